@@ -1,0 +1,30 @@
+# Enables the CUDA back end where it can be built; sets ATTNFUZZ_HAVE_CUDA and
+# says which it is, so that nobody takes a CPU-only build for a full one.
+set(ATTNFUZZ_HAVE_CUDA OFF)
+if(NOT ATTNFUZZ_CUDA STREQUAL "OFF")
+  find_program(ATTNFUZZ_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda/bin)
+  if(ATTNFUZZ_NVCC)
+    set(CMAKE_CUDA_COMPILER ${ATTNFUZZ_NVCC})
+    find_program(ATTNFUZZ_CUDA_HOST NAMES g++-12 g++-13 g++)
+    set(CMAKE_CUDA_HOST_COMPILER ${ATTNFUZZ_CUDA_HOST})
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)
+    endif()
+    enable_language(CUDA)
+    if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      # CMake 3.25 does not know that nvcc speaks C++20, and refuses targets that ask for it.
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
+    set(ATTNFUZZ_HAVE_CUDA ON)
+  elseif(ATTNFUZZ_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "ATTNFUZZ_CUDA=ON, but there is no nvcc: install the CUDA toolkit (13.0), "
+                        "put nvcc on PATH, or configure with -DATTNFUZZ_CUDA=OFF")
+  endif()
+endif()
+if(ATTNFUZZ_HAVE_CUDA)
+  message(STATUS "CUDA back end: built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION} "
+                 "for ${CMAKE_CUDA_ARCHITECTURES}")
+else()
+  message(STATUS "CUDA back end: LEFT OUT (no nvcc, or ATTNFUZZ_CUDA=OFF); the CPU executor is built")
+endif()

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Installs what attnfuzz is built with, on Debian 12, and nothing that is there
+# already. Needs root or sudo only if something is missing.
+set -eu
+
+packages="cmake ninja-build g++-12 clang-19 libclang-rt-19-dev lld-19 llvm-19 git
+  libboost-context-dev libcli11-dev libeigen3-dev libgtest-dev librapidcheck-dev libxxhash-dev
+  nlohmann-json3-dev"
+
+missing=""
+for package in $packages; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+if [ -z "$missing" ]; then
+  exit 0
+fi
+
+sudo=""
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "install-packages: not root and there is no sudo; install by hand:$missing" >&2
+    exit 1
+  }
+  sudo=sudo
+fi
+echo "install-packages: installing$missing"
+$sudo apt-get update -qq
+# shellcheck disable=SC2086 -- a list of words
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
