@@ -1,0 +1,107 @@
+#include "reference/calibration.h"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+namespace attnfuzz {
+
+extern const char* const kCalibrationDocumented;
+extern const char* const kCalibrationExecutor;
+extern const char* const kCalibrationH200;
+
+namespace {
+
+constexpr double kFileUnit = 0x1p-24;
+
+constexpr std::pair<const char*, double Calibration::*> kErrors[] = {
+    {"ex2_approx", &Calibration::ex2},
+    {"exp2f", &Calibration::exp2f},
+    {"expf", &Calibration::expf},
+    {"fast_expf", &Calibration::fast_expf},
+    {"fast_expf_slope", &Calibration::fast_expf_slope},
+    {"lg2_approx", &Calibration::lg2},
+    {"logf", &Calibration::logf},
+    {"fast_logf", &Calibration::fast_logf},
+    {"rcp_approx", &Calibration::rcp},
+    {"rcp_exact", &Calibration::rcp_exact},
+    {"tanh_approx", &Calibration::tanh_approx},
+    {"tanhf", &Calibration::tanhf},
+    {"mma_unit", &Calibration::mma_unit},
+};
+
+Calibration parse(const std::string& text) {
+  const nlohmann::json file = nlohmann::json::parse(text);
+  if (file.at("unit") != "2^-24") throw std::runtime_error("unit is not \"2^-24\"");
+  Calibration out;
+  out.name = file.at("name");
+  out.device = file.value("device", "");
+  out.origin = file.value("origin", "");
+  out.measured = file.at("measured");
+  for (const auto& [key, member] : kErrors) {
+    const double error = file.at(key);
+    if (!(error >= 0) || !std::isfinite(error)) throw std::runtime_error(std::string(key) + " is no error");
+    out.*member = error * kFileUnit;
+  }
+  out.mma_block = file.at("mma_block");
+  if (out.mma_block < 1) throw std::runtime_error("mma_block is not positive");
+  return out;
+}
+
+}  // namespace
+
+Calibration documented() { return parse(kCalibrationDocumented); }
+Calibration executor() { return parse(kCalibrationExecutor); }
+Calibration h200() { return parse(kCalibrationH200); }
+
+Calibration parse_calibration(const std::string& text, std::string* error) {
+  try {
+    error->clear();
+    return parse(text);
+  } catch (const std::exception& reason) {
+    *error = std::string("not a calibration: ") + reason.what();
+    return documented();
+  }
+}
+
+Calibration read_calibration(const std::string& path, std::string* error) {
+  std::ifstream file(path);
+  if (!file) {
+    *error = "cannot read " + path;
+    return documented();
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  Calibration out = parse_calibration(text.str(), error);
+  if (!error->empty()) *error = path + ": " + *error;
+  return out;
+}
+
+std::string calibration_text(const Calibration& calibration) {
+  nlohmann::ordered_json file;
+  file["name"] = calibration.name;
+  file["device"] = calibration.device;
+  file["measured"] = calibration.measured;
+  file["origin"] = calibration.origin;
+  file["unit"] = "2^-24";
+  for (const auto& [key, member] : kErrors) file[key] = calibration.*member / kFileUnit;
+  file["mma_block"] = calibration.mma_block;
+  return file.dump(2) + "\n";
+}
+
+bool write_calibration(const Calibration& calibration, const std::string& path, std::string* error) {
+  std::ofstream file(path);
+  file << calibration_text(calibration);
+  file.close();
+  if (!file) {
+    *error = "cannot write " + path;
+    return false;
+  }
+  error->clear();
+  return true;
+}
+
+}  // namespace attnfuzz

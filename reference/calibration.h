@@ -1,0 +1,56 @@
+// How wrong the instructions of one device may be.
+//
+// The bound needs a figure for every approximate instruction that a kernel
+// uses. Documentation gives figures but no guarantee; an exhaustive sweep on a
+// device gives the truth for that device. Either is a Calibration: a small
+// table, committed as a readable file under reference/calibrations/ and written
+// by `attnfuzz calibrate`. In the file errors are multiples of 2^-24, here
+// plain relative errors (absolute near the zero of a logarithm).
+//
+//   std::string error;
+//   Calibration mine = read_calibration("my-gpu.json", &error);
+//   if (!error.empty()) mine = documented();
+#ifndef ATTNFUZZ_REFERENCE_CALIBRATION_H_
+#define ATTNFUZZ_REFERENCE_CALIBRATION_H_
+
+#include <string>
+
+namespace attnfuzz {
+
+struct Calibration {
+  std::string name;    // "h200"
+  std::string device;  // what it describes, for a person
+  std::string origin;  // where the figures come from
+  bool measured = false;
+
+  double ex2 = 0;        // ex2.approx.ftz.f32
+  double exp2f = 0;      // exp2f
+  double expf = 0;       // expf
+  double fast_expf = 0;  // __expf(x): fast_expf + fast_expf_slope * |x|
+  double fast_expf_slope = 0;
+  double lg2 = 0;          // lg2.approx: absolute on [0.5, 2], relative elsewhere
+  double logf = 0;         // logf, log2f: relative
+  double fast_logf = 0;    // __logf: as lg2
+  double rcp = 0;          // rcp.approx
+  double rcp_exact = 0;    // correctly rounded reciprocal or division
+  double tanh_approx = 0;  // tanh.approx.f32
+  double tanhf = 0;        // tanhf
+  double mma_unit = 0;     // error of adding one block, relative to its largest term
+  int mma_block = 0;       // products the tensor core adds at once; fewer is looser
+};
+
+Calibration documented();  // the loosest documented classes: any device not otherwise known
+Calibration executor();    // the CPU executor
+Calibration h200();        // NVIDIA H200
+
+// On failure leaves a sentence in *error and returns documented(); clears *error otherwise.
+Calibration read_calibration(const std::string& path, std::string* error);
+Calibration parse_calibration(const std::string& text, std::string* error);
+
+// False, with a sentence in *error, if the file cannot be written.
+bool write_calibration(const Calibration& calibration, const std::string& path, std::string* error);
+std::string calibration_text(const Calibration& calibration);
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_CALIBRATION_H_

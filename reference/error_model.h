@@ -1,0 +1,89 @@
+// What the bound charges for: a plan and a calibration turned into numbers.
+//
+// A kernel says in its plan how it computes; a calibration says how good the
+// device's instructions are. Whatever the plan leaves open is taken at the
+// loosest documented class, and each such choice is named in `assumptions`, so
+// that a verdict can say how much of its bound is ignorance.
+//
+//   const ErrorModel model = make_error_model(problem, plan, documented());
+//   const double products = model.score_gamma;      // of |sum q k|'s terms
+//   for (const std::string& note : model.assumptions) ...
+//
+// Symbols are those of the bound's derivation (see weighted_mean.h, scores.h):
+// u = 2^-24; gamma(m, w) = m w / (1 - m w).
+#ifndef ATTNFUZZ_REFERENCE_ERROR_MODEL_H_
+#define ATTNFUZZ_REFERENCE_ERROR_MODEL_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "reference/calibration.h"
+
+namespace attnfuzz {
+
+inline constexpr double kU = 0x1p-24;         // half an ulp of fp32
+inline constexpr double kFlush = 0x1p-126;    // the largest that flushing subnormals can lose
+inline constexpr double kOverflow = 0x1p127;  // an fp32 intermediate this large may have overflowed
+
+// The error of m roundings of relative error w each; infinite once they could lose everything.
+inline double gamma(double m, double w) {
+  const double product = m * w;
+  return product < 1 ? product / (1 - product) : std::numeric_limits<double>::infinity();
+}
+
+struct ErrorModel {
+  // Matrix products.
+  bool tensor_cores = false;
+  double unit_a = kU;      // u_a: of one addition of the accumulator
+  int64_t mma_block = 1;   // k_hw: products added at once
+  double dim_qk = 0;       // d, for the underflow term
+  double score_gamma = 0;  // gamma(d + 2 ceil(d/k_hw), u_a)
+
+  // The softmax.
+  double scale = 0;            // tau, as fp32 holds it
+  double softcap = 0;          // 0: none
+  bool fused = false;          // exp2(fma(s, sigma, -mu))
+  bool may_be_fused = false;   // fused, or not known
+  double folded_unit = 0;      // u_Q if the scale is folded into a 16-bit Q, else 0
+  double folded_tiny = 0;      // and that format's absolute error
+  double folded_overflow = 0;  // and where it overflows; 0: not folded
+  double eps_exp = 0;          // eps_e at argument 0
+  double eps_exp_slope = 0;    // and how it grows per unit of |argument|
+  double eps_log = 0;          // eps_l
+  double eps_tanh = 0;         // eps_t
+  double eps_reciprocal = 0;
+
+  // Formats.
+  double p_unit = 0;        // u_P
+  double p_tiny = 0;        // eta_P, before alpha's flushing
+  double o_unit = 0;        // u_O
+  double o_tiny = 0;        // eta_O
+  double overflow = 0;      // of O's format
+  double partial_unit = 0;  // u_O of partials stored in 16 bits, else 0
+  double partial_tiny = 0;
+
+  // The order of work.
+  int64_t tile_k = 1;
+  int64_t split_tiles = 0;  // 0: no limit
+  int64_t rescales = 0;     // 0: one a tile
+  int64_t splits = 1;       // S
+  bool isolates_masked_nan = false;
+
+  std::vector<std::string> assumptions;
+};
+
+ErrorModel make_error_model(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration);
+
+// The same kernel judged on one split's fp32 partial: no merge, O as stored.
+ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& plan,
+                               const Calibration& calibration);
+
+// T: how often a row over keys first..last (inclusive) is rescaled at most within one split.
+double rescales_of(const ErrorModel& model, int64_t first, int64_t last);
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_ERROR_MODEL_H_

@@ -1,0 +1,40 @@
+// The 16-bit formats, seen from double precision.
+//
+// The oracle reads inputs in the format the kernel reads them in, and charges
+// the kernel for the rounding of the format it writes. Both facts live here
+// and nowhere else. Conversions are Eigen's, so that this room needs no CUDA.
+//
+//   double x = decode(ATTN_F16, q.data, index);       // index in elements
+//   uint16_t bits = encode16(ATTN_BF16, 0.1f);        // round to nearest even
+//   double rounding = format_of(ATTN_F16).unit;       // 2^-11
+#ifndef ATTNFUZZ_REFERENCE_FORMATS_H_
+#define ATTNFUZZ_REFERENCE_FORMATS_H_
+
+#include <cstdint>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+struct Format {
+  double unit;      // u: relative error of rounding to nearest, 2^-precision
+  double tiny;      // eta: absolute error of rounding among the subnormals
+  double max;       // the largest finite value
+  double overflow;  // from here on rounding to nearest gives an infinity
+};
+
+// dtype: ATTN_F16, ATTN_BF16 or ATTN_F32.
+Format format_of(int32_t dtype);
+
+// The value of element `index` of an array of dtype, exactly.
+double decode(int32_t dtype, const void* base, int64_t index);
+
+// Rounds to nearest even; dtype is ATTN_F16 or ATTN_BF16. NaN stays NaN.
+uint16_t encode16(int32_t dtype, float value);
+
+// Decodes count elements that lie `stride` elements apart.
+void decode_strided(int32_t dtype, const void* base, int64_t index, int64_t stride, int64_t count, double* out);
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_FORMATS_H_

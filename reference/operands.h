@@ -1,0 +1,72 @@
+// The keys and values of one (batch, kv head), in double and in an order that
+// the row loops can stream: converted once, read by every row of the group.
+//
+// Keys lie in panels of kLanes keys, values in panels of kLanes columns, padded
+// with zeros:
+//
+//   key j, element t     keys[((j / kLanes) * dim_qk + t) * kLanes + j % kLanes]
+//   value j, column c    values[((c / kLanes) * count + j) * kLanes + c % kLanes]
+//
+// with j counted from `first`. Numbers that are not finite are kept out of the
+// values (0 stands in) and listed apart, because 0 * NaN must not reach a row
+// that does not see the key; a key that is not finite is marked.
+//
+//   const Operands operands = load_operands(problem, tensors, b, kv_head, 0, length);
+#ifndef ATTNFUZZ_REFERENCE_OPERANDS_H_
+#define ATTNFUZZ_REFERENCE_OPERANDS_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+inline constexpr int kLanes = 16;
+using Lanes = Eigen::Array<double, kLanes, 1>;
+using LanesAt = Eigen::Map<const Lanes, Eigen::Aligned32>;
+using Buffer = std::vector<double, Eigen::aligned_allocator<double>>;
+
+enum class Purity : uint8_t { kFinite, kInfinite, kNaN };
+
+// kNaN if any element is NaN, else kInfinite if any is infinite.
+Purity purity_of(const double* values, int64_t count);
+
+struct Blemish {
+  int64_t key;  // counted from Operands::first
+  int64_t column;
+  bool nan;
+};
+
+struct Values {
+  int64_t count = 0;  // keys
+  int64_t columns = 0;
+  Buffer data;
+  double largest = 0;            // max |v| of the finite ones
+  std::vector<Blemish> blemish;  // ascending by key
+  const double* panel(int64_t chunk) const { return data.data() + chunk * count * kLanes; }
+  int64_t chunks() const { return (columns + kLanes - 1) / kLanes; }
+};
+
+struct Operands {
+  int64_t first = 0;  // the key that index 0 stands for
+  int64_t count = 0;
+  int64_t dim_qk = 0;
+  Buffer keys;
+  std::vector<Purity> key_purity;
+  std::vector<double> key_norm;  // sum_t |k_t|, for a scale folded into Q
+  bool pure_keys = true;
+  Values values;
+};
+
+// Keys first..last-1 of batch b, kv head g.
+Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
+                       int64_t first, int64_t last);
+
+// `rows` gives `count` rows of `columns` numbers each, `stride` apart.
+Values make_values(const double* rows, int64_t count, int64_t columns, int64_t stride);
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_OPERANDS_H_

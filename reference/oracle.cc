@@ -1,0 +1,203 @@
+#include "reference/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reference/formats.h"
+#include "reference/operands.h"
+#include "reference/scores.h"
+#include "reference/visibility.h"
+#include "reference/weighted_mean.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Reference empty_reference(const attn_problem& problem, const ErrorModel& model) {
+  Reference out;
+  out.rows = problem.batch * problem.heads_q * problem.seq_q;
+  out.dim_v = problem.dim_v;
+  const size_t rows = static_cast<size_t>(out.rows), elements = rows * static_cast<size_t>(out.dim_v);
+  out.o.assign(elements, 0);
+  out.o_bound.assign(elements, 0);
+  out.o_nan.assign(elements, static_cast<uint8_t>(Column::kNumber));
+  out.lse.assign(rows, -kInfinity);
+  out.lse_bound.assign(rows, 0);
+  out.state.assign(rows, RowState::kSkipped);
+  // The rule asks for |o| + B'' >= threshold; o_bound is B'' after rounding to
+  // O's format, so the threshold takes the same step.
+  out.overflow = model.overflow * (1 + model.o_unit) + model.o_tiny;
+  out.assumptions = model.assumptions;
+  return out;
+}
+
+MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, const int64_t* keys, int64_t n,
+                     int64_t first) {
+  MeanTerms terms;
+  const double count = static_cast<double>(n), T = scores.tiles;
+  const double splits = static_cast<double>(model.splits);
+  double products = count;
+  if (model.tensor_cores) {
+    int64_t blocks = 0, previous = -1;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t block = (first + keys[k]) / model.mma_block;
+      blocks += block != previous;
+      previous = block;
+    }
+    products += 2 * static_cast<double>(blocks);
+  }
+  const bool merged = model.splits > 1;
+  terms.eps_exp = model.eps_exp;
+  terms.sum_gamma = gamma(count + 2 * T, kU) + (merged ? gamma(splits + 3, kU) : 0);
+  terms.product_gamma = gamma(2 * T + 2 * splits + 3, kU);
+  terms.mma_gamma = gamma(products, model.unit_a);
+  terms.tensor_cores = model.tensor_cores;
+  terms.p_unit = model.p_unit;
+  // alpha, O * alpha and the exponential itself may each flush a weight.
+  terms.hull_tiny = std::max(model.p_tiny, kFlush) + kFlush;
+  terms.p_tiny = terms.hull_tiny * std::exp(scores.largest_delta);
+  terms.rescales = T;
+  terms.eps_log = model.eps_log;
+  terms.eps_reciprocal = model.eps_reciprocal;
+  terms.o_unit = model.o_unit;
+  terms.o_tiny = model.o_tiny;
+  terms.partial_unit = model.partial_unit;
+  terms.partial_tiny = model.partial_tiny;
+  terms.merged = merged ? splits : 0;
+  return terms;
+}
+
+// One row at a time, with scratch that lives across rows.
+class Evaluator {
+ public:
+  Evaluator(const attn_problem& problem, const attn_tensors& tensors, const ErrorModel& model, int64_t first,
+            int64_t last)
+      : problem_(problem),
+        tensors_(tensors),
+        model_(model),
+        first_(first),
+        last_(last),
+        q_(static_cast<size_t>(problem.dim_qk)),
+        out_(empty_reference(problem, model)) {}
+
+  void row(int64_t row) {
+    const int64_t i = row % problem_.seq_q;
+    const int64_t h = row / problem_.seq_q % problem_.heads_q;
+    const int64_t b = row / problem_.seq_q / problem_.heads_q;
+    load_group(b, h / (problem_.heads_q / problem_.heads_kv));
+    ++out_.sampled;
+    row_keys(problem_, tensors_, b, h, i, first_, last_, &keys_);
+    if (keys_.empty()) {
+      out_.state[static_cast<size_t>(row)] = RowState::kDead;
+      ++out_.dead;
+      return;
+    }
+    load_bias(b, h, i);
+    for (int64_t& key : keys_) key -= operands_.first;
+    decode_strided(problem_.dtype, tensors_.q.data, offset_of(tensors_.q, b, h, i, 0), tensors_.q.stride[3],
+                   problem_.dim_qk, q_.data());
+    const int64_t n = static_cast<int64_t>(keys_.size());
+    const ScoreInput input{q_.data(), purity_of(q_.data(), problem_.dim_qk), keys_.data(), n,
+                           bias_.empty() ? nullptr : bias_.data()};
+    switch (row_scores(model_, operands_, input, &scores_)) {
+      case ScoreState::kNaN:
+        return fill(row, RowState::kNaN, Column::kMustBeNaN);
+      case ScoreState::kUnconstrained:
+        ++out_.unconstrained;
+        return fill(row, RowState::kUnconstrained, Column::kAnything);
+      case ScoreState::kBounded:
+        return bounded(row, n);
+    }
+  }
+
+  Reference take() { return std::move(out_); }
+
+ private:
+  void load_group(int64_t b, int64_t g) {
+    if (b == b_ && g == g_) return;
+    b_ = b;
+    g_ = g;
+    operands_ =
+        load_operands(problem_, tensors_, b, g, first_, std::min(last_, key_length(problem_, tensors_, b)));
+  }
+
+  void load_bias(int64_t b, int64_t h, int64_t i) {
+    if (problem_.bias_dtype == ATTN_NONE) return;
+    bias_.resize(keys_.size());
+    for (size_t k = 0; k < keys_.size(); ++k)
+      bias_[k] = decode(problem_.bias_dtype, tensors_.bias.data, offset_of(tensors_.bias, b, h, i, keys_[k]));
+  }
+
+  void fill(int64_t row, RowState state, Column column) {
+    out_.state[static_cast<size_t>(row)] = state;
+    out_.lse_bound[static_cast<size_t>(row)] = kInfinity;
+    out_.lse[static_cast<size_t>(row)] = 0;
+    const auto at = row * out_.dim_v;
+    std::fill_n(out_.o_nan.begin() + at, out_.dim_v, static_cast<uint8_t>(column));
+    std::fill_n(out_.o_bound.begin() + at, out_.dim_v, kInfinity);
+  }
+
+  void bounded(int64_t row, int64_t n) {
+    const MeanTerms terms = mean_terms(model_, scores_, keys_.data(), n, operands_.first);
+    const auto at = static_cast<size_t>(row * out_.dim_v);
+    const MeanResult result =
+        weighted_mean(terms, keys_.data(), n, scores_.x.data(), scores_.e.data(), operands_.values, &work_,
+                      &out_.o[at], &out_.o_bound[at], &out_.o_nan[at]);
+    out_.lse[static_cast<size_t>(row)] = result.lse;
+    out_.lse_bound[static_cast<size_t>(row)] = result.lse_bound;
+    out_.state[static_cast<size_t>(row)] = result.informative ? RowState::kBounded : RowState::kUninformative;
+    out_.uninformative += !result.informative;
+    const bool anything = mark_blemishes(row) || result.unconstrained_column;
+    out_.unconstrained += anything;
+  }
+
+  // Values that are not finite; true if a visible infinity left a column unconstrained.
+  bool mark_blemishes(int64_t row) {
+    const std::vector<Blemish>& blemishes = operands_.values.blemish;
+    bool anything = false;
+    size_t next = 0;
+    for (const Blemish& blemish : blemishes) {
+      while (next < keys_.size() && keys_[next] < blemish.key) ++next;
+      const bool visible = next < keys_.size() && keys_[next] == blemish.key;
+      if (!visible && model_.isolates_masked_nan) continue;
+      const auto at = static_cast<size_t>(row * out_.dim_v + blemish.column);
+      if (out_.o_nan[at] == static_cast<uint8_t>(Column::kMustBeNaN)) continue;
+      const bool must = visible && blemish.nan;
+      out_.o_nan[at] = static_cast<uint8_t>(must ? Column::kMustBeNaN : Column::kAnything);
+      out_.o_bound[at] = kInfinity;
+      anything = anything || (visible && !must);
+    }
+    return anything;
+  }
+
+  const attn_problem& problem_;
+  const attn_tensors& tensors_;
+  const ErrorModel& model_;
+  const int64_t first_, last_;
+  int64_t b_ = -1, g_ = -1;
+  Operands operands_;
+  std::vector<int64_t> keys_;
+  std::vector<double> q_, bias_;
+  RowScores scores_;
+  MeanWork work_;
+  Reference out_;
+};
+
+}  // namespace
+
+Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
+                        const std::vector<int64_t>& rows, int64_t first, int64_t last) {
+  Evaluator evaluator(problem, host, model, first, last);
+  for (const int64_t row : rows) evaluator.row(row);
+  return evaluator.take();
+}
+
+Reference evaluate(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                   const Calibration& calibration, RowSample sample) {
+  return evaluate_keys(problem, host, make_error_model(problem, plan, calibration),
+                       sampled_rows(problem, plan.tile_q, sample), 0, problem.seq_k);
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,119 @@
+#include "reference/partials.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "reference/operands.h"
+#include "reference/weighted_mean.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+MeanTerms reduce_terms(const ErrorModel& model, double splits) {
+  MeanTerms terms;
+  terms.eps_exp = model.eps_exp;
+  terms.sum_gamma = terms.product_gamma = gamma(splits + 3, kU);
+  terms.p_tiny = terms.hull_tiny = 2 * kFlush;
+  terms.merged = splits;
+  terms.rescales = splits;
+  terms.eps_log = model.eps_log;
+  terms.eps_reciprocal = model.eps_reciprocal;
+  terms.o_unit = model.o_unit;
+  terms.o_tiny = model.o_tiny;
+  return terms;
+}
+
+void reduce_allowances(const ErrorModel& model, const std::vector<double>& x, double splits,
+                       std::vector<double>* e) {
+  const double most = *std::max_element(x.begin(), x.end()), slope = model.eps_exp_slope;
+  e->resize(x.size());
+  for (size_t s = 0; s < x.size(); ++s) {
+    const double range = most - x[s];
+    (*e)[s] = (5 * kU + 2 * slope) * range + splits * (model.eps_exp + 2 * kU) + 2 * model.eps_exp +
+              2 * kU * (std::abs(x[s]) + std::abs(most));
+  }
+}
+
+}  // namespace
+
+PartialReference evaluate_partials(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                                   const Calibration& calibration, int64_t split, RowSample sample) {
+  PartialReference out;
+  out.split = split;
+  // A plan of one split may leave its length open: it holds everything.
+  const bool whole = plan.tile_k <= 0 || plan.split_tiles <= 0;
+  const int64_t length = whole ? problem.seq_k : plan.split_tiles * plan.tile_k;
+  out.first_key = split == 0 ? 0 : std::min(problem.seq_k, split * length);
+  out.last_key = std::min(problem.seq_k, out.first_key + length);
+  out.reference = evaluate_keys(problem, host, partial_error_model(problem, plan, calibration),
+                                sampled_rows(problem, plan.tile_q, sample), out.first_key, out.last_key);
+  return out;
+}
+
+Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration,
+                       int64_t num_splits, const float* o, const float* lse) {
+  const ErrorModel model = make_error_model(problem, plan, calibration);
+  // An evaluation of no row at all has the right shape.
+  Reference out = evaluate_keys(problem, {}, model, {}, 0, 0);
+  std::vector<double> x, e, values;
+  std::vector<int64_t> index;
+  MeanWork work;
+  for (int64_t row = 0; row < out.rows; ++row) {
+    const auto at = static_cast<size_t>(row);
+    x.clear();
+    values.clear();
+    bool nan = false, infinite = false;
+    for (int64_t s = 0; s < num_splits; ++s) {
+      const double score = lse[s * out.rows + row];
+      if (score == -kInfinity) continue;
+      nan = nan || std::isnan(score);
+      infinite = infinite || std::isinf(score);
+      x.push_back(score);
+      const float* from = o + (s * out.rows + row) * out.dim_v;
+      values.insert(values.end(), from, from + out.dim_v);
+    }
+    ++out.sampled;
+    if (x.empty()) {
+      out.state[at] = RowState::kDead;
+      ++out.dead;
+      continue;
+    }
+    const auto columns = out.o_nan.begin() + row * out.dim_v;
+    if (nan || infinite) {
+      out.state[at] = nan ? RowState::kNaN : RowState::kUnconstrained;
+      out.unconstrained += !nan;
+      std::fill_n(columns, out.dim_v, static_cast<uint8_t>(nan ? Column::kMustBeNaN : Column::kAnything));
+      continue;
+    }
+    const int64_t n = static_cast<int64_t>(x.size());
+    const double splits = static_cast<double>(n);
+    reduce_allowances(model, x, splits, &e);
+    for (int64_t s = static_cast<int64_t>(index.size()); s < n; ++s) index.push_back(s);
+    const Values partials = make_values(values.data(), n, out.dim_v, out.dim_v);
+    const auto first = static_cast<size_t>(row * out.dim_v);
+    const MeanResult result =
+        weighted_mean(reduce_terms(model, splits), index.data(), n, x.data(), e.data(), partials, &work,
+                      &out.o[first], &out.o_bound[first], &out.o_nan[first]);
+    out.lse[at] = result.lse;
+    out.lse_bound[at] = result.lse_bound;
+    out.state[at] = result.informative ? RowState::kBounded : RowState::kUninformative;
+    out.uninformative += !result.informative;
+    bool anything = result.unconstrained_column;
+    for (const Blemish& blemish : partials.blemish) {
+      auto& rule = out.o_nan[first + static_cast<size_t>(blemish.column)];
+      if (blemish.nan)
+        rule = static_cast<uint8_t>(Column::kMustBeNaN);
+      else if (rule != static_cast<uint8_t>(Column::kMustBeNaN))
+        rule = static_cast<uint8_t>(Column::kAnything);
+      anything = anything || !blemish.nan;
+    }
+    out.unconstrained += anything;
+  }
+  return out;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,30 @@
+// Which rows of a large problem are judged, when judging all costs too much.
+//
+// The choice depends on the problem's shape and a seed alone, so a replay
+// judges the same rows. Half of it goes where kernels break: the first and the
+// last row, and the rows on both sides of each border of a query tile; the
+// other half is spread at random.
+//
+//   for (int64_t row : sampled_rows(problem, plan.tile_q, {.limit = 200, .seed = 7})) ...
+#ifndef ATTNFUZZ_REFERENCE_ROW_SAMPLE_H_
+#define ATTNFUZZ_REFERENCE_ROW_SAMPLE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+// At most `limit` rows; 0: all.
+struct RowSample {
+  int64_t limit = 0;
+  uint64_t seed = 0;
+};
+
+// Row numbers in (b, h, i) order, ascending and without repeats.
+std::vector<int64_t> sampled_rows(const attn_problem& problem, int64_t tile_q, RowSample sample);
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_ROW_SAMPLE_H_

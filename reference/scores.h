@@ -1,0 +1,61 @@
+// The scores of one row, and how far a kernel's may lie from each.
+//
+//   a_j = tau q.k_j;  a'_j = c tanh(a_j / c) with a softcap c, else a_j;  x_j = a'_j + b_j
+//
+//   delta_j = |tau| (gamma(d + 2 ceil(d/k_hw), u_a) sum_t |q_t k_jt| + d 2^-126)     the product q.k
+//   R_j     = (m - x_j) + delta_j + max delta                                      how far below the maximum
+//   e_j     = delta_j + 5u R_j + T(eps_e + 2u)                                     scale, FMA, rescales
+//           + 2u|x_j|                            if the scaled score is rounded before m is subtracted
+//           + |tau| u_Q sum|q_t k_jt| + eta_Q sum|k_jt|     if the scale is folded into a 16-bit Q
+//           + c(eps_t |tanh(a_j/c)| + 1.4u)      with softcap
+//           + 3u(|a'_j| + |b_j|) + u|x_j|        with bias or softcap
+//           + 3u|m| + 3u(|m| + R_j) + eps_l(1 + ln n) + 2u(|m| + R_j + ln n)
+//             + gamma(n + 2T, u) + 2 eps_e + u(R_j + ln n)                         with splits: weights from
+//             their LSEs
+//
+// with T rescales a row. An exponential whose error grows with its argument
+// (__expf) is charged at R_j, once for the weight and once for all rescales,
+// whose arguments add up to at most R_j.
+#ifndef ATTNFUZZ_REFERENCE_SCORES_H_
+#define ATTNFUZZ_REFERENCE_SCORES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/error_model.h"
+#include "reference/operands.h"
+
+namespace attnfuzz {
+
+struct RowScores {
+  Buffer x;  // one a visible key
+  Buffer e;
+  Buffer absolute;  // sum_t |q_t k_jt|
+  Buffer delta;
+  Buffer tanh_size;  // |tanh(a_j / c)|, with softcap
+  Buffer capped;     // |a'_j|, with softcap or bias
+  double largest_delta = 0;
+  double tiles = 1;  // T
+};
+
+enum class ScoreState : uint8_t {
+  kBounded,
+  kUnconstrained,  // an fp32 intermediate may overflow, or an input is infinite: any result is right
+  kNaN             // a visible score is NaN, and so must the row be
+};
+
+// One query. bias is NULL or holds one value a key of `keys`. Indices in keys
+// count from operands.first, ascending; n >= 1.
+struct ScoreInput {
+  const double* q;
+  Purity q_purity;
+  const int64_t* keys;
+  int64_t n;
+  const double* bias;
+};
+ScoreState row_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                      RowScores* out);
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_SCORES_H_

@@ -1,0 +1,85 @@
+#include "reference/visibility.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "reference/formats.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+
+// A window side may be as large as an int64_t is: sums saturate.
+int64_t plus(int64_t a, int64_t b) {
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum)) return b > 0 ? kMost : kLeast;
+  return sum;
+}
+
+int64_t diagonal(const attn_problem& problem, int64_t length, int64_t i) {
+  return problem.align == ATTN_BOTTOM_RIGHT ? i + length - problem.seq_q : i;
+}
+
+bool masks_allow(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
+                 int64_t j) {
+  if (problem.has_mask &&
+      static_cast<const uint8_t*>(tensors.mask.data)[offset_of(tensors.mask, b, h, i, j)] == 0)
+    return false;
+  if (problem.bias_dtype != ATTN_NONE) {
+    const double bias = decode(problem.bias_dtype, tensors.bias.data, offset_of(tensors.bias, b, h, i, j));
+    if (bias == -std::numeric_limits<double>::infinity()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b) {
+  if (!problem.has_key_lengths) return problem.seq_k;
+  return std::clamp<int64_t>(tensors.key_lengths[b], 0, problem.seq_k);
+}
+
+bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
+          int64_t j) {
+  const int64_t length = key_length(problem, tensors, b);
+  if (j < 0 || j >= length) return false;
+  const int64_t away = j - diagonal(problem, length, i);
+  if (problem.causal && away > 0) return false;
+  if (problem.window_left >= 0 && away < -problem.window_left) return false;
+  if (problem.window_right >= 0 && away > problem.window_right) return false;
+  return masks_allow(problem, tensors, b, h, i, j);
+}
+
+KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i) {
+  const int64_t length = key_length(problem, tensors, b);
+  const int64_t diag = diagonal(problem, length, i);
+  int64_t right = problem.window_right < 0 ? kMost : problem.window_right;
+  if (problem.causal) right = std::min<int64_t>(right, 0);
+  KeyRange range{0, length};
+  if (problem.window_left >= 0) range.first = std::max(range.first, plus(diag, -problem.window_left));
+  range.last = std::min(range.last, plus(plus(diag, right), 1));
+  range.last = std::max(range.last, range.first);
+  return range;
+}
+
+void row_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
+              int64_t begin, int64_t end, std::vector<int64_t>* keys) {
+  const KeyRange range = key_range(problem, tensors, b, i);
+  const int64_t first = std::max(range.first, begin);
+  const int64_t last = std::min(range.last, end);
+  keys->clear();
+  if (last <= first) return;
+  if (!problem.has_mask && problem.bias_dtype == ATTN_NONE) {
+    keys->resize(static_cast<size_t>(last - first));
+    std::iota(keys->begin(), keys->end(), first);
+    return;
+  }
+  for (int64_t j = first; j < last; ++j)
+    if (masks_allow(problem, tensors, b, h, i, j)) keys->push_back(j);
+}
+
+}  // namespace attnfuzz

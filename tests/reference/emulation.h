@@ -1,0 +1,76 @@
+// A fast attention kernel in miniature, rounding where a GPU's would.
+//
+// The bound must hold for the algorithm, not for one implementation of it. So
+// the algorithm is written once more, plainly, in fp32 and 16-bit arithmetic:
+// KV tiles with an online maximum and rescales, P rounded to 16 bits, splits
+// merged by their LSEs; with a tensor core that rounds to nearest or aligns and
+// truncates, and an exponential as wrong as its class allows. The same code
+// with one bug planted shows what the bound is able to catch.
+//
+//   Output got = emulate(c, {.mma = Mma::kTruncate});
+//   Output bad = emulate(c, {.bug = Bug::kNoRescale});
+#ifndef ATTNFUZZ_TESTS_REFERENCE_EMULATION_H_
+#define ATTNFUZZ_TESTS_REFERENCE_EMULATION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/reference/support.h"
+
+namespace attnfuzz {
+
+enum class Mma {
+  kNearest,   // one product after another, each addition rounded to nearest
+  kTruncate,  // one after another, each addition truncated
+  kAlign      // blocks of 16: every addend cut to 24 bits below the block's largest exponent, the sum truncated
+};
+
+enum class ExpError {
+  kNone,    // correctly rounded
+  kRandom,  // off by anything up to the class's error
+  kUp       // off by all of it, always upwards: the worst for a bias
+};
+
+enum class Bug {
+  kNone,
+  kDropLastKey,      // the tail tile's last key is taken for padding
+  kNoRescale,        // the accumulator is not rescaled when the maximum grows
+  kDiagonalMissing,  // causal rows of even number do not see their own key
+  kScaleOfD2,        // 1/sqrt(d - 2)
+  kFlushP,           // probabilities below 2^-7 vanish
+  kFiniteInfinity    // -5e4 stands in for minus infinity
+};
+inline constexpr Bug kBugs[] = {Bug::kDropLastKey, Bug::kNoRescale, Bug::kDiagonalMissing,
+                                Bug::kScaleOfD2,   Bug::kFlushP,    Bug::kFiniteInfinity};
+const char* name_of(Bug bug);
+
+struct Emulated {
+  Mma mma = Mma::kNearest;
+  ExpError exp = ExpError::kRandom;
+  Bug bug = Bug::kNone;
+  uint64_t seed = 1;
+};
+
+// Dense, rows as in Reference. O is already rounded to the problem's format.
+struct Output {
+  std::vector<float> o;
+  std::vector<float> lse;
+};
+Output emulate(Case& c, const Emulated& how);
+
+// Split-K's first stage: (split, row, dim_v) and (split, row), fp32.
+Output emulate_partials(Case& c, const Emulated& how);
+
+// Its second stage, fed with any partials.
+Output emulate_reduce(const Case& c, const Output& partials, const Emulated& how);
+
+// The largest ratio over all rows and columns.
+struct Worst {
+  double o = 0;
+  double lse = 0;
+};
+Worst worst_of(const Reference& reference, const Output& output);
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_TESTS_REFERENCE_EMULATION_H_

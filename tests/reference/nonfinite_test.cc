@@ -1,0 +1,182 @@
+// NaN, infinities, overflow and scores too uncertain to weigh anything.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "reference/formats.h"
+#include "tests/reference/support.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Case causal_case() {
+  Case c({.heads_q = 2, .seq_q = 6, .seq_k = 6, .causal = true});
+  c.problem.heads_kv = 1;
+  c.fill(Regime::kGaussian, 7);
+  return c;
+}
+
+TEST(NonFinite, ANaNKeyReachesExactlyTheRowsThatSeeIt) {
+  Case c = causal_case();
+  c.set_k(0, 0, 3, 5, NAN);
+  const Reference r = c.reference();
+  for (int64_t row = 0; row < 12; ++row) {
+    const bool sees_it = row % 6 >= 3;
+    EXPECT_EQ(r.state[static_cast<size_t>(row)], sees_it ? RowState::kNaN : RowState::kBounded) << row;
+    EXPECT_EQ(ratio_o(r, row, 2, NAN), sees_it ? 0 : kInfinity);
+    EXPECT_EQ(ratio_lse(r, row, NAN), sees_it ? 0 : kInfinity);
+    EXPECT_EQ(ratio_o(r, row, 2, static_cast<float>(r.o[static_cast<size_t>(row * 16 + 2)])) > 1, sees_it);
+    if (sees_it) EXPECT_EQ(ratio_lse(r, row, 1.0f), kInfinity);
+  }
+}
+
+TEST(NonFinite, ANaNQueryIsItsRowAlone) {
+  Case c = causal_case();
+  c.set_q(0, 1, 2, 0, NAN);
+  const Reference r = c.reference();
+  for (size_t row = 0; row < 12; ++row)
+    EXPECT_EQ(r.state[row], row == 8 ? RowState::kNaN : RowState::kBounded) << row;
+}
+
+TEST(NonFinite, ANaNBiasIsSeenUnlessItsKeyIsHidden) {
+  Case c({.seq_q = 2, .seq_k = 2, .causal = true, .bias_dtype = ATTN_F32});
+  c.fill(Regime::kGaussian, 7);
+  c.bias = {0, NAN, 0, NAN};
+  const Reference r = c.reference();
+  EXPECT_EQ(r.state[0], RowState::kBounded);
+  EXPECT_EQ(r.state[1], RowState::kNaN);
+}
+
+TEST(NonFinite, ADeadRowStaysDeadWhateverItsQueryHolds) {
+  Case c({.seq_q = 2, .seq_k = 1, .causal = true, .align = ATTN_BOTTOM_RIGHT});
+  c.fill(Regime::kGaussian, 7);
+  c.set_q(0, 0, 0, 0, NAN);
+  c.set_v(0, 0, 0, 0, NAN);
+  const Reference r = c.reference();
+  EXPECT_EQ(r.state[0], RowState::kDead);
+  EXPECT_EQ(ratio_o(r, 0, 0, NAN), kInfinity);
+}
+
+TEST(NonFinite, ANaNValueIsItsColumnWhereSeenAndMayLeakWhereNot) {
+  Case c = causal_case();
+  c.set_v(0, 0, 3, 5, NAN);
+  Reference r = c.reference();
+  for (int64_t i = 0; i < 6; ++i)
+    for (int64_t col = 0; col < 16; ++col) {
+      const int rule = col != 5 ? 0 : i >= 3 ? 1 : 2;
+      EXPECT_EQ(r.o_nan[static_cast<size_t>(i * 16 + col)], rule) << i << " " << col;
+    }
+  EXPECT_EQ(ratio_o(r, 0, 5, NAN), 0);
+  EXPECT_EQ(ratio_o(r, 0, 5, 1e30f), 0);
+  EXPECT_EQ(ratio_o(r, 4, 5, 1.0f), kInfinity);
+  EXPECT_EQ(ratio_lse(r, 4, NAN), kInfinity) << "LSE is NaN through scores only";
+  c.plan.isolates_masked_nan = 1;
+  r = c.reference();
+  EXPECT_EQ(r.o_nan[5], 0);
+  EXPECT_EQ(ratio_o(r, 0, 5, NAN), kInfinity);
+  EXPECT_EQ(ratio_o(r, 4, 5, NAN), 0);
+}
+
+TEST(NonFinite, BeyondTheLengthNothingMatters) {
+  Case c({.seq_q = 3, .seq_k = 6});
+  c.fill(Regime::kGaussian, 7);
+  c.use_key_lengths({4});
+  const Reference clean = c.reference();
+  for (int64_t t = 0; t < 16; ++t) {
+    c.set_k(0, 0, 4, t, NAN);
+    c.set_v(0, 0, 5, t, t % 2 ? NAN : kInfinity);
+  }
+  const Reference poisoned = c.reference();
+  EXPECT_EQ(poisoned.o, clean.o);
+  EXPECT_EQ(poisoned.o_bound, clean.o_bound);
+  EXPECT_EQ(poisoned.o_nan, clean.o_nan);
+}
+
+TEST(NonFinite, InfinitiesLeaveRowsOrColumnsUnconstrained) {
+  Case c = causal_case();
+  c.set_k(0, 0, 4, 0, kInfinity);
+  Reference r = c.reference();
+  EXPECT_EQ(r.state[3], RowState::kBounded);
+  EXPECT_EQ(r.state[4], RowState::kUnconstrained);
+  EXPECT_EQ(r.unconstrained, 4);
+  EXPECT_EQ(ratio_o(r, 4, 0, NAN), 0);
+  EXPECT_EQ(ratio_lse(r, 4, NAN), 0);
+
+  c = causal_case();
+  c.set_v(0, 0, 4, 7, -kInfinity);
+  r = c.reference();
+  EXPECT_EQ(r.state[4], RowState::kBounded);
+  EXPECT_EQ(r.o_nan[4 * 16 + 7], 2);
+  EXPECT_EQ(r.o_nan[4 * 16 + 6], 0);
+}
+
+TEST(NonFinite, AnInfinityPassesWhereTheFormatMayOverflow) {
+  // 64 keys of V = 65504: one p = 1, the rest just above 0.5 + 2^-12, which fp16 rounds up.
+  Case c({.seq_q = 1, .seq_k = 64, .dim_qk = 1, .dim_v = 1, .bias_dtype = ATTN_F32});
+  c.fill(Regime::kZeroQuery, 1);
+  for (int64_t j = 0; j < 64; ++j) {
+    c.bias[static_cast<size_t>(j)] = j ? std::log(0.50025f) : 0;
+    c.set_v(0, 0, j, 0, 65504);
+  }
+  const Reference r = c.reference();
+  EXPECT_EQ(ratio_o(r, 0, 0, kInfinity), 0);
+  EXPECT_EQ(ratio_o(r, 0, 0, -kInfinity), kInfinity);
+  EXPECT_LE(ratio_o(r, 0, 0, 65504), 1);
+  for (int64_t j = 0; j < 64; ++j) c.set_v(0, 0, j, 0, 60000);
+  EXPECT_EQ(ratio_o(c.reference(), 0, 0, kInfinity), kInfinity);
+}
+
+TEST(NonFinite, ProductsThatOverflowFp32AreUnconstrained) {
+  Case c({.dtype = ATTN_BF16, .seq_q = 1, .seq_k = 3});
+  c.fill(Regime::kGaussian, 1);
+  for (int64_t t = 0; t < 2; ++t) {
+    c.set_q(0, 0, 0, t, 1e20f);
+    c.set_k(0, 0, 1, t, t ? -1e20f : 1e20f);
+  }
+  EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained) << "the sum cancels, its terms overflow";
+
+  Case values({.dtype = ATTN_BF16, .seq_q = 1, .seq_k = 2});
+  values.fill(Regime::kZeroQuery, 1);
+  for (int64_t j = 0; j < 2; ++j) values.set_v(0, 0, j, 3, 3e38f);
+  const Reference r = values.reference();
+  EXPECT_EQ(r.state[0], RowState::kBounded);
+  EXPECT_EQ(r.o_nan[3], 2);
+  EXPECT_EQ(r.o_nan[2], 0);
+}
+
+TEST(NonFinite, UninformativeRowsFallToTheHull) {
+  Case c({.seq_q = 1, .seq_k = 5, .dim_qk = 64, .dim_v = 2});
+  c.fill(Regime::kGaussian, 1);
+  for (int64_t t = 0; t < 64; ++t) {
+    c.set_q(0, 0, 0, t, 600);
+    for (int64_t j = 0; j < 5; ++j) c.set_k(0, 0, j, t, 600);
+  }
+  for (int64_t j = 0; j < 5; ++j) c.set_v(0, 0, j, 0, static_cast<float>(2 + j));
+  const Reference r = c.reference();
+  ASSERT_EQ(r.state[0], RowState::kUninformative);
+  EXPECT_EQ(r.uninformative, 1);
+  EXPECT_LE(ratio_o(r, 0, 0, 2.0f), 1);
+  EXPECT_LE(ratio_o(r, 0, 0, 6.0f), 1);
+  EXPECT_GT(ratio_o(r, 0, 0, 1.97f), 1);
+  EXPECT_GT(ratio_o(r, 0, 0, 6.03f), 1);
+  EXPECT_EQ(ratio_o(r, 0, 0, NAN), kInfinity);
+  EXPECT_EQ(ratio_lse(r, 0, 12345.0f), 0);
+  EXPECT_EQ(ratio_lse(r, 0, NAN), kInfinity);
+}
+
+TEST(NonFinite, AFusedScaleOverflowsExpAtHugeScores) {
+  Case c({.seq_q = 1, .seq_k = 5, .dim_qk = 64});
+  c.fill(Regime::kGaussian, 1);
+  for (int64_t t = 0; t < 64; ++t) {
+    c.set_q(0, 0, 0, t, 60000);
+    for (int64_t j = 0; j < 5; ++j) c.set_k(0, 0, j, t, 60000);
+  }
+  EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
+  c.plan.scale_mode = ATTN_SCALE_SEPARATE;
+  EXPECT_EQ(c.reference().state[0], RowState::kUninformative);
+}
+
+}  // namespace
+}  // namespace attnfuzz

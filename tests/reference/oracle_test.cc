@@ -1,0 +1,176 @@
+// What the oracle computes: heads, prefixes, dead rows, empty problems, strides.
+#include "reference/oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "reference/formats.h"
+#include "tests/reference/support.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST(Oracle, ZeroQueryIsTheMeanOfTheVisibleValues) {
+  Case c({.seq_q = 4, .seq_k = 4, .dim_v = 3, .causal = true});
+  c.fill(Regime::kZeroQuery, 1);
+  for (int64_t j = 0; j < 4; ++j)
+    for (int64_t col = 0; col < 3; ++col) c.set_v(0, 0, j, col, static_cast<float>(j * (col + 1)));
+  const Reference r = c.reference();
+  for (int64_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(r.lse[static_cast<size_t>(i)], std::log(i + 1.0), 1e-15);
+    for (int64_t col = 0; col < 3; ++col)
+      EXPECT_NEAR(r.o[static_cast<size_t>(i * 3 + col)], static_cast<double>(i * (col + 1)) / 2, 1e-15);
+  }
+}
+
+TEST(Oracle, QueryHeadsShareTheirKvHeadInOrder) {
+  Case c({.batch = 2, .heads_q = 6, .heads_kv = 2, .seq_q = 1, .seq_k = 3, .dim_v = 1});
+  c.fill(Regime::kZeroQuery, 1);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t g = 0; g < 2; ++g)
+      for (int64_t j = 0; j < 3; ++j) c.set_v(b, g, j, 0, static_cast<float>(10 * b + g + 1));
+  const Reference r = c.reference();
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t h = 0; h < 6; ++h)
+      EXPECT_NEAR(r.o[static_cast<size_t>(b * 6 + h)], static_cast<double>(10 * b + h / 3 + 1), 1e-14);
+}
+
+TEST(Oracle, CausalRowIsTheFullResultOnItsPrefix) {
+  Case causal({.seq_q = 20, .seq_k = 20, .causal = true});
+  causal.fill(Regime::kGaussian, 4);
+  const Reference r = causal.reference();
+  for (int64_t t = 0; t < 20; ++t) {
+    Case prefix = causal;
+    prefix.problem.causal = 0;
+    prefix.use_key_lengths({t + 1});
+    const Reference full = prefix.reference();
+    EXPECT_EQ(r.lse[static_cast<size_t>(t)], full.lse[static_cast<size_t>(t)]);
+    for (size_t col = 0; col < 16; ++col) {
+      const size_t at = static_cast<size_t>(t) * 16 + col;
+      EXPECT_EQ(r.o[at], full.o[at]);
+      EXPECT_EQ(r.o_bound[at], full.o_bound[at]);
+    }
+  }
+}
+
+TEST(Oracle, DeadRowsAreExact) {
+  Case c({.seq_q = 3, .seq_k = 2, .dim_v = 2, .causal = true, .align = ATTN_BOTTOM_RIGHT});
+  c.fill(Regime::kGaussian, 4);
+  const Reference r = c.reference();
+  EXPECT_EQ(r.dead, 1);
+  ASSERT_EQ(r.state[0], RowState::kDead);
+  EXPECT_EQ(ratio_o(r, 0, 0, 0.0f), 0);
+  EXPECT_EQ(ratio_o(r, 0, 0, -0.0f), 0);
+  EXPECT_EQ(ratio_o(r, 0, 0, 0x1p-149f), kInfinity);
+  EXPECT_EQ(ratio_o(r, 0, 1, NAN), kInfinity);
+  EXPECT_EQ(ratio_lse(r, 0, -kInfinity), 0);
+  EXPECT_EQ(ratio_lse(r, 0, kInfinity), kInfinity);
+  EXPECT_EQ(ratio_lse(r, 0, NAN), kInfinity);
+  EXPECT_EQ(ratio_lse(r, 0, -1e30f), kInfinity);
+}
+
+TEST(Oracle, ZeroLengthsAreLegal) {
+  Case no_keys({.seq_q = 3, .seq_k = 0});
+  EXPECT_EQ(no_keys.reference().dead, 3);
+  Case no_queries({.seq_q = 0, .seq_k = 3});
+  EXPECT_EQ(no_queries.reference().rows, 0);
+  Case no_batch({.batch = 0});
+  EXPECT_EQ(no_batch.reference().rows, 0);
+}
+
+TEST(Oracle, ScaleZeroAndNegative) {
+  Case c({.seq_q = 1, .seq_k = 2, .dim_qk = 1, .dim_v = 1});
+  c.set_q(0, 0, 0, 0, 1);
+  c.set_k(0, 0, 0, 0, 0);
+  c.set_k(0, 0, 1, 0, 2);
+  c.set_v(0, 0, 1, 0, 1);
+  c.problem.scale = -0.5f;
+  EXPECT_NEAR(c.reference().o[0], std::exp(-1) / (1 + std::exp(-1)), 1e-15);
+  c.problem.scale = 0;
+  EXPECT_NEAR(c.reference().o[0], 0.5, 1e-15);
+}
+
+TEST(Oracle, TheScaleIsTheFloatItIs) {
+  Case c({.seq_q = 1, .seq_k = 1, .dim_qk = 1, .dim_v = 1});
+  c.set_q(0, 0, 0, 0, 1024);
+  c.set_k(0, 0, 0, 0, 1024);
+  c.problem.scale = 0.1f;
+  EXPECT_EQ(c.reference().lse[0], static_cast<double>(0.1f) * 1048576);
+}
+
+TEST(Oracle, StridesGapsAndBroadcast) {
+  Case c({.batch = 2, .heads_q = 2, .heads_kv = 2, .seq_q = 3, .seq_k = 5});
+  c.fill(Regime::kGaussian, 8);
+  // K and V of batch 0, head 0 everywhere.
+  Case repeated = c;
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t g = 0; g < 2; ++g)
+      for (int64_t at = 0; at < 5 * 16; ++at) {
+        repeated.k[static_cast<size_t>((b * 2 + g) * 80 + at)] = c.k[static_cast<size_t>(at)];
+        repeated.v[static_cast<size_t>((b * 2 + g) * 80 + at)] = c.v[static_cast<size_t>(at)];
+      }
+  attn_tensors broadcast = c.tensors();
+  for (attn_tensor* tensor : {&broadcast.k, &broadcast.v}) tensor->stride[0] = tensor->stride[1] = 0;
+  // Q transposed: the innermost stride is not 1.
+  std::vector<uint16_t> transposed(c.q.size());
+  for (int64_t head = 0; head < 4; ++head)
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t t = 0; t < 16; ++t)
+        transposed[static_cast<size_t>(head * 48 + t * 3 + i)] =
+            c.q[static_cast<size_t>(head * 48 + i * 16 + t)];
+  broadcast.q = {transposed.data(), {96, 48, 1, 3}};
+  const Reference expected = repeated.reference();
+  const Reference got = evaluate(c.problem, broadcast, c.plan, documented());
+  EXPECT_EQ(got.o, expected.o);
+  EXPECT_EQ(got.o_bound, expected.o_bound);
+}
+
+TEST(Oracle, SixteenBitBias) {
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+    Case c({.seq_q = 1, .seq_k = 2, .bias_dtype = dtype});
+    c.fill(Regime::kZeroQuery, 1);
+    uint16_t bias[] = {encode16(dtype, 3), encode16(dtype, -1)};
+    attn_tensors tensors = c.tensors();
+    tensors.bias = {bias, {0, 0, 0, 1}};
+    const Reference r = evaluate(c.problem, tensors, c.plan, documented());
+    EXPECT_NEAR(r.lse[0], 3 + std::log1p(std::exp(-4)), 1e-14);
+  }
+}
+
+TEST(Oracle, ABiasOfFloatMinimumIsNoDeadRow) {
+  Case c({.seq_q = 1, .seq_k = 3, .dim_v = 1, .bias_dtype = ATTN_F32});
+  c.fill(Regime::kZeroQuery, 1);
+  c.bias = {-3.4028235e38f, 0, -3.4028235e38f};
+  const Reference r = c.reference();
+  ASSERT_EQ(r.state[0], RowState::kBounded);
+  EXPECT_EQ(r.lse[0], 0);
+  // All of them that low: the scores overflow once multiplied by log2 e.
+  c.bias = {-3.4028235e38f, -3.4028235e38f, -3.4028235e38f};
+  EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
+}
+
+TEST(Oracle, SampleSkipsTheOtherRows) {
+  Case c({.batch = 2, .heads_q = 2, .seq_q = 50, .seq_k = 20});
+  c.fill(Regime::kGaussian, 2);
+  const Reference all = c.reference();
+  const Reference some = evaluate(c.problem, c.tensors(), c.plan, documented(), {.limit = 20, .seed = 5});
+  EXPECT_EQ(some.sampled, 20);
+  int64_t skipped = 0;
+  for (size_t row = 0; row < all.lse.size(); ++row) {
+    if (some.state[row] == RowState::kSkipped) {
+      ++skipped;
+      EXPECT_EQ(ratio_o(some, static_cast<int64_t>(row), 0, NAN), 0);
+      EXPECT_EQ(ratio_lse(some, static_cast<int64_t>(row), NAN), 0);
+    } else {
+      EXPECT_EQ(some.lse[row], all.lse[row]);
+      EXPECT_EQ(some.o_bound[row * 16], all.o_bound[row * 16]);
+    }
+  }
+  EXPECT_EQ(skipped, 180);
+}
+
+}  // namespace
+}  // namespace attnfuzz
