@@ -1,0 +1,49 @@
+// For values that the four lanes of a quad hold copies of: a row's maximum, its
+// sum, its rescale factor. Lanes that disagree by a bit rescale one row by two
+// factors, which is wrong by so little that no tolerance sees it.
+//
+//   check_quad_agrees(row_max);
+//
+// On the CPU: a DISAGREEMENT report. On CUDA it compiles to nothing.
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_AGREE_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_AGREE_H_
+
+#include "kernels/primitives/platform.h"
+
+namespace attn {
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ void check_quad_agrees(float) {}
+
+#else
+
+namespace cpu {
+
+struct QuadAgrees {
+  static constexpr const char* kName = "check_quad_agrees";
+  float value;
+  static void run(simt::Lanes<QuadAgrees> lanes, const simt::Meeting& meeting) {
+    for (int lane = 0; lane < 32; ++lane) {
+      if (!(meeting.members >> lane & 1)) continue;
+      const float mine = lanes[lane].value, first = lanes[lane & ~3].value;
+      if (__builtin_bit_cast(uint32_t, mine) == __builtin_bit_cast(uint32_t, first)) continue;
+      simt::fault(ATTN_REPORT_DISAGREEMENT, simt::lane_of_warp(lane), meeting.here,
+                  "lane %d holds %a and lane %d of its quad %a: they must hold the same value", lane,
+                  static_cast<double>(mine), lane & ~3, static_cast<double>(first));
+    }
+  }
+};
+
+}  // namespace cpu
+
+inline void check_quad_agrees(float value ATTN_AND_HERE) {
+  cpu::QuadAgrees agrees{value};
+  simt::meet(agrees, simt::kFullMask, here);
+}
+
+#endif
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_AGREE_H_

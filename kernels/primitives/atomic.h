@@ -1,0 +1,67 @@
+// Atomics on global and shared memory, and the order around them.
+//
+//   atomic_add(p, v)     returns what was there before
+//   threadfence()        what this thread wrote before is seen before what it
+//                        writes after, by all threads of the device
+//   ld_acquire(p)        a load that later reads of this thread stay behind
+//   st_release(p, v)     a store that earlier writes of this thread stay before
+//
+// The last block of several to finish is found like this:
+//
+//   threadfence();
+//   bool last = atomic_add(counter, 1u) == blocks - 1;
+//
+// On the CPU ld_acquire lets the other threads of the block run, so a thread
+// may poll; but blocks run one after the other, and polling for another block
+// that has not run yet never ends.
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_ATOMIC_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_ATOMIC_H_
+
+#include "kernels/primitives/platform.h"
+
+namespace attn {
+
+#ifdef __CUDACC__
+
+template <class T>
+__device__ __forceinline__ T atomic_add(T* address, T value) {
+  return ::atomicAdd(address, value);
+}
+
+__device__ __forceinline__ void threadfence() { __threadfence(); }
+
+__device__ __forceinline__ uint32_t ld_acquire(const uint32_t* address) {
+  uint32_t value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ void st_release(uint32_t* address, uint32_t value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+
+#else
+
+template <class T>
+inline T atomic_add(T* address, T value) {
+  const T before = *address;
+  *address = before + value;
+  return before;
+}
+
+inline void threadfence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
+inline uint32_t ld_acquire(const uint32_t* address) {
+  simt::yield();
+  return __atomic_load_n(address, __ATOMIC_ACQUIRE);
+}
+
+inline void st_release(uint32_t* address, uint32_t value) {
+  __atomic_store_n(address, value, __ATOMIC_RELEASE);
+}
+
+#endif
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_ATOMIC_H_

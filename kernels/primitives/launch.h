@@ -1,0 +1,105 @@
+// Starting a kernel: the one place where host code meets a back end.
+//
+//   return attn::launch(forward<F16, 64>, dim3(tiles, heads), dim3(128), bytes, env, params);
+//
+// Arguments are converted to the kernel's parameter types and copied. CUDA: the
+// launch goes to env->stream and is not waited for. CPU: it has run when this
+// returns. What cannot be launched is refused with ATTN_LAUNCH_FAILED and told
+// to env->report, before anything runs; a device error also, and is cleared.
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_LAUNCH_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_LAUNCH_H_
+
+#include <stdio.h>
+
+#include <tuple>
+#include <type_traits>
+
+#include "kernels/attention.h"
+#include "kernels/primitives/platform.h"
+
+namespace attn {
+
+// Tells env->report about a whole launch.
+inline void report_launch(const attn_env* env, attn_report_kind kind, const char* message) {
+  if (!env->report) return;
+  attn_report report{};
+  report.size = sizeof report;
+  report.kind = kind;
+  report.message = message;
+  env->report(env->user, &report);
+}
+
+// Whether any device can take it; if not, says why.
+inline bool launch_is_legal(dim3 grid, dim3 block, size_t shared_bytes, const attn_env* env, char* reason,
+                            size_t reason_size) {
+  const auto threads = static_cast<unsigned long long>(block.x) * block.y * block.z;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
+    snprintf(reason, reason_size, "an empty grid (%u, %u, %u): a caller with nothing to do must not launch",
+             grid.x, grid.y, grid.z);
+  } else if (grid.x > 0x7FFFFFFFu || grid.y > 65535 || grid.z > 65535) {
+    snprintf(reason, reason_size, "a grid of (%u, %u, %u): the limits are (2147483647, 65535, 65535)", grid.x,
+             grid.y, grid.z);
+  } else if (threads == 0 || threads > 1024 || block.x > 1024 || block.y > 1024 || block.z > 64) {
+    snprintf(reason, reason_size, "a block of (%u, %u, %u): 1 to 1024 threads, at most (1024, 1024, 64)",
+             block.x, block.y, block.z);
+  } else if (env->shared_memory_limit < 0 ||
+             shared_bytes > static_cast<unsigned long long>(env->shared_memory_limit)) {
+    snprintf(reason, reason_size, "%llu bytes of shared memory: a block may have %lld",
+             static_cast<unsigned long long>(shared_bytes), static_cast<long long>(env->shared_memory_limit));
+  } else {
+    return true;
+  }
+  return false;
+}
+
+// What a kernel takes by value to pass on to probe().
+inline attn_probe probe_of(const attn_env* env) { return env->probe ? *env->probe : attn_probe{}; }
+
+template <class... P>
+attn_status launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, const attn_env* env,
+                   std::type_identity_t<P>... arguments) {
+  char reason[256];
+  if (!launch_is_legal(grid, block, shared_bytes, env, reason, sizeof reason)) {
+    report_launch(env, ATTN_REPORT_LAUNCH, reason);
+    return ATTN_LAUNCH_FAILED;
+  }
+#ifdef __CUDACC__
+  cudaError_t error = cudaSuccess;
+  const char* step = "cudaFuncSetAttribute";
+  if (shared_bytes > 48 * 1024) {
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared_bytes));
+  }
+  if (error == cudaSuccess) {
+    step = "launch";
+    kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(env->stream)>>>(arguments...);
+    error = cudaGetLastError();
+  } else {
+    cudaGetLastError();
+  }
+  if (error == cudaSuccess) return ATTN_OK;
+  snprintf(reason, sizeof reason, "%s: %s (%s)", step, cudaGetErrorName(error), cudaGetErrorString(error));
+  report_launch(env, ATTN_REPORT_DEVICE, reason);
+  return ATTN_LAUNCH_FAILED;
+#else
+  struct Call {
+    void (*kernel)(P...);
+    std::tuple<std::remove_const_t<P>...> arguments;
+  } call{kernel, {arguments...}};
+  const auto entry = [](const void* opaque) {
+    const Call& call = *static_cast<const Call*>(opaque);
+    std::apply(call.kernel, call.arguments);
+  };
+  return simt::launch({{grid.x, grid.y, grid.z},
+                       {block.x, block.y, block.z},
+                       shared_bytes,
+                       env,
+                       entry,
+                       &call,
+                       reinterpret_cast<const void*>(kernel)});
+#endif
+}
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_LAUNCH_H_

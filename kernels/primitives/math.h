@@ -1,0 +1,92 @@
+// Elementary functions, with the error that a plan may claim for them.
+//
+//   ex2   2^x; -inf gives +0; relative error at most 2^-22; a result below
+//         2^-126 is 0                                  (ATTN_EXP_EX2_APPROX)
+//   lg2   log2 x; 0 and subnormals give -inf           (ATTN_LOG_LG2_APPROX)
+//   rcp   1/x; a subnormal x gives infinity, a subnormal result 0
+//                                                      (ATTN_RCP_APPROX)
+//   tanh  tanhf of the platform                        (ATTN_TANH_TANHF)
+//   fma   one rounding
+//   fmax  the other argument where one is a NaN
+//
+// A NaN goes in and a NaN comes out, of all but fmax. The CPU bodies of ex2 and
+// fmax have no branches and no calls, so that loops over them are vectorised.
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MATH_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_MATH_H_
+
+#include "kernels/primitives/platform.h"
+
+#ifndef __CUDACC__
+#include <math.h>
+#endif
+
+namespace attn {
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ float ex2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ __forceinline__ float lg2(float x) {
+  float result;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ __forceinline__ float rcp(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ __forceinline__ float tanh(float x) { return ::tanhf(x); }
+__device__ __forceinline__ float fma(float a, float b, float c) { return ::__fmaf_rn(a, b, c); }
+__device__ __forceinline__ float fmax(float a, float b) { return ::fmaxf(a, b); }
+__device__ __forceinline__ float inf() { return __int_as_float(0x7F800000); }
+
+#else
+
+inline float inf() { return __builtin_inff(); }
+
+inline float fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
+
+inline float fmax(float a, float b) { return a > b ? a : (b == b ? b : a); }
+
+inline float ex2(float x) {
+  // x = n + f with |f| <= 1/2; outside of this range the result is known.
+  float clamped = x < -127.0f ? -127.0f : x;
+  clamped = clamped > 128.0f ? 128.0f : clamped;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
+  const float shifted = clamped + kRound;
+  const float f = clamped - (shifted - kRound);
+  // (2^f - 1) / f interpolated in the six Chebyshev nodes of [-1/2, 1/2]; relative
+  // error of 2^f below 2^-27 before these steps round.
+  float p = 1.545316336e-4f;
+  p = fma(p, f, 1.339086331e-3f);
+  p = fma(p, f, 9.618083015e-3f);
+  p = fma(p, f, 5.550356954e-2f);
+  p = fma(p, f, 2.402265072e-1f);
+  p = fma(p, f, 6.931471825e-1f);
+  p = fma(p, f, 1.0f);
+  const uint32_t n = __builtin_bit_cast(uint32_t, shifted) - __builtin_bit_cast(uint32_t, kRound);
+  const float scaled = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p) + (n << 23));
+  const float flushed = x < -126.0f ? 0.0f : scaled;
+  return x == x ? flushed : x;
+}
+
+inline float flush(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
+
+inline float lg2(float x) { return ::log2f(flush(x)); }
+inline float rcp(float x) { return flush(1.0f / flush(x)); }
+inline float tanh(float x) { return ::tanhf(x); }
+
+#endif
+
+__device__ __forceinline__ float neg_inf() { return -inf(); }
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MATH_H_

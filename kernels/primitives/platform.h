@@ -1,0 +1,38 @@
+// Which back end is being compiled for. The only question the other headers of
+// this folder ask is whether __CUDACC__ is defined; nothing outside asks it.
+//
+// On the CPU, words that threads meet in take the place in the source where they
+// stand, so that a report can name it. ATTN_HERE declares that last parameter,
+// and vanishes on CUDA:
+//
+//   __device__ void cta_sync(ATTN_HERE);
+//   __device__ float shfl(float value, int lane ATTN_AND_HERE);
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_PLATFORM_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_PLATFORM_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/attention.h"
+
+#ifdef __CUDACC__
+#define ATTN_HERE
+#define ATTN_AND_HERE
+#else
+#include "kernels/simt/cuda.h"
+#define ATTN_HERE ::simt::Place here = ::simt::Place::now()
+#define ATTN_AND_HERE , ATTN_HERE
+#endif
+
+namespace attn {
+
+// What this translation unit is compiled for: a descriptor's `backend`.
+#ifdef __CUDACC__
+inline constexpr attn_backend kBackend = ATTN_CUDA;
+#else
+inline constexpr attn_backend kBackend = ATTN_CPU;
+#endif
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_PLATFORM_H_

@@ -1,0 +1,108 @@
+// 16-bit floats in memory, and their conversions.
+//
+// F16 and BF16 hold bits and have no arithmetic: kernels compute in fp32. From
+// fp32 they round to nearest, ties to even; what is too large becomes infinity,
+// and a NaN stays a NaN (which NaN is not said).
+//
+//   F16 h = from_float<F16>(0.1f);
+//   float f = to_float(h);
+//   uint32_t word = pack2<BF16>(lo, hi);  // lo in bits 0-15
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_TYPES_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_TYPES_H_
+
+#include "kernels/primitives/platform.h"
+
+namespace attn {
+
+struct F16 {
+  uint16_t bits;
+};
+
+struct BF16 {
+  uint16_t bits;
+};
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ float to_float(F16 value) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+  return result;
+}
+
+__device__ __forceinline__ float to_float(BF16 value) {
+  return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
+}
+
+template <class T>
+__device__ T from_float(float value);
+
+template <>
+__device__ __forceinline__ F16 from_float<F16>(float value) {
+  F16 result;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+}
+
+template <>
+__device__ __forceinline__ BF16 from_float<BF16>(float value) {
+  BF16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+}
+
+template <class T>
+__device__ uint32_t pack2(float lo, float hi);
+
+template <>
+__device__ __forceinline__ uint32_t pack2<F16>(float lo, float hi) {
+  uint32_t word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(hi), "f"(lo));
+  return word;
+}
+
+template <>
+__device__ __forceinline__ uint32_t pack2<BF16>(float lo, float hi) {
+  uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(hi), "f"(lo));
+  return word;
+}
+
+#else
+
+inline float to_float(F16 value) { return static_cast<float>(__builtin_bit_cast(_Float16, value.bits)); }
+
+inline float to_float(BF16 value) { return __builtin_bit_cast(float, static_cast<uint32_t>(value.bits) << 16); }
+
+template <class T>
+T from_float(float value);
+
+template <>
+inline F16 from_float<F16>(float value) {
+  return {__builtin_bit_cast(uint16_t, static_cast<_Float16>(value))};
+}
+
+template <>
+inline BF16 from_float<BF16>(float value) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  const uint32_t rounded = bits + 0x7FFFu + ((bits >> 16) & 1);
+  const uint32_t quiet = bits | 0x400000u;  // rounding could carry a NaN to infinity
+  return {static_cast<uint16_t>((value == value ? rounded : quiet) >> 16)};
+}
+
+template <class T>
+inline uint32_t pack2(float lo, float hi) {
+  return static_cast<uint32_t>(from_float<T>(lo).bits) | static_cast<uint32_t>(from_float<T>(hi).bits) << 16;
+}
+
+#endif
+
+template <class T>
+__device__ __forceinline__ void unpack2(uint32_t word, float& lo, float& hi) {
+  lo = to_float(T{static_cast<uint16_t>(word & 0xFFFFu)});
+  hi = to_float(T{static_cast<uint16_t>(word >> 16)});
+}
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_TYPES_H_

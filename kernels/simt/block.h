@@ -1,0 +1,161 @@
+// The executor's own view of a running block. Only kernels/simt/*.cc include it.
+//
+// A lane is in one of four states: running (one at a time), ready (its bit is in
+// Warp::ready), waiting (in a collective: Group::arrived; at a barrier:
+// Barrier::waiting), or done. Warp::ready and Block::ready_warps are bit sets,
+// so that finding the next lane is two instructions in any order.
+#ifndef ATTNFUZZ_KERNELS_SIMT_BLOCK_H_
+#define ATTNFUZZ_KERNELS_SIMT_BLOCK_H_
+
+#include <vector>
+
+#include "kernels/simt/schedule.h"
+#include "kernels/simt/simt.h"
+#include "kernels/simt/stacks.h"
+#include "kernels/simt/switch.h"
+
+namespace simt {
+
+inline constexpr uint32_t kWarpSize = 32;
+inline constexpr uint32_t kMaxWarps = 32;
+inline constexpr uint32_t kBarriers = 16;
+
+struct Copy {
+  void* shared;
+  const void* global;  // null: zeros
+  uint64_t group;
+  Place here;
+};
+
+// A thread's asynchronous copies, oldest first.
+struct CopyQueue {
+  std::vector<Copy> copies;
+  size_t landed = 0;  // copies[0..landed) are done
+  uint64_t open_group = 0;
+  bool empty() const { return landed == copies.size(); }
+};
+
+// Lanes that wait for one another in a collective: those that came with one mask.
+struct Group {
+  const WarpOp* op;
+  uint32_t mask;
+  uint32_t arrived = 0;
+  Place here;
+};
+
+struct Warp {
+  uint32_t number;
+  uint32_t ready = 0;
+  uint32_t existing = 0;
+  void* argument[kWarpSize];
+  uint32_t active = 0;  // groups with a lane in them
+  Group group[kWarpSize];
+  Place barrier_place[kWarpSize];  // of a lane that waits at a barrier
+};
+
+struct Lane {
+  Thread thread;  // first: simt::current points here
+  uint32_t bit;   // 1 << lane
+  Warp* warp;
+  Context context = nullptr;
+  bool done = false;
+  Stack stack{};
+  void* fake_stack = nullptr;  // AddressSanitizer's
+  CopyQueue copies;
+};
+
+struct Barrier {
+  uint32_t arrived = 0;
+  uint32_t expected = 0;  // 0: nobody has arrived yet
+  uint32_t first = 0;     // the thread that came first
+  Place here{};           // its place
+  uint32_t warps = 0;     // with a waiting lane
+  uint32_t waiting[kMaxWarps];
+};
+
+struct SharedArray {
+  size_t offset;    // as on a GPU
+  size_t bytes;     // asked for
+  size_t physical;  // from the base of the arena
+  Place here;
+};
+
+struct Fault {
+  bool set = false;
+  attn_report_kind kind;
+  Index thread;
+  Place here;
+  char message[512];
+};
+
+struct Block {
+  Geometry geometry{};
+  Order order{};
+  Random random{0};
+  uint32_t threads = 0;
+  uint32_t warps = 0;
+  uint32_t live = 0;
+  uint32_t ready_warps = 0;
+  uint32_t warp = 0;  // of the running lane
+  const Launch* launch = nullptr;
+  Fault fault;
+  Lane* left = nullptr;      // the lane that ran before; kept for AddressSanitizer only
+  Lane host;                 // stands for whoever called launch()
+  std::vector<Lane*> lanes;  // made once, never moved: fibers hold their addresses
+  Warp warp_state[kMaxWarps];
+  Barrier barriers[kBarriers];
+  std::vector<SharedArray> arrays;
+  size_t shared_used = 0;  // bytes of the arena that are not all poison any more
+
+  Lane& lane(uint32_t linear) { return *lanes[linear]; }
+};
+
+// The block that runs on this OS thread; null before the first launch.
+extern constinit thread_local Block* running_block __attribute__((tls_model("initial-exec")));
+inline Block& running() { return *running_block; }
+inline Lane& self() { return *reinterpret_cast<Lane*>(current); }
+
+inline bool same(Place a, Place b) {
+  return a.line == b.line && (a.file == b.file || __builtin_strcmp(a.file, b.file) == 0);
+}
+
+// scheduler.cc
+void start_lanes(Block& block);           // the launch's threads, ready to begin
+void run_block(Block& block);             // until all are done, or one has faulted
+void wait_in_warp(Block& b, Lane& me);    // the caller is neither ready nor running
+[[noreturn]] void abandon(Block& block);  // leaves for the host; block.fault is set
+
+inline void make_ready(Block& b, Warp& warp, uint32_t lanes) {
+  if (!lanes) return;
+  warp.ready |= lanes;
+  b.ready_warps |= 1u << warp.number;
+}
+
+// fault.cc
+void record_fault(Block& block, attn_report_kind kind, Index thread, Place here, const char* format, ...)
+    __attribute__((format(printf, 5, 6)));
+void record_deadlock(Block& block);
+void send_report(const Block& block, const attn_env* env);
+
+// arena.cc
+void reset_arena(Block& block);
+void check_red_zones(Block& block);
+
+// copy.cc
+void check_copies(Block& block, Lane& lane);  // at a thread's end
+
+// barrier.cc
+void reset_barriers(Block& block);
+void check_barriers(Block& block);  // at a block's end
+
+// statics.cc: __shared__ arrays of plain CUDA code
+struct Statics {
+  size_t module = 0;  // 0: none
+  size_t bytes = 0;
+};
+Statics find_statics(const void* kernel);
+void poison_statics(const Statics& statics);
+
+}  // namespace simt
+
+#endif  // ATTNFUZZ_KERNELS_SIMT_BLOCK_H_

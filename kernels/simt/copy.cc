@@ -1,0 +1,85 @@
+// Asynchronous copies of 16 bytes from global to shared memory.
+//
+// Landing early, a copy is done when it is issued. Landing late, it is done in
+// the wait that covers its group; until then its destination is all 0xFF, and
+// a destination that holds anything else by then was written by somebody else
+// in the meantime. Both landings are legal on a GPU, so a kernel must be right
+// under either.
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/simt/block.h"
+
+namespace simt {
+namespace {
+
+void land(Copy& copy) {
+  if (copy.global) {
+    memcpy(copy.shared, copy.global, 16);
+  } else {
+    memset(copy.shared, 0, 16);
+  }
+}
+
+bool is_poison(const void* shared) {
+  uint64_t words[2];
+  memcpy(words, shared, 16);
+  return (words[0] & words[1]) == ~uint64_t{0};
+}
+
+}  // namespace
+
+void copy_async16(void* shared, const void* global, bool valid, Place here) {
+  Block& b = running();
+  Lane& me = self();
+  if (reinterpret_cast<uintptr_t>(shared) % 16 != 0) {
+    fault(ATTN_REPORT_ALIGNMENT, &me.thread, here, "cp_async16 to shared address %p: not a multiple of 16",
+          shared);
+  }
+  if (valid && reinterpret_cast<uintptr_t>(global) % 16 != 0) {
+    fault(ATTN_REPORT_ALIGNMENT, &me.thread, here, "cp_async16 from global address %p: not a multiple of 16",
+          global);
+  }
+  CopyQueue& queue = me.copies;
+  queue.copies.push_back({shared, valid ? global : nullptr, queue.open_group, here});
+  if (b.geometry.copies_early) {
+    land(queue.copies.back());
+  } else {
+    memset(shared, 0xFF, 16);
+  }
+}
+
+void copy_commit() { ++self().copies.open_group; }
+
+void copy_wait(uint32_t groups_left) {
+  Lane& me = self();
+  CopyQueue& queue = me.copies;
+  if (queue.empty()) return;
+  const bool late = !me.thread.geometry->copies_early;
+  while (!queue.empty()) {
+    Copy& copy = queue.copies[queue.landed];
+    if (copy.group + groups_left >= queue.open_group) break;
+    if (late) {
+      if (!is_poison(copy.shared)) {
+        fault(ATTN_REPORT_ASYNC, &me.thread, copy.here,
+              "shared memory at %p was written while an asynchronous copy to it was under way", copy.shared);
+      }
+      land(copy);
+    }
+    ++queue.landed;
+  }
+  if (queue.empty()) {
+    queue.copies.clear();
+    queue.landed = 0;
+  }
+}
+
+void check_copies(Block& b, Lane& lane) {
+  const CopyQueue& queue = lane.copies;
+  const Copy& copy = queue.copies[queue.landed];
+  record_fault(b, ATTN_REPORT_ASYNC, lane.thread.index, copy.here,
+               "the thread ended with %zu asynchronous copies that it never waited for%s",
+               queue.copies.size() - queue.landed, copy.group == queue.open_group ? ", nor committed" : "");
+}
+
+}  // namespace simt

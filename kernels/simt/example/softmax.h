@@ -1,0 +1,6 @@
+// What the host calls. Pointers are to device memory on CUDA.
+#pragma once
+
+#include "kernels/attention.h"
+
+ATTN_EXPORT attn_status softmax(const attn_env* env, const float* in, float* out, int rows, int columns);

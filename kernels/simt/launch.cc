@@ -1,0 +1,71 @@
+// A launch: the blocks of a grid, one after the other, in the schedule's order.
+#include <numeric>
+
+#include "kernels/simt/block.h"
+
+namespace simt {
+namespace {
+
+// Visits 0..count-1 in the schedule's order, without a table: the random one
+// is i -> (i * step + start) mod count with a step prime to count.
+struct BlockOrder {
+  uint64_t count, start = 0, step = 1;
+
+  BlockOrder(uint64_t blocks, Order order, uint64_t seed) : count(blocks) {
+    if (order == Order::kDescending) {
+      start = count - 1;
+      step = count - 1;
+    } else if (order == Order::kRandom) {
+      Random random(seed, ~uint64_t{0});
+      start = random.next() % count;
+      do {
+        step = 1 + random.next() % count;
+      } while (std::gcd(step, count) != 1);
+    }
+  }
+
+  uint64_t at(uint64_t i) const {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(i) * step + start) % count);
+  }
+};
+
+void run_one(Block& b, const Statics& statics) {
+  reset_arena(b);
+  reset_barriers(b);
+  poison_statics(statics);
+  run_block(b);
+  if (!b.fault.set) check_barriers(b);
+  if (!b.fault.set) check_red_zones(b);
+}
+
+}  // namespace
+
+attn_status launch(const Launch& launch) {
+  if (current)
+    fault(ATTN_REPORT_LAUNCH, current, {nullptr, 0}, "a kernel launches a kernel: only the host may");
+  if (!running_block) running_block = new Block;  // for the life of the OS thread
+  Block& b = running();
+  const uint64_t seed = launch.env->schedule_seed;
+  const Schedule schedule = schedule_of(seed);
+  b.launch = &launch;
+  b.order = schedule.order;
+  b.geometry = {{0, 0, 0}, launch.block, launch.grid, schedule.mma_truncates, schedule.copies_early};
+  start_lanes(b);
+  const Statics statics = find_statics(launch.kernel);
+  const Index grid = launch.grid;
+  const BlockOrder blocks(uint64_t{grid.x} * grid.y * grid.z, schedule.order, seed);
+  for (uint64_t i = 0; i < blocks.count; ++i) {
+    const uint64_t linear = blocks.at(i);
+    b.geometry.block = {static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
+                        static_cast<unsigned>(linear / grid.x / grid.y)};
+    b.random = Random(seed, linear);
+    run_one(b, statics);
+    if (b.fault.set) {
+      send_report(b, launch.env);
+      return ATTN_FAULT;
+    }
+  }
+  return ATTN_OK;
+}
+
+}  // namespace simt

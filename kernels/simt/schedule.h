@@ -1,0 +1,57 @@
+// What a schedule seed means. The seed is part of a case: the same seed gives
+// the same order of threads, the same landing of copies, the same rounding.
+//
+//   bits 0-1  order of blocks and threads: 0 ascending, 1 descending,
+//             2 and 3 random
+//   bit 2     asynchronous copies: 0 land late, at the wait that covers them;
+//             1 land early, when they are issued
+//   bit 3     tensor-core products: 0 round to nearest after every product,
+//             1 truncate after every 16
+//
+// All 64 bits seed the random order. Seed 0 is thus the plain case: in order,
+// late, to nearest. Late alone would hide a buffer that is refilled too soon,
+// early alone a missing wait: a campaign needs both.
+#ifndef ATTNFUZZ_KERNELS_SIMT_SCHEDULE_H_
+#define ATTNFUZZ_KERNELS_SIMT_SCHEDULE_H_
+
+#include <stdint.h>
+
+namespace simt {
+
+enum class Order : uint8_t { kAscending, kDescending, kRandom };
+
+struct Schedule {
+  Order order;
+  bool copies_early;
+  bool mma_truncates;
+};
+
+constexpr Schedule schedule_of(uint64_t seed) {
+  constexpr Order kOrders[4] = {Order::kAscending, Order::kDescending, Order::kRandom, Order::kRandom};
+  return {kOrders[seed & 3], (seed & 4) != 0, (seed & 8) != 0};
+}
+
+// Small and fast; every state but 0 has the full period.
+struct Random {
+  uint64_t state;
+
+  constexpr explicit Random(uint64_t seed, uint64_t stream = 0) : state(mix(mix(seed) + stream) | 1) {}
+
+  constexpr uint64_t next() {
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return (state * 0x2545F4914F6CDD1Du) >> 16;
+  }
+
+  static constexpr uint64_t mix(uint64_t value) {
+    value += 0x9E3779B97F4A7C15u;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
+    return value ^ (value >> 31);
+  }
+};
+
+}  // namespace simt
+
+#endif  // ATTNFUZZ_KERNELS_SIMT_SCHEDULE_H_

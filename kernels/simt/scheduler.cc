@@ -1,0 +1,195 @@
+// The scheduler: fibers, and who runs next. Compiled without instrumentation in
+// every lane of the build; functions that switch fibers return void, because a
+// sanitizer's shadow of a return value would be the other fiber's.
+#include <algorithm>
+#include <bit>
+
+#include "kernels/simt/block.h"
+
+extern "C" {
+// Present only where AddressSanitizer is linked in.
+__attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const void* bottom, size_t size);
+__attribute__((weak)) void __sanitizer_finish_switch_fiber(void* saved, const void** bottom, size_t* size);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* begin, size_t size);
+}
+
+namespace simt {
+
+constinit thread_local Thread* current = nullptr;
+constinit thread_local Block* running_block = nullptr;
+
+namespace {
+
+void arrive_under_asan(Block& b, Lane& me) {
+  const void* bottom = nullptr;
+  size_t size = 0;
+  __sanitizer_finish_switch_fiber(me.fake_stack, &bottom, &size);
+  // The host's stack is not one of ours: this is how its bounds are learned.
+  if (!b.left->stack.bottom) b.left->stack = {static_cast<char*>(const_cast<void*>(bottom)), size};
+}
+
+inline void jump(Lane& from, Lane& to) {
+  if (__sanitizer_start_switch_fiber) [[unlikely]] {
+    running().left = &from;
+    __sanitizer_start_switch_fiber(&from.fake_stack, to.stack.bottom, to.stack.size);
+  }
+  current = &to.thread;
+  switch_context(&from.context, to.context);
+  if (__sanitizer_finish_switch_fiber) [[unlikely]]
+    arrive_under_asan(running(), from);
+}
+
+inline Lane& take(Block& b, uint32_t warp, uint32_t lane) {
+  Warp& state = b.warp_state[warp];
+  state.ready &= ~(1u << lane);
+  if (!state.ready) b.ready_warps &= ~(1u << warp);
+  b.warp = warp;
+  return b.lane(warp * kWarpSize + lane);
+}
+
+// Takes the next lane out of the ready set; null if none is ready.
+inline Lane* pick(Block& b) {
+  if (!b.ready_warps) return nullptr;
+  uint32_t warp = b.warp, lane = 0;
+  switch (b.order) {
+    case Order::kAscending:
+      // This warp first, as long as it can: what it works on is in the cache.
+      warp = (warp + std::countr_zero(std::rotr(b.ready_warps, static_cast<int>(warp)))) % kMaxWarps;
+      lane = std::countr_zero(b.warp_state[warp].ready);
+      break;
+    case Order::kDescending:
+      warp = (warp - std::countl_zero(std::rotl(b.ready_warps, static_cast<int>(31 - warp)))) % kMaxWarps;
+      lane = 31 - std::countl_zero(b.warp_state[warp].ready);
+      break;
+    case Order::kRandom: {
+      const uint64_t random = b.random.next();
+      const auto turn_warps = static_cast<int>(random & 31), turn_lanes = static_cast<int>(random >> 5 & 31);
+      warp = (turn_warps + std::countr_zero(std::rotr(b.ready_warps, turn_warps))) % kMaxWarps;
+      lane = (turn_lanes + std::countr_zero(std::rotr(b.warp_state[warp].ready, turn_lanes))) % kWarpSize;
+      break;
+    }
+  }
+  return &take(b, warp, lane);
+}
+
+// The running lane is over; comes back when it is wanted in the next block.
+void finish(Block& b, Lane& me) {
+  if (!me.copies.empty()) {
+    check_copies(b, me);
+    abandon(b);
+  }
+  me.done = true;
+  --b.live;
+  Lane* next = pick(b);
+  if (!next && b.live) record_deadlock(b);
+  jump(me, next ? *next : b.host);
+}
+
+void enter() {
+  Lane& me = self();
+  if (__sanitizer_finish_switch_fiber) arrive_under_asan(running(), me);
+  for (;;) {
+    Block& b = running();
+    b.launch->entry(b.launch->arguments);
+    finish(b, me);
+  }
+}
+
+void on_stack_overflow(size_t index) {
+  Block& b = running();
+  Lane& lane = b.lane(static_cast<uint32_t>(index));
+  record_fault(b, ATTN_REPORT_STACK, lane.thread.index, {nullptr, 0},
+               "the thread ran off its stack of %zu KiB: recursion, or a very large local array",
+               lane.stack.size / 1024);
+  abandon(b);
+}
+
+}  // namespace
+
+void start_lanes(Block& b) {
+  watch_stacks(on_stack_overflow);
+  const Index dim = b.geometry.block_dim;
+  b.threads = dim.x * dim.y * dim.z;
+  b.warps = (b.threads + kWarpSize - 1) / kWarpSize;
+  while (b.lanes.size() < b.threads) {
+    Lane* lane = new Lane;
+    const auto linear = static_cast<uint32_t>(b.lanes.size());
+    lane->thread.linear = linear;
+    lane->thread.geometry = &b.geometry;
+    lane->warp = &b.warp_state[linear / kWarpSize];
+    lane->warp->number = linear / kWarpSize;
+    lane->bit = 1u << (linear % kWarpSize);
+    lane->stack = stack_at(linear);
+    b.lanes.push_back(lane);
+  }
+  uint32_t linear = 0;
+  for (unsigned z = 0; z < dim.z; ++z) {
+    for (unsigned y = 0; y < dim.y; ++y) {
+      for (unsigned x = 0; x < dim.x; ++x) b.lane(linear++).thread.index = {x, y, z};
+    }
+  }
+  for (uint32_t warp = 0; warp < b.warps; ++warp) {
+    const uint32_t count = std::min(kWarpSize, b.threads - warp * kWarpSize);
+    b.warp_state[warp].existing = count == kWarpSize ? kFullMask : (1u << count) - 1;
+  }
+}
+
+void run_block(Block& b) {
+  b.fault.set = false;
+  b.live = b.threads;
+  b.ready_warps = b.warps == kMaxWarps ? kFullMask : (1u << b.warps) - 1;
+  b.warp = b.order == Order::kDescending ? b.warps - 1 : 0;
+  for (uint32_t warp = 0; warp < b.warps; ++warp) {
+    b.warp_state[warp].ready = b.warp_state[warp].existing;
+    b.warp_state[warp].active = 0;
+    for (Group& group : b.warp_state[warp].group) group.arrived = 0;
+  }
+  for (uint32_t i = 0; i < b.threads; ++i) {
+    Lane& lane = b.lane(i);
+    lane.done = false;
+    // A fiber that ended well waits in enter() for the next block.
+    if (!lane.context) lane.context = new_context(lane.stack, enter);
+  }
+  jump(b.host, *pick(b));
+  current = nullptr;
+  if (!b.fault.set) return;
+  for (Lane* lane : b.lanes) {
+    lane->context = nullptr;
+    lane->fake_stack = nullptr;
+    lane->copies = {};
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(lane->stack.bottom, lane->stack.size);
+  }
+}
+
+void wait_in_warp(Block& b, Lane& me) {
+  Lane* next = pick(b);
+  if (!next) {
+    record_deadlock(b);
+    abandon(b);
+  }
+  jump(me, *next);
+}
+
+void yield() {
+  Block& b = running();
+  Lane& me = self();
+  // The next ready thread in a ring, whatever the order of the schedule: any
+  // other choice lets two polling threads starve a third.
+  const uint32_t mine = me.thread.linear;
+  for (uint32_t step = 1; step < b.threads; ++step) {
+    const uint32_t linear = (mine + step) % b.threads;
+    const uint32_t warp = linear / kWarpSize, lane = linear % kWarpSize;
+    if (!(b.warp_state[warp].ready >> lane & 1)) continue;
+    Lane& next = take(b, warp, lane);
+    make_ready(b, *me.warp, me.bit);
+    jump(me, next);
+    return;
+  }
+}
+
+void abandon(Block& b) {
+  jump(self(), b.host);
+  __builtin_unreachable();
+}
+
+}  // namespace simt

@@ -1,0 +1,149 @@
+// What running device code may ask of the CPU executor.
+//
+// A launch runs its blocks one after the other, and each CUDA thread of a block
+// as a fiber, on one OS thread. Kernels live in shared modules; the executor is
+// linked into the program that loads them, and these few functions are all that
+// crosses between the two. Device code does not call them: it uses the words of
+// kernels/primitives, or those of plain CUDA (cuda.h), which are built on them.
+//
+// Threads run until they meet one another: at a barrier, or in a collective of
+// their warp. There is no implicit lock-step. A collective is one rendezvous:
+// every lane deposits a pointer to its argument, the last to arrive computes
+// for all of them and runs on:
+//
+//   struct Ballot {
+//     static constexpr const char *kName = "ballot";
+//     bool predicate;
+//     uint32_t result;
+//     static void run(simt::Lanes<Ballot> lanes, const simt::Meeting &meeting) { ... }
+//   };
+//   Ballot ballot{predicate, 0};
+//   simt::meet(ballot, 0xffffffffu, here);  // ballot.result is set
+//
+// What goes wrong ends the block: a fault is told once to env->report, no thread
+// of the block runs on, and the launch returns ATTN_FAULT.
+#ifndef ATTNFUZZ_KERNELS_SIMT_SIMT_H_
+#define ATTNFUZZ_KERNELS_SIMT_SIMT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/attention.h"
+
+#define SIMT_EXPORT __attribute__((visibility("default")))
+
+namespace simt {
+
+// Where in the kernel's source an operation stands.
+struct Place {
+  const char* file;
+  int line;
+  // As a default argument it names the caller's line.
+  static constexpr Place now(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+struct Index {
+  unsigned x, y, z;
+};
+
+// What all threads of a block have in common.
+struct Geometry {
+  Index block;
+  Index block_dim;
+  Index grid_dim;
+  bool mma_truncates;  // see schedule.h
+  bool copies_early;
+};
+
+// The part of a thread that device code reads directly, because a call would
+// cost more than the answer.
+struct Thread {
+  Index index;
+  uint32_t linear;  // x fastest; lane = linear % 32, warp = linear / 32
+  const Geometry* geometry;
+};
+
+// The running thread; null outside of kernels.
+SIMT_EXPORT extern constinit thread_local Thread* current __attribute__((tls_model("initial-exec")));
+
+inline constexpr uint32_t kFullMask = 0xffffffffu;
+
+// A collective at the moment when all its lanes are there.
+struct Meeting {
+  void* const* arguments;  // by lane; of members only
+  uint32_t members;
+  Place here;
+  const Geometry* geometry;
+};
+
+template <class Op>
+struct Lanes {
+  void* const* arguments;
+  Op& operator[](int lane) const { return *static_cast<Op*>(arguments[lane]); }
+};
+
+struct WarpOp {
+  const char* name;
+  void (*run)(const Meeting& meeting);
+};
+
+// Waits for the lanes in `mask` that exist; they must come with the same op,
+// mask and place.
+SIMT_EXPORT void meet(const WarpOp& op, void* argument, uint32_t mask, Place here);
+
+template <class Op>
+inline void meet(Op& argument, uint32_t mask, Place here) {
+  static constexpr WarpOp kOp{Op::kName,
+                              [](const Meeting& meeting) { Op::run(Lanes<Op>{meeting.arguments}, meeting); }};
+  meet(kOp, &argument, mask, here);
+}
+
+// Barrier 0..15. `threads` counts those that arrive or wait; without `wait` the
+// thread only arrives and runs on.
+inline constexpr uint32_t kWholeBlock = 0xffffffffu;
+SIMT_EXPORT void barrier(uint32_t id, uint32_t threads, bool wait, Place here);
+
+// Lets the others run before this thread goes on: what a polling loop needs.
+SIMT_EXPORT void yield();
+
+// Asynchronous copies of 16 bytes; see copy.cc for when they land.
+SIMT_EXPORT void copy_async16(void* shared, const void* global, bool valid, Place here);
+SIMT_EXPORT void copy_commit();
+SIMT_EXPORT void copy_wait(uint32_t groups_left);
+
+// Shared memory, given out in order. Every thread walks the same sequence with
+// a cursor of its own and gets the same addresses.
+struct ArenaCursor {
+  size_t offset = 0;  // as on a GPU: without red zones
+  uint32_t count = 0;
+};
+SIMT_EXPORT void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here);
+
+// The whole of the launch's dynamic shared memory as one array.
+SIMT_EXPORT void* dynamic_shared(Place here);
+
+// Ends the block with a report about `thread`. Only device code may call it.
+[[noreturn]] SIMT_EXPORT void fault(attn_report_kind kind, const Thread* thread, Place here, const char* format,
+                                    ...) __attribute__((format(printf, 4, 5)));
+// The thread in lane `lane` of the caller's warp.
+SIMT_EXPORT const Thread* lane_of_warp(int lane);
+
+struct Launch {
+  Index grid;
+  Index block;
+  size_t shared_bytes;
+  const attn_env* env;
+  void (*entry)(const void* arguments);  // calls the kernel: once a thread
+  const void* arguments;
+  const void* kernel;  // any address in the kernel's module
+};
+
+// Runs all blocks and returns ATTN_OK, or ATTN_FAULT after a report. The sizes
+// must be within CUDA's limits: attn::launch checks them on both back ends.
+SIMT_EXPORT attn_status launch(const Launch& launch);
+
+}  // namespace simt
+
+#endif  // ATTNFUZZ_KERNELS_SIMT_SIMT_H_

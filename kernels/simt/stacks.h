@@ -1,0 +1,30 @@
+// Stacks for fibers: mapped once, kept for the life of the process, each with a
+// guard page below. A thread that runs into its guard page is led back to
+// `on_overflow` instead of ending the process (Linux, x86-64 and AArch64).
+#ifndef ATTNFUZZ_KERNELS_SIMT_STACKS_H_
+#define ATTNFUZZ_KERNELS_SIMT_STACKS_H_
+
+#include <stddef.h>
+
+namespace simt {
+
+struct Stack {
+  char* bottom;  // lowest usable byte
+  size_t size;
+  char* top() const { return bottom + size; }
+};
+
+// The index-th stack. Aborts if the memory cannot be had.
+Stack stack_at(size_t index);
+
+// Installs the handler once. `on_overflow(index)` is called on the overflowed
+// stack, from its top again, and must not return.
+void watch_stacks(void (*on_overflow)(size_t index));
+
+// For a program with a SIGSEGV handler of its own: true if the fault was one of
+// a guard page; the handler then only returns.
+__attribute__((visibility("default"))) bool recover_stack_overflow(void* siginfo, void* ucontext);
+
+}  // namespace simt
+
+#endif  // ATTNFUZZ_KERNELS_SIMT_STACKS_H_

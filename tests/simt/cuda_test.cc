@@ -1,0 +1,86 @@
+// Plain CUDA code on the executor: the example, and the corners of the prelude.
+#include <cmath>
+#include <vector>
+
+#include "kernels/simt/example/softmax.h"
+#include "tests/simt/harness.h"
+#include "tests/simt/plain_kernels.h"
+
+namespace attn {
+namespace {
+
+attn_env env_of(uint64_t seed) {
+  attn_env env{};
+  env.size = sizeof env;
+  env.backend = ATTN_CPU;
+  env.shared_memory_limit = 48 * 1024;
+  env.schedule_seed = seed;
+  env.report = [](void*, const attn_report* report) { ADD_FAILURE() << report->message; };
+  return env;
+}
+
+TEST(PlainCuda, TheExampleIsRight) {
+  for (uint64_t seed : kOrders) {
+    for (int columns : {1, 37, 128, 1000}) {
+      constexpr int kRows = 3;
+      std::vector<float> in, out(kRows * columns);
+      for (int i = 0; i < kRows * columns; ++i) in.push_back(8 * std::sin(static_cast<float>(i * i)));
+      const attn_env env = env_of(seed);
+      ASSERT_EQ(softmax(&env, in.data(), out.data(), kRows, columns), ATTN_OK);
+      for (int row = 0; row < kRows; ++row) {
+        double sum = 0;
+        for (int i = 0; i < columns; ++i) sum += std::exp(static_cast<double>(in[row * columns + i]));
+        for (int i = 0; i < columns; ++i) {
+          const double exact = std::exp(static_cast<double>(in[row * columns + i])) / sum;
+          ASSERT_NEAR(out[row * columns + i], exact, 1e-5 * exact);
+        }
+      }
+    }
+  }
+}
+
+TEST(PlainCuda, StaticSharedArraysStartAsNaNInEveryBlock) {
+  std::vector<float> out(128, 0);
+  const attn_env env = env_of(0);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(run_unwritten(&env, out.data()), ATTN_OK);
+    for (float value : out) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+TEST(PlainCuda, EachInstantiationHasItsOwnSharedVariable) {
+  for (uint64_t seed : kOrders) {
+    std::vector<int> out(164);
+    const attn_env env = env_of(seed);
+    ASSERT_EQ(run_tickets(&env, out.data()), ATTN_OK);
+    for (int i = 0; i < 164; ++i) EXPECT_EQ(out[i], i < 64 || i >= 100) << i;
+  }
+}
+
+TEST(PlainCuda, WarpsExchange) {
+  for (uint64_t seed : kOrders) {
+    int wrong = 0;
+    const attn_env env = env_of(seed);
+    ASSERT_EQ(run_exchange(&env, &wrong), ATTN_OK);
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+TEST(PlainCuda, NumbersAreCuda) {
+  int wrong = 0;
+  const attn_env env = env_of(0);
+  ASSERT_EQ(run_numbers(&env, &wrong), ATTN_OK);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(PlainCuda, LocksMakeProgress) {
+  for (uint64_t seed : kOrders) {
+    int mutex = 0, counter = 0;
+    const attn_env env = env_of(seed);
+    ASSERT_EQ(run_lock(&env, &mutex, &counter), ATTN_OK);
+    EXPECT_EQ(counter, 192);
+  }
+}
+
+}  // namespace
+}  // namespace attn

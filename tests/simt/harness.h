@@ -1,0 +1,91 @@
+// Runs a kernel on the CPU executor and keeps what was reported.
+//
+//   Outcome run = run_on_cpu(kernel, dim3(2), dim3(64), {.seed = 2}, out.data());
+//   EXPECT_EQ(run.status, ATTN_FAULT);
+//   EXPECT_EQ(run.reports.at(0).kind, ATTN_REPORT_DEADLOCK);
+//
+// A kernel that is meant to be caught notes the line: *line = __LINE__ + 1.
+#ifndef ATTNFUZZ_TESTS_SIMT_HARNESS_H_
+#define ATTNFUZZ_TESTS_SIMT_HARNESS_H_
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "kernels/primitives/launch.h"
+
+namespace attn {
+
+struct Report {
+  int kind;
+  std::array<uint32_t, 3> block, thread;
+  std::string message, file;
+  int line;
+};
+
+struct Outcome {
+  attn_status status;
+  std::vector<Report> reports;
+
+  // "ok", or the only report in words: what most tests look at.
+  std::string told() const {
+    if (reports.size() != 1) return reports.empty() ? "ok" : "several reports";
+    return reports[0].message;
+  }
+};
+
+struct RunOptions {
+  uint64_t seed = 0;
+  size_t shared = 0;
+  int64_t shared_limit = 227 * 1024;
+  const attn_probe* probe = nullptr;
+};
+
+inline void keep_report(void* user, const attn_report* report) {
+  static_cast<Outcome*>(user)->reports.push_back({report->kind,
+                                                  {report->block[0], report->block[1], report->block[2]},
+                                                  {report->thread[0], report->thread[1], report->thread[2]},
+                                                  report->message,
+                                                  report->file ? report->file : "",
+                                                  report->line});
+}
+
+template <class... P>
+Outcome run_on_cpu(void (*kernel)(P...), dim3 grid, dim3 block, RunOptions options,
+                   std::type_identity_t<P>... arguments) {
+  Outcome run{};
+  attn_env env{};
+  env.size = sizeof env;
+  env.backend = ATTN_CPU;
+  env.shared_memory_limit = options.shared_limit;
+  env.schedule_seed = options.seed;
+  env.report = keep_report;
+  env.user = &run;
+  env.probe = options.probe;
+  run.status = launch(kernel, grid, block, options.shared, &env, arguments...);
+  return run;
+}
+
+// A fault of one kind, in one report, on a line of the file that asks.
+inline void expect_fault(const Outcome& run, attn_report_kind kind, std::array<uint32_t, 3> thread, int line,
+                         const char* words, const char* file = __builtin_FILE()) {
+  EXPECT_EQ(run.status, ATTN_FAULT);
+  ASSERT_EQ(run.reports.size(), 1u);
+  const Report& report = run.reports[0];
+  EXPECT_EQ(report.kind, kind) << report.message;
+  EXPECT_EQ(report.thread, thread) << report.message;
+  EXPECT_EQ(report.line, line) << report.message;
+  if (line) {
+    EXPECT_EQ(report.file, file);
+  }
+  EXPECT_NE(report.message.find(words), std::string::npos) << report.message;
+}
+
+// Schedules that differ in order: ascending, descending, random ones.
+inline constexpr uint64_t kOrders[] = {0, 1, 2, 3, 0x1234567890abcdf2, 0xfeedf00dfeedf003};
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_TESTS_SIMT_HARNESS_H_
