@@ -18,7 +18,7 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
   if (model->tensor_cores) {
     model->unit_a = cal.mma_unit;
     model->mma_block = plan.mma_block > 0 ? plan.mma_block : cal.mma_block;
-    if (plan.mma_block <= 0)
+    if (plan.mma_block <= 0 && !cal.measured)
       model->assumptions.push_back("mma block not known: " + std::to_string(cal.mma_block) + " assumed");
     additions += 2 * std::ceil(d / static_cast<double>(model->mma_block));
   }

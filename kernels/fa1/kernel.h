@@ -1,0 +1,23 @@
+// The device side of FA-1: one block a query tile, one pass over its keys.
+#pragma once
+
+#include "kernels/forward/store.h"
+
+namespace attn {
+
+// Blocks are numbered query tile fastest, then head, then batch; the last
+// query tile, which under a causal mask has most to do, is started first.
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads)
+    fa1_kernel(const __grid_constant__ ForwardParams p, int64_t q_tiles) {
+  const int64_t tile = q_tiles - 1 - blockIdx.x % q_tiles;
+  const int64_t head = blockIdx.x / q_tiles % p.heads_q;
+  const int64_t b = blockIdx.x / q_tiles / p.heads_q;
+  const BlockRows block = {b, head, tile * Shape::kTileQ, p.seq_q};
+
+  RowState<Shape::kDim> state;
+  attend<Shape>(p, block, live_tiles<Shape>(block_range<Shape>(p, block, key_length(p, b))), state);
+  store_final<Shape>(p, block, state);
+}
+
+}  // namespace attn

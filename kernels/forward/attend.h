@@ -1,0 +1,151 @@
+// One block's walk over KV tiles: the body that FA-1 and Split-K's partial
+// kernel share. Each warp owns 16 query rows; K and V tiles are double-buffered
+// in swizzled shared memory and arrive by asynchronous copies.
+//
+//   step t:  issue V(t) | wait K(t) | S = Q K(t)' | issue K(t+1) | softmax | wait V(t) | O += P V(t)
+//
+// Two buffers each make this safe with two barriers a step: whoever overwrites
+// a buffer has passed a barrier that all its readers passed after reading it.
+#pragma once
+
+#include "kernels/forward/online_softmax.h"
+#include "kernels/forward/params.h"
+#include "kernels/forward/scores.h"
+#include "kernels/forward/tile_loader.h"
+#include "kernels/primitives/barrier.h"
+#include "kernels/primitives/matrix.h"
+#include "kernels/primitives/shared.h"
+
+namespace attn {
+
+// Swizzled tiles begin where the swizzle's pattern does.
+inline constexpr size_t kTileAlign = 1024;
+
+// The compile-time shape of an instantiation (see shapes.h). kDim: columns that
+// tiles have room for, in Q and K as well as V.
+template <class T_, int kDim_, int kTileQ_, int kTileK_>
+struct TileShape {
+  using T = T_;
+  static constexpr int kDim = kDim_, kTileQ = kTileQ_, kTileK = kTileK_;
+  static constexpr int kThreads = kTileQ / 16 * 32;
+};
+
+// Which rows a block works on. With `packed` heads to a tile, row r of the
+// block's `rows` is query r / packed of head first_head + r % packed.
+struct BlockRows {
+  int64_t b;
+  int64_t first_head;
+  int64_t first_row;
+  int64_t rows;  // in all: seq_q * packed
+};
+
+__device__ inline RowView row_view(const ForwardParams& p, const BlockRows& block, int64_t length,
+                                   int64_t row) {
+  if (row >= block.rows) return {block.b, block.first_head, 0, {0, 0}};
+  const int64_t i = row / p.packed;
+  return {block.b, block.first_head + row % p.packed, i, visible_range(p, length, i)};
+}
+
+// What the first and the last row of a block may see, mask and bias aside.
+// Ranges move monotonically with the query, so these two bound all others.
+struct BlockRange {
+  KeyRange first, last;
+};
+
+template <class Shape>
+__device__ BlockRange block_range(const ForwardParams& p, const BlockRows& block, int64_t length) {
+  const int64_t past = block.first_row + Shape::kTileQ;
+  const int64_t last_row = (past < block.rows ? past : block.rows) - 1;
+  return {visible_range(p, length, block.first_row / p.packed), visible_range(p, length, last_row / p.packed)};
+}
+
+struct TileSpan {
+  int64_t begin, end;
+};
+
+// The KV tiles that hold a key which some row of the block may see.
+template <class Shape>
+__device__ TileSpan live_tiles(const BlockRange& range) {
+  if (range.last.end <= range.first.begin) return {0, 0};
+  return {range.first.begin / Shape::kTileK, (range.last.end + Shape::kTileK - 1) / Shape::kTileK};
+}
+
+// Attends to KV tiles [tiles.begin, tiles.end). Every thread of the block must come.
+template <class Shape>
+__device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan tiles,
+                       RowState<Shape::kDim>& state) {
+  using T = typename Shape::T;
+  constexpr int kTileQ = Shape::kTileQ, kTileK = Shape::kTileK, kDim = Shape::kDim;
+  if (tiles.begin >= tiles.end) return;
+
+  SharedArena arena;
+  SharedTile<T, kDim> q_tile{arena.template carve<T>(kTileQ * kDim, kTileAlign)};
+  SharedTile<T, kDim> k_even{arena.template carve<T>(kTileK * kDim, kTileAlign)};
+  SharedTile<T, kDim> k_odd{arena.template carve<T>(kTileK * kDim, kTileAlign)};
+  SharedTile<T, kDim> v_even{arena.template carve<T>(kTileK * kDim, kTileAlign)};
+  SharedTile<T, kDim> v_odd{arena.template carve<T>(kTileK * kDim, kTileAlign)};
+  // Selected rather than indexed: an indexed array of tiles would live in local memory.
+  const auto k_tile = [&](int64_t t) { return t % 2 != 0 ? k_odd : k_even; };
+  const auto v_tile = [&](int64_t t) { return t % 2 != 0 ? v_odd : v_even; };
+
+  const int64_t length = key_length(p, block.b);
+  const int64_t kv_head = block.first_head / p.group;
+  const int warp_row = warp_id() * 16;
+  const int64_t my_row = block.first_row + warp_row + lane_id() / 4;
+  const RowView rows[2] = {row_view(p, block, length, my_row), row_view(p, block, length, my_row + 8)};
+
+  const auto load_q = [&](int r) -> const T* {
+    const int64_t row = block.first_row + r;
+    if (row >= block.rows) return nullptr;
+    return p.q.at<const T>(block.b, block.first_head + row % p.packed, row / p.packed);
+  };
+  const auto load_keys = [&](SharedTile<T, kDim> tile, const Strided& tensor, int64_t t, int dim, bool async) {
+    const auto row_at = [&](int r) -> const T* {
+      const int64_t j = t * kTileK + r;
+      return j < length ? tensor.at<const T>(block.b, kv_head, j) : nullptr;
+    };
+    load_tile<kTileK>(tile, row_at, dim, tensor.stride[3], async);
+  };
+
+  // A tile that the first and the last row see whole needs no masking.
+  const BlockRange range = block_range<Shape>(p, block, length);
+  const bool may_be_plain = p.mode == ScoreMode::kFused && !p.has_mask;
+
+  load_tile<kTileQ>(q_tile, load_q, p.dim_qk, p.q.stride[3], p.async_q);
+  load_keys(k_tile(tiles.begin), p.k, tiles.begin, p.dim_qk, p.async_k);
+  cp_commit();
+
+  const int k_extent = (p.dim_qk + 15) / 16 * 16;
+  const int n_extent = (p.dim_v + 15) / 16 * 16;
+  for (int64_t t = tiles.begin; t < tiles.end; ++t) {
+    load_keys(v_tile(t), p.v, t, p.dim_v, p.async_v);
+    cp_commit();
+    cp_wait<1>();
+    cta_sync();
+
+    float s[kTileK / 8][4] = {};
+    mma_abt<kTileK>(s, q_tile, warp_row, k_tile(t), k_extent);
+    if (t + 1 < tiles.end) load_keys(k_tile(t + 1), p.k, t + 1, p.dim_qk, p.async_k);
+    cp_commit();
+
+    const int64_t first_key = t * kTileK;
+    const bool plain = may_be_plain && first_key >= range.last.begin && first_key + kTileK <= range.first.end;
+    make_scores<kTileK>(p, rows, first_key, plain, s);
+    online_softmax<kTileK>(s, p.sigma, state);
+
+    uint32_t probabilities[kTileK / 16][4];
+#pragma unroll
+    for (int k = 0; k < kTileK / 16; ++k) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float(&pair)[4] = s[2 * k + e / 2];
+        probabilities[k][e] = pack2<T>(pair[e % 2 * 2], pair[e % 2 * 2 + 1]);
+      }
+    }
+    cp_wait<1>();
+    cta_sync();
+    mma_pb<kTileK>(state.o, probabilities, v_tile(t), n_extent);
+  }
+}
+
+}  // namespace attn

@@ -1,0 +1,77 @@
+// The running state of a row's softmax, in powers of two (Milakov and
+// Gimelshein 2018; FlashAttention, Dao et al. 2022).
+//
+// A row that has seen no key yet has mu = -inf. It must not meet exp(-inf -
+// -inf): a reference point of 0 stands in for mu until there is a finite one,
+// in the probabilities and in the rescale factor alike.
+#pragma once
+
+#include "kernels/forward/params.h"
+#include "kernels/primitives/math.h"
+#include "kernels/primitives/warp.h"
+
+namespace attn {
+
+// Two rows a thread, as the fragments of mma have them.
+template <int DV>
+struct RowState {
+  float o[DV / 8][4] = {};               // accumulator, not yet normalised
+  float mu[2] = {neg_inf(), neg_inf()};  // row max times sigma
+  float sum[2] = {0, 0};                 // of this thread's columns only, until finish()
+};
+
+// Takes in the scores of one tile and turns them into probabilities in place.
+template <int N, int DV>
+__device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& state) {
+  float row_max[2] = {neg_inf(), neg_inf()};
+#pragma unroll
+  for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) row_max[e / 2] = fmax(row_max[e / 2], s[n][e]);
+  }
+  quad_max(row_max);
+
+  float reference[2], alpha[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float mu = fmax(state.mu[r], row_max[r] * sigma);
+    reference[r] = mu == neg_inf() ? 0.0f : mu;
+    alpha[r] = ex2(state.mu[r] - reference[r]);
+    state.mu[r] = mu;
+    state.sum[r] *= alpha[r];
+  }
+#pragma unroll
+  for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      s[n][e] = ex2(fma(s[n][e], sigma, -reference[e / 2]));
+      state.sum[e / 2] += s[n][e];
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < DV / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) state.o[n][e] *= alpha[e / 2];
+  }
+}
+
+// What a row came to.
+struct RowResult {
+  bool dead;      // no key was seen: O is 0 whatever the accumulator holds
+  float inverse;  // 1 / sum
+  float lse;      // natural log
+};
+
+template <int DV>
+__device__ void finish(RowState<DV>& state, RowResult (&result)[2]) {
+  quad_sum(state.sum);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    // A row with a key has one probability near 1; NaN is not 0.
+    const bool dead = state.sum[r] == 0;
+    result[r] = {dead, dead ? 0.0f : rcp(state.sum[r]),
+                 dead ? neg_inf() : (state.mu[r] + lg2(state.sum[r])) * kLn2};
+  }
+}
+
+}  // namespace attn

@@ -1,0 +1,70 @@
+// What a forward kernel needs on the device: attn_problem and attn_tensors with
+// every default resolved, passed by value to each kernel of this family.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention.h"
+#include "kernels/primitives/platform.h"
+
+namespace attn {
+
+// Further than any position can lie: an unbounded side of a window. Sizes are
+// below 2^40 (checks.h), so sums of a few of these stay inside 64 bits.
+inline constexpr int64_t kFar = int64_t{1} << 60;
+
+inline constexpr float kLog2e = 1.44269504088896340736f;
+inline constexpr float kLn2 = 0.69314718055994530942f;
+
+struct Strided {
+  void* data;
+  int64_t stride[4];
+
+  template <class T>
+  __device__ T* at(int64_t i0, int64_t i1, int64_t i2) const {
+    return static_cast<T*>(data) + i0 * stride[0] + i1 * stride[1] + i2 * stride[2];
+  }
+};
+
+// How scores become exponents of two: x2 = score * sigma - mu.
+enum class ScoreMode : int32_t {
+  kFused,    // scores stay raw (times the scale's sign); sigma = |scale| log2 e > 0
+  kGeneral,  // scores are scaled, capped, biased and multiplied by log2 e first; sigma = 1
+};
+
+struct ForwardParams {
+  Strided q, k, v, o, lse, bias, mask;
+  const int64_t* key_lengths;  // nullptr: all seq_k
+  int64_t batch, heads_q, heads_kv, seq_q, seq_k;
+  int32_t dim_qk, dim_v;
+  int32_t group;                   // query heads of a KV head
+  int32_t packed;                  // query heads that share a query tile: 1, or group
+  int64_t left, right;             // of the window, causal included; kFar: unbounded
+  bool bottom_right;               // where the diagonal lies
+  bool has_mask;                   //
+  int32_t bias_dtype;              // attn_dtype, or ATTN_NONE
+  bool async_q, async_k, async_v;  // 16-byte copies are possible
+  bool paired_o;                   // two columns of O can be stored at once
+  ScoreMode mode;
+  float sign, sigma;     // kFused
+  float scale, softcap;  // kGeneral
+};
+
+// The keys that query i of batch b may see are an interval, before mask and bias.
+struct KeyRange {
+  int64_t begin, end;
+};
+
+__device__ inline int64_t key_length(const ForwardParams& p, int64_t b) {
+  if (p.key_lengths == nullptr) return p.seq_k;
+  const int64_t length = p.key_lengths[b];
+  return length < 0 ? 0 : length > p.seq_k ? p.seq_k : length;
+}
+
+__device__ inline KeyRange visible_range(const ForwardParams& p, int64_t length, int64_t i) {
+  const int64_t diagonal = p.bottom_right ? i + length - p.seq_q : i;
+  const int64_t begin = diagonal - p.left, end = diagonal + p.right + 1;
+  return {begin > 0 ? begin : 0, end < length ? end : length};
+}
+
+}  // namespace attn

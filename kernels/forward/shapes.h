@@ -1,0 +1,46 @@
+// The tile shapes a kernel is compiled for: one list from which the launch, the
+// plan and the shared-memory request all follow.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "kernels/forward/attend.h"
+#include "kernels/forward/checks.h"
+
+namespace attn {
+
+struct ShapeSpec {
+  int variant;  // of attn_env: 1 is the smallest
+  int dim, tile_q, tile_k;
+
+  constexpr int threads() const { return tile_q / 16 * 32; }
+  // Dynamic shared memory of a block, in bytes: one Q tile, two K and two V
+  // tiles of a 16-bit format. Each is a multiple of kTileAlign, so that no
+  // space is lost between them.
+  constexpr size_t shared() const { return (tile_q + 4 * tile_k) * dim * sizeof(uint16_t); }
+};
+
+// The shape for a problem: the fewest columns that hold it, and of those the
+// asked variant, or the largest below it that exists. Variant 0 takes the
+// largest that the block's shared memory holds.
+Refusal choose_shape(std::span<const ShapeSpec> shapes, const attn_problem& problem, const attn_env& env,
+                     size_t* index);
+
+// Calls launch.template operator()<TileShape<T, ...>>() for entry `index` of kShapes.
+template <class T, const auto& kShapes, class Launch>
+attn_status with_shape(size_t index, Launch launch) {
+  attn_status status = ATTN_INVALID;
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    (void)((I == index &&
+            (status = launch.template
+                      operator()<TileShape<T, kShapes[I].dim, kShapes[I].tile_q, kShapes[I].tile_k>>(),
+             true)) ||
+           ...);
+  }(std::make_index_sequence<kShapes.size()>{});
+  return status;
+}
+
+}  // namespace attn

@@ -1,0 +1,59 @@
+// From the accumulator of a thread's two rows to O and LSE in global memory.
+#pragma once
+
+#include "kernels/forward/attend.h"
+
+namespace attn {
+
+// Calls store(row, column, value0, value1) for every pair of neighbouring
+// columns below dim_v that this thread holds of its two rows; value1 is to be
+// dropped where column + 1 == dim_v. `row` counts from 0 to 1.
+template <int DV, class Store>
+__device__ void for_each_pair(const ForwardParams& p, const RowState<DV>& state, const RowResult (&result)[2],
+                              Store store) {
+#pragma unroll
+  for (int n = 0; n < DV / 8; ++n) {
+    const int column = 8 * n + 2 * (lane_id() % 4);
+    if (column >= p.dim_v) continue;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      // Selected, not multiplied: a dead row is 0 even where 0 * NaN reached its accumulator.
+      const float value0 = result[r].dead ? 0.0f : state.o[n][2 * r] * result[r].inverse;
+      const float value1 = result[r].dead ? 0.0f : state.o[n][2 * r + 1] * result[r].inverse;
+      store(r, column, value0, value1);
+    }
+  }
+}
+
+// The rows of O that this thread holds, in the problem's format.
+template <class T>
+__device__ void store_o(const ForwardParams& p, T* row, int column, float value0, float value1) {
+  if (p.paired_o) {
+    *reinterpret_cast<uint32_t*>(row + column) = pack2<T>(value0, value1);
+    return;
+  }
+  row[column * p.o.stride[3]] = from_float<T>(value0);
+  if (column + 1 < p.dim_v) row[(column + 1) * p.o.stride[3]] = from_float<T>(value1);
+}
+
+// O and LSE of a block that has seen all its keys.
+template <class Shape>
+__device__ void store_final(const ForwardParams& p, const BlockRows& block, RowState<Shape::kDim>& state) {
+  using T = typename Shape::T;
+  RowResult result[2];
+  finish(state, result);
+  T* o_row[2] = {};
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int64_t row = block.first_row + warp_id() * 16 + lane_id() / 4 + 8 * r;
+    if (row >= block.rows) continue;
+    const int64_t h = block.first_head + row % p.packed, i = row / p.packed;
+    o_row[r] = p.o.at<T>(block.b, h, i);
+    if (lane_id() % 4 == 0 && p.lse.data != nullptr) *p.lse.at<float>(block.b, h, i) = result[r].lse;
+  }
+  for_each_pair(p, state, result, [&](int r, int column, float value0, float value1) {
+    if (o_row[r] != nullptr) store_o(p, o_row[r], column, value0, value1);
+  });
+}
+
+}  // namespace attn

@@ -1,0 +1,24 @@
+/* What this library was built from. A descriptor says so by
+ *
+ *   #include "kernels/identity.h"
+ *   static const attn_kernel kernel = { ..., .build = &attn_build_identity, ... };
+ *
+ * The value is generated at build time for each library that attnfuzz_add_kernel
+ * (cmake/AttnfuzzKernel.cmake) makes; kernels/identity/ has the tool. Hidden, so
+ * that each library sees its own. */
+#ifndef ATTNFUZZ_KERNELS_IDENTITY_H_
+#define ATTNFUZZ_KERNELS_IDENTITY_H_
+
+#include "kernels/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const attn_build attn_build_identity __attribute__((visibility("hidden")));
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* ATTNFUZZ_KERNELS_IDENTITY_H_ */

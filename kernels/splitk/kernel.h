@@ -1,0 +1,114 @@
+// The device side of Split-K: the partial kernel, a block per (query tile,
+// split), and the reduction, a warp per row.
+#pragma once
+
+#include "kernels/forward/store.h"
+
+namespace attn {
+
+// Where the splits' results lie: (split, batch, head, query) dense, O with dim_v columns.
+struct SplitParams {
+  float* o;
+  float* lse;
+  int64_t splits;
+  int64_t split_tiles;  // KV tiles of one split
+  int64_t rows;         // batch * heads_q * seq_q
+};
+
+__device__ inline int64_t partial_row(const ForwardParams& p, const SplitParams& split, int64_t s, int64_t b,
+                                      int64_t h, int64_t i) {
+  return s * split.rows + (b * p.heads_q + h) * p.seq_q + i;
+}
+
+// A split that holds no key the row may see leaves 0 and -inf.
+template <class Shape>
+__device__ void store_partial(const ForwardParams& p, const SplitParams& split, const BlockRows& block,
+                              int64_t s, RowState<Shape::kDim>& state) {
+  RowResult result[2];
+  finish(state, result);
+  float* o_row[2] = {};
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int64_t row = block.first_row + warp_id() * 16 + lane_id() / 4 + 8 * r;
+    if (row >= block.rows) continue;
+    const int64_t at = partial_row(p, split, s, block.b, block.first_head + row % p.packed, row / p.packed);
+    o_row[r] = split.o + at * p.dim_v;
+    if (lane_id() % 4 == 0) split.lse[at] = result[r].lse;
+  }
+  for_each_pair(p, state, result, [&](int r, int column, float value0, float value1) {
+    if (o_row[r] == nullptr) return;
+    o_row[r][column] = value0;
+    if (column + 1 < p.dim_v) o_row[r][column + 1] = value1;
+  });
+}
+
+// Blocks are numbered query tile fastest, then split, then head group, then
+// batch. `direct`: there is one split, and its result is the result.
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads)
+    splitk_partial_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split,
+                          int64_t q_tiles, bool direct) {
+  const int64_t head_groups = p.heads_q / p.packed;
+  int64_t index = blockIdx.x;
+  const int64_t tile = index % q_tiles;
+  index /= q_tiles;
+  const int64_t s = index % split.splits;
+  index /= split.splits;
+  const BlockRows block = {index / head_groups, index % head_groups * p.packed, tile * Shape::kTileQ,
+                           p.seq_q * p.packed};
+
+  TileSpan tiles = live_tiles<Shape>(block_range<Shape>(p, block, key_length(p, block.b)));
+  const int64_t split_begin = s * split.split_tiles, split_end = split_begin + split.split_tiles;
+  if (tiles.begin < split_begin) tiles.begin = split_begin;
+  if (tiles.end > split_end) tiles.end = split_end;
+
+  RowState<Shape::kDim> state;
+  attend<Shape>(p, block, tiles, state);
+  if (direct) {
+    store_final<Shape>(p, block, state);
+  } else {
+    store_partial<Shape>(p, split, block, s, state);
+  }
+}
+
+inline constexpr int kReduceWarps = 4;
+
+// O = sum_s w_s O_s / sum_s w_s with w_s = exp(LSE_s - max LSE): each O_s is
+// already normalised, so nothing but its weight multiplies it.
+template <class T>
+__global__ void __launch_bounds__(kReduceWarps * 32)
+    splitk_reduce_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kReduceWarps + warp_id();
+  if (row >= split.rows) return;  // a whole warp
+  const int lane = lane_id();
+
+  float largest = neg_inf();
+  for (int64_t s = lane; s < split.splits; s += 32) largest = fmax(largest, split.lse[s * split.rows + row]);
+  largest = warp_max(largest);
+  const float reference = largest == neg_inf() ? 0.0f : largest;
+
+  float total = 0;
+  for (int64_t s = lane; s < split.splits; s += 32) {
+    total += ex2((split.lse[s * split.rows + row] - reference) * kLog2e);
+  }
+  total = warp_sum(total);
+  const bool dead = total == 0;
+  const float inverse = dead ? 0.0f : rcp(total);
+
+  const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
+  if (lane == 0 && p.lse.data != nullptr) {
+    *p.lse.at<float>(b, h, i) = dead ? neg_inf() : reference + lg2(total) * kLn2;
+  }
+  T* o = p.o.at<T>(b, h, i);
+  for (int column = lane; column < p.dim_v; column += 32) {
+    float sum = 0;
+    for (int64_t s = 0; s < split.splits; ++s) {
+      const int64_t at = s * split.rows + row;
+      const float weight = ex2((split.lse[at] - reference) * kLog2e);
+      sum = fma(weight, split.o[at * p.dim_v + column], sum);
+    }
+    o[column * p.o.stride[3]] = from_float<T>(dead ? 0.0f : sum * inverse);
+  }
+}
+
+}  // namespace attn

@@ -1,0 +1,17 @@
+// What Split-K is compiled for.
+#pragma once
+
+#include "kernels/forward/shapes.h"
+
+namespace attn {
+
+// Variant, columns, query rows and keys of a tile. Splits serve short queries:
+// 64 rows suffice.
+inline constexpr std::array kSplitkShapes = {
+    ShapeSpec{1, 64, 64, 64},
+    ShapeSpec{1, 128, 64, 64},
+    ShapeSpec{1, 256, 64, 32},
+    ShapeSpec{2, 64, 64, 128},
+};
+
+}  // namespace attn

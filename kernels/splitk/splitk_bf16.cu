@@ -1,0 +1,6 @@
+#include "kernels/splitk/launch.h"
+
+template attn_status attn::splitk_launch_partial<attn::BF16>(size_t, const ForwardParams&, const SplitParams&,
+                                                             bool, const attn_env*);
+template attn_status attn::splitk_launch_reduce<attn::BF16>(const ForwardParams&, const SplitParams&,
+                                                            const attn_env*);
