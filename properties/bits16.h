@@ -1,0 +1,60 @@
+// Exact conversions between numbers and the bits of the 16-bit formats.
+//
+// Fills must give the same bytes on every machine for ever, so they do not lean
+// on a math library or on a back end's types: these are integer-only, but for
+// from_float(), whose compiler-made conversion a test holds to the others.
+//
+//   to_bits(ATTN_F16, 0.1)          // 0x2e66: to nearest, ties to even
+//   to_bits(ATTN_F16, 1e9)          // 0x7bff: saturates, never becomes infinite
+//   to_float(ATTN_BF16, 0x3f80)     // 1.0f
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+struct Format16 {
+  int mantissa_bits;
+  int bias;
+  uint16_t largest;  // bits of the largest finite number
+  uint16_t nan;      // a quiet NaN, positive, no payload
+  uint16_t infinity;
+};
+
+constexpr Format16 format16(int32_t dtype) {
+  return dtype == ATTN_F16 ? Format16{10, 15, 0x7bff, 0x7e00, 0x7c00} : Format16{7, 127, 0x7f7f, 0x7fc0, 0x7f80};
+}
+
+// 2^n exactly, for n in the normal range of double.
+constexpr double exp2_exact(int n) { return std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52); }
+constexpr float exp2f_exact(int n) { return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23); }
+
+// `value` is finite. Rounds to nearest even, once; saturates.
+uint16_t to_bits(int32_t dtype, double value);
+
+// The same for a float; inline, and vectorisable in a loop.
+inline uint16_t f16_from_float(float value) {
+  // `_Float16` rounds to nearest even on every target that has it.
+  return std::bit_cast<uint16_t>(static_cast<_Float16>(std::clamp(value, -65504.0f, 65504.0f)));
+}
+inline uint16_t bf16_from_float(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t rounded = (magnitude + 0x7fff + ((magnitude >> 16) & 1)) >> 16;
+  return static_cast<uint16_t>(std::min<uint32_t>(rounded, 0x7f7f) | ((bits >> 16) & 0x8000));
+}
+inline uint16_t from_float(int32_t dtype, float value) {
+  return dtype == ATTN_F16 ? f16_from_float(value) : bf16_from_float(value);
+}
+
+// Exact; NaN and infinities stay what they are.
+inline float to_float(int32_t dtype, uint16_t bits) {
+  if (dtype == ATTN_BF16) return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  return static_cast<float>(std::bit_cast<_Float16>(bits));
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,230 @@
+// A case: everything that decides what one check of a kernel does.
+//
+// It is a small value, stored resolved: no seed of a generator, no pointer, no
+// default that another version might choose otherwise. Two equal cases run the
+// same call on the same bytes on every machine. A case is drawn (generator.h),
+// mutated or read (codec.h), laid out in memory (layout.h), run and judged
+// (trial.h), and if it fails made smaller (reduce.h).
+//
+//   Case c;                       // the simplest legal case: one query, one key, all ones
+//   c.problem.seq_q = c.problem.seq_k = 65;
+//   c.problem.causal = true;
+//   std::string text = encode(c); // canonical JSON
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+// The tensors of a call, in the order of their slots in guarded memory.
+enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace };
+inline constexpr int kTensorCount = 9;
+inline constexpr std::array<const char*, kTensorCount> kTensorNames = {
+    "q", "k", "v", "o", "lse", "bias", "mask", "key_lengths", "workspace"};
+
+// How a tensor's values come about: integer-only functions of (version, seed,
+// b, h, s, d), so the same on every machine. Ordered from simple to less so,
+// which is the order the reducer tries them in.
+enum class FillKind : uint8_t {
+  kZero,        // +0
+  kConstant,    // 1
+  kOneHot,      // 1 at d = s mod D, else 0
+  kSmallInt,    // integers -2..2, three in four of them 0
+  kPosition,    // distinct for every (b,h,s,d) as far as 16 bits allow: tells where a value came from
+  kSameRows,    // one random row, repeated over s: all scores of a query equal
+  kSignedZero,  // +0 and -0 at random
+  kSubnormal,   // subnormals of the format
+  kUniform,     // [0, 1)
+  kNegative,    // (-1, 0]
+  kGaussian,    // mean 0, deviation 1, no tail beyond 8
+  kBlocks,      // Gaussian whose deviation jumps between 2^-4 and 2^3 from one block of 16 rows to the next
+  kHuge,        // +-(1/8..1) of the format's largest number, at most 2^60: Q.K leaves 16 bits
+};
+inline constexpr int kFillKinds = 13;
+
+struct Fill {
+  FillKind kind = FillKind::kConstant;
+  int exponent = 0;   // values are scaled by 2^exponent, exactly
+  uint64_t seed = 0;  // of the random kinds; 0 in a canonical case
+  int version = 1;    // of the function; a file that asks for an unknown one is refused
+  bool operator==(const Fill&) const = default;
+};
+
+// Which (b,h,i,j) a mask lets be seen, or a bias keeps above -inf.
+enum class PatternKind : uint8_t {
+  kAll,        // everything
+  kNothing,    // nothing: every row is dead
+  kFirstKey,   // key 0 only
+  kLastKey,    // the last key only
+  kPrefix,     // keys < parameter, or j <= i (prefix-LM)
+  kDocuments,  // i and j in the same document of `parameter` positions
+  kDeadRows,   // every row but each parameter-th, which sees nothing
+  kDeadTiles,  // keys in runs of `parameter`; each run hidden at random per query, one time in two
+  kStripes,    // keys with j mod parameter == 0 hidden
+  kRandom,     // each pair hidden with probability parameter / 16
+};
+inline constexpr int kPatternKinds = 10;
+
+struct Pattern {
+  PatternKind kind = PatternKind::kAll;
+  int64_t parameter = 1;  // > 0
+  uint64_t seed = 0;
+  bool operator==(const Pattern&) const = default;
+};
+
+// Dimensions that a bias or mask repeats (stride 0) rather than stores.
+struct Broadcast {
+  bool batch = false, head = false, query = false;
+  bool operator==(const Broadcast&) const = default;
+};
+
+// The values of a bias where it is finite.
+enum class BiasKind : uint8_t {
+  kZero,
+  kRowConstant,   // one random value a query: changes nothing but the LSE
+  kGaussian,      // deviation 1
+  kAlibi,         // -(distance from the diagonal) / 2^(1 + h mod 8)
+  kVeryNegative,  // finite: -1e4, -5e4 or the format's lowest, chosen per query: not a dead row
+};
+inline constexpr int kBiasKinds = 5;
+
+struct Bias {
+  int32_t dtype = ATTN_F32;
+  BiasKind kind = BiasKind::kZero;
+  Pattern finite;  // where it is not -inf
+  Broadcast broadcast;
+  uint64_t seed = 0;
+  bool operator==(const Bias&) const = default;
+};
+
+struct Mask {
+  Pattern visible;
+  Broadcast broadcast;
+  bool operator==(const Mask&) const = default;
+};
+
+// The sizes and switches of attn_problem, by the same names and meanings.
+struct Problem {
+  int32_t dtype = ATTN_F16;
+  int64_t batch = 1, heads_q = 1, heads_kv = 1, seq_q = 1, seq_k = 1, dim_qk = 1, dim_v = 1;
+  float scale = 1.0f;
+  float softcap = 0.0f;
+  bool causal = false;
+  int32_t align = ATTN_TOP_LEFT;
+  int64_t window_left = -1, window_right = -1;
+  std::optional<std::vector<int64_t>> key_lengths;  // one a batch entry; not clamped
+  std::optional<Bias> bias;
+  std::optional<Mask> mask;
+  int64_t num_splits = 0;
+  bool operator==(const Problem&) const = default;
+};
+
+// What attn_env takes from the case.
+struct Environment {
+  int32_t sm_count = 132;
+  int32_t compute_capability = 90;
+  int64_t shared_memory_limit = 232448;  // bytes; an H200's
+  uint64_t schedule_seed = 0;
+  int32_t variant = 1;
+  bool operator==(const Environment&) const = default;
+};
+
+// How one tensor lies in memory. The default is dense, aligned and (batch,
+// head, sequence, dim) ordered.
+enum class Placement : uint8_t {
+  kGuarded,  // canaries on both sides
+  kPageEnd,  // the last byte is the last of its page, and the next page is unmapped (CPU) or a canary
+};
+
+struct TensorLayout {
+  std::array<uint8_t, 3> order = {0, 1, 2};  // of (batch, head, sequence), outermost first
+  int64_t offset = 0;                        // elements between a 256-byte boundary and the first element
+  int64_t row_gap = 0;                       // unused elements after each innermost row
+  int64_t spread = 0;                        // the outermost stride is at least this: offsets beyond 2^31
+  bool junk_unit_strides = false;            // strides of size-1 dimensions hold a huge number
+  Placement placement = Placement::kGuarded;
+  bool operator==(const TensorLayout&) const = default;
+};
+
+// What outputs, guards and the workspace are filled with before a call.
+enum class Prefill : uint8_t {
+  kNan,   // all bits set: NaN in every format
+  kHuge,  // 2^100 in fp32 and bf16, the largest number in fp16: what fmax does not hide
+};
+
+// One single value, after the fills.
+struct Planted {
+  TensorId tensor = TensorId::kV;      // kQ, kK, kV or kBias
+  int64_t b = 0, h = 0, s = 0, d = 0;  // of kBias: (b, head, query, key)
+  uint32_t bits = 0;                   // in the tensor's own format
+  bool operator==(const Planted&) const = default;
+};
+
+// One call of a sequence. All calls of a case share tensors and workspace; O
+// and LSE are filled anew before each, and each is judged.
+struct Call {
+  bool dirty_workspace = false;  // keep what the call before left in it, or junk if it is the first
+  int stream = 0;                // CUDA: 0 or 1
+  bool operator==(const Call&) const = default;
+};
+
+// Which element of its recipe lies at an index of a dimension:
+//   source(i) = (multiply * (i / repeat) + add) mod modulus    if i / repeat < modulus
+//             = i / repeat                                     beyond it
+//             =  multiply * (i / repeat) + add                 if modulus is 0
+// always inside 0 .. 2^40. The default is the identity.
+struct Axis {
+  // A modulus: this batch entry's key length, clamped to seq_k. (What is
+  // broadcast over the batch is stored once, with entry 0's.)
+  static constexpr int64_t kKeyLength = -1;
+  int64_t multiply = 1, add = 0, modulus = 0, repeat = 1;
+  bool operator==(const Axis&) const = default;
+};
+
+// The same values in another order, repeated, or only some of them: how the
+// variants that a relation makes of a drawn case are written down. Never drawn
+// and never mutated. It acts on the indices that fills, patterns, biases and
+// planted values are asked for (a planted value is carried along with its
+// element, wherever that lies now, and vanishes if it lies nowhere). Broadcast
+// dimensions keep asking for index 0. Not on key_lengths and nan_beyond_lengths,
+// which speak of the variant itself.
+struct Remap {
+  Axis batch;                    // of all tensors
+  Axis head_q;                   // of Q, bias and mask
+  Axis head_kv;                  // of K and V
+  Axis query;                    // of Q, bias and mask
+  Axis key;                      // of K, V, bias and mask
+  int64_t seq_q = 0, seq_k = 0;  // lengths that patterns and biases are told; 0: the problem's own
+  std::optional<Fill> k_shift;   // row 0 of this fill is added to every row of K
+  std::optional<Fill> v_added;   // added to V, element by element
+  bool operator==(const Remap&) const = default;
+};
+
+struct Case {
+  static constexpr int kFormat = 1;
+  Problem problem;
+  Environment env;
+  std::string lane = "plain";
+  Fill q, k, v;
+  std::vector<Planted> planted;
+  bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
+  std::array<TensorLayout, kTensorCount> layout;
+  Prefill prefill = Prefill::kNan;
+  bool want_lse = true;
+  std::vector<Call> calls = {Call{}};
+  Remap remap;  // of relations' variants only; left out of the JSON while default
+  bool operator==(const Case&) const = default;
+};
+
+// Why a case cannot be run at all, or nothing: contradictory sizes, more bytes
+// than kMaxCaseBytes, a planted value outside its tensor. Says which field.
+std::optional<std::string> illegal(const Case& c);
+inline constexpr int64_t kMaxCaseBytes = int64_t{1} << 31;  // of touched memory
+
+}  // namespace attnfuzz

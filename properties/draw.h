@@ -1,0 +1,20 @@
+// The parts of a draw, one file each: sizes, what may be seen, values, memory.
+// generator.cc puts them together.
+#pragma once
+
+#include "properties/case.h"
+#include "properties/dice.h"
+#include "properties/generator.h"
+
+namespace attnfuzz {
+
+// Lengths, heads, head dimensions, format, splits; within aim.work.
+void draw_sizes(const Aim& aim, Dice& dice, Case& c);
+// Causal, windows, key lengths, bias, mask.
+void draw_visibility(const Aim& aim, Dice& dice, Case& c);
+// Fills, scale, softcap, planted values.
+void draw_values(Dice& dice, Case& c);
+// Layouts, guards, environment, calls.
+void draw_memory(const Aim& aim, Dice& dice, Case& c);
+
+}  // namespace attnfuzz

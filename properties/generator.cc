@@ -1,0 +1,42 @@
+#include "properties/generator.h"
+
+#include <ostream>
+#include <stdexcept>
+
+#include "properties/codec.h"
+#include "properties/dice.h"
+#include "properties/draw.h"
+#include "properties/fills.h"
+
+namespace attnfuzz {
+namespace {
+
+Case make_case(const Aim& aim, const rc::Random& random) {
+  Dice dice(random);
+  Case c;
+  draw_sizes(aim, dice, c);
+  draw_visibility(aim, dice, c);
+  draw_values(dice, c);
+  draw_memory(aim, dice, c);
+  if (!illegal(c)) return c;
+  // What can make it so is memory: strides that no slot holds.
+  for (TensorLayout& layout : c.layout) layout = {};
+  if (const auto why = illegal(c)) throw std::logic_error("the generator drew an illegal case: " + *why);
+  return c;
+}
+
+}  // namespace
+
+rc::Gen<Case> arbitrary_case(const Aim& aim) {
+  return [aim](const rc::Random& random, int) { return rc::shrinkable::just(make_case(aim, random)); };
+}
+
+void showValue(const Case& c, std::ostream& os) { os << encode(c); }
+
+Case draw(const Aim& aim, uint64_t seed, uint64_t index) {
+  rc::Random::Key key;
+  for (size_t i = 0; i < key.size(); ++i) key[i] = mix(seed, index, i, 0, 0);
+  return make_case(aim, rc::Random(key));
+}
+
+}  // namespace attnfuzz

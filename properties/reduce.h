@@ -1,0 +1,62 @@
+// The reducer: the smallest case that still shows the same failure.
+//
+// One for every front end. It is deterministic, orders cases by meaning rather
+// than bytes, and works in five steps:
+//   1. switches: each feature of the found case is turned off where it stands;
+//      what cannot be turned off is what the failure is about;
+//   2. small canonical cases, made of those features alone and enumerated from
+//      the smallest up: most bugs have one of these as their minimum, and then
+//      every seed ends there;
+//   3. passes until none helps: drop spans, lower numbers (to 0, to tile
+//      borders, by halves; two together; a ratio kept), simplify patterns,
+//      layouts, fills and seeds; then say the same visible keys in other words
+//      and see whether that case, showing the same error, can be made smaller;
+//   4. the ladder: canonical cases that depend on the kernel alone; the first
+//      that fails is taken and made smaller as in 3, until none does;
+//   5. vary each part of what is left to say which parts do not matter.
+// A candidate counts only if the same reduction key comes back, and is taken
+// only if it is strictly simpler than the best so far.
+//
+//   Reduction r = reduce(c, v, key, evaluate, key_of, {.seconds = 30});
+//   puts(describe(r.minimal).c_str());
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "properties/case.h"
+#include "properties/verdict.h"
+
+namespace attnfuzz {
+
+struct ReduceOptions {
+  double seconds = 30;    // wall clock; the best so far is returned
+  int confirmations = 1;  // a candidate must fail this many times ...
+  int attempts = 1;       // ... of this many at most: raise it for a flaky failure
+  std::function<void(const Case& best, const Verdict& verdict)> on_better;  // e.g. writes it to disk
+};
+
+struct Reduction {
+  Case minimal;
+  Verdict verdict;
+  int64_t evaluations = 0;
+  bool complete = false;                 // false: the clock ran out first
+  std::vector<std::string> needs;        // "needs seq_k >= 65", "needs causal"
+  std::vector<std::string> indifferent;  // "dtype", "batch", "values of v"
+};
+
+// `evaluate` judges a candidate, `key` must come back. Cases that `illegal`
+// forbids are never evaluated. Borders worth trying come from verdict.plan.
+using Evaluate = std::function<Verdict(const Case&)>;
+Reduction reduce(const Case& failing, const Verdict& verdict, const std::string& key, const Evaluate& evaluate,
+                 const std::function<std::string(const Verdict&)>& key_of, const ReduceOptions& options);
+
+// Cost by meaning: calls, batch, heads, lengths, dims, features, data, seeds;
+// smaller is simpler. Compared lexicographically; equal for equal cases only.
+std::vector<int64_t> complexity(const Case& c);
+
+// One line: "B=1 H=1/1 S=65/65 D=64/64 f16 causal (top-left); Q, K, V constant; 1 call".
+std::string describe(const Case& c);
+
+}  // namespace attnfuzz

@@ -1,0 +1,36 @@
+// The shape of an error: what a person sees at once in a picture of it.
+//
+// "only query tile 0; all NaN" or "one ratio 0.675 everywhere" names the bug
+// before anyone has read the kernel. A shape is said only where the pattern
+// holds for every bad element; where none does, nothing is said.
+//
+//   error_shape({.batch = 1, .heads = 1, .seq_q = 65, .dim_v = 64, .tile_q = 64,
+//                .got = o, .expected = reference.o, .bad = bad});
+//     -> "only query tile 0; all NaN"
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace attnfuzz {
+
+// Dense arrays; element = ((b * heads + h) * seq_q + i) * dim_v + c. For an
+// LSE dim_v is 1. Rows that were not judged have no bad element.
+struct ShapeInput {
+  int64_t batch = 1, heads = 1, seq_q = 0, dim_v = 1;
+  int64_t tile_q = 64;
+  std::span<const float> got;
+  std::span<const double> expected;
+  std::span<const uint8_t> bad;
+  // V, if it is at hand: element = ((b * heads_kv + g) * seq_k + j) * dim_v + c.
+  // Lets an error be traced to single keys.
+  int64_t heads_kv = 0, seq_k = 0;
+  std::span<const double> value = {};
+};
+
+// Where the bad elements lie, then what their values are, separated by "; ".
+// Empty if nothing is bad or nothing is recognised.
+std::string error_shape(const ShapeInput& input);
+
+}  // namespace attnfuzz

@@ -1,0 +1,98 @@
+// A target: one kernel on one back end in one lane, wherever it really runs.
+//
+// The parent process lays out a case in the target's arena, asks for a plan,
+// asks for a run, and looks at the arena again. It never calls a kernel itself:
+// the kernel may crash, hang, or need an instrumented process (see
+// fuzz/worker_target.h, the only implementation outside tests).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "properties/arena.h"
+
+namespace attnfuzz {
+
+struct BuildInfo {
+  std::string hash;  // empty: unknown
+  std::string compiler, flags, root;
+  std::vector<std::pair<std::string, std::string>> files;  // name relative to root, XXH3-128
+};
+
+struct KernelInfo {
+  std::string library;  // path as given
+  std::string name, description;
+  int32_t backend = ATTN_CPU;
+  std::string lane = "plain";
+  std::vector<std::string> variants;
+  bool has_stages = false;
+  BuildInfo build;
+  BuildInfo worker;    // of the program that runs it: the executor
+  std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty
+};
+
+// With `crash` or `timed_out` status is ATTN_FAULT. A plan that says ATTN_OK has
+// been looked at: tiles and splits positive, enumerations within their range,
+// alignment a power of two, the workspace no larger than its slot.
+struct PlanReply {
+  attn_status status = ATTN_OK;
+  attn_plan plan = {};
+  std::string reason;  // of a refusal
+  // The worker died while planning ("SIGFPE in plan()"; a new one takes its
+  // place), or the plan makes no sense ("plan.tile_q is 0, ...").
+  std::optional<std::string> crash;
+  bool timed_out = false;  // the watchdog ended it
+};
+
+// A fault that the back end reported while the kernel ran.
+struct Fault {
+  attn_report_kind kind;
+  std::array<uint32_t, 3> block, thread;
+  std::string message, file;
+  int line;
+};
+
+enum class Stage : int32_t { kAll, kPartial, kReduce };
+
+// How a run ended. Exactly one of: finished with a status; crashed; timed out
+// (then status is ATTN_FAULT).
+struct RunReply {
+  attn_status status = ATTN_OK;
+  std::optional<Fault> fault;
+  std::optional<std::string> crash;  // the worker died: "SIGSEGV", "exit 3"; a new one takes its place
+  bool timed_out = false;            // the watchdog ended the worker
+  double seconds = 0;                // inside run(), synchronised
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual const KernelInfo& info() const = 0;
+  // Memory that the kernel's tensors must lie in. Attn_tensors passed below
+  // hold addresses in this process; the target translates them.
+  virtual Arena& arena() = 0;
+  // Says what of the arena the next calls of run() use (LaidOut::ranges()). To be
+  // called before plan(), and again once the workspace is placed. A device with
+  // memory of its own gets these bytes before each run and gives them back after
+  // it; a kernel on the CPU works in the arena itself.
+  virtual void memory(std::span<const MemoryRange> ranges) { (void)ranges; }
+  virtual PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) = 0;
+  // `stream`: 0 or 1, of two that the target keeps. Callbacks, stream pointer
+  // and probe in `env` are the target's business and ignored here.
+  virtual RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors,
+                       const attn_plan& plan, const attn_env& env, int stream) = 0;
+  // Where a kernel with stages keeps its partials: inside the planned workspace,
+  // aligned, strides not negative. Nothing for a kernel without stages, and for
+  // one whose answer breaks these rules or kills the worker: *why then says so,
+  // and is left empty otherwise.
+  virtual std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
+                                                std::string* why = nullptr) = 0;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,526 @@
+// Every byte of a laid-out case, and every way to write one that is not the kernel's.
+#include "properties/layout.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <stdexcept>
+
+#include "properties/codec.h"
+#include "properties/extent.h"
+#include "properties/generator.h"
+#include "properties/recipe.h"
+#include "reference/formats.h"
+
+namespace attnfuzz {
+namespace {
+
+using Fault = MemoryFault::Kind;
+
+Case small_case() {
+  Case c;
+  c.problem.batch = 2;
+  c.problem.heads_q = 4;
+  c.problem.heads_kv = 2;
+  c.problem.seq_q = 5;
+  c.problem.seq_k = 7;
+  c.problem.dim_qk = 6;
+  c.problem.dim_v = 3;
+  c.q = {.kind = FillKind::kGaussian, .seed = 1};
+  c.k = {.kind = FillKind::kUniform, .seed = 2};
+  c.v = {.kind = FillKind::kPosition};
+  c.problem.bias = Bias{.dtype = ATTN_F16,
+                        .kind = BiasKind::kGaussian,
+                        .finite = {PatternKind::kRandom, 4, 3},
+                        .broadcast = {.head = true},
+                        .seed = 5};
+  c.problem.mask = Mask{{PatternKind::kDocuments, 2, 0}, {.batch = true}};
+  c.problem.key_lengths = std::vector<int64_t>{7, 3};
+  return c;
+}
+
+const attn_tensor& view(const attn_tensors& tensors, TensorId t) {
+  switch (t) {
+    case TensorId::kQ:
+      return tensors.q;
+    case TensorId::kK:
+      return tensors.k;
+    case TensorId::kV:
+      return tensors.v;
+    case TensorId::kO:
+      return tensors.o;
+    case TensorId::kLse:
+      return tensors.lse;
+    case TensorId::kBias:
+      return tensors.bias;
+    default:
+      return tensors.mask;
+  }
+}
+
+// As a kernel reaches it: by the view alone.
+std::byte* element(const LaidOut& laid, const Problem& p, TensorId t, int64_t b, int64_t h, int64_t s,
+                   int64_t d) {
+  const attn_tensor& v = view(laid.tensors(), t);
+  const int64_t at = b * v.stride[0] + h * v.stride[1] + s * v.stride[2] + d * v.stride[3];
+  return static_cast<std::byte*>(v.data) + at * element_bytes(p, t);
+}
+
+void for_each_element(const Problem& p, TensorId t,
+                      const std::function<void(int64_t, int64_t, int64_t, int64_t)>& f) {
+  const std::array<int64_t, 4> size = logical_size(p, t);
+  for (int64_t b = 0; b < size[0]; ++b) {
+    for (int64_t h = 0; h < size[1]; ++h) {
+      for (int64_t s = 0; s < size[2]; ++s) {
+        for (int64_t d = 0; d < size[3]; ++d) f(b, h, s, d);
+      }
+    }
+  }
+}
+
+void write_outputs(const LaidOut& laid, const Case& c) {
+  for (TensorId t : {TensorId::kO, TensorId::kLse}) {
+    if (!is_present(c, t)) continue;
+    for_each_element(c.problem, t, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
+      std::memset(element(laid, c.problem, t, b, h, s, d), 0, static_cast<size_t>(element_bytes(c.problem, t)));
+    });
+  }
+}
+
+// Every element of every input is what the recipe says it is.
+void expect_inputs(const LaidOut& laid, const Case& c) {
+  for (TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kBias}) {
+    if (!is_present(c, t)) continue;
+    const int32_t dtype = t == TensorId::kBias ? c.problem.bias->dtype : c.problem.dtype;
+    for_each_element(c.problem, t, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
+      const double got = decode(dtype, element(laid, c.problem, t, b, h, s, d), 0);
+      const double due = value_at(c, t, b, h, s, d);
+      ASSERT_TRUE(got == due || (std::isnan(got) && std::isnan(due)))
+          << kTensorNames[static_cast<size_t>(t)] << "(" << b << "," << h << "," << s << "," << d << ") is "
+          << got << ", not " << due << "\n"
+          << encode(c);
+    });
+  }
+  if (c.problem.mask) {
+    for_each_element(c.problem, TensorId::kMask, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+      ASSERT_EQ(*element(laid, c.problem, TensorId::kMask, b, h, i, j) != std::byte{0}, mask_at(c, b, h, i, j));
+    });
+  }
+  if (c.problem.key_lengths) {
+    for (size_t b = 0; b < c.problem.key_lengths->size(); ++b) {
+      EXPECT_EQ(laid.tensors().key_lengths[b], (*c.problem.key_lengths)[b]);
+    }
+  }
+}
+
+// Lays out, lets `kernel` act, and says what check_memory() finds.
+std::optional<MemoryFault> after(const Case& c, const std::function<void(const LaidOut&)>& kernel) {
+  Arena arena;
+  LaidOut laid(c, arena);
+  laid.give_workspace(100, 16);
+  laid.before_call(c.calls[0]);
+  write_outputs(laid, c);
+  kernel(laid);
+  return laid.check_memory();
+}
+
+void expect_fault(const Case& c, Fault kind, TensorId t, const std::function<void(const LaidOut&)>& kernel,
+                  const std::string& message = "") {
+  const auto fault = after(c, kernel);
+  ASSERT_TRUE(fault) << "nothing was found";
+  EXPECT_EQ(fault->kind, kind) << fault->message;
+  EXPECT_EQ(fault->tensor, t) << fault->message;
+  EXPECT_NE(fault->message.find(message), std::string::npos) << fault->message;
+}
+
+std::byte* data(const LaidOut& laid, TensorId t) {
+  return static_cast<std::byte*>(view(laid.tensors(), t).data);
+}
+
+TEST(Layout, FillsInputsByTheRecipe) {
+  Arena arena;
+  Case c = small_case();
+  expect_inputs(LaidOut(c, arena), c);
+  c.problem.dtype = ATTN_BF16;
+  c.problem.bias->dtype = ATTN_F32;
+  c.nan_beyond_lengths = true;
+  c.planted = {{.tensor = TensorId::kV, .b = 1, .h = 1, .s = 6, .d = 2, .bits = 0x7f80},
+               {.tensor = TensorId::kBias, .b = 1, .h = 0, .s = 4, .d = 6, .bits = 0x7fc00001}};
+  ASSERT_EQ(illegal(c), std::nullopt);
+  expect_inputs(LaidOut(c, arena), c);
+  c.remap.key = {.multiply = -1, .add = 6, .modulus = 7};
+  ASSERT_EQ(illegal(c), std::nullopt);
+  expect_inputs(LaidOut(c, arena), c);
+}
+
+TEST(Layout, SaysWhatTheCaseSays) {
+  Arena arena;
+  Case c = small_case();
+  c.problem.scale = -0.5f;
+  c.problem.causal = true;
+  c.problem.align = ATTN_BOTTOM_RIGHT;
+  c.problem.window_left = 3;
+  c.env.schedule_seed = 9;
+  c.want_lse = false;
+  const LaidOut laid(c, arena);
+  EXPECT_EQ(laid.problem().size, sizeof(attn_problem));
+  EXPECT_EQ(laid.problem().scale, -0.5f);
+  EXPECT_EQ(laid.problem().causal, 1);
+  EXPECT_EQ(laid.problem().align, ATTN_BOTTOM_RIGHT);
+  EXPECT_EQ(laid.problem().window_left, 3);
+  EXPECT_EQ(laid.problem().window_right, -1);
+  EXPECT_EQ(laid.problem().bias_dtype, ATTN_F16);
+  EXPECT_EQ(laid.problem().has_mask, 1);
+  EXPECT_EQ(laid.problem().has_key_lengths, 1);
+  EXPECT_EQ(laid.env().schedule_seed, 9u);
+  EXPECT_EQ(laid.tensors().lse.data, nullptr);
+  EXPECT_EQ(LaidOut(Case{}, arena).tensors().bias.data, nullptr);
+  EXPECT_EQ(LaidOut(Case{}, arena).problem().bias_dtype, ATTN_NONE);
+}
+
+// No two elements share a byte, whatever the order and the gaps.
+TEST(Layout, ElementsDoNotOverlap) {
+  Arena arena;
+  for (const std::array<uint8_t, 3>& order :
+       {std::array<uint8_t, 3>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {2, 1, 0}}) {
+    for (int64_t gap : {0, 1, 13}) {
+      Case c = small_case();
+      for (TensorLayout& layout : c.layout) layout = {.order = order, .offset = 3, .row_gap = gap};
+      const LaidOut laid(c, arena);
+      expect_inputs(laid, c);
+      for (TensorId t : {TensorId::kQ, TensorId::kV, TensorId::kO, TensorId::kLse}) {
+        std::set<std::byte*> seen;
+        for_each_element(c.problem, t, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
+          EXPECT_TRUE(seen.insert(element(laid, c.problem, t, b, h, s, d)).second);
+        });
+        // Dense but for the gaps.
+        const int64_t rows = 2 * logical_size(c.problem, t)[1] * logical_size(c.problem, t)[2];
+        const int64_t bytes = *seen.rbegin() - *seen.begin();
+        const int64_t width = logical_size(c.problem, t)[3];
+        EXPECT_EQ(bytes, (rows * (width + gap) - gap - 1) * element_bytes(c.problem, t));
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(*seen.begin()) % 256, 3u * element_bytes(c.problem, t));
+      }
+      // Outermost dimension has the largest stride.
+      const attn_tensor& q = laid.tensors().q;
+      EXPECT_GT(q.stride[order[0]], q.stride[order[1]]);
+      EXPECT_GT(q.stride[order[1]], q.stride[order[2]]);
+    }
+  }
+}
+
+TEST(Layout, BroadcastIsStrideZeroAndUnitStridesAreJunk) {
+  Arena arena;
+  Case c = small_case();
+  c.problem.batch = 1;
+  c.problem.key_lengths.reset();
+  for (TensorLayout& layout : c.layout) layout.junk_unit_strides = true;
+  const LaidOut laid(c, arena);
+  EXPECT_GT(laid.tensors().q.stride[0], int64_t{1} << 32);
+  EXPECT_EQ(laid.tensors().q.stride[1], 5 * 6);
+  EXPECT_GT(laid.tensors().lse.stride[3], int64_t{1} << 32);
+  EXPECT_EQ(laid.tensors().bias.stride[1], 0);
+  EXPECT_EQ(laid.tensors().mask.stride[3], 1);
+  expect_inputs(laid, c);
+}
+
+TEST(Layout, PageEndIsTheLastByteOfTheSlot) {
+  Arena arena;
+  Case c = small_case();
+  for (TensorLayout& layout : c.layout) layout = {.offset = 5, .row_gap = 3, .placement = Placement::kPageEnd};
+  LaidOut laid(c, arena);
+  for (TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kLse, TensorId::kBias,
+                     TensorId::kMask}) {
+    const std::array<int64_t, 4> n = logical_size(c.problem, t);
+    std::byte* last = element(laid, c.problem, t, n[0] - 1, n[1] - 1, n[2] - 1, n[3] - 1);
+    EXPECT_EQ(last + element_bytes(c.problem, t), arena.slot_end(t)) << kTensorNames[static_cast<size_t>(t)];
+  }
+  laid.give_workspace(100, 32);
+  auto* workspace = static_cast<std::byte*>(laid.tensors().workspace);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(workspace) % 32, 0u);
+  EXPECT_EQ(arena.slot_end(TensorId::kWorkspace) - (workspace + 100), 28);
+  laid.before_call({});
+  write_outputs(laid, c);
+  EXPECT_FALSE(laid.check_memory());
+}
+
+TEST(Layout, StrayReadsSeeNan) {
+  Arena arena;
+  const Case c = small_case();
+  const LaidOut laid(c, arena);
+  for (TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kBias}) {
+    EXPECT_TRUE(std::isnan(decode(ATTN_F16, data(laid, t), -1)));
+    EXPECT_TRUE(std::isnan(decode(ATTN_BF16, data(laid, t), -1)));
+    EXPECT_TRUE(std::isnan(decode(ATTN_F32, data(laid, t), -1)));
+  }
+  const int64_t elements = 2 * 2 * 7 * 6;
+  EXPECT_TRUE(std::isnan(decode(ATTN_F16, data(laid, TensorId::kK), elements)));
+  EXPECT_TRUE(std::isnan(decode(ATTN_F16, data(laid, TensorId::kK), elements + 64 * 6 - 1)));
+  EXPECT_LT(laid.tensors().key_lengths[-1], 0);
+}
+
+TEST(Layout, RightKernelIsNotBlamed) {
+  Case c = small_case();
+  EXPECT_FALSE(after(c, [](const LaidOut&) {}));
+  for (TensorLayout& layout : c.layout) layout = {.order = {2, 0, 1}, .offset = 1, .row_gap = 5};
+  EXPECT_FALSE(after(c, [](const LaidOut&) {}));
+  c.prefill = Prefill::kHuge;
+  EXPECT_FALSE(after(c, [](const LaidOut&) {}));
+}
+
+TEST(Layout, WritesOutsideAnOutputAreFound) {
+  for (Prefill prefill : {Prefill::kNan, Prefill::kHuge}) {
+    Case c = small_case();
+    c.prefill = prefill;
+    const int64_t end = 2 * 4 * 5 * 3 * 2;
+    const auto poke = [](TensorId t, int64_t at) {
+      return [=](const LaidOut& laid) { data(laid, t)[at] = std::byte{0x12}; };
+    };
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, -8), "8 bytes before o");
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, -256));
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, end), "0 bytes past the end of o");
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, end + 63 * 6));
+    expect_fault(c, Fault::kGuard, TensorId::kLse, poke(TensorId::kLse, -1));
+    const auto workspace = [](int64_t at) {
+      return
+          [=](const LaidOut& laid) { static_cast<std::byte*>(laid.tensors().workspace)[at] = std::byte{0x12}; };
+    };
+    expect_fault(c, Fault::kGuard, TensorId::kWorkspace, workspace(100), "0 bytes past the end of workspace");
+    expect_fault(c, Fault::kGuard, TensorId::kWorkspace, workspace(-1));
+    EXPECT_FALSE(after(c, workspace(99)));
+    c.layout[static_cast<size_t>(TensorId::kO)].row_gap = 4;
+    expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 3 * 14 + 6 + 1),
+                 "past the end of row (0,0,3,2)");
+  }
+}
+
+TEST(Layout, ChangedInputsAreNamed) {
+  const Case c = small_case();
+  const auto change = [&c](TensorId t, int64_t b, int64_t h, int64_t s, int64_t d) {
+    return [=, &c](const LaidOut& laid) { *element(laid, c.problem, t, b, h, s, d) ^= std::byte{1}; };
+  };
+  expect_fault(c, Fault::kInputChanged, TensorId::kK, change(TensorId::kK, 1, 1, 6, 5),
+               "k was written at (1,1,6,5)");
+  expect_fault(c, Fault::kInputChanged, TensorId::kQ, change(TensorId::kQ, 0, 3, 0, 0), "(0,3,0,0)");
+  expect_fault(c, Fault::kInputChanged, TensorId::kBias, change(TensorId::kBias, 1, 3, 4, 0), "(1,0,4,0)");
+  expect_fault(c, Fault::kInputChanged, TensorId::kMask, change(TensorId::kMask, 1, 3, 4, 6), "(0,3,4,6)");
+  expect_fault(c, Fault::kInputChanged, TensorId::kKeyLengths,
+               [](const LaidOut& laid) { const_cast<int64_t*>(laid.tensors().key_lengths)[1] = 5; });
+  expect_fault(
+      c, Fault::kGuard, TensorId::kV, [](const LaidOut& laid) { data(laid, TensorId::kV)[-2] = std::byte{0}; },
+      "2 bytes before v");
+}
+
+TEST(Layout, UnwrittenElementsAreNamed) {
+  Case c = small_case();
+  const auto forget = [&c](TensorId t, int64_t b, int64_t h, int64_t s, int64_t d) {
+    return [=, &c](const LaidOut& laid) {
+      std::memset(element(laid, c.problem, t, b, h, s, d), 0xff,
+                  static_cast<size_t>(element_bytes(c.problem, t)));
+    };
+  };
+  expect_fault(c, Fault::kUnwritten, TensorId::kO, forget(TensorId::kO, 1, 2, 3, 1), "o(1,2,3,1)");
+  expect_fault(c, Fault::kUnwritten, TensorId::kLse, forget(TensorId::kLse, 1, 3, 4, 0), "lse(1,3,4,0)");
+  // A NaN that a kernel computed is not mistaken for one that was there before,
+  // nor is one that it read where it should not have.
+  for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+    c.problem.dtype = dtype;
+    for (uint16_t nan : {0x7e00, 0xfe00, 0x7fff, 0x7fc0, 0xffc0, 0xfffe}) {
+      EXPECT_FALSE(after(c, [&](const LaidOut& laid) { std::memcpy(data(laid, TensorId::kO), &nan, 2); }))
+          << nan;
+    }
+  }
+  Arena arena;
+  LaidOut laid(c, arena);
+  laid.before_call({});
+  EXPECT_FALSE(laid.check_memory(/*outputs=*/false));
+  EXPECT_TRUE(laid.check_memory());
+}
+
+TEST(Layout, WorkspaceIsCleanDirtyOrJunk) {
+  Arena arena;
+  const Case c = small_case();
+  LaidOut laid(c, arena);
+  laid.give_workspace(100, 16);
+  auto* workspace = static_cast<std::byte*>(laid.tensors().workspace);
+  EXPECT_EQ(laid.tensors().workspace_bytes, 100u);
+  laid.before_call({.dirty_workspace = true});
+  std::set<std::byte> values(workspace, workspace + 100);
+  EXPECT_GT(values.size(), 20u);
+  workspace[50] = std::byte{42};
+  laid.before_call({.dirty_workspace = true});
+  EXPECT_EQ(workspace[50], std::byte{42});
+  laid.before_call({});
+  EXPECT_EQ(workspace[50], std::byte{0xff});
+  EXPECT_EQ(workspace[99], std::byte{0xff});
+}
+
+TEST(Layout, ImpossibleWorkspacesAreRefused) {
+  Arena arena;
+  LaidOut laid(Case{}, arena);
+  EXPECT_THROW(laid.give_workspace(uint64_t{1} << 40, 16), std::invalid_argument);
+  EXPECT_THROW(laid.give_workspace(16, 0), std::invalid_argument);
+  EXPECT_THROW(laid.give_workspace(16, 24), std::invalid_argument);
+  EXPECT_THROW(laid.give_workspace(16, uint64_t{1} << 40), std::invalid_argument);
+  laid.give_workspace(0, 1);
+  EXPECT_NE(laid.tensors().workspace, nullptr);
+  laid.give_workspace(1000, 1 << 20);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(laid.tensors().workspace) % (1 << 20) % 4096, 0u);
+}
+
+int64_t resident_bytes(const Arena& arena) {
+  struct stat status;
+  EXPECT_EQ(fstat(arena.fd(), &status), 0);
+  return int64_t{status.st_blocks} * 512;
+}
+
+TEST(Layout, SpreadTensorsTouchFewPages) {
+  Arena arena;
+  Case c = small_case();
+  for (TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kO}) {
+    c.layout[static_cast<size_t>(t)].spread = (int64_t{1} << 32) + 8;
+  }
+  ASSERT_EQ(illegal(c), std::nullopt);
+  {
+    LaidOut laid(c, arena);
+    EXPECT_EQ(laid.tensors().k.stride[0], (int64_t{1} << 32) + 8);
+    laid.give_workspace(64, 16);
+    laid.before_call({});
+    expect_inputs(laid, c);
+    write_outputs(laid, c);
+    EXPECT_FALSE(laid.check_memory());
+    EXPECT_LT(resident_bytes(arena), 1 << 20);
+    std::byte* o = element(laid, c.problem, TensorId::kO, 1, 0, 0, 0);
+    o[-1] = std::byte{1};
+    const auto fault = laid.check_memory();
+    ASSERT_TRUE(fault);
+    EXPECT_EQ(fault->kind, Fault::kGap);
+  }
+  // Given back, so that a night of such cases does not fill the memory.
+  c.layout = {};
+  LaidOut laid(c, arena);
+  EXPECT_LT(resident_bytes(arena), 256 << 10);
+}
+
+TEST(Layout, WhatDoesNotFitIsIllegal) {
+  Case c = small_case();
+  c.layout[0].spread = int64_t{1} << 34;  // 2 steps of 32 GiB
+  ASSERT_TRUE(illegal(c));
+  EXPECT_NE(illegal(c)->find("layout.q"), std::string::npos) << *illegal(c);
+  c = Case{};
+  c.problem.seq_q = c.problem.seq_k = int64_t{1} << 30;
+  c.problem.dim_qk = 256;
+  EXPECT_TRUE(illegal(c));
+  c = Case{};
+  c.problem.batch = c.problem.heads_q = c.problem.heads_kv = int64_t{1} << 31;
+  c.problem.seq_q = c.problem.seq_k = 0;
+  EXPECT_TRUE(illegal(c)) << "loops over batches and heads would not end";
+}
+
+TEST(Layout, ZeroLengthsHaveGuardsAndNoElements) {
+  Case c = small_case();
+  for (Placement placement : {Placement::kGuarded, Placement::kPageEnd}) {
+    for (TensorLayout& layout : c.layout) layout.placement = placement;
+    for (int which = 0; which < 3; ++which) {
+      Case empty = c;
+      (which == 0 ? empty.problem.batch : which == 1 ? empty.problem.seq_q : empty.problem.seq_k) = 0;
+      if (which == 0) empty.problem.key_lengths = std::vector<int64_t>{};
+      ASSERT_EQ(illegal(empty), std::nullopt);
+      EXPECT_FALSE(after(empty, [](const LaidOut& laid) { EXPECT_NE(laid.tensors().q.data, nullptr); }));
+      expect_fault(empty, Fault::kGuard, TensorId::kV,
+                   [](const LaidOut& laid) { data(laid, TensorId::kV)[-1] = std::byte{0}; });
+    }
+  }
+}
+
+TEST(Layout, OutputsAreReadInIndexOrder) {
+  Arena arena;
+  for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+    Case c = small_case();
+    c.problem.dtype = dtype;
+    c.layout[static_cast<size_t>(TensorId::kO)] = {.order = {2, 1, 0}, .row_gap = 2};
+    c.layout[static_cast<size_t>(TensorId::kLse)] = {.order = {1, 2, 0}, .row_gap = 2};
+    LaidOut laid(c, arena);
+    laid.before_call({});
+    float next = 0;
+    for_each_element(c.problem, TensorId::kO, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
+      const uint16_t bits = encode16(dtype, next++);
+      std::memcpy(element(laid, c.problem, TensorId::kO, b, h, s, d), &bits, 2);
+    });
+    const std::vector<float> o = laid.read_o();
+    ASSERT_EQ(o.size(), 2u * 4 * 5 * 3);
+    for (size_t n = 0; n < o.size(); ++n) EXPECT_EQ(o[n], static_cast<float>(n));
+    next = 0;
+    for_each_element(c.problem, TensorId::kLse, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
+      std::memcpy(element(laid, c.problem, TensorId::kLse, b, h, s, d), &next, 4);
+      next += 1;
+    });
+    const std::vector<float> lse = laid.read_lse();
+    ASSERT_EQ(lse.size(), 2u * 4 * 5);
+    for (size_t n = 0; n < lse.size(); ++n) EXPECT_EQ(lse[n], static_cast<float>(n));
+  }
+}
+
+TEST(Layout, DigestsSpeakOfElementsAlone) {
+  Arena arena;
+  const Case c = small_case();
+  const auto plain = LaidOut(c, arena).digests();
+  Case moved = c;
+  for (TensorLayout& layout : moved.layout) layout = {.order = {1, 2, 0}, .offset = 7, .row_gap = 3};
+  EXPECT_EQ(LaidOut(moved, arena).digests(), plain);
+  Case other = c;
+  other.k.seed = 77;
+  const auto digests = LaidOut(other, arena).digests();
+  for (int n = 0; n < kTensorCount; ++n) EXPECT_EQ(digests[n] == plain[n], n != 1 || plain[n] == 0) << n;
+  EXPECT_EQ(plain[static_cast<size_t>(TensorId::kO)], 0u);
+  EXPECT_NE(plain[static_cast<size_t>(TensorId::kMask)], 0u);
+  EXPECT_EQ(LaidOut(Case{}, arena).digests()[static_cast<size_t>(TensorId::kMask)], 0u);
+}
+
+// One arena, as a worker has it: what one case leaves must not reach the next.
+TEST(Layout, DrawnCasesAreLaidOutByTheirRecipe) {
+  Arena arena;
+  for (uint64_t n = 0; n < 400; ++n) {
+    const Case c = draw(Aim{.variants = 2, .splits = true, .work = 20'000}, 11, n);
+    LaidOut laid(c, arena);
+    laid.give_workspace(n, 16);
+    for (const Call& call : c.calls) {
+      laid.before_call(call);
+      write_outputs(laid, c);
+      const auto fault = laid.check_memory();
+      ASSERT_FALSE(fault) << fault->message << "\n" << encode(c);
+    }
+    expect_inputs(laid, c);
+  }
+  EXPECT_LT(resident_bytes(arena), 64 << 20);
+}
+
+TEST(Layout, IsFast) {
+  Arena arena;
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 65;
+  c.problem.dim_qk = c.problem.dim_v = 64;
+  c.q = c.k = c.v = {.kind = FillKind::kGaussian, .seed = 1};
+  double best = 1e9;
+  for (int round = 0; round < 50; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    LaidOut laid(c, arena);
+    laid.give_workspace(0, 16);
+    laid.before_call({});
+    std::memset(laid.tensors().o.data, 0, 65 * 64 * 2);
+    std::memset(laid.tensors().lse.data, 0, 65 * 4);
+    EXPECT_FALSE(laid.check_memory());
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, took.count());
+  }
+  RecordProperty("lay_out_and_check_us", std::to_string(best));
+  EXPECT_LT(best, 200) << "50 us on a quiet machine";
+}
+
+}  // namespace
+}  // namespace attnfuzz
