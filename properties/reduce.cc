@@ -1,0 +1,99 @@
+#include "properties/reduce.h"
+
+#include <algorithm>
+
+#include "properties/candidates.h"
+#include "properties/ladder.h"
+#include "properties/passes.h"
+#include "properties/restate.h"
+#include "properties/vary.h"
+
+namespace attnfuzz {
+namespace {
+
+// Small cases cost little each; still, a failure that none of them shows
+// should not wait for all of them.
+constexpr size_t kMostSmallCases = 600;
+constexpr double kShareOfSmallCases = 0.4;
+constexpr size_t kMostRungs = 1500;  // evaluations: fewer rungs if each is tried more than once
+constexpr double kShareOfLadder = 0.2;
+// A failure that costs more, a hang or a crash, is not worth a ladder.
+constexpr double kDearFailureSeconds = 0.05;
+constexpr double kShareOfVarying = 0.1;
+
+void try_small_cases(Search& s, const Leftovers& left) {
+  const std::vector<Case> cases = small_cases(s.best(), left, s.borders(), kMostSmallCases);
+  const double until = s.elapsed() + kShareOfSmallCases * s.options().seconds;
+  for (const Case& c : cases) {
+    if (s.elapsed() > until || s.attempt(c)) return;
+  }
+}
+
+// Follows each restatement to its own minimum, and stays where it is simplest.
+void try_restatements(Search& s) {
+  for (bool moved = true; moved && !s.out_of_time();) {
+    moved = false;
+    const Case home = s.best();
+    const Verdict seen = s.verdict();
+    for (const Restatement& other : restatements(home, seen)) {
+      Verdict verdict;
+      if (s.ask(other.c, &verdict) != Search::Answer::kFails) continue;
+      if (!same_error(seen, verdict, other.same_rows)) continue;
+      s.restart(other.c, verdict);
+      s.avoid(home);  // it may be but one step away
+      shrink(s);
+      s.avoid_nothing();
+      if (complexity(s.best()) < complexity(home)) {
+        moved = true;
+        break;
+      }
+      s.restart(home, seen);
+    }
+  }
+}
+
+// Whether a rung of the ladder took the place of the best case.
+bool climb(Search& s) {
+  if (s.seconds_of_a_failure() > kDearFailureSeconds) return false;
+  const size_t limit = kMostRungs / static_cast<size_t>(std::max(s.options().attempts, 1));
+  const double until = s.elapsed() + kShareOfLadder * s.options().seconds;
+  std::vector<int32_t> variants = {1};
+  if (s.best().env.variant != 1) variants.push_back(s.best().env.variant);
+  for (const int32_t variant : variants) {
+    Ground ground{.lane = s.best().lane, .variant = variant, .tiles = s.borders()};
+    if (!find_ground(s, ground)) continue;
+    for (const Case& rung : ladder(ground, complexity(s.best()), limit)) {
+      if (s.elapsed() > until) return false;
+      if (s.attempt(rung)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Reduction reduce(const Case& failing, const Verdict& verdict, const std::string& key, const Evaluate& evaluate,
+                 const std::function<std::string(const Verdict&)>& key_of, const ReduceOptions& options) {
+  ReduceOptions shares = options;
+  shares.seconds = options.seconds * (1 - kShareOfVarying);
+  Search s(failing, verdict, key, evaluate, key_of, shares);
+  const Leftovers left = strip(s);
+  try_small_cases(s, left);
+  do {
+    shrink(s);
+    try_restatements(s);
+  } while (climb(s));
+
+  Reduction result;
+  result.complete = !s.out_of_time();
+  result.minimal = s.best();
+  result.verdict = s.verdict();
+  s.give(options.seconds);
+  const Variation variation = vary(s);
+  result.needs = variation.needs;
+  result.indifferent = variation.indifferent;
+  result.evaluations = s.evaluations();
+  return result;
+}
+
+}  // namespace attnfuzz

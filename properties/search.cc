@@ -1,0 +1,217 @@
+#include "properties/search.h"
+
+#include <algorithm>
+
+#include "properties/codec.h"
+
+namespace attnfuzz {
+namespace {
+
+bool has_seed(FillKind kind) {
+  return kind != FillKind::kZero && kind != FillKind::kConstant && kind != FillKind::kOneHot;
+}
+
+bool has_seed(PatternKind kind) { return kind == PatternKind::kDeadTiles || kind == PatternKind::kRandom; }
+
+bool has_parameter(PatternKind kind) {
+  return kind != PatternKind::kAll && kind != PatternKind::kNothing && kind != PatternKind::kFirstKey &&
+         kind != PatternKind::kLastKey;
+}
+
+void tidy(Pattern& p) {
+  if (!has_seed(p.kind)) p.seed = 0;
+  if (!has_parameter(p.kind)) p.parameter = 1;
+  p.parameter = std::max<int64_t>(p.parameter, 1);
+}
+
+// The size of dimension `axis` of a tensor that values can be planted in.
+std::array<int64_t, 4> shape(const Problem& p, TensorId t) {
+  switch (t) {
+    case TensorId::kQ:
+      return {p.batch, p.heads_q, p.seq_q, p.dim_qk};
+    case TensorId::kK:
+      return {p.batch, p.heads_kv, p.seq_k, p.dim_qk};
+    case TensorId::kV:
+      return {p.batch, p.heads_kv, p.seq_k, p.dim_v};
+    case TensorId::kBias:
+      return {p.batch, p.heads_q, p.seq_q, p.seq_k};
+    default:
+      return {0, 0, 0, 0};
+  }
+}
+
+void tidy_planted(Case& c) {
+  std::vector<Planted> kept;
+  for (Planted x : c.planted) {
+    const auto size = shape(c.problem, x.tensor);
+    if (x.tensor == TensorId::kBias && !c.problem.bias) continue;
+    if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
+    x.b = std::clamp<int64_t>(x.b, 0, size[0] - 1);
+    x.h = std::clamp<int64_t>(x.h, 0, size[1] - 1);
+    x.s = std::clamp<int64_t>(x.s, 0, size[2] - 1);
+    x.d = std::clamp<int64_t>(x.d, 0, size[3] - 1);
+    std::erase_if(kept, [&](const Planted& y) {
+      return y.tensor == x.tensor && y.b == x.b && y.h == x.h && y.s == x.s && y.d == x.d;
+    });
+    kept.push_back(x);
+  }
+  c.planted = std::move(kept);
+}
+
+}  // namespace
+
+void tidy(Case& c) {
+  Problem& p = c.problem;
+  if (p.key_lengths) p.key_lengths->resize(static_cast<size_t>(std::max<int64_t>(p.batch, 0)), p.seq_k);
+  if (!p.key_lengths) c.nan_beyond_lengths = false;
+  if (!p.causal && p.window_left < 0 && p.window_right < 0) p.align = ATTN_TOP_LEFT;
+  if (p.window_left < 0) p.window_left = -1;
+  if (p.window_right < 0) p.window_right = -1;
+  if (p.bias) {
+    tidy(p.bias->finite);
+    const bool random = p.bias->kind != BiasKind::kZero && p.bias->kind != BiasKind::kAlibi;
+    if (!random) p.bias->seed = 0;
+  }
+  if (p.mask) tidy(p.mask->visible);
+  for (Fill* f : {&c.q, &c.k, &c.v}) {
+    if (!has_seed(f->kind)) f->seed = 0;
+    if (f->kind == FillKind::kZero) f->exponent = 0;
+  }
+  tidy_planted(c);
+  const auto absent = [&](TensorId t, bool there) {
+    if (!there) c.layout[static_cast<size_t>(t)] = TensorLayout{};
+  };
+  absent(TensorId::kLse, c.want_lse);
+  absent(TensorId::kBias, p.bias.has_value());
+  absent(TensorId::kMask, p.mask.has_value());
+  absent(TensorId::kKeyLengths, p.key_lengths.has_value());
+  if (c.calls.empty()) c.calls.push_back(Call{});
+}
+
+Search::Search(const Case& found, const Verdict& verdict, std::string key, Evaluate evaluate,
+               std::function<std::string(const Verdict&)> key_of, ReduceOptions options)
+    : key_(std::move(key)),
+      evaluate_(std::move(evaluate)),
+      key_of_(std::move(key_of)),
+      options_(std::move(options)),
+      start_(std::chrono::steady_clock::now()),
+      best_(found),
+      verdict_(verdict),
+      cost_(complexity(found)),
+      reported_(cost_) {
+  known_.emplace(encode(found), Known{Answer::kFails, verdict});
+}
+
+double Search::elapsed() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+bool Search::out_of_time() const { return elapsed() >= options_.seconds; }
+
+Borders Search::borders() const {
+  Borders borders;
+  if (verdict_.plan.tile_q > 0) borders.tile_q = verdict_.plan.tile_q;
+  if (verdict_.plan.tile_k > 0) borders.tile_k = verdict_.plan.tile_k;
+  return borders;
+}
+
+const Search::Known& Search::judge(const Case& c) {
+  const std::string text = encode(c);
+  if (const auto it = known_.find(text); it != known_.end()) return it->second;
+  Known known{Answer::kPasses, {}};
+  if (illegal(c)) {
+    known.answer = Answer::kRefused;
+    return known_.emplace(text, std::move(known)).first->second;
+  }
+  int failures = 0;
+  const int attempts = std::max(options_.attempts, options_.confirmations);
+  for (int i = 0; i < attempts && failures < options_.confirmations; ++i) {
+    // Not enough attempts are left to confirm it.
+    if (options_.confirmations - failures > attempts - i) break;
+    ++evaluations_;
+    const double began = elapsed();
+    Verdict verdict = evaluate_(c);
+    if (verdict.outcome == Outcome::kReject) {
+      known.answer = Answer::kRefused;
+      known.verdict = std::move(verdict);
+      break;
+    }
+    const bool same = verdict.outcome == Outcome::kFail && key_of_(verdict) == key_;
+    if (same) {
+      ++failures;
+      ++failures_;
+      failing_seconds_ += elapsed() - began;
+    }
+    if (same || failures == 0) known.verdict = std::move(verdict);
+  }
+  if (failures >= options_.confirmations && known.answer != Answer::kRefused) known.answer = Answer::kFails;
+  return known_.emplace(text, std::move(known)).first->second;
+}
+
+Search::Answer Search::ask(Case c, Verdict* verdict) {
+  if (out_of_time()) return Answer::kPasses;
+  tidy(c);
+  const Known& known = judge(c);
+  if (verdict != nullptr) *verdict = known.verdict;
+  return known.answer;
+}
+
+bool Search::attempt(Case c) {
+  if (out_of_time()) return false;
+  tidy(c);
+  std::vector<int64_t> cost = complexity(c);
+  if (cost >= cost_ || cost == avoided_) return false;
+  const Known& known = judge(c);
+  if (known.answer != Answer::kFails) return false;
+  best_ = std::move(c);
+  verdict_ = known.verdict;
+  cost_ = std::move(cost);
+  if (cost_ < reported_) {
+    reported_ = cost_;
+    if (options_.on_better) options_.on_better(best_, verdict_);
+  }
+  return true;
+}
+
+void Search::restart(const Case& c, const Verdict& verdict) {
+  best_ = c;
+  verdict_ = verdict;
+  cost_ = complexity(c);
+}
+
+int64_t lower(Search& search, const Number& number,
+              const std::function<Case(const Case& best, int64_t value)>& make) {
+  if (number.now <= number.least) return number.now;
+  std::vector<int64_t> values = {number.least, number.least + 1, number.least + 2};
+  values.insert(values.end(), number.worth_trying.begin(), number.worth_trying.end());
+  for (const int64_t period : number.periods) {
+    if (period < 2) continue;
+    const int64_t rest = number.now % period;
+    for (int64_t v = rest; v < number.now && v <= rest + 2 * period; v += period) values.push_back(v);
+  }
+  std::erase_if(values, [&](int64_t v) { return v < number.least || v >= number.now; });
+  std::ranges::sort(values);
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+
+  int64_t now = number.now, below = number.least - 1;
+  for (const int64_t v : values) {
+    if (search.attempt(make(search.best(), v))) {
+      now = v;
+      break;
+    }
+    below = v;
+  }
+  // `below` does not fail and `now` does; where the failure is not monotone
+  // this still ends beside a value that passes.
+  while (now - below > 1) {
+    const int64_t middle = below + (now - below) / 2;
+    if (search.attempt(make(search.best(), middle))) {
+      now = middle;
+    } else {
+      below = middle;
+    }
+  }
+  return now;
+}
+
+}  // namespace attnfuzz
