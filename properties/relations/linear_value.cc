@@ -1,0 +1,50 @@
+// O is linear in V. Small integers add without rounding in 16 bits, so that what
+// remains is the kernel's own error, three times.
+#include <cmath>
+
+#include "properties/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  if (c.v.kind != FillKind::kSmallInt || c.v.exponent != 0)
+    c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
+  drop_planted(c, TensorId::kV);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* first = trial.run(trial.base());
+  if (!first) return;
+  Case other = variant_of(first->c);
+  ++other.v.seed;
+  const Run* second = trial.run(other, "V2");
+  if (!second) return;
+  Case sum = variant_of(first->c);
+  sum.remap.v_added = other.v;
+  const Run* both = trial.run(sum, "V1 + V2");
+  if (!both) return;
+  const Reference &r1 = first->reference, &r2 = second->reference, &r = both->reference;
+  for (int64_t row = 0; row < r.rows; ++row) {
+    if (r.state[row] != RowState::kBounded) continue;
+    for (int64_t column = 0; column < r.dim_v; ++column) {
+      const int64_t at = row * r.dim_v + column;
+      if (r.o_nan[at] != 0) continue;
+      const double expected = static_cast<double>(first->o[0][at]) + second->o[0][at];
+      const double got = both->o[0][at], bound = r1.o_bound[at] + r2.o_bound[at] + r.o_bound[at];
+      if (std::fabs(got - expected) <= bound) continue;
+      trial.fail(Kind::kRelation, "O(V1) + O(V2) against O(V1 + V2): row " + std::to_string(row) + ", column " +
+                                      std::to_string(column) + " gives " + std::to_string(expected) + " and " +
+                                      std::to_string(got) + ", which may differ by " + std::to_string(bound));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+extern const Property linear_value = {"linear_value", "O(V1) + O(V2) = O(V1 + V2) within the three bounds",
+                                      adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,116 @@
+// Merging partial results is commutative and associative. The reduction is fed
+// with the oracle's partials, with the same in another order, and with two of
+// them merged beforehand.
+#include <algorithm>
+#include <cmath>
+
+#include "properties/judge.h"
+#include "properties/relations/stage_tools.h"
+#include "properties/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+// Splits that hold something for a row: only those change places, because a
+// kernel may know which splits a row has no key in.
+std::vector<int64_t> filled(Partials& partials, int64_t row) {
+  std::vector<int64_t> splits;
+  for (int64_t s = 0; s < partials.splits; ++s) {
+    if (std::isfinite(partials.lse_at(s, row))) splits.push_back(s);
+  }
+  return splits;
+}
+
+Partials reversed(Partials from) {
+  Partials to = from;
+  for (int64_t row = 0; row < from.rows; ++row) {
+    const std::vector<int64_t> splits = filled(from, row);
+    for (size_t n = 0; n < splits.size(); ++n) {
+      const int64_t there = splits[splits.size() - 1 - n];
+      std::copy_n(from.o_at(splits[n], row), from.dim_v, to.o_at(there, row));
+      to.lse_at(there, row) = from.lse_at(splits[n], row);
+    }
+  }
+  return to;
+}
+
+Partials first_two_merged(Partials partials) {
+  for (int64_t row = 0; row < partials.rows; ++row) {
+    const std::vector<int64_t> splits = filled(partials, row);
+    if (splits.size() < 2) continue;
+    float &a = partials.lse_at(splits[0], row), &b = partials.lse_at(splits[1], row);
+    const double largest = std::max(a, b), wa = std::exp(a - largest), wb = std::exp(b - largest);
+    float *oa = partials.o_at(splits[0], row), *ob = partials.o_at(splits[1], row);
+    for (int64_t d = 0; d < partials.dim_v; ++d) {
+      oa[d] = static_cast<float>((wa * oa[d] + wb * ob[d]) / (wa + wb));
+      ob[d] = 0;
+    }
+    a = static_cast<float>(largest + std::log(wa + wb));
+    b = -std::numeric_limits<float>::infinity();
+  }
+  return partials;
+}
+
+bool same_result(Trial& trial, const Prepared& prepared, const Reduced& a, const Reduced& b, const char* what) {
+  const Reference &ra = a.reference, &rb = b.reference;
+  const auto differ = [&](const char* tensor, int64_t row, int64_t d, double x, double y, double bound) {
+    Where where = where_is(tensor, prepared.c.problem, prepared.plan, row, d);
+    where.expected = x;
+    where.got = y;
+    where.bound = bound;
+    trial.fail(Kind::kRelation, std::string(what) + ": " + name_of(where) + " is " + digits(x) + " and " +
+                                    digits(y) + ", which may differ by " + digits(bound));
+    trial.verdict().where = where;
+    return false;
+  };
+  for (int64_t row = 0; row < ra.rows; ++row) {
+    if (ra.state[row] != RowState::kBounded || rb.state[row] != RowState::kBounded) continue;
+    for (int64_t d = 0; d < ra.dim_v; ++d) {
+      const int64_t at = row * ra.dim_v + d;
+      if (ra.o_nan[at] != 0 || rb.o_nan[at] != 0) continue;
+      // What rounding the merged partials to fp32 moved is in the references.
+      const double x = a.o[at], y = b.o[at];
+      const double bound = ra.o_bound[at] + rb.o_bound[at] + std::fabs(ra.o[at] - rb.o[at]);
+      if (std::isfinite(x) && std::isfinite(y) && !(std::fabs(x - y) <= bound)) {
+        return differ("o", row, d, x, y, bound);
+      }
+    }
+    if (a.lse.empty()) continue;
+    const double x = a.lse[row], y = b.lse[row];
+    const double bound = ra.lse_bound[row] + rb.lse_bound[row] + std::fabs(ra.lse[row] - rb.lse[row]);
+    if (!(std::fabs(x - y) <= bound)) return differ("lse", row, 0, x, y, bound);
+  }
+  return true;
+}
+
+void check(Trial& trial) {
+  if (!trial.run(trial.base())) return;
+  Prepared* prepared = trial.prepare(variant_of(trial.base()), "reduction");
+  if (!prepared) return;
+  const std::optional<attn_partials> where = partials_of(trial, *prepared);
+  if (!where) return;
+  const Partials partials = oracle_partials(*prepared, trial.calibration(), where->num_splits);
+  Reduced plain, other;
+  if (!reduce_partials(trial, *prepared, *where, partials, "fed with the oracle's partials", &plain)) return;
+  const Partials backwards = reversed(partials);
+  if (!reduce_partials(trial, *prepared, *where, backwards, "splits in reverse order", &other)) return;
+  if (!same_result(trial, *prepared, plain, other, "splits in reverse order")) return;
+  const Partials merged = first_two_merged(partials);
+  if (!reduce_partials(trial, *prepared, *where, merged, "two splits merged beforehand", &other)) return;
+  same_result(trial, *prepared, plain, other, "two splits merged beforehand");
+}
+
+// One split is a merge of nothing.
+bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
+  if (!staged_case(c, kernel, why)) return false;
+  if (c.problem.num_splits < 2) c.problem.num_splits = 4;
+  return true;
+}
+
+}  // namespace
+
+extern const Property merge_order = {
+    "merge_order", "the reduction does not depend on the order or grouping of splits", adapt, check,
+    /*needs_stages=*/true};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,52 @@
+// Split-K's two stages apart: each partial result against the oracle's for the
+// same keys; then the reduction, fed with the oracle's partials. A failure says
+// which half is to blame.
+#include "properties/judge.h"
+#include "properties/relations/stage_tools.h"
+#include "properties/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool partials_are_right(Trial& trial, const Prepared& prepared, const attn_partials& where) {
+  const Partials found = read_partials(prepared, where);
+  const LaidOut& laid = *prepared.laid;
+  const int64_t rows = found.rows;
+  for (int64_t split = 0; split < found.splits; ++split) {
+    const PartialReference expected =
+        evaluate_partials(laid.problem(), laid.tensors(), prepared.plan, trial.calibration(), split);
+    const std::span<const float> o = found.o, lse = found.lse;
+    Verdict& v = trial.verdict();
+    if (judge_outputs(expected.reference, prepared.c.problem, prepared.plan,
+                      o.subspan(split * rows * found.dim_v, rows * found.dim_v),
+                      lse.subspan(split * rows, rows), v)) {
+      continue;
+    }
+    v.message = "the partial of split " + std::to_string(split) + " of " + std::to_string(found.splits) +
+                ", keys " + std::to_string(expected.first_key) + ".." + std::to_string(expected.last_key - 1) +
+                ": " + v.message;
+    return false;
+  }
+  return true;
+}
+
+void check(Trial& trial) {
+  if (!trial.run(trial.base())) return;
+  Prepared* prepared = trial.prepare(variant_of(trial.base()), "partial stage");
+  if (!prepared) return;
+  const std::optional<attn_partials> where = partials_of(trial, *prepared);
+  if (!where) return;
+  prepared->laid->before_call(Call{});
+  if (!trial.run_stage(*prepared, Stage::kPartial, "partial stage")) return;
+  if (!partials_are_right(trial, *prepared, *where)) return;
+  const Partials partials = oracle_partials(*prepared, trial.calibration(), where->num_splits);
+  Reduced reduced;
+  reduce_partials(trial, *prepared, *where, partials, "fed with the oracle's partials", &reduced);
+}
+
+}  // namespace
+
+extern const Property stages = {"stages", "each partial is right, and so is the reduction of right partials",
+                                staged_case, check, /*needs_stages=*/true};
+
+}  // namespace attnfuzz::relations
