@@ -1,0 +1,32 @@
+// Waiting for the other process of a pair: briefly awake, for it answers in
+// microseconds as a rule, and a sleeping process takes as long again to wake.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+
+namespace attnfuzz {
+
+inline constexpr std::chrono::microseconds kSpin{40};
+
+// Polls `ready` for kSpin. False: it is time to sleep.
+template <class Ready>
+bool spin_until(Ready ready) {
+  // On one processor the other one cannot run meanwhile.
+  static const bool alone = sysconf(_SC_NPROCESSORS_ONLN) < 2;
+  if (ready()) return true;
+  if (alone) return false;
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+      if (ready()) return true;
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,116 @@
+#include "fuzz/worker/library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+
+namespace attnfuzz::worker {
+namespace {
+
+// More than any library has; an attn_kernel_at() that ignores its index ends here.
+constexpr uint32_t kMaxKernels = 1024;
+
+const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
+
+std::string size_error(const char* what, uint32_t has, size_t wants) {
+  return std::string(what) + ".size is " + std::to_string(has) + ", this program's is " +
+         std::to_string(wants) + " (ABI " + std::to_string(ATTN_ABI) +
+         "): rebuild the library with this program's kernels/attention.h";
+}
+
+// Why the descriptor at `index` cannot be used, or nothing.
+std::string refuse(const attn_kernel& k, uint32_t index) {
+  const std::string where = "kernel " + std::to_string(index) + " of the library: ";
+  // The size first: what an older descriptor does not have must not be read.
+  if (k.size < sizeof(attn_kernel)) return where + size_error("attn_kernel", k.size, sizeof(attn_kernel));
+  if (k.abi != ATTN_ABI) {
+    return where + "attn_kernel.abi is " + std::to_string(k.abi) + ", this program speaks " +
+           std::to_string(ATTN_ABI) + ": rebuild the library with this program's kernels/attention.h";
+  }
+  if (!k.name || !*k.name) return where + "attn_kernel.name is missing";
+  if (!k.plan || !k.run)
+    return where + "attn_kernel." + (k.plan ? "run" : "plan") + " is NULL; both are needed";
+  if (!k.partials != !k.partial || !k.partials != !k.reduce) {
+    return where + "of partials, partial and reduce all or none must be given";
+  }
+  if (k.variant_count > 0 && !k.variants)
+    return where + "attn_kernel.variants is NULL, but variant_count is not 0";
+  if (k.build && k.build->size < sizeof(attn_build)) {
+    return where + size_error("attn_build", k.build->size, sizeof(attn_build));
+  }
+  return "";
+}
+
+struct Segments {
+  uint64_t inside, begin, end;
+};
+
+int find_segments(dl_phdr_info* info, size_t, void* data) {
+  auto& s = *static_cast<Segments*>(data);
+  uint64_t begin = ~uint64_t{0}, end = 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD) continue;
+    begin = std::min<uint64_t>(begin, info->dlpi_addr + header.p_vaddr);
+    end = std::max<uint64_t>(end, info->dlpi_addr + header.p_vaddr + header.p_memsz);
+  }
+  if (s.inside < begin || s.inside >= end) return 0;
+  s.begin = begin;
+  s.end = end;
+  return 1;
+}
+
+}  // namespace
+
+Library load(const std::string& path, const std::string& selector, attn_backend backend) {
+  Library library;
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char* why = dlerror();
+    library.error = "cannot load " + path + ": " + (why ? why : "unknown reason");
+    return library;
+  }
+  void* symbol = dlsym(handle, "attn_kernel_at");
+  if (!symbol) {
+    library.error = path + " does not export attn_kernel_at (see kernels/attention.h): it is no kernel library";
+    return library;
+  }
+  Segments segments{reinterpret_cast<uint64_t>(symbol), 0, 0};
+  dl_iterate_phdr(find_segments, &segments);
+  library.begin = segments.begin;
+  library.end = segments.end;
+
+  const auto kernel_at = reinterpret_cast<const attn_kernel* (*)(uint32_t)>(symbol);
+  const bool by_index = !selector.empty() && selector.find_first_not_of("0123456789") == std::string::npos;
+  const attn_kernel* chosen = nullptr;
+  for (uint32_t i = 0; i < kMaxKernels; ++i) {
+    const attn_kernel* k = kernel_at(i);
+    if (!k) break;
+    std::string why = refuse(*k, i);
+    if (!why.empty()) {
+      library.error = path + ": " + why;
+      return library;
+    }
+    library.names.push_back(k->name);
+    const bool wanted = selector.empty() ? i == 0
+                        : by_index       ? selector == std::to_string(i)
+                                         : selector == k->name;
+    if (wanted && !chosen) chosen = k;
+  }
+  if (!chosen) {
+    library.error = path + " has no kernel '" + selector + "'; it has:";
+    for (const std::string& name : library.names) library.error += " " + name;
+    if (library.names.empty()) library.error = path + ": attn_kernel_at(0) is NULL: the library has no kernels";
+    return library;
+  }
+  if (chosen->backend != backend) {
+    library.error = path + ": kernel " + chosen->name + " is of back end " + backend_name(chosen->backend) +
+                    ", this worker of " + backend_name(backend) + ": use the other worker";
+    return library;
+  }
+  library.kernel = chosen;
+  return library;
+}
+
+}  // namespace attnfuzz::worker

@@ -1,0 +1,45 @@
+// How tensors reach the kernel: each worker is linked with one of
+// memory_cpu.cc (the kernel works in the mapped arena) and memory_cuda.cc (the
+// device has a mirror of it).
+//
+//   auto memory = open_memory(arena, &error);
+//   memory->to_kernel(ranges) ... kernel->run(...) ... memory->finish(stream) ... memory->from_kernel(ranges)
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kernels/attention.h"
+#include "properties/arena.h"
+#include "properties/target.h"
+
+namespace attnfuzz::worker {
+
+// An empty value is success; a string says what the device refused.
+using Failure = std::optional<std::string>;
+
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual attn_backend backend() const = 0;
+  // For a verdict: GPU, driver, runtime. Empty on the CPU.
+  virtual std::string device() const = 0;
+  // What the case asks for, as far as this device can give it.
+  virtual void limit(attn_env& env) const = 0;
+  // Where the kernel finds what lies at this offset of the arena.
+  virtual void* address(uint64_t offset) = 0;
+  // Whether the ranges fit into the device; says what is missing.
+  virtual Failure fits(std::span<const MemoryRange> ranges) = 0;
+  virtual Failure to_kernel(std::span<const MemoryRange> ranges, int stream) = 0;
+  virtual void* stream(int index) = 0;
+  // Waits for all that was launched; then the kernel's errors are known.
+  virtual Failure finish(int stream) = 0;
+  virtual Failure from_kernel(std::span<const MemoryRange> ranges, int stream) = 0;
+};
+
+// nullptr, with a reason, where the device cannot be used.
+std::unique_ptr<Memory> open_memory(Arena& arena, std::string* error);
+
+}  // namespace attnfuzz::worker

@@ -1,0 +1,28 @@
+// On the CPU the arena is the kernel's memory: nothing is copied.
+#include "fuzz/worker/memory.h"
+
+namespace attnfuzz::worker {
+namespace {
+
+class CpuMemory final : public Memory {
+ public:
+  explicit CpuMemory(Arena& arena) : arena_(arena) {}
+  attn_backend backend() const override { return ATTN_CPU; }
+  std::string device() const override { return ""; }
+  void limit(attn_env&) const override {}
+  void* address(uint64_t offset) override { return arena_.at(offset); }
+  Failure fits(std::span<const MemoryRange>) override { return std::nullopt; }
+  Failure to_kernel(std::span<const MemoryRange>, int) override { return std::nullopt; }
+  void* stream(int) override { return nullptr; }
+  Failure finish(int) override { return std::nullopt; }
+  Failure from_kernel(std::span<const MemoryRange>, int) override { return std::nullopt; }
+
+ private:
+  Arena& arena_;
+};
+
+}  // namespace
+
+std::unique_ptr<Memory> open_memory(Arena& arena, std::string*) { return std::make_unique<CpuMemory>(arena); }
+
+}  // namespace attnfuzz::worker

@@ -1,0 +1,171 @@
+// On a GPU: before each run the case's bytes go from the arena into its mirror
+// in device memory (mirror_cuda.h), after it all of them come back, guards
+// included, so that the parent sees what the kernel wrote where.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "fuzz/worker/memory.h"
+#include "fuzz/worker/mirror_cuda.h"
+
+namespace attnfuzz::worker {
+namespace {
+
+constexpr int kStreams = 2;
+// Pinned memory that copies go through. Small cases fit as a whole: one wait a direction.
+constexpr size_t kStagingBytes = size_t{32} << 20;
+
+// "580.65.06", as the kernel module says; empty if it does not.
+std::string driver_release() {
+  std::ifstream in("/proc/driver/nvidia/version");
+  for (std::string word; in >> word;) {
+    if (word.find('.') != word.npos && word.find_first_not_of("0123456789.") == word.npos) return word;
+  }
+  return "";
+}
+
+std::string version(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
+
+class CudaMemory final : public Memory {
+ public:
+  explicit CudaMemory(Arena& arena) : arena_(arena) {}
+
+  Failure open() {
+    int count = 0;
+    if (auto why = cuda_failure("no CUDA device", cudaGetDeviceCount(&count))) return why;
+    if (count == 0) return "no CUDA device: none is visible (CUDA_VISIBLE_DEVICES?)";
+    if (auto why = cuda_failure("CUDA device 0", cudaSetDevice(0))) return why;
+    cudaDeviceProp properties;
+    if (auto why = cuda_failure("CUDA device 0", cudaGetDeviceProperties(&properties, 0))) return why;
+    compute_capability_ = 10 * properties.major + properties.minor;
+    shared_memory_limit_ = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    device_ = std::string(properties.name) + ", sm_" + std::to_string(compute_capability_) + ", driver " +
+              driver_release() + " (CUDA " + version(driver) + "), runtime " + version(runtime);
+    for (cudaStream_t& s : streams_) {
+      if (auto why = cuda_failure("a stream", cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking))) return why;
+    }
+    void* staging = nullptr;
+    if (auto why = cuda_failure("pinned memory", cudaMallocHost(&staging, kStagingBytes))) return why;
+    staging_ = static_cast<std::byte*>(staging);
+    return mirror_.open(0);
+  }
+
+  attn_backend backend() const override { return ATTN_CUDA; }
+  std::string device() const override { return device_; }
+
+  // A case may have been found on another GPU: its number of multiprocessors is
+  // only a number to plan for, and an older architecture's path runs here too.
+  // But sm_90a's own instructions run on no other, so a case for 90 or above gets
+  // what the device is; and no case gets more shared memory than there is.
+  void limit(attn_env& env) const override {
+    if (env.compute_capability >= 90 || env.compute_capability > compute_capability_) {
+      env.compute_capability = compute_capability_;
+    }
+    env.shared_memory_limit = std::min(env.shared_memory_limit, shared_memory_limit_);
+  }
+
+  void* address(uint64_t offset) override { return reinterpret_cast<void*>(mirror_.address(offset)); }
+  void* stream(int index) override { return streams_[index == 1]; }
+  Failure fits(std::span<const MemoryRange> ranges) override { return mirror_.fits(ranges); }
+
+  Failure to_kernel(std::span<const MemoryRange> ranges, int index) override {
+    const cudaStream_t stream = streams_[index == 1];
+    if (auto why = mirror_.prepare(ranges, stream)) return why;
+    size_t staged = 0;
+    for (const MemoryRange& r : ranges) {
+      for (uint64_t at = r.begin; at < r.end;) {
+        if (staged == kStagingBytes) {
+          if (auto why = cuda_failure("copying to the device", cudaStreamSynchronize(stream))) return why;
+          staged = 0;
+        }
+        const size_t bytes = std::min<uint64_t>(r.end - at, kStagingBytes - staged);
+        std::memcpy(staging_ + staged, arena_.at(at), bytes);
+        if (auto why = cuda_failure(
+                "copying to the device",
+                cudaMemcpyAsync(address(at), staging_ + staged, bytes, cudaMemcpyHostToDevice, stream))) {
+          return why;
+        }
+        staged += bytes;
+        at += bytes;
+      }
+    }
+    // So that the run is timed without the copies.
+    return cuda_failure("copying to the device", cudaStreamSynchronize(stream));
+  }
+
+  Failure finish(int index) override {
+    if (auto why = cuda_failure("the kernel", cudaStreamSynchronize(streams_[index == 1]))) return why;
+    cudaGetLastError();  // refused launches are the kernel's to report, in its status
+    return std::nullopt;
+  }
+
+  Failure from_kernel(std::span<const MemoryRange> ranges, int index) override {
+    const cudaStream_t stream = streams_[index == 1];
+    struct Piece {
+      uint64_t at;
+      size_t bytes;
+    };
+    std::vector<Piece> pieces;
+    size_t staged = 0;
+    // Into the arena goes only what has arrived.
+    const auto deliver = [&]() -> Failure {
+      if (auto why = cuda_failure("copying from the device", cudaStreamSynchronize(stream))) return why;
+      size_t from = 0;
+      for (const Piece& p : pieces) {
+        std::memcpy(arena_.at(p.at), staging_ + from, p.bytes);
+        from += p.bytes;
+      }
+      pieces.clear();
+      staged = 0;
+      return std::nullopt;
+    };
+    for (const MemoryRange& r : ranges) {
+      for (uint64_t at = r.begin; at < r.end;) {
+        if (staged == kStagingBytes) {
+          if (auto why = deliver()) return why;
+        }
+        const size_t bytes = std::min<uint64_t>(r.end - at, kStagingBytes - staged);
+        if (auto why = cuda_failure(
+                "copying from the device",
+                cudaMemcpyAsync(staging_ + staged, address(at), bytes, cudaMemcpyDeviceToHost, stream))) {
+          return why;
+        }
+        pieces.push_back({at, bytes});
+        staged += bytes;
+        at += bytes;
+      }
+    }
+    if (auto why = deliver()) return why;
+    // What a kernel launched elsewhere than on its stream must not reach into the next case.
+    return cuda_failure("another stream than the kernel's", cudaDeviceSynchronize());
+  }
+
+ private:
+  Arena& arena_;
+  Mirror mirror_;
+  cudaStream_t streams_[kStreams] = {};
+  std::byte* staging_ = nullptr;
+  int compute_capability_ = 0;
+  int64_t shared_memory_limit_ = 0;
+  std::string device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Memory> open_memory(Arena& arena, std::string* error) {
+  auto memory = std::make_unique<CudaMemory>(arena);
+  if (auto why = memory->open()) {
+    *error = *why;
+    return nullptr;
+  }
+  return memory;
+}
+
+}  // namespace attnfuzz::worker

@@ -1,0 +1,209 @@
+#include "fuzz/worker/serve.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "fuzz/spin.h"
+#include "fuzz/worker/describe.h"
+
+namespace attnfuzz::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+template <size_t N>
+void copy_text(char (&to)[N], const char* from) {
+  const size_t length = from ? strnlen(from, N - 1) : 0;
+  if (length) std::memcpy(to, from, length);
+  to[length] = '\0';
+}
+
+// attn_env::report: keeps the first, which is the cause of those that follow.
+void keep_report(void* user, const attn_report* r) {
+  auto& report = *static_cast<wire::Report*>(user);
+  if (report.given || !r || r->size < sizeof(attn_report)) return;
+  report.given = 1;
+  report.kind = r->kind;
+  std::memcpy(report.block, r->block, sizeof report.block);
+  std::memcpy(report.thread, r->thread, sizeof report.thread);
+  report.line = r->line;
+  copy_text(report.message, r->message);
+  copy_text(report.file, r->file);
+}
+
+void report_device(wire::Answer& answer, const std::string& message) {
+  answer.status = ATTN_FAULT;
+  answer.retiring = 1;
+  if (answer.report.given) return;
+  answer.report.given = 1;
+  answer.report.kind = ATTN_REPORT_DEVICE;
+  copy_text(answer.report.message, message.c_str());
+}
+
+class Server {
+ public:
+  Server(wire::Wire& wire, const attn_kernel& kernel, Memory& memory)
+      : wire_(wire), kernel_(kernel), memory_(memory) {}
+
+  wire::Answer answer(const wire::Request& request) {
+    wire::Answer answer = {};
+    attn_env env = request.env;
+    env.backend = memory_.backend();
+    memory_.limit(env);
+    env.report = keep_report;
+    env.user = &answer.report;
+    env.probe = nullptr;
+    const std::span<const MemoryRange> ranges(wire_.ranges, std::min(request.range_count, wire::kMaxRanges));
+    switch (request.command) {
+      case wire::Command::kPlan:
+        plan(request, ranges, env, answer);
+        break;
+      case wire::Command::kRun:
+        run(request, ranges, env, answer);
+        break;
+      case wire::Command::kPartials:
+        wire_.doing = wire::Doing::kDescribingPartials;
+        answer.partials.size = sizeof answer.partials;
+        answer.status = kernel_.partials ? kernel_.partials(&request.problem, &request.plan, &answer.partials)
+                                         : ATTN_UNSUPPORTED;
+        break;
+    }
+    return answer;
+  }
+
+ private:
+  attn_tensors tensors(const wire::Request& request) {
+    attn_tensors t = {};
+    t.size = request.tensors_size;
+    attn_tensor* const strided[wire::kStridedTensors] = {&t.q, &t.k, &t.v, &t.o, &t.lse, &t.bias, &t.mask};
+    for (int i = 0; i < wire::kStridedTensors; ++i) {
+      strided[i]->data = memory_.address(request.tensors[i].offset);
+      std::memcpy(strided[i]->stride, request.tensors[i].stride, sizeof strided[i]->stride);
+    }
+    t.key_lengths = static_cast<const int64_t*>(memory_.address(request.key_lengths));
+    t.workspace = memory_.address(request.workspace);
+    t.workspace_bytes = request.workspace_bytes;
+    return t;
+  }
+
+  void plan(const wire::Request& request, std::span<const MemoryRange> ranges, attn_env& env,
+            wire::Answer& answer) {
+    wire_.doing = wire::Doing::kPlanning;
+    if (const Failure why = memory_.fits(ranges)) {
+      answer.status = ATTN_UNSUPPORTED;
+      copy_text(answer.reason, why->c_str());
+      return;
+    }
+    const attn_tensors t = tensors(request);
+    answer.plan.size = sizeof answer.plan;
+    env.stream = memory_.stream(request.stream);
+    answer.status = kernel_.plan(&request.problem, &t, &env, &answer.plan, answer.reason, sizeof answer.reason);
+    answer.reason[sizeof answer.reason - 1] = '\0';
+    // A device's errors stay; one made here must not be blamed on a later run.
+    if (const Failure why = memory_.finish(request.stream)) {
+      report_device(answer, "after plan(): " + *why);
+      copy_text(answer.reason, answer.report.message);
+    }
+  }
+
+  void run(const wire::Request& request, std::span<const MemoryRange> ranges, attn_env& env,
+           wire::Answer& answer) {
+    auto* entry = kernel_.run;
+    wire_.doing = wire::Doing::kRunning;
+    if (request.stage == Stage::kPartial) {
+      entry = kernel_.partial;
+      wire_.doing = wire::Doing::kPartialStage;
+    } else if (request.stage == Stage::kReduce) {
+      entry = kernel_.reduce;
+      wire_.doing = wire::Doing::kReduceStage;
+    }
+    if (!entry) {
+      answer.status = ATTN_UNSUPPORTED;
+      copy_text(answer.reason, "the kernel has no stages");
+      return;
+    }
+    if (const Failure why = memory_.fits(ranges)) {
+      answer.status = ATTN_UNSUPPORTED;
+      copy_text(answer.reason, why->c_str());
+      return;
+    }
+    if (const Failure why = memory_.to_kernel(ranges, request.stream)) return report_device(answer, *why);
+    const attn_tensors t = tensors(request);
+    const attn_plan plan = request.plan;
+    env.stream = memory_.stream(request.stream);
+    const Clock::time_point start = Clock::now();
+    answer.status = entry(&request.problem, &t, &plan, &env);
+    const Failure failed = memory_.finish(request.stream);
+    answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (failed) return report_device(answer, *failed);
+    if (const Failure why = memory_.from_kernel(ranges, request.stream)) return report_device(answer, *why);
+    // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not.
+    answer.retiring = answer.report.given || answer.status == ATTN_FAULT;
+  }
+
+  wire::Wire& wire_;
+  const attn_kernel& kernel_;
+  Memory& memory_;
+};
+
+// Sleeps until the bell was rung. False: there is no bell any more. (Bells do
+// not block, lest a kernel that reads the parent's hangs the parent.)
+bool wait_for(int bell) {
+  for (;;) {
+    pollfd ready = {bell, POLLIN, 0};
+    if (poll(&ready, 1, -1) < 0 && errno != EINTR) return false;
+    if (ready.revents & ~POLLIN) return false;
+    uint64_t rings = 0;
+    if (read(bell, &rings, sizeof rings) == sizeof rings) return true;
+    if (errno != EINTR && errno != EAGAIN) return false;
+  }
+}
+
+bool ring(int bell) {
+  const uint64_t one = 1;
+  return write(bell, &one, sizeof one) == sizeof one;
+}
+
+}  // namespace
+
+int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena) {
+  describe(library, memory.device(), arena, wire.description);
+  Server server(wire, *library.kernel, memory);
+  uint64_t served = 0;
+  wire.doing = wire::Doing::kNothing;
+  wire.state.store(wire::State::kReady, std::memory_order_release);
+  if (!ring(wire::kAnswerBell)) return wire::kExitBells;
+  for (;;) {
+    const auto asked = [&] { return wire.asked.load(std::memory_order_acquire) != served; };
+    if (!spin_until(asked)) {
+      while (!asked()) {
+        if (!wait_for(wire::kRequestBell)) return wire::kExitBells;
+      }
+    }
+    served = wire.asked.load(std::memory_order_acquire);
+    // A copy: the kernel is given addresses in it, and must not change what the parent wrote.
+    wire::Request request;
+    std::memcpy(static_cast<void*>(&request), &wire.request, sizeof request);
+    const wire::Answer answer = server.answer(request);
+    // Before the answer counts: the next call must not be blamed for what this one did.
+    if (wire.asked.load(std::memory_order_acquire) != served ||
+        std::memcmp(&wire.request, &request, sizeof request) != 0) {
+      return wire::kExitScribbled;
+    }
+    if (fcntl(wire::kRequestBell, F_GETFD) < 0 || fcntl(wire::kAnswerBell, F_GETFD) < 0)
+      return wire::kExitBells;
+    wire.answer = answer;
+    wire.doing = wire::Doing::kNothing;
+    wire.answered.store(served, std::memory_order_release);
+    if (!ring(wire::kAnswerBell)) return wire::kExitBells;
+    if (answer.retiring) return 0;
+  }
+}
+
+}  // namespace attnfuzz::worker

@@ -1,0 +1,14 @@
+// The worker's loop: wait for a request in the wire, do it, answer.
+#pragma once
+
+#include "fuzz/wire.h"
+#include "fuzz/worker/library.h"
+#include "fuzz/worker/memory.h"
+
+namespace attnfuzz::worker {
+
+// Fills wire.description, says kReady, then serves until the parent kills it or
+// an answer was its last (Answer::retiring). Returns the exit status.
+int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena);
+
+}  // namespace attnfuzz::worker

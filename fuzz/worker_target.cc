@@ -1,0 +1,255 @@
+#include "fuzz/worker_target.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+
+#include "fuzz/answer_checks.h"
+#include "fuzz/spin.h"
+#include "fuzz/worker_description.h"
+#include "fuzz/worker_process.h"
+
+namespace attnfuzz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Clock::duration seconds(double s) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+}
+
+attn_status checked_status(int32_t status) {
+  return status >= ATTN_OK && status <= ATTN_FAULT ? static_cast<attn_status>(status) : ATTN_FAULT;
+}
+
+std::optional<std::string> unknown_status(int32_t status) {
+  if (status >= ATTN_OK && status <= ATTN_FAULT) return std::nullopt;
+  return "returned the status " + std::to_string(status) + ", which is none of attn_status";
+}
+
+class WorkerTarget final : public Target {
+ public:
+  explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {}
+
+  // Why there is no worker, or nothing.
+  std::optional<std::string> start() {
+    try {
+      process_ = std::make_unique<WorkerProcess>(
+          WorkerCommand{options_.worker, options_.library, options_.kernel}, arena_.fd());
+    } catch (const std::system_error& e) {
+      return std::string("the worker cannot be started: ") + e.what();
+    }
+    asked_ = 0;
+    const auto deadline = Clock::now() + seconds(options_.start_seconds);
+    wire::Wire& wire = process_->wire();
+    auto event = WorkerProcess::Event::kRang;
+    while (wire.state.load(std::memory_order_acquire) == wire::State::kStarting &&
+           event == WorkerProcess::Event::kRang) {
+      event = process_->wait(deadline);
+    }
+    const wire::State state = wire.state.load(std::memory_order_acquire);
+    std::string why;
+    if (state == wire::State::kReady) {
+      if (auto info = kernel_info(wire.description)) {
+        info_ = std::move(*info);
+        info_.library = options_.library;
+        info_.lane = options_.lane;
+        return std::nullopt;
+      }
+      why = options_.library + ": the kernel's description makes no sense";
+    } else if (state == wire::State::kRefused) {
+      why.assign(wire.refusal, strnlen(wire.refusal, sizeof wire.refusal));
+    } else if (event == WorkerProcess::Event::kTimeout) {
+      why = options_.library + ": not loaded within " + std::to_string(options_.start_seconds) + " s";
+    } else {
+      why = options_.library + ": " + obituary();
+    }
+    process_.reset();
+    return why;
+  }
+
+  const KernelInfo& info() const override { return info_; }
+  Arena& arena() override { return arena_; }
+  void memory(std::span<const MemoryRange> ranges) override { ranges_.assign(ranges.begin(), ranges.end()); }
+
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    wire::Request request = request_of(wire::Command::kPlan, problem);
+    place(tensors, request);
+    request.env = plain(env);
+    PlanReply reply;
+    const Outcome outcome = ask(request);
+    if (outcome.ending != Ending::kAnswered) {
+      reply.status = ATTN_FAULT;
+      reply.timed_out = outcome.ending == Ending::kTimedOut;
+      if (!reply.timed_out) reply.crash = outcome.message;
+      return reply;
+    }
+    const wire::Answer& answer = answer_;
+    reply.status = checked_status(answer.status);
+    reply.reason.assign(answer.reason, strnlen(answer.reason, sizeof answer.reason));
+    reply.plan = answer.plan;
+    reply.crash = unknown_status(answer.status);
+    if (reply.status == ATTN_OK) reply.crash = nonsense(answer.plan);
+    if (answer.report.given && answer.retiring) reply.crash = reply.reason;
+    if (reply.crash) {
+      reply.status = ATTN_FAULT;
+      reply.plan = {};
+    }
+    return reply;
+  }
+
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    wire::Request request = request_of(wire::Command::kRun, problem);
+    request.stage = stage;
+    request.stream = stream;
+    request.plan = plan;
+    request.env = plain(env);
+    place(tensors, request);
+    RunReply reply;
+    const Outcome outcome = ask(request);
+    if (outcome.ending != Ending::kAnswered) {
+      reply.status = ATTN_FAULT;
+      reply.timed_out = outcome.ending == Ending::kTimedOut;
+      if (!reply.timed_out) reply.crash = outcome.message;
+      return reply;
+    }
+    const wire::Answer& answer = answer_;
+    if (answer.reason[0]) {
+      // Said by the worker, not by the kernel: what plan() let pass has no room now.
+      throw std::runtime_error(info_.name + ": " +
+                               std::string(answer.reason, strnlen(answer.reason, sizeof answer.reason)));
+    }
+    reply.status = checked_status(answer.status);
+    reply.fault = fault(answer.report);
+    reply.crash = unknown_status(answer.status);
+    reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
+    return reply;
+  }
+
+  std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
+                                        std::string* why) override {
+    if (why) why->clear();
+    if (!info_.has_stages) return std::nullopt;
+    wire::Request request = request_of(wire::Command::kPartials, problem);
+    request.plan = plan;
+    const Outcome outcome = ask(request);
+    std::optional<std::string> wrong;
+    if (outcome.ending != Ending::kAnswered) {
+      wrong = outcome.message;
+    } else if (answer_.status != ATTN_OK) {
+      wrong = "partials() returned status " + std::to_string(answer_.status) + " for a plan it was made for";
+    } else {
+      wrong = nonsense(answer_.partials, problem, plan);
+    }
+    if (!wrong) return answer_.partials;
+    if (why) *why = *wrong;
+    return std::nullopt;
+  }
+
+ private:
+  enum class Ending { kAnswered, kDied, kTimedOut };
+  struct Outcome {
+    Ending ending;
+    std::string message;
+  };
+
+  static wire::Request request_of(wire::Command command, const attn_problem& problem) {
+    wire::Request request = {};
+    request.command = command;
+    request.problem = problem;
+    return request;
+  }
+
+  static attn_env plain(attn_env env) {
+    env.stream = nullptr;
+    env.report = nullptr;
+    env.user = nullptr;
+    env.probe = nullptr;
+    return env;
+  }
+
+  void place(const attn_tensors& t, wire::Request& request) const {
+    request.tensors_size = t.size;
+    const attn_tensor* const strided[wire::kStridedTensors] = {&t.q,   &t.k,    &t.v,   &t.o,
+                                                               &t.lse, &t.bias, &t.mask};
+    for (int i = 0; i < wire::kStridedTensors; ++i) {
+      request.tensors[i].offset = arena_.offset(strided[i]->data);
+      std::copy_n(strided[i]->stride, 4, request.tensors[i].stride);
+    }
+    request.key_lengths = arena_.offset(t.key_lengths);
+    request.workspace = arena_.offset(t.workspace);
+    request.workspace_bytes = t.workspace_bytes;
+  }
+
+  // How the process ended and what it last printed. The process must be dead or done with.
+  std::string obituary() {
+    std::string message = death(process_->end(), process_->wire(), options_.library);
+    if (const std::string output = process_->output(); !output.empty()) message += "\nit printed: " + output;
+    return message;
+  }
+
+  // Does one round trip; the answer is in answer_. Whatever else came of it, the
+  // next call finds a sound worker or none.
+  Outcome ask(const wire::Request& request) {
+    if (!process_) {
+      if (auto why = start()) throw std::runtime_error("no new worker: " + *why);
+    }
+    wire::Wire& wire = process_->wire();
+    process_->discard_output();
+    wire.request = request;
+    if (ranges_.size() > wire::kMaxRanges) {
+      throw std::runtime_error("a case of " + std::to_string(ranges_.size()) + " memory ranges; " +
+                               std::to_string(wire::kMaxRanges) + " fit into the wire");
+    }
+    wire.request.range_count = static_cast<uint32_t>(ranges_.size());
+    std::copy(ranges_.begin(), ranges_.end(), wire.ranges);
+    const auto deadline = Clock::now() + seconds(options_.watchdog);
+    ++asked_;
+    wire.asked.store(asked_, std::memory_order_release);
+    process_->ring();
+
+    const auto answered = [&] { return wire.answered.load(std::memory_order_acquire) == asked_; };
+    auto event = WorkerProcess::Event::kRang;
+    if (!spin_until(answered)) {
+      while (!answered() && event == WorkerProcess::Event::kRang) event = process_->wait(deadline);
+    }
+    if (!answered()) {
+      Outcome outcome;
+      if (event == WorkerProcess::Event::kTimeout) {
+        outcome = {Ending::kTimedOut, "no answer within " + std::to_string(options_.watchdog) + " s"};
+      } else {
+        outcome = {Ending::kDied, obituary()};
+      }
+      process_.reset();
+      return outcome;
+    }
+    answer_ = wire.answer;
+    if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
+    return {Ending::kAnswered, ""};
+  }
+
+  WorkerOptions options_;
+  Arena arena_;
+  KernelInfo info_;
+  std::vector<MemoryRange> ranges_;
+  std::unique_ptr<WorkerProcess> process_;
+  uint64_t asked_ = 0;
+  wire::Answer answer_ = {};
+};
+
+}  // namespace
+
+std::unique_ptr<Target> open_target(const WorkerOptions& options, std::string* error) {
+  auto target = std::make_unique<WorkerTarget>(options);
+  if (auto why = target->start()) {
+    if (error) *error = *why;
+    return nullptr;
+  }
+  return target;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,195 @@
+// Kernels that behave, and kernels that misbehave in every way we could think of.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "tests/fuzz/fakes/fake.h"
+
+namespace {
+
+using fake::nothing;
+using fake::yes;
+
+#define RUN \
+  [](const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) -> attn_status
+#define PLAN                                                                                           \
+  [](const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan, char* reason, \
+     uint64_t n) -> attn_status
+#define UNUSED (void)p, (void)t, (void)plan, (void)env
+
+void report(const attn_env* env, int32_t kind, const char* message) {
+  attn_report r = {};
+  r.size = sizeof r;
+  r.kind = kind;
+  r.block[1] = 7;
+  r.thread[0] = 31;
+  r.message = message;
+  r.file = "some.cu";
+  r.line = 12;
+  env->report(env->user, &r);
+}
+
+volatile int sink;
+
+const attn_kernel kernels[] = {
+    // O = Q, for dense tensors of one shape.
+    fake::kernel(
+        "copy", yes,
+        RUN {
+          UNUSED;
+          const int64_t n = p->batch * p->heads_q * p->seq_q * p->dim_qk;
+          std::memcpy(t->o.data, t->q.data, static_cast<size_t>(n) * 2);
+          return ATTN_OK;
+        }),
+    fake::kernel(
+        "refuse",
+        PLAN {
+          (void)p, (void)t, (void)env, (void)plan;
+          snprintf(reason, n, "no such head dimension");
+          return ATTN_UNSUPPORTED;
+        },
+        nothing),
+    fake::kernel(
+        "null", yes,
+        RUN {
+          UNUSED;
+          *reinterpret_cast<volatile int*>(static_cast<uintptr_t>(sink)) = 1;
+          return ATTN_OK;
+        }),
+    fake::kernel(
+        "overrun", yes,
+        RUN {
+          UNUSED;
+          static_cast<volatile char*>(t->o.data)[0] = 1;
+          return ATTN_OK;
+        }),
+    fake::kernel(
+        "crash-plan",
+        PLAN {
+          (void)p, (void)t, (void)env, (void)plan, (void)reason, (void)n;
+          raise(SIGSEGV);
+          return ATTN_OK;
+        },
+        nothing),
+    fake::kernel(
+        "hang-plan",
+        PLAN {
+          (void)p, (void)t, (void)env, (void)plan, (void)reason, (void)n;
+          for (;;) pause();
+        },
+        nothing),
+    fake::kernel(
+        "hang", yes,
+        RUN {
+          UNUSED;
+          for (;;) sink = 1;
+        }),
+    // A child that holds every descriptor outlives it.
+    fake::kernel(
+        "fork-hang", yes,
+        RUN {
+          UNUSED;
+          if (fork() == 0) {
+            for (;;) pause();
+          }
+          abort();
+        }),
+    fake::kernel(
+        "exit", yes,
+        RUN {
+          UNUSED;
+          exit(3);
+        }),
+    fake::kernel(
+        "abort", yes,
+        RUN {
+          UNUSED;
+          fprintf(stderr, "terminate called: the heap is gone\n");
+          abort();
+        }),
+    fake::kernel(
+        "report", yes,
+        RUN {
+          UNUSED;
+          report(env, ATTN_REPORT_DIVERGENCE, "the first");
+          report(env, ATTN_REPORT_DEADLOCK, "the second");
+          return ATTN_FAULT;
+        }),
+    fake::kernel(
+        "odd-report", yes,
+        RUN {
+          UNUSED;
+          static char long_text[100000];
+          std::memset(long_text, 'x', sizeof long_text - 1);
+          report(env, 77, long_text);
+          return ATTN_OK;
+        }),
+    fake::kernel(
+        "odd-status", yes,
+        RUN {
+          UNUSED;
+          return static_cast<attn_status>(1234);
+        }),
+    fake::kernel(
+        "odd-plan",
+        PLAN {
+          (void)p, (void)t, (void)env, (void)reason, (void)n;
+          std::memset(static_cast<void*>(plan), 0xff, sizeof *plan);
+          plan->size = sizeof *plan;
+          return ATTN_OK;
+        },
+        nothing),
+    fake::kernel(
+        "no-tiles",
+        PLAN {
+          const attn_status status = yes(p, t, env, plan, reason, n);
+          plan->tile_q = 0;
+          return status;
+        },
+        nothing),
+    fake::kernel(
+        "close", yes,
+        RUN {
+          UNUSED;
+          for (int fd = 0; fd < 100; ++fd) close(fd);
+          return ATTN_OK;
+        }),
+    fake::kernel(
+        "scribble", yes,
+        RUN {
+          UNUSED;
+          FILE* maps = fopen("/proc/self/maps", "r");
+          char line[512];
+          while (fgets(line, sizeof line, maps)) {
+            unsigned long long begin = 0, end = 0;
+            if (!strstr(line, "attnfuzz-wire") || sscanf(line, "%llx-%llx", &begin, &end) != 2) continue;
+            std::memset(reinterpret_cast<void*>(begin), 0xff, end - begin);
+          }
+          fclose(maps);
+          return ATTN_OK;
+        }),
+    fake::kernel(
+        "print", yes,
+        RUN {
+          UNUSED;
+          for (;;) printf("over and over and over and over and over and over again\n");
+        }),
+    fake::kernel(
+        "count", yes,
+        RUN {
+          UNUSED;
+          static int calls = 0;
+          *static_cast<int*>(t->o.data) = ++calls;
+          return ATTN_OK;
+        }),
+};
+
+}  // namespace
+
+extern "C" const attn_kernel* attn_kernel_at(uint32_t index) {
+  return index < sizeof kernels / sizeof kernels[0] ? &kernels[index] : nullptr;
+}
