@@ -1,0 +1,140 @@
+// attnfuzz bench: how many cases a second, where the time goes, and the
+// executor beside plain C++ on the same work.
+#include "fuzz/bench/bench.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/print.h"
+#include "cli/session.h"
+
+namespace attnfuzz {
+namespace {
+
+using nlohmann::ordered_json;
+
+// What the executor is built for: at most this many times the time of plain C++.
+constexpr double kRatioTarget = 4;
+
+struct Arguments {
+  std::vector<std::string> kernels = {"fa1", "splitk"};
+  std::vector<std::string> backends = {"cpu"};
+  int repeats = 20;
+  double drawn_seconds = 3;
+  std::string json;
+  TargetOptions target;
+};
+
+void print_rows(const std::vector<BenchRow>& rows) {
+  std::printf("  %-25s %-8s %-5s %10s %10s  %8s %8s %8s %8s %8s %8s\n", "problem", "kernel", "", "cases/s",
+              "us a case", "lay out", "kernel", "trip", "oracle", "judge", "rest");
+  for (const BenchRow& row : rows) {
+    const double rest =
+        row.total_s - row.lay_out_s - row.kernel_s - row.round_trip_s - row.oracle_s - row.judge_s;
+    std::printf("  %-25s %-8s %-5s %10.1f %10.1f ", row.shape.c_str(), row.kernel.c_str(),
+                backend_name(row.backend), row.cases_per_s, row.total_s * 1e6);
+    for (const double stage :
+         {row.lay_out_s, row.kernel_s, row.round_trip_s, row.oracle_s, row.judge_s, rest}) {
+      std::printf(" %7.1f%%", 100 * stage / row.total_s);
+    }
+    std::printf("\n");
+  }
+}
+
+void print_ratios(const std::string& kernel, const std::vector<RatioRow>& rows) {
+  std::printf(
+      "\n%s on the executor, beside plain C++ of the same blocking on one thread; in brackets with an exp2\n"
+      "that the compiler can vectorise instead of the C library's\n",
+      kernel.c_str());
+  std::printf("  %-25s %12s %12s %12s %8s\n", "problem", "executor, us", "plain, us", "", "ratio");
+  double worst = 0;
+  for (const RatioRow& row : rows) {
+    std::printf("  %-25s %12.1f %12.1f (%10.1f) %8.2f (%.2f)\n", row.shape.c_str(), row.kernel_s * 1e6,
+                row.plain_s * 1e6, row.plain_inline_s * 1e6, row.ratio(), row.kernel_s / row.plain_inline_s);
+    worst = std::max(worst, row.ratio());
+  }
+  std::printf("  worst ratio %.2f, target at most %.0f: %s\n", worst, kRatioTarget,
+              worst <= kRatioTarget ? "met" : "MISSED");
+}
+
+ordered_json to_json(const BenchRow& row) {
+  return {
+      {"problem", row.shape},       {"kernel", row.kernel},           {"backend", backend_name(row.backend)},
+      {"repeats", row.repeats},     {"cases_per_s", row.cases_per_s}, {"total_s", row.total_s},
+      {"lay_out_s", row.lay_out_s}, {"kernel_s", row.kernel_s},       {"round_trip_s", row.round_trip_s},
+      {"oracle_s", row.oracle_s},   {"judge_s", row.judge_s}};
+}
+
+Exit bench(const Arguments& arguments) {
+  std::vector<std::unique_ptr<Target>> opened;
+  std::vector<BenchTarget> targets;
+  Target* executor_target = nullptr;
+  for (const std::string& backend : arguments.backends) {
+    TargetOptions options = arguments.target;
+    options.backend = backend;
+    for (const std::string& kernel : arguments.kernels) {
+      opened.push_back(open(library_of(kernel, options), options));
+      Target* target = opened.back().get();
+      std::printf("%s\n", identity_line(target->info(), options).c_str());
+      targets.push_back({target, calibration_for(target->info(), options)});
+      if (executor_target == nullptr && target->info().backend == ATTN_CPU) executor_target = target;
+    }
+  }
+
+  std::printf(
+      "\nmedians of %d, one process; shares of a case's time: laying out, inside the kernel, the trip to the\n"
+      "worker and back (with plan and copies), the oracle, comparing\n",
+      arguments.repeats);
+  std::vector<BenchRow> rows = bench_cases(targets, bench_shapes(), arguments.repeats);
+  if (arguments.drawn_seconds > 0) {
+    for (const BenchRow& row : bench_drawn(targets, arguments.drawn_seconds)) rows.push_back(row);
+  }
+  print_rows(rows);
+
+  std::vector<RatioRow> ratios;
+  if (executor_target != nullptr) {
+    ratios = executor_ratio(*executor_target, bench_shapes(), arguments.repeats);
+    print_ratios(executor_target->info().name, ratios);
+  }
+
+  if (!arguments.json.empty()) {
+    ordered_json out;
+    out["cases"] = ordered_json::array();
+    for (const BenchRow& row : rows) out["cases"].push_back(to_json(row));
+    out["executor"] = ordered_json::array();
+    for (const RatioRow& row : ratios) {
+      out["executor"].push_back({{"problem", row.shape},
+                                 {"kernel_s", row.kernel_s},
+                                 {"plain_s", row.plain_s},
+                                 {"plain_inline_exp2_s", row.plain_inline_s},
+                                 {"ratio", row.ratio()}});
+    }
+    write_file(arguments.json, out.dump(2) + "\n");
+  }
+  return kHeld;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Times the judging of cases, and the executor beside plain C++");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("kernel", arguments->kernels, "kernels by name")->capture_default_str();
+  command->add_option("--backend", arguments->backends, "cpu, cuda, or both")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--repeats", arguments->repeats, "of each problem")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_option("--drawn", arguments->drawn_seconds, "seconds a kernel for small drawn problems; 0: none")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->add_option("--json", arguments->json, "write all figures to this file");
+  command->add_flag("--allow-stale", arguments->target.allow_stale,
+                    "time a library whose sources have changed since it was built");
+  command->callback([&action, arguments] { action = [arguments] { return bench(*arguments); }; });
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,184 @@
+// attnfuzz calibrate: measures a back end and makes the table that bounds are
+// computed from. The measuring is done by attnfuzz-calibrate-cpu and -cuda,
+// beside this command (kernels/calibrate).
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "reference/calibration.h"
+
+namespace attnfuzz {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+struct Arguments {
+  std::string backend = "cpu", out, raw;
+  int64_t stride = 0, random = 0;  // 0: the program's own default
+};
+
+struct Output {
+  std::string text;
+  int status = 0;  // as waitpid gives it
+};
+
+// Runs a program with stderr left alone, and takes down what it prints.
+Output run_program(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("pipe() failed");
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("fork() failed");
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    execv(words[0], words.data());
+    std::perror(words[0]);
+    _exit(127);
+  }
+  close(ends[1]);
+  Output output;
+  std::array<char, 4096> part;
+  ssize_t n;
+  while ((n = read(ends[0], part.data(), part.size())) > 0)
+    output.text.append(part.data(), static_cast<size_t>(n));
+  close(ends[0]);
+  waitpid(child, &output.status, 0);
+  return output;
+}
+
+// "NVIDIA H200" -> "h200"
+std::string short_name(const std::string& device) {
+  std::string name;
+  const std::string vendor = "NVIDIA ";
+  for (const char c : device.starts_with(vendor) ? device.substr(vendor.size()) : device) {
+    name += std::isalnum(static_cast<unsigned char>(c))
+                ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                : '-';
+  }
+  return name;
+}
+
+// The documented classes with what was measured in their place.
+Calibration make_calibration(const json& measured, const std::string& backend) {
+  const int64_t stride = measured.at("stride");
+  ordered_json table = ordered_json::parse(calibration_text(documented()));
+  for (const auto& [key, value] : measured.at("table").items()) table[key] = value;
+  table["device"] = measured.at("device");
+  table["name"] = backend == "cpu" ? "executor" : short_name(measured.at("device"));
+  table["measured"] = stride == 1;
+  std::string inputs = "all 2^32 inputs";
+  if (stride > 1) inputs = "one in " + std::to_string(stride) + " of all 2^32 inputs";
+  table["origin"] = "attnfuzz calibrate: ex2, lg2, rcp and tanhf at " + inputs +
+                    ", mma by probes and random sums; the rest as documented";
+  std::string error;
+  const Calibration calibration = parse_calibration(table.dump(), &error);
+  if (!error.empty()) throw std::runtime_error(error);
+  return calibration;
+}
+
+void print_functions(const json& measured) {
+  const ordered_json known = ordered_json::parse(calibration_text(documented()));
+  std::printf("  %-12s %12s %12s   in units of 2^-24\n", "", "measured", "documented");
+  for (const auto& [key, value] : measured.at("table").items()) {
+    std::printf("  %-12s %12.5g %12.5g\n", key.c_str(), value.get<double>(), known.at(key).get<double>());
+  }
+  std::printf("\n");
+  for (const auto& [name, f] : measured.at("functions").items()) {
+    const auto fate = [](uint64_t gone, uint64_t kept, const char* gone_word) -> std::string {
+      if (gone == 0 && kept == 0) return "none";
+      return kept == 0 ? gone_word : gone == 0 ? "kept" : "some kept, some " + std::string(gone_word);
+    };
+    const json &in = f.at("subnormal_inputs"), &out = f.at("subnormal_results");
+    std::printf("  %-5s worst at %s; subnormal inputs: %s; subnormal results: %s\n", name.c_str(),
+                f.at("relative_at").get<std::string>().c_str(),
+                fate(in.at("taken_for_zero"), in.at("kept"), "taken for 0").c_str(),
+                fate(out.at("flushed"), out.at("kept"), "flushed to 0").c_str());
+  }
+}
+
+void print_products(const json& measured) {
+  for (const json& f : measured.at("products")) {
+    const int block = f.at("block");
+    const std::string blocks =
+        block == 1 ? "one product after the other" : "blocks of " + std::to_string(block);
+    std::printf(
+        "  mma %-4s seed %llu: %s, sums rounded to %s, %d bits kept below the largest term's last; "
+        "mean error %+.3f\n",
+        f.at("format").get<std::string>().c_str(), f.at("rounding_seed").get<unsigned long long>(),
+        blocks.c_str(), f.at("rounding").get<std::string>().c_str(), f.at("alignment_bits").get<int>(),
+        f.at("bias").get<double>());
+  }
+}
+
+Exit calibrate(const Arguments& arguments) {
+  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::string program = (here / ("attnfuzz-calibrate-" + arguments.backend)).string();
+  if (!std::filesystem::exists(program)) {
+    throw UserError("there is no " + program + ": build the target attnfuzz-calibrate-" + arguments.backend +
+                    (arguments.backend == "cuda" ? " (it needs the CUDA toolkit)" : ""));
+  }
+  std::vector<std::string> command = {program};
+  if (arguments.stride > 0) command.insert(command.end(), {"--stride", std::to_string(arguments.stride)});
+  if (arguments.random > 0) command.insert(command.end(), {"--random", std::to_string(arguments.random)});
+  const Output output = run_program(command);
+  if (!WIFEXITED(output.status) || WEXITSTATUS(output.status) > 1) {
+    throw UserError(program + " could not measure: see its message above");
+  }
+
+  const json measured = json::parse(output.text);
+  const Calibration calibration = make_calibration(measured, arguments.backend);
+  std::printf("calibration '%s' of %s\n  %s\n\n", calibration.name.c_str(), calibration.device.c_str(),
+              calibration.origin.c_str());
+  print_functions(measured);
+  print_products(measured);
+  const json& objections = measured.at("objections");
+  for (const json& objection : objections)
+    std::printf("  OBJECTION: %s\n", objection.get<std::string>().c_str());
+
+  std::string error;
+  if (!arguments.out.empty() && !write_calibration(calibration, arguments.out, &error)) throw UserError(error);
+  if (!arguments.raw.empty()) {
+    std::FILE* file = std::fopen(arguments.raw.c_str(), "w");
+    if (file == nullptr) throw UserError("cannot write " + arguments.raw);
+    std::fputs(output.text.c_str(), file);
+    std::fclose(file);
+  }
+  return objections.empty() ? kHeld : kFound;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "Measures how wrong a back end's instructions are: the table that bounds are made from");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("--backend", arguments->backend, "cpu (the executor) or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command
+      ->add_option("--stride", arguments->stride,
+                   "try each N-th of a function's 2^32 inputs (default: cpu 3, cuda 1); 1 is a calibration")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command->add_option("--random", arguments->random, "random mma of 128 sums each (default 4000)")
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("--out", arguments->out, "write the table to this file, for --calibration");
+  command->add_option("--json", arguments->raw, "write everything that was measured to this file");
+  command->callback([&action, arguments] { action = [arguments] { return calibrate(*arguments); }; });
+}
+
+}  // namespace attnfuzz

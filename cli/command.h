@@ -1,0 +1,34 @@
+// The attnfuzz command: one file a subcommand, each a function that declares
+// its options on the app and leaves behind what to do.
+//
+//   Exit add_check(CLI::App& app) ...
+//
+// Exit status: 0 it held, 1 a failure was found, 2 bad use or a bad file.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace attnfuzz {
+
+enum Exit { kHeld = 0, kFound = 1, kBadUse = 2 };
+
+// Bad use or a bad file: the message says what to do; the command exits with 2.
+struct UserError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// What the chosen subcommand will do once all arguments are parsed.
+using Action = std::function<Exit()>;
+
+void add_list(CLI::App& app, Action& action);
+void add_check(CLI::App& app, Action& action);
+void add_replay(CLI::App& app, Action& action);
+void add_reduce(CLI::App& app, Action& action);
+void add_explain(CLI::App& app, Action& action);
+void add_calibrate(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
+
+}  // namespace attnfuzz

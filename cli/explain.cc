@@ -1,0 +1,105 @@
+// attnfuzz explain: what the case of a file is, and how it goes wrong.
+#include "properties/explain.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/print.h"
+#include "cli/session.h"
+
+namespace attnfuzz {
+namespace {
+
+struct Arguments {
+  std::string file, kernel;
+  bool ascii = false;
+  TargetOptions target;
+  bool backend_given = false;
+};
+
+int terminal_width() {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
+  return std::clamp<int>(size.ws_col, 40, 200);
+}
+
+// What the kernel makes of the case now: O of its first call, beside the oracle.
+struct Seen {
+  attn_plan plan = {};
+  Reference reference;
+  std::vector<float> o;
+  std::string why_not;  // empty: it ran
+};
+
+Seen look(const Case& c, Target& target, const Calibration& calibration) {
+  Seen seen;
+  LaidOut laid(c, target.arena());
+  target.memory(laid.ranges());
+  const PlanReply reply = target.plan(laid.problem(), laid.tensors(), laid.env());
+  if (reply.crash || reply.timed_out || reply.status != ATTN_OK) {
+    seen.why_not = reply.crash ? *reply.crash : reply.timed_out ? "planning took too long" : reply.reason;
+    return seen;
+  }
+  seen.plan = reply.plan;
+  laid.give_workspace(reply.plan.workspace_bytes, reply.plan.workspace_align);
+  target.memory(laid.ranges());
+  laid.before_call(c.calls.front());
+  const RunReply run =
+      target.run(Stage::kAll, laid.problem(), laid.tensors(), reply.plan, laid.env(), c.calls.front().stream);
+  if (run.crash || run.timed_out || run.status != ATTN_OK) {
+    seen.why_not = run.crash       ? *run.crash
+                   : run.timed_out ? "it did not come back"
+                   : run.fault     ? run.fault->message
+                                   : "it did not run";
+    return seen;
+  }
+  seen.reference = evaluate(laid.problem(), laid.tensors(), reply.plan, calibration);
+  seen.o = laid.read_o();
+  return seen;
+}
+
+Exit run(const Arguments& arguments) {
+  Reproducer r = load_reproducer(arguments.file);
+  if (!arguments.kernel.empty()) r.kernel = arguments.kernel;
+  TargetOptions options = arguments.target;
+  if (!arguments.backend_given) options.backend = backend_name(r.backend);
+  ExplainOptions explain_options;
+  explain_options.color = isatty(STDOUT_FILENO) != 0;
+  explain_options.width = terminal_width();
+  explain_options.ascii = arguments.ascii;
+  explain_options.reproducer = &r;
+  if (r.kernel.empty()) throw UserError(arguments.file + " names no kernel: say which with --kernel");
+
+  std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
+  const Calibration calibration = calibration_for(target->info(), options);
+  const Seen seen = look(r.c, *target, calibration);
+  const bool ran = seen.why_not.empty();
+  std::printf("%s",
+              explain(r.c, seen.plan, ran ? &seen.reference : nullptr, ran ? &seen.o : nullptr, explain_options)
+                  .c_str());
+  if (!ran) std::printf("\nno picture of the error: %s\n", seen.why_not.c_str());
+  const Verdict verdict = judge(r.c, property_named(r.property), *target, calibration);
+  std::printf("\n%s\n%s", identity_line(target->info(), options).c_str(), verdict_text(verdict).c_str());
+  return verdict.outcome == Outcome::kFail ? kFound : kHeld;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("explain", "Says what the case of a file is, with pictures of masks and errors");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("file", arguments->file, "NAME.attn.json")->required()->check(CLI::ExistingFile);
+  command->add_option("--kernel", arguments->kernel, "another kernel than the file's, by name or path");
+  command->add_flag("--ascii", arguments->ascii, "no block characters");
+  add_target_options(*command, arguments->target);
+  command->callback([&action, arguments, command] {
+    arguments->backend_given = command->count("--backend") > 0;
+    action = [arguments] { return run(*arguments); };
+  });
+}
+
+}  // namespace attnfuzz

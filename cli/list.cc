@@ -1,0 +1,42 @@
+// attnfuzz list: kernels, properties, back ends.
+#include <cstdio>
+
+#include "cli/session.h"
+#include "properties/property.h"
+
+namespace attnfuzz {
+namespace {
+
+Exit list() {
+  std::printf("kernels\n");
+  for (const KernelLibrary& library : find_kernels()) {
+    std::string error;
+    const auto target = open_target(worker_options(library), &error);
+    const std::string label = library.name + " (" + backend_name(library.backend) + ")";
+    if (target == nullptr) {
+      std::printf("  %-16s cannot be used here: %s\n", label.c_str(), error.c_str());
+      continue;
+    }
+    const KernelInfo& info = target->info();
+    std::printf("  %-16s %s\n", label.c_str(), info.description.c_str());
+    std::printf("  %-16s variants: 0 own choice", "");
+    for (size_t i = 0; i < info.variants.size(); ++i) std::printf(", %zu %s", i + 1, info.variants[i].c_str());
+    std::printf("; build %s%s%s\n", info.build.hash.substr(0, 12).c_str(), info.device.empty() ? "" : "; ",
+                info.device.c_str());
+  }
+  std::printf("\nproperties\n");
+  for (const Property* property : properties())
+    std::printf("  %-16s %s\n", property->name, property->statement);
+  std::printf("\nback ends\n  cpu   the executor: CUDA's thread model on this machine\n");
+  std::printf("  cuda  an NVIDIA GPU of compute capability 8.0 or later\n");
+  return kHeld;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("list", "Lists kernels, properties and back ends");
+  command->callback([&] { action = list; });
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,229 @@
+#include "cli/print.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "properties/judge.h"
+
+namespace attnfuzz {
+namespace {
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
+  va_list args;
+  va_start(args, pattern);
+  char buffer[512];
+  std::vsnprintf(buffer, sizeof buffer, pattern, args);
+  va_end(args);
+  return buffer;
+}
+
+std::string ratio(double value, uint64_t count) {
+  if (count == 0) return "-";
+  return std::isfinite(value) ? format("%.3g", value) : "inf";
+}
+
+std::string row(const char* name, const PropertyCount& n) {
+  return format("  %-16s %9llu %9llu %8llu %8llu %6llu  %9s %9s\n", name, (unsigned long long)n.cases,
+                (unsigned long long)n.passed, (unsigned long long)n.rejected,
+                (unsigned long long)n.uninformative, (unsigned long long)n.failed,
+                ratio(n.ratios.worst(), n.ratios.count()).c_str(),
+                ratio(n.ratios.median(), n.ratios.count()).c_str());
+}
+
+std::string escape_xml(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') out += c;
+    }
+  }
+  return out;
+}
+
+PropertyCount total_of(const CheckResult& result) {
+  PropertyCount total;
+  for (const auto& [name, n] : result.properties) total.merge(n);
+  return total;
+}
+
+}  // namespace
+
+std::string properties_table(const CheckResult& result) {
+  std::string text = format("  %-16s %9s %9s %8s %8s %6s  %9s %9s\n", "property", "cases", "passed", "rejected",
+                            "uninform", "failed", "worst e/b", "median");
+  for (const Property* property : properties()) {
+    const auto it = result.properties.find(property->name);
+    if (it != result.properties.end()) text += row(property->name, it->second);
+  }
+  return text + row("all", total_of(result));
+}
+
+std::string check_notes(const CheckResult& result) {
+  std::string text = result.classification.table();
+  const std::vector<std::string> broken = result.classification.broken_floors();
+  if (result.classification.cases < 500) {
+    text += "  floors of the draw: not judged below 500 cases\n";
+  } else if (broken.empty()) {
+    text += "  floors of the draw: kept\n";
+  }
+  for (const std::string& floor : broken) text += "  floor of the draw BROKEN: " + floor + "\n";
+  text += format("  rows judged %llu, of them dead %llu, uninformative %llu, unconstrained %llu\n",
+                 (unsigned long long)result.rows, (unsigned long long)result.dead_rows,
+                 (unsigned long long)result.uninformative_rows, (unsigned long long)result.unconstrained_rows);
+  std::vector<std::pair<uint64_t, std::string>> reasons;
+  for (const auto& [reason, n] : result.rejections) reasons.emplace_back(n, reason);
+  std::ranges::sort(reasons, std::greater<>());
+  for (size_t i = 0; i < reasons.size() && i < 5; ++i) {
+    text += format("  rejected %llu x ", (unsigned long long)reasons[i].first) + reasons[i].second + "\n";
+  }
+  for (const std::string& assumption : result.assumptions) text += "  assumed: " + assumption + "\n";
+  const double sum =
+      result.stage_seconds[0] + result.stage_seconds[1] + result.stage_seconds[2] + result.stage_seconds[3];
+  if (sum > 0) {
+    text += format("  time: lay out %.0f %%, kernel %.0f %%, oracle %.0f %%, judge %.0f %%\n",
+                   100 * result.stage_seconds[0] / sum, 100 * result.stage_seconds[1] / sum,
+                   100 * result.stage_seconds[2] / sum, 100 * result.stage_seconds[3] / sum);
+  }
+  text += format("  %llu cases in %.1f s: %.0f cases/s; stream digest %s\n", (unsigned long long)result.cases(),
+                 result.seconds, result.cases() / std::max(result.seconds, 1e-9), result.digest.hex().c_str());
+  return text;
+}
+
+std::string verdict_text(const Verdict& verdict) {
+  static constexpr const char* kOutcomes[] = {"pass", "rejected", "uninformative", "FAIL"};
+  std::string text = format("%s (%s", kOutcomes[static_cast<int>(verdict.outcome)], verdict.property.c_str());
+  if (verdict.kind != Kind::kNone) text += std::string(", ") + to_string(verdict.kind);
+  text += "): " + (verdict.message.empty() ? "holds" : verdict.message) + "\n";
+  if (!verdict.shape.empty()) text += "  shape of the error: " + verdict.shape + "\n";
+  if (verdict.where) {
+    const Where& w = *verdict.where;
+    text +=
+        format("  first at %s(b=%lld, h=%lld, q=%lld, d=%lld), query tile %lld: got %s, expected %s +- %.3g; ",
+               w.tensor, (long long)w.b, (long long)w.h, (long long)w.q, (long long)w.d, (long long)w.tile_q,
+               digits(w.got).c_str(), digits(w.expected).c_str(), w.bound);
+    text += format("%lld of %lld elements are outside\n", (long long)w.bad, (long long)w.of);
+  }
+  if (verdict.fault) {
+    const Fault& f = *verdict.fault;
+    text += format("  fault in block (%u,%u,%u) thread (%u,%u,%u)", f.block[0], f.block[1], f.block[2],
+                   f.thread[0], f.thread[1], f.thread[2]);
+    text += f.file.empty() ? ": " : " at " + f.file + ":" + std::to_string(f.line) + ": ";
+    text += f.message + "\n";
+  }
+  if (verdict.plan.size > 0) {
+    text += format("  plan: %s, %lld split(s), tiles %lld x %lld\n", verdict.plan.path,
+                   (long long)verdict.plan.num_splits, (long long)verdict.plan.tile_q,
+                   (long long)verdict.plan.tile_k);
+  }
+  if (verdict.sampled < verdict.rows) {
+    text += format("  %lld of %lld rows were compared with the oracle\n", (long long)verdict.sampled,
+                   (long long)verdict.rows);
+  }
+  for (const std::string& assumption : verdict.assumptions) text += "  assumed: " + assumption + "\n";
+  return text;
+}
+
+std::string check_json(const KernelInfo& kernel, const CheckOptions& options, const CheckResult& result,
+                       const std::string& reproducer) {
+  using nlohmann::json;
+  json j;
+  j["kernel"] = kernel.name;
+  j["backend"] = kernel.backend == ATTN_CPU ? "cpu" : "cuda";
+  j["build"] = kernel.build.hash;
+  if (!kernel.device.empty()) j["device"] = kernel.device;
+  j["seed"] = options.seed;
+  j["cases"] = result.cases();
+  j["seconds"] = result.seconds;
+  j["digest"] = result.digest.hex();
+  const auto count = [](const PropertyCount& n) {
+    json c = {{"cases", n.cases},           {"passed", n.passed},
+              {"rejected", n.rejected},     {"uninformative", n.uninformative},
+              {"failed", n.failed},         {"runs", n.ratios.count()},
+              {"median", n.ratios.median()}};
+    // JSON has no infinity.
+    c["worst"] = std::isfinite(n.ratios.worst()) ? json(n.ratios.worst()) : json("inf");
+    return c;
+  };
+  for (const auto& [name, n] : result.properties) j["properties"][name] = count(n);
+  j["all"] = count(total_of(result));
+  j["features"] = result.classification.counts;
+  j["broken_floors"] = result.classification.broken_floors();
+  j["rejections"] = result.rejections;
+  j["rows"] = {{"judged", result.rows},
+               {"dead", result.dead_rows},
+               {"uninformative", result.uninformative_rows},
+               {"unconstrained", result.unconstrained_rows}};
+  j["stage_seconds"] = {{"lay_out", result.stage_seconds[0]},
+                        {"kernel", result.stage_seconds[1]},
+                        {"oracle", result.stage_seconds[2]},
+                        {"judge", result.stage_seconds[3]}};
+  if (result.failure) {
+    j["failure"] = {{"index", result.failure->index},
+                    {"property", result.failure->property->name},
+                    {"kind", to_string(result.failure->verdict.kind)},
+                    {"message", result.failure->verdict.message},
+                    {"reproducer", reproducer}};
+  }
+  return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::string junit_xml(const std::vector<JUnitSuite>& suites) {
+  std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
+  for (const JUnitSuite& suite : suites) {
+    const auto& properties = suite.result->properties;
+    uint64_t failed = 0;
+    for (const auto& [name, n] : properties) failed += n.failed > 0;
+    text += format("  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%llu\" time=\"%.3f\">\n",
+                   escape_xml(suite.name).c_str(), properties.size(), (unsigned long long)failed,
+                   suite.result->seconds);
+    for (const auto& [name, n] : properties) {
+      text +=
+          format("    <testcase classname=\"%s\" name=\"%s\">", escape_xml(suite.name).c_str(), name.c_str());
+      if (n.failed > 0 && suite.result->failure) {
+        text += "<failure message=\"" + escape_xml(suite.result->failure->verdict.message) + "\"/>";
+      } else if (n.passed == 0) {
+        text += "<skipped message=\"no case of this property was judged\"/>";
+      }
+      text += "</testcase>\n";
+    }
+    text += "  </testsuite>\n";
+  }
+  return text + "</testsuites>\n";
+}
+
+std::string replay_line(const std::string& file) { return "attnfuzz replay " + file; }
+
+ProgressLine::ProgressLine(std::string label)
+    : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+ProgressLine::~ProgressLine() {
+  if (terminal_) std::fprintf(stderr, "\r\033[K");
+}
+
+void ProgressLine::show(uint64_t done, uint64_t of, double seconds) {
+  if (!terminal_) return;
+  const std::string share = of > 0 ? format(" of %llu", (unsigned long long)of) : "";
+  std::fprintf(stderr, "\r\033[K%s: %llu%s cases, %.0f s, %.0f cases/s", label_.c_str(),
+               (unsigned long long)done, share.c_str(), seconds, done / std::max(seconds, 1e-9));
+  std::fflush(stderr);
+}
+
+}  // namespace attnfuzz

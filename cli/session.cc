@@ -1,0 +1,117 @@
+#include "cli/session.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "fuzz/freshness.h"
+#include "properties/property.h"
+
+namespace attnfuzz {
+
+const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
+
+void add_target_options(CLI::App& app, TargetOptions& options) {
+  app.add_option("--backend", options.backend, "cpu (the executor) or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--lane", options.lane, "how the kernel is built and run; this build has: plain")
+      ->check(CLI::IsMember({"plain"}))
+      ->capture_default_str();
+  app.add_option("--calibration", options.calibration, "table of the device's errors, from attnfuzz calibrate")
+      ->check(CLI::ExistingFile);
+  app.add_option("--watchdog", options.watchdog, "seconds that one plan or run may take")
+      ->check(CLI::Range(0.01, 86400.0))
+      ->capture_default_str();
+  app.add_flag("--allow-stale", options.allow_stale,
+               "judge a library whose sources have changed since it was built");
+}
+
+KernelLibrary library_of(const std::string& kernel, const TargetOptions& options) {
+  std::string error;
+  const auto library = find_kernel(kernel, options.backend == "cuda" ? ATTN_CUDA : ATTN_CPU, &error);
+  if (!library) throw UserError(error);
+  return *library;
+}
+
+std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options) {
+  WorkerOptions worker = worker_options(library);
+  worker.lane = options.lane;
+  worker.watchdog = options.watchdog;
+  std::string error;
+  std::unique_ptr<Target> target = open_target(worker, &error);
+  if (target == nullptr) throw UserError(error);
+  return target;
+}
+
+Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {
+  if (!options.calibration.empty()) {
+    std::string error;
+    Calibration calibration = read_calibration(options.calibration, &error);
+    if (!error.empty()) throw UserError(error);
+    return calibration;
+  }
+  if (kernel.backend == ATTN_CPU) return executor();
+  return kernel.device.find("H200") != std::string::npos ? h200() : documented();
+}
+
+double parse_duration(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (error != std::errc() || scale == 0 || !(value > 0) || value > 1e9) {
+    throw UserError("'" + text + "' is not a duration: write 30s, 5m or 2h");
+  }
+  return value * scale;
+}
+
+const Property& property_named(const std::string& name) {
+  if (const Property* property = find_property(name)) return *property;
+  std::string names;
+  for (const Property* property : properties())
+    names += std::string(names.empty() ? "" : ", ") + property->name;
+  throw UserError("there is no property '" + name + "'; there are: " + names);
+}
+
+Reproducer load_reproducer(const std::string& path) {
+  auto text = read_file(path);
+  if (auto* error = std::get_if<DecodeError>(&text)) throw UserError(error->message);
+  auto decoded = decode_reproducer(std::get<std::string>(text));
+  if (auto* r = std::get_if<Reproducer>(&decoded)) return *r;
+  auto bare = decode(std::get<std::string>(text));
+  if (auto* c = std::get_if<Case>(&bare)) {
+    Reproducer r;
+    r.c = *c;
+    r.property = "reference";
+    return r;
+  }
+  throw UserError(path + ": " + std::get<DecodeError>(decoded).message);
+}
+
+std::string identity_line(const KernelInfo& kernel, const TargetOptions& options) {
+  const FreshnessReply reply = freshness(kernel);
+  if (reply.freshness == Freshness::kStale && !options.allow_stale) {
+    throw UserError(kernel.library + " is stale: " + reply.message +
+                    ", or judge it as it is with --allow-stale");
+  }
+  std::string line = kernel.name + " (" + backend_name(kernel.backend) + ", " + kernel.lane + "), build ";
+  line += kernel.build.hash.empty() ? "unknown" : kernel.build.hash.substr(0, 12);
+  switch (reply.freshness) {
+    case Freshness::kFresh:
+      line += ", as in the tree";
+      break;
+    case Freshness::kStale:
+      line += ", STALE: " + reply.message;
+      break;
+    case Freshness::kNoTree:
+      line += ", its tree is not here";
+      break;
+    case Freshness::kUnknown:
+      line += ", it does not say what it was built from";
+      break;
+  }
+  if (!kernel.device.empty()) line += ", " + kernel.device;
+  return line;
+}
+
+}  // namespace attnfuzz

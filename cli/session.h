@@ -1,0 +1,41 @@
+// What subcommands share: which kernel, opened how, judged by which table.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "fuzz/kernels.h"
+#include "properties/property.h"
+#include "properties/reproducer.h"
+#include "reference/calibration.h"
+
+namespace attnfuzz {
+
+struct TargetOptions {
+  std::string backend = "cpu";
+  std::string lane = "plain";
+  std::string calibration;  // file; empty: the committed table for the device
+  double watchdog = 10;     // seconds
+  bool allow_stale = false;
+};
+
+// --backend, --lane, --calibration, --watchdog, --allow-stale.
+void add_target_options(CLI::App& app, TargetOptions& options);
+
+// Each throws UserError with what to do.
+KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
+std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
+Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);
+// "30s", "5m", "2h", "45" (seconds).
+double parse_duration(const std::string& text);
+const Property& property_named(const std::string& name);
+// A reproducer file; of a bare case, one with property `reference` and no kernel.
+Reproducer load_reproducer(const std::string& path);
+
+// Refuses a stale library unless that is allowed, and says what it is.
+std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
+
+const char* backend_name(int32_t backend);
+
+}  // namespace attnfuzz

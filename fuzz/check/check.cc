@@ -1,0 +1,205 @@
+#include "fuzz/check/check.h"
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+#include "fuzz/check/shard.h"
+#include "properties/layout.h"
+
+namespace attnfuzz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void fail_errno(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+// A page that all jobs share.
+class SharedPage {
+ public:
+  SharedPage() {
+    memory_ = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) fail_errno("mmap of the jobs' shared page");
+    new (memory_) Shared;
+  }
+  ~SharedPage() { munmap(memory_, sizeof(Shared)); }
+  SharedPage(const SharedPage&) = delete;
+  SharedPage& operator=(const SharedPage&) = delete;
+  Shared& operator*() { return *static_cast<Shared*>(memory_); }
+
+ private:
+  void* memory_;
+};
+
+struct Job {
+  pid_t pid;
+  int fd;
+  std::string text;
+};
+
+void write_all(int fd, const std::string& text) {
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t n = write(fd, text.data() + at, text.size() - at);
+    if (n < 0 && errno != EINTR) return;  // the parent is gone, and with it whoever wanted to know
+    if (n > 0) at += static_cast<size_t>(n);
+  }
+}
+
+// The first byte says whether what follows is a result or an error.
+Job start_job(int job, const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,
+              Shared& shared) {
+  int fds[2];
+  if (pipe(fds) != 0) fail_errno("pipe to a job");
+  const pid_t pid = fork();
+  if (pid < 0) fail_errno("fork of a job");
+  if (pid > 0) {
+    close(fds[1]);
+    return {pid, fds[0], {}};
+  }
+  close(fds[0]);
+  int status = 0;
+  try {
+    std::string error;
+    std::unique_ptr<Target> target = open(&error);
+    if (target == nullptr) throw std::runtime_error(error);
+    write_all(fds[1], "r" + serialize(run_shard(job, *target, calibration, options, shared)));
+  } catch (const std::exception& e) {
+    shared.stop = true;
+    write_all(fds[1], std::string("e") + e.what());
+    status = 1;
+  }
+  close(fds[1]);
+  _exit(status);
+}
+
+// Reads every job's answer to its end.
+void collect(std::vector<Job>& jobs, const std::function<void()>& tick) {
+  size_t open = jobs.size();
+  while (open > 0) {
+    std::vector<pollfd> fds;
+    for (const Job& job : jobs) fds.push_back({job.fd, POLLIN, 0});
+    if (poll(fds.data(), fds.size(), 500) < 0 && errno != EINTR) fail_errno("poll of the jobs");
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      if (jobs[i].fd < 0 || fds[i].revents == 0) continue;
+      char buffer[1 << 16];
+      const ssize_t n = read(jobs[i].fd, buffer, sizeof buffer);
+      if (n > 0) {
+        jobs[i].text.append(buffer, static_cast<size_t>(n));
+      } else if (n == 0) {
+        close(jobs[i].fd);
+        jobs[i].fd = -1;  // poll passes over it
+        waitpid(jobs[i].pid, nullptr, 0);
+        --open;
+      }
+    }
+    tick();
+  }
+}
+
+}  // namespace
+
+Aim aim_at(Target& target, const CheckOptions& options) {
+  Aim aim;
+  aim.backend = target.info().backend;
+  aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
+  aim.splits = target.info().has_stages;
+  aim.work = options.work;
+  aim.tiles_q.clear();
+  aim.tiles_k.clear();
+  // A kernel may tile each head dimension differently: ask about one of each.
+  for (int64_t dim : {64, 128, 256}) {
+    Case c;
+    c.problem.dim_qk = c.problem.dim_v = dim;
+    LaidOut laid(c, target.arena());
+    const PlanReply reply = target.plan(laid.problem(), laid.tensors(), laid.env());
+    if (reply.status != ATTN_OK) continue;
+    const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
+      if (tile > 0 && std::ranges::find(tiles, tile) == tiles.end()) tiles.push_back(tile);
+    };
+    add(aim.tiles_q, reply.plan.tile_q);
+    add(aim.tiles_k, reply.plan.tile_k);
+  }
+  if (aim.tiles_q.empty()) aim.tiles_q = Aim{}.tiles_q;
+  if (aim.tiles_k.empty()) aim.tiles_k = Aim{}.tiles_k;
+  return aim;
+}
+
+CheckResult check(const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,
+                  const OnProgress& progress) {
+  SharedPage page;
+  Shared& shared = *page;
+  const auto start = Clock::now();
+  std::vector<Job> jobs;
+  for (int job = 0; job < options.jobs; ++job)
+    jobs.push_back(start_job(job, open, calibration, options, shared));
+  const uint64_t of = options.seconds > 0 ? 0 : options.cases;
+  collect(jobs, [&] {
+    if (progress) progress(shared.done, of, std::chrono::duration<double>(Clock::now() - start).count());
+  });
+
+  CheckResult result;
+  for (const Job& job : jobs) {
+    if (job.text.empty()) throw std::runtime_error("a job of the check died without a word");
+    if (job.text[0] != 'r') throw std::runtime_error(job.text.substr(1));
+    result.merge(deserialize(job.text.substr(1)));
+  }
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return result;
+}
+
+Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target) {
+  Reproducer r;
+  r.c = c;
+  r.property = verdict.property;
+  r.kernel = kernel.library.find("libattn_") != std::string::npos ? kernel.name : kernel.library;
+  r.backend = kernel.backend;
+  r.build_hash = kernel.build.hash;
+  r.compiler = kernel.build.compiler;
+  r.flags = kernel.build.flags;
+  r.device = kernel.device;
+  r.kind = to_string(verdict.kind);
+  r.message = verdict.message;
+  r.shape = verdict.shape;
+  r.digests = LaidOut(c, target.arena()).digests();
+  return r;
+}
+
+Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
+                         const Calibration& calibration, const ReduceOptions& options) {
+  const auto key_of = [&](const Verdict& v) { return reduction_key(target.info(), v); };
+  const Property& simplest = *find_property("reference");
+  if (&property != &simplest) {
+    std::vector<Case> starts = {c};
+    if (verdict.failing && verdict.failing->remap == Remap{}) starts.push_back(*verdict.failing);
+    for (const Case& start : starts) {
+      const Verdict alone = judge(start, simplest, target, calibration);
+      if (alone.outcome == Outcome::kFail && key_of(alone) == key_of(verdict)) {
+        return reduce_failure(start, alone, simplest, target, calibration, options);
+      }
+    }
+  }
+  const auto evaluate = [&](const Case& candidate) {
+    Case adapted = candidate;
+    std::string why;
+    // A candidate that the property would change is another case.
+    if (!property.adapt(adapted, target.info(), &why) || !(adapted == candidate)) {
+      Verdict verdict;
+      verdict.outcome = Outcome::kReject;
+      return verdict;
+    }
+    return judge(candidate, property, target, calibration);
+  };
+  return reduce(c, verdict, key_of(verdict), evaluate, key_of, options);
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,85 @@
+#include "fuzz/check/shard.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace attnfuzz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void count(const Verdict& verdict, const Case& c, const Property& property, CheckResult& result) {
+  PropertyCount& n = result.properties[property.name];
+  ++n.cases;
+  for (float ratio : verdict.ratios) n.ratios.add(ratio);
+  switch (verdict.outcome) {
+    case Outcome::kPass:
+      ++n.passed;
+      break;
+    case Outcome::kReject:
+      ++n.rejected;
+      ++result.classification.rejected;
+      ++result.rejections[verdict.property + ": " + verdict.message];
+      break;
+    case Outcome::kUninformative:
+      ++n.uninformative;
+      ++result.classification.uninformative;
+      break;
+    case Outcome::kFail:
+      ++n.failed;
+      break;
+  }
+  result.classification.add(c, std::max<int64_t>(verdict.plan.tile_q, 1),
+                            std::max<int64_t>(verdict.plan.tile_k, 1));
+  result.rows += verdict.rows;
+  result.dead_rows += verdict.dead_rows;
+  result.unconstrained_rows += verdict.unconstrained_rows;
+  result.uninformative_rows += verdict.uninformative_rows;
+  for (const std::string& assumption : verdict.assumptions) {
+    if (std::ranges::find(result.assumptions, assumption) == result.assumptions.end()) {
+      result.assumptions.push_back(assumption);
+    }
+  }
+  const double seconds[] = {verdict.lay_out_s, verdict.kernel_s, verdict.oracle_s, verdict.judge_s};
+  for (int i = 0; i < 4; ++i) result.stage_seconds[i] += seconds[i];
+}
+
+}  // namespace
+
+CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
+                      Shared& shared) {
+  CheckResult result;
+  const Aim aim = aim_at(target, options);
+  const auto start = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  for (uint64_t index = job;; index += options.jobs) {
+    if (options.seconds > 0 ? elapsed() >= options.seconds : index >= options.cases) break;
+    if (shared.stop || index > shared.first_failure) break;
+    const Property& property = *options.properties[index % options.properties.size()];
+    Case c = draw(aim, options.seed, index);
+    result.digest.add(index, c);
+    std::string why;
+    Case adapted = c;
+    Verdict verdict;
+    if (property.adapt(adapted, target.info(), &why)) {
+      verdict = judge(adapted, property, target, calibration);
+    } else {
+      verdict.outcome = Outcome::kReject;
+      verdict.property = property.name;
+      verdict.message = why;
+    }
+    count(verdict, adapted, property, result);
+    ++shared.done;
+    if (verdict.outcome == Outcome::kFail) {
+      uint64_t first = shared.first_failure;
+      while (index < first && !shared.first_failure.compare_exchange_weak(first, index)) {
+      }
+      result.failure = Failure{index, adapted, verdict, &property};
+      break;
+    }
+  }
+  result.seconds = elapsed();
+  return result;
+}
+
+}  // namespace attnfuzz

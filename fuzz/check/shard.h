@@ -1,0 +1,25 @@
+// One job's part of a check, and how its result crosses to the parent process.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "fuzz/check/check.h"
+
+namespace attnfuzz {
+
+// What jobs tell one another while they run; lies in shared memory.
+struct Shared {
+  std::atomic<uint64_t> done = 0;
+  std::atomic<uint64_t> first_failure = ~uint64_t{0};  // no case beyond it is needed
+  std::atomic<bool> stop = false;
+};
+
+CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
+                      Shared& shared);
+
+std::string serialize(const CheckResult& result);
+// Of text that serialize() made; throws std::runtime_error on any other.
+CheckResult deserialize(const std::string& text);
+
+}  // namespace attnfuzz

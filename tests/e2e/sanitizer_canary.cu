@@ -1,0 +1,46 @@
+// A plug-in kernel with one fault for each tool of compute-sanitizer, run like
+// any other by a worker: a tool that says nothing of it says nothing of our
+// kernels either (cmake/run-bundle.sh, step sanitize).
+#include <cuda_runtime.h>
+
+#include "tests/fuzz/fakes/fake.h"
+
+namespace {
+
+__device__ float sink;
+
+__global__ void reads_uninitialised(const float* memory) { sink = memory[threadIdx.x]; }
+
+// Two warps, one word, no barrier.
+__global__ void races() {
+  __shared__ float word[32];
+  if (threadIdx.x < 32) word[threadIdx.x] = static_cast<float>(threadIdx.x);
+  if (threadIdx.x >= 32) sink = word[threadIdx.x - 32];
+}
+
+// A barrier that half a warp walks past.
+__global__ void diverges() {
+  if (threadIdx.x < 16) __syncthreads();
+}
+
+__global__ void reads_too_far(const float* memory, int at) { sink = memory[at]; }
+
+attn_status run(const attn_problem*, const attn_tensors*, const attn_plan*, const attn_env* env) {
+  const cudaStream_t stream = static_cast<cudaStream_t>(env->stream);
+  float* memory = nullptr;
+  if (cudaMalloc(&memory, 32 * sizeof(float)) != cudaSuccess) return ATTN_LAUNCH_FAILED;
+  reads_uninitialised<<<1, 32, 0, stream>>>(memory);
+  races<<<1, 64, 0, stream>>>();
+  diverges<<<1, 32, 0, stream>>>();
+  // The last: memcheck stops the context here.
+  reads_too_far<<<1, 1, 0, stream>>>(memory, 40);
+  return cudaStreamSynchronize(stream) == cudaSuccess ? ATTN_OK : ATTN_FAULT;
+}
+
+}  // namespace
+
+extern "C" const attn_kernel* attn_kernel_at(uint32_t index) {
+  static attn_kernel canary = fake::kernel("sanitizer-canary", fake::yes, run);
+  canary.backend = ATTN_CUDA;
+  return index == 0 ? &canary : nullptr;
+}

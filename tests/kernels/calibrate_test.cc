@@ -1,0 +1,73 @@
+// A coarse calibration of the executor stays within the committed table: the
+// table is true of this machine's compiler and C library too.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "reference/calibration.h"
+
+namespace attnfuzz {
+namespace {
+
+struct Measured {
+  int status = -1;
+  std::string text;
+};
+
+// The program beside this one, as attnfuzz calibrate runs it.
+Measured measure(const std::string& arguments) {
+  Measured measured;
+  const std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  std::FILE* pipe = popen(("'" + folder + "/attnfuzz-calibrate-cpu' " + arguments).c_str(), "r");
+  if (pipe == nullptr) return measured;
+  char part[4096];
+  while (const size_t n = std::fread(part, 1, sizeof part, pipe)) measured.text.append(part, n);
+  const int status = pclose(pipe);
+  measured.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return measured;
+}
+
+TEST(Calibrate, CoarseSweepStaysWithinTheCommittedTable) {
+  const Measured measured = measure("--stride 2003 --random 500");
+  ASSERT_EQ(measured.status, 0) << measured.text;
+  const nlohmann::json out = nlohmann::json::parse(measured.text);
+  const nlohmann::json committed = nlohmann::json::parse(calibration_text(executor()));
+  EXPECT_TRUE(committed.at("measured").get<bool>());
+  for (const auto& [key, value] : out.at("table").items()) {
+    // Fewer products added at once are looser; of all other figures larger ones are.
+    if (key == "mma_block") {
+      EXPECT_GE(value.get<int>(), committed.at(key).get<int>());
+    } else {
+      EXPECT_LE(value.get<double>(), committed.at(key).get<double>()) << key;
+      EXPECT_GE(value.get<double>(), 0.5 * committed.at(key).get<double>())
+          << key << ": the sweep saw next to nothing";
+    }
+  }
+  EXPECT_EQ(out.at("objections").size(), 0u) << out.at("objections");
+}
+
+TEST(Calibrate, ProbesTellTheExecutorsTwoRoundingsApart) {
+  const Measured measured = measure("--stride 1000003 --random 10");
+  ASSERT_EQ(measured.status, 0) << measured.text;
+  const nlohmann::json out = nlohmann::json::parse(measured.text);
+  int seen = 0;
+  for (const nlohmann::json& f : out.at("products")) {
+    const bool truncates = f.at("rounding_seed").get<int>() == 8;
+    EXPECT_EQ(f.at("rounding"), truncates ? "zero" : "nearest");
+    EXPECT_EQ(f.at("block"), truncates ? 16 : 1);
+    ++seen;
+  }
+  EXPECT_EQ(seen, 4);
+}
+
+TEST(Calibrate, RefusesWhatItDoesNotUnderstand) {
+  EXPECT_EQ(measure("--stride 0 2>/dev/null").status, 2);
+  EXPECT_EQ(measure("--sweep 2>/dev/null").status, 2);
+}
+
+}  // namespace
+}  // namespace attnfuzz
