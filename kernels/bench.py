@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""Times fa1 and splitk on a GPU beside PyTorch's attention back ends.
+
+    python3 bench.py --lib build/full/lib [--only prefill|decode] [--json FILE]
+
+Prefill: batch * positions = 16384, heads * dim = 2048, 512 to 16384 positions,
+dim 64 and 128, full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it
+if causal. Decode: one query, 32 query heads on 8 KV heads, dim 128, 512 to
+131072 keys; in GB/s of K and V read once.
+
+Every contender first computes one problem into outputs filled with NaN, and is
+compared with a double-precision reference: one that is wrong is not timed. Then
+each is captured into a CUDA graph of enough calls, over as many sets of random
+tensors as it takes to leave the L2 cache cold, and all graphs are replayed in
+turn, in one order and then the other: medians of --rounds replays, one run, the
+same tensors for all. A large matrix product and a large copy are timed before
+and after, as the ceilings of that minute.
+
+Exit status: 0, or 1 if one of our kernels gave a wrong result, or 2 without a GPU.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import statistics
+import sys
+import time
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import attention
+
+OURS = ("fa1", "splitk")
+BACK_ENDS = {
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+}
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+UNIT = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}  # half an ulp of 1
+COLD_BYTES = 192 << 20  # three times an H200's L2
+GRAPH_SECONDS = 1e-3  # of work in a graph, at least
+MATH_BYTES = 32 << 30  # scores that the plain back end may materialise, in fp32
+
+
+def log(text=""):
+    print(text, flush=True)
+
+
+class Shape:
+    def __init__(self, kind, batch, heads_q, heads_kv, seq_q, seq_k, dim, causal, dtype):
+        self.kind, self.batch, self.heads_q, self.heads_kv = kind, batch, heads_q, heads_kv
+        self.seq_q, self.seq_k, self.dim, self.causal, self.dtype = seq_q, seq_k, dim, causal, dtype
+
+    def describe(self):
+        name = next(n for n, d in DTYPES.items() if d == self.dtype)
+        if self.kind == "prefill":
+            return f"prefill {name} D{self.dim} {'causal' if self.causal else 'full'} S={self.seq_k}"
+        return f"decode {name} D{self.dim} {self.heads_q}/{self.heads_kv} B={self.batch} Sk={self.seq_k}"
+
+    def flops(self):
+        return 4 * self.batch * self.heads_q * self.seq_q * self.seq_k * self.dim / (2 if self.causal else 1)
+
+    def kv_bytes(self):
+        return 4 * self.batch * self.heads_kv * self.seq_k * self.dim
+
+    def rate(self, seconds):
+        return self.flops() / seconds / 1e12 if self.kind == "prefill" else self.kv_bytes() / seconds / 1e9
+
+    def unit(self):
+        return "TFLOP/s" if self.kind == "prefill" else "GB/s"
+
+
+def shapes(only, dtypes, tokens, width, longest):
+    for dtype in dtypes:
+        if only in (None, "prefill"):
+            for dim in (64, 128):
+                for causal in (False, True):
+                    seq = 512
+                    while seq <= min(tokens, longest):
+                        heads = width // dim
+                        yield Shape("prefill", tokens // seq, heads, heads, seq, seq, dim, causal, dtype)
+                        seq *= 2
+        if only in (None, "decode"):
+            for batch in (1, 8, 64):
+                seq = 512
+                while seq <= min(131072, 8 * longest):
+                    shape = Shape("decode", batch, 32, 8, 1, seq, 128, False, dtype)
+                    if shape.kv_bytes() <= 9 << 30:
+                        yield shape
+                    seq *= 2
+
+
+class Inputs:
+    """One set of tensors; every contender reads the same."""
+
+    def __init__(self, shape, device):
+        def random(heads, seq):
+            return torch.randn(shape.batch, heads, seq, shape.dim, dtype=shape.dtype, device=device)
+
+        self.q = random(shape.heads_q, shape.seq_q)
+        self.k, self.v = random(shape.heads_kv, shape.seq_k), random(shape.heads_kv, shape.seq_k)
+
+
+def make_sets(shape, device):
+    count = max(1, min(128, math.ceil(COLD_BYTES / shape.kv_bytes())))
+    return [Inputs(shape, device) for _ in range(count)]
+
+
+class Ours:
+    """One of our kernels, prepared for every set."""
+
+    def __init__(self, kernel, shape, sets, env):
+        self.calls = []
+        workspace = None
+        for inputs in sets:
+            o = torch.full_like(inputs.q, math.nan)
+            lse = torch.full(inputs.q.shape[:3], math.nan, dtype=torch.float32, device=inputs.q.device)
+            call = kernel.prepare(inputs.q, inputs.k, inputs.v, o, lse, shape.causal, env, workspace)
+            workspace = call.workspace
+            self.calls.append(call)
+        plan = self.calls[0].plan
+        self.path = f"{plan.path.decode()}, {plan.num_splits} split(s)"
+
+    def run(self, n):
+        self.calls[n]()
+
+    def result(self):
+        self.run(0)
+        return self.calls[0].o, self.calls[0].lse
+
+
+class Torch:
+    def __init__(self, back_end, shape, sets):
+        if back_end is SDPBackend.MATH and 4 * shape.batch * shape.heads_q * shape.seq_q * shape.seq_k > MATH_BYTES:
+            raise attention.Refused("its scores would take too much memory")
+        self.back_end, self.shape, self.sets, self.path = back_end, shape, sets, ""
+
+    def run(self, n):
+        inputs = self.sets[n]
+        with sdpa_kernel([self.back_end]):
+            return F.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v, is_causal=self.shape.causal,
+                                                  enable_gqa=self.shape.heads_q != self.shape.heads_kv)
+
+    def result(self):
+        return self.run(0), None
+
+
+def reference(shape, inputs):
+    """Yields (batch, query heads, O, LSE) in double precision, some heads at a time."""
+    group = shape.heads_q // shape.heads_kv
+    at_once = max(1, (1 << 27) // (shape.seq_q * group * shape.seq_k + shape.seq_k * shape.dim))
+    for b in range(shape.batch):
+        for first in range(0, shape.heads_kv, at_once):
+            heads = slice(first, min(first + at_once, shape.heads_kv))
+            k, v = inputs.k[b, heads].double(), inputs.v[b, heads].double()
+            q_heads = slice(heads.start * group, heads.stop * group)
+            # The queries of a group are rows of one product.
+            q = inputs.q[b, q_heads].double().reshape(k.shape[0], group * shape.seq_q, shape.dim)
+            scores = q @ k.transpose(1, 2) * shape.dim**-0.5
+            if shape.causal:
+                row = torch.arange(shape.seq_q, device=q.device).repeat(group)[:, None]
+                scores.masked_fill_(torch.arange(shape.seq_k, device=q.device)[None, :] > row, -math.inf)
+            lse = torch.logsumexp(scores, -1)
+            scores.sub_(lse[..., None]).exp_()
+            o = scores @ v
+            rows = (q_heads.stop - q_heads.start, shape.seq_q)
+            yield b, q_heads, o.reshape(*rows, shape.dim), lse.reshape(rows)
+
+
+def errors(shape, inputs, results):
+    """name -> (||O - ref|| / ||ref||, largest |LSE - ref| or None). NaN stays NaN."""
+    o_error = {name: 0.0 for name in results}
+    lse_error = {name: None if lse is None else 0.0 for name, (_, lse) in results.items()}
+    size = 0.0
+    for b, heads, o, lse in reference(shape, inputs):
+        size += (o * o).sum().item()
+        for name, (got_o, got_lse) in results.items():
+            o_error[name] += (got_o[b, heads].double() - o).square().sum().item()
+            if got_lse is not None:
+                # max() of two numbers drops a NaN in one of the two orders.
+                worst = (got_lse[b, heads].double() - lse).abs().max().item()
+                lse_error[name] = worst if math.isnan(worst) else max(worst, lse_error[name])
+    return {name: (math.sqrt(o_error[name] / size), lse_error[name]) for name in results}
+
+
+def right(shape, error):
+    """A sanity check before timing; the judge is attnfuzz. Rounding P and O costs about unit / sqrt(3) each."""
+    o_error, lse_error = error
+    return o_error <= 4 * UNIT[shape.dtype] and (lse_error is None or lse_error <= 1e-4)
+
+
+def capture(contender, sets, seconds):
+    """A graph of about GRAPH_SECONDS of calls, over all sets; and how many calls."""
+    calls = len(sets) * max(1, math.ceil(GRAPH_SECONDS / (seconds * len(sets))))
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for n in range(min(3, len(sets))):
+            contender.run(n)
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for n in range(calls):
+            contender.run(n % len(sets))
+    return graph, calls
+
+
+def elapsed(work):
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e-3
+
+
+def time_all(contenders, sets, rounds):
+    """name -> list of seconds a call; every graph in turn, in one order and then the other."""
+    graphs, notes = {}, {}
+    for name, contender in contenders.items():
+        try:
+            contender.run(0)
+            graphs[name] = capture(contender, sets, max(1e-6, min(elapsed(lambda: contender.run(0)) for _ in range(3))))
+            elapsed(graphs[name][0].replay)
+        except RuntimeError as error:
+            graphs.pop(name, None)
+            notes[name] = str(error).splitlines()[0]
+    samples = {name: [] for name in graphs}
+    for n in range(rounds):
+        for name in list(graphs)[:: 1 if n % 2 == 0 else -1]:
+            graph, calls = graphs[name]
+            samples[name].append(elapsed(graph.replay) / calls)
+    return samples, notes
+
+
+def ceilings(device):
+    """TFLOP/s of a bf16 matrix product and GB/s of a copy, on random data."""
+    a, b = (torch.randn(8192, 8192, dtype=torch.bfloat16, device=device) for _ in range(2))
+    source = torch.randn(1 << 30, device=device)
+    target = torch.empty_like(source)
+    for _ in range(3):
+        a @ b
+        target.copy_(source)
+    product = statistics.median(elapsed(lambda: a @ b) for _ in range(10))
+    copy = statistics.median(elapsed(lambda: target.copy_(source)) for _ in range(10))
+    return {"matmul_tflops": 2 * 8192**3 / product / 1e12, "copy_gbs": 2 * 4 * (1 << 30) / copy / 1e9}
+
+
+def bench_shape(shape, kernels, env, device, rounds):
+    sets = make_sets(shape, device)
+    contenders, notes = {}, {}
+    makers = {kernel.name: (lambda kernel=kernel: Ours(kernel, shape, sets, env)) for kernel in kernels}
+    makers |= {name: (lambda back_end=back_end: Torch(back_end, shape, sets)) for name, back_end in BACK_ENDS.items()}
+    results = {}
+    for name, make in makers.items():
+        try:
+            contender = make()
+            results[name] = contender.result()
+            torch.cuda.synchronize()
+            contenders[name] = contender
+        except (RuntimeError, attention.Refused) as error:
+            results.pop(name, None)
+            notes[name] = str(error).splitlines()[0]
+    found = errors(shape, sets[0], results)
+    wrong = [name for name in results if not right(shape, found[name])]
+    del results
+    for name in wrong:
+        contenders.pop(name)
+        notes[name] = f"WRONG: relative error {found[name][0]:.3g} of O, LSE off by {found[name][1]}"
+    samples, failed = time_all(contenders, sets, rounds)
+    notes |= failed
+    row = {"shape": shape.describe(), "unit": shape.unit(), "notes": notes, "contenders": {},
+           "wrong": [name for name in wrong if name in OURS]}
+    for name, seconds in samples.items():
+        median = statistics.median(seconds)
+        row["contenders"][name] = {
+            "seconds": median, "least_seconds": min(seconds), "most_seconds": max(seconds),
+            "rate": shape.rate(median), "relative_error": found[name][0], "path": contenders[name].path}
+    theirs = {name: c["rate"] for name, c in row["contenders"].items() if name in BACK_ENDS}
+    row["fastest"] = max(theirs, key=theirs.get) if theirs else None
+    if theirs:
+        row["ratio"] = {n: row["contenders"][n]["rate"] / theirs[row["fastest"]]
+                        for n in OURS if n in row["contenders"]}
+    return row
+
+
+def print_row(row):
+    cells = []
+    for name in (*OURS, *BACK_ENDS):
+        contender = row["contenders"].get(name)
+        value = f"{contender['rate']:.1f}" if contender else ("WRONG" if "WRONG" in row["notes"].get(name, "") else "-")
+        cells.append(f"{value:>10}")
+    ratios = "  ".join(f"{ratio:5.2f}" for ratio in (row.get("ratio", {}).get(name, math.nan) for name in OURS))
+    log(f"{row['shape']:<36}{''.join(cells)}   {row['fastest'] or '-':<9} {ratios}")
+
+
+def print_head(unit):
+    log(f"\n{unit:<36}{''.join(f'{name:>10}' for name in (*OURS, *BACK_ENDS))}   fastest   ours / fastest: {', '.join(OURS)}")
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lib", type=pathlib.Path, default=here.parent / "lib", help="folder of libattn_*_cuda.so")
+    parser.add_argument("--only", choices=("prefill", "decode"))
+    parser.add_argument("--dtype", choices=("f16", "bf16", "both"), default="f16")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=420, help="no new problem is begun after as many")
+    parser.add_argument("--longest", type=int, default=16384, help="positions of a prefill; 8 times as many keys")
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        log("bench.py: torch sees no GPU")
+        return 2
+    warnings.filterwarnings("ignore")  # torch says at length why a back end is not available
+    torch.manual_seed(1)
+    start = time.monotonic()
+    device = torch.device("cuda")
+    properties = torch.cuda.get_device_properties(device)
+    env = attention.environment(properties)
+    kernels = [attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in OURS]
+    dtypes = list(DTYPES.values()) if arguments.dtype == "both" else [DTYPES[arguments.dtype]]
+    out = {"device": properties.name, "torch": torch.__version__, "cuda": torch.version.cuda,
+           "cudnn": torch.backends.cudnn.version(), "rounds": arguments.rounds, "before": ceilings(device), "rows": []}
+    log(f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; bf16 product "
+        f"{out['before']['matmul_tflops']:.0f} TFLOP/s, copy {out['before']['copy_gbs']:.0f} GB/s")
+    skipped, unit = [], None
+    for shape in shapes(arguments.only, dtypes, 16384, 2048, arguments.longest):
+        if time.monotonic() - start > arguments.seconds:
+            skipped.append(shape.describe())
+            continue
+        row = bench_shape(shape, kernels, env, device, arguments.rounds)
+        torch.cuda.empty_cache()
+        out["rows"].append(row)
+        if row["unit"] != unit:
+            unit = row["unit"]
+            print_head(unit)
+        print_row(row)
+    out["after"], out["skipped"] = ceilings(device), skipped
+    log(f"\nafter: bf16 product {out['after']['matmul_tflops']:.0f} TFLOP/s, copy {out['after']['copy_gbs']:.0f} GB/s")
+    notes = sorted({f"{row['shape']}: {name}: {note}" for row in out["rows"] for name, note in row["notes"].items()
+                    if name in OURS})
+    for note in notes:
+        log(note)
+    if skipped:
+        log(f"{len(skipped)} problems left out after {arguments.seconds:.0f} s: {', '.join(skipped)}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(out, indent=1) + "\n")
+    return 1 if any(row["wrong"] for row in out["rows"]) or not out["rows"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
