@@ -8,6 +8,9 @@
 
 namespace attnfuzz {
 
+// One of a kernel's tile sizes; mostly the first, which is that of usual head dimensions.
+int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles);
+
 // Lengths, heads, head dimensions, format, splits; within aim.work.
 void draw_sizes(const Aim& aim, Dice& dice, Case& c);
 // Causal, windows, key lengths, bias, mask.

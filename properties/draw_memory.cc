@@ -42,7 +42,7 @@ void draw_memory(const Aim& aim, Dice& dice, Case& c) {
     }
   }
   // On a device each such tensor takes gigabytes, here a few pages.
-  if (dice.range(0, 499) < (aim.backend == ATTN_CPU ? 20 : 2)) spread_one(dice, c);
+  if (dice.range(0, 499) < 3) spread_one(dice, c);
   c.prefill = dice.percent(75) ? Prefill::kNan : Prefill::kHuge;
   c.want_lse = !dice.percent(8);
 

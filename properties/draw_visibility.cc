@@ -80,7 +80,7 @@ Bias bias(Dice& dice, const Problem& p, int64_t tile_k) {
 
 void draw_visibility(const Aim& aim, Dice& dice, Case& c) {
   Problem& p = c.problem;
-  const int64_t tile_k = dice.pick<int64_t>(aim.tiles_k);
+  const int64_t tile_k = a_tile(dice, aim.tiles_k);
   p.causal = dice.percent(40);
   p.align = dice.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
   if (dice.percent(15)) {

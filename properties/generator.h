@@ -19,7 +19,6 @@ namespace attnfuzz {
 
 // What the generator should know of a target: tile sizes come from its plans.
 struct Aim {
-  int32_t backend = ATTN_CPU;
   int32_t variants = 0;                                 // of the kernel
   std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // of variant 1
   bool splits = false;                                  // whether num_splits means something to it

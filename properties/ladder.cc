@@ -31,6 +31,23 @@ std::vector<Data> all_data() {
   return all;
 }
 
+// Random scores of one dim: one of them has its largest where it is looked for,
+// for instance in the last tile.
+std::vector<Data> random_scores() {
+  constexpr uint64_t kSeeds = 32;
+  const Fill one;
+  std::vector<Data> all;
+  for (const FillKind kind :
+       {FillKind::kSmallInt, FillKind::kUniform, FillKind::kNegative, FillKind::kGaussian, FillKind::kBlocks}) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      Fill k = of(kind);
+      k.seed = seed;
+      all.push_back({of(FillKind::kConstant, 4), k, one});
+    }
+  }
+  return all;
+}
+
 // Enough to see a feature misread: nothing told apart, keys told apart by
 // value, and by score too.
 std::vector<Data> few_data() {
@@ -98,7 +115,7 @@ std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below
     }
   };
   const std::vector<Form> features = forms(ground.tiles);
-  const std::vector<Data> few = few_data(), all = all_data();
+  const std::vector<Data> few = few_data(), all = all_data(), random = random_scores();
   const int64_t tile_k = ground.tiles.tile_k;
   for (const int64_t seq_q : {int64_t{1}, int64_t{2}, ground.tiles.tile_q + 1}) {
     for (const int64_t seq_k : {int64_t{1}, int64_t{2}, tile_k - 1, tile_k, tile_k + 1, 2 * tile_k + 1}) {
@@ -113,8 +130,11 @@ std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below
         form(with);
         add(with, few);
       }
-      for (const int64_t dim :
-           {ground.least_dim, int64_t{2}, int64_t{4}, int64_t{8}, int64_t{16}, int64_t{64}}) {
+      if (seq_q == 1 && seq_k == tile_k + 1) add(c, random);
+      // Data shows itself with one query, and in a tile or beyond one: elsewhere it
+      // would only cost evaluations.
+      if (seq_q == 2 || seq_k == tile_k - 1 || seq_k == tile_k) continue;
+      for (const int64_t dim : {ground.least_dim, int64_t{2}, int64_t{8}, int64_t{64}}) {
         if (dim < ground.least_dim) continue;
         c.problem.dim_qk = c.problem.dim_v = dim;
         add(c, all);

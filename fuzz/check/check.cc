@@ -110,7 +110,6 @@ void collect(std::vector<Job>& jobs, const std::function<void()>& tick) {
 
 Aim aim_at(Target& target, const CheckOptions& options) {
   Aim aim;
-  aim.backend = target.info().backend;
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   aim.splits = target.info().has_stages;
   aim.work = options.work;

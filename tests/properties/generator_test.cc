@@ -27,11 +27,12 @@ std::string sizes(const Problem& p) {
 }
 
 TEST(Generator, KeepsItsFloors) {
-  for (int64_t tile : {16, 64, 128}) {
+  const std::vector<std::vector<int64_t>> kernels = {{16}, {64}, {128}, {64, 32}};
+  for (const std::vector<int64_t>& tiles : kernels) {
     Aim aim = aim_of_our_kernels();
-    aim.tiles_q = aim.tiles_k = {tile};
+    aim.tiles_q = aim.tiles_k = tiles;
     Classification classification;
-    for (uint64_t i = 0; i < 5000; ++i) classification.add(draw(aim, 1, i), tile, tile);
+    for (uint64_t i = 0; i < 5000; ++i) classification.add(draw(aim, 1, i), tiles[0], tiles[0]);
     EXPECT_TRUE(classification.broken_floors().empty()) << classification.table();
   }
 }
@@ -117,11 +118,9 @@ TEST(Generator, LandsOnTileBorders) {
 }
 
 TEST(Generator, FillsGridsOfADevice) {
-  Aim aim = aim_of_our_kernels();
-  aim.backend = ATTN_CUDA;
   int many = 0;
-  for (uint64_t i = 0; i < 4000; ++i) {
-    const Case c = draw(aim, 6, i);
+  for (uint64_t i = 0; i < 60000; ++i) {
+    const Case c = draw(aim_of_our_kernels(), 6, i);
     if (c.problem.batch * c.problem.heads_q < 60000) continue;
     ++many;
     EXPECT_EQ(illegal(c), std::nullopt);
@@ -142,7 +141,7 @@ TEST(Generator, AnyCaseIsReadBackAsItWasWritten) {
 TEST(Generator, StreamIsTheSameOnEveryMachine) {
   StreamDigest digest;
   for (uint64_t i = 0; i < 200; ++i) digest.add(i, draw(aim_of_our_kernels(), 1, i));
-  EXPECT_EQ(digest.hex(), "e7635c50718c751f53ca0731b598e546") << "the draw was changed: pin what it gives now";
+  EXPECT_EQ(digest.hex(), "1f1de9bec8660404bf7874abbacc2390") << "the draw was changed: pin what it gives now";
 }
 
 // The classification speaks only of what it has seen enough of.

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# bad_use.sh ATTNFUZZ: every misuse ends with status 2 and a sentence that says
+# what to do.
+set -u
+attnfuzz=$1
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+bad=0
+
+# refuse SENTENCE ARGUMENTS...
+refuse() {
+  local sentence=$1 said status
+  shift
+  said=$("$attnfuzz" "$@" 2>&1 </dev/null)
+  status=$?
+  if [ "$status" -ne 2 ] || ! grep -qF -- "$sentence" <<<"$said"; then
+    echo "attnfuzz $*: status $status, wanted 2 and: $sentence"
+    echo "$said" | head -5
+    bad=$((bad + 1))
+  fi
+}
+
+refuse "subcommand is required"
+refuse "no kernel 'nothing'" check nothing
+refuse "there is no property 'nothing'" check fa1 --property nothing
+refuse "no property is left to judge" check fa1 --property stages
+refuse "is not a duration" check fa1 --for soon
+refuse "excludes" check fa1 --for 1s --cases 5
+refuse "not in" check fa1 --backend quantum
+refuse "does not exist" replay "$out/nothing.attn.json"
+refuse "does not exist" explain "$out/nothing.attn.json"
+
+printf '{"format":1,"problem":{"seq_q":-3}}' >"$out/case.json"
+refuse "seq_q" replay --kernel fa1 "$out/case.json"
+printf '{"format":9}' >"$out/case.json"
+refuse "format" replay --kernel fa1 "$out/case.json"
+printf 'not json' >"$out/case.json"
+refuse "$out/case.json" replay --kernel fa1 "$out/case.json"
+printf '{"format":1}' >"$out/case.json"
+refuse "names no kernel" replay "$out/case.json"
+refuse "names no kernel" explain "$out/case.json"
+refuse "names no kernel" reduce "$out/case.json"
+
+printf 'not a library' >"$out/libmine.so"
+refuse "libmine.so" check "$out/libmine.so"
+
+[ "$bad" -eq 0 ] && echo "every misuse was refused with status 2"
