@@ -46,7 +46,8 @@ Arena::Arena() : owned_(true) {
   fd_ = memfd_create("attnfuzz-arena", MFD_CLOEXEC);
   if (fd_ < 0) fail("cannot create an anonymous file");
   try {
-    if (ftruncate(fd_, static_cast<off_t>(kBytes)) != 0) fail("cannot size the anonymous file; see `ulimit -f`");
+    if (ftruncate(fd_, static_cast<off_t>(kBytes)) != 0)
+      fail("cannot size the anonymous file; see `ulimit -f`");
     base_ = map(fd_);
   } catch (...) {
     close(fd_);
@@ -81,7 +82,8 @@ uint64_t Arena::offset(const void* p) const {
 
 void* Arena::at(uint64_t offset) const {
   if (offset == kNowhere) return nullptr;
-  if (offset > kBytes) throw std::out_of_range("offset " + std::to_string(offset) + " is outside guarded memory");
+  if (offset > kBytes)
+    throw std::out_of_range("offset " + std::to_string(offset) + " is outside guarded memory");
   return base_ + offset;
 }
 

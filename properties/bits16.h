@@ -26,7 +26,8 @@ struct Format16 {
 };
 
 constexpr Format16 format16(int32_t dtype) {
-  return dtype == ATTN_F16 ? Format16{10, 15, 0x7bff, 0x7e00, 0x7c00} : Format16{7, 127, 0x7f7f, 0x7fc0, 0x7f80};
+  return dtype == ATTN_F16 ? Format16{10, 15, 0x7bff, 0x7e00, 0x7c00}
+                           : Format16{7, 127, 0x7f7f, 0x7fc0, 0x7f80};
 }
 
 // 2^n exactly, for n in the normal range of double.

@@ -25,8 +25,10 @@ Complaint outside(const std::string& field, int64_t value, int64_t low, int64_t 
 }
 
 Complaint bad_sizes(const Problem& p) {
-  const std::pair<const char*, int64_t> counts[] = {{"batch", p.batch},   {"heads_q", p.heads_q},
-                                                    {"seq_q", p.seq_q},   {"seq_k", p.seq_k},
+  const std::pair<const char*, int64_t> counts[] = {{"batch", p.batch},
+                                                    {"heads_q", p.heads_q},
+                                                    {"seq_q", p.seq_q},
+                                                    {"seq_k", p.seq_k},
                                                     {"heads_kv", p.heads_kv}};
   for (const auto& [name, count] : counts) {
     if (auto why = outside(name, count, 0, kMaxSize)) return why;
@@ -172,7 +174,8 @@ Complaint bad_planted(const Case& c, const Planted& planted, const std::string& 
 std::optional<std::string> illegal(const Case& c) {
   if (auto why = bad_problem(c.problem)) return why;
   if (c.env.sm_count < 1) return say("env.sm_count", c.env.sm_count, "at least 1");
-  if (c.env.compute_capability < 0) return say("env.compute_capability", c.env.compute_capability, "80, 90, ...");
+  if (c.env.compute_capability < 0)
+    return say("env.compute_capability", c.env.compute_capability, "80, 90, ...");
   if (c.env.shared_memory_limit < 0) return "env.shared_memory_limit is negative";
   if (c.env.variant < 0) return say("env.variant", c.env.variant, "0 (the kernel's choice) or more");
   if (c.lane.empty()) return "lane is empty; the usual one is \"plain\"";

@@ -1,5 +1,6 @@
 #include "properties/extent.h"
 
+#include <algorithm>
 #include <cstring>
 
 // In place, so that it is compiled for the machine at hand: it reads every input byte twice a call.
@@ -14,12 +15,8 @@ std::byte pattern_byte(uint32_t pattern, uintptr_t address) {
   return static_cast<std::byte>(pattern >> (8 * (address & 3)));
 }
 
-std::byte* aligned_up(std::byte* p) {
-  return p + (-reinterpret_cast<uintptr_t>(p) & 3);
-}
-const std::byte* aligned_up(const std::byte* p) {
-  return p + (-reinterpret_cast<uintptr_t>(p) & 3);
-}
+std::byte* aligned_up(std::byte* p) { return p + (-reinterpret_cast<uintptr_t>(p) & 3); }
+const std::byte* aligned_up(const std::byte* p) { return p + (-reinterpret_cast<uintptr_t>(p) & 3); }
 
 std::vector<std::span<std::byte>> stretches(const Extent& e) {
   std::vector<std::span<std::byte>> touched;

@@ -51,7 +51,8 @@ int32_t random_integer(uint64_t hash, bool f16) {
     case FillKind::kHuge: {
       const int32_t range = f16 ? 65504 - 8188 : 65536 - 8192;
       const int32_t low = f16 ? 8188 : 8192;
-      const int32_t magnitude = low + static_cast<int32_t>(((hash & 0xffff) * static_cast<uint32_t>(range)) >> 16);
+      const int32_t magnitude =
+          low + static_cast<int32_t>(((hash & 0xffff) * static_cast<uint32_t>(range)) >> 16);
       return hash >> 63 ? -magnitude : magnitude;
     }
     default:

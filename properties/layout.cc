@@ -76,13 +76,16 @@ std::string name_of(TensorId t) { return kTensorNames[static_cast<size_t>(t)]; }
 std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pattern) {
   using enum MemoryFault::Kind;
   if (const std::byte* bad = differs_from(e.begin, e.data, pattern)) {
-    return MemoryFault{kGuard, t, {}, "memory " + std::to_string(e.data - bad) + " bytes before " + name_of(t) +
-                                          " was written"};
+    return MemoryFault{
+        kGuard,
+        t,
+        {},
+        "memory " + std::to_string(e.data - bad) + " bytes before " + name_of(t) + " was written"};
   }
   if (const std::byte* bad = differs_from(e.elements_end(), e.end, pattern)) {
     return MemoryFault{kGuard, t, last_index(e.g),
-                       "memory " + std::to_string(bad - e.elements_end()) + " bytes past the end of " + name_of(t) +
-                           " was written"};
+                       "memory " + std::to_string(bad - e.elements_end()) + " bytes past the end of " +
+                           name_of(t) + " was written"};
   }
   if (!e.has_gaps()) return std::nullopt;
   std::optional<MemoryFault> fault;
@@ -91,8 +94,8 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
   const auto report = [&](const std::byte* bad) {
     const std::array<int64_t, 4> at = {before.n[0], before.n[1], before.n[2], e.g.size[3] - 1};
     fault = MemoryFault{kGap, t, at,
-                        "the gap between rows of " + name_of(t) + " was written, " + std::to_string(bad - until) +
-                            " bytes past the end of row " + coordinates(at)};
+                        "the gap between rows of " + name_of(t) + " was written, " +
+                            std::to_string(bad - until) + " bytes past the end of row " + coordinates(at)};
   };
   for_each_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
@@ -238,7 +241,8 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   }
   if (!std::has_single_bit(align) || align > kMaxAlign) {
     throw std::invalid_argument("a workspace alignment of " + std::to_string(align) +
-                                " was asked for; it must be a power of two, at most " + std::to_string(kMaxAlign));
+                                " was asked for; it must be a power of two, at most " +
+                                std::to_string(kMaxAlign));
   }
   Extent& e = extent(TensorId::kWorkspace);
   e = Extent{};

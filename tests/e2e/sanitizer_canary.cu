@@ -18,9 +18,17 @@ __global__ void races() {
   if (threadIdx.x >= 32) sink = word[threadIdx.x - 32];
 }
 
-// A barrier that half a warp walks past.
+// One barrier, reached from two places by the halves of a warp. (A barrier that
+// half of a warp leaves out is none to synccheck: whoever has exited counts as arrived.)
 __global__ void diverges() {
-  if (threadIdx.x < 16) __syncthreads();
+  if (threadIdx.x < 16) {
+    sink = 1;
+    __syncthreads();
+  } else {
+    sink = 2;
+    __nanosleep(100);
+    __syncthreads();
+  }
 }
 
 __global__ void reads_too_far(const float* memory, int at) { sink = memory[at]; }
