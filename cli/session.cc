@@ -76,16 +76,20 @@ const Property& property_named(const std::string& name) {
 Reproducer load_reproducer(const std::string& path) {
   auto text = read_file(path);
   if (auto* error = std::get_if<DecodeError>(&text)) throw UserError(error->message);
+  Reproducer r;
   auto decoded = decode_reproducer(std::get<std::string>(text));
-  if (auto* r = std::get_if<Reproducer>(&decoded)) return *r;
   auto bare = decode(std::get<std::string>(text));
-  if (auto* c = std::get_if<Case>(&bare)) {
-    Reproducer r;
+  if (auto* whole = std::get_if<Reproducer>(&decoded)) {
+    r = *whole;
+  } else if (auto* c = std::get_if<Case>(&bare)) {
     r.c = *c;
     r.property = "reference";
-    return r;
+  } else {
+    throw UserError(path + " is neither a reproducer (" + std::get<DecodeError>(decoded).message +
+                    ") nor a case (" + std::get<DecodeError>(bare).message + ")");
   }
-  throw UserError(path + ": " + std::get<DecodeError>(decoded).message);
+  if (const auto why = illegal(r.c)) throw UserError(path + " holds a case that cannot be run: " + *why);
+  return r;
 }
 
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options) {

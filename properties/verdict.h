@@ -51,10 +51,10 @@ struct Verdict {
   std::optional<Where> where;
   std::optional<Fault> fault;
   std::optional<Case> failing;  // what failed by itself, relation aside: the case, or a variant of it
-  int call = 0;               // which call of the case, or which variant a relation made
-  double worst = 0;           // largest error/bound seen, of all outputs judged
-  std::vector<float> ratios;  // of every run judged: its largest error/bound (for the median over cases)
-  attn_plan plan = {};        // of the case itself
+  int call = 0;                 // which call of the case, or which variant a relation made
+  double worst = 0;             // largest error/bound seen, of all outputs judged
+  std::vector<float> ratios;    // of every run judged: its largest error/bound (for the median over cases)
+  attn_plan plan = {};          // of the case itself
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   std::vector<std::string> assumptions;  // classes the plan left open
   // Seconds spent, by stage.

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "fuzz/check/shard.h"
+#include "fuzz/kernels.h"
 #include "properties/layout.h"
 
 namespace attnfuzz {
@@ -160,7 +161,10 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo
   Reproducer r;
   r.c = c;
   r.property = verdict.property;
-  r.kernel = kernel.library.find("libattn_") != std::string::npos ? kernel.name : kernel.library;
+  // One of our own goes by its name, a plug-in by its path.
+  std::string error;
+  const auto own = find_kernel(kernel.name, kernel.backend, &error);
+  r.kernel = own && own->path == kernel.library ? kernel.name : kernel.library;
   r.backend = kernel.backend;
   r.build_hash = kernel.build.hash;
   r.compiler = kernel.build.compiler;

@@ -45,8 +45,9 @@ class Call {
     env_.variant = 1;
     env_.user = this;
     env_.report = [](void* user, const attn_report* report) {
-      static_cast<Call*>(user)->report_ = std::string(report->message) + " at " + (report->file ? report->file : "?") +
-                                          ":" + std::to_string(report->line);
+      static_cast<Call*>(user)->report_ = std::string(report->message) + " at " +
+                                          (report->file ? report->file : "?") + ":" +
+                                          std::to_string(report->line);
     };
     const auto& p = problem_;
     q_ = fill(p.batch * p.heads_q * p.seq_q * p.dim_qk, 1);

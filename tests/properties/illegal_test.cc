@@ -58,7 +58,7 @@ TEST(Illegal, NamesTheFieldAndWhatItMayBe) {
       {"layout.v.row_gap", [=](Case& c) { c.layout[2].row_gap = kMost; }},
       {"layout.k.spread", [=](Case& c) { c.layout[1].spread = kMost; }},
       {"layout.k: the tensor does not fit 32 GiB", [](Case& c) { c.layout[1].spread = int64_t{1} << 34; }},
-      {"touch more than", [](Case& c) { c.problem.seq_q = c.problem.seq_k = 1 << 15; }},
+      {"touch more than", [](Case& c) { c.problem.seq_q = c.problem.seq_k = 1 << 14; }},
       {"remap.key.repeat is 0", [](Case& c) { c.remap.key.repeat = 0; }},
       {"remap.key leads outside", [](Case& c) { c.remap.key.multiply = -1; }},
       {"remap.query leads outside", [](Case& c) { c.remap.query.add = int64_t{1} << 40; }},
