@@ -16,7 +16,7 @@ struct TargetOptions {
   std::string backend = "cpu";
   std::string lane = "plain";
   std::string calibration;  // file; empty: the committed table for the device
-  double watchdog = 10;     // seconds
+  double watchdog = 60;     // seconds: noise of a shared machine is no hang
   bool allow_stale = false;
 };
 

@@ -57,7 +57,8 @@ void draw_memory(const Aim& aim, Dice& dice, Case& c) {
   c.env.shared_memory_limit = device.shared_memory_limit;
   c.env.schedule_seed = dice.percent(25) ? 0 : dice.bits() % 65536;
   if (aim.variants > 0) {
-    c.env.variant = dice.percent(85) ? 1 : static_cast<int32_t>(dice.range(0, aim.variants));
+    const bool many_blocks = c.problem.batch * c.problem.heads_q > 4096;
+    c.env.variant = many_blocks || dice.percent(85) ? 1 : static_cast<int32_t>(dice.range(0, aim.variants));
   } else {
     c.env.variant = 0;
   }
