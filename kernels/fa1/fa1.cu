@@ -20,7 +20,7 @@ attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const
     return refuse({ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: batch * heads_q * query tiles is too large"},
                   reason, reason_size);
   }
-  const ForwardParams params = make_params(*problem, *tensors, 1);
+  const ForwardParams params = make_params(*problem, *tensors, *env, 1);
   *plan = {};
   plan->size = sizeof(attn_plan);
   describe_arithmetic(params, plan);
@@ -40,7 +40,7 @@ attn_status run(const attn_problem* problem, const attn_tensors* tensors, const 
   if (Refusal refusal = check_problem(*problem, *tensors, *env)) return refusal.status;
   if (Refusal refusal = choose_shape(kFa1Shapes, *problem, *env, &index)) return refusal.status;
   if (problem->batch == 0 || problem->heads_q == 0 || problem->seq_q == 0) return ATTN_OK;
-  const ForwardParams params = make_params(*problem, *tensors, 1);
+  const ForwardParams params = make_params(*problem, *tensors, *env, 1);
   return problem->dtype == ATTN_F16 ? fa1_launch<F16>(index, params, env)
                                     : fa1_launch<BF16>(index, params, env);
 }

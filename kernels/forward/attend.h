@@ -14,6 +14,7 @@
 #include "kernels/forward/tile_loader.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/matrix.h"
+#include "kernels/primitives/probe.h"
 #include "kernels/primitives/shared.h"
 
 namespace attn {
@@ -110,6 +111,7 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
   // A tile that the first and the last row see whole needs no masking.
   const BlockRange range = block_range<Shape>(p, block, length);
   const bool may_be_plain = p.mode == ScoreMode::kFused && !p.has_mask;
+  const bool probing = probed(&p.probe);
 
   load_tile<kTileQ>(q_tile, load_q, p.dim_qk, p.q.stride[3], p.async_q);
   load_keys(k_tile(tiles.begin), p.k, tiles.begin, p.dim_qk, p.async_k);
@@ -131,7 +133,15 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
     const int64_t first_key = t * kTileK;
     const bool plain = may_be_plain && first_key >= range.last.begin && first_key + kTileK <= range.first.end;
     make_scores<kTileK>(p, rows, first_key, plain, s);
-    online_softmax<kTileK>(s, p.sigma, state);
+    if (probing) [[unlikely]]
+      probe(&p.probe, ATTN_PROBE_S, t, s);
+    float alpha[2];
+    online_softmax<kTileK>(s, p.sigma, state, alpha);
+    if (probing) [[unlikely]] {
+      probe(&p.probe, ATTN_PROBE_ROW_MAX, t, state.mu);
+      probe(&p.probe, ATTN_PROBE_SCALE, t, alpha);
+      probe(&p.probe, ATTN_PROBE_P, t, s);
+    }
 
     uint32_t probabilities[kTileK / 16][4];
 #pragma unroll
@@ -145,6 +155,8 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
     cp_wait<1>();
     cta_sync();
     mma_pb<kTileK>(state.o, probabilities, v_tile(t), n_extent);
+    if (probing) [[unlikely]]
+      probe(&p.probe, ATTN_PROBE_O, t, state.o);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/forward/checks.h"
+#include "kernels/primitives/launch.h"
 
 namespace attn {
 namespace {
@@ -131,7 +132,8 @@ Refusal check_problem(const attn_problem& problem, const attn_tensors& tensors, 
   return {};
 }
 
-ForwardParams make_params(const attn_problem& problem, const attn_tensors& tensors, int packed) {
+ForwardParams make_params(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env,
+                          int packed) {
   ForwardParams p = {};
   const attn_problem& a = problem;
   p.q = strided(tensors.q, a.batch, a.heads_q, a.seq_q, a.dim_qk);
@@ -174,6 +176,7 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   p.sigma = fused ? sigma : 1.0f;
   p.scale = problem.scale;
   p.softcap = problem.softcap;
+  p.probe = probe_of(&env);
   return p;
 }
 

@@ -21,7 +21,8 @@ struct Refusal {
 Refusal check_problem(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env);
 
 // The device's view of a checked problem. `packed`: query heads to a tile.
-ForwardParams make_params(const attn_problem& problem, const attn_tensors& tensors, int packed);
+ForwardParams make_params(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env,
+                          int packed);
 
 // "cp.async", or "elementwise(qv)" naming the tensors that cannot be copied 16 bytes at a time.
 std::string copy_path(const ForwardParams& params);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/forward/params.h"
+#include "kernels/primitives/agree.h"
 #include "kernels/primitives/math.h"
 #include "kernels/primitives/warp.h"
 
@@ -21,8 +22,9 @@ struct RowState {
 };
 
 // Takes in the scores of one tile and turns them into probabilities in place.
+// `alpha`: what the accumulator and the sum of each row were rescaled by.
 template <int N, int DV>
-__device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& state) {
+__device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& state, float (&alpha)[2]) {
   float row_max[2] = {neg_inf(), neg_inf()};
 #pragma unroll
   for (int n = 0; n < N / 8; ++n) {
@@ -31,7 +33,7 @@ __device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& 
   }
   quad_max(row_max);
 
-  float reference[2], alpha[2];
+  float reference[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float mu = fmax(state.mu[r], row_max[r] * sigma);
@@ -40,6 +42,7 @@ __device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& 
     state.mu[r] = mu;
     state.sum[r] *= alpha[r];
   }
+  check_quad_agrees(state.mu);
 #pragma unroll
   for (int n = 0; n < N / 8; ++n) {
 #pragma unroll
@@ -65,6 +68,7 @@ struct RowResult {
 template <int DV>
 __device__ void finish(RowState<DV>& state, RowResult (&result)[2]) {
   quad_sum(state.sum);
+  check_quad_agrees(state.sum);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     // A row with a key has one probability near 1; NaN is not 0.

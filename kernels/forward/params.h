@@ -48,6 +48,7 @@ struct ForwardParams {
   ScoreMode mode;
   float sign, sigma;     // kFused
   float scale, softcap;  // kGeneral
+  attn_probe probe;      // values null: none
 };
 
 // The keys that query i of batch b may see are an interval, before mask and bias.

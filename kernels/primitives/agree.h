@@ -2,7 +2,7 @@
 // sum, its rescale factor. Lanes that disagree by a bit rescale one row by two
 // factors, which is wrong by so little that no tolerance sees it.
 //
-//   check_quad_agrees(row_max);
+//   check_quad_agrees(row_max);  // float, or float row_max[2]: all of them in one call
 //
 // On the CPU: a DISAGREEMENT report. On CUDA it compiles to nothing.
 #ifndef ATTNFUZZ_KERNELS_PRIMITIVES_AGREE_H_
@@ -14,32 +14,43 @@ namespace attn {
 
 #ifdef __CUDACC__
 
+template <int N>
+__device__ __forceinline__ void check_quad_agrees(const float (&)[N]) {}
 __device__ __forceinline__ void check_quad_agrees(float) {}
 
 #else
 
 namespace cpu {
 
+template <int N>
 struct QuadAgrees {
   static constexpr const char* kName = "check_quad_agrees";
-  float value;
+  const float* values;
   static void run(simt::Lanes<QuadAgrees> lanes, const simt::Meeting& meeting) {
     for (int lane = 0; lane < 32; ++lane) {
       if (!(meeting.members >> lane & 1)) continue;
-      const float mine = lanes[lane].value, first = lanes[lane & ~3].value;
-      if (__builtin_bit_cast(uint32_t, mine) == __builtin_bit_cast(uint32_t, first)) continue;
-      simt::fault(ATTN_REPORT_DISAGREEMENT, simt::lane_of_warp(lane), meeting.here,
-                  "lane %d holds %a and lane %d of its quad %a: they must hold the same value", lane,
-                  static_cast<double>(mine), lane & ~3, static_cast<double>(first));
+      for (int i = 0; i < N; ++i) {
+        const float mine = lanes[lane].values[i], first = lanes[lane & ~3].values[i];
+        if (__builtin_bit_cast(uint32_t, mine) == __builtin_bit_cast(uint32_t, first)) continue;
+        simt::fault(ATTN_REPORT_DISAGREEMENT, simt::lane_of_warp(lane), meeting.here,
+                    "lane %d holds %a and lane %d of its quad %a: they must hold the same value", lane,
+                    static_cast<double>(mine), lane & ~3, static_cast<double>(first));
+      }
     }
   }
 };
 
 }  // namespace cpu
 
-inline void check_quad_agrees(float value ATTN_AND_HERE) {
-  cpu::QuadAgrees agrees{value};
+template <int N>
+inline void check_quad_agrees(const float (&values)[N] ATTN_AND_HERE) {
+  cpu::QuadAgrees<N> agrees{values};
   simt::meet(agrees, simt::kFullMask, here);
+}
+
+inline void check_quad_agrees(float value ATTN_AND_HERE) {
+  const float values[1] = {value};
+  check_quad_agrees(values, here);
 }
 
 #endif

@@ -79,7 +79,7 @@ attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const
   Decision d;
   if (Refusal refusal = decide(*problem, *tensors, *env, &d)) return refuse(refusal, reason, reason_size);
   const ShapeSpec& shape = kSplitkShapes[d.shape];
-  const ForwardParams params = make_params(*problem, *tensors, d.packed);
+  const ForwardParams params = make_params(*problem, *tensors, *env, d.packed);
   *plan = {};
   plan->size = sizeof(attn_plan);
   describe_arithmetic(params, plan);
@@ -103,7 +103,7 @@ SplitParams split_params(const Decision& d, const attn_tensors& tensors) {
 
 attn_status launch_partial(const attn_problem& problem, const attn_tensors& tensors, const Decision& d,
                            bool direct, const attn_env* env) {
-  const ForwardParams params = make_params(problem, tensors, d.packed);
+  const ForwardParams params = make_params(problem, tensors, *env, d.packed);
   const SplitParams split = split_params(d, tensors);
   return problem.dtype == ATTN_F16 ? splitk_launch_partial<F16>(d.shape, params, split, direct, env)
                                    : splitk_launch_partial<BF16>(d.shape, params, split, direct, env);
@@ -111,7 +111,7 @@ attn_status launch_partial(const attn_problem& problem, const attn_tensors& tens
 
 attn_status launch_reduce(const attn_problem& problem, const attn_tensors& tensors, const Decision& d,
                           const attn_env* env) {
-  const ForwardParams params = make_params(problem, tensors, d.packed);
+  const ForwardParams params = make_params(problem, tensors, *env, d.packed);
   const SplitParams split = split_params(d, tensors);
   return problem.dtype == ATTN_F16 ? splitk_launch_reduce<F16>(params, split, env)
                                    : splitk_launch_reduce<BF16>(params, split, env);

@@ -8,8 +8,8 @@ namespace {
 
 __global__ void probed_kernel(const attn_probe request) {
   const float values[2] = {static_cast<float>(threadIdx.x), 0.5f};
-  probe(&request, ATTN_PROBE_S, 3, values, 2);
-  probe(nullptr, ATTN_PROBE_S, 3, values, 2);
+  probe(&request, ATTN_PROBE_S, 3, values);
+  probe(nullptr, ATTN_PROBE_S, 3, values);
 }
 
 TEST(Probe, RecordsOneWarpOfOneBlock) {
