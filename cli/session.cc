@@ -11,24 +11,42 @@ namespace attnfuzz {
 const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
 void add_target_options(CLI::App& app, TargetOptions& options) {
-  app.add_option("--backend", options.backend, "cpu (the executor) or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--lane", options.lane, "how the kernel is built and run; this build has: plain")
-      ->check(CLI::IsMember({"plain"}))
+  app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
+      ->check(CLI::IsMember({"plain", "schedules", "asan", "msan", "msan-O0", "tsan"}))
       ->capture_default_str();
   app.add_option("--calibration", options.calibration, "table of the device's errors, from attnfuzz calibrate")
       ->check(CLI::ExistingFile);
-  app.add_option("--watchdog", options.watchdog, "seconds that one plan or run may take")
-      ->check(CLI::Range(0.01, 86400.0))
-      ->capture_default_str();
+  app.add_option(
+         "--watchdog", options.watchdog,
+         "seconds that one plan or run may take, and more for much work: of processor time (default: 3, in "
+         "a sanitizer's lane 12), on a GPU of the clock (default: 60)")
+      ->check(CLI::Range(0.01, 86400.0));
   app.add_flag("--allow-stale", options.allow_stale,
                "judge a library whose sources have changed since it was built");
 }
 
+namespace {
+
+Wanted wanted_by(const TargetOptions& options) {
+  Wanted wanted = {std::nullopt, options.lane};
+  if (!options.backend.empty()) wanted.backend = options.backend == "cuda" ? ATTN_CUDA : ATTN_CPU;
+  return wanted;
+}
+
+}  // namespace
+
+std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options) {
+  std::string error;
+  std::vector<KernelLibrary> libraries = find_kernels(name, wanted_by(options), &error);
+  if (libraries.empty()) throw UserError(error);
+  return libraries;
+}
+
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options) {
   std::string error;
-  const auto library = find_kernel(kernel, options.backend == "cuda" ? ATTN_CUDA : ATTN_CPU, &error);
+  const auto library = find_kernel(kernel, wanted_by(options), &error);
   if (!library) throw UserError(error);
   return *library;
 }
@@ -36,11 +54,16 @@ KernelLibrary library_of(const std::string& kernel, const TargetOptions& options
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options) {
   WorkerOptions worker = worker_options(library);
   worker.lane = options.lane;
-  worker.watchdog = options.watchdog;
+  worker.watchdog = options.watchdog > 0 ? options.watchdog : default_watchdog(library.backend, options.lane);
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);
   return target;
+}
+
+double default_watchdog(int32_t backend, const std::string& lane) {
+  if (backend == ATTN_CUDA) return 60;
+  return lane == "plain" ? 3 : 12;
 }
 
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {

@@ -13,10 +13,10 @@
 namespace attnfuzz {
 
 struct TargetOptions {
-  std::string backend = "cpu";
+  std::string backend;  // empty: cpu, and of a plug-in the one that it says
   std::string lane = "plain";
   std::string calibration;  // file; empty: the committed table for the device
-  double watchdog = 60;     // seconds: noise of a shared machine is no hang
+  double watchdog = 0;      // seconds; 0: as default_watchdog() says
   bool allow_stale = false;
 };
 
@@ -24,6 +24,9 @@ struct TargetOptions {
 void add_target_options(CLI::App& app, TargetOptions& options);
 
 // Each throws UserError with what to do.
+// All that a name stands for: a plug-in may have several kernels.
+std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options);
+// Of a name that must stand for one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);
@@ -35,6 +38,10 @@ Reproducer load_reproducer(const std::string& path);
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
+
+// Of a plan or a run without much work, in seconds: of processor time on the CPU,
+// where noise of a shared machine is then no hang; of the clock on a GPU.
+double default_watchdog(int32_t backend, const std::string& lane);
 
 const char* backend_name(int32_t backend);
 

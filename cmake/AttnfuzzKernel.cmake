@@ -1,21 +1,32 @@
 # attnfuzz_add_kernel(NAME <name> SOURCES <a.cu> [<b.cc>...]
 #                     [BACKENDS cpu cuda] [OPTIONS <flag>...] [INCLUDES <dir>...] [ROOT <dir>]
-#                     [DIRECTORY <dir>])
+#                     [DIRECTORY <dir>] [LANES plain asan msan msan-O0 tsan]
+#                     [CHECKS [CASES <n>] ...])
 #
 # Makes one loadable library a back end from one kernel source:
 #
-#   attn_<name>_cpu   lib/libattn_<name>_cpu.so   clang; executor symbols stay undefined, the worker has them
-#   attn_<name>_cuda  lib/libattn_<name>_cuda.so  nvcc; only where ATTNFUZZ_HAVE_CUDA
+#   attn_<name>_cpu         lib/libattn_<name>_cpu.so        clang; executor symbols stay undefined, the worker has them
+#   attn_<name>_cpu-<lane>  lib/libattn_<name>_cpu-<lane>.so the same, instrumented: see AttnfuzzLanes.cmake
+#   attn_<name>_cuda        lib/libattn_<name>_cuda.so       nvcc; only where ATTNFUZZ_HAVE_CUDA
 #
 # Each exports attn_kernel_at() and carries attn_build_identity (kernels/identity.h):
-# hashes of what the compiler reads for it from ROOT (default: this source tree),
-# computed anew whenever one of those files or the flags change.
+# hashes of what the compiler reads for it from ROOT (default: the project's source
+# tree), computed anew whenever one of those files or the flags change.
 # OPTIONS go to every compilation; INCLUDES are searched before the source tree,
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
+# LANES: those to build for the CPU, of plain and ATTNFUZZ_LANES (default: all).
+# CHECKS registers its property runs with ctest; what follows it goes to
+# attnfuzz_add_checks (AttnfuzzChecks.cmake).
+#
+# This file serves attnfuzz's own kernels and, installed, those of any project
+# (attnfuzzConfig.cmake.in): ATTNFUZZ_INCLUDE_DIR is where kernels/attention.h is,
+# ATTNFUZZ_KERNEL_OPTIONS what directory options do not already say.
 include_guard(GLOBAL)
+include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzLanes.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
 
-if(NOT TARGET attnfuzz-identity)
+if(NOT TARGET attnfuzz::attnfuzz-identity)
   add_subdirectory(${PROJECT_SOURCE_DIR}/kernels/identity ${PROJECT_BINARY_DIR}/kernels/identity)
 endif()
 
@@ -40,17 +51,22 @@ function(attnfuzz_add_identity target)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/${target})
   file(MAKE_DIRECTORY ${generated})
   add_custom_command(OUTPUT ${generated}/identity.c
-    COMMAND attnfuzz-identity ${arg_ROOT} ${CMAKE_BINARY_DIR} ${CMAKE_BINARY_DIR}/compile_commands.json
+    COMMAND attnfuzz::attnfuzz-identity ${arg_ROOT} ${CMAKE_BINARY_DIR} ${CMAKE_BINARY_DIR}/compile_commands.json
             ${objects} ${generated}/identity.c ${generated}/identity.d
-    DEPENDS attnfuzz-identity ${CMAKE_BINARY_DIR}/compile_commands.json ${sources}
+    DEPENDS attnfuzz::attnfuzz-identity ${CMAKE_BINARY_DIR}/compile_commands.json ${sources}
     DEPFILE ${generated}/identity.d
     COMMENT "Build identity of ${target}" VERBATIM)
   target_sources(${target} PRIVATE ${generated}/identity.c)
+  if(NOT CMAKE_C_COMPILER_LOADED)
+    set_source_files_properties(${generated}/identity.c PROPERTIES LANGUAGE CXX)
+  endif()
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS ON)
 endfunction()
 
 function(attnfuzz_add_kernel)
-  cmake_parse_arguments(arg "" "NAME;ROOT;DIRECTORY" "SOURCES;BACKENDS;OPTIONS;INCLUDES" ${ARGN})
+  list(FIND ARGN CHECKS checks_at)
+  list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
+  cmake_parse_arguments(arg "" "NAME;ROOT;DIRECTORY" "SOURCES;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "attnfuzz_add_kernel needs NAME and SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -63,11 +79,38 @@ function(attnfuzz_add_kernel)
   if(NOT arg_DIRECTORY)
     set(arg_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   endif()
-  foreach(backend IN LISTS arg_BACKENDS)
-    if(backend STREQUAL "cuda" AND NOT ATTNFUZZ_HAVE_CUDA)
-      continue()
+  if(NOT arg_LANES)
+    set(arg_LANES plain ${ATTNFUZZ_LANES})
+  endif()
+  if("cpu" IN_LIST arg_BACKENDS AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "attnfuzz_add_kernel(${arg_NAME}): kernels are compiled for the CPU executor with clang 19, "
+                        "this project's C++ compiler is ${CMAKE_CXX_COMPILER}: configure with "
+                        "-DCMAKE_CXX_COMPILER=clang++-19, or build for CUDA alone with BACKENDS cuda")
+  endif()
+  set(builds)  # "cpu", "cpu-asan", "cuda"
+  if("cpu" IN_LIST arg_BACKENDS)
+    foreach(lane IN LISTS arg_LANES)
+      if(lane STREQUAL "plain")
+        list(APPEND builds cpu)
+      elseif(lane IN_LIST ATTNFUZZ_LANES)
+        list(APPEND builds cpu-${lane})
+      endif()
+    endforeach()
+  endif()
+  if("cuda" IN_LIST arg_BACKENDS AND ATTNFUZZ_HAVE_CUDA)
+    list(APPEND builds cuda)
+  endif()
+  foreach(build IN LISTS builds)
+    string(REGEX REPLACE "-.*" "" backend ${build})
+    set(options ${arg_OPTIONS})
+    set(link_options)
+    if(build MATCHES "^cpu-(.*)")
+      attnfuzz_lane_options(${CMAKE_MATCH_1} lane_options)
+      list(APPEND options ${lane_options})
+      # What is compiled into the kernel is used by it, not a namesake elsewhere.
+      list(APPEND link_options -Wl,-Bsymbolic)
     endif()
-    set(target attn_${arg_NAME}_${backend})
+    set(target attn_${arg_NAME}_${build})
     set(generated ${CMAKE_CURRENT_BINARY_DIR}/${target})
     set(sources)
     foreach(source IN LISTS arg_SOURCES)
@@ -84,14 +127,29 @@ function(attnfuzz_add_kernel)
 
     add_library(${target} MODULE ${sources})
     set_target_properties(${target} PROPERTIES
-      OUTPUT_NAME attn_${arg_NAME}_${backend}
+      OUTPUT_NAME attn_${arg_NAME}_${build}
       LIBRARY_OUTPUT_DIRECTORY ${arg_DIRECTORY}
       C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
       VISIBILITY_INLINES_HIDDEN ON
       CUDA_RUNTIME_LIBRARY Static)
-    target_include_directories(${target} BEFORE PRIVATE ${arg_INCLUDES})
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20> ${arg_OPTIONS})
+    set(includes ${arg_INCLUDES} ${ATTNFUZZ_INCLUDE_DIR})
+    if(backend STREQUAL "cpu")
+      # Stand-ins for the toolkit's headers, that are not to be mixed with the toolkit's.
+      list(APPEND includes ${ATTNFUZZ_INCLUDE_DIR}/kernels/simt/include)
+    endif()
+    target_include_directories(${target} BEFORE PRIVATE ${includes})
+    set_target_properties(${target} PROPERTIES CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+    set_property(TARGET ${target} PROPERTY CUDA_STANDARD)  # the project's own; nvcc takes no second -std
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20> ${ATTNFUZZ_KERNEL_OPTIONS} ${options})
+    target_link_options(${target} PRIVATE ${link_options})
 
     attnfuzz_add_identity(${target} ROOT ${arg_ROOT})
   endforeach()
+  set_property(GLOBAL PROPERTY ATTNFUZZ_BUILDS_${arg_NAME} ${builds})
+  if(NOT checks_at EQUAL -1)
+    list(SUBLIST ARGN ${checks_at} -1 checks)
+    list(REMOVE_AT checks 0)
+    attnfuzz_add_checks(KERNEL ${arg_NAME} ${checks})
+  endif()
 endfunction()

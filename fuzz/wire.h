@@ -21,7 +21,7 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 4;
 // Descriptors a worker finds open when it starts.
 enum Descriptor : int { kWireFd = 3, kArenaFd = 4, kRequestBell = 5, kAnswerBell = 6, kFirstUnused = 7 };
 // How a worker ends by itself; anything else is the kernel's doing.
@@ -45,6 +45,13 @@ struct Tensor {
 
 inline constexpr int kStridedTensors = 7;  // kQ..kMask, the first of TensorId
 
+struct Probe {
+  int32_t wanted;  // boolean
+  uint32_t warp;
+  uint32_t block[3];
+  uint32_t reserved;
+};
+
 struct Request {
   Command command;
   Stage stage;
@@ -59,6 +66,7 @@ struct Request {
   uint32_t reserved;
   attn_env env;  // stream, callbacks and probe NULL
   attn_plan plan;
+  Probe probe;  // of kRun
 };
 
 struct Report {
@@ -89,8 +97,8 @@ struct Crash {
 
 // What the worker loaded. Strings lie one after the other in `text`, each with
 // its NUL: kernel name, description, build hash, compiler, flags, root, device,
-// names of all kernels of the library (kernel_count), variants, then name and
-// hash of each source file; then the same of the worker: build hash, root, files.
+// name and back end ("cpu", "cuda") of all kernels of the library (kernel_count),
+// variants, then name and hash of each source file; then the same of the worker: build hash, root, files.
 struct Description {
   int32_t backend;
   uint32_t kernel_count, variant_count, file_count, worker_file_count;
@@ -101,9 +109,11 @@ struct Description {
   char text[256 * 1024];
 };
 
-enum class State : uint32_t { kStarting, kReady, kRefused };  // kRefused: `refusal` says why
+// kRefused: `refusal` says why. kOtherBackend: so does it, and another worker may do better.
+enum class State : uint32_t { kStarting, kReady, kRefused, kOtherBackend };
 
 inline constexpr uint32_t kMaxRanges = 1 << 16;
+inline constexpr uint64_t kProbeValues = 1 << 20;
 
 struct Wire {
   uint32_t version;
@@ -118,6 +128,9 @@ struct Wire {
   char refusal[1024];
   Description description;
   MemoryRange ranges[kMaxRanges];
+  // Of the answer to a request that wanted a probe; all that fits.
+  uint64_t probe_used;
+  float probe[kProbeValues];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
 static_assert(static_cast<int>(TensorId::kMask) + 1 == kStridedTensors);

@@ -92,7 +92,10 @@ std::optional<KernelInfo> kernel_info(const wire::Description& d) {
   info.build.flags = strings.next();
   info.build.root = strings.next();
   info.device = strings.next();
-  for (uint32_t i = 0; i < d.kernel_count && strings.good(); ++i) strings.next();
+  for (uint32_t i = 0; i < d.kernel_count && strings.good(); ++i) {
+    std::string name = strings.next();
+    info.library_kernels.emplace_back(std::move(name), strings.next() == "cuda" ? ATTN_CUDA : ATTN_CPU);
+  }
   for (uint32_t i = 0; i < d.variant_count && strings.good(); ++i) info.variants.push_back(strings.next());
   for (uint32_t i = 0; i < d.file_count && strings.good(); ++i) {
     std::string name = strings.next();
@@ -121,11 +124,15 @@ std::string death(const std::string& ending, const wire::Wire& wire, const std::
   return message;
 }
 
+std::string place_of(uint64_t address, const wire::Wire& wire) {
+  return place(address, wire.description.arena_base);
+}
+
 std::optional<Fault> fault(const wire::Report& r) {
   if (!r.given) return std::nullopt;
   Fault f;
   f.kind = static_cast<attn_report_kind>(
-      r.kind >= ATTN_REPORT_LAUNCH && r.kind <= ATTN_REPORT_DEVICE ? r.kind : ATTN_REPORT_DEVICE);
+      r.kind >= ATTN_REPORT_LAUNCH && r.kind <= ATTN_REPORT_RACE ? r.kind : ATTN_REPORT_DEVICE);
   std::copy(std::begin(r.block), std::end(r.block), f.block.begin());
   std::copy(std::begin(r.thread), std::end(r.thread), f.thread.begin());
   f.message = text(r.message);

@@ -17,6 +17,9 @@ std::optional<KernelInfo> kernel_info(const wire::Description& description);
 // `ending`: how the process ended (WorkerProcess::end).
 std::string death(const std::string& ending, const wire::Wire& wire, const std::string& library);
 
+// What lies at an address of the worker's: "byte 4352 of the memory of k".
+std::string place_of(uint64_t address, const wire::Wire& wire);
+
 // A fault as it was reported, its kind and strings made safe; nothing if there was none.
 std::optional<Fault> fault(const wire::Report& report);
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -165,6 +166,14 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
     if (fds[1].revents || (closed && pidfd_ < 0)) return Event::kDied;
     if (ns <= 0) return Event::kTimeout;  // however much it prints
   }
+}
+
+std::optional<double> WorkerProcess::processor_seconds() const {
+  clockid_t clock;
+  timespec used;
+  if (pid_ <= 0 || clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &used) != 0)
+    return std::nullopt;
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 std::string WorkerProcess::end() {

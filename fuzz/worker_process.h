@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "fuzz/wire.h"
@@ -36,12 +37,16 @@ class WorkerProcess {
   // Sleeps until one of them. kRang may be an old ring: look into the wire.
   Event wait(std::chrono::steady_clock::time_point deadline);
 
+  // Processor time that it has used so far, all its threads together, in seconds;
+  // nothing where the system does not tell.
+  std::optional<double> processor_seconds() const;
+
   // Ends it if it still lives. How it ended: "SIGSEGV", "exit status 3". Call once wait() said kDied,
   // or to be rid of it.
   std::string end();
   // The last of what it printed, at most kOutputTail bytes.
   std::string output();
-  static constexpr size_t kOutputTail = 4096;
+  static constexpr size_t kOutputTail = 32 * 1024;
 
  private:
   void spawn(const WorkerCommand& command, int arena_fd, int output_fd);

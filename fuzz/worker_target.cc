@@ -8,7 +8,9 @@
 #include <system_error>
 
 #include "fuzz/answer_checks.h"
+#include "fuzz/sanitizer_report.h"
 #include "fuzz/spin.h"
+#include "fuzz/watchdog.h"
 #include "fuzz/worker_description.h"
 #include "fuzz/worker_process.h"
 
@@ -60,7 +62,8 @@ class WorkerTarget final : public Target {
         return std::nullopt;
       }
       why = options_.library + ": the kernel's description makes no sense";
-    } else if (state == wire::State::kRefused) {
+    } else if (state == wire::State::kRefused || state == wire::State::kOtherBackend) {
+      other_backend_ = state == wire::State::kOtherBackend;
       why.assign(wire.refusal, strnlen(wire.refusal, sizeof wire.refusal));
     } else if (event == WorkerProcess::Event::kTimeout) {
       why = options_.library + ": not loaded within " + std::to_string(options_.start_seconds) + " s";
@@ -71,8 +74,13 @@ class WorkerTarget final : public Target {
     return why;
   }
 
+  // Why start() failed: the kernel is of the back end that this worker is not.
+  bool other_backend() const { return other_backend_; }
+
   const KernelInfo& info() const override { return info_; }
   Arena& arena() override { return arena_; }
+  void watch(Watch watch) override { watch_ = watch; }
+  void probe(const std::optional<ProbeRequest>& request) override { probe_ = request; }
   void memory(std::span<const MemoryRange> ranges) override { ranges_.assign(ranges.begin(), ranges.end()); }
 
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
@@ -107,6 +115,11 @@ class WorkerTarget final : public Target {
     request.stage = stage;
     request.stream = stream;
     request.plan = plan;
+    if (probe_) {
+      request.probe.wanted = 1;
+      request.probe.warp = probe_->warp;
+      std::copy_n(probe_->block.begin(), 3, request.probe.block);
+    }
     request.env = plain(env);
     place(tensors, request);
     RunReply reply;
@@ -115,6 +128,7 @@ class WorkerTarget final : public Target {
       reply.status = ATTN_FAULT;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = outcome.message;
+      if (!reply.timed_out) reply.fault = finding_;
       return reply;
     }
     const wire::Answer& answer = answer_;
@@ -127,6 +141,7 @@ class WorkerTarget final : public Target {
     reply.fault = fault(answer.report);
     reply.crash = unknown_status(answer.status);
     reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
+    if (probe_) reply.probe = probed_;
     return reply;
   }
 
@@ -188,8 +203,34 @@ class WorkerTarget final : public Target {
   // How the process ended and what it last printed. The process must be dead or done with.
   std::string obituary() {
     std::string message = death(process_->end(), process_->wire(), options_.library);
-    if (const std::string output = process_->output(); !output.empty()) message += "\nit printed: " + output;
+    std::string output = process_->output();
+    // Before the words: a sanitizer's are for a program to read.
+    finding_ = sanitizer_fault(output, options_.library, places_,
+                               [&](uint64_t address) { return place_of(address, process_->wire()); });
+    if (output.size() > kMostWords) output.erase(0, output.size() - kMostWords);
+    if (!output.empty()) message += "\nit printed: " + output;
     return message;
+  }
+
+  // Sleeps until the worker answered, died, or used up what it is allowed: of
+  // processor time on the CPU, where a machine tells; else by the clock.
+  template <class Answered>
+  WorkerProcess::Event wait_for(Answered answered, double allowed) {
+    const auto start = Clock::now();
+    const std::optional<double> before =
+        info_.backend == ATTN_CPU ? process_->processor_seconds() : std::nullopt;
+    const bool by_clock = info_.backend != ATTN_CPU;
+    const auto last = start + seconds(by_clock ? allowed : allowed * options_.patience);
+    auto deadline = before ? std::min(start + seconds(allowed), last) : last;
+    for (;;) {
+      auto event = WorkerProcess::Event::kRang;
+      while (!answered() && event == WorkerProcess::Event::kRang) event = process_->wait(deadline);
+      if (answered() || event != WorkerProcess::Event::kTimeout || Clock::now() >= last) return event;
+      const double left = allowed - (process_->processor_seconds().value_or(0) - before.value_or(0));
+      if (left <= 0) return event;
+      // One thread cannot have used it up before.
+      deadline = std::min(Clock::now() + seconds(std::max(left, 0.001)), last);
+    }
   }
 
   // Does one round trip; the answer is in answer_. Whatever else came of it, the
@@ -207,20 +248,21 @@ class WorkerTarget final : public Target {
     }
     wire.request.range_count = static_cast<uint32_t>(ranges_.size());
     std::copy(ranges_.begin(), ranges_.end(), wire.ranges);
-    const auto deadline = Clock::now() + seconds(options_.watchdog);
     ++asked_;
     wire.asked.store(asked_, std::memory_order_release);
     process_->ring();
 
     const auto answered = [&] { return wire.answered.load(std::memory_order_acquire) == asked_; };
     auto event = WorkerProcess::Event::kRang;
-    if (!spin_until(answered)) {
-      while (!answered() && event == WorkerProcess::Event::kRang) event = process_->wait(deadline);
-    }
+    double allowed = options_.watchdog;
+    if (request.command == wire::Command::kRun)
+      allowed = allowance(allowed, request.problem, request.plan.num_splits);
+    if (watch_ == Watch::kBrief) allowed *= kBriefShare;
+    if (!spin_until(answered)) event = wait_for(answered, allowed);
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
-        outcome = {Ending::kTimedOut, "no answer within " + std::to_string(options_.watchdog) + " s"};
+        outcome = {Ending::kTimedOut, "no answer within " + std::to_string(allowed) + " s"};
       } else {
         outcome = {Ending::kDied, obituary()};
       }
@@ -228,25 +270,38 @@ class WorkerTarget final : public Target {
       return outcome;
     }
     answer_ = wire.answer;
+    if (request.probe.wanted) {
+      probed_.used = wire.probe_used;
+      probed_.values.assign(wire.probe, wire.probe + std::min(probed_.used, wire::kProbeValues));
+    }
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
     return {Ending::kAnswered, ""};
   }
 
+  static constexpr size_t kMostWords = 4096;
+
   WorkerOptions options_;
+  SourcePlaces places_{options_.library};
+  std::optional<Fault> finding_;  // of a worker that a sanitizer ended
   Arena arena_;
   KernelInfo info_;
   std::vector<MemoryRange> ranges_;
   std::unique_ptr<WorkerProcess> process_;
   uint64_t asked_ = 0;
+  bool other_backend_ = false;
+  Watch watch_ = Watch::kFull;
+  std::optional<ProbeRequest> probe_;
   wire::Answer answer_ = {};
+  Probe probed_;  // likewise
 };
 
 }  // namespace
 
-std::unique_ptr<Target> open_target(const WorkerOptions& options, std::string* error) {
+std::unique_ptr<Target> open_target(const WorkerOptions& options, std::string* error, bool* other_backend) {
   auto target = std::make_unique<WorkerTarget>(options);
   if (auto why = target->start()) {
     if (error) *error = *why;
+    if (other_backend) *other_backend = target->other_backend();
     return nullptr;
   }
   return target;

@@ -27,13 +27,18 @@ namespace attnfuzz {
 struct WorkerOptions {
   std::string worker;   // path of attnfuzz-worker-cpu, -cuda, ...
   std::string library;  // path of the kernel library; one without '/' is looked up as dlopen does
-  std::string kernel;   // name, or index in decimal; empty: the library's first
+  std::string kernel;   // name, or index in decimal; empty: the first of the back end
   std::string lane = "plain";
-  double watchdog = 10;       // seconds that a plan or a run may take
+  double watchdog = 10;  // seconds that a small plan or run may take, see watchdog.h
+  double patience =
+      12;  // on the CPU those are of processor time; by the clock it may take this many times as long
   double start_seconds = 60;  // seconds that a worker may take to load library and device
 };
 
-// nullptr, with a reason in *error, if the library or its kernel cannot be used.
-std::unique_ptr<Target> open_target(const WorkerOptions& options, std::string* error);
+// nullptr, with a reason in *error, if the library or its kernel cannot be used;
+// *other_backend says whether that is because the kernel is not of the worker's
+// back end.
+std::unique_ptr<Target> open_target(const WorkerOptions& options, std::string* error,
+                                    bool* other_backend = nullptr);
 
 }  // namespace attnfuzz

@@ -119,7 +119,12 @@ typedef enum attn_report_kind {
   ATTN_REPORT_ASYNC = 5,        /* an asynchronous copy was never waited for, or overtaken */
   ATTN_REPORT_DISAGREEMENT = 6, /* lanes hold different values of what must be one value */
   ATTN_REPORT_STACK = 7,        /* a thread ran off its stack */
-  ATTN_REPORT_DEVICE = 8        /* an error of the CUDA runtime or driver */
+  ATTN_REPORT_DEVICE = 8,       /* an error of the CUDA runtime or driver */
+  /* What an instrumented build, or compute-sanitizer, finds: */
+  ATTN_REPORT_ADDRESS = 9,        /* an access outside of what there is */
+  ATTN_REPORT_UNDEFINED = 10,     /* undefined behaviour of C++: overflow, a bad shift, misalignment */
+  ATTN_REPORT_UNINITIALISED = 11, /* a use of what nothing has written */
+  ATTN_REPORT_RACE = 12           /* two threads at one place, unordered, one of them writing */
 } attn_report_kind;
 
 typedef struct attn_report {
@@ -135,13 +140,21 @@ typedef struct attn_report {
 
 /* Asks for intermediates of one block and one warp. Records are appended to
  * `values` as floats: tag (attn_probe_tag), KV tile, lane, count, then `count`
- * values. `used` counts floats and may end above `capacity`: those are lost. */
+ * values. `used` counts floats and may end above `capacity`: those are lost.
+ *
+ * How a lane's values make up a tile is the kernel's own. Readers know one way,
+ * the C fragments of mma.m16n8k16, whose warp owns 16 rows: value 4n + e of S,
+ * P or O lies in row lane / 4 + 8 (e / 2), column 8n + 2 (lane % 4) + e % 2 of
+ * the tile; value r of ROW_MAX and SCALE belongs to row lane / 4 + 8 r, and so
+ * do values 3r..3r+2 of ROWS. Units are the kernel's own as well: scores may
+ * still lack the scale, or be multiplied by log2 e. */
 typedef enum attn_probe_tag {
   ATTN_PROBE_S = 1,       /* scores after scale, cap, bias and mask */
   ATTN_PROBE_ROW_MAX = 2, /* the running row maximum after this tile */
   ATTN_PROBE_SCALE = 3,   /* the factor the accumulator was rescaled by */
   ATTN_PROBE_P = 4,       /* probabilities, before they are rounded to 16 bits */
-  ATTN_PROBE_O = 5        /* the accumulator after this tile */
+  ATTN_PROBE_O = 5,       /* the accumulator after this tile */
+  ATTN_PROBE_ROWS = 6     /* once: b, h, i of each row; i is -1 for a row past the last */
 } attn_probe_tag;
 
 typedef struct attn_probe {

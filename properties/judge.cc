@@ -284,12 +284,27 @@ bool accept_plan(const PlanReply& reply, Verdict& v) {
   return v.outcome == Outcome::kPass;
 }
 
+Kind kind_of(const Fault& fault) {
+  switch (fault.kind) {
+    case ATTN_REPORT_ADDRESS:
+      return Kind::kAddress;
+    case ATTN_REPORT_UNDEFINED:
+      return Kind::kUndefined;
+    case ATTN_REPORT_UNINITIALISED:
+      return Kind::kUninitialised;
+    case ATTN_REPORT_RACE:
+      return Kind::kRace;
+    default:
+      return Kind::kFault;
+  }
+}
+
 bool accept_run(const RunReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
   if (reply.fault) v.fault = reply.fault;
   if (reply.fault) {
     // The back end's own word says more than how the process ended.
-    fail(v, Kind::kFault, reply.fault->message);
+    fail(v, kind_of(*reply.fault), reply.fault->message);
   } else if (reply.timed_out) {
     fail(v, Kind::kHang, "the kernel did not finish before the watchdog ended it");
   } else if (reply.crash) {

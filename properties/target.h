@@ -28,6 +28,7 @@ struct BuildInfo {
 struct KernelInfo {
   std::string library;  // path as given
   std::string name, description;
+  std::vector<std::pair<std::string, int32_t>> library_kernels;  // all that the library has: name, back end
   int32_t backend = ATTN_CPU;
   std::string lane = "plain";
   std::vector<std::string> variants;
@@ -60,6 +61,18 @@ struct Fault {
 
 enum class Stage : int32_t { kAll, kPartial, kReduce };
 
+// Whose intermediates are asked for: attn_probe.
+struct ProbeRequest {
+  std::array<uint32_t, 3> block = {0, 0, 0};
+  uint32_t warp = 0;
+};
+// What the kernel recorded, as attn_probe describes it. Empty: it records nothing,
+// or no such block and warp has anything to do.
+struct Probe {
+  std::vector<float> values;
+  uint64_t used = 0;  // numbers it wanted to record; above values.size() the others are lost
+};
+
 // How a run ended. Exactly one of: finished with a status; crashed; timed out
 // (then status is ATTN_FAULT).
 struct RunReply {
@@ -68,7 +81,12 @@ struct RunReply {
   std::optional<std::string> crash;  // the worker died: "SIGSEGV", "exit 3"; a new one takes its place
   bool timed_out = false;            // the watchdog ended the worker
   double seconds = 0;                // inside run(), synchronised
+  std::optional<Probe> probe;        // of a run that came back, if Target::probe() asked for one
 };
+
+// How long a call may take before it counts as a hang. Brief is for looking at
+// many cases of which some hang; what it calls a hang is to be confirmed.
+enum class Watch { kFull, kBrief };
 
 class Target {
  public:
@@ -87,6 +105,10 @@ class Target {
   // and probe in `env` are the target's business and ignored here.
   virtual RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors,
                        const attn_plan& plan, const attn_env& env, int stream) = 0;
+  // For all calls from now on; kFull at the beginning.
+  virtual void watch(Watch watch) { (void)watch; }
+  // What all runs from now on are asked for; nothing at the beginning.
+  virtual void probe(const std::optional<ProbeRequest>& request) { (void)request; }
   // Where a kernel with stages keeps its partials: inside the planned workspace,
   // aligned, strides not negative. Nothing for a kernel without stages, and for
   // one whose answer breaks these rules or kills the worker: *why then says so,

@@ -24,6 +24,14 @@ const char* to_string(Kind kind) {
       return "refusal";
     case Kind::kFault:
       return "fault";
+    case Kind::kAddress:
+      return "address";
+    case Kind::kUndefined:
+      return "undefined";
+    case Kind::kUninitialised:
+      return "uninitialised";
+    case Kind::kRace:
+      return "race";
     case Kind::kHang:
       return "hang";
     case Kind::kCrash:
@@ -52,6 +60,14 @@ const char* kind_class(Kind kind) {
       return "contract";
     case Kind::kFault:
       return "fault";
+    case Kind::kAddress:
+      return "address";
+    case Kind::kUndefined:
+      return "undefined";
+    case Kind::kUninitialised:
+      return "uninitialised";
+    case Kind::kRace:
+      return "race";
     case Kind::kHang:
       return "hang";
     case Kind::kCrash:

@@ -26,11 +26,16 @@ enum class Kind {
   kDirty,         // the result depends on what the workspace held, or differs from call to call
   kRefusal,       // refused without a reason, refused after planning, or accepted nonsense
   kFault,         // the executor or the CUDA runtime stopped the kernel
+  kAddress,       // a sanitizer saw: an access outside of what there is
+  kUndefined,     // undefined behaviour of C++
+  kUninitialised, // a use of what nothing has written
+  kRace,          // two threads unordered at one place
   kHang,          // the watchdog did
   kCrash,         // the worker died
 };
 const char* to_string(Kind kind);
-// "wrong", "non-finite", "guard", "contract", "fault", "hang" or "crash".
+// "wrong", "non-finite", "guard", "contract", "fault", "address", "undefined",
+// "uninitialised", "race", "hang" or "crash".
 const char* kind_class(Kind kind);
 
 // Where an output first goes wrong, and how it looks as a whole.

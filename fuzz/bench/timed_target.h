@@ -27,6 +27,8 @@ class TimedTarget : public Target {
   const KernelInfo& info() const override { return inner_.info(); }
   Arena& arena() override { return inner_.arena(); }
   void memory(std::span<const MemoryRange> ranges) override { inner_.memory(ranges); }
+  void watch(Watch watch) override { inner_.watch(watch); }
+  void probe(const std::optional<ProbeRequest>& request) override { inner_.probe(request); }
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
     const Clock::time_point start = Clock::now();
     PlanReply reply = inner_.plan(problem, tensors, env);

@@ -163,8 +163,9 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo
   r.property = verdict.property;
   // One of our own goes by its name, a plug-in by its path.
   std::string error;
-  const auto own = find_kernel(kernel.name, kernel.backend, &error);
+  const auto own = find_kernel(kernel.name, {kernel.backend, kernel.lane}, &error);
   r.kernel = own && own->path == kernel.library ? kernel.name : kernel.library;
+  if (r.kernel == kernel.library && kernel.library_kernels.size() > 1) r.kernel += ":" + kernel.name;
   r.backend = kernel.backend;
   r.build_hash = kernel.build.hash;
   r.compiler = kernel.build.compiler;
@@ -177,7 +178,9 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo
   return r;
 }
 
-Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
+namespace {
+
+Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                          const Calibration& calibration, const ReduceOptions& options) {
   const auto key_of = [&](const Verdict& v) { return reduction_key(target.info(), v); };
   const Property& simplest = *find_property("reference");
@@ -187,7 +190,7 @@ Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& 
     for (const Case& start : starts) {
       const Verdict alone = judge(start, simplest, target, calibration);
       if (alone.outcome == Outcome::kFail && key_of(alone) == key_of(verdict)) {
-        return reduce_failure(start, alone, simplest, target, calibration, options);
+        return reduce_watched(start, alone, simplest, target, calibration, options);
       }
     }
   }
@@ -203,6 +206,22 @@ Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& 
     return judge(candidate, property, target, calibration);
   };
   return reduce(c, verdict, key_of(verdict), evaluate, key_of, options);
+}
+
+}  // namespace
+
+Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
+                         const Calibration& calibration, const ReduceOptions& options) {
+  // Most candidates hang if the case does: none of them gets more than the brief
+  // watch, and the minimal one is held to the full one at the end.
+  target.watch(Watch::kBrief);
+  Reduction reduction = reduce_watched(c, verdict, property, target, calibration, options);
+  target.watch(Watch::kFull);
+  if (reduction.verdict.kind != Kind::kHang) return reduction;
+  const Property& judged_by = *find_property(reduction.verdict.property);
+  const Verdict confirmed = judge(reduction.minimal, judged_by, target, calibration);
+  if (confirmed.kind == Kind::kHang) return reduction;
+  return reduce_watched(c, verdict, property, target, calibration, options);  // slow, where the found one hangs
 }
 
 }  // namespace attnfuzz

@@ -52,6 +52,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   const Aim aim = aim_at(target, options);
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  target.watch(Watch::kBrief);
   for (uint64_t index = job;; index += options.jobs) {
     if (options.seconds > 0 ? elapsed() >= options.seconds : index >= options.cases) break;
     if (shared.stop || index > shared.first_failure) break;
@@ -63,6 +64,11 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     Verdict verdict;
     if (property.adapt(adapted, target.info(), &why)) {
       verdict = judge(adapted, property, target, calibration);
+      if (verdict.kind == Kind::kHang) {
+        // If it is but slow, so are others: this job is patient from now on.
+        target.watch(Watch::kFull);
+        verdict = judge(adapted, property, target, calibration);
+      }
     } else {
       verdict.outcome = Outcome::kReject;
       verdict.property = property.name;

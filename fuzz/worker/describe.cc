@@ -46,8 +46,8 @@ void describe(const Library& library, const std::string& device, const Arena& ar
   text.add(k.build ? k.build->root : nullptr);
   text.add(device.c_str());
   out.kernel_count = out.variant_count = out.file_count = 0;
-  for (const std::string& name : library.names) {
-    if (!text.add(name.c_str())) break;
+  for (const attn_kernel* other : library.all) {
+    if (!text.add(other->name) || !text.add(other->backend == ATTN_CUDA ? "cuda" : "cpu")) break;
     ++out.kernel_count;
   }
   for (uint32_t i = 0; i < k.variant_count; ++i) {

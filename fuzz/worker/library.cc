@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "fuzz/worker/elf_file.h"
+
 namespace attnfuzz::worker {
 namespace {
 
@@ -29,6 +31,9 @@ std::string refuse(const attn_kernel& k, uint32_t index) {
            std::to_string(ATTN_ABI) + ": rebuild the library with this program's kernels/attention.h";
   }
   if (!k.name || !*k.name) return where + "attn_kernel.name is missing";
+  if (k.backend != ATTN_CPU && k.backend != ATTN_CUDA) {
+    return where + "attn_kernel.backend is " + std::to_string(k.backend) + ", neither ATTN_CPU nor ATTN_CUDA";
+  }
   if (!k.plan || !k.run)
     return where + "attn_kernel." + (k.plan ? "run" : "plan") + " is NULL; both are needed";
   if (!k.partials != !k.partial || !k.partials != !k.reduce) {
@@ -40,6 +45,23 @@ std::string refuse(const attn_kernel& k, uint32_t index) {
     return where + size_error("attn_build", k.build->size, sizeof(attn_build));
   }
   return "";
+}
+
+// What to do about a library that dlopen would not have.
+std::string advice(const std::string& why, attn_backend backend) {
+  if (why.find("undefined symbol") == why.npos) return "";
+  if (why.find("simt") != why.npos) {
+    return backend == ATTN_CUDA ? " (the CPU executor's: this library was built for --backend cpu)"
+                                : " (the CPU executor's: rebuild the library with this attnfuzz)";
+  }
+  const struct {
+    const char *prefix, *lane;
+  } sanitizers[] = {{"__asan", "asan"}, {"__ubsan", "asan"}, {"__msan", "msan"}, {"__tsan", "tsan"}};
+  for (const auto& s : sanitizers) {
+    if (why.find(s.prefix) != why.npos)
+      return std::string(" (a sanitizer's: check this library with --lane ") + s.lane + ")";
+  }
+  return " (link what defines it into the library)";
 }
 
 struct Segments {
@@ -65,10 +87,14 @@ int find_segments(dl_phdr_info* info, size_t, void* data) {
 
 Library load(const std::string& path, const std::string& selector, attn_backend backend) {
   Library library;
+  if (const std::string why = not_a_library(path); !why.empty()) {
+    library.error = path + " " + why;
+    return library;
+  }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* why = dlerror();
-    library.error = "cannot load " + path + ": " + (why ? why : "unknown reason");
+    library.error = "cannot load " + path + ": " + (why ? why + advice(why, backend) : "unknown reason");
     return library;
   }
   void* symbol = dlsym(handle, "attn_kernel_at");
@@ -83,7 +109,7 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
 
   const auto kernel_at = reinterpret_cast<const attn_kernel* (*)(uint32_t)>(symbol);
   const bool by_index = !selector.empty() && selector.find_first_not_of("0123456789") == std::string::npos;
-  const attn_kernel* chosen = nullptr;
+  const attn_kernel *chosen = nullptr, *foreign = nullptr;
   for (uint32_t i = 0; i < kMaxKernels; ++i) {
     const attn_kernel* k = kernel_at(i);
     if (!k) break;
@@ -92,21 +118,26 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
       library.error = path + ": " + why;
       return library;
     }
-    library.names.push_back(k->name);
-    const bool wanted = selector.empty() ? i == 0
-                        : by_index       ? selector == std::to_string(i)
-                                         : selector == k->name;
-    if (wanted && !chosen) chosen = k;
+    library.all.push_back(k);
+    const bool wanted = selector.empty() || (by_index ? selector == std::to_string(i) : selector == k->name);
+    if (!wanted) continue;
+    const attn_kernel*& found = k->backend == backend ? chosen : foreign;
+    if (!found) found = k;
   }
-  if (!chosen) {
-    library.error = path + " has no kernel '" + selector + "'; it has:";
-    for (const std::string& name : library.names) library.error += " " + name;
-    if (library.names.empty()) library.error = path + ": attn_kernel_at(0) is NULL: the library has no kernels";
+  if (library.all.empty()) {
+    library.error = path + ": attn_kernel_at(0) is NULL: the library has no kernels";
     return library;
   }
-  if (chosen->backend != backend) {
-    library.error = path + ": kernel " + chosen->name + " is of back end " + backend_name(chosen->backend) +
-                    ", this worker of " + backend_name(backend) + ": use the other worker";
+  if (!chosen && !foreign) {
+    library.error = path + " has no kernel '" + selector + "'; it has:";
+    for (const attn_kernel* k : library.all) library.error += std::string(" ") + k->name;
+    return library;
+  }
+  if (!chosen) {
+    library.other_backend = true;
+    library.error = path + ": kernel " + foreign->name + " is of back end " + backend_name(foreign->backend) +
+                    ", this worker of " + backend_name(backend) + ": use --backend " +
+                    backend_name(foreign->backend);
     return library;
   }
   library.kernel = chosen;

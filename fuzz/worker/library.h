@@ -11,13 +11,14 @@ namespace attnfuzz::worker {
 
 struct Library {
   const attn_kernel* kernel = nullptr;  // nullptr: refused, `error` says why and what to do
-  std::vector<std::string> names;       // of all its kernels
+  bool other_backend = false;           // refused because the kernel is of the back end that this worker is not
+  std::vector<const attn_kernel*> all;  // its kernels, of either back end
   uint64_t begin = 0, end = 0;          // addresses of its segments
   std::string error;
 };
 
 // `selector`: a kernel's name, or its index in decimal; empty stands for the
-// library's only or first kernel.
+// first kernel of this back end. A name may be there once for each.
 Library load(const std::string& path, const std::string& selector, attn_backend backend);
 
 }  // namespace attnfuzz::worker

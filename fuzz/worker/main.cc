@@ -46,9 +46,9 @@ wire::Wire* map_wire() {
   return w->version == wire::kVersion && w->size == sizeof(wire::Wire) ? w : nullptr;
 }
 
-int refuse(wire::Wire& wire, const std::string& why) {
+int refuse(wire::Wire& wire, const std::string& why, wire::State state = wire::State::kRefused) {
   std::snprintf(wire.refusal, sizeof wire.refusal, "%s", why.c_str());
-  wire.state.store(wire::State::kRefused, std::memory_order_release);
+  wire.state.store(state, std::memory_order_release);
   return 0;
 }
 
@@ -68,7 +68,10 @@ int work(const char* path, const char* selector) {
     const auto memory = open_memory(arena, &error);
     if (!memory) return refuse(*wire, error);
     const Library library = load(path, selector, memory->backend());
-    if (!library.kernel) return refuse(*wire, library.error);
+    if (!library.kernel) {
+      return refuse(*wire, library.error,
+                    library.other_backend ? wire::State::kOtherBackend : wire::State::kRefused);
+    }
     return serve(*wire, library, *memory, arena);
   } catch (const std::system_error& e) {
     return refuse(*wire, std::string("the worker cannot map the arena: ") + e.what());

@@ -37,6 +37,11 @@ class Memory {
   // Waits for all that was launched; then the kernel's errors are known.
   virtual Failure finish(int stream) = 0;
   virtual Failure from_kernel(std::span<const MemoryRange> ranges, int stream) = 0;
+  // Room for `capacity` numbers of a probe where the kernel finds it, used at 0:
+  // fills in the request's pointers. Valid until the next call.
+  virtual Failure open_probe(uint64_t capacity, attn_probe& probe) = 0;
+  // What was recorded there, after finish(): `values` has room for `capacity`.
+  virtual Failure read_probe(const attn_probe& probe, float* values, uint64_t* used) = 0;
 };
 
 // nullptr, with a reason, where the device cannot be used.

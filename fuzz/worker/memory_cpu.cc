@@ -1,4 +1,7 @@
 // On the CPU the arena is the kernel's memory: nothing is copied.
+#include <algorithm>
+#include <vector>
+
 #include "fuzz/worker/memory.h"
 
 namespace attnfuzz::worker {
@@ -16,9 +19,24 @@ class CpuMemory final : public Memory {
   void* stream(int) override { return nullptr; }
   Failure finish(int) override { return std::nullopt; }
   Failure from_kernel(std::span<const MemoryRange>, int) override { return std::nullopt; }
+  Failure open_probe(uint64_t capacity, attn_probe& probe) override {
+    probed_.assign(capacity, 0);
+    probe_used_ = 0;
+    probe.values = probed_.data();
+    probe.capacity = capacity;
+    probe.used = &probe_used_;
+    return std::nullopt;
+  }
+  Failure read_probe(const attn_probe&, float* values, uint64_t* used) override {
+    *used = probe_used_;
+    std::copy_n(probed_.begin(), std::min<uint64_t>(*used, probed_.size()), values);
+    return std::nullopt;
+  }
 
  private:
   Arena& arena_;
+  std::vector<float> probed_;
+  unsigned long long probe_used_ = 0;
 };
 
 }  // namespace

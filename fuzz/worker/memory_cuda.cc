@@ -147,6 +147,29 @@ class CudaMemory final : public Memory {
     return cuda_failure("another stream than the kernel's", cudaDeviceSynchronize());
   }
 
+  // Managed memory, the counter behind the values.
+  Failure open_probe(uint64_t capacity, attn_probe& probe) override {
+    if (capacity > probe_capacity_) {
+      void* room = nullptr;
+      const size_t bytes = capacity * sizeof(float) + sizeof(unsigned long long);
+      if (auto why = cuda_failure("memory for a probe", cudaMallocManaged(&room, bytes))) return why;
+      if (probed_) cudaFree(probed_);
+      probed_ = static_cast<float*>(room);
+      probe_capacity_ = capacity;
+    }
+    probe.values = probed_;
+    probe.capacity = capacity;
+    probe.used = reinterpret_cast<unsigned long long*>(probed_ + probe_capacity_);
+    *probe.used = 0;
+    return std::nullopt;
+  }
+
+  Failure read_probe(const attn_probe& probe, float* values, uint64_t* used) override {
+    *used = *probe.used;
+    std::memcpy(values, probe.values, std::min<uint64_t>(*used, probe.capacity) * sizeof(float));
+    return std::nullopt;
+  }
+
  private:
   Arena& arena_;
   Mirror mirror_;
@@ -155,6 +178,8 @@ class CudaMemory final : public Memory {
   int compute_capability_ = 0;
   int64_t shared_memory_limit_ = 0;
   std::string device_;
+  float* probed_ = nullptr;
+  uint64_t probe_capacity_ = 0;  // even, so that the counter is aligned
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "fuzz/spin.h"
 #include "fuzz/worker/describe.h"
+#include "fuzz/worker/shadow.h"
 
 namespace attnfuzz::worker {
 namespace {
@@ -37,19 +38,28 @@ void keep_report(void* user, const attn_report* r) {
   copy_text(report.file, r->file);
 }
 
-void report_device(wire::Answer& answer, const std::string& message) {
+void report(wire::Answer& answer, attn_report_kind kind, const std::string& message) {
   answer.status = ATTN_FAULT;
-  answer.retiring = 1;
   if (answer.report.given) return;
   answer.report.given = 1;
-  answer.report.kind = ATTN_REPORT_DEVICE;
+  answer.report.kind = kind;
   copy_text(answer.report.message, message.c_str());
+}
+
+void report_device(wire::Answer& answer, const std::string& message) {
+  answer.retiring = 1;
+  report(answer, ATTN_REPORT_DEVICE, message);
+}
+
+void all_defined(const wire::Request& request, const attn_env& env) {
+  defined(&request, sizeof request);
+  defined(&env, sizeof env);
 }
 
 class Server {
  public:
-  Server(wire::Wire& wire, const attn_kernel& kernel, Memory& memory)
-      : wire_(wire), kernel_(kernel), memory_(memory) {}
+  Server(wire::Wire& wire, const attn_kernel& kernel, Memory& memory, const Arena& arena)
+      : wire_(wire), kernel_(kernel), memory_(memory), arena_(arena) {}
 
   wire::Answer answer(const wire::Request& request) {
     wire::Answer answer = {};
@@ -70,6 +80,7 @@ class Server {
       case wire::Command::kPartials:
         wire_.doing = wire::Doing::kDescribingPartials;
         answer.partials.size = sizeof answer.partials;
+        all_defined(request, env);
         answer.status = kernel_.partials ? kernel_.partials(&request.problem, &request.plan, &answer.partials)
                                          : ATTN_UNSUPPORTED;
         break;
@@ -103,6 +114,9 @@ class Server {
     const attn_tensors t = tensors(request);
     answer.plan.size = sizeof answer.plan;
     env.stream = memory_.stream(request.stream);
+    defined(&t, sizeof t);
+    defined(&answer, sizeof answer);
+    all_defined(request, env);
     answer.status = kernel_.plan(&request.problem, &t, &env, &answer.plan, answer.reason, sizeof answer.reason);
     answer.reason[sizeof answer.reason - 1] = '\0';
     // A device's errors stay; one made here must not be blamed on a later run.
@@ -137,12 +151,33 @@ class Server {
     const attn_tensors t = tensors(request);
     const attn_plan plan = request.plan;
     env.stream = memory_.stream(request.stream);
+    attn_probe probe = {};
+    if (request.probe.wanted) {
+      probe.size = sizeof probe;
+      std::memcpy(probe.block, request.probe.block, sizeof probe.block);
+      probe.warp = request.probe.warp;
+      wire_.probe_used = 0;
+      if (const Failure why = memory_.open_probe(wire::kProbeValues, probe)) return report_device(answer, *why);
+      defined(&probe, sizeof probe);
+      env.probe = &probe;
+    }
+    before_run(request, ranges, arena_);
+    defined(&t, sizeof t);
+    defined(&plan, sizeof plan);
+    all_defined(request, env);
     const Clock::time_point start = Clock::now();
     answer.status = entry(&request.problem, &t, &plan, &env);
     const Failure failed = memory_.finish(request.stream);
     answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (failed) return report_device(answer, *failed);
+    if (request.probe.wanted) {
+      if (const Failure why = memory_.read_probe(probe, wire_.probe, &wire_.probe_used))
+        return report_device(answer, *why);
+    }
     if (const Failure why = memory_.from_kernel(ranges, request.stream)) return report_device(answer, *why);
+    if (answer.status == ATTN_OK) {
+      if (const auto why = after_run(request, arena_)) report(answer, ATTN_REPORT_UNINITIALISED, *why);
+    }
     // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not.
     answer.retiring = answer.report.given || answer.status == ATTN_FAULT;
   }
@@ -150,6 +185,7 @@ class Server {
   wire::Wire& wire_;
   const attn_kernel& kernel_;
   Memory& memory_;
+  const Arena& arena_;
 };
 
 // Sleeps until the bell was rung. False: there is no bell any more. (Bells do
@@ -174,7 +210,7 @@ bool ring(int bell) {
 
 int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena) {
   describe(library, memory.device(), arena, wire.description);
-  Server server(wire, *library.kernel, memory);
+  Server server(wire, *library.kernel, memory, arena);
   uint64_t served = 0;
   wire.doing = wire::Doing::kNothing;
   wire.state.store(wire::State::kReady, std::memory_order_release);

@@ -10,6 +10,7 @@
 
 #include "kernels/forward/online_softmax.h"
 #include "kernels/forward/params.h"
+#include "kernels/forward/probe_rows.h"
 #include "kernels/forward/scores.h"
 #include "kernels/forward/tile_loader.h"
 #include "kernels/primitives/barrier.h"
@@ -94,6 +95,8 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
   const int warp_row = warp_id() * 16;
   const int64_t my_row = block.first_row + warp_row + lane_id() / 4;
   const RowView rows[2] = {row_view(p, block, length, my_row), row_view(p, block, length, my_row + 8)};
+  if (probed(&p.probe)) [[unlikely]]
+    probe_rows(p, rows, my_row, block.rows);
 
   const auto load_q = [&](int r) -> const T* {
     const int64_t row = block.first_row + r;

@@ -26,7 +26,7 @@ template <int N>
 struct QuadAgrees {
   static constexpr const char* kName = "check_quad_agrees";
   const float* values;
-  static void run(simt::Lanes<QuadAgrees> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<QuadAgrees> lanes, const simt::Meeting& meeting) {
     for (int lane = 0; lane < 32; ++lane) {
       if (!(meeting.members >> lane & 1)) continue;
       for (int i = 0; i < N; ++i) {

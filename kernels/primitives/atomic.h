@@ -19,6 +19,10 @@
 
 #include "kernels/primitives/platform.h"
 
+#ifndef __CUDACC__
+#include "kernels/simt/atomic_update.h"
+#endif
+
 namespace attn {
 
 #ifdef __CUDACC__
@@ -44,9 +48,7 @@ __device__ __forceinline__ void st_release(uint32_t* address, uint32_t value) {
 
 template <class T>
 inline T atomic_add(T* address, T value) {
-  const T before = *address;
-  *address = before + value;
-  return before;
+  return simt::atomic_update(address, [&](T before) -> T { return before + value; });
 }
 
 inline void threadfence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }

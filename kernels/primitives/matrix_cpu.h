@@ -2,12 +2,17 @@
 //
 // A collective converts its operands to fp32 as it reads them, eight columns of
 // B at a time so that they stay in the first-level cache, and hands them to
-// simt::mma_columns. Reading happens here, in code that is instrumented like
-// the kernel it is compiled with; the arithmetic is in the executor.
+// simt::mma_columns. Reading tiles happens here, in code that is instrumented
+// like the kernel it is compiled with; reading what other lanes deposited is
+// not a race (SIMT_SLOTS); the arithmetic is in the executor.
 #ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_CPU_H_
 #define ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_CPU_H_
 
 #include <string.h>
+
+#if __has_feature(memory_sanitizer)
+#include <sanitizer/msan_interface.h>
+#endif
 
 #include "kernels/primitives/matrix.h"
 #include "kernels/simt/mma.h"
@@ -21,45 +26,45 @@ inline void need_lanes(const simt::Meeting& meeting, const char* name) {
 
 // The low and the high halves of eight words, as fp32.
 template <class T>
-inline simt::Float8 low_halves(simt::Word8 words);
+[[gnu::always_inline]] inline simt::Float8 low_halves(simt::Word8 words);
 template <class T>
-inline simt::Float8 high_halves(simt::Word8 words);
+[[gnu::always_inline]] inline simt::Float8 high_halves(simt::Word8 words);
 
 typedef uint16_t Half8 __attribute__((vector_size(16)));
 typedef _Float16 F16x8 __attribute__((vector_size(16)));
 
 // Eight neighbours in memory, as fp32.
 template <class T>
-inline simt::Float8 widen(Half8 bits);
+[[gnu::always_inline]] inline simt::Float8 widen(Half8 bits);
 
 template <>
-inline simt::Float8 widen<F16>(Half8 bits) {
+[[gnu::always_inline]] inline simt::Float8 widen<F16>(Half8 bits) {
   return __builtin_convertvector(__builtin_bit_cast(F16x8, bits), simt::Float8);
 }
 
 template <>
-inline simt::Float8 widen<BF16>(Half8 bits) {
+[[gnu::always_inline]] inline simt::Float8 widen<BF16>(Half8 bits) {
   return __builtin_bit_cast(simt::Float8, __builtin_convertvector(bits, simt::Word8) << 16);
 }
 
 template <>
-inline simt::Float8 low_halves<BF16>(simt::Word8 words) {
+[[gnu::always_inline]] inline simt::Float8 low_halves<BF16>(simt::Word8 words) {
   return __builtin_bit_cast(simt::Float8, words << 16);
 }
 template <>
-inline simt::Float8 high_halves<BF16>(simt::Word8 words) {
+[[gnu::always_inline]] inline simt::Float8 high_halves<BF16>(simt::Word8 words) {
   return __builtin_bit_cast(simt::Float8, words & 0xFFFF0000u);
 }
 template <>
-inline simt::Float8 low_halves<F16>(simt::Word8 words) {
+[[gnu::always_inline]] inline simt::Float8 low_halves<F16>(simt::Word8 words) {
   return widen<F16>(__builtin_convertvector(words & 0xFFFFu, Half8));
 }
 template <>
-inline simt::Float8 high_halves<F16>(simt::Word8 words) {
+[[gnu::always_inline]] inline simt::Float8 high_halves<F16>(simt::Word8 words) {
   return widen<F16>(__builtin_convertvector(words >> 16, Half8));
 }
 
-inline void store8(float* to, simt::Float8 value) { memcpy(to, &value, sizeof value); }
+[[gnu::always_inline]] inline void store8(float* to, simt::Float8 value) { memcpy(to, &value, sizeof value); }
 
 template <class T>
 inline simt::Float8 load_chunk(const T* chunk) {
@@ -70,7 +75,7 @@ inline simt::Float8 load_chunk(const T* chunk) {
 
 // [k][16] of an A fragment: 16 values of k.
 template <class T>
-inline void spread_fragment(const uint32_t* const (&lanes)[32], float* a) {
+SIMT_SLOTS inline void spread_fragment(const uint32_t* const (&lanes)[32], float* a) {
   for (int t = 0; t < 4; ++t) {
     simt::Word4 in[8];
     for (int g = 0; g < 8; ++g) memcpy(&in[g], lanes[4 * g + t], sizeof in[g]);
@@ -82,6 +87,43 @@ inline void spread_fragment(const uint32_t* const (&lanes)[32], float* a) {
       store8(k + 16, high_halves<T>(word[i]));
     }
   }
+}
+
+// Reads a row of a matrix in shared memory, as the lane that named it would.
+inline void load_row(uint16_t (&to)[8], const void* row) { memcpy(to, row, 16); }
+
+// What the executor multiplied depends on its operands as far as MSan is
+// concerned, too: an undefined row of A or column of B makes its sums undefined.
+// Arguments as those of simt::mma_columns.
+inline void carry_undefined([[maybe_unused]] float* const (&c)[32], [[maybe_unused]] const float* a,
+                            [[maybe_unused]] const float* b, [[maybe_unused]] int b_k, [[maybe_unused]] int b_n,
+                            [[maybe_unused]] int k_extent) {
+#if __has_feature(memory_sanitizer)
+  const auto undefined = [](const float* begin, int count) {
+    return __msan_test_shadow(begin, static_cast<size_t>(count) * sizeof(float)) >= 0;
+  };
+  bool rows[16] = {}, columns[8] = {}, any = false;
+  if (undefined(a, 16 * k_extent)) {
+    for (int k = 0; k < k_extent; ++k) {
+      for (int row = 0; row < 16; ++row) rows[row] |= undefined(a + k * 16 + row, 1);
+    }
+    any = true;
+  }
+  for (int n = 0; n < 8; ++n) {
+    if (b_k == 1) {
+      columns[n] = undefined(b + n * b_n, k_extent);
+    } else {
+      for (int k = 0; k < k_extent && !columns[n]; ++k) columns[n] = undefined(b + k * b_k + n, 1);
+    }
+    any |= columns[n];
+  }
+  for (int lane = 0; any && lane < 32; ++lane) {
+    for (int e = 0; e < 4; ++e) {
+      if (rows[lane / 4 + 8 * (e / 2)] || columns[2 * (lane % 4) + e % 2])
+        __msan_poison(&c[lane][e], sizeof(float));
+    }
+  }
+#endif
 }
 
 // [k][16] of 16 rows of a tile.
@@ -106,6 +148,20 @@ inline void spread_rows(SharedTile<T, D> tile, int row, int k_extent, float* a) 
   }
 }
 
+// [8][D] of eight rows of a tile.
+template <class T, int D>
+inline void load_rows(SharedTile<T, D> tile, int row, int k_extent, float* b) {
+  for (int i = 0; i < 8; ++i) {
+    for (int k = 0; k < k_extent; k += 8) store8(b + i * D + k, load_chunk(tile.at(row + i, k)));
+  }
+}
+
+// [K][8] of eight columns of a tile.
+template <int K, class T, int D>
+inline void load_columns(SharedTile<T, D> tile, int column, float* b) {
+  for (int k = 0; k < K; ++k) store8(b + k * 8, load_chunk(tile.at(k, column)));
+}
+
 inline void check_row(const void* row, int lane, const simt::Meeting& meeting, const char* name) {
   if (reinterpret_cast<uintptr_t>(row) % 16 == 0) return;
   simt::fault(ATTN_REPORT_ALIGNMENT, simt::lane_of_warp(lane), meeting.here,
@@ -117,12 +173,12 @@ struct LoadMatrix {
   static constexpr const char* kName = kTrans ? "ldsm4_trans" : "ldsm4";
   const void* row;
   uint32_t* r;
-  static void run(simt::Lanes<LoadMatrix> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<LoadMatrix> lanes, const simt::Meeting& meeting) {
     need_lanes(meeting, kName);
     uint16_t matrix[4][8][8];
     for (int lane = 0; lane < 32; ++lane) {
       check_row(lanes[lane].row, lane, meeting, kName);
-      memcpy(matrix[lane / 8][lane % 8], lanes[lane].row, 16);
+      load_row(matrix[lane / 8][lane % 8], lanes[lane].row);
     }
     for (int lane = 0; lane < 32; ++lane) {
       const int g = lane / 4, t = lane % 4;
@@ -141,7 +197,7 @@ struct Mma {
   float* c;
   const uint32_t* a;
   const uint32_t* b;
-  static void run(simt::Lanes<Mma> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<Mma> lanes, const simt::Meeting& meeting) {
     need_lanes(meeting, kName);
     const uint32_t* fragment[32];
     float* c[32];
@@ -157,6 +213,7 @@ struct Mma {
     float a[16 * 16];
     spread_fragment<T>(fragment, a);
     simt::mma_columns(c, a, b, 8, 1, 16, meeting.geometry->mma_truncates);
+    carry_undefined(c, a, b, 8, 1, 16);
   }
 };
 
@@ -182,7 +239,7 @@ struct MmaAbt {
   const T* b;
   int a_row;
   int k_extent;
-  static void run(simt::Lanes<MmaAbt> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<MmaAbt> lanes, const simt::Meeting& meeting) {
     need_lanes(meeting, kName);
     const MmaAbt& first = lanes[0];
     float* c[32];
@@ -202,10 +259,9 @@ struct MmaAbt {
     alignas(32) float columns[8 * D];
     spread_rows(SharedTile<T, D>{const_cast<T*>(first.a)}, first.a_row, k_extent, a);
     for (int n = 0; n < N; n += 8) {
-      for (int i = 0; i < 8; ++i) {
-        for (int k = 0; k < k_extent; k += 8) store8(columns + i * D + k, load_chunk(tile.at(n + i, k)));
-      }
+      load_rows(tile, n, k_extent, columns);
       simt::mma_columns(c, a, columns, 1, D, k_extent, meeting.geometry->mma_truncates);
+      carry_undefined(c, a, columns, 1, D, k_extent);
       for (float*& lane : c) lane += 4;
     }
   }
@@ -218,7 +274,7 @@ struct MmaPb {
   const uint32_t* p;
   const T* b;
   int n_extent;
-  static void run(simt::Lanes<MmaPb> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<MmaPb> lanes, const simt::Meeting& meeting) {
     need_lanes(meeting, kName);
     const MmaPb& first = lanes[0];
     float* c[32];
@@ -240,8 +296,9 @@ struct MmaPb {
       for (const uint32_t*& lane : fragment) lane += 4;
     }
     for (int n = 0; n < first.n_extent; n += 8) {
-      for (int k = 0; k < K; ++k) store8(columns + k * 8, load_chunk(tile.at(k, n)));
+      load_columns<K>(tile, n, columns);
       simt::mma_columns(c, a, columns, 8, 1, K, meeting.geometry->mma_truncates);
+      carry_undefined(c, a, columns, 8, 1, K);
       for (float*& lane : c) lane += 4;
     }
   }

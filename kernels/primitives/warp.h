@@ -85,7 +85,7 @@ struct Shuffle {
   T value;
   int source;
   T result;
-  static void run(simt::Lanes<Shuffle> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<Shuffle> lanes, const simt::Meeting& meeting) {
     for (int lane = 0; lane < 32; ++lane) {
       if (!(meeting.members >> lane & 1)) continue;
       const int source = lanes[lane].source & 31;
@@ -97,6 +97,7 @@ struct Shuffle {
 
 struct Sync {
   static constexpr const char* kName = "syncwarp";
+  static constexpr bool kOrdersMemory = true;
   static void run(simt::Lanes<Sync>, const simt::Meeting&) {}
 };
 
@@ -104,7 +105,7 @@ struct Ballot {
   static constexpr const char* kName = "ballot";
   bool predicate;
   uint32_t result;
-  static void run(simt::Lanes<Ballot> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<Ballot> lanes, const simt::Meeting& meeting) {
     uint32_t bits = 0;
     for (int lane = 0; lane < 32; ++lane) {
       if (meeting.members >> lane & 1) bits |= static_cast<uint32_t>(lanes[lane].predicate) << lane;
@@ -129,7 +130,7 @@ template <class Reduction>
 struct WarpReduce {
   static constexpr const char* kName = Reduction::kWarp;
   float value;
-  static void run(simt::Lanes<WarpReduce> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<WarpReduce> lanes, const simt::Meeting& meeting) {
     need_whole_warp(meeting, kName);
     float values[32];
     for (int lane = 0; lane < 32; ++lane) values[lane] = lanes[lane].value;
@@ -150,7 +151,7 @@ template <class Reduction, int N>
 struct QuadReduce {
   static constexpr const char* kName = Reduction::kQuad;
   float* values;
-  static void run(simt::Lanes<QuadReduce> lanes, const simt::Meeting& meeting) {
+  SIMT_SLOTS static void run(simt::Lanes<QuadReduce> lanes, const simt::Meeting& meeting) {
     WarpReduce<Reduction>::need_whole_warp(meeting, kName);
     for (int quad = 0; quad < 32; quad += 4) {
       float *a = lanes[quad].values, *b = lanes[quad + 1].values;

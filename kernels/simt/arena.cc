@@ -1,19 +1,15 @@
 // Shared memory. The arena is filled with 0xFF at the start of a block, a NaN
 // in every format, so that what nobody has written shows in the result. Red
 // zones lie around every array: their pattern is a NaN too, but not that one,
-// and a changed one is found at the end of the block. AddressSanitizer, where
-// it is linked in, sees an access to a red zone when it happens.
+// and a changed one is found at the end of the block. AddressSanitizer sees an
+// access to a red zone when it happens, and MemorySanitizer a use of what nobody
+// has written.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "kernels/simt/block.h"
-
-extern "C" {
-__attribute__((weak)) void __asan_poison_memory_region(const volatile void* begin, size_t size);
-__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* begin, size_t size);
-}
 
 namespace simt {
 namespace {
@@ -42,7 +38,7 @@ constexpr unsigned char pattern(size_t at) { return at % 2 ? 0xFF : 0xE1; }
 
 void draw_red_zone(size_t begin, size_t end) {
   for (size_t at = begin; at < end; ++at) base()[at] = pattern(at);
-  if (__asan_poison_memory_region) __asan_poison_memory_region(base() + begin, end - begin);
+  sanitizer::forbid(base() + begin, end - begin);
 }
 
 // The first changed byte in [begin, end), or end.
@@ -86,6 +82,7 @@ void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
           kCapacity / 1024);
   }
   draw_red_zone(end, physical);
+  sanitizer::undefine(base() + physical, bytes);
   draw_red_zone(physical + bytes, physical + bytes + kRedZone);
   b.shared_used = physical + bytes + kRedZone;
   b.arrays.push_back({offset, bytes, physical, here});
@@ -98,7 +95,8 @@ void* dynamic_shared(Place here) {
 }
 
 void reset_arena(Block& b) {
-  if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(base(), b.shared_used);
+  sanitizer::allow(base(), b.shared_used);
+  sanitizer::renew(base(), b.shared_used);
   memset(base(), 0xFF, b.shared_used);
   b.shared_used = 0;
   b.arrays.clear();

@@ -21,6 +21,7 @@ void release(Block& b, Barrier& barrier) {
   barrier.warps = 0;
   barrier.arrived = 0;
   barrier.expected = 0;
+  ++barrier.phase;
 }
 
 void check_count(Block& b, Lane& me, uint32_t id, uint32_t threads, Place here) {
@@ -80,8 +81,11 @@ void barrier(uint32_t id, uint32_t threads, bool wait, Place here) {
     barrier.first = me.thread.linear;
     barrier.here = here;
   }
+  char* const tag = &b.order_tags.barrier[id][barrier.phase % 2];
+  sanitizer::release(tag);
   if (++barrier.arrived == barrier.expected) {
     release(b, barrier);
+    if (wait) sanitizer::acquire(tag);
     return;
   }
   if (!wait) return;
@@ -89,6 +93,7 @@ void barrier(uint32_t id, uint32_t threads, bool wait, Place here) {
   barrier.warps |= 1u << me.warp->number;
   me.warp->barrier_place[std::countr_zero(me.bit)] = here;
   wait_in_warp(b, me);
+  sanitizer::acquire(tag);
 }
 
 void reset_barriers(Block& b) {

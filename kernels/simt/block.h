@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "kernels/simt/sanitizer.h"
 #include "kernels/simt/schedule.h"
 #include "kernels/simt/simt.h"
 #include "kernels/simt/stacks.h"
@@ -50,6 +51,7 @@ struct Warp {
   void* argument[kWarpSize];
   uint32_t active = 0;  // groups with a lane in them
   Group group[kWarpSize];
+  uint32_t fences = 0;  // collectives that ordered memory so far
   Place barrier_place[kWarpSize];  // of a lane that waits at a barrier
 };
 
@@ -60,7 +62,8 @@ struct Lane {
   Context context = nullptr;
   bool done = false;
   Stack stack{};
-  void* fake_stack = nullptr;  // AddressSanitizer's
+  uint32_t stack_number = 0;
+  sanitizer::Fiber fiber;
   CopyQueue copies;
 };
 
@@ -71,6 +74,7 @@ struct Barrier {
   Place here{};           // its place
   uint32_t warps = 0;     // with a waiting lane
   uint32_t waiting[kMaxWarps];
+  uint32_t phase = 0;  // times it was passed
 };
 
 struct SharedArray {
@@ -99,13 +103,20 @@ struct Block {
   uint32_t warp = 0;  // of the running lane
   const Launch* launch = nullptr;
   Fault fault;
-  Lane* left = nullptr;      // the lane that ran before; kept for AddressSanitizer only
+  Lane* left = nullptr;      // the lane that ran before
   Lane host;                 // stands for whoever called launch()
   std::vector<Lane*> lanes;  // made once, never moved: fibers hold their addresses
   Warp warp_state[kMaxWarps];
   Barrier barriers[kBarriers];
   std::vector<SharedArray> arrays;
   size_t shared_used = 0;  // bytes of the arena that are not all poison any more
+  // What a sanitizer ties the order of memory to: by number of barrier or warp, and parity of its use.
+  // A thread may come to the next use of a barrier before the last has left this one.
+  struct {
+    char start, end;
+    char barrier[kBarriers][2];
+    char warp[kMaxWarps][2];
+  } order_tags{};
 
   Lane& lane(uint32_t linear) { return *lanes[linear]; }
 };
@@ -121,6 +132,7 @@ inline bool same(Place a, Place b) {
 
 // scheduler.cc
 void start_lanes(Block& block);           // the launch's threads, ready to begin
+void end_lanes(Block& block);             // what they wrote is seen by the host
 void run_block(Block& block);             // until all are done, or one has faulted
 void wait_in_warp(Block& b, Lane& me);    // the caller is neither ready nor running
 [[noreturn]] void abandon(Block& block);  // leaves for the host; block.fault is set

@@ -44,7 +44,10 @@ namespace {
 
 [[gnu::noinline]] void complete(Lane& me, const WarpOp& op, uint32_t members, Place here) {
   Block& b = running();
-  op.run(Meeting{me.warp->argument, members, here, &b.geometry});
+  if (op.orders_memory) ++me.warp->fences;
+  const Meeting meeting{me.warp->argument, members, here, &b.geometry};
+  sanitizer::enter(&meeting, sizeof meeting);
+  op.run(meeting);
   make_ready(b, *me.warp, members & ~me.bit);
 }
 
@@ -73,14 +76,20 @@ void meet(const WarpOp& op, void* argument, uint32_t mask, Place here) {
   }
   warp.argument[std::countr_zero(me.bit)] = argument;
   const uint32_t arrived = group.arrived | me.bit;
+  char* tag = nullptr;
+  if (op.orders_memory) {
+    tag = &running().order_tags.warp[warp.number][warp.fences % 2];
+    sanitizer::release(tag);
+  }
   if (arrived == members) {
     group.arrived = 0;
     warp.active &= ~(1u << (&group - warp.group));
     complete(me, op, members, here);
-    return;
+  } else {
+    group.arrived = arrived;
+    wait_in_warp(running(), me);
   }
-  group.arrived = arrived;
-  wait_in_warp(running(), me);
+  if (tag) sanitizer::acquire(tag);
 }
 
 const Thread* lane_of_warp(int lane) {

@@ -19,6 +19,7 @@ void land(Copy& copy) {
   } else {
     memset(copy.shared, 0, 16);
   }
+  sanitizer::copied16(copy.shared, copy.global);
 }
 
 bool is_poison(const void* shared) {
@@ -40,12 +41,16 @@ void copy_async16(void* shared, const void* global, bool valid, Place here) {
     fault(ATTN_REPORT_ALIGNMENT, &me.thread, here, "cp_async16 from global address %p: not a multiple of 16",
           global);
   }
+  if (sanitizer::forbidden(shared, 16)) {
+    fault(ATTN_REPORT_SHARED, &me.thread, here, "cp_async16 to shared address %p: outside of the array", shared);
+  }
   CopyQueue& queue = me.copies;
   queue.copies.push_back({shared, valid ? global : nullptr, queue.open_group, here});
   if (b.geometry.copies_early) {
     land(queue.copies.back());
   } else {
     memset(shared, 0xFF, 16);
+    sanitizer::will_copy16(shared);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "kernels/simt/atomic_update.h"
 #include "kernels/simt/cuda.h"
 
 namespace simt {
@@ -27,7 +28,7 @@ struct PlainShuffle {
   T result;
 
   // The lane that `lane` reads: its own where the segment ends.
-  int source(int lane) const {
+  SIMT_SLOTS int source(int lane) const {
     const int first = lane & ~(width - 1), past = first + width;
     switch (kShift) {
       case Shift::kFrom:
@@ -41,7 +42,7 @@ struct PlainShuffle {
     }
   }
 
-  static void run(Lanes<PlainShuffle> lanes, const Meeting& meeting) {
+  SIMT_SLOTS static void run(Lanes<PlainShuffle> lanes, const Meeting& meeting) {
     for (int lane = 0; lane < 32; ++lane) {
       if (!(meeting.members >> lane & 1)) continue;
       const int from = lanes[lane].source(lane);
@@ -59,6 +60,7 @@ inline T shuffle(unsigned mask, T value, int amount, int width, Place here) {
 
 struct PlainSync {
   static constexpr const char* kName = "__syncwarp";
+  static constexpr bool kOrdersMemory = true;
   static void run(Lanes<PlainSync>, const Meeting&) {}
 };
 
@@ -67,7 +69,7 @@ struct PlainBallot {
   bool predicate;
   unsigned result;
   unsigned members;
-  static void run(Lanes<PlainBallot> lanes, const Meeting& meeting) {
+  SIMT_SLOTS static void run(Lanes<PlainBallot> lanes, const Meeting& meeting) {
     unsigned bits = 0;
     for (int lane = 0; lane < 32; ++lane) {
       if (meeting.members >> lane & 1) bits |= static_cast<unsigned>(lanes[lane].predicate) << lane;
@@ -133,49 +135,41 @@ inline void __threadfence_block() { __threadfence(); }
 inline void __threadfence_system() { __threadfence(); }
 inline void __nanosleep(unsigned) { simt::yield(); }
 
-// One thread runs at a time, so a plain update is atomic.
-template <class T, class Update>
-inline T simt_atomic(T* address, Update update) {
-  const T before = *address;
-  *address = update(before);
-  return before;
-}
-
 template <class T>
 inline T atomicAdd(T* address, T value) {
-  return simt_atomic(address, [&](T before) -> T { return before + value; });
+  return simt::atomic_update(address, [&](T before) -> T { return before + value; });
 }
 template <class T>
 inline T atomicSub(T* address, T value) {
-  return simt_atomic(address, [&](T before) -> T { return before - value; });
+  return simt::atomic_update(address, [&](T before) -> T { return before - value; });
 }
 template <class T>
 inline T atomicMax(T* address, T value) {
-  return simt_atomic(address, [&](T before) { return before < value ? value : before; });
+  return simt::atomic_update(address, [&](T before) { return before < value ? value : before; });
 }
 template <class T>
 inline T atomicMin(T* address, T value) {
-  return simt_atomic(address, [&](T before) { return value < before ? value : before; });
+  return simt::atomic_update(address, [&](T before) { return value < before ? value : before; });
 }
 template <class T>
 inline T atomicAnd(T* address, T value) {
-  return simt_atomic(address, [&](T before) -> T { return before & value; });
+  return simt::atomic_update(address, [&](T before) -> T { return before & value; });
 }
 template <class T>
 inline T atomicOr(T* address, T value) {
-  return simt_atomic(address, [&](T before) -> T { return before | value; });
+  return simt::atomic_update(address, [&](T before) -> T { return before | value; });
 }
 
 // These two are what locks are made of: others must run while one is held.
 template <class T>
 inline T atomicExch(T* address, T value) {
   simt::yield();
-  return simt_atomic(address, [&](T) { return value; });
+  return simt::atomic_update(address, [&](T) { return value; });
 }
 template <class T>
 inline T atomicCAS(T* address, T expected, T value) {
   simt::yield();
-  return simt_atomic(address, [&](T before) { return before == expected ? value : before; });
+  return simt::atomic_update(address, [&](T before) { return before == expected ? value : before; });
 }
 
 #endif  // ATTNFUZZ_KERNELS_SIMT_CUDA_SYNC_H_

@@ -32,6 +32,8 @@ struct BlockOrder {
 void run_one(Block& b, const Statics& statics) {
   reset_arena(b);
   reset_barriers(b);
+  // These stay where they are: each block's use of them comes after the last one's.
+  if (statics.module) end_lanes(b);
   poison_statics(statics);
   run_block(b);
   if (!b.fault.set) check_barriers(b);
@@ -61,10 +63,12 @@ attn_status launch(const Launch& launch) {
     b.random = Random(seed, linear);
     run_one(b, statics);
     if (b.fault.set) {
+      end_lanes(b);
       send_report(b, launch.env);
       return ATTN_FAULT;
     }
   }
+  end_lanes(b);
   return ATTN_OK;
 }
 

@@ -15,7 +15,7 @@ typedef uint32_t Word8 __attribute__((vector_size(32)));
 // out[i][g] = in[g][i]: four registers of eight lanes to four vectors of eight
 // rows, and back.
 template <class V4, class V8>
-inline void transpose_8x4(const V4 (&in)[8], V8 (&out)[4]) {
+__attribute__((always_inline)) inline void transpose_8x4(const V4 (&in)[8], V8 (&out)[4]) {
   V8 pair[4];  // in[g], in[g + 4]
   for (int g = 0; g < 4; ++g) pair[g] = __builtin_shufflevector(in[g], in[g + 4], 0, 1, 2, 3, 4, 5, 6, 7);
   const V8 a = __builtin_shufflevector(pair[0], pair[1], 0, 8, 1, 9, 4, 12, 5, 13);
@@ -29,7 +29,7 @@ inline void transpose_8x4(const V4 (&in)[8], V8 (&out)[4]) {
 }
 
 template <class V8, class V4>
-inline void transpose_4x8(const V8 (&in)[4], V4 (&out)[8]) {
+__attribute__((always_inline)) inline void transpose_4x8(const V8 (&in)[4], V4 (&out)[8]) {
   const V8 a = __builtin_shufflevector(in[0], in[1], 0, 8, 1, 9, 4, 12, 5, 13);
   const V8 b = __builtin_shufflevector(in[2], in[3], 0, 8, 1, 9, 4, 12, 5, 13);
   const V8 c = __builtin_shufflevector(in[0], in[1], 2, 10, 3, 11, 6, 14, 7, 15);

@@ -1,17 +1,10 @@
 // The scheduler: fibers, and who runs next. Compiled without instrumentation in
-// every lane of the build; functions that switch fibers return void, because a
-// sanitizer's shadow of a return value would be the other fiber's.
+// every lane of the build (sanitizer.h); functions that switch fibers return
+// void, because a sanitizer's shadow of a return value would be the other fiber's.
 #include <algorithm>
 #include <bit>
 
 #include "kernels/simt/block.h"
-
-extern "C" {
-// Present only where AddressSanitizer is linked in.
-__attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const void* bottom, size_t size);
-__attribute__((weak)) void __sanitizer_finish_switch_fiber(void* saved, const void** bottom, size_t* size);
-__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* begin, size_t size);
-}
 
 namespace simt {
 
@@ -20,23 +13,16 @@ constinit thread_local Block* running_block = nullptr;
 
 namespace {
 
-void arrive_under_asan(Block& b, Lane& me) {
-  const void* bottom = nullptr;
-  size_t size = 0;
-  __sanitizer_finish_switch_fiber(me.fake_stack, &bottom, &size);
-  // The host's stack is not one of ours: this is how its bounds are learned.
-  if (!b.left->stack.bottom) b.left->stack = {static_cast<char*>(const_cast<void*>(bottom)), size};
-}
+// Lanes by which the threads move on from block to block, where they do: not a
+// whole number of warps, so that neighbours of a tile's border meet as well.
+constexpr uint32_t kRotation = 37;
 
 inline void jump(Lane& from, Lane& to) {
-  if (__sanitizer_start_switch_fiber) [[unlikely]] {
-    running().left = &from;
-    __sanitizer_start_switch_fiber(&from.fake_stack, to.stack.bottom, to.stack.size);
-  }
+  running().left = &from;
+  sanitizer::leave(from.fiber, to.fiber, to.stack);
   current = &to.thread;
   switch_context(&from.context, to.context);
-  if (__sanitizer_finish_switch_fiber) [[unlikely]]
-    arrive_under_asan(running(), from);
+  sanitizer::arrive(from.fiber, running().left->stack);
 }
 
 inline Lane& take(Block& b, uint32_t warp, uint32_t lane) {
@@ -80,6 +66,7 @@ void finish(Block& b, Lane& me) {
   }
   me.done = true;
   --b.live;
+  sanitizer::release(&b.order_tags.end);
   Lane* next = pick(b);
   if (!next && b.live) record_deadlock(b);
   jump(me, next ? *next : b.host);
@@ -87,17 +74,31 @@ void finish(Block& b, Lane& me) {
 
 void enter() {
   Lane& me = self();
-  if (__sanitizer_finish_switch_fiber) arrive_under_asan(running(), me);
+  sanitizer::arrive(me.fiber, running().left->stack);
   for (;;) {
     Block& b = running();
+    sanitizer::acquire(&b.order_tags.start);
+    sanitizer::enter();
     b.launch->entry(b.launch->arguments);
     finish(b, me);
   }
 }
 
+// Gives each lane the thread whose place it has in b.lanes.
+void number_lanes(Block& b) {
+  const Index dim = b.geometry.block_dim;
+  for (uint32_t linear = 0; linear < b.threads; ++linear) {
+    Lane& lane = b.lane(linear);
+    lane.thread.linear = linear;
+    lane.thread.index = {linear % dim.x, linear / dim.x % dim.y, linear / dim.x / dim.y};
+    lane.warp = &b.warp_state[linear / kWarpSize];
+    lane.bit = 1u << (linear % kWarpSize);
+  }
+}
+
 void on_stack_overflow(size_t index) {
   Block& b = running();
-  Lane& lane = b.lane(static_cast<uint32_t>(index));
+  Lane& lane = **std::ranges::find(b.lanes, index, &Lane::stack_number);
   record_fault(b, ATTN_REPORT_STACK, lane.thread.index, {nullptr, 0},
                "the thread ran off its stack of %zu KiB: recursion, or a very large local array",
                lane.stack.size / 1024);
@@ -113,28 +114,29 @@ void start_lanes(Block& b) {
   b.warps = (b.threads + kWarpSize - 1) / kWarpSize;
   while (b.lanes.size() < b.threads) {
     Lane* lane = new Lane;
-    const auto linear = static_cast<uint32_t>(b.lanes.size());
-    lane->thread.linear = linear;
+    lane->stack_number = static_cast<uint32_t>(b.lanes.size());
     lane->thread.geometry = &b.geometry;
-    lane->warp = &b.warp_state[linear / kWarpSize];
-    lane->warp->number = linear / kWarpSize;
-    lane->bit = 1u << (linear % kWarpSize);
-    lane->stack = stack_at(linear);
+    lane->stack = stack_at(lane->stack_number);
+    sanitizer::make(lane->fiber, false);
     b.lanes.push_back(lane);
   }
-  uint32_t linear = 0;
-  for (unsigned z = 0; z < dim.z; ++z) {
-    for (unsigned y = 0; y < dim.y; ++y) {
-      for (unsigned x = 0; x < dim.x; ++x) b.lane(linear++).thread.index = {x, y, z};
-    }
-  }
+  number_lanes(b);
   for (uint32_t warp = 0; warp < b.warps; ++warp) {
     const uint32_t count = std::min(kWarpSize, b.threads - warp * kWarpSize);
+    b.warp_state[warp].number = warp;
     b.warp_state[warp].existing = count == kWarpSize ? kFullMask : (1u << count) - 1;
   }
+  sanitizer::make(b.host.fiber, true);
 }
 
+void end_lanes(Block& b) { sanitizer::acquire(&b.order_tags.end); }
+
 void run_block(Block& b) {
+  sanitizer::release(&b.order_tags.start);
+  if (sanitizer::kLanesRotate) {
+    std::rotate(b.lanes.begin(), b.lanes.begin() + kRotation % b.threads, b.lanes.begin() + b.threads);
+    number_lanes(b);
+  }
   b.fault.set = false;
   b.live = b.threads;
   b.ready_warps = b.warps == kMaxWarps ? kFullMask : (1u << b.warps) - 1;
@@ -155,9 +157,8 @@ void run_block(Block& b) {
   if (!b.fault.set) return;
   for (Lane* lane : b.lanes) {
     lane->context = nullptr;
-    lane->fake_stack = nullptr;
     lane->copies = {};
-    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(lane->stack.bottom, lane->stack.size);
+    sanitizer::abandon(lane->fiber, lane->stack);
   }
 }
 

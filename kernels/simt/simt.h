@@ -32,6 +32,10 @@
 
 #define SIMT_EXPORT __attribute__((visibility("default")))
 
+// On functions that read or write what other lanes of a collective deposited:
+// meeting is what makes that right, and it orders nothing else.
+#define SIMT_SLOTS __attribute__((no_sanitize("thread")))
+
 namespace simt {
 
 // Where in the kernel's source an operation stands.
@@ -81,13 +85,25 @@ struct Meeting {
 template <class Op>
 struct Lanes {
   void* const* arguments;
-  Op& operator[](int lane) const { return *static_cast<Op*>(arguments[lane]); }
+  SIMT_SLOTS Op& operator[](int lane) const { return *static_cast<Op*>(arguments[lane]); }
 };
 
 struct WarpOp {
   const char* name;
   void (*run)(const Meeting& meeting);
+  bool orders_memory;  // as __syncwarp does, and shuffles do not
 };
+
+// An Op that orders memory says so: static constexpr bool kOrdersMemory = true.
+template <class Op>
+constexpr bool orders_memory() {
+  if constexpr (requires { Op::kOrdersMemory; }) {
+    return Op::kOrdersMemory;
+  } else {
+    return false;
+  }
+}
+
 
 // Waits for the lanes in `mask` that exist; they must come with the same op,
 // mask and place.
@@ -96,7 +112,8 @@ SIMT_EXPORT void meet(const WarpOp& op, void* argument, uint32_t mask, Place her
 template <class Op>
 inline void meet(Op& argument, uint32_t mask, Place here) {
   static constexpr WarpOp kOp{Op::kName,
-                              [](const Meeting& meeting) { Op::run(Lanes<Op>{meeting.arguments}, meeting); }};
+                              [](const Meeting& meeting) { Op::run(Lanes<Op>{meeting.arguments}, meeting); },
+                              orders_memory<Op>()};
   meet(kOp, &argument, mask, here);
 }
 

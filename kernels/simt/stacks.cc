@@ -1,5 +1,7 @@
 #include "kernels/simt/stacks.h"
 
+#include "kernels/simt/sanitizer.h"
+
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -105,12 +107,14 @@ void watch_stacks(void (*on_overflow)(size_t)) {
     stack_t handler_stack{};
     handler_stack.ss_sp = alternate;
     handler_stack.ss_size = sizeof alternate;
+    sanitizer::enter(&handler_stack, sizeof handler_stack);
     sigaltstack(&handler_stack, nullptr);
   }
   struct sigaction action{};
   action.sa_sigaction = on_segv;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
+  sanitizer::enter(&action, sizeof action);
   sigaction(SIGSEGV, &action, &previous_action);
 }
 

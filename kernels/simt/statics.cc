@@ -56,7 +56,9 @@ void poison_statics(const Statics& statics) {
   struct {
     unsigned long module, offset;
   } index{statics.module, 0};
-  memset(__tls_get_addr(&index), 0xFF, statics.bytes);
+  void* const memory = __tls_get_addr(&index);
+  memset(memory, 0xFF, statics.bytes);
+  sanitizer::undefine(memory, statics.bytes);
 }
 
 }  // namespace simt

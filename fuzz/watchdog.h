@@ -1,0 +1,48 @@
+// How long a call of a kernel may take before it counts as a hang.
+//
+// On the CPU the watchdog counts processor time: a worker that a busy machine
+// lets wait for its turn burns none, and one that spins is found as soon as it
+// has burned too much. The clock ends only what sleeps. On a GPU there is only
+// the clock.
+//
+// A call is given a fixed time, and more by the size of its problem. Our kernels
+// take the executor 0.2 ms a drawn case in the median, 30 ms at most, and about
+// 1e-10 s a unit of work. The full allowance is so far above that neither a slow
+// kernel nor a sanitizer comes near. The brief one, a tenth of it, is for looking
+// at many cases of which some may hang: whoever reports a hang has seen a call
+// use up the full one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+// Multiply-adds of a kernel that computes tiles of 64 x 64 whole, by columns of
+// 64, and pays for one tile in each block and split though it has no keys.
+// Sizes that make no sense count as 0.
+inline double work_of(const attn_problem& p, int64_t splits) {
+  const auto whole = [](int64_t n) {
+    return static_cast<double>(std::max<int64_t>(n, 0) / 64 + (n > 0 && n % 64 > 0)) * 64;
+  };
+  const double blocks = static_cast<double>(std::max<int64_t>(p.batch, 0)) *
+                        static_cast<double>(std::max<int64_t>(p.heads_q, 0)) * whole(p.seq_q);
+  const double keys = whole(p.seq_k) + 64 * static_cast<double>(std::max<int64_t>(splits, 1));
+  return blocks * keys * 2 * whole(std::max(p.dim_qk, p.dim_v));
+}
+
+// Seconds that a run may take: `watchdog`, and what its work adds. (A plan has no
+// work, however large the problem.)
+inline double allowance(double watchdog, const attn_problem& problem, int64_t splits) {
+  constexpr double kSecondsOfWork = 2e-8, kMost = 86400;
+  return watchdog + std::min(kSecondsOfWork * work_of(problem, splits), kMost);
+}
+
+inline constexpr double kBriefShare = 0.1;
+// A worker on the CPU that sleeps, or is never given its turn, has this many
+// times as long by the clock.
+inline constexpr double kPatience = 12;
+
+}  // namespace attnfuzz

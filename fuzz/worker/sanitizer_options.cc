@@ -1,0 +1,17 @@
+// How the sanitizers' runtimes behave in a worker: the first finding ends it,
+// told in few words on stderr, where fuzz/sanitizer_report.h reads it. Overridden
+// by ASAN_OPTIONS and the like, as usual.
+// Symbols are looked up by the parent, once a place rather than once a finding.
+#define ATTN_OPTIONS extern "C" __attribute__((visibility("default"), used)) const char*
+
+ATTN_OPTIONS __asan_default_options() {
+  return "symbolize=0:print_legend=0:print_full_thread_history=0:detect_leaks=0:"
+         "detect_stack_use_after_return=0:allocator_may_return_null=1:exitcode=86";
+}
+ATTN_OPTIONS __ubsan_default_options() { return "symbolize=0:print_stacktrace=1:halt_on_error=1:exitcode=86"; }
+ATTN_OPTIONS __msan_default_options() {
+  return "symbolize=0:poison_in_malloc=0:poison_in_free=0:poison_in_dtor=0:allocator_may_return_null=1:exit_code=86";
+}
+ATTN_OPTIONS __tsan_default_options() {
+  return "symbolize=0:halt_on_error=1:atexit_sleep_ms=0:report_thread_leaks=0:exitcode=86";
+}

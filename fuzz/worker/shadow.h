@@ -1,0 +1,27 @@
+// What a sanitizer is told of a call's memory: tensors lie in an arena that no
+// allocator of its own gave out. Each worker is linked with one of
+//
+//   shadow_none.cc   plain, TSan, CUDA: nothing to tell
+//   shadow_asan.cc   guards and gaps may not be touched
+//   shadow_msan.cc   guards, gaps, outputs and workspace are undefined; afterwards
+//                    every output must be defined
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "fuzz/wire.h"
+#include "properties/arena.h"
+
+namespace attnfuzz::worker {
+
+// Before kernel code is entered: `data` is defined, and so are a call's arguments.
+void defined(const void* data, size_t bytes);
+
+void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena);
+// What is wrong with the outputs, in a sentence, or nothing.
+std::optional<std::string> after_run(const wire::Request& request, const Arena& arena);
+
+}  // namespace attnfuzz::worker

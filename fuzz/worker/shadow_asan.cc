@@ -1,0 +1,29 @@
+#include <sanitizer/asan_interface.h>
+
+#include "fuzz/worker/shadow.h"
+#include "fuzz/worker/shadow_rows.h"
+
+namespace attnfuzz::worker {
+
+void defined(const void*, size_t) {}
+
+void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena) {
+  for (const MemoryRange& range : ranges) {
+    __asan_poison_memory_region(arena.base() + range.begin, range.end - range.begin);
+  }
+  for (int t = 0; t < kTensorCount; ++t) {
+    const bool all = for_each_row(request, static_cast<TensorId>(t), [&](uint64_t offset, uint64_t bytes, const auto&) {
+      __asan_unpoison_memory_region(arena.base() + offset, bytes);
+    });
+    if (all) continue;
+    // Too many rows to tell apart: the canaries of the guards must do.
+    for (const MemoryRange& range : ranges) {
+      if (range.tensor == static_cast<TensorId>(t))
+        __asan_unpoison_memory_region(arena.base() + range.begin, range.end - range.begin);
+    }
+  }
+}
+
+std::optional<std::string> after_run(const wire::Request&, const Arena&) { return std::nullopt; }
+
+}  // namespace attnfuzz::worker

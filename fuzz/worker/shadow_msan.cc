@@ -1,0 +1,58 @@
+#include <sanitizer/msan_interface.h>
+
+#include <cstring>
+
+#include "fuzz/worker/shadow.h"
+#include "fuzz/worker/shadow_rows.h"
+
+extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_param_tls[800];
+
+namespace attnfuzz::worker {
+namespace {
+
+bool is_output(TensorId tensor, Stage stage) {
+  if (tensor == TensorId::kO || tensor == TensorId::kLse) return true;
+  return tensor == TensorId::kWorkspace && stage != Stage::kReduce;
+}
+
+}  // namespace
+
+void defined(const void* data, size_t bytes) {
+  std::memset(__msan_param_tls, 0, sizeof __msan_param_tls);
+  if (data) __msan_unpoison(data, bytes);
+}
+
+void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena) {
+  for (const MemoryRange& range : ranges) __msan_poison(arena.base() + range.begin, range.end - range.begin);
+  for (int t = 0; t < kTensorCount; ++t) {
+    const auto tensor = static_cast<TensorId>(t);
+    if (is_output(tensor, request.stage)) continue;
+    const bool all = for_each_row(request, tensor, [&](uint64_t offset, uint64_t bytes, const auto&) {
+      __msan_unpoison(arena.base() + offset, bytes);
+    });
+    if (all) continue;
+    // Too many rows to tell apart: what the guards hold is a NaN, which must do.
+    for (const MemoryRange& range : ranges) {
+      if (range.tensor == tensor) __msan_unpoison(arena.base() + range.begin, range.end - range.begin);
+    }
+  }
+}
+
+std::optional<std::string> after_run(const wire::Request& request, const Arena& arena) {
+  if (request.stage == Stage::kPartial) return std::nullopt;
+  std::optional<std::string> wrong;
+  for (const TensorId tensor : {TensorId::kO, TensorId::kLse}) {
+    for_each_row(request, tensor, [&](uint64_t offset, uint64_t bytes, const std::array<int64_t, 4>& index) {
+      if (wrong) return;
+      const auto at = __msan_test_shadow(arena.base() + offset, bytes);
+      if (at < 0) return;
+      const auto column = index[3] + static_cast<int64_t>(at) / shape_of(request, tensor).element;
+      wrong = std::string(kTensorNames[static_cast<size_t>(tensor)]) + "(b=" + std::to_string(index[0]) +
+              ",h=" + std::to_string(index[1]) + ",q=" + std::to_string(index[2]) + ",d=" + std::to_string(column) +
+              ") depends on memory or registers that nothing defined";
+    });
+  }
+  return wrong;
+}
+
+}  // namespace attnfuzz::worker

@@ -1,0 +1,9 @@
+#include "fuzz/worker/shadow.h"
+
+namespace attnfuzz::worker {
+
+void defined(const void*, size_t) {}
+void before_run(const wire::Request&, std::span<const MemoryRange>, const Arena&) {}
+std::optional<std::string> after_run(const wire::Request&, const Arena&) { return std::nullopt; }
+
+}  // namespace attnfuzz::worker

@@ -1,0 +1,22 @@
+// Tells a probe which queries a thread's two rows are: what a reader of its
+// other records cannot know, for blocks are numbered as each kernel likes.
+#pragma once
+
+#include "kernels/forward/scores.h"
+#include "kernels/primitives/probe.h"
+
+namespace attn {
+
+// `row`: where rows[0] lies among the block's `end` rows; rows[1] is 8 below it.
+__device__ inline void probe_rows(const ForwardParams& p, const RowView (&rows)[2], int64_t row, int64_t end) {
+  float place[2][3];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    place[r][0] = static_cast<float>(rows[r].b);
+    place[r][1] = static_cast<float>(rows[r].h);
+    place[r][2] = row + 8 * r < end ? static_cast<float>(rows[r].i) : -1.0f;
+  }
+  probe(&p.probe, ATTN_PROBE_ROWS, 0, place);
+}
+
+}  // namespace attn

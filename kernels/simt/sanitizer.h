@@ -1,0 +1,187 @@
+// What a sanitizer must be told of what the executor does. The executor is not
+// instrumented in any lane: it switches stacks, lands copies and hands memory
+// out behind a sanitizer's back, and says so through these words. Each lane
+// compiles the executor once more with its own bodies; the plain one's are empty.
+//
+//   SIMT_LANE_ASAN   red zones and abandoned stacks
+//   SIMT_LANE_MSAN   what is defined: shared memory at a block's start is not
+//   SIMT_LANE_TSAN   a TSan fiber a lane; what orders memory, and what does not
+//
+// TSan sees races between lanes because switching from one to the next orders
+// nothing. Barriers and __syncwarp do, a launch's start and end do; shuffles,
+// mma and ldmatrix do not, as on a GPU.
+#ifndef ATTNFUZZ_KERNELS_SIMT_SANITIZER_H_
+#define ATTNFUZZ_KERNELS_SIMT_SANITIZER_H_
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernels/simt/stacks.h"
+
+#if defined(SIMT_LANE_ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#elif defined(SIMT_LANE_MSAN)
+#include <sanitizer/msan_interface.h>
+#elif defined(SIMT_LANE_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+#if defined(SIMT_LANE_MSAN)
+// Where MSan keeps the shadow of a call's arguments.
+extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_param_tls[800];
+#elif defined(SIMT_LANE_TSAN)
+extern "C" void __tsan_read16(void* address);
+extern "C" void __tsan_write16(void* address);
+#endif
+
+namespace simt::sanitizer {
+
+// What a fiber is to the sanitizer.
+struct Fiber {
+  void* handle = nullptr;
+};
+
+#if defined(SIMT_LANE_TSAN)
+// Lanes take another thread's role from block to block: what one fiber does is
+// ordered, and two blocks are not.
+inline constexpr bool kLanesRotate = true;
+#else
+inline constexpr bool kLanesRotate = false;
+#endif
+
+// --- Fibers ----------------------------------------------------------------
+
+// A lane that has never run yet, or the host before a launch.
+inline void make(Fiber& fiber, [[maybe_unused]] bool host) {
+#if defined(SIMT_LANE_TSAN)
+  if (host) {
+    fiber.handle = __tsan_get_current_fiber();
+  } else if (!fiber.handle) {
+    fiber.handle = __tsan_create_fiber(0);
+  }
+#else
+  (void)fiber;
+#endif
+}
+
+// Before the stack is switched.
+inline void leave([[maybe_unused]] Fiber& from, [[maybe_unused]] const Fiber& to,
+                  [[maybe_unused]] const Stack& stack) {
+#if defined(SIMT_LANE_ASAN)
+  __sanitizer_start_switch_fiber(&from.handle, stack.bottom, stack.size);
+#elif defined(SIMT_LANE_TSAN)
+  __tsan_switch_to_fiber(to.handle, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
+// On the new stack; `left` is the one that was left, and learns its bounds if they are not known.
+inline void arrive([[maybe_unused]] Fiber& me, [[maybe_unused]] Stack& left) {
+#if defined(SIMT_LANE_ASAN)
+  const void* bottom = nullptr;
+  size_t size = 0;
+  __sanitizer_finish_switch_fiber(me.handle, &bottom, &size);
+  if (!left.bottom) left = {static_cast<char*>(const_cast<void*>(bottom)), size};
+#endif
+}
+
+// What was on it is given up.
+inline void abandon([[maybe_unused]] Fiber& fiber, [[maybe_unused]] const Stack& stack) {
+#if defined(SIMT_LANE_ASAN)
+  fiber.handle = nullptr;
+  __asan_unpoison_memory_region(stack.bottom, stack.size);
+#elif defined(SIMT_LANE_MSAN)
+  __msan_unpoison(stack.bottom, stack.size);
+#elif defined(SIMT_LANE_TSAN)
+  fiber.handle = __tsan_create_fiber(0);
+#endif
+}
+
+// Before instrumented code is called from here, or a function that a runtime
+// looks into: its arguments are defined, and so is what they point to on this stack.
+inline void enter([[maybe_unused]] const void* argument = nullptr, [[maybe_unused]] size_t bytes = 0) {
+#if defined(SIMT_LANE_MSAN)
+  memset(__msan_param_tls, 0, sizeof __msan_param_tls);
+  if (argument) __msan_unpoison(argument, bytes);
+#endif
+}
+
+// --- Order of memory ---------------------------------------------------------
+
+inline void release([[maybe_unused]] void* tag) {
+#if defined(SIMT_LANE_TSAN)
+  __tsan_release(tag);
+#endif
+}
+
+inline void acquire([[maybe_unused]] void* tag) {
+#if defined(SIMT_LANE_TSAN)
+  __tsan_acquire(tag);
+#endif
+}
+
+// --- Memory ------------------------------------------------------------------
+
+// Nobody may touch it.
+inline void forbid([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_ASAN)
+  __asan_poison_memory_region(begin, bytes);
+#endif
+}
+
+inline void allow([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_ASAN)
+  __asan_unpoison_memory_region(begin, bytes);
+#endif
+}
+
+inline bool forbidden([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_ASAN)
+  return __asan_region_is_poisoned(begin, bytes) != nullptr;
+#else
+  return false;
+#endif
+}
+
+// Whole pages that begin a new life: who touched them before does not count.
+inline void renew([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  // Mapping anew is what TSan forgets accesses for.
+  if (bytes) mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+#endif
+}
+
+// Its content means nothing until it is written.
+inline void undefine([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_MSAN)
+  __msan_poison(begin, bytes);
+#endif
+}
+
+// The executor copied 16 bytes for the running lane; from null: zeros.
+inline void copied16([[maybe_unused]] void* to, [[maybe_unused]] const void* from) {
+#if defined(SIMT_LANE_MSAN)
+  if (from) {
+    __msan_copy_shadow(to, from, 16);
+  } else {
+    __msan_unpoison(to, 16);
+  }
+#elif defined(SIMT_LANE_TSAN)
+  if (from) __tsan_read16(const_cast<void*>(from));
+  __tsan_write16(to);
+#endif
+}
+
+// The executor will write these 16 bytes for the running lane at some later time.
+inline void will_copy16([[maybe_unused]] void* to) {
+#if defined(SIMT_LANE_MSAN)
+  __msan_poison(to, 16);
+#elif defined(SIMT_LANE_TSAN)
+  __tsan_write16(to);
+#endif
+}
+
+}  // namespace simt::sanitizer
+
+#endif  // ATTNFUZZ_KERNELS_SIMT_SANITIZER_H_
