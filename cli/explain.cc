@@ -8,7 +8,10 @@
 #include <cstdio>
 
 #include "cli/print.h"
+#include "cli/probe.h"
 #include "cli/session.h"
+#include "properties/fault_class.h"
+#include "properties/trace.h"
 
 namespace attnfuzz {
 namespace {
@@ -17,7 +20,7 @@ struct Arguments {
   std::string file, kernel;
   bool ascii = false;
   TargetOptions target;
-  bool backend_given = false;
+  ProbeArguments probe;
 };
 
 int terminal_width() {
@@ -62,10 +65,10 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
 }
 
 Exit run(const Arguments& arguments) {
+  parse_probe(arguments.probe.place);  // refused before anything runs
   Reproducer r = load_reproducer(arguments.file);
   if (!arguments.kernel.empty()) r.kernel = arguments.kernel;
-  TargetOptions options = arguments.target;
-  if (!arguments.backend_given) options.backend = backend_name(r.backend);
+  const TargetOptions options = for_file(arguments.target, r);
   ExplainOptions explain_options;
   explain_options.color = isatty(STDOUT_FILENO) != 0;
   explain_options.width = terminal_width();
@@ -83,6 +86,16 @@ Exit run(const Arguments& arguments) {
   if (!ran) std::printf("\nno picture of the error: %s\n", seen.why_not.c_str());
   const Verdict verdict = judge(r.c, property_named(r.property), *target, calibration);
   std::printf("\n%s\n%s", identity_line(target->info(), options).c_str(), verdict_text(verdict).c_str());
+  if (verdict.outcome == Outcome::kFail) {
+    const Case& failing = verdict.failing ? *verdict.failing : r.c;
+    for (const std::string& line : trace_values(failing, *target, calibration))
+      std::printf("with position-coded V: %s\n", line.c_str());
+    std::printf("%s", guess_fault(r.c, verdict, r.needs, target->info().lane).text().c_str());
+  }
+  if (arguments.probe.wanted()) {
+    const ProbedCase probed = probe(r.c, verdict, *target, arguments.probe);
+    std::printf("\n%s", probe_text(verdict.failing ? *verdict.failing : r.c, probed).c_str());
+  }
   return verdict.outcome == Outcome::kFail ? kFound : kHeld;
 }
 
@@ -95,11 +108,9 @@ void add_explain(CLI::App& app, Action& action) {
   command->add_option("file", arguments->file, "NAME.attn.json")->required()->check(CLI::ExistingFile);
   command->add_option("--kernel", arguments->kernel, "another kernel than the file's, by name or path");
   command->add_flag("--ascii", arguments->ascii, "no block characters");
+  add_probe_option(*command, arguments->probe);
   add_target_options(*command, arguments->target);
-  command->callback([&action, arguments, command] {
-    arguments->backend_given = command->count("--backend") > 0;
-    action = [arguments] { return run(*arguments); };
-  });
+  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 
 }  // namespace attnfuzz

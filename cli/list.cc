@@ -9,7 +9,7 @@ namespace {
 
 Exit list() {
   std::printf("kernels\n");
-  for (const KernelLibrary& library : find_kernels()) {
+  for (const KernelLibrary& library : our_kernels()) {
     std::string error;
     const auto target = open_target(worker_options(library), &error);
     const std::string label = library.name + " (" + backend_name(library.backend) + ")";

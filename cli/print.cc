@@ -142,11 +142,12 @@ std::string verdict_text(const Verdict& verdict) {
 }
 
 std::string check_json(const KernelInfo& kernel, const CheckOptions& options, const CheckResult& result,
-                       const std::string& reproducer) {
+                       const Filed& filed) {
   using nlohmann::json;
   json j;
   j["kernel"] = kernel.name;
   j["backend"] = kernel.backend == ATTN_CPU ? "cpu" : "cuda";
+  j["lane"] = kernel.lane;
   j["build"] = kernel.build.hash;
   if (!kernel.device.empty()) j["device"] = kernel.device;
   j["seed"] = options.seed;
@@ -180,7 +181,16 @@ std::string check_json(const KernelInfo& kernel, const CheckOptions& options, co
                     {"property", result.failure->property->name},
                     {"kind", to_string(result.failure->verdict.kind)},
                     {"message", result.failure->verdict.message},
-                    {"reproducer", reproducer}};
+                    {"seconds", result.seconds},
+                    {"reproducer", filed.reproducer}};
+  }
+  if (filed.reduction) {
+    const Reduction& r = *filed.reduction;
+    j["reduction"] = {{"seconds", filed.reduce_seconds}, {"evaluations", r.evaluations},
+                      {"complete", r.complete},          {"minimal", describe(r.minimal)},
+                      {"property", r.verdict.property},  {"kind", to_string(r.verdict.kind)},
+                      {"message", r.verdict.message},    {"needs", r.needs},
+                      {"indifferent", r.indifferent}};
   }
   return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -1,6 +1,7 @@
 // How results look on a terminal, in a pipe, as JSON and as JUnit XML.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "fuzz/check/check.h"
@@ -16,8 +17,17 @@ std::string check_notes(const CheckResult& result);
 // A verdict in a few lines: what, where, how it looks.
 std::string verdict_text(const Verdict& verdict);
 
+// What became of a failure: its file, and unless it was not seen again, its reduction.
+struct Filed {
+  std::string reproducer;
+  std::optional<Reduction> reduction;
+  double reduce_seconds = 0;
+};
+
+// One line. Of a failure: "seconds" until it was found, "reduction" with seconds,
+// evaluations and the minimal case in words.
 std::string check_json(const KernelInfo& kernel, const CheckOptions& options, const CheckResult& result,
-                       const std::string& reproducer);
+                       const Filed& filed);
 
 // One test suite a kernel, one test case a property.
 struct JUnitSuite {

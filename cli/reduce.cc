@@ -3,6 +3,7 @@
 
 #include "cli/print.h"
 #include "cli/session.h"
+#include "properties/fault_class.h"
 
 namespace attnfuzz {
 namespace {
@@ -12,15 +13,13 @@ struct Arguments {
   std::string kernel;
   double seconds = 60;
   TargetOptions target;
-  bool backend_given = false;
 };
 
 Exit run(const Arguments& arguments) {
   Reproducer r = load_reproducer(arguments.file);
   if (!arguments.kernel.empty()) r.kernel = arguments.kernel;
   if (r.kernel.empty()) throw UserError(arguments.file + " names no kernel: say which with --kernel");
-  TargetOptions options = arguments.target;
-  if (!arguments.backend_given) options.backend = backend_name(r.backend);
+  const TargetOptions options = for_file(arguments.target, r);
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
   std::printf("%s\n", identity_line(target->info(), options).c_str());
@@ -49,6 +48,9 @@ Exit run(const Arguments& arguments) {
               verdict_text(reduction.verdict).c_str());
   for (const std::string& need : reduction.needs) std::printf("  %s\n", need.c_str());
   for (const std::string& part : reduction.indifferent) std::printf("  does not matter: %s\n", part.c_str());
+  std::printf(
+      "  %s\n",
+      guess_fault(reduction.minimal, reduction.verdict, reduction.needs, target->info().lane).line().c_str());
   std::printf("\nreplay: %s\n", replay_line(out).c_str());
   return kFound;
 }
@@ -65,10 +67,7 @@ void add_reduce(CLI::App& app, Action& action) {
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   add_target_options(*command, arguments->target);
-  command->callback([&action, arguments, command] {
-    arguments->backend_given = command->count("--backend") > 0;
-    action = [arguments] { return run(*arguments); };
-  });
+  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 
 }  // namespace attnfuzz

@@ -1,7 +1,9 @@
 // attnfuzz replay: runs the case of a file again.
 #include <cstdio>
 
+#include "cli/compute_sanitizer.h"
 #include "cli/print.h"
+#include "cli/probe.h"
 #include "cli/session.h"
 
 namespace attnfuzz {
@@ -12,25 +14,25 @@ struct Arguments {
   std::string kernel;    // instead of the file's
   std::string property;  // instead of the file's
   TargetOptions target;
-  bool backend_given = false;
+  ProbeArguments probe;
+  std::string json;
 };
 
-// One target a (kernel, back end), kept while files follow one another.
+// One target a (kernel, back end, lane), kept while files follow one another.
 struct Opened {
   std::string key;
   std::unique_ptr<Target> target;
 };
 
-Exit replay(const std::string& path, const Arguments& arguments, Opened& opened) {
+Exit replay(const std::string& path, const Arguments& arguments, Opened& opened, std::string* json) {
   Reproducer r = load_reproducer(path);
   if (!arguments.kernel.empty()) r.kernel = arguments.kernel;
   if (!arguments.property.empty()) r.property = arguments.property;
   if (r.kernel.empty()) throw UserError(path + " names no kernel: say which with --kernel");
-  TargetOptions options = arguments.target;
-  if (!arguments.backend_given) options.backend = backend_name(r.backend);
+  const TargetOptions options = for_file(arguments.target, r);
   const Property& property = property_named(r.property);
 
-  const std::string key = r.kernel + " " + options.backend;
+  const std::string key = r.kernel + " " + options.backend + " " + options.lane;
   if (opened.key != key) {
     opened.target.reset();
     opened.target = open(library_of(r.kernel, options), options);
@@ -51,15 +53,45 @@ Exit replay(const std::string& path, const Arguments& arguments, Opened& opened)
   }
   const Verdict verdict = judge(r.c, property, target, calibration_for(kernel, options));
   std::printf("%s: %s\n  %s", path.c_str(), describe(r.c).c_str(), verdict_text(verdict).c_str());
+  if (arguments.probe.wanted()) {
+    const Case& probed_case = verdict.failing ? *verdict.failing : r.c;
+    const ProbedCase probed = probe(r.c, verdict, target, arguments.probe);
+    std::printf("\n%s", probe_text(probed_case, probed).c_str());
+    *json += probe_json(probed_case, probed);
+  }
   std::fflush(stdout);
   return verdict.outcome == Outcome::kFail ? kFound : kHeld;
 }
 
-Exit run(const Arguments& arguments) {
-  Opened opened;
+// Each file in a process of its own, for the tool watches processes.
+Exit replay_all_under(const Arguments& arguments) {
+  if (arguments.target.backend == "cpu")
+    throw UserError("the lane " + arguments.target.lane + " is the GPU's alone");
+  std::vector<std::string> further = {"--watchdog", "300"};
+  if (!arguments.kernel.empty()) further.insert(further.end(), {"--kernel", arguments.kernel});
+  if (!arguments.property.empty()) further.insert(further.end(), {"--property", arguments.property});
+  if (arguments.target.allow_stale) further.push_back("--allow-stale");
   Exit status = kHeld;
   for (const std::string& file : arguments.files) {
-    if (replay(file, arguments, opened) != kHeld) status = kFound;
+    const Exit one = replay_under(arguments.target.lane, file, further);
+    if (one != kHeld) status = one;
+  }
+  return status;
+}
+
+Exit run(const Arguments& arguments) {
+  parse_probe(arguments.probe.place);  // refused before anything runs
+  if (is_compute_sanitizer(arguments.target.lane)) return replay_all_under(arguments);
+  Opened opened;
+  Exit status = kHeld;
+  std::string json;
+  for (const std::string& file : arguments.files) {
+    if (replay(file, arguments, opened, &json) != kHeld) status = kFound;
+  }
+  if (arguments.json == "-") {
+    std::fwrite(json.data(), 1, json.size(), stdout);
+  } else if (!arguments.json.empty()) {
+    write_file(arguments.json, json);
   }
   return status;
 }
@@ -72,11 +104,13 @@ void add_replay(CLI::App& app, Action& action) {
   command->add_option("file", arguments->files, "NAME.attn.json")->required()->check(CLI::ExistingFile);
   command->add_option("--kernel", arguments->kernel, "another kernel than the file's, by name or path");
   command->add_option("--property", arguments->property, "another property than the file's");
+  add_probe_option(*command, arguments->probe);
+  command
+      ->add_option("--json", arguments->json,
+                   "write the probes as JSON lines to this file, - for standard output")
+      ->needs(arguments->probe.option);
   add_target_options(*command, arguments->target);
-  command->callback([&action, arguments, command] {
-    arguments->backend_given = command->count("--backend") > 0;
-    action = [arguments] { return run(*arguments); };
-  });
+  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 
 }  // namespace attnfuzz

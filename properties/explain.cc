@@ -190,7 +190,8 @@ class Page {
   void errors(const Reference& reference, const std::vector<float>& got) {
     const int64_t n = reference.dim_v;
     if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
-    std::vector<uint8_t> bad(got.size());
+    std::vector<uint8_t> bad(got.size()), dead;
+    for (const RowState state : reference.state) dead.push_back(state == RowState::kDead);
     int64_t count = 0, judged = 0, worst = -1;
     double most = -1;
     std::map<std::pair<int64_t, int64_t>, int64_t> of_head;
@@ -214,7 +215,8 @@ class Page {
                                            .tile_q = tile_q_,
                                            .got = got,
                                            .expected = reference.o,
-                                           .bad = bad});
+                                           .bad = bad,
+                                           .dead = dead});
     if (!shape.empty()) fact("shape", shape);
     if (worst >= 0) {
       const int64_t row = worst / n;

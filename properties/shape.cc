@@ -8,6 +8,8 @@ namespace {
 bool consistent(const ShapeInput& in) {
   if (in.batch < 0 || in.heads < 0 || in.seq_q < 0 || in.dim_v < 0) return false;
   const auto n = static_cast<size_t>(in.batch * in.heads * in.seq_q * in.dim_v);
+  const auto rows = static_cast<size_t>(in.batch * in.heads * in.seq_q);
+  if (!in.dead.empty() && in.dead.size() != rows) return false;
   return in.got.size() == n && in.expected.size() == n && in.bad.size() == n;
 }
 

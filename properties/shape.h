@@ -23,6 +23,7 @@ struct ShapeInput {
   std::span<const float> got;
   std::span<const double> expected;
   std::span<const uint8_t> bad;
+  std::span<const uint8_t> dead = {};  // one a row: it sees no key; empty: not known
   // V, if it is at hand: element = ((b * heads_kv + g) * seq_k + j) * dim_v + c.
   // Lets an error be traced to single keys.
   int64_t heads_kv = 0, seq_k = 0;

@@ -50,8 +50,8 @@ std::string one_value(const Bad& bad) {
   if (bad.all([&](size_t e) { return std::isinf(got(e)); })) return "all infinite";
   if (bad.all([&](size_t e) { return !std::isfinite(got(e)); })) return "NaN and infinities";
   if (bad.all([&](size_t e) { return got(e) == 0; })) return "all zero";
-  const bool dead =
-      bad.all([&](size_t e) { return bad.in.expected[e] == 0 || std::isinf(bad.in.expected[e]); });
+  const bool dead = !bad.in.dead.empty() &&
+                    bad.all([&](size_t e) { return bad.in.dead[static_cast<size_t>(bad.row(e))] != 0; });
   const float first = got(bad.elements[0]);
   if (bad.elements.size() > 2 && bad.all([&](size_t e) { return got(e) == first; })) {
     return "all " + number(first) + (dead ? " where nothing is visible" : "");

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "fuzz/watchdog.h"
 #include "tests/fuzz/fakes/open_fake.h"
 
 namespace attnfuzz {
@@ -104,6 +105,59 @@ TEST(Worker, TimesARunOut) {
   }
 }
 
+TEST(Worker, IsNotTimedOutWhileItWaits) {
+  WorkerOptions options = fake_options("behaviours", "nap");
+  options.watchdog = 0.1;
+  options.patience = 600;
+  FakeCall call(options);
+  const RunReply run = call.run();
+  EXPECT_FALSE(run.timed_out);
+  EXPECT_EQ(run.status, ATTN_OK);
+}
+
+// Were it not for the processor's time, this would take as long as ctest allows.
+TEST(Worker, IsTimedOutForWhatItBurns) {
+  WorkerOptions options = fake_options("behaviours", "hang");
+  options.patience = 1e5;
+  FakeCall call(options);
+  EXPECT_TRUE(call.run().timed_out);
+}
+
+TEST(Worker, HasLessTimeWhileItIsWatchedBriefly) {
+  WorkerOptions options = fake_options("behaviours", "burn");
+  options.watchdog = 2;
+  options.patience = 600;
+  FakeCall call(options);
+  EXPECT_EQ(call.run().status, ATTN_OK);
+  call.target->watch(Watch::kBrief);
+  EXPECT_TRUE(call.run().timed_out);
+  call.target->watch(Watch::kFull);
+  EXPECT_EQ(call.run().status, ATTN_OK);
+}
+
+TEST(Watchdog, AllowsMoreForMoreWork) {
+  attn_problem p = {};
+  p.batch = 2;
+  p.heads_q = 3;
+  p.seq_q = 65;
+  p.seq_k = 1;
+  p.dim_qk = 16;
+  p.dim_v = 64;
+  const double small = work_of(p, 1);
+  EXPECT_EQ(small, 2.0 * 3 * 128 * (64 + 64) * 2 * 64);
+  EXPECT_EQ(work_of(p, 0), small);
+  EXPECT_GT(work_of(p, 9), small);
+  p.seq_k = 65;
+  EXPECT_GT(work_of(p, 1), small);
+  p.seq_k = 0;
+  EXPECT_GT(work_of(p, 1), 0) << "blocks without keys are not free";
+  EXPECT_GT(allowance(5, p, 1), 5);
+  p.batch = p.heads_q = p.seq_q = p.seq_k = INT64_MAX;
+  EXPECT_LT(allowance(5, p, INT64_MAX), 1e5);
+  p.batch = -1;
+  EXPECT_EQ(allowance(5, p, 1), 5);
+}
+
 TEST(Worker, WatchesPlanToo) {
   FakeCall hang("hang-plan");
   EXPECT_TRUE(hang.plan().timed_out);
@@ -187,7 +241,7 @@ TEST(Worker, SaysWhyALibraryCannotBeUsed) {
   const struct {
     const char *library, *kernel, *why;
   } cases[] = {
-      {"there_is_none", "", "cannot open shared object file"},
+      {"there_is_none", "", "there_is_none.so cannot be read: No such file or directory"},
       {"no_export", "", "does not export attn_kernel_at"},
       {"no_kernels", "", "the library has no kernels"},
       {"wrong_abi", "", "attn_kernel.abi is 2, this program speaks 1: rebuild"},

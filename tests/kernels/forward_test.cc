@@ -1,5 +1,4 @@
 // Both kernels on the CPU executor, in this process, against the oracle.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,25 +10,10 @@
 #include "kernels/attention.h"
 #include "reference/formats.h"
 #include "reference/oracle.h"
+#include "tests/kernels/libraries.h"
 
 namespace attnfuzz {
 namespace {
-
-const attn_kernel* load(const char* path) {
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    ADD_FAILURE() << dlerror();
-    return nullptr;
-  }
-  const auto kernel_at = reinterpret_cast<decltype(&attn_kernel_at)>(dlsym(library, "attn_kernel_at"));
-  return kernel_at == nullptr ? nullptr : kernel_at(0);
-}
-
-const attn_kernel* kernel_named(const std::string& name) {
-  static const attn_kernel* fa1 = load(FA1_LIBRARY);
-  static const attn_kernel* splitk = load(SPLITK_LIBRARY);
-  return name == "fa1" ? fa1 : splitk;
-}
 
 // A problem on dense random tensors.
 class Call {

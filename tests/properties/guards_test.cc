@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "properties/extent.h"
 #include "properties/layout.h"
 #include "reference/formats.h"
 #include "tests/properties/layout_support.h"
@@ -95,17 +96,17 @@ TEST(Guards, UnwrittenElementsAreNamed) {
   Case c = small_case();
   const auto forget = [&c](TensorId t, int64_t b, int64_t h, int64_t s, int64_t d) {
     return [=, &c](const LaidOut& laid) {
-      std::memset(element(laid, c.problem, t, b, h, s, d), 0xff,
+      std::memcpy(element(laid, c.problem, t, b, h, s, d), &kNeverWritten,
                   static_cast<size_t>(element_bytes(c.problem, t)));
     };
   };
   expect_fault(c, Fault::kUnwritten, TensorId::kO, forget(TensorId::kO, 1, 2, 3, 1), "o(1,2,3,1)");
   expect_fault(c, Fault::kUnwritten, TensorId::kLse, forget(TensorId::kLse, 1, 3, 4, 0), "lse(1,3,4,0)");
   // A NaN that a kernel computed is not mistaken for one that was there before,
-  // nor is one that it read where it should not have.
+  // nor is one that it read where it should not have: shared memory begins as 0xffff.
   for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
     c.problem.dtype = dtype;
-    for (uint16_t nan : {0x7e00, 0xfe00, 0x7fff, 0x7fc0, 0xffc0, 0xfffe}) {
+    for (uint16_t nan : {0x7e00, 0xfe00, 0x7fff, 0xffff, 0x7fc0, 0xffc0, 0xfffe}) {
       EXPECT_FALSE(after(c, [&](const LaidOut& laid) { std::memcpy(data(laid, TensorId::kO), &nan, 2); }))
           << nan;
     }

@@ -69,7 +69,7 @@ TEST(Illegal, NamesTheFieldAndWhatItMayBe) {
       {"planted[0] lies at index 1 of dimension 1 of bias, which has 1",  // broadcast
        [](Case& c) { c.planted = {{.tensor = TensorId::kBias, .h = 1}}; }},
       {"planted[0].bits do not fit", [](Case& c) { c.planted = {{.bits = 0x10000}}; }},
-      {"planted[0].bits are all set", [](Case& c) { c.planted = {{.bits = 0xffff}}; }},
+      {"planted[0].bits mark an output", [](Case& c) { c.planted = {{.bits = 0x7fa5}}; }},
       {"the case has none",
        [](Case& c) {
          c.problem.bias.reset();

@@ -12,6 +12,7 @@
 
 #include "properties/codec.h"
 #include "properties/fills.h"
+#include "properties/planted_rank.h"
 #include "properties/recipe.h"
 #include "tests/properties/random_case.h"
 
@@ -378,6 +379,24 @@ TEST(Complexity, DiffersWhereCasesDiffer) {
     const auto [it, added] = seen.emplace(complexity(c), encode(c));
     EXPECT_TRUE(added || it->second == encode(c)) << it->second << "\n" << encode(c);
   }
+}
+
+TEST(Complexity, PlantedRanksAreOneToOne) {
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
+    std::set<uint32_t> ranks;
+    for (uint32_t i = 0; i < 0x10000; ++i) {
+      // All 16-bit patterns; of fp32 those around each well-known value, and some between.
+      const uint32_t bits = dtype != ATTN_F32 ? i : (i >> 4) * 0x100000 + (i & 15) - 8;
+      const uint32_t rank = planted_rank(bits, dtype);
+      EXPECT_EQ(bits_of_rank(rank, dtype), bits);
+      EXPECT_TRUE(ranks.insert(rank).second);
+    }
+  }
+  EXPECT_EQ(planted_rank(0, ATTN_F16), 0u);
+  EXPECT_EQ(planted_rank(0x3f80, ATTN_BF16), 1u);
+  EXPECT_EQ(planted_rank(0x7c00, ATTN_F16), 2u);
+  EXPECT_EQ(planted_rank(0x7fc00000, ATTN_F32), 3u);
+  EXPECT_EQ(planted_rank(1, ATTN_F16), 4u);
 }
 
 TEST(Complexity, OrdersByMeaning) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -18,7 +19,7 @@ struct Picture {
   int64_t batch = 2, heads = 4, seq_q = 130, dim_v = 64, tile_q = 64;
   std::vector<double> expected;
   std::vector<float> got;
-  std::vector<uint8_t> bad;
+  std::vector<uint8_t> bad, dead;
 
   // Expected values without any regularity, away from 0.
   Picture(int64_t b = 2, int64_t h = 4, int64_t s = 130, int64_t d = 64)
@@ -52,7 +53,8 @@ struct Picture {
             .tile_q = tile_q,
             .got = got,
             .expected = expected,
-            .bad = bad};
+            .bad = bad,
+            .dead = dead};
   }
 };
 
@@ -210,8 +212,12 @@ TEST(Shape, OneKey) {
 TEST(Shape, DeadRows) {
   Picture p(1, 1, 70, 8);
   for (int64_t e = 0; e < 10 * 8; ++e) p.expected[static_cast<size_t>(e)] = 0;
-  EXPECT_EQ(p.shape([](auto, auto, auto i, auto) { return i < 10; }, noise),
-            "only query tile 0, rows 0..9; values where nothing is visible");
+  const auto dead_ones = [](auto, auto, auto i, auto) { return i < 10; };
+  // An expected 0 alone does not make a row dead.
+  EXPECT_EQ(p.shape(dead_ones, noise), "only query tile 0, rows 0..9");
+  p.dead.resize(70);
+  std::fill_n(p.dead.begin(), 10, 1);
+  EXPECT_EQ(p.shape(dead_ones, noise), "only query tile 0, rows 0..9; values where nothing is visible");
 }
 
 }  // namespace

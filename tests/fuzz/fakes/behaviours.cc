@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -87,6 +88,23 @@ const attn_kernel kernels[] = {
         RUN {
           UNUSED;
           for (;;) sink = 1;
+        }),
+    // What a worker that waits for its turn looks like: much of the clock, little of the processor.
+    fake::kernel(
+        "nap", yes,
+        RUN {
+          UNUSED;
+          usleep(700'000);
+          return ATTN_OK;
+        }),
+    // Much of the processor, but an end.
+    fake::kernel(
+        "burn", yes,
+        RUN {
+          UNUSED;
+          const clock_t end = clock() + CLOCKS_PER_SEC * 4 / 10;
+          while (clock() < end) sink = 1;
+          return ATTN_OK;
         }),
     // A child that holds every descriptor outlives it.
     fake::kernel(
@@ -186,6 +204,8 @@ const attn_kernel kernels[] = {
           *static_cast<int*>(t->o.data) = ++calls;
           return ATTN_OK;
         }),
+    // All is well, it says, and nothing ran.
+    fake::kernel("idle", yes, nothing),
 };
 
 }  // namespace

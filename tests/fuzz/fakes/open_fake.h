@@ -17,14 +17,17 @@ inline WorkerOptions fake_options(const std::string& library, const std::string&
   options.library = std::string(ATTNFUZZ_FAKES) + "/" + library + ".so";
   options.kernel = kernel;
   options.watchdog = 0.5;
+  options.patience = 2;
   return options;
 }
 
 // One call of a kernel of fakes/behaviours.cc, by name.
 struct FakeCall {
-  explicit FakeCall(const std::string& kernel, const std::string& library = "behaviours") {
+  explicit FakeCall(const std::string& kernel, const std::string& library = "behaviours")
+      : FakeCall(fake_options(library, kernel)) {}
+  explicit FakeCall(const WorkerOptions& options) {
     std::string error;
-    target = open_target(fake_options(library, kernel), &error);
+    target = open_target(options, &error);
     EXPECT_TRUE(target) << error;
     if (!target) return;
     problem.size = sizeof problem;

@@ -1,0 +1,120 @@
+#include "cli/compute_sanitizer.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+extern char** environ;
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kTools = {"memcheck", "racecheck", "initcheck", "synccheck"};
+
+// What the tool puts before each line of its own.
+constexpr std::string_view kMark = "=========";
+
+// A finding's headline has one of these; its further lines are about where.
+constexpr std::array kHeadlines = {"Invalid ", "Misaligned ",   "Uninitialized ", "Race reported",
+                                   "hazard",   "Barrier error", "Program hit "};
+
+struct Log {
+  std::map<std::string, int> findings;  // headline and the place below it, how often
+  bool ran = false;                     // the tool itself started
+};
+
+Log read_log(const fs::path& path) {
+  Log log;
+  std::ifstream in(path);
+  std::string headline;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(kMark)) continue;
+    std::string text = line.substr(kMark.size());
+    text.erase(0, text.find_first_not_of(' '));
+    log.ran |= text.starts_with("COMPUTE-SANITIZER");
+    if (!headline.empty() && text.starts_with("at ")) {
+      ++log.findings[headline + ", " + text];
+      headline.clear();
+      continue;
+    }
+    if (!headline.empty()) ++log.findings[headline];
+    headline.clear();
+    if (std::ranges::any_of(kHeadlines, [&](const char* words) { return text.find(words) != text.npos; }))
+      headline = text;
+  }
+  if (!headline.empty()) ++log.findings[headline];
+  return log;
+}
+
+int run(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_t pid = -1;
+  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ) != 0) return -1;
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+}  // namespace
+
+bool is_compute_sanitizer(const std::string& lane) { return std::ranges::find(kTools, lane) != kTools.end(); }
+
+Exit replay_under(const std::string& tool, const std::string& file, const std::vector<std::string>& further) {
+  char name[] = "/tmp/attnfuzz-XXXXXX";
+  const int fd = mkstemp(name);
+  if (fd < 0) throw UserError("cannot write a temporary file: " + std::string(name));
+  close(fd);
+  const fs::path log_path = name;
+  std::error_code ignored;
+  const std::string self = fs::read_symlink("/proc/self/exe", ignored);
+  std::vector<std::string> command = {"compute-sanitizer",
+                                      "--tool",
+                                      tool,
+                                      "--target-processes",
+                                      "all",
+                                      "--require-cuda-init=no",
+                                      "--log-file",
+                                      log_path,
+                                      self,
+                                      "replay",
+                                      file,
+                                      "--backend",
+                                      "cuda",
+                                      "--lane",
+                                      "plain"};
+  command.insert(command.end(), further.begin(), further.end());
+  std::fflush(stdout);
+  const int status = run(command);
+  const Log log = read_log(log_path);
+  fs::remove(log_path, ignored);
+  if (!log.ran) {
+    throw UserError(
+        status < 0 || status == 127
+            ? "compute-sanitizer cannot be started: it comes with the CUDA toolkit; put it on the PATH"
+            : tool + " said nothing about this run (exit status " + std::to_string(status) + ")");
+  }
+  if (log.findings.empty()) {
+    std::printf("%s: nothing found\n", tool.c_str());
+    return status == kFound ? kFound : status == kHeld ? kHeld : kBadUse;
+  }
+  std::printf("%s confirms:\n", tool.c_str());
+  for (const auto& [finding, count] : log.findings) std::printf("  %5d x %s\n", count, finding.c_str());
+  return kFound;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# fault_class.sh ATTNFUZZ LIBRARY WORDS: check and explain name the likely class
+# of a known bug; WORDS are part of its name.
+set -u
+attnfuzz=$1 library=$2 words=$3
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+die() {
+  echo "$*"
+  cat "$out"/*.log
+  exit 1
+}
+
+"$attnfuzz" check "$library" --cases 500 --jobs 2 --out "$out/found" >"$out/check.log" 2>&1
+grep -q "^  likely .*$words.*: " "$out/check.log" || die "check does not say: likely ... $words"
+file=$(sed -n 's/^replay: attnfuzz replay //p' "$out/check.log")
+[ -f "$file" ] || die "no reproducer"
+"$attnfuzz" explain --ascii "$file" >"$out/explain.log" 2>&1
+grep -q "^likely .*$words.*: " "$out/explain.log" || die "explain does not say: likely ... $words"
+grep -q "^  look at: " "$out/explain.log" || die "explain does not say where to look"
+grep "^likely" "$out/explain.log"
