@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "properties/extent.h"
 #include "properties/fills.h"
 #include "properties/geometry.h"
 
@@ -162,9 +163,8 @@ Complaint bad_planted(const Case& c, const Planted& planted, const std::string& 
   }
   const bool wide = t == TensorId::kBias && c.problem.bias->dtype == ATTN_F32;
   if (!wide && planted.bits > 0xffff) return field + ".bits do not fit the 16 bits of its tensor";
-  // That NaN marks memory that was never written (Prefill::kNan).
-  if (planted.bits == (wide ? 0xffffffffu : 0xffffu)) {
-    return field + ".bits are all set: use another NaN, as 0x7e00";
+  if (planted.bits == (wide ? kNeverWritten : kNeverWritten >> 16)) {
+    return field + ".bits mark an output that was never written: use another NaN, as 0x7e00";
   }
   return std::nullopt;
 }

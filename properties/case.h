@@ -91,8 +91,9 @@ enum class BiasKind : uint8_t {
   kGaussian,      // deviation 1
   kAlibi,         // -(distance from the diagonal) / 2^(1 + h mod 8)
   kVeryNegative,  // finite: -1e4, -5e4 or the format's lowest, chosen per query: not a dead row
+  kMasking,  // 0; where it would be -inf, the format's lowest finite number: a mask as many frameworks write it
 };
-inline constexpr int kBiasKinds = 5;
+inline constexpr int kBiasKinds = 6;
 
 struct Bias {
   int32_t dtype = ATTN_F32;
@@ -154,7 +155,7 @@ struct TensorLayout {
 
 // What outputs, guards and the workspace are filled with before a call.
 enum class Prefill : uint8_t {
-  kNan,   // all bits set: NaN in every format
+  kNan,   // a NaN in every format
   kHuge,  // 2^100 in fp32 and bf16, the largest number in fp16: what fmax does not hide
 };
 

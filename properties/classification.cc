@@ -71,6 +71,7 @@ std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k)
   when(p.mask.has_value(), "mask");
   when(has_dead_row(c), kDeadRows);
   when(c.q.kind == FillKind::kZero || p.scale == 0, "equal scores");
+  when(std::max(p.seq_q, p.seq_k) >= 32768, "length >= 2^15");
   when(p.batch > 65535 || p.heads_q > 65535, "grid > 65535");
   when(p.num_splits > 1, "splits");
   when(p.num_splits > ceil_div(p.seq_k, tile_k), "splits > tiles");

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "properties/planted_rank.h"
 #include "properties/reduce.h"
 
 namespace attnfuzz {
@@ -81,7 +82,7 @@ void sizes(const Case& c, Cost& cost) {
   }
   cost.add(dirty);
   cost.add(streams);
-  cost.add(p.batch);
+  cost.distance(p.batch, 1);  // an empty batch is not simpler than a batch of one
   cost.add(p.heads_q);
   cost.add(p.heads_kv > 0 ? p.heads_q / p.heads_kv : INT64_MAX);
   cost.add(Cost::saturated_add(p.seq_q, p.seq_k));
@@ -180,7 +181,7 @@ void data(const Case& c, Cost& cost) {
     cost.add(x.s);
     cost.add(x.d);
     cost.add(static_cast<int>(x.tensor));
-    cost.bits(x.bits);
+    cost.add(int64_t{planted_rank(x.bits, planted_dtype(c, x))});
   }
 }
 

@@ -15,8 +15,8 @@ const char* to_string(FillKind kind) {
 }
 
 const char* to_string(BiasKind kind) {
-  constexpr std::array<const char*, kBiasKinds> names = {"zero", "row-constant", "gaussian", "ALiBi",
-                                                         "very negative"};
+  constexpr std::array<const char*, kBiasKinds> names = {"zero",  "row-constant",  "gaussian",
+                                                         "ALiBi", "very negative", "masking"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -131,7 +131,9 @@ std::vector<std::string> mask_words(const Problem& p) {
   if (p.mask) words.push_back("mask: " + to_string(p.mask->visible) + broadcast_words(p.mask->broadcast));
   if (p.bias) {
     std::string bias = cat("bias ", to_string(p.bias->kind), " ", dtype_name(p.bias->dtype));
-    if (p.bias->finite.kind != PatternKind::kAll) bias += ", finite for " + to_string(p.bias->finite);
+    const bool lowest = p.bias->kind == BiasKind::kMasking;
+    if (p.bias->finite.kind != PatternKind::kAll)
+      bias += (lowest ? ", lowest but for " : ", finite for ") + to_string(p.bias->finite);
     bias += broadcast_words(p.bias->broadcast);
     if (p.bias->seed != 0) bias += cat(" (seed ", p.bias->seed, ")");
     words.push_back(bias);

@@ -17,6 +17,8 @@ void draw_sizes(const Aim& aim, Dice& dice, Case& c);
 void draw_visibility(const Aim& aim, Dice& dice, Case& c);
 // Fills, scale, softcap, planted values.
 void draw_values(Dice& dice, Case& c);
+// Takes out what the kernel refuses, as far as it has been drawn.
+void spare(const Refused& refused, Case& c);
 // Layouts, guards, environment, calls.
 void draw_memory(const Aim& aim, Dice& dice, Case& c);
 

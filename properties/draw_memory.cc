@@ -17,18 +17,28 @@ TensorLayout some_layout(Dice& dice) {
   return layout;
 }
 
-// Makes offsets of one tensor reach 2^31 elements, if it has a dimension to
-// spread that way and the slot has room for it.
-void spread_one(Dice& dice, Case& c) {
-  const auto t =
-      dice.pick({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kBias, TensorId::kMask});
-  if (!is_present(c, t)) return;
+// Makes offsets of a tensor reach 2^31 elements; false if it has no dimension to
+// spread that way, or its slot no room for it.
+bool spread(Case& c, TensorId t, int64_t by) {
+  if (!is_present(c, t)) return false;
   TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   const TensorLayout before = layout;
-  layout.spread = (int64_t{1} << 31) + dice.pick<int64_t>({0, 8, 1});
-  if (dice.coin()) layout.spread *= 2;
+  layout.spread = by;
   const auto g = geometry(c, t);
-  if (!g || g->span_bytes < layout.spread * g->element_bytes) layout = before;
+  if (g && g->span_bytes >= by * g->element_bytes) return true;
+  layout = before;
+  return false;
+}
+
+// Most of the tensors that can be.
+void spread_some(Dice& dice, Case& c) {
+  // What an offset of 32 bits makes of the larger ones lies far from every row.
+  const int64_t beyond = dice.pick<int64_t>({0, 1 << 20, (1 << 20) + 1});
+  const int64_t by = ((int64_t{1} << 31) + beyond) * (dice.coin() ? 2 : 1);
+  for (const TensorId t :
+       {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kBias, TensorId::kMask}) {
+    if (dice.percent(60)) spread(c, t, by);
+  }
 }
 
 }  // namespace
@@ -41,8 +51,8 @@ void draw_memory(const Aim& aim, Dice& dice, Case& c) {
       if (dice.percent(40)) c.layout[t] = some_layout(dice);
     }
   }
-  // On a device each such tensor takes gigabytes, here a few pages.
-  if (dice.range(0, 499) < 3) spread_one(dice, c);
+  // Gigabytes of address space, but a few pages of memory. Few cases have a mask or a bias.
+  if (dice.percent(c.problem.mask || c.problem.bias ? 25 : 9)) spread_some(dice, c);
   c.prefill = dice.percent(75) ? Prefill::kNan : Prefill::kHuge;
   c.want_lse = !dice.percent(8);
 

@@ -10,12 +10,18 @@ int64_t at_a_border(Dice& dice, int64_t tile, int64_t most_tiles) {
   return std::max<int64_t>(tile * dice.range(1, most_tiles) + dice.range(-1, 3), 0);
 }
 
+// A half, a quarter or an eighth of a tile: what is divided among warps, vectors
+// or halves has borders of its own.
+int64_t part_of(Dice& dice, int64_t tile) { return std::max<int64_t>(tile >> dice.range(1, 3), 1); }
+
 int64_t some_length(Dice& dice, int64_t tile, int64_t most_tiles) {
-  enum { kBorder, kMultiple, kNone, kOne, kShort, kAny };
-  switch (
-      dice.weighted<int>({{36, kBorder}, {8, kMultiple}, {2, kNone}, {4, kOne}, {30, kShort}, {20, kAny}})) {
+  enum { kBorder, kPart, kMultiple, kNone, kOne, kShort, kAny };
+  switch (dice.weighted<int>(
+      {{36, kBorder}, {6, kPart}, {8, kMultiple}, {4, kNone}, {4, kOne}, {28, kShort}, {18, kAny}})) {
     case kBorder:
       return at_a_border(dice, tile, most_tiles);
+    case kPart:
+      return tile * dice.range(0, most_tiles - 1) + part_of(dice, tile) + (dice.coin() ? 0 : dice.range(-1, 1));
     case kMultiple:
       return tile * dice.range(1, most_tiles);
     case kNone:
@@ -33,6 +39,7 @@ int64_t some_length(Dice& dice, int64_t tile, int64_t most_tiles) {
 // loop shows: drawn on purpose.
 int64_t key_count(Dice& dice, int64_t tile) {
   if (!dice.percent(42)) return some_length(dice, tile, 2);
+  if (dice.percent(12)) return tile * dice.range(2, 4) + part_of(dice, tile);
   return tile * dice.range(2, 4) + dice.range(1, 3) + (dice.percent(30) ? dice.range(0, tile - 3) : 0);
 }
 
@@ -132,6 +139,21 @@ void make_many(Dice& dice, Problem& p) {
   p.num_splits = std::min<int64_t>(p.num_splits, 2);
 }
 
+// One sequence longer than 16 bits can count, signed or not, and the other short.
+// One head and few columns: what it costs is the tiles of that one length.
+void make_long(Dice& dice, Problem& p, int64_t work) {
+  const int64_t border = int64_t{1} << (dice.percent(75) ? 15 : 16);
+  const int64_t length = border + dice.range(0, 70), dim = dice.pick<int64_t>({1, 1, 2});
+  const int64_t most = work / (length * 2 * dim);
+  const int64_t other = std::min(dice.percent(60) ? dice.range(1, 3) : dice.range(1, 20), most);
+  const bool keys = dice.coin();
+  if (other < 1) return;
+  p.seq_k = keys ? length : other;
+  p.seq_q = keys ? other : length;
+  p.batch = p.heads_q = p.heads_kv = 1;
+  p.dim_qk = p.dim_v = dim;
+}
+
 }  // namespace
 
 int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles) {
@@ -166,7 +188,9 @@ void draw_sizes(const Aim& aim, Dice& dice, Case& c) {
   const Tiles largest = {std::ranges::max(aim.tiles_q), std::ranges::max(aim.tiles_k)};
   fit(p, budget(dice, aim.work, p, largest), largest, dice.percent(70));
   fit_exactly(p, aim.work);
-  if (dice.range(0, 9999) == 0) make_many(dice, p);
+  const int64_t rare = dice.range(0, 9999);
+  if (rare < 60) make_long(dice, p, aim.work);
+  if (rare >= 9999) make_many(dice, p);
 }
 
 }  // namespace attnfuzz

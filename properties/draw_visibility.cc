@@ -1,10 +1,20 @@
+#include <limits>
+
 #include "properties/draw.h"
 
 namespace attnfuzz {
 namespace {
 
+// What arithmetic in 32 or 64 bits makes of a window that no sequence is as wide as.
+constexpr int64_t kWidest[] = {(int64_t{1} << 31) - 1, int64_t{1} << 31, int64_t{1} << 62,
+                               std::numeric_limits<int64_t>::max()};
+
+// Lengths that are cut to what there is, unless 16 or 32 bits have cut them first.
+constexpr int64_t kBeyondIntegers[] = {int64_t{1} << 15, int64_t{1} << 16, int64_t{1} << 31, int64_t{1} << 32};
+
 int64_t window_side(Dice& dice, int64_t seq_k) {
   return dice.weighted<int64_t>({{25, -1},
+                                 {6, dice.pick<int64_t>(kWidest)},
                                  {20, 0},
                                  {25, dice.range(1, 8)},
                                  {20, dice.range(1, seq_k + 1)},
@@ -21,6 +31,7 @@ std::vector<int64_t> key_lengths(Dice& dice, const Problem& p, int64_t tile_k) {
                                               {16, 0},
                                               {5, 1},
                                               {5, p.seq_k + dice.range(1, 100)},
+                                              {4, dice.pick<int64_t>(kBeyondIntegers)},
                                               {3, -dice.range(1, 9)}}));
   }
   return lengths;
@@ -69,8 +80,9 @@ Bias bias(Dice& dice, const Problem& p, int64_t tile_k) {
                                        {15, BiasKind::kRowConstant},
                                        {35, BiasKind::kGaussian},
                                        {20, BiasKind::kAlibi},
-                                       {10, BiasKind::kVeryNegative}});
-  if (dice.percent(55)) bias.finite = pattern(dice, p, tile_k);
+                                       {12, BiasKind::kVeryNegative},
+                                       {35, BiasKind::kMasking}});
+  if (bias.kind == BiasKind::kMasking || dice.percent(55)) bias.finite = pattern(dice, p, tile_k);
   bias.broadcast = broadcast(dice);
   bias.seed = dice.bits() % 65536;
   return bias;
@@ -88,7 +100,7 @@ void draw_visibility(const Aim& aim, Dice& dice, Case& c) {
     p.window_right = window_side(dice, p.seq_k);
   }
   if (dice.percent(22)) p.key_lengths = key_lengths(dice, p, tile_k);
-  if (dice.percent(18)) p.bias = bias(dice, p, tile_k);
+  if (dice.percent(22)) p.bias = bias(dice, p, tile_k);
   if (dice.percent(20)) p.mask = Mask{pattern(dice, p, tile_k), broadcast(dice)};
   c.nan_beyond_lengths = p.key_lengths && dice.percent(60);
 }

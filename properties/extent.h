@@ -60,6 +60,10 @@ void for_each_row(const Extent& e, Visit&& visit) {
 // address (every pattern is the same in both halves, or whole for fp32).
 inline constexpr uint32_t kInputCanary = 0xfffefffe;
 inline constexpr uint32_t kAllOnes = 0xffffffff;
+// Outputs before a call: a NaN in every format, and one that no arithmetic makes
+// (of neither the all-ones nor the canonical payload), so that a NaN a kernel
+// wrote is not taken for an element that it did not write.
+inline constexpr uint32_t kNeverWritten = 0x7fa57fa5;
 void fill_pattern(std::byte* begin, std::byte* end, uint32_t pattern);
 // The first byte that differs; nullptr if none does.
 const std::byte* differs_from(const std::byte* begin, const std::byte* end, uint32_t pattern);

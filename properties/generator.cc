@@ -14,9 +14,13 @@ namespace {
 Case make_case(const Aim& aim, const rc::Random& random) {
   Dice dice(random);
   Case c;
+  const bool spared = aim.refused != Refused{} && !dice.percent(3);
   draw_sizes(aim, dice, c);
+  if (spared) spare(aim.refused, c);
   draw_visibility(aim, dice, c);
+  if (spared) spare(aim.refused, c);
   draw_values(dice, c);
+  if (spared) spare(aim.refused, c);
   draw_memory(aim, dice, c);
   if (!illegal(c)) return c;
   // What can make it so is memory: strides that no slot holds.

@@ -37,20 +37,24 @@ std::string describe(attn_status status) {
               : "status " + std::to_string(static_cast<int>(status)) + ", which attention.h does not know";
 }
 
-// What is found in one output as a whole.
+// What is found in one output as a whole. Of the elements outside their bound
+// the first speaks for all, or the first that is not a number at all: what kind
+// of failure it is does not hang on where the rows lie.
 struct Tally {
   int64_t bad = 0, of = 0;
+  bool stray = false;  // the first one is not a number
   double worst = 0;
   int64_t first_row = -1, first_column = 0;
   double first_ratio = 0;
 
-  void add(int64_t row, int64_t column, double ratio) {
+  void add(int64_t row, int64_t column, double ratio, bool not_a_number) {
     ++of;
     if (ratio <= 1) {
       worst = std::max(worst, ratio);
       return;
     }
-    if (bad++ == 0) {
+    if (bad++ == 0 || (not_a_number && !stray)) {
+      stray = not_a_number;
       first_row = row;
       first_column = column;
       first_ratio = ratio;
@@ -94,7 +98,8 @@ Tally tally_o(const Reference& reference, std::span<const float> o) {
       tally.of += n;
       continue;
     }
-    for (int64_t c = 0; c < n; ++c) tally.add(row, c, ratio_o(reference, row, c, got[c]));
+    for (int64_t c = 0; c < n; ++c)
+      tally.add(row, c, ratio_o(reference, row, c, got[c]), !std::isfinite(got[c]));
   }
   return tally;
 }
@@ -104,7 +109,9 @@ Tally tally_lse(const Reference& reference, std::span<const float> lse) {
   for (int64_t row = 0; row < reference.rows; ++row) {
     const RowState state = reference.state[row];
     if (state == RowState::kSkipped || state == RowState::kUnconstrained) continue;
-    tally.add(row, 0, ratio_lse(reference, row, lse[row]));
+    // -inf is a value of an LSE as others are.
+    const bool number = std::isfinite(lse[row]) || lse[row] == -std::numeric_limits<float>::infinity();
+    tally.add(row, 0, ratio_lse(reference, row, lse[row]), !number);
   }
   return tally;
 }
@@ -113,8 +120,9 @@ Tally tally_lse(const Reference& reference, std::span<const float> lse) {
 std::string shape_of(const Reference& reference, const Problem& p, const attn_plan& plan, bool is_o,
                      std::span<const float> got, const Case* c) {
   const int64_t columns = is_o ? reference.dim_v : 1;
-  std::vector<uint8_t> bad(got.size());
+  std::vector<uint8_t> bad(got.size()), dead(static_cast<size_t>(reference.rows));
   for (int64_t row = 0; row < reference.rows; ++row) {
+    dead[row] = reference.state[row] == RowState::kDead;
     for (int64_t d = 0; d < columns; ++d) {
       const int64_t n = row * columns + d;
       bad[n] = !((is_o ? ratio_o(reference, row, d, got[n]) : ratio_lse(reference, row, got[n])) <= 1);
@@ -129,6 +137,7 @@ std::string shape_of(const Reference& reference, const Problem& p, const attn_pl
   input.got = got;
   input.expected = is_o ? reference.o : reference.lse;
   input.bad = bad;
+  input.dead = dead;
   std::vector<double> value;
   constexpr int64_t kMostValues = int64_t{1} << 20;
   if (is_o && c && p.batch * p.heads_kv * p.seq_k * p.dim_v <= kMostValues) {
@@ -176,7 +185,8 @@ void object(const Reference& reference, const Problem& p, const attn_plan& plan,
     if (std::isfinite(tally.first_ratio)) message += " (error/bound " + digits(tally.first_ratio) + ")";
   }
   message += "; " + std::to_string(tally.bad) + " of " + std::to_string(tally.of) + " elements are outside";
-  const bool finite = std::isfinite(where.got);
+  // -inf is a value of an LSE as others are.
+  const bool finite = std::isfinite(where.got) || (!is_o && where.got == -infinity);
   const bool non_finite = wants_nan ? true : dead && !is_o ? std::isnan(where.got) : !finite;
   fail(v, non_finite ? Kind::kNonFinite : Kind::kWrong, message);
   v.where = where;
@@ -358,7 +368,7 @@ bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan
   const double worst = std::max(of_o.worst, of_lse.worst);
   v.worst = std::max(v.worst, worst);
   v.ratios.push_back(static_cast<float>(worst));
-  if (of_o.bad > 0) {
+  if (of_o.bad > 0 && (of_o.stray || !of_lse.stray)) {
     object(reference, p, plan, of_o, "o", o, c, v);
     if (of_lse.bad > 0) {
       v.message += "; of LSE " + std::to_string(of_lse.bad) + " of " + std::to_string(of_lse.of);
@@ -367,7 +377,8 @@ bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan
     }
   } else if (of_lse.bad > 0) {
     object(reference, p, plan, of_lse, "lse", lse, c, v);
-    v.message += "; O is right";
+    v.message += of_o.bad > 0 ? "; of O " + std::to_string(of_o.bad) + " of " + std::to_string(of_o.of)
+                              : std::string("; O is right");
   }
   return v.outcome == Outcome::kPass;
 }

@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "properties/passes.h"
+#include "properties/switches.h"
 
 namespace attnfuzz {
 namespace {
+
+constexpr int64_t kRowsOfWarp = 16;  // that a warp has of a query tile, as mma wants it
 
 using Rung = std::pair<std::vector<int64_t>, Case>;
 using Form = std::function<void(Case&)>;
@@ -24,6 +27,8 @@ std::vector<Data> all_data() {
                               FillKind::kGaussian, FillKind::kBlocks}) {
     for (const int exponent : {0, 4}) all.push_back({of(FillKind::kConstant, exponent), of(kind), one});
   }
+  // Two values whose sum no fp16 holds.
+  all.push_back({one, one, of(FillKind::kConstant, 15)});
   for (const FillKind kind : {FillKind::kSmallInt, FillKind::kPosition, FillKind::kGaussian}) {
     all.push_back({of(kind), of(kind), one});
     all.push_back({one, one, of(kind)});
@@ -43,6 +48,20 @@ std::vector<Data> random_scores() {
       Fill k = of(kind);
       k.seed = seed;
       all.push_back({of(FillKind::kConstant, 4), k, one});
+    }
+  }
+  return all;
+}
+
+// Scores of one dim that lie hundreds apart: of two splits one hardly counts.
+std::vector<Data> far_apart() {
+  constexpr uint64_t kSeeds = 8;
+  std::vector<Data> all;
+  for (const FillKind kind : {FillKind::kUniform, FillKind::kNegative}) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      Fill k = of(kind, 8);
+      k.seed = seed;
+      all.push_back({Fill{}, k, of(FillKind::kZero)});
     }
   }
   return all;
@@ -70,21 +89,94 @@ std::vector<Form> forms(const Borders& tiles) {
       c.problem.causal = true;
       c.problem.align = align;
     });
-    all.push_back([=](Case& c) {
-      c.problem.window_left = 0;
-      c.problem.align = align;
-    });
+    for (const int64_t left : {0, 1, 2}) {
+      all.push_back([=](Case& c) {
+        c.problem.window_left = left;
+        c.problem.align = align;
+      });
+    }
     all.push_back([=](Case& c) {
       c.problem.window_right = 0;
       c.problem.align = align;
     });
   }
+  all.push_back([](Case& c) {
+    c.problem.bias.emplace().kind = BiasKind::kVeryNegative;
+    c.problem.bias->dtype = ATTN_F16;
+  });
+  all.push_back([](Case& c) { c.problem.mask.emplace().broadcast.query = true; });
+  all.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
   all.push_back([](Case& c) { c.problem.num_splits = 2; });
   all.push_back([](Case& c) { c.problem.heads_q = 2; });
   all.push_back([](Case& c) { c.problem.heads_q = c.problem.heads_kv = 2; });
   all.push_back([](Case& c) { c.problem.batch = 2; });
   return all;
 }
+
+// The first key of the second tile stands out, by little or by much: a row's
+// maximum moves there from a tile where all scores are equal.
+std::vector<Case> late_maxima(const Case& c, int64_t tile_k) {
+  std::vector<Case> all;
+  for (const int64_t splits : {0, 2}) {
+    for (const int exponent : {0, 2, 4, 7}) {
+      for (const FillKind v : {FillKind::kZero, FillKind::kConstant}) {
+        Case late = with_data(c, {Fill{}, of(FillKind::kZero), of(v)});
+        late.problem.num_splits = splits;
+        const auto bits = static_cast<uint32_t>((15 + exponent) << 10);  // fp16 2^exponent
+        late.planted = {{.tensor = TensorId::kK, .s = tile_k, .bits = bits}};
+        all.push_back(std::move(late));
+      }
+    }
+  }
+  return all;
+}
+
+// One tensor that begins inside another, or whose rows have a gap: a kernel that
+// copies 8 elements at once looks at either, where the columns are 8.
+std::vector<Form> odd_layouts() {
+  std::vector<Form> all;
+  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
+    for (int64_t TensorLayout::* part : {&TensorLayout::offset, &TensorLayout::row_gap}) {
+      all.push_back([=](Case& c) {
+        c.layout[static_cast<size_t>(t)].*part = 1;
+        int64_t& dim = t == TensorId::kQ || t == TensorId::kK ? c.problem.dim_qk : c.problem.dim_v;
+        dim = std::max<int64_t>(dim, 8);
+      });
+    }
+  }
+  return all;
+}
+
+// Cases simpler than one, in order.
+class Rungs {
+ public:
+  explicit Rungs(std::vector<int64_t> below) : below_(std::move(below)) {}
+
+  void add(Case c) {
+    tidy(c);
+    std::vector<int64_t> cost = complexity(c);
+    if (cost < below_ && !illegal(c)) rungs_.emplace_back(std::move(cost), std::move(c));
+  }
+  void add(const Case& c, std::span<const Data> all) {
+    for (const Data& data : all) add(with_data(c, data));
+  }
+
+  // The simplest `limit` of them.
+  std::vector<Case> take(size_t limit) {
+    std::ranges::sort(rungs_, {}, &Rung::first);
+    // Equal costs are equal cases.
+    const auto repeated = std::ranges::unique(rungs_, {}, &Rung::first);
+    rungs_.erase(repeated.begin(), repeated.end());
+    if (rungs_.size() > limit) rungs_.resize(limit);
+    std::vector<Case> cases;
+    for (Rung& rung : rungs_) cases.push_back(std::move(rung.second));
+    return cases;
+  }
+
+ private:
+  std::vector<int64_t> below_;
+  std::vector<Rung> rungs_;
+};
 
 }  // namespace
 
@@ -105,19 +197,11 @@ bool find_ground(Search& s, Ground& ground) {
 }
 
 std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below, size_t limit) {
-  std::vector<Rung> rungs;
-  const auto add = [&](const Case& c, std::span<const Data> all) {
-    for (const Data& data : all) {
-      Case filled = with_data(c, data);
-      tidy(filled);
-      std::vector<int64_t> cost = complexity(filled);
-      if (cost < below && !illegal(filled)) rungs.emplace_back(std::move(cost), std::move(filled));
-    }
-  };
-  const std::vector<Form> features = forms(ground.tiles);
+  Rungs rungs(below);
+  const std::vector<Form> features = forms(ground.tiles), layouts = odd_layouts();
   const std::vector<Data> few = few_data(), all = all_data(), random = random_scores();
   const int64_t tile_k = ground.tiles.tile_k;
-  for (const int64_t seq_q : {int64_t{1}, int64_t{2}, ground.tiles.tile_q + 1}) {
+  for (const int64_t seq_q : {int64_t{1}, int64_t{2}, kRowsOfWarp + 1, ground.tiles.tile_q + 1}) {
     for (const int64_t seq_k : {int64_t{1}, int64_t{2}, tile_k - 1, tile_k, tile_k + 1, 2 * tile_k + 1}) {
       Case c;
       c.lane = ground.lane;
@@ -128,27 +212,63 @@ std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below
       for (const Form& form : features) {
         Case with = c;
         form(with);
-        add(with, few);
+        rungs.add(with, seq_q == kRowsOfWarp + 1 ? std::span(few).first(1) : few);
       }
-      if (seq_q == 1 && seq_k == tile_k + 1) add(c, random);
+      for (const Form& form : layouts) {
+        if (seq_q + seq_k > 3) break;
+        Case with = c;
+        form(with);
+        rungs.add(with, std::span(few).first(1));
+      }
+      if (seq_q == 1 && seq_k == tile_k + 1) {
+        rungs.add(c, random);
+        Case split = c;
+        split.problem.num_splits = 2;
+        rungs.add(split, far_apart());
+        for (const Case& late : late_maxima(c, tile_k)) rungs.add(late);
+      }
       // Data shows itself with one query, and in a tile or beyond one: elsewhere it
       // would only cost evaluations.
-      if (seq_q == 2 || seq_k == tile_k - 1 || seq_k == tile_k) continue;
+      if (seq_q == 2 || seq_q == kRowsOfWarp + 1 || seq_k == tile_k - 1 || seq_k == tile_k) continue;
       for (const int64_t dim : {ground.least_dim, int64_t{2}, int64_t{8}, int64_t{64}}) {
         if (dim < ground.least_dim) continue;
         c.problem.dim_qk = c.problem.dim_v = dim;
-        add(c, all);
+        rungs.add(c, all);
       }
     }
   }
-  std::ranges::sort(rungs, {}, &Rung::first);
-  // Equal costs are equal cases.
-  const auto repeated = std::ranges::unique(rungs, {}, &Rung::first);
-  rungs.erase(repeated.begin(), repeated.end());
-  if (rungs.size() > limit) rungs.resize(limit);
-  std::vector<Case> cases;
-  for (Rung& rung : rungs) cases.push_back(std::move(rung.second));
-  return cases;
+  return rungs.take(limit);
+}
+
+std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit) {
+  Rungs rungs(complexity(best));
+  std::vector<Data> data = few_data();
+  data.push_back({best.q, best.k, best.v});
+  const Problem& p = best.problem;
+  std::vector<Form> all = forms(ground.tiles);
+  for (size_t t = 0; t < kTensorCount; ++t) {
+    if (best.layout[t] == TensorLayout{}) continue;
+    for (int64_t TensorLayout::* part : {&TensorLayout::row_gap, &TensorLayout::spread}) {
+      all.push_back([=](Case& c) { c.layout[t].*part = 64; });
+    }
+  }
+  const std::pair<int64_t, int64_t> lengths[] = {
+      {p.seq_q, p.seq_k}, {1, p.seq_k}, {1, 1}, {1, 2}, {2, 1}, {2, 2}};
+  for (const Switch& feature : switches()) {
+    if (!feature.present(best)) continue;
+    Case without = best;
+    feature.remove(without);
+    for (const Form& form : all) {
+      for (const auto& [seq_q, seq_k] : lengths) {
+        Case c = without;
+        c.problem.seq_q = seq_q;
+        c.problem.seq_k = seq_k;
+        form(c);
+        rungs.add(c, data);
+      }
+    }
+  }
+  return rungs.take(limit);
 }
 
 }  // namespace attnfuzz

@@ -35,4 +35,9 @@ bool find_ground(Search& s, Ground& ground);
 // At most `limit` cases simpler than `below`, the simplest first.
 std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below, size_t limit);
 
+// One feature of the best case exchanged for the simplest form of another, at
+// its lengths and at the smallest ones: where two features are needed, no rung
+// of the ladder has both. As above: at most `limit`, the simplest first.
+std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit);
+
 }  // namespace attnfuzz

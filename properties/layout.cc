@@ -44,15 +44,16 @@ attn_problem make_problem(const Problem& p) {
   return out;
 }
 
-// What an output of a dtype is prefilled with.
-uint32_t prefill_pattern(Prefill prefill, int32_t dtype) {
-  if (prefill == Prefill::kNan) return kAllOnes;
+// What an output or a workspace of a dtype is prefilled with.
+uint32_t prefill_pattern(Prefill prefill, int32_t dtype, uint32_t nan) {
+  if (prefill == Prefill::kNan) return nan;
   if (dtype == ATTN_F16) return 0x7bff7bff;
   return dtype == ATTN_BF16 ? 0x71807180 : 0x71800000;  // 2^100
 }
 
 uint32_t output_pattern(const Case& c, TensorId t) {
-  return prefill_pattern(c.prefill, t == TensorId::kO ? c.problem.dtype : static_cast<int32_t>(ATTN_F32));
+  return prefill_pattern(c.prefill, t == TensorId::kO ? c.problem.dtype : static_cast<int32_t>(ATTN_F32),
+                         kNeverWritten);
 }
 
 std::string coordinates(const std::array<int64_t, 4>& at) {
@@ -130,19 +131,19 @@ std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, Tenso
 }
 
 template <typename Bits>
-int64_t find_all_ones(const std::byte* row, int64_t count) {
+int64_t find_never_written(const std::byte* row, int64_t count) {
   // Counted without a branch first: nearly always there is none.
   int64_t found = 0;
   for (int64_t n = 0; n < count; ++n) {
     Bits bits;
     std::memcpy(&bits, row + n * sizeof bits, sizeof bits);
-    found += bits == static_cast<Bits>(~Bits{0});
+    found += bits == static_cast<Bits>(kNeverWritten);
   }
   if (found == 0) return -1;
   for (int64_t n = 0; n < count; ++n) {
     Bits bits;
     std::memcpy(&bits, row + n * sizeof bits, sizeof bits);
-    if (bits == static_cast<Bits>(~Bits{0})) return n;
+    if (bits == static_cast<Bits>(kNeverWritten)) return n;
   }
   return -1;
 }
@@ -151,8 +152,8 @@ std::optional<MemoryFault> never_written(const Extent& e, TensorId t) {
   std::optional<MemoryFault> fault;
   for_each_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
-    const int64_t d = e.g.element_bytes == 2 ? find_all_ones<uint16_t>(row, e.g.size[3])
-                                             : find_all_ones<uint32_t>(row, e.g.size[3]);
+    const int64_t d = e.g.element_bytes == 2 ? find_never_written<uint16_t>(row, e.g.size[3])
+                                             : find_never_written<uint32_t>(row, e.g.size[3]);
     if (d < 0) return;
     const std::array<int64_t, 4> index = {at.n[0], at.n[1], at.n[2], d};
     fault = MemoryFault{MemoryFault::Kind::kUnwritten, t, index,
@@ -269,7 +270,7 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   // All ones whatever the prefill: its size need not be a multiple of anything.
   fill_pattern(e.begin, e.data, kAllOnes);
   fill_pattern(e.elements_end(), e.end, kAllOnes);
-  fill_pattern(e.data, e.elements_end(), prefill_pattern(case_.prefill, ATTN_F32));
+  fill_pattern(e.data, e.elements_end(), prefill_pattern(case_.prefill, ATTN_F32, kAllOnes));
   workspace_used_ = false;
   tensors_.workspace = e.data;
   tensors_.workspace_bytes = bytes;
@@ -284,7 +285,7 @@ void LaidOut::before_call(const Call& call) {
   const Extent& e = extent(TensorId::kWorkspace);
   if (!e.g.present) return;
   if (!call.dirty_workspace) {
-    fill_pattern(e.data, e.elements_end(), prefill_pattern(case_.prefill, ATTN_F32));
+    fill_pattern(e.data, e.elements_end(), prefill_pattern(case_.prefill, ATTN_F32, kAllOnes));
   } else if (!workspace_used_) {
     // What a call of another shape could have left: no pattern, no NaN in particular.
     for (int64_t at = 0; at < e.g.span_bytes; at += 8) {

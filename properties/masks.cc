@@ -36,6 +36,7 @@ float finite_bias(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j) 
   const uint64_t seed = bias.seed ^ kBiasSalt;
   switch (bias.kind) {
     case BiasKind::kZero:
+    case BiasKind::kMasking:
       return 0;
     case BiasKind::kRowConstant:
       return rounded(bias.dtype, gaussian(mix(seed, b, h, i, 0)));
@@ -98,7 +99,8 @@ float bias_value(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j, i
   if (all.batch) b = 0;
   if (all.head) h = 0;
   if (all.query) i = 0;
-  return visible(bias.finite, b, h, i, j, seq_q, seq_k) ? finite_bias(bias, b, h, i, j) : -kInfinity;
+  if (visible(bias.finite, b, h, i, j, seq_q, seq_k)) return finite_bias(bias, b, h, i, j);
+  return bias.kind == BiasKind::kMasking ? lowest(bias.dtype) : -kInfinity;
 }
 
 void bias_row(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t seq_q, int64_t seq_k, float* out) {

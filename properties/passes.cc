@@ -1,5 +1,6 @@
 // The order of the passes, and those that work on features; the ones that lower
-// sizes are in passes_sizes.cc, those that simplify values in passes_data.cc.
+// sizes are in passes_sizes.cc, those that simplify values in passes_data.cc and
+// passes_planted.cc.
 #include "properties/passes.h"
 
 #include <algorithm>
@@ -50,6 +51,32 @@ void shrink_broadcast(Search& s, Find&& broadcast) {
   change(s, [&](Case& c) { broadcast(c)->query = false; });
 }
 
+// Another seed may give the first query what this one gives a later one, and a
+// simpler kind or format what these give.
+void shrink_bias_values(Search& s) {
+  const Bias now = *s.best().problem.bias;
+  const auto attempt = [&](BiasKind kind, int32_t dtype, int64_t seq_q, uint64_t seed) {
+    return change(s, [&](Case& c) {
+      Bias& bias = *c.problem.bias;
+      if (kind != now.kind) bias.finite = {};
+      bias.kind = kind;
+      bias.dtype = dtype;
+      bias.seed = seed;
+      c.problem.seq_q = seq_q;
+    });
+  };
+  for (const BiasKind kind : {BiasKind::kRowConstant, BiasKind::kGaussian, BiasKind::kVeryNegative}) {
+    if (kind > now.kind) break;
+    for (const int64_t seq_q : {int64_t{1}, s.best().problem.seq_q}) {
+      for (const int32_t dtype : {int32_t{ATTN_F32}, int32_t{ATTN_F16}, now.dtype}) {
+        for (uint64_t seed = 0; seed < kSeedsTried; ++seed) {
+          if (attempt(kind, dtype, seq_q, seed)) return;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void shrink_switches(Search& s) {
@@ -85,7 +112,15 @@ void shrink_patterns(Search& s) {
     }
     shrink_pattern(s, [](auto& c) { return &c.problem.bias->finite; });
     shrink_broadcast(s, [](Case& c) { return &c.problem.bias->broadcast; });
+    shrink_bias_values(s);
     shrink_seed(s, s.best().problem.bias->seed, [](Case& c, uint64_t seed) { c.problem.bias->seed = seed; });
+  }
+  // Causal is what a window is that ends at the diagonal.
+  if (s.best().problem.window_right == 0) {
+    change(s, [](Case& c) {
+      c.problem.causal = true;
+      c.problem.window_right = -1;
+    });
   }
   if (s.best().problem.align != ATTN_TOP_LEFT) {
     change(s, [](Case& c) { c.problem.align = ATTN_TOP_LEFT; });
@@ -98,7 +133,27 @@ void shrink_patterns(Search& s) {
   }
 }
 
+// What lies in the place of a far row differs with the distance, and so does what
+// tells it from the row: one of these shows itself with the plainest values.
+void shrink_far_rows(Search& s, size_t t) {
+  constexpr int64_t kBeside = 1 << 12;  // beyond guards, where nothing was written
+  for (const int64_t border : {int64_t{1} << 24, int64_t{1} << 30, int64_t{1} << 31}) {
+    for (const int64_t spread : {border, border + kBeside}) {
+      for (const Data& data : regimes()) {
+        const auto plainer = [&](Case& c) {
+          c = with_data(c, data);
+          c.layout[t].spread = spread;
+          if (c.problem.mask) c.problem.mask->visible = {};
+        };
+        if (change(s, plainer)) break;
+      }
+    }
+  }
+}
+
 void shrink_layouts(Search& s) {
+  // Borders of alignment, of 24-bit products, of 2 GiB and of 31 bits.
+  const std::vector<int64_t> worth = {4, 8, 64, 1 << 24, (1 << 24) + 1, 1 << 30, int64_t{1} << 31};
   change(s, [](Case& c) { c.layout = {}; });
   for (size_t t = 0; t < kTensorCount; ++t) {
     const TensorLayout usual;
@@ -106,9 +161,10 @@ void shrink_layouts(Search& s) {
     change(s, [&](Case& c) { c.layout[t].order = usual.order; });
     change(s, [&](Case& c) { c.layout[t].junk_unit_strides = false; });
     change(s, [&](Case& c) { c.layout[t].placement = usual.placement; });
+    if (s.best().layout[t].spread != 0) shrink_far_rows(s, t);
     for (int64_t TensorLayout::* field :
          {&TensorLayout::offset, &TensorLayout::row_gap, &TensorLayout::spread}) {
-      lower(s, {.now = s.best().layout[t].*field, .least = 0, .worth_trying = {4, 8, 64}},
+      lower(s, {.now = s.best().layout[t].*field, .least = 0, .worth_trying = worth},
             [&](Case c, int64_t value) {
               c.layout[t].*field = value;
               return c;
@@ -144,6 +200,7 @@ void shrink(Search& s) {
   };
   until_still([&] {
     until_still(quick);
+    shrink_planted_afresh(s);
     shrink_pairs(s);
     shrink_with_richer_data(s);
     shrink_data_together(s);

@@ -49,6 +49,7 @@ void shrink_seeds(Search& s);     // 0 first
 void shrink_pairs(Search& s);             // two switches, two dials, one dial for another
 void shrink_with_richer_data(Search& s);  // fewer features and smaller sizes, paid for with another regime
 void shrink_data_together(Search& s);     // the kinds of all three fills at once
+void shrink_planted_afresh(Search& s);    // two planted values in place of all of them
 
 // All of it, until nothing helps or the time is up.
 void shrink(Search& s);

@@ -1,4 +1,4 @@
-// Passes over values: planted ones, fills, seeds.
+// Passes over values: fills and seeds. Planted ones are in passes_planted.cc.
 #include <algorithm>
 #include <cstdlib>
 
@@ -56,35 +56,6 @@ Case with_data(Case c, const Data& data) {
   c.k = data.k;
   c.v = data.v;
   return c;
-}
-
-void shrink_planted(Search& s) {
-  for (size_t i = 0; i < s.best().planted.size() && s.best().planted.size() > 1; ++i) {
-    if (change(s, [&](Case& c) { c.planted = {Planted{c.planted[i]}}; })) break;
-  }
-  for (size_t i = s.best().planted.size(); i-- > 0 && s.best().planted.size() > 1;) {
-    change(s, [&](Case& c) { c.planted.erase(c.planted.begin() + static_cast<std::ptrdiff_t>(i)); });
-  }
-  for (size_t i = 0; i < s.best().planted.size(); ++i) {
-    change(s, [&](Case& c) { c.planted[i].b = c.planted[i].h = c.planted[i].s = c.planted[i].d = 0; });
-    for (int64_t Planted::* index : {&Planted::b, &Planted::h, &Planted::s, &Planted::d}) {
-      if (i >= s.best().planted.size()) return;  // two values met in one place
-      lower(s, {.now = s.best().planted[i].*index, .least = 0}, [&](Case c, int64_t value) {
-        c.planted[i].*index = value;
-        return c;
-      });
-    }
-    if (i >= s.best().planted.size()) return;
-    for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
-      if (t < s.best().planted[i].tensor && change(s, [&](Case& c) { c.planted[i].tensor = t; })) break;
-    }
-    // Zero, one, infinity, NaN: in the format of Q, K and V.
-    const bool f16 = s.best().problem.dtype == ATTN_F16;
-    for (const uint32_t bits : f16 ? std::array<uint32_t, 4>{0, 0x3c00, 0x7c00, 0x7e00}
-                                   : std::array<uint32_t, 4>{0, 0x3f80, 0x7f80, 0x7fc0}) {
-      if (i < s.best().planted.size() && change(s, [&](Case& c) { c.planted[i].bits = bits; })) break;
-    }
-  }
 }
 
 void shrink_fills(Search& s) {

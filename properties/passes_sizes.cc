@@ -2,6 +2,7 @@
 // window or the other length has to follow it, so each pass offers several ways.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "properties/passes.h"
 #include "properties/switches.h"
@@ -45,8 +46,29 @@ void set_keys(Case& c, int64_t n) {
   }
 }
 
+// Without batch entries first..last-1 and all that is their own.
+void drop_entries(Case& c, int64_t first, int64_t last) {
+  c.problem.batch -= last - first;
+  if (auto& lengths = c.problem.key_lengths) {
+    const auto size = static_cast<int64_t>(lengths->size());
+    lengths->erase(lengths->begin() + std::min(first, size), lengths->begin() + std::min(last, size));
+  }
+  std::erase_if(c.planted, [&](const Planted& x) { return x.b >= first && x.b < last; });
+  for (Planted& x : c.planted) x.b -= x.b >= last ? last - first : 0;
+}
+
 void usual_scale(Case& c) {
   c.problem.scale = 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(c.problem.dim_qk, 1)));
+}
+
+// Where a kernel changes what it does: beside the ends of tiles, and of 16 bits
+// with and without a sign.
+std::vector<int64_t> length_borders(int64_t tile) {
+  std::vector<int64_t> lengths;
+  for (const int64_t border : {tile, 2 * tile, 4 * tile, int64_t{1} << 15, int64_t{1} << 16}) {
+    for (const int64_t beside : {-1, 0, 1}) lengths.push_back(border + beside);
+  }
+  return lengths;
 }
 
 const Dial kDials[] = {
@@ -100,9 +122,7 @@ Number number_of(const Dial& dial, const Case& c, const Borders& borders) {
     number.worth_trying = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
   } else if (name != "batch" && name != "heads_kv" && name != "heads_q / heads_kv" && name != "num_splits") {
     const int64_t tile = name == "seq_q" ? borders.tile_q : borders.tile_k;
-    for (const int64_t tiles : {1, 2, 4}) {
-      for (const int64_t beside : {-1, 0, 1}) number.worth_trying.push_back(tiles * tile + beside);
-    }
+    number.worth_trying = length_borders(tile);
     number.periods = {tile};
   }
   return number;
@@ -120,10 +140,22 @@ void shrink_batch(Search& s) {
       for (Planted& x : c.planted) x.b = 0;
     });
   };
+  if (s.best().problem.batch == 0) change(s, [](Case& c) { c.problem.batch = 1; });
   if (s.best().problem.batch < 2) return;
   if (keep_only(failing)) return;
+  // Entries that differ by what is their own: runs of them, then single ones.
+  constexpr int kMostRuns = 96;
+  const bool own = s.best().problem.key_lengths || !s.best().planted.empty();
+  int runs = 0;
+  for (int64_t span = s.best().problem.batch / 2; own && span > 0; span /= 2) {
+    for (int64_t last = s.best().problem.batch; last > 0 && runs < kMostRuns; ++runs) {
+      const int64_t first = std::max<int64_t>(last - span, 0);
+      if (s.best().problem.batch > last - first) change(s, [&](Case& c) { drop_entries(c, first, last); });
+      last = first;
+    }
+  }
   for (int64_t b = 0; b < std::min<int64_t>(s.best().problem.batch, 8); ++b) {
-    if (keep_only(b)) return;
+    if (s.best().problem.batch < 2 || keep_only(b)) return;
   }
   // What a batch entry did as a block of its own, more rows may do as well.
   change(s, [](Case& c) {
@@ -132,8 +164,24 @@ void shrink_batch(Search& s) {
   });
 }
 
+// Where tensors are spread over more memory than they fill, the rows of one head
+// may be as far apart as two heads or batch entries were.
+void shrink_to_far_rows(Search& s) {
+  const auto& layouts = s.best().layout;
+  if (std::ranges::none_of(layouts, [](const TensorLayout& l) { return l.spread != 0; })) return;
+  for (const auto& [seq_q, seq_k] : {std::pair{2, 0}, {1, 2}, {2, 2}}) {
+    const auto far_rows = [&](Case& c) {
+      c.problem.batch = c.problem.heads_q = c.problem.heads_kv = 1;
+      c.problem.seq_q = seq_q;
+      set_keys(c, seq_k);
+    };
+    if (change(s, far_rows)) return;
+  }
+}
+
 void shrink_heads(Search& s) {
   const Problem& p = s.best().problem;
+  shrink_to_far_rows(s);
   if (p.heads_q == 1) return;
   change(s, [](Case& c) { c.problem.heads_q = c.problem.heads_kv = 1; });
   const auto both = [](Case c, int64_t v) {
@@ -157,11 +205,7 @@ void shrink_lengths(Search& s) {
   const Borders borders = s.borders();
   const auto& p = s.best().problem;
   const auto worth = [&](int64_t now, int64_t tile) {
-    Number number{.now = now, .least = 0, .periods = {tile}};
-    for (const int64_t tiles : {1, 2, 4}) {
-      for (const int64_t beside : {-1, 0, 1}) number.worth_trying.push_back(tiles * tile + beside);
-    }
-    return number;
+    return Number{.now = now, .least = 0, .worth_trying = length_borders(tile), .periods = {tile}};
   };
   // Both at most v.
   lower(s, worth(std::max(p.seq_q, p.seq_k), borders.tile_k), [](Case c, int64_t v) {

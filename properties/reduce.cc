@@ -1,6 +1,7 @@
 #include "properties/reduce.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "properties/candidates.h"
 #include "properties/ladder.h"
@@ -15,7 +16,7 @@ namespace {
 // should not wait for all of them.
 constexpr size_t kMostSmallCases = 600;
 constexpr double kShareOfSmallCases = 0.4;
-constexpr size_t kMostRungs = 1500;  // evaluations: fewer rungs if each is tried more than once
+constexpr size_t kMostRungs = 2000;  // evaluations: fewer rungs if each is tried more than once
 constexpr double kShareOfLadder = 0.2;
 // A failure that costs more, a hang or a crash, is not worth a ladder.
 constexpr double kDearFailureSeconds = 0.05;
@@ -62,18 +63,50 @@ bool climb(Search& s) {
   for (const int32_t variant : variants) {
     Ground ground{.lane = s.best().lane, .variant = variant, .tiles = s.borders()};
     if (!find_ground(s, ground)) continue;
-    for (const Case& rung : ladder(ground, complexity(s.best()), limit)) {
-      if (s.elapsed() > until) return false;
-      if (s.attempt(rung)) return true;
+    for (const std::vector<Case>& rungs :
+         {ladder(ground, complexity(s.best()), limit), exchanges(ground, s.best(), limit / 2)}) {
+      for (const Case& rung : rungs) {
+        if (s.elapsed() > until) return false;
+        if (s.attempt(rung)) return true;
+      }
     }
   }
   return false;
 }
 
-}  // namespace
+// What a kernel meets that reads or writes where it should not depends on what
+// lies there: a page that is not mapped, a NaN, a large number. With the usual
+// surroundings every case of such a bug shows it in one way; and where the LSE
+// is wanted there is one output more to show it.
+void usual_surroundings(Case& c) {
+  c.prefill = Case{}.prefill;
+  for (TensorLayout& layout : c.layout) layout.placement = TensorLayout{}.placement;
+}
 
-Reduction reduce(const Case& failing, const Verdict& verdict, const std::string& key, const Evaluate& evaluate,
-                 const std::function<std::string(const Verdict&)>& key_of, const ReduceOptions& options) {
+void wanted_lse(Case& c) { c.want_lse = true; }
+
+struct Start {
+  Case c;
+  Verdict verdict;
+  bool moved = false;
+};
+
+// Where a reduction of the case had better begin.
+Start start_of(const Case& c, const Verdict& verdict, const Evaluate& evaluate) {
+  Start start = {c, verdict};
+  for (const auto change : {usual_surroundings, wanted_lse}) {
+    Case usual = start.c;
+    change(usual);
+    if (usual == start.c) continue;
+    Verdict there = evaluate(usual);
+    if (there.outcome == Outcome::kFail) start = {std::move(usual), std::move(there), true};
+  }
+  return start;
+}
+
+Reduction reduce_from(const Case& failing, const Verdict& verdict, const std::string& key,
+                      const Evaluate& evaluate, const std::function<std::string(const Verdict&)>& key_of,
+                      const ReduceOptions& options) {
   ReduceOptions shares = options;
   shares.seconds = options.seconds * (1 - kShareOfVarying);
   Search s(failing, verdict, key, evaluate, key_of, shares);
@@ -88,12 +121,34 @@ Reduction reduce(const Case& failing, const Verdict& verdict, const std::string&
   result.complete = !s.out_of_time();
   result.minimal = s.best();
   result.verdict = s.verdict();
+  result.reached = s.best_found_after();
   s.give(options.seconds);
   const Variation variation = vary(s);
   result.needs = variation.needs;
   result.indifferent = variation.indifferent;
   result.evaluations = s.evaluations();
   return result;
+}
+
+}  // namespace
+
+Reduction reduce(const Case& failing, const Verdict& verdict, const std::string& key, const Evaluate& evaluate,
+                 const std::function<std::string(const Verdict&)>& key_of, const ReduceOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  const Start start = start_of(failing, verdict, evaluate);
+  const Reduction first =
+      reduce_from(start.c, start.verdict, start.moved ? key_of(start.verdict) : key, evaluate, key_of, options);
+  // The small case may show elsewhere what the found one did not.
+  ReduceOptions rest = options;
+  rest.seconds -= std::chrono::duration<double>(Clock::now() - began).count();
+  if (!first.complete || rest.seconds <= 0) return first;
+  const Start again = start_of(first.minimal, first.verdict, evaluate);
+  if (!again.moved) return first;
+  Reduction second = reduce_from(again.c, again.verdict, key_of(again.verdict), evaluate, key_of, rest);
+  second.reached += first.evaluations;
+  second.evaluations += first.evaluations;
+  return second;
 }
 
 }  // namespace attnfuzz

@@ -15,7 +15,9 @@
 //      that fails is taken and made smaller as in 3, until none does;
 //   5. vary each part of what is left to say which parts do not matter.
 // A candidate counts only if the same reduction key comes back, and is taken
-// only if it is strictly simpler than the best so far.
+// only if it is strictly simpler than the best so far. The key is the found
+// case's with the usual prefill, away from the end of a page, if it fails there
+// at all: what a read beyond a tensor meets is no part of the bug.
 //
 //   Reduction r = reduce(c, v, key, evaluate, key_of, {.seconds = 30});
 //   puts(describe(r.minimal).c_str());
@@ -41,6 +43,8 @@ struct Reduction {
   Case minimal;
   Verdict verdict;
   int64_t evaluations = 0;
+  int64_t reached =
+      0;  // evaluations until `minimal` was found; the others looked for a simpler one, and varied it
   bool complete = false;                 // false: the clock ran out first
   std::vector<std::string> needs;        // "needs seq_k >= 65", "needs causal"
   std::vector<std::string> indifferent;  // "dtype", "batch", "values of v"

@@ -55,8 +55,12 @@ void say(const Case& bare_case, const std::vector<bool>& wanted, const Problem& 
     causal.problem.causal = true;
     causal.problem.align = align;
     consider(causal);
-    for (const int64_t left : {int64_t{-1}, int64_t{0}, int64_t{1}, found.window_left}) {
-      for (const int64_t right : {int64_t{-1}, int64_t{0}, found.window_right}) {
+    // Between the two alignments lies this; without key lengths they say the same.
+    const int64_t shift = align == ATTN_TOP_LEFT ? p.seq_k - p.seq_q : p.seq_q - p.seq_k;
+    const int64_t lefts[] = {-1, 0, 1, found.window_left, found.window_left - shift};
+    const int64_t rights[] = {-1, 0, shift, found.window_right, found.window_right + shift};
+    for (const int64_t left : lefts) {
+      for (const int64_t right : rights) {
         if (left < 0 && right < 0) continue;
         Case window = bare_case;
         window.problem.align = align;
@@ -115,7 +119,7 @@ std::vector<Restatement> restatements(const Case& c, const Verdict& verdict) {
   const int64_t pairs = p.batch * p.heads_q * p.seq_q * p.seq_k;
   // NaN beyond a length needs the length; a bias with values is more than a mask.
   const bool plain_bias = !p.bias || p.bias->kind == BiasKind::kZero;
-  if (pairs < 1 || pairs > kMostPairs || !plain_bias || c.nan_beyond_lengths || c.remap != Remap{}) return all;
+  if (pairs < 0 || pairs > kMostPairs || !plain_bias || c.nan_beyond_lengths || c.remap != Remap{}) return all;
   if (bare(c) == c) return all;
   const std::vector<bool> wanted = visible_pairs(c);
 

@@ -69,7 +69,8 @@ void tidy(Case& c) {
   if (p.window_right < 0) p.window_right = -1;
   if (p.bias) {
     tidy(p.bias->finite);
-    const bool random = p.bias->kind != BiasKind::kZero && p.bias->kind != BiasKind::kAlibi;
+    const bool random = p.bias->kind != BiasKind::kZero && p.bias->kind != BiasKind::kAlibi &&
+                        p.bias->kind != BiasKind::kMasking;
     if (!random) p.bias->seed = 0;
   }
   if (p.mask) tidy(p.mask->visible);
@@ -168,6 +169,7 @@ bool Search::attempt(Case c) {
   cost_ = std::move(cost);
   if (cost_ < reported_) {
     reported_ = cost_;
+    reported_after_ = evaluations_;
     if (options_.on_better) options_.on_better(best_, verdict_);
   }
   return true;

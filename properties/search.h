@@ -54,6 +54,8 @@ class Search {
   double elapsed() const;
   const ReduceOptions& options() const { return options_; }
   int64_t evaluations() const { return evaluations_; }
+  // Evaluations until the simplest case so far was found.
+  int64_t best_found_after() const { return reported_after_; }
   // Mean seconds of an evaluation that failed with the key; 0 before the first.
   double seconds_of_a_failure() const {
     return failures_ > 0 ? failing_seconds_ / static_cast<double>(failures_) : 0;
@@ -78,6 +80,7 @@ class Search {
   std::vector<int64_t> reported_;  // cost of what on_better saw last
   std::unordered_map<std::string, Known> known_;
   int64_t evaluations_ = 0;
+  int64_t reported_after_ = 0;
   int64_t failures_ = 0;
   double failing_seconds_ = 0;
 };

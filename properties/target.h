@@ -107,6 +107,8 @@ class Target {
                        const attn_plan& plan, const attn_env& env, int stream) = 0;
   // For all calls from now on; kFull at the beginning.
   virtual void watch(Watch watch) { (void)watch; }
+  // Forgets all that the kernel's library may have kept from the calls so far.
+  virtual void renew() {}
   // What all runs from now on are asked for; nothing at the beginning.
   virtual void probe(const std::optional<ProbeRequest>& request) { (void)request; }
   // Where a kernel with stages keeps its partials: inside the planned workspace,

@@ -86,6 +86,7 @@ Prepared* Trial::prepare(const Case& c, std::string_view label) {
   }
   if (!accept_plan(reply, verdict_)) {
     attribute(label, variant);
+    if (verdict_.outcome == Outcome::kFail) verdict_.failing = c;
     return nullptr;
   }
   constexpr uint64_t kMostBytes = kMaxCaseBytes, kMostAlign = uint64_t{1} << 20;

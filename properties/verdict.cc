@@ -44,18 +44,17 @@ const char* kind_class(Kind kind) {
   switch (kind) {
     case Kind::kNone:
       return "none";
-    // One wrong store shows as any of these, depending on what else the case
-    // compares it with.
+    // One wrong store shows as any of these, depending on what lies where it goes
+    // and what else the case compares it with.
     case Kind::kWrong:
     case Kind::kUnwritten:
     case Kind::kRelation:
     case Kind::kDirty:
+    case Kind::kGuard:
+    case Kind::kInputChanged:
       return "wrong";
     case Kind::kNonFinite:
       return "non-finite";
-    case Kind::kGuard:
-    case Kind::kInputChanged:
-      return "guard";
     case Kind::kRefusal:
       return "contract";
     case Kind::kFault:

@@ -17,24 +17,24 @@ enum class Outcome { kPass, kReject, kUninformative, kFail };
 // the reduction key: a reduction may move between kinds of one class.
 enum class Kind {
   kNone,
-  kWrong,         // a finite value outside its bound
-  kNonFinite,     // NaN or Inf where a number is due, or a number where NaN is due
-  kUnwritten,     // an element of an output was never written
-  kRelation,      // each result is within its bound, but the property's own relation does not hold
-  kGuard,         // memory outside a tensor was written
-  kInputChanged,  // an input was written
-  kDirty,         // the result depends on what the workspace held, or differs from call to call
-  kRefusal,       // refused without a reason, refused after planning, or accepted nonsense
-  kFault,         // the executor or the CUDA runtime stopped the kernel
-  kAddress,       // a sanitizer saw: an access outside of what there is
-  kUndefined,     // undefined behaviour of C++
-  kUninitialised, // a use of what nothing has written
-  kRace,          // two threads unordered at one place
-  kHang,          // the watchdog did
-  kCrash,         // the worker died
+  kWrong,          // a finite value outside its bound
+  kNonFinite,      // NaN or Inf where a number is due, or a number where NaN is due
+  kUnwritten,      // an element of an output was never written
+  kRelation,       // each result is within its bound, but the property's own relation does not hold
+  kGuard,          // memory outside a tensor was written
+  kInputChanged,   // an input was written
+  kDirty,          // the result depends on what the workspace held, or differs from call to call
+  kRefusal,        // refused without a reason, refused after planning, or accepted nonsense
+  kFault,          // the executor or the CUDA runtime stopped the kernel
+  kAddress,        // a sanitizer saw: an access outside of what there is
+  kUndefined,      // undefined behaviour of C++
+  kUninitialised,  // a use of what nothing has written
+  kRace,           // two threads unordered at one place
+  kHang,           // the watchdog did
+  kCrash,          // the worker died
 };
 const char* to_string(Kind kind);
-// "wrong", "non-finite", "guard", "contract", "fault", "address", "undefined",
+// "wrong", "non-finite", "contract", "fault", "address", "undefined",
 // "uninitialised", "race", "hang" or "crash".
 const char* kind_class(Kind kind);
 

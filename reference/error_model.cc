@@ -109,6 +109,7 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
   if (plan.p_format != ATTN_FORMAT_F32) {
     model->p_unit = input.unit;
     model->p_tiny = input.tiny;
+    model->p_overflow = input.overflow;
     if (plan.p_format == ATTN_FORMAT_UNKNOWN)
       model->assumptions.push_back("format of P not known: the input's assumed");
   }

@@ -57,8 +57,9 @@ struct ErrorModel {
   double eps_reciprocal = 0;
 
   // Formats.
-  double p_unit = 0;        // u_P
-  double p_tiny = 0;        // eta_P, before alpha's flushing
+  double p_unit = 0;  // u_P
+  double p_tiny = 0;  // eta_P, before alpha's flushing
+  double p_overflow = kOverflow;
   double o_unit = 0;        // u_O
   double o_tiny = 0;        // eta_O
   double overflow = 0;      // of O's format

@@ -56,7 +56,7 @@ MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, const int
   terms.tensor_cores = model.tensor_cores;
   terms.p_unit = model.p_unit;
   // alpha, O * alpha and the exponential itself may each flush a weight.
-  terms.hull_tiny = std::max(model.p_tiny, kFlush) + kFlush;
+  terms.hull_tiny = (std::max(model.p_tiny, kFlush) + kFlush) * scores.misplaced;
   terms.p_tiny = terms.hull_tiny * std::exp(scores.largest_delta);
   terms.rescales = T;
   terms.eps_log = model.eps_log;

@@ -57,14 +57,12 @@ bool folded_query_overflows(const ErrorModel& model, const Operands& operands, c
 
 // fp32 arithmetic may overflow on the way to these scores. A key far below a
 // moderate maximum is no danger, however low: its weight is 0 either way.
-bool overflows(const ErrorModel& model, double most_absolute, double most_capped, double m,
-               double largest_delta) {
+bool overflows(const ErrorModel& model, double most_absolute, double most_capped, double m, double misplaced) {
   constexpr double kScore = kOverflow / std::numbers::log2e;
   if (!(most_absolute < kOverflow) || !(most_absolute * std::abs(model.scale) < kScore)) return true;
   if (!(std::abs(m) < kScore) || !(most_capped < kScore)) return true;
-  // exp2(fma(s, sigma, -mu)) at the maximum leaves the rounding error of mu,
-  // which itself overflows exp2 once the scores are of the order of 1e9.
-  return model.may_be_fused && kU * (std::abs(m) + largest_delta) * std::numbers::log2e >= 60;
+  // Weights that are misplaced too far overflow, and sooner so where P is fp16.
+  return misplaced >= std::min(60.0, std::log2(model.p_overflow) - 1);
 }
 
 // The merge of S partials weighs each by e^(LSE_s - LSE), both rounded: what
@@ -111,8 +109,12 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
 
   const double m = x.maxCoeff();
   out->largest_delta = delta.maxCoeff();
-  if (overflows(model, absolute.maxCoeff(), adjusted ? capped.maxCoeff() : 0, m, out->largest_delta))
+  // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu is left.
+  const double misplaced =
+      model.may_be_fused ? kU * (std::abs(m) + out->largest_delta) * std::numbers::log2e : 0;
+  if (overflows(model, absolute.maxCoeff(), adjusted ? capped.maxCoeff() : 0, m, misplaced))
     return ScoreState::kUnconstrained;
+  out->misplaced = std::exp2(misplaced);
 
   const double T = rescales_of(model, operands.first + input.keys[0], operands.first + input.keys[n - 1]);
   out->tiles = T;

@@ -16,6 +16,10 @@
 // with T rescales a row. An exponential whose error grows with its argument
 // (__expf) is charged at R_j, once for the weight and once for all rescales,
 // whose arguments add up to at most R_j.
+//
+// A fused scale subtracts a rounded mu = m sigma: all weights of the row are off
+// by one factor, at most 2^(u (|m| + max delta) log2 e). It cancels in O, but not
+// before P is rounded: from scores of 1e8 up an fp16 P is subnormal, then 0.
 #ifndef ATTNFUZZ_REFERENCE_SCORES_H_
 #define ATTNFUZZ_REFERENCE_SCORES_H_
 
@@ -35,7 +39,8 @@ struct RowScores {
   Buffer tanh_size;  // |tanh(a_j / c)|, with softcap
   Buffer capped;     // |a'_j|, with softcap or bias
   double largest_delta = 0;
-  double tiles = 1;  // T
+  double tiles = 1;      // T
+  double misplaced = 1;  // that factor
 };
 
 enum class ScoreState : uint8_t {

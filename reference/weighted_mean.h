@@ -51,7 +51,7 @@ struct MeanTerms {
   double mma_gamma = 0;       // and the products' sum itself
   bool tensor_cores = false;  // that sum goes through consecutive keys
   double p_unit = 0;          // u_P
-  double p_tiny = 0;          // eta_P, grown by e^(max delta)
+  double p_tiny = 0;          // eta_P, grown by e^(max delta) and by what a fused scale misplaces
   double rescales = 0;        // T
   double eps_log = 0;         // eps_l
   double eps_reciprocal = 0;
@@ -60,7 +60,7 @@ struct MeanTerms {
   double partial_unit = 0;  // u_O of partials kept in 16 bits
   double partial_tiny = 0;
   double merged = 0;     // S if partials were merged, else 0
-  double hull_tiny = 0;  // eta_P, not grown: in the hull all is relative to the computed weights
+  double hull_tiny = 0;  // eta_P without e^(max delta): in the hull all is relative to the computed weights
 };
 
 // Per column: what the value must be.

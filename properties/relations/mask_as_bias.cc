@@ -16,6 +16,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   if (p.bias) {
     p.bias->finite = Pattern{};
     p.bias->broadcast = p.mask->broadcast;
+    if (p.bias->kind == BiasKind::kMasking) p.bias->kind = BiasKind::kZero;
   }
   drop_planted(c, TensorId::kBias);
   fit(c);

@@ -91,7 +91,9 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
   const bool p16 = c.plan.p_format != ATTN_FORMAT_F32;
   const Real u_P = p16 ? format.unit : 0, u_O = format.unit;
   const Real eta_O = std::max<Real>(format.tiny, c.plan.flush_to_zero ? tiny : 0);
-  const Real eta_P = (std::max<Real>(p16 ? format.tiny : 0, tiny) + tiny) * std::exp(most_delta);
+  const bool fused = c.plan.scale_mode == ATTN_SCALE_FUSED;
+  const Real misplaced = fused ? u * (std::fabs(m) + most_delta) : 0;
+  const Real eta_P = (std::max<Real>(p16 ? format.tiny : 0, tiny) + tiny) * std::exp(most_delta + misplaced);
   const Real g_l = gamma_of(n + 2 * T, u) + (S > 1 ? gamma_of(S + 3, u) : 0);
   const Real g_v = gamma_of(n + 2 * hardware_blocks, u_a) + gamma_of(2 * T + 2 * S + 3, u);
 

@@ -178,5 +178,30 @@ TEST(NonFinite, AFusedScaleOverflowsExpAtHugeScores) {
   EXPECT_EQ(c.reference().state[0], RowState::kUninformative);
 }
 
+// The hull of one key is its value, however uncertain its score. But with mu
+// rounded, its weight before P is rounded is a power of two far from 1.
+TEST(NonFinite, AFusedScaleMisplacesAnF16PAtLargeScores) {
+  const auto bound = [](float score, attn_scale_mode mode, attn_format p_format) {
+    Case c({.seq_q = 1, .seq_k = 1, .dim_qk = 1, .dim_v = 1});
+    c.fill(Regime::kGaussian, 1);
+    c.problem.scale = 1;
+    c.set_q(0, 0, 0, 0, 32768);
+    c.set_k(0, 0, 0, 0, score / 32768);
+    c.set_v(0, 0, 0, 0, 1);
+    c.plan.scale_mode = mode;
+    c.plan.p_format = p_format;
+    return c.reference().o_bound[0];
+  };
+  // By up to 2^11.5 in a P that loses what is below 2^-25.
+  const double right = bound(0x1p27f, ATTN_SCALE_SEPARATE, ATTN_FORMAT_OF_INPUT);
+  EXPECT_LT(right, 0.0011);
+  EXPECT_GT(bound(0x1p27f, ATTN_SCALE_FUSED, ATTN_FORMAT_OF_INPUT), right + 0x1p-14);
+  EXPECT_LT(bound(0x1p27f, ATTN_SCALE_FUSED, ATTN_FORMAT_OF_INPUT), right + 0x1p-13);
+  // Here P may be 0, or infinite, unless it stays in fp32.
+  EXPECT_EQ(bound(0x1p29f, ATTN_SCALE_FUSED, ATTN_FORMAT_OF_INPUT), kInfinity);
+  EXPECT_LT(bound(0x1p29f, ATTN_SCALE_FUSED, ATTN_FORMAT_F32), 0.0011);
+  EXPECT_LT(bound(0x1p29f, ATTN_SCALE_SEPARATE, ATTN_FORMAT_OF_INPUT), 0.0011);
+}
+
 }  // namespace
 }  // namespace attnfuzz
