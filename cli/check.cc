@@ -1,12 +1,15 @@
 // attnfuzz check: draws cases, judges them, reduces and files what fails.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <thread>
 
 #include "cli/print.h"
 #include "cli/session.h"
+#include "fuzz/check/refusals.h"
+#include "properties/fault_class.h"
 
 namespace attnfuzz {
 namespace {
@@ -21,20 +24,18 @@ struct Arguments {
 };
 
 // Reduces the failure, writes its reproducer, says everything about it.
-std::string report(const Failure& found, Target& target, const Calibration& calibration,
-                   const Arguments& arguments) {
-  // Judged anew, in this process: what is reported was seen here.
-  Verdict verdict = judge(found.c, *found.property, target, calibration);
+Filed report(const Failure& found, Target& target, const Calibration& calibration, const Arguments& arguments) {
+  Filed filed;
+  std::string& file = filed.reproducer;
+  Verdict verdict = found.verdict;
   std::printf("\nFAILURE in case %llu of seed %llu\n", (unsigned long long)found.index,
               (unsigned long long)arguments.check.seed);
   if (verdict.outcome != Outcome::kFail) {
     std::printf("  it did not fail again in a fresh worker: flaky, or dependent on what ran before\n");
-    verdict = found.verdict;
     verdict.property = found.property->name;
   }
   std::printf("%s  case: %s\n", verdict_text(verdict).c_str(), describe(found.c).c_str());
 
-  std::string file;
   const auto file_it = [&](const Case& c, const Verdict& v, const Reduction* reduction) {
     Reproducer r = reproducer_of(c, v, target.info(), target);
     if (reduction != nullptr) {
@@ -49,12 +50,15 @@ std::string report(const Failure& found, Target& target, const Calibration& cali
   };
   std::filesystem::create_directories(arguments.out);
   file_it(found.c, verdict, nullptr);
-  if (verdict.kind == Kind::kNone) return file;
+  if (verdict.kind == Kind::kNone) return filed;
 
   ReduceOptions options;
   options.seconds = arguments.reduce_seconds;
   options.on_better = [&](const Case& best, const Verdict& v) { file_it(best, v, nullptr); };
-  const Reduction reduction = reduce_failure(found.c, verdict, *found.property, target, calibration, options);
+  const auto start = std::chrono::steady_clock::now();
+  filed.reduction = reduce_failure(found.c, verdict, *found.property, target, calibration, options);
+  filed.reduce_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Reduction& reduction = *filed.reduction;
   file_it(reduction.minimal, reduction.verdict, &reduction);
   std::printf("\nREDUCED in %lld evaluations%s\n  %s\n%s", (long long)reduction.evaluations,
               reduction.complete ? "" : " (the clock ran out: attnfuzz reduce FILE goes on)",
@@ -65,17 +69,20 @@ std::string report(const Failure& found, Target& target, const Calibration& cali
     for (const std::string& part : reduction.indifferent) std::printf(" %s;", part.c_str());
     std::printf("\n");
   }
-  return file;
+  std::printf(
+      "  %s\n",
+      guess_fault(reduction.minimal, reduction.verdict, reduction.needs, target.info().lane).line().c_str());
+  return filed;
 }
 
 struct Checked {
   KernelInfo kernel;
   CheckResult result;
-  std::string reproducer;
+  Filed filed;
 };
 
-Checked check_kernel(const std::string& name, const Arguments& arguments) {
-  const KernelLibrary library = library_of(name, arguments.target);
+Checked check_kernel(const KernelLibrary& library, const Arguments& arguments) {
+  const std::string& name = library.name;
   std::unique_ptr<Target> target = open(library, arguments.target);
   Checked checked;
   checked.kernel = target->info();
@@ -85,16 +92,22 @@ Checked check_kernel(const std::string& name, const Arguments& arguments) {
               calibration.measured ? "" : " (documented, not measured)",
               (unsigned long long)arguments.check.seed, arguments.check.jobs);
   std::fflush(stdout);
+  const Refused refused = ask_for_refusals(*target);
   target.reset();  // each job opens its own
 
   CheckOptions options = arguments.check;
-  std::string silent;
+  std::string silent, refused_too;
   std::erase_if(options.properties, [&](const Property* property) {
-    if (speaks_of(*property, checked.kernel)) return false;
-    silent += std::string(silent.empty() ? "" : ", ") + property->name;
+    if (speaks_of(*property, checked.kernel) && speaks_of(*property, refused)) return false;
+    std::string& list = speaks_of(*property, checked.kernel) ? refused_too : silent;
+    list += std::string(list.empty() ? "" : ", ") + property->name;
     return true;
   });
   if (!silent.empty()) std::printf("  left out, for this kernel has no stages: %s\n", silent.c_str());
+  if (refused != Refused{}) {
+    std::printf("  refused by this kernel, and drawn but rarely: %s%s%s\n", in_words(refused).c_str(),
+                refused_too.empty() ? "" : "; left out: ", refused_too.c_str());
+  }
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
 
   const OpenTarget open_one = [&](std::string* error) -> std::unique_ptr<Target> {
@@ -114,9 +127,13 @@ Checked check_kernel(const std::string& name, const Arguments& arguments) {
   if (checked.result.failure) {
     target = open(library, arguments.target);
     Failure& failure = *checked.result.failure;
-    failure.verdict = judge(failure.c, *failure.property, *target, calibration);
-    checked.reproducer = report(failure, *target, calibration, arguments);
-    std::printf("\nreplay: %s\n", replay_line(checked.reproducer).c_str());
+    // Judged anew, in this process: what is reported was seen here. Twice, if need
+    // be; briefly, for the job that found a hang has given it all its time.
+    target->watch(Watch::kBrief);
+    for (int i = 0; i < 2 && failure.verdict.outcome != Outcome::kFail; ++i)
+      failure.verdict = judge(failure.c, *failure.property, *target, calibration);
+    checked.filed = report(failure, *target, calibration, arguments);
+    std::printf("\nreplay: %s\n", replay_line(checked.filed.reproducer).c_str());
   }
   std::fflush(stdout);
   return checked;
@@ -140,7 +157,10 @@ Exit run(Arguments arguments) {
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 
   std::vector<Checked> all;
-  for (const std::string& name : arguments.kernels) all.push_back(check_kernel(name, arguments));
+  for (const std::string& name : arguments.kernels) {
+    for (const KernelLibrary& library : libraries_of(name, arguments.target))
+      all.push_back(check_kernel(library, arguments));
+  }
 
   Exit status = kHeld;
   std::vector<JUnitSuite> suites;
@@ -149,17 +169,17 @@ Exit run(Arguments arguments) {
     if (checked.result.failure) status = kFound;
     suites.push_back(
         {"attnfuzz." + checked.kernel.name + "." + backend_name(checked.kernel.backend), &checked.result});
-    json += check_json(checked.kernel, arguments.check, checked.result, checked.reproducer);
+    json += check_json(checked.kernel, arguments.check, checked.result, checked.filed);
   }
   if (!arguments.junit.empty()) write_report(arguments.junit, junit_xml(suites));
   if (!arguments.json.empty()) write_report(arguments.json, json);
-  uint64_t judged = 0;
   for (const Checked& checked : all) {
-    for (const auto& [name, n] : checked.result.properties) judged += n.passed + n.failed + n.uninformative;
-  }
-  if (judged == 0) {
-    std::fprintf(stderr, "attnfuzz: no case was judged: a check that checks nothing does not pass\n");
-    return kFound;
+    // Rows, for a kernel that refuses all of its cases passes those that are about refusals.
+    const CheckResult& result = checked.result;
+    if (result.failure || result.rows > result.unconstrained_rows) continue;
+    std::fprintf(stderr, "attnfuzz: no result of %s was compared: a check that checks nothing does not pass\n",
+                 checked.kernel.name.c_str());
+    status = kFound;
   }
   return status;
 }
@@ -170,7 +190,9 @@ void add_check(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("check", "Checks kernels on drawn cases; stops at the first failure of each");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("kernel", arguments->kernels, "kernels by name, or plug-ins by path (./libmine.so)")
+  command
+      ->add_option("kernel", arguments->kernels,
+                   "kernels by name, or plug-ins by path (./libmine.so, ./libmine.so:KERNEL)")
       ->required();
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)");
   command->add_option("--cases", arguments->check.cases, "cases to draw for each kernel")
@@ -178,6 +200,8 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--for", arguments->duration, "as many cases as fit into 30s, 5m, 2h")
       ->excludes("--cases");
   command->add_option("--seed", arguments->check.seed, "of the stream of cases")->capture_default_str();
+  command->add_option("--first", arguments->check.first, "number of the first case: to come back to one")
+      ->capture_default_str();
   command->add_option("--jobs", arguments->check.jobs, "processes; 0: one a core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

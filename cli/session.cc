@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/compute_sanitizer.h"
 #include "fuzz/freshness.h"
 #include "properties/property.h"
 
@@ -14,7 +15,8 @@ void add_target_options(CLI::App& app, TargetOptions& options) {
   app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
-      ->check(CLI::IsMember({"plain", "schedules", "asan", "msan", "msan-O0", "tsan"}))
+      ->check(CLI::IsMember({"plain", "schedules", "asan", "msan", "msan-O0", "tsan", "memcheck", "racecheck",
+                             "initcheck", "synccheck"}))
       ->capture_default_str();
   app.add_option("--calibration", options.calibration, "table of the device's errors, from attnfuzz calibrate")
       ->check(CLI::ExistingFile);
@@ -29,13 +31,21 @@ void add_target_options(CLI::App& app, TargetOptions& options) {
 
 namespace {
 
+std::string lane_of(const TargetOptions& options) { return options.lane.empty() ? "plain" : options.lane; }
+
 Wanted wanted_by(const TargetOptions& options) {
-  Wanted wanted = {std::nullopt, options.lane};
+  Wanted wanted = {std::nullopt, lane_of(options)};
   if (!options.backend.empty()) wanted.backend = options.backend == "cuda" ? ATTN_CUDA : ATTN_CPU;
   return wanted;
 }
 
 }  // namespace
+
+TargetOptions for_file(TargetOptions options, const Reproducer& file) {
+  if (options.backend.empty()) options.backend = backend_name(file.backend);
+  if (options.lane.empty()) options.lane = options.backend == "cuda" ? "plain" : file.c.lane;
+  return options;
+}
 
 std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options) {
   std::string error;
@@ -52,9 +62,13 @@ KernelLibrary library_of(const std::string& kernel, const TargetOptions& options
 }
 
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options) {
+  if (is_compute_sanitizer(options.lane)) {
+    throw UserError("the lane " + options.lane + " confirms single cases: attnfuzz replay FILE --lane " +
+                    options.lane);
+  }
   WorkerOptions worker = worker_options(library);
-  worker.lane = options.lane;
-  worker.watchdog = options.watchdog > 0 ? options.watchdog : default_watchdog(library.backend, options.lane);
+  worker.lane = lane_of(options);
+  worker.watchdog = options.watchdog > 0 ? options.watchdog : default_watchdog(library.backend, worker.lane);
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);
@@ -63,7 +77,7 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
 
 double default_watchdog(int32_t backend, const std::string& lane) {
   if (backend == ATTN_CUDA) return 60;
-  return lane == "plain" ? 3 : 12;
+  return lane == "plain" || lane == "schedules" ? 3 : 12;
 }
 
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {

@@ -13,8 +13,8 @@
 namespace attnfuzz {
 
 struct TargetOptions {
-  std::string backend;  // empty: cpu, and of a plug-in the one that it says
-  std::string lane = "plain";
+  std::string backend;      // empty: cpu, and of a plug-in the one that it says
+  std::string lane;         // empty: plain
   std::string calibration;  // file; empty: the committed table for the device
   double watchdog = 0;      // seconds; 0: as default_watchdog() says
   bool allow_stale = false;
@@ -22,6 +22,9 @@ struct TargetOptions {
 
 // --backend, --lane, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
+
+// What was not given, as the file has it.
+TargetOptions for_file(TargetOptions options, const Reproducer& file);
 
 // Each throws UserError with what to do.
 // All that a name stands for: a plug-in may have several kernels.

@@ -1,7 +1,12 @@
 # Enables the CUDA back end where it can be built; sets ATTNFUZZ_HAVE_CUDA and
-# says which it is, so that nobody takes a CPU-only build for a full one.
+# says which it is, so that nobody takes a CPU-only build for a full one. A
+# project that has turned CUDA on itself keeps its compiler and architectures.
 set(ATTNFUZZ_HAVE_CUDA OFF)
-if(NOT ATTNFUZZ_CUDA STREQUAL "OFF")
+get_property(_attnfuzz_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+if(ATTNFUZZ_CUDA STREQUAL "OFF")
+elseif("CUDA" IN_LIST _attnfuzz_languages)
+  set(ATTNFUZZ_HAVE_CUDA ON)
+else()
   find_program(ATTNFUZZ_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda/bin)
   if(ATTNFUZZ_NVCC)
     set(CMAKE_CUDA_COMPILER ${ATTNFUZZ_NVCC})

@@ -11,11 +11,11 @@ find_program(READELF NAMES llvm-readelf-19 llvm-readelf readelf REQUIRED)
 set(root ${build}/attnfuzz-bundle)
 file(REMOVE_RECURSE ${root})
 
-# Programs are in bin/, kernels in lib/, and libraries that only tests load stay
-# where the build has them.
+# Programs are in bin/, kernels in lib/, others' kernels in plugins/, and libraries
+# that only tests load stay where the build has them.
 file(GLOB programs LIST_DIRECTORIES false ${build}/bin/*)
 list(FILTER programs EXCLUDE REGEX "/attnfuzz-identity$")
-file(GLOB modules ${build}/lib/*.so)
+file(GLOB modules ${build}/lib/*.so ${build}/plugins/*.so)
 file(GLOB_RECURSE test_modules ${build}/tests/*.so)
 foreach(binary IN LISTS programs modules test_modules)
   file(RELATIVE_PATH name ${build} ${binary})
@@ -33,7 +33,7 @@ foreach(binary IN LISTS programs modules test_modules)
     if(EXISTS ${build}/lib/${library})
       continue()
     endif()
-    if(NOT library MATCHES "^(libc|libm|libpthread|libdl|librt|ld-linux-x86-64)\\.so")
+    if(NOT library MATCHES "^(libc|libm|libpthread|libdl|librt|libresolv|ld-linux-x86-64)\\.so")
       list(APPEND foreign "${name} needs ${library}")
     endif()
   endforeach()

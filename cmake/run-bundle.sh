@@ -7,10 +7,14 @@
 #   tests      every test program, several at a time; skipped tests are counted
 #   check      the same drawn cases on cpu and on cuda: none may fail, and both
 #              must have drawn the same (CHECK_CASES, CHECK_SEED)
+#   plugins    the kernels in plugins/, by their paths, on the back end each is
+#              built for; their findings to results/found-plugins (CHECK_CASES)
 #   calibrate  the GPU's instructions: results/calibration.json
 #   sanitize   compute-sanitizer's four tools over the corpus, each shown a
 #              planted fault first (SANITIZE_TOOLS)
 #   bench      attnfuzz bench on both back ends: results/bench.json
+#   lanes      drawn cases of both kernels in every lane of the executor: none may
+#              fail (LANE_CASES, LANES)
 #   kernels    kernels/bench.py beside PyTorch: results/kernels.json
 #   torch      fuzz/bench_torch.py, the plain loop: results/torch.json
 #
@@ -34,7 +38,8 @@ cd "$here" || exit 1
 cores=$(nproc)
 : "${PYTHON:=python3}" "${CHECK_CASES:=2000}" "${CHECK_SEED:=1}"
 : "${SANITIZE_TOOLS:=memcheck racecheck initcheck synccheck}"
-: "${TESTS_SECONDS:=240}" "${CHECK_SECONDS:=150}" "${CALIBRATE_SECONDS:=60}" "${SANITIZE_SECONDS:=480}"
+: "${LANE_CASES:=2000}" "${LANES:=plain schedules asan msan msan-O0 tsan}" "${LANES_SECONDS:=560}"
+: "${TESTS_SECONDS:=240}" "${CHECK_SECONDS:=150}" "${PLUGINS_SECONDS:=120}" "${CALIBRATE_SECONDS:=60}" "${SANITIZE_SECONDS:=480}"
 : "${BENCH_SECONDS:=120}" "${KERNELS_SECONDS:=420}" "${TORCH_SECONDS:=60}"
 export PYTHONUNBUFFERED=1
 
@@ -107,6 +112,22 @@ run_check() {
     return 1
   fi
   echo "$([ "$status" -eq 0 ] && echo 'no failure' || echo 'FAILURES, see the log'), digests agree" >&3
+  return "$status"
+}
+
+run_plugins() {
+  local library status=0 held=0 all=0
+  for library in ./plugins/*.so; do
+    all=$((all + 1))
+    if bin/attnfuzz check "$library" --seed "$CHECK_SEED" --cases "$CHECK_CASES" --jobs $((cores > 4 ? 4 : cores)) \
+      --out results/found-plugins --json "results/plugin-$(basename "$library" .so).jsonl"; then
+      held=$((held + 1))
+    else
+      status=1
+    fi
+    echo
+  done
+  echo "$held of $all without a finding in $CHECK_CASES cases each" >&3
   return "$status"
 }
 
@@ -185,6 +206,22 @@ run_kernels() {
   return "$status"
 }
 
+run_lanes() {
+  local lane kernel status=0 held=0
+  for lane in $LANES; do
+    for kernel in fa1 splitk; do
+      if bin/attnfuzz check "$kernel" --lane "$lane" --cases "$LANE_CASES" --jobs "$cores" \
+        --out "results/found-$lane" --json "results/lane-$lane-$kernel.jsonl"; then
+        held=$((held + 1))
+      else
+        status=1
+      fi
+    done
+  done
+  echo "$held of $(($(wc -w <<<"$LANES") * 2)) without a finding in $LANE_CASES cases each" >&3
+  return "$status"
+}
+
 run_torch() {
   "$PYTHON" fuzz/bench_torch.py --seconds $((TORCH_SECONDS / 6)) --json results/torch.json | tee results/torch.txt
   local status=${PIPESTATUS[0]}
@@ -198,10 +235,10 @@ if [ "${1:-}" = --step ]; then
 fi
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(tests check calibrate sanitize bench kernels torch)
+[ ${#steps[@]} -gt 0 ] || steps=(tests check plugins lanes calibrate sanitize bench kernels torch)
 for step in "${steps[@]}"; do
   if ! declare -F "run_$step" >/dev/null; then
-    echo "run-bundle.sh: there is no step '$step'; there are: tests check calibrate sanitize bench kernels torch" >&2
+    echo "run-bundle.sh: there is no step '$step'; there are: tests check plugins lanes calibrate sanitize bench kernels torch" >&2
     exit 1
   fi
 done

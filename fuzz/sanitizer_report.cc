@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -67,6 +68,25 @@ std::string access(std::string_view text) {
   std::string words = line.substr(0, line.find(" at 0x"));
   words.erase(0, words.find_first_not_of(' '));
   return words;
+}
+
+// Of the lines "file:line:column" of an inlined call, innermost first: the first
+// that is neither a primitive nor the executor's, for those are not at fault.
+SourcePlace place_in_kernel(std::string_view text) {
+  SourcePlace innermost;
+  while (!text.empty()) {
+    const std::string line = first_line(text);
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t column = line.rfind(':');
+    const size_t number = column == line.npos || column == 0 ? line.npos : line.rfind(':', column - 1);
+    if (number == line.npos || line.starts_with("??")) continue;
+    const SourcePlace place = {line.substr(0, number), std::atoi(line.c_str() + number + 1)};
+    if (innermost.file.empty()) innermost = place;
+    const bool word =
+        line.find("/kernels/primitives/") != line.npos || line.find("/kernels/simt/") != line.npos;
+    if (!word && line.find("/include/") == line.npos) return place;
+  }
+  return innermost;
 }
 
 struct Report {
@@ -156,23 +176,18 @@ std::optional<Fault> undefined(std::string_view text) {
 SourcePlace SourcePlaces::at(uint64_t offset) {
   const auto known = known_.find(offset);
   if (known != known_.end()) return known->second;
-  SourcePlace place;
   char hex[24];
   std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(offset));
+  std::string text;
   for (const char* program : {"llvm-symbolizer-19", "llvm-symbolizer"}) {
-    // A frame is a return address: the call is before it.
-    const std::string text = output_of({program, "--obj=" + library_, "--functions=none", "--no-inlines", hex});
-    const std::string line = first_line(text);
-    const size_t column = line.rfind(':');
-    const size_t number = column == line.npos || column == 0 ? line.npos : line.rfind(':', column - 1);
-    if (number == line.npos || line.starts_with("??")) continue;
-    place = {line.substr(0, number), std::atoi(line.c_str() + number + 1)};
-    break;
+    text = output_of({program, "--obj=" + library_, "--functions=none", "--inlines", hex});
+    if (!text.empty()) break;
   }
-  return known_.emplace(offset, std::move(place)).first->second;
+  return known_.emplace(offset, place_in_kernel(text)).first->second;
 }
 
-std::optional<Fault> sanitizer_fault(const std::string& output, const std::string& library, SourcePlaces& places,
+std::optional<Fault> sanitizer_fault(const std::string& output, const std::string& library,
+                                     SourcePlaces& places,
                                      const std::function<std::string(uint64_t)>& describe_address) {
   if (auto fault = undefined(output)) return fault;
   std::optional<Report> report = race(output, library, places);

@@ -1,7 +1,8 @@
 // What a sanitizer's runtime printed before it ended a worker, as a Fault.
 //
 //   auto fault = sanitizer_fault(process.output(), "lib/libattn_mine_cpu-tsan.so", places);
-//   // RACE: "data race: write of 4 bytes by one thread, read of 16 by another before; at score.h:41 and load.h:12"
+//   // RACE: "data race: write of 4 bytes by one thread, read of 16 by another before; at score.h:41 and
+//   load.h:12"
 //
 // Runtimes print offsets into the library; llvm-symbolizer, where it is
 // installed, turns them into lines: once a place, for it takes a while.
@@ -34,7 +35,8 @@ class SourcePlaces {
 
 // Nothing where `output` holds no report. `describe_address` says what lies at
 // an address of the worker's, or nothing.
-std::optional<Fault> sanitizer_fault(const std::string& output, const std::string& library, SourcePlaces& places,
+std::optional<Fault> sanitizer_fault(const std::string& output, const std::string& library,
+                                     SourcePlaces& places,
                                      const std::function<std::string(uint64_t)>& describe_address);
 
 }  // namespace attnfuzz

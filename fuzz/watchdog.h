@@ -5,12 +5,13 @@
 // has burned too much. The clock ends only what sleeps. On a GPU there is only
 // the clock.
 //
-// A call is given a fixed time, and more by the size of its problem. Our kernels
-// take the executor 0.2 ms a drawn case in the median, 30 ms at most, and about
-// 1e-10 s a unit of work. The full allowance is so far above that neither a slow
-// kernel nor a sanitizer comes near. The brief one, a tenth of it, is for looking
-// at many cases of which some may hang: whoever reports a hang has seen a call
-// use up the full one.
+// A call is given a fixed time, and more in proportion to the size of its
+// problem. Our kernels take the executor 0.2 ms a drawn case in the median and
+// some 1e-10 s a unit of work; under MemorySanitizer at -O0, the slowest lane,
+// twenty times that. The full allowance is so far above that neither a slow kernel
+// nor a sanitizer comes near. The brief one, a twentieth, is for looking at many
+// cases of which some may hang: whoever reports a hang has seen a call use up the
+// full one.
 #pragma once
 
 #include <algorithm>
@@ -33,16 +34,16 @@ inline double work_of(const attn_problem& p, int64_t splits) {
   return blocks * keys * 2 * whole(std::max(p.dim_qk, p.dim_v));
 }
 
-// Seconds that a run may take: `watchdog`, and what its work adds. (A plan has no
+// Seconds that a run may take, given those of one without work. (A plan has no
 // work, however large the problem.)
 inline double allowance(double watchdog, const attn_problem& problem, int64_t splits) {
-  constexpr double kSecondsOfWork = 2e-8, kMost = 86400;
-  return watchdog + std::min(kSecondsOfWork * work_of(problem, splits), kMost);
+  constexpr double kShareOfWork = 1e-8, kMost = 86400;
+  return watchdog + std::min(watchdog * kShareOfWork * work_of(problem, splits), kMost);
 }
 
-inline constexpr double kBriefShare = 0.1;
-// A worker on the CPU that sleeps, or is never given its turn, has this many
-// times as long by the clock.
-inline constexpr double kPatience = 12;
+inline constexpr double kBriefShare = 0.05;
+// The same by the clock, where processor time is counted: a busy machine may
+// hold a worker up for long.
+inline constexpr double kBriefShareOfClock = 0.25;
 
 }  // namespace attnfuzz

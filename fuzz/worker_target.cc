@@ -32,6 +32,10 @@ std::optional<std::string> unknown_status(int32_t status) {
   return "returned the status " + std::to_string(status) + ", which is none of attn_status";
 }
 
+std::string in_words(const Fault& fault) {
+  return fault.message + (fault.file.empty() ? "" : ", at " + fault.file + ":" + std::to_string(fault.line));
+}
+
 class WorkerTarget final : public Target {
  public:
   explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {}
@@ -80,6 +84,7 @@ class WorkerTarget final : public Target {
   const KernelInfo& info() const override { return info_; }
   Arena& arena() override { return arena_; }
   void watch(Watch watch) override { watch_ = watch; }
+  void renew() override { process_.reset(); }
   void probe(const std::optional<ProbeRequest>& request) override { probe_ = request; }
   void memory(std::span<const MemoryRange> ranges) override { ranges_.assign(ranges.begin(), ranges.end()); }
 
@@ -92,7 +97,7 @@ class WorkerTarget final : public Target {
     if (outcome.ending != Ending::kAnswered) {
       reply.status = ATTN_FAULT;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
-      if (!reply.timed_out) reply.crash = outcome.message;
+      if (!reply.timed_out) reply.crash = finding_ ? in_words(*finding_) : outcome.message;
       return reply;
     }
     const wire::Answer& answer = answer_;
@@ -212,23 +217,24 @@ class WorkerTarget final : public Target {
     return message;
   }
 
-  // Sleeps until the worker answered, died, or used up what it is allowed: of
-  // processor time on the CPU, where a machine tells; else by the clock.
+  // Sleeps until the worker answered, died, or used up its time. That is `full`
+  // seconds, or a brief watch's share of them: of processor time on the CPU, and
+  // many times as long by the clock; on a device by the clock.
   template <class Answered>
-  WorkerProcess::Event wait_for(Answered answered, double allowed) {
-    const auto start = Clock::now();
-    const std::optional<double> before =
-        info_.backend == ATTN_CPU ? process_->processor_seconds() : std::nullopt;
-    const bool by_clock = info_.backend != ATTN_CPU;
-    const auto last = start + seconds(by_clock ? allowed : allowed * options_.patience);
-    auto deadline = before ? std::min(start + seconds(allowed), last) : last;
+  WorkerProcess::Event wait_for(Answered answered, double full) {
+    const bool brief = watch_ == Watch::kBrief, on_cpu = info_.backend == ATTN_CPU;
+    const double allowed = brief ? full * kBriefShare : full;
+    const double by_clock = on_cpu ? full * options_.patience * (brief ? kBriefShareOfClock : 1) : allowed;
+    const auto last = Clock::now() + seconds(by_clock);
+    const std::optional<double> before = on_cpu ? process_->processor_seconds() : std::nullopt;
+    // One thread cannot use it up sooner.
+    auto deadline = before ? std::min(Clock::now() + seconds(allowed), last) : last;
     for (;;) {
       auto event = WorkerProcess::Event::kRang;
       while (!answered() && event == WorkerProcess::Event::kRang) event = process_->wait(deadline);
       if (answered() || event != WorkerProcess::Event::kTimeout || Clock::now() >= last) return event;
       const double left = allowed - (process_->processor_seconds().value_or(0) - before.value_or(0));
       if (left <= 0) return event;
-      // One thread cannot have used it up before.
       deadline = std::min(Clock::now() + seconds(std::max(left, 0.001)), last);
     }
   }
@@ -254,15 +260,14 @@ class WorkerTarget final : public Target {
 
     const auto answered = [&] { return wire.answered.load(std::memory_order_acquire) == asked_; };
     auto event = WorkerProcess::Event::kRang;
-    double allowed = options_.watchdog;
-    if (request.command == wire::Command::kRun)
-      allowed = allowance(allowed, request.problem, request.plan.num_splits);
-    if (watch_ == Watch::kBrief) allowed *= kBriefShare;
-    if (!spin_until(answered)) event = wait_for(answered, allowed);
+    const bool runs = request.command == wire::Command::kRun;
+    const double full =
+        runs ? allowance(options_.watchdog, request.problem, request.plan.num_splits) : options_.watchdog;
+    if (!spin_until(answered)) event = wait_for(answered, full);
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
-        outcome = {Ending::kTimedOut, "no answer within " + std::to_string(allowed) + " s"};
+        outcome = {Ending::kTimedOut, "no answer before the watchdog ended it"};
       } else {
         outcome = {Ending::kDied, obituary()};
       }

@@ -29,9 +29,8 @@ struct WorkerOptions {
   std::string library;  // path of the kernel library; one without '/' is looked up as dlopen does
   std::string kernel;   // name, or index in decimal; empty: the first of the back end
   std::string lane = "plain";
-  double watchdog = 10;  // seconds that a small plan or run may take, see watchdog.h
-  double patience =
-      12;  // on the CPU those are of processor time; by the clock it may take this many times as long
+  double watchdog = 10;       // seconds that a small plan or run may take, see watchdog.h ...
+  double patience = 12;       // ... on the CPU of processor time, and this many times as long by the clock
   double start_seconds = 60;  // seconds that a worker may take to load library and device
 };
 

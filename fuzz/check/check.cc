@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/kernels.h"
 #include "properties/layout.h"
@@ -114,12 +115,14 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   aim.splits = target.info().has_stages;
   aim.work = options.work;
+  aim.refused = ask_for_refusals(target);
   aim.tiles_q.clear();
   aim.tiles_k.clear();
   // A kernel may tile each head dimension differently: ask about one of each.
   for (int64_t dim : {64, 128, 256}) {
     Case c;
     c.problem.dim_qk = c.problem.dim_v = dim;
+    c.env.variant = target.info().variants.empty() ? 0 : 1;
     LaidOut laid(c, target.arena());
     const PlanReply reply = target.plan(laid.problem(), laid.tensors(), laid.env());
     if (reply.status != ATTN_OK) continue;
@@ -180,17 +183,48 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo
 
 namespace {
 
-Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& property, Target& target,
-                         const Calibration& calibration, const ReduceOptions& options) {
-  const auto key_of = [&](const Verdict& v) { return reduction_key(target.info(), v); };
+// How the candidates of a reduction are judged.
+struct Judging {
+  Target& target;
+  const Calibration& calibration;
+  // Whether a failure counts only if a library that has run nothing else shows
+  // it too: what it keeps from one call may be what fails the next.
+  bool renewing = false;
+
+  Verdict operator()(const Case& c, const Property& property) const {
+    Verdict verdict = judge(c, property, target, calibration);
+    if (!renewing || verdict.outcome != Outcome::kFail) return verdict;
+    target.renew();
+    return judge(c, property, target, calibration);
+  }
+};
+
+// What may be wrong without the relation that found it: the case, the variant
+// that failed, with its values in their usual order; and the case split, as one
+// that was run in stages was, however many splits it asked for.
+std::vector<Case> by_themselves(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {
+  std::vector<Case> all = {c};
+  if (verdict.failing) {
+    all.push_back(*verdict.failing);
+    all.back().remap = Remap{};
+  }
+  if (kernel.has_stages && c.problem.num_splits < 2) {
+    all.push_back(c);
+    all.back().problem.num_splits = 2;
+  }
+  return all;
+}
+
+Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& property,
+                         const Judging& judging, const ReduceOptions& options) {
+  const KernelInfo& kernel = judging.target.info();
+  const auto key_of = [&](const Verdict& v) { return reduction_key(kernel, v); };
   const Property& simplest = *find_property("reference");
   if (&property != &simplest) {
-    std::vector<Case> starts = {c};
-    if (verdict.failing && verdict.failing->remap == Remap{}) starts.push_back(*verdict.failing);
-    for (const Case& start : starts) {
-      const Verdict alone = judge(start, simplest, target, calibration);
+    for (const Case& start : by_themselves(c, verdict, kernel)) {
+      const Verdict alone = judging(start, simplest);
       if (alone.outcome == Outcome::kFail && key_of(alone) == key_of(verdict)) {
-        return reduce_watched(start, alone, simplest, target, calibration, options);
+        return reduce_watched(start, alone, simplest, judging, options);
       }
     }
   }
@@ -198,14 +232,24 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
     Case adapted = candidate;
     std::string why;
     // A candidate that the property would change is another case.
-    if (!property.adapt(adapted, target.info(), &why) || !(adapted == candidate)) {
+    if (!property.adapt(adapted, kernel, &why) || !(adapted == candidate)) {
       Verdict verdict;
       verdict.outcome = Outcome::kReject;
       return verdict;
     }
-    return judge(candidate, property, target, calibration);
+    return judging(candidate, property);
   };
-  return reduce(c, verdict, key_of(verdict), evaluate, key_of, options);
+  Reduction reduction = reduce(c, verdict, key_of(verdict), evaluate, key_of, options);
+  if (&property == &simplest) return reduction;
+  // What is left may be wrong by itself, though the found case was not.
+  for (const Case& start : by_themselves(reduction.minimal, reduction.verdict, kernel)) {
+    const Verdict alone = judging(start, simplest);
+    if (alone.outcome != Outcome::kFail || key_of(alone) != key_of(verdict)) continue;
+    Reduction simpler = reduce_watched(start, alone, simplest, judging, options);
+    simpler.evaluations += reduction.evaluations;
+    return simpler;
+  }
+  return reduction;
 }
 
 }  // namespace
@@ -215,13 +259,22 @@ Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& 
   // Most candidates hang if the case does: none of them gets more than the brief
   // watch, and the minimal one is held to the full one at the end.
   target.watch(Watch::kBrief);
-  Reduction reduction = reduce_watched(c, verdict, property, target, calibration, options);
+  Judging judging = {target, calibration};
+  Reduction reduction = reduce_watched(c, verdict, property, judging, options);
   target.watch(Watch::kFull);
-  if (reduction.verdict.kind != Kind::kHang) return reduction;
-  const Property& judged_by = *find_property(reduction.verdict.property);
-  const Verdict confirmed = judge(reduction.minimal, judged_by, target, calibration);
-  if (confirmed.kind == Kind::kHang) return reduction;
-  return reduce_watched(c, verdict, property, target, calibration, options);  // slow, where the found one hangs
+  const bool hangs = reduction.verdict.kind == Kind::kHang;
+  // On a device a failure may come and go by itself.
+  if (!hangs && target.info().backend != ATTN_CPU) return reduction;
+  target.renew();
+  const Property* judged_by = find_property(reduction.verdict.property);
+  const Verdict confirmed = judge(reduction.minimal, judged_by ? *judged_by : property, target, calibration);
+  if (confirmed.kind == reduction.verdict.kind) return reduction;
+  // Slow, where the found one hangs; or wrong only after what other candidates left behind.
+  judging.renewing = !hangs;
+  const int64_t before = reduction.evaluations;
+  reduction = reduce_watched(c, verdict, property, judging, options);
+  reduction.evaluations += before;
+  return reduction;
 }
 
 }  // namespace attnfuzz

@@ -29,8 +29,9 @@ namespace attnfuzz {
 
 struct CheckOptions {
   uint64_t seed = 1;
-  uint64_t cases = 1000;
-  double seconds = 0;  // > 0: as many cases as fit, instead of `cases`
+  uint64_t first = 0;     // the case to begin with
+  uint64_t cases = 1000;  // how many
+  double seconds = 0;     // > 0: as many cases as fit, instead of `cases`
   std::vector<const Property*> properties;
   int jobs = 1;
   int64_t work = Aim{}.work;

@@ -44,6 +44,16 @@ void count(const Verdict& verdict, const Case& c, const Property& property, Chec
   for (int i = 0; i < 4; ++i) result.stage_seconds[i] += seconds[i];
 }
 
+// What the lane decides of a drawn case. Where schedules are what is looked for,
+// every case has a random one.
+void enter_lane(Case& c, const std::string& lane, uint64_t index) {
+  c.lane = lane;
+  if (lane != "schedules") return;
+  constexpr uint64_t kRandomOrder = 2, kOrders = 3;
+  const uint64_t bits = c.env.schedule_seed ^ index << 4;
+  c.env.schedule_seed = (bits & 0xffff & ~kOrders) | kRandomOrder;
+}
+
 }  // namespace
 
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
@@ -53,12 +63,13 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   target.watch(Watch::kBrief);
-  for (uint64_t index = job;; index += options.jobs) {
-    if (options.seconds > 0 ? elapsed() >= options.seconds : index >= options.cases) break;
+  for (uint64_t index = options.first + job;; index += options.jobs) {
+    if (options.seconds > 0 ? elapsed() >= options.seconds : index - options.first >= options.cases) break;
     if (shared.stop || index > shared.first_failure) break;
     const Property& property = *options.properties[index % options.properties.size()];
     Case c = draw(aim, options.seed, index);
     result.digest.add(index, c);
+    enter_lane(c, target.info().lane, index);
     std::string why;
     Case adapted = c;
     Verdict verdict;

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -30,11 +31,20 @@ std::string driver_release() {
 
 std::string version(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
 
+// A test that ctest gave a GPU ("id:2,slots:1") sees that one alone.
+void obey_ctest() {
+  const char* given = std::getenv("CTEST_RESOURCE_GROUP_0_GPUS");
+  if (!given || std::strncmp(given, "id:", 3) != 0) return;
+  const std::string id(given + 3, std::strcspn(given + 3, ","));
+  setenv("CUDA_VISIBLE_DEVICES", id.c_str(), 0);
+}
+
 class CudaMemory final : public Memory {
  public:
   explicit CudaMemory(Arena& arena) : arena_(arena) {}
 
   Failure open() {
+    obey_ctest();
     int count = 0;
     if (auto why = cuda_failure("no CUDA device", cudaGetDeviceCount(&count))) return why;
     if (count == 0) return "no CUDA device: none is visible (CUDA_VISIBLE_DEVICES?)";

@@ -10,7 +10,8 @@ ATTN_OPTIONS __asan_default_options() {
 }
 ATTN_OPTIONS __ubsan_default_options() { return "symbolize=0:print_stacktrace=1:halt_on_error=1:exitcode=86"; }
 ATTN_OPTIONS __msan_default_options() {
-  return "symbolize=0:poison_in_malloc=0:poison_in_free=0:poison_in_dtor=0:allocator_may_return_null=1:exit_code=86";
+  return "symbolize=0:poison_in_malloc=0:poison_in_free=0:poison_in_dtor=0:allocator_may_return_null=1:exit_"
+         "code=86";
 }
 ATTN_OPTIONS __tsan_default_options() {
   return "symbolize=0:halt_on_error=1:atexit_sleep_ms=0:report_thread_leaks=0:exitcode=86";

@@ -167,6 +167,7 @@ class Server {
     all_defined(request, env);
     const Clock::time_point start = Clock::now();
     answer.status = entry(&request.problem, &t, &plan, &env);
+    const bool undefined = undefined_status();
     const Failure failed = memory_.finish(request.stream);
     answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (failed) return report_device(answer, *failed);
@@ -175,7 +176,10 @@ class Server {
         return report_device(answer, *why);
     }
     if (const Failure why = memory_.from_kernel(ranges, request.stream)) return report_device(answer, *why);
-    if (answer.status == ATTN_OK) {
+    if (undefined) {
+      report(answer, ATTN_REPORT_UNINITIALISED,
+             "the status it returned depends on memory or registers that nothing defined");
+    } else if (answer.status == ATTN_OK) {
       if (const auto why = after_run(request, arena_)) report(answer, ATTN_REPORT_UNINITIALISED, *why);
     }
     // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not.

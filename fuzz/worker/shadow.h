@@ -4,7 +4,7 @@
 //   shadow_none.cc   plain, TSan, CUDA: nothing to tell
 //   shadow_asan.cc   guards and gaps may not be touched
 //   shadow_msan.cc   guards, gaps, outputs and workspace are undefined; afterwards
-//                    every output must be defined
+//                    every output must be defined, and so must the status
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,9 @@ namespace attnfuzz::worker {
 
 // Before kernel code is entered: `data` is defined, and so are a call's arguments.
 void defined(const void* data, size_t bytes);
+
+// Right after kernel code returned a status: whether that was computed from what nothing defined.
+bool undefined_status();
 
 void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena);
 // What is wrong with the outputs, in a sentence, or nothing.

@@ -7,14 +7,17 @@ namespace attnfuzz::worker {
 
 void defined(const void*, size_t) {}
 
+bool undefined_status() { return false; }
+
 void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena) {
   for (const MemoryRange& range : ranges) {
     __asan_poison_memory_region(arena.base() + range.begin, range.end - range.begin);
   }
   for (int t = 0; t < kTensorCount; ++t) {
-    const bool all = for_each_row(request, static_cast<TensorId>(t), [&](uint64_t offset, uint64_t bytes, const auto&) {
-      __asan_unpoison_memory_region(arena.base() + offset, bytes);
-    });
+    const bool all =
+        for_each_row(request, static_cast<TensorId>(t), [&](uint64_t offset, uint64_t bytes, const auto&) {
+          __asan_unpoison_memory_region(arena.base() + offset, bytes);
+        });
     if (all) continue;
     // Too many rows to tell apart: the canaries of the guards must do.
     for (const MemoryRange& range : ranges) {

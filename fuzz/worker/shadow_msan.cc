@@ -6,6 +6,7 @@
 #include "fuzz/worker/shadow_rows.h"
 
 extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_param_tls[800];
+extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_retval_tls[800];
 
 namespace attnfuzz::worker {
 namespace {
@@ -19,7 +20,15 @@ bool is_output(TensorId tensor, Stage stage) {
 
 void defined(const void* data, size_t bytes) {
   std::memset(__msan_param_tls, 0, sizeof __msan_param_tls);
+  // Code that is not instrumented says nothing of what it returns.
+  std::memset(__msan_retval_tls, 0, sizeof __msan_retval_tls);
   if (data) __msan_unpoison(data, bytes);
+}
+
+bool undefined_status() {
+  uint32_t shadow;
+  std::memcpy(&shadow, __msan_retval_tls, sizeof shadow);
+  return shadow != 0;
 }
 
 void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena) {
@@ -48,8 +57,8 @@ std::optional<std::string> after_run(const wire::Request& request, const Arena& 
       if (at < 0) return;
       const auto column = index[3] + static_cast<int64_t>(at) / shape_of(request, tensor).element;
       wrong = std::string(kTensorNames[static_cast<size_t>(tensor)]) + "(b=" + std::to_string(index[0]) +
-              ",h=" + std::to_string(index[1]) + ",q=" + std::to_string(index[2]) + ",d=" + std::to_string(column) +
-              ") depends on memory or registers that nothing defined";
+              ",h=" + std::to_string(index[1]) + ",q=" + std::to_string(index[2]) +
+              ",d=" + std::to_string(column) + ") depends on memory or registers that nothing defined";
     });
   }
   return wrong;

@@ -71,7 +71,8 @@ bool for_each_row(const wire::Request& request, TensorId tensor, const Row& row)
         for (i[3] = 0; i[3] < count[3]; ++i[3]) {
           int64_t element = 0;
           for (int n = 0; n < 4; ++n) element += i[n] * stride[n];
-          row(offset + static_cast<uint64_t>(element * shape.element), static_cast<uint64_t>(run * shape.element), i);
+          row(offset + static_cast<uint64_t>(element * shape.element),
+              static_cast<uint64_t>(run * shape.element), i);
         }
       }
     }

@@ -49,18 +49,22 @@ Refusal check_switches(const attn_problem& p) {
   return {};
 }
 
+uint64_t magnitude(int64_t value) {
+  return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
+
 // Whether two elements of an output share an address: then the result would
 // depend on who writes last. Exact for strides that nest, which is all that a
 // layout of distinct elements needs.
 bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
   if (std::ranges::any_of(shape, [](int64_t n) { return n == 0; })) return false;
   std::array<int, 4> order = {0, 1, 2, 3};
-  std::ranges::sort(order, {}, [&](int i) { return std::llabs(tensor.stride[i]); });
-  int64_t reach = 1;
+  std::ranges::sort(order, {}, [&](int i) { return magnitude(tensor.stride[i]); });
+  unsigned __int128 reach = 1;  // strides are anything: their products with sizes leave 64 bits
   for (int i : order) {
     if (shape[i] == 1) continue;
-    if (std::llabs(tensor.stride[i]) < reach) return true;
-    reach += (shape[i] - 1) * std::llabs(tensor.stride[i]);
+    if (magnitude(tensor.stride[i]) < reach) return true;
+    reach += static_cast<unsigned __int128>(shape[i] - 1) * magnitude(tensor.stride[i]);
   }
   return false;
 }

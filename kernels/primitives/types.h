@@ -77,17 +77,21 @@ inline float to_float(BF16 value) { return __builtin_bit_cast(float, static_cast
 template <class T>
 T from_float(float value);
 
+// As on the device, every NaN becomes this one: what it was made of is not
+// taken for something that was never written.
+inline constexpr uint16_t kNan16 = 0x7FFF;
+
 template <>
 inline F16 from_float<F16>(float value) {
-  return {__builtin_bit_cast(uint16_t, static_cast<_Float16>(value))};
+  const uint16_t bits = __builtin_bit_cast(uint16_t, static_cast<_Float16>(value));
+  return {value == value ? bits : kNan16};
 }
 
 template <>
 inline BF16 from_float<BF16>(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t rounded = bits + 0x7FFFu + ((bits >> 16) & 1);
-  const uint32_t quiet = bits | 0x400000u;  // rounding could carry a NaN to infinity
-  return {static_cast<uint16_t>((value == value ? rounded : quiet) >> 16)};
+  return {value == value ? static_cast<uint16_t>(rounded >> 16) : kNan16};
 }
 
 template <class T>

@@ -15,7 +15,8 @@ namespace simt {
 template <class T, class Update>
 inline T atomic_update(T* address, Update update) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
-  using Word = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+  using Word =
+      std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
   Word* const word = reinterpret_cast<Word*>(address);
   Word bits = __atomic_load_n(word, __ATOMIC_ACQUIRE);
   T before;

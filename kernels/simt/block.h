@@ -51,7 +51,7 @@ struct Warp {
   void* argument[kWarpSize];
   uint32_t active = 0;  // groups with a lane in them
   Group group[kWarpSize];
-  uint32_t fences = 0;  // collectives that ordered memory so far
+  uint32_t fences = 0;             // collectives that ordered memory so far
   Place barrier_place[kWarpSize];  // of a lane that waits at a barrier
 };
 

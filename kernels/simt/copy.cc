@@ -42,7 +42,8 @@ void copy_async16(void* shared, const void* global, bool valid, Place here) {
           global);
   }
   if (sanitizer::forbidden(shared, 16)) {
-    fault(ATTN_REPORT_SHARED, &me.thread, here, "cp_async16 to shared address %p: outside of the array", shared);
+    fault(ATTN_REPORT_SHARED, &me.thread, here, "cp_async16 to shared address %p: outside of the array",
+          shared);
   }
   CopyQueue& queue = me.copies;
   queue.copies.push_back({shared, valid ? global : nullptr, queue.open_group, here});

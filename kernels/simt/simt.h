@@ -104,7 +104,6 @@ constexpr bool orders_memory() {
   }
 }
 
-
 // Waits for the lanes in `mask` that exist; they must come with the same op,
 // mask and place.
 SIMT_EXPORT void meet(const WarpOp& op, void* argument, uint32_t mask, Place here);

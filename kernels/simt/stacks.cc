@@ -1,7 +1,5 @@
 #include "kernels/simt/stacks.h"
 
-#include "kernels/simt/sanitizer.h"
-
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +9,8 @@
 #include <unistd.h>
 
 #include <vector>
+
+#include "kernels/simt/sanitizer.h"
 
 namespace simt {
 namespace {

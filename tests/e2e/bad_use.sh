@@ -41,7 +41,17 @@ refuse "names no kernel" replay "$out/case.json"
 refuse "names no kernel" explain "$out/case.json"
 refuse "names no kernel" reduce "$out/case.json"
 
+# Plug-ins that are none.
 printf 'not a library' >"$out/libmine.so"
-refuse "libmine.so" check "$out/libmine.so"
+refuse "libmine.so is a text file, not a shared library" check "$out/libmine.so"
+refuse "(a plug-in is given by a path with a '/': ./libmine.so)" check libmine.so
+refuse "there is no file $out/libyours.so" check "$out/libyours.so"
+refuse "is a folder" check "$out/"
+printf '\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0\267\0%044d' 0 >"$out/libmine.so"
+refuse "libmine.so is built for aarch64, this machine is x86-64" check "$out/libmine.so"
+printf '\177ELF\2\1' >"$out/libmine.so"
+refuse "libmine.so is cut off" check "$out/libmine.so"
+printf '!<arch>\n' >"$out/libmine.so"
+refuse "libmine.so is a static library" check "$out/libmine.so"
 
 [ "$bad" -eq 0 ] && echo "every misuse was refused with status 2"

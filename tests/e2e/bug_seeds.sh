@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # bug_seeds.sh ATTNFUZZ LIBRARY PATCH [SEEDS]
 #
-# Checks a known bug from seeds 1..SEEDS (20): each must find it, and each must
-# reduce it to the one minimal case that the patch's head names under
-# "Smallest:". Prints cases and evaluations of every seed, and a summary.
+# Checks a known bug from seeds 1..SEEDS (20) in the lane that the head of its
+# patch names: each must find it, and each must reduce it to the one minimal
+# case that the head gives under "Smallest:". Prints cases and evaluations of
+# every seed, and a summary.
 set -u
 attnfuzz=$1 library=$2 patch=$3 seeds=${4:-20}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 expected=$(sed -n 's/^Smallest: //p' "$patch")
+lane=$(sed -n 's/^Lane: *//p' "$patch")
 wrong=0
 for seed in $(seq "$seeds"); do
   log=$out/$seed.log
-  "$attnfuzz" check "$library" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" >"$log" 2>&1
+  "$attnfuzz" check "$library" --lane "${lane:-plain}" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" \
+    >"$log" 2>&1
   status=$?
   found=$(sed -n 's/^FAILURE in case \([0-9]*\) .*/\1/p' "$log")
   evaluations=$(sed -n 's/^REDUCED in \([0-9]*\) .*/\1/p' "$log")

@@ -1,0 +1,77 @@
+# attnfuzz_add_checks(KERNEL <name> [CASES <n>] [LANE_CASES <n>] [O0_CASES <n>] [CUDA_CASES <n>]
+#                     [PROPERTIES <property>...] [OPTIONS <argument>...] [LABELS <label>...] [OUT <dir>])
+#
+# Registers the property runs of a kernel that attnfuzz_add_kernel built with
+# ctest; attnfuzz_add_kernel(... CHECKS ...) calls it with what follows CHECKS:
+#
+#   check.<name>                all properties on the CPU executor, CASES (2000) drawn cases
+#   check.<name>.<property>     instead, for each of PROPERTIES: an entry of its own, CASES each
+#   check.<name>.schedules      each case under many orders of its threads; LANE_CASES (500)
+#   check.<name>.<lane>         each sanitizer's lane: asan, msan, msan-O0, tsan; LANE_CASES, and in
+#                               msan-O0, where nothing is optimised, O0_CASES (LANE_CASES / 5)
+#   check.<name>.cuda           on a GPU; CUDA_CASES (CASES)
+#
+# Labels: `check`, LABELS, and `property`, `lane` or `gpu`. The GPU's entry asks
+# for RESOURCE_GROUPS gpus:1, and takes the one it is given where ctest has a
+# resource specification; where there is no GPU it is shown as skipped, with the
+# reason in its output. OPTIONS go to `attnfuzz check`; reproducers of what fails
+# to OUT (found/ in the current binary folder).
+include_guard(GLOBAL)
+
+function(attnfuzz_add_checks)
+  cmake_parse_arguments(arg "" "KERNEL;CASES;LANE_CASES;O0_CASES;CUDA_CASES;OUT" "PROPERTIES;OPTIONS;LABELS" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_KERNEL)
+    message(FATAL_ERROR "attnfuzz_add_checks needs KERNEL; not understood: '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_${arg_KERNEL})
+  if(NOT builds)
+    message(FATAL_ERROR "attnfuzz_add_checks: there is no kernel '${arg_KERNEL}': call attnfuzz_add_kernel first")
+  endif()
+  if(NOT DEFINED arg_CASES)
+    set(arg_CASES 2000)
+  endif()
+  if(NOT DEFINED arg_LANE_CASES)
+    set(arg_LANE_CASES 500)
+  endif()
+  if(NOT DEFINED arg_O0_CASES)
+    math(EXPR arg_O0_CASES "(${arg_LANE_CASES} + 4) / 5")
+  endif()
+  if(NOT DEFINED arg_CUDA_CASES)
+    set(arg_CUDA_CASES ${arg_CASES})
+  endif()
+  if(NOT DEFINED arg_OUT)
+    set(arg_OUT ${CMAKE_CURRENT_BINARY_DIR}/found)
+  endif()
+
+  # add(<name> <labels> <argument>...): one entry, of `library`.
+  macro(add name labels)
+    add_test(NAME check.${arg_KERNEL}${name}
+      COMMAND attnfuzz::attnfuzz check ${library} ${ARGN} --jobs 1 --out ${arg_OUT} ${arg_OPTIONS})
+    set_tests_properties(check.${arg_KERNEL}${name} PROPERTIES LABELS "check;${arg_LABELS};${labels}")
+  endmacro()
+
+  foreach(build IN LISTS builds)
+    set(library $<TARGET_FILE:attn_${arg_KERNEL}_${build}>)
+    if(build STREQUAL "cuda")
+      add(.cuda gpu --backend cuda --cases ${arg_CUDA_CASES})
+      set_tests_properties(check.${arg_KERNEL}.cuda PROPERTIES RESOURCE_GROUPS "gpus:1"
+        SKIP_REGULAR_EXPRESSION "attnfuzz: no CUDA device;attnfuzz-worker-cuda is not beside")
+    elseif(build STREQUAL "cpu")
+      if(arg_PROPERTIES)
+        foreach(property IN LISTS arg_PROPERTIES)
+          add(.${property} property --backend cpu --property ${property} --cases ${arg_CASES})
+        endforeach()
+      else()
+        add("" property --backend cpu --cases ${arg_CASES})
+      endif()
+      add(.schedules lane --backend cpu --lane schedules --cases ${arg_LANE_CASES})
+    else()
+      string(REPLACE "cpu-" "" lane ${build})
+      set(cases ${arg_LANE_CASES})
+      if(lane STREQUAL "msan-O0")
+        set(cases ${arg_O0_CASES})
+      endif()
+      add(.${lane} lane --backend cpu --lane ${lane} --cases ${cases})
+    endif()
+  endforeach()
+endfunction()

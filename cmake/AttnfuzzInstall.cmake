@@ -1,0 +1,40 @@
+# cmake --install: the command with its workers, our kernels, and what a project
+# of its own needs to have its kernels checked (attnfuzzConfig.cmake.in says how).
+#
+#   bin/              attnfuzz, attnfuzz-identity, a worker a lane and back end
+#   lib/              libattn_*.so: found beside bin/, as in the build tree
+#   include/attnfuzz/ kernels/: the contract, the primitives, the executor's
+#                     headers and its stand-ins for CUDA's
+#   lib/cmake/attnfuzz/
+#
+# The folders are fixed relative to one another: the command finds its workers
+# beside itself, and the whole may be moved.
+include(CMakePackageConfigHelpers)
+set(package_dir lib/cmake/attnfuzz)
+
+foreach(target attnfuzz-worker-cpu attnfuzz-worker-cpu-asan attnfuzz-worker-cpu-msan attnfuzz-worker-cpu-tsan
+               attnfuzz-worker-cuda attnfuzz-calibrate-cpu attnfuzz-calibrate-cuda)
+  if(TARGET ${target})
+    install(TARGETS ${target} DESTINATION bin)
+  endif()
+endforeach()
+install(TARGETS attnfuzz attnfuzz-identity EXPORT attnfuzzTargets DESTINATION bin)
+install(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: DESTINATION ${package_dir})
+
+foreach(kernel fa1 splitk)
+  get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_${kernel})
+  foreach(build IN LISTS builds)
+    install(TARGETS attn_${kernel}_${build} LIBRARY DESTINATION lib)
+  endforeach()
+endforeach()
+
+install(FILES kernels/attention.h kernels/identity.h DESTINATION include/attnfuzz/kernels)
+install(DIRECTORY kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
+        FILES_MATCHING PATTERN "*.h" PATTERN example EXCLUDE)
+
+configure_package_config_file(cmake/attnfuzzConfig.cmake.in ${PROJECT_BINARY_DIR}/attnfuzzConfig.cmake
+  INSTALL_DESTINATION ${package_dir} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/attnfuzzConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/attnfuzzConfig.cmake ${PROJECT_BINARY_DIR}/attnfuzzConfigVersion.cmake
+              cmake/AttnfuzzKernel.cmake cmake/AttnfuzzChecks.cmake cmake/AttnfuzzLanes.cmake cmake/AttnfuzzCuda.cmake
+        DESTINATION ${package_dir})

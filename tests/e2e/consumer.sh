@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# consumer.sh CMAKE BUILD GENERATOR CXX [CUDA]
+#
+# A project of its own (consumer/) against an installed attnfuzz: BUILD is
+# installed, the installation moved, and the project told where it is, nothing
+# else. Its checks must pass; then its sources are edited without a build, and
+# its kernel broken, which its checks must say by name. CUDA: ON, OFF or AUTO
+# (default): whether it also builds for CUDA.
+set -u
+cmake=$1 build=$2 generator=$3 cxx=$4 cuda=${5:-AUTO}
+here=$(cd "$(dirname "$0")" && pwd)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+ctest=$(dirname "$cmake")/ctest
+die() {
+  echo "$*"
+  tail -60 "$out"/log
+  exit 1
+}
+
+"$cmake" --install "$build" --prefix "$out/built-for" >"$out/log" 2>&1 || die "it cannot be installed"
+mv "$out/built-for" "$out/attnfuzz"
+if grep -rlF -e "$build" -e "$out/built-for" "$out/attnfuzz/lib/cmake" "$out/attnfuzz/include"; then
+  die "these files know where they were built"
+fi
+attnfuzz=$out/attnfuzz/bin/attnfuzz
+
+cp -r "$here/consumer" "$out/project"
+cd "$out/project" || exit 1
+"$cmake" -B build -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$out/attnfuzz" \
+  -DATTNFUZZ_CUDA="$cuda" >"$out/log" 2>&1 || die "the project cannot be configured"
+"$cmake" --build build >"$out/log" 2>&1 || die "the project cannot be built"
+library=build/lib/libattn_afternoon_cpu.so
+
+# checks REGEX: the project's ctest entries; what they print goes to the log.
+checks() { "$ctest" --test-dir build -j2 --output-on-failure --no-tests=error -R "$1" >"$out/log" 2>&1; }
+
+checks . || die "the checks of a right kernel fail"
+grep -E '^ *[0-9]+/[0-9]+ Test|Skipped' "$out/log"
+
+# An edit without a build.
+echo "// edited" >>src/attention.cuh
+"$attnfuzz" check "$library" --cases 5 --out "$out/found" >"$out/log" 2>&1
+[ $? -eq 2 ] || die "a stale kernel was not refused"
+grep -q "is stale: src/attention.cuh has changed" "$out/log" || die "the refusal does not name the file"
+checks '^check.afternoon$' && die "the checks of a stale kernel pass"
+"$cmake" --build build --target attn_afternoon_cpu >"$out/log" 2>&1 || die "it cannot be built again"
+"$attnfuzz" check "$library" --cases 5 --out "$out/found" >"$out/log" 2>&1 || die "what was built again is refused"
+grep -q "drawn but rarely: bias, softcap, head dimensions above 64" "$out/log" || die "it is not said what is refused"
+
+# breaks PATTERN REPLACEMENT BUILD TEST FINDING: one edit of the kernel, and what must come of it.
+breaks() {
+  cp "$here/consumer/src/attention.cu" src/
+  sed -i "s|$1|$2|" src/attention.cu
+  cmp -s "$here/consumer/src/attention.cu" src/attention.cu && die "consumer.sh: nothing matches $1"
+  "$cmake" --build build --target "attn_afternoon_$3" >"$out/log" 2>&1 || die "the broken kernel cannot be built"
+  checks "^$4\$" && die "$4 passes a kernel with $1 broken"
+  grep -q "$5" "$out/log" || die "$4 does not speak of $5"
+  echo "$4 finds $5: $(sed -n '/REDUCED/{n;s/^[^a-zA-Z]*//;p;}' "$out/log" | head -1)"
+}
+breaks 'if (seen) {' 'if (true) {' cpu check.afternoon 'non-finite'
+file=$(sed -n 's/^.*replay: attnfuzz replay //p' "$out/log")
+"$attnfuzz" replay "$file" >"$out/log" 2>&1
+[ $? -eq 1 ] || die "its reproducer '$file' does not fail again"
+if [ -e build/lib/libattn_afternoon_cpu-tsan.so ]; then
+  breaks '__syncthreads();  // before' '// before' cpu-tsan check.afternoon.tsan 'race'
+fi
+if [ -e build/lib/libattn_afternoon_cpu-msan.so ]; then
+  breaks 'float l = 0.0f;' 'float l;' cpu-msan check.afternoon.msan 'uninitialised'
+fi
+if [ -e build/lib/libattn_afternoon_cpu-asan.so ]; then
+  breaks 'd < a.dim_v; ++d) o_row' 'd <= a.dim_v; ++d) o_row' cpu-asan check.afternoon.asan 'address'
+fi

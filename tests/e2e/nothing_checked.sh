@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# nothing_checked.sh ATTNFUZZ FAKES: a run that checks nothing does not pass. FAKES
+# is the folder of the fake kernels.
+#
+# Such runs have been called a success: a fuzz script that never loaded its kernel,
+# a launch that ran nothing, a kernel that refused all that it was given.
+set -u
+attnfuzz=$1 fakes=$2
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+bad=0
+
+# ends STATUS SENTENCE ARGUMENTS...
+ends() {
+  local wanted=$1 sentence=$2 said status
+  shift 2
+  said=$("$attnfuzz" "$@" --out "$out/found" 2>&1 </dev/null)
+  status=$?
+  if [ "$status" -ne "$wanted" ] || ! grep -qF -- "$sentence" <<<"$said"; then
+    echo "attnfuzz $*: status $status, wanted $wanted and: $sentence"
+    tail -n 5 <<<"$said"
+    bad=$((bad + 1))
+  fi
+}
+
+few=(--cases 60 --jobs 1 --allow-stale)
+# Nothing is loaded.
+ends 2 "nowhere.so" check "$out/nowhere.so" "${few[@]}"
+ends 2 "attn_kernel_at" check "$fakes/no_export.so" "${few[@]}"
+ends 2 "no_kernels.so" check "$fakes/no_kernels.so" "${few[@]}"
+ends 2 "undefined.so" check "$fakes/undefined.so" "${few[@]}"
+# It refuses everything; another kernel's cases are not its own.
+ends 1 "no result of refuse was compared" check "$fakes/behaviours.so:refuse" "${few[@]}"
+ends 1 "no result of refuse was compared" check fa1 "$fakes/behaviours.so:refuse" "${few[@]}"
+# It says that all is well and has run nothing.
+ends 1 "was never written" check "$fakes/behaviours.so:idle" "${few[@]}"
+# There is nothing to run.
+ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stale
+ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
+
+[ "$bad" -eq 0 ] && echo "no run that checked nothing has passed"

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# stale.sh CMAKE BUILD GENERATOR CXX [CUDA]
+#
+# The week that a team lost: Split-K counted each row's sum twice, the source was
+# corrected, the library was not built again. Here a project has that kernel;
+# `check` must refuse the library and name the file that changed, find the bug if
+# it is told to judge it all the same, and pass what is built from the corrected
+# source.
+set -u
+cmake=$1 build=$2 generator=$3 cxx=$4
+source=$(cd "$(dirname "$0")/../.." && pwd)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+die() {
+  echo "$*"
+  tail -60 "$out"/log
+  exit 1
+}
+
+"$cmake" --install "$build" --prefix "$out/attnfuzz" >"$out/log" 2>&1 || die "it cannot be installed"
+attnfuzz=$out/attnfuzz/bin/attnfuzz
+
+# The team's tree: Split-K as it is here, in one small instantiation, and with the bug.
+mkdir -p "$out/team/kernels"
+cp -r "$source/kernels/splitk" "$source/kernels/forward" "$out/team/kernels/"
+cp "$source/tests/bugs/one_shape/kernels/splitk/shapes.h" "$out/team/kernels/splitk/"
+patch -d "$out/team" -p1 --batch <"$source/tests/bugs/reduction-double-count.patch" >"$out/log" 2>&1 ||
+  die "the bug cannot be planted"
+cat >"$out/team/CMakeLists.txt" <<'LISTS'
+cmake_minimum_required(VERSION 3.25)
+project(team LANGUAGES CXX)
+find_package(attnfuzz REQUIRED)
+set(folder ${PROJECT_SOURCE_DIR}/kernels)
+attnfuzz_add_kernel(NAME team BACKENDS cpu LANES plain INCLUDES ${PROJECT_SOURCE_DIR}
+  SOURCES ${folder}/splitk/splitk.cu ${folder}/splitk/splitk_f16.cu ${folder}/splitk/splitk_bf16.cu
+          ${folder}/forward/checks.cu ${folder}/forward/shapes.cu)
+LISTS
+cd "$out/team" || exit 1
+"$cmake" -B build -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$out/attnfuzz" \
+  -DATTNFUZZ_CUDA=OFF >"$out/log" 2>&1 || die "the project cannot be configured"
+"$cmake" --build build >"$out/log" 2>&1 || die "the project cannot be built"
+
+# check STATUS SENTENCE [ARGUMENT...]
+check() {
+  local status=$1 sentence=$2
+  shift 2
+  "$attnfuzz" check ./build/lib/libattn_team_cpu.so --cases 200 --out "$out/found" "$@" >"$out/log" 2>&1
+  local ended=$?
+  [ "$ended" -eq "$status" ] || die "check $* ended with $ended, not $status"
+  grep -qF "$sentence" "$out/log" || die "check $* does not say: $sentence"
+  grep -F "$sentence" "$out/log" | head -1 | cut -c-160
+}
+check 1 "FAILURE in case"
+
+# The correction, without a build.
+patch -d "$out/team" -p1 -R --batch <"$source/tests/bugs/reduction-double-count.patch" >"$out/log" 2>&1 ||
+  die "the bug cannot be taken out"
+check 2 "is stale: kernels/splitk/kernel.h has changed since it was built"
+check 1 "FAILURE in case" --allow-stale
+check 1 "STALE: kernels/splitk/kernel.h has changed" --allow-stale
+
+"$cmake" --build build >"$out/log" 2>&1 || die "the project cannot be built again"
+check 0 "as in the tree"
