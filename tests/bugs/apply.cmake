@@ -1,0 +1,44 @@
+# cmake -D patch=FILE -D source=DIR -D overlay=DIR -D tree=DIR -D stamp=FILE -D program=PATCH -P apply.cmake
+#
+# Makes tree/kernels: those of the source tree without the executor, the small
+# instantiations of the overlay over them, the patch applied. Files that come
+# out as they were keep their time, so that nothing is compiled twice.
+cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/head.cmake)
+
+get_filename_component(name ${patch} NAME)
+attnfuzz_read_bug(${patch} bug)
+if(bug_error)
+  message(FATAL_ERROR "${bug_error}")
+endif()
+
+set(copy ${tree}.new)
+file(REMOVE_RECURSE ${copy})
+file(COPY ${source}/kernels DESTINATION ${copy} FILES_MATCHING PATTERN "*.h" PATTERN "*.cu" PATTERN simt EXCLUDE)
+# One by one: file(COPY) passes over what is as old to the second, as all of a fresh checkout is.
+file(GLOB_RECURSE files RELATIVE ${overlay} ${overlay}/kernels/*)
+foreach(file IN LISTS files)
+  get_filename_component(folder ${copy}/${file} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  file(COPY_FILE ${overlay}/${file} ${copy}/${file})
+endforeach()
+# --fuzz=0: what surrounds the change must be what its author saw.
+execute_process(COMMAND ${program} -p1 --fuzz=0 --batch --no-backup-if-mismatch -i ${patch} WORKING_DIRECTORY ${copy}
+                RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(failed)
+  message(FATAL_ERROR "tests/bugs/${name} does not apply to kernels/ any more:\n${output}")
+endif()
+
+file(GLOB_RECURSE files RELATIVE ${copy} ${copy}/*)
+file(GLOB_RECURSE old RELATIVE ${tree} ${tree}/*)
+foreach(file IN LISTS files)
+  get_filename_component(folder ${tree}/${file} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  file(COPY_FILE ${copy}/${file} ${tree}/${file} ONLY_IF_DIFFERENT)
+endforeach()
+list(REMOVE_ITEM old ${files})
+foreach(file IN LISTS old)
+  file(REMOVE ${tree}/${file})
+endforeach()
+file(REMOVE_RECURSE ${copy})
+file(TOUCH ${stamp})

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# bad_patch_test.sh CMAKE PATCH
+#
+# apply.cmake makes a good patch's tree, leaves what did not change as old as it
+# was, and refuses each kind of bad patch with a sentence that names it.
+set -u
+cmake=$1 program=$2
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+apply() {
+  "$cmake" -D patch="$1" -D source="$here/../.." -D overlay="$here/one_shape" -D tree="$work/tree" \
+    -D stamp="$work/stamp" -D program="$program" -P "$here/apply.cmake" >"$work/log" 2>&1
+}
+
+refused() {  # refused NAME PATTERN: the patch of that name is not applied, for the reason given
+  rm -f "$work/stamp"
+  if apply "$work/$1.patch" || [ -e "$work/stamp" ]; then
+    echo "$1.patch was applied"
+    failed=1
+  # CMake breaks lines where it likes.
+  elif ! tr -s ' \n' ' ' <"$work/log" | grep -q "tests/bugs/$1.patch.*$2"; then
+    echo "$1.patch was refused without '$2':"
+    cat "$work/log"
+    failed=1
+  fi
+}
+
+good=$here/masked-tile-nan.patch
+apply "$good" || { cat "$work/log"; exit 1; }
+cmp -s "$work/tree/kernels/forward/online_softmax.h" "$here/../../kernels/forward/online_softmax.h" &&
+  { echo "nothing was patched"; failed=1; }
+cmp -s "$work/tree/kernels/fa1/shapes.h" "$here/one_shape/kernels/fa1/shapes.h" ||
+  { echo "not the one small instantiation"; failed=1; }
+touch -d 2001-01-01 "$work"/tree/kernels/forward/*.h
+echo edited >"$work/tree/kernels/forward/scores.h"
+touch "$work/tree/kernels/forward/none.h"
+apply "$good" || { cat "$work/log"; failed=1; }
+[ "$(find "$work/tree/kernels/forward" -name '*.h' -newermt 2002-01-01 -printf '%f ')" = "scores.h " ] ||
+  { echo "other files than the edited one are new, or one that is no kernel's stayed"; failed=1; }
+
+sed 's/^   quad_max(row_max);/   quad_max(row_maximum);/' "$good" >"$work/moved.patch"
+refused moved "does not apply to kernels/ any more"
+sed '/^Symptom/d' "$good" >"$work/without.patch"
+refused without "the head has no 'Symptom: ...'"
+sed 's/^Found by/Found/' "$good" >"$work/unknown.patch"
+refused unknown "'Found' is no field of a head"
+sed 's/^Origin: /Kernel: /' "$good" >"$work/twice.patch"
+refused twice "'Kernel' is there twice"
+sed '1i Lane: fast' "$good" | sed '/^Lane: plain/d' >"$work/lane.patch"
+refused lane "'fast' is no lane"
+sed 's/^Class.*/some words; [and more/' "$good" >"$work/words.patch"
+refused words "neither 'Field: value' nor"
+head -3 "$good" | tr -d '\n' >"$work/cut.patch"
+refused cut "there is no change after the head"
+[ "$failed" -eq 0 ] && echo "good patches apply, bad ones are refused in words"
+exit "$failed"

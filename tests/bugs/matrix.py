@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""Checks every known bug from many seeds, and writes what came of it as a table.
+
+    tests/bugs/matrix.py --attnfuzz build/full/bin/attnfuzz --libraries build/full/bugs --out DIR \\
+                         --matrix tests/bugs/MATRIX.md
+
+For each patch and each seed: `attnfuzz check LIBRARY --lane LANE --cases 1000
+--jobs 1 --seed SEED`, all properties on, nothing set for a bug but the lane that
+the head of its patch names. One line of JSON a run goes to DIR/results.jsonl as
+soon as it ends: a matrix that was interrupted goes on when it is called again,
+with the same programs. Needs Python 3.9 and nothing else, so it runs where the
+programs and libraries were copied to.
+
+Exit status: 0 if every criterion holds, 1 if one does not, 2 for bad use.
+"""
+import argparse
+import collections
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import queue
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+CASES = 1000
+FIND_SECONDS, REDUCE_SECONDS = 10, 30
+MEDIAN_CASES = 100
+AGREEING, SHARE_AGREEING = 0.95, 0.95  # of a bug's seeds; of bugs
+FIELDS = ["Kernel", "Lane", "Class", "Origin", "Symptom", "Found by", "Smallest"]
+
+
+def bad_use(message):
+    print(f"matrix.py: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def head_of(patch):
+    """The fields of a patch's head; the same rules as head.cmake, which says what is wrong with one."""
+    head, last = {"Lane": "plain"}, None
+    for line in patch.read_text().split("\n"):
+        if not line or line.startswith("--- "):
+            break
+        field, colon, value = line.partition(":")
+        if line[0] in " \t" and last:
+            head[last] += " " + line.strip()
+        elif colon and field in FIELDS:
+            head[field], last = value.strip(), field
+        else:
+            bad_use(f"{patch}: not a head's line: {line}")
+    missing = [field for field in FIELDS if not head.get(field)]
+    if missing:
+        bad_use(f"{patch}: the head has no '{missing[0]}: ...'")
+    return head
+
+
+def seeds_of(text):
+    seeds = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if not match:
+            bad_use(f"--seeds {text}: write 1-20, or 1,2,7")
+        seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return seeds
+
+
+def library_of(folder, name, lane):
+    return folder / f"libattn_bug-{name}_cpu{'' if lane in ('plain', 'schedules') else '-' + lane}.so"
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def run_one(bug, seed, options):
+    """One check of one bug from one seed, as a record."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = pathlib.Path(scratch, "check.json")
+        command = [options.attnfuzz, "check", bug["library"], "--lane", bug["lane"], "--cases", CASES, "--jobs", 1,
+                   "--seed", seed, "--json", report, "--out", scratch] + options.check_options
+        start = time.monotonic()
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
+        record = {"bug": bug["name"], "seed": seed, "build": bug["build"], "status": done.returncode,
+                  "wall": time.monotonic() - start}
+        check = json.loads(report.read_text()) if report.exists() else {}
+        failure, reduction = check.get("failure"), check.get("reduction")
+        if done.returncode not in (0, 1) or not check:
+            record["error"] = f"exit status {done.returncode}: {(done.stderr or done.stdout)[-2000:].strip()}"
+        if failure:
+            # Cases are counted from 1: a bug that the first case shows took one.
+            record.update(cases=failure["index"] + 1, property=failure["property"], kind=failure["kind"],
+                          find=record["wall"] - (reduction["seconds"] if reduction else 0))
+        if reduction:
+            record.update(reduce=reduction["seconds"], evaluations=reduction["evaluations"],
+                          complete=reduction["complete"], minimal=reduction["minimal"],
+                          reduced_by=reduction["property"], reduced_kind=reduction["kind"])
+        return record
+
+
+def run_all(bugs, options):
+    """Every record, those of an earlier call included."""
+    results = options.out / "results.jsonl"
+    records = {}
+    if results.exists():
+        for line in results.read_text().splitlines():
+            try:
+                record = json.loads(line)
+                records[record["bug"], record["seed"], record["build"]] = record
+            except (ValueError, KeyError):
+                pass  # the line that was being written when it was interrupted
+    wanted = [(bug, seed) for bug in bugs for seed in options.seeds]
+    missing = [(bug, seed) for bug, seed in wanted if (bug["name"], seed, bug["build"]) not in records]
+    if options.report_only and missing:
+        bad_use(f"{len(missing)} runs of these programs are not in {results}")
+    print(f"{len(bugs)} bugs, {len(options.seeds)} seeds: {len(wanted) - len(missing)} runs are there, "
+          f"{len(missing)} to do, {options.jobs} at a time", flush=True)
+    done = 0
+    cores = queue.SimpleQueue()
+    for i in range(options.jobs):
+        cores.put(sorted(os.sched_getaffinity(0))[i % len(os.sched_getaffinity(0))])
+
+    def stay_on_a_core():
+        # Of this thread, and of what it starts: a run and its worker share one core.
+        os.sched_setaffinity(0, {cores.get()})
+
+    with results.open("a") as out, concurrent.futures.ThreadPoolExecutor(options.jobs,
+                                                                         initializer=stay_on_a_core) as pool:
+        out.write("\n" if results.stat().st_size else "")  # after half a line, should there be one
+        for future in concurrent.futures.as_completed([pool.submit(run_one, *run, options) for run in missing]):
+            record = future.result()
+            if "error" in record:
+                # Says nothing about the bug: of how it was called, or of the machine.
+                pool.shutdown(wait=False, cancel_futures=True)
+                bad_use(f"{record['bug']}, seed {record['seed']}: {record['error']}\nOther results are kept")
+            done += 1
+            records[record["bug"], record["seed"], record["build"]] = record
+            out.write(json.dumps(record) + "\n")
+            out.flush()
+            print(f"[{done}/{len(missing)}] {record['bug']} seed {record['seed']}: "
+                  + (f"case {record['cases']} by {record['property']}, {record['find']:.1f} s; "
+                     f"{record.get('minimal', 'not reduced')}, {record.get('reduce', 0):.1f} s"
+                     if "cases" in record else "NOT FOUND"), flush=True)
+    return [[records[bug["name"], seed, bug["build"]] for seed in options.seeds] for bug in bugs]
+
+
+def summarise(bug, runs):
+    """One row of the table."""
+    found = [run for run in runs if "cases" in run]
+    minima = collections.Counter(run["minimal"] for run in found if "minimal" in run)
+    minimal, agreeing = minima.most_common(1)[0] if minima else (None, 0)
+    return {
+        "name": bug["name"], "lane": bug["lane"], "kernel": bug["head"]["Kernel"], "class": bug["head"]["Class"],
+        "runs": len(runs), "found": len(found), "minimal": minimal, "agreeing": agreeing, "minima": minima,
+        "expected": bug["head"]["Smallest"],
+        "properties": collections.Counter(run["property"] for run in found),
+        # A seed that does not find the bug took more cases than there were.
+        "median": statistics.median(run.get("cases", CASES + 1) for run in runs),
+        "worst": max(run.get("cases", CASES + 1) for run in runs),
+        "find": max((run["find"] for run in found), default=None),
+        "reduce": max((run["reduce"] for run in found if "reduce" in run), default=None),
+        "evaluations": statistics.median([run["evaluations"] for run in found if "evaluations" in run] or [0]),
+        "cut": sum(1 for run in found if not run.get("complete", False)),
+    }
+
+
+def judge(rows, times):
+    """(criterion, measured, holds or None where it is not judged)."""
+    count = len(rows)
+    late = [row for row in rows if row["find"] is None or row["find"] > FIND_SECONDS]
+    slow = [row for row in rows if row["reduce"] is None or row["reduce"] > REDUCE_SECONDS or row["cut"]]
+    unfound = [row["name"] for row in rows if row["found"] < row["runs"]]
+    agreed = [row for row in rows if row["agreeing"] >= AGREEING * row["runs"]]
+    other = [row["name"] for row in rows if row["minimal"] != row["expected"]]
+    median = statistics.median(row["median"] for row in rows)
+    longest = lambda key: max((row[key] for row in rows if row[key] is not None), default=0)
+    name = lambda some: ", ".join(some) if some else ""
+    return [
+        ("every bug is found from every seed",
+         f"{count - len(unfound)} of {count}" + (f"; not: {name(unfound)}" if unfound else ""), not unfound),
+        (f"median of the medians of cases < {MEDIAN_CASES}", f"{median:g}", median < MEDIAN_CASES),
+        (f"each is found within {FIND_SECONDS} s on one core",
+         f"longest {longest('find'):.1f} s" + (f"; not: {name(row['name'] for row in late)}" if late else ""),
+         not late if times else None),
+        (f"each is reduced within {REDUCE_SECONDS} s on one core",
+         f"longest {longest('reduce'):.1f} s" + (f"; not: {name(row['name'] for row in slow)}" if slow else ""),
+         not slow if times else None),
+        (f"the same minimal case from {AGREEING:.0%} of the seeds, for {SHARE_AGREEING:.0%} of the bugs",
+         f"{len(agreed)} of {count} bugs ({len(agreed) / count:.1%})", len(agreed) >= SHARE_AGREEING * count),
+        ("the minimal case of most seeds is the one in the patch's head",
+         f"{count - len(other)} of {count}" + (f"; not: {name(other)}" if other else ""), not other),
+    ]
+
+
+def table(rows, verdicts, options):
+    def cell(text):
+        return str(text).replace("|", "\\|")
+
+    def seconds(value):
+        return "-" if value is None else f"{value:.1f}"
+
+    words = {True: "holds", False: "**FAILS**", None: "not judged"}
+    text = "# Known bugs: what finds each, how fast, and what is left of it\n\n"
+    text += "Written by `tests/bugs/matrix.py`; see [README.md](README.md). Do not edit.\n\n"
+    text += f"    {options.shown}\n\n"
+    text += f"{len(rows)} bugs, {len(options.seeds)} seeds each ({options.seed_text}), {options.jobs} at a time, "
+    text += f"{options.machine}. All properties on, at most {CASES} cases a seed, nothing set for a bug.\n\n"
+    text += "| criterion | measured | |\n|-|-|-|\n"
+    for criterion, measured, holds in verdicts:
+        text += f"| {cell(criterion)} | {cell(measured)} | {words[holds]} |\n"
+    text += "\n`cases`: until it was found, median and worst over the seeds. `find`, `reduce`: wall clock in seconds,\n"
+    text += "the longest of any seed. `eval.`: evaluations of the reduction, median. `same`: seeds that end in the\n"
+    text += "minimal case shown. Properties: those that met the bug first, with how many seeds, most frequent first.\n\n"
+    text += "| bug | kernel | lane | found by | cases | find | reduce | eval. | same | minimal case |\n"
+    text += "|-|-|-|-|-:|-:|-:|-:|-:|-|\n"
+    for row in rows:
+        by = ", ".join(f"{name} {n}" for name, n in row["properties"].most_common()) or "**NOT FOUND**"
+        text += (f"| [{row['name']}]({row['name']}.patch) | {row['kernel']} | {row['lane']} | {by} "
+                 f"| {row['median']:g}, {row['worst']} | {seconds(row['find'])} | {seconds(row['reduce'])} "
+                 f"| {row['evaluations']:g} | {row['agreeing']}/{row['runs']} | {cell(row['minimal'] or '-')} |\n")
+    stray = [row for row in rows if len(row["minima"]) > 1]
+    if stray:
+        text += "\nOther minimal cases:\n\n"
+        for row in stray:
+            for minimal, n in row["minima"].most_common()[1:]:
+                text += f"- {row['name']}, {n}: `{minimal}`\n"
+    classes = collections.Counter(row["class"] for row in rows)
+    text += "\n| class | bugs |\n|-|-:|\n"
+    for name, n in sorted(classes.items()):
+        text += f"| {cell(name)} | {n} |\n"
+    return text
+
+
+def machine():
+    model = ""
+    try:
+        match = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
+        model = match[1] if match else ""
+    except OSError:
+        pass
+    return f"{os.cpu_count()} cores" + (f" of {model}" if model else "")
+
+
+def arguments():
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description="Checks every known bug from many seeds and writes MATRIX.md.")
+    parser.add_argument("--attnfuzz", type=pathlib.Path, required=True, help="the command, its workers beside it")
+    parser.add_argument("--libraries", type=pathlib.Path, required=True, help="folder of libattn_bug-NAME_cpu*.so")
+    parser.add_argument("--patches", type=pathlib.Path, default=here, help="folder of NAME.patch (default: this one)")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for results.jsonl")
+    parser.add_argument("--matrix", type=pathlib.Path, help="the table to write (default: MATRIX.md in --out)")
+    parser.add_argument("--bug", nargs="+", default=[], metavar="NAME", help="only these")
+    parser.add_argument("--lane", nargs="+", default=[], help="only bugs of these lanes")
+    parser.add_argument("--seeds", default="1-20", help="1-20, or 1,2,7 (default: 1-20)")
+    parser.add_argument("--quick", action="store_true", help="seeds 1-3, and times are not judged")
+    parser.add_argument("--no-times", action="store_true", help="report times, do not judge them")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core (default: 1)")
+    parser.add_argument("--check-options", default="", metavar="'...'", help="passed on to attnfuzz check")
+    parser.add_argument("--report-only", action="store_true", help="run nothing: write the table of what is there")
+    options = parser.parse_args()
+    if options.quick:
+        options.seeds = "1-3"
+    options.seed_text, options.seeds = options.seeds, seeds_of(options.seeds)
+    options.times = not (options.quick or options.no_times)
+    options.check_options = shlex.split(options.check_options)
+    if options.jobs < 1:
+        bad_use("--jobs must be 1 or more")
+    if not os.access(options.attnfuzz, os.X_OK) or options.attnfuzz.is_dir():
+        bad_use(f"{options.attnfuzz} is no program: build it, or say where it is with --attnfuzz")
+    options.attnfuzz = options.attnfuzz.resolve()
+    options.matrix = options.matrix or options.out / "MATRIX.md"
+    # Absolute paths are of one machine: relative to where one stands, they are of all.
+    words = [os.path.relpath(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
+    options.shown = "tests/bugs/matrix.py " + " ".join(shlex.quote(word) for word in words)
+    options.machine = machine()
+    return options
+
+
+def bugs_of(options):
+    bugs, missing = [], []
+    patches = {patch.stem: patch for patch in sorted(options.patches.glob("*.patch"))}
+    for name in options.bug:
+        if name not in patches:
+            bad_use(f"--bug {name}: there is no {options.patches}/{name}.patch")
+    for name, patch in patches.items():
+        head = head_of(patch)
+        if options.bug and name not in options.bug or options.lane and head["Lane"] not in options.lane:
+            continue
+        library = library_of(options.libraries, name, head["Lane"])
+        if not library.exists():
+            missing.append(str(library))
+            continue
+        # Results count only for the programs that gave them.
+        bugs.append({"name": name, "head": head, "lane": head["Lane"], "library": library.resolve(),
+                     "build": digest(library)})
+    if missing:
+        bad_use(f"not built: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''} ({len(missing)} in all); "
+                "build the target 'bugs', or name others with --bug")
+    if not bugs:
+        bad_use("there is no bug to check")
+    programs = b"".join(digest(program).encode() for program in sorted(options.attnfuzz.parent.glob("attnfuzz*")))
+    for bug in bugs:
+        bug["build"] = hashlib.sha256(programs + bug["build"].encode()).hexdigest()[:16]
+    return bugs
+
+
+def main():
+    options = arguments()
+    bugs = bugs_of(options)
+    options.out.mkdir(parents=True, exist_ok=True)
+    runs = run_all(bugs, options)
+    rows = [summarise(bug, of) for bug, of in zip(bugs, runs)]
+    verdicts = judge(rows, options.times)
+    options.matrix.write_text(table(rows, verdicts, options))
+    print()
+    for criterion, measured, holds in verdicts:
+        print(f"{'not judged' if holds is None else 'holds' if holds else 'FAILS':10}  {criterion}: {measured}")
+    print(f"\n{options.matrix}")
+    return 1 if any(holds is False for _, _, holds in verdicts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""Makes the copy of the kernels that holds every mutant, and the list of them.
+
+    generate.py --kernels kernels --overlay one_shape/kernels --out BUILD -- clang++-19 FLAGS...
+
+BUILD/kernels is then compiled as any kernel is, with -include kernels/mutant.h;
+BUILD/mutants.json says what each number in ATTNFUZZ_MUTANT is. A place whose
+change does not compile is left as it was, and counted.
+"""
+import argparse
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+
+from clang_tree import fields_by_id, parse
+from schemata import File, site_at
+from walk import Walk
+
+# The sources that are changed, and the units that say how they are instantiated.
+MUTATED = {
+    "fa1": ["fa1/fa1.cu", "fa1/kernel.h", "fa1/launch.h"],
+    "splitk": ["splitk/splitk.cu", "splitk/kernel.h", "splitk/launch.h"],
+    "forward": ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
+                "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h", "forward/store.h",
+                "forward/tile_loader.h"],
+}
+UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
+         "splitk/splitk.cu", "forward/checks.cu", "forward/shapes.cu"]
+ERROR = re.compile(r"^(.*?):(\d+):(\d+): (fatal error|error|note|warning): (.*)$")
+
+
+def write_if_changed(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def collect(files, command, units, namespace):
+    """Sites of all `files` ({path: File}), from the syntax trees of `units`."""
+    for unit in units:
+        nodes = parse(command, str(unit), namespace)
+        walk = Walk(files, fields_by_id(nodes))
+        before = {path: list(file.sites) for path, file in files.items()}
+        for node in nodes:
+            walk.visit(node)
+        # What an earlier unit has found already is there.
+        for path, file in files.items():
+            known = {(s.begin, s.end, s.rank) for s in before[path]}
+            file.sites = before[path] + [s for s in file.sites[len(before[path]):]
+                                         if (s.begin, s.end, s.rank) not in known]
+
+
+def number(files):
+    """Ids in the order of the text; occurrences among mutants that read the same."""
+    last, seen = 0, {}
+    for file in files.values():
+        for site in sorted(file.sites, key=lambda s: (s.begin, -s.end, -s.rank)):
+            for mutant in site.mutants:
+                last += 1
+                mutant.id = last
+                name = (mutant.file, mutant.function, mutant.original, mutant.mutated)
+                seen[name] = mutant.occurrence = seen.get(name, 0) + 1
+    return last
+
+
+def drop_what_does_not_compile(files, out, compile_unit, units):
+    """Writes the files; where the compiler objects, drops the site; until it does not."""
+    dropped = 0
+    for _ in range(60):
+        spans = {}
+        for path, file in files.items():
+            text, marks = file.finished()
+            target = out / file.name
+            write_if_changed(target, text)
+            spans[str(target.resolve())] = marks
+        bad, unknown = set(), []
+        for unit in units:
+            done = compile_unit(unit)
+            if done.returncode == 0:
+                continue
+            group = []
+            for line in [*done.stderr.splitlines(), None]:
+                found = ERROR.match(line) if line is not None else None
+                if line is None or (found and "error" in found[4]):
+                    if group:
+                        sites = [site_at(spans.get(str(pathlib.Path(g[1]).resolve()), []), int(g[2]), int(g[3]))
+                                 for g in group]
+                        site = next((s for s in sites if s), None)
+                        if site:
+                            bad.add(id(site))
+                            site.dropped = True
+                        elif group[0][5] != "too many errors emitted, stopping now":
+                            unknown.append(group[0][0])
+                    group = []
+                if found:
+                    group.append(found)
+            if not bad and not unknown:
+                sys.exit(f"{unit} does not compile, and no place is named:\n{done.stderr[:2000]}")
+        if not bad and not unknown:
+            return dropped
+        if not bad:
+            sys.exit("errors outside of every mutant:\n" + "\n".join(unknown[:10]))
+        dropped += len(bad)
+    sys.exit("the copy does not compile after 60 rounds")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kernels", type=pathlib.Path, required=True)
+    parser.add_argument("--overlay", type=pathlib.Path, help="files to lay over the copy: other tile shapes")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("compiler", nargs="+")
+    arguments = parser.parse_args()
+    here = pathlib.Path(__file__).parent
+    tree = arguments.out / "kernels"
+    kernels = arguments.kernels.resolve()
+    root = kernels.parent
+
+    changed = [name for names in MUTATED.values() for name in names]
+    originals = [p for p in kernels.rglob("*") if p.suffix in (".h", ".cu") and "simt" not in p.parts]
+    for path in originals:
+        name = path.relative_to(kernels)
+        overlay = arguments.overlay / name if arguments.overlay else None
+        source = overlay if overlay and overlay.exists() else path
+        if str(name) not in changed:
+            write_if_changed(tree / name, source.read_text())
+    write_if_changed(tree / "mutant.h", (here / "mutant.h").read_text())
+
+    overlay_root = [f"-I{arguments.overlay.resolve().parent}"] if arguments.overlay else []
+    command = [*arguments.compiler, "-x", "c++", *overlay_root, f"-I{root}"]
+    files = {str(kernels / name): File(name, (kernels / name).read_text()) for name in changed}
+    collect(files, command, [kernels / u for u in UNITS], "attn")
+    generated = number(files)
+
+    includes = [f"-I{arguments.out.resolve()}", f"-I{root}", "-include", "kernels/mutant.h"]
+    def compile_unit(unit):
+        return subprocess.run([*arguments.compiler, "-x", "c++", *includes, "-fsyntax-only", "-w",
+                               "-Wno-c++11-narrowing", "-ferror-limit=0", "-fno-caret-diagnostics",
+                               "-fno-color-diagnostics", str(tree / unit)], capture_output=True, text=True)
+    dropped = drop_what_does_not_compile(files, tree, compile_unit, UNITS)
+
+    groups = {name: group for group, names in MUTATED.items() for name in names}
+    mutants = [dict(id=m.id, key=m.key(), file=m.file, line=m.line, function=m.function, operator=m.operator,
+                    original=m.original, mutated=m.mutated,
+                    kernels=["fa1", "splitk"] if groups[m.file] == "forward" else [groups[m.file]])
+               for file in files.values() for s in file.sites if not s.dropped for m in s.mutants]
+    mutants.sort(key=lambda m: m["id"])
+    digest = hashlib.sha256()
+    for path in sorted(tree.rglob("*.*")):
+        digest.update(f"{path.relative_to(tree)}\n".encode() + path.read_bytes())
+    if len({m["key"] for m in mutants}) != len(mutants):
+        sys.exit("two mutants have one name")
+    write_if_changed(arguments.out / "mutants.json", json.dumps(
+        {"digest": digest.hexdigest()[:16], "generated": generated, "do_not_compile": generated - len(mutants),
+         "mutants": mutants}, indent=1) + "\n")
+    print(f"{len(mutants)} mutants compile; {generated - len(mutants)} more, at {dropped} places, do not")
+
+
+if __name__ == "__main__":
+    main()

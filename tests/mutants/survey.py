@@ -1,0 +1,121 @@
+"""What a mutation run came to: figures, the page MUTANTS.md, and the claims of SURVIVORS.md held against it.
+
+SURVIVORS.md claims of single mutants that no test can kill them, and why:
+
+    - `forward/attend.h live_tiles: ... => ...` : only changes the speed: the tile is fully masked
+
+The name in backquotes is the mutant's key. A claim about a mutant that is killed
+is wrong; a survivor without a claim is unanswered; both fail the run, and so do
+fewer killed or more claimed than the shares below.
+"""
+import collections
+import re
+import statistics
+
+KILLED_AT_LEAST, CLAIMED_AT_MOST = 0.90, 0.08
+CLAIM = re.compile(r"^- `(?P<key>.+)`\s*:\s*(?P<why>.+)$")
+
+
+def read_claims(path):
+    claims = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            found = CLAIM.match(line)
+            if found:
+                claims[found["key"]] = found["why"]
+    return claims
+
+
+def verdicts(mutants, answers):
+    """id -> the answer that killed it; of the others, the cases that it lived through."""
+    killers, lived = {}, collections.Counter()
+    for answer in answers:
+        if answer["end"] == "killed":
+            best = killers.get(answer["id"])
+            if best is None or answer["asked"] < best["asked"]:
+                killers[answer["id"]] = answer
+        elif answer["end"] == "survived":
+            lived[answer["id"]] = max(lived[answer["id"]], answer["asked"])
+    known = {m["id"] for m in mutants}
+    return {i: a for i, a in killers.items() if i in known}, lived
+
+
+def share(part, whole):
+    return f"{part} of {whole} ({100 * part / whole:.1f} %)" if whole else "0"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "-|" * len(head)]
+    return lines + ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+
+
+def page(listing, mutants, killers, lived, claims):
+    living = [m for m in mutants if m["id"] not in killers]
+    lines = ["# Mutants", "",
+             "Written by `tests/mutants/run.py --page`. One change to the sources each, all in one library; killed: a",
+             "check finds the kernel wrong, or a unit test of the kernels (tests/kernels) fails.", ""]
+    lines += [f"- compiled: {len(mutants)}; of {listing['generated']} made, {listing['do_not_compile']} do not compile",
+              f"- killed: {share(len(killers), len(mutants))}",
+              f"- claimed equivalent in SURVIVORS.md: {share(sum(m['key'] in claims for m in living), len(mutants))}",
+              f"- unanswered: {sum(m['key'] not in claims for m in living)}"]
+    cases = [k["cases"] for k in killers.values() if k["cases"] > 0]
+    if cases:
+        lines.append(f"- cases until killed: median {statistics.median(cases):g}, "
+                     f"9 in 10 within {sorted(cases)[int(0.9 * (len(cases) - 1))]}, most {max(cases)}")
+    lines += ["", "## By operator"]
+    rows = []
+    for operator in sorted({m["operator"] for m in mutants}):
+        of = [m for m in mutants if m["operator"] == operator]
+        dead = [m for m in of if m["id"] in killers]
+        rows.append((operator, len(of), len(dead), len(of) - len(dead)))
+    lines += table(("operator", "mutants", "killed", "live"), rows)
+    lines += ["", "## By file"]
+    rows = []
+    for file in sorted({m["file"] for m in mutants}):
+        of = [m for m in mutants if m["file"] == file]
+        dead = [m for m in of if m["id"] in killers]
+        rows.append((file, len(of), len(dead), len(of) - len(dead)))
+    lines += table(("file", "mutants", "killed", "live"), rows)
+    lines += ["", "## By killer"]
+    by = collections.defaultdict(list)
+    for k in killers.values():
+        by[k["lane"], k["kind"]].append(k)
+    lines += table(("lane", "kind", "killed", "median cases"),
+                   [(lane, kind, len(ks), f"{statistics.median(k['cases'] for k in ks):g}")
+                    for (lane, kind), ks in sorted(by.items(), key=lambda item: -len(item[1]))])
+    by = collections.Counter(k["property"] for k in killers.values())
+    lines += ["", "A run goes round all properties, and most mutants fail whichever comes first:", ""]
+    lines += table(("property", "killed"), by.most_common())
+    lines += ["", "## Live"]
+    lines += table(("mutant", "operator", "line", "cases", "why no test can tell"),
+                   [(f"`{m['key']}`", m["operator"], f"{m['file']}:{m['line']}", lived[m["id"]],
+                     claims.get(m["key"], "**unanswered**")) for m in living])
+    lines += ["", "## Killed"]
+    lines += table(("mutant", "operator", "line", "lane", "property", "kind", "cases"),
+                   [(f"`{m['key']}`", m["operator"], m["line"], k["lane"], k["property"], k["kind"], k["cases"])
+                    for m in mutants if (k := killers.get(m["id"]))])
+    return "\n".join(lines) + "\n"
+
+
+def report(listing, mutants, answers, survivors, page_path):
+    """Prints what a person must act on; 0 if there is nothing."""
+    killers, lived = verdicts(mutants, answers)
+    claims = read_claims(survivors)
+    living = [m for m in mutants if m["id"] not in killers]
+    if page_path:
+        page_path.write_text(page(listing, mutants, killers, lived, claims))
+    names = {m["key"] for m in listing["mutants"]}
+    wrong = [m["key"] for m in mutants if m["id"] in killers and m["key"] in claims]
+    stale = [key for key in claims if key not in names]
+    unanswered = [m for m in living if m["key"] not in claims]
+    for key in wrong:
+        print(f"wrong claim, it is killed: {key}")
+    for key in stale:
+        print(f"claim about no mutant there is: {key}")
+    for m in unanswered:
+        print(f"unanswered: {m['file']}:{m['line']} [{m['id']}] {m['key']}")
+    claimed = len(living) - len(unanswered)
+    print(f"{share(len(killers), len(mutants))} killed; claimed equivalent: {share(claimed, len(mutants))}; "
+          f"unanswered {len(unanswered)}; wrong claims {len(wrong)}; stale claims {len(stale)}")
+    enough = len(killers) >= KILLED_AT_LEAST * len(mutants) and claimed <= CLAIMED_AT_MOST * len(mutants)
+    return 0 if enough and not wrong and not stale and not unanswered else 1
