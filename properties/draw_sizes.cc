@@ -190,7 +190,7 @@ void draw_sizes(const Aim& aim, Dice& dice, Case& c) {
   fit_exactly(p, aim.work);
   const int64_t rare = dice.range(0, 9999);
   if (rare < 60) make_long(dice, p, aim.work);
-  if (rare >= 9999) make_many(dice, p);
+  if (rare >= 9980) make_many(dice, p);
 }
 
 }  // namespace attnfuzz

@@ -83,6 +83,11 @@ Bias bias(Dice& dice, const Problem& p, int64_t tile_k) {
                                        {12, BiasKind::kVeryNegative},
                                        {35, BiasKind::kMasking}});
   if (bias.kind == BiasKind::kMasking || dice.percent(55)) bias.finite = pattern(dice, p, tile_k);
+  // What tells the lowest number from -inf is a whole tile of it beside a key that counts.
+  if (bias.kind == BiasKind::kMasking && dice.coin()) {
+    bias.finite.kind = dice.coin() ? PatternKind::kLastKey : PatternKind::kDeadTiles;
+    bias.finite.parameter = tile_k;
+  }
   bias.broadcast = broadcast(dice);
   bias.seed = dice.bits() % 65536;
   return bias;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace attnfuzz {
@@ -56,11 +57,15 @@ bool folded_query_overflows(const ErrorModel& model, const Operands& operands, c
 }
 
 // fp32 arithmetic may overflow on the way to these scores. A key far below a
-// moderate maximum is no danger, however low: its weight is 0 either way.
-bool overflows(const ErrorModel& model, double most_absolute, double most_capped, double m, double misplaced) {
+// moderate maximum is no danger, however low: its weight is 0 either way. Nor are
+// keys that are all equally low, as those of a row that a bias of the lowest
+// finite number was meant to mask: their weights are equal.
+bool overflows(const ErrorModel& model, double most_absolute, double most_capped, double m, bool level,
+               double misplaced) {
   constexpr double kScore = kOverflow / std::numbers::log2e;
   if (!(most_absolute < kOverflow) || !(most_absolute * std::abs(model.scale) < kScore)) return true;
-  if (!(std::abs(m) < kScore) || !(most_capped < kScore)) return true;
+  if (!(std::abs(m) < kScore) && !(level && m < 0 && -m <= std::numeric_limits<float>::max())) return true;
+  if (!(most_capped < kScore)) return true;
   // Weights that are misplaced too far overflow, and sooner so where P is fp16.
   return misplaced >= std::min(60.0, std::log2(model.p_overflow) - 1);
 }
@@ -112,7 +117,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu is left.
   const double misplaced =
       model.may_be_fused ? kU * (std::abs(m) + out->largest_delta) * std::numbers::log2e : 0;
-  if (overflows(model, absolute.maxCoeff(), adjusted ? capped.maxCoeff() : 0, m, misplaced))
+  if (overflows(model, absolute.maxCoeff(), adjusted ? capped.maxCoeff() : 0, m, x.minCoeff() == m, misplaced))
     return ScoreState::kUnconstrained;
   out->misplaced = std::exp2(misplaced);
 

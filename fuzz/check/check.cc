@@ -244,7 +244,7 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
   // What is left may be wrong by itself, though the found case was not.
   for (const Case& start : by_themselves(reduction.minimal, reduction.verdict, kernel)) {
     const Verdict alone = judging(start, simplest);
-    if (alone.outcome != Outcome::kFail || key_of(alone) != key_of(verdict)) continue;
+    if (alone.outcome != Outcome::kFail || key_of(alone) != key_of(reduction.verdict)) continue;
     Reduction simpler = reduce_watched(start, alone, simplest, judging, options);
     simpler.evaluations += reduction.evaluations;
     return simpler;

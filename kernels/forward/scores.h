@@ -40,7 +40,9 @@ __device__ inline float general_score(const ForwardParams& p, const RowView& row
       if (bias == neg_inf()) return neg_inf();
       score += bias;
     }
-    score *= kLog2e;
+    const float scaled = score * kLog2e;
+    // Only what is hidden may be -inf: a split of nothing but very low scores is not empty.
+    score = scaled == neg_inf() ? lowest() : scaled;
   }
   return score;
 }

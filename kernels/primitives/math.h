@@ -86,6 +86,8 @@ inline float tanh(float x) { return ::tanhf(x); }
 #endif
 
 __device__ __forceinline__ float neg_inf() { return -inf(); }
+// The most negative finite number.
+__device__ __forceinline__ float lowest() { return -0x1.fffffep127f; }
 
 }  // namespace attn
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "reference/formats.h"
 #include "tests/reference/support.h"
@@ -126,6 +127,24 @@ TEST(NonFinite, AnInfinityPassesWhereTheFormatMayOverflow) {
   EXPECT_LE(ratio_o(r, 0, 0, 65504), 1);
   for (int64_t j = 0; j < 64; ++j) c.set_v(0, 0, j, 0, 60000);
   EXPECT_EQ(ratio_o(c.reference(), 0, 0, kInfinity), kInfinity);
+}
+
+TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
+  Case c({.seq_q = 1, .seq_k = 65, .dim_qk = 1, .dim_v = 1, .bias_dtype = ATTN_F32});
+  c.fill(Regime::kZeroQuery, 1);
+  c.plan.scale_mode = ATTN_SCALE_SEPARATE;
+  for (int64_t j = 0; j < 65; ++j) {
+    c.bias[static_cast<size_t>(j)] = std::numeric_limits<float>::lowest();
+    c.set_v(0, 0, j, 0, j % 2 ? 1 : 2);
+  }
+  const Reference r = c.reference();
+  EXPECT_EQ(r.state[0], RowState::kUninformative);
+  EXPECT_LE(ratio_o(r, 0, 0, 1.5f), 1);
+  EXPECT_GT(ratio_o(r, 0, 0, 0), 1);
+  EXPECT_EQ(ratio_o(r, 0, 0, NAN), kInfinity);
+  // Where they differ, fp32 may overflow between them.
+  c.bias[0] = -2e38f;
+  EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
 }
 
 TEST(NonFinite, ProductsThatOverflowFp32AreUnconstrained) {
