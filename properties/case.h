@@ -126,6 +126,12 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
+// More heads, over all batch entries, than are quickly run where there is no GPU.
+inline bool has_many_heads(const Problem& p) {
+  constexpr int64_t kMany = 4096;
+  return p.batch > kMany || p.heads_q > kMany || p.batch * p.heads_q > kMany;
+}
+
 // What attn_env takes from the case.
 struct Environment {
   int32_t sm_count = 132;

@@ -67,13 +67,13 @@ void draw_memory(const Aim& aim, Dice& dice, Case& c) {
   c.env.shared_memory_limit = device.shared_memory_limit;
   c.env.schedule_seed = dice.percent(25) ? 0 : dice.bits() % 65536;
   if (aim.variants > 0) {
-    const bool many_blocks = c.problem.batch * c.problem.heads_q > 4096;
-    c.env.variant = many_blocks || dice.percent(85) ? 1 : static_cast<int32_t>(dice.range(0, aim.variants));
+    c.env.variant =
+        has_many_heads(c.problem) || dice.percent(85) ? 1 : static_cast<int32_t>(dice.range(0, aim.variants));
   } else {
     c.env.variant = 0;
   }
 
-  if (dice.percent(10)) {
+  if (dice.percent(10) && !has_many_heads(c.problem)) {
     const int64_t calls = dice.range(1, 3);
     c.calls.clear();
     for (int64_t i = 0; i < calls; ++i) c.calls.push_back({dice.coin(), static_cast<int>(dice.range(0, 1))});

@@ -124,21 +124,6 @@ int64_t budget(Dice& dice, int64_t work, const Problem& p, const Tiles& tiles) {
   return std::max(work * eighths / 8, (dice.coin() ? 2 : 1) * kv_tiles * tiles.cost());
 }
 
-// More batches or heads than a grid has rows (65535): whoever launches nothing
-// leaves O unwritten. Without keys, so that it costs the executor no more than a
-// second or two.
-void make_many(Dice& dice, Problem& p) {
-  const int64_t many = 65535 + dice.range(-1, 2);
-  const bool heads = dice.coin();
-  p.batch = heads ? 1 : many;
-  p.heads_q = heads ? many : 1;
-  p.heads_kv = heads && dice.coin() ? many : 1;
-  p.seq_q = 1;
-  p.seq_k = 0;
-  p.dim_qk = p.dim_v = 8;
-  p.num_splits = std::min<int64_t>(p.num_splits, 2);
-}
-
 // One sequence longer than 16 bits can count, signed or not, and the other short.
 // One head and few columns: what it costs is the tiles of that one length.
 void make_long(Dice& dice, Problem& p, int64_t work) {
@@ -158,6 +143,20 @@ void make_long(Dice& dice, Problem& p, int64_t work) {
 
 int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles) {
   return dice.percent(80) ? tiles.front() : dice.pick<int64_t>(tiles);
+}
+
+// Without keys, so that it costs the executor no more than a second or two.
+void draw_many_heads(Dice& dice, Case& c) {
+  Problem& p = c.problem;
+  const int64_t many = 65535 + dice.range(-1, 2);
+  const bool heads = dice.coin();
+  p.batch = heads ? 1 : many;
+  p.heads_q = heads ? many : 1;
+  p.heads_kv = heads && dice.coin() ? many : 1;
+  p.seq_q = 1;
+  p.seq_k = 0;
+  p.dim_qk = p.dim_v = 8;
+  p.num_splits = std::min<int64_t>(p.num_splits, 2);
 }
 
 void draw_sizes(const Aim& aim, Dice& dice, Case& c) {
@@ -190,7 +189,7 @@ void draw_sizes(const Aim& aim, Dice& dice, Case& c) {
   fit_exactly(p, aim.work);
   const int64_t rare = dice.range(0, 9999);
   if (rare < 60) make_long(dice, p, aim.work);
-  if (rare >= 9980) make_many(dice, p);
+  if (rare >= 9999) draw_many_heads(dice, c);
 }
 
 }  // namespace attnfuzz

@@ -136,6 +136,11 @@ void shrink_patterns(Search& s) {
 // What lies in the place of a far row differs with the distance, and so does what
 // tells it from the row: one of these shows itself with the plainest values.
 void shrink_far_rows(Search& s, size_t t) {
+  // At the end of a page what lies there is unmapped, whatever the distance.
+  change(s, [&](Case& c) {
+    const int64_t spread = c.layout[t].spread;
+    c.layout[t] = {.spread = spread, .placement = Placement::kPageEnd};
+  });
   constexpr int64_t kBeside = 1 << 12;  // beyond guards, where nothing was written
   for (const int64_t border : {int64_t{1} << 24, int64_t{1} << 30, int64_t{1} << 31}) {
     for (const int64_t spread : {border, border + kBeside}) {

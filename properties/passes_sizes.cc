@@ -230,6 +230,12 @@ void shrink_lengths(Search& s) {
     set_keys(c, v);
     return c;
   });
+  // What fails for many queries may do so for as many keys.
+  change(s, [](Case& c) {
+    const int64_t queries = c.problem.seq_q;
+    c.problem.seq_q = c.problem.seq_k;
+    set_keys(c, queries);
+  });
   if (p.key_lengths || !s.best().planted.empty()) {
     lower(s, worth(p.seq_k, borders.tile_k), [](Case c, int64_t v) {
       drop_keys(c, c.problem.seq_k - v);

@@ -63,6 +63,12 @@ void Trial::attribute(std::string_view label, int variant) {
 Prepared* Trial::prepare(const Case& c, std::string_view label) {
   if (done()) return nullptr;
   const int variant = variants_++;
+  if (variant > 0 && has_many_heads(c.problem)) {
+    // A second a run, on an executor: the case itself was right, and that must do.
+    verdict_.outcome = Outcome::kUninformative;
+    verdict_.message = "only the case itself was run: of so many heads a relation is not tried";
+    return nullptr;
+  }
   if (auto why = illegal(c)) {
     reject("cannot be run: " + *why);
     attribute(label, variant);

@@ -6,7 +6,11 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt(Case& c, const KernelInfo&, std::string* why) {
+  if (has_many_heads(c.problem)) {
+    *why = "of so many heads one call is enough";
+    return false;
+  }
   bool dirty = false, clean = false, other = false;
   for (size_t n = 1; n < c.calls.size(); ++n) {
     dirty |= c.calls[n].dirty_workspace;

@@ -191,7 +191,7 @@ TEST(Generator, AnyCaseIsReadBackAsItWasWritten) {
 TEST(Generator, StreamIsTheSameOnEveryMachine) {
   StreamDigest digest;
   for (uint64_t i = 0; i < 200; ++i) digest.add(i, draw(aim_of_our_kernels(), 1, i));
-  EXPECT_EQ(digest.hex(), "97601994ae0afd389d199c6915e2fd4c") << "the draw was changed: pin what it gives now";
+  EXPECT_EQ(digest.hex(), "26b7509263acd76fb16be070de55d6f4") << "the draw was changed: pin what it gives now";
 }
 
 // The classification speaks only of what it has seen enough of.
