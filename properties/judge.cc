@@ -236,6 +236,14 @@ std::optional<std::string> bad_plan(const attn_plan& plan) {
            ", must be sizeof(attn_plan) = " + std::to_string(sizeof(attn_plan));
   }
   if (!std::memchr(plan.path, 0, sizeof plan.path)) return "path has no terminating NUL";
+  // Far more rows than any block holds, and few enough to be drawn a case of.
+  constexpr int64_t kMostRows = 1 << 20;
+  for (const auto& [name, rows] : {std::pair{"tile_q", plan.tile_q}, std::pair{"tile_k", plan.tile_k}}) {
+    if (rows > kMostRows) {
+      return std::string(name) + " is " + std::to_string(rows) +
+             ", more than the 2^20 rows that a tile may have (1 will do for a kernel without tiles)";
+    }
+  }
   struct Count {
     const char* name;
     int64_t value, least;

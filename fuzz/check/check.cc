@@ -15,6 +15,7 @@
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/kernels.h"
+#include "properties/judge.h"
 #include "properties/layout.h"
 
 namespace attnfuzz {
@@ -125,7 +126,7 @@ Aim aim_at(Target& target, const CheckOptions& options) {
     c.env.variant = target.info().variants.empty() ? 0 : 1;
     LaidOut laid(c, target.arena());
     const PlanReply reply = target.plan(laid.problem(), laid.tensors(), laid.env());
-    if (reply.status != ATTN_OK) continue;
+    if (reply.status != ATTN_OK || bad_plan(reply.plan)) continue;  // the first case says what is wrong with it
     const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
       if (tile > 0 && std::ranges::find(tiles, tile) == tiles.end()) tiles.push_back(tile);
     };
@@ -191,11 +192,19 @@ struct Judging {
   // it too: what it keeps from one call may be what fails the next.
   bool renewing = false;
 
+  ShowsAnother another = {};
+
   Verdict operator()(const Case& c, const Property& property) const {
     Verdict verdict = judge(c, property, target, calibration);
-    if (!renewing || verdict.outcome != Outcome::kFail) return verdict;
-    target.renew();
-    return judge(c, property, target, calibration);
+    if (renewing && verdict.outcome == Outcome::kFail) {
+      target.renew();
+      verdict = judge(c, property, target, calibration);
+    }
+    if (another && verdict.outcome == Outcome::kFail && another(c, verdict)) {
+      verdict.outcome = Outcome::kPass;
+      verdict.kind = Kind::kNone;
+    }
+    return verdict;
   }
 };
 
@@ -255,11 +264,12 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
 }  // namespace
 
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
-                         const Calibration& calibration, const ReduceOptions& options) {
+                         const Calibration& calibration, const ReduceOptions& options,
+                         const ShowsAnother& another) {
   // Most candidates hang if the case does: none of them gets more than the brief
   // watch, and the minimal one is held to the full one at the end.
   target.watch(Watch::kBrief);
-  Judging judging = {target, calibration};
+  Judging judging = {target, calibration, false, another};
   Reduction reduction = reduce_watched(c, verdict, property, judging, options);
   target.watch(Watch::kFull);
   const bool hangs = reduction.verdict.kind == Kind::kHang;

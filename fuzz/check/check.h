@@ -82,8 +82,11 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo
 
 // Reduces a failing case; each better one goes to on_better. What fails by
 // itself, whichever property met it, is reduced by the simplest property,
-// `reference`: the verdict of the reduction names the one that was used.
+// `reference`: the verdict of the reduction names the one that was used. A candidate
+// that fails, but of which `another` says that it shows another bug, is not taken.
+using ShowsAnother = std::function<bool(const Case&, const Verdict&)>;
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
-                         const Calibration& calibration, const ReduceOptions& options);
+                         const Calibration& calibration, const ReduceOptions& options,
+                         const ShowsAnother& another = {});
 
 }  // namespace attnfuzz

@@ -150,7 +150,6 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   p.key_lengths = problem.has_key_lengths ? tensors.key_lengths : nullptr;
   p.batch = problem.batch;
   p.heads_q = problem.heads_q;
-  p.heads_kv = problem.heads_kv;
   p.seq_q = problem.seq_q;
   p.seq_k = problem.seq_k;
   p.dim_qk = static_cast<int32_t>(problem.dim_qk);

@@ -35,7 +35,7 @@ enum class ScoreMode : int32_t {
 struct ForwardParams {
   Strided q, k, v, o, lse, bias, mask;
   const int64_t* key_lengths;  // nullptr: all seq_k
-  int64_t batch, heads_q, heads_kv, seq_q, seq_k;
+  int64_t batch, heads_q, seq_q, seq_k;
   int32_t dim_qk, dim_v;
   int32_t group;                   // query heads of a KV head
   int32_t packed;                  // query heads that share a query tile: 1, or group

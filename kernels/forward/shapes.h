@@ -16,7 +16,6 @@ struct ShapeSpec {
   int variant;  // of attn_env: 1 is the smallest
   int dim, tile_q, tile_k;
 
-  constexpr int threads() const { return tile_q / 16 * 32; }
   // Dynamic shared memory of a block, in bytes: one Q tile, two K and two V
   // tiles of a 16-bit format. Each is a multiple of kTileAlign, so that no
   // space is lost between them.

@@ -41,6 +41,9 @@ void copy_async16(void* shared, const void* global, bool valid, Place here) {
     fault(ATTN_REPORT_ALIGNMENT, &me.thread, here, "cp_async16 from global address %p: not a multiple of 16",
           global);
   }
+  if (valid && global == nullptr) {
+    fault(ATTN_REPORT_ADDRESS, &me.thread, here, "cp_async16 from a null pointer");
+  }
   if (sanitizer::forbidden(shared, 16)) {
     fault(ATTN_REPORT_SHARED, &me.thread, here, "cp_async16 to shared address %p: outside of the array",
           shared);

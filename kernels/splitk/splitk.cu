@@ -12,13 +12,14 @@ namespace {
 
 constexpr int64_t kMaxSplits = 65535;
 
-// Everything that plan() decides, made anew from the same arguments by each stage.
+// Everything that plan() decides, made anew from the same arguments by each stage:
+// decide() writes all of it, or refuses.
 struct Decision {
-  size_t shape = 0;
-  int packed = 1;
-  int64_t splits = 1, split_tiles = 1;
-  int64_t q_tiles = 0, rows = 0;
-  uint64_t lse_offset = 0, workspace = 0;
+  size_t shape;
+  int packed;
+  int64_t splits, split_tiles;
+  int64_t q_tiles, rows;
+  uint64_t lse_offset, workspace;
 };
 
 // The fewest splits whose last wave of blocks is nearly as full as the best

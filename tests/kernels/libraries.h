@@ -15,21 +15,24 @@
 
 namespace attnfuzz {
 
-inline const attn_kernel* load(const char* variable, const char* path) {
+using KernelAt = decltype(&attn_kernel_at);
+
+inline KernelAt load(const char* variable, const char* path) {
   if (const char* other = std::getenv(variable)) path = other;
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     ADD_FAILURE() << dlerror();
-    return nullptr;
+    return [](uint32_t) -> const attn_kernel* { return nullptr; };
   }
-  const auto kernel_at = reinterpret_cast<decltype(&attn_kernel_at)>(dlsym(library, "attn_kernel_at"));
-  return kernel_at == nullptr ? nullptr : kernel_at(0);
+  return reinterpret_cast<KernelAt>(dlsym(library, "attn_kernel_at"));
 }
 
-inline const attn_kernel* kernel_named(const std::string& name) {
-  static const attn_kernel* fa1 = load("ATTNFUZZ_FA1_LIBRARY", FA1_LIBRARY);
-  static const attn_kernel* splitk = load("ATTNFUZZ_SPLITK_LIBRARY", SPLITK_LIBRARY);
+inline KernelAt kernel_at_of(const std::string& name) {
+  static const KernelAt fa1 = load("ATTNFUZZ_FA1_LIBRARY", FA1_LIBRARY);
+  static const KernelAt splitk = load("ATTNFUZZ_SPLITK_LIBRARY", SPLITK_LIBRARY);
   return name == "fa1" ? fa1 : splitk;
 }
+
+inline const attn_kernel* kernel_named(const std::string& name) { return kernel_at_of(name)(0); }
 
 }  // namespace attnfuzz

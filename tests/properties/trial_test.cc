@@ -194,6 +194,11 @@ TEST(Judge, PlansThatMakeNoSense) {
   EXPECT_NE(complaint([](attn_plan& p) { p.size = 8; }), "");
   EXPECT_NE(complaint([](attn_plan& p) { p.tile_q = 0; }), "");
   EXPECT_NE(complaint([](attn_plan& p) { p.tile_k = -1; }), "");
+  for (int64_t attn_plan::* tile : {&attn_plan::tile_q, &attn_plan::tile_k}) {
+    EXPECT_EQ(complaint([&](attn_plan& p) { p.*tile = 1 << 20; }), "");
+    EXPECT_NE(complaint([&](attn_plan& p) { p.*tile = (1 << 20) + 1; }).find("more than the 2^20 rows"),
+              std::string::npos);
+  }
   EXPECT_NE(complaint([](attn_plan& p) { p.num_splits = 0; }), "");
   EXPECT_NE(complaint([](attn_plan& p) { p.workspace_align = 48; }), "");
   EXPECT_NE(complaint([](attn_plan& p) { p.workspace_align = 0; }), "");

@@ -112,6 +112,25 @@ TEST(Copy, MisalignedAddressesAreReported) {
   }
 }
 
+__global__ void from_nowhere(bool valid, int* line) {
+  SharedArena arena;
+  float* buffer = arena.carve<float>(4);
+  *line = __LINE__ + 1;
+  cp_async16(buffer, nullptr, valid);
+  cp_commit();
+  cp_wait<0>();
+}
+
+TEST(Copy, ANullSourceIsReportedWhereItWouldBeRead) {
+  int line = 0;
+  for (uint64_t seed : {kLate, kEarly}) {
+    const RunOptions options{.seed = seed, .shared = 64};
+    EXPECT_EQ(run_on_cpu(from_nowhere, 1, 1, options, false, &line).told(), "ok") << "zeros";
+    expect_fault(run_on_cpu(from_nowhere, 1, 1, options, true, &line), ATTN_REPORT_ADDRESS, {0, 0, 0}, line,
+                 "null pointer");
+  }
+}
+
 __global__ void left_pending(Rows* rows, bool commit, int* line) {
   SharedArena arena;
   float* buffer = arena.carve<float>(8);

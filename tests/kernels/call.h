@@ -1,0 +1,64 @@
+// A forward call on random tensors, run in this process and held against the oracle.
+//
+//   attn_problem p = square(70, 64);
+//   Call call(p);
+//   call.lay_out(&Call::o, {0, 0, 130, 2});
+//   EXPECT_LE(call.worst_ratio(kernel), 1);
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "reference/oracle.h"
+#include "tests/kernels/libraries.h"
+#include "tests/kernels/tensor.h"
+
+namespace attnfuzz {
+
+// One head, as many queries as keys, causal.
+attn_problem square(int64_t length, int64_t dim);
+
+class Call {
+ public:
+  // Dense tensors; bias and mask only where the problem has them. A mask hides one key in four.
+  explicit Call(const attn_problem& problem);
+
+  // Lays a tensor out anew and fills it again.
+  void lay_out(Tensor Call::* tensor, const Index& strides);
+
+  // Runs and compares: the largest error / bound. Whatever else is wrong fails the test.
+  double worst_ratio(const attn_kernel& kernel);
+
+  attn_problem problem;
+  attn_env env = {};
+  attn_tensors tensors = {};  // run() gets these; what the problem has is taken from below
+  Tensor q, k, v, o, lse, bias, mask;
+  std::vector<int64_t> key_lengths;
+  Reference reference;  // of the last run
+  attn_plan plan = {};
+
+ private:
+  std::string report_;
+};
+
+// Tests of both kernels; the name of each is the test's parameter.
+class OfKernel : public testing::TestWithParam<std::string> {
+ protected:
+  const attn_kernel& kernel() { return *kernel_named(GetParam()); }
+
+  void holds(Call& call) { EXPECT_LE(call.worst_ratio(kernel()), 1); }
+  // In one part and in three, where the kernel knows parts.
+  void holds_in_parts(Call& call) {
+    for (int64_t splits : {1, 3}) {
+      if (splits > 1 && kernel().partial == nullptr) continue;
+      SCOPED_TRACE("splits " + std::to_string(splits));
+      call.problem.num_splits = splits;
+      holds(call);
+    }
+  }
+};
+
+}  // namespace attnfuzz

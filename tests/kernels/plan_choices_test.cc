@@ -1,0 +1,85 @@
+// What plan() chooses, and that it says so: decisions that no answer shows.
+#include <algorithm>
+
+#include "tests/kernels/offer.h"
+
+namespace attnfuzz {
+namespace {
+
+class PlanChoices : public PlanTest {};
+class SplitChoices : public PlanTest {};  // of the kernel that has splits
+
+TEST_P(PlanChoices, ShapesAsAskedForAndAsTheyFit) {
+  const auto with = [&](int32_t variant, int64_t dim, int64_t limit) {
+    return ask([&](Offer& x) {
+      x.env.variant = variant, x.env.shared_memory_limit = limit;
+      x.problem.dim_qk = dim;
+      x.dense();
+    });
+  };
+  constexpr int64_t kMuch = 232448;
+  EXPECT_EQ(with(1, 64, kMuch).plan.tile_k, 64);
+  EXPECT_EQ(with(2, 64, kMuch).plan.tile_k, 128);
+  EXPECT_EQ(with(0, 64, kMuch).plan.tile_k, 128) << "the largest that fits";
+  EXPECT_EQ(with(0, 64, 65536).plan.tile_k, 64) << "the largest that fits";
+  EXPECT_EQ(with(2, 256, kMuch).plan.tile_k, 32) << "the only one of 256 columns";
+  EXPECT_EQ(with(1, 65, kMuch).plan.tile_q, 64);
+  EXPECT_NE(std::string(with(1, 65, kMuch).plan.path).find("d128"), std::string::npos) << "the fewest columns";
+  EXPECT_NE(std::string(with(1, 64, kMuch).plan.path).find("d64"), std::string::npos);
+  EXPECT_EQ(std::string(with(1, 65, kMuch).plan.path).find("d64"), std::string::npos);
+  // (64 + 4 * 64) rows of 64 columns, 2 bytes each.
+  EXPECT_TRUE(with(1, 64, 40960).ok());
+  EXPECT_EQ(with(1, 64, 40959).status, ATTN_UNSUPPORTED);
+  EXPECT_EQ(with(0, 64, 40960).plan.tile_k, 64);
+  EXPECT_EQ(with(0, 64, 40959).reason, "needs 40960 bytes of shared memory a block; the limit is 40959");
+}
+
+TEST_P(PlanChoices, SaysWhatItWillDo) {
+  for (int64_t seq_k : {0, 1, 64, 65, 1000}) {
+    for (int64_t asked : {0, 1, 3, 40}) {
+      const Answer answer =
+          ask([&](Offer& x) { x.problem.seq_k = seq_k, x.problem.num_splits = asked, x.dense(); });
+      const attn_plan& plan = answer.plan;
+      SCOPED_TRACE("seq_k " + std::to_string(seq_k) + ", splits " + std::to_string(asked));
+      ASSERT_TRUE(answer.ok()) << answer.reason;
+      EXPECT_EQ(plan.size, sizeof plan);
+      EXPECT_EQ(
+          std::string(plan.path).rfind(std::to_string(plan.tile_q) + "x" + std::to_string(plan.tile_k), 0), 0u);
+      EXPECT_EQ(plan.num_splits, !splits() ? 1 : asked > 0 ? asked : plan.num_splits);
+      const int64_t tiles = (seq_k + plan.tile_k - 1) / plan.tile_k;
+      EXPECT_GE(plan.split_tiles * plan.num_splits, tiles) << "a key is in no split";
+      EXPECT_LT((plan.split_tiles - 1) * plan.num_splits, std::max<int64_t>(tiles, 1))
+          << "splits larger than need be";
+      EXPECT_EQ(plan.rescales, plan.split_tiles);
+      EXPECT_EQ(plan.merges, plan.num_splits > 1 ? plan.num_splits : 0);
+      EXPECT_EQ(plan.mma_block, 0);
+      const int64_t partials = splits() ? 128 * plan.num_splits * (64 + 1) * 4 : 0;
+      EXPECT_EQ(plan.workspace_bytes, static_cast<uint64_t>(partials));
+    }
+  }
+}
+
+TEST_P(SplitChoices, HeadsAreSharedByATileThatOneWouldLeaveEmpty) {
+  const auto packed = [&](int64_t seq_q, int64_t group, int64_t dim = 64) {
+    const Answer answer = ask([&](Offer& x) {
+      x.problem.dim_qk = dim;
+      x.problem.heads_q = 2 * group, x.problem.heads_kv = 2, x.problem.seq_q = seq_q;
+      x.dense();
+    });
+    EXPECT_TRUE(answer.ok()) << answer.reason;
+    return std::string(answer.plan.path).find("packed") != std::string::npos;
+  };
+  EXPECT_TRUE(packed(1, 2));
+  EXPECT_TRUE(packed(32, 2));
+  EXPECT_TRUE(packed(32, 2, 256)) << "however few keys a tile has";
+  EXPECT_FALSE(packed(33, 2));
+  EXPECT_FALSE(packed(1, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, SplitChoices, testing::Values("splitk"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Kernels, PlanChoices, testing::Values("fa1", "splitk"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace attnfuzz

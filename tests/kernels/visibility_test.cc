@@ -1,0 +1,51 @@
+// Which keys a row may see, where rows of one tile differ in it: windows that move
+// within a tile, and tiles that several heads share.
+#include "tests/kernels/call.h"
+
+namespace attnfuzz {
+namespace {
+
+class Visibility : public OfKernel {};
+
+// A tile that the first row of a block sees whole, and the last one does not.
+TEST_P(Visibility, WindowThatLeavesATile) {
+  for (int64_t left : {0, 20, 63, 64}) {
+    for (int64_t right : {-1, 0, 63, 64, 200}) {
+      SCOPED_TRACE("window " + std::to_string(left) + ", " + std::to_string(right));
+      attn_problem p = square(64, 16);
+      p.causal = 0;
+      p.seq_k = 192;
+      p.window_left = left, p.window_right = right;
+      Call call(p);
+      holds_in_parts(call);
+      call.problem.align = ATTN_BOTTOM_RIGHT;
+      holds_in_parts(call);
+    }
+  }
+}
+
+// Heads that share a tile, up to more of them than it has rows: a block begins in
+// the middle of a query, and its rows see no more keys than their own query does.
+TEST_P(Visibility, HeadsOfAGroupBeyondOneTile) {
+  for (int64_t group : {2, 3, 40, 64, 65, 130}) {
+    for (int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
+      for (int64_t left : {-1, 0, 5}) {
+        SCOPED_TRACE("group " + std::to_string(group) + ", align " + std::to_string(align) + ", left " +
+                     std::to_string(left));
+        attn_problem p = square(80, 16);
+        p.heads_q = group;
+        p.seq_q = group > 64 ? 3 : 32;
+        p.align = align;
+        p.window_left = left;
+        Call call(p);
+        holds_in_parts(call);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Visibility, testing::Values("fa1", "splitk"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace attnfuzz
