@@ -51,6 +51,7 @@ Log read_log(const fs::path& path) {
     }
     if (!headline.empty()) ++log.findings[headline];
     headline.clear();
+    if (text.find("SUMMARY: 0 ") != text.npos) continue;  // "0 hazards displayed"
     if (std::ranges::any_of(kHeadlines, [&](const char* words) { return text.find(words) != text.npos; }))
       headline = text;
   }

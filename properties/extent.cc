@@ -47,8 +47,8 @@ int64_t Extent::touched_bytes() const {
 
 Extent extent_of(const Case& c, TensorId t, Arena& arena) {
   Extent e;
+  if (!is_present(c, t)) return e;  // its layout, which nobody looks at, may fit nowhere
   e.g = *geometry(c, t);
-  if (!e.g.present) return e;
   const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   if (layout.placement == Placement::kPageEnd) {
     e.data = arena.slot_end(t) - e.g.span_bytes;

@@ -81,14 +81,14 @@ def check(arguments, library, stage, mutant, limit):
                 "cases": failure["index"] + 1, "why": failure["message"][:300]}
 
 
-def unit_tests(arguments, library, kernel, mutant, limit):
-    """tests/kernels on this library, to the first that fails."""
+def unit_tests(arguments, libraries, kernel, mutant, limit):
+    """tests/kernels on this kernel's library, to the first that fails; they open the other's, too."""
     start = time.monotonic()
     command = [str(arguments.unit_tests), f"--gtest_filter=*/{kernel}", "--gtest_fail_fast", "--gtest_brief=1"]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                               timeout=limit, env={**os.environ, "ATTNFUZZ_MUTANT": str(mutant),
-                                   f"ATTNFUZZ_{kernel.upper()}_LIBRARY": str(library)})
+                                   **{f"ATTNFUZZ_{k.upper()}_LIBRARY": str(libraries[k]) for k in KERNELS}})
     except subprocess.TimeoutExpired:
         return {"end": "killed", "property": "(kernels_test)", "kind": "hang", "cases": 0, "seconds": limit,
                 "why": f"not done after {limit} s"}
@@ -140,7 +140,7 @@ def run(arguments, mutants, results, stages):
         answer = results.get(mutant, stage, kernel)
         if answer is None:
             if stage.lane == "unit":
-                answer = unit_tests(arguments, libraries[kernel], kernel, mutant, stage.watchdog)
+                answer = unit_tests(arguments, libraries, kernel, mutant, stage.watchdog)
             else:
                 answer = check(arguments, libraries[kernel], stage, mutant, limit)
             results.put(mutant, stage, kernel, answer)
