@@ -30,5 +30,9 @@ void add_reduce(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_calibrate(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
+void add_campaign(CLI::App& app, Action& action);
+void add_export(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
+void add_merge(CLI::App& app, Action& action);
 
 }  // namespace attnfuzz

@@ -15,8 +15,8 @@ void add_target_options(CLI::App& app, TargetOptions& options) {
   app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
-      ->check(CLI::IsMember({"plain", "schedules", "asan", "msan", "msan-O0", "tsan", "memcheck", "racecheck",
-                             "initcheck", "synccheck"}))
+      ->check(CLI::IsMember({"plain", "schedules", "asan", "msan", "msan-O0", "tsan", "coverage", "memcheck",
+                             "racecheck", "initcheck", "synccheck"}))
       ->capture_default_str();
   app.add_option("--calibration", options.calibration, "table of the device's errors, from attnfuzz calibrate")
       ->check(CLI::ExistingFile);

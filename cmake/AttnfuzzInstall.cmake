@@ -2,10 +2,12 @@
 # of its own needs to have its kernels checked (attnfuzzConfig.cmake.in says how).
 #
 #   bin/              attnfuzz, attnfuzz-identity, a worker a lane and back end
-#   lib/              libattn_*.so: found beside bin/, as in the build tree
+#   lib/              libattn_*.so: found beside bin/, as in the build tree; the CPU executor as a library
 #   include/attnfuzz/ kernels/: the contract, the primitives, the executor's
 #                     headers and its stand-ins for CUDA's
+#   lib/attnfuzz/     the canary of campaigns
 #   lib/cmake/attnfuzz/
+#   share/attnfuzz/slurm/  campaigns on many machines
 #
 # The folders are fixed relative to one another: the command finds its workers
 # beside itself, and the whole may be moved.
@@ -19,6 +21,7 @@ foreach(target attnfuzz-worker-cpu attnfuzz-worker-cpu-asan attnfuzz-worker-cpu-
   endif()
 endforeach()
 install(TARGETS attnfuzz attnfuzz-identity EXPORT attnfuzzTargets DESTINATION bin)
+install(TARGETS attnfuzz-executor LIBRARY DESTINATION lib)  # attnfuzz export's programs load it
 install(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: DESTINATION ${package_dir})
 
 foreach(kernel fa1 splitk)
@@ -26,6 +29,14 @@ foreach(kernel fa1 splitk)
   foreach(build IN LISTS builds)
     install(TARGETS attn_${kernel}_${build} LIBRARY DESTINATION lib)
   endforeach()
+endforeach()
+
+install(PROGRAMS fuzz/slurm/submit.sh DESTINATION share/attnfuzz/slurm)
+install(FILES fuzz/slurm/campaign.sbatch fuzz/slurm/merge.sbatch DESTINATION share/attnfuzz/slurm)
+
+get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_canary)
+foreach(build IN LISTS builds)
+  install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz)
 endforeach()
 
 install(FILES kernels/attention.h kernels/identity.h DESTINATION include/attnfuzz/kernels)

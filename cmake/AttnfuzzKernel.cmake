@@ -1,6 +1,6 @@
 # attnfuzz_add_kernel(NAME <name> SOURCES <a.cu> [<b.cc>...]
 #                     [BACKENDS cpu cuda] [OPTIONS <flag>...] [INCLUDES <dir>...] [ROOT <dir>]
-#                     [DIRECTORY <dir>] [LANES plain asan msan msan-O0 tsan]
+#                     [DIRECTORY <dir>] [LANES plain asan msan msan-O0 tsan coverage]
 #                     [CHECKS [CASES <n>] ...])
 #
 # Makes one loadable library a back end from one kernel source:
@@ -15,7 +15,8 @@
 # OPTIONS go to every compilation; INCLUDES are searched before the source tree,
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
-# LANES: those to build for the CPU, of plain and ATTNFUZZ_LANES (default: all).
+# LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
+# all but coverage, which fuzz targets and campaigns want and nothing else).
 # CHECKS registers its property runs with ctest; what follows it goes to
 # attnfuzz_add_checks (AttnfuzzChecks.cmake).
 #
@@ -92,7 +93,7 @@ function(attnfuzz_add_kernel)
     foreach(lane IN LISTS arg_LANES)
       if(lane STREQUAL "plain")
         list(APPEND builds cpu)
-      elseif(lane IN_LIST ATTNFUZZ_LANES)
+      elseif(lane STREQUAL "coverage" OR lane IN_LIST ATTNFUZZ_LANES)
         list(APPEND builds cpu-${lane})
       endif()
     endforeach()

@@ -4,6 +4,11 @@
 #   msan      MemorySanitizer, optimised
 #   msan-O0   MemorySanitizer, not optimised: sees registers that nobody has written
 #   tsan      ThreadSanitizer, with a fiber of its own for each CUDA thread
+#   coverage  no sanitizer: counts how often each edge of the code is taken
+#
+# All of them count edges, so that a fuzzer explores in any (Target::coverage()); it
+# adds a twentieth to what they take to compile. A kernel has the lane coverage, which
+# finds nothing that plain does not, only if its LANES name it.
 #
 # Kernels are instrumented, the executor is not: it is compiled once more for
 # each sanitizer and tells it what it does (kernels/simt/sanitizer.h). Workers
@@ -33,6 +38,11 @@ function(attnfuzz_lane_options lane out)
   set(msan -fsanitize=memory -fno-sanitize-memory-param-retval -D_GLIBCXX_EXTERN_TEMPLATE=0)
   set(msan-O0 ${msan} -O0)
   set(tsan -fsanitize=thread)
+  # Numbers modulo 256, and whether there is one at all: blocks have 128 threads.
+  set(coverage -fsanitize-coverage=edge,inline-8bit-counters,inline-bool-flag)
+  if(NOT lane STREQUAL "coverage")
+    list(APPEND ${lane} ${coverage})
+  endif()
   set(${out} ${${lane}} PARENT_SCOPE)
 endfunction()
 

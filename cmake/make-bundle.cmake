@@ -11,11 +11,11 @@ find_program(READELF NAMES llvm-readelf-19 llvm-readelf readelf REQUIRED)
 set(root ${build}/attnfuzz-bundle)
 file(REMOVE_RECURSE ${root})
 
-# Programs are in bin/, kernels in lib/, others' kernels in plugins/, and libraries
+# Programs are in bin/, kernels in lib/, the canary in lib/attnfuzz/, others' kernels in plugins/, and libraries
 # that only tests load stay where the build has them.
 file(GLOB programs LIST_DIRECTORIES false ${build}/bin/*)
 list(FILTER programs EXCLUDE REGEX "/attnfuzz-identity$")
-file(GLOB modules ${build}/lib/*.so ${build}/plugins/*.so)
+file(GLOB modules ${build}/lib/*.so ${build}/lib/attnfuzz/*.so ${build}/plugins/*.so)
 file(GLOB_RECURSE test_modules ${build}/tests/*.so)
 foreach(binary IN LISTS programs modules test_modules)
   file(RELATIVE_PATH name ${build} ${binary})

@@ -24,9 +24,12 @@ std::string sanitizer_of(const std::string& lane) {
   return name == "asan" || name == "msan" || name == "tsan" ? name : "";
 }
 
+// Whether a lane has libraries of its own: built otherwise than plainly.
+bool has_libraries(const std::string& lane) { return !sanitizer_of(lane).empty() || lane == "coverage"; }
+
 // How the file of a library ends: "cpu", "cpu-msan-O0", "cuda".
 std::string build_name(int32_t backend, const std::string& lane) {
-  return backend_name(backend) + (sanitizer_of(lane).empty() ? "" : "-" + lane);
+  return backend_name(backend) + (has_libraries(lane) ? "-" + lane : "");
 }
 
 std::string worker_name(int32_t backend, const std::string& lane) {
@@ -40,26 +43,26 @@ fs::path program_folder() {
 }
 
 std::string worker_of(int32_t backend, const std::string& lane) {
+  if (backend == ATTN_CUDA && has_libraries(lane)) return "";
   const fs::path worker = program_folder() / worker_name(backend, lane);
   return there_is(worker) ? worker.string() : "";
 }
 
 std::string no_worker(int32_t backend, const std::string& lane) {
-  if (backend == ATTN_CUDA && !sanitizer_of(lane).empty())
-    return "the lane " + lane + " is the CPU executor's alone";
+  if (backend == ATTN_CUDA && has_libraries(lane)) return "the lane " + lane + " is the CPU executor's alone";
   std::string text = worker_name(backend, lane) + " is not beside this program: build it";
   if (backend == ATTN_CUDA) text += " where there is a CUDA toolkit (ATTNFUZZ_CUDA=ON)";
   if (!sanitizer_of(lane).empty()) text += " (ATTNFUZZ_LANES)";
   return text;
 }
 
-// Whether a library calls the sanitizer of its lane.
+// Whether a library calls what its lane is about: a sanitizer, or what collects its counters.
 bool instrumented(const std::string& path, const std::string& lane) {
-  const std::string sanitizer = sanitizer_of(lane);
-  if (sanitizer.empty()) return true;
+  if (!has_libraries(lane)) return true;
+  const std::string called = lane == "coverage" ? "sanitizer_cov" : sanitizer_of(lane);
   std::ifstream in(path, std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(in), {});
-  return bytes.find("__" + sanitizer + "_") != bytes.npos;
+  return bytes.find("__" + called + "_") != bytes.npos;
 }
 
 struct PlugIn {
@@ -76,7 +79,7 @@ PlugIn split(const std::string& name) {
 // Beside libmine_cpu.so, for the lane asan: libmine_cpu-asan.so.
 std::string in_lane(const std::string& path, const std::string& lane) {
   const std::string plain = build_name(ATTN_CPU, "plain") + ".so";
-  if (sanitizer_of(lane).empty() || !path.ends_with(plain)) return path;
+  if (!has_libraries(lane) || !path.ends_with(plain)) return path;
   const std::string other = path.substr(0, path.size() - plain.size()) + build_name(ATTN_CPU, lane) + ".so";
   return there_is(other) ? other : path;
 }

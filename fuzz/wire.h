@@ -21,7 +21,7 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 4;
+inline constexpr uint32_t kVersion = 5;
 // Descriptors a worker finds open when it starts.
 enum Descriptor : int { kWireFd = 3, kArenaFd = 4, kRequestBell = 5, kAnswerBell = 6, kFirstUnused = 7 };
 // How a worker ends by itself; anything else is the kernel's doing.
@@ -114,6 +114,7 @@ enum class State : uint32_t { kStarting, kReady, kRefused, kOtherBackend };
 
 inline constexpr uint32_t kMaxRanges = 1 << 16;
 inline constexpr uint64_t kProbeValues = 1 << 20;
+inline constexpr uint32_t kMaxCounters = 1 << 16;  // our kernels have some 10,000 edges
 
 struct Wire {
   uint32_t version;
@@ -131,6 +132,10 @@ struct Wire {
   // Of the answer to a request that wanted a probe; all that fits.
   uint64_t probe_used;
   float probe[kProbeValues];
+  // Of the last run that came back: how often each edge of the kernel's code was
+  // taken, see worker/coverage.h; all that fits. None: its library does not count.
+  uint32_t counter_count;
+  uint8_t counters[kMaxCounters];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
 static_assert(static_cast<int>(TensorId::kMask) + 1 == kStridedTensors);

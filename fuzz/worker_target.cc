@@ -86,6 +86,10 @@ class WorkerTarget final : public Target {
   void watch(Watch watch) override { watch_ = watch; }
   void renew() override { process_.reset(); }
   void probe(const std::optional<ProbeRequest>& request) override { probe_ = request; }
+  std::span<const uint8_t> coverage() const override {
+    coverage_asked_ = true;
+    return coverage_;
+  }
   void memory(std::span<const MemoryRange> ranges) override { ranges_.assign(ranges.begin(), ranges.end()); }
 
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
@@ -128,6 +132,8 @@ class WorkerTarget final : public Target {
     request.env = plain(env);
     place(tensors, request);
     RunReply reply;
+    if (coverage_asked_) coverage_.clear();
+    coverage_asked_ = false;
     const Outcome outcome = ask(request);
     if (outcome.ending != Ending::kAnswered) {
       reply.status = ATTN_FAULT;
@@ -279,8 +285,21 @@ class WorkerTarget final : public Target {
       probed_.used = wire.probe_used;
       probed_.values.assign(wire.probe, wire.probe + std::min(probed_.used, wire::kProbeValues));
     }
+    if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
     return {Ending::kAnswered, ""};
+  }
+
+  void add_coverage(const wire::Wire& wire) {
+    const uint32_t count = std::min(wire.counter_count, wire::kMaxCounters);
+    if (coverage_.size() < count) coverage_.resize(count);
+    for (uint32_t i = 0; i < count; ++i) coverage_[i] |= bucket(wire.counters[i]);
+  }
+
+  // As libFuzzer groups them.
+  static constexpr uint8_t bucket(uint8_t count) {
+    if (count < 4) return static_cast<uint8_t>(count == 3 ? 4 : count);
+    return count < 8 ? 8 : count < 16 ? 16 : count < 32 ? 32 : count < 128 ? 64 : 128;
   }
 
   static constexpr size_t kMostWords = 4096;
@@ -296,6 +315,8 @@ class WorkerTarget final : public Target {
   bool other_backend_ = false;
   Watch watch_ = Watch::kFull;
   std::optional<ProbeRequest> probe_;
+  std::vector<uint8_t> coverage_;  // of runs since it was last asked for
+  mutable bool coverage_asked_ = false;
   wire::Answer answer_ = {};
   Probe probed_;  // likewise
 };

@@ -111,6 +111,12 @@ class Target {
   virtual void renew() {}
   // What all runs from now on are asked for; nothing at the beginning.
   virtual void probe(const std::optional<ProbeRequest>& request) { (void)request; }
+  // How often each edge of the kernel's code was taken by a call of run(), one bit
+  // each for 1, 2, 3, 4-7, 8-15, 16-31, 32-127 and more; of several runs since the
+  // last time it was asked, all their bits. Of runs that came back, and of a kernel
+  // that counts: built for the lane "coverage" or a sanitizer's. Empty otherwise. An
+  // edge's place is the same in all runs of a library. Valid until the next run.
+  virtual std::span<const uint8_t> coverage() const { return {}; }
   // Where a kernel with stages keeps its partials: inside the planned workspace,
   // aligned, strides not negative. Nothing for a kernel without stages, and for
   // one whose answer breaks these rules or kills the worker: *why then says so,

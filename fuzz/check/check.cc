@@ -161,7 +161,7 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
   return result;
 }
 
-Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target) {
+Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {
   Reproducer r;
   r.c = c;
   r.property = verdict.property;
@@ -178,6 +178,11 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo
   r.kind = to_string(verdict.kind);
   r.message = verdict.message;
   r.shape = verdict.shape;
+  return r;
+}
+
+Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target) {
+  Reproducer r = without_digests(c, verdict, kernel);
   r.digests = LaidOut(c, target.arena()).digests();
   return r;
 }

@@ -80,6 +80,9 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
 // The reproducer of a judged case, complete but for what a reduction adds.
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target);
 
+// The same of a case that nobody dares to lay out: without its tensors' digests.
+Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel);
+
 // Reduces a failing case; each better one goes to on_better. What fails by
 // itself, whichever property met it, is reduced by the simplest property,
 // `reference`: the verdict of the reduction names the one that was used. A candidate

@@ -44,8 +44,8 @@ void count(const Verdict& verdict, const Case& c, const Property& property, Chec
   for (int i = 0; i < 4; ++i) result.stage_seconds[i] += seconds[i];
 }
 
-// What the lane decides of a drawn case. Where schedules are what is looked for,
-// every case has a random one.
+}  // namespace
+
 void enter_lane(Case& c, const std::string& lane, uint64_t index) {
   c.lane = lane;
   if (lane != "schedules") return;
@@ -54,7 +54,15 @@ void enter_lane(Case& c, const std::string& lane, uint64_t index) {
   c.env.schedule_seed = (bits & 0xffff & ~kOrders) | kRandomOrder;
 }
 
-}  // namespace
+std::optional<Verdict> rejected_by(const Property& property, Case& c, const KernelInfo& kernel) {
+  std::string why;
+  if (property.adapt(c, kernel, &why)) return std::nullopt;
+  Verdict verdict;
+  verdict.outcome = Outcome::kReject;
+  verdict.property = property.name;
+  verdict.message = why;
+  return verdict;
+}
 
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
                       Shared& shared) {
@@ -70,28 +78,20 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     Case c = draw(aim, options.seed, index);
     result.digest.add(index, c);
     enter_lane(c, target.info().lane, index);
-    std::string why;
-    Case adapted = c;
-    Verdict verdict;
-    if (property.adapt(adapted, target.info(), &why)) {
-      verdict = judge(adapted, property, target, calibration);
-      if (verdict.kind == Kind::kHang) {
-        // If it is but slow, so are others: this job is patient from now on.
-        target.watch(Watch::kFull);
-        verdict = judge(adapted, property, target, calibration);
-      }
-    } else {
-      verdict.outcome = Outcome::kReject;
-      verdict.property = property.name;
-      verdict.message = why;
+    const std::optional<Verdict> rejected = rejected_by(property, c, target.info());
+    Verdict verdict = rejected ? *rejected : judge(c, property, target, calibration);
+    if (verdict.kind == Kind::kHang) {
+      // If it is but slow, so are others: this job is patient from now on.
+      target.watch(Watch::kFull);
+      verdict = judge(c, property, target, calibration);
     }
-    count(verdict, adapted, property, result);
+    count(verdict, c, property, result);
     ++shared.done;
     if (verdict.outcome == Outcome::kFail) {
       uint64_t first = shared.first_failure;
       while (index < first && !shared.first_failure.compare_exchange_weak(first, index)) {
       }
-      result.failure = Failure{index, adapted, verdict, &property};
+      result.failure = Failure{index, c, verdict, &property};
       break;
     }
   }

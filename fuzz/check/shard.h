@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 
 #include "fuzz/check/check.h"
@@ -14,6 +15,13 @@ struct Shared {
   std::atomic<uint64_t> first_failure = ~uint64_t{0};  // no case beyond it is needed
   std::atomic<bool> stop = false;
 };
+
+// What the lane decides of a drawn case. Where schedules are what is looked for,
+// every case has a random one; `index` varies it.
+void enter_lane(Case& c, const std::string& lane, uint64_t index);
+
+// Adapts a case to the property; the verdict, if that says nothing about it.
+std::optional<Verdict> rejected_by(const Property& property, Case& c, const KernelInfo& kernel);
 
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
                       Shared& shared);

@@ -10,7 +10,7 @@
 namespace attnfuzz::worker {
 namespace {
 
-// More than any library has; an attn_kernel_at() that ignores its index ends here.
+// More than any library has: an attn_kernel_at() that ignores its index is refused.
 constexpr uint32_t kMaxKernels = 1024;
 
 const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
@@ -123,6 +123,11 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
     if (!wanted) continue;
     const attn_kernel*& found = k->backend == backend ? chosen : foreign;
     if (!found) found = k;
+  }
+  if (library.all.size() == kMaxKernels && kernel_at(kMaxKernels)) {
+    library.error = path + ": attn_kernel_at(" + std::to_string(kMaxKernels) +
+                    ") is still not NULL: past its last kernel it must return NULL";
+    return library;
   }
   if (library.all.empty()) {
     library.error = path + ": attn_kernel_at(0) is NULL: the library has no kernels";

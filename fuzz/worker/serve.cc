@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "fuzz/spin.h"
+#include "fuzz/worker/coverage.h"
 #include "fuzz/worker/describe.h"
 #include "fuzz/worker/shadow.h"
 
@@ -165,11 +166,13 @@ class Server {
     defined(&t, sizeof t);
     defined(&plan, sizeof plan);
     all_defined(request, env);
+    clear_coverage();
     const Clock::time_point start = Clock::now();
     answer.status = entry(&request.problem, &t, &plan, &env);
     const bool undefined = undefined_status();
     const Failure failed = memory_.finish(request.stream);
     answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    wire_.counter_count = read_coverage(wire_.counters, wire::kMaxCounters);
     if (failed) return report_device(answer, *failed);
     if (request.probe.wanted) {
       if (const Failure why = memory_.read_probe(probe, wire_.probe, &wire_.probe_used))

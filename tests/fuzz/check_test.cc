@@ -100,7 +100,7 @@ TEST(ReduceFailure, FindsACaseThatFailsByItselfThoughCallsHangTogether) {
       << describe(r.minimal) << " by " << r.verdict.property;
 }
 
-CheckResult check_20(WatchedTarget& target) {
+CheckResult check_20(Target& target) {
   CheckOptions options;
   options.cases = 20;
   options.properties = {find_property("reference")};
@@ -123,6 +123,32 @@ TEST(Check, IsPatientWithASlowKernel) {
   EXPECT_FALSE(result.failure);
   EXPECT_EQ(result.cases(), 20u);
   EXPECT_GE(target.full_runs, 10);
+}
+
+// Says of its tiles what no kernel can mean.
+class AbsurdTarget : public FakeTarget {
+ public:
+  explicit AbsurdTarget(int64_t tile_k) : tile_k_(tile_k) {}
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(problem, tensors, env);
+    reply.plan.tile_k = tile_k_;
+    return reply;
+  }
+
+ private:
+  int64_t tile_k_;
+};
+
+TEST(Check, BlamesAnAbsurdPlanAndDrawsNoCaseForIt) {
+  for (int64_t tile_k : {int64_t{0}, (int64_t{1} << 20) + 1, int64_t{1} << 40, INT64_MAX}) {
+    AbsurdTarget target(tile_k);
+    const CheckResult result = check_20(target);
+    ASSERT_TRUE(result.failure) << tile_k;
+    EXPECT_EQ(result.failure->verdict.kind, Kind::kRefusal);
+    EXPECT_NE(result.failure->verdict.message.find("the plan makes no sense: tile_k is"), std::string::npos);
+  }
+  AbsurdTarget large(1 << 20);  // legal, if large: cases are drawn
+  EXPECT_EQ(check_20(large).cases(), 20u);
 }
 
 }  // namespace

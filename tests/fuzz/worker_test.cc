@@ -244,6 +244,7 @@ TEST(Worker, SaysWhyALibraryCannotBeUsed) {
       {"there_is_none", "", "there_is_none.so cannot be read: No such file or directory"},
       {"no_export", "", "does not export attn_kernel_at"},
       {"no_kernels", "", "the library has no kernels"},
+      {"no_end", "", "attn_kernel_at(1024) is still not NULL"},
       {"wrong_abi", "", "attn_kernel.abi is 2, this program speaks 1: rebuild"},
       {"wrong_size", "", "attn_kernel.size is 24"},
       {"other_backend", "", "kernel gpu is of back end cuda, this worker of cpu"},

@@ -1,0 +1,70 @@
+#!/bin/bash -eu
+# Builds the fuzz targets as OSS-Fuzz asks for them: from $CC, $CXX, $CXXFLAGS,
+# $LIB_FUZZING_ENGINE and $SANITIZER into $OUT, with everything that runs them.
+#
+#   $OUT/fuzz_NAME                    the targets: files, fa1, splitk, differential, sequences, stages
+#   $OUT/fuzz_NAME_seed_corpus.zip    corpus/
+#   $OUT/fuzz_NAME.options            libFuzzer's limits
+#   $OUT/fuzz_files.dict              the names that files hold
+#   $OUT/attnfuzz-worker-*, libattn_* what the targets start and what that loads
+#
+# Kernels and their workers are compiled by the project's own rules, in the lane that
+# fits $SANITIZER; $CXXFLAGS are the targets' and, in fuzz_files, the readers'.
+#
+#   TARGETS   some of the targets only, "files fa1"
+#   WORK      where to build
+# The distribution's packages of cmake/install-packages.sh are needed.
+
+source=$(cd "$(dirname "$0")/../.." && pwd)
+build=${WORK:-/tmp}/attnfuzz
+targets=${TARGETS:-files fa1 splitk differential sequences stages}
+
+case ${SANITIZER:-address} in
+  address|undefined) lane=asan worker=attnfuzz-worker-cpu-asan lanes=asan ;;
+  none|coverage|introspector) lane=coverage worker=attnfuzz-worker-cpu lanes= ;;
+  *) echo "build.sh: no targets for SANITIZER=$SANITIZER: the distribution's libraries are not instrumented for" \
+          "it; kernels are, so build with SANITIZER=none and ATTNFUZZ_LANES=msan, and run fuzz_fa1 --lane=msan" >&2
+     exit 2 ;;
+esac
+
+# Libraries come from the distribution, which has libstdc++.
+flags=${CXXFLAGS:-}
+flags=${flags//-stdlib=libc++/}
+# These are the targets'; CMake would take them for everything.
+unset CFLAGS CXXFLAGS
+cmake -S "$source" -B "$build" -G Ninja -DATTNFUZZ_CUDA=OFF \
+  -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
+  -DATTNFUZZ_LANES="$lanes" -DATTNFUZZ_TARGETS_LANE="$lane" \
+  -DATTNFUZZ_FUZZ_FLAGS="$flags" -DATTNFUZZ_FUZZ_ENGINE="$LIB_FUZZING_ENGINE"
+
+kernels=
+for target in $targets; do
+  case $target in
+    files) ;;
+    fa1) kernels+=" fa1" ;;
+    splitk|stages) kernels+=" splitk" ;;
+    *) kernels+=" fa1 splitk" ;;
+  esac
+done
+kernels=$(tr ' ' '\n' <<<"$kernels" | sort -u)
+wanted=()
+for target in $targets; do wanted+=("fuzz_$target"); done
+for kernel in $kernels; do wanted+=("attn_${kernel}_cpu-$lane"); done
+[[ -z $kernels ]] || wanted+=("$worker")
+cmake --build "$build" --target "${wanted[@]}"
+
+mkdir -p "$OUT"
+for kernel in $kernels; do cp "$build/lib/libattn_${kernel}_cpu-$lane.so" "$OUT/"; done
+[[ -z $kernels ]] || cp "$build/bin/$worker" "$OUT/"
+for target in $targets; do
+  cp "$build/bin/fuzz_$target" "$OUT/"
+  rm -f "$OUT/fuzz_${target}_seed_corpus.zip"
+  (cd "$source/corpus" && python3 -m zipfile -c "$OUT/fuzz_${target}_seed_corpus.zip" ./*/)
+  # The parent has the tensors of a case; a case that hangs its worker is judged twice.
+  printf '[libfuzzer]\nrss_limit_mb = 4096\ntimeout = 180\nmax_len = 16384\n' >"$OUT/fuzz_$target.options"
+done
+if [[ " $targets " == *" files "* ]]; then
+  # Every name that a file may hold stands in the readers, quoted.
+  grep -oh '"[a-z][a-z_0-9]*"' "$source"/properties/codec_*.cc "$source"/properties/codec_fields.h \
+    "$source/properties/reproducer.cc" | sort -u | sed 's/"\(.*\)"/"\\"\1\\""/' >"$OUT/fuzz_files.dict"
+fi

@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <tuple>
+
+#include "fuzz/report/report.h"
+
+namespace attnfuzz::report {
+namespace {
+
+// A file that is cut short or of another make costs its own part of the page.
+void attempt(Report& report, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const std::exception& e) {
+    report.problems.emplace_back(e.what());
+  }
+}
+
+FindingEntry entry_of(const std::string& dir, const Finding& finding, Report& report) {
+  FindingEntry entry;
+  entry.finding = finding;
+  entry.file = dir + "/findings/" + finding.name + ".attn.json";
+  if (finding.name.find('/') != finding.name.npos) {
+    report.problems.push_back("findings.json names a finding '" + finding.name + "', which is no file's name");
+    return entry;
+  }
+  auto text = read_file(entry.file);
+  if (auto* error = std::get_if<DecodeError>(&text)) {
+    report.problems.push_back(error->message);
+    return entry;
+  }
+  entry.file_text = std::get<std::string>(text);
+  auto decoded = decode_reproducer(entry.file_text);
+  if (auto* error = std::get_if<DecodeError>(&decoded)) {
+    report.problems.push_back(entry.file + " is no reproducer: " + error->message);
+    return entry;
+  }
+  Reproducer& r = std::get<Reproducer>(decoded);
+  if (const auto why = illegal(r.c)) {
+    report.problems.push_back(entry.file + " holds a case that cannot be run: " + *why);
+  } else {
+    entry.reproducer = std::move(r);
+  }
+  return entry;
+}
+
+}  // namespace
+
+Report read_report(const std::string& dir) {
+  Report report;
+  report.dir = dir;
+  while (report.dir.size() > 1 && report.dir.back() == '/') report.dir.pop_back();
+  auto header = read_header(report.dir);
+  if (!header) {
+    throw std::runtime_error("there is no campaign in " + dir +
+                             " (no campaign.json): name the folder that attnfuzz campaign was given as --out");
+  }
+  report.header = std::move(*header);
+  for (const int n : shards_of(report.dir)) {
+    Shard shard;
+    shard.number = n;
+    attempt(report, [&] { shard.series = read_series(report.dir, n); });
+    attempt(report, [&] { shard.stats = read_stats(report.dir, n); });
+    std::ranges::sort(shard.series, {}, [](const SeriesLine& line) { return std::pair(line.t, line.cases); });
+    if (!shard.series.empty()) report.explored = std::max(report.explored, shard.series.back().t);
+    for (const auto& [name, stats] : shard.stats.targets) report.targets[name].merge(stats);
+    report.shards.push_back(std::move(shard));
+  }
+  attempt(report, [&] {
+    FindingsFile file = read_findings(report.dir);
+    std::ranges::sort(file.findings, {},
+                      [](const Finding& f) { return std::tuple(!f.tolerated.empty(), f.t, f.name); });
+    for (const Finding& finding : file.findings)
+      report.findings.push_back(entry_of(report.dir, finding, report));
+    report.never_again = std::move(file.never_again);
+  });
+  attempt(report, [&] { report.canaries = read_canaries(report.dir); });
+  attempt(report, [&] { report.waiting = read_crashes(report.dir).size(); });
+  attempt(report, [&] {
+    std::vector<CorpusEntry> corpus = read_corpus(report.dir);
+    for (const CorpusEntry& entry : corpus) ++report.corpus[entry.kernel];
+    std::ranges::sort(corpus, {}, [](const CorpusEntry& e) { return std::pair(e.t, e.id); });
+    const size_t few = std::min<size_t>(corpus.size(), 12);
+    report.newest.assign(corpus.end() - static_cast<std::ptrdiff_t>(few), corpus.end());
+    std::ranges::reverse(report.newest);
+  });
+  report.end = report.explored;
+  for (const Session& session : report.header.sessions)
+    report.end = std::max(report.end, session.from + session.seconds);
+  return report;
+}
+
+}  // namespace attnfuzz::report

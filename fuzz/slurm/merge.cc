@@ -1,0 +1,199 @@
+#include "fuzz/slurm/merge.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "fuzz/campaign/archive.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder as far as it can be read: all or nothing.
+struct Task {
+  std::string dir;
+  CampaignHeader header;
+  FindingsFile findings;
+  std::vector<Canary> canaries;
+  std::vector<int> shards;
+};
+
+Task read_task(const std::string& dir) {
+  Task task;
+  task.dir = dir;
+  auto header = read_header(dir);
+  if (!header) throw std::runtime_error(dir + ": there is no campaign in it");
+  task.header = std::move(*header);
+  task.findings = read_findings(dir);
+  task.canaries = read_canaries(dir);
+  task.shards = shards_of(dir);
+  for (const int n : task.shards) read_stats(dir, n);  // throws while nothing is written yet
+  return task;
+}
+
+// Files that are not there yet: a task's and another's of one name say the same.
+void copy_missing(const fs::path& from, const fs::path& to) {
+  if (!fs::is_directory(from)) return;
+  fs::create_directories(to);
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const fs::path place = to / entry.path().filename();
+    if (entry.is_directory()) {
+      copy_missing(entry.path(), place);
+    } else if (entry.is_regular_file() && !fs::exists(place)) {
+      fs::copy_file(entry.path(), place);
+    }
+  }
+}
+
+// The same bug by the key of its reduced case, met by another task.
+void count_together(Finding& known, const Finding& other) {
+  known.count += other.count;
+  known.failed += other.failed;
+  known.runs += other.runs;
+  known.t = std::min(known.t, other.t);
+  if (other.repeats != known.repeats && known.repeats == Repeats::kAlways) known.repeats = other.repeats;
+  for (const std::string& text : other.also) {
+    if (std::ranges::find(known.also, text) == known.also.end()) known.also.push_back(text);
+  }
+  known.crashes.insert(known.crashes.end(), other.crashes.begin(), other.crashes.end());
+}
+
+class Merge {
+ public:
+  explicit Merge(fs::path to) : to_(std::move(to)) {}
+
+  void add(const Task& task) {
+    const int first_session = static_cast<int>(header_.sessions.size());
+    if (first_session == 0) header_ = base_of(task.header);
+    for (const TargetRecord& target : task.header.targets) add_target(task, target);
+    for (Session session : task.header.sessions) {
+      session.notes.insert(session.notes.begin(),
+                           "in " + task.dir + ", seed " + std::to_string(task.header.seed));
+      header_.sessions.push_back(std::move(session));
+    }
+    header_.started = std::min(header_.started, task.header.started);
+    for (Canary canary : task.canaries) {
+      canary.session += first_session;
+      canaries_.push_back(std::move(canary));
+    }
+    for (const int n : task.shards) copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), shards_++));
+    for (const char* folder : {"corpus", "findings", "canary", "crashing"})
+      copy_missing(fs::path(task.dir) / folder, to_ / folder);
+    for (const Finding& finding : task.findings.findings) add_finding(finding);
+    auto& never = findings_.never_again;
+    never.insert(never.end(), task.findings.never_again.begin(), task.findings.never_again.end());
+  }
+
+  void write(const std::vector<std::string>& command, MergeSummary& summary) {
+    header_.command = command;
+    write_findings(to_.string(), findings_);
+    write_canaries(to_.string(), canaries_);
+    write_header(to_.string(), header_);
+    summary.shards = static_cast<size_t>(shards_);
+    summary.findings = findings_.findings.size();
+    summary.same = same_;
+    summary.corpus = read_corpus(to_.string()).size();
+  }
+
+ private:
+  static CampaignHeader base_of(CampaignHeader header) {
+    header.targets.clear();
+    header.sessions.clear();
+    return header;
+  }
+
+  void add_target(const Task& task, const TargetRecord& target) {
+    const auto known = std::ranges::find(header_.targets, target.name, &TargetRecord::name);
+    if (known == header_.targets.end()) {
+      header_.targets.push_back(target);
+    } else if (known->build != target.build || known->worker_build != target.worker_build) {
+      // Told of, not hidden: what was found with one build need not hold of the other.
+      if (!notes_.insert(target.name + target.build + target.worker_build).second) return;
+      TargetRecord other = target;
+      other.device += (other.device.empty() ? "" : "; ") + ("another build, in " + task.dir);
+      header_.targets.push_back(std::move(other));
+    }
+  }
+
+  void add_finding(const Finding& finding) {
+    const auto known = std::ranges::find_if(findings_.findings, [&](const Finding& f) {
+      return f.key == finding.key && f.target == finding.target;
+    });
+    if (known == findings_.findings.end()) {
+      findings_.findings.push_back(finding);
+    } else {
+      count_together(*known, finding);
+      ++same_;
+    }
+  }
+
+  const fs::path to_;
+  CampaignHeader header_;
+  FindingsFile findings_;
+  std::vector<Canary> canaries_;
+  std::set<std::string> notes_;
+  int shards_ = 0;
+  size_t same_ = 0;
+};
+
+// Whether what is at `to` came from a merge, and so may be replaced.
+void refuse_others(const std::string& to) {
+  if (!fs::exists(to) || (fs::is_directory(to) && fs::is_empty(to))) return;
+  bool merged = false;
+  try {
+    const auto header = read_header(to);
+    merged = header && header->command.size() > 1 && header->command[1] == "merge";
+  } catch (const std::runtime_error&) {
+  }
+  if (!merged)
+    throw std::runtime_error(
+        to + " is there, and not from a merge: name another folder with --out, or move it away");
+}
+
+}  // namespace
+
+MergeSummary merge_campaigns(const std::vector<std::string>& from, const std::string& to,
+                             const std::vector<std::string>& command) {
+  refuse_others(to);
+  const fs::path place = fs::absolute(to).lexically_normal();
+  const fs::path target = place.has_filename() ? place : place.parent_path();
+  for (const std::string& dir : from) {
+    std::error_code none;
+    if (fs::equivalent(dir, target, none))
+      throw std::runtime_error(dir + " is to be merged, and --out as well: name another folder");
+  }
+  const fs::path building = target.string() + ".merging", old = target.string() + ".replaced";
+  fs::remove_all(building);
+  fs::create_directories(building);
+  MergeSummary summary;
+  Merge merge(building);
+  for (const std::string& dir : from) {
+    Task task;
+    try {
+      task = read_task(dir);
+    } catch (const std::exception& e) {
+      summary.left_out.emplace_back(e.what());
+      continue;
+    }
+    merge.add(task);
+    ++summary.merged;
+  }
+  if (summary.merged == 0) {
+    fs::remove_all(building);
+    std::string why;
+    for (const std::string& one : summary.left_out) why += "; " + one;
+    throw std::runtime_error("there is nothing to merge" + why);
+  }
+  merge.write(command, summary);
+  fs::remove_all(old);
+  if (fs::exists(target)) fs::rename(target, old);
+  fs::rename(building, target);
+  fs::remove_all(old);
+  return summary;
+}
+
+}  // namespace attnfuzz

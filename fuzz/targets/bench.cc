@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "fuzz/check/check.h"
+#include "fuzz/check/shard.h"
+#include "fuzz/targets/counters.h"
+#include "fuzz/targets/target.h"
+#include "properties/fills.h"
+#include "properties/property.h"
+#include "properties/signals.h"
+#include "properties/trial.h"
+
+namespace attnfuzz {
+
+Bench::Bench(std::vector<std::unique_ptr<Target>> targets)
+    : targets_(std::move(targets)), calibration_(executor()), aim_(aim_at(*targets_.front(), CheckOptions{})) {
+  for (const auto& target : targets_) aim_.splits |= target->info().has_stages;
+  most_ = aim_;
+  most_.work *= 16;
+}
+
+Case Bench::in_lane(size_t kernel, Case c) const {
+  // What varies schedules is the case itself: a unit replays as it ran.
+  enter_lane(c, targets_[kernel]->info().lane, c.env.schedule_seed >> 4);
+  return c;
+}
+
+Judged Bench::judge(size_t kernel, const Case& c, const std::string& property) {
+  const Property& by = *find_property(wanted_property.empty() ? property : wanted_property);
+  Target& target = *targets_[kernel];
+  Judged judged = {{}, kernel, in_lane(kernel, c)};
+  if (const auto rejected = rejected_by(by, judged.c, target.info())) {
+    judged.verdict = *rejected;
+    return judged;
+  }
+  judged.verdict = attnfuzz::judge(judged.c, by, target, calibration_);
+  if (judged.verdict.kind == Kind::kHang) judged.verdict = attnfuzz::judge(judged.c, by, target, calibration_);
+  record(judged);
+  return judged;
+}
+
+void Bench::record(const Judged& judged) {
+  count_edges(judged.kernel, targets_[judged.kernel]->coverage());
+  for (const uint16_t id : signals(judged.c, judged.verdict)) count_signal(id);
+}
+
+std::string needs_history(Bench& bench, const Judged& judged) {
+  const Property* property = find_property(judged.verdict.property);
+  if (property == nullptr) return "seen by comparing two kernels, of which each passes";
+  Target& target = bench.target(judged.kernel);
+  target.renew();
+  const Verdict alone = judge(judged.c, *property, target, bench.calibration());
+  if (alone.outcome == Outcome::kFail) return "";
+  return "seen only after the calls that came before it in the same process: replay the unit, not the "
+         "reproducer";
+}
+
+}  // namespace attnfuzz

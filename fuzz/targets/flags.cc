@@ -1,0 +1,56 @@
+#include "fuzz/targets/flags.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <string_view>
+
+#include "properties/property.h"
+
+namespace attnfuzz {
+
+void bad_use(const std::string& why) {
+  std::fprintf(stderr, "attnfuzz: %s\n", why.c_str());
+  std::exit(2);
+}
+
+Flags parse_flags(int argc, char** argv) {
+  Flags flags = {ATTNFUZZ_TARGETS_LANE, {}, "", ""};
+  std::string artifacts;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    const auto value_of = [&](std::string_view name) { return std::string(arg.substr(name.size())); };
+    constexpr std::string_view kLane = "--lane=", kKernel = "--kernel=", kProperty = "--property=",
+                               kOut = "--out=", kArtifacts = "-artifact_prefix=";
+    if (arg.starts_with(kLane)) {
+      flags.lane = value_of(kLane);
+    } else if (arg.starts_with(kKernel)) {
+      flags.kernels.push_back(value_of(kKernel));
+    } else if (arg.starts_with(kProperty)) {
+      flags.property = value_of(kProperty);
+    } else if (arg.starts_with(kOut)) {
+      flags.out = value_of(kOut) + "/";
+    } else if (arg.starts_with(kArtifacts)) {
+      artifacts = value_of(kArtifacts);
+    } else if (arg.starts_with("--")) {
+      bad_use(std::string(arg) + " is not understood: there are --lane=, --kernel=, --property= and --out=");
+    }
+  }
+  if (flags.out.empty()) flags.out = artifacts;
+  constexpr std::string_view kLanes[] = {"plain", "schedules", "asan", "msan", "msan-O0", "tsan", "coverage"};
+  if (std::find(std::begin(kLanes), std::end(kLanes), flags.lane) == std::end(kLanes)) {
+    bad_use("there is no lane '" + flags.lane +
+            "' on the CPU; there are: plain, schedules, asan, msan, msan-O0, "
+            "tsan and coverage");
+  }
+  if (!flags.property.empty() && find_property(flags.property) == nullptr) {
+    std::string names;
+    for (const Property* property : properties())
+      names += std::string(names.empty() ? "" : ", ") + property->name;
+    bad_use("there is no property '" + flags.property + "'; there are: " + names);
+  }
+  return flags;
+}
+
+}  // namespace attnfuzz

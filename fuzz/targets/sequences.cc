@@ -1,0 +1,83 @@
+// Sequences of calls as a server makes them, in processes that live on: a prefill, then
+// chunks and single tokens appended to a key-value cache, then the cache shorter again,
+// another stream, a dirty workspace, and the first call once more.
+//
+// The cache is K and V of the case, as long as its seq_k; how much of it holds something
+// is what key lengths say, and beyond them it holds NaN. Prefills and chunks go to the
+// first kernel, tokens to the second, as servers do. Each call is judged beside the
+// oracle by itself, so what fails is state that one call left to another.
+#include <algorithm>
+#include <vector>
+
+#include "fuzz/targets/target.h"
+
+namespace attnfuzz {
+namespace {
+
+struct Step {
+  size_t kernel;
+  Case c;
+};
+
+// The same cache, `filled` of it holding something, asked by the last `queries` positions.
+Case at(const Case& base, int64_t queries, int64_t filled) {
+  Case c = base;
+  Problem& p = c.problem;
+  p.seq_q = queries;
+  p.causal = true;
+  p.align = ATTN_BOTTOM_RIGHT;
+  p.key_lengths = std::vector<int64_t>(static_cast<size_t>(p.batch), std::clamp<int64_t>(filled, 0, p.seq_k));
+  c.nan_beyond_lengths = true;
+  c.calls = {Call{}};
+  std::erase_if(c.planted,
+                [&](const Planted& x) { return x.tensor == TensorId::kQ || x.tensor == TensorId::kBias; });
+  return c;
+}
+
+// Longer by one for each second entry of the batch: lengths that differ.
+void uneven(Case& c) {
+  auto& lengths = *c.problem.key_lengths;
+  for (size_t b = 1; b < lengths.size(); b += 2) lengths[b] = std::min(lengths[b] + 1, c.problem.seq_k);
+}
+
+std::vector<Step> steps(const Case& c) {
+  enum : size_t { kPrefills, kTokens };
+  const int64_t prompt = std::min(c.problem.seq_q, c.problem.seq_k);
+  const int64_t chunk = std::clamp<int64_t>(c.problem.seq_k - prompt, 1, 5);
+  std::vector<Step> all;
+  all.push_back({kPrefills, at(c, prompt, prompt)});
+  all.push_back({kPrefills, at(c, chunk, prompt + chunk)});
+  for (const int64_t more : {1, 2}) {
+    all.push_back({kTokens, at(c, 1, prompt + chunk + more)});
+    uneven(all.back().c);
+  }
+  all.push_back({kTokens, at(c, 1, prompt / 2)});
+  Case again = at(c, prompt, prompt);
+  again.calls = {{false, 1}, {true, 0}};
+  all.push_back({kPrefills, again});
+  again = at(c, 1, prompt + chunk);
+  again.calls = {{true, 1}, {true, 1}};
+  all.push_back({kTokens, again});
+  all.push_back({kPrefills, at(c, prompt, prompt)});
+  return all;
+}
+
+// The unit's own failures are the other targets' business; a rejected step is left out.
+Judged judge_steps(Bench& bench, const Case& c) {
+  Judged last;
+  last.verdict.outcome = Outcome::kReject;
+  if (c.problem.seq_k < 1) return last;
+  for (const Step& step : steps(c)) {
+    if (illegal(step.c)) continue;
+    Judged judged = bench.judge(step.kernel, step.c, "reference");
+    if (judged.verdict.outcome == Outcome::kFail) return judged;
+    if (judged.verdict.outcome != Outcome::kReject) last = std::move(judged);
+  }
+  return last;
+}
+
+}  // namespace
+
+extern const FuzzTarget kFuzzTarget = {"fuzz_sequences", {"fa1", "splitk"}, judge_steps};
+
+}  // namespace attnfuzz

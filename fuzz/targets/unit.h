@@ -1,0 +1,25 @@
+// Units: how libFuzzer's bytes become cases and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "properties/case.h"
+#include "properties/generator.h"
+
+namespace attnfuzz {
+
+// The case of a unit: a case's text or a reproducer's. Nothing, with the reason, if
+// it is neither. Perhaps illegal.
+std::optional<Case> case_of(std::string_view unit, std::string* why = nullptr);
+
+// The unit of a mutation, at most `most` bytes long: the text of a drawn case where
+// the unit is not one. Empty if no legal case is short enough, which takes a `most`
+// below 200.
+std::string mutated(std::string_view unit, const Aim& aim, uint64_t seed, size_t most);
+std::string crossed(std::string_view a, std::string_view b, const Aim& aim, uint64_t seed, size_t most);
+
+}  // namespace attnfuzz

@@ -1,0 +1,86 @@
+#include "properties/export/text.h"
+#include "properties/words.h"
+
+namespace attnfuzz {
+namespace {
+
+using namespace exporting;
+
+std::string braces(const std::array<int64_t, 4>& n) {
+  return cat("{", n[0], ", ", n[1], ", ", n[2], ", ", n[3], "}");
+}
+
+std::string layout_line(const char* variable, const TensorText& t) {
+  if (t.bytes == 0) return cat("const Layout ", variable, " = {};  // no ", t.name, "\n");
+  return cat("const Layout ", variable, " = {\"", t.name, "\", ", t.bytes, ", ", braces(t.size), ", ",
+             braces(t.stride), ", ", t.offset, ", ", t.page_end ? "true" : "false", ", 0x", hex(t.surround),
+             ",\n    ", literals(t.values, "    "), "};\n");
+}
+
+std::string function_of(const char* type, const char* name, const std::vector<Field>& fields) {
+  std::string text = cat(type, " ", name, "() {\n  ", type, " x = {};\n  x.size = sizeof x;\n");
+  for (const Field& f : fields) {
+    text += cat("  x.", f.name, " = ", f.value, ";", f.remark.empty() ? "" : "  // " + f.remark, "\n");
+  }
+  return text + "  return x;\n}\n\n";
+}
+
+std::string case_text(const Export& e) {
+  const Case& c = e.c;
+  std::vector<Field> environment = environment_fields(c);
+  environment.insert(environment.begin(), {"backend", e.backend == ATTN_CUDA ? "ATTN_CUDA" : "ATTN_CPU", ""});
+  std::string text =
+      cat("constexpr int32_t kBackend = ", e.backend == ATTN_CUDA ? "ATTN_CUDA" : "ATTN_CPU", ";\n");
+  text += cat("const char kKernel[] = ", literals(e.kernel_name, ""), ";  // of the library's, or its first\n");
+  text += cat("const std::string kExecutor = \"", kExecutorLibrary, "\";  // what a CPU kernel runs on\n\n");
+  text += function_of("attn_problem", "problem", problem_fields(c, Language::kCpp));
+  text += function_of("attn_env", "environment", environment);
+  const std::pair<const char*, TensorId> tensors[] = {
+      {"kQ", TensorId::kQ},       {"kK", TensorId::kK},       {"kV", TensorId::kV},
+      {"kBias", TensorId::kBias}, {"kMask", TensorId::kMask}, {"kKeyLengths", TensorId::kKeyLengths},
+      {"kO", TensorId::kO},       {"kLse", TensorId::kLse}};
+  for (const auto& [variable, id] : tensors) text += layout_line(variable, tensor_text(c, id));
+  const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
+  text += cat("constexpr bool kWorkspacePageEnd = ", page_end ? "true" : "false", ";\n");
+  text += cat("constexpr uint32_t kWorkspacePrefill = 0x", hex(workspace_prefill(c)), ";\n");
+  text += "const Call kCalls[] = {";
+  for (size_t n = 0; n < c.calls.size(); ++n) {
+    text += cat(n ? ", {" : "{", c.calls[n].dirty_workspace ? "true" : "false", ", ", c.calls[n].stream, "}");
+  }
+  return text + "};\n";
+}
+
+}  // namespace
+
+std::string export_cpp(const Export& e, const std::string& name) {
+  const std::string program =
+      name.substr(0, name.rfind('.')) == name ? "finding" : name.substr(0, name.rfind('.'));
+  std::vector<std::string> how = {
+      "c++ -std=c++17 -I INCLUDE " + name + " -o " + program + " -ldl",
+      "./" + program + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
+      "INCLUDE is the folder in which kernels/attention.h is: attnfuzz's source tree, or include/attnfuzz of "
+      "where "
+      "it is installed. LIBRARY is the kernel's: libattn_NAME_" +
+          std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
+          ".so, or another that exports attn_kernel_at()."};
+  if (e.backend == ATTN_CPU) {
+    how.push_back("EXECUTOR is " + std::string(kExecutorLibrary) +
+                  ", which comes with attnfuzz: CUDA kernels compiled for the CPU run on it. It is found by "
+                  "itself beside LIBRARY and in ../lib from there.");
+  } else {
+    how.push_back(
+        "It needs a CUDA driver and no toolkit. Tensors lie in managed memory: a kernel that leaves them "
+        "may be caught by the bytes around them rather than by a fault.");
+  }
+  how.push_back("Exit status: 1 the failure shows, 0 it does not, 2 it could not be tried.");
+  const std::string bounds =
+      cat("const char kOBound[] =\n    ", literals(o_bounds(e), "    "), ";\nconst char kLseBound[] =\n    ",
+          literals(lse_bounds(e), "    "), ";\nconstexpr double kOverflow = ", e.reference.overflow,
+          ";  // what would round to this may be infinite\n\n");
+  return fill_in(kProgramCpp, {{"HEAD", head(e, how, "//")},
+                               {"CASE", case_text(e)},
+                               {"BOUNDS", bounds},
+                               {"MEMORY", e.backend == ATTN_CUDA ? kMemoryCuda : kMemoryCpu}});
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,56 @@
+// A finding as a program of its own, for the one who gets the bug report.
+//
+// One file, C++ or Python, that needs neither this project nor its case format:
+// the tensors as bit patterns, laid out as they were, a call of the library by
+// the contract (kernels/attention.h), a double-precision reference of its own,
+// and what is wrong in words. It exits with 1 where the failure shows, 0 where
+// it does not, 2 where it cannot be tried. What the reference cannot know, how far
+// rounding may bring each element off, is in the file as well: bounds of the
+// oracle, for the plan that the kernel makes here.
+//
+//   auto prepared = prepare_export(reproducer, *target, calibration);
+//   if (auto* why = std::get_if<std::string>(&prepared)) die(*why);
+//   puts(export_cpp(std::get<Export>(prepared), "found.cc").c_str());
+//
+// Life of an export: the finding is judged again here. Where another variant of
+// the case failed than the case itself, that one is exported. A failure that takes
+// two runs to see, each right by itself, is not one call's, and is refused; so is
+// one that only a sanitizer sees.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "properties/case.h"
+#include "properties/reproducer.h"
+#include "properties/target.h"
+#include "reference/calibration.h"
+#include "reference/oracle.h"
+
+namespace attnfuzz {
+
+struct Export {
+  Reproducer r;
+  Case c;  // which is called: r's, or the variant of it that fails
+  std::string kernel_name;
+  int32_t backend = ATTN_CPU;
+  bool fails = false;   // here and now
+  std::string message;  // of that failure; of the file's where it does not fail
+  std::string shape;
+  attn_plan plan = {};
+  Reference reference;
+};
+
+// Values of all tensors together that a readable file can hold.
+inline constexpr int64_t kMaxExported = int64_t{1} << 20;
+
+// Or a sentence: why it cannot be exported, and what to do.
+std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& target,
+                                                 const Calibration& calibration);
+
+// `name`: of the file, for the lines that say how it is compiled and run.
+std::string export_cpp(const Export& e, const std::string& name);
+std::string export_python(const Export& e, const std::string& name);
+
+}  // namespace attnfuzz

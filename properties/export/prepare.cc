@@ -1,0 +1,84 @@
+#include "properties/export/export.h"
+#include "properties/geometry.h"
+#include "properties/trial.h"
+
+namespace attnfuzz {
+namespace {
+
+int64_t values_of(const Case& c) {
+  int64_t all = c.problem.batch * c.problem.heads_q * c.problem.seq_q * (c.problem.dim_v + 1);  // the bounds
+  for (int t = 0; t < kTensorCount; ++t) {
+    const auto id = static_cast<TensorId>(t);
+    if (id == TensorId::kWorkspace || id == TensorId::kO || id == TensorId::kLse || !is_present(c, id))
+      continue;
+    const auto g = geometry(c, id);
+    if (g) all += g->size[0] * g->size[1] * g->size[2] * g->size[3];
+  }
+  return all;
+}
+
+// Why a case cannot be written down, or nothing.
+std::string unfit(const Case& c) {
+  if (const auto why = illegal(c)) return "the case cannot be run: " + *why;
+  const int64_t all = values_of(c);
+  if (all <= kMaxExported) return "";
+  return "the case holds " + std::to_string(all) + " values, a readable program at most " +
+         std::to_string(kMaxExported) + ": make it smaller with attnfuzz reduce";
+}
+
+bool sanitizers(const std::string& lane) {
+  return lane != "plain" && lane != "schedules" && lane != "coverage";
+}
+
+}  // namespace
+
+std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& target,
+                                                 const Calibration& calibration) {
+  const Property* property = find_property(r.property);
+  const Property* plainest = find_property("reference");
+  if (!property) return "there is no property '" + r.property + "'";
+  if (sanitizers(target.info().lane)) {
+    return "the lane " + target.info().lane +
+           " needs a sanitizer's runtime, which a program of its own does not have: attnfuzz replay shows the "
+           "finding; --lane plain exports the case for the uninstrumented kernel";
+  }
+  if (const std::string why = unfit(r.c); !why.empty()) return why;
+  Export e;
+  e.r = r;
+  e.c = r.c;
+  e.kernel_name = target.info().name;
+  e.backend = target.info().backend;
+  e.message = r.message;
+  e.shape = r.shape;
+
+  const Verdict verdict = judge(r.c, *property, target, calibration);
+  if (verdict.outcome == Outcome::kFail) {
+    if (verdict.failing) e.c = *verdict.failing;
+    const Verdict alone = judge(e.c, *plainest, target, calibration);
+    if (alone.outcome != Outcome::kFail) {
+      return "property " + r.property + " compares several runs or stages, and each run is right by itself (" +
+             verdict.message + "): one call does not show it; attnfuzz replay does";
+    }
+    e.fails = true;
+    e.message = alone.message;
+    e.shape = alone.shape;
+  }
+  if (const std::string why = unfit(e.c); !why.empty()) return why;
+  LaidOut laid(e.c, target.arena());
+  target.memory(laid.ranges());
+  attn_env env = laid.env();
+  env.backend = e.backend;
+  const PlanReply reply = target.plan(laid.problem(), laid.tensors(), env);
+  if (reply.status == ATTN_OK && !reply.crash && !reply.timed_out) {
+    e.plan = reply.plan;
+  } else {
+    // It dies or says no in plan(): bounds do not matter then, but must be there.
+    e.plan.size = sizeof e.plan;
+    e.plan.tile_q = e.plan.tile_k = 64;
+    e.plan.num_splits = 1;
+  }
+  e.reference = evaluate(laid.problem(), laid.tensors(), e.plan, calibration);
+  return e;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,76 @@
+#include "properties/export/text.h"
+#include "properties/words.h"
+
+namespace attnfuzz {
+namespace {
+
+using namespace exporting;
+
+std::string tuple(const std::array<int64_t, 4>& n) {
+  return cat("(", n[0], ", ", n[1], ", ", n[2], ", ", n[3], ")");
+}
+
+std::string case_text(const Export& e) {
+  const Case& c = e.c;
+  std::string text = cat("BACKEND, KERNEL = ", e.backend == ATTN_CUDA ? "CUDA" : "CPU", ", b",
+                         literals(e.kernel_name, ""), "  # of the library's, or its first\n");
+  text += cat("EXECUTOR = \"", kExecutorLibrary, "\"  # what a CPU kernel runs on\n\n");
+  text += "PROBLEM = Problem(\n    size=ctypes.sizeof(Problem),\n";
+  for (const Field& f : problem_fields(c, Language::kPython)) {
+    text += cat("    ", f.name, "=", f.value, ",", f.remark.empty() ? "" : "  # " + f.remark, "\n");
+  }
+  text += ")\nENVIRONMENT = dict(\n";
+  for (const Field& f : environment_fields(c)) {
+    text += cat("    ", f.name, "=", f.value, ",", f.remark.empty() ? "" : "  # " + f.remark, "\n");
+  }
+  text +=
+      ")\n\n# Bytes of an element, size, strides and offset in elements, whether it ends at unmapped memory, "
+      "what\n"
+      "# surrounds it, and bit patterns in index order: 3*abcd is abcd three times.\nTENSORS = {\n";
+  for (const TensorId id : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kBias, TensorId::kMask,
+                            TensorId::kKeyLengths, TensorId::kO, TensorId::kLse}) {
+    const TensorText t = tensor_text(c, id);
+    if (t.bytes == 0) continue;
+    text += cat("    \"", t.name, "\": (", t.bytes, ", ", tuple(t.size), ", ", tuple(t.stride), ", ", t.offset,
+                ", ", t.page_end ? "True" : "False", ", 0x", hex(t.surround), ",\n        ",
+                literals(t.values, "        "), "),\n");
+  }
+  text += "}\n";
+  const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
+  text += cat("WORKSPACE_PAGE_END, WORKSPACE_PREFILL = ", page_end ? "True" : "False", ", 0x",
+              hex(workspace_prefill(c)), "\n");
+  text += "CALLS = [";  // dirty workspace, stream
+  for (size_t n = 0; n < c.calls.size(); ++n) {
+    text += cat(n ? ", (" : "(", c.calls[n].dirty_workspace ? "True" : "False", ", ", c.calls[n].stream, ")");
+  }
+  return text + "]  # on a dirty workspace? which stream\n";
+}
+
+}  // namespace
+
+std::string export_python(const Export& e, const std::string& name) {
+  std::vector<std::string> how = {
+      "python3 " + name + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
+      "It needs NumPy; where PyTorch is, its attention gives a second opinion. LIBRARY is the kernel's: "
+      "libattn_NAME_" +
+          std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
+          ".so, or another that exports attn_kernel_at() of attnfuzz's kernels/attention.h."};
+  if (e.backend == ATTN_CPU) {
+    how.push_back("EXECUTOR is " + std::string(kExecutorLibrary) +
+                  ", which comes with attnfuzz: CUDA kernels compiled for the CPU run on it. It is found by "
+                  "itself beside LIBRARY and in ../lib from there.");
+  } else {
+    how.push_back(
+        "It needs a CUDA driver and no toolkit. Tensors lie in managed memory: a kernel that leaves them "
+        "may be caught by the bytes around them rather than by a fault.");
+  }
+  how.push_back("Exit status: 1 the failure shows, 0 it does not, 2 it could not be tried.");
+  const std::string bounds = cat("O_BOUND = (\n    ", literals(o_bounds(e), "    "), ")\nLSE_BOUND = (\n    ",
+                                 literals(lse_bounds(e), "    "), ")\nOVERFLOW = ", e.reference.overflow,
+                                 "  # what would round to this may be infinite\n");
+  return fill_in(
+      kProgramPython,
+      {{"HEAD", head(e, how, "#")}, {"CONTRACT", kContractPython}, {"CASE", case_text(e)}, {"BOUNDS", bounds}});
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,294 @@
+#include "properties/export/text.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "properties/extent.h"
+#include "properties/geometry.h"
+#include "properties/inputs.h"
+#include "properties/words.h"
+
+namespace attnfuzz::exporting {
+namespace {
+
+// Collects words, equal neighbours as one.
+class Words {
+ public:
+  void add(const std::string& word) {
+    if (word == last_) {
+      ++count_;
+      return;
+    }
+    flush();
+    last_ = word;
+    count_ = 1;
+  }
+  std::string text() {
+    flush();
+    return text_;
+  }
+
+ private:
+  void flush() {
+    if (count_ == 0) return;
+    if (!text_.empty()) text_ += ' ';
+    if (count_ > 1) text_ += std::to_string(count_) + "*";
+    text_ += last_;
+    count_ = 0;
+  }
+  std::string text_, last_;
+  int64_t count_ = 0;
+};
+
+std::string digits_of(const std::byte* element, int64_t bytes) {
+  std::string text;
+  char two[3];
+  for (int64_t n = bytes - 1; n >= 0; --n) {
+    std::snprintf(two, sizeof two, "%02x", static_cast<unsigned>(element[n]));
+    text += two;
+  }
+  return text;
+}
+
+std::string values_text(const Case& c, TensorId t, const Geometry& g) {
+  Words words;
+  if (g.empty()) return "";
+  InputRows rows(c, t);
+  std::vector<std::byte> row(static_cast<size_t>(g.row_bytes()));
+  Index at;
+  for (at.n[0] = 0; at.n[0] < g.size[0]; ++at.n[0]) {
+    for (at.n[1] = 0; at.n[1] < g.size[1]; ++at.n[1]) {
+      for (at.n[2] = 0; at.n[2] < g.size[2]; ++at.n[2]) {
+        rows.write(at, row.data());
+        for (int64_t d = 0; d < g.size[3]; ++d)
+          words.add(digits_of(&row[d * g.element_bytes], g.element_bytes));
+      }
+    }
+  }
+  return words.text();
+}
+
+uint32_t prefill(Prefill prefill, int32_t dtype) {
+  if (prefill == Prefill::kNan) return kNeverWritten;
+  if (dtype == ATTN_F16) return 0x7bff7bff;
+  return dtype == ATTN_BF16 ? 0x71807180 : 0x71800000;
+}
+
+// Three digits, never less than `bound`.
+std::string rounded_up(double bound) {
+  if (bound == 0) return "0";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2e", bound);
+  if (std::strtod(text, nullptr) < bound) std::snprintf(text, sizeof text, "%.2e", bound * 1.01);
+  return text;
+}
+
+std::string exact(float value, Language language) {
+  char text[64];
+  std::snprintf(text, sizeof text, language == Language::kCpp ? "%af" : "float.fromhex(\"%a\")",
+                static_cast<double>(value));
+  return text;
+}
+
+}  // namespace
+
+TensorText tensor_text(const Case& c, TensorId t) {
+  TensorText text;
+  text.name = kTensorNames[static_cast<size_t>(t)];
+  if (!is_present(c, t)) return text;
+  const auto g = geometry(c, t);
+  if (!g) return text;
+  const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  const auto size = logical_size(c.problem, t);
+  const auto once = repeated(c.problem, t);
+  text.bytes = g->element_bytes;
+  text.size = g->size;
+  for (size_t n = 0; n < 4; ++n) {
+    const bool junk = size[n] == 1 && layout.junk_unit_strides;
+    text.stride[n] = junk ? kJunkStride + static_cast<int64_t>(n) : once[n] ? 0 : g->stride[n];
+  }
+  text.offset = g->element_bytes > 0 ? g->offset_bytes / g->element_bytes : 0;
+  text.page_end = layout.placement == Placement::kPageEnd;
+  const bool output = t == TensorId::kO || t == TensorId::kLse;
+  const int32_t dtype = t == TensorId::kO ? c.problem.dtype : static_cast<int32_t>(ATTN_F32);
+  text.surround = output ? prefill(c.prefill, dtype) : kInputCanary;
+  if (!output) text.values = values_text(c, t, *g);
+  return text;
+}
+
+uint32_t workspace_prefill(const Case& c) {
+  return c.prefill == Prefill::kNan ? kAllOnes : prefill(c.prefill, ATTN_F32);
+}
+
+std::string o_bounds(const Export& e) {
+  Words words;
+  const Reference& r = e.reference;
+  for (int64_t row = 0; row < r.rows; ++row) {
+    const RowState state = r.state[static_cast<size_t>(row)];
+    for (int64_t d = 0; d < r.dim_v; ++d) {
+      const auto at = static_cast<size_t>(row * r.dim_v + d);
+      if (state == RowState::kSkipped || r.o_nan[at] == 2) {
+        words.add("any");
+      } else if (state == RowState::kDead) {
+        words.add("0");
+      } else if (r.o_nan[at] == 1) {
+        words.add("nan");
+      } else if (std::isinf(r.o_bound[at])) {
+        words.add("inf");
+      } else {
+        // The middle of a hull is not the exact value, but as far from it as the hull goes at most.
+        words.add(rounded_up(r.o_bound[at] * (state == RowState::kUninformative ? 2 : 1)));
+      }
+    }
+  }
+  return words.text();
+}
+
+std::string lse_bounds(const Export& e) {
+  Words words;
+  const Reference& r = e.reference;
+  for (size_t row = 0; row < r.state.size(); ++row) {
+    switch (r.state[row]) {
+      case RowState::kNaN:
+        words.add("nan");
+        break;
+      case RowState::kDead:
+        words.add("0");
+        break;
+      case RowState::kUnconstrained:
+      case RowState::kSkipped:
+        words.add("any");
+        break;
+      case RowState::kUninformative:
+        words.add("inf");
+        break;
+      default:
+        words.add(std::isinf(r.lse_bound[row]) ? "inf" : rounded_up(r.lse_bound[row]));
+    }
+  }
+  return words.text();
+}
+
+std::vector<Field> problem_fields(const Case& c, Language language) {
+  const Problem& p = c.problem;
+  const bool cpp = language == Language::kCpp;
+  std::vector<Field> fields;
+  const auto add = [&](const char* name, std::string value, std::string remark = "") {
+    fields.push_back({name, std::move(value), std::move(remark)});
+  };
+  const auto dtype = [&](int32_t d) -> std::string {
+    const char* names[] = {"F16", "BF16", "F32"};
+    return d < 0 ? (cpp ? "ATTN_NONE" : "NONE") : std::string(cpp ? "ATTN_" : "") + names[d];
+  };
+  add("dtype", dtype(p.dtype));
+  add("batch", cat(p.batch));
+  add("heads_q", cat(p.heads_q));
+  add("heads_kv", cat(p.heads_kv));
+  add("seq_q", cat(p.seq_q));
+  add("seq_k", cat(p.seq_k));
+  add("dim_qk", cat(p.dim_qk));
+  add("dim_v", cat(p.dim_v));
+  add("scale", exact(p.scale, language), number(p.scale));
+  if (p.softcap != 0) add("softcap", exact(p.softcap, language), number(p.softcap));
+  if (p.causal) add("causal", "1");
+  if (p.align == ATTN_BOTTOM_RIGHT) add("align", cpp ? "ATTN_BOTTOM_RIGHT" : "BOTTOM_RIGHT");
+  add("window_left", cat(p.window_left), p.window_left < 0 ? "none" : "");
+  add("window_right", cat(p.window_right), p.window_right < 0 ? "none" : "");
+  if (p.key_lengths) add("has_key_lengths", "1");
+  add("bias_dtype", p.bias ? dtype(p.bias->dtype) : dtype(ATTN_NONE));
+  if (p.mask) add("has_mask", "1");
+  if (p.num_splits != 0) add("num_splits", cat(p.num_splits));
+  return fields;
+}
+
+std::vector<Field> environment_fields(const Case& c) {
+  return {{"sm_count", cat(c.env.sm_count), ""},
+          {"compute_capability", cat(c.env.compute_capability), ""},
+          {"shared_memory_limit", cat(c.env.shared_memory_limit), ""},
+          {"schedule_seed", cat(c.env.schedule_seed), "the CPU executor's order of threads"},
+          {"variant", cat(c.env.variant), "which of the kernel's instantiations"}};
+}
+
+std::string head(const Export& e, const std::vector<std::string>& how, const std::string& comment) {
+  std::vector<std::string> lines;
+  // What comes from a file may hold anything: one line, and no backslash that would continue a comment.
+  const auto add = [&](std::string line) {
+    for (char& ch : line) {
+      if (static_cast<unsigned char>(ch) < 32 || ch == 127 || ch == '\\') ch = ' ';
+    }
+    const size_t width = 98 - comment.size();
+    std::string indent;
+    while (line.size() + indent.size() > width) {
+      const size_t at = line.rfind(' ', width - indent.size());
+      if (at == line.npos || at == 0) break;
+      lines.push_back(indent + line.substr(0, at));
+      line.erase(0, at + 1);
+      indent = "    ";
+    }
+    lines.push_back(indent + line);
+  };
+  add("A failure of the attention kernel " + e.kernel_name + ": " +
+      (e.message.empty() ? "(the file it was made of tells of none)" : e.message));
+  if (!e.shape.empty()) add("Shape of the error: " + e.shape + ".");
+  if (!e.fails) add("WHERE THIS FILE WAS MADE THE KERNEL DID NOT FAIL (ANY MORE).");
+  add("");
+  for (const std::string& line : how) add(line);
+  add("");
+  add("The case: " + describe(e.c));
+  for (const std::string& need : e.r.needs) add("  " + need);
+  if (!e.r.indifferent.empty()) add("  does not matter: " + join(e.r.indifferent, "; "));
+  const std::string path = e.plan.path;
+  add("Bounds: for the plan " + (path.empty() ? "of a kernel that tells nothing" : "'" + path + "'") +
+      ", tiles " + cat(e.plan.tile_q) + " x " + cat(e.plan.tile_k) + ", " + cat(e.plan.num_splits) +
+      " split(s).");
+  if (!e.r.build_hash.empty())
+    add("Found with build " + e.r.build_hash + " of " + e.r.kernel.substr(e.r.kernel.rfind('/') + 1) + ", " +
+        e.r.compiler);
+  if (!e.r.device.empty()) add("Found on " + e.r.device);
+  std::string text;
+  for (const std::string& line : lines) {
+    text += comment;
+    if (!line.empty()) text += " " + line;
+    text += "\n";
+  }
+  return text;
+}
+
+std::string literals(const std::string& text, const std::string& indent) {
+  std::string out;
+  size_t at = 0;
+  do {
+    size_t end = std::min(text.size(), at + 100 - indent.size());
+    if (end < text.size()) {
+      const size_t space = text.rfind(' ', end);
+      if (space != text.npos && space > at) end = space + 1;
+    }
+    out += (at == 0 ? "" : "\n" + indent) + "\"" + text.substr(at, end - at) + "\"";
+    at = end;
+  } while (at < text.size());
+  return out;
+}
+
+std::string fill_in(const std::string& text, const std::vector<std::pair<std::string, std::string>>& parts) {
+  std::string out;
+  size_t at = 0;
+  while (at < text.size()) {
+    size_t next = text.npos;
+    const std::pair<std::string, std::string>* part = nullptr;
+    for (const auto& candidate : parts) {
+      const size_t found = text.find("@" + candidate.first + "@", at);
+      if (found < next) {
+        next = found;
+        part = &candidate;
+      }
+    }
+    if (!part) break;
+    out += text.substr(at, next - at) + part->second;
+    at = next + part->first.size() + 2;
+    if (at < text.size() && text[at] == '\n' && !part->second.empty() && part->second.back() == '\n') ++at;
+  }
+  return out + text.substr(at);
+}
+
+}  // namespace attnfuzz::exporting

@@ -1,0 +1,57 @@
+// The parts of an exported program that both languages share.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "properties/export/export.h"
+
+namespace attnfuzz::exporting {
+
+// The templates (program.cc.in, program.py.in, ...), compiled in.
+extern const char* const kProgramCpp;
+extern const char* const kMemoryCpu;
+extern const char* const kMemoryCuda;
+extern const char* const kProgramPython;
+extern const char* const kContractPython;  // the structs of kernels/attention.py
+
+// The library with the CPU executor, which CPU kernels expect to be loaded.
+inline constexpr const char* kExecutorLibrary = "libattnfuzz-executor.so";
+
+// A tensor as the program lays it out; `bytes` 0: there is none.
+struct TensorText {
+  std::string name;
+  int64_t bytes = 0;
+  std::array<int64_t, 4> size = {}, stride = {};
+  int64_t offset = 0;
+  bool page_end = false;
+  uint32_t surround = 0;
+  std::string values;  // "3c00 64*0000"; empty for outputs
+};
+TensorText tensor_text(const Case& c, TensorId t);
+
+// Bounds, run by run: "64*3e-08 nan any inf".
+std::string o_bounds(const Export& e);
+std::string lse_bounds(const Export& e);
+
+// Fields that are not zero, with their values in the language's words.
+struct Field {
+  std::string name, value, remark;
+};
+enum class Language { kCpp, kPython };
+std::vector<Field> problem_fields(const Case& c, Language language);
+std::vector<Field> environment_fields(const Case& c);
+
+// What fails, in words, and how to compile and run: each line behind `comment`.
+std::string head(const Export& e, const std::vector<std::string>& how, const std::string& comment);
+
+// `text` as adjacent literals of at most 100 columns, each line behind `indent`.
+std::string literals(const std::string& text, const std::string& indent);
+
+uint32_t workspace_prefill(const Case& c);
+
+// Each @NAME@ of the template replaced, once through.
+std::string fill_in(const std::string& text, const std::vector<std::pair<std::string, std::string>>& parts);
+
+}  // namespace attnfuzz::exporting

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# campaign.sh ATTNFUZZ LIBRARY: a campaign of seconds. LIBRARY is a kernel with a
+# known bug: it is found, reported once, by name, with all its files; the canary is
+# found; a second session goes on; what contradicts the folder is refused.
+set -u
+attnfuzz=$1 library=$2
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+die() {
+  echo "$*"
+  cat "$out"/*.log
+  exit 1
+}
+
+"$attnfuzz" campaign "$library" fa1 --for 6s --jobs 2 --out "$out/night" --json >"$out/first.log" 2>&1
+[ $? -eq 1 ] || die "the campaign did not end with status 1"
+[ "$(grep -c '"event":"finding"' "$out/first.log")" -eq 1 ] || die "one finding is due"
+grep -q '"event":"canary".*"found":true' "$out/first.log" || die "the canary was not found"
+file=$(ls "$out"/night/findings/*.attn.json)
+[ -f "${file%.attn.json}.md" ] || die "the finding has no issue text"
+grep -q 'mask: only the first key' "${file%.attn.json}.md" || die "the issue text does not have the smallest case"
+"$attnfuzz" replay "$file" >"$out/replay.log" 2>&1
+[ $? -eq 1 ] || die "the finding's reproducer does not fail again"
+[ "$(ls "$out"/night/corpus/fa1 | wc -l)" -gt 50 ] || die "the archive is nearly empty"
+
+# A session more: the finding is not reported as new, and nothing is lost.
+before=$(ls "$out"/night/corpus/fa1 | wc -l)
+"$attnfuzz" campaign "$library" fa1 --for 3s --jobs 1 --out "$out/night" --json >"$out/second.log" 2>&1
+[ $? -eq 1 ] || die "the second session did not end with status 1"
+grep -q '"event":"finding"' "$out/second.log" && die "a finding of the first session is new in the second"
+[ "$(ls "$out"/night/corpus/fa1 | wc -l)" -ge "$before" ] || die "the archive has shrunk"
+
+# Known: the ledger makes it a known one, and the status that of a good night.
+name=$(basename "${file%.attn.json}")
+echo '{"format": 1, "known": [{"mode": "tolerated", "key": "'"$name"'", "reason": "issue 1"}]}' >"$out/ledger.json"
+"$attnfuzz" campaign "$library" --for 3s --jobs 1 --out "$out/known" --ledger "$out/ledger.json" >"$out/known.log" 2>&1
+[ $? -eq 0 ] || die "a tolerated failure is not tolerated"
+grep -q 'known: issue 1' "$out/known.log" || die "the reason is not given"
+
+# Refused: another seed, another format, a folder that is in use, a bad ledger.
+refused() {
+  local words=$1
+  shift
+  "$attnfuzz" campaign "$@" >"$out/refused.log" 2>&1
+  [ $? -eq 2 ] && grep -q "$words" "$out/refused.log" || die "not refused: $*"
+}
+refused "holds a campaign of seed 1" fa1 --for 1s --seed 2 --out "$out/night"
+mkdir "$out/future" && echo '{"format": 2}' >"$out/future/campaign.json"
+refused "is of format 2" fa1 --for 1s --out "$out/future"
+echo '{"format": 1, "known": [{"mode": "tolerated", "key": "x"}]}' >"$out/ledger.json"
+refused "it has no reason" fa1 --for 1s --out "$out/other" --ledger "$out/ledger.json"
+
+# Pruned: few readable files that replay.
+before=$(ls "$out"/night/corpus/fa1 | wc -l)
+"$attnfuzz" campaign fa1 --prune "$out/night" --to "$out/pruned" >"$out/prune.log" 2>&1 || die "prune failed"
+kept=$(ls "$out/pruned" | wc -l)
+[ "$kept" -gt 10 ] && [ "$kept" -lt "$before" ] || die "pruned to $kept of $before"
+"$attnfuzz" replay --kernel fa1 "$out"/pruned/*.case.json >"$out/pruned.log" 2>&1 || die "the pruned corpus does not hold"
+echo "found once, resumed, tolerated, refused, pruned to $kept of $before"

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""campaign_kill.py ATTNFUZZ KERNEL [SECONDS] -- a campaign that is killed, again and again.
+
+Starts a campaign on a kernel with a known bug and for SECONDS (8) kills -9
+its supervisor, its jobs or its kernels' workers at random moments, starting it
+again whenever the supervisor is gone. Then it runs once more to its end.
+All the while everything that was ever seen whole in the folder is counted:
+at the end each corpus entry and each finding must still be there and be
+readable, cases must have gone on, and the one bug must be the one finding.
+Prints its counts; status 0 if all held.
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def children(pid):
+    try:
+        return [int(c) for c in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def whole(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+class Seen:
+    """What was ever there. Names beginning with another file's and a random ending are on their way."""
+
+    def __init__(self, out):
+        self.out = out
+        self.corpus, self.findings, self.keys, self.most_cases = set(), set(), set(), 0
+
+    def look(self):
+        self.corpus |= {p for p in self.out.glob("corpus/*/*.case.json")}
+        self.findings |= {p for p in self.out.glob("findings/*.attn.json")}
+        listed = whole(self.out / "findings.json")
+        if listed:
+            self.keys |= {f["key"] for f in listed["findings"]}
+
+    def cases(self):
+        total = 0
+        for series in self.out.glob("shards/*/series.jsonl"):
+            lines = [line for line in series.read_text().split("\n")[:-1] if line]
+            total += max((json.loads(line)["cases"] for line in lines if line.endswith("}")), default=0)
+        return total
+
+
+def main():
+    attnfuzz, kernel = sys.argv[1], sys.argv[2]
+    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 8
+    dice = random.Random(int(os.environ.get("KILL_SEED", "1")))
+    top = pathlib.Path(tempfile.mkdtemp(prefix="campaign-kill-"))
+    out = top / "night"
+    seen = Seen(out)
+    log = open(top / "log", "w")
+    command = [attnfuzz, "campaign", kernel, "fa1", "--jobs", "2", "--out", str(out), "--allow-stale",
+               "--reduce-seconds", "20", "--drain-seconds", "60"]
+
+    def start(duration):
+        return subprocess.Popen(command + ["--for", f"{duration:.0f}s"], stdout=log, stderr=log)
+
+    kills = {"supervisor": 0, "job": 0, "worker": 0}
+    starts, begin = 1, time.monotonic()
+    process = start(seconds + 60)
+    wrong = []
+    while time.monotonic() - begin < seconds:
+        time.sleep(dice.uniform(0.01, 1.0))
+        seen.look()
+        if process.poll() is not None:
+            if process.returncode != -signal.SIGKILL:
+                wrong.append(f"a session ended by itself, with status {process.returncode}")
+                break
+            process, starts = start(seconds + 60), starts + 1
+            continue
+        jobs = children(process.pid)
+        workers = [w for job in jobs for w in children(job)]
+        what = dice.choice(["supervisor", "job", "job", "worker", "worker"])
+        victims = {"supervisor": [process.pid], "job": jobs, "worker": workers}[what]
+        if not victims:
+            continue
+        try:
+            os.kill(dice.choice(victims), signal.SIGKILL)
+            kills[what] += 1
+        except ProcessLookupError:
+            continue
+        if what == "supervisor":
+            process.wait()
+            seen.look()
+            process, starts = start(seconds + 60), starts + 1
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    seen.look()
+    cases_before = seen.cases()
+
+    # Once more, to its end: what was broken off is not gone on with for minutes.
+    header = whole(out / "campaign.json")
+    if header is None:
+        wrong.append("campaign.json cannot be read")
+    last = subprocess.run(command + ["--for", "6s"], capture_output=True, text=True)
+    if last.returncode != 1:
+        wrong.append(f"the last session ended with status {last.returncode}, 1 is due for a kernel with a bug\n"
+                     + last.stdout + last.stderr)
+    cases_after = seen.cases()
+    if cases_after <= cases_before:
+        wrong.append(f"no case was judged after the resumption: {cases_before} before, {cases_after} after")
+
+    lost = [p for p in seen.corpus | seen.findings if not p.exists()]
+    torn = [p for p in list(out.glob("corpus/*/*.case.json")) + list(out.glob("findings/*.attn.json")) if whole(p) is None]
+    listed = whole(out / "findings.json") or {"findings": [], "never_again": []}
+    keys = [f["key"] for f in listed["findings"]]
+    wrong += [f"lost: {p}" for p in lost] + [f"torn: {p}" for p in torn]
+    wrong += [f"lost from findings.json: {key}" for key in seen.keys - set(keys)]
+    wrong += [f"twice in findings.json: {key}" for key in set(keys) if keys.count(key) > 1]
+    wrong += [f"not the bug: {f['name']}: {f['message']}" for f in listed["findings"] if f["target"].startswith("fa1.")]
+    for f in listed["findings"]:
+        for ending in (".attn.json", ".md"):
+            if not (out / "findings" / (f["name"] + ending)).exists():
+                wrong.append(f"{f['name']}{ending} is missing")
+    if not keys:
+        wrong.append("the bug was not found")
+    print(f"killed: {kills['supervisor']} supervisors, {kills['job']} jobs, {kills['worker']} workers in "
+          f"{time.monotonic() - begin:.0f} s; {starts + 1} sessions; {len(seen.corpus)} corpus entries and "
+          f"{len(seen.findings)} finding(s) seen, {len(lost)} lost; {cases_before} cases before the last session, "
+          f"{cases_after} after; {len(keys)} finding(s), {len(listed['never_again'])} never seen again")
+    for line in wrong:
+        print(line)
+    if wrong:
+        print(f"see {top}")
+        log.close()
+        print((top / "log").read_text()[-4000:])
+        return 1
+    shutil.rmtree(top)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# export.sh cpp|python ATTNFUZZ BAD GOOD INCLUDE TOOL: a finding as a program of its own
+# shows the failure of the kernel it was made for, and none of a right one.
+# TOOL: the C++ compiler, or a Python that has NumPy; none, and the test is skipped.
+set -u
+language=$1 attnfuzz=$2 bad=$3 good=$4 include=$5 tool=${6:-}
+if [ -z "$tool" ]; then
+  echo "SKIPPED: no Python with NumPy here (python3-numpy)"
+  exit 77
+fi
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+die() {
+  echo "$*"
+  tail -n 30 "$out"/*.log
+  exit 1
+}
+suffix=py
+[ "$language" = cpp ] && suffix=cc
+
+"$attnfuzz" check "$bad" --cases 200 --jobs 1 --out "$out/check" >"$out/check.log" 2>&1
+file=$(ls "$out"/check/*.attn.json) || die "nothing was found"
+"$attnfuzz" export "$file" "--$language" --out "$out/found.$suffix" >"$out/export.log" 2>&1 || die "export failed"
+[ -s "$out/export.log" ] && die "export has something to say"
+"$attnfuzz" export "$file" "--$language" >"$out/stdout.$suffix" 2>>"$out/export.log" || die "export to a pipe failed"
+cmp -s <(grep -v 'found\|finding' "$out/found.$suffix") <(grep -v 'found\|finding' "$out/stdout.$suffix") ||
+  die "a file and a pipe do not get the same"
+
+try() { # LIBRARY
+  if [ "$language" = cpp ]; then "$out/found" "$@"; else "$tool" -W error "$out/found.py" "$@"; fi
+}
+if [ "$language" = cpp ]; then
+  "$tool" -std=c++17 -Wall -Wextra -Werror -I "$include" "$out/found.cc" -o "$out/found" -ldl >"$out/compile.log" 2>&1 ||
+    die "the program does not compile"
+fi
+executor=$(dirname "$good")/libattnfuzz-executor.so
+try "$bad" "$executor" >"$out/bad.log" 2>&1
+[ $? -eq 1 ] || die "the failure does not show"
+grep -q "o(b=0,h=0,q=0,d=0) is nan, must be 0 " "$out/bad.log" || die "it is not said what is wrong"
+try "$bad" >"$out/beside.log" 2>&1
+[ $? -eq 1 ] || die "the executor is not found in ../lib"
+try "$good" >"$out/good.log" 2>&1
+[ $? -eq 0 ] || die "a right kernel does not hold"
+try "$out/nothing.so" >"$out/nothing.log" 2>&1
+[ $? -eq 2 ] || die "a library that is not there was not refused"
+try >"$out/usage.log" 2>&1
+[ $? -eq 2 ] || die "no library was not refused"
+
+# Of a right kernel: said to be, and exported all the same.
+"$attnfuzz" export "$file" --kernel fa1 "--$language" >/dev/null 2>"$out/right.log" || die "a case that holds is not exported"
+grep -q "does not fail here" "$out/right.log" || die "it is not said that the case holds"
+
+refuse() { # SENTENCE ARGUMENTS...
+  local sentence=$1
+  shift
+  "$attnfuzz" export "$@" >"$out/refuse.log" 2>&1
+  [ $? -eq 2 ] && grep -qF -- "$sentence" "$out/refuse.log" || die "export $*: wanted 2 and: $sentence"
+}
+refuse "say which: --cpp or --python" "$file"
+refuse "say which: --cpp or --python" "$file" --cpp --python
+refuse "does not exist" "$out/nothing.attn.json" --cpp
+printf '{"format":1}' >"$out/case.json"
+refuse "names no kernel" "$out/case.json" --cpp
+printf '{"format":1,"problem":{"seq_q":2000,"seq_k":2000,"dim_qk":256,"dim_v":256}}' >"$out/case.json"
+refuse "attnfuzz reduce" "$out/case.json" --cpp --kernel fa1
+refuse "$out/no/such/folder" "$file" --cpp --out "$out/no/such/folder/found.cc"
+echo "the failure shows, a right kernel holds ($language)"

@@ -1,0 +1,129 @@
+// Kernels that take a GPU away, now and then: what a campaign must survive and report.
+//
+//   planted_faults.so:illegal   where seq_k is 65 or more it writes to address 0
+//   planted_faults.so:hang      where seq_k is 65 or more it spins, and ends by itself after 60 s
+//
+// Otherwise they refuse what they are asked for: a case that is small enough for
+// them (one query and one key) gets a right answer, V.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "kernels/attention.h"
+
+namespace {
+
+constexpr int64_t kTrigger = 65;
+constexpr unsigned long long kSpinNanoseconds = 60'000'000'000ull;
+
+__global__ void write_to_null(int* nowhere) { *nowhere = 1; }
+
+__global__ void spin() {
+  unsigned long long begin = 0, now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  while (now - begin < kSpinNanoseconds);
+}
+
+// One key: its probability is 1, whatever its score.
+__global__ void only_key(attn_problem p, attn_tensors t) {
+  const unsigned short* v = static_cast<const unsigned short*>(t.v.data);
+  unsigned short* o = static_cast<unsigned short*>(t.o.data);
+  for (int64_t d = threadIdx.x; d < p.dim_v; d += blockDim.x) o[d * t.o.stride[3]] = v[d * t.v.stride[3]];
+  if (threadIdx.x != 0 || t.lse.data == nullptr) return;
+  float score = 0;
+  for (int64_t d = 0; d < p.dim_qk; ++d) {
+    float q = 0, k = 0;
+    if (p.dtype == ATTN_F16) {
+      q = __half2float(static_cast<const __half*>(t.q.data)[d * t.q.stride[3]]);
+      k = __half2float(static_cast<const __half*>(t.k.data)[d * t.k.stride[3]]);
+    } else {
+      q = __bfloat162float(static_cast<const __nv_bfloat16*>(t.q.data)[d * t.q.stride[3]]);
+      k = __bfloat162float(static_cast<const __nv_bfloat16*>(t.k.data)[d * t.k.stride[3]]);
+    }
+    score += q * k;
+  }
+  static_cast<float*>(t.lse.data)[0] = score * p.scale;
+}
+
+const char* refused(const attn_problem& p, const attn_tensors& t, const attn_env& env) {
+  if (p.size < sizeof p || t.size < sizeof t || env.size < sizeof env) return "a struct of another contract";
+  if (env.backend != ATTN_CUDA || env.variant != 0) return "another back end, or a variant";
+  if (p.dtype != ATTN_F16 && p.dtype != ATTN_BF16) return "dtype is neither f16 nor bf16";
+  if (p.seq_k >= kTrigger && p.seq_k <= 4096 && p.batch >= 1 && p.heads_q >= 1 && p.heads_kv >= 1 &&
+      p.heads_q % p.heads_kv == 0 && p.seq_q >= 1 && p.seq_q <= 4096 && p.dim_qk >= 1 && p.dim_qk <= 256 &&
+      p.dim_v >= 1 && p.dim_v <= 256 && isfinite(p.scale) && t.o.data && t.q.data && t.k.data && t.v.data &&
+      p.softcap == 0 && !p.has_mask && !p.has_key_lengths && p.bias_dtype == ATTN_NONE && p.num_splits >= 0 &&
+      (p.align == ATTN_TOP_LEFT || p.align == ATTN_BOTTOM_RIGHT))
+    return nullptr;
+  if (p.batch != 1 || p.heads_q != 1 || p.heads_kv != 1 || p.seq_q != 1 || p.seq_k != 1)
+    return "more than one query or key";
+  if (p.dim_qk < 1 || p.dim_qk > 256 || p.dim_v < 1 || p.dim_v > 256 || p.num_splits < 0)
+    return "a size it does not take";
+  if (!isfinite(p.scale) || p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 ||
+      p.has_mask || p.has_key_lengths || p.bias_dtype != ATTN_NONE ||
+      (p.align != ATTN_TOP_LEFT && p.align != ATTN_BOTTOM_RIGHT))
+    return "anything but plain attention";
+  return t.o.data && t.q.data && t.k.data && t.v.data ? nullptr : "a tensor that is a null pointer";
+}
+
+attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
+                 char* reason, uint64_t reason_size) {
+  if (const char* why = refused(*problem, *tensors, *env)) {
+    if (reason_size > 0) snprintf(reason, reason_size, "not supported: %s", why);
+    return ATTN_UNSUPPORTED;
+  }
+  *plan = {};
+  plan->size = sizeof *plan;
+  snprintf(plan->path, sizeof plan->path, "planted fault");
+  plan->tile_q = plan->tile_k = 64;
+  plan->num_splits = plan->split_tiles = plan->rescales = 1;
+  plan->accumulator = ATTN_ACC_FFMA;
+  plan->exp_class = ATTN_EXP_FAST_EXPF;
+  plan->log_class = ATTN_LOG_LOGF;
+  plan->rcp_class = ATTN_RCP_EXACT;
+  plan->scale_mode = ATTN_SCALE_SEPARATE;
+  plan->p_format = ATTN_FORMAT_F32;
+  plan->deterministic = 1;
+  plan->workspace_align = 1;
+  return ATTN_OK;
+}
+
+template <bool hangs>
+attn_status run(const attn_problem* problem, const attn_tensors* tensors, const attn_plan*,
+                const attn_env* env) {
+  const attn_problem& p = *problem;
+  if (refused(p, *tensors, *env)) return ATTN_UNSUPPORTED;
+  const auto stream = static_cast<cudaStream_t>(env->stream);
+  if (p.seq_k >= kTrigger) {
+    if (hangs) {
+      spin<<<1, 1, 0, stream>>>();
+    } else {
+      write_to_null<<<1, 1, 0, stream>>>(nullptr);
+    }
+  } else {
+    only_key<<<1, 32, 0, stream>>>(p, *tensors);
+  }
+  return cudaPeekAtLastError() == cudaSuccess ? ATTN_OK : ATTN_LAUNCH_FAILED;
+}
+
+template <bool hangs>
+attn_kernel kernel(const char* name) {
+  attn_kernel k = {};
+  k.size = sizeof(attn_kernel);
+  k.abi = ATTN_ABI;
+  k.name = name;
+  k.description = "takes the GPU away where seq_k is 65 or more";
+  k.backend = ATTN_CUDA;
+  k.plan = plan;
+  k.run = run<hangs>;
+  return k;
+}
+
+const attn_kernel kernels[] = {kernel<false>("illegal"), kernel<true>("hang")};
+
+}  // namespace
+
+const attn_kernel* attn_kernel_at(uint32_t index) { return index < 2 ? &kernels[index] : nullptr; }

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# report_browser.sh ATTNFUZZ MAKE_NIGHT LIBRARY PYTHON: the report of a fabricated campaign in
+# headless Chromium, from file://. Skipped where there is none, or no Python.
+set -u
+attnfuzz=$1 make_night=$2 library=$3 python=${4:-}
+here=$(cd "$(dirname "$0")" && pwd)
+skip() {
+  echo "SKIPPED: $1"
+  exit 77
+}
+[ -n "$python" ] || skip "no Python 3 here"
+for name in chromium chromium-browser google-chrome; do
+  browser=$(command -v "$name") && break
+done
+[ -n "$browser" ] || skip "there is no Chromium here (apt-get install chromium)"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+"$make_night" "$out/night" "$library" || exit 1
+"$attnfuzz" report "$out/night" || exit 1
+"$python" "$here/report_browser.py" "$browser" "$out/night/report.html" || exit 1
+# And it does see what is wrong: a picture from elsewhere, a script, a wide table.
+for what in '<img src="https://example.invalid/x.png" alt=""/>' '<script>console.error("x")</script>' \
+  '<div style="width:2000px">x</div>'; do
+  sed "s#<footer>#$what<footer>#; s#<meta http-equiv=[^>]*>##" "$out/night/report.html" >"$out/bad.html"
+  if "$python" "$here/report_browser.py" "$browser" "$out/bad.html" >"$out/log"; then
+    echo "nothing is said against $what"
+    exit 1
+  fi
+done
+echo "and what is wrong is seen"

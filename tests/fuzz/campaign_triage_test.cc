@@ -1,0 +1,184 @@
+// What makes two findings one, what the ledger knows, and which crash is looked at next.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "fuzz/campaign/folder.h"
+#include "fuzz/campaign/issue_text.h"
+#include "fuzz/campaign/ledger.h"
+#include "fuzz/campaign/triage.h"
+
+namespace attnfuzz {
+namespace {
+
+Reproducer found(const std::string& kernel, const std::string& lane) {
+  Reproducer r;
+  r.kernel = kernel;
+  r.kind = "wrong";
+  r.c.lane = lane;
+  r.c.problem.seq_k = 65;
+  return r;
+}
+
+TEST(DedupeKey, IsOneForAllLanesAndBuildsOfAKernel) {
+  const std::string key = dedupe_key(without_lane(found("fa1", "plain"), "fa1"));
+  EXPECT_EQ(key, dedupe_key(without_lane(found("fa1", "asan"), "fa1")));
+  EXPECT_EQ(key, dedupe_key(without_lane(found("./lib_cpu-asan.so", "asan"), "fa1")));
+  EXPECT_NE(key, dedupe_key(without_lane(found("fa1", "plain"), "splitk")));
+  Reproducer other = found("fa1", "plain");
+  other.c.problem.causal = true;
+  EXPECT_NE(key, dedupe_key(without_lane(other, "fa1")));
+}
+
+Crash crash_with(const std::string& target, const std::string& kind, int64_t keys, bool causal, bool softcap) {
+  Crash crash;
+  crash.target = target;
+  crash.kind = kind;
+  crash.c.problem.seq_k = keys;
+  crash.c.problem.causal = causal;
+  crash.c.problem.softcap = softcap ? 5.0f : 0.0f;
+  return crash;
+}
+
+TEST(ChooseCrash, TakesTheKindThatHadLeastAttentionAndThenTheUnlikest) {
+  const std::vector<Crash> crashes = {crash_with("a", "wrong", 64, true, false),
+                                      crash_with("a", "wrong", 64, true, true),
+                                      crash_with("a", "hang", 64, true, false)};
+  EXPECT_EQ(choose_crash(crashes, {}), 0u);
+  const std::vector<std::string> like_first = features(crashes[0].c, 64, 64);
+  EXPECT_EQ(choose_crash(crashes, {{"a", "wrong", like_first}}), 2u);
+  EXPECT_EQ(choose_crash(crashes, {{"a", "wrong", like_first}, {"a", "hang", like_first}}), 1u);
+}
+
+class LedgerFile : public ::testing::Test {
+ protected:
+  LedgerFile() {
+    std::string name = (std::filesystem::temp_directory_path() / "ledger-XXXXXX").string();
+    dir_ = mkdtemp(name.data());
+  }
+  ~LedgerFile() override { std::filesystem::remove_all(dir_); }
+  std::string write(const std::string& text) {
+    std::ofstream(dir_ + "/ledger.json") << text;
+    return dir_ + "/ledger.json";
+  }
+  std::string error_of(const std::string& text) {
+    try {
+      read_ledger(write(text));
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "";
+  }
+  std::string dir_;
+};
+
+TEST_F(LedgerFile, KnowsByKeyByNameAndByFeatures) {
+  const Ledger ledger = read_ledger(write(R"({"format": 1, "known": [
+    {"mode": "tolerated", "key": "a|b", "reason": "issue 1", "reproducer": "x.attn.json"},
+    {"mode": "quarantined", "kernel": "fa1", "features": ["causal", "softcap"], "reason": "issue 2"}]})"));
+  ASSERT_NE(tolerated(ledger, "a|b", "n"), nullptr);
+  EXPECT_EQ(tolerated(ledger, "a|b", "n")->reason, "issue 1");
+  EXPECT_EQ(tolerated(ledger, "a|b", "n")->reproducer, dir_ + "/x.attn.json");
+  EXPECT_NE(tolerated(ledger, "other", "a|b"), nullptr);
+  EXPECT_EQ(tolerated(ledger, "c", "n"), nullptr);
+  Case c;
+  c.problem.causal = true;
+  EXPECT_EQ(quarantined(ledger, c, {"fa1", "cpu", "plain"}), nullptr);
+  c.problem.softcap = 3;
+  EXPECT_NE(quarantined(ledger, c, {"fa1", "cpu", "plain"}), nullptr);
+  EXPECT_EQ(quarantined(ledger, c, {"splitk", "cpu", "plain"}), nullptr);
+}
+
+TEST_F(LedgerFile, SaysWhatIsWrongWithAnEntry) {
+  EXPECT_NE(error_of("nonsense").find("is no ledger"), std::string::npos);
+  EXPECT_NE(error_of(R"({"format":2,"known":[]})").find("another format"), std::string::npos);
+  EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"tolerated","key":"k"}]})").find("no reason"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"muted","key":"k","reason":"r"}]})").find("'muted'"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"quarantined","reason":"r"}]})").find("hide everything"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"tolerated","kye":"k","reason":"r"}]})").find("'kye'"),
+            std::string::npos);
+}
+
+TEST(IssueText, SaysAllThatAReaderNeeds) {
+  Finding f;
+  f.name = "fa1-wrong-123456";
+  f.kind = "wrong";
+  f.property = "gqa";
+  f.message = "o is 1, must be 2";
+  f.minimal = "B=1 S=1/65";
+  f.needs = {"needs seq_k >= 65"};
+  f.indifferent = {"dtype", "batch"};
+  f.failed = 4, f.runs = 10;
+  f.repeats = Repeats::kSometimes;
+  Reproducer r = found("fa1", "plain");
+  r.build_hash = "abcdef";
+  CampaignHeader header;
+  header.sessions.resize(1);
+  header.sessions[0].machine.cpu = "a CPU | with a bar";
+  TargetRecord target;
+  target.kernel = "fa1";
+  const std::string text = issue_text(f, r, {header, target, "t.jsonl"});
+  for (const char* part :
+       {"fa1: wrong (gqa)", "o is 1, must be 2", "4 of 10 runs", "B=1 S=1/65", "- needs seq_k >= 65",
+        "Does not matter: dtype, batch.", "attnfuzz replay fa1-wrong-123456.attn.json", "abcdef",
+        "a CPU \\| with a bar", "t.jsonl"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+// Sessions of one folder.
+class SessionFolder : public LedgerFile {
+ protected:
+  SessionFolder() {
+    options_.dir = dir_;
+    options_.seconds = 100;
+    target_.record.name = "fa1.cpu.plain";
+    target_.record.build = "old";
+    target_.folder = "fa1";
+  }
+  CampaignOptions options_;
+  CampaignTarget target_;
+};
+
+TEST_F(SessionFolder, GoesOnForWhatABrokenSessionHadLeft) {
+  begin_session(options_, {target_});
+  std::filesystem::create_directories(shard_dir(dir_, 0));
+  SeriesLine line;
+  line.t = 30;
+  std::ofstream(shard_dir(dir_, 0) + "/series.jsonl") << line_of(line) << "\n";
+  CampaignHeader header = begin_session(options_, {target_});
+  ASSERT_EQ(header.sessions.size(), 2u);
+  EXPECT_EQ(header.sessions[0].ended, "killed");
+  EXPECT_EQ(header.sessions[1].from, 30);
+  EXPECT_EQ(header.sessions[1].asked, 70);
+  // One that ran to its end is followed by a whole one.
+  header.sessions[1].seconds = 70;
+  header.sessions[1].ended = "time";
+  write_header(dir_, header);
+  header = begin_session(options_, {target_});
+  EXPECT_EQ(header.sessions[2].from, 100);
+  EXPECT_EQ(header.sessions[2].asked, 100);
+}
+
+TEST_F(SessionFolder, NotesAnotherBuildAndRefusesAnotherSeed) {
+  begin_session(options_, {target_});
+  target_.record.build = "new";
+  const CampaignHeader header = begin_session(options_, {target_});
+  ASSERT_FALSE(header.sessions[1].notes.empty());
+  EXPECT_NE(header.sessions[1].notes.back().find("built anew: old -> new"), std::string::npos);
+  EXPECT_EQ(header.targets.at(0).build, "new");
+  options_.seed = 2;
+  EXPECT_THROW(begin_session(options_, {target_}), std::runtime_error);
+}
+
+TEST_F(SessionFolder, IsHeldByOne) {
+  const FolderLock lock(dir_);
+  EXPECT_THROW(FolderLock{dir_}, std::runtime_error);
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,100 @@
+// Nights of several tasks as one: nothing lost, nothing counted twice.
+#include "fuzz/slurm/merge.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/fuzz/report/night.h"
+
+namespace attnfuzz {
+namespace {
+
+class Merge : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "merge-" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+    make_night(at("a"));
+    make_night(at("b"));
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  std::string at(const std::string& name) const { return root_ + "/" + name; }
+  MergeSummary merge(const std::vector<std::string>& names) {
+    std::vector<std::string> dirs;
+    for (const std::string& name : names) dirs.push_back(at(name));
+    return merge_campaigns(dirs, at("merged"), {"attnfuzz", "merge"});
+  }
+  std::string root_;
+};
+
+TEST_F(Merge, KeepsWhatDiffersAndCountsTogetherWhatIsTheSame) {
+  FindingsFile findings = read_findings(at("b"));
+  findings.findings[0].count = 5;
+  findings.findings[0].t = 1;
+  findings.findings[1].key += " of another bug";
+  findings.findings[1].name += "-other";
+  std::filesystem::copy_file(at("b/findings/") + read_findings(at("a")).findings[1].name + ".attn.json",
+                             at("b/findings/") + findings.findings[1].name + ".attn.json");
+  write_findings(at("b"), findings);
+  Crash crash;
+  crash.id = "0123";
+  crash.target = "fa1.cpu.plain";
+  write_crash(at("b"), crash, "");
+
+  const MergeSummary s = merge({"a", "b"});
+  EXPECT_EQ(s.merged, 2u);
+  EXPECT_EQ(s.shards, 6u);
+  EXPECT_EQ(s.corpus, 20u) << "the same cases in both";
+  EXPECT_EQ(s.findings, 4u);
+  EXPECT_EQ(s.same, 2u);
+  const FindingsFile merged = read_findings(at("merged"));
+  EXPECT_EQ(merged.findings[0].count, 17u + 5u);
+  EXPECT_EQ(merged.findings[0].t, 1) << "when anyone met it first";
+  EXPECT_TRUE(std::filesystem::exists(at("merged/findings/") + findings.findings[1].name + ".attn.json"));
+  EXPECT_EQ(merged.never_again.size(), 2u);
+  EXPECT_EQ(read_crashes(at("merged")).size(), 1u);
+  const CampaignHeader header = *read_header(at("merged"));
+  EXPECT_EQ(header.sessions.size(), 4u);
+  EXPECT_EQ(header.targets.size(), 2u);
+  const std::vector<Canary> canaries = read_canaries(at("merged"));
+  ASSERT_EQ(canaries.size(), 4u);
+  EXPECT_EQ(canaries[3].session, 3);
+  EXPECT_EQ(read_series(at("merged"), 4).size(), read_series(at("b"), 1).size());
+}
+
+TEST_F(Merge, TellsOfAnotherBuild) {
+  CampaignHeader header = *read_header(at("b"));
+  header.targets[0].build = "another";
+  write_header(at("b"), header);
+  merge({"a", "b"});
+  const auto targets = read_header(at("merged"))->targets;
+  ASSERT_EQ(targets.size(), 3u);
+  EXPECT_NE(targets[2].device.find("another build, in " + at("b")), std::string::npos);
+}
+
+TEST_F(Merge, LeavesOutWhatCannotBeRead) {
+  std::filesystem::create_directories(at("begun"));
+  std::ofstream(at("b") + "/shards/0/stats.json") << "{";
+  const MergeSummary s = merge({"begun", "a", "b"});
+  EXPECT_EQ(s.merged, 1u);
+  ASSERT_EQ(s.left_out.size(), 2u);
+  EXPECT_NE(s.left_out[0].find("begun"), std::string::npos);
+  EXPECT_NE(s.left_out[1].find("stats.json"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(at("merged.merging")));
+}
+
+TEST_F(Merge, ReplacesAnEarlierMergeAndNothingElse) {
+  EXPECT_EQ(merge({"a", "b"}).shards, 6u);
+  EXPECT_EQ(merge({"a"}).shards, 3u);
+  EXPECT_EQ(shards_of(at("merged")).size(), 3u);
+  EXPECT_THROW(merge_campaigns({at("a")}, at("b"), {"attnfuzz", "merge"}), std::runtime_error);
+  EXPECT_EQ(shards_of(at("b")).size(), 3u);
+  EXPECT_THROW(merge({"nothing"}), std::runtime_error);
+  EXPECT_EQ(shards_of(at("merged")).size(), 3u) << "as it was";
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,25 @@
+// A night that never was: a small campaign's folder with one of everything in it,
+// written by the archive's own writers.
+//
+//   make_night(dir);                       // two kernels, three jobs, two sessions
+//   make_night(dir, {.hostile = true});    // markup wherever a file may hold text
+#pragma once
+
+#include <string>
+
+#include "fuzz/campaign/archive.h"
+
+namespace attnfuzz {
+
+struct Night {
+  bool hostile = false;        // names and messages are markup
+  bool green = false;          // nothing found
+  bool canary = true;          // found
+  std::string kernel = "fa1";  // of the findings: a name, or a library's path
+  double hours = 8;
+};
+
+// `dir` must not exist. Deterministic.
+void make_night(const std::string& dir, const Night& night = {});
+
+}  // namespace attnfuzz

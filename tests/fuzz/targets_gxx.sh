@@ -1,0 +1,26 @@
+#!/bin/bash
+# Fuzz targets build with g++ and a plain main, and judge the seeds: what they are made
+# of (harness, units, every target's file) is compiled here, the libraries are as built.
+#
+#   targets_gxx.sh CXX SOURCE_DIR BIN_DIR LIBRARY...
+set -euo pipefail
+cxx=$1 source=$2 bin=$3
+shift 3
+# Beside the workers, where kernels are looked for.
+dir=$(mktemp -d "$bin/gxx-XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+flags=(-std=c++20 -O0 -Wall -Wextra -Werror "-I$source" '-DATTNFUZZ_TARGETS_LANE="coverage"')
+for file in replay_main unit bench counters flags harness fa1 splitk differential sequences stages files; do
+  "$cxx" "${flags[@]}" -c "$source/fuzz/targets/$file.cc" -o $file.o
+done
+for target in fa1 splitk differential sequences stages files; do
+  parts="$target.o replay_main.o unit.o"
+  [[ $target == files ]] || parts+=" bench.o counters.o flags.o harness.o"
+  $cxx -o ../gxx-replay-$target $parts -Wl,--start-group "$@" -Wl,--end-group -lrapidcheck
+  status=0
+  ../gxx-replay-$target "$source/corpus/seeds" >log 2>&1 || status=$?
+  rm ../gxx-replay-$target
+  (( status == 0 )) || { cat log; echo "$target: ended with $status"; exit 1; }
+  echo "$target: $(tail -1 log)"
+done
