@@ -13,7 +13,7 @@ int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles);
 
 // Lengths, heads, head dimensions, format, splits; within aim.work.
 void draw_sizes(const Aim& aim, Dice& dice, Case& c);
-// More batch entries or heads than a grid has rows (65535): whoever launches nothing
+// More batch entries or heads than a grid has rows: whoever launches nothing
 // leaves O unwritten. Too dear to be drawn often.
 void draw_many_heads(Dice& dice, Case& c);
 // Causal, windows, key lengths, bias, mask.

@@ -148,7 +148,7 @@ int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles) {
 // Without keys, so that it costs the executor no more than a second or two.
 void draw_many_heads(Dice& dice, Case& c) {
   Problem& p = c.problem;
-  const int64_t many = dice.percent(10) ? 65535 : 65536 + dice.range(0, 1);
+  const int64_t many = 65536 + dice.range(0, 1);
   const bool heads = dice.coin();
   p.batch = heads ? 1 : many;
   p.heads_q = heads ? many : 1;

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "fuzz/campaign/archive_json.h"
+#include "fuzz/campaign/json_text.h"
 #include "fuzz/campaign/lines.h"
 #include "properties/codec.h"
 #include "properties/reproducer.h"
@@ -50,7 +51,7 @@ std::vector<T> read_list(const std::string& path) {
   return read_record<std::vector<T>>(path, *j);
 }
 
-void write_json(const std::string& path, const Json& j) { write_file(path, j.dump(1) + "\n"); }
+void write_json(const std::string& path, const Json& j) { write_file(path, json_text(j, 1) + "\n"); }
 
 template <class T>
 std::optional<T> parse_line(const std::string& text) {
@@ -227,8 +228,8 @@ void write_canaries(const std::string& dir, const std::vector<Canary>& canaries)
   write_json(dir + "/canary.json", Json(canaries));
 }
 
-std::string line_of(const SeriesLine& line) { return Json(line).dump(); }
-std::string line_of(const CorpusEntry& entry) { return Json(entry).dump(); }
+std::string line_of(const SeriesLine& line) { return json_text(Json(line)); }
+std::string line_of(const CorpusEntry& entry) { return json_text(Json(entry)); }
 std::optional<SeriesLine> parse_series_line(const std::string& text) { return parse_line<SeriesLine>(text); }
 std::optional<CorpusEntry> parse_corpus_line(const std::string& text) { return parse_line<CorpusEntry>(text); }
 

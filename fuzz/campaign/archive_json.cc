@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "fuzz/campaign/json_text.h"
 #include "properties/codec.h"
 
 namespace attnfuzz {
@@ -178,7 +179,7 @@ void to_json(Json& j, const TargetStats& r) {
     j["properties"][name] = std::move(one);
   }
   if (r.properties.empty()) j["properties"] = Json::object();
-  j["rejections"] = r.rejections;
+  j["rejections"] = in_utf8(r.rejections);
   j["features"] = {{"cases", r.features.cases},
                    {"rejected", r.features.rejected},
                    {"uninformative", r.features.uninformative},

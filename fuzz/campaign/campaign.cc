@@ -15,8 +15,10 @@
 #include "fuzz/campaign/explore.h"
 #include "fuzz/campaign/folder.h"
 #include "fuzz/campaign/journal.h"
+#include "fuzz/campaign/json_text.h"
 #include "fuzz/campaign/machine.h"
 #include "fuzz/campaign/processes.h"
+#include "fuzz/campaign/recheck.h"
 #include "fuzz/campaign/triage.h"
 
 namespace attnfuzz {
@@ -101,7 +103,7 @@ class Supervisor {
   void say(const char* event, Json more) {
     Json j = {{"event", event}, {"t", start_ == Clock::time_point{} ? session_->from : now()}};
     j.update(more);
-    event_(j.dump());
+    event_(json_text(j));
   }
 
   void make_places() {
@@ -128,7 +130,7 @@ class Supervisor {
       const int of = options_.gpus * options_.gpu_jobs;
       for (int n = 0; n < of; ++n) add(n, of, n % options_.gpus);
     }
-    if (static_cast<int>(places_.size()) >= kMostJobs) throw std::runtime_error("more than 255 jobs");
+    if (static_cast<int>(places_.size()) >= kMostJobs - 1) throw std::runtime_error("more than 254 jobs");
     for (Place& place : places_) {
       const ShardStats stats = read_stats(options_.dir, place.shard);
       board_->slots[place.shard].restarts = stats.last.restarts;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "fuzz/campaign/json_text.h"
 #include "properties/fills.h"
 
 namespace attnfuzz {
@@ -26,7 +27,7 @@ uint64_t number_of(const std::string& id) {
 }  // namespace
 
 std::string confirmed_line(const std::string& id, const std::string& target) {
-  return Json{{"id", id}, {"target", target}}.dump();
+  return json_text(Json{{"id", id}, {"target", target}});
 }
 
 CorpusView::CorpusView(std::string dir, std::string kernel, std::string target, int peer, int peers)

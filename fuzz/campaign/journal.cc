@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "fuzz/campaign/json_text.h"
 #include "properties/codec.h"
 
 namespace attnfuzz {
@@ -17,8 +18,8 @@ std::string file_of(const std::string& shard_dir, int n) {
 std::string line_of(const Journaled& entry, uint64_t number) {
   std::string text = encode(entry.c);
   std::erase(text, '\n');  // white space: inside strings it is escaped
-  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + Json(entry.target).dump() + R"(,"property":)" +
-         Json(entry.property).dump() + R"(,"index":)" + std::to_string(entry.index) + R"(,"attempts":)" +
+  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(Json(entry.target)) + R"(,"property":)" +
+         json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) + R"(,"attempts":)" +
          std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
 }
 

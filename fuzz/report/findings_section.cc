@@ -61,7 +61,10 @@ std::string card(const FindingEntry& entry) {
 
 std::string findings_section(const Report& report) {
   std::string html = "<section id=\"findings\">\n<h2>Findings</h2>\n";
-  if (report.findings.empty()) html += "<p>None: every case that was judged held.</p>\n";
+  if (report.findings.empty()) {
+    html += report.waiting == 0 ? "<p>None: every case that was judged held.</p>\n"
+                                : "<p>None yet: what failed has not been looked at.</p>\n";
+  }
   for (const FindingEntry& entry : report.findings) html += card(entry);
   if (!report.never_again.empty()) {
     html += cat("<details><summary>", report.never_again.size(),

@@ -30,6 +30,8 @@ std::string headline(const Report& report) {
   const size_t fresh = new_findings(report);
   const std::string time = " in " + duration(report.end);
   if (fresh > 0) return counted(fresh, "new finding", "new findings") + time;
+  if (report.waiting > 0)
+    return counted(report.waiting, "failing case", "failing cases") + ", not looked at yet," + time;
   if (total(report, &SeriesLine::cases) == 0) return "Nothing has been run yet";
   return "Nothing found" + time;
 }

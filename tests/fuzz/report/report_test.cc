@@ -106,6 +106,16 @@ TEST_F(ReportOfANight, SaysWhenNothingWasFound) {
   EXPECT_NE(html.find("every case that was judged held"), html.npos);
 }
 
+TEST_F(ReportOfANight, IsNotGreenWhileFailuresWait) {
+  make_night(dir_, {.green = true});
+  write_crash(dir_, {.id = "waits", .target = "fa1.cpu.plain", .property = "reference"}, {});
+  const std::string html = page();
+  EXPECT_EQ(malformed(html), "");
+  EXPECT_EQ(html.find("Nothing found"), html.npos);
+  EXPECT_EQ(html.find("every case that was judged held"), html.npos);
+  EXPECT_NE(html.find("1 failing case, not looked at yet"), html.npos);
+}
+
 TEST_F(ReportOfANight, SaysThatTheHarnessIsBroken) {
   make_night(dir_, {.green = true, .canary = false});
   EXPECT_NE(page().find("The harness is broken"), std::string::npos);
