@@ -198,11 +198,15 @@ std::string words_of(const Json& e) {
            (known.empty() ? "" : "\n  " + known) +
            "\n  replay: " + replay_line(e.at("file").get<std::string>());
   }
+  if (event == "tolerated") {
+    const std::string what = e.at("what");
+    return what.empty() ? "" : t + what;
+  }
   if (event == "restart") return t + "a job was started anew: " + e.at("why").get<std::string>();
   if (event == "given-up")
     return t + e.at("target").get<std::string>() + " is given up: " + e.at("why").get<std::string>();
   if (event == "disk-full")
-    return t + "the disk is full (" + e.at("dir").get<std::string>() + "): waiting for room";
+    return t + "the disk is full (" + e.at("dir").get<std::string>() + "): " + e.at("what").get<std::string>();
   if (event == "disk-has-room") return t + "there is room again";
   return "";
 }

@@ -62,6 +62,7 @@ class Supervisor {
     failed_starts_.resize(targets.size());
     gpus_ = visible_gpus();
     make_places();
+    rechecks_.emplace(options, targets, board_->slots[kMostJobs - 2], first_gpu());
     plant_canaries();
     for (const Finding& f : read_findings(options.dir).findings) told_.insert(f.name);
   }
@@ -80,6 +81,7 @@ class Supervisor {
         if (place.pid < 0) start(place);
       }
       look_at_triage();
+      look_at_tolerated();
       tell();
       if (nothing_left()) throw std::runtime_error("no target can be run: " + last_failure_);
       usleep(static_cast<useconds_t>(kLookSeconds * 1e6));
@@ -306,10 +308,11 @@ class Supervisor {
     }
     if (waiting() == 0 || Clock::now() < triage_rest_) return;
     slot.message[0] = 0;
+    const std::string gpu = first_gpu();
     triage_ = start_child(
         [&] {
           // On the first GPU, if a crash there waits.
-          if (!gpus_.empty()) setenv("CUDA_VISIBLE_DEVICES", gpus_[0].c_str(), 1);
+          if (!gpu.empty()) setenv("CUDA_VISIBLE_DEVICES", gpu.c_str(), 1);
           triage({options_, targets_, *board_, slot.waits});
           // Counts that a kill left too high.
           for (auto& kinds : board_->waiting) {
@@ -318,6 +321,20 @@ class Supervisor {
           }
         },
         slot.message, sizeof slot.message);
+  }
+
+  std::string first_gpu() const { return gpus_.empty() ? "" : gpus_[0]; }
+
+  // What is known and holds is as much news as what is unknown and fails.
+  void look_at_tolerated() {
+    while (const auto recheck = rechecks_->step()) tell_recheck(*recheck);
+  }
+
+  void tell_recheck(const Recheck& recheck) {
+    say("tolerated", {{"name", recheck.name}, {"now", to_string(recheck.answer)}, {"what", recheck.text}});
+    if (recheck.text.empty()) return;
+    session_->notes.push_back(recheck.text);
+    keep([&] { write_header(options_.dir, header_); });
   }
 
   bool disk_full() const {
@@ -361,7 +378,7 @@ class Supervisor {
       was_full_ = s.disk_full;
       say(s.disk_full ? "disk-full" : "disk-has-room",
           {{"dir", options_.dir},
-           {"what", s.disk_full ? "nothing is run until there is room again" : "goes on"}});
+           {"what", s.disk_full ? "make room: nothing is run until then, and nothing is lost" : "goes on"}});
     }
     if (since(told_event_) > kEventSeconds) {
       told_event_ = Clock::now();
@@ -434,7 +451,7 @@ class Supervisor {
       if (!canaries_running() && canary_queue_.empty()) board_->stop = true;
       look_at_triage();
       tell();
-      const bool patient = canaries_running() || !canary_queue_.empty();
+      const bool patient = (canaries_running() || !canary_queue_.empty()) && !disk_full();
       if (interrupts_.came() ? since(stopped) > kEndSeconds : since(stopped) > kEndSeconds && !patient) break;
       usleep(static_cast<useconds_t>(kLookSeconds * 1e6));
     }
@@ -444,9 +461,10 @@ class Supervisor {
       place.pid = -1;
     }
     const auto drained = Clock::now();
-    while ((waiting() > 0 || triage_ >= 0) && since(drained) < options_.drain_seconds && !interrupts_.came() &&
-           !disk_full()) {
+    while ((waiting() > 0 || triage_ >= 0 || !rechecks_->done()) && since(drained) < options_.drain_seconds &&
+           !interrupts_.came() && !disk_full()) {
       look_at_triage();
+      look_at_tolerated();
       tell();
       usleep(static_cast<useconds_t>(kLookSeconds * 1e6));
     }
@@ -455,6 +473,7 @@ class Supervisor {
       for (int i = 0; i < 20 && !ended(triage_); ++i) usleep(50'000);
       end_child(triage_);
     }
+    for (const Recheck& recheck : rechecks_->give_up()) tell_recheck(recheck);
     tell_findings();
 
     CampaignSummary summary;
@@ -528,6 +547,7 @@ class Supervisor {
   std::vector<std::string> gpus_;
   std::vector<Canary> canaries_;
   std::vector<int> canary_queue_;
+  std::optional<Rechecks> rechecks_;
   pid_t triage_ = -1;
   Clock::time_point triage_rest_;
   Clock::time_point start_, end_;
@@ -545,8 +565,14 @@ class Supervisor {
 
 CampaignSummary run_campaign(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
                              const OnEvent& event, const OnState& state) {
-  std::filesystem::create_directories(options.dir);
-  return Supervisor(options, targets, event, state).run();
+  try {
+    std::filesystem::create_directories(options.dir);
+    return Supervisor(options, targets, event, state).run();
+  } catch (const std::system_error& error) {
+    if (!is_disk_full(error)) throw;
+    throw std::runtime_error("there is no room for " + options.dir + " (" + error.what() +
+                             "): make some and start again; what is in the folder stays");
+  }
 }
 
 }  // namespace attnfuzz

@@ -64,10 +64,12 @@ class Explorer {
     if (!lines.empty() && lines.back().cases > stats_.last.cases) stats_.last = lines.back();
     restarts_before_ = slot_.restarts;
     view_.emplace(slice.options.dir, slice.target.folder, name_, slice.peer, slice.peers);
-    corpus_.emplace(folder_ + "/corpus.jsonl");
-    confirmed_.emplace(folder_ + "/confirmed.jsonl");
-    series_.emplace(folder_ + "/series.jsonl");
-    journal_.emplace(folder_);
+    save([&] {
+      corpus_.emplace(folder_ + "/corpus.jsonl");
+      confirmed_.emplace(folder_ + "/confirmed.jsonl");
+      series_.emplace(folder_ + "/series.jsonl");
+      journal_.emplace(folder_);
+    });
     begun_ = told_ = refreshed_ = Clock::now();
     stream_ = mix(slice.options.seed, number_of(name_), static_cast<uint64_t>(slice.shard), 0, 0);
   }

@@ -18,9 +18,9 @@ std::string file_of(const std::string& shard_dir, int n) {
 std::string line_of(const Journaled& entry, uint64_t number) {
   std::string text = encode(entry.c);
   std::erase(text, '\n');  // white space: inside strings it is escaped
-  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(Json(entry.target)) + R"(,"property":)" +
-         json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) + R"(,"attempts":)" +
-         std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
+  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(Json(entry.target)) +
+         R"(,"property":)" + json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) +
+         R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
 }
 
 // Of a line: a case, or that nothing is in flight. Nothing at all of a line cut short.

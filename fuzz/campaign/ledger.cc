@@ -14,6 +14,17 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Misspelt, a feature would be one that no case has, and the entry hide nothing.
+void refuse_unknown(const std::vector<std::string>& features) {
+  const std::vector<std::string>& there = ledger_features();
+  for (const std::string& feature : features) {
+    if (std::ranges::find(there, feature) != there.end()) continue;
+    std::string list;
+    for (const std::string& one : there) list += (list.empty() ? "" : ", ") + ("'" + one + "'");
+    throw std::runtime_error("there is no feature '" + feature + "'; there are " + list);
+  }
+}
+
 KnownFailure read_entry(const Json& j, const std::string& folder) {
   static const std::set<std::string> kFields = {"mode",   "reason",  "key",  "reproducer",
                                                 "kernel", "backend", "lane", "features"};
@@ -33,6 +44,7 @@ KnownFailure read_entry(const Json& j, const std::string& folder) {
   known.backend = j.value("backend", "");
   known.lane = j.value("lane", "");
   known.features = j.value("features", std::vector<std::string>{});
+  refuse_unknown(known.features);
   if (known.quarantined ? known.features.empty() && known.kernel.empty() : known.key.empty()) {
     throw std::runtime_error(known.quarantined
                                  ? "it has neither features nor a kernel, and would hide everything"
@@ -47,6 +59,44 @@ bool is_or_any(const std::string& wanted, const std::string& given) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& ledger_features() {
+  static const std::vector<std::string> kFeatures = {"kv tiles >= 3",
+                                                     "query tiles >= 2",
+                                                     "kv tail",
+                                                     "kv exact tiles",
+                                                     "zero length",
+                                                     "sq != sk",
+                                                     "gqa",
+                                                     "dv != dk",
+                                                     "d % 8 != 0",
+                                                     "bf16",
+                                                     "causal",
+                                                     "causal bottom-right",
+                                                     "window",
+                                                     "softcap",
+                                                     "scale <= 0",
+                                                     "key lengths",
+                                                     "bias",
+                                                     "bias with -inf",
+                                                     "mask",
+                                                     "dead rows",
+                                                     "equal scores",
+                                                     "length >= 2^15",
+                                                     "grid > 65535",
+                                                     "splits",
+                                                     "splits > tiles",
+                                                     "planted NaN or Inf",
+                                                     "NaN beyond lengths",
+                                                     "layout",
+                                                     "page end",
+                                                     "offsets > 2^31",
+                                                     "repeated calls",
+                                                     "dirty workspace",
+                                                     "random schedule",
+                                                     "other variant"};
+  return kFeatures;
+}
 
 Ledger read_ledger(const std::string& path) {
   auto text = read_file(path);

@@ -9,8 +9,8 @@
 //
 // A *tolerated* failure is looked for like any other and reported as known. Its key
 // is the dedupe key of the reduced case, or the name of its finding. With a
-// reproducer (a path beside the ledger) it is run at the beginning of each session:
-// if it passes, that is reported, for then its line should go. A *quarantined* case
+// reproducer (a path beside the ledger) it is run at the beginning of each session
+// (recheck.h): if it passes, that is reported, for then its line should go. A *quarantined* case
 // has all the features (generator.h) and is never launched, only counted.
 #pragma once
 
@@ -32,6 +32,9 @@ struct KnownFailure {
 struct Ledger {
   std::vector<KnownFailure> known;
 };
+
+// All names that features() may give a case.
+const std::vector<std::string>& ledger_features();
 
 // Throws std::runtime_error that names the file, the entry and what is wrong with it.
 Ledger read_ledger(const std::string& path);

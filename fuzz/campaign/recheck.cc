@@ -74,6 +74,8 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
     return unknown(known.reproducer + ": " + error->message);
   const Reproducer& r = std::get<Reproducer>(decoded);
   const Property* property = find_property(r.property);
+  if (const auto why = illegal(r.c))
+    return unknown(known.reproducer + " holds a case that cannot be run: " + *why);
   if (property == nullptr) return unknown(known.reproducer + ": there is no property '" + r.property + "'");
   const CampaignTarget* target = target_of(r, targets);
   if (target == nullptr) {
@@ -144,7 +146,8 @@ std::optional<Recheck> Rechecks::step() {
     } else if (std::chrono::duration<double>(Clock::now() - started_).count() > options_.stuck_seconds) {
       end_child(child_);
       slot_.message[0] = 0;
-      result = answer_of("it took longer than " + std::to_string(static_cast<int>(options_.stuck_seconds)) + " s");
+      result =
+          answer_of("it took longer than " + std::to_string(static_cast<int>(options_.stuck_seconds)) + " s");
     } else {
       return std::nullopt;
     }

@@ -34,7 +34,7 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
 
 class Rechecks {
  public:
-  // `gpu`: which one its children may see; empty: all. All four must outlive this.
+  // `gpu`: which one its children may see; empty: all. The others must outlive this.
   Rechecks(const CampaignOptions& options, const std::vector<CampaignTarget>& targets, JobSlot& slot,
            const std::string& gpu);
   ~Rechecks();
@@ -53,7 +53,7 @@ class Rechecks {
   const CampaignOptions& options_;
   const std::vector<CampaignTarget>& targets_;
   JobSlot& slot_;
-  const std::string& gpu_;
+  const std::string gpu_;
   std::vector<const KnownFailure*> due_;
   size_t next_ = 0;
   pid_t child_ = -1;  // looks at due_[next_ - 1]

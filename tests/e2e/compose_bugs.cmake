@@ -11,7 +11,8 @@ foreach(file IN LISTS files)
   file(COPY_FILE ${overlay}/${file} ${tree}/${file})
 endforeach()
 foreach(patch IN LISTS patches)
-  execute_process(COMMAND ${program} -p1 --batch --no-backup-if-mismatch -i ${patch} WORKING_DIRECTORY ${tree}
+  # --fuzz=0: what surrounds the change must be what its author saw, other lines further up apart.
+  execute_process(COMMAND ${program} -p1 --fuzz=0 --batch --no-backup-if-mismatch -i ${patch} WORKING_DIRECTORY ${tree}
                   RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(failed)
     message(FATAL_ERROR "${patch} does not apply beside ${patches}: choose another\n${output}")

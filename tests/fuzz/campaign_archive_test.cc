@@ -146,6 +146,70 @@ TEST_F(CampaignFolder, FindingsAreReadAsWritten) {
   EXPECT_EQ(again.findings[0].needs, f.needs);
 }
 
+// A plug-in may say anything; the campaign goes on, and its files can be read.
+TEST_F(CampaignFolder, TextThatIsNoUtf8IsKeptAsFarAsItIs) {
+  const std::string bad = "softcap \xff\xfe is \xc3";
+  const std::string kept = "softcap \xef\xbf\xbd\xef\xbf\xbd is \xef\xbf\xbd";
+  Crash crash;
+  crash.id = "abc-t";
+  crash.target = "t";
+  crash.c = some_case(65);
+  crash.message = crash.shape = bad;
+  write_crash(dir_, crash, "");
+  ASSERT_EQ(read_crashes(dir_).size(), 1u);
+  EXPECT_EQ(read_crashes(dir_)[0].message, kept);
+
+  Finding f;
+  f.message = bad;
+  write_findings(dir_, {{f}, {}});
+  EXPECT_EQ(read_findings(dir_).findings.at(0).message, kept);
+
+  CampaignHeader header;
+  header.targets.resize(1);
+  header.targets[0].device = bad;
+  header.sessions.resize(1);
+  header.sessions[0].notes = {bad};
+  header.sessions[0].builds = {{bad, "hash"}};
+  write_header(dir_, header);
+  EXPECT_EQ(read_header(dir_)->sessions.at(0).notes.at(0), kept);
+
+  Canary canary;
+  canary.message = bad;
+  write_canaries(dir_, {canary});
+  EXPECT_EQ(read_canaries(dir_).at(0).message, kept);
+
+  SeriesLine line;
+  line.target = bad;
+  EXPECT_EQ(parse_series_line(line_of(line))->target, kept);
+  CorpusEntry entry;
+  entry.target = bad;
+  EXPECT_EQ(parse_corpus_line(line_of(entry))->target, kept);
+
+  Journal journal(shard_dir(dir_, 0));
+  journal.begin({bad, "reference", some_case(65), 1});
+  ASSERT_TRUE(in_flight(shard_dir(dir_, 0)).has_value());
+  EXPECT_EQ(in_flight(shard_dir(dir_, 0))->target, kept);
+}
+
+TEST_F(CampaignFolder, ReasonsThatAreReadAsOneAreCountedAsOne) {
+  Verdict refused;
+  refused.property = "reference";
+  refused.outcome = Outcome::kReject;
+  ShardStats stats;
+  for (const char* reason : {"no \xff", "no \xfe"}) {
+    refused.message = reason;
+    stats.targets["t"].add(some_case(65), refused);
+  }
+  write_stats(dir_, 0, stats);
+  // The next slice reads it, and meets the same again.
+  stats = read_stats(dir_, 0);
+  stats.targets["t"].add(some_case(65), refused);
+  write_stats(dir_, 0, stats);
+  const auto rejections = read_stats(dir_, 0).targets.at("t").rejections;
+  ASSERT_EQ(rejections.size(), 1u);
+  EXPECT_EQ(rejections.begin()->second, 3u);
+}
+
 TEST_F(CampaignFolder, ACorpusEntryWithoutItsLineIsStillAnEntry) {
   const Case c = some_case(65);
   CorpusEntry entry;

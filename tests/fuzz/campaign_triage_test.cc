@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "fuzz/campaign/folder.h"
 #include "fuzz/campaign/issue_text.h"
@@ -101,6 +102,39 @@ TEST_F(LedgerFile, SaysWhatIsWrongWithAnEntry) {
             std::string::npos);
   EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"tolerated","kye":"k","reason":"r"}]})").find("'kye'"),
             std::string::npos);
+}
+
+TEST_F(LedgerFile, RefusesAFeatureThatNoCaseHas) {
+  const std::string error = error_of(
+      R"({"format":1,"known":[{"mode":"quarantined","features":["causal","soft cap"],"reason":"r"}]})");
+  EXPECT_NE(error.find("entry 1: there is no feature 'soft cap'"), std::string::npos) << error;
+  for (const std::string& name : ledger_features())
+    EXPECT_NE(error.find("'" + name + "'"), std::string::npos) << name;
+}
+
+// The names that a ledger may use are those that cases have: each of them, and no other.
+TEST(LedgerFeatures, AreThoseOfCases) {
+  std::set<std::string> met;
+  const auto meet = [&](const Case& c) {
+    for (const std::string& name : features(c, 64, 64)) met.insert(name);
+  };
+  Aim aim;
+  aim.variants = 2;
+  aim.splits = true;
+  for (uint64_t i = 0; i < 3000; ++i) meet(draw(aim, 1, i));
+  // What is drawn once in thousands.
+  Case rare;
+  rare.problem.heads_q = rare.problem.heads_kv = 65536;
+  rare.problem.seq_k = 32768;
+  rare.problem.seq_q = 0;  // no row is looked at
+  meet(rare);
+  Case far;
+  far.problem.seq_k = 2;
+  far.layout[static_cast<size_t>(TensorId::kK)].spread = 1;
+  meet(far);
+  const std::set<std::string> known(ledger_features().begin(), ledger_features().end());
+  EXPECT_EQ(met, known);
+  EXPECT_EQ(known.size(), ledger_features().size());
 }
 
 TEST(IssueText, SaysAllThatAReaderNeeds) {

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# disk_full.sh ATTNFUZZ LIBRARY: a campaign whose disk fills up. LIBRARY is a kernel
+# with a known bug.
+#
+# On a disk of a megabyte it says what to do, and waits; with room again it goes on;
+# and where no room comes it ends by itself, with that word. What was in the folder
+# is there afterwards, can be read, and is gone on with. On a disk that has no room
+# to begin with it refuses to start.
+#
+# Skipped (77) where no file system can be mounted, which takes a user's own namespace.
+set -u
+if [ -z "${DISK_FULL_INSIDE:-}" ]; then
+  probe=$(mktemp -d)
+  why=$(unshare -rm mount -t tmpfs -o size=1m none "$probe" 2>&1)
+  status=$?
+  rmdir "$probe"
+  if [ "$status" -ne 0 ]; then
+    echo "SKIPPED: no file system can be mounted here: $why"
+    exit 77
+  fi
+  DISK_FULL_INSIDE=1 exec unshare -rm "$0" "$@"
+fi
+
+attnfuzz=$1 library=$2
+out=$(mktemp -d)
+disk=$out/disk
+mkdir "$disk"
+mount -t tmpfs -o size=1m none "$disk" || exit 1
+job=
+trap '[ -n "$job" ] && kill -9 "$job" 2>/dev/null; umount -l "$disk"; rm -rf "$out"' EXIT
+die() {
+  echo "$*"
+  tail -n 5 "$out"/*.log
+  df "$disk"
+  exit 1
+}
+room() { mount -o remount,size="$1" "$disk" || die "cannot remount"; }
+# wait_for WORDS FILE: the campaign lasts longer than this, so that no clock decides.
+wait_for() {
+  until grep -q "$1" "$2" 2>/dev/null; do
+    kill -0 "$job" 2>/dev/null || die "the campaign ended before it said '$1'"
+    sleep 0.05
+  done
+}
+files() { (cd "$disk/night" && find corpus findings -name '*.json' -newermt @0 | sort); }
+
+# Full, then with room again, in one session.
+"$attnfuzz" campaign "$library" fa1 --for 10m --jobs 2 --no-canary --out "$disk/night" --json >"$out/first.log" 2>&1 &
+job=$!
+wait_for '"event":"disk-full"' "$out/first.log"
+grep '"event":"disk-full"' "$out/first.log" | grep -q 'make room' || die "what to do is not said"
+sleep 1  # whatever there was to write is written
+before=$(files)
+"$attnfuzz" report "$disk/night" -o "$out/full.html" >"$out/report.log" 2>&1 || die "a full disk's folder cannot be read"
+cases=$(grep -c . "$disk"/night/shards/0/series.jsonl)
+room 64m
+wait_for '"event":"disk-has-room"' "$out/first.log"
+wait_for '"event":"finding"' "$out/first.log"
+# A line about every five seconds.
+until [ "$(grep -c . "$disk"/night/shards/0/series.jsonl)" -gt "$cases" ]; do
+  kill -0 "$job" 2>/dev/null || die "the campaign ended and did not go on"
+  sleep 0.1
+done
+kill -INT "$job"
+wait "$job"
+status=$?
+job=
+[ "$status" -eq 1 ] || die "the campaign ended with status $status"
+grep -q '"event":"restart"' "$out/first.log" && die "a job died of the full disk"
+grep -q '"event":"end".*"ended":"interrupted"' "$out/first.log" || die "the end is not told"
+[ -z "$(comm -23 <(echo "$before") <(files))" ] || die "something was lost: $(comm -23 <(echo "$before") <(files))"
+echo "full, and with room again: $(files | wc -l) files"
