@@ -191,10 +191,6 @@ int64_t lower(Search& search, const Number& number,
     const int64_t rest = number.now % period;
     for (int64_t v = rest; v < number.now && v <= rest + 2 * period; v += period) values.push_back(v);
   }
-  // So many of anything are dear to run where they pass: of what a grid has no room
-  // for, the border itself, and what is one below it, before anything between.
-  constexpr int64_t kMany = 4096, kGrid = 65536;
-  if (number.now > kMany) values.push_back(kGrid);
   std::erase_if(values, [&](int64_t v) { return v < number.least || v >= number.now; });
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
@@ -206,10 +202,6 @@ int64_t lower(Search& search, const Number& number,
       break;
     }
     below = v;
-  }
-  if (now > kMany && now - below > 1) {
-    if (!search.attempt(make(search.best(), now - 1))) return now;
-    --now;
   }
   // `below` does not fail and `now` does; where the failure is not monotone
   // this still ends beside a value that passes.

@@ -29,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kLookSeconds = 0.05, kStateSeconds = 0.5, kHeaderSeconds = 10, kEventSeconds = 10;
 constexpr double kEndSeconds = 15;  // that a job may take for the case in hand once it is told to stop
+constexpr double kRoomSeconds = 3;  // that room on the disk is waited for once the time is up
 constexpr uint64_t kCanaryCases = 4000;
 constexpr int kMostFailedStarts = 5;
 
@@ -342,6 +343,14 @@ class Supervisor {
     return std::ranges::any_of(places_, [&](const Place& p) { return board_->slots[p.shard].waits.load(); });
   }
 
+  // Whatever still runs waits for room on the disk.
+  bool all_wait() const {
+    const auto runs = [](const Place& p) { return p.pid >= 0; };
+    return std::ranges::any_of(places_, runs) && std::ranges::all_of(places_, [&](const Place& p) {
+             return !runs(p) || board_->slots[p.shard].waits.load();
+           });
+  }
+
   CampaignState state_now() {
     CampaignState s;
     s.t = now();
@@ -451,8 +460,9 @@ class Supervisor {
       if (!canaries_running() && canary_queue_.empty()) board_->stop = true;
       look_at_triage();
       tell();
-      const bool patient = (canaries_running() || !canary_queue_.empty()) && !disk_full();
-      if (interrupts_.came() ? since(stopped) > kEndSeconds : since(stopped) > kEndSeconds && !patient) break;
+      const bool blocked = all_wait();
+      const bool patient = !blocked && !interrupts_.came() && (canaries_running() || !canary_queue_.empty());
+      if (since(stopped) > (blocked ? kRoomSeconds : kEndSeconds) && !patient) break;
       usleep(static_cast<useconds_t>(kLookSeconds * 1e6));
     }
     const bool was_full = disk_full();
@@ -480,6 +490,11 @@ class Supervisor {
     session_->seconds = std::min(since(start_), std::max(session_->asked, since(start_)));
     session_->ended = interrupts_.came() ? "interrupted" : was_full || disk_full() ? "disk full" : "time";
     merge_canaries();
+    for (Canary& canary : canaries_) {
+      if (session_->ended == "disk full" && !canary.found &&
+          canary.session + 1 == static_cast<int>(header_.sessions.size()))
+        canary.message += "; the disk was full";
+    }
     keep([&] { write_canaries(options_.dir, canaries_); });
     keep([&] { write_header(options_.dir, header_); });
     summary.findings = read_findings(options_.dir);

@@ -30,12 +30,22 @@ before=$(ls "$out"/night/corpus/fa1 | wc -l)
 grep -q '"event":"finding"' "$out/second.log" && die "a finding of the first session is new in the second"
 [ "$(ls "$out"/night/corpus/fa1 | wc -l)" -ge "$before" ] || die "the archive has shrunk"
 
-# Known: the ledger makes it a known one, and the status that of a good night.
+# Known: the ledger makes it a known one, and the status that of a good night. That it goes on failing
+# is no news; a reproducer that holds is, and stays in the folder; so is one that cannot be read.
 name=$(basename "${file%.attn.json}")
-echo '{"format": 1, "known": [{"mode": "tolerated", "key": "'"$name"'", "reason": "issue 1"}]}' >"$out/ledger.json"
-"$attnfuzz" campaign "$library" --for 3s --jobs 1 --out "$out/known" --ledger "$out/ledger.json" >"$out/known.log" 2>&1
+cp "$file" "$out/known.attn.json"
+sed 's/"kernel": "[^"]*"/"kernel": "fa1"/' "$file" >"$out/holds.attn.json"
+known() { echo '{"mode": "tolerated", "key": "'"$1"'", "reason": "issue 1", "reproducer": "'"$2"'"}'; }
+echo '{"format": 1, "known": ['"$(known "$name" known.attn.json),$(known gone holds.attn.json),$(known lost no.attn.json)"']}' \
+  >"$out/ledger.json"
+"$attnfuzz" campaign "$library" fa1 --for 3s --jobs 2 --out "$out/known" --ledger "$out/ledger.json" >"$out/known.log" 2>&1
 [ $? -eq 0 ] || die "a tolerated failure is not tolerated"
 grep -q 'known: issue 1' "$out/known.log" || die "the reason is not given"
+for told in "$out/known.log" "$out/known/campaign.json"; do
+  grep -q 'tolerated gone no longer fails: take it out of the ledger' "$told" || die "an unexpected pass is not told"
+  grep -q 'tolerated lost was not looked at: .*no.attn.json' "$told" || die "a lost reproducer is not told"
+  grep -q "tolerated $name" "$told" && die "a known failure that fails is told as news"
+done
 
 # Refused: another seed, another format, a folder that is in use, a bad ledger.
 refused() {
@@ -49,6 +59,8 @@ mkdir "$out/future" && echo '{"format": 2}' >"$out/future/campaign.json"
 refused "is of format 2" fa1 --for 1s --out "$out/future"
 echo '{"format": 1, "known": [{"mode": "tolerated", "key": "x"}]}' >"$out/ledger.json"
 refused "it has no reason" fa1 --for 1s --out "$out/other" --ledger "$out/ledger.json"
+echo '{"format": 1, "known": [{"mode": "quarantined", "features": ["soft cap"], "reason": "issue 1"}]}' >"$out/ledger.json"
+refused "there is no feature 'soft cap'; there are .*'softcap'" fa1 --for 1s --out "$out/other" --ledger "$out/ledger.json"
 
 # Pruned: few readable files that replay.
 before=$(ls "$out"/night/corpus/fa1 | wc -l)

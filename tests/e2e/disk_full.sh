@@ -39,10 +39,11 @@ room() { mount -o remount,size="$1" "$disk" || die "cannot remount"; }
 wait_for() {
   until grep -q "$1" "$2" 2>/dev/null; do
     kill -0 "$job" 2>/dev/null || die "the campaign ended before it said '$1'"
+    grep -q '"event":"restart"' "$2" && die "a job died of the full disk"
     sleep 0.05
   done
 }
-files() { (cd "$disk/night" && find corpus findings -name '*.json' -newermt @0 | sort); }
+files() { (cd "$disk/night" && find corpus findings -name '*.json' | sort); }
 
 # Full, then with room again, in one session.
 "$attnfuzz" campaign "$library" fa1 --for 10m --jobs 2 --no-canary --out "$disk/night" --json >"$out/first.log" 2>&1 &
@@ -51,7 +52,7 @@ wait_for '"event":"disk-full"' "$out/first.log"
 grep '"event":"disk-full"' "$out/first.log" | grep -q 'make room' || die "what to do is not said"
 sleep 1  # whatever there was to write is written
 before=$(files)
-"$attnfuzz" report "$disk/night" -o "$out/full.html" >"$out/report.log" 2>&1 || die "a full disk's folder cannot be read"
+"$attnfuzz" report "$disk/night" --no-run -o "$out/full.html" >"$out/report.log" 2>&1 || die "a full disk's folder cannot be read"
 cases=$(grep -c . "$disk"/night/shards/0/series.jsonl)
 room 64m
 wait_for '"event":"disk-has-room"' "$out/first.log"
@@ -66,7 +67,38 @@ wait "$job"
 status=$?
 job=
 [ "$status" -eq 1 ] || die "the campaign ended with status $status"
-grep -q '"event":"restart"' "$out/first.log" && die "a job died of the full disk"
 grep -q '"event":"end".*"ended":"interrupted"' "$out/first.log" || die "the end is not told"
 [ -z "$(comm -23 <(echo "$before") <(files))" ] || die "something was lost: $(comm -23 <(echo "$before") <(files))"
 echo "full, and with room again: $(files | wc -l) files"
+
+# As much room as a session takes to begin, and not a page more: without it a start is
+# refused; with it the first case of the canary waits, no room comes, and the session
+# ends by itself.
+rm -rf "${disk:?}"/*
+room 1m
+head -c 2m /dev/zero >"$disk/filler" 2>/dev/null
+refused=0
+until
+  "$attnfuzz" campaign "$library" fa1 --for 5s --jobs 2 --out "$disk/night" >"$out/second.log" 2>&1
+  status=$?
+  [ "$status" -ne 2 ]
+do
+  grep -q 'make some and start again' "$out/second.log" || die "a start without room is refused without a word"
+  refused=$((refused + 1))
+  truncate -s -4k "$disk/filler"
+done
+[ "$refused" -gt 0 ] || die "it starts on a full disk"
+[ "$status" -eq 1 ] || die "the session with a full disk ended with status $status"
+grep -q 'the disk is full.*make room' "$out/second.log" || die "what to do is not said"
+grep -q '^ended: disk full' "$out/second.log" || die "it does not say that it ended for want of room"
+grep -q 'NOT FOUND (.*the disk was full)' "$out/second.log" || die "why the canary was not found is not said"
+before=$(files)
+
+rm "$disk/filler"
+room 64m
+"$attnfuzz" campaign "$library" fa1 --for 5s --jobs 2 --out "$disk/night" >"$out/third.log" 2>&1
+[ $? -eq 1 ] && grep -q '^ended: time' "$out/third.log" || die "the next session does not go on"
+grep -q '^canary canary.cpu.plain: found' "$out/third.log" || die "the canary was not found"
+[ -z "$(comm -23 <(echo "$before") <(files))" ] || die "something was lost: $(comm -23 <(echo "$before") <(files))"
+"$attnfuzz" report "$disk/night" --no-run -o "$out/end.html" >"$out/report.log" 2>&1 || die "the folder cannot be read"
+echo "refused $refused times, full to the end, gone on with: $(files | wc -l) files"
