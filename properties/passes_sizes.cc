@@ -71,6 +71,10 @@ std::vector<int64_t> length_borders(int64_t tile) {
   return lengths;
 }
 
+// How many blocks a grid's y and z may have at most, and the next number. To look for
+// them by halves costs a right kernel's blocks at every step.
+const std::vector<int64_t> kGridBorders = {(1 << 16) - 1, 1 << 16};
+
 const Dial kDials[] = {
     {"batch", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.batch; },
      [](Case& c, int64_t v) { c.problem.batch = v; }},
@@ -120,7 +124,9 @@ Number number_of(const Dial& dial, const Case& c, const Borders& borders) {
   Number number{.now = dial.get(c), .least = dial.least};
   if (name == "dim_qk" || name == "dim_v") {
     number.worth_trying = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
-  } else if (name != "batch" && name != "heads_kv" && name != "heads_q / heads_kv" && name != "num_splits") {
+  } else if (name == "batch" || name == "heads_kv" || name == "heads_q / heads_kv" || name == "num_splits") {
+    number.worth_trying = kGridBorders;
+  } else {
     const int64_t tile = name == "seq_q" ? borders.tile_q : borders.tile_k;
     number.worth_trying = length_borders(tile);
     number.periods = {tile};
@@ -157,7 +163,12 @@ void shrink_batch(Search& s) {
   for (int64_t b = 0; b < std::min<int64_t>(s.best().problem.batch, 8); ++b) {
     if (s.best().problem.batch < 2 || keep_only(b)) return;
   }
-  // What a batch entry did as a block of its own, more rows may do as well.
+  // What a batch entry did as a block of its own, more heads or rows may do as well.
+  change(s, [](Case& c) {
+    c.problem.heads_q *= c.problem.batch;
+    c.problem.heads_kv *= c.problem.batch;
+    c.problem.batch = 1;
+  });
   change(s, [](Case& c) {
     c.problem.seq_q *= c.problem.batch;
     c.problem.batch = 1;
@@ -188,13 +199,15 @@ void shrink_heads(Search& s) {
     c.problem.heads_q = c.problem.heads_kv = v;
     return c;
   };
-  if (p.heads_q > 1) lower(s, {.now = s.best().problem.heads_kv + 1, .least = 1}, both);
+  if (p.heads_q > 1)
+    lower(s, {.now = s.best().problem.heads_kv + 1, .least = 1, .worth_trying = kGridBorders}, both);
   // One KV head, however many queries share it.
-  lower(s, {.now = s.best().problem.heads_q + 1, .least = 1}, [](Case c, int64_t v) {
-    c.problem.heads_q = v;
-    c.problem.heads_kv = 1;
-    return c;
-  });
+  lower(s, {.now = s.best().problem.heads_q + 1, .least = 1, .worth_trying = kGridBorders},
+        [](Case c, int64_t v) {
+          c.problem.heads_q = v;
+          c.problem.heads_kv = 1;
+          return c;
+        });
   change(s, [](Case& c) {
     c.problem.seq_q *= c.problem.heads_q;
     c.problem.heads_q = c.problem.heads_kv = 1;
@@ -341,6 +354,7 @@ void shrink_pairs(Search& s) {
         }
       }
       // One for the other, where the first matters more.
+      if (now(one) >= kMany) continue;
       while (!s.out_of_time() && both(now(one) / 2, now(other) * 2)) {
       }
       for (int64_t step = now(one) / 2; step > 0; step /= 2) {

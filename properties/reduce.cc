@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "properties/candidates.h"
 #include "properties/ladder.h"
@@ -92,6 +93,20 @@ void plain_values(Case& c) {
   c = with_data(std::move(c), regimes()[0]);
 }
 
+// An infinity or a NaN may be no more than what a wrong number grew to, or what lay
+// where a kernel read by a wrong stride. The kinds of values tell which: with plain
+// ones, and tensors that lie as usual, the same may show as a wrong number.
+void plain_values_and_layouts(Case& c) {
+  plain_values(c);
+  c.layout = {};
+}
+
+// The same where rows must differ to be told from each other.
+void told_apart(Case& c) {
+  plain_values_and_layouts(c);
+  c = with_data(std::move(c), regimes()[1]);
+}
+
 struct Start {
   Case c;
   Verdict verdict;
@@ -110,6 +125,19 @@ Start start_of(const Case& c, const Verdict& verdict, const Evaluate& evaluate) 
     if (there.outcome == Outcome::kFail) start = {std::move(usual), std::move(there), true};
   }
   return start;
+}
+
+// A case that ends in an infinity or a NaN, so that it shows a wrong number instead.
+std::optional<Start> as_wrong_number(const Case& c, const Verdict& verdict, const Evaluate& evaluate) {
+  if (verdict.kind != Kind::kNonFinite) return std::nullopt;
+  for (const auto change : {plain_values_and_layouts, told_apart}) {
+    Case plain = c;
+    change(plain);
+    Verdict there = evaluate(plain);
+    if (there.outcome == Outcome::kFail && there.kind == Kind::kWrong)
+      return Start{std::move(plain), std::move(there), true};
+  }
+  return std::nullopt;
 }
 
 Reduction reduce_from(const Case& failing, const Verdict& verdict, const std::string& key,
@@ -145,18 +173,27 @@ Reduction reduce(const Case& failing, const Verdict& verdict, const std::string&
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const Start start = start_of(failing, verdict, evaluate);
-  const Reduction first =
+  Reduction first =
       reduce_from(start.c, start.verdict, start.moved ? key_of(start.verdict) : key, evaluate, key_of, options);
   // The small case may show elsewhere what the found one did not.
   ReduceOptions rest = options;
   rest.seconds -= std::chrono::duration<double>(Clock::now() - began).count();
   if (!first.complete || rest.seconds <= 0) return first;
+  const auto go_on = [&](const Start& from) {
+    Reduction second = reduce_from(from.c, from.verdict, key_of(from.verdict), evaluate, key_of, rest);
+    second.reached += first.evaluations;
+    second.evaluations += first.evaluations;
+    return second;
+  };
   const Start again = start_of(first.minimal, first.verdict, evaluate);
-  if (!again.moved) return first;
-  Reduction second = reduce_from(again.c, again.verdict, key_of(again.verdict), evaluate, key_of, rest);
-  second.reached += first.evaluations;
-  second.evaluations += first.evaluations;
-  return second;
+  if (again.moved) return go_on(again);
+  const auto other = as_wrong_number(first.minimal, first.verdict, evaluate);
+  if (other) {
+    Reduction second = go_on(*other);
+    if (complexity(second.minimal) < complexity(first.minimal)) return second;
+    first.evaluations = second.evaluations;
+  }
+  return first;
 }
 
 }  // namespace attnfuzz

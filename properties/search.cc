@@ -58,6 +58,26 @@ void tidy_planted(Case& c) {
   c.planted = std::move(kept);
 }
 
+// What a case takes to run, as far as numbers that may be tens of thousands each
+// go: rows of Q and K, and pairs of them.
+struct Size {
+  __int128 rows, pairs;
+};
+
+Size size_of(const Case& c) {
+  const Problem& p = c.problem;
+  const __int128 queries = static_cast<__int128>(p.batch) * p.heads_q * p.seq_q;
+  return {queries + static_cast<__int128>(p.batch) * p.heads_kv * p.seq_k, queries * p.seq_k};
+}
+
+// Whether a case, however simple, is too large to be tried in the place of another:
+// fewer heads with more rows each may take minutes to pass.
+bool too_large(const Case& c, const Case& found) {
+  constexpr __int128 kRows = 1 << 16, kPairs = 1 << 22;
+  const Size size = size_of(c), most = size_of(found);
+  return size.rows > std::max(kRows, most.rows) || size.pairs > std::max(kPairs, most.pairs);
+}
+
 }  // namespace
 
 void tidy(Case& c) {
@@ -96,6 +116,7 @@ Search::Search(const Case& found, const Verdict& verdict, std::string key, Evalu
       key_of_(std::move(key_of)),
       options_(std::move(options)),
       start_(std::chrono::steady_clock::now()),
+      found_(found),
       best_(found),
       verdict_(verdict),
       cost_(complexity(found)),
@@ -161,7 +182,7 @@ bool Search::attempt(Case c) {
   if (out_of_time()) return false;
   tidy(c);
   std::vector<int64_t> cost = complexity(c);
-  if (cost >= cost_ || cost == avoided_) return false;
+  if (cost >= cost_ || cost == avoided_ || too_large(c, found_)) return false;
   const Known& known = judge(c);
   if (known.answer != Answer::kFails) return false;
   best_ = std::move(c);

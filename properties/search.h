@@ -37,8 +37,9 @@ class Search {
   const Verdict& verdict() const { return verdict_; }
   Borders borders() const;
 
-  // Tidies and judges a case, if it is simpler than the best: on failure with
-  // the key it becomes the best.
+  // Tidies and judges a case, if it is simpler than the best and not so much larger
+  // than the found one that it takes too long: on failure with the key it becomes
+  // the best.
   bool attempt(Case c);
   // Judges a case whatever it costs. kRefused: the kernel rejects it, or it is illegal.
   Answer ask(Case c, Verdict* verdict = nullptr);
@@ -73,6 +74,7 @@ class Search {
   std::function<std::string(const Verdict&)> key_of_;
   ReduceOptions options_;
   std::chrono::steady_clock::time_point start_;
+  Case found_;
   Case best_;
   Verdict verdict_;
   std::vector<int64_t> cost_;

@@ -1,11 +1,11 @@
 # attnfuzz_read_bug(<patch> <prefix>): reads the head of a known bug's patch.
 #
-# Sets <prefix>_kernel, _lane, _class, _origin, _symptom, _found_by, _smallest and
-# _seldom in the caller, and <prefix>_error: empty, or a sentence that says what to mend.
+# Sets <prefix>_kernel, _lane, _class, _origin, _symptom, _found_by and
+# _smallest in the caller, and <prefix>_error: empty, or a sentence that says what to mend.
 # README.md has the format.
 include_guard(GLOBAL)
 
-set(ATTNFUZZ_BUG_FIELDS "Kernel" "Lane" "Class" "Origin" "Symptom" "Found by" "Smallest" "Seldom")
+set(ATTNFUZZ_BUG_FIELDS "Kernel" "Lane" "Class" "Origin" "Symptom" "Found by" "Smallest")
 set(ATTNFUZZ_BUG_LANES plain schedules asan msan msan-O0 tsan)
 
 function(attnfuzz_read_bug patch prefix)
@@ -50,7 +50,7 @@ function(attnfuzz_read_bug patch prefix)
     set(value_Lane plain)
   endif()
   foreach(field IN LISTS ATTNFUZZ_BUG_FIELDS)
-    if("${value_${field}}" STREQUAL "" AND NOT field STREQUAL "Seldom" AND NOT error)
+    if("${value_${field}}" STREQUAL "" AND NOT error)
       set(error "the head has no '${field}: ...'")
     endif()
     string(TOLOWER "${field}" variable)

@@ -33,7 +33,7 @@ CASES = 1000
 FIND_SECONDS, REDUCE_SECONDS = 10, 30
 MEDIAN_CASES = 100
 AGREEING, SHARE_AGREEING = 0.95, 0.95  # of a bug's seeds; of bugs
-FIELDS = ["Kernel", "Lane", "Class", "Origin", "Symptom", "Found by", "Smallest", "Seldom"]
+FIELDS = ["Kernel", "Lane", "Class", "Origin", "Symptom", "Found by", "Smallest"]
 
 
 def bad_use(message):
@@ -54,7 +54,7 @@ def head_of(patch):
             head[field], last = value.strip(), field
         else:
             bad_use(f"{patch}: not a head's line: {line}")
-    missing = [field for field in FIELDS if not head.get(field) and field != "Seldom"]
+    missing = [field for field in FIELDS if not head.get(field)]
     if missing:
         bad_use(f"{patch}: the head has no '{missing[0]}: ...'")
     return head
