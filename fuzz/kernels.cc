@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+
+#include "kernels/identity/identity.h"
 
 namespace attnfuzz {
 namespace {
@@ -60,9 +60,8 @@ std::string no_worker(int32_t backend, const std::string& lane) {
 bool instrumented(const std::string& path, const std::string& lane) {
   if (!has_libraries(lane)) return true;
   const std::string called = lane == "coverage" ? "sanitizer_cov" : sanitizer_of(lane);
-  std::ifstream in(path, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(in), {});
-  return bytes.find("__" + called + "_") != bytes.npos;
+  const auto bytes = file_bytes(path);
+  return bytes && bytes->find("__" + called + "_") != bytes->npos;
 }
 
 struct PlugIn {

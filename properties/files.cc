@@ -1,4 +1,5 @@
-// Reading and writing whole files; declared in reproducer.h.
+#include "properties/files.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,9 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <stdexcept>
 #include <system_error>
-
-#include "properties/reproducer.h"
 
 namespace attnfuzz {
 namespace {
@@ -70,6 +70,12 @@ std::variant<std::string, DecodeError> read_file(const std::string& path) {
       return DecodeError{path + " is larger than 16 MiB: not a reproducer, a case or a trace"};
     }
   }
+}
+
+std::string file_text(const std::string& path) {
+  auto text = read_file(path);
+  if (const auto* error = std::get_if<DecodeError>(&text)) throw std::runtime_error(error->message);
+  return std::get<std::string>(std::move(text));
 }
 
 }  // namespace attnfuzz

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "properties/codec.h"
+#include "properties/files.h"
 #include "properties/reduce.h"
 #include "properties/target.h"
 
@@ -29,12 +30,6 @@ struct Reproducer {
 
 std::string encode(const Reproducer& r, const std::string& file_name);  // ends in a newline
 std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text);
-
-// Writes by way of a temporary file beside it, so that a file is whole or not
-// there. Throws std::system_error that names the file.
-void write_file(const std::string& path, const std::string& text);
-// Refuses what is larger than 16 MiB.
-std::variant<std::string, DecodeError> read_file(const std::string& path);
 
 // What two findings of one bug have in common once both are reduced: kernel,
 // kind, the features that remained, and the order of magnitude of the sizes.

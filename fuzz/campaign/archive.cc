@@ -12,24 +12,18 @@
 #include "fuzz/campaign/json_text.h"
 #include "fuzz/campaign/lines.h"
 #include "properties/codec.h"
-#include "properties/reproducer.h"
+#include "properties/files.h"
 
 namespace attnfuzz {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_text(const std::string& path) {
-  auto text = read_file(path);
-  if (auto* error = std::get_if<DecodeError>(&text)) throw std::runtime_error(error->message);
-  return std::get<std::string>(std::move(text));
-}
-
 // Nothing if there is no such file.
 std::optional<Json> read_json(const std::string& path) {
   std::error_code none;
   if (!fs::exists(path, none)) return std::nullopt;
-  Json j = Json::parse(read_text(path), nullptr, false);
+  Json j = Json::parse(file_text(path), nullptr, false);
   if (j.is_discarded()) throw std::runtime_error(path + " is not JSON");
   return j;
 }
@@ -179,7 +173,7 @@ std::vector<CorpusEntry> read_corpus(const std::string& dir) {
 
 Case read_corpus_case(const std::string& dir, const CorpusEntry& entry) {
   const std::string path = corpus_file(dir, entry.kernel, entry.id);
-  auto decoded = decode(read_text(path));
+  auto decoded = decode(file_text(path));
   if (auto* error = std::get_if<DecodeError>(&decoded)) throw std::runtime_error(path + ": " + error->message);
   return std::get<Case>(decoded);
 }

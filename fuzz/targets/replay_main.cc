@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
+
+#include "properties/files.h"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -39,12 +39,12 @@ int main(int argc, char** argv) {
   std::sort(files.begin(), files.end());
   size_t judged = 0;
   for (const std::string& file : files) {
-    std::ifstream in(file, std::ios::binary);
-    if (!in) {
-      std::fprintf(stderr, "%s: cannot be read\n", file.c_str());
+    const auto text = attnfuzz::read_file(file);
+    if (const auto* error = std::get_if<attnfuzz::DecodeError>(&text)) {
+      std::fprintf(stderr, "%s\n", error->message.c_str());
       return 2;
     }
-    const std::string bytes(std::istreambuf_iterator<char>(in), {});
+    const std::string& bytes = std::get<std::string>(text);
     std::fprintf(stderr, "%s\n", file.c_str());
     const int result = LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     if (result == 0) ++judged;

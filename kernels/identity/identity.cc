@@ -31,12 +31,6 @@ std::string hex(XXH128_hash_t h) {
   return text;
 }
 
-std::optional<std::string> read(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
 // `path` relative to `directory`, if it lies in it.
 std::optional<std::string> inside(const fs::path& path, const fs::path& directory) {
   const fs::path relative = path.lexically_relative(directory);
@@ -110,13 +104,19 @@ std::string c_string(const std::string& text) {
 
 }  // namespace
 
+std::optional<std::string> file_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
 std::string file_hash(const std::string& path) {
-  const auto text = read(path);
+  const auto text = file_bytes(path);
   return text ? hex(XXH3_128bits(text->data(), text->size())) : "";
 }
 
 Identity identify(const IdentityOptions& options) {
-  const auto text = read(options.commands);
+  const auto text = file_bytes(options.commands);
   if (!text) {
     throw std::runtime_error("cannot read " + options.commands +
                              ": configure with CMAKE_EXPORT_COMPILE_COMMANDS=ON and Ninja or Makefiles");

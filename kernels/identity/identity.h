@@ -19,6 +19,7 @@
 //   write(path, as_c(id));
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,8 @@ Identity identify(const IdentityOptions& options);
 
 // XXH3-128 of a file's bytes, lower-case hex; empty if it cannot be read.
 std::string file_hash(const std::string& path);
+// The bytes themselves, however many; nothing if it cannot be read.
+std::optional<std::string> file_bytes(const std::string& path);
 
 // A C file that defines attn_build_identity (kernels/identity.h).
 std::string as_c(const Identity& id);

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "kernels/identity/identity.h"
@@ -16,10 +15,7 @@
 namespace {
 
 bool put(const std::string& path, const std::string& text) {
-  {
-    std::ifstream in(path, std::ios::binary);
-    if (in && std::string(std::istreambuf_iterator<char>(in), {}) == text) return true;
-  }
+  if (attnfuzz::file_bytes(path) == text) return true;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << text;
   return static_cast<bool>(out.flush());
