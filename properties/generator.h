@@ -48,6 +48,7 @@ Case draw(const Aim& aim, uint64_t seed, uint64_t index);
 // run classifies its draws by. Names as printed: "kv tiles >= 3", "gqa",
 // "dead rows", "causal", "window", "bias", "mask", "softcap", "zero length", ...
 std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k);
+std::vector<std::string> feature_names();  // all that there are
 
 // Counts over a run, and the floors that the draw must keep
 // (generators-and-properties: three KV tiles, GQA, dead rows, rejected, uninformative).

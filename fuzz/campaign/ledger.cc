@@ -6,8 +6,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "properties/files.h"
 #include "properties/generator.h"
-#include "properties/reproducer.h"
 
 namespace attnfuzz {
 namespace {
@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 // Misspelt, a feature would be one that no case has, and the entry hide nothing.
 void refuse_unknown(const std::vector<std::string>& features) {
-  const std::vector<std::string>& there = ledger_features();
+  const std::vector<std::string> there = feature_names();
   for (const std::string& feature : features) {
     if (std::ranges::find(there, feature) != there.end()) continue;
     std::string list;
@@ -60,48 +60,8 @@ bool is_or_any(const std::string& wanted, const std::string& given) {
 
 }  // namespace
 
-const std::vector<std::string>& ledger_features() {
-  static const std::vector<std::string> kFeatures = {"kv tiles >= 3",
-                                                     "query tiles >= 2",
-                                                     "kv tail",
-                                                     "kv exact tiles",
-                                                     "zero length",
-                                                     "sq != sk",
-                                                     "gqa",
-                                                     "dv != dk",
-                                                     "d % 8 != 0",
-                                                     "bf16",
-                                                     "causal",
-                                                     "causal bottom-right",
-                                                     "window",
-                                                     "softcap",
-                                                     "scale <= 0",
-                                                     "key lengths",
-                                                     "bias",
-                                                     "bias with -inf",
-                                                     "mask",
-                                                     "dead rows",
-                                                     "equal scores",
-                                                     "length >= 2^15",
-                                                     "grid > 65535",
-                                                     "splits",
-                                                     "splits > tiles",
-                                                     "planted NaN or Inf",
-                                                     "NaN beyond lengths",
-                                                     "layout",
-                                                     "page end",
-                                                     "offsets > 2^31",
-                                                     "repeated calls",
-                                                     "dirty workspace",
-                                                     "random schedule",
-                                                     "other variant"};
-  return kFeatures;
-}
-
 Ledger read_ledger(const std::string& path) {
-  auto text = read_file(path);
-  if (auto* error = std::get_if<DecodeError>(&text)) throw std::runtime_error(error->message);
-  const Json j = Json::parse(std::get<std::string>(text), nullptr, false);
+  const Json j = Json::parse(file_text(path), nullptr, false);
   if (!j.is_object() || !j.contains("known") || !j["known"].is_array())
     throw std::runtime_error(path + R"( is no ledger: {"format": 1, "known": [...]} is due)");
   if (j.value("format", Json()) != 1) throw std::runtime_error(path + " is of another format than 1");

@@ -33,9 +33,6 @@ struct Ledger {
   std::vector<KnownFailure> known;
 };
 
-// All names that features() may give a case.
-const std::vector<std::string>& ledger_features();
-
 // Throws std::runtime_error that names the file, the entry and what is wrong with it.
 Ledger read_ledger(const std::string& path);
 
