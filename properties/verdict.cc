@@ -42,8 +42,6 @@ const char* to_string(Kind kind) {
 
 const char* kind_class(Kind kind) {
   switch (kind) {
-    case Kind::kNone:
-      return "none";
     // One wrong store shows as any of these, depending on what lies where it goes
     // and what else the case compares it with.
     case Kind::kWrong:
@@ -57,22 +55,9 @@ const char* kind_class(Kind kind) {
       return "non-finite";
     case Kind::kRefusal:
       return "contract";
-    case Kind::kFault:
-      return "fault";
-    case Kind::kAddress:
-      return "address";
-    case Kind::kUndefined:
-      return "undefined";
-    case Kind::kUninitialised:
-      return "uninitialised";
-    case Kind::kRace:
-      return "race";
-    case Kind::kHang:
-      return "hang";
-    case Kind::kCrash:
-      return "crash";
+    default:
+      return to_string(kind);
   }
-  return "none";
 }
 
 std::string reduction_key(const KernelInfo& kernel, const Verdict& verdict) {

@@ -55,7 +55,7 @@ std::string case_text(const Export& e) {
 std::string export_cpp(const Export& e, const std::string& name) {
   const std::string program =
       name.substr(0, name.rfind('.')) == name ? "finding" : name.substr(0, name.rfind('.'));
-  std::vector<std::string> how = {
+  const std::vector<std::string> how = {
       "c++ -std=c++17 -I INCLUDE " + name + " -o " + program + " -ldl",
       "./" + program + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
       "INCLUDE is the folder in which kernels/attention.h is: attnfuzz's source tree, or include/attnfuzz of "
@@ -63,16 +63,6 @@ std::string export_cpp(const Export& e, const std::string& name) {
       "it is installed. LIBRARY is the kernel's: libattn_NAME_" +
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
           ".so, or another that exports attn_kernel_at()."};
-  if (e.backend == ATTN_CPU) {
-    how.push_back("EXECUTOR is " + std::string(kExecutorLibrary) +
-                  ", which comes with attnfuzz: CUDA kernels compiled for the CPU run on it. It is found by "
-                  "itself beside LIBRARY and in ../lib from there.");
-  } else {
-    how.push_back(
-        "It needs a CUDA driver and no toolkit. Tensors lie in managed memory: a kernel that leaves them "
-        "may be caught by the bytes around them rather than by a fault.");
-  }
-  how.push_back("Exit status: 1 the failure shows, 0 it does not, 2 it could not be tried.");
   const std::string bounds =
       cat("const char kOBound[] =\n    ", literals(o_bounds(e), "    "), ";\nconst char kLseBound[] =\n    ",
           literals(lse_bounds(e), "    "), ";\nconstexpr double kOverflow = ", e.reference.overflow,

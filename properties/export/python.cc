@@ -49,22 +49,12 @@ std::string case_text(const Export& e) {
 }  // namespace
 
 std::string export_python(const Export& e, const std::string& name) {
-  std::vector<std::string> how = {
+  const std::vector<std::string> how = {
       "python3 " + name + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
       "It needs NumPy; where PyTorch is, its attention gives a second opinion. LIBRARY is the kernel's: "
       "libattn_NAME_" +
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
           ".so, or another that exports attn_kernel_at() of attnfuzz's kernels/attention.h."};
-  if (e.backend == ATTN_CPU) {
-    how.push_back("EXECUTOR is " + std::string(kExecutorLibrary) +
-                  ", which comes with attnfuzz: CUDA kernels compiled for the CPU run on it. It is found by "
-                  "itself beside LIBRARY and in ../lib from there.");
-  } else {
-    how.push_back(
-        "It needs a CUDA driver and no toolkit. Tensors lie in managed memory: a kernel that leaves them "
-        "may be caught by the bytes around them rather than by a fault.");
-  }
-  how.push_back("Exit status: 1 the failure shows, 0 it does not, 2 it could not be tried.");
   const std::string bounds = cat("O_BOUND = (\n    ", literals(o_bounds(e), "    "), ")\nLSE_BOUND = (\n    ",
                                  literals(lse_bounds(e), "    "), ")\nOVERFLOW = ", e.reference.overflow,
                                  "  # what would round to this may be infinite\n");

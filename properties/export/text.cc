@@ -234,6 +234,17 @@ std::string head(const Export& e, const std::vector<std::string>& how, const std
   if (!e.fails) add("WHERE THIS FILE WAS MADE THE KERNEL DID NOT FAIL (ANY MORE).");
   add("");
   for (const std::string& line : how) add(line);
+  if (e.backend == ATTN_CPU) {
+    add("EXECUTOR is " + std::string(kExecutorLibrary) +
+        ", which comes with attnfuzz: CUDA kernels compiled for the CPU run on it. It is found by itself "
+        "beside "
+        "LIBRARY and in ../lib from there.");
+  } else {
+    add("It needs a CUDA driver and no toolkit. Tensors lie in managed memory: a kernel that leaves them may "
+        "be "
+        "caught by the bytes around them rather than by a fault.");
+  }
+  add("Exit status: 1 the failure shows, 0 it does not, 2 it could not be tried.");
   add("");
   add("The case: " + describe(e.c));
   for (const std::string& need : e.r.needs) add("  " + need);

@@ -43,7 +43,8 @@ enum class Language { kCpp, kPython };
 std::vector<Field> problem_fields(const Case& c, Language language);
 std::vector<Field> environment_fields(const Case& c);
 
-// What fails, in words, and how to compile and run: each line behind `comment`.
+// What fails, in words, how to compile and run, and what any such program needs and
+// answers: each line behind `comment`.
 std::string head(const Export& e, const std::vector<std::string>& how, const std::string& comment);
 
 // `text` as adjacent literals of at most 100 columns, each line behind `indent`.

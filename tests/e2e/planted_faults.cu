@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "kernels/attention.h"
+#include "kernels/plain_plan.h"
 
 namespace {
 
@@ -75,19 +76,7 @@ attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const
     if (reason_size > 0) snprintf(reason, reason_size, "not supported: %s", why);
     return ATTN_UNSUPPORTED;
   }
-  *plan = {};
-  plan->size = sizeof *plan;
-  snprintf(plan->path, sizeof plan->path, "planted fault");
-  plan->tile_q = plan->tile_k = 64;
-  plan->num_splits = plan->split_tiles = plan->rescales = 1;
-  plan->accumulator = ATTN_ACC_FFMA;
-  plan->exp_class = ATTN_EXP_FAST_EXPF;
-  plan->log_class = ATTN_LOG_LOGF;
-  plan->rcp_class = ATTN_RCP_EXACT;
-  plan->scale_mode = ATTN_SCALE_SEPARATE;
-  plan->p_format = ATTN_FORMAT_F32;
-  plan->deterministic = 1;
-  plan->workspace_align = 1;
+  *plan = plain_plan("planted fault", 64, problem->seq_k);
   return ATTN_OK;
 }
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "kernels/identity.h"
+#include "kernels/plain_plan.h"
 #include "kernels/primitives/launch.h"
 
 namespace {
@@ -134,21 +135,7 @@ attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const
     if (reason_size > 0) snprintf(reason, reason_size, "not supported: %s", why);
     return senseless ? ATTN_INVALID : ATTN_UNSUPPORTED;
   }
-  *plan = {};
-  plan->size = sizeof *plan;
-  snprintf(plan->path, sizeof plan->path, "canary");
-  plan->tile_q = plan->tile_k = kTile;
-  plan->num_splits = 1;
-  plan->split_tiles = (problem->seq_k + kTile - 1) / kTile;
-  plan->rescales = 1;
-  plan->accumulator = ATTN_ACC_FFMA;
-  plan->exp_class = ATTN_EXP_FAST_EXPF;
-  plan->log_class = ATTN_LOG_LOGF;
-  plan->rcp_class = ATTN_RCP_EXACT;
-  plan->scale_mode = ATTN_SCALE_SEPARATE;
-  plan->p_format = ATTN_FORMAT_F32;
-  plan->deterministic = 1;
-  plan->workspace_align = 1;
+  *plan = plain_plan("canary", kTile, problem->seq_k);
   return ATTN_OK;
 }
 
