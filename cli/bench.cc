@@ -8,6 +8,7 @@
 
 #include "cli/print.h"
 #include "cli/session.h"
+#include "fuzz/campaign/json_text.h"
 
 namespace attnfuzz {
 namespace {
@@ -110,7 +111,7 @@ Exit bench(const Arguments& arguments) {
                                  {"plain_inline_exp2_s", row.plain_inline_s},
                                  {"ratio", row.ratio()}});
     }
-    write_file(arguments.json, out.dump(2) + "\n");
+    write_file(arguments.json, json_text(out, 2) + "\n");
   }
   return kHeld;
 }

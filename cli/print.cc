@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "fuzz/campaign/json_text.h"
 #include "properties/judge.h"
 
 namespace attnfuzz {
@@ -192,7 +193,7 @@ std::string check_json(const KernelInfo& kernel, const CheckOptions& options, co
                       {"message", r.verdict.message},    {"needs", r.needs},
                       {"indifferent", r.indifferent}};
   }
-  return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(j) + "\n";
 }
 
 std::string junit_xml(const std::vector<JUnitSuite>& suites) {

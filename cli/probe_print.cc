@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/probe.h"
+#include "fuzz/campaign/json_text.h"
 #include "properties/judge.h"
 #include "properties/reduce.h"
 #include "properties/tiles.h"
@@ -270,7 +271,7 @@ std::string probe_text(const Case& c, const ProbedCase& probed) {
 }
 
 std::string probe_json(const Case& c, const ProbedCase& probed) {
-  if (!probed.why_not.empty()) return ordered_json{{"why_not", probed.why_not}}.dump() + "\n";
+  if (!probed.why_not.empty()) return json_text(ordered_json{{"why_not", probed.why_not}}) + "\n";
   const CheckedProbe& checked = probed.checked;
   ordered_json out = {
       {"case", describe(c)}, {"block", probed.at.block}, {"warp", probed.at.warp}, {"call", probed.call}};
@@ -304,7 +305,7 @@ std::string probe_json(const Case& c, const ProbedCase& probed) {
     if (tile.o.columns > 0) j["o"] = matrix_json(tile.o, due_tile ? &due_tile->o : nullptr);
     out["tiles"].push_back(std::move(j));
   }
-  return out.dump() + "\n";
+  return json_text(out) + "\n";
 }
 
 }  // namespace attnfuzz
