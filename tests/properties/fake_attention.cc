@@ -181,6 +181,9 @@ struct Kernel {
       }
     }
     for (int64_t c = 0; c < p.dim_v; ++c) o[c] /= sum;
+    for (int64_t j = first; flaw == Flaw::kHiddenTimesZero && j < last; ++j) {
+      for (int64_t c = 0; c < p.dim_v; ++c) o[c] += 0 * v.row(b, g, j)[c];
+    }
     if (flaw == Flaw::kReadsBeyondLength && length(b) < p.seq_k) {
       for (int64_t c = 0; c < p.dim_v; ++c) o[c] += 0 * v.row(b, g, length(b))[c];
     }

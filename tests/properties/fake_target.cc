@@ -143,7 +143,7 @@ PlanReply FakeTarget::plan(const attn_problem& p, const attn_tensors& t, const a
   plan.scale_mode = ATTN_SCALE_SEPARATE;
   plan.p_format = ATTN_FORMAT_F32;
   plan.partial_format = ATTN_FORMAT_F32;
-  plan.isolates_masked_nan = 1;
+  plan.isolates_masked_nan = flaw_ != Flaw::kHiddenTimesZero;
   plan.deterministic = 1;
   // The partials, and one word that outlives a call.
   plan.workspace_bytes = fake_lse_offset(p, plan.num_splits) +

@@ -19,6 +19,7 @@ namespace attnfuzz {
 
 enum class Flaw {
   kNone,
+  kHiddenTimesZero,  // none either: V of keys that a row may not see enters times 0, and the plan says so
   // Numbers.
   kDropsLastKey,   // of a partial tile
   kWholeTileLost,  // a last tile with one key is never visited

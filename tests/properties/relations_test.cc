@@ -2,9 +2,12 @@
 // is caught by the properties that are there to catch it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "properties/generator.h"
+#include "properties/recipe.h"
 #include "properties/trial.h"
 #include "tests/properties/fake_target.h"
 
@@ -36,6 +39,25 @@ TEST_P(EveryProperty, HoldsOfARightKernel) {
     rejected += v.outcome == Outcome::kReject;
   }
   EXPECT_LE(rejected, kCases / 20);
+}
+
+// Infinity times 0 is NaN: where a hidden key holds infinity, such a kernel's columns may be anything.
+TEST_P(EveryProperty, HoldsOfAKernelThatMultipliesHiddenValuesByZero) {
+  const Property& property = *GetParam();
+  FakeTarget target(Flaw::kHiddenTimesZero);
+  for (int n = 0; n < 60; ++n) {
+    Case c = draw(aim(), 14, n);
+    Problem& p = c.problem;
+    if (p.batch == 0 || p.seq_q == 0 || p.heads_q == 0) continue;
+    p.causal = true;
+    p.align = ATTN_TOP_LEFT;
+    p.seq_k = std::max(p.seq_k, p.seq_q + 1);  // which the last query does not see
+    c.planted = {
+        {TensorId::kV, 0, 0, p.seq_k - 1, 0, bits_of(p.dtype, std::numeric_limits<float>::infinity())}};
+    if (illegal(c)) continue;
+    const Verdict v = judge(c, property, target, documented());
+    ASSERT_NE(v.outcome, Outcome::kFail) << "case " << n << ": " << sentence(v);
+  }
 }
 
 TEST_P(EveryProperty, AdaptsACaseOnce) {
