@@ -189,7 +189,6 @@ void draw_sizes(const Aim& aim, Dice& dice, Case& c) {
   fit_exactly(p, aim.work);
   const int64_t rare = dice.range(0, 9999);
   if (rare < 60) make_long(dice, p, aim.work);
-  if (rare >= 9999) draw_many_heads(dice, c);
 }
 
 }  // namespace attnfuzz

@@ -23,7 +23,7 @@ struct Dial {
 };
 std::span<const Dial> dials();
 // A number as large stands at a border rather than in a sum, and what is a little
-// less takes its time: it is not lowered by turns with another, nor by halves with
+// less takes its time: it is not lowered by turns with another, nor a little with
 // other values.
 inline constexpr int64_t kMany = 1 << 14;
 // Values of a dial below `now` worth trying first: tile borders, powers of two.

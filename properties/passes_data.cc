@@ -126,7 +126,7 @@ void shrink_with_richer_data(Search& s) {
       if (!dial.applies(s.best())) continue;
       const int64_t now = dial.get(s.best());
       for (const int64_t value : {dial.least, dial.least + 1, now / 2, now - 1}) {
-        if (value < dial.least || value >= now || (value == now / 2 && now >= kMany)) continue;
+        if (value < dial.least || value >= now || (value > dial.least + 1 && now >= kMany)) continue;
         Case smaller = with_data(s.best(), data);
         dial.set(smaller, value);
         if (s.attempt(std::move(smaller))) break;

@@ -201,7 +201,8 @@ void shrink_heads(Search& s) {
   };
   if (p.heads_q > 1)
     lower(s, {.now = s.best().problem.heads_kv + 1, .least = 1, .worth_trying = kGridBorders}, both);
-  // One KV head, however many queries share it.
+  // As many KV heads, which is simpler; or one, however many queries share it.
+  change(s, [](Case& c) { c.problem.heads_kv = c.problem.heads_q; });
   lower(s, {.now = s.best().problem.heads_q + 1, .least = 1, .worth_trying = kGridBorders},
         [](Case c, int64_t v) {
           c.problem.heads_q = v;
