@@ -11,6 +11,7 @@ Four ways to it, each from nothing, for several seeds:
 Ends with 1 if the guided ones did not find it for every seed.
 """
 import argparse
+import concurrent.futures
 import pathlib
 import re
 import statistics
@@ -64,22 +65,33 @@ WAYS = {"drawn": drawn, "guided": guided, "fuzzed": fuzzed("fuzz_fa1"), "bytes":
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin", type=pathlib.Path, help="folder of attnfuzz and the fuzz targets")
-    parser.add_argument("library", help="libattn_conjunction_cpu-coverage.so")
+    parser.add_argument("library", help="libattn_conjunction_cpu-coverage.so:conjunction, or :conjunction-window")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--most", type=int, default=20000, help="cases of one way and seed")
     parser.add_argument("--work", type=int, default=9_000_000,
                         help="of drawn cases: with less, none has three heads, three query tiles and two of keys")
     parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--jobs", type=int, default=1, help="searches at a time")
     options = parser.parse_args()
     options.bin = options.bin.resolve()
     ways = options.ways.split(",")
+    options.library = str(pathlib.Path(options.library).resolve())
+
+    def search(way, seed):
+        with tempfile.TemporaryDirectory() as folder:
+            found = WAYS[way](options, seed, folder)
+        print(f"{way}, seed {seed}: {found or 'not found'}", file=sys.stderr, flush=True)
+        return found
+
     rows = {way: [] for way in ways}
     print("seed " + " ".join(f"{way:>9}" for way in ways))
-    for seed in range(1, options.seeds + 1):
-        for way in ways:
-            with tempfile.TemporaryDirectory() as folder:
-                rows[way].append(WAYS[way](options, seed, folder))
-        print(f"{seed:4} " + " ".join(f"{rows[way][-1] or '-':>9}" for way in ways), flush=True)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        seeds = range(1, options.seeds + 1)
+        searches = {seed: [pool.submit(search, way, seed) for way in ways] for seed in seeds}
+        for seed in seeds:
+            for way, found in zip(ways, searches[seed]):
+                rows[way].append(found.result())
+            print(f"{seed:4} " + " ".join(f"{rows[way][-1] or '-':>9}" for way in ways), flush=True)
     print("found " + " ".join(f"{way} {sum(n is not None for n in rows[way])} of {options.seeds}" for way in ways))
     # One that was not found took more than it was given.
     print("median of cases " + " ".join(
