@@ -93,7 +93,7 @@ struct SeriesLine {
   double t = 0;
   std::string target;  // what it is working on
   uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
-  uint64_t signals = 0, coverage = 0;  // known for this target, by all shards together
+  uint64_t signals = 0, coverage = 0;  // signals and edges known for this target, by all shards together
   uint64_t corpus = 0;                 // entries that this shard brought
   uint64_t crashes = 0;                // failing cases it has filed (Crash)
   uint64_t restarts = 0;               // of the shard's process that were not due
@@ -143,9 +143,9 @@ struct CorpusEntry {
   std::string id, kernel;  // digest; folder
   std::string target, property, origin;
   double t = 0;
-  double seconds = 0;              // that judging it took
-  std::vector<uint16_t> signals;   // that it showed first (properties/signals.h)
-  std::vector<uint32_t> coverage;  // and edge * 8 + bucket
+  double seconds = 0;             // that judging it took
+  std::vector<uint16_t> signals;  // that it showed first (properties/signals.h)
+  std::vector<uint32_t> edges;    // of the kernel's code that it was the first to take
 };
 
 // A failing case as a job filed it.

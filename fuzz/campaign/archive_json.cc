@@ -72,8 +72,7 @@ void fields(R& r, F f)
   requires std::is_same_v<std::remove_const_t<R>, CorpusEntry>
 {
   f("id", r.id), f("kernel", r.kernel), f("target", r.target), f("property", r.property);
-  f("origin", r.origin), f("t", r.t), f("seconds", r.seconds), f("signals", r.signals),
-      f("coverage", r.coverage);
+  f("origin", r.origin), f("t", r.t), f("seconds", r.seconds), f("signals", r.signals);
 }
 
 template <class R, class F>
@@ -131,8 +130,15 @@ void to_json(Json& j, const CampaignHeader& r) { fields(r, Write{j}); }
 void from_json(const Json& j, CampaignHeader& r) { fields(r, Read{j}); }
 void to_json(Json& j, const SeriesLine& r) { fields(r, Write{j}); }
 void from_json(const Json& j, SeriesLine& r) { fields(r, Read{j}); }
-void to_json(Json& j, const CorpusEntry& r) { fields(r, Write{j}); }
-void from_json(const Json& j, CorpusEntry& r) { fields(r, Read{j}); }
+void to_json(Json& j, const CorpusEntry& r) {
+  fields(r, Write{j});
+  j["edges"] = r.edges;
+}
+// Lines that were written before there were edges have none.
+void from_json(const Json& j, CorpusEntry& r) {
+  fields(r, Read{j});
+  r.edges = j.value("edges", std::vector<uint32_t>{});
+}
 void to_json(Json& j, const Canary& r) { fields(r, Write{j}); }
 void from_json(const Json& j, Canary& r) { fields(r, Read{j}); }
 

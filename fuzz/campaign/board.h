@@ -27,8 +27,8 @@ struct JobSlot {
 // What has been seen of one kernel on one back end.
 struct Group {
   std::atomic<uint8_t> signals[kMostSignals] = {};
-  std::atomic<uint8_t> coverage[kMostEdges] = {};  // a bit a bucket
-  std::atomic<uint32_t> known_signals = 0, known_coverage = 0, entries = 0;
+  std::atomic<uint8_t> edges[kMostEdges] = {};
+  std::atomic<uint32_t> known_signals = 0, known_edges = 0, entries = 0;
 };
 
 struct Board {
@@ -42,8 +42,8 @@ struct Board {
 using SharedBoard = std::unique_ptr<Board, void (*)(Board*)>;
 SharedBoard make_board();  // throws std::system_error
 
-// Marks bits; how many of them were new.
-inline bool mark(std::atomic<uint8_t>& cell, uint8_t bits) { return (cell.fetch_or(bits) & bits) != bits; }
+// Marks it as seen; whether that is new.
+inline bool mark(std::atomic<uint8_t>& cell) { return cell.exchange(1) == 0; }
 
 // Does what writes to the folder. While the disk is full it waits, having written
 // nothing, and tries again about once a second; it gives up, with the error, once

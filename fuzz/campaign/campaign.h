@@ -34,6 +34,7 @@ struct CampaignTarget {
   std::string folder;                       // of its kernel's corpus
   std::vector<const Property*> properties;  // those that speak of it
 };
+inline bool is_on_gpu(const CampaignTarget& target) { return target.record.backend == "cuda"; }
 
 struct CampaignOptions {
   std::string dir;

@@ -15,8 +15,6 @@
 namespace attnfuzz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Crashes of one kind and target that may wait to be reduced; a kernel that fails
 // everywhere would fill the disk.
 constexpr int32_t kMostWaiting = 12;
@@ -80,17 +78,14 @@ class Explorer {
       if (s_.target.record.canary && filed_ > 0) break;
       take(next());
       const auto now = Clock::now();
-      if (since(refreshed_) > kRefreshSeconds) view_->refresh(), refreshed_ = now;
-      if (since(told_) > kSeriesSeconds) tell();
+      if (seconds_since(refreshed_) > kRefreshSeconds) view_->refresh(), refreshed_ = now;
+      if (seconds_since(told_) > kSeriesSeconds) tell();
     }
     save([&] { journal_->rest(); });
     tell();
   }
 
  private:
-  static double since(Clock::time_point then) {
-    return std::chrono::duration<double>(Clock::now() - then).count();
-  }
   TargetStats& counts() { return stats_.targets[name_]; }
 
   void save(const std::function<void()>& write) {
@@ -219,10 +214,6 @@ class Explorer {
     slot_.failed += verdict.outcome == Outcome::kFail;
   }
 
-  double campaign_time() const {
-    return s_.base + std::chrono::duration<double>(Clock::now() - s_.start).count();
-  }
-
   void file(const Step& step, const Verdict& verdict) {
     auto& waiting = s_.board.waiting[s_.target_number][static_cast<int>(verdict.kind) % kKinds];
     if (waiting >= kMostWaiting) {
@@ -237,7 +228,7 @@ class Explorer {
     crash.kind = to_string(verdict.kind);
     crash.message = verdict.message;
     crash.shape = verdict.shape;
-    crash.t = campaign_time();
+    crash.t = s_.clock.now();
     crash.shard = s_.shard;
     crash.index = step.index;
     save([&] { write_crash(s_.options.dir, crash, text_of(trace_of(folder_))); });
@@ -247,7 +238,10 @@ class Explorer {
     ++slot_.crashes;
   }
 
-  // The archive takes what shows something that no case of this kernel and back end has shown.
+  // The archive takes what shows something that no case of this kernel and back end has shown. How
+  // often an edge was taken is not asked: every thread of the grid takes it, and counts go up to 255
+  // and begin anew, so that sooner or later each edge would be met in each bucket of counts, once an
+  // entry. Whether loops turn once, or splits are empty, signals say.
   void keep(const Step& step, const Verdict& verdict) {
     if (s_.target.record.canary) return;
     CorpusEntry entry;
@@ -256,13 +250,9 @@ class Explorer {
     }
     const std::vector<uint8_t>& edges = observed_->coverage_of_case();
     for (uint32_t edge = 0; edge < std::min<size_t>(edges.size(), kMostEdges); ++edge) {
-      if (edges[edge] == 0) continue;
-      const uint8_t fresh = edges[edge] & ~s_.group.coverage[edge].load(std::memory_order_relaxed);
-      for (uint32_t bucket = 0; bucket < 8; ++bucket) {
-        if (fresh >> bucket & 1) entry.coverage.push_back(edge * 8 + bucket);
-      }
+      if (edges[edge] != 0 && s_.group.edges[edge] == 0) entry.edges.push_back(edge);
     }
-    if (entry.signals.empty() && entry.coverage.empty()) return;
+    if (entry.signals.empty() && entry.edges.empty()) return;
     Case c = step.c;
     c.lane = "plain";
     entry.id = digest(c);
@@ -270,7 +260,7 @@ class Explorer {
     entry.target = name_;
     entry.property = verdict.property;
     entry.origin = step.origin;
-    entry.t = campaign_time();
+    entry.t = s_.clock.now();
     entry.seconds = verdict.lay_out_s + verdict.kernel_s + verdict.oracle_s + verdict.judge_s;
     if (!view_->contains(entry.id)) {
       const std::string file = corpus_file(s_.options.dir, entry.kernel, entry.id);
@@ -283,21 +273,20 @@ class Explorer {
       ++s_.group.entries;
     }
     // Last of all: what a kill keeps from the folder is looked for again.
-    for (uint16_t id : entry.signals) s_.group.known_signals += mark(s_.group.signals[id], 1);
-    for (uint32_t id : entry.coverage)
-      s_.group.known_coverage += mark(s_.group.coverage[id / 8], static_cast<uint8_t>(1 << id % 8));
+    for (uint16_t id : entry.signals) s_.group.known_signals += mark(s_.group.signals[id]);
+    for (uint32_t edge : entry.edges) s_.group.known_edges += mark(s_.group.edges[edge]);
     stats_.last.since_new = 0;
   }
 
   void tell() {
     SeriesLine& last = stats_.last;
-    last.t = campaign_time();
+    last.t = s_.clock.now();
     last.target = name_;
     last.signals = s_.group.known_signals;
-    last.coverage = s_.group.known_coverage;
+    last.coverage = s_.group.known_edges;
     last.restarts = restarts_before_;
     last.gpu = s_.gpu;
-    const double wall = since(begun_), kernel = observed_->kernel_seconds();
+    const double wall = seconds_since(begun_), kernel = observed_->kernel_seconds();
     last.wall += wall - told_wall_;
     counts().wall += wall - told_wall_;
     last.kernel += kernel - told_kernel_;

@@ -6,10 +6,9 @@
 // has numbers of its own that go on over slices and sessions.
 #pragma once
 
-#include <chrono>
-
 #include "fuzz/campaign/board.h"
 #include "fuzz/campaign/campaign.h"
+#include "fuzz/campaign/session_clock.h"
 
 namespace attnfuzz {
 
@@ -19,12 +18,12 @@ struct Slice {
   int target_number;  // in Board::waiting
   Board& board;
   Group& group;
+  const SessionClock& clock;
+  Clock::time_point end;  // of this slice
   int shard;
   int peer = 0, peers = 1;  // which of the shards that may run this target: they share out confirmations
   int gpu = -1;
-  double base = 0;                                   // campaign time at `start`
-  std::chrono::steady_clock::time_point start, end;  // of the session; of this slice
-  uint64_t most_cases = ~uint64_t{0};                // of a canary's slice, which also ends at its first crash
+  uint64_t most_cases = ~uint64_t{0};  // of a canary's slice, which also ends at its first crash
 };
 
 // Throws std::runtime_error if the target cannot be opened, std::system_error if the folder cannot be written.

@@ -159,12 +159,11 @@ void load_board(const std::string& dir, const std::vector<CampaignTarget>& targe
     Group& group = board.groups[group_of[n]];
     ++group.entries;
     for (uint16_t id : entry.signals) {
-      if (same_signals && id < kMostSignals) group.known_signals += mark(group.signals[id], 1);
+      if (same_signals && id < kMostSignals) group.known_signals += mark(group.signals[id]);
     }
-    if (entry.coverage.empty() || !same_build(targets[n].record)) continue;
-    for (uint32_t id : entry.coverage) {
-      if (id / 8 < kMostEdges)
-        group.known_coverage += mark(group.coverage[id / 8], static_cast<uint8_t>(1 << id % 8));
+    if (entry.edges.empty() || !same_build(targets[n].record)) continue;
+    for (uint32_t edge : entry.edges) {
+      if (edge < kMostEdges) group.known_edges += mark(group.edges[edge]);
     }
   }
   for (const Crash& crash : read_crashes(dir)) {

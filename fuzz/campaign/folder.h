@@ -28,7 +28,7 @@ class FolderLock {
 CampaignHeader begin_session(const CampaignOptions& options, const std::vector<CampaignTarget>& targets);
 
 // What the archive says has been seen and what waits, into shared memory. `old`: the
-// header before this session, whose builds tell which coverage still means the same.
+// header before this session, whose builds tell which edges still mean the same.
 void load_board(const std::string& dir, const std::vector<CampaignTarget>& targets,
                 const std::vector<int>& group_of, const std::optional<CampaignHeader>& old, Board& board);
 

@@ -36,9 +36,7 @@ bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Ca
   for (uint16_t id : signals(c, verdict)) candidate.shows.push_back(base | id);
   const std::vector<uint8_t>& edges = worker.coverage_of_case();
   for (size_t edge = 0; edge < edges.size(); ++edge) {
-    for (uint64_t bucket = 0; bucket < 8; ++bucket) {
-      if (edges[edge] >> bucket & 1) candidate.shows.push_back(base | uint64_t{1} << 32 | edge << 3 | bucket);
-    }
+    if (edges[edge] != 0) candidate.shows.push_back(base | uint64_t{1} << 32 | edge);
   }
   return true;
 }

@@ -20,7 +20,7 @@ struct Kept {
   std::string name;  // "causal-gqa-window-3fb2c1": what a person would call it
   std::string text;  // of its file, to be read by a person
   Case c;
-  size_t shows = 0;  // signals and buckets that no case before it showed
+  size_t shows = 0;  // signals and edges that no case before it showed
   double seconds = 0;
 };
 

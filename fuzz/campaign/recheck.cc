@@ -13,7 +13,6 @@ namespace attnfuzz {
 namespace {
 
 using Answer = Recheck::Answer;
-using Clock = std::chrono::steady_clock;
 
 constexpr int kMostRuns = 10;
 
@@ -143,7 +142,7 @@ std::optional<Recheck> Rechecks::step() {
     const auto ending = ended(child_);
     if (ending) {
       result = answer_of(ending->how);
-    } else if (std::chrono::duration<double>(Clock::now() - started_).count() > options_.stuck_seconds) {
+    } else if (seconds_since(started_) > options_.stuck_seconds) {
       end_child(child_);
       slot_.message[0] = 0;
       result =

@@ -11,13 +11,13 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "fuzz/campaign/board.h"
 #include "fuzz/campaign/campaign.h"
+#include "fuzz/campaign/session_clock.h"
 
 namespace attnfuzz {
 
@@ -57,7 +57,7 @@ class Rechecks {
   std::vector<const KnownFailure*> due_;
   size_t next_ = 0;
   pid_t child_ = -1;  // looks at due_[next_ - 1]
-  std::chrono::steady_clock::time_point started_;
+  Clock::time_point started_;
 };
 
 }  // namespace attnfuzz

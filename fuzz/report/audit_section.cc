@@ -153,7 +153,7 @@ std::string audit_section(const Report& report) {
     for (const CorpusEntry& entry : report.newest) {
       html += cat("<tr><td>", duration(entry.t), "</td><td>", escape(entry.kernel), "</td><td>",
                   escape(entry.target), "</td><td>", escape(entry.origin), "</td><td>", escape(entry.property),
-                  "</td>", count_cell(entry.signals.size()), count_cell(entry.coverage.size()), "<td><code>",
+                  "</td>", count_cell(entry.signals.size()), count_cell(entry.edges.size()), "<td><code>",
                   escape(entry.id.substr(0, 12)), "</code></td></tr>\n");
     }
     html += "</table></div></details>\n";

@@ -155,7 +155,7 @@ std::string time_section(const Report& report) {
   html += chart(signals);
 
   if (auto curves = known_curves(report, &SeriesLine::coverage); !curves.empty()) {
-    Chart coverage = of(report, "Coverage: edges and how often");
+    Chart coverage = of(report, "Coverage: edges of the kernel's code");
     coverage.now = largest(curves);
     coverage.curves = std::move(curves);
     html += chart(coverage);

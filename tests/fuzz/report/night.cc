@@ -194,7 +194,7 @@ void make_night(const std::string& dir, const Night& night) {
     entry.origin = n % 3 ? "mutated" : "drawn";
     entry.t = night.hours * 3600 * n / 25;
     entry.signals = {1, 2};
-    entry.coverage.assign(static_cast<size_t>(30 - n), 5);
+    entry.edges.assign(static_cast<size_t>(30 - n), 5);
     write_file(corpus_file(dir, "fa1", entry.id), encode(c));
     corpus.append(line_of(entry));
   }
