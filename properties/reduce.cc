@@ -16,6 +16,7 @@ namespace {
 // Small cases cost little each; still, a failure that none of them shows
 // should not wait for all of them.
 constexpr size_t kMostSmallCases = 600;
+constexpr int64_t kLong = 4096;
 constexpr double kShareOfSmallCases = 0.4;
 constexpr size_t kMostRungs = 2000;  // evaluations: fewer rungs if each is tried more than once
 constexpr double kShareOfLadder = 0.2;
@@ -27,7 +28,7 @@ void try_small_cases(Search& s, const Leftovers& left) {
   const std::vector<Case> cases = small_cases(s.best(), left, s.borders(), kMostSmallCases);
   const double until = s.elapsed() + kShareOfSmallCases * s.options().seconds;
   for (const Case& c : cases) {
-    if (s.elapsed() > until || s.attempt(c)) return;
+    if (s.elapsed() > until || s.attempt(c, Step::kLeap)) return;
   }
 }
 
@@ -68,7 +69,7 @@ bool climb(Search& s) {
          {ladder(ground, complexity(s.best()), limit), exchanges(ground, s.best(), limit / 2)}) {
       for (const Case& rung : rungs) {
         if (s.elapsed() > until) return false;
-        if (s.attempt(rung)) return true;
+        if (s.attempt(rung, Step::kLeap)) return true;
       }
     }
   }
@@ -146,6 +147,8 @@ Reduction reduce_from(const Case& failing, const Verdict& verdict, const std::st
   ReduceOptions shares = options;
   shares.seconds = options.seconds * (1 - kShareOfVarying);
   Search s(failing, verdict, key, evaluate, key_of, shares);
+  // Each evaluation of long rows costs seconds: before all else they are made shorter.
+  if (std::max(failing.problem.seq_q, failing.problem.seq_k) > kLong) shrink_lengths(s);
   const Leftovers left = strip(s);
   try_small_cases(s, left);
   do {
@@ -188,7 +191,10 @@ Reduction reduce(const Case& failing, const Verdict& verdict, const std::string&
   const Start again = start_of(first.minimal, first.verdict, evaluate);
   if (again.moved) return go_on(again);
   const auto other = as_wrong_number(first.minimal, first.verdict, evaluate);
-  if (other) {
+  const auto same = [&](const Start& x) {
+    return !options.may_take || options.may_take(first.minimal, first.verdict, x.c, Step::kLeap);
+  };
+  if (other && same(*other)) {
     Reduction second = go_on(*other);
     if (complexity(second.minimal) < complexity(first.minimal)) return second;
     first.evaluations = second.evaluations;

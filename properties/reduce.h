@@ -32,11 +32,18 @@
 
 namespace attnfuzz {
 
+// How a search comes from the best case to another: by a pass, that changes a part
+// of it, or by a leap to a case that owes nothing to it (2 and 4 above).
+enum class Step { kPass, kLeap };
+
 struct ReduceOptions {
   double seconds = 30;    // wall clock; the best so far is returned
   int confirmations = 1;  // a candidate must fail this many times ...
   int attempts = 1;       // ... of this many at most: raise it for a flaky failure
   std::function<void(const Case& best, const Verdict& verdict)> on_better;  // e.g. writes it to disk
+  // Of a kernel that may have several bugs: whether what `to` shows, if it fails, will
+  // be the same one. None: all that has the key is the same.
+  std::function<bool(const Case& best, const Verdict& verdict, const Case& to, Step step)> may_take;
 };
 
 struct Reduction {

@@ -90,6 +90,10 @@ void say(const Case& bare_case, const std::vector<bool>& wanted, const Problem& 
                                    {.kind = PatternKind::kDeadRows},
                                    {.kind = PatternKind::kDeadRows, .parameter = 2},
                                    {.kind = PatternKind::kStripes, .parameter = 2}};
+  // As many first keys as the first query, if there is one, sees.
+  const auto row_end = wanted.begin() + std::min(static_cast<int64_t>(wanted.size()), p.seq_k);
+  const int64_t seen = std::find(wanted.begin(), row_end, false) - wanted.begin();
+  patterns.push_back({.kind = PatternKind::kPrefix, .parameter = std::max<int64_t>(seen, 1)});
   if (found.mask) patterns.push_back(found.mask->visible);
   if (found.bias) patterns.push_back(found.bias->finite);
   for (const Pattern& pattern : patterns) {

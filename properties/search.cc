@@ -178,11 +178,12 @@ Search::Answer Search::ask(Case c, Verdict* verdict) {
   return known.answer;
 }
 
-bool Search::attempt(Case c) {
+bool Search::attempt(Case c, Step step) {
   if (out_of_time()) return false;
   tidy(c);
   std::vector<int64_t> cost = complexity(c);
   if (cost >= cost_ || cost == avoided_ || too_large(c, found_)) return false;
+  if (options_.may_take && !options_.may_take(best_, verdict_, c, step)) return false;
   const Known& known = judge(c);
   if (known.answer != Answer::kFails) return false;
   best_ = std::move(c);

@@ -37,10 +37,10 @@ class Search {
   const Verdict& verdict() const { return verdict_; }
   Borders borders() const;
 
-  // Tidies and judges a case, if it is simpler than the best and not so much larger
-  // than the found one that it takes too long: on failure with the key it becomes
-  // the best.
-  bool attempt(Case c);
+  // Tidies and judges a case, if it is simpler than the best, may be taken in its
+  // place (ReduceOptions) and is not so much larger than the found one that it takes
+  // too long: on failure with the key it becomes the best.
+  bool attempt(Case c, Step step = Step::kPass);
   // Judges a case whatever it costs. kRefused: the kernel rejects it, or it is illegal.
   Answer ask(Case c, Verdict* verdict = nullptr);
   // Starts over from another case, which must have failed.

@@ -1,6 +1,7 @@
 #include "fuzz/campaign/explained.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 #include <string_view>
@@ -35,6 +36,14 @@ const Switch& switch_at(int n) { return switches()[static_cast<size_t>(n)]; }
 const Dial& dial_at(int n) { return dials()[static_cast<size_t>(n)]; }
 bool hides(int n) { return kHiding.contains(switch_at(n).name); }
 
+// "odd, >= 3" -> 3; nothing said: 0.
+int64_t least_of(std::string_view words) {
+  const size_t at = words.find(">= ");
+  int64_t least = 0;
+  if (at != words.npos) std::from_chars(words.data() + at + 3, words.data() + words.size(), least);
+  return least;
+}
+
 // "= 1 (mod 64)" -> 64; "even", "odd" -> 2; "= 5" -> exactly; else at least.
 int64_t period_of(std::string_view words) {
   if (words.starts_with(" even") || words.starts_with(" odd")) return 2;
@@ -46,12 +55,19 @@ int64_t period_of(std::string_view words) {
   return period > 0 ? period : Need::Size::kExactly;
 }
 
-bool met(const Need::Size& size, const Case& c) {
+int more_queries(const Case& c) {
+  return (c.problem.seq_q > c.problem.seq_k) - (c.problem.seq_q < c.problem.seq_k);
+}
+
+bool met(const Need& need, const Need::Size& size, const Case& c) {
   const Dial& dial = dial_at(size.dial);
   if (!dial.applies(c)) return false;
   const int64_t now = dial.get(c);
-  if (size.period == Need::Size::kExactly) return now == size.value;
-  if (size.period > 0) return now >= 1 && now % size.period == size.value % size.period;
+  if (size.period == Need::Size::kExactly)
+    return now == size.value ||
+           (std::string_view(dial.name).starts_with("seq") && need.more_queries == more_queries(c));
+  if (size.period > 0)
+    return now >= std::max<int64_t>(size.least, 1) && now % size.period == size.value % size.period;
   return now >= size.value;
 }
 
@@ -59,7 +75,7 @@ bool met(const Need::Size& size, const Case& c) {
 Case without(const Need::Size& size, Case c) {
   const Dial& dial = dial_at(size.dial);
   const int64_t now = dial.get(c);
-  dial.set(c, size.period != 0 ? now + 1 : size.value - 1);
+  dial.set(c, size.period > 0 ? now + 1 : size.value - 1);
   tidy(c);
   return c;
 }
@@ -68,6 +84,24 @@ Case without(int n, Case c) {
   switch_at(n).remove(c);
   tidy(c);
   return c;
+}
+
+// What a case is made of, in names.
+std::set<std::string_view> parts_of(const Case& c) {
+  static const std::set<std::string_view> values = {"planted values", "bf16", "head dims"};
+  static const std::set<std::string_view> inputs = {"the layout of q", "the layout of k", "the layout of v"};
+  std::set<std::string_view> parts;
+  for (const Switch& feature : switches()) {
+    if (!feature.present(c) || values.contains(feature.name)) continue;
+    parts.insert(inputs.contains(feature.name) ? "the layout of v" : feature.name);
+  }
+  return parts;
+}
+
+std::array<bool, 3> beyond_first_tile(const Case& c, const Verdict& verdict) {
+  const Problem& p = c.problem;
+  constexpr int64_t kWidest = 64;  // head dims of the least shape
+  return {p.seq_q > verdict.plan.tile_q, p.seq_k > verdict.plan.tile_k, std::max(p.dim_qk, p.dim_v) > kWidest};
 }
 
 struct Beyond {
@@ -85,7 +119,7 @@ Tested test(const Need& need, const Case& found, const Verdict& verdict, const J
   const bool same_tiles = need.tile_q == verdict.plan.tile_q && need.tile_k == verdict.plan.tile_k;
   const auto has = [](int n, const Case& x) { return switch_at(n).present(x); };
   for (const Need::Size& size : need.sizes) {
-    if (!met(size, c)) return {same_tiles && tells(size) ? Explains::kNo : Explains::kPerhaps, {}};
+    if (!met(need, size, c)) return {same_tiles && tells(size) ? Explains::kNo : Explains::kPerhaps, {}};
   }
   for (int n : need.switches) {
     if (!hides(n) && !has(n, c)) return {tells(n) ? Explains::kNo : Explains::kPerhaps, {}};
@@ -117,27 +151,43 @@ Tested test(const Need& need, const Case& found, const Verdict& verdict, const J
     return Tested{sure ? Explains::kNo : Explains::kPerhaps, Beyond{std::move(less), std::move(again)}};
   };
   for (const Need::Size& size : need.sizes) {
+    // Of the smallest case; a larger one may fail beside it as well.
+    if (size.period == Need::Size::kExactly) continue;
     if (auto not_it = still_fails(without(size, c), same_tiles && tells(size))) return *not_it;
   }
   for (int n : need.switches) {
     if (auto not_it = still_fails(without(n, c), tells(n))) return *not_it;
   }
-  return {Explains::kYes, {}};
+  // A length that had to be just so does not tell enough.
+  return {need.sizes.empty() || tells_apart(need) ? Explains::kYes : Explains::kPerhaps, {}};
 }
 
 }  // namespace
 
+bool tells_apart(const Need& need) {
+  const auto can_be_taken_away = [](const Need::Size& size) { return size.period != Need::Size::kExactly; };
+  return std::ranges::any_of(need.sizes, can_be_taken_away) || !need.switches.empty();
+}
+
+bool stays_with(const Case& best, const Verdict& verdict, const Case& to, Step step) {
+  const auto now = beyond_first_tile(best, verdict), then = beyond_first_tile(to, verdict);
+  if (step == Step::kLeap) return now == then && parts_of(best) == parts_of(to);
+  return std::ranges::equal(now, then, [](bool is, bool will_be) { return is || !will_be; });
+}
+
 Need need_of(const Case& minimal, const std::vector<std::string>& needs) {
   Need need;
+  need.more_queries = more_queries(minimal);
   for (size_t n = 0; n < dials().size(); ++n) {
     const Dial& dial = dials()[n];
     if (!dial.applies(minimal)) continue;
     const std::string name = std::string("needs ") + dial.name;
     for (const std::string& words : needs) {
       if (!words.starts_with(name)) continue;
-      Need::Size size = {static_cast<int>(n), dial.get(minimal),
-                         period_of(std::string_view(words).substr(name.size()))};
-      if (size.period == 0 && size.value <= 1) continue;
+      const std::string_view how = std::string_view(words).substr(name.size());
+      Need::Size size = {static_cast<int>(n), dial.get(minimal), period_of(how), least_of(how)};
+      if (size.period <= 0 && size.value == 1) continue;
+      if (size.period == 0 && size.value == 0) continue;
       need.sizes.push_back(size);
     }
   }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "fuzz/campaign/explained.h"
 #include "fuzz/campaign/issue_text.h"
 #include "fuzz/campaign/journal.h"
+#include "fuzz/campaign/known_findings.h"
 #include "fuzz/check/shard.h"
 #include "properties/codec.h"
 #include "properties/fault_class.h"
@@ -19,6 +19,19 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRuns = 3, kMoreRuns = 10;
 constexpr int kMostAttempts = 2;  // of looking at one crash, if that ends the process that looks
 constexpr double kCanarySeconds = 10;
+
+// Adds to a finding what another one that shows the same has counted.
+void count(Finding& f, const Finding& other) {
+  f.count += other.count;
+  f.t = std::min(f.t, other.t);
+  f.crashes.insert(f.crashes.end(), other.crashes.begin(), other.crashes.end());
+  std::vector<std::string> also = other.also;
+  also.push_back(other.target + ": " + other.kind);
+  for (const std::string& as : also) {
+    const bool known = as == f.target + ": " + f.kind || std::ranges::find(f.also, as) != f.also.end();
+    if (!known) f.also.push_back(as);
+  }
+}
 
 // The kind of the bug that a lane's canary has.
 std::string planted(const std::string& lane) {
@@ -46,6 +59,7 @@ class OneCrash {
     finding_.target = target_.record.name;
     finding_.t = crash_.t;
     finding_.count = 1;
+    finding_.kind = crash_.kind;
     finding_.found = describe(crash_.c);
     finding_.crashes = {crash_.id};
     verdict_.property = crash_.property;
@@ -64,6 +78,7 @@ class OneCrash {
       run_again();
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
+      if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
     }
     write();
     remove();
@@ -156,37 +171,14 @@ class OneCrash {
     return verdict;
   }
 
-  // Findings of this kernel that could be behind a case, and what they need.
-  void recall() {
-    const FindingsFile all = read_findings(t_.options.dir);
-    for (const Finding& f : all.findings) {
-      if (f.repeats != Repeats::kAlways || !f.reduced) continue;
-      const auto owner =
-          std::ranges::find_if(t_.targets, [&](const auto& x) { return x.record.name == f.target; });
-      if (owner == t_.targets.end() || owner->folder != target_.folder) continue;
-      const auto text = read_file(t_.options.dir + "/findings/" + f.name + ".attn.json");
-      if (!std::holds_alternative<std::string>(text)) continue;
-      const auto decoded = decode_reproducer(std::get<std::string>(text));
-      const auto* r = std::get_if<Reproducer>(&decoded);
-      if (r == nullptr || r->property != "reference") continue;
-      Case c = r->c;
-      c.lane = target_.record.lane;
-      const Verdict again = judge(c, *find_property("reference"), *worker_, target_.calibration);
-      known_.push_back(need_of(r->c, r->needs));
-      known_.back().tile_q = again.plan.tile_q;
-      known_.back().tile_k = again.plan.tile_k;
-      known_names_.push_back(f.name);
-    }
-  }
-
   // Whether a finding that is there already is behind it; if another bug is, the
   // case is left without what the known ones need.
   bool is_explained() {
-    recall();
+    known_ = recall(t_.options.dir, t_.targets, target_, *worker_);
     if (known_.empty()) return false;
     const std::string key = reduction_key(target_.info, verdict_);
-    const JudgeIt judged = [&](const Case& c) { return judged_alike(c, key); };
     // What a relation met may be wrong by itself. If not, nothing can be told.
+    const JudgeIt judged = [&](const Case& c) { return judged_alike(c, key); };
     std::vector<Case> by_itself = {start_};
     if (verdict_.failing) {
       by_itself.push_back(*verdict_.failing);
@@ -198,34 +190,50 @@ class OneCrash {
       alone = judged(c);
       if (alone.outcome == Outcome::kFail) start_ = c;
     }
-    if (alone.outcome != Outcome::kFail) {
-      known_.clear();
-      return false;
-    }
+    if (alone.outcome != Outcome::kFail) return false;
     verdict_ = alone;
     property_ = find_property("reference");
-    std::vector<Need> others;
-    for (size_t i = 0; i < known_.size(); ++i) {
-      Explained e = explains(known_[i], start_, verdict_, judged);
+    for (const KnownFinding& known : known_) {
+      Explained e = explains(known.need, start_, verdict_, judged);
       if (e.answer == Explains::kYes) {
-        count_under(known_names_[i]);
+        count_under(known.name);
         return true;
       }
       if (e.answer == Explains::kPerhaps) continue;  // if it is that one, its reduction will end there
       start_ = std::move(e.c);
       verdict_ = std::move(e.verdict);
-      others.push_back(known_[i]);
     }
-    known_ = std::move(others);
+    return false;
+  }
+
+  // The same of the reduced case, whatever the failure looks like; and which of the
+  // findings that are there are but more of what it shows.
+  bool minimal_is_explained() {
+    if (verdict_.property != "reference") return false;
+    const JudgeIt judged = [&](const Case& c) {
+      return judge(c, *find_property("reference"), *worker_, target_.calibration);
+    };
+    const auto behind = [&](const Need& need, const Case& c, const Verdict& verdict) {
+      return tells_apart(need) && explains(need, c, verdict, judged).answer == Explains::kYes;
+    };
+    for (const KnownFinding& known : known_) {
+      if (!behind(known.need, minimal_, verdict_)) continue;
+      count_under(known.name);
+      return true;
+    }
+    if (!finding_.reduced) return false;
+    const Need mine = need_of(minimal_, finding_.needs);
+    for (const KnownFinding& known : known_) {
+      if (known.tolerated || !behind(mine, known.c, known.verdict)) continue;
+      replaced_.push_back(known.name);
+    }
     return false;
   }
 
   void count_under(const std::string& name) {
     FindingsFile all = read_findings(t_.options.dir);
     for (Finding& f : all.findings) {
-      if (f.name != name) continue;
-      ++f.count;
-      f.crashes.push_back(crash_.id);
+      if (f.name == name) count(f, finding_);
     }
     save([&] { write_findings(t_.options.dir, all); });
   }
@@ -257,24 +265,16 @@ class OneCrash {
       const Reproducer r = reproducer_of(best, v, target_.info, *worker_);
       save([&] { write_file(best_file, encode(r, best_file)); });
     };
+    options.may_take = stays_with;
     const auto began = Clock::now();
-    const std::string key = reduction_key(target_.info, verdict);
-    // Of several bugs a reduction would end in the simplest, which is known.
-    const ShowsAnother another = [&](const Case& c, const Verdict& v) {
-      if (v.property != "reference" || reduction_key(target_.info, v) != key) return false;
-      const JudgeIt judged = [&](const Case& less) { return judged_alike(less, key); };
-      return std::ranges::any_of(
-          known_, [&](const Need& need) { return explains(need, c, v, judged).answer != Explains::kNo; });
-    };
-    Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options,
-                                         known_.empty() ? ShowsAnother{} : another);
+    Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options);
     // From a case that takes long less is tried than from its minimum.
     const double left = options.seconds - std::chrono::duration<double>(Clock::now() - began).count();
     if (reduction.complete && left > 1) {
       options.seconds = left;
       const Property* by = find_property(reduction.verdict.property);
       Reduction again = reduce_failure(reduction.minimal, reduction.verdict, by ? *by : *property, *worker_,
-                                       target_.calibration, options, known_.empty() ? ShowsAnother{} : another);
+                                       target_.calibration, options);
       again.evaluations += reduction.evaluations;
       if (again.complete) reduction = std::move(again);
     }
@@ -308,30 +308,44 @@ class OneCrash {
     if (target_.record.canary) return write_canary(r);
     FindingsFile all = read_findings(t_.options.dir);
     auto& list = finding_.repeats == Repeats::kNever ? all.never_again : all.findings;
-    const auto same = std::ranges::find(list, finding_.key, &Finding::key);
+    auto same = std::ranges::find(list, finding_.key, &Finding::key);
     if (same == list.end()) {
       write_files(r);
       list.push_back(finding_);
+    } else if (!same->reduced && finding_.reduced) {
+      count(finding_, *same);
+      *same = finding_;
+      write_files(r);
     } else {
-      ++same->count;
-      same->crashes.push_back(crash_.id);
-      const std::string as = finding_.target + ": " + finding_.kind;
-      if (as != same->target + ": " + same->kind && std::ranges::find(same->also, as) == same->also.end())
-        same->also.push_back(as);
-      if (!same->reduced && finding_.reduced) {
-        std::swap(finding_.count, same->count);
-        std::swap(finding_.crashes, same->crashes);
-        std::swap(finding_.also, same->also);
-        finding_.t = std::min(finding_.t, same->t);
-        *same = finding_;
-        write_files(r);
-      }
+      count(*same, finding_);
     }
+    absorb(list);
     // Ids whose folders are gone are needed no more.
     for (Finding& f : list)
       std::erase_if(f.crashes,
                     [&](const std::string& id) { return !fs::exists(t_.options.dir + "/crashing/" + id); });
     save([&] { write_findings(t_.options.dir, all); });
+    for (const std::string& name : replaced_) {
+      if (name != finding_.name) remove_files(name);
+    }
+  }
+
+  // Counts what the findings that this one replaces had counted.
+  void absorb(std::vector<Finding>& list) {
+    std::vector<Finding> old;
+    for (const std::string& name : replaced_) {
+      const auto it = std::ranges::find(list, name, &Finding::name);
+      if (it == list.end() || it->key == finding_.key) continue;
+      old.push_back(std::move(*it));
+      list.erase(it);
+    }
+    const auto mine = std::ranges::find(list, finding_.key, &Finding::key);
+    for (const Finding& f : old) count(*mine, f);
+  }
+
+  void remove_files(const std::string& name) const {
+    std::error_code ignored;
+    for (const char* end : {".attn.json", ".md", ".trace.jsonl"}) fs::remove(out_ + "/" + name + end, ignored);
   }
 
   void write_files(const Reproducer& r) {
@@ -380,60 +394,12 @@ class OneCrash {
   Finding finding_;
   Case start_, minimal_;
   Verdict verdict_;
-  std::vector<Need> known_;
-  std::vector<std::string> known_names_;
+  std::vector<KnownFinding> known_;
+  std::vector<std::string> replaced_;  // names of those that are but more of what this one shows
   std::string trace_;
 };
 
-double likeness(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  size_t both = 0;
-  for (const std::string& x : a) both += std::ranges::find(b, x) != b.end();
-  const size_t any = a.size() + b.size() - both;
-  return any == 0 ? 1 : static_cast<double>(both) / static_cast<double>(any);
-}
-
-Looked look(const Crash& crash) { return {crash.target, crash.kind, features(crash.c, 64, 64)}; }
-
 }  // namespace
-
-Reproducer without_lane(Reproducer r, const std::string& kernel) {
-  r.kernel = kernel;
-  r.c.lane = "plain";
-  Problem& p = r.c.problem;
-  if (p.dim_qk > p.dim_v) std::swap(p.dim_qk, p.dim_v);
-  // Which of the inputs has the odd layout, and what makes its strides matter, is chance.
-  bool odd_input = false;
-  for (TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
-    TensorLayout& layout = r.c.layout[static_cast<size_t>(t)];
-    odd_input |= layout != TensorLayout{};
-    layout = {};
-  }
-  if (!odd_input) return r;
-  r.c.layout[static_cast<size_t>(TensorId::kV)].row_gap = 1;
-  p.batch = p.heads_q = p.heads_kv = p.seq_q = p.seq_k = 1;
-  return r;
-}
-
-size_t choose_crash(const std::vector<Crash>& crashes, const std::vector<Looked>& looked) {
-  size_t best = 0, best_attention = ~size_t{0};
-  double best_likeness = 2;
-  for (size_t i = 0; i < crashes.size(); ++i) {
-    const Looked mine = look(crashes[i]);
-    size_t attention = 0;
-    double most = 0;
-    for (const Looked& other : looked) {
-      if (other.target != mine.target || other.kind != mine.kind) continue;
-      ++attention;
-      most = std::max(most, likeness(mine.features, other.features));
-    }
-    if (attention < best_attention || (attention == best_attention && most < best_likeness)) {
-      best = i;
-      best_attention = attention;
-      best_likeness = most;
-    }
-  }
-  return best;
-}
 
 void triage(const Triage& t) {
   std::vector<Looked> looked;

@@ -197,17 +197,11 @@ struct Judging {
   // it too: what it keeps from one call may be what fails the next.
   bool renewing = false;
 
-  ShowsAnother another = {};
-
   Verdict operator()(const Case& c, const Property& property) const {
     Verdict verdict = judge(c, property, target, calibration);
     if (renewing && verdict.outcome == Outcome::kFail) {
       target.renew();
       verdict = judge(c, property, target, calibration);
-    }
-    if (another && verdict.outcome == Outcome::kFail && another(c, verdict)) {
-      verdict.outcome = Outcome::kPass;
-      verdict.kind = Kind::kNone;
     }
     return verdict;
   }
@@ -222,9 +216,11 @@ std::vector<Case> by_themselves(const Case& c, const Verdict& verdict, const Ker
     all.push_back(*verdict.failing);
     all.back().remap = Remap{};
   }
-  if (kernel.has_stages && c.problem.num_splits < 2) {
+  if (kernel.has_stages && (c.problem.num_splits < 2 || c.problem.seq_k < 2)) {
     all.push_back(c);
-    all.back().problem.num_splits = 2;
+    Problem& split = all.back().problem;
+    split.num_splits = std::max<int64_t>(split.num_splits, 2);
+    split.seq_k = std::max<int64_t>(split.seq_k, 2);  // a key for each
   }
   return all;
 }
@@ -269,12 +265,11 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
 }  // namespace
 
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
-                         const Calibration& calibration, const ReduceOptions& options,
-                         const ShowsAnother& another) {
+                         const Calibration& calibration, const ReduceOptions& options) {
   // Most candidates hang if the case does: none of them gets more than the brief
   // watch, and the minimal one is held to the full one at the end.
   target.watch(Watch::kBrief);
-  Judging judging = {target, calibration, false, another};
+  Judging judging = {target, calibration};
   Reduction reduction = reduce_watched(c, verdict, property, judging, options);
   target.watch(Watch::kFull);
   const bool hangs = reduction.verdict.kind == Kind::kHang;

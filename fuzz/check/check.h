@@ -85,11 +85,8 @@ Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelIn
 
 // Reduces a failing case; each better one goes to on_better. What fails by
 // itself, whichever property met it, is reduced by the simplest property,
-// `reference`: the verdict of the reduction names the one that was used. A candidate
-// that fails, but of which `another` says that it shows another bug, is not taken.
-using ShowsAnother = std::function<bool(const Case&, const Verdict&)>;
+// `reference`: the verdict of the reduction names the one that was used.
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
-                         const Calibration& calibration, const ReduceOptions& options,
-                         const ShowsAnother& another = {});
+                         const Calibration& calibration, const ReduceOptions& options);
 
 }  // namespace attnfuzz

@@ -32,6 +32,26 @@ TEST(DedupeKey, IsOneForAllLanesAndBuildsOfAKernel) {
   EXPECT_NE(key, dedupe_key(without_lane(other, "fa1")));
 }
 
+Reproducer with_layout(TensorId tensor, int64_t batch, int64_t queries) {
+  Reproducer r;
+  r.kernel = "fa1";
+  r.kind = "guard";
+  r.c.problem.batch = batch;
+  r.c.problem.seq_q = queries;
+  r.c.layout[static_cast<size_t>(tensor)].spread = queries;
+  return r;
+}
+
+TEST(DedupeKey, IsOneForAllSizesThatMakeAStrideMatter) {
+  const auto key = [](TensorId tensor, int64_t batch, int64_t queries) {
+    return dedupe_key(without_lane(with_layout(tensor, batch, queries), "fa1"));
+  };
+  EXPECT_EQ(key(TensorId::kLse, 1, 2), key(TensorId::kLse, 2, 1));
+  EXPECT_EQ(key(TensorId::kQ, 1, 2), key(TensorId::kV, 2, 1));
+  EXPECT_NE(key(TensorId::kLse, 1, 2), key(TensorId::kV, 1, 2));
+  EXPECT_NE(key(TensorId::kLse, 1, 2), key(TensorId::kO, 1, 2));
+}
+
 Crash crash_with(const std::string& target, const std::string& kind, int64_t keys, bool causal, bool softcap) {
   Crash crash;
   crash.target = target;
@@ -108,12 +128,12 @@ TEST_F(LedgerFile, RefusesAFeatureThatNoCaseHas) {
   const std::string error = error_of(
       R"({"format":1,"known":[{"mode":"quarantined","features":["causal","soft cap"],"reason":"r"}]})");
   EXPECT_NE(error.find("entry 1: there is no feature 'soft cap'"), std::string::npos) << error;
-  for (const std::string& name : ledger_features())
+  for (const std::string& name : feature_names())
     EXPECT_NE(error.find("'" + name + "'"), std::string::npos) << name;
 }
 
-// The names that a ledger may use are those that cases have: each of them, and no other.
-TEST(LedgerFeatures, AreThoseOfCases) {
+// A name that no case has would be of no use in a ledger.
+TEST(FeatureNames, AreEachOfSomeCase) {
   std::set<std::string> met;
   const auto meet = [&](const Case& c) {
     for (const std::string& name : features(c, 64, 64)) met.insert(name);
@@ -132,9 +152,9 @@ TEST(LedgerFeatures, AreThoseOfCases) {
   far.problem.seq_k = 2;
   far.layout[static_cast<size_t>(TensorId::kK)].spread = 1;
   meet(far);
-  const std::set<std::string> known(ledger_features().begin(), ledger_features().end());
-  EXPECT_EQ(met, known);
-  EXPECT_EQ(known.size(), ledger_features().size());
+  const std::vector<std::string> names = feature_names();
+  EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
+  EXPECT_EQ(met.size(), names.size());
 }
 
 TEST(IssueText, SaysAllThatAReaderNeeds) {
