@@ -40,42 +40,15 @@ class WorkerTarget final : public Target {
  public:
   explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {}
 
-  // Why there is no worker, or nothing.
+  // Why there is no worker, or nothing. Who kills a process that has hardly begun, a
+  // person or a machine that is out of memory, says nothing of the kernel: it is begun again.
   std::optional<std::string> start() {
-    try {
-      process_ = std::make_unique<WorkerProcess>(
-          WorkerCommand{options_.worker, options_.library, options_.kernel}, arena_.fd());
-    } catch (const std::system_error& e) {
-      return std::string("the worker cannot be started: ") + e.what();
+    constexpr int kTries = 3;
+    for (int tries = 1;; ++tries) {
+      bool killed = false;
+      auto why = start_once(killed);
+      if (!why || !killed || tries == kTries) return why;
     }
-    asked_ = 0;
-    const auto deadline = Clock::now() + seconds(options_.start_seconds);
-    wire::Wire& wire = process_->wire();
-    auto event = WorkerProcess::Event::kRang;
-    while (wire.state.load(std::memory_order_acquire) == wire::State::kStarting &&
-           event == WorkerProcess::Event::kRang) {
-      event = process_->wait(deadline);
-    }
-    const wire::State state = wire.state.load(std::memory_order_acquire);
-    std::string why;
-    if (state == wire::State::kReady) {
-      if (auto info = kernel_info(wire.description)) {
-        info_ = std::move(*info);
-        info_.library = options_.library;
-        info_.lane = options_.lane;
-        return std::nullopt;
-      }
-      why = options_.library + ": the kernel's description makes no sense";
-    } else if (state == wire::State::kRefused || state == wire::State::kOtherBackend) {
-      other_backend_ = state == wire::State::kOtherBackend;
-      why.assign(wire.refusal, strnlen(wire.refusal, sizeof wire.refusal));
-    } else if (event == WorkerProcess::Event::kTimeout) {
-      why = options_.library + ": not loaded within " + std::to_string(options_.start_seconds) + " s";
-    } else {
-      why = options_.library + ": " + obituary();
-    }
-    process_.reset();
-    return why;
   }
 
   // Why start() failed: the kernel is of the back end that this worker is not.
@@ -209,6 +182,44 @@ class WorkerTarget final : public Target {
     request.key_lengths = arena_.offset(t.key_lengths);
     request.workspace = arena_.offset(t.workspace);
     request.workspace_bytes = t.workspace_bytes;
+  }
+
+  std::optional<std::string> start_once(bool& killed) {
+    try {
+      process_ = std::make_unique<WorkerProcess>(
+          WorkerCommand{options_.worker, options_.library, options_.kernel}, arena_.fd());
+    } catch (const std::system_error& e) {
+      return std::string("the worker cannot be started: ") + e.what();
+    }
+    asked_ = 0;
+    const auto deadline = Clock::now() + seconds(options_.start_seconds);
+    wire::Wire& wire = process_->wire();
+    auto event = WorkerProcess::Event::kRang;
+    while (wire.state.load(std::memory_order_acquire) == wire::State::kStarting &&
+           event == WorkerProcess::Event::kRang) {
+      event = process_->wait(deadline);
+    }
+    const wire::State state = wire.state.load(std::memory_order_acquire);
+    std::string why;
+    if (state == wire::State::kReady) {
+      if (auto info = kernel_info(wire.description)) {
+        info_ = std::move(*info);
+        info_.library = options_.library;
+        info_.lane = options_.lane;
+        return std::nullopt;
+      }
+      why = options_.library + ": the kernel's description makes no sense";
+    } else if (state == wire::State::kRefused || state == wire::State::kOtherBackend) {
+      other_backend_ = state == wire::State::kOtherBackend;
+      why.assign(wire.refusal, strnlen(wire.refusal, sizeof wire.refusal));
+    } else if (event == WorkerProcess::Event::kTimeout) {
+      why = options_.library + ": not loaded within " + std::to_string(options_.start_seconds) + " s";
+    } else {
+      why = options_.library + ": " + obituary();
+      killed = event == WorkerProcess::Event::kDied && process_->end() == "SIGKILL";
+    }
+    process_.reset();
+    return why;
   }
 
   // How the process ended and what it last printed. The process must be dead or done with.

@@ -1,7 +1,10 @@
 // What a kernel can do to its worker, and what the parent then says.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 
 #include "fuzz/watchdog.h"
 #include "tests/fuzz/fakes/open_fake.h"
@@ -34,6 +37,28 @@ TEST(Worker, KeepsItsProcessFromCallToCall) {
     EXPECT_EQ(call.run().status, ATTN_OK);
     EXPECT_EQ(*static_cast<int*>(call.tensors.o.data), i);
   }
+}
+
+// A worker that is killed before it has begun, as often as the file says.
+WorkerOptions killed_at_first(const std::string& folder, int times) {
+  WorkerOptions options = fake_options("behaviours", "copy");
+  const std::string left = folder + "/left", script = folder + "/worker.sh";
+  std::ofstream(left) << times << "\n";
+  std::ofstream(script) << "#!/bin/sh\nread n < " << left << "\necho $((n - 1)) > " << left
+                        << "\n[ $n -gt 0 ] && kill -9 $$\nexec " << options.worker << " \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  options.worker = script;
+  return options;
+}
+
+TEST(Worker, ThatIsKilledWhileItStartsIsStartedAgain) {
+  const std::string folder = ::testing::TempDir() + "killed_worker." + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::string error;
+  EXPECT_TRUE(open_target(killed_at_first(folder, 2), &error)) << error;
+  EXPECT_FALSE(open_target(killed_at_first(folder, 3), &error));
+  EXPECT_THAT(error, HasSubstr("SIGKILL"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Worker, PassesARefusalOn) {
