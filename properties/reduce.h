@@ -17,7 +17,9 @@
 // A candidate counts only if the same reduction key comes back, and is taken
 // only if it is strictly simpler than the best so far. The key is the found
 // case's with the usual prefill, away from the end of a page, if it fails there
-// at all: what a read beyond a tensor meets is no part of the bug.
+// at all: what a read beyond a tensor meets is no part of the bug. Where the end
+// is an infinity or a NaN that shows as a wrong number too, with plain values and
+// layouts, that is followed as well, and the simpler end kept.
 //
 //   Reduction r = reduce(c, v, key, evaluate, key_of, {.seconds = 30});
 //   puts(describe(r.minimal).c_str());
