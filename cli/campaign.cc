@@ -313,6 +313,7 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_option("--to", arguments->prune_to, "folder for the files that --prune keeps")->needs("--prune");
   command->add_option("--most", arguments->prune_most, "files that --prune keeps at most")
       ->needs("--prune")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 32))
       ->capture_default_str();
   command->add_option("--backend", arguments->backends, "cpu, cuda or both")
       ->delimiter(',')
@@ -322,11 +323,13 @@ void add_campaign(CLI::App& app, Action& action) {
       ->add_option("--lane", arguments->lanes,
                    "lanes of the CPU, by commas: plain, schedules, coverage, asan, ...")
       ->delimiter(',')
+      ->check(CLI::IsMember(lane_names()))
       ->capture_default_str();
   command
       ->add_option("--for", arguments->duration,
                    "30s, 5m, 8h; a session that was broken off lasts what it still had")
       ->capture_default_str();
+  options.jobs = 0;
   command->add_option("--jobs", options.jobs, "processes on the CPU; 0: one a core")
       ->check(CLI::Range(0, 128))
       ->capture_default_str();
@@ -336,7 +339,9 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_option("--gpu-jobs", options.gpu_jobs, "processes on each GPU: while one judges, another runs")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "of all streams of cases")->capture_default_str();
+  command->add_option("--seed", options.seed, "of all streams of cases")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)");
   command->add_option("--work", options.work, "multiply-adds that one case may cost")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
@@ -362,7 +367,6 @@ void add_campaign(CLI::App& app, Action& action) {
       ->check(CLI::Range(0.01, 86400.0));
   command->add_flag("--allow-stale", arguments->target.allow_stale,
                     "judge a library whose sources have changed since it was built");
-  options.jobs = 0;
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -195,12 +195,17 @@ void add_check(CLI::App& app, Action& action) {
                    "kernels by name, or plug-ins by path (./libmine.so, ./libmine.so:KERNEL)")
       ->required();
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)");
+  arguments->check.jobs = 0;
   command->add_option("--cases", arguments->check.cases, "cases to draw for each kernel")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
   command->add_option("--for", arguments->duration, "as many cases as fit into 30s, 5m, 2h")
       ->excludes("--cases");
-  command->add_option("--seed", arguments->check.seed, "of the stream of cases")->capture_default_str();
+  command->add_option("--seed", arguments->check.seed, "of the stream of cases")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
   command->add_option("--first", arguments->check.first, "number of the first case: to come back to one")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
   command->add_option("--jobs", arguments->check.jobs, "processes; 0: one a core")
       ->check(CLI::Range(0, 1024))
@@ -216,7 +221,6 @@ void add_check(CLI::App& app, Action& action) {
                       "write results as JSON lines to this file, - for standard output");
   command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");
   add_target_options(*command, arguments->target);
-  arguments->check.jobs = 0;
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

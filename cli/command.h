@@ -7,11 +7,15 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <string>
 
 namespace attnfuzz {
+
+// Numbers of cases and seeds: what JSON's readers keep exactly.
+inline constexpr uint64_t kMostCounted = uint64_t{1} << 53;
 
 enum Exit { kHeld = 0, kFound = 1, kBadUse = 2 };
 

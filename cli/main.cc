@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", ATTNFUZZ_VERSION);
   Action action;
-  for (const auto add : {add_list, add_check, add_replay, add_reduce, add_explain, add_calibrate, add_bench, add_campaign, add_export, add_report, add_merge}) {
+  for (const auto add : {add_list, add_check, add_replay, add_reduce, add_explain, add_calibrate, add_bench,
+                         add_campaign, add_export, add_report, add_merge}) {
     add(app, action);
   }
   try {

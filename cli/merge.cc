@@ -22,7 +22,7 @@ Exit run(const Arguments& arguments) {
   std::printf(
       "%s: %zu campaign(s), %zu job(s), %zu corpus entries, %zu finding(s); %zu were found again by another\n",
       arguments.out.c_str(), s.merged, s.shards, s.corpus, s.findings, s.same);
-  return kHeld;
+  return s.left_out.empty() ? kHeld : kBadUse;
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ void add_merge(CLI::App& app, Action& action) {
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("dir", arguments->dirs,
-                   "folders of campaigns; one that cannot be read is left out, and named")
+                   "folders of campaigns; one that cannot be read is left out and named, with status 2")
       ->required();
   command->add_option("-o,--out", arguments->out, "folder to make; one from an earlier merge is replaced")
       ->required();

@@ -65,13 +65,13 @@ Exit run(const Arguments& arguments) {
   const std::string text = report::report_html(report, utc_now());
   if (arguments.out == "-") {
     std::fwrite(text.data(), 1, text.size(), stdout);
-    return kHeld;
+    return report.problems.empty() ? kHeld : kBadUse;
   }
   const std::string file = arguments.out.empty() ? report.dir + "/report.html" : arguments.out;
   write_file(file, text);
   std::printf("%s: %zu finding(s)%s\n", file.c_str(), report.findings.size(),
               report.problems.empty() ? "" : ", and part of the folder could not be read");
-  return kHeld;
+  return report.problems.empty() ? kHeld : kBadUse;
 }
 
 }  // namespace

@@ -11,12 +11,18 @@ namespace attnfuzz {
 
 const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
+const std::vector<std::string>& lane_names() {
+  static const std::vector<std::string> names = {"plain",     "schedules", "asan",     "msan",
+                                                 "msan-O0",   "tsan",      "coverage", "memcheck",
+                                                 "racecheck", "initcheck", "synccheck"};
+  return names;
+}
+
 void add_target_options(CLI::App& app, TargetOptions& options) {
   app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
-      ->check(CLI::IsMember({"plain", "schedules", "asan", "msan", "msan-O0", "tsan", "coverage", "memcheck",
-                             "racecheck", "initcheck", "synccheck"}))
+      ->check(CLI::IsMember(lane_names()))
       ->capture_default_str();
   app.add_option("--calibration", options.calibration, "table of the device's errors, from attnfuzz calibrate")
       ->check(CLI::ExistingFile);
@@ -68,6 +74,9 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   }
   WorkerOptions worker = worker_options(library);
   worker.lane = lane_of(options);
+  if (std::ranges::find(lane_names(), worker.lane) == lane_names().end()) {
+    throw UserError("there is no lane '" + worker.lane + "': see attnfuzz check --help");
+  }
   worker.watchdog = options.watchdog > 0 ? options.watchdog : default_watchdog(library.backend, worker.lane);
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);

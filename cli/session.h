@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "fuzz/kernels.h"
@@ -19,6 +20,9 @@ struct TargetOptions {
   double watchdog = 0;      // seconds; 0: as default_watchdog() says
   bool allow_stale = false;
 };
+
+// Every lane there is.
+const std::vector<std::string>& lane_names();
 
 // --backend, --lane, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);

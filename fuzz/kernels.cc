@@ -121,6 +121,10 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
     *error = "there is no file " + plug_in.path;
     return {};
   }
+  if (name.ends_with(':') && plug_in.kernel.empty()) {
+    *error = name + " ends in ':': write the kernel's name behind it, or no ':' for all of them";
+    return {};
+  }
   plug_in.path = in_lane(plug_in.path, wanted.lane);
   if (!fs::is_directory(plug_in.path) && !instrumented(plug_in.path, wanted.lane)) {
     *error = plug_in.path + " was not built for the lane " + wanted.lane +

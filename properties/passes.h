@@ -22,11 +22,11 @@ struct Dial {
   void (*set)(Case& c, int64_t value);
 };
 std::span<const Dial> dials();
-// A number as large stands at a border rather than in a sum, and what is a little
-// less takes its time: it is not lowered by turns with another, nor a little with
-// other values.
+// Numbers from here on are not lowered in pairs, nor step by step with other values:
+// such a number stands at a limit, and each try of one slightly smaller is slow.
 inline constexpr int64_t kMany = 1 << 14;
-// Values of a dial below `now` worth trying first: tile borders, powers of two.
+// Values of a dial below `now` worth trying first: the borders of tiles, grids
+// and 16 bits.
 Number number_of(const Dial& dial, const Case& c, const Borders& borders);
 
 // The values of Q, K and V.

@@ -1,7 +1,8 @@
 // The reducer: the smallest case that still shows the same failure.
 //
 // One for every front end. It is deterministic, orders cases by meaning rather
-// than bytes, and works in five steps:
+// than bytes, and works in five steps (rows beyond 4,096, which take seconds each
+// time, are made shorter before the first):
 //   1. switches: each feature of the found case is turned off where it stands;
 //      what cannot be turned off is what the failure is about;
 //   2. small canonical cases, made of those features alone and enumerated from

@@ -24,7 +24,7 @@ std::optional<Json> read_json(const std::string& path) {
   std::error_code none;
   if (!fs::exists(path, none)) return std::nullopt;
   Json j = Json::parse(file_text(path), nullptr, false);
-  if (j.is_discarded()) throw std::runtime_error(path + " is not JSON");
+  if (j.is_discarded()) throw std::runtime_error(path + " is not JSON: move it away, or bring back a copy");
   return j;
 }
 
@@ -33,7 +33,8 @@ T read_record(const std::string& path, const Json& j) {
   try {
     return j.get<T>();
   } catch (const std::exception& e) {
-    throw std::runtime_error(path + " cannot be understood: " + e.what());
+    throw std::runtime_error(path + " cannot be understood: move it away, or bring back a copy (" + e.what() +
+                             ")");
   }
 }
 

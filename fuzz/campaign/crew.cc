@@ -164,7 +164,7 @@ void Crew::over(Place& place, const std::string& how) {
   if (targets_[place.target].record.canary) {
     canaries_.ran(place.target, cases, lasted);
     // Killed half-way: that was no answer.
-    if (!how.empty() && ++failed_starts < kMostFailedStarts) canaries_.again(place.target);
+    if (!how.empty() && failed_starts + 1 < kMostFailedStarts) canaries_.again(place.target);
   }
   if (!how.empty()) {
     ++slot(place).restarts;
@@ -172,8 +172,8 @@ void Crew::over(Place& place, const std::string& how) {
     const std::string why = said.empty() ? how : said;
     news_.say("restart", {{"shard", place.shard}, {"target", name}, {"why", why}});
     if (!said.empty()) last_failure_ = name + ": " + why;
-    if (cases == 0 && !said.empty() && ++failed_starts == kMostFailedStarts)
-      news_.say("given-up", {{"target", name}, {"why", why}});
+    const bool counts = targets_[place.target].record.canary || (cases == 0 && !said.empty());
+    if (counts && ++failed_starts == kMostFailedStarts) news_.say("given-up", {{"target", name}, {"why", why}});
   }
   if (cases > 0) failed_starts = 0;
 }

@@ -6,6 +6,7 @@
 #include "fuzz/campaign/issue_text.h"
 #include "fuzz/campaign/journal.h"
 #include "fuzz/campaign/known_findings.h"
+#include "fuzz/campaign/session_clock.h"
 #include "fuzz/check/shard.h"
 #include "properties/codec.h"
 #include "properties/fault_class.h"
@@ -14,7 +15,6 @@ namespace attnfuzz {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 constexpr int kRuns = 3, kMoreRuns = 10;
 constexpr int kMostAttempts = 2;  // of looking at one crash, if that ends the process that looks
@@ -269,7 +269,7 @@ class OneCrash {
     const auto began = Clock::now();
     Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options);
     // From a case that takes long less is tried than from its minimum.
-    const double left = options.seconds - std::chrono::duration<double>(Clock::now() - began).count();
+    const double left = options.seconds - seconds_since(began);
     if (reduction.complete && left > 1) {
       options.seconds = left;
       const Property* by = find_property(reduction.verdict.property);
@@ -278,7 +278,7 @@ class OneCrash {
       again.evaluations += reduction.evaluations;
       if (again.complete) reduction = std::move(again);
     }
-    finding_.reduce_seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    finding_.reduce_seconds = seconds_since(began);
     finding_.reduced = reduction.complete;
     finding_.evaluations = reduction.evaluations;
     finding_.needs = std::move(reduction.needs);

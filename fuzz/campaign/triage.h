@@ -1,8 +1,8 @@
 // From a crash to a finding: run again, reduced, named, counted, written.
 //
-//   1. run again three times, each in a fresh process: deterministic; else ten
-//      times: flaky, k of n; else after the cases that came before it: dependent on
-//      state (the shortest end of the trace that makes it fail is kept); else never again
+//   1. run again three times, each in a fresh process: deterministic; if none failed,
+//      after the cases that came before it: dependent on state (the shortest end of the
+//      trace that makes it fail is kept); else up to ten times: flaky, k of n, or never again
 //   2. if a finding that is there already explains it (explained.h), counted there;
 //      else reduced, unless it takes other cases to fail; the best so far is always on
 //      disk, and where it was broken off the next session goes on from there

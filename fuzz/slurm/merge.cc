@@ -161,6 +161,12 @@ MergeSummary merge_campaigns(const std::vector<std::string>& from, const std::st
   refuse_others(to);
   const fs::path place = fs::absolute(to).lexically_normal();
   const fs::path target = place.has_filename() ? place : place.parent_path();
+  for (size_t i = 0; i < from.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      std::error_code none;
+      if (fs::equivalent(from[i], from[j], none)) throw std::runtime_error(from[i] + " is given twice");
+    }
+  }
   for (const std::string& dir : from) {
     std::error_code none;
     if (fs::equivalent(dir, target, none))

@@ -237,12 +237,10 @@ std::string head(const Export& e, const std::vector<std::string>& how, const std
   if (e.backend == ATTN_CPU) {
     add("EXECUTOR is " + std::string(kExecutorLibrary) +
         ", which comes with attnfuzz: CUDA kernels compiled for the CPU run on it. It is found by itself "
-        "beside "
-        "LIBRARY and in ../lib from there.");
+        "beside LIBRARY and in ../lib from there.");
   } else {
     add("It needs a CUDA driver and no toolkit. Tensors lie in managed memory: a kernel that leaves them may "
-        "be "
-        "caught by the bytes around them rather than by a fault.");
+        "be caught by the bytes around them rather than by a fault.");
   }
   add("Exit status: 1 the failure shows, 0 it does not, 2 it could not be tried.");
   add("");

@@ -27,6 +27,10 @@ refuse "no property is left to judge" check fa1 --property stages
 refuse "is not a duration" check fa1 --for soon
 refuse "excludes" check fa1 --for 1s --cases 5
 refuse "not in" check fa1 --backend quantum
+refuse "not in range" check fa1 --cases -5
+refuse "not in range" check fa1 --first 18446744073709551606
+refuse "not in range" campaign fa1 --seed 18446744073709551616 --out "$out/night"
+refuse "not in {plain" campaign fa1 --lane assan --out "$out/night"
 refuse "does not exist" replay "$out/nothing.attn.json"
 refuse "does not exist" explain "$out/nothing.attn.json"
 
@@ -34,6 +38,8 @@ printf '{"format":1,"problem":{"seq_q":-3}}' >"$out/case.json"
 refuse "seq_q" replay --kernel fa1 "$out/case.json"
 printf '{"format":9}' >"$out/case.json"
 refuse "format" replay --kernel fa1 "$out/case.json"
+printf '{"format":1,"lane":"assan"}' >"$out/case.json"
+refuse "there is no lane 'assan'" replay --kernel fa1 "$out/case.json"
 printf 'not json' >"$out/case.json"
 refuse "$out/case.json" replay --kernel fa1 "$out/case.json"
 printf '{"format":1}' >"$out/case.json"
@@ -47,6 +53,7 @@ refuse "libmine.so is a text file, not a shared library" check "$out/libmine.so"
 refuse "(a plug-in is given by a path with a '/': ./libmine.so)" check libmine.so
 refuse "there is no file $out/libyours.so" check "$out/libyours.so"
 refuse "is a folder" check "$out/"
+refuse "ends in ':'" check "$out/libmine.so:"
 printf '\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0\267\0%044d' 0 >"$out/libmine.so"
 refuse "libmine.so is built for aarch64, this machine is x86-64" check "$out/libmine.so"
 printf '\177ELF\2\1' >"$out/libmine.so"

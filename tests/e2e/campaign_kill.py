@@ -5,8 +5,8 @@ Starts a campaign on a kernel with a known bug and for SECONDS (8) kills -9
 its supervisor, its jobs or its kernels' workers at random moments, starting it
 again whenever the supervisor is gone. Then it runs once more to its end.
 All the while everything that was ever seen whole in the folder is counted:
-at the end each corpus entry and each finding must still be there and be
-readable, cases must have gone on, and the one bug must be the one finding.
+at the end each corpus entry and each finding must still be there (of one bug
+none takes another's place) and be readable, cases must have gone on, and the one bug must be the one finding.
 Prints its counts; status 0 if all held.
 """
 import json

@@ -37,20 +37,21 @@ grep -q "36.320.116" <(sed 's/\xe2\x80\xaf/./g' "$out/merged/report.html") || {
   bad=$((bad + 1))
 }
 expect 0 "2 campaign(s)" merge "$out/a" "$out/b" --out "$out/merged"
+expect 2 "is given twice" merge "$out/a" "$out/b/../a" --out "$out/merged"
 expect 2 "not from a merge" merge "$out/a" --out "$out/b"
 expect 2 "is to be merged, and --out as well" merge "$out/merged" --out "$out/merged"
 
 printf '{"format": 7}' >"$out/b/campaign.json"
 expect 2 "format 7" report "$out/b"
-expect 0 "left out: $out/b/campaign.json is of format 7" merge "$out/a" "$out/b" --out "$out/merged"
+expect 2 "left out: $out/b/campaign.json is of format 7" merge "$out/a" "$out/b" --out "$out/merged"
 printf '{"format": 1, "ver' >"$out/b/campaign.json"
 expect 2 "campaign.json is not JSON" report "$out/b"
 printf '{"findings": [{' >"$out/a/findings.json"
-expect 0 "findings.json is not JSON" report "$out/a" --no-run
+expect 2 "findings.json is not JSON" report "$out/a" --no-run
 grep -q "Part of the folder could not be read" "$out/a/report.html" || {
   echo "the page does not say what is missing"
   bad=$((bad + 1))
 }
-expect 0 "left out: $out/a/findings.json is not JSON" merge "$out/a" "$out/merged" --out "$out/again"
+expect 2 "left out: $out/a/findings.json is not JSON" merge "$out/a" "$out/merged" --out "$out/again"
 
 [ "$bad" -eq 0 ] && echo "each got a clear word"
