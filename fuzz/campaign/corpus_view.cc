@@ -30,17 +30,25 @@ std::string confirmed_line(const std::string& id, const std::string& target) {
   return json_text(Json{{"id", id}, {"target", target}});
 }
 
+std::multimap<std::string, std::string> read_confirmed(const std::string& dir) {
+  std::multimap<std::string, std::string> targets;
+  for (int shard : shards_of(dir)) {
+    for (const std::string& text : read_lines(shard_dir(dir, shard) + "/confirmed.jsonl")) {
+      const Json j = Json::parse(text, nullptr, false);
+      if (j.is_object()) targets.emplace(j.value("id", ""), j.value("target", ""));
+    }
+  }
+  return targets;
+}
+
 CorpusView::CorpusView(std::string dir, std::string kernel, std::string target, int peer, int peers)
     : dir_(std::move(dir)),
       kernel_(std::move(kernel)),
       target_(std::move(target)),
       peer_(static_cast<uint64_t>(peer)),
       peers_(static_cast<uint64_t>(std::max(peers, 1))) {
-  for (int shard : shards_of(dir_)) {
-    for (const std::string& text : read_lines(shard_dir(dir_, shard) + "/confirmed.jsonl")) {
-      const Json j = Json::parse(text, nullptr, false);
-      if (j.is_object() && j.value("target", "") == target_) confirmed_.insert(j.value("id", ""));
-    }
+  for (const auto& [id, where] : read_confirmed(dir_)) {
+    if (where == target_) confirmed_.insert(id);
   }
   // Once with the entries whose line was lost; from then on by lines alone.
   for (int shard : shards_of(dir_))

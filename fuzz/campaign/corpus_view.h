@@ -47,5 +47,7 @@ class CorpusView {
 
 // Lines of shards/N/confirmed.jsonl.
 std::string confirmed_line(const std::string& id, const std::string& target);
+// All of a campaign's: the targets on which an entry of another one has been run, by its id.
+std::multimap<std::string, std::string> read_confirmed(const std::string& dir);
 
 }  // namespace attnfuzz

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "fuzz/campaign/corpus_view.h"
 #include "fuzz/campaign/machine.h"
 #include "properties/signals.h"
 
@@ -153,14 +154,23 @@ void load_board(const std::string& dir, const std::vector<CampaignTarget>& targe
     const auto then = std::ranges::find(old->targets, now.name, &TargetRecord::name);
     return then != old->targets.end() && then->build == now.build;
   };
+  const auto learn_signals = [&](const CorpusEntry& entry, size_t n) {
+    Group& group = board.groups[group_of[n]];
+    for (uint16_t id : entry.signals) {
+      if (same_signals && id < kMostSignals) group.known_signals += mark(group.signals[id]);
+    }
+  };
+  const auto confirmed = read_confirmed(dir);
   for (const CorpusEntry& entry : read_corpus(dir)) {
+    // Where it was confirmed it showed the same, as far as the case decides it.
+    for (auto [at, end] = confirmed.equal_range(entry.id); at != end; ++at) {
+      if (const size_t n = number_of(at->second); n < targets.size()) learn_signals(entry, n);
+    }
     const size_t n = number_of(entry.target);
     if (n == targets.size()) continue;
     Group& group = board.groups[group_of[n]];
     ++group.entries;
-    for (uint16_t id : entry.signals) {
-      if (same_signals && id < kMostSignals) group.known_signals += mark(group.signals[id]);
-    }
+    learn_signals(entry, n);
     if (entry.edges.empty() || !same_build(targets[n].record)) continue;
     for (uint32_t edge : entry.edges) {
       if (edge < kMostEdges) group.known_edges += mark(group.edges[edge]);

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "fuzz/campaign/canaries.h"
+#include "fuzz/campaign/corpus_view.h"
 #include "fuzz/campaign/folder.h"
 #include "fuzz/campaign/lines.h"
 
@@ -102,6 +103,8 @@ TEST_F(CampaignSession, TakesOverWhatHasBeenSeen) {
   entry.edges = {0, 70'000, kMostEdges};
   LineFile(shard_dir(options_.dir, 0) + "/corpus.jsonl").append(line_of(entry));
   std::ofstream(corpus_file(options_.dir, "fa1", entry.id)) << "{}";
+  const std::string other = targets_[2].record.name;
+  LineFile(shard_dir(options_.dir, 0) + "/confirmed.jsonl").append(confirmed_line(entry.id, other));
   const auto load = [&](const std::optional<CampaignHeader>& old) {
     SharedBoard board = make_board();
     load_board(options_.dir, targets_, groups_of(targets_), old, *board);
@@ -115,6 +118,10 @@ TEST_F(CampaignSession, TakesOverWhatHasBeenSeen) {
   EXPECT_EQ(same.known_edges, 2u);
   EXPECT_EQ(same.edges[70'000], 1);
   EXPECT_EQ(same.edges[1], 0);
+  const Group& confirmed = board->groups[groups_of(targets_)[2]];
+  EXPECT_EQ(confirmed.entries, 0u);
+  EXPECT_EQ(confirmed.known_signals, 2u);
+  EXPECT_EQ(confirmed.known_edges, 0u);
 
   old.targets[0].build = "of yesterday";
   old.signals = "another table";
