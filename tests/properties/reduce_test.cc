@@ -231,6 +231,73 @@ TEST(Reduce, Batch) {
   });
 }
 
+// One block a head and entry: a right kernel computes all of a case that passes, so
+// cases just short of the border are to be few, and none larger than the found one.
+TEST(Reduce, MoreBlocksThanAGridHasRows) {
+  std::set<std::string> minima;
+  for (const bool heads : {false, true}) {
+    for (const int64_t kv : {int64_t{1}, int64_t{65536}}) {
+      Case found;
+      Problem& p = found.problem;
+      p.batch = heads ? 1 : 65537;
+      p.heads_q = heads ? 65536 : 1;
+      p.heads_kv = heads ? kv : 1;
+      p.seq_k = 0;
+      p.dim_qk = p.dim_v = 8;
+      p.causal = true;
+      int dear = 0;
+      const Evaluate evaluate = [&](const Case& c) {
+        const int64_t blocks = c.problem.batch * c.problem.heads_q, rows = blocks * c.problem.seq_q;
+        const bool fails = blocks > 65535 && rows > 0;
+        dear += !fails && rows > 16384;
+        if (!fails) EXPECT_LE(rows, 65537) << describe(c);
+        return verdict_of(c, fails);
+      };
+      const Verdict v = evaluate(found);
+      const Reduction r = reduce(found, v, key_of(v), evaluate, key_of, options(60));
+      EXPECT_TRUE(r.complete);
+      EXPECT_LE(dear, 16) << describe(found);
+      minima.insert(describe(r.minimal));
+    }
+  }
+  EXPECT_EQ(minima, std::set<std::string>{"B=1 H=65536/65536 S=1/0 D=1/1 f16; Q, K, V zero; 1 call"});
+}
+
+// As many KV heads as query heads are simpler, but of a long sequence eight times as much.
+TEST(Reduce, TriesNothingThatIsMuchLargerThanTheFoundCase) {
+  Case found;
+  found.problem.heads_q = 8;
+  found.problem.seq_k = 65536;
+  const Evaluate evaluate = [](const Case& c) {
+    const Problem& p = c.problem;
+    const bool fails = p.heads_q == 8 && p.heads_kv == 1 && p.seq_q >= 1 && p.seq_k > 65535;
+    // One with more heads is asked only to tell whether their number matters.
+    if (!fails && p.heads_q <= 8) EXPECT_LE(p.batch * p.heads_kv * p.seq_k, 2 * 65536) << describe(c);
+    return verdict_of(c, fails);
+  };
+  const Verdict v = evaluate(found);
+  EXPECT_TRUE(reduce(found, v, key_of(v), evaluate, key_of, options(60)).complete);
+}
+
+// Large values make an infinity of a wrong number: that is followed to the number.
+TEST(Reduce, AnInfinityThatIsAWrongNumber) {
+  Case found;
+  found.problem.seq_k = 130;
+  found.v.exponent = 12;
+  const Evaluate evaluate = [](const Case& c) {
+    const bool overflows = c.v.exponent >= 10 && c.problem.seq_k >= 65;
+    const Problem& p = c.problem;
+    Verdict v = verdict_of(c, p.seq_q >= 1 && p.seq_k >= 2 && c.v.kind != FillKind::kZero);
+    if (v.outcome == Outcome::kFail && overflows) v.kind = Kind::kNonFinite;
+    return v;
+  };
+  const Verdict v = evaluate(found);
+  ASSERT_EQ(v.kind, Kind::kNonFinite);
+  const Reduction r = reduce(found, v, key_of(v), evaluate, key_of, options(60));
+  EXPECT_EQ(r.verdict.kind, Kind::kWrong);
+  EXPECT_EQ(describe(r.minimal), "B=1 H=1/1 S=1/2 D=1/1 f16; Q, K zero, V constant; 1 call");
+}
+
 TEST(Reduce, KeyLengths) {
   survey("a length below seq_k", [](const Case& c) {
     if (!c.problem.key_lengths) return false;
