@@ -8,7 +8,7 @@
 
 #include "cli/print.h"
 #include "cli/session.h"
-#include "fuzz/campaign/json_text.h"
+#include "fuzz/campaign/store/json_text.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,6 +1,6 @@
 // attnfuzz calibrate: measures a back end and makes the table that bounds are
 // computed from. The measuring is done by attnfuzz-calibrate-cpu and -cuda,
-// beside this command (kernels/calibrate).
+// beside this command (reference/calibrate).
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // attnfuzz campaign: hours of checking that can be left alone.
-#include "fuzz/campaign/campaign.h"
+#include "fuzz/campaign/run/campaign.h"
 
 #include <unistd.h>
 
@@ -12,8 +12,8 @@
 
 #include "cli/print.h"
 #include "cli/session.h"
-#include "fuzz/campaign/machine.h"
-#include "fuzz/campaign/prune.h"
+#include "fuzz/campaign/run/prune.h"
+#include "fuzz/campaign/store/machine.h"
 #include "fuzz/check/refusals.h"
 
 namespace attnfuzz {
@@ -346,7 +346,7 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_option("--work", options.work, "multiply-adds that one case may cost")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--ledger", arguments->ledger, "file of known failures (fuzz/campaign/ledger.h)")
+  command->add_option("--ledger", arguments->ledger, "file of known failures (fuzz/campaign/store/ledger.h)")
       ->check(CLI::ExistingFile);
   command->add_option("--reduce-seconds", options.reduce_seconds, "wall clock for reducing one failure")
       ->check(CLI::Range(0.1, 86400.0))

@@ -9,7 +9,8 @@
 #include "cli/print.h"
 #include "cli/session.h"
 #include "fuzz/check/refusals.h"
-#include "properties/fault_class.h"
+#include "properties/case/words.h"
+#include "properties/explain/fault_class.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,5 +1,5 @@
 // attnfuzz explain: what the case of a file is, and how it goes wrong.
-#include "properties/explain.h"
+#include "properties/explain/explain.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include "cli/print.h"
 #include "cli/probe.h"
 #include "cli/session.h"
-#include "properties/fault_class.h"
-#include "properties/trace.h"
+#include "properties/explain/fault_class.h"
+#include "properties/explain/trace.h"
 
 namespace attnfuzz {
 namespace {

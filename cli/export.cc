@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/session.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "cli/session.h"
-#include "properties/property.h"
+#include "properties/judge/property.h"
 
 namespace attnfuzz {
 namespace {

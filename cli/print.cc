@@ -8,8 +8,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "fuzz/campaign/json_text.h"
-#include "properties/judge.h"
+#include "fuzz/campaign/store/json_text.h"
+#include "properties/case/words.h"
+#include "properties/judge/judge.h"
 
 namespace attnfuzz {
 namespace {

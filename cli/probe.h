@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "properties/probe_case.h"
+#include "properties/explain/probe_case.h"
 
 namespace attnfuzz {
 

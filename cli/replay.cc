@@ -5,6 +5,7 @@
 #include "cli/print.h"
 #include "cli/probe.h"
 #include "cli/session.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz {
 namespace {

@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "cli/compute_sanitizer.h"
-#include "fuzz/freshness.h"
-#include "properties/property.h"
+#include "fuzz/host/freshness.h"
+#include "properties/judge/property.h"
 
 namespace attnfuzz {
 

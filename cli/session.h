@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "fuzz/kernels.h"
-#include "properties/property.h"
-#include "properties/reproducer.h"
+#include "fuzz/host/kernel_registry.h"
+#include "properties/judge/property.h"
+#include "properties/reduce/reproducer.h"
 #include "reference/calibration.h"
 
 namespace attnfuzz {

@@ -28,7 +28,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzLanes.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
 
 if(NOT TARGET attnfuzz::attnfuzz-identity)
-  add_subdirectory(${PROJECT_SOURCE_DIR}/kernels/identity ${PROJECT_BINARY_DIR}/kernels/identity)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/identity ${PROJECT_BINARY_DIR}/identity)
 endif()
 
 # attnfuzz_add_identity(<target> [ROOT <dir>] [OBJECTS <object library>...])

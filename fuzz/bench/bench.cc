@@ -7,8 +7,9 @@
 
 #include "fuzz/bench/plain_attention.h"
 #include "fuzz/bench/timed_target.h"
-#include "properties/layout.h"
-#include "properties/trial.h"
+#include "properties/case/words.h"
+#include "properties/judge/trial.h"
+#include "properties/memory/layout.h"
 
 namespace attnfuzz {
 namespace {

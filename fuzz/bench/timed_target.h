@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-#include "properties/target.h"
+#include "properties/judge/target.h"
 
 namespace attnfuzz {
 

@@ -14,9 +14,9 @@
 
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
-#include "fuzz/kernels.h"
-#include "properties/judge.h"
-#include "properties/layout.h"
+#include "fuzz/host/kernel_registry.h"
+#include "properties/judge/judge.h"
+#include "properties/memory/layout.h"
 
 namespace attnfuzz {
 namespace {

@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "fuzz/check/ratio_histogram.h"
-#include "properties/codec.h"
-#include "properties/generator.h"
-#include "properties/reduce.h"
-#include "properties/reproducer.h"
-#include "properties/trial.h"
+#include "properties/case/codec.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/trial.h"
+#include "properties/reduce/reduce.h"
+#include "properties/reduce/reproducer.h"
 
 namespace attnfuzz {
 

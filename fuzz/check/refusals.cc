@@ -3,7 +3,7 @@
 #include <functional>
 #include <string_view>
 
-#include "properties/layout.h"
+#include "properties/memory/layout.h"
 
 namespace attnfuzz {
 

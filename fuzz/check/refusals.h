@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "properties/generator.h"
-#include "properties/property.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/property.h"
 
 namespace attnfuzz {
 

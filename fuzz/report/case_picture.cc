@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "fuzz/report/html.h"
-#include "properties/recipe.h"
-#include "properties/words.h"
+#include "properties/case/words.h"
+#include "properties/data/recipe.h"
 
 namespace attnfuzz::report {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "properties/case.h"
-#include "properties/picture.h"
+#include "properties/case/case.h"
+#include "properties/explain/picture.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz::report {

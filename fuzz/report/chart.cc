@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "fuzz/report/html.h"
-#include "properties/words.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz::report {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fuzz/report/html.h"
-#include "properties/words.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "fuzz/campaign/archive.h"
+#include "fuzz/campaign/store/archive.h"
 
 namespace attnfuzz::report {
 

@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/campaign/archive.h"
+#include "fuzz/campaign/store/archive.h"
 #include "fuzz/report/case_picture.h"
-#include "properties/reproducer.h"
-#include "properties/target.h"
+#include "properties/judge/target.h"
+#include "properties/reduce/reproducer.h"
 #include "reference/calibration.h"
 
 namespace attnfuzz::report {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "fuzz/report/report.h"
-#include "properties/words.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz::report {
 

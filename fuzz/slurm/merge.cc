@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "fuzz/campaign/archive.h"
+#include "fuzz/campaign/store/archive.h"
 
 namespace attnfuzz {
 namespace {

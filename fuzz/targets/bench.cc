@@ -4,10 +4,10 @@
 #include "fuzz/check/shard.h"
 #include "fuzz/targets/counters.h"
 #include "fuzz/targets/target.h"
-#include "properties/fills.h"
-#include "properties/property.h"
-#include "properties/signals.h"
-#include "properties/trial.h"
+#include "properties/data/fills.h"
+#include "properties/judge/property.h"
+#include "properties/judge/signals.h"
+#include "properties/judge/trial.h"
 
 namespace attnfuzz {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "fuzz/wire.h"
-#include "properties/signals.h"
+#include "fuzz/host/wire.h"
+#include "properties/judge/signals.h"
 
 namespace attnfuzz {
 namespace {

@@ -5,8 +5,8 @@
 // two bounds) they must still agree on as far as they say; and neither may take
 // the other's case for something else.
 #include "fuzz/targets/target.h"
-#include "properties/property.h"
-#include "properties/trial.h"
+#include "properties/judge/property.h"
+#include "properties/judge/trial.h"
 
 namespace attnfuzz {
 namespace {

@@ -10,9 +10,10 @@
 #include <string>
 
 #include "fuzz/targets/unit.h"
-#include "properties/codec.h"
-#include "properties/mutate.h"
-#include "properties/reproducer.h"
+#include "properties/case/codec.h"
+#include "properties/case/words.h"
+#include "properties/draw/mutate.h"
+#include "properties/reduce/reproducer.h"
 
 // libFuzzer's own; not there in a replay.
 extern "C" __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);

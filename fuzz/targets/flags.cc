@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "properties/property.h"
+#include "properties/judge/property.h"
 
 namespace attnfuzz {
 

@@ -5,14 +5,15 @@
 #include <exception>
 
 #include "fuzz/check/check.h"
-#include "fuzz/freshness.h"
-#include "fuzz/kernels.h"
+#include "fuzz/host/freshness.h"
+#include "fuzz/host/kernel_registry.h"
 #include "fuzz/targets/flags.h"
 #include "fuzz/targets/target.h"
 #include "fuzz/targets/unit.h"
-#include "properties/codec.h"
-#include "properties/mutate.h"
-#include "properties/reproducer.h"
+#include "properties/case/codec.h"
+#include "properties/case/words.h"
+#include "properties/draw/mutate.h"
+#include "properties/reduce/reproducer.h"
 
 namespace attnfuzz {
 namespace {

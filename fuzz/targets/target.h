@@ -27,10 +27,10 @@
 #include <string>
 #include <vector>
 
-#include "properties/case.h"
-#include "properties/generator.h"
-#include "properties/target.h"
-#include "properties/verdict.h"
+#include "properties/case/case.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/target.h"
+#include "properties/judge/verdict.h"
 #include "reference/calibration.h"
 
 namespace attnfuzz {

@@ -1,8 +1,8 @@
 #include "fuzz/targets/unit.h"
 
-#include "properties/codec.h"
-#include "properties/mutate.h"
-#include "properties/reproducer.h"
+#include "properties/case/codec.h"
+#include "properties/draw/mutate.h"
+#include "properties/reduce/reproducer.h"
 
 namespace attnfuzz {
 namespace {

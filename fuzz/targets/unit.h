@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "properties/case.h"
-#include "properties/generator.h"
+#include "properties/case/case.h"
+#include "properties/draw/generator.h"
 
 namespace attnfuzz {
 

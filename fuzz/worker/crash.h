@@ -1,7 +1,7 @@
 // Leaves the place of a deadly signal in the wire, then lets the signal do its work.
 #pragma once
 
-#include "fuzz/wire.h"
+#include "fuzz/host/wire.h"
 
 namespace attnfuzz::worker {
 

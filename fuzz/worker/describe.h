@@ -1,7 +1,7 @@
 // Copies what a library says of itself into the wire.
 #pragma once
 
-#include "fuzz/wire.h"
+#include "fuzz/host/wire.h"
 #include "fuzz/worker/library.h"
 
 namespace attnfuzz::worker {

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "fuzz/wire.h"
+#include "fuzz/host/wire.h"
 #include "fuzz/worker/crash.h"
 #include "fuzz/worker/library.h"
 #include "fuzz/worker/memory.h"

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "kernels/attention.h"
-#include "properties/arena.h"
-#include "properties/target.h"
+#include "properties/judge/target.h"
+#include "properties/memory/arena.h"
 
 namespace attnfuzz::worker {
 

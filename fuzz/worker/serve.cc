@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "fuzz/spin.h"
+#include "fuzz/host/spin.h"
 #include "fuzz/worker/coverage.h"
 #include "fuzz/worker/describe.h"
 #include "fuzz/worker/shadow.h"

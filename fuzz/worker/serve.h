@@ -1,7 +1,7 @@
 // The worker's loop: wait for a request in the wire, do it, answer.
 #pragma once
 
-#include "fuzz/wire.h"
+#include "fuzz/host/wire.h"
 #include "fuzz/worker/library.h"
 #include "fuzz/worker/memory.h"
 

@@ -12,8 +12,8 @@
 #include <span>
 #include <string>
 
-#include "fuzz/wire.h"
-#include "properties/arena.h"
+#include "fuzz/host/wire.h"
+#include "properties/memory/arena.h"
 
 namespace attnfuzz::worker {
 

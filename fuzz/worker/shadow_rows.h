@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "fuzz/wire.h"
-#include "properties/case.h"
+#include "fuzz/host/wire.h"
+#include "properties/case/case.h"
 
 namespace attnfuzz::worker {
 

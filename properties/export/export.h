@@ -22,9 +22,9 @@
 #include <variant>
 #include <vector>
 
-#include "properties/case.h"
-#include "properties/reproducer.h"
-#include "properties/target.h"
+#include "properties/case/case.h"
+#include "properties/judge/target.h"
+#include "properties/reduce/reproducer.h"
 #include "reference/calibration.h"
 #include "reference/oracle.h"
 

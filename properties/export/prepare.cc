@@ -1,6 +1,6 @@
+#include "properties/case/geometry.h"
 #include "properties/export/export.h"
-#include "properties/geometry.h"
-#include "properties/trial.h"
+#include "properties/judge/trial.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,5 +1,5 @@
+#include "properties/case/words.h"
 #include "properties/export/text.h"
-#include "properties/words.h"
 
 namespace attnfuzz {
 namespace {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "properties/extent.h"
-#include "properties/geometry.h"
-#include "properties/inputs.h"
-#include "properties/words.h"
+#include "properties/case/geometry.h"
+#include "properties/case/words.h"
+#include "properties/memory/extent.h"
+#include "properties/memory/inputs.h"
 
 namespace attnfuzz::exporting {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "properties/judge.h"
+#include "properties/judge/judge.h"
 #include "properties/relations/tools.h"
 
 namespace attnfuzz::relations {

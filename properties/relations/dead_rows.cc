@@ -1,7 +1,7 @@
 // Rows that see no key give exactly 0 and -inf, and do not disturb their
 // neighbours. Killed by mask, by -inf in the bias or by a length of 0, whichever
 // the case has.
-#include "properties/fills.h"
+#include "properties/data/fills.h"
 #include "properties/relations/tools.h"
 
 namespace attnfuzz::relations {

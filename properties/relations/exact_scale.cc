@@ -2,7 +2,7 @@
 // the same bits, as long as nothing under- or overflows.
 #include <cmath>
 
-#include "properties/bits16.h"
+#include "properties/data/bits16.h"
 #include "properties/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/judge.h"
+#include "properties/judge/judge.h"
 #include "properties/relations/stage_tools.h"
 #include "properties/relations/tools.h"
 

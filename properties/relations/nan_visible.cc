@@ -4,7 +4,7 @@
 // the plan says isolates_masked_nan.
 #include <limits>
 
-#include "properties/judge.h"
+#include "properties/judge/judge.h"
 #include "properties/relations/tools.h"
 
 namespace attnfuzz::relations {

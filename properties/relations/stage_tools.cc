@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "properties/judge.h"
+#include "properties/judge/judge.h"
 
 namespace attnfuzz::relations {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "properties/trial.h"
+#include "properties/judge/trial.h"
 #include "reference/partials.h"
 
 namespace attnfuzz::relations {

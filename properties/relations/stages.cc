@@ -1,7 +1,7 @@
 // Split-K's two stages apart: each partial result against the oracle's for the
 // same keys; then the reduction, fed with the oracle's partials. A failure says
 // which half is to blame.
-#include "properties/judge.h"
+#include "properties/judge/judge.h"
 #include "properties/relations/stage_tools.h"
 #include "properties/relations/tools.h"
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "properties/fills.h"
-#include "properties/judge.h"
+#include "properties/data/fills.h"
+#include "properties/judge/judge.h"
 #include "reference/formats.h"
 
 namespace attnfuzz::relations {

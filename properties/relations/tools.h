@@ -18,9 +18,9 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/property.h"
-#include "properties/recipe.h"
-#include "properties/trial.h"
+#include "properties/data/recipe.h"
+#include "properties/judge/property.h"
+#include "properties/judge/trial.h"
 
 namespace attnfuzz::relations {
 

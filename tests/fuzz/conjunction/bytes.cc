@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "fuzz/kernels.h"
+#include "fuzz/host/kernel_registry.h"
 #include "fuzz/targets/flags.h"
 #include "fuzz/targets/target.h"
-#include "properties/mutate.h"
+#include "properties/draw/mutate.h"
 
 namespace attnfuzz {
 namespace {

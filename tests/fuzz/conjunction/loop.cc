@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <unordered_map>
 
-#include "fuzz/kernels.h"
+#include "fuzz/host/kernel_registry.h"
 #include "fuzz/targets/flags.h"
 #include "fuzz/targets/target.h"
-#include "properties/fills.h"
-#include "properties/mutate.h"
-#include "properties/signals.h"
+#include "properties/data/fills.h"
+#include "properties/draw/mutate.h"
+#include "properties/judge/signals.h"
 
 namespace attnfuzz {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "fuzz/worker_target.h"
+#include "fuzz/host/worker_target.h"
 
 namespace attnfuzz {
 

@@ -3,10 +3,11 @@
 #include <cmath>
 #include <filesystem>
 
-#include "fuzz/campaign/lines.h"
-#include "properties/codec.h"
-#include "properties/fills.h"
-#include "properties/reproducer.h"
+#include "fuzz/campaign/store/lines.h"
+#include "properties/case/codec.h"
+#include "properties/case/words.h"
+#include "properties/data/fills.h"
+#include "properties/reduce/reproducer.h"
 
 namespace attnfuzz {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "fuzz/campaign/archive.h"
+#include "fuzz/campaign/store/archive.h"
 
 namespace attnfuzz {
 

@@ -1,0 +1,313 @@
+#include "fuzz/campaign/run/campaign.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+#include "fuzz/campaign/run/canaries.h"
+#include "fuzz/campaign/run/event_log.h"
+#include "fuzz/campaign/run/worker_pool.h"
+#include "fuzz/campaign/store/folder.h"
+#include "fuzz/campaign/store/machine.h"
+#include "fuzz/campaign/triage/recheck.h"
+#include "fuzz/campaign/triage/triage.h"
+#include "fuzz/host/processes.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr double kLookSeconds = 0.05, kStateSeconds = 0.5, kHeaderSeconds = 10, kEventSeconds = 10;
+constexpr double kEndSeconds = 15;  // that a job may take for the case in hand once it is told to stop
+constexpr double kRoomSeconds = 3;  // that room on the disk is waited for once the time is up
+
+CampaignHeader enter(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
+                     SharedState& shared) {
+  if (targets.size() > kMostTargets) throw std::runtime_error("more than 128 targets");
+  const auto old = read_header(options.dir);
+  CampaignHeader header = begin_session(options, targets);
+  load_shared_state(options.dir, targets, groups_of(targets), old, shared);
+  return header;
+}
+
+std::string first_gpu() {
+  const std::vector<std::string> gpus = visible_gpus();
+  return gpus.empty() ? "" : gpus[0];
+}
+
+std::vector<std::string> names_of(const std::vector<CampaignTarget>& targets) {
+  std::vector<std::string> names;
+  for (const CampaignTarget& t : targets) names.push_back(t.record.name);
+  return names;
+}
+
+// Of the supervisor itself: what a full disk does not take now it may take later.
+void keep(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const std::exception& error) {
+    if (!is_disk_full(error)) throw;
+  }
+}
+
+class Supervisor {
+ public:
+  Supervisor(const CampaignOptions& options, const std::vector<CampaignTarget>& targets, const OnEvent& event,
+             const OnState& state)
+      : options_(options),
+        targets_(targets),
+        state_(state),
+        lock_(options.dir),
+        shared_(make_shared_state()),
+        header_(enter(options, targets, *shared_)),
+        session_(header_.sessions.back()),
+        clock_(session_.from),
+        events_(options.dir, clock_, event),
+        canaries_(options.dir, targets, static_cast<int>(header_.sessions.size()) - 1),
+        pool_(options, targets, groups_of(targets), *shared_, canaries_, clock_, events_),
+        gpu_(first_gpu()),
+        rechecks_(options, targets, shared_->slots[kMostJobs - 2], gpu_) {}
+
+  CampaignSummary run() {
+    clock_.run_for(session_.asked);
+    events_.say("start", {{"dir", options_.dir},
+                          {"targets", names_of(targets_)},
+                          {"from", session_.from},
+                          {"seconds", session_.asked},
+                          {"notes", session_.notes}});
+    while (Clock::now() < clock_.end && !interrupts_.came()) {
+      pool_.look();
+      pool_.start();
+      look_at_tolerated();
+      look_around();
+      if (pool_.nothing_left()) throw std::runtime_error("no target can be run: " + pool_.last_failure());
+    }
+    run_out();
+    const bool was_full = disk_full();
+    pool_.end_all();
+    drain();
+    session_.seconds = clock_.lasted();
+    session_.ended = interrupts_.came() ? "interrupted" : was_full || disk_full() ? "disk full" : "time";
+    return sum_up();
+  }
+
+ private:
+  void look_around() {
+    look_at_triage();
+    tell();
+    usleep(static_cast<useconds_t>(kLookSeconds * 1e6));
+  }
+
+  // The case in hand is judged to its end, and canaries that a short campaign did not come to are still owed.
+  void run_out() {
+    draining_ = true;
+    const bool owed = !interrupts_.came();
+    shared_->stop = !owed || !canaries_left();
+    const auto stopped = Clock::now();
+    while (pool_.anyone_works() || (owed && canaries_.due())) {
+      pool_.look();
+      if (owed) pool_.start_canaries();
+      if (!canaries_left()) shared_->stop = true;
+      look_around();
+      const bool blocked = pool_.all_wait();
+      const bool patient = !blocked && !interrupts_.came() && canaries_left();
+      if (!patient && seconds_since(stopped) > (blocked ? kRoomSeconds : kEndSeconds)) return;
+    }
+  }
+
+  bool canaries_left() const { return pool_.canaries_run() || canaries_.due(); }
+
+  // Crashes that wait are reduced, for a while; whatever then still waits does so for the next session.
+  void drain() {
+    const auto begun = Clock::now();
+    while ((waiting() > 0 || triage_ >= 0 || !rechecks_.done()) && !interrupts_.came() && !disk_full() &&
+           seconds_since(begun) < options_.drain_seconds) {
+      look_at_tolerated();
+      look_around();
+    }
+    shared_->finish = true;
+    if (triage_ >= 0) {
+      for (int i = 0; i < 20 && !ended(triage_); ++i) usleep(50'000);
+      end_child(triage_);
+    }
+    for (const Recheck& recheck : rechecks_.give_up()) tell_recheck(recheck);
+    events_.look_at_findings();
+  }
+
+  CampaignSummary sum_up() {
+    CampaignSummary summary;
+    summary.ended = session_.ended;
+    canaries_.settle(session_.ended == "disk full" ? "; the disk was full" : "");
+    keep([&] { canaries_.write(); });
+    keep([&] { write_header(options_.dir, header_); });
+    summary.header = header_;
+    summary.findings = read_findings(options_.dir);
+    summary.canaries = canaries_.of_session();
+    for (const Canary& canary : summary.canaries) {
+      summary.harness_broken |= !canary.found;
+      events_.say("canary", {{"target", canary.target},
+                             {"found", canary.found},
+                             {"cases", canary.cases},
+                             {"message", canary.message}});
+    }
+    summary.waiting = read_crashes(options_.dir).size();
+    const CampaignState s = state_now();
+    events_.say("end", {{"ended", session_.ended},
+                        {"cases", s.cases},
+                        {"corpus", s.corpus},
+                        {"findings", s.findings},
+                        {"tolerated", s.tolerated},
+                        {"waiting", summary.waiting},
+                        {"restarts", s.restarts},
+                        {"harness_broken", summary.harness_broken}});
+    return summary;
+  }
+
+  size_t waiting() const {
+    size_t sum = 0;
+    for (const auto& kinds : shared_->waiting) {
+      for (const auto& n : kinds) sum += std::max<int32_t>(n, 0);
+    }
+    return sum;
+  }
+
+  void look_at_triage() {
+    JobSlot& slot = shared_->slots[kMostJobs - 1];
+    if (triage_ >= 0) {
+      const auto ending = ended(triage_);
+      if (!ending) return;
+      triage_ = -1;
+      if (!ending->how.empty()) {
+        ++triage_restarts_;
+        events_.say("restart", {{"triage", true}, {"why", slot.message[0] ? slot.message : ending->how}});
+        triage_rest_ = Clock::now() + std::chrono::seconds(1);
+      }
+    }
+    if (waiting() == 0 || Clock::now() < triage_rest_) return;
+    slot.message[0] = 0;
+    triage_ = start_child(
+        [&] {
+          // On the first GPU, if a crash there waits.
+          if (!gpu_.empty()) setenv("CUDA_VISIBLE_DEVICES", gpu_.c_str(), 1);
+          triage({options_, targets_, *shared_, slot.waits});
+          // Counts that a kill left too high.
+          for (auto& kinds : shared_->waiting) {
+            if (shared_->finish) break;
+            for (auto& n : kinds) n = 0;
+          }
+        },
+        slot.message, sizeof slot.message);
+  }
+
+  // What is known and holds is as much events as what is unknown and fails.
+  void look_at_tolerated() {
+    while (const auto recheck = rechecks_.step()) tell_recheck(*recheck);
+  }
+
+  void tell_recheck(const Recheck& recheck) {
+    events_.say("tolerated",
+                {{"name", recheck.name}, {"now", to_string(recheck.answer)}, {"what", recheck.text}});
+    if (recheck.text.empty()) return;
+    session_.notes.push_back(recheck.text);
+    keep([&] { write_header(options_.dir, header_); });
+  }
+
+  bool disk_full() const { return shared_->slots[kMostJobs - 1].waits || pool_.disk_full(); }
+
+  CampaignState state_now() {
+    CampaignState s;
+    s.t = clock_.now();
+    s.left = clock_.left();
+    s.cases = pool_.cases();
+    for (const Group& group : shared_->groups) {
+      s.corpus += group.entries;
+      s.signals += group.known_signals;
+      s.coverage += group.known_edges;
+    }
+    s.waiting = waiting();
+    s.restarts = pool_.restarts() + triage_restarts_;
+    s.findings = events_.findings();
+    s.tolerated = events_.tolerated();
+    s.disk_full = disk_full();
+    s.draining = draining_;
+    const double window = seconds_since(rate_at_);
+    if (window > 2) {
+      rate_ = static_cast<double>(s.cases - rate_cases_) / window;
+      rate_cases_ = s.cases;
+      rate_at_ = Clock::now();
+    }
+    s.cases_per_second = rate_;
+    return s;
+  }
+
+  void tell() {
+    if (seconds_since(told_state_) < kStateSeconds) return;
+    told_state_ = Clock::now();
+    events_.look_at_findings();
+    const CampaignState s = state_now();
+    state_(s);
+    if (s.disk_full != was_full_) {
+      was_full_ = s.disk_full;
+      events_.say(
+          s.disk_full ? "disk-full" : "disk-has-room",
+          {{"dir", options_.dir},
+           {"what", s.disk_full ? "make room: nothing is run until then, and nothing is lost" : "goes on"}});
+    }
+    if (seconds_since(told_event_) > kEventSeconds) {
+      told_event_ = Clock::now();
+      events_.say("state", {{"cases", s.cases},
+                            {"cases_per_second", s.cases_per_second},
+                            {"corpus", s.corpus},
+                            {"signals", s.signals},
+                            {"coverage", s.coverage},
+                            {"findings", s.findings},
+                            {"waiting", s.waiting},
+                            {"restarts", s.restarts}});
+    }
+    if (seconds_since(told_header_) > kHeaderSeconds) {
+      told_header_ = Clock::now();
+      session_.seconds = clock_.lasted();
+      keep([&] { write_header(options_.dir, header_); });
+    }
+  }
+
+  const CampaignOptions& options_;
+  const std::vector<CampaignTarget>& targets_;
+  const OnState& state_;
+  FolderLock lock_;
+  Interrupts interrupts_;
+  SharedStatePtr shared_;
+  CampaignHeader header_;
+  Session& session_;
+  SessionClock clock_;
+  EventLog events_;
+  Canaries canaries_;
+  WorkerPool pool_;
+  const std::string gpu_;
+  Rechecks rechecks_;
+  pid_t triage_ = -1;
+  uint64_t triage_restarts_ = 0;
+  Clock::time_point triage_rest_;
+  Clock::time_point told_state_, told_event_, told_header_, rate_at_;
+  uint64_t rate_cases_ = 0;
+  double rate_ = 0;
+  bool was_full_ = false, draining_ = false;
+};
+
+}  // namespace
+
+CampaignSummary run_campaign(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
+                             const OnEvent& event, const OnState& state) {
+  try {
+    std::filesystem::create_directories(options.dir);
+    return Supervisor(options, targets, event, state).run();
+  } catch (const std::system_error& error) {
+    if (!is_disk_full(error)) throw;
+    throw std::runtime_error("there is no room for " + options.dir + " (" + error.what() +
+                             "): make some and start again; what is in the folder stays");
+  }
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,39 @@
+// What a campaign says of itself while it runs: events, each one JSON object, and
+// each finding once.
+//
+//   EventLog events(dir, clock, on_event);
+//   events.say("restart", {{"shard", 3}, {"why", "SIGKILL"}});
+//   events.look_at_findings();   // "finding", for those that have come since
+#pragma once
+
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "fuzz/campaign/run/campaign.h"
+#include "fuzz/campaign/store/session_clock.h"
+
+namespace attnfuzz {
+
+class EventLog {
+ public:
+  // Findings that are in the folder now are none. The others must outlive this.
+  EventLog(const std::string& dir, const SessionClock& clock, const OnEvent& event);
+  void say(const char* event, nlohmann::ordered_json more) const;
+  // Cheap while there are no new ones.
+  void look_at_findings();
+  size_t findings() const { return findings_; }    // that nobody knew of
+  size_t tolerated() const { return tolerated_; }  // that the ledger knows
+
+ private:
+  const std::string dir_;
+  const SessionClock& clock_;
+  const OnEvent& event_;
+  struct stat file_ = {};  // findings.json, as it was last read
+  std::set<std::string> told_;
+  size_t findings_ = 0, tolerated_ = 0;
+};
+
+}  // namespace attnfuzz

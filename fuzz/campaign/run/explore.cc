@@ -1,0 +1,321 @@
+#include "fuzz/campaign/run/explore.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "fuzz/campaign/run/observed_target.h"
+#include "fuzz/campaign/store/corpus_view.h"
+#include "fuzz/campaign/store/journal.h"
+#include "fuzz/check/shard.h"
+#include "properties/case/codec.h"
+#include "properties/data/fills.h"
+#include "properties/draw/mutate.h"
+#include "properties/judge/signals.h"
+
+namespace attnfuzz {
+namespace {
+
+// Crashes of one kind and target that may wait to be reduced; a kernel that fails
+// everywhere would fill the disk.
+constexpr int32_t kMostWaiting = 12;
+// Hangs of one slice that are given the full watch: each costs all of it.
+constexpr int kMostFullWatches = 2;
+// Launches of a case whose job did not survive it: others may have killed the job.
+constexpr int kMostAttempts = 3;
+constexpr double kSeriesSeconds = 5, kRefreshSeconds = 1;
+
+uint64_t number_of(const std::string& text) {
+  uint64_t n = 0xcbf29ce484222325;
+  for (unsigned char c : text) n = (n ^ c) * 0x100000001b3;
+  return n;
+}
+
+// A case on its way through one step.
+struct Step {
+  Case c;
+  const Property* property = nullptr;
+  std::string origin;
+  std::string confirms;  // id of the entry
+  uint64_t index = 0;
+  int attempts = 1;
+};
+
+class Explorer {
+ public:
+  explicit Explorer(const Slice& slice)
+      : s_(slice),
+        name_(slice.target.record.name),
+        folder_(shard_dir(slice.options.dir, slice.shard)),
+        slot_(slice.shared.slots[slice.shard]) {
+    // Before the journal is begun anew.
+    interrupted_ = in_flight(folder_);
+    std::string error;
+    target_ = slice.target.open(&error);
+    if (target_ == nullptr) throw std::runtime_error(error);
+    observed_.emplace(*target_);
+    target_->watch(Watch::kBrief);
+    CheckOptions check;
+    check.work = slice.options.work;
+    aim_ = aim_at(*observed_, check);
+    stats_ = read_stats(slice.options.dir, slice.shard);
+    const std::vector<SeriesLine> lines = read_series(slice.options.dir, slice.shard);
+    if (!lines.empty() && lines.back().cases > stats_.last.cases) stats_.last = lines.back();
+    restarts_before_ = slot_.restarts;
+    view_.emplace(slice.options.dir, slice.target.folder, name_, slice.peer, slice.peers);
+    save([&] {
+      corpus_.emplace(folder_ + "/corpus.jsonl");
+      confirmed_.emplace(folder_ + "/confirmed.jsonl");
+      series_.emplace(folder_ + "/series.jsonl");
+      journal_.emplace(folder_);
+    });
+    begun_ = told_ = refreshed_ = Clock::now();
+    stream_ = mix(slice.options.seed, number_of(name_), static_cast<uint64_t>(slice.shard), 0, 0);
+  }
+
+  void run() {
+    again();
+    while (Clock::now() < s_.end && !s_.shared.stop && done_ < s_.most_cases) {
+      if (s_.target.record.canary && filed_ > 0) break;
+      take(next());
+      const auto now = Clock::now();
+      if (seconds_since(refreshed_) > kRefreshSeconds) view_->refresh(), refreshed_ = now;
+      if (seconds_since(told_) > kSeriesSeconds) tell();
+    }
+    save([&] { journal_->rest(); });
+    tell();
+  }
+
+ private:
+  TargetStats& counts() { return stats_.targets[name_]; }
+
+  void save(const std::function<void()>& write) {
+    persist(slot_.waits, [&] { return s_.shared.finish.load(); }, write);
+  }
+
+  // What was in flight when this shard's process ended is run again: it may have been
+  // the case's fault. If it takes its job with it each time, that is what it is filed for.
+  void again() {
+    if (!interrupted_ || interrupted_->target != name_) return;
+    Step step = {
+        interrupted_->c,           find_property(interrupted_->property), "drawn", "", interrupted_->index,
+        interrupted_->attempts + 1};
+    if (step.property == nullptr) return;
+    if (interrupted_->attempts < kMostAttempts) return take(std::move(step));
+    Verdict verdict;
+    verdict.outcome = Outcome::kFail;
+    verdict.kind = Kind::kCrash;
+    verdict.property = step.property->name;
+    verdict.message =
+        "the process that judged it died or was stuck, each time of " + std::to_string(kMostAttempts);
+    file(step, verdict);
+  }
+
+  const Property& property_of(uint64_t index) const {
+    return *s_.target.properties[index % s_.target.properties.size()];
+  }
+
+  Step next() {
+    Step step;
+    step.index = stats_.next[name_]++;
+    const uint64_t random = mix(stream_, step.index, 1, 0, 0), more = mix(stream_, step.index, 2, 0, 0);
+    step.property = &property_of(step.index);
+    if (random % 2 == 0) {
+      if (auto entry = view_->to_confirm()) {
+        if (auto c = view_->read(*entry)) {
+          step.c = std::move(*c);
+          step.confirms = entry->id;
+          step.origin = "confirmed";
+          if (const Property* own = find_property(entry->property)) {
+            if (speaks_of(*own, target_->info())) step.property = own;
+          }
+          return step;
+        }
+      }
+    }
+    const uint64_t choice = random / 2 % 8;  // 0..3 drawn, 4..6 mutated, 7 crossed
+    if (choice < 4 || view_->empty()) return drawn(std::move(step));
+    const auto a = view_->pick(more);
+    if (!a) return drawn(std::move(step));
+    const uint64_t seed = mix(stream_, step.index, 3, 0, 0);
+    step.origin = "mutated";
+    if (choice == 7) {
+      if (const auto b = view_->pick(mix(more, 1, 0, 0, 0))) {
+        step.c = cross(*a, *b, aim_, seed);
+        step.origin = "crossed";
+        return step;
+      }
+    }
+    step.c = mutate(*a, aim_, seed);
+    return step;
+  }
+
+  Step drawn(Step step) {
+    step.c = draw(aim_, stream_, step.index);
+    step.origin = "drawn";
+    return step;
+  }
+
+  void take(Step step) {
+    ++done_;
+    if (step.attempts == 1) enter_lane(step.c, s_.target.record.lane, step.index);
+    if (!s_.options.ledger.known.empty()) {
+      const TargetRecord& r = s_.target.record;
+      if (quarantined(s_.options.ledger, step.c,
+                      {r.kernel, r.backend, r.lane, aim_.tiles_q[0], aim_.tiles_k[0]})) {
+        ++counts().quarantined;
+        if (!step.confirms.empty()) save([&] { confirmed_->append(confirmed_line(step.confirms, name_)); });
+        return;
+      }
+    }
+    observed_->begin_case();
+    Verdict verdict;
+    if (const auto rejected = rejected_by(*step.property, step.c, target_->info())) {
+      verdict = *rejected;
+    } else {
+      save([&] { journal_->begin({name_, step.property->name, step.c, step.index, step.attempts}); });
+      verdict = judged(step);
+    }
+    count(step, verdict);
+    if (verdict.outcome == Outcome::kFail) {
+      file(step, verdict);
+    } else {
+      keep(step, verdict);
+    }
+    if (!step.confirms.empty()) save([&] { confirmed_->append(confirmed_line(step.confirms, name_)); });
+  }
+
+  Verdict judged(const Step& step) {
+    const auto once = [&] { return judge(step.c, *step.property, *observed_, s_.target.calibration); };
+    Verdict verdict = once();
+    // No kernel does that to itself: someone, or the system that is out of memory.
+    if (verdict.kind == Kind::kCrash && verdict.message.find("SIGKILL") != std::string::npos) verdict = once();
+    if (verdict.kind == Kind::kHang && full_watches_ < kMostFullWatches) {
+      ++full_watches_;
+      target_->watch(Watch::kFull);
+      verdict = once();
+      // If it is but slow, so are others: patient from now on.
+      if (verdict.kind == Kind::kHang) target_->watch(Watch::kBrief);
+      if (verdict.kind != Kind::kHang) full_watches_ = kMostFullWatches;
+    }
+    return verdict;
+  }
+
+  void count(const Step& step, const Verdict& verdict) {
+    counts().add(step.c, verdict);
+    ++counts().origins[step.origin];
+    SeriesLine& last = stats_.last;
+    ++last.cases;
+    ++last.since_new;
+    last.passed += verdict.outcome == Outcome::kPass;
+    last.rejected += verdict.outcome == Outcome::kReject;
+    last.uninformative += verdict.outcome == Outcome::kUninformative;
+    last.failed += verdict.outcome == Outcome::kFail;
+    ++slot_.cases;
+    slot_.failed += verdict.outcome == Outcome::kFail;
+  }
+
+  void file(const Step& step, const Verdict& verdict) {
+    auto& waiting = s_.shared.waiting[s_.target_number][static_cast<int>(verdict.kind) % kKinds];
+    if (waiting >= kMostWaiting) {
+      ++counts().not_filed[to_string(verdict.kind)];
+      return;
+    }
+    Crash crash;
+    crash.id = digest(step.c).substr(0, 12) + "-" + name_;
+    crash.target = name_;
+    crash.property = verdict.property;
+    crash.c = step.c;
+    crash.kind = to_string(verdict.kind);
+    crash.message = verdict.message;
+    crash.shape = verdict.shape;
+    crash.t = s_.clock.now();
+    crash.shard = s_.shard;
+    crash.index = step.index;
+    save([&] { write_crash(s_.options.dir, crash, text_of(trace_of(folder_))); });
+    ++waiting;
+    ++filed_;
+    ++stats_.last.crashes;
+    ++slot_.crashes;
+  }
+
+  // The archive takes what shows something that no case of this kernel and back end has shown. How
+  // often an edge was taken is not asked: every thread of the grid takes it, and counts go up to 255
+  // and begin anew, so that sooner or later each edge would be met in each bucket of counts, once an
+  // entry. Whether loops turn once, or splits are empty, signals say.
+  void keep(const Step& step, const Verdict& verdict) {
+    if (s_.target.record.canary) return;
+    CorpusEntry entry;
+    for (uint16_t id : signals(step.c, verdict)) {
+      if (id < kMostSignals && s_.group.signals[id] == 0) entry.signals.push_back(id);
+    }
+    const std::vector<uint8_t>& edges = observed_->coverage_of_case();
+    for (uint32_t edge = 0; edge < std::min<size_t>(edges.size(), kMostEdges); ++edge) {
+      if (edges[edge] != 0 && s_.group.edges[edge] == 0) entry.edges.push_back(edge);
+    }
+    if (entry.signals.empty() && entry.edges.empty()) return;
+    Case c = step.c;
+    c.lane = "plain";
+    entry.id = digest(c);
+    entry.kernel = s_.target.folder;
+    entry.target = name_;
+    entry.property = verdict.property;
+    entry.origin = step.origin;
+    entry.t = s_.clock.now();
+    entry.seconds = verdict.lay_out_s + verdict.kernel_s + verdict.oracle_s + verdict.judge_s;
+    if (!view_->contains(entry.id)) {
+      const std::string file = corpus_file(s_.options.dir, entry.kernel, entry.id);
+      // The case first: a line always has its case.
+      save([&] {
+        if (!std::filesystem::exists(file)) write_file(file, encode(c));
+      });
+      save([&] { corpus_->append(line_of(entry)); });
+      ++stats_.last.corpus;
+      ++s_.group.entries;
+    }
+    // Last of all: what a kill keeps from the folder is looked for again.
+    for (uint16_t id : entry.signals) s_.group.known_signals += mark(s_.group.signals[id]);
+    for (uint32_t edge : entry.edges) s_.group.known_edges += mark(s_.group.edges[edge]);
+    stats_.last.since_new = 0;
+  }
+
+  void tell() {
+    SeriesLine& last = stats_.last;
+    last.t = s_.clock.now();
+    last.target = name_;
+    last.signals = s_.group.known_signals;
+    last.coverage = s_.group.known_edges;
+    last.restarts = restarts_before_;
+    last.gpu = s_.gpu;
+    const double wall = seconds_since(begun_), kernel = observed_->kernel_seconds();
+    last.wall += wall - told_wall_;
+    counts().wall += wall - told_wall_;
+    last.kernel += kernel - told_kernel_;
+    told_wall_ = wall;
+    told_kernel_ = kernel;
+    save([&] { series_->append(line_of(last)); });
+    save([&] { write_stats(s_.options.dir, s_.shard, stats_); });
+    told_ = Clock::now();
+  }
+
+  const Slice& s_;
+  const std::string name_, folder_;
+  JobSlot& slot_;
+  std::optional<Journaled> interrupted_;
+  std::unique_ptr<Target> target_;
+  std::optional<ObservedTarget> observed_;
+  Aim aim_;
+  ShardStats stats_;
+  uint64_t restarts_before_ = 0, stream_ = 0, done_ = 0, filed_ = 0;
+  std::optional<CorpusView> view_;
+  std::optional<LineFile> corpus_, confirmed_, series_;
+  std::optional<Journal> journal_;
+  int full_watches_ = 0;
+  Clock::time_point begun_, told_, refreshed_;
+  double told_wall_ = 0, told_kernel_ = 0;
+};
+
+}  // namespace
+
+void explore(const Slice& slice) { Explorer(slice).run(); }
+
+}  // namespace attnfuzz

@@ -1,0 +1,32 @@
+// A job's slice of a campaign: one target, for some seconds.
+//
+// Each step takes one case: an entry of the archive that this target has not run
+// yet (one step in two, while there are any), else in equal parts one drawn anew
+// and one mutated or crossed from the archive. The stream of each shard and target
+// has numbers of its own that go on over slices and sessions.
+#pragma once
+
+#include "fuzz/campaign/store/campaign_options.h"
+#include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/store/shared_state.h"
+
+namespace attnfuzz {
+
+struct Slice {
+  const CampaignOptions& options;
+  const CampaignTarget& target;
+  int target_number;  // in SharedState::waiting
+  SharedState& shared;
+  Group& group;
+  const SessionClock& clock;
+  Clock::time_point end;  // of this slice
+  int shard;
+  int peer = 0, peers = 1;  // which of the shards that may run this target: they share out confirmations
+  int gpu = -1;
+  uint64_t most_cases = ~uint64_t{0};  // of a canary's slice, which also ends at its first crash
+};
+
+// Throws std::runtime_error if the target cannot be opened, std::system_error if the folder cannot be written.
+void explore(const Slice& slice);
+
+}  // namespace attnfuzz

@@ -1,0 +1,133 @@
+#include "fuzz/campaign/run/prune.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "fuzz/campaign/run/observed_target.h"
+#include "properties/case/codec.h"
+#include "properties/judge/signals.h"
+
+namespace attnfuzz {
+namespace {
+
+// A corpus is replayed with every change: what takes longer stays in the campaign's folder.
+constexpr double kMostSeconds = 0.25;
+// Added to each case's cost: the start of a replay is not free either.
+constexpr double kLeastSeconds = 0.002;
+
+struct Candidate {
+  Case c;
+  std::string id;
+  std::vector<uint64_t> shows;
+  double seconds = 0;
+};
+
+// Runs the case; false if it fails.
+bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Candidate& candidate) {
+  Case c = candidate.c;
+  c.lane = target.record.lane;
+  worker.begin_case();
+  const Verdict verdict = judge(c, *find_property("reference"), worker, target.calibration);
+  if (verdict.outcome == Outcome::kFail) return false;
+  candidate.seconds += verdict.lay_out_s + verdict.kernel_s + verdict.oracle_s + verdict.judge_s;
+  const uint64_t base = static_cast<uint64_t>(number) << 40;
+  for (uint16_t id : signals(c, verdict)) candidate.shows.push_back(base | id);
+  const std::vector<uint8_t>& edges = worker.coverage_of_case();
+  for (size_t edge = 0; edge < edges.size(); ++edge) {
+    if (edges[edge] != 0) candidate.shows.push_back(base | uint64_t{1} << 32 | edge);
+  }
+  return true;
+}
+
+std::string name_of(const Candidate& candidate) {
+  std::string name;
+  int parts = 0;
+  for (std::string part : features(candidate.c, 64, 64)) {
+    // What most cases have tells none apart.
+    if (part == "kv tail" || part == "sq != sk" || part == "random schedule" || part == "other variant" ||
+        part == "d % 8 != 0" || part == "bf16" || part == "layout")
+      continue;
+    if (++parts > 4) break;
+    for (char& ch : part) {
+      const bool keep = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9');
+      if (!keep) ch = '-';
+    }
+    std::string tidy;
+    for (char ch : part) {
+      if (ch != '-' || (!tidy.empty() && tidy.back() != '-')) tidy += ch;
+    }
+    while (!tidy.empty() && tidy.back() == '-') tidy.pop_back();
+    name += tidy + "-";
+  }
+  return (name.empty() ? "plain-" : name) + candidate.id.substr(0, 6);
+}
+
+// One line a field of the case.
+std::string readable(const Case& c) {
+  using Json = nlohmann::ordered_json;
+  const Json j = Json::parse(encode(c));
+  std::string text = "{\n  \"format\": " + j.at("format").dump();
+  for (const auto& [key, value] : j.items()) {
+    if (key != "format") text += ",\n  " + Json(key).dump() + ": " + value.dump();
+  }
+  return text + "\n}\n";
+}
+
+}  // namespace
+
+PruneResult prune(const std::string& dir, const std::vector<CampaignTarget>& targets, size_t most) {
+  PruneResult result;
+  std::vector<Candidate> candidates;
+  std::set<std::string> ids;
+  for (const CorpusEntry& entry : read_corpus(dir)) {
+    if (!ids.insert(entry.id).second) continue;
+    candidates.push_back({read_corpus_case(dir, entry), entry.id, {}, 0});
+  }
+  result.entries = candidates.size();
+  if (candidates.empty()) throw std::runtime_error(dir + " has no corpus yet");
+  std::set<size_t> failing;
+  for (size_t number = 0; number < targets.size(); ++number) {
+    std::string error;
+    const std::unique_ptr<Target> worker = targets[number].open(&error);
+    if (worker == nullptr) throw std::runtime_error(error);
+    ObservedTarget observed(*worker);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (!failing.contains(i) && !add(number, targets[number], observed, candidates[i])) failing.insert(i);
+    }
+  }
+  result.failing = failing.size();
+  std::set<uint64_t> all;
+  std::vector<Candidate> left;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (failing.contains(i)) continue;
+    all.insert(candidates[i].shows.begin(), candidates[i].shows.end());
+    if (candidates[i].seconds > kMostSeconds) {
+      ++result.slow;
+    } else {
+      left.push_back(std::move(candidates[i]));
+    }
+  }
+  result.shown = all.size();
+
+  std::set<uint64_t> shown;
+  while (result.kept.size() < most) {
+    const Candidate* best = nullptr;
+    double best_worth = 0;
+    size_t best_fresh = 0;
+    for (const Candidate& candidate : left) {
+      size_t fresh = 0;
+      for (uint64_t id : candidate.shows) fresh += !shown.contains(id);
+      const double worth = static_cast<double>(fresh) / (candidate.seconds + kLeastSeconds);
+      if (worth > best_worth) best = &candidate, best_worth = worth, best_fresh = fresh;
+    }
+    if (best == nullptr) break;
+    shown.insert(best->shows.begin(), best->shows.end());
+    result.kept.push_back({name_of(*best), readable(best->c), best->c, best_fresh, best->seconds});
+  }
+  result.kept_shown = shown.size();
+  return result;
+}
+
+}  // namespace attnfuzz

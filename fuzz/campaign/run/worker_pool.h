@@ -1,0 +1,83 @@
+// The jobs of a campaign: which target a shard's next slice of time is spent on, and
+// what becomes of a process that dies, hangs or grows.
+//
+//   WorkerPool pool(options, targets, group_of, shared, canaries, clock, events);
+//   pool.start();       // a slice wherever nobody works
+//   pool.look();        // ended ones are taken note of, stuck ones ended
+//   pool.end_all();
+//
+// A slice goes to the target whose case was in flight when the shard last ended, else to
+// a canary that is due, else to the target that has had least time. A target that could
+// not be opened five times in a row is given up.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "fuzz/campaign/run/canaries.h"
+#include "fuzz/campaign/run/event_log.h"
+#include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/store/shared_state.h"
+
+namespace attnfuzz {
+
+class WorkerPool {
+ public:
+  // All must outlive this. Makes the shards' folders; throws std::runtime_error if there are too many.
+  WorkerPool(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
+             std::vector<int> group_of, SharedState& shared, Canaries& canaries, const SessionClock& clock,
+             const EventLog& events);
+
+  void start();
+  // Canaries alone, wherever nobody works: their slices may go on beyond the session's end.
+  void start_canaries();
+  void look();
+  void end_all();
+
+  bool anyone_works() const;
+  bool canaries_run() const;
+  bool nothing_left() const;  // no target can be run any more: see last_failure()
+  bool disk_full() const;     // someone waits for room
+  bool all_wait() const;      // whoever works waits for it
+  uint64_t cases() const;     // of this session
+  uint64_t restarts() const { return restarts_; }
+  const std::string& last_failure() const { return last_failure_; }
+
+ private:
+  // A shard's place: who works there now.
+  struct Place {
+    int shard = 0, gpu = -1, peer = 0, peers = 1;
+    pid_t pid = -1;
+    int target = -1;
+    Clock::time_point started;
+    uint64_t cases_before = 0, cases_seen = 0;
+    Clock::time_point moved;  // when the number of cases last changed
+    bool works() const { return pid >= 0; }
+  };
+
+  JobSlot& slot(const Place& place) const { return shared_.slots[place.shard]; }
+  bool can_be_run(int target) const;
+  double slice_seconds(int target) const;
+  int next_target(const Place& place) const;
+  void add_places(int count, int gpus);
+  void start(Place& place, int target);
+  void over(Place& place, const std::string& how);
+
+  const CampaignOptions& options_;
+  const std::vector<CampaignTarget>& targets_;
+  const std::vector<int> group_of_;
+  SharedState& shared_;
+  Canaries& canaries_;
+  const SessionClock& clock_;
+  const EventLog& events_;
+  std::vector<std::string> gpus_;
+  std::vector<Place> places_;
+  std::vector<double> spent_;       // seconds, by target
+  std::vector<int> failed_starts_;  // in a row, by target
+  uint64_t restarts_ = 0;           // that were not due, in this session
+  std::string last_failure_;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,231 @@
+#include "fuzz/campaign/store/archive.h"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+#include <system_error>
+#include <tuple>
+
+#include "fuzz/campaign/store/archive_json.h"
+#include "fuzz/campaign/store/json_text.h"
+#include "fuzz/campaign/store/lines.h"
+#include "properties/case/codec.h"
+#include "properties/case/files.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Nothing if there is no such file.
+std::optional<Json> read_json(const std::string& path) {
+  std::error_code none;
+  if (!fs::exists(path, none)) return std::nullopt;
+  Json j = Json::parse(file_text(path), nullptr, false);
+  if (j.is_discarded()) throw std::runtime_error(path + " is not JSON: move it away, or bring back a copy");
+  return j;
+}
+
+template <class T>
+T read_record(const std::string& path, const Json& j) {
+  try {
+    return j.get<T>();
+  } catch (const std::exception& e) {
+    throw std::runtime_error(path + " cannot be understood: move it away, or bring back a copy (" + e.what() +
+                             ")");
+  }
+}
+
+// Of a list that may not be there.
+template <class T>
+std::vector<T> read_list(const std::string& path) {
+  const auto j = read_json(path);
+  if (!j) return {};
+  return read_record<std::vector<T>>(path, *j);
+}
+
+void write_json(const std::string& path, const Json& j) { write_file(path, json_text(j, 1) + "\n"); }
+
+template <class T>
+std::optional<T> parse_line(const std::string& text) {
+  const Json j = Json::parse(text, nullptr, false);
+  if (j.is_discarded()) return std::nullopt;
+  try {
+    return j.get<T>();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+const char* to_string(Repeats repeats) {
+  switch (repeats) {
+    case Repeats::kAlways:
+      return "deterministic";
+    case Repeats::kSometimes:
+      return "flaky";
+    case Repeats::kAfterOthers:
+      return "dependent on state";
+    case Repeats::kNever:
+      return "never again";
+  }
+  return "";
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string shard_dir(const std::string& dir, int shard) { return dir + "/shards/" + std::to_string(shard); }
+
+std::string corpus_file(const std::string& dir, const std::string& kernel, const std::string& id) {
+  return dir + "/corpus/" + kernel + "/" + id + ".case.json";
+}
+
+std::optional<CampaignHeader> read_header(const std::string& dir) {
+  const std::string path = dir + "/campaign.json";
+  const auto j = read_json(path);
+  if (!j) return std::nullopt;
+  // Before anything else is made of it.
+  const auto format = j->is_object() ? j->find("format") : j->end();
+  if (!j->is_object() || format == j->end() || !format->is_number_integer() || *format != kCampaignFormat) {
+    throw std::runtime_error(path + " is of format " +
+                             (j->is_object() && format != j->end() ? format->dump() : "unknown") +
+                             ", this program reads " + std::to_string(kCampaignFormat) +
+                             ": use the version that wrote it, or another folder");
+  }
+  return read_record<CampaignHeader>(path, *j);
+}
+
+void write_header(const std::string& dir, const CampaignHeader& header) {
+  write_json(dir + "/campaign.json", Json(header));
+}
+
+std::vector<int> shards_of(const std::string& dir) {
+  std::vector<int> shards;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(dir + "/shards", none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.empty() && name.size() < 7 &&
+        std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; }))
+      shards.push_back(std::stoi(name));
+  }
+  std::ranges::sort(shards);
+  return shards;
+}
+
+std::vector<SeriesLine> read_series(const std::string& dir, int shard) {
+  std::vector<SeriesLine> lines;
+  for (const std::string& text : read_lines(shard_dir(dir, shard) + "/series.jsonl")) {
+    if (auto line = parse_series_line(text)) lines.push_back(*line);
+  }
+  return lines;
+}
+
+ShardStats read_stats(const std::string& dir, int shard) {
+  const std::string path = shard_dir(dir, shard) + "/stats.json";
+  const auto j = read_json(path);
+  return j ? read_record<ShardStats>(path, *j) : ShardStats{};
+}
+
+void write_stats(const std::string& dir, int shard, const ShardStats& stats) {
+  write_json(shard_dir(dir, shard) + "/stats.json", Json(stats));
+}
+
+std::vector<CorpusEntry> read_corpus(const std::string& dir) {
+  std::vector<CorpusEntry> entries;
+  std::set<std::pair<std::string, std::string>> known;
+  for (int shard : shards_of(dir)) {
+    for (const std::string& text : read_lines(shard_dir(dir, shard) + "/corpus.jsonl")) {
+      auto entry = parse_corpus_line(text);
+      if (entry && known.emplace(entry->kernel, entry->id).second) entries.push_back(std::move(*entry));
+    }
+  }
+  std::ranges::sort(entries, [](const CorpusEntry& a, const CorpusEntry& b) {
+    return std::tie(a.t, a.id) < std::tie(b.t, b.id);
+  });
+  std::error_code none;
+  constexpr std::string_view kEnding = ".case.json";
+  for (const auto& folder : fs::directory_iterator(dir + "/corpus", none)) {
+    std::vector<CorpusEntry> strays;
+    for (const auto& file : fs::directory_iterator(folder.path(), none)) {
+      const std::string name = file.path().filename().string();
+      if (!name.ends_with(kEnding)) continue;
+      CorpusEntry entry;
+      entry.id = name.substr(0, name.size() - kEnding.size());
+      entry.kernel = folder.path().filename().string();
+      entry.property = "reference";
+      entry.origin = "drawn";
+      if (!known.contains({entry.kernel, entry.id})) strays.push_back(std::move(entry));
+    }
+    std::ranges::sort(strays, {}, &CorpusEntry::id);
+    entries.insert(entries.end(), strays.begin(), strays.end());
+  }
+  return entries;
+}
+
+Case read_corpus_case(const std::string& dir, const CorpusEntry& entry) {
+  const std::string path = corpus_file(dir, entry.kernel, entry.id);
+  auto decoded = decode(file_text(path));
+  if (auto* error = std::get_if<DecodeError>(&decoded)) throw std::runtime_error(path + ": " + error->message);
+  return std::get<Case>(decoded);
+}
+
+FindingsFile read_findings(const std::string& dir) {
+  const std::string path = dir + "/findings.json";
+  const auto j = read_json(path);
+  if (!j) return {};
+  try {
+    return {j->at("findings").get<std::vector<Finding>>(), j->at("never_again").get<std::vector<Finding>>()};
+  } catch (const std::exception& e) {
+    throw std::runtime_error(path + " cannot be understood: " + e.what());
+  }
+}
+
+void write_findings(const std::string& dir, const FindingsFile& findings) {
+  write_json(dir + "/findings.json", {{"findings", findings.findings}, {"never_again", findings.never_again}});
+}
+
+std::vector<Crash> read_crashes(const std::string& dir) {
+  std::vector<Crash> crashes;
+  std::error_code none;
+  for (const auto& folder : fs::directory_iterator(dir + "/crashing", none)) {
+    const std::string path = folder.path().string() + "/crash.json";
+    // A folder of another name is one that was being written.
+    if (folder.path().filename().string().starts_with('.')) continue;
+    if (const auto j = read_json(path)) crashes.push_back(read_record<Crash>(path, *j));
+  }
+  std::ranges::sort(crashes,
+                    [](const Crash& a, const Crash& b) { return std::tie(a.t, a.id) < std::tie(b.t, b.id); });
+  return crashes;
+}
+
+void write_crash(const std::string& dir, const Crash& crash, const std::string& trace) {
+  const std::string folder = dir + "/crashing/" + crash.id, made = dir + "/crashing/." + crash.id;
+  std::error_code none;
+  if (fs::exists(folder, none)) return;  // the same case, filed before
+  fs::create_directories(made);
+  write_file(made + "/trace.jsonl", trace);
+  write_json(made + "/crash.json", Json(crash));
+  fs::rename(made, folder);
+}
+
+std::vector<Canary> read_canaries(const std::string& dir) { return read_list<Canary>(dir + "/canary.json"); }
+void write_canaries(const std::string& dir, const std::vector<Canary>& canaries) {
+  write_json(dir + "/canary.json", Json(canaries));
+}
+
+std::string line_of(const SeriesLine& line) { return json_text(Json(line)); }
+std::string line_of(const CorpusEntry& entry) { return json_text(Json(entry)); }
+std::optional<SeriesLine> parse_series_line(const std::string& text) { return parse_line<SeriesLine>(text); }
+std::optional<CorpusEntry> parse_corpus_line(const std::string& text) { return parse_line<CorpusEntry>(text); }
+
+}  // namespace attnfuzz

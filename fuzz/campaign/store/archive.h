@@ -1,0 +1,234 @@
+// The folder of a campaign: its layout, and how it is read and written.
+//
+//   campaign.json                 CampaignHeader: options, targets and their builds, machine, sessions
+//   findings.json                 FindingsFile: what was found, counted by key; what never failed again
+//   canary.json                   vector<Canary>: whether the planted bug was found, each session and target
+//   findings/NAME.attn.json, .md  reproducer and issue text of each finding; NAME.trace.jsonl where
+//                                 it takes the cases before it to fail
+//   never_again/NAME.*            the same, of what failed once and in no later run
+//   canary/NAME.*                 the same, of planted bugs
+//   crashing/ID/                  found, not yet reduced: crash.json (Crash), trace.jsonl, and best.attn.json
+//                                 while it is being reduced
+//   corpus/KERNEL/ID.case.json    the archive: cases that showed something new, ID = digest of the case
+//   shards/N/series.jsonl         SeriesLine: one about every 5 s, and at the end of each slice
+//   shards/N/stats.json           ShardStats, cumulative: at most 5 s old after a kill
+//   shards/N/corpus.jsonl         CorpusEntry: what each entry of this shard showed first
+//   shards/N/confirmed.jsonl      {"id","target"}: entries of other targets that have been run on this one
+//   shards/N/trace-{0,1}.jsonl    journal (journal.h): the case in flight, and the last 64
+//   lock                          held by the one supervisor that works here
+//
+// A shard is one job: a process at a time, restarted for each slice of time, that
+// alone writes its files. Whole files are replaced (written beside, flushed,
+// renamed); lines are appended, and a last line cut short by a kill is passed over.
+// So any moment's folder can be read, also while a campaign runs. A folder of an
+// unknown format is refused. Times are seconds of the campaign, which go on where
+// an earlier session stopped.
+//
+//   const CampaignHeader header = *read_header(dir);
+//   for (int n : shards_of(dir)) for (const SeriesLine& line : read_series(dir, n)) ...
+//   for (const Finding& f : read_findings(dir).findings) puts(f.minimal.c_str());
+//
+// All readers throw std::runtime_error that names the file and what is wrong
+// with it; writers throw std::system_error (a full disk: ENOSPC, EDQUOT).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "properties/case/case.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/verdict.h"
+
+namespace attnfuzz {
+
+inline constexpr int kCampaignFormat = 1;
+
+// One kernel on one back end in one lane.
+struct TargetRecord {
+  std::string name;    // "fa1.cpu.plain": names it in all other files
+  std::string kernel;  // as `attnfuzz replay --kernel` takes it: a name, or a plug-in's path
+  std::string backend, lane;
+  std::string build, worker_build;  // hashes
+  std::string compiler, flags, device;
+  std::string calibration;
+  bool canary = false;
+};
+
+struct Machine {
+  std::string host, cpu, os;
+  int cores = 0;
+  std::vector<std::string> gpus;  // name and driver of each
+};
+
+// From one start of the command to its end.
+struct Session {
+  std::string started;  // UTC, ISO 8601
+  double from = 0;      // campaign time at its start
+  double asked = 0;     // seconds it was to last
+  double seconds = 0;   // that it has lasted so far
+  std::string ended;    // "time", "interrupted", "disk full", ...; empty: it still runs, or was killed
+  int jobs = 0, gpus = 0;
+  std::map<std::string, std::string> builds;  // target -> hash
+  std::vector<std::string> notes;             // "fa1.cpu.plain was built anew: ..."
+  Machine machine;
+};
+
+struct CampaignHeader {
+  int format = kCampaignFormat;
+  std::string version;  // of attnfuzz
+  std::string signals;  // which table of signals the ids of corpus.jsonl stand in
+  uint64_t seed = 1;
+  std::string started;
+  std::vector<std::string> command;   // of the first session, word by word
+  std::vector<TargetRecord> targets;  // of all sessions, as last built
+  std::vector<Session> sessions;
+};
+
+// Everything but target, since_new and t is a sum over the life of the shard.
+struct SeriesLine {
+  double t = 0;
+  std::string target;  // what it is working on
+  uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
+  uint64_t signals = 0, coverage = 0;  // signals and edges known for this target, by all shards together
+  uint64_t corpus = 0;                 // entries that this shard brought
+  uint64_t crashes = 0;                // failing cases it has filed (Crash)
+  uint64_t restarts = 0;               // of the shard's process that were not due
+  uint64_t since_new = 0;              // its cases since one showed something new
+  double wall = 0;                     // seconds that the shard was at work ...
+  double kernel = 0;                   // ... and was inside a kernel's run()
+  int gpu = -1;                        // which, of a CUDA target
+};
+
+struct PropertyStats {
+  uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
+  double worst = 0;                // error/bound of runs that held
+  std::map<int, uint64_t> ratios;  // floor(log2(error/bound)) -> runs; exact ones under kExact
+  static constexpr int kExact = -99;
+};
+
+struct HeatCell {
+  uint64_t cases = 0;
+  double worst = 0;  // error/bound
+};
+// Of a length: 0, 1, 2, 3..4, 5..8, ...: the number of bits of length - 1, plus one.
+int heat_bucket(int64_t length);
+
+struct TargetStats {
+  std::map<std::string, PropertyStats> properties;
+  std::map<std::string, uint64_t> rejections;  // reason -> count
+  Classification features;
+  std::map<std::pair<int, int>, HeatCell> heat;  // heat_bucket of (seq_q, seq_k)
+  std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases
+  std::map<std::string, uint64_t> not_filed;     // failures of a kind that are already waiting in numbers
+  uint64_t quarantined = 0;                      // drawn and never launched
+  uint64_t rows = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
+  double wall = 0, lay_out = 0, kernel = 0, oracle = 0, judge = 0;  // seconds
+  // Counts a judged case.
+  void add(const Case& c, const Verdict& verdict);
+  void merge(const TargetStats& other);
+};
+
+struct ShardStats {
+  SeriesLine last;
+  std::map<std::string, uint64_t> next;  // target -> the number of the next case of its stream
+  std::map<std::string, TargetStats> targets;
+};
+
+// A case of the archive.
+struct CorpusEntry {
+  std::string id, kernel;  // digest; folder
+  std::string target, property, origin;
+  double t = 0;
+  double seconds = 0;             // that judging it took
+  std::vector<uint16_t> signals;  // that it showed first (properties/judge/signals.h)
+  std::vector<uint32_t> edges;    // of the kernel's code that it was the first to take
+};
+
+// A failing case as a job filed it.
+struct Crash {
+  std::string id;
+  std::string target, property;
+  Case c;
+  std::string kind, message, shape;
+  double t = 0;
+  int shard = 0;
+  uint64_t index = 0;
+};
+
+enum class Repeats { kAlways, kSometimes, kAfterOthers, kNever };
+const char* to_string(Repeats repeats);  // "deterministic", "flaky", "dependent on state", "never again"
+
+struct Finding {
+  std::string name;  // of its files
+  std::string key;   // dedupe_key() of the reduced case
+  std::string target, property, kind, message, shape;
+  std::string found, minimal;  // describe() of both cases
+  std::vector<std::string> needs, indifferent;
+  std::string guess;  // the likely class of fault
+  Repeats repeats = Repeats::kAlways;
+  int failed = 0, runs = 0;  // in fresh processes
+  double t = 0;              // when it was first met
+  uint64_t count = 0;        // failing cases that were reduced to it
+  bool reduced = true;       // false: the clock ran out
+  int64_t evaluations = 0;
+  double reduce_seconds = 0;
+  std::string tolerated;             // the ledger's reason; empty: nobody knew of it
+  std::vector<std::string> also;     // targets and kinds that showed it too
+  std::vector<std::string> crashes;  // ids, for crashes that are still in the folder
+};
+
+struct FindingsFile {
+  std::vector<Finding> findings;
+  std::vector<Finding> never_again;  // failed once, and in no later run
+};
+
+// The planted bug of one target in one session.
+struct Canary {
+  std::string target;
+  int session = 0;
+  bool found = false;
+  uint64_t cases = 0;
+  double seconds = 0;
+  std::string finding;  // name in canary/
+  std::string message;  // why not
+};
+
+// Nothing if there is no campaign in this folder.
+std::optional<CampaignHeader> read_header(const std::string& dir);
+void write_header(const std::string& dir, const CampaignHeader& header);
+
+std::vector<int> shards_of(const std::string& dir);  // ascending
+std::vector<SeriesLine> read_series(const std::string& dir, int shard);
+ShardStats read_stats(const std::string& dir, int shard);  // empty if there is none
+void write_stats(const std::string& dir, int shard, const ShardStats& stats);
+
+// Of all shards, oldest first; of a case whose line was lost to a kill, one without signals.
+std::vector<CorpusEntry> read_corpus(const std::string& dir);
+Case read_corpus_case(const std::string& dir, const CorpusEntry& entry);
+
+FindingsFile read_findings(const std::string& dir);
+void write_findings(const std::string& dir, const FindingsFile& findings);
+std::vector<Crash> read_crashes(const std::string& dir);  // oldest first
+// Whole or not there. Its trace: encoded cases, oldest first.
+void write_crash(const std::string& dir, const Crash& crash, const std::string& trace);
+std::vector<Canary> read_canaries(const std::string& dir);
+void write_canaries(const std::string& dir, const std::vector<Canary>& canaries);
+
+// One line each, as the files hold them; parse_ functions return nothing for a line that is cut short.
+std::string line_of(const SeriesLine& line);
+std::string line_of(const CorpusEntry& entry);
+std::optional<SeriesLine> parse_series_line(const std::string& text);
+std::optional<CorpusEntry> parse_corpus_line(const std::string& text);
+
+// Paths inside the folder.
+std::string shard_dir(const std::string& dir, int shard);
+std::string corpus_file(const std::string& dir, const std::string& kernel, const std::string& id);
+
+// "2026-03-01T22:15:00Z", now.
+std::string utc_now();
+
+}  // namespace attnfuzz

@@ -1,0 +1,44 @@
+// What a campaign is asked to do: its targets, its time, its machines.
+//
+//   CampaignOptions options;
+//   options.dir = "night";
+//   options.seconds = 8 * 3600;
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fuzz/campaign/store/archive.h"
+#include "fuzz/campaign/store/ledger.h"
+#include "fuzz/check/check.h"
+
+namespace attnfuzz {
+
+struct CampaignTarget {
+  TargetRecord record;
+  KernelInfo info;
+  OpenTarget open;
+  Calibration calibration;
+  std::string folder;                       // of its kernel's corpus
+  std::vector<const Property*> properties;  // those that speak of it
+};
+inline bool is_on_gpu(const CampaignTarget& target) { return target.record.backend == "cuda"; }
+
+struct CampaignOptions {
+  std::string dir;
+  double seconds = 3600;
+  uint64_t seed = 1;
+  int jobs = 1;      // on the CPU
+  int gpus = 0;      // devices to use
+  int gpu_jobs = 2;  // on each: while one is judged, another runs
+  int64_t work = Aim{}.work;
+  double reduce_seconds = 60;  // for each crash
+  double drain_seconds = 60;   // for crashes still waiting once the time is up
+  double memory = 4e9;         // bytes that a job may come to hold
+  double stuck_seconds = 300;  // that a case may take, all in all
+  Ledger ledger;
+  std::vector<std::string> command;
+  std::string version;
+};
+
+}  // namespace attnfuzz

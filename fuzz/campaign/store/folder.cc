@@ -1,0 +1,189 @@
+#include "fuzz/campaign/store/folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+
+#include "fuzz/campaign/store/corpus_view.h"
+#include "fuzz/campaign/store/machine.h"
+#include "properties/judge/signals.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+void note_builds(CampaignHeader& header, const std::vector<CampaignTarget>& targets, Session& session) {
+  for (const CampaignTarget& target : targets) {
+    const TargetRecord& now = target.record;
+    session.builds[now.name] = now.build;
+    const auto old = std::ranges::find(header.targets, now.name, &TargetRecord::name);
+    if (old == header.targets.end()) {
+      if (!header.sessions.empty()) session.notes.push_back(now.name + " is new to this campaign");
+      header.targets.push_back(now);
+      continue;
+    }
+    if (old->build != now.build) {
+      session.notes.push_back(now.name + " was built anew: " + old->build.substr(0, 12) + " -> " +
+                              now.build.substr(0, 12) + "; findings and corpus of the old build are kept");
+    }
+    *old = now;
+  }
+  for (const TargetRecord& old : header.targets) {
+    const auto is_there = [&](const CampaignTarget& t) { return t.record.name == old.name; };
+    if (std::ranges::none_of(targets, is_there))
+      session.notes.push_back(old.name + " is left out of this session");
+  }
+}
+
+double time_so_far(const std::string& dir, const CampaignHeader& header) {
+  double t = 0;
+  for (const Session& session : header.sessions) t = std::max(t, session.from + session.seconds);
+  for (int shard : shards_of(dir)) {
+    const std::vector<SeriesLine> lines = read_series(dir, shard);
+    if (!lines.empty()) t = std::max(t, lines.back().t);
+  }
+  return t;
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::string& dir) {
+  const std::string path = dir + "/lock";
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path);
+  // Jobs of a supervisor that was killed hold it too, until they are gone.
+  for (int tries = 0; tries < 20; ++tries) {
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    ::usleep(100'000);
+  }
+  ::close(fd_);
+  throw std::runtime_error("another campaign works in " + dir + ": end it first, or use another folder");
+}
+
+FolderLock::~FolderLock() { ::close(fd_); }
+
+std::string signal_table() {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (uint16_t id = 0; id < kSignals; ++id) {
+    for (unsigned char c : signal_name(id) + "\n") hash = (hash ^ c) * 0x100000001b3;
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+CampaignHeader begin_session(const CampaignOptions& options, const std::vector<CampaignTarget>& targets) {
+  const std::string& dir = options.dir;
+  CampaignHeader header;
+  if (auto old = read_header(dir)) header = std::move(*old);
+  Session session;
+  session.started = utc_now();
+  session.asked = options.seconds;
+  session.jobs = options.jobs;
+  session.gpus = options.gpus;
+  session.machine = this_machine();
+  if (header.sessions.empty()) {
+    header.seed = options.seed;
+    header.started = session.started;
+    header.command = options.command;
+  } else {
+    if (header.seed != options.seed) {
+      throw std::runtime_error(dir + " holds a campaign of seed " + std::to_string(header.seed) + ", not " +
+                               std::to_string(options.seed) + ": say --seed " + std::to_string(header.seed) +
+                               " to go on with it, or use another folder");
+    }
+    session.from = time_so_far(dir, header);
+    Session& last = header.sessions.back();
+    const double lasted = session.from - last.from, left = last.asked - lasted;
+    if (last.ended.empty()) {
+      last.seconds = lasted;
+      last.ended = "killed";
+    }
+    if (last.ended != "time" && left > 0 && left < session.asked) {
+      session.asked = left;
+      session.notes.push_back("goes on with a session that was broken off");
+    }
+  }
+  note_builds(header, targets, session);
+  header.version = options.version;
+  header.signals = signal_table();
+  header.sessions.push_back(std::move(session));
+  for (const char* folder : {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary"})
+    fs::create_directories(dir + folder);
+  for (const CampaignTarget& target : targets) {
+    if (!target.record.canary) fs::create_directories(dir + "/corpus/" + target.folder);
+  }
+  // What a kill left half-made.
+  for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {
+    if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path());
+  }
+  write_header(dir, header);
+  return header;
+}
+
+std::vector<int> groups_of(const std::vector<CampaignTarget>& targets) {
+  std::vector<std::string> names;
+  std::vector<int> groups;
+  for (const CampaignTarget& target : targets) {
+    const std::string name = target.folder + " " + target.record.backend;
+    auto at = std::ranges::find(names, name);
+    if (at == names.end()) at = names.insert(names.end(), name);
+    groups.push_back(static_cast<int>(at - names.begin()));
+  }
+  return groups;
+}
+
+void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>& targets,
+                       const std::vector<int>& group_of, const std::optional<CampaignHeader>& old,
+                       SharedState& shared) {
+  const auto number_of = [&](const std::string& name) {
+    const auto at =
+        std::ranges::find_if(targets, [&](const CampaignTarget& t) { return t.record.name == name; });
+    return static_cast<size_t>(at - targets.begin());
+  };
+  const bool same_signals = old && old->signals == signal_table();
+  const auto same_build = [&](const TargetRecord& now) {
+    if (!old) return false;
+    const auto then = std::ranges::find(old->targets, now.name, &TargetRecord::name);
+    return then != old->targets.end() && then->build == now.build;
+  };
+  const auto learn_signals = [&](const CorpusEntry& entry, size_t n) {
+    Group& group = shared.groups[group_of[n]];
+    for (uint16_t id : entry.signals) {
+      if (same_signals && id < kMostSignals) group.known_signals += mark(group.signals[id]);
+    }
+  };
+  const auto confirmed = read_confirmed(dir);
+  for (const CorpusEntry& entry : read_corpus(dir)) {
+    // Where it was confirmed it showed the same, as far as the case decides it.
+    for (auto [at, end] = confirmed.equal_range(entry.id); at != end; ++at) {
+      if (const size_t n = number_of(at->second); n < targets.size()) learn_signals(entry, n);
+    }
+    const size_t n = number_of(entry.target);
+    if (n == targets.size()) continue;
+    Group& group = shared.groups[group_of[n]];
+    ++group.entries;
+    learn_signals(entry, n);
+    if (entry.edges.empty() || !same_build(targets[n].record)) continue;
+    for (uint32_t edge : entry.edges) {
+      if (edge < kMostEdges) group.known_edges += mark(group.edges[edge]);
+    }
+  }
+  for (const Crash& crash : read_crashes(dir)) {
+    const size_t n = number_of(crash.target);
+    if (n == targets.size()) continue;
+    for (int kind = 0; kind < kKinds; ++kind) {
+      if (to_string(static_cast<Kind>(kind)) == crash.kind) ++shared.waiting[n][kind];
+    }
+  }
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,112 @@
+#include "fuzz/campaign/store/journal.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "fuzz/campaign/store/json_text.h"
+#include "properties/case/codec.h"
+
+namespace attnfuzz {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string file_of(const std::string& shard_dir, int n) {
+  return shard_dir + "/trace-" + std::to_string(n) + ".jsonl";
+}
+
+std::string line_of(const Journaled& entry, uint64_t number) {
+  std::string text = encode(entry.c);
+  std::erase(text, '\n');  // white space: inside strings it is escaped
+  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(Json(entry.target)) +
+         R"(,"property":)" + json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) +
+         R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
+}
+
+// Of a line: a case, or that nothing is in flight. Nothing at all of a line cut short.
+struct Line {
+  uint64_t number = 0;
+  std::optional<Journaled> entry;
+};
+
+std::optional<Line> parse(const std::string& text) {
+  const Json j = Json::parse(text, nullptr, false);
+  if (!j.is_object()) return std::nullopt;
+  try {
+    Line line;
+    j.at("n").get_to(line.number);
+    if (!j.contains("case")) return line;
+    auto decoded = decode(j["case"].dump());
+    if (!std::holds_alternative<Case>(decoded)) return std::nullopt;
+    line.entry =
+        Journaled{j.at("target"), j.at("property"), std::get<Case>(decoded), j.at("index"), j.at("attempts")};
+    return line;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+// Of both files, in the order in which they were written.
+std::vector<Line> lines_of(const std::string& shard_dir) {
+  std::vector<Line> lines;
+  for (int n : {0, 1}) {
+    for (const std::string& text : read_lines(file_of(shard_dir, n))) {
+      if (auto line = parse(text)) lines.push_back(std::move(*line));
+    }
+  }
+  std::ranges::sort(lines, {}, &Line::number);
+  return lines;
+}
+
+}  // namespace
+
+// Whoever comes after a kill has looked at what was in flight: it may go.
+Journal::Journal(const std::string& shard_dir)
+    : files_{LineFile(file_of(shard_dir, 0)), LineFile(file_of(shard_dir, 1))} {
+  files_[0].clear();
+  files_[1].clear();
+}
+
+void Journal::begin(const Journaled& entry) {
+  if (cases_ == kTrace) {
+    current_ = 1 - current_;
+    files_[current_].clear();
+    cases_ = 0;
+  }
+  files_[current_].append(line_of(entry, number_++));
+  ++cases_;
+}
+
+void Journal::rest() { files_[current_].append(R"({"n":)" + std::to_string(number_++) + R"(,"rest":true})"); }
+
+std::optional<Journaled> in_flight(const std::string& shard_dir) {
+  std::vector<Line> lines = lines_of(shard_dir);
+  return lines.empty() ? std::nullopt : std::move(lines.back().entry);
+}
+
+std::vector<Journaled> trace_of(const std::string& shard_dir) {
+  std::vector<Journaled> trace;
+  for (Line& line : lines_of(shard_dir)) {
+    if (line.entry) trace.push_back(std::move(*line.entry));
+  }
+  if (trace.size() > Journal::kTrace) trace.erase(trace.begin(), trace.end() - Journal::kTrace);
+  return trace;
+}
+
+std::vector<Journaled> parse_trace(const std::string& text) {
+  std::vector<Journaled> trace;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    auto line = parse(text.substr(begin, end - begin));
+    if (line && line->entry) trace.push_back(std::move(*line->entry));
+  }
+  return trace;
+}
+
+std::string text_of(const std::vector<Journaled>& trace) {
+  std::string text;
+  uint64_t number = 0;
+  for (const Journaled& entry : trace) text += line_of(entry, number++) + "\n";
+  return text;
+}
+
+}  // namespace attnfuzz

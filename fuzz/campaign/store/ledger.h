@@ -1,0 +1,48 @@
+// The ledger: failures that are known, each with its reason, so that a night's
+// report speaks of what is new.
+//
+//   {"format": 1, "known": [
+//     {"mode": "tolerated", "key": "fa1|wrong|plain|...", "reason": "issue 12: P rounded twice",
+//      "reproducer": "fa1-wrong-1a2b3c.attn.json"},
+//     {"mode": "quarantined", "kernel": "splitk", "lane": "tsan", "features": ["splits", "window"],
+//      "reason": "issue 14: takes the machine down"}]}
+//
+// A *tolerated* failure is looked for like any other and reported as known. Its key
+// is the dedupe key of the reduced case, or the name of its finding. With a
+// reproducer (a path beside the ledger) it is run at the beginning of each session
+// (recheck.h): if it passes, that is reported, for then its line should go. A *quarantined* case
+// has all the features (generator.h) and is never launched, only counted.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+struct KnownFailure {
+  bool quarantined = false;
+  std::string reason;
+  std::string key, reproducer;        // of a tolerated one; the path as the ledger's folder completes it
+  std::string kernel, backend, lane;  // of a quarantined one; empty: any
+  std::vector<std::string> features;
+};
+
+struct Ledger {
+  std::vector<KnownFailure> known;
+};
+
+// Throws std::runtime_error that names the file, the entry and what is wrong with it.
+Ledger read_ledger(const std::string& path);
+
+// The reason, or nullptr.
+const KnownFailure* tolerated(const Ledger& ledger, const std::string& key, const std::string& name);
+
+struct WhereRun {
+  std::string kernel, backend, lane;
+  int64_t tile_q = 64, tile_k = 64;
+};
+const KnownFailure* quarantined(const Ledger& ledger, const Case& c, const WhereRun& where);
+
+}  // namespace attnfuzz

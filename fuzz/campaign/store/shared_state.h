@@ -1,0 +1,57 @@
+// What the processes of one campaign tell one another: shared memory that the
+// supervisor makes before it starts any, and that needs no repair after a kill.
+//
+// It holds only what can be made anew from the folder: what has been seen, how
+// many crashes wait. Whatever must last is in the folder (archive.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace attnfuzz {
+
+inline constexpr int kMostJobs = 256, kMostTargets = 128, kMostGroups = 64, kKinds = 16;
+inline constexpr uint32_t kMostSignals = 1024, kMostEdges = 1 << 18;
+
+struct JobSlot {
+  std::atomic<uint64_t> cases = 0;     // of its slices so far, in this session
+  std::atomic<uint64_t> restarts = 0;  // that were not due, over the shard's life
+  std::atomic<uint64_t> failed = 0, crashes = 0;
+  std::atomic<bool> waits = false;  // for room on the disk
+  char message[512] = {};           // why it ended, if not well
+};
+
+// What has been seen of one kernel on one back end.
+struct Group {
+  std::atomic<uint8_t> signals[kMostSignals] = {};
+  std::atomic<uint8_t> edges[kMostEdges] = {};
+  std::atomic<uint32_t> known_signals = 0, known_edges = 0, entries = 0;
+};
+
+struct SharedState {
+  std::atomic<bool> stop = false;    // explorers
+  std::atomic<bool> finish = false;  // everyone, after the case or step in hand
+  JobSlot slots[kMostJobs];
+  Group groups[kMostGroups];
+  std::atomic<int32_t> waiting[kMostTargets][kKinds] = {};  // crashes not yet reduced
+};
+
+using SharedStatePtr = std::unique_ptr<SharedState, void (*)(SharedState*)>;
+SharedStatePtr make_shared_state();  // throws std::system_error
+
+// Marks it as seen; whether that is new.
+inline bool mark(std::atomic<uint8_t>& cell) { return cell.exchange(1) == 0; }
+
+// Does what writes to the folder. While the disk is full it waits, having written
+// nothing, and tries again about once a second; it gives up, with the error, once
+// `give_up` says so. Other errors pass through.
+void persist(std::atomic<bool>& waits, const std::function<bool()>& give_up,
+             const std::function<void()>& write);
+
+// Whether an error is one of a full disk, and the sentence for it.
+bool is_disk_full(const std::exception& error);
+
+}  // namespace attnfuzz

@@ -1,0 +1,219 @@
+#include "fuzz/campaign/triage/explained.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+#include <string_view>
+
+#include "properties/case/switches.h"
+#include "properties/case/tidy.h"
+#include "properties/reduce/passes.h"
+#include "properties/reduce/restate.h"
+#include "properties/reduce/search.h"
+
+namespace attnfuzz {
+namespace {
+
+// Numbers, which dials speak of.
+const std::set<std::string_view> kCounted = {"batch", "more KV heads", "grouped heads", "head dims",
+                                             "more calls"};
+// What hides keys: each can be said as another.
+const std::set<std::string_view> kHiding = {
+    "mask", "bias", "a window to the left", "a window to the right", "causal", "key lengths"};
+constexpr int kMostRounds = 6;
+
+// Things of which another does as well: head dims, layouts, ways to hide keys. And a
+// number that had to be just so tells more of the smallest case than of the bug.
+bool tells(const Need::Size& size) {
+  return size.period == 0 && !std::string_view(dials()[static_cast<size_t>(size.dial)].name).starts_with("dim");
+}
+bool tells(int n) {
+  const std::string_view name = switches()[static_cast<size_t>(n)].name;
+  return !kHiding.contains(name) && !name.starts_with("layout");
+}
+
+const Switch& switch_at(int n) { return switches()[static_cast<size_t>(n)]; }
+const Dial& dial_at(int n) { return dials()[static_cast<size_t>(n)]; }
+bool hides(int n) { return kHiding.contains(switch_at(n).name); }
+
+// "odd, >= 3" -> 3; nothing said: 0.
+int64_t least_of(std::string_view words) {
+  const size_t at = words.find(">= ");
+  int64_t least = 0;
+  if (at != words.npos) std::from_chars(words.data() + at + 3, words.data() + words.size(), least);
+  return least;
+}
+
+// "= 1 (mod 64)" -> 64; "even", "odd" -> 2; "= 5" -> exactly; else at least.
+int64_t period_of(std::string_view words) {
+  if (words.starts_with(" even") || words.starts_with(" odd")) return 2;
+  if (!words.starts_with(" = ")) return 0;
+  const size_t at = words.find("(mod ");
+  if (at == words.npos) return Need::Size::kExactly;
+  int64_t period = 0;
+  std::from_chars(words.data() + at + 5, words.data() + words.size(), period);
+  return period > 0 ? period : Need::Size::kExactly;
+}
+
+int more_queries(const Case& c) {
+  return (c.problem.seq_q > c.problem.seq_k) - (c.problem.seq_q < c.problem.seq_k);
+}
+
+bool met(const Need& need, const Need::Size& size, const Case& c) {
+  const Dial& dial = dial_at(size.dial);
+  if (!dial.applies(c)) return false;
+  const int64_t now = dial.get(c);
+  if (size.period == Need::Size::kExactly)
+    return now == size.value ||
+           (std::string_view(dial.name).starts_with("seq") && need.more_queries == more_queries(c));
+  if (size.period > 0)
+    return now >= std::max<int64_t>(size.least, 1) && now % size.period == size.value % size.period;
+  return now >= size.value;
+}
+
+// The case without it.
+Case without(const Need::Size& size, Case c) {
+  const Dial& dial = dial_at(size.dial);
+  const int64_t now = dial.get(c);
+  dial.set(c, size.period > 0 ? now + 1 : size.value - 1);
+  tidy(c);
+  return c;
+}
+
+Case without(int n, Case c) {
+  switch_at(n).remove(c);
+  tidy(c);
+  return c;
+}
+
+// What a case is made of, in names.
+std::set<std::string_view> parts_of(const Case& c) {
+  static const std::set<std::string_view> values = {"planted values", "bf16", "head dims"};
+  static const std::set<std::string_view> inputs = {"the layout of q", "the layout of k", "the layout of v"};
+  std::set<std::string_view> parts;
+  for (const Switch& feature : switches()) {
+    if (!feature.present(c) || values.contains(feature.name)) continue;
+    parts.insert(inputs.contains(feature.name) ? "the layout of v" : feature.name);
+  }
+  return parts;
+}
+
+std::array<bool, 3> beyond_first_tile(const Case& c, const Verdict& verdict) {
+  const Problem& p = c.problem;
+  constexpr int64_t kWidest = 64;  // head dims of the least shape
+  return {p.seq_q > verdict.plan.tile_q, p.seq_k > verdict.plan.tile_k, std::max(p.dim_qk, p.dim_v) > kWidest};
+}
+
+struct Beyond {
+  Case c;
+  Verdict verdict;
+};
+struct Tested {
+  Explains answer;
+  std::optional<Beyond> less;  // what still fails without one of the things
+};
+
+Tested test(const Need& need, const Case& found, const Verdict& verdict, const JudgeIt& judged) {
+  Case c = found;
+  bool restated = false;
+  const bool same_tiles = need.tile_q == verdict.plan.tile_q && need.tile_k == verdict.plan.tile_k;
+  const auto has = [](int n, const Case& x) { return switch_at(n).present(x); };
+  for (const Need::Size& size : need.sizes) {
+    if (!met(need, size, c)) return {same_tiles && tells(size) ? Explains::kNo : Explains::kPerhaps, {}};
+  }
+  for (int n : need.switches) {
+    if (!hides(n) && !has(n, c)) return {tells(n) ? Explains::kNo : Explains::kPerhaps, {}};
+  }
+  if (!std::ranges::all_of(need.switches, [&](int n) { return has(n, c); })) {
+    // It hides keys in other words than the finding does.
+    bool said = false, fails_otherwise = false;
+    for (const Restatement& other : restatements(found, verdict)) {
+      if (!std::ranges::all_of(need.switches, [&](int n) { return has(n, other.c); })) continue;
+      const Verdict again = judged(other.c);
+      said |= again.outcome == Outcome::kPass;
+      fails_otherwise |= again.outcome != Outcome::kPass;
+      if (again.outcome != Outcome::kFail || !same_error(verdict, again, other.same_rows)) continue;
+      c = other.c;
+      restated = true;
+      break;
+    }
+    // In the finding's words it holds: that is not what it is about; unless lengths
+    // matter too, for then it may be other rows that show it.
+    if (!restated)
+      return {said && !fails_otherwise && need.sizes.empty() ? Explains::kNo : Explains::kPerhaps, {}};
+  }
+  const auto still_fails = [&](Case less, bool sure) -> std::optional<Tested> {
+    if (less == c || illegal(less)) return std::nullopt;
+    Verdict again = judged(less);
+    if (again.outcome == Outcome::kPass) return std::nullopt;
+    if (again.outcome != Outcome::kFail) return Tested{Explains::kPerhaps, {}};
+    if (restated) return Tested{Explains::kPerhaps, {}};
+    return Tested{sure ? Explains::kNo : Explains::kPerhaps, Beyond{std::move(less), std::move(again)}};
+  };
+  for (const Need::Size& size : need.sizes) {
+    // Of the smallest case; a larger one may fail beside it as well.
+    if (size.period == Need::Size::kExactly) continue;
+    if (auto not_it = still_fails(without(size, c), same_tiles && tells(size))) return *not_it;
+  }
+  for (int n : need.switches) {
+    if (auto not_it = still_fails(without(n, c), tells(n))) return *not_it;
+  }
+  // A length that had to be just so does not tell enough.
+  return {need.sizes.empty() || tells_apart(need) ? Explains::kYes : Explains::kPerhaps, {}};
+}
+
+}  // namespace
+
+bool tells_apart(const Need& need) {
+  const auto can_be_taken_away = [](const Need::Size& size) { return size.period != Need::Size::kExactly; };
+  return std::ranges::any_of(need.sizes, can_be_taken_away) || !need.switches.empty();
+}
+
+bool stays_with(const Case& best, const Verdict& verdict, const Case& to, Step step) {
+  const auto now = beyond_first_tile(best, verdict), then = beyond_first_tile(to, verdict);
+  if (step == Step::kLeap) return now == then && parts_of(best) == parts_of(to);
+  return std::ranges::equal(now, then, [](bool is, bool will_be) { return is || !will_be; });
+}
+
+Need need_of(const Case& minimal, const std::vector<std::string>& needs) {
+  Need need;
+  need.more_queries = more_queries(minimal);
+  for (size_t n = 0; n < dials().size(); ++n) {
+    const Dial& dial = dials()[n];
+    if (!dial.applies(minimal)) continue;
+    const std::string name = std::string("needs ") + dial.name;
+    for (const std::string& words : needs) {
+      if (!words.starts_with(name)) continue;
+      const std::string_view how = std::string_view(words).substr(name.size());
+      Need::Size size = {static_cast<int>(n), dial.get(minimal), period_of(how), least_of(how)};
+      if (size.period <= 0 && size.value == 1) continue;
+      if (size.period == 0 && size.value == 0) continue;
+      need.sizes.push_back(size);
+    }
+  }
+  for (size_t n = 0; n < switches().size(); ++n) {
+    if (switches()[n].present(minimal) && !kCounted.contains(switches()[n].name))
+      need.switches.push_back(static_cast<int>(n));
+  }
+  return need;
+}
+
+Explained explains(const Need& need, const Case& c, const Verdict& verdict, const JudgeIt& judged) {
+  Beyond now = {c, verdict};
+  Explains answer = Explains::kPerhaps;
+  for (int round = 0; round < kMostRounds; ++round) {
+    Tested tested = test(need, now.c, now.verdict, judged);
+    answer = tested.answer;
+    // Without one of several things that do the same, it may be explained yet.
+    if (answer == Explains::kYes || !tested.less) break;
+    if (answer == Explains::kNo) {
+      now = std::move(*tested.less);
+      break;
+    }
+    now = std::move(*tested.less);
+  }
+  return {answer, std::move(now.c), std::move(now.verdict)};
+}
+
+}  // namespace attnfuzz

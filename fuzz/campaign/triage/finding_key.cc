@@ -1,0 +1,29 @@
+// What two findings must have in common to be one.
+#include "fuzz/campaign/triage/triage.h"
+
+namespace attnfuzz {
+
+Reproducer without_lane(Reproducer r, const std::string& kernel) {
+  r.kernel = kernel;
+  r.c.lane = "plain";
+  Problem& p = r.c.problem;
+  if (p.dim_qk > p.dim_v) std::swap(p.dim_qk, p.dim_v);
+  // Which of the inputs has the odd layout, and what makes strides matter, is chance.
+  bool odd = false, odd_input = false;
+  for (size_t t = 0; t < kTensorCount; ++t) {
+    TensorLayout& layout = r.c.layout[t];
+    if (layout == TensorLayout{}) continue;
+    odd = true;
+    const auto id = static_cast<TensorId>(t);
+    const bool input = id == TensorId::kQ || id == TensorId::kK || id == TensorId::kV;
+    odd_input |= input;
+    layout = {};
+    if (!input) layout.row_gap = 1;
+  }
+  if (!odd) return r;
+  if (odd_input) r.c.layout[static_cast<size_t>(TensorId::kV)].row_gap = 1;
+  p.batch = p.heads_q = p.heads_kv = p.seq_q = p.seq_k = p.dim_qk = 1;
+  return r;
+}
+
+}  // namespace attnfuzz

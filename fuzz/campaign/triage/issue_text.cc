@@ -1,0 +1,84 @@
+#include "fuzz/campaign/triage/issue_text.h"
+
+#include <cstdio>
+
+namespace attnfuzz {
+namespace {
+
+std::string list(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += "- " + item + "\n";
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
+  return text;
+}
+
+std::string row(const std::string& what, const std::string& value) {
+  if (value.empty()) return "";
+  std::string safe;
+  for (char c : value) safe += c == '|' ? "\\|" : c == '\n' ? " " : std::string(1, c);
+  return "| " + what + " | " + safe + " |\n";
+}
+
+std::string how_often(const Finding& f) {
+  const std::string runs =
+      std::to_string(f.failed) + " of " + std::to_string(f.runs) + " runs in fresh processes";
+  switch (f.repeats) {
+    case Repeats::kAlways:
+      return "It fails every time (" + runs + ").";
+    case Repeats::kSometimes:
+      return "It fails in " + runs + ".";
+    case Repeats::kAfterOthers:
+      return "By itself it holds (" + runs +
+             " fail): it fails after the cases that were run before it in the same process.";
+    case Repeats::kNever:
+      return "It failed once and in none of " + std::to_string(f.runs) + " later runs.";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext& context) {
+  const TargetRecord& target = context.target;
+  const std::string file = f.name + ".attn.json";
+  std::string text = "# " + target.kernel.substr(target.kernel.find_last_of('/') + 1) + ": " + f.kind + " (" +
+                     f.property + "), " + f.minimal + "\n\n";
+  if (!f.tolerated.empty()) text += "Known: " + f.tolerated + "\n\n";
+  text += "    " + f.message + "\n";
+  if (!f.shape.empty()) text += "    shape of the error: " + f.shape + "\n";
+  text += "\n" + how_often(f) + "\n\n";
+  text += "## The smallest case\n\n    " + f.minimal + "\n\n";
+  if (!f.reduced) text += "The reduction ran out of time; `attnfuzz reduce " + file + "` goes on.\n\n";
+  if (!f.needs.empty()) text += list(f.needs) + "\n";
+  if (!f.indifferent.empty()) text += "Does not matter: " + joined(f.indifferent) + ".\n\n";
+  if (!f.guess.empty()) text += "A guess: " + f.guess + ".\n\n";
+  text += "## Replay\n\n    attnfuzz replay " + file + "\n\n";
+  if (!context.trace.empty())
+    text +=
+        "It needs what ran before it: the cases of `" + context.trace + "`, oldest first, in one process.\n\n";
+  if (r.kernel != target.kernel || r.kernel.find('/') != std::string::npos)
+    text += "with `--kernel PATH` where the library lies elsewhere.\n\n";
+  text += "It was first seen as\n\n    " + f.found + "\n\n";
+  if (!f.also.empty()) text += "Seen as well: " + joined(f.also) + ".\n\n";
+  text += "## Where\n\n| | |\n|-|-|\n";
+  text += row("kernel", r.kernel) + row("back end, lane", target.backend + ", " + target.lane);
+  text += row("built from", r.build_hash) + row("compiler", r.compiler) + row("flags", r.flags);
+  text += row("executor or worker built from", target.worker_build) + row("device", r.device);
+  text += row("bound", "calibration '" + target.calibration + "'");
+  text += row("attnfuzz", context.header.version);
+  if (!context.header.sessions.empty()) {
+    const Machine& machine = context.header.sessions.back().machine;
+    text += row("machine", machine.cpu + ", " + std::to_string(machine.cores) + " cores, " + machine.os);
+    text += row("GPUs", joined(machine.gpus));
+  }
+  text += row("campaign", "seed " + std::to_string(context.header.seed) + ", begun " + context.header.started);
+  text += row("dedupe key", f.key);
+  return text;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,35 @@
+#include "fuzz/campaign/triage/known_findings.h"
+
+#include <algorithm>
+
+#include "properties/judge/trial.h"
+
+namespace attnfuzz {
+
+std::vector<KnownFinding> recall(const std::string& dir, const std::vector<CampaignTarget>& targets,
+                                 const CampaignTarget& target, Target& worker) {
+  std::vector<KnownFinding> all;
+  for (const Finding& f : read_findings(dir).findings) {
+    if (f.repeats != Repeats::kAlways || !f.reduced) continue;
+    const auto owner = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == f.target; });
+    if (owner == targets.end() || owner->folder != target.folder) continue;
+    const auto text = read_file(dir + "/findings/" + f.name + ".attn.json");
+    if (!std::holds_alternative<std::string>(text)) continue;
+    const auto decoded = decode_reproducer(std::get<std::string>(text));
+    const auto* r = std::get_if<Reproducer>(&decoded);
+    if (r == nullptr || r->property != "reference") continue;
+    KnownFinding known = {.name = f.name,
+                          .tolerated = !f.tolerated.empty(),
+                          .need = need_of(r->c, r->needs),
+                          .c = r->c,
+                          .verdict = {}};
+    known.c.lane = target.record.lane;
+    known.verdict = judge(known.c, *find_property("reference"), worker, target.calibration);
+    known.need.tile_q = known.verdict.plan.tile_q;
+    known.need.tile_k = known.verdict.plan.tile_k;
+    all.push_back(std::move(known));
+  }
+  return all;
+}
+
+}  // namespace attnfuzz

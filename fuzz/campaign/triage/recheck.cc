@@ -1,0 +1,182 @@
+#include "fuzz/campaign/triage/recheck.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "fuzz/campaign/store/journal.h"
+#include "fuzz/host/processes.h"
+#include "properties/memory/layout.h"
+
+namespace attnfuzz {
+namespace {
+
+using Answer = Recheck::Answer;
+
+constexpr int kMostRuns = 10;
+
+std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+const CampaignTarget* target_of(const Reproducer& r, const std::vector<CampaignTarget>& targets) {
+  for (const CampaignTarget& target : targets) {
+    if (target.record.canary || target.info.backend != r.backend || target.record.lane != r.c.lane) continue;
+    // A plug-in may have moved since.
+    const std::string kernel = without_digests({}, {}, target.info).kernel;
+    if (file_name(kernel) == file_name(r.kernel)) return &target;
+  }
+  return nullptr;
+}
+
+// Of a finding that fails only after others: what was run before it.
+std::vector<Journaled> trace_beside(const std::string& reproducer) {
+  constexpr std::string_view kEnding = ".attn.json";
+  if (!reproducer.ends_with(kEnding)) return {};
+  const auto text = read_file(reproducer.substr(0, reproducer.size() - kEnding.size()) + ".trace.jsonl");
+  if (!std::holds_alternative<std::string>(text)) return {};
+  return parse_trace(std::get<std::string>(text));
+}
+
+bool same_bytes(const Reproducer& r, Target& worker) {
+  const auto digests = LaidOut(r.c, worker.arena()).digests();
+  for (size_t i = 0; i < digests.size(); ++i) {
+    if (r.digests[i] != 0 && r.digests[i] != digests[i]) return false;
+  }
+  return true;
+}
+
+char letter(Answer answer) { return "fh?"[static_cast<int>(answer)]; }
+
+}  // namespace
+
+const char* to_string(Answer answer) {
+  switch (answer) {
+    case Answer::kFails:
+      return "fails";
+    case Answer::kHolds:
+      return "holds";
+    case Answer::kUnknown:
+      return "not known";
+  }
+  return "";
+}
+
+Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vector<CampaignTarget>& targets) {
+  const std::string subject = "tolerated " + known.key + " ";
+  const auto unknown = [&](const std::string& why) {
+    return Recheck{known.key, Answer::kUnknown, subject + "was not looked at: " + why};
+  };
+  const auto text = read_file(known.reproducer);
+  if (const auto* error = std::get_if<DecodeError>(&text)) return unknown(error->message);
+  const auto decoded = decode_reproducer(std::get<std::string>(text));
+  if (const auto* error = std::get_if<DecodeError>(&decoded))
+    return unknown(known.reproducer + ": " + error->message);
+  const Reproducer& r = std::get<Reproducer>(decoded);
+  const Property* property = find_property(r.property);
+  if (const auto why = illegal(r.c))
+    return unknown(known.reproducer + " holds a case that cannot be run: " + *why);
+  if (property == nullptr) return unknown(known.reproducer + ": there is no property '" + r.property + "'");
+  const CampaignTarget* target = target_of(r, targets);
+  if (target == nullptr) {
+    return unknown("its kernel, " + r.kernel + " (" + (r.backend == ATTN_CUDA ? "cuda" : "cpu") + ", " +
+                   r.c.lane + "), is not in this session");
+  }
+  std::string error;
+  const std::unique_ptr<Target> worker = target->open(&error);
+  if (worker == nullptr) return unknown(error);
+  if (std::ranges::any_of(ledger.known, &KnownFailure::quarantined)) {
+    const Aim aim = aim_at(*worker, CheckOptions{});
+    const TargetRecord& record = target->record;
+    if (quarantined(ledger, r.c, {record.kernel, record.backend, record.lane, aim.tiles_q[0], aim.tiles_k[0]}))
+      return unknown("the ledger quarantines its case");
+  }
+  if (!same_bytes(r, *worker))
+    return unknown(known.reproducer + " comes from another version of the fills: find the failure again");
+  const std::vector<Journaled> before = trace_beside(known.reproducer);
+  Verdict verdict;
+  for (int run = 0; run < kMostRuns; ++run) {
+    worker->renew();
+    for (const Journaled& entry : before) {
+      const Property* by = find_property(entry.property);
+      if (by != nullptr && !(entry.c == r.c)) judge(entry.c, *by, *worker, target->calibration);
+    }
+    verdict = judge(r.c, *property, *worker, target->calibration);
+    if (verdict.outcome != Outcome::kFail) continue;
+    const std::string kind = to_string(verdict.kind);
+    if (kind == r.kind) return {known.key, Answer::kFails, ""};
+    return {known.key, Answer::kFails,
+            subject + "fails in another way: '" + kind + "', its reproducer says '" + r.kind + "'"};
+  }
+  if (verdict.outcome == Outcome::kUninformative)
+    return unknown("its case tells nothing any more: " + verdict.message);
+  std::string why = "held in " + std::to_string(kMostRuns) + " of " + std::to_string(kMostRuns) + " runs";
+  if (verdict.outcome == Outcome::kReject) why = "its case is refused: " + verdict.message;
+  return {known.key, Answer::kHolds, subject + "no longer fails: take it out of the ledger (" + why + ")"};
+}
+
+Rechecks::Rechecks(const CampaignOptions& options, const std::vector<CampaignTarget>& targets, JobSlot& slot,
+                   const std::string& gpu)
+    : options_(options), targets_(targets), slot_(slot), gpu_(gpu) {
+  for (const KnownFailure& known : options.ledger.known) {
+    if (!known.quarantined && !known.reproducer.empty()) due_.push_back(&known);
+  }
+}
+
+Rechecks::~Rechecks() {
+  if (child_ >= 0) end_child(child_);
+}
+
+// The child's word: the answer's letter and the sentence.
+Recheck Rechecks::answer_of(const std::string& ending) const {
+  const std::string name = due_[next_ - 1]->key, said = slot_.message;
+  for (const Answer answer : {Answer::kFails, Answer::kHolds, Answer::kUnknown}) {
+    if (ending.empty() && said.starts_with(letter(answer))) return {name, answer, said.substr(1)};
+  }
+  return {name, Answer::kUnknown,
+          "tolerated " + name + " was not looked at: " + (said.empty() ? ending : said)};
+}
+
+std::optional<Recheck> Rechecks::step() {
+  std::optional<Recheck> result;
+  if (child_ >= 0) {
+    const auto ending = ended(child_);
+    if (ending) {
+      result = answer_of(ending->how);
+    } else if (seconds_since(started_) > options_.stuck_seconds) {
+      end_child(child_);
+      slot_.message[0] = 0;
+      result =
+          answer_of("it took longer than " + std::to_string(static_cast<int>(options_.stuck_seconds)) + " s");
+    } else {
+      return std::nullopt;
+    }
+    child_ = -1;
+  }
+  if (next_ == due_.size()) return result;
+  const KnownFailure& known = *due_[next_++];
+  slot_.message[0] = 0;
+  started_ = Clock::now();
+  child_ = start_child(
+      [&] {
+        if (!gpu_.empty()) setenv("CUDA_VISIBLE_DEVICES", gpu_.c_str(), 1);
+        const Recheck done = recheck(known, options_.ledger, targets_);
+        std::snprintf(slot_.message, sizeof slot_.message, "%c%s", letter(done.answer), done.text.c_str());
+      },
+      slot_.message, sizeof slot_.message);
+  return result;
+}
+
+std::vector<Recheck> Rechecks::give_up() {
+  std::vector<Recheck> left;
+  if (child_ >= 0) {
+    end_child(child_);
+    child_ = -1;
+    --next_;
+  }
+  for (; next_ < due_.size(); ++next_)
+    left.push_back({due_[next_]->key, Answer::kUnknown,
+                    "tolerated " + due_[next_]->key + " was not looked at: the session ended before"});
+  return left;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,429 @@
+#include "fuzz/campaign/triage/triage.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/campaign/triage/known_findings.h"
+#include "fuzz/check/shard.h"
+#include "properties/case/codec.h"
+#include "properties/case/words.h"
+#include "properties/explain/fault_class.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRuns = 3, kMoreRuns = 10;
+constexpr int kMostAttempts = 2;  // of looking at one crash, if that ends the process that looks
+constexpr double kCanarySeconds = 10;
+
+// Adds to a finding what another one that shows the same has counted.
+void count(Finding& f, const Finding& other) {
+  f.count += other.count;
+  f.t = std::min(f.t, other.t);
+  f.crashes.insert(f.crashes.end(), other.crashes.begin(), other.crashes.end());
+  std::vector<std::string> also = other.also;
+  also.push_back(other.target + ": " + other.kind);
+  for (const std::string& as : also) {
+    const bool known = as == f.target + ": " + f.kind || std::ranges::find(f.also, as) != f.also.end();
+    if (!known) f.also.push_back(as);
+  }
+}
+
+// The kind of the bug that a lane's canary has.
+std::string planted(const std::string& lane) {
+  if (lane == "asan") return to_string(Kind::kAddress);
+  if (lane.starts_with("msan")) return to_string(Kind::kUninitialised);
+  if (lane == "tsan") return to_string(Kind::kRace);
+  return to_string(Kind::kWrong);
+}
+
+class OneCrash {
+ public:
+  OneCrash(const Triage& t, const CampaignTarget& target, const Crash& crash)
+      : t_(t),
+        target_(target),
+        crash_(crash),
+        folder_(t.options.dir + "/crashing/" + crash.id),
+        out_(t.options.dir + (target.record.canary ? "/canary" : "/findings")),
+        property_(find_property(crash.property)) {}
+
+  void run() {
+    if (is_counted()) return remove();
+    const int attempt = attempts() + 1;
+    blind_ = attempt > kMostAttempts;
+    save([&] { write_file(folder_ + "/attempts", std::to_string(attempt) + "\n"); });
+    finding_.target = target_.record.name;
+    finding_.t = crash_.t;
+    finding_.count = 1;
+    finding_.kind = crash_.kind;
+    finding_.found = describe(crash_.c);
+    finding_.crashes = {crash_.id};
+    verdict_.property = crash_.property;
+    verdict_.message = crash_.message;
+    verdict_.shape = crash_.shape;
+    minimal_ = start_ = crash_.c;
+    std::string error;
+    worker_ = target_.open(&error);
+    if (worker_ == nullptr) throw std::runtime_error(error);
+    if (blind_ || property_ == nullptr) {
+      finding_.repeats = Repeats::kNever;
+      finding_.reduced = false;
+      verdict_.message += " (looking at it again ended the process that looked)";
+    } else {
+      worker_->watch(Watch::kBrief);
+      run_again();
+      if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
+      if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
+      if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
+    }
+    write();
+    remove();
+  }
+
+ private:
+  void save(const std::function<void()>& write) {
+    persist(t_.waits, [&] { return t_.shared.finish.load(); }, write);
+  }
+
+  int attempts() const {
+    const auto text = read_file(folder_ + "/attempts");
+    const auto* n = std::get_if<std::string>(&text);
+    return n ? std::atoi(n->c_str()) : 0;
+  }
+
+  bool is_counted() const {
+    const FindingsFile all = read_findings(t_.options.dir);
+    const auto has = [&](const Finding& f) {
+      return std::ranges::find(f.crashes, crash_.id) != f.crashes.end();
+    };
+    return std::ranges::any_of(all.findings, has) || std::ranges::any_of(all.never_again, has);
+  }
+
+  bool fails(const Case& c) {
+    Verdict verdict = judge(c, *property_, *worker_, target_.calibration);
+    if (verdict.outcome != Outcome::kFail) return false;
+    // Ended from outside: that says nothing.
+    if (verdict.kind == Kind::kCrash && verdict.message.find("SIGKILL") != std::string::npos &&
+        crash_.message.find("SIGKILL") == std::string::npos)
+      return false;
+    verdict_ = std::move(verdict);
+    return true;
+  }
+
+  bool fails_in_fresh_process(const Case& c) {
+    worker_->renew();
+    ++finding_.runs;
+    const bool failed = fails(c);
+    finding_.failed += failed;
+    return failed;
+  }
+
+  void run_again() {
+    while (finding_.runs < kRuns) fails_in_fresh_process(crash_.c);
+    if (finding_.failed == kRuns) {
+      finding_.repeats = Repeats::kAlways;
+      return;
+    }
+    if (finding_.failed == 0 && fails_after_others()) {
+      finding_.repeats = Repeats::kAfterOthers;
+      return;
+    }
+    while (finding_.runs < kMoreRuns) fails_in_fresh_process(crash_.c);
+    finding_.repeats = finding_.failed > 0 ? Repeats::kSometimes : Repeats::kNever;
+  }
+
+  bool fails_after(const std::vector<Journaled>& trace, size_t first) {
+    worker_->renew();
+    for (size_t i = first; i < trace.size(); ++i) {
+      const Property* property = find_property(trace[i].property);
+      if (trace[i].target == crash_.target && property != nullptr && !(trace[i].c == crash_.c))
+        judge(trace[i].c, *property, *worker_, target_.calibration);
+    }
+    return fails(crash_.c);
+  }
+
+  // Keeps the shortest end of the trace that does it, by halves.
+  bool fails_after_others() {
+    const auto text = read_file(folder_ + "/trace.jsonl");
+    if (!std::holds_alternative<std::string>(text)) return false;
+    std::vector<Journaled> trace = parse_trace(std::get<std::string>(text));
+    if (trace.size() < 2 || !fails_after(trace, 0)) return false;
+    size_t first = 0;
+    while (trace.size() - first > 2) {
+      const size_t half = first + (trace.size() - first) / 2;
+      if (!fails_after(trace, half)) break;
+      first = half;
+    }
+    trace.erase(trace.begin(), trace.begin() + static_cast<std::ptrdiff_t>(first));
+    trace_ = text_of(trace);
+    return true;
+  }
+
+  // By the property `reference`; a failure of another kind is told as a rejection.
+  Verdict judged_alike(const Case& c, const std::string& key) {
+    Verdict verdict = judge(c, *find_property("reference"), *worker_, target_.calibration);
+    if (verdict.outcome == Outcome::kFail && reduction_key(target_.info, verdict) != key)
+      verdict.outcome = Outcome::kReject;
+    return verdict;
+  }
+
+  // Whether a finding that is there already is behind it; if another bug is, the
+  // case is left without what the known ones need.
+  bool is_explained() {
+    known_ = recall(t_.options.dir, t_.targets, target_, *worker_);
+    if (known_.empty()) return false;
+    const std::string key = reduction_key(target_.info, verdict_);
+    // What a relation met may be wrong by itself. If not, nothing can be told.
+    const JudgeIt judged = [&](const Case& c) { return judged_alike(c, key); };
+    std::vector<Case> by_itself = {start_};
+    if (verdict_.failing) {
+      by_itself.push_back(*verdict_.failing);
+      by_itself.back().remap = Remap{};
+    }
+    Verdict alone;
+    for (const Case& c : by_itself) {
+      if (alone.outcome == Outcome::kFail) break;
+      alone = judged(c);
+      if (alone.outcome == Outcome::kFail) start_ = c;
+    }
+    if (alone.outcome != Outcome::kFail) return false;
+    verdict_ = alone;
+    property_ = find_property("reference");
+    for (const KnownFinding& known : known_) {
+      Explained e = explains(known.need, start_, verdict_, judged);
+      if (e.answer == Explains::kYes) {
+        count_under(known.name);
+        return true;
+      }
+      if (e.answer == Explains::kPerhaps) continue;  // if it is that one, its reduction will end there
+      start_ = std::move(e.c);
+      verdict_ = std::move(e.verdict);
+    }
+    return false;
+  }
+
+  // The same of the reduced case, whatever the failure looks like; and which of the
+  // findings that are there are but more of what it shows.
+  bool minimal_is_explained() {
+    if (verdict_.property != "reference") return false;
+    const JudgeIt judged = [&](const Case& c) {
+      return judge(c, *find_property("reference"), *worker_, target_.calibration);
+    };
+    const auto behind = [&](const Need& need, const Case& c, const Verdict& verdict) {
+      return tells_apart(need) && explains(need, c, verdict, judged).answer == Explains::kYes;
+    };
+    for (const KnownFinding& known : known_) {
+      if (!behind(known.need, minimal_, verdict_)) continue;
+      count_under(known.name);
+      return true;
+    }
+    if (!finding_.reduced) return false;
+    const Need mine = need_of(minimal_, finding_.needs);
+    for (const KnownFinding& known : known_) {
+      if (known.tolerated || !behind(mine, known.c, known.verdict)) continue;
+      replaced_.push_back(known.name);
+    }
+    return false;
+  }
+
+  void count_under(const std::string& name) {
+    FindingsFile all = read_findings(t_.options.dir);
+    for (Finding& f : all.findings) {
+      if (f.name == name) count(f, finding_);
+    }
+    save([&] { write_findings(t_.options.dir, all); });
+  }
+
+  void reduce_it() {
+    const std::string best_file = folder_ + "/best.attn.json";
+    Case start = start_;
+    Verdict verdict = verdict_;
+    const Property* property = property_;
+    if (const auto text = read_file(best_file); std::holds_alternative<std::string>(text)) {
+      const auto best = decode_reproducer(std::get<std::string>(text));
+      if (const auto* r = std::get_if<Reproducer>(&best)) {
+        const Property* by = find_property(r->property);
+        worker_->renew();
+        const Verdict again = by ? judge(r->c, *by, *worker_, target_.calibration) : Verdict{};
+        if (by != nullptr && again.outcome == Outcome::kFail &&
+            reduction_key(target_.info, again) == reduction_key(target_.info, verdict)) {
+          start = r->c;
+          verdict = again;
+          property = by;
+        }
+      }
+    }
+    ReduceOptions options;
+    options.seconds =
+        target_.record.canary ? std::min(kCanarySeconds, t_.options.reduce_seconds) : t_.options.reduce_seconds;
+    if (finding_.repeats == Repeats::kSometimes) options.attempts = 3 * finding_.runs / finding_.failed;
+    options.on_better = [&](const Case& best, const Verdict& v) {
+      const Reproducer r = reproducer_of(best, v, target_.info, *worker_);
+      save([&] { write_file(best_file, encode(r, best_file)); });
+    };
+    options.may_take = stays_with;
+    const auto began = Clock::now();
+    Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options);
+    // From a case that takes long less is tried than from its minimum.
+    const double left = options.seconds - seconds_since(began);
+    if (reduction.complete && left > 1) {
+      options.seconds = left;
+      const Property* by = find_property(reduction.verdict.property);
+      Reduction again = reduce_failure(reduction.minimal, reduction.verdict, by ? *by : *property, *worker_,
+                                       target_.calibration, options);
+      again.evaluations += reduction.evaluations;
+      if (again.complete) reduction = std::move(again);
+    }
+    finding_.reduce_seconds = seconds_since(began);
+    finding_.reduced = reduction.complete;
+    finding_.evaluations = reduction.evaluations;
+    finding_.needs = std::move(reduction.needs);
+    finding_.indifferent = std::move(reduction.indifferent);
+    minimal_ = std::move(reduction.minimal);
+    verdict_ = std::move(reduction.verdict);
+    finding_.guess = guess_fault(minimal_, verdict_, finding_.needs, target_.record.lane).line();
+  }
+
+  void write() {
+    Reproducer r = blind_ ? without_digests(minimal_, verdict_, target_.info)
+                          : reproducer_of(minimal_, verdict_, target_.info, *worker_);
+    if (verdict_.kind == Kind::kNone) r.kind = crash_.kind;
+    r.needs = finding_.needs;
+    r.indifferent = finding_.indifferent;
+    const Reproducer general = without_lane(r, target_.folder);
+    finding_.key = dedupe_key(general);
+    finding_.name = reproducer_name(general);
+    finding_.property = r.property;
+    finding_.kind = r.kind;
+    finding_.message = r.message;
+    finding_.shape = r.shape;
+    finding_.minimal = describe(minimal_);
+    if (const KnownFailure* known = tolerated(t_.options.ledger, finding_.key, finding_.name))
+      finding_.tolerated = known->reason;
+
+    if (target_.record.canary) return write_canary(r);
+    FindingsFile all = read_findings(t_.options.dir);
+    auto& list = finding_.repeats == Repeats::kNever ? all.never_again : all.findings;
+    auto same = std::ranges::find(list, finding_.key, &Finding::key);
+    if (same == list.end()) {
+      write_files(r);
+      list.push_back(finding_);
+    } else if (!same->reduced && finding_.reduced) {
+      count(finding_, *same);
+      *same = finding_;
+      write_files(r);
+    } else {
+      count(*same, finding_);
+    }
+    absorb(list);
+    // Ids whose folders are gone are needed no more.
+    for (Finding& f : list)
+      std::erase_if(f.crashes,
+                    [&](const std::string& id) { return !fs::exists(t_.options.dir + "/crashing/" + id); });
+    save([&] { write_findings(t_.options.dir, all); });
+    for (const std::string& name : replaced_) {
+      if (name != finding_.name) remove_files(name);
+    }
+  }
+
+  // Counts what the findings that this one replaces had counted.
+  void absorb(std::vector<Finding>& list) {
+    std::vector<Finding> old;
+    for (const std::string& name : replaced_) {
+      const auto it = std::ranges::find(list, name, &Finding::name);
+      if (it == list.end() || it->key == finding_.key) continue;
+      old.push_back(std::move(*it));
+      list.erase(it);
+    }
+    const auto mine = std::ranges::find(list, finding_.key, &Finding::key);
+    for (const Finding& f : old) count(*mine, f);
+  }
+
+  void remove_files(const std::string& name) const {
+    std::error_code ignored;
+    for (const char* end : {".attn.json", ".md", ".trace.jsonl"}) fs::remove(out_ + "/" + name + end, ignored);
+  }
+
+  void write_files(const Reproducer& r) {
+    const bool never = finding_.repeats == Repeats::kNever && !target_.record.canary;
+    const std::string path = (never ? t_.options.dir + "/never_again" : out_) + "/" + finding_.name;
+    const std::string trace = trace_.empty() ? "" : finding_.name + ".trace.jsonl";
+    const CampaignHeader header = read_header(t_.options.dir).value_or(CampaignHeader{});
+    save([&] {
+      if (!trace.empty()) write_file(path + ".trace.jsonl", trace_);
+      write_file(path + ".attn.json", encode(r, path + ".attn.json"));
+      write_file(path + ".md", issue_text(finding_, r, {header, target_.record, trace}));
+    });
+  }
+
+  void write_canary(const Reproducer& r) {
+    write_files(r);
+    std::vector<Canary> canaries = read_canaries(t_.options.dir);
+    // The last session's.
+    const auto mine = std::ranges::find(canaries.rbegin(), canaries.rend(), finding_.target, &Canary::target);
+    if (mine == canaries.rend()) return;
+    const std::string due = planted(target_.record.lane);
+    mine->found = finding_.repeats != Repeats::kNever && r.kind == due;
+    mine->finding = finding_.name;
+    if (mine->found) {
+      mine->message = "";
+    } else if (finding_.repeats == Repeats::kNever) {
+      mine->message = "it failed once and in no later run";
+    } else {
+      mine->message = "what was found is '" + r.kind + "', planted is '" + due + "'";
+    }
+    save([&] { write_canaries(t_.options.dir, canaries); });
+  }
+
+  void remove() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  const Triage& t_;
+  const CampaignTarget& target_;
+  const Crash& crash_;
+  const std::string folder_, out_;
+  const Property* property_;
+  std::unique_ptr<Target> worker_;
+  bool blind_ = false;  // it ended the process that looked: it is filed unseen
+  Finding finding_;
+  Case start_, minimal_;
+  Verdict verdict_;
+  std::vector<KnownFinding> known_;
+  std::vector<std::string> replaced_;  // names of those that are but more of what this one shows
+  std::string trace_;
+};
+
+}  // namespace
+
+void triage(const Triage& t) {
+  std::vector<Looked> looked;
+  while (!t.shared.finish) {
+    std::vector<Crash> crashes = read_crashes(t.options.dir);
+    // Of a kernel that this session does not run: they wait for one that does.
+    std::erase_if(crashes, [&](const Crash& crash) {
+      return std::ranges::none_of(t.targets,
+                                  [&](const CampaignTarget& x) { return x.record.name == crash.target; });
+    });
+    if (crashes.empty()) return;
+    const auto is_canary = [&](const Crash& crash) { return crash.target.starts_with("canary."); };
+    const auto canary = std::ranges::find_if(crashes, is_canary);
+    const Crash& crash = canary != crashes.end() ? *canary : crashes[choose_crash(crashes, looked)];
+    const auto target =
+        std::ranges::find_if(t.targets, [&](const CampaignTarget& x) { return x.record.name == crash.target; });
+    OneCrash(t, *target, crash).run();
+    looked.push_back(look(crash));
+    auto& kinds = t.shared.waiting[target - t.targets.begin()];
+    for (int kind = 0; kind < kKinds; ++kind) {
+      if (to_string(static_cast<Kind>(kind)) == crash.kind && kinds[kind] > 0) --kinds[kind];
+    }
+  }
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,36 @@
+// Whether a loaded library still is what the source tree says.
+//
+// A team once chased a fixed bug for days in a stale binary. Every verdict
+// prints the hash of the sources a kernel was built from; where their tree is
+// at hand, `check` compares and refuses to judge a stale library.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "properties/judge/target.h"
+
+namespace attnfuzz {
+
+enum class Freshness {
+  kFresh,    // every file in the tree is the one that was compiled
+  kStale,    // a file was edited or is gone: build again
+  kNoTree,   // the tree is not on this machine: nothing can be said
+  kUnknown,  // the library does not say what it was built from
+};
+
+struct FreshnessReply {
+  Freshness freshness;
+  std::string message;  // for a person; names the first file that differs
+};
+
+FreshnessReply freshness(const BuildInfo& build);
+// Of a kernel and the worker that runs it, executor and all: the first that is
+// stale, else what is to be said of the kernel.
+FreshnessReply freshness(const KernelInfo& kernel);
+
+// The message if it is stale; nothing otherwise.
+std::optional<std::string> stale(const BuildInfo& build);
+std::optional<std::string> stale(const KernelInfo& kernel);
+
+}  // namespace attnfuzz

@@ -1,0 +1,205 @@
+#include "fuzz/host/kernel_registry.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cmake/identity/identity.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool there_is(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
+
+// Whose runtime a lane's worker has: "msan" for msan-O0; none for a lane that is not about how kernels are
+// built.
+std::string sanitizer_of(const std::string& lane) {
+  const std::string name = lane.substr(0, lane.find('-'));
+  return name == "asan" || name == "msan" || name == "tsan" ? name : "";
+}
+
+// Whether a lane has libraries of its own: built otherwise than plainly.
+bool has_libraries(const std::string& lane) { return !sanitizer_of(lane).empty() || lane == "coverage"; }
+
+// How the file of a library ends: "cpu", "cpu-msan-O0", "cuda".
+std::string build_name(int32_t backend, const std::string& lane) {
+  return backend_name(backend) + (has_libraries(lane) ? "-" + lane : "");
+}
+
+std::string worker_name(int32_t backend, const std::string& lane) {
+  const std::string sanitizer = sanitizer_of(lane);
+  return std::string("attnfuzz-worker-") + backend_name(backend) + (sanitizer.empty() ? "" : "-" + sanitizer);
+}
+
+fs::path program_folder() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+std::string worker_of(int32_t backend, const std::string& lane) {
+  if (backend == ATTN_CUDA && has_libraries(lane)) return "";
+  const fs::path worker = program_folder() / worker_name(backend, lane);
+  return there_is(worker) ? worker.string() : "";
+}
+
+std::string no_worker(int32_t backend, const std::string& lane) {
+  if (backend == ATTN_CUDA && has_libraries(lane)) return "the lane " + lane + " is the CPU executor's alone";
+  std::string text = worker_name(backend, lane) + " is not beside this program: build it";
+  if (backend == ATTN_CUDA) text += " where there is a CUDA toolkit (ATTNFUZZ_CUDA=ON)";
+  if (!sanitizer_of(lane).empty()) text += " (ATTNFUZZ_LANES)";
+  return text;
+}
+
+// Whether a library calls what its lane is about: a sanitizer, or what collects its counters.
+bool instrumented(const std::string& path, const std::string& lane) {
+  if (!has_libraries(lane)) return true;
+  const std::string called = lane == "coverage" ? "sanitizer_cov" : sanitizer_of(lane);
+  const auto bytes = file_bytes(path);
+  return bytes && bytes->find("__" + called + "_") != bytes->npos;
+}
+
+struct PlugIn {
+  std::string path, kernel;
+};
+
+// "./libmine.so:fast". A file whose name has a colon is taken for itself.
+PlugIn split(const std::string& name) {
+  const size_t colon = name.find(':', name.rfind('/'));
+  if (colon == name.npos || there_is(name)) return {name, ""};
+  return {name.substr(0, colon), name.substr(colon + 1)};
+}
+
+// Beside libmine_cpu.so, for the lane asan: libmine_cpu-asan.so.
+std::string in_lane(const std::string& path, const std::string& lane) {
+  const std::string plain = build_name(ATTN_CPU, "plain") + ".so";
+  if (!has_libraries(lane) || !path.ends_with(plain)) return path;
+  const std::string other = path.substr(0, path.size() - plain.size()) + build_name(ATTN_CPU, lane) + ".so";
+  return there_is(other) ? other : path;
+}
+
+// Asks the workers: only they load kernels.
+std::vector<KernelLibrary> kernels_of(const PlugIn& plug_in, const Wanted& wanted, std::string* error) {
+  for (const int32_t backend : {ATTN_CPU, ATTN_CUDA}) {
+    if (wanted.backend && *wanted.backend != backend) continue;
+    const std::string worker = worker_of(backend, wanted.lane);
+    if (worker.empty()) {
+      *error += (error->empty() ? "" : "; but ") + no_worker(backend, wanted.lane);
+      return {};
+    }
+    KernelLibrary library = {plug_in.path, backend, wanted.lane, plug_in.path, plug_in.kernel, worker};
+    if (!plug_in.kernel.empty()) library.name += ":" + plug_in.kernel;
+    bool other_backend = false;
+    const auto target = open_target(worker_options(library), error, &other_backend);
+    if (target == nullptr) {
+      if (other_backend) continue;
+      return {};
+    }
+    error->clear();
+    if (!plug_in.kernel.empty()) return {library};
+    std::vector<KernelLibrary> found;
+    for (const auto& [kernel, of] : target->info().library_kernels) {
+      if (of != backend) continue;
+      found.push_back(library);
+      found.back().name += ":" + kernel;
+      found.back().kernel = kernel;
+    }
+    if (found.size() == 1) return {library};
+    return found;
+  }
+  return {};
+}
+
+std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& wanted, std::string* error) {
+  PlugIn plug_in = split(name);
+  if (!there_is(plug_in.path)) {
+    *error = "there is no file " + plug_in.path;
+    return {};
+  }
+  if (name.ends_with(':') && plug_in.kernel.empty()) {
+    *error = name + " ends in ':': write the kernel's name behind it, or no ':' for all of them";
+    return {};
+  }
+  plug_in.path = in_lane(plug_in.path, wanted.lane);
+  if (!fs::is_directory(plug_in.path) && !instrumented(plug_in.path, wanted.lane)) {
+    *error = plug_in.path + " was not built for the lane " + wanted.lane +
+             ": attnfuzz_add_kernel makes such a library, libattn_NAME_" + build_name(ATTN_CPU, wanted.lane) +
+             ".so";
+    return {};
+  }
+  return kernels_of(plug_in, wanted, error);
+}
+
+}  // namespace
+
+std::vector<KernelLibrary> our_kernels(const std::string& lane) {
+  std::vector<KernelLibrary> found;
+  const fs::path here = program_folder();
+  for (const fs::path& folder : {here.parent_path() / "lib", here}) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      const std::string file = entry.path().filename().string();
+      for (const int32_t backend : {ATTN_CPU, ATTN_CUDA}) {
+        const std::string prefix = "libattn_", ending = "_" + build_name(backend, lane) + ".so";
+        if (!file.starts_with(prefix) || !file.ends_with(ending) ||
+            file.size() <= prefix.size() + ending.size()) {
+          continue;
+        }
+        const std::string name = file.substr(prefix.size(), file.size() - prefix.size() - ending.size());
+        const auto same = [&](const KernelLibrary& k) { return k.name == name && k.backend == backend; };
+        if (std::ranges::any_of(found, same)) continue;
+        found.push_back({name, backend, lane, entry.path().string(), "", worker_of(backend, lane)});
+      }
+    }
+  }
+  std::erase_if(found, [](const KernelLibrary& k) { return k.worker.empty(); });
+  std::ranges::sort(found, {}, [](const KernelLibrary& k) { return std::pair(k.name, k.backend); });
+  return found;
+}
+
+std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& wanted, std::string* error) {
+  error->clear();
+  if (name.find('/') != name.npos) return find_plug_in(name, wanted, error);
+  const int32_t backend = wanted.backend.value_or(ATTN_CPU);
+  if (worker_of(backend, wanted.lane).empty()) {
+    *error = no_worker(backend, wanted.lane);
+    return {};
+  }
+  *error = "there is no kernel '" + name + "' for the back end " + backend_name(backend);
+  if (wanted.lane != "plain") *error += " in the lane " + wanted.lane;
+  *error += " (a plug-in is given by a path with a '/': ./" + name + "); there are:";
+  for (const KernelLibrary& k : our_kernels(wanted.lane)) {
+    if (k.name == name && k.backend == backend) {
+      error->clear();
+      return {k};
+    }
+    *error += " " + k.name + "/" + backend_name(k.backend);
+  }
+  return {};
+}
+
+std::optional<KernelLibrary> find_kernel(const std::string& name, const Wanted& wanted, std::string* error) {
+  const std::vector<KernelLibrary> found = find_kernels(name, wanted, error);
+  if (found.empty()) return std::nullopt;
+  if (found.size() == 1) return found.front();
+  *error = name + " has " + std::to_string(found.size()) + " kernels; say which, as in " + found.front().name +
+           "; it has:";
+  for (const KernelLibrary& k : found) *error += " " + k.kernel;
+  return std::nullopt;
+}
+
+WorkerOptions worker_options(const KernelLibrary& kernel) {
+  WorkerOptions options;
+  options.worker = kernel.worker;
+  options.library = kernel.path;
+  options.kernel = kernel.kernel;
+  options.lane = kernel.lane;
+  return options;
+}
+
+}  // namespace attnfuzz

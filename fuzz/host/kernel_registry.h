@@ -1,0 +1,54 @@
+// Which kernels there are: libraries beside this program, and plug-ins by path.
+//
+//   for (const KernelLibrary& k : our_kernels()) ...              // all of our own
+//   auto fa1 = find_kernel("fa1", {ATTN_CPU}, &error);             // one of our own
+//   auto mine = find_kernels("./libmine.so", {}, &error);         // a plug-in: all its kernels
+//   auto one = find_kernel("./libmine.so:fast", {}, &error);      // one of them
+//   auto target = open_target(worker_options(*fa1), &error);
+//
+// A kernel is built anew for each sanitizer's lane on the CPU, as another library
+// beside the plain one: libattn_fa1_cpu.so, libattn_fa1_cpu-asan.so. Either may be
+// named; a lane never runs a library that was not instrumented for it, for that
+// would be a check that checks nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuzz/host/worker_target.h"
+
+namespace attnfuzz {
+
+struct KernelLibrary {
+  std::string name;  // "fa1"; of a plug-in: its path as given, and ":KERNEL" if it has several
+  int32_t backend = ATTN_CPU;
+  std::string lane = "plain";
+  std::string path;
+  std::string kernel;  // which of the library's; empty: its first
+  std::string worker;  // the program that loads it
+};
+
+struct Wanted {
+  std::optional<int32_t> backend;  // by default the CPU; of a plug-in the one that its descriptors name
+  std::string lane = "plain";
+};
+
+// Every lib/libattn_NAME_{cpu,cuda}.so beside this program's bin/, or in its own
+// folder, sorted by name and back end. Those without a worker are left out.
+std::vector<KernelLibrary> our_kernels(const std::string& lane = "plain");
+
+// What a name stands for: one of our own, or, for a name with a '/', the kernels
+// of a plug-in that are of the wanted back end (CPU, where it has both and none is
+// wanted). "./libmine.so:fast" is one kernel of several. A plug-in is opened for
+// this, in a worker. On failure nothing, and *error says what there is instead or
+// what to do.
+std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& wanted, std::string* error);
+
+// The same where exactly one is wanted.
+std::optional<KernelLibrary> find_kernel(const std::string& name, const Wanted& wanted, std::string* error);
+
+// Options to open it with: worker, library, kernel and lane set, the rest as by default.
+WorkerOptions worker_options(const KernelLibrary& kernel);
+
+}  // namespace attnfuzz

@@ -1,0 +1,213 @@
+#include "fuzz/host/sanitizer_report.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+extern char** environ;
+
+namespace attnfuzz {
+namespace {
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+// What a program prints, at most a page; empty where it cannot be run.
+std::string output_of(const std::vector<std::string>& command) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return "";
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, fds[1], STDOUT_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_t pid = -1;
+  const int error = posix_spawnp(&pid, argv[0], &files, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  close(fds[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; error == 0 && (n = read(fds[0], buffer, sizeof buffer)) > 0;) {
+    if (text.size() < sizeof buffer) text.append(buffer, static_cast<size_t>(n));
+  }
+  close(fds[0]);
+  if (error == 0) waitpid(pid, nullptr, 0);
+  return text;
+}
+
+// From "/tree/kernels/forward/store.h" what a person needs to find it.
+std::string short_name(const std::string& file) {
+  const size_t kernels = file.rfind("/kernels/");
+  return kernels == file.npos ? file : file.substr(kernels + 1);
+}
+
+// The first frame in `text` that lies in the library: "#1 0x7f... (/path/lib.so+0x1234)".
+std::optional<uint64_t> frame_in(std::string_view text, const std::string& library) {
+  const std::string key = library.substr(library.rfind('/') + 1) + "+0x";
+  const size_t at = text.find(key);
+  if (at == text.npos) return std::nullopt;
+  return std::strtoull(std::string(text.substr(at + key.size(), 16)).c_str(), nullptr, 16);
+}
+
+std::string in_words(const SourcePlace& place) {
+  return place.file.empty() ? "" : short_name(place.file) + ":" + std::to_string(place.line);
+}
+
+// "Write of size 4" of a line like "  Write of size 4 at 0x7f... by thread T3:".
+std::string access(std::string_view text) {
+  const std::string line = first_line(text);
+  std::string words = line.substr(0, line.find(" at 0x"));
+  words.erase(0, words.find_first_not_of(' '));
+  return words;
+}
+
+// Of the lines "file:line:column" of an inlined call, innermost first: the first
+// that is neither a primitive nor the executor's, for those are not at fault.
+SourcePlace place_in_kernel(std::string_view text) {
+  SourcePlace innermost;
+  while (!text.empty()) {
+    const std::string line = first_line(text);
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t column = line.rfind(':');
+    const size_t number = column == line.npos || column == 0 ? line.npos : line.rfind(':', column - 1);
+    if (number == line.npos || line.starts_with("??")) continue;
+    const SourcePlace place = {line.substr(0, number), std::atoi(line.c_str() + number + 1)};
+    if (innermost.file.empty()) innermost = place;
+    const bool word =
+        line.find("/kernels/primitives/") != line.npos || line.find("/kernels/simt/") != line.npos;
+    if (!word && line.find("/include/") == line.npos) return place;
+  }
+  return innermost;
+}
+
+struct Report {
+  std::string_view text;  // from its headline on
+  attn_report_kind kind;
+  std::string message;
+  std::optional<uint64_t> frame;
+};
+
+std::optional<Report> race(std::string_view text, const std::string& library, SourcePlaces& places) {
+  const size_t at = text.find("WARNING: ThreadSanitizer: ");
+  if (at == text.npos) return std::nullopt;
+  text.remove_prefix(at);
+  std::string what = first_line(text.substr(26));
+  what = what.substr(0, what.find(" (pid"));
+  Report report = {text, what.find("race") != what.npos ? ATTN_REPORT_RACE : ATTN_REPORT_ADDRESS,
+                   "ThreadSanitizer: " + what, frame_in(text, library)};
+  const size_t now = text.find(" of size ");
+  const size_t before = text.find("  Previous ");
+  if (now == text.npos || before == text.npos) return report;
+  report.message += ": " + access(text.substr(text.rfind('\n', now) + 1));
+  const std::optional<uint64_t> other = frame_in(text.substr(before), library);
+  std::string previous = access(text.substr(before));
+  report.message += "; " + previous;
+  if (other) {
+    if (const std::string place = in_words(places.at(*other)); !place.empty()) report.message += " at " + place;
+  }
+  report.message += ", and nothing orders the two";
+  return report;
+}
+
+std::optional<Report> memory(std::string_view text, const std::string& library) {
+  const size_t at = text.find("WARNING: MemorySanitizer: ");
+  if (at == text.npos) return std::nullopt;
+  text.remove_prefix(at);
+  return Report{text, ATTN_REPORT_UNINITIALISED,
+                "MemorySanitizer: a branch or an address depends on what nothing has written",
+                frame_in(text, library)};
+}
+
+std::optional<Report> address(std::string_view text, const std::string& library,
+                              const std::function<std::string(uint64_t)>& describe_address) {
+  const size_t at = text.find("ERROR: AddressSanitizer: ");
+  if (at == text.npos) return std::nullopt;
+  text.remove_prefix(at);
+  std::string what = first_line(text.substr(25));
+  uint64_t where = 0;
+  if (const size_t on = what.find(" on "); on != what.npos) {
+    const size_t hex = what.find("0x", on);
+    if (hex != what.npos) where = std::strtoull(what.c_str() + hex, nullptr, 16);
+    what.erase(on);
+  }
+  Report report = {text, ATTN_REPORT_ADDRESS, "AddressSanitizer: " + what, frame_in(text, library)};
+  for (const char* kind : {"READ of size ", "WRITE of size "}) {
+    if (const size_t found = text.find(kind); found != text.npos) {
+      report.message += ", " + access(text.substr(found));
+      break;
+    }
+  }
+  if (where != 0) {
+    if (const std::string place = describe_address(where); !place.empty()) report.message += ", " + place;
+  }
+  return report;
+}
+
+// "kernels/x.h:41:12: runtime error: ...": the place stands in the line itself.
+std::optional<Fault> undefined(std::string_view text) {
+  constexpr std::string_view kKey = ": runtime error: ";
+  const size_t at = text.find(kKey);
+  if (at == text.npos) return std::nullopt;
+  const size_t begin = text.rfind('\n', at) + 1;
+  std::string place(text.substr(begin, at - begin));
+  Fault fault = {};
+  fault.kind = ATTN_REPORT_UNDEFINED;
+  fault.message = "UndefinedBehaviorSanitizer: " + first_line(text.substr(at + kKey.size()));
+  const size_t column = place.rfind(':');
+  const size_t line = column == place.npos || column == 0 ? place.npos : place.rfind(':', column - 1);
+  if (line != place.npos) {
+    fault.line = std::atoi(place.c_str() + line + 1);
+    fault.file = short_name(place.substr(0, line));
+  }
+  return fault;
+}
+
+}  // namespace
+
+SourcePlace SourcePlaces::at(uint64_t offset) {
+  const auto known = known_.find(offset);
+  if (known != known_.end()) return known->second;
+  char hex[24];
+  std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(offset));
+  std::string text;
+  for (const char* program : {"llvm-symbolizer-19", "llvm-symbolizer"}) {
+    text = output_of({program, "--obj=" + library_, "--functions=none", "--inlines", hex});
+    if (!text.empty()) break;
+  }
+  return known_.emplace(offset, place_in_kernel(text)).first->second;
+}
+
+std::optional<Fault> sanitizer_fault(const std::string& output, const std::string& library,
+                                     SourcePlaces& places,
+                                     const std::function<std::string(uint64_t)>& describe_address) {
+  if (auto fault = undefined(output)) return fault;
+  std::optional<Report> report = race(output, library, places);
+  if (!report) report = memory(output, library);
+  if (!report) report = address(output, library, describe_address);
+  if (!report) return std::nullopt;
+  Fault fault = {};
+  fault.kind = report->kind;
+  fault.message = report->message;
+  if (report->frame) {
+    const SourcePlace place = places.at(*report->frame);
+    fault.file = short_name(place.file);
+    fault.line = place.line;
+    if (fault.file.empty()) {
+      char where[32];
+      std::snprintf(where, sizeof where, "+0x%llx", static_cast<unsigned long long>(*report->frame));
+      fault.message += ", at " + library.substr(library.rfind('/') + 1) + where;
+    }
+  }
+  return fault;
+}
+
+}  // namespace attnfuzz

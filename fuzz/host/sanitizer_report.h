@@ -1,0 +1,42 @@
+// What a sanitizer's runtime printed before it ended a worker, as a Fault.
+//
+//   auto fault = sanitizer_fault(process.output(), "lib/libattn_mine_cpu-tsan.so", places);
+//   // RACE: "data race: write of 4 bytes by one thread, read of 16 by another before; at score.h:41 and
+//   load.h:12"
+//
+// Runtimes print offsets into the library; llvm-symbolizer, where it is
+// installed, turns them into lines: once a place, for it takes a while.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "properties/judge/target.h"
+
+namespace attnfuzz {
+
+struct SourcePlace {
+  std::string file;  // empty: not known
+  int line = 0;
+};
+
+// Looks places of one library up, and remembers.
+class SourcePlaces {
+ public:
+  explicit SourcePlaces(std::string library) : library_(std::move(library)) {}
+  SourcePlace at(uint64_t offset);
+
+ private:
+  std::string library_;
+  std::map<uint64_t, SourcePlace> known_;
+};
+
+// Nothing where `output` holds no report. `describe_address` says what lies at
+// an address of the worker's, or nothing.
+std::optional<Fault> sanitizer_fault(const std::string& output, const std::string& library,
+                                     SourcePlaces& places,
+                                     const std::function<std::string(uint64_t)>& describe_address);
+
+}  // namespace attnfuzz

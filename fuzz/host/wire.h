@@ -1,0 +1,143 @@
+// What a parent and its worker share: one flat struct in anonymous memory.
+//
+// The parent fills in a request, raises `asked` and rings the worker's bell
+// (an eventfd); the worker answers into the same struct, raises `answered` to
+// the same number and rings back. Tensors are named by offsets in the arena,
+// for the two processes map it at different addresses. Before anything is
+// launched the worker writes what it is about to do into `doing`, and a signal
+// handler leaves the place of a crash: so a worker's death has a name.
+//
+// The kernel runs in the worker and may scribble over all of it. The parent
+// copies an answer out once, and trusts nothing in the copy: see
+// worker_target.cc. Both are built from this header; `size` and `version` are
+// compared when the worker starts.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "kernels/attention.h"
+#include "properties/judge/target.h"
+
+namespace attnfuzz::wire {
+
+inline constexpr uint32_t kVersion = 5;
+// Descriptors a worker finds open when it starts.
+enum Descriptor : int { kWireFd = 3, kArenaFd = 4, kRequestBell = 5, kAnswerBell = 6, kFirstUnused = 7 };
+// How a worker ends by itself; anything else is the kernel's doing.
+enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
+
+enum class Command : uint32_t { kPlan = 1, kRun = 2, kPartials = 3 };
+enum class Doing : uint32_t {
+  kNothing,
+  kLoading,
+  kPlanning,
+  kRunning,
+  kPartialStage,
+  kReduceStage,
+  kDescribingPartials
+};
+
+struct Tensor {
+  uint64_t offset;  // in the arena; Arena::kNowhere: there is none
+  int64_t stride[4];
+};
+
+inline constexpr int kStridedTensors = 7;  // kQ..kMask, the first of TensorId
+
+struct Probe {
+  int32_t wanted;  // boolean
+  uint32_t warp;
+  uint32_t block[3];
+  uint32_t reserved;
+};
+
+struct Request {
+  Command command;
+  Stage stage;
+  int32_t stream;
+  uint32_t range_count;  // of Wire::ranges
+  attn_problem problem;
+  Tensor tensors[kStridedTensors];
+  uint64_t key_lengths;  // offsets
+  uint64_t workspace;
+  uint64_t workspace_bytes;
+  uint32_t tensors_size;  // attn_tensors.size as the caller set it: a kernel must refuse a wrong one
+  uint32_t reserved;
+  attn_env env;  // stream, callbacks and probe NULL
+  attn_plan plan;
+  Probe probe;  // of kRun
+};
+
+struct Report {
+  int32_t given;  // whether there was one
+  int32_t kind;
+  uint32_t block[3], thread[3];
+  int32_t line;
+  char message[512], file[256];
+};
+
+struct Answer {
+  int32_t status;    // attn_status
+  int32_t retiring;  // the worker ends after this answer: its device or executor is no longer sound
+  double seconds;
+  char reason[512];
+  attn_plan plan;
+  attn_partials partials;
+  Report report;
+};
+
+// Left by the signal handler.
+struct Crash {
+  int32_t signal;  // 0: none
+  int32_t code;
+  uint64_t address;  // the fault's, in the worker's address space
+  uint64_t pc;
+};
+
+// What the worker loaded. Strings lie one after the other in `text`, each with
+// its NUL: kernel name, description, build hash, compiler, flags, root, device,
+// name and back end ("cpu", "cuda") of all kernels of the library (kernel_count),
+// variants, then name and hash of each source file; then the same of the worker: build hash, root, files.
+struct Description {
+  int32_t backend;
+  uint32_t kernel_count, variant_count, file_count, worker_file_count;
+  int32_t has_stages, has_build;
+  uint64_t arena_base;                  // where the worker mapped the arena
+  uint64_t library_begin, library_end;  // where the library was loaded
+  uint32_t text_bytes;
+  char text[256 * 1024];
+};
+
+// kRefused: `refusal` says why. kOtherBackend: so does it, and another worker may do better.
+enum class State : uint32_t { kStarting, kReady, kRefused, kOtherBackend };
+
+inline constexpr uint32_t kMaxRanges = 1 << 16;
+inline constexpr uint64_t kProbeValues = 1 << 20;
+inline constexpr uint32_t kMaxCounters = 1 << 16;  // our kernels have some 10,000 edges
+
+struct Wire {
+  uint32_t version;
+  uint32_t reserved;
+  uint64_t size;  // sizeof(Wire)
+  std::atomic<State> state;
+  std::atomic<Doing> doing;
+  std::atomic<uint64_t> asked, answered;
+  Request request;
+  Answer answer;
+  Crash crash;
+  char refusal[1024];
+  Description description;
+  MemoryRange ranges[kMaxRanges];
+  // Of the answer to a request that wanted a probe; all that fits.
+  uint64_t probe_used;
+  float probe[kProbeValues];
+  // Of the last run that came back: how often each edge of the kernel's code was
+  // taken, see worker/coverage.h; all that fits. None: its library does not count.
+  uint32_t counter_count;
+  uint8_t counters[kMaxCounters];
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
+static_assert(static_cast<int>(TensorId::kMask) + 1 == kStridedTensors);
+
+}  // namespace attnfuzz::wire

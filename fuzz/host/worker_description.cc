@@ -1,0 +1,144 @@
+#include "fuzz/host/worker_description.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+namespace attnfuzz {
+namespace {
+
+// Strings one after the other, each with its NUL.
+class Strings {
+ public:
+  explicit Strings(const wire::Description& d) : text_(d.text, std::min<size_t>(d.text_bytes, sizeof d.text)) {}
+  bool good() const { return good_; }
+  std::string next() {
+    const size_t end = text_.find('\0');
+    if (end == text_.npos) {
+      good_ = false;
+      return "";
+    }
+    std::string s(text_.substr(0, end));
+    text_.remove_prefix(end + 1);
+    return s;
+  }
+
+ private:
+  std::string_view text_;
+  bool good_ = true;
+};
+
+const char* in_words(wire::Doing doing) {
+  switch (doing) {
+    case wire::Doing::kLoading:
+      return "while the library was loaded";
+    case wire::Doing::kPlanning:
+      return "in plan()";
+    case wire::Doing::kRunning:
+      return "in run()";
+    case wire::Doing::kPartialStage:
+      return "in partial()";
+    case wire::Doing::kReduceStage:
+      return "in reduce()";
+    case wire::Doing::kDescribingPartials:
+      return "in partials()";
+    case wire::Doing::kNothing:
+      break;
+  }
+  return "between two calls";
+}
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+// What lies at an address of the worker's.
+std::string place(uint64_t address, uint64_t arena_base) {
+  const uint64_t offset = address - arena_base;
+  if (address < 4096) return "null pointer (" + hex(address) + ")";
+  if (address < arena_base || offset >= Arena::kBytes) return "address " + hex(address);
+  for (int t = kTensorCount - 1; t >= 0; --t) {
+    const uint64_t begin = Arena::slot_offset(static_cast<TensorId>(t));
+    if (offset < begin) continue;
+    const std::string slot = std::string("the memory of ") + kTensorNames[static_cast<size_t>(t)];
+    const uint64_t past = offset - begin;
+    if (past < Arena::kSlotBytes) return "byte " + std::to_string(past) + " of " + slot;
+    return std::to_string(past - Arena::kSlotBytes + 1) + " bytes past the end of " + slot;
+  }
+  return std::to_string(Arena::kPage - offset) + " bytes before the memory of q";
+}
+
+template <size_t N>
+std::string text(const char (&from)[N]) {
+  return std::string(from, strnlen(from, N));
+}
+
+}  // namespace
+
+std::optional<KernelInfo> kernel_info(const wire::Description& d) {
+  Strings strings(d);
+  KernelInfo info;
+  info.backend = d.backend == ATTN_CUDA ? ATTN_CUDA : ATTN_CPU;
+  info.has_stages = d.has_stages != 0;
+  info.name = strings.next();
+  info.description = strings.next();
+  info.build.hash = strings.next();
+  info.build.compiler = strings.next();
+  info.build.flags = strings.next();
+  info.build.root = strings.next();
+  info.device = strings.next();
+  for (uint32_t i = 0; i < d.kernel_count && strings.good(); ++i) {
+    std::string name = strings.next();
+    info.library_kernels.emplace_back(std::move(name), strings.next() == "cuda" ? ATTN_CUDA : ATTN_CPU);
+  }
+  for (uint32_t i = 0; i < d.variant_count && strings.good(); ++i) info.variants.push_back(strings.next());
+  for (uint32_t i = 0; i < d.file_count && strings.good(); ++i) {
+    std::string name = strings.next();
+    info.build.files.emplace_back(std::move(name), strings.next());
+  }
+  info.worker.hash = strings.next();
+  info.worker.root = strings.next();
+  for (uint32_t i = 0; i < d.worker_file_count && strings.good(); ++i) {
+    std::string name = strings.next();
+    info.worker.files.emplace_back(std::move(name), strings.next());
+  }
+  if (!strings.good() || info.name.empty()) return std::nullopt;
+  return info;
+}
+
+std::string death(const std::string& ending, const wire::Wire& wire, const std::string& library) {
+  const wire::Crash crash = wire.crash;
+  std::string message = ending + " " + in_words(wire.doing);
+  if (crash.signal == 0) return message;
+  const bool has_address = (crash.signal == SIGSEGV || crash.signal == SIGBUS) && crash.code > 0;
+  if (has_address) message += ", " + place(crash.address, wire.description.arena_base);
+  const uint64_t begin = wire.description.library_begin, end = wire.description.library_end;
+  if (crash.pc >= begin && crash.pc < end) {
+    message += ", at " + library.substr(library.rfind('/') + 1) + "+" + hex(crash.pc - begin);
+  }
+  return message;
+}
+
+std::string place_of(uint64_t address, const wire::Wire& wire) {
+  return place(address, wire.description.arena_base);
+}
+
+std::optional<Fault> fault(const wire::Report& r) {
+  if (!r.given) return std::nullopt;
+  Fault f;
+  f.kind = static_cast<attn_report_kind>(
+      r.kind >= ATTN_REPORT_LAUNCH && r.kind <= ATTN_REPORT_RACE ? r.kind : ATTN_REPORT_DEVICE);
+  std::copy(std::begin(r.block), std::end(r.block), f.block.begin());
+  std::copy(std::begin(r.thread), std::end(r.thread), f.thread.begin());
+  f.message = text(r.message);
+  f.file = text(r.file);
+  f.line = r.line;
+  return f;
+}
+
+}  // namespace attnfuzz

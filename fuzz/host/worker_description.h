@@ -1,0 +1,26 @@
+// Reads what a worker left in the wire about its kernel, and about its death.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "fuzz/host/wire.h"
+#include "properties/judge/target.h"
+
+namespace attnfuzz {
+
+// All that the description says; nothing if it is not well-formed.
+std::optional<KernelInfo> kernel_info(const wire::Description& description);
+
+// "SIGSEGV while running, 8 bytes past the end of k's slot, in libattn_fa1_cpu.so+0x1234".
+// `ending`: how the process ended (WorkerProcess::end).
+std::string death(const std::string& ending, const wire::Wire& wire, const std::string& library);
+
+// What lies at an address of the worker's: "byte 4352 of the memory of k".
+std::string place_of(uint64_t address, const wire::Wire& wire);
+
+// A fault as it was reported, its kind and strings made safe; nothing if there was none.
+std::optional<Fault> fault(const wire::Report& report);
+
+}  // namespace attnfuzz

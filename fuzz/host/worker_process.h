@@ -1,0 +1,62 @@
+// One worker process: started, waited for, ended and reaped.
+//
+// Nothing it does can hurt this process: it shares the wire and the arena, two
+// bells and a bounded pipe for its output, and is killed with all its children
+// when this object goes. It is also killed when the thread that started it
+// ends, so keep a target in a thread that lives as long as it does.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "fuzz/host/wire.h"
+
+namespace attnfuzz {
+
+struct WorkerCommand {
+  std::string worker, library, kernel;
+};
+
+class WorkerProcess {
+ public:
+  // Throws std::system_error if the machine has no more processes or descriptors.
+  WorkerProcess(const WorkerCommand& command, int arena_fd);
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  wire::Wire& wire() { return *wire_; }
+  void ring();
+  // Forgets what it has printed so far.
+  void discard_output();
+
+  enum class Event { kRang, kDied, kTimeout };
+  // Sleeps until one of them. kRang may be an old ring: look into the wire.
+  Event wait(std::chrono::steady_clock::time_point deadline);
+
+  // Processor time that it has used so far, all its threads together, in seconds;
+  // nothing where the system does not tell.
+  std::optional<double> processor_seconds() const;
+
+  // Ends it if it still lives. How it ended: "SIGSEGV", "exit status 3". Call once wait() said kDied,
+  // or to be rid of it.
+  std::string end();
+  // The last of what it printed, at most kOutputTail bytes.
+  std::string output();
+  static constexpr size_t kOutputTail = 32 * 1024;
+
+ private:
+  void spawn(const WorkerCommand& command, int arena_fd, int output_fd);
+  void drain();
+  void close_all();
+
+  pid_t pid_ = -1;
+  int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1;
+  wire::Wire* wire_ = nullptr;
+  std::string output_, ending_;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,347 @@
+#include "fuzz/host/worker_target.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+
+#include "fuzz/host/answer_checks.h"
+#include "fuzz/host/sanitizer_report.h"
+#include "fuzz/host/spin.h"
+#include "fuzz/host/watchdog.h"
+#include "fuzz/host/worker_description.h"
+#include "fuzz/host/worker_process.h"
+
+namespace attnfuzz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Clock::duration seconds(double s) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+}
+
+attn_status checked_status(int32_t status) {
+  return status >= ATTN_OK && status <= ATTN_FAULT ? static_cast<attn_status>(status) : ATTN_FAULT;
+}
+
+std::optional<std::string> unknown_status(int32_t status) {
+  if (status >= ATTN_OK && status <= ATTN_FAULT) return std::nullopt;
+  return "returned the status " + std::to_string(status) + ", which is none of attn_status";
+}
+
+std::string in_words(const Fault& fault) {
+  return fault.message + (fault.file.empty() ? "" : ", at " + fault.file + ":" + std::to_string(fault.line));
+}
+
+class WorkerTarget final : public Target {
+ public:
+  explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {}
+
+  // Why there is no worker, or nothing. Who kills a process that has hardly begun, a
+  // person or a machine that is out of memory, says nothing of the kernel: it is begun again.
+  std::optional<std::string> start() {
+    constexpr int kTries = 3;
+    for (int tries = 1;; ++tries) {
+      bool killed = false;
+      auto why = start_once(killed);
+      if (!why || !killed || tries == kTries) return why;
+    }
+  }
+
+  // Why start() failed: the kernel is of the back end that this worker is not.
+  bool other_backend() const { return other_backend_; }
+
+  const KernelInfo& info() const override { return info_; }
+  Arena& arena() override { return arena_; }
+  void watch(Watch watch) override { watch_ = watch; }
+  void renew() override { process_.reset(); }
+  void probe(const std::optional<ProbeRequest>& request) override { probe_ = request; }
+  std::span<const uint8_t> coverage() const override {
+    coverage_asked_ = true;
+    return coverage_;
+  }
+  void memory(std::span<const MemoryRange> ranges) override { ranges_.assign(ranges.begin(), ranges.end()); }
+
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    wire::Request request = request_of(wire::Command::kPlan, problem);
+    place(tensors, request);
+    request.env = plain(env);
+    PlanReply reply;
+    const Outcome outcome = ask(request);
+    if (outcome.ending != Ending::kAnswered) {
+      reply.status = ATTN_FAULT;
+      reply.timed_out = outcome.ending == Ending::kTimedOut;
+      if (!reply.timed_out) reply.crash = finding_ ? in_words(*finding_) : outcome.message;
+      return reply;
+    }
+    const wire::Answer& answer = answer_;
+    reply.status = checked_status(answer.status);
+    reply.reason.assign(answer.reason, strnlen(answer.reason, sizeof answer.reason));
+    reply.plan = answer.plan;
+    reply.crash = unknown_status(answer.status);
+    if (reply.status == ATTN_OK) reply.crash = nonsense(answer.plan);
+    if (answer.report.given && answer.retiring) reply.crash = reply.reason;
+    if (reply.crash) {
+      reply.status = ATTN_FAULT;
+      reply.plan = {};
+    }
+    return reply;
+  }
+
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    wire::Request request = request_of(wire::Command::kRun, problem);
+    request.stage = stage;
+    request.stream = stream;
+    request.plan = plan;
+    if (probe_) {
+      request.probe.wanted = 1;
+      request.probe.warp = probe_->warp;
+      std::copy_n(probe_->block.begin(), 3, request.probe.block);
+    }
+    request.env = plain(env);
+    place(tensors, request);
+    RunReply reply;
+    if (coverage_asked_) coverage_.clear();
+    coverage_asked_ = false;
+    const Outcome outcome = ask(request);
+    if (outcome.ending != Ending::kAnswered) {
+      reply.status = ATTN_FAULT;
+      reply.timed_out = outcome.ending == Ending::kTimedOut;
+      if (!reply.timed_out) reply.crash = outcome.message;
+      if (!reply.timed_out) reply.fault = finding_;
+      return reply;
+    }
+    const wire::Answer& answer = answer_;
+    if (answer.reason[0]) {
+      // Said by the worker, not by the kernel: what plan() let pass has no room now.
+      throw std::runtime_error(info_.name + ": " +
+                               std::string(answer.reason, strnlen(answer.reason, sizeof answer.reason)));
+    }
+    reply.status = checked_status(answer.status);
+    reply.fault = fault(answer.report);
+    reply.crash = unknown_status(answer.status);
+    reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
+    if (probe_) reply.probe = probed_;
+    return reply;
+  }
+
+  std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
+                                        std::string* why) override {
+    if (why) why->clear();
+    if (!info_.has_stages) return std::nullopt;
+    wire::Request request = request_of(wire::Command::kPartials, problem);
+    request.plan = plan;
+    const Outcome outcome = ask(request);
+    std::optional<std::string> wrong;
+    if (outcome.ending != Ending::kAnswered) {
+      wrong = outcome.message;
+    } else if (answer_.status != ATTN_OK) {
+      wrong = "partials() returned status " + std::to_string(answer_.status) + " for a plan it was made for";
+    } else {
+      wrong = nonsense(answer_.partials, problem, plan);
+    }
+    if (!wrong) return answer_.partials;
+    if (why) *why = *wrong;
+    return std::nullopt;
+  }
+
+ private:
+  enum class Ending { kAnswered, kDied, kTimedOut };
+  struct Outcome {
+    Ending ending;
+    std::string message;
+  };
+
+  static wire::Request request_of(wire::Command command, const attn_problem& problem) {
+    wire::Request request = {};
+    request.command = command;
+    request.problem = problem;
+    return request;
+  }
+
+  static attn_env plain(attn_env env) {
+    env.stream = nullptr;
+    env.report = nullptr;
+    env.user = nullptr;
+    env.probe = nullptr;
+    return env;
+  }
+
+  void place(const attn_tensors& t, wire::Request& request) const {
+    request.tensors_size = t.size;
+    const attn_tensor* const strided[wire::kStridedTensors] = {&t.q,   &t.k,    &t.v,   &t.o,
+                                                               &t.lse, &t.bias, &t.mask};
+    for (int i = 0; i < wire::kStridedTensors; ++i) {
+      request.tensors[i].offset = arena_.offset(strided[i]->data);
+      std::copy_n(strided[i]->stride, 4, request.tensors[i].stride);
+    }
+    request.key_lengths = arena_.offset(t.key_lengths);
+    request.workspace = arena_.offset(t.workspace);
+    request.workspace_bytes = t.workspace_bytes;
+  }
+
+  std::optional<std::string> start_once(bool& killed) {
+    try {
+      process_ = std::make_unique<WorkerProcess>(
+          WorkerCommand{options_.worker, options_.library, options_.kernel}, arena_.fd());
+    } catch (const std::system_error& e) {
+      return std::string("the worker cannot be started: ") + e.what();
+    }
+    asked_ = 0;
+    const auto deadline = Clock::now() + seconds(options_.start_seconds);
+    wire::Wire& wire = process_->wire();
+    auto event = WorkerProcess::Event::kRang;
+    while (wire.state.load(std::memory_order_acquire) == wire::State::kStarting &&
+           event == WorkerProcess::Event::kRang) {
+      event = process_->wait(deadline);
+    }
+    const wire::State state = wire.state.load(std::memory_order_acquire);
+    std::string why;
+    if (state == wire::State::kReady) {
+      if (auto info = kernel_info(wire.description)) {
+        info_ = std::move(*info);
+        info_.library = options_.library;
+        info_.lane = options_.lane;
+        return std::nullopt;
+      }
+      why = options_.library + ": the kernel's description makes no sense";
+    } else if (state == wire::State::kRefused || state == wire::State::kOtherBackend) {
+      other_backend_ = state == wire::State::kOtherBackend;
+      why.assign(wire.refusal, strnlen(wire.refusal, sizeof wire.refusal));
+    } else if (event == WorkerProcess::Event::kTimeout) {
+      why = options_.library + ": not loaded within " + std::to_string(options_.start_seconds) + " s";
+    } else {
+      why = options_.library + ": " + describe_exit();
+      killed = event == WorkerProcess::Event::kDied && process_->end() == "SIGKILL";
+    }
+    process_.reset();
+    return why;
+  }
+
+  // How the process ended and what it last printed. The process must be dead or done with.
+  std::string describe_exit() {
+    std::string message = death(process_->end(), process_->wire(), options_.library);
+    std::string output = process_->output();
+    // Before the words: a sanitizer's are for a program to read.
+    finding_ = sanitizer_fault(output, options_.library, places_,
+                               [&](uint64_t address) { return place_of(address, process_->wire()); });
+    if (output.size() > kMostWords) output.erase(0, output.size() - kMostWords);
+    if (!output.empty()) message += "\nit printed: " + output;
+    return message;
+  }
+
+  // Sleeps until the worker answered, died, or used up its time. That is `full`
+  // seconds, or a brief watch's share of them: of processor time on the CPU, and
+  // many times as long by the clock; on a device by the clock.
+  template <class Answered>
+  WorkerProcess::Event wait_for(Answered answered, double full) {
+    const bool brief = watch_ == Watch::kBrief, on_cpu = info_.backend == ATTN_CPU;
+    const double allowed = brief ? full * kBriefShare : full;
+    const double by_clock = on_cpu ? full * options_.patience * (brief ? kBriefShareOfClock : 1) : allowed;
+    const auto last = Clock::now() + seconds(by_clock);
+    const std::optional<double> before = on_cpu ? process_->processor_seconds() : std::nullopt;
+    // One thread cannot use it up sooner.
+    auto deadline = before ? std::min(Clock::now() + seconds(allowed), last) : last;
+    for (;;) {
+      auto event = WorkerProcess::Event::kRang;
+      while (!answered() && event == WorkerProcess::Event::kRang) event = process_->wait(deadline);
+      if (answered() || event != WorkerProcess::Event::kTimeout || Clock::now() >= last) return event;
+      const double left = allowed - (process_->processor_seconds().value_or(0) - before.value_or(0));
+      if (left <= 0) return event;
+      deadline = std::min(Clock::now() + seconds(std::max(left, 0.001)), last);
+    }
+  }
+
+  // Does one round trip; the answer is in answer_. Whatever else came of it, the
+  // next call finds a sound worker or none.
+  Outcome ask(const wire::Request& request) {
+    if (!process_) {
+      if (auto why = start()) throw std::runtime_error("no new worker: " + *why);
+    }
+    wire::Wire& wire = process_->wire();
+    process_->discard_output();
+    wire.request = request;
+    if (ranges_.size() > wire::kMaxRanges) {
+      throw std::runtime_error("a case of " + std::to_string(ranges_.size()) + " memory ranges; " +
+                               std::to_string(wire::kMaxRanges) + " fit into the wire");
+    }
+    wire.request.range_count = static_cast<uint32_t>(ranges_.size());
+    std::copy(ranges_.begin(), ranges_.end(), wire.ranges);
+    ++asked_;
+    wire.asked.store(asked_, std::memory_order_release);
+    process_->ring();
+
+    const auto answered = [&] { return wire.answered.load(std::memory_order_acquire) == asked_; };
+    auto event = WorkerProcess::Event::kRang;
+    const bool runs = request.command == wire::Command::kRun;
+    const double full =
+        runs ? allowance(options_.watchdog, request.problem, request.plan.num_splits) : options_.watchdog;
+    if (!spin_until(answered)) event = wait_for(answered, full);
+    if (!answered()) {
+      Outcome outcome;
+      if (event == WorkerProcess::Event::kTimeout) {
+        outcome = {Ending::kTimedOut, "no answer before the watchdog ended it"};
+      } else {
+        outcome = {Ending::kDied, describe_exit()};
+      }
+      process_.reset();
+      return outcome;
+    }
+    answer_ = wire.answer;
+    if (request.probe.wanted) {
+      probed_.used = wire.probe_used;
+      probed_.values.assign(wire.probe, wire.probe + std::min(probed_.used, wire::kProbeValues));
+    }
+    if (runs) add_coverage(wire);
+    if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
+    return {Ending::kAnswered, ""};
+  }
+
+  void add_coverage(const wire::Wire& wire) {
+    const uint32_t count = std::min(wire.counter_count, wire::kMaxCounters);
+    if (coverage_.size() < count) coverage_.resize(count);
+    for (uint32_t i = 0; i < count; ++i) coverage_[i] |= bucket(wire.counters[i]);
+  }
+
+  // As libFuzzer groups them.
+  static constexpr uint8_t bucket(uint8_t count) {
+    if (count < 4) return static_cast<uint8_t>(count == 3 ? 4 : count);
+    return count < 8 ? 8 : count < 16 ? 16 : count < 32 ? 32 : count < 128 ? 64 : 128;
+  }
+
+  static constexpr size_t kMostWords = 4096;
+
+  WorkerOptions options_;
+  SourcePlaces places_{options_.library};
+  std::optional<Fault> finding_;  // of a worker that a sanitizer ended
+  Arena arena_;
+  KernelInfo info_;
+  std::vector<MemoryRange> ranges_;
+  std::unique_ptr<WorkerProcess> process_;
+  uint64_t asked_ = 0;
+  bool other_backend_ = false;
+  Watch watch_ = Watch::kFull;
+  std::optional<ProbeRequest> probe_;
+  std::vector<uint8_t> coverage_;  // of runs since it was last asked for
+  mutable bool coverage_asked_ = false;
+  wire::Answer answer_ = {};
+  Probe probed_;  // likewise
+};
+
+}  // namespace
+
+std::unique_ptr<Target> open_target(const WorkerOptions& options, std::string* error, bool* other_backend) {
+  auto target = std::make_unique<WorkerTarget>(options);
+  if (auto why = target->start()) {
+    if (error) *error = *why;
+    if (other_backend) *other_backend = target->other_backend();
+    return nullptr;
+  }
+  return target;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,309 @@
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "properties/case/codec.h"
+#include "properties/case/codec_fields.h"
+
+namespace attnfuzz {
+namespace codec {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxText = size_t{16} << 20;  // bytes
+constexpr int kMaxDepth = 16;
+constexpr size_t kMaxValues = size_t{1} << 21;  // more than all arrays can hold: bounds the parsed tree
+
+// What a look at the text, before anything is allocated, finds.
+struct Extent {
+  int depth = 0;
+  size_t values = 1, names = 0;
+};
+
+Extent measure(std::string_view text) {
+  Extent extent;
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char ch = text[i];
+    if (quoted) {
+      if (ch == '\\') ++i;
+      if (ch == '"') quoted = false;
+    } else if (ch == '"') {
+      quoted = true;
+    } else if (ch == '{' || ch == '[') {
+      extent.depth = std::max(extent.depth, ++depth);
+      ++extent.values;
+    } else if (ch == '}' || ch == ']') {
+      --depth;
+    } else if (ch == ',') {
+      ++extent.values;
+    } else if (ch == ':') {
+      ++extent.names;
+    }
+  }
+  return extent;
+}
+
+std::string shortened(std::string text, size_t most) {
+  if (text.size() > most) text = text.substr(0, most - 3) + "...";
+  return text;
+}
+
+// A value as a message shows it: short, printable.
+std::string brief(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array of " + std::to_string(value.size());
+  if (const auto* text = value.get_ptr<const std::string*>(); text != nullptr && text->size() > 60) {
+    return brief(text->substr(0, 57) + "...");
+  }
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+// A field's name out of a file: as it is, if it is one.
+std::string brief_name(const std::string& name) {
+  const std::string shown = brief(name);
+  return shown == '"' + name + '"' ? name : shown;
+}
+
+class Reader {
+ public:
+  bool good() const { return error_.empty(); }
+  const std::string& error() const { return error_; }
+  size_t names() const { return names_; }  // of all objects read
+
+  template <Structure T>
+  void value(const Json& json, T* out, Plain) {
+    if (!json.is_object()) return fail(json, std::string("an object, ") + Fields<T>::kWhat);
+    names_ += json.size();
+    Members<T> members{*this, json, *out};
+    Fields<T>::visit(members);
+    if (good() && members.seen != json.size()) unknown_field<T>(json);
+  }
+  void value(const Json& json, bool* out, Plain) {
+    if (!json.is_boolean()) return fail(json, "true or false");
+    *out = json.get<bool>();
+  }
+  template <std::integral T>
+  void value(const Json& json, T* out, Plain) {
+    integer(json, out, std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+  }
+  template <std::integral T>
+  void value(const Json& json, T* out, Within form) {
+    integer(json, out, static_cast<T>(form.low), static_cast<T>(form.high));
+  }
+  void value(const Json& json, uint32_t* out, Bits) {
+    const auto* text = json.get_ptr<const std::string*>();
+    if (text != nullptr && text->starts_with("0x") && text->size() <= 10) {
+      const auto [end, error] = std::from_chars(text->data() + 2, text->data() + text->size(), *out, 16);
+      if (error == std::errc{} && end == text->data() + text->size()) return;
+    }
+    fail(json, "bits as \"0x7e00\", at most 8 digits");
+  }
+  void value(const Json& json, float* out, Plain) {
+    if (!json.is_number() || std::fabs(json.get<double>()) > std::numeric_limits<float>::max()) {
+      return fail(json, "a finite number that a float can hold");
+    }
+    *out = static_cast<float>(json.get<double>());
+    if (*out == 0) *out = 0;  // -0 equals 0, and is written so
+  }
+  void value(const Json& json, std::string* out, Plain) {
+    if (!json.is_string()) return fail(json, "a string");
+    *out = json.get<std::string>();
+  }
+  template <typename E>
+  void value(const Json& json, E* out, Names form) {
+    if (const auto* text = json.get_ptr<const std::string*>()) {
+      const auto found = std::ranges::find(form.names, *text);
+      if (found != form.names.end()) {
+        *out = static_cast<E>(found - form.names.begin());
+        return;
+      }
+    }
+    std::string allowed;
+    for (const char* name : form.names) allowed += (allowed.empty() ? "\"" : ", \"") + std::string(name) + '"';
+    fail(json, "one of " + allowed);
+  }
+  template <typename T>
+  void value(const Json& json, std::vector<T>* out, AtMost form) {
+    if (!json.is_array() || json.size() > form.size) {
+      return fail(json, "an array of at most " + std::to_string(form.size));
+    }
+    out->assign(json.size(), T{});
+    list(json, out, Plain{});
+  }
+  void value(const Json& json, std::array<uint8_t, 3>* out, Within form) {
+    if (!json.is_array() || json.size() != out->size()) return fail(json, "an array of 3");
+    list(json, out, form);
+  }
+  void value(const Json& json, std::array<TensorLayout, kTensorCount>* out, Plain) {
+    if (!json.is_object()) return fail(json, "an object, layouts by tensor");
+    names_ += json.size();
+    for (const auto& [name, layout] : json.items()) {
+      const auto found = std::ranges::find(kTensorNames, name);
+      if (found == kTensorNames.end()) return fail_name(name, "a tensor", kTensorNames);
+      const Step step(*this, '.' + name);
+      value(layout, &(*out)[static_cast<size_t>(found - kTensorNames.begin())], Plain{});
+    }
+  }
+  template <typename T>
+  void value(const Json& json, std::optional<T>* out, auto form) {
+    value(json, &out->emplace(), form);
+  }
+
+ private:
+  // One step down the path, for as long as it lives.
+  class Step {
+   public:
+    Step(Reader& reader, const std::string& text) : path_(reader.path_), size_(path_.size()) { path_ += text; }
+    ~Step() { path_.resize(size_); }
+
+   private:
+    std::string& path_;
+    size_t size_;
+  };
+
+  template <typename T>
+  struct Members {
+    Reader& reader;
+    const Json& json;
+    T& out;
+    size_t seen = 0;
+
+    template <typename M, typename Form = Plain>
+    void operator()(const char* name, M T::* member, Form form = {}) {
+      if (!reader.good()) return;
+      const auto found = json.find(name);
+      if (found == json.end()) return;
+      ++seen;
+      const Step step(reader, std::string(1, '.') + name);
+      reader.value(*found, &(out.*member), form);
+    }
+    void format(const char* name) { seen += json.contains(name); }  // decode() looked at it first
+  };
+  template <typename T>
+  struct Lister {
+    std::vector<const char*> names;
+
+    template <typename M, typename Form = Plain>
+    void operator()(const char* name, M T::*, Form = {}) {
+      names.push_back(name);
+    }
+    void format(const char* name) { names.push_back(name); }
+  };
+
+  template <typename T>
+  void unknown_field(const Json& json) {
+    Lister<T> known;
+    Fields<T>::visit(known);
+    for (const auto& [name, value] : json.items()) {
+      if (std::ranges::find(known.names, name) == known.names.end()) {
+        return fail_name(name, std::string("a field of ") + Fields<T>::kWhat, known.names);
+      }
+    }
+  }
+
+  template <typename T>
+  void integer(const Json& json, T* out, T low, T high) {
+    if (json.is_number_integer()) {  // of either sign
+      const bool above = json.is_number_unsigned() ? std::cmp_greater(json.get<uint64_t>(), high)
+                                                   : std::cmp_greater(json.get<int64_t>(), high);
+      const bool below = !json.is_number_unsigned() && std::cmp_less(json.get<int64_t>(), low);
+      if (!above && !below) {
+        *out = json.is_number_unsigned() ? static_cast<T>(json.get<uint64_t>())
+                                         : static_cast<T>(json.get<int64_t>());
+        return;
+      }
+    }
+    fail(json, low == high ? std::to_string(low)
+                           : "an integer in " + std::to_string(low) + ".." + std::to_string(high));
+  }
+
+  void list(const Json& json, auto* out, auto form) {
+    for (size_t n = 0; n < json.size() && good(); ++n) {
+      const Step step(*this, '[' + std::to_string(n) + ']');
+      value(json[n], &(*out)[n], form);
+    }
+  }
+
+  // The path without the dot before its first name.
+  std::string path() const { return path_.empty() ? "the text" : path_.substr(1); }
+  void fail(const Json& json, const std::string& allowed) {
+    if (good()) error_ = path() + " is " + brief(json) + ", must be " + allowed;
+  }
+  void fail_name(const std::string& name, const std::string& what, const auto& known) {
+    if (!good()) return;
+    error_ = (path_.empty() ? "" : path() + '.') + brief_name(name) + " is not " + what + ": those are ";
+    bool first = true;
+    for (const char* text : known) {
+      error_ += (first ? "" : ", ") + std::string(text);
+      first = false;
+    }
+  }
+
+  std::string path_, error_;
+  size_t names_ = 0;
+};
+
+// What the JSON library said, without its own numbering and any odd bytes.
+std::string syntax(const std::exception& e) {
+  std::string text = e.what();
+  if (const size_t end = text.find("] "); text.starts_with('[') && end != text.npos) text.erase(0, end + 2);
+  text = shortened(std::move(text), 200);
+  for (char& ch : text) {
+    if (!std::isprint(static_cast<unsigned char>(ch))) ch = '?';
+  }
+  return "not JSON: " + text;
+}
+
+std::variant<Case, DecodeError> read(std::string_view text) {
+  if (text.size() > kMaxText) {
+    return DecodeError{"the text has " + std::to_string(text.size()) + " bytes, may have " +
+                       std::to_string(kMaxText)};
+  }
+  const Extent extent = measure(text);
+  if (extent.depth > kMaxDepth) {
+    return DecodeError{"the text is nested " + std::to_string(extent.depth) + " deep, may be " +
+                       std::to_string(kMaxDepth)};
+  }
+  if (extent.values > kMaxValues) {
+    return DecodeError{"the text holds " + std::to_string(extent.values) + " values, may hold " +
+                       std::to_string(kMaxValues)};
+  }
+
+  const Json json = Json::parse(text.begin(), text.end());
+  if (json.is_object()) {
+    const std::string expected = std::to_string(Case::kFormat);
+    const auto format = json.find("format");
+    if (format == json.end()) return DecodeError{"format is missing, must be " + expected};
+    if (!format->is_number_integer() || *format != Case::kFormat) {
+      return DecodeError{"format is " + brief(*format) + ", must be " + expected};
+    }
+  }
+  Case c;
+  Reader reader;
+  reader.value(json, &c, Plain{});
+  if (!reader.good()) return DecodeError{reader.error()};
+  if (reader.names() != extent.names) return DecodeError{"a field is given twice, may be given once"};
+  return c;
+}
+
+}  // namespace
+}  // namespace codec
+
+std::variant<Case, DecodeError> decode(std::string_view text) {
+  try {
+    return codec::read(text);
+  } catch (const nlohmann::json::exception& e) {
+    return DecodeError{codec::syntax(e)};
+  } catch (const std::exception& e) {
+    return DecodeError{std::string("not read: ") + e.what()};
+  }
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,65 @@
+// Where the elements of a case's tensors lie, before there is any memory.
+//
+// One reading of TensorLayout, shared by illegal(), which asks whether it fits,
+// and by LaidOut, which does it.
+//
+//   Geometry g = *geometry(c, TensorId::kK);
+//   int64_t at = b * g.stride[0] + h * g.stride[1] + j * g.stride[2] + t;   // elements from the first
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+// Address space that a tensor has in guarded memory.
+inline constexpr uint64_t kSlotBytes = uint64_t{1} << 35;
+
+// Guards and gaps. Gaps are filled whole up to two pages, beyond that one page
+// at either end: so a tensor spread over gigabytes touches few pages.
+inline constexpr int64_t kGapEnd = 4096;
+inline constexpr int64_t kGuardBefore = 256;
+inline constexpr int64_t kMaxGuardAfter = 16384;
+
+// What strides of size-1 dimensions hold when a layout wants junk there: does
+// not fit 32 bits, and no slot has room for one step of it.
+inline constexpr int64_t kJunkStride = 1'234'567'890'123;
+
+// Outputs before a call: a NaN in every format, and one that no arithmetic makes
+// (of neither the all-ones nor the canonical payload), so that a NaN a kernel
+// wrote is not taken for an element that it did not write.
+inline constexpr uint32_t kNeverWritten = 0x7fa57fa5;
+
+struct Geometry {
+  bool present = false;
+  int64_t element_bytes = 0;
+  // As stored: 1 where broadcast. The last dimension is innermost, of stride 1.
+  std::array<int64_t, 4> size = {};
+  std::array<int64_t, 4> stride = {};
+  std::array<uint8_t, 3> order = {0, 1, 2};  // outermost first
+  int64_t offset_bytes = 0;                  // of the first element from a 256-byte boundary
+  int64_t span_bytes = 0;                    // from the first to the end of the last element
+  int64_t touched_bytes = 0;                 // with gaps and guards, at most
+
+  bool empty() const { return size[0] == 0 || size[1] == 0 || size[2] == 0 || size[3] == 0; }
+  int64_t row_bytes() const { return size[3] * element_bytes; }
+  // Room for what a kernel reads that takes a whole tile where a few rows are left.
+  int64_t guard_after() const;
+};
+
+// Sizes of a tensor as the contract has them, (1) for what has fewer dimensions.
+std::array<int64_t, 4> logical_size(const Problem& p, TensorId t);
+// Which of its dimensions are stored once and repeated.
+std::array<bool, 4> repeated(const Problem& p, TensorId t);
+int64_t element_bytes(const Problem& p, TensorId t);
+bool is_present(const Case& c, TensorId t);
+
+// Nothing if it does not fit a slot of the arena. `c.problem` has sizes that are
+// not negative and at most 2^31, and a layout that illegal() has nothing against.
+// The workspace has no geometry of its own: its size comes from the plan.
+std::optional<Geometry> geometry(const Case& c, TensorId t);
+
+}  // namespace attnfuzz

@@ -1,0 +1,55 @@
+// A case in words: the pieces that describe(), explain() and the reducer's
+// report share, so that one thing has one name everywhere.
+//
+//   join(mask_words(c.problem), ", ");  // "causal (top-left), window [-3, +0]"
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+const char* to_string(FillKind kind);
+const char* to_string(BiasKind kind);
+std::string to_string(const Pattern& pattern);  // what it lets be seen
+const char* dtype_name(int32_t dtype);          // "f16"
+std::string number(double x);                   // shortest that reads back the same, as a float if it is one
+std::string hex(uint64_t x);                    // lower case, no prefix
+
+// Everything it is given, one after the other.
+template <typename... Parts>
+std::string cat(const Parts&... parts) {
+  std::string text;
+  const auto add = [&text](const auto& part) {
+    using T = std::decay_t<decltype(part)>;
+    if constexpr (std::is_floating_point_v<T>) {
+      text += number(part);
+    } else if constexpr (std::is_integral_v<T>) {
+      text += std::to_string(part);
+    } else {
+      text += part;
+    }
+  };
+  (add(parts), ...);
+  return text;
+}
+
+// "B=1 H=2/1 S=64/65 D=64/64 f16"
+std::string sizes_line(const Problem& p);
+// What hides keys or changes scores by position: one entry a feature.
+std::vector<std::string> mask_words(const Problem& p);
+// Fills, planted values.
+std::vector<std::string> data_words(const Case& c);
+// Layouts, environment, prefill: whatever is not as usual.
+std::vector<std::string> surroundings_words(const Case& c);
+std::string calls_words(const Case& c);  // "2 calls, 1 on a dirty workspace"
+
+// All of it in one line: "B=1 H=1/1 S=65/65 D=64/64 f16 causal (top-left); Q, K, V constant; 1 call".
+std::string describe(const Case& c);
+
+std::string join(const std::vector<std::string>& parts, const char* separator);
+
+}  // namespace attnfuzz

@@ -1,0 +1,36 @@
+// The values a recipe stands for: integer-only, counter-based functions, the
+// same on every machine for ever. A change of meaning gets a new version.
+//
+//   fill_bits({.kind = FillKind::kPosition}, ATTN_F16, b, h, s, d, dim)   // one element
+//   fill_row(fill, ATTN_F16, b, h, s, dim, out)                           // `dim` of them, fast
+#pragma once
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+// A 64-bit hash of a counter: the one source of randomness in fills.
+uint64_t mix(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+
+// Bits of element (b,h,s,d) of a 16-bit tensor with `dim` columns. Rounded to
+// nearest even; a value beyond the format becomes its largest finite number.
+uint16_t fill_bits(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim);
+// The same for a whole row; fast.
+void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, uint16_t* out);
+
+// Whether `pattern` lets query i see key j.
+bool visible(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);
+// The same for keys 0..seq_k-1 of one query: 1 where visible, else 0.
+void visible_row(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t seq_q, int64_t seq_k,
+                 uint8_t* out);
+
+// What a mask lets be seen: its pattern, with broadcast dimensions taken at 0.
+bool visible(const Mask& mask, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);
+
+// The value of a bias, in fp32 exactly representable in its dtype; -inf where
+// hidden. Broadcast dimensions are taken at 0.
+float bias_value(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);
+// The same for keys 0..seq_k-1 of one query.
+void bias_row(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t seq_q, int64_t seq_k, float* out);
+
+}  // namespace attnfuzz

@@ -1,0 +1,191 @@
+#include "properties/data/recipe.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "properties/data/fills.h"
+#include "reference/formats.h"
+
+namespace attnfuzz {
+namespace {
+
+const Fill& fill_of(const Case& c, TensorId tensor) {
+  return tensor == TensorId::kQ ? c.q : tensor == TensorId::kK ? c.k : c.v;
+}
+
+int64_t columns_of(const Problem& p, TensorId tensor) { return tensor == TensorId::kV ? p.dim_v : p.dim_qk; }
+
+struct Indices {
+  int64_t b, h, s;
+};
+
+// Which row of the recipe lies at row (b,h,s) of Q, K or V.
+Indices row_source(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s) {
+  static const Remap kIdentity;
+  if (c.remap == kIdentity) return {b, h, s};
+  const Remap& r = c.remap;
+  const int64_t length = key_length(c.problem, b);
+  if (tensor == TensorId::kQ)
+    return {source(r.batch, b, length), source(r.head_q, h, length), source(r.query, s, length)};
+  return {source(r.batch, b, length), source(r.head_kv, h, length), source(r.key, s, length)};
+}
+
+// The same for an entry of bias or mask; broadcast dimensions stay at 0.
+struct PairIndices {
+  int64_t b, h, i, j, seq_q, seq_k;
+};
+PairIndices pair_source(const Case& c, const Broadcast& broadcast, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const Remap& r = c.remap;
+  const int64_t length = key_length(c.problem, b);
+  return {broadcast.batch ? 0 : source(r.batch, b, length),
+          broadcast.head ? 0 : source(r.head_q, h, length),
+          broadcast.query ? 0 : source(r.query, i, length),
+          source(r.key, j, length),
+          r.seq_q ? r.seq_q : c.problem.seq_q,
+          r.seq_k ? r.seq_k : c.problem.seq_k};
+}
+
+void add_row(const Fill& fill, int32_t dtype, const Indices& at, int64_t n, uint16_t* out) {
+  std::vector<uint16_t> added(n);
+  fill_row(fill, dtype, at.b, at.h, at.s, n, added.data());
+  for (int64_t d = 0; d < n; ++d) {
+    out[d] = encode16(dtype, static_cast<float>(decode(dtype, out, d) + decode(dtype, added.data(), d)));
+  }
+}
+
+int64_t saturating_add(int64_t a, int64_t b) {
+  int64_t sum;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return b > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+}
+
+}  // namespace
+
+int64_t source(const Axis& axis, int64_t i, int64_t key_length) {
+  const int64_t at = axis.repeat > 1 ? i / axis.repeat : i;
+  const int64_t modulus = axis.modulus == Axis::kKeyLength ? key_length : axis.modulus;
+  if (axis.modulus == 0) return axis.multiply * at + axis.add;
+  if (at >= modulus) return at;
+  const int64_t remainder = (axis.multiply * at + axis.add) % modulus;
+  return remainder < 0 ? remainder + modulus : remainder;
+}
+
+int64_t key_length(const Problem& p, int64_t b) {
+  return p.key_lengths ? std::clamp<int64_t>((*p.key_lengths)[b], 0, p.seq_k) : p.seq_k;
+}
+
+void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, uint16_t* out) {
+  const int64_t n = columns_of(c.problem, tensor);
+  const Indices at = row_source(c, tensor, b, h, s);
+  fill_row(fill_of(c, tensor), c.problem.dtype, at.b, at.h, at.s, n, out);
+  if (tensor == TensorId::kK && c.remap.k_shift) {
+    add_row(*c.remap.k_shift, c.problem.dtype, {at.b, at.h, 0}, n, out);
+  }
+  if (tensor == TensorId::kV && c.remap.v_added) add_row(*c.remap.v_added, c.problem.dtype, at, n, out);
+}
+
+bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const Mask& mask = *c.problem.mask;
+  const PairIndices at = pair_source(c, mask.broadcast, b, h, i, j);
+  return visible(mask.visible, at.b, at.h, at.i, at.j, at.seq_q, at.seq_k);
+}
+
+float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const Bias& bias = *c.problem.bias;
+  const PairIndices at = pair_source(c, bias.broadcast, b, h, i, j);
+  return bias_value(bias, at.b, at.h, at.i, at.j, at.seq_q, at.seq_k);
+}
+
+std::vector<Planted> planted_at(const Case& c) {
+  static const Remap kIdentity;
+  if (c.remap == kIdentity || c.planted.empty()) return c.planted;
+  const Problem& p = c.problem;
+  const Remap& r = c.remap;
+  std::vector<Planted> found;
+  for (const Planted& plant : c.planted) {
+    const bool pair = plant.tensor == TensorId::kBias, query = pair || plant.tensor == TensorId::kQ;
+    const Broadcast broadcast = pair && p.bias ? p.bias->broadcast : Broadcast{};
+    const int64_t heads = broadcast.head ? 1 : query ? p.heads_q : p.heads_kv;
+    const int64_t rows = broadcast.query ? 1 : query ? p.seq_q : p.seq_k;
+    for (int64_t b = 0; b < (broadcast.batch ? 1 : p.batch); ++b) {
+      const int64_t length = key_length(p, b);
+      const auto from = [length](bool repeated, const Axis& axis, int64_t i) {
+        return repeated ? 0 : source(axis, i, length);
+      };
+      if (from(broadcast.batch, r.batch, b) != plant.b) continue;
+      for (int64_t h = 0; h < heads; ++h) {
+        if (from(broadcast.head, query ? r.head_q : r.head_kv, h) != plant.h) continue;
+        for (int64_t s = 0; s < rows; ++s) {
+          if (from(broadcast.query, query ? r.query : r.key, s) != plant.s) continue;
+          for (int64_t d = 0; d < (pair ? p.seq_k : 1); ++d) {
+            if (pair && source(r.key, d, length) != plant.d) continue;
+            found.push_back({plant.tensor, b, h, s, pair ? d : plant.d, plant.bits});
+          }
+        }
+      }
+    }
+  }
+  return found;
+}
+
+double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, int64_t d) {
+  const Problem& p = c.problem;
+  const bool pair = tensor == TensorId::kBias;
+  Indices at = {b, h, s};
+  if (pair) {
+    const Broadcast& broadcast = p.bias->broadcast;
+    at = {broadcast.batch ? 0 : b, broadcast.head ? 0 : h, broadcast.query ? 0 : s};
+  }
+  const std::vector<Planted> planted = planted_at(c);
+  const auto plant = std::find_if(planted.rbegin(), planted.rend(), [&](const Planted& x) {
+    return x.tensor == tensor && x.b == at.b && x.h == at.h && x.s == at.s && x.d == d;
+  });
+  if (plant != planted.rend()) return decode(pair ? p.bias->dtype : p.dtype, &plant->bits, 0);
+  if (pair) return bias_at(c, b, h, s, d);
+  if (c.nan_beyond_lengths && tensor != TensorId::kQ && s >= key_length(p, b)) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  std::vector<uint16_t> row(columns_of(p, tensor));
+  recipe_row(c, tensor, b, h, s, row.data());
+  return decode(p.dtype, row.data(), d);
+}
+
+std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t h) {
+  const Problem& p = c.problem;
+  const int64_t columns = columns_of(p, tensor), rows = tensor == TensorId::kQ ? p.seq_q : p.seq_k;
+  const int64_t length = c.nan_beyond_lengths && tensor != TensorId::kQ ? key_length(p, b) : rows;
+  std::vector<double> out(rows * columns, std::numeric_limits<double>::quiet_NaN());
+  std::vector<uint16_t> row(columns);
+  for (int64_t s = 0; s < length; ++s) {
+    recipe_row(c, tensor, b, h, s, row.data());
+    decode_strided(p.dtype, row.data(), 0, 1, columns, &out[s * columns]);
+  }
+  for (const Planted& x : planted_at(c)) {
+    if (x.tensor == tensor && x.b == b && x.h == h) out[x.s * columns + x.d] = decode(p.dtype, &x.bits, 0);
+  }
+  return out;
+}
+
+bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const Problem& p = c.problem;
+  const int64_t length = key_length(p, b);
+  if (j < 0 || j >= length) return false;
+  const int64_t diagonal = p.align == ATTN_TOP_LEFT ? i : i + length - p.seq_q;
+  if (p.causal && j > diagonal) return false;
+  if (p.window_left >= 0 && j < saturating_add(diagonal, -p.window_left)) return false;
+  if (p.window_right >= 0 && j > saturating_add(diagonal, p.window_right)) return false;
+  if (p.mask && !mask_at(c, b, h, i, j)) return false;
+  if (!p.bias) return true;
+  const bool planted = std::any_of(c.planted.begin(), c.planted.end(),
+                                   [](const Planted& x) { return x.tensor == TensorId::kBias; });
+  const double bias = planted ? value_at(c, TensorId::kBias, b, h, i, j) : bias_at(c, b, h, i, j);
+  return bias != -std::numeric_limits<double>::infinity();
+}
+
+uint32_t bits_of(int32_t dtype, float value) {
+  return dtype == ATTN_F32 ? std::bit_cast<uint32_t>(value) : encode16(dtype, value);
+}
+
+}  // namespace attnfuzz

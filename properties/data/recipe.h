@@ -1,0 +1,48 @@
+// What a case's recipe puts at an index: fills, remap and planted values together.
+//
+// fills.h knows functions of counters; this knows which counter an element of a
+// case is given (case.h, Remap), what is added to it and what is planted over
+// it. Layout writes rows from here, relations ask for single values.
+//
+//   std::vector<uint16_t> row(c.problem.dim_v);
+//   recipe_row(c, TensorId::kV, b, kv_head, j, row.data());       // as fills give it
+//   double v = value_at(c, TensorId::kV, b, kv_head, j, column);  // as the kernel will find it
+#pragma once
+
+#include <vector>
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+// `key_length` is what Axis::kKeyLength stands for.
+int64_t source(const Axis& axis, int64_t i, int64_t key_length);
+
+// key_lengths[b] clamped to 0..seq_k, or seq_k.
+int64_t key_length(const Problem& p, int64_t b);
+
+// Row (b,h,s) of Q, K or V before anything is planted: dim values in the problem's dtype.
+void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, uint16_t* out);
+
+// Mask and bias at (b,h,i,j), broadcast dimensions asked at index 0. The case must have one.
+bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
+float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
+
+// Planted values at the places where they lie in the tensors as laid out: the
+// case's own list unless it is remapped. Later ones win.
+std::vector<Planted> planted_at(const Case& c);
+
+// One element of Q, K, V or bias as a kernel finds it: planted values and NaN
+// beyond key lengths included. Exact.
+double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, int64_t d);
+
+// All of Q, K or V of one batch entry and head: rows x columns, as value_at().
+std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t h);
+
+// Whether query i sees key j: the contract's definition, literally.
+bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
+
+// Bits of a value in a 16-bit dtype, or of fp32; rounded to nearest even.
+uint32_t bits_of(int32_t dtype, float value);
+
+}  // namespace attnfuzz

@@ -1,0 +1,65 @@
+// Draws cases: RapidCheck generators aimed at where attention kernels break.
+//
+// The generator knows the tile sizes of the kernel it draws for and lands on
+// their borders on purpose; triggers are conjunctions, so features are drawn in
+// pairs and triples. Case number `index` of a run with `seed` depends on
+// nothing else: any part of a stream can be drawn anywhere.
+#pragma once
+
+#include <rapidcheck.h>
+
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+// What a kernel refuses when it is asked for that alone, and so is drawn for it
+// in a few cases only: a check of nothing but refusals checks nothing.
+struct Refused {
+  bool f16 = false, bf16 = false, causal = false, window = false, key_lengths = false, bias = false,
+       mask = false, softcap = false, grouped = false, dims_differ = false;
+  int64_t max_dim = 256;  // of those it takes
+  bool operator==(const Refused&) const = default;
+};
+
+// What the generator should know of a target: tile sizes come from its plans.
+struct Aim {
+  int32_t variants = 0;                                 // of the kernel
+  std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // of variant 1
+  bool splits = false;                                  // whether num_splits means something to it
+  Refused refused = {};
+  // Upper end of sizes: about as many multiply-adds (b*h*sq*sk*(dqk+dv)) as a case may cost.
+  int64_t work = 3'000'000;
+};
+
+// For RapidCheck's properties. It does not shrink: reduce.h does that better.
+rc::Gen<Case> arbitrary_case(const Aim& aim);
+// How RapidCheck prints a case: as JSON that a file can hold.
+void showValue(const Case& c, std::ostream& os);
+
+// Case `index` of the stream `seed`: always legal (illegal(c) says nothing).
+Case draw(const Aim& aim, uint64_t seed, uint64_t index);
+
+// Features of a case, computed from the case and its plan's tiles alone: what a
+// run classifies its draws by. Names as printed: "kv tiles >= 3", "gqa",
+// "dead rows", "causal", "window", "bias", "mask", "softcap", "zero length", ...
+std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k);
+std::vector<std::string> feature_names();  // all that there are
+
+// Counts over a run, and the floors that the draw must keep
+// (generators-and-properties: three KV tiles, GQA, dead rows, rejected, uninformative).
+struct Classification {
+  uint64_t cases = 0, rejected = 0, uninformative = 0;
+  std::map<std::string, uint64_t> counts;
+  void add(const Case& c, int64_t tile_q, int64_t tile_k);
+  void merge(const Classification& other);
+  // Floors broken, in words; empty if all are kept. Needs >= 500 cases to speak.
+  std::vector<std::string> broken_floors() const;
+  std::string table() const;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,365 @@
+#include "properties/explain/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+#include "properties/case/words.h"
+#include "properties/data/tiles.h"
+#include "properties/explain/picture.h"
+#include "properties/judge/shape.h"
+#include "properties/reduce/reproducer.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr int kMargin = 10;  // characters left of a picture, and one to spare
+
+enum class Paint { kPlain, kBold, kDim, kRed, kGreen, kYellow };
+
+class Page {
+ public:
+  Page(const Case& c, const attn_plan& plan, const ExplainOptions& options)
+      : c_(c),
+        p_(c.problem),
+        options_(options),
+        tile_q_(plan.tile_q > 0 ? plan.tile_q : 64),
+        tile_k_(plan.tile_k > 0 ? plan.tile_k : 64) {}
+
+  std::string take() { return std::move(text_); }
+
+  void facts(const Reproducer& r) {
+    heading("What was found");
+    line(r.message);
+    fact("kind", r.kind);
+    fact("shape", r.shape);
+    fact("property", r.property);
+    fact("kernel", r.kernel + (r.backend == ATTN_CUDA ? " (cuda)" : " (cpu)"));
+    fact("device", r.device);
+    fact("build", r.build_hash);
+    fact("compiler", r.compiler);
+    fact("flags", r.flags);
+    for (const std::string& need : r.needs) line("- " + need);
+    if (!r.indifferent.empty()) line("- does not matter: " + join(r.indifferent, ", "));
+  }
+
+  void words(const attn_plan& plan) {
+    heading("The case");
+    line(sizes_line(p_));
+    fact("batch", p_.batch == 1 ? "one entry" : cat(p_.batch, " entries"));
+    fact("heads", p_.heads_q == p_.heads_kv
+                      ? cat(p_.heads_q, p_.heads_q == 1 ? " head" : " heads, each with keys of its own")
+                      : cat(p_.heads_q, " query heads share ", p_.heads_kv,
+                            p_.heads_kv == 1 ? " KV head" : " KV heads"));
+    fact("lengths",
+         cat(p_.seq_q, p_.seq_q == 1 ? " query, " : " queries, ", p_.seq_k, p_.seq_k == 1 ? " key" : " keys"));
+    const auto masks = mask_words(p_);
+    fact("masks", masks.empty() ? "none" : join(masks, "; "));
+    if (p_.causal || p_.window_left >= 0 || p_.window_right >= 0) fact("diagonal", diagonal());
+    fact("scale", number(p_.scale) + (p_.softcap != 0 ? ", softcap " + number(p_.softcap) : ""));
+    fact("data", join(data_words(c_), "; "));
+    const auto around = surroundings_words(c_);
+    if (!around.empty()) fact("beside", join(around, "; "));
+    fact("calls", calls_words(c_));
+    const std::string path(plan.path, strnlen(plan.path, sizeof plan.path));
+    fact("tiles",
+         cat(tile_q_, " queries x ", tile_k_, " keys: ", tiles(p_.seq_q, tile_q_), " x ",
+             tiles(p_.seq_k, tile_k_), path.empty() ? "" : ", path \"" + path + "\"",
+             plan.num_splits > 1 ? cat(", ", plan.num_splits, " splits of ", plan.split_tiles, " tiles") : ""));
+  }
+
+  // Which rows are dead, over all heads; of very large cases, of some rows.
+  void dead_rows() {
+    const int64_t rows = p_.batch * p_.heads_q * p_.seq_q;
+    if (rows == 0 || p_.seq_k == 0) {
+      fact("dead rows", rows == 0 ? "none: there is no query" : cat("all ", rows, ": there is no key"));
+      return;
+    }
+    const int64_t most = std::max<int64_t>((int64_t{1} << 23) / p_.seq_k / (p_.batch * p_.heads_q), 1);
+    const auto queries = samples(0, p_.seq_q, most);
+    std::vector<std::pair<std::vector<int64_t>, std::vector<std::string>>>
+        heads_of;  // the same rows are dead there
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      for (int64_t h = 0; h < p_.heads_q; ++h) {
+        const VisibilityCache visible(c_, b, h);
+        std::vector<int64_t> dead;
+        for (const int64_t i : queries) {
+          bool any = false;
+          for (int64_t j = 0; j < p_.seq_k && !any; ++j) any = visible(i, j);
+          if (!any) dead.push_back(i);
+        }
+        auto it = std::ranges::find(heads_of, dead, [](const auto& entry) { return entry.first; });
+        if (it == heads_of.end()) it = heads_of.insert(it, {dead, {}});
+        it->second.push_back(cat("(", b, ",", h, ")"));
+      }
+    }
+    const char* of = static_cast<int64_t>(queries.size()) < p_.seq_q ? " of those looked at" : "";
+    std::vector<std::string> parts;
+    for (const auto& [dead, heads] : heads_of) {
+      const std::string which = dead.empty() ? "none" : cat(dead.size(), of, ": ", ranges(dead));
+      const bool everywhere = heads_of.size() == 1;
+      std::vector<std::string> shown(
+          heads.begin(), heads.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(heads.size(), 4)));
+      if (shown.size() < heads.size()) shown.push_back("...");
+      parts.push_back(everywhere ? which : which + " in " + join(shown, " "));
+    }
+    fact("dead rows", join(parts, "; "));
+  }
+
+  void choose_head(const Reference* reference, const std::vector<float>* got) {
+    if (reference == nullptr || got == nullptr || p_.seq_q == 0) return;
+    for (int64_t row = 0; row < reference->rows; ++row) {
+      for (int64_t d = 0; d < reference->dim_v; ++d) {
+        if (ratio_o(*reference, row, d, (*got)[static_cast<size_t>(row * reference->dim_v + d)]) <= 1) continue;
+        b_ = row / p_.seq_q / p_.heads_q;
+        h_ = row / p_.seq_q % p_.heads_q;
+        return;
+      }
+    }
+  }
+
+  void mask() {
+    if (p_.seq_q == 0 || p_.seq_k == 0) return;
+    const VisibilityCache visible(c_, b_, h_);
+    heading(cat("Visible keys", head_words(), ": queries down, keys across"));
+    const Ruler rows = make_ruler(p_.seq_q, tile_q_, height()),
+                columns = make_ruler(p_.seq_k, tile_k_, across());
+    const auto glyph = [&](const Cell& cell) {
+      const auto queries = samples(cell.row_begin, cell.row_end, 16),
+                 keys = samples(cell.column_begin, cell.column_end, 16);
+      size_t seen = 0;
+      for (const int64_t i : queries) {
+        for (const int64_t j : keys) seen += visible(i, j);
+      }
+      const size_t all = queries.size() * keys.size();
+      return seen == all ? block(3, Paint::kGreen)
+             : seen == 0 ? block(0, Paint::kDim)
+                         : block(2 * seen < all ? 1 : 2, Paint::kYellow);
+    };
+    text_ += draw(rows, columns, glyph, options_.ascii);
+    line(cat(block(3, Paint::kGreen), " all visible  ", block(2, Paint::kYellow), block(1, Paint::kYellow),
+             " some  ", block(0, Paint::kDim), " none", cell_words(rows, columns)));
+  }
+
+  void tile_states() {
+    if (p_.seq_q == 0 || p_.seq_k == 0) return;
+    const VisibilityCache visible(c_, b_, h_);
+    const TileMap map = tile_map(c_, visible, tile_q_, tile_k_);
+    heading(cat("Tiles", head_words(), ": query tiles down, KV tiles across", map.sampled ? " (sampled)" : ""));
+    const Ruler rows = make_ruler(map.rows, 1, 2 * std::min<int64_t>(map.rows, height()) - 1),
+                columns = make_ruler(map.columns, 1, across());
+    // Where a cell stands for several tiles it shows the one that most needs attention.
+    const auto glyph = [&](const Cell& cell) {
+      int worst = 0;
+      constexpr int order[] = {1, 2, 4, 3, 0};  // of TileState
+      TileState state = TileState::kSkipped;
+      for (int64_t r = cell.row_begin; r < cell.row_end; ++r) {
+        for (int64_t t = cell.column_begin; t < cell.column_end; ++t) {
+          const int rank = order[static_cast<size_t>(map.at(r, t))];
+          if (rank > worst) state = map.at(r, t);
+          worst = std::max(worst, rank);
+        }
+      }
+      return sign(state);
+    };
+    text_ += draw(unbordered(rows), unbordered(columns), glyph, options_.ascii);
+    line(sign(TileState::kFull) + " live  " + sign(TileState::kPartly) + " partly masked  " +
+         sign(TileState::kRowDead) + " partly masked, some query sees nothing of it  " +
+         sign(TileState::kDead) + " dead through mask or bias  " + sign(TileState::kSkipped) +
+         " skipped by position");
+    for (int64_t r = 0, shown = 0; r < map.rows; ++r) {
+      std::vector<int64_t> dead, row_dead;
+      for (int64_t t = 0; t < map.columns; ++t) {
+        if (map.at(r, t) == TileState::kDead || map.at(r, t) == TileState::kSkipped) dead.push_back(t);
+        if (map.at(r, t) == TileState::kRowDead) row_dead.push_back(t);
+      }
+      if (dead.empty() && row_dead.empty()) continue;
+      if (shown++ == 8) {
+        line("...");
+        break;
+      }
+      std::vector<std::string> parts;
+      if (!dead.empty()) parts.push_back("fully masked KV tiles " + ranges(dead));
+      if (!row_dead.empty()) parts.push_back("fully masked for some queries " + ranges(row_dead));
+      line(cat("query tile ", r, ": ", join(parts, "; ")));
+    }
+  }
+
+  void errors(const Reference& reference, const std::vector<float>& got) {
+    const int64_t n = reference.dim_v;
+    if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
+    std::vector<uint8_t> bad(got.size()), dead;
+    for (const RowState state : reference.state) dead.push_back(state == RowState::kDead);
+    int64_t count = 0, judged = 0, worst = -1;
+    double most = -1;
+    std::map<std::pair<int64_t, int64_t>, int64_t> of_head;
+    for (int64_t e = 0; e < static_cast<int64_t>(got.size()); ++e) {
+      const int64_t row = e / n;
+      if (reference.state[static_cast<size_t>(row)] == RowState::kSkipped) continue;
+      ++judged;
+      const double ratio = ratio_o(reference, row, e % n, got[static_cast<size_t>(e)]);
+      if (ratio > most) most = ratio, worst = e;
+      if (ratio <= 1) continue;
+      bad[static_cast<size_t>(e)] = 1;
+      ++count;
+      ++of_head[{row / p_.seq_q / p_.heads_q, row / p_.seq_q % p_.heads_q}];
+    }
+    heading(cat("Error of O", head_words(), ": queries down, columns of dim_v across"));
+    line(cat(count, " of ", judged, " elements are outside their bound", count > 0 ? ":" : ""));
+    const std::string shape = error_shape({.batch = p_.batch,
+                                           .heads = p_.heads_q,
+                                           .seq_q = p_.seq_q,
+                                           .dim_v = n,
+                                           .tile_q = tile_q_,
+                                           .got = got,
+                                           .expected = reference.o,
+                                           .bad = bad,
+                                           .dead = dead});
+    if (!shape.empty()) fact("shape", shape);
+    if (worst >= 0) {
+      const int64_t row = worst / n;
+      const auto w = static_cast<size_t>(worst);
+      fact("worst", cat("(", row / p_.seq_q / p_.heads_q, ",", row / p_.seq_q % p_.heads_q, ",", row % p_.seq_q,
+                        ",", worst % n, "): got ", number(got[w]), ", expected ", digits(reference.o[w]),
+                        " +- ", digits(reference.o_bound[w]), ", error/bound ", digits(most)));
+    }
+    if (of_head.size() > 1 || p_.batch * p_.heads_q > 1) {
+      std::vector<std::string> parts;
+      for (const auto& [where, how_many] : of_head) {
+        if (parts.size() == 12) {
+          parts.push_back("...");
+          break;
+        }
+        parts.push_back(cat("(", where.first, ",", where.second, ") ", how_many));
+      }
+      if (!parts.empty()) fact("by (b,h)", join(parts, ", "));
+    }
+    const int64_t first = (b_ * p_.heads_q + h_) * p_.seq_q;
+    const Ruler rows = make_ruler(p_.seq_q, tile_q_, height()), columns = make_ruler(n, n, across());
+    const auto glyph = [&](const Cell& cell) {
+      double ratio = -1;
+      for (int64_t i = cell.row_begin; i < cell.row_end; ++i) {
+        if (reference.state[static_cast<size_t>(first + i)] == RowState::kSkipped) continue;
+        for (int64_t d = cell.column_begin; d < cell.column_end; ++d) {
+          ratio =
+              std::max(ratio, ratio_o(reference, first + i, d, got[static_cast<size_t>((first + i) * n + d)]));
+        }
+      }
+      if (ratio < 0) return std::string(" ");
+      if (ratio <= 1) return paint(ratio <= 0.1 ? "." : ":", Paint::kDim);
+      if (std::isinf(ratio)) return paint("!", Paint::kRed);
+      const int decade = std::clamp(static_cast<int>(std::ceil(std::log10(ratio))), 1, 9);
+      return paint(std::to_string(decade), Paint::kRed);
+    };
+    text_ += draw(rows, columns, glyph, options_.ascii);
+    line(cat("largest error/bound of a cell: . <= 0.1   : <= 1   n <= 10^n   ! not a number, or none due",
+             cell_words(rows, columns)));
+  }
+
+ private:
+  static int64_t tiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
+  int64_t across() const { return std::max(options_.width - kMargin, 8); }
+  int64_t height() const { return std::max<int64_t>(across() / 3, 8); }
+
+  // Borders between single tiles would only double the picture.
+  static Ruler unbordered(Ruler ruler) {
+    std::fill(ruler.border.begin(), ruler.border.end(), false);
+    return ruler;
+  }
+
+  std::string paint(const std::string& what, Paint paint) const {
+    if (!options_.color || paint == Paint::kPlain) return what;
+    constexpr const char* codes[] = {"0", "1", "2", "31", "32", "33"};
+    return cat("\x1b[", codes[static_cast<size_t>(paint)], "m", what, "\x1b[0m");
+  }
+  std::string block(size_t shade, Paint colour) const {
+    constexpr const char* blocks[] = {"\u00b7", "\u2591", "\u2593", "\u2588"};
+    constexpr const char* letters[] = {".", "-", "+", "#"};
+    return paint(options_.ascii ? letters[shade] : blocks[shade], colour);
+  }
+  std::string sign(TileState state) const {
+    switch (state) {
+      case TileState::kFull:
+        return block(3, Paint::kGreen);
+      case TileState::kPartly:
+        return block(2, Paint::kYellow);
+      case TileState::kRowDead:
+        return paint("!", Paint::kYellow);
+      case TileState::kDead:
+        return paint("x", Paint::kRed);
+      case TileState::kSkipped:
+        return block(0, Paint::kDim);
+    }
+    return " ";
+  }
+  static std::string digits(double x) {
+    if (std::isnan(x)) return "nan";  // whatever its sign
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", x);
+    return text;
+  }
+  std::string head_words() const {
+    return p_.batch * p_.heads_q > 1 ? cat(" of batch entry ", b_, ", head ", h_) : std::string();
+  }
+  static std::string cell_words(const Ruler& rows, const Ruler& columns) {
+    const auto largest = [](const Ruler& r) {
+      int64_t most = 1;
+      for (size_t i = 0; i + 1 < r.starts.size(); ++i) most = std::max(most, r.starts[i + 1] - r.starts[i]);
+      return most;
+    };
+    const int64_t down = largest(rows), across = largest(columns);
+    return down * across == 1 ? std::string() : cat("; a cell is ", down, " x ", across);
+  }
+  std::string diagonal() const {
+    if (p_.align == ATTN_TOP_LEFT) return "query i stands at key i";
+    if (!p_.key_lengths) {
+      const int64_t shift = p_.seq_k - p_.seq_q;
+      return shift == 0 ? std::string("query i stands at key i")
+             : shift > 0
+                 ? cat("query i stands at key i + ", shift)
+                 : cat("query i stands at key i - ", -shift, ": the first ", -shift, " see nothing if causal");
+    }
+    return "query i stands at key i + key_lengths[b] - " + cat(p_.seq_q);
+  }
+
+  void heading(const std::string& what) {
+    if (!text_.empty()) text_ += "\n";
+    text_ += paint(what, Paint::kBold) + "\n";
+  }
+  void line(const std::string& what) { text_ += "  " + what + "\n"; }
+  void fact(const std::string& name, const std::string& what) {
+    if (what.empty()) return;
+    std::string label = name;
+    label.resize(std::max<size_t>(label.size() + 1, 11), ' ');
+    line(label + what);
+  }
+
+  const Case& c_;
+  const Problem& p_;
+  const ExplainOptions options_;
+  const int64_t tile_q_, tile_k_;
+  int64_t b_ = 0, h_ = 0;  // whose pictures are drawn
+  std::string text_;
+};
+
+}  // namespace
+
+std::string explain(const Case& c, const attn_plan& plan, const Reference* reference,
+                    const std::vector<float>* got, ExplainOptions options) {
+  Page page(c, plan, options);
+  if (options.reproducer != nullptr) page.facts(*options.reproducer);
+  page.words(plan);
+  page.dead_rows();
+  const bool both = reference != nullptr && got != nullptr &&
+                    static_cast<int64_t>(got->size()) == reference->rows * reference->dim_v &&
+                    reference->rows == c.problem.batch * c.problem.heads_q * c.problem.seq_q;
+  if (both) page.choose_head(reference, got);
+  page.mask();
+  page.tile_states();
+  if (both && reference->rows > 0) page.errors(*reference, *got);
+  return page.take();
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,327 @@
+#include "properties/explain/trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+
+#include "properties/case/words.h"
+#include "properties/data/recipe.h"
+#include "properties/data/row_scores.h"
+#include "properties/memory/layout.h"
+#include "reference/oracle.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr size_t kMostRows = 24;                   // of the wrong ones that readings are tried on
+constexpr int64_t kMostValues = int64_t{1} << 15;  // of V: more do not all differ in 16 bits
+constexpr int64_t kMostWork = int64_t{1} << 26;    // multiply-adds a reading
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+struct Place {
+  int64_t b, g, j, d;
+};
+
+struct Run {
+  attn_plan plan = {};
+  Reference reference;
+  std::vector<float> o;
+};
+
+std::optional<Run> run(const Case& c, Target& target, const Calibration& calibration) {
+  Run run;
+  LaidOut laid(c, target.arena());
+  attn_env env = laid.env();
+  env.backend = target.info().backend;
+  target.memory(laid.ranges());
+  const PlanReply planned = target.plan(laid.problem(), laid.tensors(), env);
+  if (planned.crash || planned.timed_out || planned.status != ATTN_OK) return std::nullopt;
+  run.plan = planned.plan;
+  laid.give_workspace(run.plan.workspace_bytes, run.plan.workspace_align);
+  target.memory(laid.ranges());
+  for (const Call& call : c.calls) {
+    laid.before_call(call);
+    const RunReply reply = target.run(Stage::kAll, laid.problem(), laid.tensors(), run.plan, env, call.stream);
+    if (reply.crash || reply.timed_out || reply.fault || reply.status != ATTN_OK) return std::nullopt;
+  }
+  run.o = laid.read_o();
+  run.reference = evaluate(laid.problem(), laid.tensors(), run.plan, calibration);
+  return run;
+}
+
+// Another understanding of the problem.
+struct Reading {
+  std::string words;  // "wrong rows are what they would be if ..."
+  Case c;
+  std::function<int64_t(int64_t h)> kv_head = nullptr;                         // of K and V
+  std::function<bool(int64_t j, int64_t first, int64_t last)> lost = nullptr;  // of the visible keys
+  std::function<Place(Place)> value = nullptr;  // which element of V is taken; j < 0: a 0
+};
+
+std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
+  std::vector<Reading> all;
+  const Problem& p = c.problem;
+  const auto as = [&](std::string words, const std::function<void(Problem&)>& edit) {
+    Case other = c;
+    edit(other.problem);
+    if (!illegal(other) && !(other == c)) all.push_back({.words = std::move(words), .c = std::move(other)});
+  };
+  // What hides keys.
+  if (p.causal) as("it were not causal", [](Problem& x) { x.causal = false; });
+  if (!p.causal) as("it were causal", [](Problem& x) { x.causal = true; });
+  if (p.causal || p.window_left >= 0 || p.window_right >= 0) {
+    as(p.align == ATTN_TOP_LEFT ? "the diagonal were bottom-right" : "the diagonal were top-left",
+       [](Problem& x) { x.align = ATTN_TOP_LEFT + ATTN_BOTTOM_RIGHT - x.align; });
+  }
+  for (const auto& [side, name] :
+       {std::pair{&Problem::window_left, "window_left"}, {&Problem::window_right, "window_right"}}) {
+    const int64_t now = p.*side;
+    if (now < 0) continue;
+    as(cat("there were no ", name), [&](Problem& x) { x.*side = -1; });
+    for (const int64_t by : {-1, 1}) {
+      if (now + by >= 0)
+        as(cat(name, " were ", now + by, " instead of ", now), [&](Problem& x) { x.*side = now + by; });
+    }
+  }
+  if (p.causal)
+    as("each query saw one key past its diagonal", [](Problem& x) {
+      x.causal = false;
+      x.window_right = 1;
+    });
+  if (p.key_lengths) {
+    as("key lengths were ignored", [](Problem& x) { x.key_lengths.reset(); });
+    if (p.batch > 1) {
+      as("all batch entries had the key length of entry 0",
+         [](Problem& x) { std::ranges::fill(*x.key_lengths, x.key_lengths->front()); });
+      as("only batch entry 0 had its key length", [](Problem& x) {
+        for (size_t b = 1; b < x.key_lengths->size(); ++b) (*x.key_lengths)[b] = x.seq_k;
+      });
+    }
+  }
+  if (p.mask) {
+    as("the mask were ignored", [](Problem& x) { x.mask.reset(); });
+    as("the mask of head 0 were that of all heads", [](Problem& x) { x.mask->broadcast.head = true; });
+    as("the mask of batch entry 0 were that of all", [](Problem& x) { x.mask->broadcast.batch = true; });
+  }
+  // Scores.
+  if (p.bias) as("the bias were ignored", [](Problem& x) { x.bias.reset(); });
+  if (p.softcap > 0) as("the softcap were ignored", [](Problem& x) { x.softcap = 0; });
+  as("the scale were 1", [](Problem& x) { x.scale = 1; });
+  as("the scale were 1 / sqrt(dim_qk)",
+     [](Problem& x) { x.scale = 1 / std::sqrt(static_cast<float>(x.dim_qk)); });
+  // Keys.
+  const auto lose = [&](std::string words, const std::function<bool(int64_t, int64_t, int64_t)>& lost) {
+    all.push_back({.words = std::move(words), .c = c, .lost = lost});
+  };
+  lose("the last visible key were missing", [](int64_t j, int64_t, int64_t last) { return j == last; });
+  lose("the first visible key were missing", [](int64_t j, int64_t first, int64_t) { return j == first; });
+  const int64_t tile = std::max<int64_t>(plan.tile_k, 1);
+  lose("the last tile of keys were missing",
+       [=](int64_t j, int64_t, int64_t last) { return j / tile == last / tile; });
+  lose("the first tile of keys were missing",
+       [=](int64_t j, int64_t first, int64_t) { return j / tile == first / tile; });
+  // Heads.
+  if (p.heads_kv > 1) {
+    const int64_t n = p.heads_kv, group = p.heads_q / n;
+    const auto heads = [&](std::string words, const std::function<int64_t(int64_t)>& kv_head) {
+      all.push_back({.words = std::move(words), .c = c, .kv_head = kv_head});
+    };
+    heads(cat("query head h read KV head h mod ", n), [=](int64_t h) { return h % n; });
+    heads("all query heads read KV head 0", [](int64_t) { return int64_t{0}; });
+    heads("query heads read the KV head after their own", [=](int64_t h) { return (h / group + 1) % n; });
+  }
+  // Values.
+  const auto from = [&](std::string words, const std::function<Place(Place)>& value) {
+    all.push_back({.words = std::move(words), .c = c, .value = value});
+  };
+  const int64_t keys = p.seq_k, dims = p.dim_v, kv = p.heads_kv, batch = p.batch;
+  for (const int64_t by : {1, -1}) {
+    from(by > 0 ? "V were read one key later" : "V were read one key earlier",
+         [=](Place x) { return Place{x.b, x.g, x.j + by < keys ? x.j + by : -1, x.d}; });
+    from(by > 0 ? "V were read one column to the right" : "V were read one column to the left", [=](Place x) {
+      const bool inside = x.d + by >= 0 && x.d + by < dims;
+      return Place{x.b, x.g, inside ? x.j : -1, x.d + by};
+    });
+    if (kv > 1)
+      from("V were that of another head", [=](Place x) { return Place{x.b, (x.g + by + kv) % kv, x.j, x.d}; });
+    if (batch > 1)
+      from("V were that of another batch entry",
+           [=](Place x) { return Place{(x.b + by + batch) % batch, x.g, x.j, x.d}; });
+  }
+  from("neighbouring columns of V were exchanged",
+       [=](Place x) { return Place{x.b, x.g, (x.d ^ 1) < dims ? x.j : -1, x.d ^ 1}; });
+  if (p.dim_qk != p.dim_v) {
+    from("rows of V were as far apart as those of K", [=, step = p.dim_qk](Place x) {
+      const int64_t at = x.j * step + x.d;
+      return Place{x.b, x.g, at < keys * dims ? at / dims : -1, at % dims};
+    });
+  }
+  return all;
+}
+
+class Tracer {
+ public:
+  Tracer(const Case& c, const Run& run) : c_(c), p_(c.problem), run_(run), oracle_(c, run.plan) {
+    for (int64_t row = 0; row < run.reference.rows; ++row) {
+      for (int64_t d = 0; d < p_.dim_v; ++d) {
+        const float got = at(row, d);
+        if (ratio_o(run.reference, row, d, got) <= 1) continue;
+        if (!std::isfinite(got)) non_finite_ = true;
+        bad_.push_back({row, d});
+        if (rows_.empty() || rows_.back() != row) rows_.push_back(row);
+      }
+    }
+  }
+
+  std::vector<std::string> lines() {
+    std::vector<std::string> lines;
+    // What is not a number tells no place.
+    if (bad_.empty() || non_finite_) return lines;
+    if (const std::string text = looked_up(); !text.empty()) lines.push_back(text);
+    if (const std::string text = read(); !text.empty()) lines.push_back(text);
+    return lines;
+  }
+
+ private:
+  float at(int64_t row, int64_t d) const { return run_.o[static_cast<size_t>(row * p_.dim_v + d)]; }
+  int64_t batch_of(int64_t row) const { return row / p_.seq_q / p_.heads_q; }
+  int64_t head_of(int64_t row) const { return row / p_.seq_q % p_.heads_q; }
+
+  // Single elements of V, where all that is wrong is one.
+  std::string looked_up() {
+    if (p_.batch * p_.heads_kv * p_.seq_k * p_.dim_v > kMostValues) return "";
+    struct Found {
+      Place place;
+      bool twice;
+    };
+    std::unordered_map<double, Found> places;
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      for (int64_t g = 0; g < p_.heads_kv; ++g) {
+        const std::vector<double> v = matrix_at(c_, TensorId::kV, b, g);
+        for (size_t e = 0; e < v.size(); ++e) {
+          const auto [it, added] = places.try_emplace(
+              v[e],
+              Found{{b, g, static_cast<int64_t>(e) / p_.dim_v, static_cast<int64_t>(e) % p_.dim_v}, false});
+          if (!added) it->second.twice = true;
+        }
+      }
+    }
+    std::optional<Place> first;
+    std::string foreign;
+    for (const auto& [row, d] : bad_) {
+      const auto it = places.find(at(row, d));
+      if (it == places.end() || it->second.twice) return "";
+      const Place& x = it->second.place;
+      const int64_t b = batch_of(row), h = head_of(row), i = row % p_.seq_q;
+      if (!first) {
+        first = x;
+        const bool seen = sees(c_, b, h, i, x.j);
+        foreign = x.b != b                    ? "of another batch entry"
+                  : x.g != oracle_.kv_head(h) ? "of another head"
+                  : x.d != d                  ? "of another column"
+                  : seen                      ? "one of its keys, of several"
+                                              : "of a key that it does not see";
+      }
+    }
+    const auto& [row, d] = bad_.front();
+    return cat("o(b=", batch_of(row), ",h=", head_of(row), ",q=", row % p_.seq_q, ",d=", d,
+               ") holds v(b=", first->b, ",head=", first->g, ",key=", first->j, ",d=", first->d, "), ", foreign,
+               bad_.size() > 1 ? cat("; so do the other ", bad_.size() - 1, " hold single values of V") : "");
+  }
+
+  // The first reading that explains all rows tried.
+  std::string read() {
+    std::vector<int64_t> rows;
+    for (size_t n = 0; n < rows_.size(); n += std::max<size_t>(1, rows_.size() / kMostRows))
+      rows.push_back(rows_[n]);
+    const auto work = static_cast<int64_t>(rows.size()) * p_.seq_k * (p_.dim_qk + p_.dim_v);
+    if (work > kMostWork) return "";
+    for (const Reading& reading : readings(c_, run_.plan)) {
+      RowOracle oracle(reading.c, run_.plan);
+      if (reading.kv_head) oracle.read_kv_heads_as(reading.kv_head);
+      evidence_ = 0;
+      const bool fits = std::ranges::all_of(rows, [&](int64_t row) { return row_fits(reading, oracle, row); });
+      if (fits && evidence_ >= 2) return "wrong rows are what they would be if " + reading.words;
+    }
+    return "";
+  }
+
+  bool row_fits(const Reading& reading, RowOracle& oracle, int64_t row) {
+    const int64_t b = batch_of(row), h = head_of(row), i = row % p_.seq_q;
+    ExactRow exact = oracle.row(b, h, i);
+    const auto visible = [&](double x) { return x != -kInf; };
+    const auto first = std::ranges::find_if(exact.x, visible);
+    if (first != exact.x.end() && reading.lost) {
+      const auto from = first - exact.x.begin();
+      auto last = static_cast<std::ptrdiff_t>(exact.x.size()) - 1;
+      while (!visible(exact.x[static_cast<size_t>(last)])) --last;
+      for (auto j = from; j <= last; ++j) {
+        if (reading.lost(j, from, last)) exact.x[static_cast<size_t>(j)] = -kInf;
+      }
+    }
+    double most = -kInf, sum = 0;
+    for (const double x : exact.x) most = std::max(most, x);
+    std::vector<double> weight(exact.x.size());
+    for (size_t j = 0; j < weight.size() && most != -kInf; ++j) sum += weight[j] = std::exp(exact.x[j] - most);
+    for (int64_t d = 0; d < p_.dim_v; ++d) {
+      double o = 0, size = 0;
+      for (size_t j = 0; j < weight.size() && sum > 0; ++j) {
+        if (weight[j] == 0) continue;
+        Place place{b, oracle.kv_head(h), static_cast<int64_t>(j), d};
+        if (reading.value) place = reading.value(place);
+        if (place.j < 0) continue;
+        const double v = element(place);
+        o += weight[j] / sum * v;
+        size += weight[j] / sum * std::fabs(v);
+      }
+      // As far as any kernel's own arithmetic may lead, in units of this result.
+      const double rounding = p_.dtype == ATTN_F16 ? 0x1p-10 : 0x1p-7;
+      const double got = at(row, d), off = std::fabs(got - o);
+      if (!(off <= 2 * rounding * size + 0x1p-20)) return false;
+      // And where it is wrong much nearer to this reading than to what is right.
+      if (ratio_o(run_.reference, row, d, at(row, d)) <= 1) continue;
+      const double wrong = std::fabs(got - run_.reference.o[static_cast<size_t>(row * p_.dim_v + d)]);
+      if (!(off <= 0.1 * wrong + rounding * std::fabs(got))) return false;
+      // Evidence: an error no rounding comes near; one that is as large as the values themselves counts twice.
+      evidence_ += wrong > 16 * rounding * size ? wrong > 0.25 * size ? 2 : 1 : 0;
+    }
+    return true;
+  }
+
+  double element(const Place& place) {
+    auto& v = values_[static_cast<size_t>(place.b * p_.heads_kv + place.g)];
+    if (v.empty()) v = matrix_at(c_, TensorId::kV, place.b, place.g);
+    return v[static_cast<size_t>(place.j * p_.dim_v + place.d)];
+  }
+
+  struct Bad {
+    int64_t row, d;
+  };
+  const Case& c_;
+  const Problem& p_;
+  const Run& run_;
+  RowOracle oracle_;
+  std::vector<Bad> bad_;
+  std::vector<int64_t> rows_;
+  bool non_finite_ = false;
+  int evidence_ = 0;  // for the reading tried
+  std::unordered_map<size_t, std::vector<double>> values_;
+};
+
+}  // namespace
+
+std::vector<std::string> trace_values(const Case& c, Target& target, const Calibration& calibration) {
+  if (c.remap != Remap{}) return {};  // whose values are another case's
+  Case coded = c;
+  coded.v = Fill{.kind = FillKind::kPosition};
+  std::erase_if(coded.planted, [](const Planted& x) { return x.tensor == TensorId::kV; });
+  coded.nan_beyond_lengths = false;
+  const auto at_once = run(coded, target, calibration);
+  return at_once ? Tracer(coded, *at_once).lines() : std::vector<std::string>{};
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,314 @@
+#include "properties/judge/signals.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "properties/case/words.h"
+#include "properties/data/recipe.h"
+#include "properties/data/tiles.h"
+
+namespace attnfuzz {
+namespace {
+
+// --- the groups, one after the other ---
+constexpr int kOutcomes = 4, kKinds = static_cast<int>(Kind::kCrash) + 1;
+constexpr const char* kStates[] = {"with a dead row", "dead", "out of reach"};  // of a KV tile
+constexpr const char* kPlaces[] = {"only", "first", "middle", "last"};
+constexpr const char* kRows[] = {"no row dead", "some rows dead", "every row dead"};
+constexpr const char* kSizes[] = {"seq_q",      "seq_k",       "dim_qk",       "dim_v",
+                                  "key length", "window left", "window right", "bottom-right diagonal"};
+constexpr const char* kBorders[] = {"at a border", "one beyond a border", "one before a border",
+                                    "within a tile", "zero"};
+constexpr const char* kTiles[] = {"one tile", "two tiles", "three tiles or more"};
+constexpr const char* kSplits[] = {"1 split",  "2 splits",      "3 splits",
+                                   "4 splits", "5 to 8 splits", "more than 8 splits"};
+constexpr const char* kEmpty[] = {"no split empty", "one split empty", "several splits empty"};
+constexpr const char* kCalls[] = {"two calls", "three calls or more", "dirty workspace", "another stream"};
+constexpr const char* kHeads[] = {"1 head", "2 heads", "3 heads", "more heads"};
+constexpr int kPaths = 16, kVariants = 5;
+constexpr int kLeastRatio = -20, kRatios = 23;  // exact, then up to 2^-20, ... up to 1, above
+
+constexpr std::array kFeatures = {
+    "causal",   "bottom-right", "window", "key lengths", "bias",       "mask",   "softcap", "grouped heads",
+    "dv != dk", "sq != sk",     "splits", "dead rows",   "3 kv tiles", "layout", "planted", "calls"};
+constexpr int kFeatureCount = static_cast<int>(kFeatures.size());
+constexpr int kPairs = kFeatureCount * (kFeatureCount + 1) / 2;  // with itself: the feature alone
+
+template <size_t N>
+constexpr int count(const char* const (&)[N]) {
+  return static_cast<int>(N);
+}
+
+enum Base : int {
+  kOutcome = 0,
+  kKind = kOutcome + kOutcomes,
+  kTile = kKind + kKinds,
+  kRow = kTile + count(kStates) * count(kPlaces),
+  kBorder = kRow + count(kRows),
+  kGrid = kBorder + count(kSizes) * count(kBorders) * count(kTiles),
+  kEnds = kGrid + 2 * count(kHeads) * count(kTiles) * count(kTiles),
+  kSplit = kEnds + count(kBorders) * count(kBorders) * count(kTiles),
+  kEmptySplit = kSplit + count(kSplits),
+  kCall = kEmptySplit + count(kEmpty),
+  kPath = kCall + count(kCalls),
+  kRatio = kPath + kPaths * kVariants,
+  kFeature = kRatio + 2 * kRatios,
+  kEnd = kFeature + 2 * kPairs
+};
+static_assert(kEnd == kSignals, "the header says how many there are");
+
+constexpr const char* kOutcomeNames[kOutcomes] = {"passed", "rejected", "uninformative", "failed"};
+constexpr const char* kDtypes[] = {"f16", "bf16"};
+
+int dtype_of(const Case& c) { return c.problem.dtype == ATTN_BF16 ? 1 : 0; }
+
+int pair(int i, int j) {  // i <= j
+  return j * (j + 1) / 2 + i;
+}
+
+class Collected {
+ public:
+  void add(int id) { ids_.push_back(static_cast<uint16_t>(id)); }
+  std::vector<uint16_t> take() {
+    std::ranges::sort(ids_);
+    const auto rest = std::ranges::unique(ids_);
+    ids_.erase(rest.begin(), rest.end());
+    return std::move(ids_);
+  }
+
+ private:
+  std::vector<uint16_t> ids_;
+};
+
+// --- KV tiles that a query tile sees nothing of, and rows that see nothing at all ---
+
+constexpr int64_t kHeadsAsked = 2, kQueryTilesAsked = 3, kRowsAsked = 5, kTilesAsked = 64;
+
+struct Dead {
+  std::array<bool, 12> tiles = {};  // state x place
+  bool some_row = false, live_row = false;
+};
+
+Dead dead_tiles(const Case& c, int64_t tile_q, int64_t tile_k) {
+  const Problem& p = c.problem;
+  Case position = c;
+  position.problem.mask.reset();
+  position.problem.bias.reset();
+  Dead dead;
+  const int64_t query_tiles = (p.seq_q + tile_q - 1) / tile_q, key_tiles = (p.seq_k + tile_k - 1) / tile_k;
+  const std::vector<int64_t> keys = samples(0, key_tiles, kTilesAsked);
+  const auto any = [&](const Case& of, int64_t b, int64_t h, int64_t i, int64_t tile) {
+    const int64_t end = std::min(p.seq_k, (tile + 1) * tile_k);
+    for (int64_t j = tile * tile_k; j < end; ++j) {
+      if (sees(of, b, h, i, j)) return true;
+    }
+    return false;
+  };
+  for (const int64_t bh : samples(0, p.batch * p.heads_q, kHeadsAsked)) {
+    const int64_t b = bh / p.heads_q, h = bh % p.heads_q;
+    for (const int64_t r : samples(0, query_tiles, kQueryTilesAsked)) {
+      const auto rows = samples(r * tile_q, std::min(p.seq_q, (r + 1) * tile_q), kRowsAsked);
+      std::array<bool, kRowsAsked> alive = {};
+      for (const int64_t tile : keys) {
+        int seen = 0;
+        for (size_t n = 0; n < rows.size(); ++n) {
+          const bool sees_one = any(c, b, h, rows[n], tile);
+          alive[n] |= sees_one;
+          seen += sees_one;
+        }
+        if (seen == static_cast<int>(rows.size())) continue;
+        const int place = key_tiles == 1 ? 0 : tile == 0 ? 1 : tile == key_tiles - 1 ? 3 : 2;
+        int state = 0;
+        if (seen == 0) {
+          const bool reach = std::ranges::any_of(rows, [&](int64_t i) { return any(position, b, h, i, tile); });
+          state = reach ? 1 : 2;
+        }
+        dead.tiles[static_cast<size_t>(state * count(kPlaces) + place)] = true;
+      }
+      for (size_t n = 0; n < rows.size(); ++n) (alive[n] ? dead.live_row : dead.some_row) = true;
+    }
+  }
+  return dead;
+}
+
+// --- sizes beside the borders of tiles ---
+
+int place_of(int64_t value, int64_t tile) {
+  const int64_t inside = ((value % tile) + tile) % tile;
+  return value == 0 ? 4 : inside == 0 ? 0 : inside == 1 ? 1 : inside == tile - 1 ? 2 : 3;
+}
+
+int tiles_of(int64_t value, int64_t tile) { return value <= tile ? 0 : value <= 2 * tile ? 1 : 2; }
+
+void border(int size, int64_t value, int64_t tile, Collected& out) {
+  out.add(kBorder + (size * count(kBorders) + place_of(value, tile)) * count(kTiles) + tiles_of(value, tile));
+}
+
+// Both lengths together: how many tiles a block and the grid have, and where both end.
+void grid(const Case& c, int64_t tile_q, int64_t tile_k, Collected& out) {
+  const Problem& p = c.problem;
+  const int heads = static_cast<int>(std::clamp<int64_t>(p.heads_q, 1, count(kHeads))) - 1;
+  const int q = tiles_of(p.seq_q, tile_q), k = tiles_of(p.seq_k, tile_k);
+  out.add(kGrid + (((p.causal ? 1 : 0) * count(kHeads) + heads) * count(kTiles) + q) * count(kTiles) + k);
+  out.add(kEnds + (place_of(p.seq_q, tile_q) * count(kBorders) + place_of(p.seq_k, tile_k)) * count(kTiles) +
+          k);
+}
+
+void borders(const Case& c, int64_t tile_q, int64_t tile_k, Collected& out) {
+  constexpr int64_t kFragment = 16;  // columns of a matrix instruction
+  const Problem& p = c.problem;
+  border(0, p.seq_q, tile_q, out);
+  border(1, p.seq_k, tile_k, out);
+  border(2, p.dim_qk, kFragment, out);
+  border(3, p.dim_v, kFragment, out);
+  for (int64_t b = 0; p.key_lengths && b < std::min<int64_t>(p.batch, 4); ++b) {
+    border(4, key_length(p, b), tile_k, out);
+  }
+  if (p.window_left >= 0) border(5, p.window_left, tile_k, out);
+  if (p.window_right >= 0) border(6, p.window_right, tile_k, out);
+  const bool diagonal = p.causal || p.window_left >= 0 || p.window_right >= 0;
+  if (diagonal && p.align == ATTN_BOTTOM_RIGHT) border(7, p.seq_k - p.seq_q, tile_k, out);
+}
+
+// --- the plan ---
+
+void splits(const Case& c, const attn_plan& plan, Collected& out) {
+  const int64_t n = std::max<int64_t>(plan.num_splits, 1);
+  out.add(kSplit + static_cast<int>(n <= 4 ? n - 1 : n <= 8 ? 4 : 5));
+  if (n == 1) return;
+  const int64_t tiles = (c.problem.seq_k + plan.tile_k - 1) / plan.tile_k;
+  const int64_t each = std::max<int64_t>(plan.split_tiles, 1);
+  const int64_t empty = std::max<int64_t>(n - (tiles + each - 1) / each, 0);
+  out.add(kEmptySplit + static_cast<int>(std::min<int64_t>(empty, 2)));
+}
+
+int path_bucket(const attn_plan& plan) {
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char* s = plan.path; s < plan.path + sizeof plan.path && *s; ++s) {
+    hash = (hash ^ static_cast<uint8_t>(*s)) * 16777619;
+  }
+  return static_cast<int>((hash ^ hash >> 16) % kPaths);
+}
+
+int ratio_bucket(double worst) {
+  if (!(worst > 0)) return 0;
+  const double exponent = std::ceil(std::log2(worst));
+  return static_cast<int>(std::clamp<double>(exponent - kLeastRatio + 1, 1, kRatios - 1));
+}
+
+void features_in_pairs(const Case& c, const attn_plan& plan, const Dead& dead, Collected& out) {
+  const Problem& p = c.problem;
+  const bool diagonal = p.causal || p.window_left >= 0 || p.window_right >= 0;
+  const std::array<bool, kFeatures.size()> has = {
+      p.causal,
+      diagonal && p.align == ATTN_BOTTOM_RIGHT,
+      p.window_left >= 0 || p.window_right >= 0,
+      p.key_lengths.has_value(),
+      p.bias.has_value(),
+      p.mask.has_value(),
+      p.softcap > 0,
+      p.heads_q != p.heads_kv,
+      p.dim_qk != p.dim_v,
+      p.seq_q != p.seq_k,
+      plan.num_splits > 1,
+      dead.some_row,
+      p.seq_k > 2 * plan.tile_k,
+      std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l != TensorLayout{}; }),
+      !c.planted.empty(),
+      c.calls.size() > 1};
+  const int base = kFeature + dtype_of(c) * kPairs;
+  for (int j = 0; j < kFeatureCount; ++j) {
+    if (!has[static_cast<size_t>(j)]) continue;
+    for (int i = 0; i <= j; ++i) {
+      if (has[static_cast<size_t>(i)]) out.add(base + pair(i, j));
+    }
+  }
+}
+
+void calls(const Case& c, Collected& out) {
+  if (c.calls.size() > 1) out.add(kCall + (c.calls.size() == 2 ? 0 : 1));
+  for (const Call& call : c.calls) {
+    if (call.dirty_workspace) out.add(kCall + 2);
+    if (call.stream != 0) out.add(kCall + 3);
+  }
+}
+
+}  // namespace
+
+std::vector<uint16_t> signals(const Case& c, const Verdict& verdict) {
+  Collected out;
+  out.add(kOutcome + static_cast<int>(verdict.outcome));
+  out.add(kKind + static_cast<int>(verdict.kind));
+  attn_plan plan = verdict.plan;
+  if (verdict.outcome == Outcome::kReject || plan.tile_q < 1 || plan.tile_k < 1) return out.take();
+  // A kernel may call itself anything.
+  constexpr int64_t kLargest = int64_t{1} << 31;
+  plan.tile_q = std::min(plan.tile_q, kLargest);
+  plan.tile_k = std::min(plan.tile_k, kLargest);
+  const Dead dead = dead_tiles(c, plan.tile_q, plan.tile_k);
+  for (size_t i = 0; i < dead.tiles.size(); ++i) {
+    if (dead.tiles[i]) out.add(kTile + static_cast<int>(i));
+  }
+  out.add(kRow + (!dead.some_row ? 0 : dead.live_row ? 1 : 2));
+  borders(c, plan.tile_q, plan.tile_k, out);
+  grid(c, plan.tile_q, plan.tile_k, out);
+  splits(c, plan, out);
+  calls(c, out);
+  out.add(kPath + path_bucket(plan) * kVariants + std::clamp(c.env.variant, 0, kVariants - 1));
+  out.add(kRatio + dtype_of(c) * kRatios + ratio_bucket(verdict.worst));
+  features_in_pairs(c, plan, dead, out);
+  return out.take();
+}
+
+std::string signal_name(uint16_t id) {
+  const auto within = [&](int base, int end) { return id >= base && id < end; };
+  if (within(kOutcome, kKind)) return kOutcomeNames[id - kOutcome];
+  if (within(kKind, kTile)) return cat("kind: ", to_string(static_cast<Kind>(id - kKind)));
+  if (within(kTile, kRow)) {
+    const int at = id - kTile;
+    return cat(kPlaces[at % count(kPlaces)], " kv tile ", kStates[at / count(kPlaces)]);
+  }
+  if (within(kRow, kBorder)) return kRows[id - kRow];
+  if (within(kGrid, kEnds)) {
+    const int at = id - kGrid, k = at % count(kTiles), q = at / count(kTiles) % count(kTiles);
+    const int heads = at / count(kTiles) / count(kTiles);
+    return cat(kHeads[heads % count(kHeads)], heads < count(kHeads) ? "" : " causal", ", of queries ",
+               kTiles[q], ", of keys ", kTiles[k]);
+  }
+  if (within(kEnds, kSplit)) {
+    const int at = id - kEnds, both = at / count(kTiles);
+    return cat("seq_q ", kBorders[both / count(kBorders)], " and seq_k ", kBorders[both % count(kBorders)],
+               ", ", kTiles[at % count(kTiles)], " of keys");
+  }
+  if (within(kBorder, kGrid)) {
+    const int at = id - kBorder, size = at / count(kTiles) / count(kBorders);
+    return cat(kSizes[size], " ", kBorders[at / count(kTiles) % count(kBorders)], ", ",
+               kTiles[at % count(kTiles)]);
+  }
+  if (within(kSplit, kEmptySplit)) return kSplits[id - kSplit];
+  if (within(kEmptySplit, kCall)) return kEmpty[id - kEmptySplit];
+  if (within(kCall, kPath)) return kCalls[id - kCall];
+  if (within(kPath, kRatio)) {
+    const int at = id - kPath;
+    return cat("path #", at / kVariants, ", variant ", at % kVariants);
+  }
+  if (within(kRatio, kFeature)) {
+    const int at = id - kRatio, bucket = at % kRatios;
+    const std::string where = bucket == 0             ? "0"
+                              : bucket == kRatios - 1 ? "above 1"
+                                                      : cat("up to 2^", bucket + kLeastRatio - 1);
+    return cat(kDtypes[at / kRatios], ": error/bound ", where);
+  }
+  if (within(kFeature, kEnd)) {
+    const int at = (id - kFeature) % kPairs;
+    int j = 0;
+    while (pair(0, j + 1) <= at) ++j;
+    const int i = at - pair(0, j);
+    const std::string name = cat(kDtypes[(id - kFeature) / kPairs], ": ", kFeatures[static_cast<size_t>(j)]);
+    return i == j ? name : cat(name, " with ", kFeatures[static_cast<size_t>(i)]);
+  }
+  return "";
+}
+
+}  // namespace attnfuzz

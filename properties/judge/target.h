@@ -1,0 +1,128 @@
+// A target: one kernel on one back end in one lane, wherever it really runs.
+//
+// The parent process lays out a case in the target's arena, asks for a plan,
+// asks for a run, and looks at the arena again. It never calls a kernel itself:
+// the kernel may crash, hang, or need an instrumented process (see
+// fuzz/host/worker_target.h, the only implementation outside tests).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "properties/memory/arena.h"
+
+namespace attnfuzz {
+
+struct BuildInfo {
+  std::string hash;  // empty: unknown
+  std::string compiler, flags, root;
+  std::vector<std::pair<std::string, std::string>> files;  // name relative to root, XXH3-128
+};
+
+struct KernelInfo {
+  std::string library;  // path as given
+  std::string name, description;
+  std::vector<std::pair<std::string, int32_t>> library_kernels;  // all that the library has: name, back end
+  int32_t backend = ATTN_CPU;
+  std::string lane = "plain";
+  std::vector<std::string> variants;
+  bool has_stages = false;
+  BuildInfo build;
+  BuildInfo worker;    // of the program that runs it: the executor
+  std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty
+};
+
+// With `crash` or `timed_out` status is ATTN_FAULT. A plan that says ATTN_OK has
+// been looked at: tiles and splits positive, enumerations within their range,
+// alignment a power of two, the workspace no larger than its slot.
+struct PlanReply {
+  attn_status status = ATTN_OK;
+  attn_plan plan = {};
+  std::string reason;  // of a refusal
+  // The worker died while planning ("SIGFPE in plan()"; a new one takes its
+  // place), or the plan makes no sense ("plan.tile_q is 0, ...").
+  std::optional<std::string> crash;
+  bool timed_out = false;  // the watchdog ended it
+};
+
+// A fault that the back end reported while the kernel ran.
+struct Fault {
+  attn_report_kind kind;
+  std::array<uint32_t, 3> block, thread;
+  std::string message, file;
+  int line;
+};
+
+enum class Stage : int32_t { kAll, kPartial, kReduce };
+
+// Whose intermediates are asked for: attn_probe.
+struct ProbeRequest {
+  std::array<uint32_t, 3> block = {0, 0, 0};
+  uint32_t warp = 0;
+};
+// What the kernel recorded, as attn_probe describes it. Empty: it records nothing,
+// or no such block and warp has anything to do.
+struct Probe {
+  std::vector<float> values;
+  uint64_t used = 0;  // numbers it wanted to record; above values.size() the others are lost
+};
+
+// How a run ended. Exactly one of: finished with a status; crashed; timed out
+// (then status is ATTN_FAULT).
+struct RunReply {
+  attn_status status = ATTN_OK;
+  std::optional<Fault> fault;
+  std::optional<std::string> crash;  // the worker died: "SIGSEGV", "exit 3"; a new one takes its place
+  bool timed_out = false;            // the watchdog ended the worker
+  double seconds = 0;                // inside run(), synchronised
+  std::optional<Probe> probe;        // of a run that came back, if Target::probe() asked for one
+};
+
+// How long a call may take before it counts as a hang. Brief is for looking at
+// many cases of which some hang; what it calls a hang is to be confirmed.
+enum class Watch { kFull, kBrief };
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual const KernelInfo& info() const = 0;
+  // Memory that the kernel's tensors must lie in. Attn_tensors passed below
+  // hold addresses in this process; the target translates them.
+  virtual Arena& arena() = 0;
+  // Says what of the arena the next calls of run() use (LaidOut::ranges()). To be
+  // called before plan(), and again once the workspace is placed. A device with
+  // memory of its own gets these bytes before each run and gives them back after
+  // it; a kernel on the CPU works in the arena itself.
+  virtual void memory(std::span<const MemoryRange> ranges) { (void)ranges; }
+  virtual PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) = 0;
+  // `stream`: 0 or 1, of two that the target keeps. Callbacks, stream pointer
+  // and probe in `env` are the target's business and ignored here.
+  virtual RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors,
+                       const attn_plan& plan, const attn_env& env, int stream) = 0;
+  // For all calls from now on; kFull at the beginning.
+  virtual void watch(Watch watch) { (void)watch; }
+  // Forgets all that the kernel's library may have kept from the calls so far.
+  virtual void renew() {}
+  // What all runs from now on are asked for; nothing at the beginning.
+  virtual void probe(const std::optional<ProbeRequest>& request) { (void)request; }
+  // How often each edge of the kernel's code was taken by a call of run(), one bit
+  // each for 1, 2, 3, 4-7, 8-15, 16-31, 32-127 and more; of several runs since the
+  // last time it was asked, all their bits. Of runs that came back, and of a kernel
+  // that counts: built for the lane "coverage" or a sanitizer's. Empty otherwise. An
+  // edge's place is the same in all runs of a library. Valid until the next run.
+  virtual std::span<const uint8_t> coverage() const { return {}; }
+  // Where a kernel with stages keeps its partials: inside the planned workspace,
+  // aligned, strides not negative. Nothing for a kernel without stages, and for
+  // one whose answer breaks these rules or kills the worker: *why then says so,
+  // and is left empty otherwise.
+  virtual std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
+                                                std::string* why = nullptr) = 0;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,95 @@
+// One judging of one case by one property.
+//
+//   Verdict v = judge(case, property, target, calibration);
+//
+// A property's check() sees a Trial. Trial::run() lays out a case, plans it,
+// runs its calls, and holds every call to what must hold of any right kernel:
+// status, guards, completeness, dead rows, finiteness, O and LSE against the
+// oracle within the bound. Only then does the property compare runs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/judge/property.h"
+#include "properties/judge/verdict.h"
+#include "properties/memory/layout.h"
+#include "reference/calibration.h"
+#include "reference/oracle.h"
+
+namespace attnfuzz {
+
+// A case that ran and was found right, call by call.
+struct Run {
+  Case c;
+  attn_plan plan = {};
+  Reference reference;
+  std::vector<std::vector<float>> o;    // one a call: rows (b,h,i) x dim_v
+  std::vector<std::vector<float>> lse;  // one a call; empty vectors if not wanted
+};
+
+// A case that is laid out and planned.
+struct Prepared {
+  Case c;
+  std::unique_ptr<LaidOut> laid;
+  attn_env env = {};
+  attn_plan plan = {};
+};
+
+// Judges `c` by `property`. The case is adapted first; never throws on a bad
+// case or kernel, only when the machine itself fails.
+Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration);
+
+class Trial {
+ public:
+  Trial(const Case& c, Target& target, const Calibration& calibration);
+
+  const Case& base() const { return base_; }
+  Target& target() { return target_; }
+  const Calibration& calibration() const { return calibration_; }
+  Verdict& verdict() { return verdict_; }
+
+  // Runs a case and judges it alone. nullptr if it failed, was refused or could
+  // not be run: the verdict says so already, and check() returns. `label` says
+  // in messages which variant of the base case this was. The first case run is
+  // taken as the case itself.
+  const Run* run(const Case& c, std::string_view label = "");
+
+  // Ends the trial: the relation does not hold, or says nothing here.
+  void fail(Kind kind, std::string message);
+  void reject(std::string why);
+  bool done() const { return verdict_.outcome != Outcome::kPass; }
+
+  // For relations that run a kernel's stages: lays out and plans a case, no
+  // more, and runs one stage of it, held to status and guards. What prepare()
+  // returned is valid until the next run() or prepare(). nullptr or false: as run().
+  Prepared* prepare(const Case& c, std::string_view label = "");
+  bool run_stage(Prepared& prepared, Stage stage, std::string_view label = "");
+
+  // Relations between rows of two runs. Row numbers count (b,h,i) in their own
+  // run. False (and failed) if they differ by more than both bounds allow, or,
+  // for same_bits, at all; NaN equals NaN. b's O is divided by `scale`, and
+  // `lse_shift` taken from its LSE, before they are compared.
+  bool same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what,
+                   double scale = 1, double lse_shift = 0);
+  bool same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
+  // The same for all rows of runs of one shape, call 0.
+  bool all_within(const Run& a, const Run& b, std::string_view what);
+  bool all_bits(const Run& a, const Run& b, std::string_view what);
+
+ private:
+  // Marks the verdict with the variant it speaks of.
+  void attribute(std::string_view label, int variant);
+
+  const Case base_;
+  Target& target_;
+  const Calibration& calibration_;
+  Verdict verdict_;
+  int variants_ = 0;  // cases run or prepared so far
+  std::vector<std::unique_ptr<Run>> runs_;
+  std::unique_ptr<Prepared> prepared_;
+};
+
+}  // namespace attnfuzz

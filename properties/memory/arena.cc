@@ -1,0 +1,97 @@
+#include "properties/memory/arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace attnfuzz {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), "guarded memory: " + what);
+}
+
+std::byte* map(int fd) {
+  // Only touched pages exist; NORESERVE keeps the rest out of the commit charge.
+  void* base = mmap(nullptr, Arena::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) {
+    fail("cannot map " + std::to_string(Arena::kBytes >> 30) +
+         " GiB of address space; raise `ulimit -v` and vm.overcommit_memory must not be 2");
+  }
+  // Huge pages would make one touched byte cost 2 MiB; a core dump would walk
+  // all of it. Not every kernel knows these, and none is needed to be right.
+  (void)madvise(base, Arena::kBytes, MADV_NOHUGEPAGE);
+  (void)madvise(base, Arena::kBytes, MADV_DONTDUMP);
+  auto* bytes = static_cast<std::byte*>(base);
+  for (uint64_t fence = 0; fence < Arena::kBytes; fence += Arena::kSlotBytes + Arena::kPage) {
+    if (mprotect(bytes + fence, Arena::kPage, PROT_NONE) != 0) {
+      const int why = errno;
+      munmap(base, Arena::kBytes);
+      errno = why;
+      fail("cannot unmap the page beside a slot");
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Arena::Arena() : owned_(true) {
+  fd_ = memfd_create("attnfuzz-arena", MFD_CLOEXEC);
+  if (fd_ < 0) fail("cannot create an anonymous file");
+  try {
+    if (ftruncate(fd_, static_cast<off_t>(kBytes)) != 0)
+      fail("cannot size the anonymous file; see `ulimit -f`");
+    base_ = map(fd_);
+  } catch (...) {
+    close(fd_);
+    throw;
+  }
+}
+
+Arena::Arena(int fd) : fd_(fd) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) fail("file descriptor " + std::to_string(fd) + " is not open");
+  if (static_cast<uint64_t>(status.st_size) != kBytes) {
+    throw std::system_error(EINVAL, std::generic_category(),
+                            "guarded memory: file descriptor " + std::to_string(fd) + " holds " +
+                                std::to_string(status.st_size) + " bytes, not an arena's " +
+                                std::to_string(kBytes) + "; was it made by another version?");
+  }
+  base_ = map(fd);
+}
+
+Arena::~Arena() {
+  if (base_) munmap(base_, kBytes);
+  if (owned_ && fd_ >= 0) close(fd_);
+}
+
+uint64_t Arena::offset(const void* p) const {
+  if (!p) return kNowhere;
+  const auto at = reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_);
+  // One past the end is the address of an empty tensor placed there.
+  if (at > kBytes) throw std::out_of_range("an address outside guarded memory was asked for its offset");
+  return at;
+}
+
+void* Arena::at(uint64_t offset) const {
+  if (offset == kNowhere) return nullptr;
+  if (offset > kBytes)
+    throw std::out_of_range("offset " + std::to_string(offset) + " is outside guarded memory");
+  return base_ + offset;
+}
+
+void Arena::forget(TensorId t) {
+  if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(slot_offset(t)),
+                static_cast<off_t>(kSlotBytes)) != 0) {
+    fail("cannot give the pages of a slot back");
+  }
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,58 @@
+// Guarded memory: one slot a tensor, shared with the process that runs the kernel.
+//
+// The arena is one sparse anonymous file, mapped here and by the worker. Each
+// slot ends in an unmapped page, so that a tensor placed against it faults on
+// the first byte read or written too far; and a slot is large enough for
+// strides beyond 2^31 elements, of which only the touched pages exist.
+//
+//   |<- page, unmapped ->|<- slot i: kSlotBytes ->|<- page, unmapped ->| slot i+1 ...
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "properties/case/geometry.h"
+
+namespace attnfuzz {
+
+// Bytes [begin, end) of the arena that hold something of a case: elements,
+// guards or filled gaps. What lies outside them nobody may touch.
+struct MemoryRange {
+  TensorId tensor;
+  uint64_t begin, end;  // offsets in the arena
+};
+
+class Arena {
+ public:
+  static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t kSlotBytes = attnfuzz::kSlotBytes;  // 32 GiB
+  static constexpr uint64_t kBytes = kPage + kTensorCount * (kSlotBytes + kPage);
+
+  Arena();                 // creates the file; throws std::system_error
+  explicit Arena(int fd);  // maps one created elsewhere; does not own fd
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  int fd() const { return fd_; }
+  std::byte* base() const { return base_; }
+  std::byte* slot(TensorId t) const { return base_ + slot_offset(t); }
+  std::byte* slot_end(TensorId t) const { return slot(t) + kSlotBytes; }
+  static constexpr uint64_t slot_offset(TensorId t) {
+    return kPage + static_cast<uint64_t>(t) * (kSlotBytes + kPage);
+  }
+  // Offset from base() of an address in the arena; of nullptr: kNowhere.
+  static constexpr uint64_t kNowhere = ~uint64_t{0};
+  uint64_t offset(const void* p) const;
+  void* at(uint64_t offset) const;
+
+  // Gives the pages of a slot back to the system (their content becomes 0).
+  void forget(TensorId t);
+
+ private:
+  int fd_ = -1;
+  bool owned_ = false;
+  std::byte* base_ = nullptr;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,125 @@
+#include "properties/memory/extent.h"
+
+#include <algorithm>
+#include <cstring>
+
+// In place, so that it is compiled for the machine at hand: it reads every input byte twice a call.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace attnfuzz {
+namespace {
+
+// The byte that a pattern puts at an address.
+std::byte pattern_byte(uint32_t pattern, uintptr_t address) {
+  return static_cast<std::byte>(pattern >> (8 * (address & 3)));
+}
+
+std::byte* aligned_up(std::byte* p) { return p + (-reinterpret_cast<uintptr_t>(p) & 3); }
+const std::byte* aligned_up(const std::byte* p) { return p + (-reinterpret_cast<uintptr_t>(p) & 3); }
+
+std::vector<std::span<std::byte>> stretches(const Extent& e) {
+  std::vector<std::span<std::byte>> touched;
+  std::byte* from = e.begin;
+  std::byte* until = e.data;
+  for_each_row(e, [&](const Index&, std::byte* row) {
+    if (row - until > 2 * kGapEnd) {
+      touched.emplace_back(from, until + kGapEnd);
+      from = row - kGapEnd;
+    }
+    until = row + e.g.row_bytes();
+  });
+  touched.emplace_back(from, e.end);
+  return touched;
+}
+
+bool compact(const Extent& e, const TensorLayout& layout) {
+  return layout.spread == 0 && layout.row_gap * e.g.element_bytes <= 2 * kGapEnd;
+}
+
+}  // namespace
+
+int64_t Extent::touched_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& stretch : touched) bytes += static_cast<int64_t>(stretch.size());
+  return bytes;
+}
+
+Extent extent_of(const Case& c, TensorId t, Arena& arena) {
+  Extent e;
+  if (!is_present(c, t)) return e;  // its layout, which nobody looks at, may fit nowhere
+  e.g = *geometry(c, t);
+  const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  if (layout.placement == Placement::kPageEnd) {
+    e.data = arena.slot_end(t) - e.g.span_bytes;
+    e.begin = e.data - kGuardBefore;
+    e.end = arena.slot_end(t);
+  } else {
+    e.data = arena.slot(t) + kGuardBefore + e.g.offset_bytes;
+    // A small offset's room belongs to the guard; a large one is left untouched.
+    e.begin = e.g.offset_bytes <= kGapEnd ? arena.slot(t) : e.data - kGuardBefore;
+    e.end = e.elements_end() + e.g.guard_after();
+  }
+  if (compact(e, layout)) {
+    e.touched.emplace_back(e.begin, e.end);
+  } else {
+    e.touched = stretches(e);
+  }
+  return e;
+}
+
+void fill_pattern(std::byte* begin, std::byte* end, uint32_t pattern) {
+  std::byte* p = begin;
+  for (; p < end && p < aligned_up(begin); ++p) *p = pattern_byte(pattern, reinterpret_cast<uintptr_t>(p));
+  const size_t words = static_cast<size_t>(end - p) / 4;
+  // Guarded memory has no type of its own; memcpy of a word compiles to a store.
+  for (size_t n = 0; n < words; ++n) std::memcpy(p + 4 * n, &pattern, 4);
+  for (p += 4 * words; p < end; ++p) *p = pattern_byte(pattern, reinterpret_cast<uintptr_t>(p));
+}
+
+const std::byte* differs_from(const std::byte* begin, const std::byte* end, uint32_t pattern) {
+  const auto scan = [pattern](const std::byte* from, const std::byte* to) -> const std::byte* {
+    for (const std::byte* p = from; p < to; ++p) {
+      if (*p != pattern_byte(pattern, reinterpret_cast<uintptr_t>(p))) return p;
+    }
+    return nullptr;
+  };
+  const std::byte* p = std::min(aligned_up(begin), end);
+  if (const std::byte* bad = scan(begin, p)) return bad;
+  // Whole blocks first: one comparison a block lets the loop inside vectorise.
+  constexpr int64_t kBlock = 256;
+  for (; end - p >= kBlock; p += kBlock) {
+    uint32_t difference = 0;
+    for (int64_t n = 0; n < kBlock; n += 4) {
+      uint32_t word;
+      std::memcpy(&word, p + n, 4);
+      difference |= word ^ pattern;
+    }
+    if (difference) return scan(p, p + kBlock);
+  }
+  return scan(p, end);
+}
+
+uint64_t hash_touched(const Extent& e) {
+  uint64_t hash = 0;
+  for (const auto& stretch : e.touched) hash = XXH3_64bits_withSeed(stretch.data(), stretch.size(), hash);
+  return hash;
+}
+
+uint64_t hash_elements(const Extent& e) {
+  if (!e.g.present) return 0;
+  if (e.g.empty()) return XXH3_64bits(nullptr, 0);
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset(&state);
+  for (int64_t b = 0; b < e.g.size[0]; ++b) {
+    for (int64_t h = 0; h < e.g.size[1]; ++h) {
+      for (int64_t s = 0; s < e.g.size[2]; ++s) {
+        XXH3_64bits_update(&state, e.row(b, h, s), static_cast<size_t>(e.g.row_bytes()));
+      }
+    }
+  }
+  return XXH3_64bits_digest(&state);
+}
+
+}  // namespace attnfuzz

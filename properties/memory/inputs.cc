@@ -1,0 +1,90 @@
+#include "properties/memory/inputs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "properties/data/bits16.h"
+#include "properties/data/fills.h"
+#include "properties/data/recipe.h"
+
+namespace attnfuzz {
+
+InputRows::InputRows(const Case& c, TensorId t) : case_(c), tensor_(t), plain_(c.remap == Remap{}) {
+  if (c.planted.empty()) return;
+  planted_ = planted_at(c);
+  std::erase_if(planted_, [t](const Planted& planted) { return planted.tensor != t; });
+}
+
+void InputRows::write_values(const Index& at, uint16_t* row) const {
+  const Problem& p = case_.problem;
+  const auto [b, h, s] = at.n;
+  const int64_t dim = tensor_ == TensorId::kV ? p.dim_v : p.dim_qk;
+  if (case_.nan_beyond_lengths && tensor_ != TensorId::kQ && s >= key_length(p, b)) {
+    std::fill_n(row, dim, format16(p.dtype).nan);
+  } else if (plain_) {
+    const Fill& fill = tensor_ == TensorId::kQ ? case_.q : tensor_ == TensorId::kK ? case_.k : case_.v;
+    fill_row(fill, p.dtype, b, h, s, dim, row);
+  } else {
+    recipe_row(case_, tensor_, b, h, s, row);
+  }
+}
+
+void InputRows::write_bias(const Index& at, std::byte* row) {
+  const Problem& p = case_.problem;
+  const auto [b, h, i] = at.n;
+  scratch_.resize(static_cast<size_t>(p.seq_k));
+  if (plain_) {
+    bias_row(*p.bias, b, h, i, p.seq_q, p.seq_k, scratch_.data());
+  } else {
+    for (int64_t j = 0; j < p.seq_k; ++j) scratch_[static_cast<size_t>(j)] = bias_at(case_, b, h, i, j);
+  }
+  if (p.bias->dtype == ATTN_F32) {
+    std::memcpy(row, scratch_.data(), scratch_.size() * 4);
+    return;
+  }
+  const Format16 format = format16(p.bias->dtype);
+  auto* bits = reinterpret_cast<uint16_t*>(row);
+  for (size_t j = 0; j < scratch_.size(); ++j) {
+    const bool hidden = scratch_[j] < -3.4e38f && std::bit_cast<uint32_t>(scratch_[j]) == 0xff800000;
+    bits[j] = hidden ? format.infinity | 0x8000 : from_float(p.bias->dtype, scratch_[j]);
+  }
+}
+
+void InputRows::write_mask(const Index& at, uint8_t* row) const {
+  const Problem& p = case_.problem;
+  const auto [b, h, i] = at.n;
+  if (plain_) {
+    visible_row(p.mask->visible, b, h, i, p.seq_q, p.seq_k, row);
+  } else {
+    for (int64_t j = 0; j < p.seq_k; ++j) row[j] = mask_at(case_, b, h, i, j);
+  }
+}
+
+void InputRows::write(const Index& at, std::byte* row) {
+  switch (tensor_) {
+    case TensorId::kQ:
+    case TensorId::kK:
+    case TensorId::kV:
+      write_values(at, reinterpret_cast<uint16_t*>(row));
+      break;
+    case TensorId::kBias:
+      write_bias(at, row);
+      break;
+    case TensorId::kMask:
+      write_mask(at, reinterpret_cast<uint8_t*>(row));
+      break;
+    case TensorId::kKeyLengths:
+      std::memcpy(row, case_.problem.key_lengths->data(), case_.problem.key_lengths->size() * 8);
+      break;
+    default:
+      break;
+  }
+  if (planted_.empty()) return;
+  const int64_t bytes = tensor_ == TensorId::kBias && case_.problem.bias->dtype == ATTN_F32 ? 4 : 2;
+  for (const Planted& planted : planted_) {
+    if (planted.b != at.n[0] || planted.h != at.n[1] || planted.s != at.n[2]) continue;
+    std::memcpy(row + planted.d * bytes, &planted.bits, static_cast<size_t>(bytes));  // little-endian
+  }
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,32 @@
+// The bytes of one row of an input as a kernel finds it.
+//
+//   InputRows rows(c, TensorId::kK);
+//   rows.write({{b, h, j}}, row);   // dim_qk elements of the problem's dtype
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "properties/case/case.h"
+#include "properties/memory/extent.h"
+
+namespace attnfuzz {
+
+class InputRows {
+ public:
+  InputRows(const Case& c, TensorId t);
+  void write(const Index& at, std::byte* row);
+
+ private:
+  void write_values(const Index& at, uint16_t* row) const;
+  void write_bias(const Index& at, std::byte* row);
+  void write_mask(const Index& at, uint8_t* row) const;
+
+  const Case& case_;
+  const TensorId tensor_;
+  const bool plain_;              // not remapped: whole rows come from fills.h at once
+  std::vector<Planted> planted_;  // of this tensor
+  std::vector<float> scratch_;
+};
+
+}  // namespace attnfuzz

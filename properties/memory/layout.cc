@@ -1,0 +1,366 @@
+#include "properties/memory/layout.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "properties/data/bits16.h"
+#include "properties/data/fills.h"
+#include "properties/data/recipe.h"
+#include "properties/memory/extent.h"
+#include "properties/memory/inputs.h"
+
+namespace attnfuzz {
+namespace {
+
+// Tensors that touched more than this do not keep their pages for the next case.
+constexpr int64_t kKeptBytes = int64_t{64} << 20;
+
+constexpr uint64_t kMaxAlign = uint64_t{1} << 20;
+
+attn_problem make_problem(const Problem& p) {
+  attn_problem out = {};
+  out.size = sizeof out;
+  out.dtype = p.dtype;
+  out.batch = p.batch;
+  out.heads_q = p.heads_q;
+  out.heads_kv = p.heads_kv;
+  out.seq_q = p.seq_q;
+  out.seq_k = p.seq_k;
+  out.dim_qk = p.dim_qk;
+  out.dim_v = p.dim_v;
+  out.scale = p.scale;
+  out.softcap = p.softcap;
+  out.causal = p.causal;
+  out.align = p.align;
+  out.window_left = p.window_left;
+  out.window_right = p.window_right;
+  out.has_key_lengths = p.key_lengths.has_value();
+  out.bias_dtype = p.bias ? p.bias->dtype : ATTN_NONE;
+  out.has_mask = p.mask.has_value();
+  out.num_splits = p.num_splits;
+  return out;
+}
+
+// What an output or a workspace of a dtype is prefilled with.
+uint32_t prefill_pattern(Prefill prefill, int32_t dtype, uint32_t nan) {
+  if (prefill == Prefill::kNan) return nan;
+  if (dtype == ATTN_F16) return 0x7bff7bff;
+  return dtype == ATTN_BF16 ? 0x71807180 : 0x71800000;  // 2^100
+}
+
+uint32_t output_pattern(const Case& c, TensorId t) {
+  return prefill_pattern(c.prefill, t == TensorId::kO ? c.problem.dtype : static_cast<int32_t>(ATTN_F32),
+                         kNeverWritten);
+}
+
+std::string coordinates(const std::array<int64_t, 4>& at) {
+  return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + "," +
+         std::to_string(at[3]) + ")";
+}
+
+std::array<int64_t, 4> last_index(const Geometry& g) {
+  std::array<int64_t, 4> at;
+  for (int n = 0; n < 4; ++n) at[n] = std::max<int64_t>(g.size[n] - 1, 0);
+  return at;
+}
+
+constexpr TensorId kInputs[] = {TensorId::kQ,    TensorId::kK,    TensorId::kV,
+                                TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths};
+constexpr TensorId kOutputs[] = {TensorId::kO, TensorId::kLse};
+
+std::string name_of(TensorId t) { return kTensorNames[static_cast<size_t>(t)]; }
+
+// Guards and gaps that do not hold `pattern` any more.
+std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pattern) {
+  using enum MemoryFault::Kind;
+  if (const std::byte* bad = differs_from(e.begin, e.data, pattern)) {
+    return MemoryFault{
+        kGuard,
+        t,
+        {},
+        "memory " + std::to_string(e.data - bad) + " bytes before " + name_of(t) + " was written"};
+  }
+  if (const std::byte* bad = differs_from(e.elements_end(), e.end, pattern)) {
+    return MemoryFault{kGuard, t, last_index(e.g),
+                       "memory " + std::to_string(bad - e.elements_end()) + " bytes past the end of " +
+                           name_of(t) + " was written"};
+  }
+  if (!e.has_gaps()) return std::nullopt;
+  std::optional<MemoryFault> fault;
+  const std::byte* until = e.data;
+  Index before;
+  const auto report = [&](const std::byte* bad) {
+    const std::array<int64_t, 4> at = {before.n[0], before.n[1], before.n[2], e.g.size[3] - 1};
+    fault = MemoryFault{kGap, t, at,
+                        "the gap between rows of " + name_of(t) + " was written, " +
+                            std::to_string(bad - until) + " bytes past the end of row " + coordinates(at)};
+  };
+  for_each_row(e, [&](const Index& at, const std::byte* row) {
+    if (fault) return;
+    if (row - until <= 2 * kGapEnd) {
+      if (const std::byte* bad = differs_from(until, row, pattern)) report(bad);
+    } else if (const std::byte* low = differs_from(until, until + kGapEnd, pattern)) {
+      report(low);
+    } else if (const std::byte* high = differs_from(row - kGapEnd, row, pattern)) {
+      report(high);
+    }
+    until = row + e.g.row_bytes();
+    before = at;
+  });
+  return fault;
+}
+
+// Which element of an input is not what it was.
+std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, TensorId t) {
+  std::optional<MemoryFault> fault;
+  InputRows rows(c, t);
+  std::vector<std::byte> expected(static_cast<size_t>(e.g.row_bytes()));
+  for_each_row(e, [&](const Index& at, const std::byte* row) {
+    if (fault) return;
+    rows.write(at, expected.data());
+    if (std::memcmp(row, expected.data(), expected.size()) == 0) return;
+    const auto bad = std::mismatch(expected.begin(), expected.end(), row).first - expected.begin();
+    const std::array<int64_t, 4> index = {at.n[0], at.n[1], at.n[2], bad / e.g.element_bytes};
+    fault = MemoryFault{MemoryFault::Kind::kInputChanged, t, index,
+                        "the input " + name_of(t) + " was written at " + coordinates(index)};
+  });
+  return fault;
+}
+
+template <typename Bits>
+int64_t find_never_written(const std::byte* row, int64_t count) {
+  // Counted without a branch first: nearly always there is none.
+  int64_t found = 0;
+  for (int64_t n = 0; n < count; ++n) {
+    Bits bits;
+    std::memcpy(&bits, row + n * sizeof bits, sizeof bits);
+    found += bits == static_cast<Bits>(kNeverWritten);
+  }
+  if (found == 0) return -1;
+  for (int64_t n = 0; n < count; ++n) {
+    Bits bits;
+    std::memcpy(&bits, row + n * sizeof bits, sizeof bits);
+    if (bits == static_cast<Bits>(kNeverWritten)) return n;
+  }
+  return -1;
+}
+
+std::optional<MemoryFault> never_written(const Extent& e, TensorId t) {
+  std::optional<MemoryFault> fault;
+  for_each_row(e, [&](const Index& at, const std::byte* row) {
+    if (fault) return;
+    const int64_t d = e.g.element_bytes == 2 ? find_never_written<uint16_t>(row, e.g.size[3])
+                                             : find_never_written<uint32_t>(row, e.g.size[3]);
+    if (d < 0) return;
+    const std::array<int64_t, 4> index = {at.n[0], at.n[1], at.n[2], d};
+    fault = MemoryFault{MemoryFault::Kind::kUnwritten, t, index,
+                        name_of(t) + coordinates(index) + " was never written"};
+  });
+  return fault;
+}
+
+}  // namespace
+
+Extent& LaidOut::extent(TensorId t) { return extents_[static_cast<size_t>(t)]; }
+const Extent& LaidOut::extent(TensorId t) const { return extents_[static_cast<size_t>(t)]; }
+
+attn_tensor LaidOut::place(TensorId t) {
+  extent(t) = extent_of(case_, t, arena_);
+  const Extent& e = extent(t);
+  if (!e.g.present) return {};
+  attn_tensor view = {e.data, {}};
+  const std::array<int64_t, 4> size = logical_size(case_.problem, t);
+  const std::array<bool, 4> once = repeated(case_.problem, t);
+  for (int n = 0; n < 4; ++n) {
+    const bool junk = size[n] == 1 && case_.layout[static_cast<size_t>(t)].junk_unit_strides;
+    view.stride[n] = junk ? kJunkStride + n : once[n] ? 0 : e.g.stride[n];
+  }
+  return view;
+}
+
+void LaidOut::fill_input(TensorId t) {
+  Extent& e = extent(t);
+  if (!e.g.present) return;
+  if (e.has_gaps()) {
+    for (const auto& stretch : e.touched) {
+      fill_pattern(stretch.data(), stretch.data() + stretch.size(), kInputCanary);
+    }
+  } else {
+    fill_pattern(e.begin, e.data, kInputCanary);
+    fill_pattern(e.elements_end(), e.end, kInputCanary);
+  }
+  InputRows rows(case_, t);
+  for_each_row(e, [&](const Index& at, std::byte* row) { rows.write(at, row); });
+  e.hash = hash_touched(e);
+}
+
+LaidOut::LaidOut(const Case& c, Arena& arena) : case_(c), arena_(arena), extents_(kTensorCount) {
+  problem_ = make_problem(c.problem);
+  tensors_.size = sizeof tensors_;
+  tensors_.q = place(TensorId::kQ);
+  tensors_.k = place(TensorId::kK);
+  tensors_.v = place(TensorId::kV);
+  tensors_.o = place(TensorId::kO);
+  tensors_.lse = place(TensorId::kLse);
+  tensors_.bias = place(TensorId::kBias);
+  tensors_.mask = place(TensorId::kMask);
+  tensors_.key_lengths = static_cast<const int64_t*>(place(TensorId::kKeyLengths).data);
+  for (TensorId t : kInputs) fill_input(t);
+}
+
+LaidOut::~LaidOut() {
+  for (int n = 0; n < kTensorCount; ++n) {
+    const Extent& e = extents_[n];
+    if (e.touched.size() < 2 && e.touched_bytes() < kKeptBytes) continue;
+    try {
+      arena_.forget(static_cast<TensorId>(n));
+    } catch (const std::exception&) {
+      // The pages stay: costs memory, not correctness.
+    }
+  }
+}
+
+attn_env LaidOut::env() const {
+  attn_env env = {};
+  env.size = sizeof env;
+  env.backend = ATTN_CPU;
+  env.sm_count = case_.env.sm_count;
+  env.compute_capability = case_.env.compute_capability;
+  env.shared_memory_limit = case_.env.shared_memory_limit;
+  env.schedule_seed = case_.env.schedule_seed;
+  env.variant = case_.env.variant;
+  return env;
+}
+
+void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
+  if (bytes > static_cast<uint64_t>(kMaxCaseBytes)) {
+    throw std::invalid_argument("a workspace of " + std::to_string(bytes) + " bytes was asked for; at most " +
+                                std::to_string(kMaxCaseBytes) + " are given");
+  }
+  if (!std::has_single_bit(align) || align > kMaxAlign) {
+    throw std::invalid_argument("a workspace alignment of " + std::to_string(align) +
+                                " was asked for; it must be a power of two, at most " +
+                                std::to_string(kMaxAlign));
+  }
+  Extent& e = extent(TensorId::kWorkspace);
+  e = Extent{};
+  e.g.present = true;
+  e.g.element_bytes = 1;
+  e.g.size = {1, 1, 1, static_cast<int64_t>(bytes)};
+  e.g.stride = {0, 0, 0, 1};
+  e.g.span_bytes = static_cast<int64_t>(bytes);
+  const auto step = static_cast<int64_t>(align);
+  const auto misaligned = [step](const std::byte* p) {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p) & static_cast<uintptr_t>(step - 1));
+  };
+  if (case_.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd) {
+    e.end = arena_.slot_end(TensorId::kWorkspace);
+    e.data = e.end - bytes;
+    e.data -= misaligned(e.data);
+  } else {
+    e.data = arena_.slot(TensorId::kWorkspace) + kGuardBefore;
+    e.data += misaligned(e.data) ? step - misaligned(e.data) : 0;
+    e.end = e.data + bytes + kGuardBefore;
+  }
+  e.begin = e.data - kGuardBefore;
+  e.touched.emplace_back(e.begin, e.end);
+  // All ones whatever the prefill: its size need not be a multiple of anything.
+  fill_pattern(e.begin, e.data, kAllOnes);
+  fill_pattern(e.elements_end(), e.end, kAllOnes);
+  fill_pattern(e.data, e.elements_end(), prefill_pattern(case_.prefill, ATTN_F32, kAllOnes));
+  workspace_used_ = false;
+  tensors_.workspace = e.data;
+  tensors_.workspace_bytes = bytes;
+}
+
+void LaidOut::before_call(const Call& call) {
+  for (TensorId t : kOutputs) {
+    for (const auto& stretch : extent(t).touched) {
+      fill_pattern(stretch.data(), stretch.data() + stretch.size(), output_pattern(case_, t));
+    }
+  }
+  const Extent& e = extent(TensorId::kWorkspace);
+  if (!e.g.present) return;
+  if (!call.dirty_workspace) {
+    fill_pattern(e.data, e.elements_end(), prefill_pattern(case_.prefill, ATTN_F32, kAllOnes));
+  } else if (!workspace_used_) {
+    // What a call of another shape could have left: no pattern, no NaN in particular.
+    for (int64_t at = 0; at < e.g.span_bytes; at += 8) {
+      const uint64_t junk = mix(0, 0, 0, 0, static_cast<uint64_t>(at));
+      std::memcpy(e.data + at, &junk, static_cast<size_t>(std::min<int64_t>(8, e.g.span_bytes - at)));
+    }
+  }
+  workspace_used_ = true;
+}
+
+std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
+  for (TensorId t : kOutputs) {
+    const Extent& e = extent(t);
+    if (!e.g.present) continue;
+    if (auto fault = surroundings(e, t, output_pattern(case_, t))) return fault;
+  }
+  if (const Extent& e = extent(TensorId::kWorkspace); e.g.present) {
+    if (auto fault = surroundings(e, TensorId::kWorkspace, kAllOnes)) return fault;
+  }
+  for (TensorId t : kInputs) {
+    const Extent& e = extent(t);
+    if (!e.g.present || hash_touched(e) == e.hash) continue;
+    if (auto fault = surroundings(e, t, kInputCanary)) return fault;
+    if (auto fault = changed_element(case_, e, t)) return fault;
+    return MemoryFault{MemoryFault::Kind::kInputChanged, t, {}, "the input " + name_of(t) + " was written"};
+  }
+  if (!outputs || case_.prefill != Prefill::kNan) return std::nullopt;
+  for (TensorId t : kOutputs) {
+    if (auto fault = never_written(extent(t), t)) return fault;
+  }
+  return std::nullopt;
+}
+
+std::vector<float> LaidOut::read_o() const {
+  const Extent& e = extent(TensorId::kO);
+  const Problem& p = case_.problem;
+  std::vector<float> out(static_cast<size_t>(p.batch * p.heads_q * p.seq_q * p.dim_v));
+  for_each_row(e, [&](const Index& at, const std::byte* row) {
+    float* to = &out[static_cast<size_t>(((at.n[0] * p.heads_q + at.n[1]) * p.seq_q + at.n[2]) * p.dim_v)];
+    const auto* bits = reinterpret_cast<const uint16_t*>(row);
+    if (p.dtype == ATTN_F16) {
+      for (int64_t d = 0; d < p.dim_v; ++d) to[d] = to_float(ATTN_F16, bits[d]);
+    } else {
+      for (int64_t d = 0; d < p.dim_v; ++d) to[d] = to_float(ATTN_BF16, bits[d]);
+    }
+  });
+  return out;
+}
+
+std::vector<float> LaidOut::read_lse() const {
+  const Extent& e = extent(TensorId::kLse);
+  if (!e.g.present) return {};
+  const Problem& p = case_.problem;
+  std::vector<float> out(static_cast<size_t>(p.batch * p.heads_q * p.seq_q));
+  for_each_row(e, [&](const Index& at, const std::byte* row) {
+    std::memcpy(&out[static_cast<size_t>((at.n[0] * p.heads_q + at.n[1]) * p.seq_q + at.n[2])], row, 4);
+  });
+  return out;
+}
+
+std::array<uint64_t, kTensorCount> LaidOut::digests() const {
+  std::array<uint64_t, kTensorCount> all = {};
+  for (TensorId t : kInputs) all[static_cast<size_t>(t)] = hash_elements(extent(t));
+  return all;
+}
+
+std::vector<MemoryRange> LaidOut::ranges() const {
+  std::vector<MemoryRange> ranges;
+  for (size_t t = 0; t < extents_.size(); ++t) {
+    for (const std::span<std::byte> touched : extents_[t].touched) {
+      const uint64_t begin = arena_.offset(touched.data());
+      ranges.push_back({static_cast<TensorId>(t), begin, begin + touched.size()});
+    }
+  }
+  return ranges;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,92 @@
+// From a case to bytes: strides, fills, guards; and after a call back again.
+//
+// lay_out() makes attn_problem and attn_tensors of a case, in an arena. Around
+// every tensor, in every stride gap, and all over outputs and workspace it
+// leaves known bytes, so that afterwards check_memory() can say what was read
+// or written that should not have been, or not written that should have been.
+//
+// Life of a laid-out case:
+//   1. LaidOut laid(case, arena)       inputs filled, guards set
+//   2. plan; give_workspace(bytes)     the workspace placed, its guards set
+//   3. before_call(call)               O, LSE (and a clean workspace) prefilled
+//   4. the target runs
+//   5. check_memory()                  guards, gaps, inputs, completeness
+//   6. read_o(), read_lse()            dense copies
+//   steps 3 to 6 once a call
+//
+// Known bytes: guards and gaps of inputs hold 0xfffe in every 16 bits, a NaN in
+// all formats that is not the 0x7fa5 of outputs never written, a negative key
+// length, and "visible" in a mask. A guard is 256 bytes before a tensor,
+// and 64 rows (at least 256 bytes, at most 16 KiB) behind it; none behind one
+// that ends with its page. Reading through them costs what memset costs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/case/case.h"
+#include "properties/memory/arena.h"
+
+namespace attnfuzz {
+
+// What check_memory found: the first offence.
+struct MemoryFault {
+  enum class Kind { kGuard, kGap, kInputChanged, kUnwritten } kind;
+  TensorId tensor;
+  std::array<int64_t, 4> index = {0, 0, 0, 0};  // kUnwritten: which element; else the nearest one
+  std::string message;                          // "8 bytes before o were written"
+};
+
+struct Extent;  // extent.h: where a tensor's elements, gaps and guards are
+
+class LaidOut {
+ public:
+  // The case must be legal (case.h). At most one lives in an arena at a time.
+  LaidOut(const Case& c, Arena& arena);
+  // Gives back the memory of tensors that were large or spread.
+  ~LaidOut();
+  LaidOut(const LaidOut&) = delete;
+  LaidOut& operator=(const LaidOut&) = delete;
+
+  const attn_problem& problem() const { return problem_; }
+  const attn_tensors& tensors() const { return tensors_; }
+  attn_env env() const;  // back end 0, callbacks, stream and probe empty
+
+  // Throws std::invalid_argument on what no arena holds: more than
+  // kMaxCaseBytes, an alignment that is no power of two or above 1 MiB.
+  void give_workspace(uint64_t bytes, uint64_t align);
+  // Needed before each run. A workspace that is not to be dirty is prefilled,
+  // so partials made by hand are written after this.
+  void before_call(const Call& call);
+  // `outputs`: whether O and LSE must be complete (false after the partial
+  // stage). Completeness is told from Prefill::kNan only: what kHuge leaves is a
+  // number, and the oracle finds it if it is wrong.
+  std::optional<MemoryFault> check_memory(bool outputs = true) const;
+
+  // What of the arena this case uses, guards included: see Target::memory. The
+  // workspace is among it once it is given.
+  std::vector<MemoryRange> ranges() const;
+
+  std::vector<float> read_o() const;    // rows (b,h,i) x dim_v, converted exactly
+  std::vector<float> read_lse() const;  // rows; empty if not wanted
+  // XXH3-64 of each input's elements in index order, as laid out: part of a
+  // reproducer, so that a replay on other bytes is refused. 0 for absent
+  // tensors, outputs and the workspace.
+  std::array<uint64_t, kTensorCount> digests() const;
+
+ private:
+  Extent& extent(TensorId t);
+  const Extent& extent(TensorId t) const;
+  attn_tensor place(TensorId t);
+  void fill_input(TensorId t);
+
+  const Case case_;
+  Arena& arena_;
+  attn_problem problem_ = {};
+  attn_tensors tensors_ = {};
+  std::vector<Extent> extents_;
+  bool workspace_used_ = false;
+};
+
+}  // namespace attnfuzz

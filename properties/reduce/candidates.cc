@@ -1,0 +1,173 @@
+#include "properties/reduce/candidates.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "properties/case/tidy.h"
+#include "properties/reduce/complexity.h"
+namespace attnfuzz {
+namespace {
+
+// Lengths at which a kernel with this tile changes what it does.
+std::vector<int64_t> lengths(int64_t tile, std::initializer_list<int64_t> tiles, bool coarse) {
+  std::vector<int64_t> values = {1, 2, tile + 1};
+  if (!coarse) {
+    values.push_back(0);
+    for (const int64_t n : tiles) {
+      values.push_back(n * tile);
+      values.push_back(n * tile + 1);
+    }
+    values.push_back(tile - 1);
+  }
+  std::ranges::sort(values);
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+// The forms that a feature has: how many add() knows.
+int choices(const Switch& feature, const Case& found) {
+  int n = 0;
+  for (Case scratch; n < 16 && feature.add(scratch, found, n); ++n) scratch = Case{};
+  return n;
+}
+
+using Subset = std::vector<const Switch*>;
+
+// Which form of each feature: all combinations if they are few, else all
+// simplest, all as found, and one after the other as found.
+std::vector<std::vector<int>> forms(const Subset& features, const Case& found) {
+  std::vector<int> counts;
+  int64_t product = 1;
+  for (const Switch* f : features) {
+    counts.push_back(std::max(choices(*f, found), 1));
+    product *= counts.back();
+  }
+  std::vector<std::vector<int>> all;
+  if (product <= 8) {
+    for (int64_t code = 0; code < product; ++code) {
+      std::vector<int> form;
+      int64_t rest = code;
+      for (const int count : counts) {
+        form.push_back(static_cast<int>(rest % count));
+        rest /= count;
+      }
+      all.push_back(std::move(form));
+    }
+    return all;
+  }
+  std::vector<int> form(features.size(), 0);
+  all.push_back(form);
+  for (size_t i = 0; i < features.size(); ++i) {
+    form[i] = counts[i] - 1;
+    all.push_back(form);
+  }
+  return all;
+}
+
+// Later switches first: sizes are set before what depends on them.
+Subset in_order(Subset features) {
+  std::ranges::sort(features, [](const Switch* a, const Switch* b) { return a > b; });
+  return features;
+}
+
+struct Builder {
+  const Case& found;
+  const Leftovers& left;
+  std::vector<std::pair<std::vector<int64_t>, Case>> cases = {};
+
+  void add(Case c) {
+    for (const Data& data : left.data) {
+      Case filled = with_data(c, data);
+      tidy(filled);
+      if (!illegal(filled)) cases.emplace_back(complexity(filled), std::move(filled));
+    }
+  }
+
+  void add(const Subset& features, const Borders& borders, bool coarse) {
+    const Subset all = in_order(features);
+    for (const auto& form : forms(all, found)) {
+      for (const int64_t seq_q : lengths(borders.tile_q, {1, 2}, coarse)) {
+        for (const int64_t seq_k : lengths(borders.tile_k, {1, 2, 4}, coarse)) {
+          Case c;
+          c.lane = found.lane;
+          c.problem.seq_q = seq_q;
+          c.problem.seq_k = seq_k;
+          for (size_t i = 0; i < all.size(); ++i) all[i]->add(c, found, form[i]);
+          add(std::move(c));
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+Leftovers strip(Search& s) {
+  Leftovers left;
+  s.attempt(s.best());  // tidied
+  // To a fixpoint: what one feature needed another for may go once that is gone.
+  for (bool moved = true; moved && !s.out_of_time();) {
+    moved = false;
+    left.needed.clear();
+    left.forced.clear();
+    for (const Switch& feature : switches()) {
+      if (!feature.present(s.best())) continue;
+      Case without = s.best();
+      feature.remove(without);
+      if (s.attempt(without)) {
+        moved = true;
+        continue;
+      }
+      const bool refused = s.ask(without) == Search::Answer::kRefused;
+      (refused ? left.forced : left.needed).push_back(&feature);
+    }
+  }
+  // Ones and Gaussians are what most bugs need; where neither fails, another regime may.
+  const auto fails = [&](const Data& data) {
+    const Case c = with_data(s.best(), data);
+    return s.attempt(c) || s.ask(c) == Search::Answer::kFails;
+  };
+  const Data &ones = regimes()[0], &gaussian = regimes()[1];
+  left.data = {ones, gaussian};
+  if (fails(ones) || fails(gaussian)) return left;
+  for (const Data& data : regimes().subspan(2)) {
+    if (!fails(data)) continue;
+    left.data = {data};
+    return left;
+  }
+  Data own{s.best().q, s.best().k, s.best().v}, seedless = own;
+  seedless.q.seed = seedless.k.seed = seedless.v.seed = 0;
+  left.data = {seedless, own};
+  return left;
+}
+
+std::vector<Case> small_cases(const Case& found, const Leftovers& left, const Borders& borders, size_t limit) {
+  Builder builder{found, left};
+  const auto with_forced = [&](Subset features) {
+    features.insert(features.end(), left.forced.begin(), left.forced.end());
+    return features;
+  };
+  const Subset& needed = left.needed;
+  builder.add(with_forced(needed), borders, false);
+  // Fewer features than the found case hangs on may do at other sizes: where
+  // few are left that is worth a look everywhere, else at a few sizes.
+  const bool few = needed.size() <= 2;
+  if (!needed.empty()) builder.add(with_forced({}), borders, !few);
+  for (size_t i = 0; i < needed.size() && needed.size() > 1; ++i) {
+    builder.add(with_forced({needed[i]}), borders, !few);
+    for (size_t j = i + 1; j < needed.size() && needed.size() > 2; ++j) {
+      builder.add(with_forced({needed[i], needed[j]}), borders, true);
+    }
+  }
+  std::ranges::sort(builder.cases, {}, &std::pair<std::vector<int64_t>, Case>::first);
+  const auto same = [](const auto& a, const auto& b) { return a.second == b.second; };
+  builder.cases.erase(std::unique(builder.cases.begin(), builder.cases.end(), same), builder.cases.end());
+  std::vector<Case> cases;
+  for (auto& [cost, c] : builder.cases) {
+    if (cases.size() == limit) break;
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+}  // namespace attnfuzz

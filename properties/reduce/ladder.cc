@@ -1,0 +1,276 @@
+#include "properties/reduce/ladder.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <utility>
+
+#include "properties/case/switches.h"
+#include "properties/case/tidy.h"
+#include "properties/reduce/complexity.h"
+#include "properties/reduce/passes.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr int64_t kRowsOfWarp = 16;  // that a warp has of a query tile, as mma wants it
+
+using Rung = std::pair<std::vector<int64_t>, Case>;
+using Form = std::function<void(Case&)>;
+
+Fill of(FillKind kind, int exponent = 0) { return {.kind = kind, .exponent = exponent}; }
+
+// Scores that differ from key to key in every way a fill knows, values that do
+// not; then values that tell keys apart.
+std::vector<Data> all_data() {
+  const Fill one;
+  std::vector<Data> all(regimes().begin(), regimes().end());
+  for (const FillKind kind : {FillKind::kOneHot, FillKind::kSmallInt, FillKind::kPosition, FillKind::kUniform,
+                              FillKind::kGaussian, FillKind::kBlocks}) {
+    for (const int exponent : {0, 4}) all.push_back({of(FillKind::kConstant, exponent), of(kind), one});
+  }
+  // Two values whose sum no fp16 holds.
+  all.push_back({one, one, of(FillKind::kConstant, 15)});
+  for (const FillKind kind : {FillKind::kSmallInt, FillKind::kPosition, FillKind::kGaussian}) {
+    all.push_back({of(kind), of(kind), one});
+    all.push_back({one, one, of(kind)});
+  }
+  return all;
+}
+
+// Random scores of one dim: one of them has its largest where it is looked for,
+// for instance in the last tile.
+std::vector<Data> random_scores() {
+  constexpr uint64_t kSeeds = 32;
+  const Fill one;
+  std::vector<Data> all;
+  for (const FillKind kind :
+       {FillKind::kSmallInt, FillKind::kUniform, FillKind::kNegative, FillKind::kGaussian, FillKind::kBlocks}) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      Fill k = of(kind);
+      k.seed = seed;
+      all.push_back({of(FillKind::kConstant, 4), k, one});
+    }
+  }
+  return all;
+}
+
+// Scores of one dim that lie hundreds apart: of two splits one hardly counts.
+std::vector<Data> far_apart() {
+  constexpr uint64_t kSeeds = 8;
+  std::vector<Data> all;
+  for (const FillKind kind : {FillKind::kUniform, FillKind::kNegative}) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      Fill k = of(kind, 8);
+      k.seed = seed;
+      all.push_back({Fill{}, k, of(FillKind::kZero)});
+    }
+  }
+  return all;
+}
+
+// Enough to see a feature misread: nothing told apart, keys told apart by
+// value, and by score too.
+std::vector<Data> few_data() {
+  const Fill one;
+  return {{one, one, one}, {one, one, of(FillKind::kPosition)}, regimes()[1]};
+}
+
+// One canonical form of each.
+std::vector<Form> forms(const Borders& tiles) {
+  std::vector<Form> all;
+  for (const PatternKind kind : {PatternKind::kNothing, PatternKind::kFirstKey, PatternKind::kLastKey}) {
+    all.push_back([=](Case& c) { c.problem.mask = Mask{.visible = {.kind = kind}, .broadcast = {}}; });
+    all.push_back([=](Case& c) { c.problem.bias.emplace().finite.kind = kind; });
+  }
+  for (const int64_t length : {int64_t{0}, int64_t{1}, tiles.tile_k}) {
+    all.push_back([=](Case& c) { c.problem.key_lengths.emplace(size_t{1}, length); });
+  }
+  for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
+    all.push_back([=](Case& c) {
+      c.problem.causal = true;
+      c.problem.align = align;
+    });
+    for (const int64_t left : {0, 1, 2}) {
+      all.push_back([=](Case& c) {
+        c.problem.window_left = left;
+        c.problem.align = align;
+      });
+    }
+    all.push_back([=](Case& c) {
+      c.problem.window_right = 0;
+      c.problem.align = align;
+    });
+  }
+  all.push_back([](Case& c) {
+    c.problem.bias.emplace().kind = BiasKind::kVeryNegative;
+    c.problem.bias->dtype = ATTN_F16;
+  });
+  all.push_back([](Case& c) { c.problem.mask.emplace().broadcast.query = true; });
+  all.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
+  all.push_back([](Case& c) { c.problem.num_splits = 2; });
+  all.push_back([](Case& c) { c.problem.heads_q = 2; });
+  all.push_back([](Case& c) { c.problem.heads_q = c.problem.heads_kv = 2; });
+  all.push_back([](Case& c) { c.problem.batch = 2; });
+  return all;
+}
+
+// The first key of the second tile stands out, by little or by much: a row's
+// maximum moves there from a tile where all scores are equal.
+std::vector<Case> late_maxima(const Case& c, int64_t tile_k) {
+  std::vector<Case> all;
+  for (const int64_t splits : {0, 2}) {
+    for (const int exponent : {0, 2, 4, 7}) {
+      for (const FillKind v : {FillKind::kZero, FillKind::kConstant}) {
+        Case late = with_data(c, {Fill{}, of(FillKind::kZero), of(v)});
+        late.problem.num_splits = splits;
+        const auto bits = static_cast<uint32_t>((15 + exponent) << 10);  // fp16 2^exponent
+        late.planted = {{.tensor = TensorId::kK, .s = tile_k, .bits = bits}};
+        all.push_back(std::move(late));
+      }
+    }
+  }
+  return all;
+}
+
+// One tensor that begins inside another, or whose rows have a gap: a kernel that
+// copies 8 elements at once looks at either, where the columns are 8.
+std::vector<Form> odd_layouts() {
+  std::vector<Form> all;
+  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
+    for (int64_t TensorLayout::* part : {&TensorLayout::offset, &TensorLayout::row_gap}) {
+      all.push_back([=](Case& c) {
+        c.layout[static_cast<size_t>(t)].*part = 1;
+        int64_t& dim = t == TensorId::kQ || t == TensorId::kK ? c.problem.dim_qk : c.problem.dim_v;
+        dim = std::max<int64_t>(dim, 8);
+      });
+    }
+  }
+  return all;
+}
+
+// Cases simpler than one, in order.
+class Rungs {
+ public:
+  explicit Rungs(std::vector<int64_t> below) : below_(std::move(below)) {}
+
+  void add(Case c) {
+    tidy(c);
+    std::vector<int64_t> cost = complexity(c);
+    if (cost < below_ && !illegal(c)) rungs_.emplace_back(std::move(cost), std::move(c));
+  }
+  void add(const Case& c, std::span<const Data> all) {
+    for (const Data& data : all) add(with_data(c, data));
+  }
+
+  // The simplest `limit` of them.
+  std::vector<Case> take(size_t limit) {
+    std::ranges::sort(rungs_, {}, &Rung::first);
+    // Equal costs are equal cases.
+    const auto repeated = std::ranges::unique(rungs_, {}, &Rung::first);
+    rungs_.erase(repeated.begin(), repeated.end());
+    if (rungs_.size() > limit) rungs_.resize(limit);
+    std::vector<Case> cases;
+    for (Rung& rung : rungs_) cases.push_back(std::move(rung.second));
+    return cases;
+  }
+
+ private:
+  std::vector<int64_t> below_;
+  std::vector<Rung> rungs_;
+};
+
+}  // namespace
+
+bool find_ground(Search& s, Ground& ground) {
+  Case c;
+  c.lane = ground.lane;
+  c.env.variant = ground.variant;
+  for (const int64_t dim : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
+    c.problem.dim_qk = c.problem.dim_v = dim;
+    Verdict verdict;
+    if (s.ask(c, &verdict) == Search::Answer::kRefused) continue;
+    ground.least_dim = dim;
+    if (verdict.plan.tile_q > 0) ground.tiles.tile_q = verdict.plan.tile_q;
+    if (verdict.plan.tile_k > 0) ground.tiles.tile_k = verdict.plan.tile_k;
+    return !s.out_of_time();
+  }
+  return false;
+}
+
+std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below, size_t limit) {
+  Rungs rungs(below);
+  const std::vector<Form> features = forms(ground.tiles), layouts = odd_layouts();
+  const std::vector<Data> few = few_data(), all = all_data(), random = random_scores();
+  const int64_t tile_k = ground.tiles.tile_k;
+  for (const int64_t seq_q : {int64_t{1}, int64_t{2}, kRowsOfWarp + 1, ground.tiles.tile_q + 1}) {
+    for (const int64_t seq_k : {int64_t{1}, int64_t{2}, tile_k - 1, tile_k, tile_k + 1, 2 * tile_k + 1}) {
+      Case c;
+      c.lane = ground.lane;
+      c.env.variant = ground.variant;
+      c.problem.seq_q = seq_q;
+      c.problem.seq_k = seq_k;
+      c.problem.dim_qk = c.problem.dim_v = ground.least_dim;
+      for (const Form& form : features) {
+        Case with = c;
+        form(with);
+        rungs.add(with, seq_q == kRowsOfWarp + 1 ? std::span(few).first(1) : few);
+      }
+      for (const Form& form : layouts) {
+        if (seq_q + seq_k > 3) break;
+        Case with = c;
+        form(with);
+        rungs.add(with, std::span(few).first(1));
+      }
+      if (seq_q == 1 && seq_k == tile_k + 1) {
+        rungs.add(c, random);
+        Case split = c;
+        split.problem.num_splits = 2;
+        rungs.add(split, far_apart());
+        for (const Case& late : late_maxima(c, tile_k)) rungs.add(late);
+      }
+      // Data shows itself with one query, and in a tile or beyond one: elsewhere it
+      // would only cost evaluations.
+      if (seq_q == 2 || seq_q == kRowsOfWarp + 1 || seq_k == tile_k - 1 || seq_k == tile_k) continue;
+      for (const int64_t dim : {ground.least_dim, int64_t{2}, int64_t{8}, int64_t{64}}) {
+        if (dim < ground.least_dim) continue;
+        c.problem.dim_qk = c.problem.dim_v = dim;
+        rungs.add(c, all);
+      }
+    }
+  }
+  return rungs.take(limit);
+}
+
+std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit) {
+  Rungs rungs(complexity(best));
+  std::vector<Data> data = few_data();
+  data.push_back({best.q, best.k, best.v});
+  const Problem& p = best.problem;
+  std::vector<Form> all = forms(ground.tiles);
+  for (size_t t = 0; t < kTensorCount; ++t) {
+    if (best.layout[t] == TensorLayout{}) continue;
+    for (int64_t TensorLayout::* part : {&TensorLayout::row_gap, &TensorLayout::spread}) {
+      all.push_back([=](Case& c) { c.layout[t].*part = 64; });
+    }
+  }
+  const std::pair<int64_t, int64_t> lengths[] = {
+      {p.seq_q, p.seq_k}, {1, p.seq_k}, {1, 1}, {1, 2}, {2, 1}, {2, 2}};
+  for (const Switch& feature : switches()) {
+    if (!feature.present(best)) continue;
+    Case without = best;
+    feature.remove(without);
+    for (const Form& form : all) {
+      for (const auto& [seq_q, seq_k] : lengths) {
+        Case c = without;
+        c.problem.seq_q = seq_q;
+        c.problem.seq_k = seq_k;
+        form(c);
+        rungs.add(c, data);
+      }
+    }
+  }
+  return rungs.take(limit);
+}
+
+}  // namespace attnfuzz

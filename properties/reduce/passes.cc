@@ -1,0 +1,216 @@
+// The order of the passes, and those that work on features; the ones that lower
+// sizes are in passes_sizes.cc, those that simplify values in passes_data.cc and
+// passes_planted.cc.
+#include "properties/reduce/passes.h"
+
+#include <algorithm>
+
+#include "properties/case/switches.h"
+#include "properties/reduce/complexity.h"
+
+namespace attnfuzz {
+namespace {
+
+template <typename Change>
+bool change(Search& s, Change&& edit) {
+  Case c = s.best();
+  edit(c);
+  return s.attempt(std::move(c));
+}
+
+// A seed that is not needed is 0; one that is needed is most often any other.
+constexpr uint64_t kSeedsTried = 16;
+
+template <typename Set>
+void shrink_seed(Search& s, uint64_t now, Set&& set) {
+  for (uint64_t seed = 0; seed < std::min(now, kSeedsTried); ++seed) {
+    if (change(s, [&](Case& c) { set(c, seed); })) return;
+  }
+}
+
+// `pattern` finds the pattern in a case.
+template <typename Find>
+void shrink_pattern(Search& s, Find&& pattern) {
+  const Borders borders = s.borders();
+  const Pattern now = *pattern(s.best());
+  for (int kind = 0; kind <= static_cast<int>(now.kind); ++kind) {
+    for (const int64_t parameter : {int64_t{1}, int64_t{2}, borders.tile_q, borders.tile_k, now.parameter}) {
+      for (const uint64_t seed : {uint64_t{0}, now.seed}) {
+        const Pattern candidate{static_cast<PatternKind>(kind), parameter, seed};
+        if (change(s, [&](Case& c) { *pattern(c) = candidate; })) return;
+      }
+    }
+  }
+  shrink_seed(s, now.seed, [&](Case& c, uint64_t seed) { pattern(c)->seed = seed; });
+}
+
+template <typename Find>
+void shrink_broadcast(Search& s, Find&& broadcast) {
+  change(s, [&](Case& c) { *broadcast(c) = Broadcast{}; });
+  change(s, [&](Case& c) { broadcast(c)->batch = false; });
+  change(s, [&](Case& c) { broadcast(c)->head = false; });
+  change(s, [&](Case& c) { broadcast(c)->query = false; });
+}
+
+// Another seed may give the first query what this one gives a later one, and a
+// simpler kind or format what these give.
+void shrink_bias_values(Search& s) {
+  const Bias now = *s.best().problem.bias;
+  const auto attempt = [&](BiasKind kind, int32_t dtype, int64_t seq_q, uint64_t seed) {
+    return change(s, [&](Case& c) {
+      Bias& bias = *c.problem.bias;
+      if (kind != now.kind) bias.finite = {};
+      bias.kind = kind;
+      bias.dtype = dtype;
+      bias.seed = seed;
+      c.problem.seq_q = seq_q;
+    });
+  };
+  for (const BiasKind kind : {BiasKind::kRowConstant, BiasKind::kGaussian, BiasKind::kVeryNegative}) {
+    if (kind > now.kind) break;
+    for (const int64_t seq_q : {int64_t{1}, s.best().problem.seq_q}) {
+      for (const int32_t dtype : {int32_t{ATTN_F32}, int32_t{ATTN_F16}, now.dtype}) {
+        for (uint64_t seed = 0; seed < kSeedsTried; ++seed) {
+          if (attempt(kind, dtype, seq_q, seed)) return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void shrink_switches(Search& s) {
+  for (const Switch& feature : switches()) {
+    if (feature.present(s.best())) change(s, feature.remove);
+  }
+}
+
+void shrink_calls(Search& s) {
+  for (size_t i = 0; i < s.best().calls.size() && s.best().calls.size() > 1; ++i) {
+    if (change(s, [&](Case& c) { c.calls = {Call{c.calls[i]}}; })) break;
+  }
+  for (size_t i = s.best().calls.size(); i-- > 0 && s.best().calls.size() > 1;) {
+    change(s, [&](Case& c) { c.calls.erase(c.calls.begin() + static_cast<std::ptrdiff_t>(i)); });
+  }
+  for (size_t i = 0; i < s.best().calls.size(); ++i) {
+    if (s.best().calls[i].dirty_workspace) change(s, [&](Case& c) { c.calls[i].dirty_workspace = false; });
+    if (s.best().calls[i].stream != 0) change(s, [&](Case& c) { c.calls[i].stream = 0; });
+  }
+}
+
+void shrink_patterns(Search& s) {
+  if (s.best().problem.mask) {
+    shrink_pattern(s, [](auto& c) { return &c.problem.mask->visible; });
+    shrink_broadcast(s, [](Case& c) { return &c.problem.mask->broadcast; });
+  }
+  if (s.best().problem.bias) {
+    for (int kind = 0; kind < static_cast<int>(s.best().problem.bias->kind); ++kind) {
+      if (change(s, [&](Case& c) { c.problem.bias->kind = static_cast<BiasKind>(kind); })) break;
+    }
+    for (const int32_t dtype : {ATTN_F32, ATTN_F16}) {
+      if (change(s, [&](Case& c) { c.problem.bias->dtype = dtype; })) break;
+    }
+    shrink_pattern(s, [](auto& c) { return &c.problem.bias->finite; });
+    shrink_broadcast(s, [](Case& c) { return &c.problem.bias->broadcast; });
+    shrink_bias_values(s);
+    shrink_seed(s, s.best().problem.bias->seed, [](Case& c, uint64_t seed) { c.problem.bias->seed = seed; });
+  }
+  // Causal is what a window is that ends at the diagonal.
+  if (s.best().problem.window_right == 0) {
+    change(s, [](Case& c) {
+      c.problem.causal = true;
+      c.problem.window_right = -1;
+    });
+  }
+  if (s.best().problem.align != ATTN_TOP_LEFT) {
+    change(s, [](Case& c) { c.problem.align = ATTN_TOP_LEFT; });
+  }
+  for (const float value : {1.0f, 2.0f, 4.0f, 16.0f}) {
+    if (s.best().problem.softcap != 0 && change(s, [&](Case& c) { c.problem.softcap = value; })) break;
+  }
+  for (const float value : {0.0f, 0.5f, 2.0f, 0.25f, 0.125f, -1.0f}) {
+    if (s.best().problem.scale != 1 && change(s, [&](Case& c) { c.problem.scale = value; })) break;
+  }
+}
+
+// What lies in the place of a far row differs with the distance, and so does what
+// tells it from the row: one of these shows itself with the plainest values.
+void shrink_far_rows(Search& s, size_t t) {
+  // At the end of a page what lies there is unmapped, whatever the distance.
+  change(s, [&](Case& c) {
+    const int64_t spread = c.layout[t].spread;
+    c.layout[t] = {.spread = spread, .placement = Placement::kPageEnd};
+  });
+  constexpr int64_t kBeside = 1 << 12;  // beyond guards, where nothing was written
+  for (const int64_t border : {int64_t{1} << 24, int64_t{1} << 30, int64_t{1} << 31}) {
+    for (const int64_t spread : {border, border + kBeside}) {
+      for (const Data& data : regimes()) {
+        const auto plainer = [&](Case& c) {
+          c = with_data(c, data);
+          c.layout[t].spread = spread;
+          if (c.problem.mask) c.problem.mask->visible = {};
+        };
+        if (change(s, plainer)) break;
+      }
+    }
+  }
+}
+
+void shrink_layouts(Search& s) {
+  // Borders of alignment, of 24-bit products, of 2 GiB and of 31 bits.
+  const std::vector<int64_t> worth = {4, 8, 64, 1 << 24, (1 << 24) + 1, 1 << 30, int64_t{1} << 31};
+  change(s, [](Case& c) { c.layout = {}; });
+  for (size_t t = 0; t < kTensorCount; ++t) {
+    const TensorLayout usual;
+    if (s.best().layout[t] == usual) continue;
+    change(s, [&](Case& c) { c.layout[t].order = usual.order; });
+    change(s, [&](Case& c) { c.layout[t].junk_unit_strides = false; });
+    change(s, [&](Case& c) { c.layout[t].placement = usual.placement; });
+    if (s.best().layout[t].spread != 0) shrink_far_rows(s, t);
+    for (int64_t TensorLayout::* field :
+         {&TensorLayout::offset, &TensorLayout::row_gap, &TensorLayout::spread}) {
+      lower(s, {.now = s.best().layout[t].*field, .least = 0, .worth_trying = worth},
+            [&](Case c, int64_t value) {
+              c.layout[t].*field = value;
+              return c;
+            });
+    }
+  }
+}
+
+void shrink(Search& s) {
+  const auto quick = [&] {
+    shrink_switches(s);
+    shrink_calls(s);
+    shrink_batch(s);
+    shrink_heads(s);
+    shrink_lengths(s);
+    shrink_dims(s);
+    shrink_numbers(s);
+    shrink_patterns(s);
+    shrink_planted(s);
+    shrink_layouts(s);
+    shrink_fills(s);
+    shrink_seeds(s);
+  };
+  const auto until_still = [&](auto&& pass) {
+    bool moved = false;
+    while (!s.out_of_time()) {
+      const std::vector<int64_t> before = complexity(s.best());
+      pass();
+      if (complexity(s.best()) == before) break;
+      moved = true;
+    }
+    return moved;
+  };
+  until_still([&] {
+    until_still(quick);
+    shrink_planted_afresh(s);
+    shrink_pairs(s);
+    shrink_with_richer_data(s);
+    shrink_data_together(s);
+  });
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,156 @@
+// Passes over values: fills and seeds. Planted ones are in passes_planted.cc.
+#include <algorithm>
+#include <cstdlib>
+
+#include "properties/case/switches.h"
+#include "properties/reduce/passes.h"
+
+namespace attnfuzz {
+namespace {
+
+template <typename Change>
+bool change(Search& s, Change&& edit) {
+  Case c = s.best();
+  edit(c);
+  return s.attempt(std::move(c));
+}
+
+// A seed that is not needed is 0; one that is needed is most often any other.
+constexpr uint64_t kSeedsTried = 16;
+
+constexpr Fill constant(int exponent) { return {.kind = FillKind::kConstant, .exponent = exponent}; }
+constexpr Fill of(FillKind kind, int exponent = 0) { return {.kind = kind, .exponent = exponent}; }
+
+// Fills by themselves, simplest first: each kind, and constants of all sizes
+// that 16 bits hold, because a bug that needs large values needs no more.
+std::vector<Fill> plain_fills() {
+  std::vector<Fill> fills;
+  for (int k = 0; k < kFillKinds; ++k) {
+    const auto kind = static_cast<FillKind>(k);
+    fills.push_back(of(kind));
+    if (kind == FillKind::kConstant) {
+      for (const int exponent : {1, 2, 4, 8, 12, 15, -4, -8, -14, -24}) fills.push_back(constant(exponent));
+    }
+  }
+  return fills;
+}
+
+}  // namespace
+
+std::span<const Data> regimes() {
+  static const Data all[] = {
+      {constant(0), constant(0), constant(0)},
+      {of(FillKind::kGaussian), of(FillKind::kGaussian), of(FillKind::kGaussian)},
+      {constant(4), constant(4), constant(0)},                 // large scores
+      {constant(4), of(FillKind::kNegative, 4), constant(0)},  // scores far below 0
+      {constant(0), constant(0), constant(8)},                 // large values
+      {of(FillKind::kPosition), of(FillKind::kPosition), of(FillKind::kPosition)},
+      {of(FillKind::kGaussian, 2), of(FillKind::kGaussian, 2), of(FillKind::kGaussian)},  // peaked
+      {of(FillKind::kHuge), of(FillKind::kHuge), of(FillKind::kHuge)},
+  };
+  return all;
+}
+
+Case with_data(Case c, const Data& data) {
+  c.q = data.q;
+  c.k = data.k;
+  c.v = data.v;
+  return c;
+}
+
+void shrink_fills(Search& s) {
+  for (const Fill& fill : plain_fills()) {
+    if (s.attempt(with_data(s.best(), {fill, fill, fill}))) break;
+  }
+  const auto to = [&](std::initializer_list<Fill Case::*> which) {
+    const Fill now = s.best().*(*which.begin());
+    for (const Fill& plain : plain_fills()) {
+      for (const uint64_t seed : {uint64_t{0}, now.seed}) {
+        Fill fill = plain;
+        fill.seed = seed;
+        if (change(s, [&](Case& c) {
+              for (Fill Case::* f : which) c.*f = fill;
+            })) {
+          return;
+        }
+      }
+    }
+  };
+  to({&Case::q, &Case::k});
+  to({&Case::k, &Case::v});
+  to({&Case::q});
+  to({&Case::k});
+  to({&Case::v});
+  change(s, [](Case& c) { c.q.exponent = c.k.exponent = c.v.exponent = 0; });
+  for (Fill Case::* f : {&Case::q, &Case::k, &Case::v}) {
+    const int now = (s.best().*f).exponent;
+    lower(s, {.now = std::abs(now), .least = 0}, [&](Case c, int64_t value) {
+      (c.*f).exponent = static_cast<int>(now < 0 ? -value : value);
+      return c;
+    });
+  }
+  // Scores know only the product.
+  change(s, [](Case& c) { std::swap(c.q, c.k); });
+  change(s, [](Case& c) {
+    c.k.exponent += c.q.exponent;
+    c.q.exponent = 0;
+  });
+}
+
+void shrink_seeds(Search& s) {
+  change(s, [](Case& c) {
+    c.q.seed = c.k.seed = c.v.seed = 0;
+    if (c.problem.bias) c.problem.bias->seed = c.problem.bias->finite.seed = 0;
+    if (c.problem.mask) c.problem.mask->visible.seed = 0;
+  });
+  const auto shrink_seed = [&](uint64_t now, auto&& set) {
+    for (uint64_t seed = 0; seed < std::min(now, kSeedsTried); ++seed) {
+      if (change(s, [&](Case& c) { set(c, seed); })) return;
+    }
+  };
+  for (Fill Case::* f : {&Case::q, &Case::k, &Case::v}) {
+    shrink_seed((s.best().*f).seed, [&](Case& c, uint64_t seed) { (c.*f).seed = seed; });
+  }
+  shrink_seed(s.best().env.schedule_seed, [](Case& c, uint64_t seed) { c.env.schedule_seed = seed; });
+}
+
+void shrink_with_richer_data(Search& s) {
+  for (const Data& data : regimes()) {
+    for (const Switch& feature : switches()) {
+      if (!feature.present(s.best())) continue;
+      Case without = with_data(s.best(), data);
+      feature.remove(without);
+      s.attempt(std::move(without));
+    }
+    for (const Dial& dial : dials()) {
+      if (!dial.applies(s.best())) continue;
+      const int64_t now = dial.get(s.best());
+      for (const int64_t value : {dial.least, dial.least + 1, now / 2, now - 1}) {
+        if (value < dial.least || value >= now || (value > dial.least + 1 && now >= kMany)) continue;
+        Case smaller = with_data(s.best(), data);
+        dial.set(smaller, value);
+        if (s.attempt(std::move(smaller))) break;
+      }
+    }
+  }
+}
+
+void shrink_data_together(Search& s) {
+  // All triples of kinds up to position-coded in all three: a kind may need
+  // another tensor to become richer before it can become simpler.
+  constexpr int kLargestSum = 8;
+  for (int sum = 0; sum <= kLargestSum; ++sum) {
+    for (int q = 0; q <= sum && q < kFillKinds; ++q) {
+      for (int k = 0; q + k <= sum && k < kFillKinds; ++k) {
+        const int v = sum - q - k;
+        if (v >= kFillKinds) continue;
+        if (s.attempt(with_data(s.best(), {of(static_cast<FillKind>(q)), of(static_cast<FillKind>(k)),
+                                           of(static_cast<FillKind>(v))}))) {
+          return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace attnfuzz

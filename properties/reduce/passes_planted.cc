@@ -1,0 +1,142 @@
+// Passes over single values that were planted in tensors.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "properties/reduce/passes.h"
+#include "properties/reduce/planted_rank.h"
+
+namespace attnfuzz {
+namespace {
+
+template <typename Change>
+bool change(Search& s, Change&& edit) {
+  Case c = s.best();
+  edit(c);
+  return s.attempt(std::move(c));
+}
+
+using Diff = std::ptrdiff_t;
+
+// Runs of them, then single ones.
+void drop(Search& s) {
+  for (size_t span = s.best().planted.size() / 2; span > 0; span /= 2) {
+    for (size_t last = s.best().planted.size(); last > 0;) {
+      const size_t first = last - std::min(span, last);
+      if (s.best().planted.size() > last - first) {
+        change(s, [&](Case& c) {
+          c.planted.erase(c.planted.begin() + static_cast<Diff>(first),
+                          c.planted.begin() + static_cast<Diff>(last));
+        });
+      }
+      last = std::min(first, s.best().planted.size());
+    }
+  }
+}
+
+// The smallest place, then each index by itself; then the simplest tensor.
+void move(Search& s, size_t i) {
+  change(s, [&](Case& c) { c.planted[i].b = c.planted[i].h = c.planted[i].s = c.planted[i].d = 0; });
+  for (int64_t Planted::* index : {&Planted::b, &Planted::h, &Planted::s, &Planted::d}) {
+    if (i >= s.best().planted.size()) return;  // two values met in one place
+    lower(s, {.now = s.best().planted[i].*index, .least = 0}, [&](Case c, int64_t value) {
+      c.planted[i].*index = value;
+      return c;
+    });
+  }
+  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+    if (i >= s.best().planted.size()) return;
+    if (t < s.best().planted[i].tensor && change(s, [&](Case& c) { c.planted[i].tensor = t; })) return;
+  }
+}
+
+void simplify(Search& s, size_t i) {
+  if (i >= s.best().planted.size()) return;
+  const int32_t dtype = planted_dtype(s.best(), s.best().planted[i]);
+  const uint32_t now = planted_rank(s.best().planted[i].bits, dtype);
+  lower(s, {.now = now, .least = 0, .worth_trying = {3}}, [&](Case c, int64_t rank) {
+    c.planted[i].bits = bits_of_rank(static_cast<uint32_t>(rank), dtype);
+    return c;
+  });
+}
+
+// All side by side, from the first place of their tensor: in one row, or in one column.
+void pack(Search& s) {
+  const auto packed = [&](bool in_row, bool shrink) {
+    change(s, [&](Case& c) {
+      Problem& p = c.problem;
+      std::array<int64_t, kTensorCount> count = {};
+      for (Planted& x : c.planted) {
+        const int64_t at = count[static_cast<size_t>(x.tensor)]++;
+        x.b = x.h = 0;
+        x.s = in_row ? 0 : at;
+        x.d = in_row ? at : 0;
+      }
+      const auto of = [&](TensorId t) { return count[static_cast<size_t>(t)]; };
+      if (!in_row || of(TensorId::kBias) > 0) return;
+      p.dim_qk = std::max({p.dim_qk, of(TensorId::kQ), of(TensorId::kK)});
+      p.dim_v = std::max(p.dim_v, of(TensorId::kV));
+      if (shrink) {
+        p.seq_q = std::min<int64_t>(p.seq_q, 1);
+        p.seq_k = std::min<int64_t>(p.seq_k, 1);
+      }
+    });
+  };
+  packed(true, true);
+  packed(true, false);
+  packed(false, false);
+}
+
+// Bits at which arithmetic of the format changes, by rank.
+std::vector<uint32_t> edges(int32_t dtype) {
+  std::vector<uint32_t> all;
+  if (dtype == ATTN_F32) return {0, 0x3f800000, 0x7f800000, 0x7fc00000, 0x7f7fffff, 0x80000000, 0xff800000};
+  const bool f16 = dtype == ATTN_F16;
+  const uint32_t one = f16 ? 0x3c00 : 0x3f80, infinity = f16 ? 0x7c00 : 0x7f80, nan = f16 ? 0x7e00 : 0x7fc0;
+  const uint32_t sign = 0x8000;
+  return {0,
+          one,
+          infinity,
+          nan,
+          1,
+          infinity - 1,
+          sign,
+          sign | 1,
+          sign | one,
+          sign | (infinity - 1),
+          sign | infinity,
+          sign | nan};
+}
+
+}  // namespace
+
+void shrink_planted(Search& s) {
+  if (s.best().planted.empty()) return;
+  drop(s);
+  if (s.best().planted.size() > 1) pack(s);
+  for (size_t i = 0; i < s.best().planted.size(); ++i) move(s, i);
+  for (size_t i = 0; i < s.best().planted.size(); ++i) simplify(s, i);
+}
+
+void shrink_planted_afresh(Search& s) {
+  if (s.best().planted.size() < 2) return;
+  // Two are left, in places side by side. What each was before does not matter:
+  // values that only fail together cannot be lowered one by one.
+  const Planted first = s.best().planted.front(), last = s.best().planted.back();
+  for (int64_t Planted::* index : {&Planted::d, &Planted::s, &Planted::h, &Planted::b}) {
+    Planted one = first, other = last;
+    one.b = one.h = one.s = one.d = 0;
+    other.b = other.h = other.s = other.d = 0;
+    other.*index = 1;
+    const int32_t dtype = planted_dtype(s.best(), first);
+    for (const uint32_t x : edges(dtype)) {
+      for (const uint32_t y : edges(planted_dtype(s.best(), last))) {
+        one.bits = x;
+        other.bits = y;
+        if (change(s, [&](Case& c) { c.planted = {one, other}; })) return;
+      }
+    }
+  }
+}
+
+}  // namespace attnfuzz

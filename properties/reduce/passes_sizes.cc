@@ -1,0 +1,369 @@
+// Passes that lower sizes. A size often cannot go down alone: a key length, a
+// window or the other length has to follow it, so each pass offers several ways.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "properties/case/switches.h"
+#include "properties/reduce/passes.h"
+
+namespace attnfuzz {
+namespace {
+
+template <typename Change>
+bool change(Search& s, Change&& edit) {
+  Case c = s.best();
+  edit(c);
+  return s.attempt(std::move(c));
+}
+
+int64_t heads_ratio(const Case& c) { return c.problem.heads_q / std::max<int64_t>(c.problem.heads_kv, 1); }
+
+// Sequence K `by` keys shorter at its front: what names a key by its position moves along.
+void drop_keys(Case& c, int64_t by) {
+  Problem& p = c.problem;
+  p.seq_k -= by;
+  if (p.key_lengths) {
+    for (int64_t& length : *p.key_lengths) length = std::max<int64_t>(length - by, 0);
+  }
+  for (Planted& x : c.planted) {
+    if (x.tensor == TensorId::kK || x.tensor == TensorId::kV) x.s = std::max<int64_t>(x.s - by, 0);
+    if (x.tensor == TensorId::kBias) x.d = std::max<int64_t>(x.d - by, 0);
+  }
+}
+
+void drop_queries(Case& c, int64_t by) {
+  c.problem.seq_q -= by;
+  for (Planted& x : c.planted) {
+    if (x.tensor == TensorId::kQ || x.tensor == TensorId::kBias) x.s = std::max<int64_t>(x.s - by, 0);
+  }
+}
+
+void set_keys(Case& c, int64_t n) {
+  c.problem.seq_k = n;
+  if (c.problem.key_lengths) {
+    for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
+  }
+}
+
+// Without batch entries first..last-1 and all that is their own.
+void drop_entries(Case& c, int64_t first, int64_t last) {
+  c.problem.batch -= last - first;
+  if (auto& lengths = c.problem.key_lengths) {
+    const auto size = static_cast<int64_t>(lengths->size());
+    lengths->erase(lengths->begin() + std::min(first, size), lengths->begin() + std::min(last, size));
+  }
+  std::erase_if(c.planted, [&](const Planted& x) { return x.b >= first && x.b < last; });
+  for (Planted& x : c.planted) x.b -= x.b >= last ? last - first : 0;
+}
+
+void usual_scale(Case& c) {
+  c.problem.scale = 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(c.problem.dim_qk, 1)));
+}
+
+// Where a kernel changes what it does: beside the ends of tiles, and of 16 bits
+// with and without a sign.
+std::vector<int64_t> length_borders(int64_t tile) {
+  std::vector<int64_t> lengths;
+  for (const int64_t border : {tile, 2 * tile, 4 * tile, int64_t{1} << 15, int64_t{1} << 16}) {
+    for (const int64_t beside : {-1, 0, 1}) lengths.push_back(border + beside);
+  }
+  return lengths;
+}
+
+// How many blocks a grid's y and z may have at most, and the next number. To look for
+// them by halves costs a right kernel's blocks at every step.
+const std::vector<int64_t> kGridBorders = {(1 << 16) - 1, 1 << 16};
+
+const Dial kDials[] = {
+    {"batch", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.batch; },
+     [](Case& c, int64_t v) { c.problem.batch = v; }},
+    {"heads_kv", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.heads_kv; },
+     [](Case& c, int64_t v) {
+       c.problem.heads_q = heads_ratio(c) * v;
+       c.problem.heads_kv = v;
+     }},
+    {"heads_q / heads_kv", 1, [](const Case&) { return true; }, [](const Case& c) { return heads_ratio(c); },
+     [](Case& c, int64_t v) { c.problem.heads_q = c.problem.heads_kv * v; }},
+    {"seq_q", 0, [](const Case&) { return true; }, [](const Case& c) { return c.problem.seq_q; },
+     [](Case& c, int64_t v) { c.problem.seq_q = v; }},
+    {"seq_k", 0, [](const Case&) { return true; }, [](const Case& c) { return c.problem.seq_k; },
+     [](Case& c, int64_t v) { set_keys(c, v); }},
+    {"dim_qk", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.dim_qk; },
+     [](Case& c, int64_t v) { c.problem.dim_qk = v; }},
+    {"dim_v", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.dim_v; },
+     [](Case& c, int64_t v) { c.problem.dim_v = v; }},
+    {"window_left", 0, [](const Case& c) { return c.problem.window_left >= 0; },
+     [](const Case& c) { return c.problem.window_left; },
+     [](Case& c, int64_t v) { c.problem.window_left = v; }},
+    {"window_right", 0, [](const Case& c) { return c.problem.window_right >= 0; },
+     [](const Case& c) { return c.problem.window_right; },
+     [](Case& c, int64_t v) { c.problem.window_right = v; }},
+    {"the longest key length", 0,
+     [](const Case& c) { return c.problem.key_lengths && !c.problem.key_lengths->empty(); },
+     [](const Case& c) { return *std::ranges::max_element(*c.problem.key_lengths); },
+     [](Case& c, int64_t v) {
+       for (int64_t& length : *c.problem.key_lengths) length = std::min(length, v);
+     }},
+    {"num_splits", 1, [](const Case& c) { return c.problem.num_splits > 0; },
+     [](const Case& c) { return c.problem.num_splits; }, [](Case& c, int64_t v) { c.problem.num_splits = v; }},
+    {"the mask's parameter", 1, [](const Case& c) { return c.problem.mask.has_value(); },
+     [](const Case& c) { return c.problem.mask->visible.parameter; },
+     [](Case& c, int64_t v) { c.problem.mask->visible.parameter = v; }},
+    {"the bias's parameter", 1, [](const Case& c) { return c.problem.bias.has_value(); },
+     [](const Case& c) { return c.problem.bias->finite.parameter; },
+     [](Case& c, int64_t v) { c.problem.bias->finite.parameter = v; }},
+};
+
+}  // namespace
+
+std::span<const Dial> dials() { return kDials; }
+
+Number number_of(const Dial& dial, const Case& c, const Borders& borders) {
+  const std::string_view name = dial.name;
+  Number number{.now = dial.get(c), .least = dial.least};
+  if (name == "dim_qk" || name == "dim_v") {
+    number.worth_trying = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
+  } else if (name == "batch" || name == "heads_kv" || name == "heads_q / heads_kv" || name == "num_splits") {
+    number.worth_trying = kGridBorders;
+  } else {
+    const int64_t tile = name == "seq_q" ? borders.tile_q : borders.tile_k;
+    number.worth_trying = length_borders(tile);
+    number.periods = {tile};
+  }
+  return number;
+}
+
+void shrink_batch(Search& s) {
+  const int64_t failing = s.verdict().where ? s.verdict().where->b : 0;
+  const auto keep_only = [&](int64_t b) {
+    return change(s, [&](Case& c) {
+      c.problem.batch = 1;
+      if (auto& lengths = c.problem.key_lengths; lengths && b < static_cast<int64_t>(lengths->size())) {
+        *lengths = {(*lengths)[static_cast<size_t>(b)]};
+      }
+      std::erase_if(c.planted, [&](const Planted& x) { return x.b != b; });
+      for (Planted& x : c.planted) x.b = 0;
+    });
+  };
+  if (s.best().problem.batch == 0) change(s, [](Case& c) { c.problem.batch = 1; });
+  if (s.best().problem.batch < 2) return;
+  if (keep_only(failing)) return;
+  // Entries that differ by what is their own: runs of them, then single ones.
+  constexpr int kMostRuns = 96;
+  const bool own = s.best().problem.key_lengths || !s.best().planted.empty();
+  int runs = 0;
+  for (int64_t span = s.best().problem.batch / 2; own && span > 0; span /= 2) {
+    for (int64_t last = s.best().problem.batch; last > 0 && runs < kMostRuns; ++runs) {
+      const int64_t first = std::max<int64_t>(last - span, 0);
+      if (s.best().problem.batch > last - first) change(s, [&](Case& c) { drop_entries(c, first, last); });
+      last = first;
+    }
+  }
+  for (int64_t b = 0; b < std::min<int64_t>(s.best().problem.batch, 8); ++b) {
+    if (s.best().problem.batch < 2 || keep_only(b)) return;
+  }
+  // What a batch entry did as a block of its own, more heads or rows may do as well.
+  change(s, [](Case& c) {
+    c.problem.heads_q *= c.problem.batch;
+    c.problem.heads_kv *= c.problem.batch;
+    c.problem.batch = 1;
+  });
+  change(s, [](Case& c) {
+    c.problem.seq_q *= c.problem.batch;
+    c.problem.batch = 1;
+  });
+}
+
+// Where tensors are spread over more memory than they fill, the rows of one head
+// may be as far apart as two heads or batch entries were.
+void shrink_to_far_rows(Search& s) {
+  const auto& layouts = s.best().layout;
+  if (std::ranges::none_of(layouts, [](const TensorLayout& l) { return l.spread != 0; })) return;
+  for (const auto& [seq_q, seq_k] : {std::pair{2, 0}, {1, 2}, {2, 2}}) {
+    const auto far_rows = [&](Case& c) {
+      c.problem.batch = c.problem.heads_q = c.problem.heads_kv = 1;
+      c.problem.seq_q = seq_q;
+      set_keys(c, seq_k);
+    };
+    if (change(s, far_rows)) return;
+  }
+}
+
+void shrink_heads(Search& s) {
+  const Problem& p = s.best().problem;
+  shrink_to_far_rows(s);
+  if (p.heads_q == 1) return;
+  change(s, [](Case& c) { c.problem.heads_q = c.problem.heads_kv = 1; });
+  const auto both = [](Case c, int64_t v) {
+    c.problem.heads_q = c.problem.heads_kv = v;
+    return c;
+  };
+  if (p.heads_q > 1)
+    lower(s, {.now = s.best().problem.heads_kv + 1, .least = 1, .worth_trying = kGridBorders}, both);
+  // As many KV heads, which is simpler; or one, however many queries share it.
+  change(s, [](Case& c) { c.problem.heads_kv = c.problem.heads_q; });
+  lower(s, {.now = s.best().problem.heads_q + 1, .least = 1, .worth_trying = kGridBorders},
+        [](Case c, int64_t v) {
+          c.problem.heads_q = v;
+          c.problem.heads_kv = 1;
+          return c;
+        });
+  change(s, [](Case& c) {
+    c.problem.seq_q *= c.problem.heads_q;
+    c.problem.heads_q = c.problem.heads_kv = 1;
+  });
+}
+
+void shrink_lengths(Search& s) {
+  const Borders borders = s.borders();
+  const auto& p = s.best().problem;
+  const auto worth = [&](int64_t now, int64_t tile) {
+    return Number{.now = now, .least = 0, .worth_trying = length_borders(tile), .periods = {tile}};
+  };
+  // Both at most v.
+  lower(s, worth(std::max(p.seq_q, p.seq_k), borders.tile_k), [](Case c, int64_t v) {
+    set_keys(c, std::min(c.problem.seq_k, v));
+    c.problem.seq_q = std::min(c.problem.seq_q, v);
+    return c;
+  });
+  // Both by the same amount: bottom-right alignment keeps its diagonal.
+  lower(s, worth(std::min(p.seq_q, p.seq_k), borders.tile_k), [](Case c, int64_t v) {
+    const int64_t by = std::min(c.problem.seq_q, c.problem.seq_k) - v;
+    c.problem.seq_q -= by;
+    set_keys(c, c.problem.seq_k - by);
+    return c;
+  });
+  lower(s, worth(std::min(p.seq_q, p.seq_k), borders.tile_k), [](Case c, int64_t v) {
+    const int64_t by = std::min(c.problem.seq_q, c.problem.seq_k) - v;
+    drop_queries(c, by);
+    drop_keys(c, by);
+    return c;
+  });
+  lower(s, worth(p.seq_k, borders.tile_k), [](Case c, int64_t v) {
+    set_keys(c, v);
+    return c;
+  });
+  // What fails for many queries may do so for as many keys.
+  change(s, [](Case& c) {
+    const int64_t queries = c.problem.seq_q;
+    c.problem.seq_q = c.problem.seq_k;
+    set_keys(c, queries);
+  });
+  if (p.key_lengths || !s.best().planted.empty()) {
+    lower(s, worth(p.seq_k, borders.tile_k), [](Case c, int64_t v) {
+      drop_keys(c, c.problem.seq_k - v);
+      return c;
+    });
+    lower(s, worth(p.seq_k, borders.tile_k), [](Case c, int64_t v) {
+      c.problem.seq_k = v;  // key lengths may now lie beyond the capacity
+      return c;
+    });
+  }
+  lower(s, worth(p.seq_q, borders.tile_q), [](Case c, int64_t v) {
+    c.problem.seq_q = v;
+    return c;
+  });
+  if (!s.best().planted.empty()) {
+    lower(s, worth(p.seq_q, borders.tile_q), [](Case c, int64_t v) {
+      drop_queries(c, c.problem.seq_q - v);
+      return c;
+    });
+  }
+}
+
+void shrink_dims(Search& s) {
+  const std::vector<int64_t> worth = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
+  for (const bool rescaled : {false, true}) {
+    const auto with = [&](auto&& set) {
+      return [&, set](Case c, int64_t v) {
+        set(c, v);
+        if (rescaled) usual_scale(c);
+        return c;
+      };
+    };
+    const Problem& p = s.best().problem;
+    if (rescaled && p.scale == 1) break;
+    lower(s, {.now = std::max(p.dim_qk, p.dim_v), .least = 1, .worth_trying = worth},
+          with([](Case& c, int64_t v) {
+            c.problem.dim_qk = std::min(c.problem.dim_qk, v);
+            c.problem.dim_v = std::min(c.problem.dim_v, v);
+          }));
+    // Equal dims are what most kernels support.
+    lower(s, {.now = std::max(p.dim_qk, p.dim_v), .least = 1, .worth_trying = worth},
+          with([](Case& c, int64_t v) { c.problem.dim_qk = c.problem.dim_v = v; }));
+    lower(s, {.now = p.dim_qk, .least = 1, .worth_trying = worth},
+          with([](Case& c, int64_t v) { c.problem.dim_qk = v; }));
+    lower(s, {.now = p.dim_v, .least = 1, .worth_trying = worth},
+          with([](Case& c, int64_t v) { c.problem.dim_v = v; }));
+  }
+}
+
+void shrink_numbers(Search& s) {
+  for (const Dial& dial : dials()) {
+    if (!dial.applies(s.best())) continue;
+    lower(s, number_of(dial, s.best(), s.borders()), [&](Case c, int64_t v) {
+      dial.set(c, v);
+      return c;
+    });
+  }
+  // Each batch entry's own length.
+  const size_t entries = s.best().problem.key_lengths ? s.best().problem.key_lengths->size() : 0;
+  for (size_t b = 0; b < entries && b < 16; ++b) {
+    if (!s.best().problem.key_lengths || b >= s.best().problem.key_lengths->size()) break;
+    const int64_t tile = s.borders().tile_k;
+    const int64_t now = (*s.best().problem.key_lengths)[b];
+    if (now < 0) {
+      change(s, [&](Case& c) { (*c.problem.key_lengths)[b] = 0; });
+      continue;
+    }
+    lower(s, {.now = now, .least = 0, .worth_trying = {tile - 1, tile, tile + 1}, .periods = {tile}},
+          [&](Case c, int64_t v) {
+            (*c.problem.key_lengths)[b] = v;
+            return c;
+          });
+  }
+}
+
+void shrink_pairs(Search& s) {
+  for (const Switch& one : switches()) {
+    for (const Switch& other : switches()) {
+      if (&other <= &one || !one.present(s.best()) || !other.present(s.best())) continue;
+      change(s, [&](Case& c) {
+        one.remove(c);
+        other.remove(c);
+      });
+    }
+  }
+  const auto open = [&](const Dial& dial) { return dial.applies(s.best()) && dial.get(s.best()) > dial.least; };
+  for (const Dial& one : dials()) {
+    for (const Dial& other : dials()) {
+      if (&other == &one || !open(one) || !other.applies(s.best())) continue;
+      const auto both = [&](int64_t for_one, int64_t for_other) {
+        return open(one) && change(s, [&](Case& c) {
+                 one.set(c, std::max(one.least, for_one));
+                 other.set(c, std::max(other.least, for_other));
+               });
+      };
+      const auto now = [&](const Dial& dial) { return dial.get(s.best()); };
+      if (&other > &one && open(other)) {
+        while (!s.out_of_time() && both(now(one) / 2, now(other) / 2)) {
+        }
+        for (int64_t step = std::min(now(one), now(other)) / 4; step > 0; step /= 2) {
+          while (!s.out_of_time() && both(now(one) - step, now(other) - step)) {
+          }
+        }
+      }
+      // One for the other, where the first matters more.
+      if (now(one) >= kMany) continue;
+      while (!s.out_of_time() && both(now(one) / 2, now(other) * 2)) {
+      }
+      for (int64_t step = now(one) / 2; step > 0; step /= 2) {
+        while (!s.out_of_time() && both(now(one) - step, now(other) + step)) {
+        }
+      }
+    }
+  }
+}
+
+}  // namespace attnfuzz

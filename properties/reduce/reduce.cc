@@ -1,0 +1,206 @@
+#include "properties/reduce/reduce.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "properties/reduce/candidates.h"
+#include "properties/reduce/complexity.h"
+#include "properties/reduce/ladder.h"
+#include "properties/reduce/passes.h"
+#include "properties/reduce/restate.h"
+#include "properties/reduce/vary.h"
+
+namespace attnfuzz {
+namespace {
+
+// Small cases cost little each; still, a failure that none of them shows
+// should not wait for all of them.
+constexpr size_t kMostSmallCases = 600;
+constexpr int64_t kLong = 4096;
+constexpr double kShareOfSmallCases = 0.4;
+constexpr size_t kMostRungs = 2000;  // evaluations: fewer rungs if each is tried more than once
+constexpr double kShareOfLadder = 0.2;
+// A failure that costs more, a hang or a crash, is not worth a ladder.
+constexpr double kDearFailureSeconds = 0.05;
+constexpr double kShareOfVarying = 0.1;
+
+void try_small_cases(Search& s, const Leftovers& left) {
+  const std::vector<Case> cases = small_cases(s.best(), left, s.borders(), kMostSmallCases);
+  const double until = s.elapsed() + kShareOfSmallCases * s.options().seconds;
+  for (const Case& c : cases) {
+    if (s.elapsed() > until || s.attempt(c, Step::kLeap)) return;
+  }
+}
+
+// Follows each restatement to its own minimum, and stays where it is simplest.
+void try_restatements(Search& s) {
+  for (bool moved = true; moved && !s.out_of_time();) {
+    moved = false;
+    const Case home = s.best();
+    const Verdict seen = s.verdict();
+    for (const Restatement& other : restatements(home, seen)) {
+      Verdict verdict;
+      if (s.ask(other.c, &verdict) != Search::Answer::kFails) continue;
+      if (!same_error(seen, verdict, other.same_rows)) continue;
+      s.restart(other.c, verdict);
+      s.avoid(home);  // it may be but one step away
+      shrink(s);
+      s.avoid_nothing();
+      if (complexity(s.best()) < complexity(home)) {
+        moved = true;
+        break;
+      }
+      s.restart(home, seen);
+    }
+  }
+}
+
+// Whether a rung of the ladder took the place of the best case.
+bool climb(Search& s) {
+  if (s.seconds_of_a_failure() > kDearFailureSeconds) return false;
+  const size_t limit = kMostRungs / static_cast<size_t>(std::max(s.options().attempts, 1));
+  const double until = s.elapsed() + kShareOfLadder * s.options().seconds;
+  std::vector<int32_t> variants = {1};
+  if (s.best().env.variant != 1) variants.push_back(s.best().env.variant);
+  for (const int32_t variant : variants) {
+    Ground ground{.lane = s.best().lane, .variant = variant, .tiles = s.borders()};
+    if (!find_ground(s, ground)) continue;
+    for (const std::vector<Case>& rungs :
+         {ladder(ground, complexity(s.best()), limit), exchanges(ground, s.best(), limit / 2)}) {
+      for (const Case& rung : rungs) {
+        if (s.elapsed() > until) return false;
+        if (s.attempt(rung, Step::kLeap)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// What a kernel meets that reads or writes where it should not depends on what
+// lies there: a page that is not mapped, a NaN, a large number. With the usual
+// surroundings every case of such a bug shows it in one way; and where the LSE
+// is wanted there is one output more to show it.
+void usual_surroundings(Case& c) {
+  c.prefill = Case{}.prefill;
+  for (TensorLayout& layout : c.layout) layout.placement = TensorLayout{}.placement;
+}
+
+void wanted_lse(Case& c) { c.want_lse = true; }
+
+// Two results may differ where the oracle lets any value pass, next to an
+// infinity say. With values that leave no such room it says which one is wrong.
+void plain_values(Case& c) {
+  c.planted.clear();
+  c = with_data(std::move(c), regimes()[0]);
+}
+
+// An infinity or a NaN may be no more than what a wrong number grew to, or what lay
+// where a kernel read by a wrong stride. The kinds of values tell which: with plain
+// ones, and tensors that lie as usual, the same may show as a wrong number.
+void plain_values_and_layouts(Case& c) {
+  plain_values(c);
+  c.layout = {};
+}
+
+// The same where rows must differ to be told from each other.
+void told_apart(Case& c) {
+  plain_values_and_layouts(c);
+  c = with_data(std::move(c), regimes()[1]);
+}
+
+struct Start {
+  Case c;
+  Verdict verdict;
+  bool moved = false;
+};
+
+// Where a reduction of the case had better begin.
+Start start_of(const Case& c, const Verdict& verdict, const Evaluate& evaluate) {
+  Start start = {c, verdict};
+  for (const auto change : {usual_surroundings, wanted_lse, plain_values}) {
+    if (change == plain_values && start.verdict.kind != Kind::kRelation) continue;
+    Case usual = start.c;
+    change(usual);
+    if (usual == start.c) continue;
+    Verdict there = evaluate(usual);
+    if (there.outcome == Outcome::kFail) start = {std::move(usual), std::move(there), true};
+  }
+  return start;
+}
+
+// A case that ends in an infinity or a NaN, so that it shows a wrong number instead.
+std::optional<Start> as_wrong_number(const Case& c, const Verdict& verdict, const Evaluate& evaluate) {
+  if (verdict.kind != Kind::kNonFinite) return std::nullopt;
+  for (const auto change : {plain_values_and_layouts, told_apart}) {
+    Case plain = c;
+    change(plain);
+    Verdict there = evaluate(plain);
+    if (there.outcome == Outcome::kFail && there.kind == Kind::kWrong)
+      return Start{std::move(plain), std::move(there), true};
+  }
+  return std::nullopt;
+}
+
+Reduction reduce_from(const Case& failing, const Verdict& verdict, const std::string& key,
+                      const Evaluate& evaluate, const std::function<std::string(const Verdict&)>& key_of,
+                      const ReduceOptions& options) {
+  ReduceOptions shares = options;
+  shares.seconds = options.seconds * (1 - kShareOfVarying);
+  Search s(failing, verdict, key, evaluate, key_of, shares);
+  // Each evaluation of long rows costs seconds: before all else they are made shorter.
+  if (std::max(failing.problem.seq_q, failing.problem.seq_k) > kLong) shrink_lengths(s);
+  const Leftovers left = strip(s);
+  try_small_cases(s, left);
+  do {
+    shrink(s);
+    try_restatements(s);
+  } while (climb(s));
+
+  Reduction result;
+  result.complete = !s.out_of_time();
+  result.minimal = s.best();
+  result.verdict = s.verdict();
+  result.reached = s.best_found_after();
+  s.give(options.seconds);
+  const Variation variation = vary(s);
+  result.needs = variation.needs;
+  result.indifferent = variation.indifferent;
+  result.evaluations = s.evaluations();
+  return result;
+}
+
+}  // namespace
+
+Reduction reduce(const Case& failing, const Verdict& verdict, const std::string& key, const Evaluate& evaluate,
+                 const std::function<std::string(const Verdict&)>& key_of, const ReduceOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  const Start start = start_of(failing, verdict, evaluate);
+  Reduction first =
+      reduce_from(start.c, start.verdict, start.moved ? key_of(start.verdict) : key, evaluate, key_of, options);
+  // The small case may show elsewhere what the found one did not.
+  ReduceOptions rest = options;
+  rest.seconds -= std::chrono::duration<double>(Clock::now() - began).count();
+  if (!first.complete || rest.seconds <= 0) return first;
+  const auto go_on = [&](const Start& from) {
+    Reduction second = reduce_from(from.c, from.verdict, key_of(from.verdict), evaluate, key_of, rest);
+    second.reached += first.evaluations;
+    second.evaluations += first.evaluations;
+    return second;
+  };
+  const Start again = start_of(first.minimal, first.verdict, evaluate);
+  if (again.moved) return go_on(again);
+  const auto other = as_wrong_number(first.minimal, first.verdict, evaluate);
+  const auto same = [&](const Start& x) {
+    return !options.may_take || options.may_take(first.minimal, first.verdict, x.c, Step::kLeap);
+  };
+  if (other && same(*other)) {
+    Reduction second = go_on(*other);
+    if (complexity(second.minimal) < complexity(first.minimal)) return second;
+    first.evaluations = second.evaluations;
+  }
+  return first;
+}
+
+}  // namespace attnfuzz

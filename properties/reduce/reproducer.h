@@ -1,0 +1,41 @@
+// A failing case as a file that anyone can attach to a bug report and replay.
+//
+// NAME.attn.json holds the case, the property, the kernel and its build
+// identity, the verdict, digests of the tensors' bytes, and the one line that
+// replays it. It is meant to be read by a person as well.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "properties/case/codec.h"
+#include "properties/case/files.h"
+#include "properties/judge/target.h"
+#include "properties/reduce/reduce.h"
+
+namespace attnfuzz {
+
+struct Reproducer {
+  static constexpr int kFormat = 1;
+  Case c;
+  std::string property;
+  std::string kernel;  // name, or path of a plug-in
+  int32_t backend = ATTN_CPU;
+  std::string build_hash, compiler, flags, device;
+  // What was seen.
+  std::string kind, message, shape;
+  std::vector<std::string> needs, indifferent;
+  std::array<uint64_t, kTensorCount> digests = {};  // 0: tensor absent
+};
+
+std::string encode(const Reproducer& r, const std::string& file_name);  // ends in a newline
+std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text);
+
+// What two findings of one bug have in common once both are reduced: kernel,
+// kind, the features that remained, and the order of magnitude of the sizes.
+std::string dedupe_key(const Reproducer& r);
+
+// A short stable name: kernel, kind, hash of the dedupe key: "fa1-non-finite-3fb2c1".
+std::string reproducer_name(const Reproducer& r);
+
+}  // namespace attnfuzz

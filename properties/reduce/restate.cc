@@ -1,0 +1,167 @@
+#include "properties/reduce/restate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "properties/case/tidy.h"
+#include "properties/data/recipe.h"
+#include "properties/reduce/search.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr int64_t kMostPairs = int64_t{1} << 20;
+
+std::vector<bool> visible_pairs(const Case& c) {
+  const Problem& p = c.problem;
+  std::vector<bool> pairs;
+  pairs.reserve(static_cast<size_t>(p.batch * p.heads_q * p.seq_q * p.seq_k));
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t h = 0; h < p.heads_q; ++h) {
+      for (int64_t i = 0; i < p.seq_q; ++i) {
+        for (int64_t j = 0; j < p.seq_k; ++j) pairs.push_back(sees(c, b, h, i, j));
+      }
+    }
+  }
+  return pairs;
+}
+
+// The case with nothing that hides keys.
+Case bare(Case c) {
+  Problem& p = c.problem;
+  p.causal = false;
+  p.window_left = p.window_right = -1;
+  p.align = ATTN_TOP_LEFT;
+  p.key_lengths.reset();
+  p.mask.reset();
+  p.bias.reset();
+  return c;
+}
+
+// All ways known here of letting exactly the pairs `wanted` of a bare case be seen.
+void say(const Case& bare_case, const std::vector<bool>& wanted, const Problem& found, bool same_rows,
+         std::vector<Restatement>* all) {
+  const Problem& p = bare_case.problem;
+  const auto consider = [&](Case candidate) {
+    tidy(candidate);
+    if (candidate.problem == found || illegal(candidate)) return;
+    const auto same = [&](const Restatement& r) { return r.c == candidate; };
+    if (std::ranges::any_of(*all, same)) return;
+    if (visible_pairs(candidate) == wanted) all->push_back({std::move(candidate), same_rows});
+  };
+  consider(bare_case);
+  for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
+    Case causal = bare_case;
+    causal.problem.causal = true;
+    causal.problem.align = align;
+    consider(causal);
+    // Between the two alignments lies this; without key lengths they say the same.
+    const int64_t shift = align == ATTN_TOP_LEFT ? p.seq_k - p.seq_q : p.seq_q - p.seq_k;
+    const int64_t lefts[] = {-1, 0, 1, found.window_left, found.window_left - shift};
+    const int64_t rights[] = {-1, 0, shift, found.window_right, found.window_right + shift};
+    for (const int64_t left : lefts) {
+      for (const int64_t right : rights) {
+        if (left < 0 && right < 0) continue;
+        Case window = bare_case;
+        window.problem.align = align;
+        window.problem.window_left = left;
+        window.problem.window_right = right;
+        consider(window);
+      }
+    }
+  }
+  // As long as the last key that any query of the batch entry sees.
+  Case lengths = bare_case;
+  lengths.problem.key_lengths.emplace(static_cast<size_t>(p.batch), 0);
+  for (size_t at = 0; at < wanted.size(); ++at) {
+    if (!wanted[at]) continue;
+    const int64_t pair = static_cast<int64_t>(at), j = pair % p.seq_k;
+    int64_t& length =
+        (*lengths.problem.key_lengths)[static_cast<size_t>(pair / (p.heads_q * p.seq_q * p.seq_k))];
+    length = std::max(length, j + 1);
+  }
+  consider(lengths);
+  std::vector<Pattern> patterns = {{.kind = PatternKind::kAll},
+                                   {.kind = PatternKind::kNothing},
+                                   {.kind = PatternKind::kFirstKey},
+                                   {.kind = PatternKind::kLastKey},
+                                   {.kind = PatternKind::kPrefix},
+                                   {.kind = PatternKind::kDocuments},
+                                   {.kind = PatternKind::kDeadRows},
+                                   {.kind = PatternKind::kDeadRows, .parameter = 2},
+                                   {.kind = PatternKind::kStripes, .parameter = 2}};
+  // As many first keys as the first query, if there is one, sees.
+  const auto row_end = wanted.begin() + std::min(static_cast<int64_t>(wanted.size()), p.seq_k);
+  const int64_t seen = std::find(wanted.begin(), row_end, false) - wanted.begin();
+  patterns.push_back({.kind = PatternKind::kPrefix, .parameter = std::max<int64_t>(seen, 1)});
+  if (found.mask) patterns.push_back(found.mask->visible);
+  if (found.bias) patterns.push_back(found.bias->finite);
+  for (const Pattern& pattern : patterns) {
+    Case masked = bare_case;
+    masked.problem.mask = Mask{.visible = pattern, .broadcast = {}};
+    consider(masked);
+  }
+  for (const Pattern& pattern : patterns) {
+    Case biased = bare_case;
+    biased.problem.bias.emplace();
+    biased.problem.bias->finite = pattern;
+    consider(biased);
+  }
+}
+
+}  // namespace
+
+std::vector<Restatement> restatements(const Case& c, const Verdict& verdict) {
+  const Problem& p = c.problem;
+  std::vector<Restatement> all;
+  // Splits that the kernel chose by itself, asked for.
+  if (p.num_splits == 0 && verdict.plan.num_splits > 1) {
+    Case split = c;
+    split.problem.num_splits = verdict.plan.num_splits;
+    all.push_back({std::move(split), true});
+  }
+  const int64_t pairs = p.batch * p.heads_q * p.seq_q * p.seq_k;
+  // NaN beyond a length needs the length; a bias with values is more than a mask.
+  const bool plain_bias = !p.bias || p.bias->kind == BiasKind::kZero;
+  if (pairs < 0 || pairs > kMostPairs || !plain_bias || c.nan_beyond_lengths || c.remap != Remap{}) return all;
+  if (bare(c) == c) return all;
+  const std::vector<bool> wanted = visible_pairs(c);
+
+  say(bare(c), wanted, p, true, &all);
+  if (p.seq_q < 2) return all;
+  std::vector<int64_t> rows = {0, 1, p.seq_q - 1};
+  if (verdict.where) rows = {verdict.where->q};
+  for (const int64_t row : rows) {
+    if (row < 0 || row >= p.seq_q) continue;
+    std::vector<bool> of_row;
+    for (int64_t head = 0; head < p.batch * p.heads_q; ++head) {
+      const auto begin = wanted.begin() + (head * p.seq_q + row) * p.seq_k;
+      of_row.insert(of_row.end(), begin, begin + p.seq_k);
+    }
+    Case alone = bare(c);
+    alone.problem.seq_q = 1;
+    say(alone, of_row, p, false, &all);
+  }
+  return all;
+}
+
+bool same_error(const Verdict& a, const Verdict& b, bool same_rows) {
+  if (a.kind != b.kind || a.call != b.call) return false;
+  if (a.fault.has_value() != b.fault.has_value() || a.where.has_value() != b.where.has_value()) return false;
+  if (a.fault &&
+      (a.fault->kind != b.fault->kind || a.fault->file != b.fault->file || a.fault->line != b.fault->line)) {
+    return false;
+  }
+  if (!a.where) return true;
+  const Where &x = *a.where, &y = *b.where;
+  if (std::string_view(x.tensor) != y.tensor || x.b != y.b || x.h != y.h || x.d != y.d) return false;
+  if (same_rows && (x.q != y.q || x.bad != y.bad)) return false;
+  if (std::isnan(x.got) || std::isnan(y.got)) return std::isnan(x.got) == std::isnan(y.got);
+  if (std::isinf(x.got) || std::isinf(y.got)) return x.got == y.got;
+  // One way of hiding a key may round otherwise than another.
+  return std::fabs(x.got - y.got) <=
+         0.01 * (std::fabs(x.got) + std::fabs(y.got)) + 4 * std::max(x.bound, y.bound);
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,193 @@
+// attnfuzz-calibrate-cpu, attnfuzz-calibrate-cuda: measure how wrong a back
+// end's elementary functions and tensor-core products are, and print it as JSON.
+//
+//   attnfuzz-calibrate-cuda [--stride N] [--random N] > measured.json
+//
+//   --stride N   sweep each N-th of all 2^32 inputs of each function (cpu: 3,
+//                about a minute; cuda: 1, all of them, in seconds)
+//   --random N   how many random mma of 128 sums each (4000)
+//
+// "table" has the figures that a calibration is made of, in units of 2^-24,
+// rounded up; "objections" whatever no calibration can describe. Exit status:
+// 0 measured, 1 measured but with objections, 2 bad use or no device.
+// `attnfuzz calibrate` runs this and makes a calibration of it.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "reference/calibrate/mma_probe.h"
+#include "reference/calibrate/sweep.h"
+
+namespace {
+
+using nlohmann::ordered_json;
+using namespace attn;
+
+const char* name_of(Function function) {
+  switch (function) {
+    case Function::kEx2:
+      return "ex2";
+    case Function::kLg2:
+      return "lg2";
+    case Function::kRcp:
+      return "rcp";
+    case Function::kTanh:
+      return "tanh";
+  }
+  return "";
+}
+
+const char* table_key(Function function) {
+  switch (function) {
+    case Function::kEx2:
+      return "ex2_approx";
+    case Function::kLg2:
+      return "lg2_approx";
+    case Function::kRcp:
+      return "rcp_approx";
+    case Function::kTanh:
+      return "tanhf";
+  }
+  return "";
+}
+
+// In units of 2^-24, up to five digits: a figure in a table must not be less than what was measured.
+double in_units(double error) {
+  const double units = error * 0x1p24;
+  if (!(units > 0) || std::isinf(units)) return units;
+  const double digit = std::pow(10.0, std::floor(std::log10(units)) - 4);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.5g", std::ceil(units / digit) * digit);
+  return std::strtod(text, nullptr);
+}
+
+std::string hex(uint32_t bits) {
+  char text[16];
+  std::snprintf(text, sizeof text, "0x%08x", bits);
+  return text;
+}
+
+ordered_json describe(const Findings& f) {
+  ordered_json out;
+  out["inputs"] = f.inputs;
+  out["relative"] = in_units(f.relative);
+  out["relative_at"] = hex(f.relative_at);
+  if (f.absolute > 0) {
+    out["absolute"] = in_units(f.absolute);
+    out["absolute_at"] = hex(f.absolute_at);
+  }
+  out["subnormal_inputs"] = {{"taken_for_zero", f.inputs_flushed}, {"kept", f.inputs_kept}};
+  out["subnormal_results"] = {{"flushed", f.results_flushed}, {"kept", f.results_kept}};
+  out["largest_flushed"] = f.largest_flushed;
+  out["smallest_infinite"] = f.smallest_infinite;
+  out["wrong_kind"] = f.wrong;
+  if (f.wrong > 0) out["first_wrong"] = hex(f.first_wrong);
+  return out;
+}
+
+ordered_json describe(const MmaFindings& f) {
+  ordered_json out;
+  out["format"] = f.format;
+  out["rounding_seed"] = f.rounding_seed;
+  out["rounding"] = f.rounding;
+  out["block"] = f.block;
+  out["alignment_bits"] = f.alignment_bits;
+  out["products"] = f.products;
+  out["worst"] = f.worst;
+  out["bias"] = f.bias;
+  out["worst_ratio"] =
+      std::isfinite(f.worst_ratio) ? ordered_json(f.worst_ratio) : ordered_json("not a number");
+  return out;
+}
+
+void object(const MmaFindings& f, ordered_json& objections) {
+  const std::string where = f.format + " products, rounding seed " + std::to_string(f.rounding_seed) + ": ";
+  if (!f.regular)
+    objections.push_back(where + "not added in blocks of one size, or not alike in all rows and columns");
+  if (!f.propagates_nan) objections.push_back(where + "0 * NaN, 0 * inf or inf - inf did not give NaN");
+  if (f.worst_ratio > 1) {
+    objections.push_back(where + "a random sum is further off than blocks of " + std::to_string(f.block) +
+                         " and rounding to " + f.rounding + " explain");
+  }
+}
+
+ordered_json measure(const Device& device, uint32_t stride, int random) {
+  ordered_json out, table, functions, products = ordered_json::array(), objections = ordered_json::array();
+  for (const Function function : kFunctions) {
+    const Findings f = sweep(function, stride, device);
+    functions[name_of(function)] = describe(f);
+    table[table_key(function)] = in_units(std::max(f.relative, f.absolute));
+    if (f.wrong > 0) {
+      objections.push_back(std::string(name_of(function)) + ": " + std::to_string(f.wrong) +
+                           " results of the wrong kind (NaN, infinity, zero, sign), the first at " +
+                           hex(f.first_wrong));
+    }
+  }
+  double unit = 0;
+  int block = 16;
+  for (const MmaFindings& f : probe_mma(device, random)) {
+    products.push_back(describe(f));
+    unit = std::max(unit, f.unit());
+    block = std::min(block, f.charged_block());
+    object(f, objections);
+  }
+  table["mma_unit"] = unit;
+  table["mma_block"] = block;
+  out["device"] = device.name;
+  out["stride"] = stride;
+  out["table"] = table;
+  out["functions"] = functions;
+  out["products"] = products;
+  out["objections"] = objections;
+  return out;
+}
+
+// A positive number up to `most`, or an end to it all.
+long argument(const char* name, const char* text, long most) {
+  char* end = nullptr;
+  const long value = text ? std::strtol(text, &end, 10) : 0;
+  if (value >= 1 && value <= most && *end == '\0') return value;
+  throw std::runtime_error(std::string(name) + " needs a number from 1 to " + std::to_string(most));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    Device device = open_device();
+    std::string fault;
+    device.env.size = sizeof device.env;
+    device.env.shared_memory_limit = 48 * 1024;
+    device.env.user = &fault;
+    device.env.report = [](void* user, const attn_report* report) {
+      *static_cast<std::string*>(user) = report->message;
+    };
+    long stride = device.default_stride, random = 4000;
+    for (int i = 1; i < argc; i += 2) {
+      if (std::strcmp(argv[i], "--stride") == 0) {
+        stride = argument(argv[i], argv[i + 1], 1L << 30);
+      } else if (std::strcmp(argv[i], "--random") == 0) {
+        random = argument(argv[i], argv[i + 1], 1000000);
+      } else {
+        throw std::runtime_error(std::string(argv[i]) + " is not known; use [--stride N] [--random N]");
+      }
+    }
+    ordered_json measured;
+    try {
+      measured = measure(device, static_cast<uint32_t>(stride), static_cast<int>(random));
+    } catch (const std::exception& error) {
+      throw std::runtime_error(error.what() + (fault.empty() ? "" : ": " + fault));
+    }
+    std::printf("%s\n", measured.dump(2).c_str());
+    return measured["objections"].empty() ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "attnfuzz-calibrate: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,51 @@
+// How the tensor core adds. One mma.m16n8k16 adds 16 products to an fp32 number;
+// hardware does so in blocks of k products: within a block the terms are aligned
+// to the largest and cut off there, and the sum is cut off or rounded to fp32
+// once (Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor
+// cores", PeerJ CS 330, 2021; Khattak and Mikaitis, arXiv 2512.07004, 2025).
+// The probes are sums whose exact result is known and whose computed result
+// tells one such choice from another:
+//
+//   1 + 2^-24 (at i) + 2^-24 (at j)   1 + 2^-23 if i and j are added before rounding: one block
+//   1 + 1.5 * 2^-24                   rounded, or cut off
+//   1 - 1 + 2^-(23+e) in one block    0 if terms are cut off at less than e bits below the largest
+//
+// and random products bear out what was found: |error| <= (16 + 2 * 16 / block)
+// * unit * sum |terms| for every one of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reference/calibrate/device.h"
+
+namespace attn {
+
+struct MmaFindings {
+  std::string format;      // of the factors: "f16" or "bf16"
+  uint64_t rounding_seed;  // env.schedule_seed
+  // Products added at once. 1: a chain of multiply-adds, each rounded.
+  int block;
+  bool regular;          // positions fall into blocks of one size, and rows and columns do not differ
+  std::string rounding;  // of the sum: "nearest", "zero", "up", "down", or "none of the known ones"
+  int alignment_bits;    // kept below fp32's last place of the largest term; kMostBits: that many at least
+  bool propagates_nan;   // 0 * NaN, 0 * inf and inf - inf are NaN
+  // Over the random products, in units of 2^-24: largest error relative to the
+  // largest term, and the mean error relative to the sum of terms of one sign
+  // (below 0: results are too small).
+  double worst, bias;
+  double worst_ratio;  // of an error to what block and unit allow: at most 1
+  uint64_t products;   // random sums compared
+
+  // What the bound is to assume, see Calibration::mma_unit and mma_block.
+  double unit() const { return rounding == "nearest" ? 1 : 2; }
+  // In a chain every product costs one rounding: the bound's two extra ones a
+  // block, which pay for alignment and for the sum, are not needed.
+  int charged_block() const { return block == 1 ? 16 : block; }
+  static constexpr int kMostBits = 24;
+};
+
+// `random`: how many mma of 128 sums each.
+std::vector<MmaFindings> probe_mma(const Device& device, int random);
+
+}  // namespace attn

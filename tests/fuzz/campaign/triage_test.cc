@@ -1,0 +1,239 @@
+// What makes two findings one, what the ledger knows, and which crash is looked at next.
+#include "fuzz/campaign/triage/triage.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "fuzz/campaign/store/folder.h"
+#include "fuzz/campaign/store/ledger.h"
+#include "fuzz/campaign/triage/issue_text.h"
+
+namespace attnfuzz {
+namespace {
+
+Reproducer found(const std::string& kernel, const std::string& lane) {
+  Reproducer r;
+  r.kernel = kernel;
+  r.kind = "wrong";
+  r.c.lane = lane;
+  r.c.problem.seq_k = 65;
+  return r;
+}
+
+TEST(DedupeKey, IsOneForAllLanesAndBuildsOfAKernel) {
+  const std::string key = dedupe_key(without_lane(found("fa1", "plain"), "fa1"));
+  EXPECT_EQ(key, dedupe_key(without_lane(found("fa1", "asan"), "fa1")));
+  EXPECT_EQ(key, dedupe_key(without_lane(found("./lib_cpu-asan.so", "asan"), "fa1")));
+  EXPECT_NE(key, dedupe_key(without_lane(found("fa1", "plain"), "splitk")));
+  Reproducer other = found("fa1", "plain");
+  other.c.problem.causal = true;
+  EXPECT_NE(key, dedupe_key(without_lane(other, "fa1")));
+}
+
+Reproducer with_layout(TensorId tensor, int64_t batch, int64_t queries) {
+  Reproducer r;
+  r.kernel = "fa1";
+  r.kind = "guard";
+  r.c.problem.batch = batch;
+  r.c.problem.seq_q = queries;
+  r.c.layout[static_cast<size_t>(tensor)].spread = queries;
+  return r;
+}
+
+TEST(DedupeKey, IsOneForAllSizesThatMakeAStrideMatter) {
+  const auto key = [](TensorId tensor, int64_t batch, int64_t queries) {
+    return dedupe_key(without_lane(with_layout(tensor, batch, queries), "fa1"));
+  };
+  EXPECT_EQ(key(TensorId::kLse, 1, 2), key(TensorId::kLse, 2, 1));
+  EXPECT_EQ(key(TensorId::kQ, 1, 2), key(TensorId::kV, 2, 1));
+  EXPECT_NE(key(TensorId::kLse, 1, 2), key(TensorId::kV, 1, 2));
+  EXPECT_NE(key(TensorId::kLse, 1, 2), key(TensorId::kO, 1, 2));
+}
+
+Crash crash_with(const std::string& target, const std::string& kind, int64_t keys, bool causal, bool softcap) {
+  Crash crash;
+  crash.target = target;
+  crash.kind = kind;
+  crash.c.problem.seq_k = keys;
+  crash.c.problem.causal = causal;
+  crash.c.problem.softcap = softcap ? 5.0f : 0.0f;
+  return crash;
+}
+
+TEST(ChooseCrash, TakesTheKindThatHadLeastAttentionAndThenTheUnlikest) {
+  const std::vector<Crash> crashes = {crash_with("a", "wrong", 64, true, false),
+                                      crash_with("a", "wrong", 64, true, true),
+                                      crash_with("a", "hang", 64, true, false)};
+  EXPECT_EQ(choose_crash(crashes, {}), 0u);
+  const std::vector<std::string> like_first = features(crashes[0].c, 64, 64);
+  EXPECT_EQ(choose_crash(crashes, {{"a", "wrong", like_first}}), 2u);
+  EXPECT_EQ(choose_crash(crashes, {{"a", "wrong", like_first}, {"a", "hang", like_first}}), 1u);
+}
+
+class LedgerFile : public ::testing::Test {
+ protected:
+  LedgerFile() {
+    std::string name = (std::filesystem::temp_directory_path() / "ledger-XXXXXX").string();
+    dir_ = mkdtemp(name.data());
+  }
+  ~LedgerFile() override { std::filesystem::remove_all(dir_); }
+  std::string write(const std::string& text) {
+    std::ofstream(dir_ + "/ledger.json") << text;
+    return dir_ + "/ledger.json";
+  }
+  std::string error_of(const std::string& text) {
+    try {
+      read_ledger(write(text));
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "";
+  }
+  std::string dir_;
+};
+
+TEST_F(LedgerFile, KnowsByKeyByNameAndByFeatures) {
+  const Ledger ledger = read_ledger(write(R"({"format": 1, "known": [
+    {"mode": "tolerated", "key": "a|b", "reason": "issue 1", "reproducer": "x.attn.json"},
+    {"mode": "quarantined", "kernel": "fa1", "features": ["causal", "softcap"], "reason": "issue 2"}]})"));
+  ASSERT_NE(tolerated(ledger, "a|b", "n"), nullptr);
+  EXPECT_EQ(tolerated(ledger, "a|b", "n")->reason, "issue 1");
+  EXPECT_EQ(tolerated(ledger, "a|b", "n")->reproducer, dir_ + "/x.attn.json");
+  EXPECT_NE(tolerated(ledger, "other", "a|b"), nullptr);
+  EXPECT_EQ(tolerated(ledger, "c", "n"), nullptr);
+  Case c;
+  c.problem.causal = true;
+  EXPECT_EQ(quarantined(ledger, c, {"fa1", "cpu", "plain"}), nullptr);
+  c.problem.softcap = 3;
+  EXPECT_NE(quarantined(ledger, c, {"fa1", "cpu", "plain"}), nullptr);
+  EXPECT_EQ(quarantined(ledger, c, {"splitk", "cpu", "plain"}), nullptr);
+}
+
+TEST_F(LedgerFile, SaysWhatIsWrongWithAnEntry) {
+  EXPECT_NE(error_of("nonsense").find("is no ledger"), std::string::npos);
+  EXPECT_NE(error_of(R"({"format":2,"known":[]})").find("another format"), std::string::npos);
+  EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"tolerated","key":"k"}]})").find("no reason"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"muted","key":"k","reason":"r"}]})").find("'muted'"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"quarantined","reason":"r"}]})").find("hide everything"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"format":1,"known":[{"mode":"tolerated","kye":"k","reason":"r"}]})").find("'kye'"),
+            std::string::npos);
+}
+
+TEST_F(LedgerFile, RefusesAFeatureThatNoCaseHas) {
+  const std::string error = error_of(
+      R"({"format":1,"known":[{"mode":"quarantined","features":["causal","soft cap"],"reason":"r"}]})");
+  EXPECT_NE(error.find("entry 1: there is no feature 'soft cap'"), std::string::npos) << error;
+  for (const std::string& name : feature_names())
+    EXPECT_NE(error.find("'" + name + "'"), std::string::npos) << name;
+}
+
+// A name that no case has would be of no use in a ledger.
+TEST(FeatureNames, AreEachOfSomeCase) {
+  std::set<std::string> met;
+  const auto meet = [&](const Case& c) {
+    for (const std::string& name : features(c, 64, 64)) met.insert(name);
+  };
+  Aim aim;
+  aim.variants = 2;
+  aim.splits = true;
+  for (uint64_t i = 0; i < 3000; ++i) meet(draw(aim, 1, i));
+  // What is drawn once in thousands.
+  Case rare;
+  rare.problem.heads_q = rare.problem.heads_kv = 65536;
+  rare.problem.seq_k = 32768;
+  rare.problem.seq_q = 0;  // no row is looked at
+  meet(rare);
+  Case far;
+  far.problem.seq_k = 2;
+  far.layout[static_cast<size_t>(TensorId::kK)].spread = 1;
+  meet(far);
+  const std::vector<std::string> names = feature_names();
+  EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
+  EXPECT_EQ(met.size(), names.size());
+}
+
+TEST(IssueText, SaysAllThatAReaderNeeds) {
+  Finding f;
+  f.name = "fa1-wrong-123456";
+  f.kind = "wrong";
+  f.property = "gqa";
+  f.message = "o is 1, must be 2";
+  f.minimal = "B=1 S=1/65";
+  f.needs = {"needs seq_k >= 65"};
+  f.indifferent = {"dtype", "batch"};
+  f.failed = 4, f.runs = 10;
+  f.repeats = Repeats::kSometimes;
+  Reproducer r = found("fa1", "plain");
+  r.build_hash = "abcdef";
+  CampaignHeader header;
+  header.sessions.resize(1);
+  header.sessions[0].machine.cpu = "a CPU | with a bar";
+  TargetRecord target;
+  target.kernel = "fa1";
+  const std::string text = issue_text(f, r, {header, target, "t.jsonl"});
+  for (const char* part :
+       {"fa1: wrong (gqa)", "o is 1, must be 2", "4 of 10 runs", "B=1 S=1/65", "- needs seq_k >= 65",
+        "Does not matter: dtype, batch.", "attnfuzz replay fa1-wrong-123456.attn.json", "abcdef",
+        "a CPU \\| with a bar", "t.jsonl"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+// Sessions of one folder.
+class SessionFolder : public LedgerFile {
+ protected:
+  SessionFolder() {
+    options_.dir = dir_;
+    options_.seconds = 100;
+    target_.record.name = "fa1.cpu.plain";
+    target_.record.build = "old";
+    target_.folder = "fa1";
+  }
+  CampaignOptions options_;
+  CampaignTarget target_;
+};
+
+TEST_F(SessionFolder, GoesOnForWhatABrokenSessionHadLeft) {
+  begin_session(options_, {target_});
+  std::filesystem::create_directories(shard_dir(dir_, 0));
+  SeriesLine line;
+  line.t = 30;
+  std::ofstream(shard_dir(dir_, 0) + "/series.jsonl") << line_of(line) << "\n";
+  CampaignHeader header = begin_session(options_, {target_});
+  ASSERT_EQ(header.sessions.size(), 2u);
+  EXPECT_EQ(header.sessions[0].ended, "killed");
+  EXPECT_EQ(header.sessions[1].from, 30);
+  EXPECT_EQ(header.sessions[1].asked, 70);
+  // One that ran to its end is followed by a whole one.
+  header.sessions[1].seconds = 70;
+  header.sessions[1].ended = "time";
+  write_header(dir_, header);
+  header = begin_session(options_, {target_});
+  EXPECT_EQ(header.sessions[2].from, 100);
+  EXPECT_EQ(header.sessions[2].asked, 100);
+}
+
+TEST_F(SessionFolder, NotesAnotherBuildAndRefusesAnotherSeed) {
+  begin_session(options_, {target_});
+  target_.record.build = "new";
+  const CampaignHeader header = begin_session(options_, {target_});
+  ASSERT_FALSE(header.sessions[1].notes.empty());
+  EXPECT_NE(header.sessions[1].notes.back().find("built anew: old -> new"), std::string::npos);
+  EXPECT_EQ(header.targets.at(0).build, "new");
+  options_.seed = 2;
+  EXPECT_THROW(begin_session(options_, {target_}), std::runtime_error);
+}
+
+TEST_F(SessionFolder, IsHeldByOne) {
+  const FolderLock lock(dir_);
+  EXPECT_THROW(FolderLock{dir_}, std::runtime_error);
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,137 @@
+// A kernel with two bugs, and what triage makes of the crashes.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "fuzz/campaign/triage/triage.h"
+#include "properties/case/codec.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+// Reads a window one key short, and elsewhere maps heads wrongly.
+class TwoBugs : public FakeTarget {
+ public:
+  TwoBugs() : FakeTarget(Flaw::kWindowExclusive) {}
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    if (problem.window_left >= 0) return FakeTarget::run(stage, problem, tensors, plan, env, stream);
+    return heads_.run(stage, problem, tensors, plan, env, stream);
+  }
+
+ private:
+  FakeTarget heads_{Flaw::kHeadMap};
+};
+
+class TwoBugsTriage : public ::testing::Test {
+ protected:
+  TwoBugsTriage() {
+    std::string name = (std::filesystem::temp_directory_path() / "two-bugs-XXXXXX").string();
+    options_.dir = mkdtemp(name.data());
+    std::filesystem::create_directories(options_.dir + "/findings");
+    CampaignTarget target;
+    target.record.name = "fake.cpu.plain";
+    target.record.kernel = target.folder = "fake";
+    target.record.lane = "plain";
+    target.info = kernel_.info();
+    target.open = [](std::string*) { return std::make_unique<TwoBugs>(); };
+    target.calibration = executor();
+    target.properties = {find_property("reference")};
+    targets_ = {target};
+  }
+  ~TwoBugsTriage() override { std::filesystem::remove_all(options_.dir); }
+
+  Verdict judged(const Case& c) { return judge(c, *find_property("reference"), kernel_, executor()); }
+
+  // Whether it failed, and waits to be looked at.
+  bool file(const Case& c) {
+    const Verdict verdict = judged(c);
+    if (verdict.outcome != Outcome::kFail) return false;
+    Crash crash;
+    crash.id = digest(c).substr(0, 12);
+    crash.target = "fake.cpu.plain";
+    crash.property = "reference";
+    crash.c = c;
+    crash.kind = to_string(verdict.kind);
+    crash.message = verdict.message;
+    write_crash(options_.dir, crash, "");
+    return true;
+  }
+
+  std::vector<Finding> findings() {
+    const SharedStatePtr shared = make_shared_state();
+    std::atomic<bool> waits = false;
+    triage({options_, targets_, *shared, waits});
+    return read_findings(options_.dir).findings;
+  }
+
+  CampaignOptions options_;
+  TwoBugs kernel_;
+  std::vector<CampaignTarget> targets_;
+};
+
+TEST_F(TwoBugsTriage, EachIsOneFinding) {
+  Aim aim;
+  aim.tiles_q = {FakeTarget::kTileQ};
+  aim.tiles_k = {FakeTarget::kTileK};
+  aim.work = 300'000;
+  size_t windows = 0, heads = 0;
+  for (uint64_t i = 0; i < 4000 && (windows < 6 || heads < 6); ++i) {
+    const Case c = draw(aim, 1, i);
+    size_t& n = c.problem.window_left >= 0 ? windows : heads;
+    if (n < 6) n += file(c);
+  }
+  ASSERT_EQ(windows, 6u);
+  ASSERT_EQ(heads, 6u);
+  const std::vector<Finding> found = findings();
+  std::string all;
+  for (const Finding& f : found) all += f.minimal + "\n";
+  ASSERT_EQ(found.size(), 2u) << all;
+  EXPECT_EQ(found[0].count, 6u) << found[0].minimal;
+  EXPECT_EQ(found[1].count, 6u) << found[1].minimal;
+  for (const Finding& f : found) {
+    EXPECT_TRUE(f.reduced);
+    EXPECT_NE(f.minimal.find("window [0, +inf]") != f.minimal.npos, f.minimal.find("H=4/2") != f.minimal.npos)
+        << f.minimal;
+  }
+}
+
+TEST_F(TwoBugsTriage, ASimplerCaseTakesThePlaceOfWhatItExplains) {
+  // Found earlier, and not made as small as it could have been.
+  Case clumsy;
+  clumsy.problem.seq_q = clumsy.problem.seq_k = 5;
+  clumsy.problem.window_left = 0;
+  clumsy.problem.softcap = 1;
+  const Verdict verdict = judged(clumsy);
+  ASSERT_EQ(verdict.outcome, Outcome::kFail);
+  Reproducer r = without_digests(clumsy, verdict, kernel_.info());
+  r.needs = {"needs seq_k >= 5", "needs window_left = 0", "needs softcap 1"};
+  write_file(options_.dir + "/findings/clumsy.attn.json", encode(r, "clumsy.attn.json"));
+  Finding old;
+  old.name = "clumsy";
+  old.key = "another key";
+  old.target = "fake.cpu.plain";
+  old.property = "reference";
+  old.kind = "non-finite";
+  old.count = 3;
+  old.t = 0.5;
+  write_findings(options_.dir, {{old}, {}});
+
+  Case simple;
+  simple.problem.seq_q = simple.problem.seq_k = 2;
+  simple.problem.window_left = 0;
+  ASSERT_TRUE(file(simple));
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].name, "clumsy");
+  EXPECT_EQ(found[0].count, 4u);
+  EXPECT_EQ(found[0].t, 0);
+  EXPECT_EQ(found[0].also, std::vector<std::string>{"fake.cpu.plain: non-finite"});
+  EXPECT_FALSE(std::filesystem::exists(options_.dir + "/findings/clumsy.attn.json"));
+  EXPECT_TRUE(std::filesystem::exists(options_.dir + "/findings/" + found[0].name + ".attn.json"));
+  EXPECT_TRUE(read_crashes(options_.dir).empty());
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,156 @@
+// Hangs in a check and in a reduction: what is said to hang has used up the full
+// watch, and what is merely slow is no hang.
+#include "fuzz/check/check.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+
+#include "fuzz/check/shard.h"
+#include "properties/case/words.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+// Pretends to time out where `hangs` says so.
+class WatchedTarget : public FakeTarget {
+ public:
+  using Hangs = std::function<bool(const attn_problem&, Watch)>;
+  explicit WatchedTarget(Hangs hangs) : hangs_(std::move(hangs)) {}
+
+  void watch(Watch watch) override { watch_ = watch; }
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    ++(watch_ == Watch::kFull ? full_runs : brief_runs);
+    if (!hangs_(problem, watch_)) return FakeTarget::run(stage, problem, tensors, plan, env, stream);
+    RunReply reply;
+    reply.status = ATTN_FAULT;
+    reply.timed_out = true;
+    return reply;
+  }
+
+  int full_runs = 0, brief_runs = 0;
+
+ private:
+  Hangs hangs_;
+  Watch watch_ = Watch::kFull;
+};
+
+// Reduces the case of 100 keys, which must hang.
+Reduction reduce_hang(WatchedTarget& target) {
+  Case c;
+  c.problem.seq_q = 3;
+  c.problem.seq_k = 100;
+  const Property& reference = *find_property("reference");
+  const Verdict verdict = judge(c, reference, target, executor());
+  EXPECT_EQ(verdict.kind, Kind::kHang);
+  target.full_runs = target.brief_runs = 0;
+  ReduceOptions options;
+  options.seconds = 60;
+  return reduce_failure(c, verdict, reference, target, executor(), options);
+}
+
+TEST(ReduceFailure, GivesCandidatesTheBriefWatchAndTheMinimalOneTheFull) {
+  WatchedTarget target([](const attn_problem& p, Watch) { return p.seq_k >= 33; });
+  const Reduction r = reduce_hang(target);
+  EXPECT_EQ(r.minimal.problem.seq_k, 33) << describe(r.minimal);
+  EXPECT_EQ(r.verdict.kind, Kind::kHang);
+  EXPECT_EQ(target.full_runs, 1);
+  EXPECT_GT(target.brief_runs, 1);
+}
+
+TEST(ReduceFailure, TakesNoSlowCaseForAHang) {
+  WatchedTarget target(
+      [](const attn_problem& p, Watch watch) { return p.seq_k >= (watch == Watch::kFull ? 33 : 3); });
+  EXPECT_EQ(reduce_hang(target).minimal.problem.seq_k, 33);
+}
+
+// Keeps the scale of the first of several calls of one shape for all of them.
+class CachingTarget : public FakeTarget {
+ public:
+  void renew() override { known_.reset(); }
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    const bool same = known_ && known_->seq_q == problem.seq_q && known_->seq_k == problem.seq_k &&
+                      known_->dim_qk == problem.dim_qk && known_->dim_v == problem.dim_v;
+    if (!same) known_ = problem;
+    attn_problem stale = problem;
+    stale.scale = known_->scale;
+    return FakeTarget::run(stage, stale, tensors, plan, env, stream);
+  }
+
+ private:
+  std::optional<attn_problem> known_;
+};
+
+TEST(ReduceFailure, FindsACaseThatFailsByItselfThoughCallsHangTogether) {
+  CachingTarget target;
+  const Property& exact_scale = *find_property("exact_scale");
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 20;
+  c.problem.dim_qk = c.problem.dim_v = 16;
+  c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
+  const Verdict verdict = judge(c, exact_scale, target, executor());
+  ASSERT_EQ(verdict.outcome, Outcome::kFail);
+  const Reduction r = reduce_failure(c, verdict, exact_scale, target, executor(), {.seconds = 60});
+  EXPECT_LE(r.minimal.problem.seq_k, 2) << describe(r.minimal);
+  target.renew();
+  EXPECT_EQ(judge(r.minimal, *find_property(r.verdict.property), target, executor()).kind, r.verdict.kind)
+      << describe(r.minimal) << " by " << r.verdict.property;
+}
+
+CheckResult check_20(Target& target) {
+  CheckOptions options;
+  options.cases = 20;
+  options.properties = {find_property("reference")};
+  Shared shared;
+  return run_shard(0, target, executor(), options, shared);
+}
+
+TEST(Check, ReportsAHang) {
+  WatchedTarget target([](const attn_problem& p, Watch) { return p.seq_k > 0; });
+  const CheckResult result = check_20(target);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->verdict.kind, Kind::kHang);
+  EXPECT_EQ(target.full_runs, 1);
+}
+
+TEST(Check, IsPatientWithASlowKernel) {
+  WatchedTarget target(
+      [](const attn_problem& p, Watch watch) { return watch == Watch::kBrief && p.seq_k > 0; });
+  const CheckResult result = check_20(target);
+  EXPECT_FALSE(result.failure);
+  EXPECT_EQ(result.cases(), 20u);
+  EXPECT_GE(target.full_runs, 10);
+}
+
+// Says of its tiles what no kernel can mean.
+class AbsurdTarget : public FakeTarget {
+ public:
+  explicit AbsurdTarget(int64_t tile_k) : tile_k_(tile_k) {}
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(problem, tensors, env);
+    reply.plan.tile_k = tile_k_;
+    return reply;
+  }
+
+ private:
+  int64_t tile_k_;
+};
+
+TEST(Check, BlamesAnAbsurdPlanAndDrawsNoCaseForIt) {
+  for (int64_t tile_k : {int64_t{0}, (int64_t{1} << 20) + 1, int64_t{1} << 40, INT64_MAX}) {
+    AbsurdTarget target(tile_k);
+    const CheckResult result = check_20(target);
+    ASSERT_TRUE(result.failure) << tile_k;
+    EXPECT_EQ(result.failure->verdict.kind, Kind::kRefusal);
+    EXPECT_NE(result.failure->verdict.message.find("the plan makes no sense: tile_k is"), std::string::npos);
+  }
+  AbsurdTarget large(1 << 20);  // legal, if large: cases are drawn
+  EXPECT_EQ(check_20(large).cases(), 20u);
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,82 @@
+#include "fuzz/host/kernel_registry.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+namespace attnfuzz {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(FindKernels, TakesAPathForAPlugIn) {
+  std::string error;
+  EXPECT_FALSE(find_kernel("./there-is-none.so", {}, &error));
+  EXPECT_EQ(error, "there is no file ./there-is-none.so");
+  const std::string path = std::string(ATTNFUZZ_FAKES) + "/stages.so";
+  const auto found = find_kernel(path, {}, &error);
+  ASSERT_TRUE(found) << error;
+  EXPECT_EQ(found->path, path);
+  const auto target = open_target(worker_options(*found), &error);
+  ASSERT_TRUE(target) << error;
+  EXPECT_EQ(target->info().library, path);
+}
+
+TEST(FindKernels, SaysWhatThereIsInstead) {
+  std::string error;
+  EXPECT_FALSE(find_kernel("no-such-kernel", {}, &error));
+  EXPECT_THAT(error, HasSubstr("there is no kernel 'no-such-kernel' for the back end cpu"));
+}
+
+TEST(FindKernels, FindsEachByItsOwnName) {
+  for (const KernelLibrary& k : our_kernels()) {
+    std::string error;
+    const auto again = find_kernel(k.name, {k.backend}, &error);
+    ASSERT_TRUE(again) << error;
+    EXPECT_EQ(again->path, k.path);
+    EXPECT_EQ(k.path.substr(k.path.rfind('/') + 1),
+              "libattn_" + k.name + (k.backend == ATTN_CUDA ? "_cuda.so" : "_cpu.so"));
+  }
+}
+
+TEST(FindKernels, TakesAllKernelsOfAPlugInOrTheOneThatIsNamed) {
+  std::string error;
+  const std::string path = std::string(ATTNFUZZ_FAKES) + "/behaviours.so";
+  const auto all = find_kernels(path, {}, &error);
+  ASSERT_GT(all.size(), 2u) << error;
+  EXPECT_EQ(all[0].name, path + ":copy");
+  EXPECT_EQ(all[1].kernel, "refuse");
+  EXPECT_FALSE(find_kernel(path, {}, &error));
+  EXPECT_THAT(error, HasSubstr("say which, as in " + path + ":copy; it has: copy refuse null"));
+  const auto one = find_kernel(path + ":refuse", {}, &error);
+  ASSERT_TRUE(one) << error;
+  const auto target = open_target(worker_options(*one), &error);
+  ASSERT_TRUE(target) << error;
+  EXPECT_EQ(target->info().name, "refuse");
+  EXPECT_FALSE(find_kernel(path + ":nobody", {}, &error));
+  EXPECT_THAT(error, HasSubstr("has no kernel 'nobody'; it has: copy refuse null"));
+}
+
+TEST(FindKernels, TakesTheBackEndThatThePlugInNames) {
+  std::string error;
+  const std::string path = std::string(ATTNFUZZ_FAKES) + "/other_backend.so";
+  EXPECT_FALSE(find_kernel(path, {ATTN_CPU}, &error));
+  EXPECT_THAT(error, HasSubstr("kernel gpu is of back end cuda, this worker of cpu: use --backend cuda"));
+  // Without being told it goes on to the other worker, which is not everywhere.
+  const auto found = find_kernel(path, {}, &error);
+  if (found) {
+    EXPECT_EQ(found->backend, ATTN_CUDA);
+  } else {
+    EXPECT_THAT(error,
+                ::testing::AnyOf(HasSubstr("attnfuzz-worker-cuda is not beside"), HasSubstr("no CUDA device")));
+  }
+}
+
+TEST(FindKernels, RunsNoPlainLibraryInASanitizersLane) {
+  std::string error;
+  EXPECT_FALSE(find_kernel(std::string(ATTNFUZZ_FAKES) + "/stages.so", {ATTN_CPU, "asan"}, &error));
+  EXPECT_THAT(error, HasSubstr("was not built for the lane asan"));
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,320 @@
+// What a kernel can do to its worker, and what the parent then says.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "fuzz/host/watchdog.h"
+#include "tests/fuzz/fakes/open_fake.h"
+
+namespace attnfuzz {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(Worker, RunsAKernelInTheArena) {
+  FakeCall call("copy");
+  EXPECT_EQ(call.target->info().name, "copy");
+  EXPECT_EQ(call.target->info().backend, ATTN_CPU);
+  auto* q = static_cast<uint16_t*>(call.tensors.q.data);
+  auto* o = static_cast<uint16_t*>(call.tensors.o.data);
+  for (int i = 0; i < 32; ++i) q[i] = static_cast<uint16_t>(i + 1);
+  const PlanReply plan = call.plan();
+  EXPECT_EQ(plan.status, ATTN_OK);
+  EXPECT_STREQ(plan.plan.path, "fake");
+  const RunReply run = call.run();
+  EXPECT_EQ(run.status, ATTN_OK);
+  EXPECT_FALSE(run.crash || run.fault || run.timed_out);
+  EXPECT_EQ(std::memcmp(q, o, 64), 0);
+}
+
+TEST(Worker, KeepsItsProcessFromCallToCall) {
+  FakeCall call("count");
+  for (int i = 1; i <= 5; ++i) {
+    EXPECT_EQ(call.run().status, ATTN_OK);
+    EXPECT_EQ(*static_cast<int*>(call.tensors.o.data), i);
+  }
+}
+
+// A worker that is killed before it has begun, as often as the file says.
+WorkerOptions killed_at_first(const std::string& folder, int times) {
+  WorkerOptions options = fake_options("behaviours", "copy");
+  const std::string left = folder + "/left", script = folder + "/worker.sh";
+  std::ofstream(left) << times << "\n";
+  std::ofstream(script) << "#!/bin/sh\nread n < " << left << "\necho $((n - 1)) > " << left
+                        << "\n[ $n -gt 0 ] && kill -9 $$\nexec " << options.worker << " \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  options.worker = script;
+  return options;
+}
+
+TEST(Worker, ThatIsKilledWhileItStartsIsStartedAgain) {
+  const std::string folder = ::testing::TempDir() + "killed_worker." + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::string error;
+  EXPECT_TRUE(open_target(killed_at_first(folder, 2), &error)) << error;
+  EXPECT_FALSE(open_target(killed_at_first(folder, 3), &error));
+  EXPECT_THAT(error, HasSubstr("SIGKILL"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Worker, PassesARefusalOn) {
+  FakeCall call("refuse");
+  const PlanReply plan = call.plan();
+  EXPECT_EQ(plan.status, ATTN_UNSUPPORTED);
+  EXPECT_EQ(plan.reason, "no such head dimension");
+  EXPECT_FALSE(plan.crash);
+}
+
+// Each misbehaving kernel, what its run must be called, and whether it ends the worker.
+struct Misbehaviour {
+  const char* kernel;
+  const char* crash;
+};
+
+class Crashing : public ::testing::TestWithParam<Misbehaviour> {};
+
+TEST_P(Crashing, IsNamedAndReplaced) {
+  FakeCall call(GetParam().kernel);
+  for (int i = 0; i < 2; ++i) {  // the second time on a fresh worker
+    const PlanReply plan = call.plan();
+    EXPECT_EQ(plan.status, ATTN_OK);
+    const RunReply run = call.run();
+    ASSERT_TRUE(run.crash) << i;
+    EXPECT_THAT(*run.crash, HasSubstr(GetParam().crash));
+    EXPECT_EQ(run.status, ATTN_FAULT);
+    EXPECT_FALSE(run.timed_out);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Crashing,
+    ::testing::Values(Misbehaviour{"null", "SIGSEGV in run(), null pointer (0x0), at behaviours.so+0x"},
+                      Misbehaviour{"exit", "exit status 3 in run()"},
+                      Misbehaviour{"abort", "SIGABRT in run()\nit printed: terminate called: the heap is gone"},
+                      Misbehaviour{"fork-hang", "SIGABRT in run()"},
+                      Misbehaviour{"close", "the kernel closed the worker's descriptors"},
+                      Misbehaviour{"scribble", "the kernel wrote over the worker's own memory"},
+                      Misbehaviour{"odd-status", "returned the status 1234"}),
+    [](const auto& info) {
+      std::string name = info.param.kernel;
+      std::erase(name, '-');
+      return name;
+    });
+
+TEST(Worker, NamesTheTensorThatWasOverrun) {
+  FakeCall call("overrun");
+  call.tensors.o.data = call.target->arena().slot_end(TensorId::kO);
+  const RunReply past = call.run();
+  ASSERT_TRUE(past.crash);
+  EXPECT_THAT(*past.crash, StartsWith("SIGSEGV in run(), 1 bytes past the end of the memory of o, at "));
+  call.tensors.o.data = call.target->arena().slot(TensorId::kQ) - 8;
+  const RunReply before = call.run();
+  ASSERT_TRUE(before.crash);
+  EXPECT_THAT(*before.crash, HasSubstr("8 bytes before the memory of q"));
+  call.tensors.o.data = call.target->arena().slot(TensorId::kO);
+  EXPECT_EQ(call.run().status, ATTN_OK);
+}
+
+TEST(Worker, TimesARunOut) {
+  for (const char* kernel : {"hang", "print"}) {
+    FakeCall call(kernel);
+    const RunReply run = call.run();
+    EXPECT_TRUE(run.timed_out);
+    EXPECT_FALSE(run.crash);
+    EXPECT_EQ(run.status, ATTN_FAULT);
+    EXPECT_EQ(call.plan().status, ATTN_OK) << "on a fresh worker";
+  }
+}
+
+TEST(Worker, IsNotTimedOutWhileItWaits) {
+  WorkerOptions options = fake_options("behaviours", "nap");
+  options.watchdog = 0.1;
+  options.patience = 600;
+  FakeCall call(options);
+  const RunReply run = call.run();
+  EXPECT_FALSE(run.timed_out);
+  EXPECT_EQ(run.status, ATTN_OK);
+}
+
+// Were it not for the processor's time, this would take as long as ctest allows.
+TEST(Worker, IsTimedOutForWhatItBurns) {
+  WorkerOptions options = fake_options("behaviours", "hang");
+  options.patience = 1e5;
+  FakeCall call(options);
+  EXPECT_TRUE(call.run().timed_out);
+}
+
+TEST(Worker, HasLessTimeWhileItIsWatchedBriefly) {
+  WorkerOptions options = fake_options("behaviours", "burn");
+  options.watchdog = 2;
+  options.patience = 600;
+  FakeCall call(options);
+  EXPECT_EQ(call.run().status, ATTN_OK);
+  call.target->watch(Watch::kBrief);
+  EXPECT_TRUE(call.run().timed_out);
+  call.target->watch(Watch::kFull);
+  EXPECT_EQ(call.run().status, ATTN_OK);
+}
+
+TEST(Watchdog, AllowsMoreForMoreWork) {
+  attn_problem p = {};
+  p.batch = 2;
+  p.heads_q = 3;
+  p.seq_q = 65;
+  p.seq_k = 1;
+  p.dim_qk = 16;
+  p.dim_v = 64;
+  const double small = work_of(p, 1);
+  EXPECT_EQ(small, 2.0 * 3 * 128 * (64 + 64) * 2 * 64);
+  EXPECT_EQ(work_of(p, 0), small);
+  EXPECT_GT(work_of(p, 9), small);
+  p.seq_k = 65;
+  EXPECT_GT(work_of(p, 1), small);
+  p.seq_k = 0;
+  EXPECT_GT(work_of(p, 1), 0) << "blocks without keys are not free";
+  EXPECT_GT(allowance(5, p, 1), 5);
+  p.batch = p.heads_q = p.seq_q = p.seq_k = INT64_MAX;
+  EXPECT_LT(allowance(5, p, INT64_MAX), 1e5);
+  p.batch = -1;
+  EXPECT_EQ(allowance(5, p, 1), 5);
+}
+
+TEST(Worker, WatchesPlanToo) {
+  FakeCall hang("hang-plan");
+  EXPECT_TRUE(hang.plan().timed_out);
+  EXPECT_EQ(hang.run().status, ATTN_OK);
+  FakeCall crash("crash-plan");
+  const PlanReply plan = crash.plan();
+  EXPECT_EQ(plan.status, ATTN_FAULT);
+  ASSERT_TRUE(plan.crash);
+  EXPECT_THAT(*plan.crash, StartsWith("SIGSEGV in plan()"));
+  EXPECT_EQ(crash.run().status, ATTN_OK);
+}
+
+TEST(Worker, LooksAtAPlanBeforeItPassesItOn) {
+  FakeCall odd("odd-plan");
+  EXPECT_THAT(odd.plan().crash.value_or(""), HasSubstr("plan.path does not end"));
+  FakeCall tiles("no-tiles");
+  const PlanReply plan = tiles.plan();
+  EXPECT_EQ(plan.crash.value_or(""), "plan.tile_q is 0, must be 1..2147483648");
+  EXPECT_EQ(plan.status, ATTN_FAULT);
+}
+
+TEST(Worker, KeepsTheFirstReport) {
+  FakeCall call("report");
+  for (int i = 0; i < 2; ++i) {
+    const RunReply run = call.run();
+    EXPECT_EQ(run.status, ATTN_FAULT);
+    EXPECT_FALSE(run.crash);
+    ASSERT_TRUE(run.fault);
+    EXPECT_EQ(run.fault->kind, ATTN_REPORT_DIVERGENCE);
+    EXPECT_EQ(run.fault->message, "the first");
+    EXPECT_EQ(run.fault->file, "some.cu");
+    EXPECT_EQ(run.fault->line, 12);
+    EXPECT_EQ(run.fault->block[1], 7u);
+    EXPECT_EQ(run.fault->thread[0], 31u);
+  }
+}
+
+TEST(Worker, BoundsAReportThatMakesNoSense) {
+  FakeCall call("odd-report");
+  const RunReply run = call.run();
+  ASSERT_TRUE(run.fault);
+  EXPECT_EQ(run.fault->kind, ATTN_REPORT_DEVICE);
+  EXPECT_EQ(run.fault->message.size(), 511u);
+}
+
+TEST(Worker, RunsStagesAndTellsWhereTheyKeepTheirPartials) {
+  FakeCall call("", "stages");
+  EXPECT_TRUE(call.target->info().has_stages);
+  EXPECT_EQ(call.run(Stage::kPartial).status, ATTN_OK);
+  EXPECT_EQ(call.run(Stage::kReduce).status, ATTN_LAUNCH_FAILED);
+  call.planned.workspace_bytes = 2 * 4 * (8 + 1) * sizeof(float);
+  call.planned.num_splits = 2;
+  std::string why = "as it was";
+  const auto partials = call.target->partials(call.problem, call.planned, &why);
+  ASSERT_TRUE(partials) << why;
+  EXPECT_EQ(why, "");
+  EXPECT_EQ(partials->num_splits, 2);
+
+  FakeCall none("copy");
+  EXPECT_FALSE(none.target->partials(none.problem, none.planned, &why));
+  EXPECT_EQ(why, "");
+}
+
+TEST(Worker, RefusesPartialsOutsideTheWorkspace) {
+  FakeCall call("", "stages");
+  const char* const expected[] = {"partials.o does not lie in the planned workspace",
+                                  "partials.lse does not lie", "partials.o_stride is negative",
+                                  "returned status 2", "in partials()"};
+  for (int i = 0; i < 5; ++i) {
+    call.planned.num_splits = 3 + i;
+    call.planned.workspace_bytes = static_cast<uint64_t>(3 + i) * 4 * (8 + 1) * sizeof(float);
+    if (i == 0) call.problem.batch = 2;  // else its stride counts for nothing
+    std::string why;
+    EXPECT_FALSE(call.target->partials(call.problem, call.planned, &why)) << i;
+    EXPECT_THAT(why, HasSubstr(expected[i])) << i;
+    call.problem.batch = 1;
+  }
+}
+
+TEST(Worker, SaysWhyALibraryCannotBeUsed) {
+  const struct {
+    const char *library, *kernel, *why;
+  } cases[] = {
+      {"there_is_none", "", "there_is_none.so cannot be read: No such file or directory"},
+      {"no_export", "", "does not export attn_kernel_at"},
+      {"no_kernels", "", "the library has no kernels"},
+      {"no_end", "", "attn_kernel_at(1024) is still not NULL"},
+      {"wrong_abi", "", "attn_kernel.abi is 2, this program speaks 1: rebuild"},
+      {"wrong_size", "", "attn_kernel.size is 24"},
+      {"other_backend", "", "kernel gpu is of back end cuda, this worker of cpu"},
+      {"undefined", "", "function_that_nobody_defines"},
+      {"crash_loading", "", "SIGABRT while the library was loaded"},
+      {"behaviours", "nobody", "has no kernel 'nobody'; it has: copy refuse null"},
+      {"behaviours", "999", "has no kernel '999'"},
+  };
+  for (const auto& c : cases) {
+    std::string error;
+    EXPECT_FALSE(open_target(fake_options(c.library, c.kernel), &error)) << c.library;
+    EXPECT_THAT(error, HasSubstr(c.why)) << c.library;
+  }
+  std::string error;
+  WorkerOptions options = fake_options("behaviours");
+  options.worker = "/nowhere/attnfuzz-worker-cpu";
+  EXPECT_FALSE(open_target(options, &error));
+  EXPECT_THAT(error, HasSubstr("cannot start /nowhere/attnfuzz-worker-cpu"));
+}
+
+TEST(Worker, ChoosesAKernelByNameOrIndex) {
+  for (const char* selector : {"refuse", "1"}) {
+    FakeCall call(selector);
+    EXPECT_EQ(call.target->info().name, "refuse");
+  }
+}
+
+// Printed, not asserted: machines differ. Twenty microseconds or less are expected.
+TEST(Worker, RoundTripTime) {
+  FakeCall call("copy");
+  constexpr int kTrips = 2000;
+  for (int i = 0; i < 100; ++i) call.run();
+  auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kTrips; ++i) call.run();
+  const double awake = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double asleep = 0;
+  for (int i = 0; i < 200; ++i) {
+    usleep(500);  // by now the worker sleeps
+    start = std::chrono::steady_clock::now();
+    call.run();
+    asleep += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  std::printf("round trip: %.1f us in a row, %.1f us to a sleeping worker\n", awake / kTrips * 1e6,
+              asleep / 200 * 1e6);
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,125 @@
+// Recipes: what remapping moves, that layout writes what they say, and that
+// their masks are the oracle's.
+#include "properties/data/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "properties/draw/generator.h"
+#include "properties/memory/layout.h"
+#include "reference/formats.h"
+#include "reference/visibility.h"
+
+namespace attnfuzz {
+namespace {
+
+TEST(Recipe, AxesMoveIndices) {
+  EXPECT_EQ(source(Axis{}, 7, 100), 7);
+  EXPECT_EQ(source(Axis{.multiply = -1, .add = 4, .modulus = 5}, 0, 100), 4);
+  EXPECT_EQ(source(Axis{.multiply = -1, .add = 4, .modulus = 5}, 4, 100), 0);
+  EXPECT_EQ(source(Axis{.multiply = -1, .add = 0, .modulus = 5}, 1, 100), 4);  // never negative
+  EXPECT_EQ(source(Axis{.multiply = -1, .add = 2, .modulus = Axis::kKeyLength}, 2, 3), 0);
+  EXPECT_EQ(source(Axis{.multiply = -1, .add = 2, .modulus = Axis::kKeyLength}, 3, 3), 3);  // beyond the length
+  EXPECT_EQ(source(Axis{.multiply = 1, .add = 0, .modulus = Axis::kKeyLength}, 0, 0), 0);
+  EXPECT_EQ(source(Axis{.repeat = 3}, 8, 100), 2);
+  EXPECT_EQ(source(Axis{.add = 5}, 0, 100), 5);
+}
+
+TEST(Recipe, PlantedValuesGoWithTheirElements) {
+  Case c;
+  c.problem.batch = 3;
+  c.problem.heads_q = c.problem.heads_kv = 4;
+  c.problem.seq_q = c.problem.seq_k = 6;
+  c.planted = {{TensorId::kV, 1, 2, 3, 0, 0x4400}};  // 4.0
+  EXPECT_EQ(planted_at(c), c.planted);
+  Case turned = c;
+  turned.remap.key = {.multiply = -1, .add = 5, .modulus = 6};
+  ASSERT_EQ(planted_at(turned).size(), 1u);
+  EXPECT_EQ(planted_at(turned)[0].s, 2);
+  EXPECT_EQ(value_at(turned, TensorId::kV, 1, 2, 2, 0), 4);
+  EXPECT_EQ(value_at(turned, TensorId::kV, 1, 2, 3, 0), 1);
+  Case repeated = c;
+  repeated.problem.heads_q = repeated.problem.heads_kv = 8;
+  repeated.remap.head_kv.repeat = 2;
+  EXPECT_EQ(planted_at(repeated).size(), 2u);
+  Case other = c;
+  other.problem.batch = 1;
+  other.remap.batch.add = 2;
+  EXPECT_TRUE(planted_at(other).empty());
+}
+
+TEST(Recipe, SumsOfFillsAreExact) {
+  Case c;
+  c.problem.seq_k = 5;
+  c.problem.dim_qk = c.problem.dim_v = 8;
+  c.k = Fill{.kind = FillKind::kSmallInt, .seed = 1};
+  c.v = Fill{.kind = FillKind::kSmallInt, .seed = 2};
+  Case sum = c, u = c;
+  sum.remap.k_shift = u.k = Fill{.kind = FillKind::kSmallInt, .seed = 3};
+  sum.remap.v_added = u.v = Fill{.kind = FillKind::kSmallInt, .seed = 4};
+  for (int64_t j = 0; j < 5; ++j) {
+    for (int64_t d = 0; d < 8; ++d) {
+      EXPECT_EQ(value_at(sum, TensorId::kK, 0, 0, j, d),
+                value_at(c, TensorId::kK, 0, 0, j, d) + value_at(u, TensorId::kK, 0, 0, 0, d));
+      EXPECT_EQ(value_at(sum, TensorId::kV, 0, 0, j, d),
+                value_at(c, TensorId::kV, 0, 0, j, d) + value_at(u, TensorId::kV, 0, 0, j, d));
+    }
+  }
+}
+
+// A drawn case, remapped in every way at once.
+Case remapped(uint64_t n) {
+  Aim aim;
+  aim.work = 20'000;
+  Case c = draw(aim, 21, n);
+  const Problem& p = c.problem;
+  if (n % 2 == 1) {
+    c.remap.batch = {.multiply = -1, .add = p.batch, .modulus = std::max<int64_t>(p.batch, 1)};
+    c.remap.head_q = {.multiply = -1, .add = p.heads_q - 1, .modulus = p.heads_q};
+    c.remap.head_kv.repeat = 2;
+    c.remap.key = {.multiply = -1, .add = 3, .modulus = p.key_lengths ? 0 : std::max<int64_t>(p.seq_k, 1)};
+    if (p.key_lengths) c.remap.key = {.add = 2};
+    c.remap.v_added = Fill{.kind = FillKind::kSmallInt, .seed = 9};
+  }
+  return c;
+}
+
+bool same(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b; }
+
+TEST(Recipe, LayoutWritesWhatItSaysAndSeesAsTheOracleDoes) {
+  Arena arena;
+  int64_t values = 0, pairs = 0;
+  for (uint64_t n = 0; n < 200; ++n) {
+    const Case c = remapped(n);
+    ASSERT_FALSE(illegal(c)) << *illegal(c);
+    const Problem& p = c.problem;
+    const LaidOut laid(c, arena);
+    const attn_tensors& t = laid.tensors();
+    for (int64_t b = 0; b < p.batch; ++b) {
+      for (int64_t h = 0; h < p.heads_kv; ++h) {
+        const std::vector<double> k = matrix_at(c, TensorId::kK, b, h), v = matrix_at(c, TensorId::kV, b, h);
+        for (int64_t j = 0; j < p.seq_k; ++j) {
+          for (int64_t d = 0; d < std::min(p.dim_qk, p.dim_v); ++d, ++values) {
+            ASSERT_TRUE(same(decode(p.dtype, t.k.data, offset_of(t.k, b, h, j, d)), k[j * p.dim_qk + d])) << n;
+            ASSERT_TRUE(same(decode(p.dtype, t.v.data, offset_of(t.v, b, h, j, d)), v[j * p.dim_v + d])) << n;
+          }
+        }
+      }
+      for (int64_t h = 0; h < p.heads_q; ++h) {
+        for (int64_t i = 0; i < p.seq_q; ++i) {
+          for (int64_t j = 0; j < p.seq_k; ++j, ++pairs) {
+            ASSERT_EQ(sees(c, b, h, i, j), sees(laid.problem(), t, b, h, i, j))
+                << "case " << n << " at " << b << " " << h << " " << i << " " << j;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(values, 10'000);
+  EXPECT_GT(pairs, 10'000);
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,209 @@
+// The draw: legal always, the same always, and rich enough.
+#include "properties/draw/generator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+#include "properties/case/codec.h"
+
+namespace attnfuzz {
+namespace {
+
+Aim aim_of_our_kernels() {
+  Aim aim;
+  aim.variants = 2;
+  aim.tiles_q = {64};
+  aim.tiles_k = {64, 32};
+  aim.splits = true;
+  return aim;
+}
+
+std::string sizes(const Problem& p) {
+  Case c;
+  c.problem = p;
+  return encode(c);
+}
+
+TEST(Generator, KeepsItsFloors) {
+  const std::vector<std::vector<int64_t>> kernels = {{16}, {64}, {128}, {64, 32}};
+  for (const std::vector<int64_t>& tiles : kernels) {
+    Aim aim = aim_of_our_kernels();
+    aim.tiles_q = aim.tiles_k = tiles;
+    Classification classification;
+    for (uint64_t i = 0; i < 5000; ++i) classification.add(draw(aim, 1, i), tiles[0], tiles[0]);
+    EXPECT_TRUE(classification.broken_floors().empty()) << classification.table();
+  }
+}
+
+TEST(Generator, IsLegal) {
+  for (uint64_t i = 0; i < 4000; ++i) {
+    const Case c = draw(aim_of_our_kernels(), 2, i);
+    EXPECT_EQ(illegal(c), std::nullopt) << encode(c);
+  }
+}
+
+// A kernel that does little is still checked on cases that it does, and now and then on others.
+TEST(Generator, SparesWhatAKernelRefuses) {
+  Aim aim = aim_of_our_kernels();
+  aim.refused = {.bf16 = true,
+                 .causal = true,
+                 .window = true,
+                 .key_lengths = true,
+                 .bias = true,
+                 .softcap = true,
+                 .grouped = true,
+                 .dims_differ = true,
+                 .max_dim = 64};
+  int refused = 0, masked = 0;
+  constexpr int kCases = 4000;
+  for (uint64_t i = 0; i < kCases; ++i) {
+    const Case c = draw(aim, 2, i);
+    EXPECT_EQ(illegal(c), std::nullopt) << encode(c);
+    const Problem& p = c.problem;
+    refused += p.dtype == ATTN_BF16 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.key_lengths ||
+               p.bias || p.softcap > 0 || p.heads_q != p.heads_kv || p.dim_v != p.dim_qk || p.dim_qk > 64;
+    masked += p.mask.has_value();
+  }
+  EXPECT_GT(refused, kCases / 100);
+  EXPECT_LT(refused, kCases / 25);
+  EXPECT_GT(masked, kCases / 5);  // biases that hide became masks
+}
+
+TEST(Generator, ReachesEveryFillPatternAndBias) {
+  std::set<FillKind> fills;
+  std::set<PatternKind> patterns;
+  std::set<BiasKind> biases;
+  for (uint64_t i = 0; i < 6000; ++i) {
+    const Case c = draw(aim_of_our_kernels(), 3, i);
+    fills.insert({c.q.kind, c.k.kind, c.v.kind});
+    if (c.problem.mask) patterns.insert(c.problem.mask->visible.kind);
+    if (c.problem.bias) biases.insert(c.problem.bias->kind);
+  }
+  EXPECT_EQ(fills.size(), static_cast<size_t>(kFillKinds));
+  EXPECT_EQ(patterns.size(), static_cast<size_t>(kPatternKinds));
+  EXPECT_EQ(biases.size(), static_cast<size_t>(kBiasKinds));
+}
+
+TEST(Generator, DependsOnSeedAndIndexAlone) {
+  const Aim aim = aim_of_our_kernels();
+  const Case ninth = draw(aim, 7, 9);
+  draw(aim, 7, 8);
+  EXPECT_EQ(draw(aim, 7, 9), ninth);
+  EXPECT_NE(encode(draw(aim, 8, 9)), encode(ninth));
+  EXPECT_NE(encode(draw(aim, 7, 10)), encode(ninth));
+}
+
+// Streams are compared between machines by this digest.
+TEST(Generator, StreamDigestDoesNotDependOnTheOrder) {
+  const Aim aim = aim_of_our_kernels();
+  StreamDigest forward, even, odd;
+  for (uint64_t i = 0; i < 100; ++i) forward.add(i, draw(aim, 1, i));
+  for (uint64_t i = 0; i < 100; ++i) (i % 2 == 0 ? even : odd).add(i, draw(aim, 1, i));
+  odd.merge(even);
+  EXPECT_EQ(forward.hex(), odd.hex());
+}
+
+// Tiles are paid for whole, so it is padded sizes that count on average.
+TEST(Generator, StaysWithinItsWork) {
+  const auto padded = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
+  for (int64_t tile : {16, 64, 128}) {
+    Aim aim = aim_of_our_kernels();
+    aim.tiles_q = aim.tiles_k = {tile};
+    double sum = 0;
+    constexpr int kDraws = 2000;
+    for (uint64_t i = 0; i < kDraws; ++i) {
+      const Problem p = draw(aim, 5, i).problem;
+      const int64_t columns = p.batch * p.heads_q * (p.dim_qk + p.dim_v);
+      ASSERT_LE(columns * p.seq_q * p.seq_k, aim.work) << sizes(p);
+      const int64_t tiles = columns * padded(p.seq_q, tile) * padded(p.seq_k, tile);
+      const bool longer_than_16_bits = std::max(p.seq_q, p.seq_k) >= 32768;
+      ASSERT_LE(tiles, std::max((longer_than_16_bits ? 64 : 2) * aim.work, 8 * 128 * tile * tile)) << sizes(p);
+      sum += static_cast<double>(tiles);
+    }
+    // Where four tiles alone are more than the work, they are drawn all the same.
+    EXPECT_LE(sum / kDraws, static_cast<double>(aim.work) * (tile > 64 ? 1.3 : 0.4));
+  }
+}
+
+// Each size, and each pair of them, is what some kernel's loop ends on.
+TEST(Generator, LandsOnTileBorders) {
+  std::set<int64_t> queries, keys;
+  int far = 0;
+  for (uint64_t i = 0; i < 6000; ++i) {
+    const Case c = draw(aim_of_our_kernels(), 4, i);
+    queries.insert(c.problem.seq_q);
+    keys.insert(c.problem.seq_k);
+    const std::vector<std::string> names = features(c, 64, 64);
+    far += std::ranges::find(names, "offsets > 2^31") != names.end();
+  }
+  for (int64_t size : {0, 1, 63, 64, 65, 66, 67, 127, 128, 129, 130, 131}) {
+    EXPECT_TRUE(queries.count(size)) << size;
+    EXPECT_TRUE(keys.count(size)) << size;
+  }
+  EXPECT_GE(far, 60);
+}
+
+// Where 16, 24, 31 and 32 bits end, each tensor and both lengths by themselves.
+TEST(Generator, ReachesTheEndsOfShortIntegers) {
+  int long_queries = 0, long_keys = 0, wide = 0;
+  std::array<int, kTensorCount> far = {};
+  for (uint64_t i = 0; i < 6000; ++i) {
+    const Case c = draw(aim_of_our_kernels(), 9, i);
+    long_queries += c.problem.seq_q >= 32768;
+    long_keys += c.problem.seq_k >= 32768;
+    wide += c.problem.window_right >= std::numeric_limits<int32_t>::max();
+    for (size_t t = 0; t < far.size(); ++t) far[t] += c.layout[t].spread >= int64_t{1} << 31;
+  }
+  EXPECT_GE(long_queries, 8);
+  EXPECT_GE(long_keys, 8);
+  EXPECT_GE(wide, 20);
+  for (const TensorId t :
+       {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kBias, TensorId::kMask}) {
+    EXPECT_GE(far[static_cast<size_t>(t)], 20) << kTensorNames[static_cast<size_t>(t)];
+  }
+}
+
+TEST(Generator, FillsGridsOfADevice) {
+  int many = 0;
+  for (uint64_t i = 0; i < 60000; ++i) {
+    const Case c = draw(aim_of_our_kernels(), 6, i);
+    if (c.problem.batch * c.problem.heads_q < 60000) continue;
+    ++many;
+    EXPECT_EQ(illegal(c), std::nullopt);
+  }
+  EXPECT_GE(many, 2);
+}
+
+TEST(Generator, AnyCaseIsReadBackAsItWasWritten) {
+  EXPECT_TRUE(rc::check([] {
+    const Case c = *arbitrary_case(aim_of_our_kernels());
+    const auto back = decode(encode(c));
+    RC_ASSERT(std::holds_alternative<Case>(back));
+    RC_ASSERT(std::get<Case>(back) == c);
+  }));
+}
+
+// Equal on every machine: the digest of a stream is printed with each run.
+TEST(Generator, StreamIsTheSameOnEveryMachine) {
+  StreamDigest digest;
+  for (uint64_t i = 0; i < 200; ++i) digest.add(i, draw(aim_of_our_kernels(), 1, i));
+  EXPECT_EQ(digest.hex(), "26b7509263acd76fb16be070de55d6f4") << "the draw was changed: pin what it gives now";
+}
+
+// The classification speaks only of what it has seen enough of.
+TEST(Classification, BrokenFloorsAreNamed) {
+  Classification poor;
+  for (int i = 0; i < 600; ++i) poor.add(Case{}, 64, 64);
+  EXPECT_EQ(poor.broken_floors().size(), 3u);
+  poor.rejected = 100;
+  poor.uninformative = 100;
+  EXPECT_EQ(poor.broken_floors().size(), 5u);
+  EXPECT_TRUE(Classification{}.broken_floors().empty());
+}
+
+}  // namespace
+}  // namespace attnfuzz

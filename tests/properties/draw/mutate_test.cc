@@ -1,0 +1,224 @@
+// Mutation: legal always, cheap, the same always, and able to get anywhere.
+#include "properties/draw/mutate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "properties/case/codec.h"
+
+namespace attnfuzz {
+namespace {
+
+Aim aim_of_our_kernels() {
+  Aim aim;
+  aim.variants = 2;
+  aim.tiles_k = {64, 32};
+  aim.splits = true;
+  return aim;
+}
+
+int64_t work(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
+
+// What every result must be, whatever it came from.
+void expect_sound(const Case& c, const Aim& aim) {
+  ASSERT_EQ(illegal(c), std::nullopt) << encode(c);
+  ASSERT_LE(work(c.problem), aim.work) << encode(c);
+  ASSERT_TRUE(affordable(c, aim)) << encode(c);
+  ASSERT_EQ(c.remap, Remap{});
+  const auto back = decode(encode(c));
+  ASSERT_TRUE(std::holds_alternative<Case>(back)) << encode(c);
+  ASSERT_EQ(std::get<Case>(back), c);
+}
+
+TEST(Mutate, IsLegalAndAffordableForGenerations) {
+  const Aim aim = aim_of_our_kernels();
+  for (uint64_t chain = 0; chain < 40; ++chain) {
+    Case c = draw(aim, 1, chain);
+    for (uint64_t i = 0; i < 100; ++i) {
+      c = mutate(c, aim, chain * 1000 + i);
+      expect_sound(c, aim);
+    }
+  }
+}
+
+// Tiles are paid for whole, blocks and bytes too.
+TEST(Mutate, CostsWhatADrawnCaseMayCost) {
+  const auto padded = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
+  const Aim aim = aim_of_our_kernels();
+  double sum = 0;
+  int n = 0, long_ones = 0;
+  for (uint64_t chain = 0; chain < 20; ++chain) {
+    Case c = draw(aim, 11, chain);
+    for (uint64_t i = 0; i < 100; ++i, ++n) {
+      c = mutate(c, aim, chain * 1000 + i);
+      const Problem& p = c.problem;
+      const int64_t blocks =
+          p.batch * p.heads_q * std::max<int64_t>(p.num_splits, 1) * padded(p.seq_q, 64) / 64;
+      EXPECT_LE(blocks, 140000) << encode(c);
+      const bool longer_than_16_bits = std::max(p.seq_q, p.seq_k) >= 32768;
+      const int64_t tiles = p.batch * p.heads_q * padded(p.seq_q, 64) * padded(p.seq_k, 64) * 2 *
+                            padded(std::max(p.dim_qk, p.dim_v), 64);
+      // One row or column of tiles of a sequence longer than 16 bits can count.
+      EXPECT_LE(tiles, longer_than_16_bits ? int64_t{66000} * 64 * 128 : 6 * aim.work) << encode(c);
+      long_ones += longer_than_16_bits;
+      if (!longer_than_16_bits) sum += static_cast<double>(tiles);
+    }
+  }
+  EXPECT_LE(sum / n,
+            static_cast<double>(aim.work));  // a chain only wanders, yet does not creep up to the limit
+  EXPECT_LE(long_ones, n / 50);
+}
+
+TEST(Mutate, DependsOnItsInputsAlone) {
+  const Aim aim = aim_of_our_kernels();
+  const Case a = draw(aim, 2, 1), b = draw(aim, 2, 2);
+  std::set<std::string> different;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const Case m = mutate(a, aim, seed), x = cross(a, b, aim, seed);
+    mutate(b, aim, seed + 1);
+    EXPECT_EQ(mutate(a, aim, seed), m);
+    EXPECT_EQ(cross(a, b, aim, seed), x);
+    different.insert(encode(m));
+  }
+  EXPECT_GE(different.size(), 40u);
+}
+
+TEST(Mutate, DiffersAndMostlyInAPartOrTwo) {
+  const Aim aim = aim_of_our_kernels();
+  int near = 0;
+  for (uint64_t i = 0; i < 500; ++i) {
+    const Case c = draw(aim, 3, i), m = mutate(c, aim, i);
+    EXPECT_NE(m, c);
+    int same = 0;
+    same += m.problem.seq_q == c.problem.seq_q && m.problem.seq_k == c.problem.seq_k;
+    same += m.problem.causal == c.problem.causal && m.problem.mask == c.problem.mask;
+    same += m.q == c.q && m.k == c.k && m.v == c.v;
+    same += m.env == c.env && m.calls == c.calls;
+    near += same >= 3;
+  }
+  EXPECT_GE(near, 350);
+}
+
+// From the simplest case there is, in a few hundred steps kept or not as they come.
+TEST(Mutate, ReachesEveryFeatureFromTheSimplestCase) {
+  const Aim aim = aim_of_our_kernels();
+  std::set<std::string> seen, drawn;
+  for (uint64_t i = 0; i < 4000; ++i) {
+    for (std::string& name : features(draw(aim, 4, i), 64, 64)) drawn.insert(std::move(name));
+  }
+  std::set<PatternKind> masks;
+  std::set<BiasKind> biases;
+  std::set<FillKind> fills;
+  std::set<int64_t> keys;
+  for (uint64_t chain = 0; chain < 80; ++chain) {
+    Case c;
+    for (uint64_t i = 0; i < 80; ++i) {
+      c = mutate(c, aim, chain * 1000 + i);
+      for (std::string& name : features(c, 64, 64)) seen.insert(std::move(name));
+      if (c.problem.mask) masks.insert(c.problem.mask->visible.kind);
+      if (c.problem.bias) biases.insert(c.problem.bias->kind);
+      fills.insert({c.q.kind, c.k.kind, c.v.kind});
+      keys.insert(c.problem.seq_k);
+    }
+  }
+  for (const std::string& name : drawn) {
+    // One draw in ten thousand; 80 chains of 80 do not owe it.
+    if (name != "grid > 65535") EXPECT_TRUE(seen.count(name)) << name;
+  }
+  EXPECT_EQ(masks.size(), static_cast<size_t>(kPatternKinds));
+  EXPECT_EQ(biases.size(), static_cast<size_t>(kBiasKinds));
+  EXPECT_EQ(fills.size(), static_cast<size_t>(kFillKinds));
+  for (const int64_t border : {0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 193}) {
+    EXPECT_TRUE(keys.count(border)) << border;
+  }
+}
+
+TEST(Mutate, SparesWhatAKernelRefuses) {
+  Aim aim = aim_of_our_kernels();
+  aim.refused = {.bf16 = true,
+                 .causal = true,
+                 .window = true,
+                 .bias = true,
+                 .softcap = true,
+                 .grouped = true,
+                 .dims_differ = true,
+                 .max_dim = 64};
+  int refused = 0;
+  constexpr int kCases = 3000;
+  Case a = draw(aim, 5, 0);
+  for (uint64_t i = 0; i < kCases; ++i) {
+    // From a case of a kernel that does everything, too.
+    const Case full = draw(aim_of_our_kernels(), 5, i);
+    const Case c = i % 2 ? mutate(full, aim, i) : cross(a, full, aim, i);
+    const Problem& p = c.problem;
+    expect_sound(c, aim);
+    refused += p.dtype == ATTN_BF16 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.bias ||
+               p.softcap > 0 || p.heads_q != p.heads_kv || p.dim_v != p.dim_qk || p.dim_qk > 64;
+  }
+  EXPECT_LT(refused, kCases / 20);
+}
+
+// Files may ask for more than a campaign wants to spend, and for what no draw makes.
+TEST(Mutate, BringsAnyReadableCaseDown) {
+  const Aim aim = aim_of_our_kernels();
+  Case large;
+  large.problem.batch = 3;
+  large.problem.heads_q = large.problem.heads_kv = 16;
+  large.problem.seq_q = large.problem.seq_k = 2000;
+  large.problem.dim_qk = large.problem.dim_v = 200;
+  ASSERT_EQ(illegal(large), std::nullopt);
+  Case impossible = large;
+  impossible.problem.heads_kv = 0;
+  impossible.problem.seq_q = int64_t{1} << 62;
+  Case variant = draw(aim, 6, 0);
+  variant.remap.key.repeat = 2;
+  variant.problem.num_splits = int64_t{1} << 62;
+  variant.problem.key_lengths = std::vector<int64_t>(static_cast<size_t>(variant.problem.batch), INT64_MIN);
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    for (const Case& c : {large, impossible, variant}) {
+      expect_sound(mutate(c, aim, seed), aim);
+      expect_sound(cross(c, draw(aim, 6, seed), aim, seed), aim);
+      expect_sound(cross(draw(aim, 6, seed), c, aim, seed), aim);
+    }
+  }
+}
+
+TEST(Mutate, WhatIsDrawnIsAffordableAndWhatIsHugeIsNot) {
+  const Aim aim = aim_of_our_kernels();
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const Case c = draw(aim, 8, i);
+    EXPECT_TRUE(affordable(c, aim)) << encode(c);
+  }
+  Case large;
+  large.problem.seq_q = large.problem.seq_k = 4000;
+  EXPECT_FALSE(affordable(large, aim));
+  Case blocks;  // nothing to compute, but who counts to 10^9
+  blocks.problem.batch = blocks.problem.heads_q = 32768;
+  blocks.problem.seq_k = 0;
+  EXPECT_FALSE(affordable(blocks, aim));
+}
+
+TEST(Cross, TakesPartsOfBoth) {
+  const Aim aim = aim_of_our_kernels();
+  int both = 0;
+  for (uint64_t i = 0; i < 300; ++i) {
+    Case a = draw(aim, 7, 2 * i), b = draw(aim, 7, 2 * i + 1);
+    a.env.sm_count = 11;
+    a.v.seed = 70001;
+    a.v.kind = FillKind::kGaussian;
+    b.env.sm_count = 22;
+    b.v.seed = 70002;
+    b.v.kind = FillKind::kGaussian;
+    const Case c = cross(a, b, aim, i);
+    expect_sound(c, aim);
+    EXPECT_NE(c, a);
+    EXPECT_NE(c, b);
+    both += (c.env.sm_count == 11) != (c.v.seed == 70001);
+  }
+  EXPECT_GE(both, 50);
+}
+
+}  // namespace
+}  // namespace attnfuzz

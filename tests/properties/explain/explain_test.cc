@@ -1,0 +1,209 @@
+// What explain() says is held against the masks' own definition.
+#include "properties/explain/explain.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+#include "properties/data/recipe.h"
+#include "properties/data/tiles.h"
+#include "properties/explain/picture.h"
+#include "properties/reduce/reproducer.h"
+#include "tests/properties/support/random_case.h"
+
+namespace attnfuzz {
+namespace {
+
+attn_plan plan_of(int64_t tile_q, int64_t tile_k) {
+  attn_plan plan = {};
+  plan.tile_q = tile_q;
+  plan.tile_k = tile_k;
+  plan.num_splits = 1;
+  return plan;
+}
+
+bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+int characters(const std::string& line) {
+  return static_cast<int>(std::ranges::count_if(line, [](char ch) { return (ch & 0xc0) != 0x80; }));
+}
+
+Case causal(int64_t seq_q, int64_t seq_k, int32_t align = ATTN_TOP_LEFT) {
+  Case c;
+  c.problem.seq_q = seq_q;
+  c.problem.seq_k = seq_k;
+  c.problem.causal = true;
+  c.problem.align = align;
+  return c;
+}
+
+TEST(Explain, CausalAcrossATileBorder) {
+  const std::string text = explain(causal(65, 65), plan_of(64, 64), nullptr, nullptr, {.ascii = true});
+  EXPECT_TRUE(says(text, "causal (top-left)")) << text;
+  EXPECT_TRUE(says(text, "dead rows  none")) << text;
+  EXPECT_TRUE(says(text, "query tile 0: fully masked KV tiles 1")) << text;
+  EXPECT_FALSE(says(text, "query tile 1:")) << text;
+}
+
+TEST(Explain, DeadRowsOfBottomRight) {
+  const std::string text =
+      explain(causal(70, 60, ATTN_BOTTOM_RIGHT), plan_of(64, 64), nullptr, nullptr, {.ascii = true});
+  EXPECT_TRUE(says(text, "dead rows  10: 0..9")) << text;
+  EXPECT_TRUE(says(text, "query i stands at key i - 10")) << text;
+  EXPECT_TRUE(says(text, "fully masked for some queries 0")) << text;
+}
+
+TEST(Explain, SmallMaskIsDrawnExactly) {
+  const std::string text = explain(causal(3, 3), plan_of(2, 2), nullptr, nullptr, {.ascii = true});
+  EXPECT_TRUE(says(text,
+                   "     0  #.|.\n"
+                   "     1  ##|.\n"
+                   "        --+-\n"
+                   "     2  ##|#\n"))
+      << text;
+}
+
+TEST(Explain, NothingToDraw) {
+  Case c;
+  c.problem.seq_k = 0;
+  EXPECT_TRUE(says(explain(c, plan_of(64, 64), nullptr, nullptr), "there is no key"));
+  c.problem.seq_q = 0;
+  EXPECT_TRUE(says(explain(c, plan_of(64, 64), nullptr, nullptr), "there is no query"));
+  EXPECT_FALSE(explain(c, attn_plan{}, nullptr, nullptr).empty());
+}
+
+Reference flat_reference(const Case& c) {
+  Reference r;
+  r.rows = c.problem.batch * c.problem.heads_q * c.problem.seq_q;
+  r.dim_v = c.problem.dim_v;
+  r.o.assign(static_cast<size_t>(r.rows * r.dim_v), 1.0);
+  r.o_bound.assign(r.o.size(), 1e-3);
+  r.o_nan.assign(r.o.size(), 0);
+  r.lse.assign(static_cast<size_t>(r.rows), 0.0);
+  r.lse_bound.assign(static_cast<size_t>(r.rows), 1e-3);
+  r.state.assign(static_cast<size_t>(r.rows), RowState::kBounded);
+  r.sampled = r.rows;
+  r.overflow = 65520;
+  return r;
+}
+
+TEST(Explain, ShowsWhereAndHowAResultIsWrong) {
+  Case c = causal(130, 130);
+  c.problem.heads_q = c.problem.heads_kv = 2;
+  c.problem.dim_v = 16;
+  const Reference reference = flat_reference(c);
+  std::vector<float> got(reference.o.size(), 1.0f);
+  for (int64_t i = 0; i < 64; ++i) {
+    for (int64_t d = 0; d < 16; ++d) {
+      got[static_cast<size_t>((130 + i) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+  const std::string text = explain(c, plan_of(64, 64), &reference, &got, {.ascii = true});
+  EXPECT_TRUE(says(text, "1024 of 4160 elements")) << text;
+  EXPECT_TRUE(says(text, "only head 1, only query tile 0; all NaN")) << text;
+  EXPECT_TRUE(says(text, "of batch entry 0, head 1")) << text;
+  EXPECT_TRUE(says(text, "!!!!!!!!!!!!!!!!")) << text;
+  const std::string right = explain(c, plan_of(64, 64), &reference, nullptr, {.ascii = true});
+  EXPECT_FALSE(says(right, "Error of O"));
+}
+
+TEST(Explain, FactsOfAReproducer) {
+  Reproducer r;
+  r.message = "o(0,0,0,0) is NaN";
+  r.kernel = "fa1";
+  r.property = "reference";
+  r.kind = "non-finite";
+  r.needs = {"needs seq_k >= 65"};
+  r.indifferent = {"dtype", "batch"};
+  ExplainOptions options;
+  options.reproducer = &r;
+  const std::string text = explain(causal(65, 65), plan_of(64, 64), nullptr, nullptr, options);
+  EXPECT_TRUE(says(text, "o(0,0,0,0) is NaN"));
+  EXPECT_TRUE(says(text, "needs seq_k >= 65"));
+  EXPECT_TRUE(says(text, "does not matter: dtype, batch"));
+}
+
+TEST(Explain, FitsTheWidthAndAddsColourOnlyWhenAsked) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Case c = random_case(seed);
+    if (illegal(c)) continue;
+    for (const int width : {40, 100}) {
+      const std::string text = explain(c, plan_of(64, 64), nullptr, nullptr, {.width = width});
+      EXPECT_FALSE(says(text, "\x1b["));
+      // Words may be long; pictures may not.
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) {
+        const bool picture = says(line, "\u2502") || says(line, "\u253c");
+        if (picture) EXPECT_LE(characters(line), width) << line;
+      }
+    }
+    EXPECT_TRUE(says(explain(c, plan_of(64, 64), nullptr, nullptr, {.color = true}), "\x1b["));
+  }
+}
+
+TEST(Explain, LargeCasesAreSampledAndQuick) {
+  Case c = causal(40'000, 60'000, ATTN_BOTTOM_RIGHT);
+  c.problem.window_left = 500;
+  const std::string text = explain(c, plan_of(64, 64), nullptr, nullptr, {});
+  EXPECT_TRUE(says(text, "(sampled)")) << text;
+  EXPECT_LT(text.size(), 60'000u);
+}
+
+TEST(Ruler, CellsNeverStraddleATile) {
+  for (const int64_t size : {1, 2, 63, 64, 65, 129, 1000, 5000}) {
+    for (const int64_t tile : {1, 16, 64, 100}) {
+      for (const int64_t most : {1, 8, 33, 90}) {
+        const Ruler ruler = make_ruler(size, tile, most);
+        EXPECT_EQ(ruler.starts.front(), 0);
+        EXPECT_EQ(ruler.starts.back(), size);
+        EXPECT_LE(ruler.width(), std::max<int64_t>(most, 1)) << size << " " << tile << " " << most;
+        for (int64_t i = 0; i < ruler.cells(); ++i) {
+          const int64_t begin = ruler.starts[static_cast<size_t>(i)],
+                        end = ruler.starts[static_cast<size_t>(i) + 1];
+          EXPECT_LT(begin, end);
+          EXPECT_TRUE(begin / tile == (end - 1) / tile || begin % tile == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(Tiles, StatesAreWhatTheMaskSays) {
+  for (uint64_t seed = 0; seed < 80; ++seed) {
+    const Case c = random_case(seed);
+    const Problem& p = c.problem;
+    if (illegal(c) || p.seq_q * p.seq_k == 0) continue;
+    const VisibilityCache sight(c, p.batch - 1, p.heads_q - 1);
+    const TileMap map = tile_map(c, sight, 32, 64);
+    ASSERT_FALSE(map.sampled);
+    for (int64_t r = 0; r < map.rows; ++r) {
+      for (int64_t t = 0; t < map.columns; ++t) {
+        int64_t seen = 0, all = 0, rows = 0, rows_seen = 0;
+        for (int64_t i = r * 32; i < std::min(p.seq_q, (r + 1) * 32); ++i, ++rows) {
+          int64_t of_row = 0;
+          for (int64_t j = t * 64; j < std::min(p.seq_k, (t + 1) * 64); ++j, ++all) {
+            of_row += sees(c, p.batch - 1, p.heads_q - 1, i, j);
+          }
+          seen += of_row;
+          rows_seen += of_row > 0;
+        }
+        const TileState state = map.at(r, t);
+        EXPECT_EQ(state == TileState::kFull, seen == all);
+        EXPECT_EQ(state == TileState::kDead || state == TileState::kSkipped, seen == 0);
+        EXPECT_EQ(state == TileState::kRowDead, seen > 0 && rows_seen < rows);
+        if (state == TileState::kDead) EXPECT_TRUE(p.mask || p.bias);
+      }
+    }
+  }
+}
+
+TEST(Ranges, SpellsRuns) {
+  EXPECT_EQ(ranges({0, 1, 2, 5, 7, 8}), "0..2, 5, 7..8");
+  EXPECT_EQ(ranges({}), "");
+  EXPECT_EQ(ranges({0, 2, 4, 6}, 2), "0, 2, and 2 more");
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,95 @@
+// Wrong values traced to where they come from: flaws of a plain kernel, each
+// with the words that name it.
+#include "properties/explain/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+std::string traced(Flaw flaw, const Case& c) {
+  FakeTarget target(flaw);
+  std::string text;
+  for (const std::string& line : trace_values(c, target, documented())) text += line + "\n";
+  return text;
+}
+
+Case example() {
+  Case c;
+  c.problem.batch = 2;
+  c.problem.heads_q = 4;
+  c.problem.heads_kv = 2;
+  c.problem.seq_q = 5;
+  c.problem.seq_k = 9;
+  c.problem.dim_qk = 4;
+  c.problem.dim_v = 3;
+  c.problem.scale = 0.5f;
+  c.q.kind = c.k.kind = FillKind::kGaussian;
+  return c;
+}
+
+void expect(Flaw flaw, const Case& c, const std::string& words) {
+  const std::string text = traced(flaw, c);
+  EXPECT_NE(text.find(words), std::string::npos) << to_string(flaw) << ": " << text;
+  EXPECT_EQ(traced(Flaw::kNone, c), "");
+}
+
+TEST(Trace, ARightKernelHasNothingToTrace) { EXPECT_EQ(traced(Flaw::kNone, example()), ""); }
+
+TEST(Trace, HeadsMisread) {
+  expect(Flaw::kHeadMap, example(), "if query head h read KV head h mod 2");
+  // One key: what comes out is a single value.
+  Case one = example();
+  one.problem.seq_k = 1;
+  expect(Flaw::kHeadMap, one, "o(b=0,h=1,q=0,d=0) holds v(b=0,head=1,key=0,d=0), of another head");
+}
+
+TEST(Trace, MasksMisread) {
+  Case window = example();
+  window.problem.window_left = 2;
+  expect(Flaw::kWindowExclusive, window, "if window_left were 1 instead of 2");
+  Case causal = example();
+  causal.problem.causal = true;
+  causal.problem.align = ATTN_BOTTOM_RIGHT;
+  expect(Flaw::kAlignIgnored, causal, "if the diagonal were top-left");
+  Case mask = example();
+  mask.problem.mask.emplace().visible = {.kind = PatternKind::kRandom, .parameter = 4, .seed = 1};
+  expect(Flaw::kMaskBroadcast, mask, "if the mask of head 0 were that of all heads");
+  Case lengths = example();
+  lengths.problem.key_lengths = {9, 4};
+  expect(Flaw::kLengthIgnored, lengths, "if key lengths were ignored");
+}
+
+TEST(Trace, ScoresAndKeys) {
+  Case softcap = example();
+  softcap.problem.softcap = 1;
+  softcap.q.exponent = 2;
+  expect(Flaw::kSoftcapIgnored, softcap, "if the softcap were ignored");
+  expect(Flaw::kDropsLastKey, example(), "if the last visible key were missing");
+}
+
+TEST(Trace, WhatNoReadingExplainsIsNotExplained) {
+  // A slightly wrong scale is near to what is right, and that is not a reading.
+  EXPECT_EQ(traced(Flaw::kScaleRounded,
+                   [] {
+                     Case c = example();
+                     c.problem.scale = 0.53f;
+                     return c;
+                   }()),
+            "");
+  EXPECT_EQ(traced(Flaw::kConstantAdded, example()), "");
+  EXPECT_EQ(traced(Flaw::kCrashes,
+                   [] {
+                     Case c = example();
+                     c.problem.seq_k = 17;
+                     return c;
+                   }()),
+            "");
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,168 @@
+// What is exported of a finding, and what is refused. That the programs compile,
+// and show what they should, is tests/e2e/export.sh's to see.
+#include "properties/export/export.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "properties/draw/generator.h"
+#include "properties/judge/trial.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+Aim aim() {
+  Aim aim;
+  aim.variants = 1;
+  aim.tiles_q = {FakeTarget::kTileQ};
+  aim.tiles_k = {FakeTarget::kTileK};
+  aim.splits = true;
+  aim.work = 100'000;
+  return aim;
+}
+
+// The first drawn case that the property fails on.
+Reproducer finding(FakeTarget& target, const char* name) {
+  const Property* property = find_property(name);
+  for (int n = 0; n < 3000; ++n) {
+    Case c = draw(aim(), 5, n);
+    std::string why;
+    if (!property->adapt(c, target.info(), &why)) continue;
+    const Verdict v = judge(c, *property, target, documented());
+    if (v.outcome != Outcome::kFail) continue;
+    Reproducer r;
+    r.c = c;
+    r.property = name;
+    r.kernel = "fake";
+    r.message = v.message;
+    return r;
+  }
+  ADD_FAILURE() << name << " fails on nothing";
+  return {};
+}
+
+TEST(Export, HoldsValuesBoundsAndWhatIsWrong) {
+  FakeTarget target;
+  Reproducer r;
+  r.property = "reference";
+  r.c.problem.seq_k = 3;
+  r.c.problem.scale = 0.1f;
+  r.c.planted = {{TensorId::kV, 0, 0, 1, 0, 0x7c00}};  // an infinity
+  const auto prepared = prepare_export(r, target, documented());
+  ASSERT_TRUE(std::holds_alternative<Export>(prepared)) << std::get<std::string>(prepared);
+  const Export& e = std::get<Export>(prepared);
+  EXPECT_FALSE(e.fails);
+  for (const std::string& text : {export_cpp(e, "a.cc"), export_python(e, "a.py")}) {
+    EXPECT_NE(text.find("\"3c00 7c00 3c00\""), text.npos) << "V";
+    EXPECT_NE(text.find("\"3*3c00\""), text.npos) << "K";
+    EXPECT_NE(text.find("\"any\""), text.npos) << "an infinity that is seen: O may be anything";
+    EXPECT_NE(text.find("0x1.99999ap-4"), text.npos) << "the scale, exactly";
+    EXPECT_NE(text.find("DID NOT FAIL"), text.npos);
+    for (const char* left : {"@HEAD@", "@CASE@", "@BOUNDS@", "@MEMORY@", "@CONTRACT@"})
+      EXPECT_EQ(text.find(left), text.npos) << left;
+  }
+}
+
+TEST(Export, SaysWhatFails) {
+  FakeTarget target(Flaw::kDropsLastKey);
+  const Reproducer r = finding(target, "reference");
+  const auto prepared = prepare_export(r, target, documented());
+  ASSERT_TRUE(std::holds_alternative<Export>(prepared)) << std::get<std::string>(prepared);
+  const Export& e = std::get<Export>(prepared);
+  EXPECT_TRUE(e.fails);
+  EXPECT_EQ(e.c, r.c);
+  EXPECT_NE(export_cpp(e, "a.cc").find(e.message.substr(0, 20)), std::string::npos);
+}
+
+TEST(Export, TakesTheVariantThatFailsByItself) {
+  // The property's own case holds, and a variant that it makes does not.
+  FakeTarget target(Flaw::kMaskBroadcast);
+  const Reproducer r = finding(target, "mask_as_bias");
+  const auto prepared = prepare_export(r, target, documented());
+  ASSERT_TRUE(std::holds_alternative<Export>(prepared)) << std::get<std::string>(prepared);
+  const Export& e = std::get<Export>(prepared);
+  EXPECT_TRUE(e.fails);
+  EXPECT_EQ(judge(e.c, *find_property("reference"), target, documented()).outcome, Outcome::kFail);
+}
+
+TEST(Export, RefusesWhatTakesTwoRunsToSee) {
+  FakeTarget target(Flaw::kBatchRounds);  // each result within its bound
+  const auto prepared = prepare_export(finding(target, "permute_batch"), target, documented());
+  ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
+  EXPECT_NE(std::get<std::string>(prepared).find("one call does not show it"), std::string::npos);
+}
+
+TEST(Export, RefusesWhatIsTooLargeToRead) {
+  FakeTarget target;
+  Reproducer r;
+  r.property = "reference";
+  r.c.problem.seq_q = r.c.problem.seq_k = 1500;
+  r.c.problem.dim_qk = r.c.problem.dim_v = 256;
+  const auto prepared = prepare_export(r, target, documented());
+  ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
+  EXPECT_NE(std::get<std::string>(prepared).find("attnfuzz reduce"), std::string::npos);
+}
+
+TEST(Export, WhatAFileSaysStaysInAComment) {
+  FakeTarget target;
+  Reproducer r;
+  r.property = "reference";
+  r.message = "first\n#include <evil>\\\nimport evil */ \"\"\"";
+  r.needs = {"needs\r\nsystem(\"evil\");"};
+  const auto prepared = prepare_export(r, target, documented());
+  const Export& e = std::get<Export>(prepared);
+  for (const std::string& text : {export_cpp(e, "a.cc"), export_python(e, "a.py")}) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("evil") == line.npos) continue;
+      EXPECT_TRUE(line[0] == '/' || line[0] == '#') << line;
+      EXPECT_NE(line.back(), '\\') << line;
+    }
+  }
+}
+
+// Where there is no GPU: a plug-in that says it is for one, and a driver that is none.
+class ExportForCuda : public testing::TestWithParam<bool> {
+ protected:
+  // The exit status of a program for the kernel of that name.
+  int status_of(const std::string& kernel) {
+    FakeTarget target(kernel == "wrong" ? Flaw::kDropsLastKey : Flaw::kNone);
+    FakeTarget flawed(Flaw::kDropsLastKey);
+    auto prepared = prepare_export(finding(flawed, "reference"), target, documented());
+    Export& e = std::get<Export>(prepared);
+    e.backend = ATTN_CUDA;
+    e.kernel_name = kernel;
+    e.c.layout[static_cast<size_t>(TensorId::kO)].placement = Placement::kPageEnd;
+    e.c.calls = {{}, {.dirty_workspace = true, .stream = 1}};
+    const std::string base = testing::TempDir() + "export-cuda-" + kernel, log = base + ".log";
+    std::string command = "LD_LIBRARY_PATH=" ATTNFUZZ_EXPORT_CUDA ":$LD_LIBRARY_PATH ";
+    if (GetParam()) {
+      write_file(base + ".py", export_python(e, "a.py"));
+      command += std::string(ATTNFUZZ_NUMPY_PYTHON) + " -W error " + base + ".py";
+    } else {
+      write_file(base + ".cc", export_cpp(e, "a.cc"));
+      const std::string compile = ATTNFUZZ_CXX " -std=c++17 -Wall -Wextra -Werror -I " ATTNFUZZ_SOURCE " " +
+                                  base + ".cc -o " + base + " -ldl >" + log + " 2>&1";
+      if (std::system(compile.c_str()) != 0) return -1;
+      command += base;
+    }
+    return WEXITSTATUS(
+        std::system((command + " " ATTNFUZZ_EXPORT_CUDA "/host_cuda.so >" + log + " 2>&1").c_str()));
+  }
+};
+
+TEST_P(ExportForCuda, FindsTheDriverTheDeviceAndTheKernel) {
+  if (GetParam() && std::string(ATTNFUZZ_NUMPY_PYTHON).empty()) GTEST_SKIP() << "no Python with NumPy here";
+  EXPECT_EQ(status_of("right"), 0);
+  EXPECT_EQ(status_of("wrong"), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Export, ExportForCuda, testing::Bool(),
+                         [](const auto& info) { return std::string(info.param ? "Python" : "Cpp"); });
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,186 @@
+// Signals: each says what it is named for, and nothing else decides them.
+#include "properties/judge/signals.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "properties/draw/generator.h"
+
+namespace attnfuzz {
+namespace {
+
+Verdict verdict_of(int64_t tile_q = 64, int64_t tile_k = 64) {
+  Verdict v;
+  v.plan.tile_q = tile_q;
+  v.plan.tile_k = tile_k;
+  v.plan.num_splits = 1;
+  return v;
+}
+
+Case of_lengths(int64_t seq_q, int64_t seq_k) {
+  Case c;
+  c.problem.seq_q = seq_q;
+  c.problem.seq_k = seq_k;
+  c.problem.dim_qk = c.problem.dim_v = 16;
+  return c;
+}
+
+std::set<std::string> names(const Case& c, const Verdict& v = verdict_of()) {
+  std::set<std::string> all;
+  for (const uint16_t id : signals(c, v)) all.insert(signal_name(id));
+  return all;
+}
+
+TEST(Signals, EachHasANameOfItsOwn) {
+  std::set<std::string> all;
+  for (uint16_t id = 0; id < kSignals; ++id) {
+    const std::string name = signal_name(id);
+    EXPECT_FALSE(name.empty()) << id;
+    EXPECT_TRUE(all.insert(name).second) << name;
+  }
+  EXPECT_EQ(signal_name(kSignals), "");
+}
+
+TEST(Signals, AscendEachOnceAndBelowTheirEnd) {
+  const Aim aim;
+  for (uint64_t i = 0; i < 300; ++i) {
+    const std::vector<uint16_t> ids = signals(draw(aim, 1, i), verdict_of());
+    EXPECT_TRUE(std::ranges::is_sorted(ids));
+    EXPECT_EQ(std::ranges::adjacent_find(ids), ids.end());
+    EXPECT_LT(ids.back(), kSignals);
+    EXPECT_GE(ids.size(), 5u);
+  }
+}
+
+TEST(Signals, DeadTilesByPlace) {
+  Case c = of_lengths(8, 256);
+  EXPECT_TRUE(names(c).count("no row dead"));
+  c.problem.mask.emplace();
+  c.problem.mask->visible = {PatternKind::kLastKey, 1, 0};
+  auto seen = names(c);
+  EXPECT_TRUE(seen.count("first kv tile dead"));
+  EXPECT_TRUE(seen.count("middle kv tile dead"));
+  EXPECT_FALSE(seen.count("last kv tile dead"));
+  EXPECT_TRUE(seen.count("no row dead"));
+  c.problem.mask->visible = {PatternKind::kFirstKey, 1, 0};
+  seen = names(c);
+  EXPECT_FALSE(seen.count("first kv tile dead"));
+  EXPECT_TRUE(seen.count("last kv tile dead"));
+  c.problem.mask->visible = {PatternKind::kNothing, 1, 0};
+  EXPECT_TRUE(names(c).count("every row dead"));
+  c.problem.seq_k = 64;
+  EXPECT_TRUE(names(c).count("only kv tile dead"));
+}
+
+TEST(Signals, WhatCausalityHidesIsOutOfReachNotDead) {
+  Case c = of_lengths(64, 128);
+  c.problem.causal = true;
+  const auto seen = names(c);
+  EXPECT_TRUE(seen.count("last kv tile out of reach"));
+  EXPECT_FALSE(seen.count("last kv tile dead"));
+  c.problem.align = ATTN_BOTTOM_RIGHT;
+  EXPECT_FALSE(names(c).count("last kv tile out of reach"));
+  EXPECT_TRUE(names(c).count("bottom-right diagonal at a border, one tile"));
+  c.problem.seq_q = 128;
+  c.problem.seq_k = 64;
+  EXPECT_TRUE(names(c).count("some rows dead"));
+}
+
+TEST(Signals, BordersOfTiles) {
+  EXPECT_TRUE(names(of_lengths(64, 65)).count("seq_q at a border, one tile"));
+  EXPECT_TRUE(names(of_lengths(64, 65)).count("seq_k one beyond a border, two tiles"));
+  EXPECT_TRUE(names(of_lengths(0, 191)).count("seq_q zero, one tile"));
+  EXPECT_TRUE(names(of_lengths(1, 191)).count("seq_k one before a border, three tiles or more"));
+  Case c = of_lengths(10, 200);
+  c.problem.window_left = 128;
+  c.problem.key_lengths = {130};
+  const auto seen = names(c);
+  EXPECT_TRUE(seen.count("window left at a border, two tiles"));
+  EXPECT_TRUE(seen.count("key length within a tile, three tiles or more"));
+}
+
+TEST(Signals, BothLengthsTogether) {
+  Case c = of_lengths(131, 65);
+  c.problem.heads_q = c.problem.heads_kv = 3;
+  EXPECT_TRUE(names(c).count("3 heads, of queries three tiles or more, of keys two tiles"));
+  EXPECT_TRUE(names(c).count("seq_q within a tile and seq_k one beyond a border, two tiles of keys"));
+  c.problem.causal = true;
+  c.problem.heads_q = 12;
+  EXPECT_TRUE(names(c).count("more heads causal, of queries three tiles or more, of keys two tiles"));
+}
+
+TEST(Signals, SplitsAndTheEmptyOnes) {
+  Verdict v = verdict_of();
+  v.plan.num_splits = 4;
+  v.plan.split_tiles = 1;
+  EXPECT_TRUE(names(of_lengths(1, 256), v).count("no split empty"));
+  EXPECT_TRUE(names(of_lengths(1, 192), v).count("one split empty"));
+  EXPECT_TRUE(names(of_lengths(1, 64), v).count("several splits empty"));
+  EXPECT_TRUE(names(of_lengths(1, 64), v).count("4 splits"));
+}
+
+TEST(Signals, ErrorOverBoundByPowersOfTwo) {
+  Verdict v = verdict_of();
+  const Case c = of_lengths(1, 1);
+  EXPECT_TRUE(names(c, v).count("f16: error/bound 0"));
+  v.worst = 0.25;
+  EXPECT_TRUE(names(c, v).count("f16: error/bound up to 2^-2"));
+  v.worst = 0.26;
+  EXPECT_TRUE(names(c, v).count("f16: error/bound up to 2^-1"));
+  v.worst = 1e-12;
+  EXPECT_TRUE(names(c, v).count("f16: error/bound up to 2^-20"));
+  for (const double worst : {1.5, 1e300, std::numeric_limits<double>::infinity()}) {
+    v.worst = worst;
+    EXPECT_TRUE(names(c, v).count("f16: error/bound above 1"));
+  }
+}
+
+TEST(Signals, FeaturesInPairsOfADtype) {
+  Case c = of_lengths(4, 4);
+  c.problem.dtype = ATTN_BF16;
+  c.problem.causal = true;
+  c.problem.softcap = 5;
+  const auto seen = names(c);
+  EXPECT_TRUE(seen.count("bf16: causal"));
+  EXPECT_TRUE(seen.count("bf16: softcap with causal"));
+  EXPECT_FALSE(seen.count("f16: causal"));
+  EXPECT_FALSE(seen.count("bf16: softcap with mask"));
+}
+
+TEST(Signals, PathAndVariant) {
+  Verdict a = verdict_of(), b = a;
+  std::strcpy(a.plan.path, "64x64 d64");
+  std::strcpy(b.plan.path, "64x64 d128");
+  const Case c = of_lengths(1, 1);
+  EXPECT_NE(signals(c, a), signals(c, b));
+  Case other = c;
+  other.env.variant = 2;
+  EXPECT_NE(signals(c, a), signals(other, a));
+}
+
+TEST(Signals, OfWhatNeverRanTheOutcomeAlone) {
+  Verdict v;
+  v.outcome = Outcome::kReject;
+  EXPECT_EQ(names(of_lengths(3, 3), v), (std::set<std::string>{"rejected", "kind: none"}));
+  v.outcome = Outcome::kFail;
+  v.kind = Kind::kCrash;
+  EXPECT_EQ(names(of_lengths(3, 3), v), (std::set<std::string>{"failed", "kind: crash"}));
+}
+
+// A kernel may say of itself what it likes.
+TEST(Signals, SurviveAnyPlan) {
+  for (const int64_t tile : {int64_t{1}, int64_t{7}, INT64_MAX}) {
+    Verdict v = verdict_of(tile, tile);
+    v.plan.num_splits = v.plan.split_tiles = INT64_MAX;
+    std::memset(v.plan.path, 'x', sizeof v.plan.path);
+    Case c = of_lengths(300, 300);
+    c.env.variant = INT32_MAX;
+    EXPECT_LT(signals(c, v).back(), kSignals);
+  }
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,226 @@
+// Trial and judge: what each way a call can go becomes in the verdict.
+#include "properties/judge/trial.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "properties/judge/judge.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+Case simple(int64_t seq) {
+  Case c;
+  Problem& p = c.problem;
+  p.seq_q = p.seq_k = seq;
+  p.batch = p.heads_q = p.heads_kv = 2;
+  p.dim_qk = p.dim_v = 8;
+  p.scale = 0.35f;
+  c.q = c.k = c.v = Fill{.kind = FillKind::kGaussian, .seed = 1};
+  return c;
+}
+
+Verdict verdict_of(const Case& c, Flaw flaw, const char* property = "reference") {
+  FakeTarget target(flaw);
+  return judge(c, *find_property(property), target, documented());
+}
+
+TEST(Trial, RightKernelPassesAndIsAccountedFor) {
+  const Verdict v = verdict_of(simple(33), Flaw::kNone);
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_EQ(v.kind, Kind::kNone);
+  EXPECT_EQ(v.property, "reference");
+  EXPECT_EQ(v.rows, 2 * 2 * 33);
+  EXPECT_EQ(v.sampled, v.rows);
+  EXPECT_EQ(v.dead_rows, 0);
+  EXPECT_EQ(v.plan.tile_k, FakeTarget::kTileK);
+  ASSERT_EQ(v.ratios.size(), 1u);
+  EXPECT_GT(v.worst, 0);
+  EXPECT_LE(v.worst, 1);
+  EXPECT_GT(v.oracle_s, 0);
+}
+
+TEST(Trial, ADroppedKeyIsWrongAndSaysWhere) {
+  const Verdict v = verdict_of(simple(33), Flaw::kDropsLastKey);
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_EQ(v.kind, Kind::kWrong) << v.message;
+  ASSERT_TRUE(v.where);
+  EXPECT_STREQ(v.where->tensor, "o");
+  EXPECT_GT(std::fabs(v.where->got - v.where->expected), v.where->bound);
+  EXPECT_EQ(v.where->of, 2 * 2 * 33 * 8);
+  EXPECT_GT(v.where->bad, 0);
+  EXPECT_GT(v.worst, 1);
+}
+
+TEST(Trial, EveryWayToFailHasItsKind) {
+  Case causal = simple(17);
+  causal.problem.causal = true;
+  causal.problem.align = ATTN_BOTTOM_RIGHT;
+  causal.problem.seq_q = 40;  // the first 23 rows are dead
+  const struct {
+    Flaw flaw;
+    Kind kind;
+  } expected[] = {
+      {Flaw::kNanOnDeadRow, Kind::kNonFinite},
+      {Flaw::kWritesPast, Kind::kGuard},
+      {Flaw::kSkipsLastRow, Kind::kUnwritten},
+      {Flaw::kSkipsLse, Kind::kUnwritten},
+      {Flaw::kWritesInput, Kind::kInputChanged},
+      {Flaw::kPlanNonsense, Kind::kRefusal},
+      {Flaw::kCrashes, Kind::kCrash},
+      {Flaw::kHangs, Kind::kHang},
+      {Flaw::kFaults, Kind::kFault},
+      {Flaw::kLseBase, Kind::kWrong},
+  };
+  for (const auto& [flaw, kind] : expected) {
+    const Verdict v = verdict_of(causal, flaw);
+    EXPECT_EQ(v.outcome, Outcome::kFail) << to_string(flaw);
+    EXPECT_STREQ(to_string(v.kind), to_string(kind)) << to_string(flaw) << ": " << v.message;
+    EXPECT_FALSE(v.message.empty());
+  }
+}
+
+TEST(Trial, OnlyLseWrongIsSaid) {
+  const Verdict v = verdict_of(simple(20), Flaw::kLseBase);
+  ASSERT_TRUE(v.where);
+  EXPECT_STREQ(v.where->tensor, "lse");
+  EXPECT_NE(v.message.find("O is right"), std::string::npos) << v.message;
+}
+
+TEST(Trial, UnwrittenNamesTheElement) {
+  const Verdict v = verdict_of(simple(20), Flaw::kSkipsLastRow);
+  ASSERT_TRUE(v.where);
+  EXPECT_EQ(v.where->b, 1);
+  EXPECT_EQ(v.where->h, 1);
+  EXPECT_EQ(v.where->q, 19);
+  EXPECT_EQ(v.where->tile_q, 1);
+}
+
+TEST(Trial, HugePrefillDoesNotHideAnUnwrittenRow) {
+  Case c = simple(20);
+  c.prefill = Prefill::kHuge;
+  EXPECT_EQ(verdict_of(c, Flaw::kNone).outcome, Outcome::kPass);
+  EXPECT_EQ(verdict_of(c, Flaw::kSkipsLastRow).outcome, Outcome::kFail);
+}
+
+TEST(Trial, ARefusalWithAReasonIsARejectAndWithoutOneAFailure) {
+  Case c = simple(8);
+  c.problem.dim_qk = 80;
+  EXPECT_EQ(verdict_of(c, Flaw::kNone).outcome, Outcome::kPass);
+  const Verdict silent = verdict_of(c, Flaw::kRefusesSilently);
+  EXPECT_EQ(silent.outcome, Outcome::kFail);
+  EXPECT_EQ(silent.kind, Kind::kRefusal);
+  const Verdict late = verdict_of(c, Flaw::kRefusesLate);
+  EXPECT_EQ(late.outcome, Outcome::kFail);
+  EXPECT_EQ(late.kind, Kind::kRefusal);
+  FakeTarget no_stages(Flaw::kNone, false);
+  const Verdict v = judge(c, *find_property("stages"), no_stages, documented());
+  EXPECT_EQ(v.outcome, Outcome::kReject);
+  EXPECT_FALSE(v.message.empty());
+}
+
+TEST(Trial, AnIllegalCaseIsRejectedWithItsField) {
+  Case c = simple(8);
+  c.problem.heads_q = 3;
+  const Verdict v = verdict_of(c, Flaw::kNone);
+  EXPECT_EQ(v.outcome, Outcome::kReject);
+  EXPECT_NE(v.message.find("heads_q"), std::string::npos) << v.message;
+}
+
+TEST(Trial, CallsThatDifferAreDirtyAndTheCallIsNamed) {
+  Case c = simple(8);
+  c.calls = {Call{}, Call{.dirty_workspace = true, .stream = 0}};
+  EXPECT_EQ(verdict_of(c, Flaw::kNone).outcome, Outcome::kPass);
+  const Verdict v = verdict_of(c, Flaw::kWorkspaceTrusted);
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  // The flipped bit may also leave the bound.
+  if (v.kind == Kind::kDirty) {
+    EXPECT_EQ(v.call, 1);
+    EXPECT_NE(v.message.find("dirty workspace"), std::string::npos) << v.message;
+  }
+}
+
+TEST(Trial, ZeroLengthsPass) {
+  for (const auto& [batch, seq_q, seq_k] : {std::array<int64_t, 3>{0, 5, 5}, {2, 0, 5}, {2, 5, 0}, {1, 0, 0}}) {
+    Case c = simple(5);
+    c.problem.batch = batch;
+    c.problem.seq_q = seq_q;
+    c.problem.seq_k = seq_k;
+    for (const Property* property : properties()) {
+      FakeTarget target;
+      const Verdict v = judge(c, *property, target, documented());
+      EXPECT_EQ(v.outcome, Outcome::kPass)
+          << property->name << " " << batch << " " << seq_q << " " << seq_k << ": " << v.message;
+    }
+  }
+}
+
+TEST(Trial, RowsThatNothingIsKnownOfAreUninformative) {
+  Case c = simple(8);
+  c.problem.dtype = ATTN_BF16;
+  c.q = c.k = Fill{.kind = FillKind::kHuge, .seed = 3};
+  c.problem.scale = 1;
+  const Verdict v = verdict_of(c, Flaw::kNone);
+  EXPECT_EQ(v.outcome, Outcome::kUninformative) << v.message;
+  EXPECT_GT(v.uninformative_rows + v.unconstrained_rows, 0);
+}
+
+TEST(Trial, HugeCasesAreSampledAndSaySo) {
+  Case c = simple(600);
+  c.problem.batch = 1;
+  c.problem.heads_q = c.problem.heads_kv = 4;
+  c.problem.dim_qk = c.problem.dim_v = 128;
+  const Verdict v = verdict_of(c, Flaw::kNone);
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_LT(v.sampled, v.rows);
+  EXPECT_GT(v.sampled, 0);
+}
+
+TEST(Judge, PlansThatMakeNoSense) {
+  attn_plan good = {};
+  good.size = sizeof good;
+  good.tile_q = good.tile_k = good.num_splits = 1;
+  good.workspace_align = 1;
+  EXPECT_FALSE(bad_plan(good));
+  const auto complaint = [&good](auto change) {
+    attn_plan plan = good;
+    change(plan);
+    return bad_plan(plan).value_or("");
+  };
+  EXPECT_NE(complaint([](attn_plan& p) { p.size = 8; }), "");
+  EXPECT_NE(complaint([](attn_plan& p) { p.tile_q = 0; }), "");
+  EXPECT_NE(complaint([](attn_plan& p) { p.tile_k = -1; }), "");
+  for (int64_t attn_plan::* tile : {&attn_plan::tile_q, &attn_plan::tile_k}) {
+    EXPECT_EQ(complaint([&](attn_plan& p) { p.*tile = 1 << 20; }), "");
+    EXPECT_NE(complaint([&](attn_plan& p) { p.*tile = (1 << 20) + 1; }).find("more than the 2^20 rows"),
+              std::string::npos);
+  }
+  EXPECT_NE(complaint([](attn_plan& p) { p.num_splits = 0; }), "");
+  EXPECT_NE(complaint([](attn_plan& p) { p.workspace_align = 48; }), "");
+  EXPECT_NE(complaint([](attn_plan& p) { p.workspace_align = 0; }), "");
+  EXPECT_NE(complaint([](attn_plan& p) { p.exp_class = 99; }), "");
+  EXPECT_NE(complaint([](attn_plan& p) { std::memset(p.path, 'x', sizeof p.path); }), "");
+}
+
+TEST(Judge, BitsDifferButNansAreEqual) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float a[] = {1, nan, 0.0f}, same[] = {1, -nan, 0.0f}, other[] = {1, nan, -0.0f};
+  EXPECT_FALSE(first_difference(a, same));
+  EXPECT_EQ(first_difference(a, other), 2);
+}
+
+TEST(Registry, NamesAreUniqueAndFound) {
+  ASSERT_GE(properties().size(), 27u);
+  for (const Property* property : properties()) {
+    EXPECT_EQ(find_property(property->name), property);
+    EXPECT_GT(std::strlen(property->statement), 20u);
+  }
+  EXPECT_EQ(find_property("no such property"), nullptr);
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,169 @@
+// Every way to write, or not to write, what is not the kernel's.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+
+#include "properties/memory/extent.h"
+#include "properties/memory/layout.h"
+#include "reference/formats.h"
+#include "tests/properties/memory/layout_support.h"
+
+namespace attnfuzz {
+namespace {
+
+using Fault = MemoryFault::Kind;
+
+void expect_fault(const Case& c, Fault kind, TensorId t, const std::function<void(const LaidOut&)>& kernel,
+                  const std::string& message = "") {
+  const auto fault = after(c, kernel);
+  ASSERT_TRUE(fault) << "nothing was found";
+  EXPECT_EQ(fault->kind, kind) << fault->message;
+  EXPECT_EQ(fault->tensor, t) << fault->message;
+  EXPECT_NE(fault->message.find(message), std::string::npos) << fault->message;
+}
+
+TEST(Guards, StrayReadsSeeNan) {
+  Arena arena;
+  const Case c = small_case();
+  const LaidOut laid(c, arena);
+  for (TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kBias}) {
+    EXPECT_TRUE(std::isnan(decode(ATTN_F16, data(laid, t), -1)));
+    EXPECT_TRUE(std::isnan(decode(ATTN_BF16, data(laid, t), -1)));
+    EXPECT_TRUE(std::isnan(decode(ATTN_F32, data(laid, t), -1)));
+  }
+  const int64_t elements = 2 * 2 * 7 * 6;
+  EXPECT_TRUE(std::isnan(decode(ATTN_F16, data(laid, TensorId::kK), elements)));
+  EXPECT_TRUE(std::isnan(decode(ATTN_F16, data(laid, TensorId::kK), elements + 64 * 6 - 1)));
+  EXPECT_LT(laid.tensors().key_lengths[-1], 0);
+}
+
+TEST(Guards, RightKernelIsNotBlamed) {
+  Case c = small_case();
+  EXPECT_FALSE(after(c, [](const LaidOut&) {}));
+  for (TensorLayout& layout : c.layout) layout = {.order = {2, 0, 1}, .offset = 1, .row_gap = 5};
+  EXPECT_FALSE(after(c, [](const LaidOut&) {}));
+  c.prefill = Prefill::kHuge;
+  EXPECT_FALSE(after(c, [](const LaidOut&) {}));
+}
+
+TEST(Guards, WritesOutsideAnOutputAreFound) {
+  for (Prefill prefill : {Prefill::kNan, Prefill::kHuge}) {
+    Case c = small_case();
+    c.prefill = prefill;
+    const int64_t end = 2 * 4 * 5 * 3 * 2;
+    const auto poke = [](TensorId t, int64_t at) {
+      return [=](const LaidOut& laid) { data(laid, t)[at] = std::byte{0x12}; };
+    };
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, -8), "8 bytes before o");
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, -256));
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, end), "0 bytes past the end of o");
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, end + 63 * 6));
+    expect_fault(c, Fault::kGuard, TensorId::kLse, poke(TensorId::kLse, -1));
+    const auto workspace = [](int64_t at) {
+      return
+          [=](const LaidOut& laid) { static_cast<std::byte*>(laid.tensors().workspace)[at] = std::byte{0x12}; };
+    };
+    expect_fault(c, Fault::kGuard, TensorId::kWorkspace, workspace(100), "0 bytes past the end of workspace");
+    expect_fault(c, Fault::kGuard, TensorId::kWorkspace, workspace(-1));
+    EXPECT_FALSE(after(c, workspace(99)));
+    c.layout[static_cast<size_t>(TensorId::kO)].row_gap = 4;
+    expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 3 * 14 + 6 + 1),
+                 "past the end of row (0,0,3,2)");
+  }
+}
+
+TEST(Guards, ChangedInputsAreNamed) {
+  const Case c = small_case();
+  const auto change = [&c](TensorId t, int64_t b, int64_t h, int64_t s, int64_t d) {
+    return [=, &c](const LaidOut& laid) { *element(laid, c.problem, t, b, h, s, d) ^= std::byte{1}; };
+  };
+  expect_fault(c, Fault::kInputChanged, TensorId::kK, change(TensorId::kK, 1, 1, 6, 5),
+               "k was written at (1,1,6,5)");
+  expect_fault(c, Fault::kInputChanged, TensorId::kQ, change(TensorId::kQ, 0, 3, 0, 0), "(0,3,0,0)");
+  expect_fault(c, Fault::kInputChanged, TensorId::kBias, change(TensorId::kBias, 1, 3, 4, 0), "(1,0,4,0)");
+  expect_fault(c, Fault::kInputChanged, TensorId::kMask, change(TensorId::kMask, 1, 3, 4, 6), "(0,3,4,6)");
+  expect_fault(c, Fault::kInputChanged, TensorId::kKeyLengths,
+               [](const LaidOut& laid) { const_cast<int64_t*>(laid.tensors().key_lengths)[1] = 5; });
+  expect_fault(
+      c, Fault::kGuard, TensorId::kV, [](const LaidOut& laid) { data(laid, TensorId::kV)[-2] = std::byte{0}; },
+      "2 bytes before v");
+}
+
+TEST(Guards, UnwrittenElementsAreNamed) {
+  Case c = small_case();
+  const auto forget = [&c](TensorId t, int64_t b, int64_t h, int64_t s, int64_t d) {
+    return [=, &c](const LaidOut& laid) {
+      std::memcpy(element(laid, c.problem, t, b, h, s, d), &kNeverWritten,
+                  static_cast<size_t>(element_bytes(c.problem, t)));
+    };
+  };
+  expect_fault(c, Fault::kUnwritten, TensorId::kO, forget(TensorId::kO, 1, 2, 3, 1), "o(1,2,3,1)");
+  expect_fault(c, Fault::kUnwritten, TensorId::kLse, forget(TensorId::kLse, 1, 3, 4, 0), "lse(1,3,4,0)");
+  // A NaN that a kernel computed is not mistaken for one that was there before,
+  // nor is one that it read where it should not have: shared memory begins as 0xffff.
+  for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+    c.problem.dtype = dtype;
+    for (uint16_t nan : {0x7e00, 0xfe00, 0x7fff, 0xffff, 0x7fc0, 0xffc0, 0xfffe}) {
+      EXPECT_FALSE(after(c, [&](const LaidOut& laid) { std::memcpy(data(laid, TensorId::kO), &nan, 2); }))
+          << nan;
+    }
+  }
+  Arena arena;
+  LaidOut laid(c, arena);
+  laid.before_call({});
+  EXPECT_FALSE(laid.check_memory(/*outputs=*/false));
+  EXPECT_TRUE(laid.check_memory());
+}
+
+TEST(Guards, WorkspaceIsCleanDirtyOrJunk) {
+  Arena arena;
+  const Case c = small_case();
+  LaidOut laid(c, arena);
+  laid.give_workspace(100, 16);
+  auto* workspace = static_cast<std::byte*>(laid.tensors().workspace);
+  EXPECT_EQ(laid.tensors().workspace_bytes, 100u);
+  laid.before_call({.dirty_workspace = true});
+  std::set<std::byte> values(workspace, workspace + 100);
+  EXPECT_GT(values.size(), 20u);
+  workspace[50] = std::byte{42};
+  laid.before_call({.dirty_workspace = true});
+  EXPECT_EQ(workspace[50], std::byte{42});
+  laid.before_call({});
+  EXPECT_EQ(workspace[50], std::byte{0xff});
+  EXPECT_EQ(workspace[99], std::byte{0xff});
+}
+
+TEST(Guards, ImpossibleWorkspacesAreRefused) {
+  Arena arena;
+  LaidOut laid(Case{}, arena);
+  EXPECT_THROW(laid.give_workspace(uint64_t{1} << 40, 16), std::invalid_argument);
+  EXPECT_THROW(laid.give_workspace(16, 0), std::invalid_argument);
+  EXPECT_THROW(laid.give_workspace(16, 24), std::invalid_argument);
+  EXPECT_THROW(laid.give_workspace(16, uint64_t{1} << 40), std::invalid_argument);
+  laid.give_workspace(0, 1);
+  EXPECT_NE(laid.tensors().workspace, nullptr);
+  laid.give_workspace(1000, 1 << 20);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(laid.tensors().workspace) % (1 << 20) % 4096, 0u);
+}
+
+TEST(Guards, ZeroLengthsHaveGuardsAndNoElements) {
+  Case c = small_case();
+  for (Placement placement : {Placement::kGuarded, Placement::kPageEnd}) {
+    for (TensorLayout& layout : c.layout) layout.placement = placement;
+    for (int which = 0; which < 3; ++which) {
+      Case empty = c;
+      (which == 0 ? empty.problem.batch : which == 1 ? empty.problem.seq_q : empty.problem.seq_k) = 0;
+      if (which == 0) empty.problem.key_lengths = std::vector<int64_t>{};
+      ASSERT_EQ(illegal(empty), std::nullopt);
+      EXPECT_FALSE(after(empty, [](const LaidOut& laid) { EXPECT_NE(laid.tensors().q.data, nullptr); }));
+      expect_fault(empty, Fault::kGuard, TensorId::kV,
+                   [](const LaidOut& laid) { data(laid, TensorId::kV)[-1] = std::byte{0}; });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,111 @@
+// The reducer on a whole attention that is wrong on purpose: numbers, the
+// oracle's bound and all. However a flaw was found, it ends in one case.
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstdio>
+#include <set>
+
+#include "properties/case/codec.h"
+#include "properties/case/words.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/trial.h"
+#include "properties/reduce/reduce.h"
+#include "reference/calibration.h"
+#include "tests/properties/support/fake_target.h"
+#include "tests/properties/support/random_case.h"
+
+namespace attnfuzz {
+
+namespace {
+
+// Cases that do not take long, half of them as campaigns draw them, half with
+// more features than those have.
+Case start(uint64_t seed) {
+  if (seed % 2 == 0) {
+    const Aim aim{.variants = 1, .tiles_q = {16}, .tiles_k = {16}, .splits = true, .work = 200'000};
+    Case c = draw(aim, 1, seed);
+    for (TensorLayout& l : c.layout) l.placement = Placement::kGuarded;
+    return c;
+  }
+  Case c = random_case(seed);
+  Problem& p = c.problem;
+  const auto small = [](int64_t n) { return n > 64 ? n % 64 : n; };
+  p.seq_q = small(p.seq_q);
+  p.seq_k = small(p.seq_k);
+  p.dim_qk = std::min<int64_t>(p.dim_qk, 40);
+  p.dim_v = std::min<int64_t>(p.dim_v, 40);
+  if (p.key_lengths) {
+    for (int64_t& length : *p.key_lengths) length = std::min(length, p.seq_k);
+  }
+  c.planted.clear();
+  // The fake kernel runs in this process: what it writes too far must not end it.
+  for (TensorLayout& l : c.layout) l.placement = Placement::kGuarded;
+  return c;
+}
+
+struct Survey {
+  std::set<std::string> minima;
+  Reduction last;
+};
+
+Survey survey(Flaw flaw, int starts = 20) {
+  Survey s;
+  FakeTarget target(flaw);
+  const Evaluate evaluate = [&](const Case& c) {
+    return judge(c, *find_property("reference"), target, documented());
+  };
+  const auto key_of = [&](const Verdict& v) { return reduction_key(target.info(), v); };
+  int found = 0;
+  int64_t evaluations = 0, worst = 0;
+  std::set<std::string> keys;
+  for (uint64_t seed = 0; found < starts && seed < 4000; ++seed) {
+    const Case c = start(seed);
+    if (illegal(c)) continue;
+    const Verdict v = evaluate(c);
+    if (v.outcome != Outcome::kFail) continue;
+    ++found;
+    ReduceOptions options;
+    options.seconds = 120;
+    const Reduction r = reduce(c, v, key_of(v), evaluate, key_of, options);
+    EXPECT_TRUE(r.complete);
+    EXPECT_EQ(evaluate(r.minimal).outcome, Outcome::kFail);
+    evaluations += r.evaluations;
+    worst = std::max(worst, r.evaluations);
+    // One flaw may show as two kinds of failure, and each is reduced as itself.
+    if (s.minima.insert(key_of(v) + encode(r.minimal)).second) {
+      std::printf("  %s: %s\n", key_of(v).c_str(), describe(r.minimal).c_str());
+    }
+    keys.insert(key_of(v));
+    s.last = r;
+  }
+  std::printf("%-22s %d starts, %zu kinds, %zu minima, evaluations: mean %lld, worst %lld\n", to_string(flaw),
+              found, keys.size(), s.minima.size(), static_cast<long long>(found ? evaluations / found : 0),
+              static_cast<long long>(worst));
+  for (const auto& need : s.last.needs) std::printf("    %s\n", need.c_str());
+  EXPECT_EQ(found, starts);
+  EXPECT_EQ(s.minima.size(), keys.size());
+  return s;
+}
+
+class Flaws : public testing::TestWithParam<Flaw> {};
+
+TEST_P(Flaws, EndInOneCase) { survey(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Reduce, Flaws,
+                         testing::Values(Flaw::kDropsLastKey, Flaw::kWholeTileLost, Flaw::kHeadMap,
+                                         Flaw::kBatchScale, Flaw::kSoftcapIgnored, Flaw::kWindowExclusive,
+                                         Flaw::kAlignIgnored, Flaw::kLengthIgnored, Flaw::kStrideOfV,
+                                         Flaw::kLseBase, Flaw::kNanOnDeadRow, Flaw::kVClipped, Flaw::kNoMaximum,
+                                         Flaw::kFirstKeyTwice, Flaw::kReductionCountsTwice, Flaw::kSkipsLastRow,
+                                         Flaw::kWorkspaceTrusted, Flaw::kWritesPast, Flaw::kCrashes),
+                         [](const auto& info) {
+                           std::string name;
+                           for (const char ch : std::string(to_string(info.param))) {
+                             if (std::isalnum(static_cast<unsigned char>(ch))) name += ch;
+                           }
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace attnfuzz

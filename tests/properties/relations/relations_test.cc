@@ -1,0 +1,171 @@
+// Every property holds of a right kernel over drawn cases, and each planted flaw
+// is caught by the properties that are there to catch it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "properties/data/recipe.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/trial.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+Aim aim() {
+  Aim aim;
+  aim.variants = 1;
+  aim.tiles_q = {FakeTarget::kTileQ};
+  aim.tiles_k = {FakeTarget::kTileK};
+  aim.splits = true;
+  aim.work = 300'000;
+  return aim;
+}
+
+std::string sentence(const Verdict& v) { return std::string(to_string(v.kind)) + ": " + v.message; }
+
+class EveryProperty : public testing::TestWithParam<const Property*> {};
+
+TEST_P(EveryProperty, HoldsOfARightKernel) {
+  const Property& property = *GetParam();
+  FakeTarget target;
+  constexpr int kCases = 150;
+  int rejected = 0;
+  for (int n = 0; n < kCases; ++n) {
+    const Verdict v = judge(draw(aim(), 11, n), property, target, documented());
+    ASSERT_NE(v.outcome, Outcome::kFail) << "case " << n << ": " << sentence(v);
+    rejected += v.outcome == Outcome::kReject;
+  }
+  EXPECT_LE(rejected, kCases / 20);
+}
+
+// Infinity times 0 is NaN: where a hidden key holds infinity, such a kernel's columns may be anything.
+TEST_P(EveryProperty, HoldsOfAKernelThatMultipliesHiddenValuesByZero) {
+  const Property& property = *GetParam();
+  FakeTarget target(Flaw::kHiddenTimesZero);
+  for (int n = 0; n < 60; ++n) {
+    Case c = draw(aim(), 14, n);
+    Problem& p = c.problem;
+    if (p.batch == 0 || p.seq_q == 0 || p.heads_q == 0) continue;
+    p.causal = true;
+    p.align = ATTN_TOP_LEFT;
+    p.seq_k = std::max(p.seq_k, p.seq_q + 1);  // which the last query does not see
+    c.planted = {
+        {TensorId::kV, 0, 0, p.seq_k - 1, 0, bits_of(p.dtype, std::numeric_limits<float>::infinity())}};
+    if (illegal(c)) continue;
+    const Verdict v = judge(c, property, target, documented());
+    ASSERT_NE(v.outcome, Outcome::kFail) << "case " << n << ": " << sentence(v);
+  }
+}
+
+TEST_P(EveryProperty, AdaptsACaseOnce) {
+  const Property& property = *GetParam();
+  const FakeTarget target;
+  for (int n = 0; n < 300; ++n) {
+    Case c = draw(aim(), 12, n);
+    std::string why;
+    ASSERT_TRUE(property.adapt(c, target.info(), &why)) << why;
+    EXPECT_FALSE(illegal(c)) << "case " << n << ": " << *illegal(c);
+    Case again = c;
+    ASSERT_TRUE(property.adapt(again, target.info(), &why)) << why;
+    EXPECT_EQ(again, c) << "case " << n;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Relations, EveryProperty, testing::ValuesIn(properties().begin(), properties().end()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+// Which property must catch which flaw, as which kind, within how many drawn
+// cases. kNone: a wrong number shows as any kind, depending on the case drawn.
+struct Catch {
+  Flaw flaw;
+  const char* property;
+  Kind kind;
+  int within;
+};
+
+void PrintTo(const Catch& c, std::ostream* out) { *out << to_string(c.flaw) << " by " << c.property; }
+
+class EveryFlaw : public testing::TestWithParam<Catch> {};
+
+TEST_P(EveryFlaw, IsCaught) {
+  const Catch& expected = GetParam();
+  FakeTarget target(expected.flaw);
+  const Property* property = find_property(expected.property);
+  ASSERT_NE(property, nullptr);
+  for (int n = 0; n < expected.within; ++n) {
+    const Verdict v = judge(draw(aim(), 13, n), *property, target, documented());
+    if (v.outcome != Outcome::kFail) continue;
+    if (expected.kind != Kind::kNone) {
+      EXPECT_STREQ(to_string(v.kind), to_string(expected.kind)) << v.message;
+    }
+    RecordProperty("cases", n + 1);
+    std::printf("caught by %s in case %d; %s\n", expected.property, n + 1, sentence(v).c_str());
+    return;
+  }
+  FAIL() << "not caught in " << expected.within << " cases";
+}
+
+INSTANTIATE_TEST_SUITE_P(Flaws, EveryFlaw,
+                         testing::Values(Catch{Flaw::kDropsLastKey, "reference", Kind::kNone, 240},
+                                         Catch{Flaw::kDropsLastKey, "exact_mean", Kind::kNone, 240},
+                                         Catch{Flaw::kWholeTileLost, "exact_mean", Kind::kNone, 400},
+                                         Catch{Flaw::kFirstKeyTwice, "exact_mean", Kind::kNone, 240},
+                                         Catch{Flaw::kHeadMap, "gqa", Kind::kNone, 240},
+                                         Catch{Flaw::kBatchScale, "alone", Kind::kNone, 240},
+                                         Catch{Flaw::kSoftcapIgnored, "reference", Kind::kNone, 600},
+                                         Catch{Flaw::kWindowExclusive, "reference", Kind::kNone, 600},
+                                         Catch{Flaw::kWindowOverflow, "window_wide", Kind::kNone, 240},
+                                         Catch{Flaw::kAlignIgnored, "reference", Kind::kNone, 400},
+                                         Catch{Flaw::kLengthIgnored, "permute_batch", Kind::kNone, 600},
+                                         Catch{Flaw::kMaskBroadcast, "mask_as_bias", Kind::kNone, 600},
+                                         Catch{Flaw::kBiasClipped, "reference", Kind::kNone, 1600},
+                                         Catch{Flaw::kStrideOfV, "layout", Kind::kNone, 400},
+                                         Catch{Flaw::kLseBase, "prob_sum", Kind::kNone, 80},
+                                         Catch{Flaw::kLseBase, "key_shift", Kind::kNone, 160},
+                                         Catch{Flaw::kLseBase, "bias_shift", Kind::kNone, 160},
+                                         Catch{Flaw::kNanOnDeadRow, "dead_rows", Kind::kNonFinite, 80},
+                                         Catch{Flaw::kDeadRowDisturbs, "dead_rows", Kind::kRelation, 400},
+                                         Catch{Flaw::kConstantAdded, "constant_value", Kind::kNone, 160},
+                                         Catch{Flaw::kConstantAdded, "scale_value", Kind::kNone, 160},
+                                         Catch{Flaw::kVClipped, "linear_value", Kind::kNone, 400},
+                                         Catch{Flaw::kNoMaximum, "reference", Kind::kNone, 800},
+                                         Catch{Flaw::kScoresClipped, "reference", Kind::kNone, 800},
+                                         Catch{Flaw::kScaleRounded, "reference", Kind::kNone, 400},
+                                         Catch{Flaw::kReductionCountsTwice, "stages", Kind::kNone, 240},
+                                         Catch{Flaw::kReductionCountsTwice, "constant_value", Kind::kNone, 400},
+                                         Catch{Flaw::kReductionTrustsFirst, "splits", Kind::kNone, 400},
+                                         Catch{Flaw::kReductionTrustsFirst, "merge_order", Kind::kNone, 400},
+                                         Catch{Flaw::kPartialLseWrong, "stages", Kind::kNone, 160},
+                                         Catch{Flaw::kBatchRounds, "permute_batch", Kind::kRelation, 600},
+                                         Catch{Flaw::kBatchRounds, "alone", Kind::kRelation, 600},
+                                         Catch{Flaw::kHeadRounds, "permute_heads", Kind::kRelation, 600},
+                                         Catch{Flaw::kHiddenKeyRounds, "future", Kind::kRelation, 600},
+                                         Catch{Flaw::kLayoutRounds, "layout", Kind::kRelation, 600},
+                                         Catch{Flaw::kScaleRounds, "exact_scale", Kind::kRelation, 600},
+                                         Catch{Flaw::kWorkspaceTrusted, "repeat", Kind::kDirty, 160},
+                                         Catch{Flaw::kCountsCalls, "repeat", Kind::kDirty, 160},
+                                         Catch{Flaw::kStreamMatters, "repeat", Kind::kDirty, 160},
+                                         Catch{Flaw::kWritesPast, "reference", Kind::kGuard, 80},
+                                         Catch{Flaw::kSkipsLastRow, "reference", Kind::kNone, 80},
+                                         Catch{Flaw::kSkipsLse, "prob_sum", Kind::kNone, 80},
+                                         Catch{Flaw::kWritesInput, "reference", Kind::kInputChanged, 80},
+                                         Catch{Flaw::kReadsBeyondLength, "future", Kind::kNonFinite, 240},
+                                         Catch{Flaw::kNanLeaksBatch, "nan_visible", Kind::kNonFinite, 400},
+                                         Catch{Flaw::kNanSwallowed, "nan_visible", Kind::kNonFinite, 80},
+                                         Catch{Flaw::kRefusesSilently, "contract", Kind::kRefusal, 400},
+                                         Catch{Flaw::kRefusesLate, "contract", Kind::kRefusal, 400},
+                                         Catch{Flaw::kAcceptsDims, "contract", Kind::kRefusal, 1},
+                                         Catch{Flaw::kAcceptsNanScale, "contract", Kind::kRefusal, 1},
+                                         Catch{Flaw::kPlanNonsense, "contract", Kind::kRefusal, 1},
+                                         Catch{Flaw::kCrashes, "reference", Kind::kCrash, 240},
+                                         Catch{Flaw::kHangs, "reference", Kind::kHang, 240},
+                                         Catch{Flaw::kFaults, "reference", Kind::kFault, 240}),
+                         [](const auto& info) {
+                           return std::string(to_string(info.param.flaw)) + "_by_" + info.param.property;
+                         });
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,18 @@
+// The kernel behind FakeTarget: attention on the host, in fp32, key by key.
+#pragma once
+
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+
+// Each split's normalised O and LSE, into the workspace.
+void fake_partial(Flaw flaw, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan);
+// And O and LSE of those.
+void fake_reduce(Flaw flaw, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan);
+
+// Where in the workspace: O (split, row, dim_v) first, then the LSE (split, row).
+inline uint64_t fake_lse_offset(const attn_problem& p, int64_t splits) {
+  return 4ull * static_cast<uint64_t>(splits * p.batch * p.heads_q * p.seq_q * p.dim_v);
+}
+
+}  // namespace attnfuzz
