@@ -291,9 +291,7 @@ Exit run(Arguments arguments) {
     summary = run_campaign(options, targets, event, [&](const CampaignState& s) { line.show(s); });
   }
   if (!arguments.json) print_end(summary, options.dir);
-  const bool found =
-      std::ranges::any_of(summary.findings.findings, [](const Finding& f) { return f.tolerated.empty(); });
-  return found || summary.harness_broken ? kFound : kHeld;
+  return static_cast<Exit>(summary.standing);
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ void add_bench(CLI::App& app, Action& action);
 void add_campaign(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
+void add_status(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
 
 }  // namespace attnfuzz

@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", ATTNFUZZ_VERSION);
   Action action;
   for (const auto add : {add_list, add_check, add_replay, add_reduce, add_explain, add_calibrate, add_bench,
-                         add_campaign, add_export, add_report, add_merge}) {
+                         add_campaign, add_export, add_report, add_status, add_merge}) {
     add(app, action);
   }
   try {

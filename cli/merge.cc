@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "fuzz/campaign/store/standing.h"
 
 namespace attnfuzz {
 namespace {
@@ -22,7 +23,7 @@ Exit run(const Arguments& arguments) {
   std::printf(
       "%s: %zu campaign(s), %zu job(s), %zu corpus entries, %zu finding(s); %zu were found again by another\n",
       arguments.out.c_str(), s.merged, s.shards, s.corpus, s.findings, s.same);
-  return s.left_out.empty() ? kHeld : kBadUse;
+  return s.left_out.empty() ? static_cast<Exit>(standing_of(arguments.out)) : kBadUse;
 }
 
 }  // namespace

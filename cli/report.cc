@@ -1,17 +1,20 @@
-// attnfuzz report: a campaign's folder as one HTML page.
+// attnfuzz report: a campaign's folder as one HTML page, and as JSON; attnfuzz status:
+// how one stands that may still run. Both read the folder alone.
 #include "fuzz/report/report.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 
 #include "cli/session.h"
+#include "fuzz/campaign/store/json_text.h"
 
 namespace attnfuzz {
 namespace {
 
 struct Arguments {
   std::string dir, out;
-  bool no_run = false, allow_stale = false;
+  bool run = false, allow_stale = false, json = false;
 };
 
 // Targets that findings are run on again for their pictures: one of each, or why there is none.
@@ -19,26 +22,21 @@ class Targets {
  public:
   explicit Targets(bool allow_stale) { options_.allow_stale = allow_stale; }
 
-  report::CasePicture picture(const Reproducer& r) {
+  CasePicture picture(const Reproducer& r) {
     const TargetOptions options = for_file(options_, r);
     Opened& opened = open_[r.kernel + " " + options.backend + " " + options.lane];
-    if (!opened.target && opened.why.empty()) {
-      try {
+    try {
+      if (!opened.target && opened.why.empty()) {
         opened.target = open(library_of(r.kernel, options), options);
         identity_line(opened.target->info(), options);  // throws if it is stale
         opened.calibration = calibration_for(opened.target->info(), options);
-      } catch (const std::exception& e) {
-        opened.target.reset();
-        opened.why = std::string("Without the error, for the kernel cannot be run here: ") + e.what();
       }
-    }
-    try {
-      return report::picture_of(r, opened.target.get(), opened.calibration, opened.why);
+      if (opened.target) return take_picture(r.c, r.property, r.kind, *opened.target, opened.calibration);
     } catch (const std::exception& e) {
-      opened.target.reset();  // a new one for the next
-      return report::picture_of(r, nullptr, {},
-                                std::string("Without the error, for running it failed: ") + e.what());
+      opened.target.reset();
+      opened.why = std::string("Without the error, for the kernel cannot be run here: ") + e.what();
     }
+    return picture_without_error(r.c, opened.why);
   }
 
  private:
@@ -51,43 +49,90 @@ class Targets {
   std::map<std::string, Opened> open_;
 };
 
-Exit run(const Arguments& arguments) {
-  report::Report report = report::read_report(arguments.dir);
+report::Report read(const std::string& dir) {
+  report::Report report = report::read_report(dir);
   for (const std::string& problem : report.problems) std::fprintf(stderr, "attnfuzz: %s\n", problem.c_str());
-  Targets targets(arguments.allow_stale);
-  for (report::FindingEntry& entry : report.findings) {
-    if (!entry.reproducer) continue;
-    const Reproducer& r = *entry.reproducer;
-    entry.picture = arguments.no_run ? report::picture_of(r, nullptr, {},
-                                                          "Without the error: nothing was run for this page.")
-                                     : targets.picture(r);
+  return report;
+}
+
+Exit run(const Arguments& arguments) {
+  report::Report report = read(arguments.dir);
+  if (arguments.run) {
+    Targets targets(arguments.allow_stale);
+    for (report::FindingEntry& entry : report.findings) {
+      if (entry.reproducer) entry.picture = targets.picture(*entry.reproducer);
+    }
   }
-  const std::string text = report::report_html(report, utc_now());
+  const auto json = report::report_json(report, utc_now());
+  const std::string page = report::report_page(json);
   if (arguments.out == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return report.problems.empty() ? kHeld : kBadUse;
+    std::fwrite(page.data(), 1, page.size(), stdout);
+    return static_cast<Exit>(report.standing);
   }
   const std::string file = arguments.out.empty() ? report.dir + "/report.html" : arguments.out;
-  write_file(file, text);
-  std::printf("%s: %zu finding(s)%s\n", file.c_str(), report.findings.size(),
-              report.problems.empty() ? "" : ", and part of the folder could not be read");
-  return report.problems.empty() ? kHeld : kBadUse;
+  write_file(file, page);
+  write_file(std::filesystem::path(file).replace_extension(".json").string(), json_text(json, 1) + "\n");
+  std::printf("%s: %zu finding(s), %zu failure(s) to reduce%s\n", file.c_str(), report.findings.size(),
+              report.waiting, report.problems.empty() ? "" : ", and part of the folder could not be read");
+  return static_cast<Exit>(report.standing);
+}
+
+Exit show(const Arguments& arguments) {
+  const report::Report report = read(arguments.dir);
+  const auto s = report::summary_json(report);
+  if (arguments.json) {
+    std::printf("%s\n", json_text(s).c_str());
+    return static_cast<Exit>(report.standing);
+  }
+  const auto n = [&](const char* name) { return static_cast<unsigned long long>(s.at(name).get<uint64_t>()); };
+  std::printf("%s: %s\n", report.dir.c_str(),
+              s.at("running") ? "its last session still runs, or was killed"
+                              : ("its last session ended: " + report.header.sessions.back().ended).c_str());
+  std::printf("  %llu cases in %.0f s, %llu rejected, %llu uninformative; corpus %llu; %llu restart(s)\n",
+              n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"), n("restarts"));
+  std::printf("  %llu finding(s), %llu known, %llu never seen again, %llu failure(s) to reduce\n",
+              n("findings"), n("known"), n("never_again"), n("waiting"));
+  for (const report::FindingEntry& entry : report.findings) {
+    const Finding& f = entry.finding;
+    std::printf("  %s x%llu%s\n", f.name.c_str(), (unsigned long long)f.count,
+                f.tolerated.empty() ? "" : ", known");
+  }
+  return static_cast<Exit>(report.standing);
 }
 
 }  // namespace
 
 void add_report(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("report", "Makes one HTML page of a campaign's folder");
+  CLI::App* command = app.add_subcommand(
+      "report", "Makes one HTML page of a campaign's folder, and the same as JSON beside it; runs nothing");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("dir", arguments->dir, "folder of the campaign")
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_option("-o,--out", arguments->out,
-                      "file to write, - for standard output (default: DIR/report.html)");
-  command->add_flag("--no-run", arguments->no_run, "run no kernel: pictures of findings without their errors");
-  command->add_flag("--allow-stale", arguments->allow_stale,
-                    "run a library whose sources have changed since it was built");
+                      "page to write, - for standard output (default: DIR/report.html)");
+  command->add_flag("--run", arguments->run, "run findings again on their kernels, for new pictures");
+  command
+      ->add_flag("--allow-stale", arguments->allow_stale,
+                 "run a library whose sources have changed since it was built")
+      ->needs("--run");
+  command->footer(
+      "Status 0: nothing was found; 1: a new finding, a failure that waits to be reduced, or a planted bug "
+      "that "
+      "was missed; 2: a part of the folder is missing or cannot be read, or the disk was full.");
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+}
+
+void add_status(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("status", "Says how a campaign stands, also while it runs: reads its folder alone");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("dir", arguments->dir, "folder of the campaign")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_flag("--json", arguments->json, "as one JSON object: the summary of report.json");
+  command->footer("Ends with the status of attnfuzz report.");
+  command->callback([&action, arguments] { action = [arguments] { return show(*arguments); }; });
 }
 
 }  // namespace attnfuzz

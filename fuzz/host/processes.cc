@@ -63,13 +63,12 @@ double resident_bytes(pid_t pid) {
 static_assert(sizeof(sigset_t) <= 128);
 
 Interrupts::Interrupts() {
-  sigset_t both, old;
-  sigemptyset(&both);
-  sigaddset(&both, SIGINT);
-  sigaddset(&both, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &both, &old);
+  sigset_t all, old;
+  sigemptyset(&all);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&all, signal);
+  pthread_sigmask(SIG_BLOCK, &all, &old);
   memcpy(old_mask_, &old, sizeof old);
-  fd_ = signalfd(-1, &both, SFD_NONBLOCK | SFD_CLOEXEC);
+  fd_ = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
 Interrupts::~Interrupts() {

@@ -16,7 +16,7 @@ struct Ending {
 
 // Runs `work` in a child, which ends with status 0, or with 1 and *message (in
 // shared memory, `room` bytes) if it throws. The child dies with this process,
-// and leaves SIGINT and SIGTERM, which are blocked here, to it.
+// and leaves the signals that Interrupts blocks to it.
 pid_t start_child(const std::function<void()>& work, char* message, size_t room);
 
 // Nothing while it runs.
@@ -27,7 +27,8 @@ void end_child(pid_t pid);
 // Bytes of memory it holds itself; 0 if that cannot be found out.
 double resident_bytes(pid_t pid);
 
-// SIGINT and SIGTERM as a question, while this lives.
+// SIGINT, SIGTERM and SIGHUP (the terminal or the connection is gone) as a question,
+// while this lives.
 class Interrupts {
  public:
   Interrupts();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <stdexcept>
 #include <tuple>
@@ -39,9 +40,13 @@ FindingEntry entry_of(const std::string& dir, const Finding& finding, Report& re
   Reproducer& r = std::get<Reproducer>(decoded);
   if (const auto why = illegal(r.c)) {
     report.problems.push_back(entry.file + " holds a case that cannot be run: " + *why);
-  } else {
-    entry.reproducer = std::move(r);
+    return entry;
   }
+  const std::string picture = dir + "/findings/" + finding.name + ".picture.json";
+  if (std::filesystem::exists(picture)) attempt(report, [&] { entry.picture = read_picture(picture); });
+  if (!entry.picture)
+    entry.picture = picture_without_error(r.c, "Without the error, for none was taken when it was found.");
+  entry.reproducer = std::move(r);
   return entry;
 }
 
@@ -76,7 +81,7 @@ Report read_report(const std::string& dir) {
     report.never_again = std::move(file.never_again);
   });
   attempt(report, [&] { report.canaries = read_canaries(report.dir); });
-  attempt(report, [&] { report.waiting = read_crashes(report.dir).size(); });
+  attempt(report, [&] { report.waiting = waiting_failures(report.dir); });
   attempt(report, [&] {
     std::vector<CorpusEntry> corpus = read_corpus(report.dir);
     for (const CorpusEntry& entry : corpus) ++report.corpus[entry.kernel];
@@ -88,6 +93,10 @@ Report read_report(const std::string& dir) {
   report.end = report.explored;
   for (const Session& session : report.header.sessions)
     report.end = std::max(report.end, session.from + session.seconds);
+  FindingsFile found;
+  for (const FindingEntry& entry : report.findings) found.findings.push_back(entry.finding);
+  report.standing = standing(found, report.waiting, report.canaries, report.header);
+  if (!report.problems.empty()) report.standing = Standing::kUnknown;
   return report;
 }
 

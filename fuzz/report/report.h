@@ -1,29 +1,31 @@
-// What is read over coffee: a campaign's folder as one HTML page that needs
-// nothing else, neither a script nor another file nor the network.
+// What is read over coffee: a campaign's folder as one JSON object, and as one HTML
+// page that draws it and loads nothing else.
 //
-//   1. read_report(dir)   all that the folder says (campaign/archive.h). What cannot
-//                         be read is named in `problems`, and the rest is shown
-//   2. picture_of(...)    each finding's case drawn; with its kernel at hand it is run
-//                         again, so that the picture shows the error (optional)
-//   3. report_html(...)   the page
+//   1. read_report(dir)   all that the folder says (campaign/store/archive.h). What
+//                         cannot be read is named in `problems`, and the rest is shown.
+//                         Nothing is run: findings have their pictures with them
+//   2. report_json(...)   the same for programs: report.json, and `attnfuzz status --json`
+//   3. report_page(...)   page.html with that JSON in it
 //
 //   Report report = read_report("night");        // throws: no campaign there
-//   write_file("night.html", report_html(report));
+//   const auto json = report_json(report, utc_now());
+//   write_file("night/report.json", json_text(json, 1));
+//   write_file("night/report.html", report_page(json));
 //
-// Everything from a file is escaped: a hostile folder makes an odd page, and no
-// other harm.
+// The page puts every text of a file into place as text, and its policy lets no other
+// script run: a hostile folder makes an odd page, and no other harm.
 #pragma once
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "fuzz/campaign/store/archive.h"
-#include "fuzz/report/case_picture.h"
-#include "properties/judge/target.h"
+#include "fuzz/campaign/store/standing.h"
+#include "fuzz/campaign/triage/case_picture.h"
 #include "properties/reduce/reproducer.h"
-#include "reference/calibration.h"
 
 namespace attnfuzz::report {
 
@@ -38,7 +40,7 @@ struct FindingEntry {
   std::string file;       // of its reproducer, as a replay line takes it
   std::string file_text;  // what is in it
   std::optional<Reproducer> reproducer;
-  std::optional<CasePicture> picture;
+  std::optional<CasePicture> picture;  // as it was taken; else of the case alone
 };
 
 struct Report {
@@ -53,6 +55,7 @@ struct Report {
   std::map<std::string, uint64_t> corpus;  // kernel -> entries
   std::vector<CorpusEntry> newest;         // a few of the last that showed something new
   std::vector<std::string> problems;       // files that cannot be read, and why
+  Standing standing = Standing::kHeld;     // kUnknown if there are problems
   double explored = 0;                     // campaign time until the last case
   double end = 0;                          // and until the last failure was reduced
 };
@@ -60,11 +63,15 @@ struct Report {
 // Throws std::runtime_error if there is no campaign in `dir`, or one that cannot be understood.
 Report read_report(const std::string& dir);
 
-// A finding's case, run on its kernel; without a target, what can be drawn of the case alone.
-CasePicture picture_of(const Reproducer& r, Target* target, const Calibration& calibration,
-                       const std::string& why_not);
+// What a person asks first, in numbers: cases, findings, what waits, whether it runs.
+nlohmann::ordered_json summary_json(const Report& report);
 
-// The page, as XHTML that is HTML as well. `made`: when, for the foot of the page.
-std::string report_html(const Report& report, const std::string& made);
+// All of it. Of each job's series at most some 80 lines a target. `made`: when.
+nlohmann::ordered_json report_json(const Report& report, const std::string& made);
+
+std::string report_page(const nlohmann::ordered_json& report);
+
+// The newest sums of a shard.
+const SeriesLine& last_of(const Shard& shard);
 
 }  // namespace attnfuzz::report

@@ -32,6 +32,7 @@ Task read_task(const std::string& dir) {
   task.canaries = read_canaries(dir);
   task.shards = shards_of(dir);
   for (const int n : task.shards) read_stats(dir, n);  // throws while nothing is written yet
+  read_crashes(dir);                                   // and for one that is cut short
   return task;
 }
 
@@ -81,7 +82,7 @@ class Merge {
       canaries_.push_back(std::move(canary));
     }
     for (const int n : task.shards) copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), shards_++));
-    for (const char* folder : {"corpus", "findings", "canary", "crashing"})
+    for (const char* folder : {"corpus", "findings", "never_again", "canary", "crashing"})
       copy_missing(fs::path(task.dir) / folder, to_ / folder);
     for (const Finding& finding : task.findings.findings) add_finding(finding);
     auto& never = findings_.never_again;

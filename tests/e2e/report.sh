@@ -26,17 +26,54 @@ expect 2 "there is nothing to merge" merge "$out/empty" "$out/nothing" --out "$o
 [ -e "$out/merged" ] && echo "a merge of nothing left something" && bad=$((bad + 1))
 
 "$make_night" "$out/a" fa1 && "$make_night" "$out/b" fa1 || exit 1
-expect 0 "$out/a/report.html: 3 finding(s)" report "$out/a" --no-run
-expect 0 "<!DOCTYPE html>" report "$out/a" --no-run --out -
-expect 2 "no/such/folder" report "$out/a" --no-run --out "$out/no/such/folder/page.html"
-expect 0 "2 campaign(s), 6 job(s), 20 corpus entries, 3 finding(s); 3 were found again by another" \
+expect 1 "$out/a/report.html: 3 finding(s)" report "$out/a"
+[ -s "$out/a/report.json" ] || { echo "there is no report.json" && bad=$((bad + 1)); }
+expect 1 "<!DOCTYPE html>" report "$out/a" --out -
+expect 2 "no/such/folder" report "$out/a" --out "$out/no/such/folder/page.html"
+expect 1 "2 finding(s), 1 known, 1 never seen again, 0 failure(s) to reduce" status "$out/a"
+expect 1 '"findings":2,"known":1' status "$out/a" --json
+expect 1 "2 campaign(s), 6 job(s), 20 corpus entries, 3 finding(s); 3 were found again by another" \
   merge "$out/a" "$out/b" --out "$out/merged"
-expect 0 "3 finding(s)" report "$out/merged" --no-run
-grep -q "36.320.116" <(sed 's/\xe2\x80\xaf/./g' "$out/merged/report.html") || {
+expect 1 "3 finding(s)" report "$out/merged"
+grep -q '"cases": 36320116' "$out/merged/report.json" || {
   echo "the merged report does not count both nights' cases"
   bad=$((bad + 1))
 }
-expect 0 "2 campaign(s)" merge "$out/a" "$out/b" --out "$out/merged"
+expect 1 "2 campaign(s)" merge "$out/a" "$out/b" --out "$out/merged"
+
+# Green is what nothing failed in, nothing waits in, and nothing is missing from.
+"$make_night" "$out/green" fa1 green || exit 1
+expect 0 "0 finding(s), 0 failure(s) to reduce" report "$out/green"
+expect 0 '"standing":"held"' status "$out/green" --json
+expect 0 "1 campaign(s)" merge "$out/green" --out "$out/merged-green"
+cp -r "$out/green" "$out/full" && sed -i 's/"ended": "time"/"ended": "disk full"/' "$out/full/campaign.json"
+expect 2 "0 finding(s)" report "$out/full"
+expect 2 "1 campaign(s)" merge "$out/full" --out "$out/merged-full"
+"$make_night" "$out/waits" fa1 waits || exit 1
+expect 1 "0 finding(s), 1 failure(s) to reduce" report "$out/waits"
+expect 1 "1 failure(s) to reduce" status "$out/waits"
+expect 1 "1 campaign(s)" merge "$out/waits" --out "$out/merged-waits"
+cut=$(echo "$out"/waits/crashing/*/crash.json) && head -c 100 "$cut" >"$cut.cut" && mv "$cut.cut" "$cut"
+expect 2 "crash.json is not JSON" report "$out/waits"
+expect 2 "left out: $cut is not JSON" merge "$out/waits" "$out/green" --out "$out/merged-waits"
+rm "$out/green/findings.json"
+expect 2 "findings.json is missing" report "$out/green"
+expect 2 "findings.json is missing" status "$out/green"
+expect 2 "findings.json is missing" merge "$out/green" "$out/a" --out "$out/merged-green"
+expect 2 "findings.json is missing" campaign fa1 --for 1s --seed 42 --out "$out/green"
+
+# A library that a file names is not run unless that is asked for.
+"$make_night" "$out/trap" "$out/not-to-be-loaded.so" || exit 1
+expect 1 "3 finding(s)" report "$out/trap"
+grep -q "not-to-be-loaded.so cannot\|cannot be run here" "$out/trap/report.json" && {
+  echo "report tried to run a kernel"
+  bad=$((bad + 1))
+}
+expect 1 "3 finding(s)" report "$out/trap" --run
+grep -q "the kernel cannot be run here" "$out/trap/report.json" || {
+  echo "--run did not try to run the kernel"
+  bad=$((bad + 1))
+}
 expect 2 "is given twice" merge "$out/a" "$out/b/../a" --out "$out/merged"
 expect 2 "not from a merge" merge "$out/a" --out "$out/b"
 expect 2 "is to be merged, and --out as well" merge "$out/merged" --out "$out/merged"
@@ -47,8 +84,8 @@ expect 2 "left out: $out/b/campaign.json is of format 7" merge "$out/a" "$out/b"
 printf '{"format": 1, "ver' >"$out/b/campaign.json"
 expect 2 "campaign.json is not JSON" report "$out/b"
 printf '{"findings": [{' >"$out/a/findings.json"
-expect 2 "findings.json is not JSON" report "$out/a" --no-run
-grep -q "Part of the folder could not be read" "$out/a/report.html" || {
+expect 2 "findings.json is not JSON" report "$out/a"
+grep -q "findings.json is not JSON" "$out/a/report.json" || {
   echo "the page does not say what is missing"
   bad=$((bad + 1))
 }

@@ -89,7 +89,7 @@ class Supervisor {
     pool_.end_all();
     drain();
     session_.seconds = clock_.lasted();
-    session_.ended = interrupts_.came() ? "interrupted" : was_full || disk_full() ? "disk full" : "time";
+    session_.ended = interrupts_.came() ? "interrupted" : was_full || disk_full() ? kDiskFull : "time";
     return sum_up();
   }
 
@@ -139,7 +139,7 @@ class Supervisor {
   CampaignSummary sum_up() {
     CampaignSummary summary;
     summary.ended = session_.ended;
-    canaries_.settle(session_.ended == "disk full" ? "; the disk was full" : "");
+    canaries_.settle(session_.ended == kDiskFull ? "; the disk was full" : "");
     keep([&] { canaries_.write(); });
     keep([&] { write_header(options_.dir, header_); });
     summary.header = header_;
@@ -152,7 +152,8 @@ class Supervisor {
                              {"cases", canary.cases},
                              {"message", canary.message}});
     }
-    summary.waiting = read_crashes(options_.dir).size();
+    summary.waiting = waiting_failures(options_.dir);
+    summary.standing = standing(summary.findings, summary.waiting, summary.canaries, header_);
     const CampaignState s = state_now();
     events_.say("end", {{"ended", session_.ended},
                         {"cases", s.cases},

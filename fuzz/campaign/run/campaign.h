@@ -21,6 +21,7 @@
 
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/campaign_options.h"
+#include "fuzz/campaign/store/standing.h"
 
 namespace attnfuzz {
 
@@ -40,12 +41,13 @@ struct CampaignSummary {
   CampaignHeader header;
   FindingsFile findings;
   std::vector<Canary> canaries;  // of this session
-  size_t waiting = 0;            // crashes not yet reduced
+  size_t waiting = 0;            // failures not yet reduced
   std::string ended;
   bool harness_broken = false;  // a canary was not found
+  Standing standing = Standing::kHeld;
 };
 
-// Runs until the time is up or a signal (SIGINT, SIGTERM) comes. Throws
+// Runs until the time is up or a signal (SIGINT, SIGTERM, SIGHUP) comes. Throws
 // std::runtime_error, with what to do, if the folder cannot be used.
 CampaignSummary run_campaign(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
                              const OnEvent& event, const OnState& state);

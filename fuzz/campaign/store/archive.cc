@@ -182,7 +182,9 @@ Case read_corpus_case(const std::string& dir, const CorpusEntry& entry) {
 FindingsFile read_findings(const std::string& dir) {
   const std::string path = dir + "/findings.json";
   const auto j = read_json(path);
-  if (!j) return {};
+  if (!j)
+    throw std::runtime_error(
+        path + " is missing, so what was found is not known: bring back a copy, or begin in another folder");
   try {
     return {j->at("findings").get<std::vector<Finding>>(), j->at("never_again").get<std::vector<Finding>>()};
   } catch (const std::exception& e) {

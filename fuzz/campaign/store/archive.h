@@ -1,10 +1,12 @@
 // The folder of a campaign: its layout, and how it is read and written.
 //
 //   campaign.json                 CampaignHeader: options, targets and their builds, machine, sessions
-//   findings.json                 FindingsFile: what was found, counted by key; what never failed again
+//   findings.json                 FindingsFile: what was found, counted by key; what never failed again.
+//                                 It is there before campaign.json is: a folder without it has lost it
 //   canary.json                   vector<Canary>: whether the planted bug was found, each session and target
-//   findings/NAME.attn.json, .md  reproducer and issue text of each finding; NAME.trace.jsonl where
-//                                 it takes the cases before it to fail
+//   findings/NAME.attn.json, .md  reproducer and issue text of each finding; NAME.picture.json: the
+//                                 picture of its error (triage/case_picture.h); NAME.trace.jsonl
+//                                 where it takes the cases before it to fail
 //   never_again/NAME.*            the same, of what failed once and in no later run
 //   canary/NAME.*                 the same, of planted bugs
 //   crashing/ID/                  found, not yet reduced: crash.json (Crash), trace.jsonl, and best.attn.json
@@ -64,13 +66,15 @@ struct Machine {
   std::vector<std::string> gpus;  // name and driver of each
 };
 
+inline constexpr const char* kDiskFull = "disk full";
+
 // From one start of the command to its end.
 struct Session {
   std::string started;  // UTC, ISO 8601
   double from = 0;      // campaign time at its start
   double asked = 0;     // seconds it was to last
   double seconds = 0;   // that it has lasted so far
-  std::string ended;    // "time", "interrupted", "disk full", ...; empty: it still runs, or was killed
+  std::string ended;    // "time", "interrupted", kDiskFull; empty: it still runs, or was killed
   int jobs = 0, gpus = 0;
   std::map<std::string, std::string> builds;  // target -> hash
   std::vector<std::string> notes;             // "fa1.cpu.plain was built anew: ..."
@@ -210,6 +214,7 @@ void write_stats(const std::string& dir, int shard, const ShardStats& stats);
 std::vector<CorpusEntry> read_corpus(const std::string& dir);
 Case read_corpus_case(const std::string& dir, const CorpusEntry& entry);
 
+// Throws where there is no such file, too: what was found is then not known.
 FindingsFile read_findings(const std::string& dir);
 void write_findings(const std::string& dir, const FindingsFile& findings);
 std::vector<Crash> read_crashes(const std::string& dir);  // oldest first

@@ -83,7 +83,10 @@ std::string signal_table() {
 CampaignHeader begin_session(const CampaignOptions& options, const std::vector<CampaignTarget>& targets) {
   const std::string& dir = options.dir;
   CampaignHeader header;
-  if (auto old = read_header(dir)) header = std::move(*old);
+  auto old = read_header(dir);
+  const bool first = !old;
+  if (old) header = std::move(*old);
+  if (!first) read_findings(dir);  // throws where it is lost
   Session session;
   session.started = utc_now();
   session.asked = options.seconds;
@@ -125,6 +128,8 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {
     if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path());
   }
+  // Before the header: where that is, this is.
+  if (first && !fs::exists(dir + "/findings.json")) write_findings(dir, {});
   write_header(dir, header);
   return header;
 }

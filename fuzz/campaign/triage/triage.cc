@@ -5,6 +5,7 @@
 
 #include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/triage/case_picture.h"
 #include "fuzz/campaign/triage/issue_text.h"
 #include "fuzz/campaign/triage/known_findings.h"
 #include "fuzz/check/shard.h"
@@ -346,7 +347,8 @@ class OneCrash {
 
   void remove_files(const std::string& name) const {
     std::error_code ignored;
-    for (const char* end : {".attn.json", ".md", ".trace.jsonl"}) fs::remove(out_ + "/" + name + end, ignored);
+    for (const char* end : {".attn.json", ".md", ".picture.json", ".trace.jsonl"})
+      fs::remove(out_ + "/" + name + end, ignored);
   }
 
   void write_files(const Reproducer& r) {
@@ -359,6 +361,27 @@ class OneCrash {
       write_file(path + ".attn.json", encode(r, path + ".attn.json"));
       write_file(path + ".md", issue_text(finding_, r, {header, target_.record, trace}));
     });
+    if (!never && !target_.record.canary) write_picture_to(path + ".picture.json", r);
+  }
+
+  // Before the finding is told of. What ends this process here does so once: see attempts().
+  void write_picture_to(const std::string& path, const Reproducer& r) {
+    CasePicture picture;
+    if (blind_) {
+      picture =
+          picture_without_error(minimal_, "Not run again for the picture: that ended the process that looked.");
+    } else if (finding_.repeats == Repeats::kAfterOthers) {
+      picture = picture_without_error(minimal_, "Without the error: it takes other cases before it.");
+    } else {
+      try {
+        worker_->renew();
+        picture = take_picture(minimal_, r.property, r.kind, *worker_, target_.calibration);
+      } catch (const std::exception& e) {
+        picture = picture_without_error(minimal_,
+                                        std::string("Without the error, for running it failed: ") + e.what());
+      }
+    }
+    save([&] { write_picture(path, picture); });
   }
 
   void write_canary(const Reproducer& r) {

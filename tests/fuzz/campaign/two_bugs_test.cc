@@ -30,6 +30,7 @@ class TwoBugsTriage : public ::testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "two-bugs-XXXXXX").string();
     options_.dir = mkdtemp(name.data());
     std::filesystem::create_directories(options_.dir + "/findings");
+    write_findings(options_.dir, {});
     CampaignTarget target;
     target.record.name = "fake.cpu.plain";
     target.record.kernel = target.folder = "fake";

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "fuzz/campaign/store/lines.h"
+#include "fuzz/campaign/triage/case_picture.h"
 #include "properties/case/codec.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
@@ -170,6 +172,13 @@ void write_finding(const std::string& dir, const Night& night, FindingsFile& fil
   f.also = {marked(night, "splitk.cpu.plain: wrong")};
   const std::string path = dir + "/findings/" + f.name + ".attn.json";
   write_file(path, encode(r, path));
+  if (tolerated.empty()) {
+    CasePicture picture = picture_without_error(c, "");
+    picture.error.assign(static_cast<size_t>(picture.rows.cells()), 0.5);
+    picture.error.back() = kind == "non-finite" ? std::numeric_limits<double>::infinity() : 2.5;
+    picture.said = {marked(night, "With position-coded V: key 64 counts twice")};
+    write_picture(dir + "/findings/" + f.name + ".picture.json", picture);
+  }
   file.findings.push_back(f);
 }
 

@@ -1,0 +1,30 @@
+// How a campaign's folder stands, for `campaign`, `report`, `merge` and `status` alike:
+// they end with the same status.
+//
+//   0 kHeld     nothing was found, and all that was to be looked at was
+//   1 kFound    a finding that nobody knew of, a failure that waits to be reduced, or a
+//               planted bug that was not found in a session that was not killed
+//   2 kUnknown  a part of the folder is missing or cannot be read; or nothing was found,
+//               and the last session ended for want of room on the disk
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fuzz/campaign/store/archive.h"
+
+namespace attnfuzz {
+
+enum class Standing { kHeld = 0, kFound = 1, kUnknown = 2 };
+
+// `waiting`: waiting_failures().
+Standing standing(const FindingsFile& findings, size_t waiting, const std::vector<Canary>& canaries,
+                  const CampaignHeader& header);
+
+// Crashes that are not yet reduced, those of planted bugs apart.
+size_t waiting_failures(const std::string& dir);
+
+// Of a whole folder. Throws std::runtime_error for what cannot be read.
+Standing standing_of(const std::string& dir);
+
+}  // namespace attnfuzz

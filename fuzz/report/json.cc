@@ -1,0 +1,113 @@
+// A report as JSON: the archive's own records, and what is added up of them.
+#include <algorithm>
+#include <set>
+
+#include "fuzz/campaign/store/archive_json.h"
+#include "fuzz/report/report.h"
+
+namespace attnfuzz::report {
+namespace {
+
+constexpr size_t kMostText = 64 * 1024;
+constexpr int kBins = 80;
+
+uint64_t total(const Report& report, uint64_t SeriesLine::* field) {
+  uint64_t sum = 0;
+  for (const Shard& shard : report.shards) sum += last_of(shard).*field;
+  return sum;
+}
+
+// Of each target the last line in each of kBins parts of the time: sums lose nothing by that.
+std::vector<SeriesLine> thinned(const std::vector<SeriesLine>& series, double end) {
+  std::vector<SeriesLine> kept;
+  std::set<std::pair<int, std::string>> seen;
+  for (auto line = series.rbegin(); line != series.rend(); ++line) {
+    if (seen.emplace(end > 0 ? static_cast<int>(kBins * line->t / end) : 0, line->target).second)
+      kept.push_back(*line);
+  }
+  std::ranges::reverse(kept);
+  return kept;
+}
+
+Json finding_json(const FindingEntry& entry) {
+  Json j = entry.finding;
+  j["file"] = entry.file;
+  j["replay"] = "attnfuzz replay " + entry.file;
+  j["reproducer"] = entry.file_text.size() <= kMostText ? entry.file_text : "";
+  j["picture"] = entry.picture ? picture_json(*entry.picture) : Json();
+  return j;
+}
+
+Json entry_json(const CorpusEntry& entry) {
+  Json j = entry;
+  j["signals"] = entry.signals.size();
+  j["edges"] = entry.edges.size();
+  return j;
+}
+
+Json stats_json(const TargetStats& stats) {
+  Json j = stats;
+  j["broken_floors"] = stats.features.broken_floors();
+  return j;
+}
+
+}  // namespace
+
+const SeriesLine& last_of(const Shard& shard) {
+  // The series is the newer of the two, but for what a kill has cut off.
+  if (shard.series.empty() || shard.series.back().cases < shard.stats.last.cases) return shard.stats.last;
+  return shard.series.back();
+}
+
+Json summary_json(const Report& report) {
+  const auto fresh = static_cast<size_t>(std::ranges::count_if(
+      report.findings, [](const FindingEntry& e) { return e.finding.tolerated.empty(); }));
+  static constexpr const char* kStandings[] = {"held", "found", "unknown"};
+  uint64_t corpus = 0;
+  for (const auto& [kernel, n] : report.corpus) corpus += n;
+  uint64_t since_new = UINT64_MAX;
+  for (const Shard& shard : report.shards) since_new = std::min(since_new, last_of(shard).since_new);
+  return {{"standing", kStandings[static_cast<int>(report.standing)]},
+          {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
+          {"t", report.explored},
+          {"cases", total(report, &SeriesLine::cases)},
+          {"rejected", total(report, &SeriesLine::rejected)},
+          {"uninformative", total(report, &SeriesLine::uninformative)},
+          {"failed", total(report, &SeriesLine::failed)},
+          {"corpus", corpus},
+          {"findings", fresh},
+          {"known", report.findings.size() - fresh},
+          {"never_again", report.never_again.size()},
+          {"waiting", report.waiting},
+          {"canaries_missed", std::ranges::count(report.canaries, false, &Canary::found)},
+          {"restarts", total(report, &SeriesLine::restarts)},
+          {"since_new", report.shards.empty() ? 0 : since_new}};
+}
+
+Json report_json(const Report& report, const std::string& made) {
+  Json j = {{"made", made},
+            {"dir", report.dir},
+            {"summary", summary_json(report)},
+            {"problems", report.problems},
+            {"explored", report.explored},
+            {"end", report.end},
+            {"campaign", report.header},
+            {"findings", Json::array()},
+            {"never_again", report.never_again},
+            {"canaries", report.canaries},
+            {"targets", Json::object()},
+            {"shards", Json::array()},
+            {"corpus", report.corpus},
+            {"newest", Json::array()}};
+  for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry));
+  for (const auto& [name, stats] : report.targets) j["targets"][name] = stats_json(stats);
+  for (const Shard& shard : report.shards) {
+    j["shards"].push_back({{"number", shard.number},
+                           {"last", last_of(shard)},
+                           {"series", thinned(shard.series, report.explored)}});
+  }
+  for (const CorpusEntry& entry : report.newest) j["newest"].push_back(entry_json(entry));
+  return j;
+}
+
+}  // namespace attnfuzz::report
