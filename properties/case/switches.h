@@ -1,8 +1,8 @@
 // The features of a case that can be turned off, and added to another case.
 //
 // The reducer turns them off one by one, and builds small canonical cases out
-// of those that it could not turn off. A new feature of Case gets one entry
-// in switches.cc, in the order in which features are worth turning off first.
+// of those that it could not turn off. They are the features' own
+// (features/feature.h), in the order in which they are worth turning off.
 #pragma once
 
 #include <span>

@@ -15,6 +15,7 @@ namespace attnfuzz {
 const char* to_string(FillKind kind);
 const char* to_string(BiasKind kind);
 std::string to_string(const Pattern& pattern);  // what it lets be seen
+const char* align_name(int32_t align);          // "top-left"
 const char* dtype_name(int32_t dtype);          // "f16"
 std::string number(double x);                   // shortest that reads back the same, as a float if it is one
 std::string hex(uint64_t x);                    // lower case, no prefix

@@ -5,8 +5,8 @@
 
 #include "properties/case/codec.h"
 #include "properties/data/fills.h"
-#include "properties/draw/dice.h"
 #include "properties/draw/draw.h"
+#include "properties/draw/random_dice.h"
 
 namespace attnfuzz {
 namespace {
@@ -17,17 +17,14 @@ namespace {
 constexpr uint64_t kManyHeadsEvery = 997;
 
 Case make_case(const Aim& aim, const rc::Random& random, bool many_heads = false) {
-  Dice dice(random);
+  RandomDice dice(random);
   Case c;
   const bool spared = aim.refused != Refused{} && !dice.percent(3);
-  draw_sizes(aim, dice, c);
-  if (many_heads) draw_many_heads(dice, c);
-  if (spared) strip_refused(aim.refused, c);
-  draw_visibility(aim, dice, c);
-  if (spared) strip_refused(aim.refused, c);
-  draw_values(dice, c);
-  if (spared) strip_refused(aim.refused, c);
-  draw_memory(aim, dice, c);
+  for (const Phase phase : {Phase::kSizes, Phase::kVisibility, Phase::kValues, Phase::kMemory}) {
+    draw_phase(phase, aim, dice, c);
+    if (phase == Phase::kSizes && many_heads) draw_many_heads(dice, c);
+    if (phase != Phase::kMemory && spared) strip_refused(aim.refused, c);
+  }
   if (!illegal(c)) return c;
   // What can make it so is memory: strides that no slot holds.
   for (TensorLayout& layout : c.layout) layout = {};

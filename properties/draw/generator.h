@@ -13,28 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "properties/case/aim.h"
 #include "properties/case/case.h"
 
 namespace attnfuzz {
-
-// What a kernel refuses when it is asked for that alone, and so is drawn for it
-// in a few cases only: a check of nothing but refusals checks nothing.
-struct Refused {
-  bool f16 = false, bf16 = false, causal = false, window = false, key_lengths = false, bias = false,
-       mask = false, softcap = false, grouped = false, dims_differ = false;
-  int64_t max_dim = 256;  // of those it takes
-  bool operator==(const Refused&) const = default;
-};
-
-// What the generator should know of a target: tile sizes come from its plans.
-struct Aim {
-  int32_t variants = 0;                                 // of the kernel
-  std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // of variant 1
-  bool splits = false;                                  // whether num_splits means something to it
-  Refused refused = {};
-  // Upper end of sizes: about as many multiply-adds (b*h*sq*sk*(dqk+dv)) as a case may cost.
-  int64_t work = 3'000'000;
-};
 
 // For RapidCheck's properties. It does not shrink: reduce.h does that better.
 rc::Gen<Case> arbitrary_case(const Aim& aim);

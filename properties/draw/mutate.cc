@@ -8,16 +8,17 @@
 #include "properties/draw/case_parts.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/mutation_steps.h"
+#include "properties/draw/random_dice.h"
 
 namespace attnfuzz {
 namespace {
 
 constexpr int kTries = 24;
 
-Dice dice_of(uint64_t seed, uint64_t purpose) {
+RandomDice dice_of(uint64_t seed, uint64_t purpose) {
   rc::Random::Key key;
   for (size_t i = 0; i < key.size(); ++i) key[i] = mix(seed, purpose, i, 0, 0);
-  return Dice(rc::Random(key));
+  return RandomDice(rc::Random(key));
 }
 
 // Sizes of a case as far as its cost depends on them; numbers may be as large as
@@ -166,19 +167,9 @@ void change(const Aim& aim, Dice& dice, Case& c) {
   enum { kRedraw, kNumber, kShape, kCalls, kValues, kOff };
   switch (
       dice.weighted<int>({{40, kRedraw}, {38, kNumber}, {5, kShape}, {3, kCalls}, {7, kValues}, {7, kOff}})) {
-    case kRedraw: {
-      int64_t sum = 0;
-      for (const Part& part : parts()) sum += part.weight;
-      int64_t at = dice.range(0, sum - 1);
-      for (const Part& part : parts()) {
-        at -= part.weight;
-        if (at < 0) {
-          c = redraw(part, c, aim, dice);
-          return;
-        }
-      }
+    case kRedraw:
+      c = redraw(c, aim, dice);
       return;
-    }
     case kNumber:
       return step_number(aim, dice, c);
     case kShape:
@@ -195,7 +186,7 @@ void change(const Aim& aim, Dice& dice, Case& c) {
 }  // namespace
 
 Case mutate(const Case& c, const Aim& aim, uint64_t seed) {
-  Dice dice = dice_of(seed, 1);
+  RandomDice dice = dice_of(seed, 1);
   if (!illegal(c)) {
     for (int i = 0; i < kTries; ++i) {
       const CostBudget budget(aim, c, dice);
@@ -216,14 +207,14 @@ Case mutate(const Case& c, const Aim& aim, uint64_t seed) {
 bool affordable(const Case& c, const Aim& aim) { return CostBudget(aim).affords(c); }
 
 Case cross(const Case& a, const Case& b, const Aim& aim, uint64_t seed) {
-  Dice dice = dice_of(seed, 2);
+  RandomDice dice = dice_of(seed, 2);
   if (!illegal(a) && !illegal(b)) {
     for (int i = 0; i < kTries; ++i) {
       const CostBudget budget(aim, a, dice);
       Case child = a;
       const int64_t percent = dice.pick<int64_t>({10, 25, 50});
-      for (const Part& part : parts()) {
-        if (dice.percent(percent)) part.take(child, b);
+      for (const Part* part : parts()) {
+        if (dice.percent(percent)) part->take(child, b);
       }
       if (legalize(aim, a, budget, dice, child) && child != b) return child;
     }

@@ -1,9 +1,9 @@
 // Steps of a mutation: small changes of what a case already has.
 #pragma once
 
+#include "properties/case/aim.h"
 #include "properties/case/case.h"
-#include "properties/draw/dice.h"
-#include "properties/draw/generator.h"
+#include "properties/case/dice.h"
 
 namespace attnfuzz {
 
@@ -14,9 +14,9 @@ void step_number(const Aim& aim, Dice& dice, Case& c);
 void step_shape(const Aim& aim, Dice& dice, Case& c);
 // A call more or less, its workspace dirty or its stream another.
 void step_calls(Dice& dice, Case& c);
-// Seeds, exponents, a pattern's kind, a planted value moved, copied or dropped.
+// One of the features' own steps (features/feature.h): of values and patterns.
 void step_values(const Aim& aim, Dice& dice, Case& c);
-// One feature turned off; causality and NaN beyond lengths on as well.
+// One feature turned off, or on if that is as simple.
 void step_off(Dice& dice, Case& c);
 
 }  // namespace attnfuzz

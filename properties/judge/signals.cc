@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/data/tiles.h"
@@ -29,11 +30,24 @@ constexpr const char* kHeads[] = {"1 head", "2 heads", "3 heads", "more heads"};
 constexpr int kPaths = 16, kVariants = 5;
 constexpr int kLeastRatio = -20, kRatios = 23;  // exact, then up to 2^-20, ... up to 1, above
 
-constexpr std::array kFeatures = {
-    "causal",   "bottom-right", "window", "key lengths", "bias",       "mask",   "softcap", "grouped heads",
-    "dv != dk", "sq != sk",     "splits", "dead rows",   "3 kv tiles", "layout", "planted", "calls"};
-constexpr int kFeatureCount = static_cast<int>(kFeatures.size());
-constexpr int kPairs = kFeatureCount * (kFeatureCount + 1) / 2;  // with itself: the feature alone
+// Marks of features that are collected in pairs, and what no feature alone decides.
+struct Paired {
+  const char* name;
+  bool (*there)(const Placed& x);  // nullptr: of dead rows
+};
+const std::vector<Paired>& paired() {
+  static const auto all = [] {
+    std::vector<Paired> marks = {{"dead rows", nullptr}};
+    for (const Feature* feature : all_features()) {
+      for (const Mark& mark : feature->marks) {
+        if (mark.use != MarkFor::kClasses) marks.push_back({mark.name, mark.there});
+      }
+    }
+    return marks;
+  }();
+  return all;
+}
+int pairs() { return static_cast<int>(paired().size() * (paired().size() + 1) / 2); }  // with itself: it alone
 
 template <size_t N>
 constexpr int count(const char* const (&)[N]) {
@@ -53,10 +67,8 @@ enum Base : int {
   kCall = kEmptySplit + count(kEmpty),
   kPath = kCall + count(kCalls),
   kRatio = kPath + kPaths * kVariants,
-  kFeature = kRatio + 2 * kRatios,
-  kEnd = kFeature + 2 * kPairs
+  kFeature = kRatio + 2 * kRatios  // pairs() of each format
 };
-static_assert(kEnd == kSignals, "the header says how many there are");
 
 constexpr const char* kOutcomeNames[kOutcomes] = {"passed", "rejected", "uninformative", "failed"};
 constexpr const char* kDtypes[] = {"f16", "bf16"};
@@ -198,31 +210,14 @@ int ratio_bucket(double worst) {
 }
 
 void features_in_pairs(const Case& c, const attn_plan& plan, const Dead& dead, Collected& out) {
-  const Problem& p = c.problem;
-  const bool diagonal = p.causal || p.window_left >= 0 || p.window_right >= 0;
-  const std::array<bool, kFeatures.size()> has = {
-      p.causal,
-      diagonal && p.align == ATTN_BOTTOM_RIGHT,
-      p.window_left >= 0 || p.window_right >= 0,
-      p.key_lengths.has_value(),
-      p.bias.has_value(),
-      p.mask.has_value(),
-      p.softcap > 0,
-      p.heads_q != p.heads_kv,
-      p.dim_qk != p.dim_v,
-      p.seq_q != p.seq_k,
-      plan.num_splits > 1,
-      dead.some_row,
-      p.seq_k > 2 * plan.tile_k,
-      std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l != TensorLayout{}; }),
-      !c.planted.empty(),
-      c.calls.size() > 1};
-  const int base = kFeature + dtype_of(c) * kPairs;
-  for (int j = 0; j < kFeatureCount; ++j) {
-    if (!has[static_cast<size_t>(j)]) continue;
-    for (int i = 0; i <= j; ++i) {
-      if (has[static_cast<size_t>(i)]) out.add(base + pair(i, j));
-    }
+  const Placed placed = {c, c.problem, plan.tile_q, plan.tile_k, plan.num_splits};
+  const int base = kFeature + dtype_of(c) * pairs();
+  std::vector<int> has;
+  for (int j = 0; j < static_cast<int>(paired().size()); ++j) {
+    const auto there = paired()[static_cast<size_t>(j)].there;
+    if (there ? !there(placed) : !dead.some_row) continue;
+    has.push_back(j);
+    for (const int i : has) out.add(base + pair(i, j));
   }
 }
 
@@ -260,6 +255,8 @@ std::vector<uint16_t> signals(const Case& c, const Verdict& verdict) {
   features_in_pairs(c, plan, dead, out);
   return out.take();
 }
+
+int signal_count() { return kFeature + 2 * pairs(); }
 
 std::string signal_name(uint16_t id) {
   const auto within = [&](int base, int end) { return id >= base && id < end; };
@@ -300,13 +297,14 @@ std::string signal_name(uint16_t id) {
                                                       : cat("up to 2^", bucket + kLeastRatio - 1);
     return cat(kDtypes[at / kRatios], ": error/bound ", where);
   }
-  if (within(kFeature, kEnd)) {
-    const int at = (id - kFeature) % kPairs;
+  if (within(kFeature, signal_count())) {
+    const int at = (id - kFeature) % pairs();
     int j = 0;
     while (pair(0, j + 1) <= at) ++j;
     const int i = at - pair(0, j);
-    const std::string name = cat(kDtypes[(id - kFeature) / kPairs], ": ", kFeatures[static_cast<size_t>(j)]);
-    return i == j ? name : cat(name, " with ", kFeatures[static_cast<size_t>(i)]);
+    const std::string name =
+        cat(kDtypes[(id - kFeature) / pairs()], ": ", paired()[static_cast<size_t>(j)].name);
+    return i == j ? name : cat(name, " with ", paired()[static_cast<size_t>(i)].name);
   }
   return "";
 }

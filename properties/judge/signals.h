@@ -23,7 +23,8 @@
 
 namespace attnfuzz {
 
-inline constexpr uint16_t kSignals = 713;
+inline constexpr uint16_t kSignals = 1024;  // room for them
+int signal_count();                         // so many have a name
 
 // Ascending, each once. Of a case that never ran (rejected by the kernel, or a
 // plan that failed): its outcome alone.

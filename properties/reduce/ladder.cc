@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "properties/case/switches.h"
+#include "properties/case/features/feature.h"
 #include "properties/case/tidy.h"
 #include "properties/reduce/complexity.h"
 #include "properties/reduce/passes.h"
@@ -76,42 +76,10 @@ std::vector<Data> few_data() {
   return {{one, one, one}, {one, one, of(FillKind::kPosition)}, regimes()[1]};
 }
 
-// One canonical form of each.
+// Canonical forms of each feature.
 std::vector<Form> forms(const Borders& tiles) {
   std::vector<Form> all;
-  for (const PatternKind kind : {PatternKind::kNothing, PatternKind::kFirstKey, PatternKind::kLastKey}) {
-    all.push_back([=](Case& c) { c.problem.mask = Mask{.visible = {.kind = kind}, .broadcast = {}}; });
-    all.push_back([=](Case& c) { c.problem.bias.emplace().finite.kind = kind; });
-  }
-  for (const int64_t length : {int64_t{0}, int64_t{1}, tiles.tile_k}) {
-    all.push_back([=](Case& c) { c.problem.key_lengths.emplace(size_t{1}, length); });
-  }
-  for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
-    all.push_back([=](Case& c) {
-      c.problem.causal = true;
-      c.problem.align = align;
-    });
-    for (const int64_t left : {0, 1, 2}) {
-      all.push_back([=](Case& c) {
-        c.problem.window_left = left;
-        c.problem.align = align;
-      });
-    }
-    all.push_back([=](Case& c) {
-      c.problem.window_right = 0;
-      c.problem.align = align;
-    });
-  }
-  all.push_back([](Case& c) {
-    c.problem.bias.emplace().kind = BiasKind::kVeryNegative;
-    c.problem.bias->dtype = ATTN_F16;
-  });
-  all.push_back([](Case& c) { c.problem.mask.emplace().broadcast.query = true; });
-  all.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
-  all.push_back([](Case& c) { c.problem.num_splits = 2; });
-  all.push_back([](Case& c) { c.problem.heads_q = 2; });
-  all.push_back([](Case& c) { c.problem.heads_q = c.problem.heads_kv = 2; });
-  all.push_back([](Case& c) { c.problem.batch = 2; });
+  for (const Feature* feature : all_features()) feature->forms(tiles.tile_k, all);
   return all;
 }
 

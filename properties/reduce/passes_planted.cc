@@ -3,8 +3,8 @@
 #include <array>
 #include <cstddef>
 
+#include "properties/case/planted_rank.h"
 #include "properties/reduce/passes.h"
-#include "properties/reduce/planted_rank.h"
 
 namespace attnfuzz {
 namespace {

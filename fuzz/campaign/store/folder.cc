@@ -72,7 +72,7 @@ FolderLock::~FolderLock() { ::close(fd_); }
 
 std::string signal_table() {
   uint64_t hash = 0xcbf29ce484222325;
-  for (uint16_t id = 0; id < kSignals; ++id) {
+  for (uint16_t id = 0; id < signal_count(); ++id) {
     for (unsigned char c : signal_name(id) + "\n") hash = (hash ^ c) * 0x100000001b3;
   }
   char text[17];

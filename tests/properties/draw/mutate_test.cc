@@ -7,9 +7,22 @@
 #include <set>
 
 #include "properties/case/codec.h"
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 namespace {
+
+// By their names, and head dimensions above 64.
+Refused refused(const std::set<std::string_view>& names) {
+  Refused refused{.those = {}, .max_dim = 64};
+  for (const Feature* feature : all_features()) {
+    for (const Refusal& refusal : feature->refusals) {
+      if (names.contains(refusal.name)) refused.those.push_back(&refusal);
+    }
+  }
+  EXPECT_EQ(refused.those.size(), names.size());
+  return refused;
+}
 
 Aim aim_of_our_kernels() {
   Aim aim;
@@ -137,14 +150,8 @@ TEST(Mutate, ReachesEveryFeatureFromTheSimplestCase) {
 
 TEST(Mutate, SparesWhatAKernelRefuses) {
   Aim aim = aim_of_our_kernels();
-  aim.refused = {.bf16 = true,
-                 .causal = true,
-                 .window = true,
-                 .bias = true,
-                 .softcap = true,
-                 .grouped = true,
-                 .dims_differ = true,
-                 .max_dim = 64};
+  aim.refused =
+      refused({"bf16", "causal", "windows", "bias", "softcap", "grouped heads", "dim_v other than dim_qk"});
   int refused = 0;
   constexpr int kCases = 3000;
   Case a = draw(aim, 5, 0);

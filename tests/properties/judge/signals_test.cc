@@ -36,12 +36,12 @@ std::set<std::string> names(const Case& c, const Verdict& v = verdict_of()) {
 
 TEST(Signals, EachHasANameOfItsOwn) {
   std::set<std::string> all;
-  for (uint16_t id = 0; id < kSignals; ++id) {
+  for (uint16_t id = 0; id < signal_count(); ++id) {
     const std::string name = signal_name(id);
     EXPECT_FALSE(name.empty()) << id;
     EXPECT_TRUE(all.insert(name).second) << name;
   }
-  EXPECT_EQ(signal_name(kSignals), "");
+  EXPECT_EQ(signal_name(static_cast<uint16_t>(signal_count())), "");
 }
 
 TEST(Signals, AscendEachOnceAndBelowTheirEnd) {
@@ -50,7 +50,7 @@ TEST(Signals, AscendEachOnceAndBelowTheirEnd) {
     const std::vector<uint16_t> ids = signals(draw(aim, 1, i), verdict_of());
     EXPECT_TRUE(std::ranges::is_sorted(ids));
     EXPECT_EQ(std::ranges::adjacent_find(ids), ids.end());
-    EXPECT_LT(ids.back(), kSignals);
+    EXPECT_LT(ids.back(), signal_count());
     EXPECT_GE(ids.size(), 5u);
   }
 }
@@ -178,7 +178,7 @@ TEST(Signals, SurviveAnyPlan) {
     std::memset(v.plan.path, 'x', sizeof v.plan.path);
     Case c = of_lengths(300, 300);
     c.env.variant = INT32_MAX;
-    EXPECT_LT(signals(c, v).back(), kSignals);
+    EXPECT_LT(signals(c, v).back(), signal_count());
   }
 }
 

@@ -1,8 +1,6 @@
-// Random choices from RapidCheck's own generator: integer-only, so the same on
-// every machine, and without the scaling by size that rc::gen::inRange does.
+// Random choices from some source of bits: integer-only, so the same on every
+// machine. draw/random.h has RapidCheck's own generator for a source.
 #pragma once
-
-#include <rapidcheck.h>
 
 #include <cstdint>
 #include <initializer_list>
@@ -12,9 +10,9 @@ namespace attnfuzz {
 
 class Dice {
  public:
-  explicit Dice(const rc::Random& random) : random_(random) {}
+  virtual ~Dice() = default;
+  virtual uint64_t bits() = 0;
 
-  uint64_t bits() { return random_.next(); }
   // Uniform over low..high, both included.
   int64_t range(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(bits() % static_cast<uint64_t>(high - low + 1));
@@ -47,9 +45,6 @@ class Dice {
     }
     return choices.begin()->value;
   }
-
- private:
-  rc::Random random_;
 };
 
 }  // namespace attnfuzz

@@ -5,58 +5,6 @@
 namespace attnfuzz {
 namespace {
 
-// On, just before and just after the borders of tiles.
-int64_t at_a_border(Dice& dice, int64_t tile, int64_t most_tiles) {
-  return std::max<int64_t>(tile * dice.range(1, most_tiles) + dice.range(-1, 3), 0);
-}
-
-// A half, a quarter or an eighth of a tile: what is divided among warps, vectors
-// or halves has borders of its own.
-int64_t part_of(Dice& dice, int64_t tile) { return std::max<int64_t>(tile >> dice.range(1, 3), 1); }
-
-int64_t some_length(Dice& dice, int64_t tile, int64_t most_tiles) {
-  enum { kBorder, kPart, kMultiple, kNone, kOne, kShort, kAny };
-  switch (dice.weighted<int>(
-      {{36, kBorder}, {6, kPart}, {8, kMultiple}, {4, kNone}, {4, kOne}, {28, kShort}, {18, kAny}})) {
-    case kBorder:
-      return at_a_border(dice, tile, most_tiles);
-    case kPart:
-      return tile * dice.range(0, most_tiles - 1) + part_of(dice, tile) + (dice.coin() ? 0 : dice.range(-1, 1));
-    case kMultiple:
-      return tile * dice.range(1, most_tiles);
-    case kNone:
-      return 0;
-    case kOne:
-      return 1;
-    case kShort:
-      return dice.range(1, 20);
-    default:
-      return dice.range(1, tile * 3 / 2);
-  }
-}
-
-// Three KV tiles or more is where double buffers wrap round and the middle of a
-// loop shows: drawn on purpose.
-int64_t key_count(Dice& dice, int64_t tile) {
-  if (!dice.percent(42)) return some_length(dice, tile, 2);
-  if (dice.percent(12)) return tile * dice.range(2, 4) + part_of(dice, tile);
-  return tile * dice.range(2, 4) + dice.range(1, 3) + (dice.percent(30) ? dice.range(0, tile - 3) : 0);
-}
-
-int64_t head_dim(Dice& dice) {
-  enum { kUsual, kSmall, kOdd, kLarge };
-  switch (dice.weighted<int>({{52, kUsual}, {26, kSmall}, {16, kOdd}, {6, kLarge}})) {
-    case kUsual:
-      return dice.pick<int64_t>({16, 32, 64, 64, 64, 128});
-    case kSmall:
-      return dice.range(1, 16);
-    case kOdd:
-      return dice.pick<int64_t>({17, 24, 33, 40, 63, 65, 72, 80, 96, 127});
-    default:
-      return dice.pick<int64_t>({129, 160, 192, 250, 255, 256});
-  }
-}
-
 int64_t padded(int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; }
 
 // What a kernel is compiled for: it pays for tiles whole, and for the next
@@ -141,10 +89,6 @@ void make_long(Dice& dice, Problem& p, int64_t work) {
 
 }  // namespace
 
-int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles) {
-  return dice.percent(80) ? tiles.front() : dice.pick<int64_t>(tiles);
-}
-
 // Without keys, so that it costs the executor no more than a second or two.
 void draw_many_heads(Dice& dice, Case& c) {
   Problem& p = c.problem;
@@ -159,36 +103,11 @@ void draw_many_heads(Dice& dice, Case& c) {
   p.num_splits = 0;
 }
 
-void draw_sizes(const Aim& aim, Dice& dice, Case& c) {
-  Problem& p = c.problem;
-  const int64_t tile_q = a_tile(dice, aim.tiles_q), tile_k = a_tile(dice, aim.tiles_k);
-  p.dtype = dice.coin() ? ATTN_F16 : ATTN_BF16;
-  p.seq_k = key_count(dice, tile_k);
-  enum { kSelf, kDecode, kOther };
-  switch (dice.weighted<int>({{40, kSelf}, {30, kDecode}, {30, kOther}})) {
-    case kSelf:
-      p.seq_q = p.seq_k;
-      break;
-    case kDecode:
-      p.seq_q = dice.range(1, 8);
-      break;
-    default:
-      p.seq_q = some_length(dice, tile_q, 3);
-  }
-  p.dim_qk = head_dim(dice);
-  p.dim_v = dice.percent(75) ? p.dim_qk : head_dim(dice);
-  p.batch = dice.weighted<int64_t>({{72, 1}, {20, 2}, {7, 3}, {1, 0}});
-  p.heads_kv = dice.weighted<int64_t>({{70, 1}, {22, 2}, {8, 3}});
-  p.heads_q = p.heads_kv * dice.weighted<int64_t>({{68, 1}, {11, 2}, {9, 3}, {6, 7}, {6, 8}});
-  if (aim.splits && !dice.percent(30)) {
-    const int64_t tiles = p.seq_k / tile_k + 1;
-    p.num_splits = dice.percent(80) ? dice.range(1, tiles + 1) : tiles + dice.range(1, 40);
-  }
+void fit_sizes(const Aim& aim, Dice& dice, Problem& p) {
   const Tiles largest = {std::ranges::max(aim.tiles_q), std::ranges::max(aim.tiles_k)};
   fit(p, budget(dice, aim.work, p, largest), largest, dice.percent(70));
   fit_exactly(p, aim.work);
-  const int64_t rare = dice.range(0, 9999);
-  if (rare < 60) make_long(dice, p, aim.work);
+  if (dice.range(0, 9999) < 60) make_long(dice, p, aim.work);
 }
 
 }  // namespace attnfuzz

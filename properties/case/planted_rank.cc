@@ -1,4 +1,4 @@
-#include "properties/reduce/planted_rank.h"
+#include "properties/case/planted_rank.h"
 
 #include <array>
 

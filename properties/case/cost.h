@@ -1,0 +1,86 @@
+// How simple a case is: a list of numbers, smaller is simpler, the first that
+// differs decides. Each feature adds its own at its ranks.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+// What counts before what. A new feature that has nothing to say but that it is
+// there calls count() and takes kOther for its numbers.
+enum class Rank : uint8_t {
+  kCalls,
+  kBatch,
+  kHeads,
+  kLengths,
+  kDims,
+  kCount,  // how many parts of the case are not as they are in Case{}
+  kRemap,
+  // A bias may do more than hide keys, so a mask that does as much is simpler.
+  kBias,
+  kMask,
+  kNanBeyond,
+  kPlanted,
+  kVariant,
+  kDtype,
+  // Of ways to hide keys causality is the simplest, then windows, then lengths.
+  kKeyLengths,
+  kWindow,
+  kCausal,
+  kSplits,
+  kSoftcap,
+  kScale,
+  kMaskForm,
+  kBiasForm,
+  kVariantNumber,
+  kScaleBits,
+  kOther,
+  kFills,
+  kPlantedValues,
+  kLayout,
+  kPrefill,
+  kLse,
+  kDevice,
+  kSchedule,
+  kFillSeeds,
+  kCallOrder,
+  kEnd
+};
+
+class Cost {
+ public:
+  // Where the numbers that follow belong.
+  Cost& at(Rank rank) {
+    rank_ = rank;
+    return *this;
+  }
+  // So many parts of the feature are not as in Case{}.
+  void count(int parts) { parts_ += parts; }
+
+  void add(int64_t value) { words_.emplace_back(rank_, value); }
+  void add(bool value) { add(int64_t{value}); }
+  void add(int value) { add(int64_t{value}); }
+  // 0 costs nothing, then 1, then small integers and powers of two, then the rest by bits.
+  void add(float x);
+  void add(const Pattern& p);
+  void add(const Broadcast& b);
+  // An order of all 64-bit values that starts at 0.
+  void bits(uint64_t value);
+  // Distance from a default, the default itself first.
+  void distance(int64_t value, int64_t usual);
+
+  std::vector<int64_t> take();
+
+  static int64_t saturated_add(int64_t a, int64_t b);
+
+ private:
+  Rank rank_ = Rank::kOther;
+  int parts_ = 0;
+  std::vector<std::pair<Rank, int64_t>> words_;
+};
+
+}  // namespace attnfuzz

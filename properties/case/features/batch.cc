@@ -1,0 +1,41 @@
+// Batch entries.
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.batch); };
+
+constexpr Switch kSwitches[] = {{"batch", [](const Case& c) { return c.problem.batch > 1; }, unset<kFields>,
+                                 value_switch<kFields, int64_t{2}>("").add}};
+constexpr Part kParts[] = {{"batch", 3, take<kFields>}};
+constexpr Mark kMarks[] = {
+    {"grid > 65535", [](const Placed& x) { return x.p.batch > 65535 || x.p.heads_q > 65535; }}};
+
+}  // namespace
+
+extern constinit const Feature batch = {
+    .turned_off = 3,
+    .switches = kSwitches,
+    // An empty batch is not simpler than a batch of one.
+    .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kBatch).distance(c.problem.batch, 1); },
+    .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.batch = 2; }); },
+    .phase = Phase::kSizes,
+    .draw = [](const Toss& toss,
+               Case& c) { c.problem.batch = toss.dice.weighted<int64_t>({{72, 1}, {20, 2}, {7, 3}, {1, 0}}); },
+    .parts = kParts,
+    .numbers =
+        [](const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
+          numbers.push_back({c.problem.batch, 0, 1, 1, [](Case& x, int64_t n) { x.problem.batch = n; }});
+        },
+    .steps = none,
+    .toggle = none,
+    .refusals = none,
+    .marks = kMarks,
+    .words = none,
+    .tidy = none,
+    .illegal = [](const Case& c) { return outside("batch", c.problem.batch, 0, kMaxSize); },
+};
+
+}  // namespace attnfuzz::feature

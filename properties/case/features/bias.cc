@@ -1,0 +1,132 @@
+// An additive bias, in a format of its own; where it is -inf it hides keys.
+#include "properties/case/features/pattern.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.bias); };
+
+void draw(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  if (!dice.percent(22)) return;
+  Bias bias;
+  bias.dtype = dice.pick<int32_t>({ATTN_F32, ATTN_F32, ATTN_F16, ATTN_BF16});
+  bias.kind = dice.weighted<BiasKind>({{20, BiasKind::kZero},
+                                       {15, BiasKind::kRowConstant},
+                                       {35, BiasKind::kGaussian},
+                                       {20, BiasKind::kAlibi},
+                                       {12, BiasKind::kVeryNegative},
+                                       {35, BiasKind::kMasking}});
+  if (bias.kind == BiasKind::kMasking || dice.percent(55)) bias.finite = draw_pattern(toss, c.problem);
+  // What tells the lowest number from -inf is a whole tile of it beside a key that counts.
+  if (bias.kind == BiasKind::kMasking && dice.coin()) {
+    bias.finite.kind = dice.coin() ? PatternKind::kLastKey : PatternKind::kDeadTiles;
+    bias.finite.parameter = toss.tile_k;
+  }
+  bias.broadcast = draw_broadcast(dice);
+  bias.seed = dice.bits() % 65536;
+  c.problem.bias = bias;
+}
+
+constexpr Switch kSwitches[] = {
+    {"bias", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
+       to.problem.bias = from.problem.bias;
+       if (choice == 0) {
+         to.problem.bias->seed = 0;
+         to.problem.bias->broadcast = {};
+       }
+       return form_of(to.problem.bias->finite, choice);
+     }}};
+constexpr Part kParts[] = {{"bias", 4, take<kFields>}};
+constexpr Refusal kRefusals[] = {{"bias",
+                                  [](Problem& p) { p.bias.emplace(); },
+                                  [](Case& c) {
+                                    Problem& p = c.problem;
+                                    // What it hides can be hidden by a mask.
+                                    if (p.bias && !p.mask && p.bias->finite.kind != PatternKind::kAll)
+                                      p.mask = Mask{p.bias->finite, p.bias->broadcast};
+                                    p.bias.reset();
+                                  },
+                                  {"bias_shift", "mask_as_bias"}}};
+constexpr Mark kMarks[] = {
+    {"bias", [](const Placed& x) { return x.p.bias.has_value(); }, MarkFor::kBoth},
+    {"bias with -inf", [](const Placed& x) { return x.p.bias && x.p.bias->finite.kind != PatternKind::kAll; }}};
+
+void say_bias(const Case& c, std::vector<std::string>& words) {
+  if (!c.problem.bias) return;
+  const Bias& b = *c.problem.bias;
+  std::string text = cat("bias ", to_string(b.kind), " ", dtype_name(b.dtype));
+  if (b.finite.kind != PatternKind::kAll)
+    text += (b.kind == BiasKind::kMasking ? ", lowest but for " : ", finite for ") + to_string(b.finite);
+  text += broadcast_words(b.broadcast);
+  if (b.seed != 0) text += cat(" (seed ", b.seed, ")");
+  words.push_back(text);
+}
+constexpr Words kWords[] = {{Told::kMask, 4, say_bias}};
+
+bool step(const Toss& toss, Case& c) {
+  auto& bias = c.problem.bias;
+  if (!bias) return false;
+  if (toss.dice.percent(30)) bias->kind = static_cast<BiasKind>(toss.dice.range(0, kBiasKinds - 1));
+  mutate_pattern(toss, c.problem, bias->finite, bias->broadcast);
+  return true;
+}
+constexpr bool (*kSteps[])(const Toss&, Case&) = {step};
+
+}  // namespace
+
+extern constinit const Feature bias = {
+    .turned_off = 7,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const auto& bias = c.problem.bias;
+          cost.count(bias.has_value());
+          cost.at(Rank::kBias).add(bias.has_value());
+          if (!bias) return;
+          cost.at(Rank::kBiasForm).add(static_cast<int>(bias->kind));
+          cost.add(bias->dtype == ATTN_F32 ? 0 : 1 + bias->dtype);
+          cost.add(bias->finite);
+          cost.add(bias->broadcast);
+          cost.bits(bias->seed);
+        },
+    .forms =
+        [](int64_t, auto& forms) {
+          for (const PatternKind kind :
+               {PatternKind::kNothing, PatternKind::kFirstKey, PatternKind::kLastKey}) {
+            forms.push_back([=](Case& c) { c.problem.bias.emplace().finite.kind = kind; });
+          }
+          forms.push_back([](Case& c) {
+            c.problem.bias.emplace().kind = BiasKind::kVeryNegative;
+            c.problem.bias->dtype = ATTN_F16;
+          });
+          forms.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
+        },
+    .phase = Phase::kVisibility,
+    .draw = draw,
+    .parts = kParts,
+    .numbers = none,
+    .steps = kSteps,
+    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
+    .refusals = kRefusals,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy =
+        [](Case& c) {
+          auto& bias = c.problem.bias;
+          if (!bias) return;
+          tidy(bias->finite);
+          const bool random = bias->kind != BiasKind::kZero && bias->kind != BiasKind::kAlibi &&
+                              bias->kind != BiasKind::kMasking;
+          if (!random) bias->seed = 0;
+        },
+    .illegal = [](const Case& c) -> Complaint {
+      const auto& bias = c.problem.bias;
+      if (!bias) return std::nullopt;
+      if (bias->dtype != ATTN_F16 && bias->dtype != ATTN_BF16 && bias->dtype != ATTN_F32)
+        return say("bias.dtype", bias->dtype, "f16 (0), bf16 (1) or f32 (2)");
+      return bad_pattern("bias.finite", bias->finite);
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,108 @@
+// Several calls on the same memory, each on a clean or a dirty workspace and on
+// one of two streams.
+#include <algorithm>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.calls); };
+
+bool any_dirty(const Case& c) { return std::ranges::any_of(c.calls, &Call::dirty_workspace); }
+bool second_stream(const Case& c) {
+  return std::ranges::any_of(c.calls, [](const Call& call) { return call.stream != 0; });
+}
+
+constexpr Switch kSwitches[] = {
+    {"a dirty workspace", any_dirty,
+     [](Case& c) {
+       for (Call& call : c.calls) call.dirty_workspace = false;
+     },
+     [](Case& to, const Case&, int choice) {
+       to.calls.back().dirty_workspace = true;
+       return choice == 0;
+     }},
+    {"a second stream", second_stream,
+     [](Case& c) {
+       for (Call& call : c.calls) call.stream = 0;
+     },
+     [](Case& to, const Case&, int choice) {
+       to.calls.back().stream = 1;
+       return choice == 0;
+     }},
+    {"more calls", [](const Case& c) { return c.calls.size() > 1; }, [](Case& c) { c.calls.resize(1); },
+     [](Case& to, const Case& from, int choice) {
+       if (choice > 1) return false;
+       to.calls = from.calls;
+       if (choice == 0) to.calls = {Call{}, Call{.dirty_workspace = any_dirty(from)}};
+       return true;
+     }}};
+constexpr Part kParts[] = {{"calls", 3, take<kFields>}};
+constexpr Mark kMarks[] = {
+    {"repeated calls", [](const Placed& x) { return x.c.calls.size() > 1; }, MarkFor::kBoth},
+    {"dirty workspace", [](const Placed& x) { return any_dirty(x.c); }}};
+constexpr Words kWords[] = {{Told::kCalls, 0, [](const Case& c, std::vector<std::string>& words) {
+                               const size_t calls = c.calls.size();
+                               std::string text = calls == 1 ? "1 call" : cat(calls, " calls");
+                               if (any_dirty(c) && calls > 1)
+                                 text += cat(", ", std::ranges::count_if(c.calls, &Call::dirty_workspace));
+                               if (any_dirty(c)) text += " on a dirty workspace";
+                               if (second_stream(c)) text += ", two streams";
+                               words.push_back(text);
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature calls = {
+    .turned_off = 2,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          int dirty = 0, streams = 0;
+          for (const Call& call : c.calls) {
+            dirty += call.dirty_workspace;
+            streams += call.stream;
+          }
+          cost.at(Rank::kCalls).add(static_cast<int64_t>(c.calls.size()));
+          cost.add(dirty);
+          cost.add(streams);
+          cost.at(Rank::kCallOrder);
+          for (const Call& call : c.calls) {
+            cost.add(call.dirty_workspace);
+            cost.add(call.stream);
+          }
+        },
+    .forms = none,
+    .phase = Phase::kMemory,
+    .draw =
+        [](const Toss& toss, Case& c) {
+          Dice& dice = toss.dice;
+          if (!dice.percent(10) || has_many_heads(c.problem)) return;
+          const int64_t calls = dice.range(1, 3);
+          c.calls.clear();
+          for (int64_t i = 0; i < calls; ++i)
+            c.calls.push_back({dice.coin(), static_cast<int>(dice.range(0, 1))});
+        },
+    .parts = kParts,
+    .numbers = none,
+    .steps = none,
+    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
+    .refusals = none,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy =
+        [](Case& c) {
+          if (c.calls.empty()) c.calls.push_back(Call{});
+        },
+    .illegal = [](const Case& c) -> Complaint {
+      if (auto why = outside("the number of calls", static_cast<int64_t>(c.calls.size()), 1, 64)) return why;
+      for (const Call& call : c.calls) {
+        if (auto why = outside("calls.stream", call.stream, 0, 1)) return why;
+      }
+      return std::nullopt;
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,69 @@
+// Causality: no key after the diagonal is seen; and where the diagonal lies,
+// which windows go by as well.
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.causal, c.problem.align); };
+constexpr auto kCausal = [](auto& c) { return std::tie(c.problem.causal); };
+
+bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
+
+constexpr Switch kSwitches[] = {{"causal", is_set<kCausal>, unset<kCausal>, whole_switch<kFields>("").add}};
+constexpr Part kParts[] = {{"causal", 5, take<kFields>}};
+constexpr Refusal kRefusals[] = {
+    {"causal", [](Problem& p) { p.causal = true; }, [](Case& c) { unset<kCausal>(c); }, {"causal_prefix"}}};
+constexpr Mark kMarks[] = {
+    {"causal", [](const Placed& x) { return x.p.causal; }, MarkFor::kBoth},
+    {"causal bottom-right", [](const Placed& x) { return x.p.causal && x.p.align == ATTN_BOTTOM_RIGHT; }},
+    {"bottom-right", [](const Placed& x) { return has_diagonal(x.p) && x.p.align == ATTN_BOTTOM_RIGHT; },
+     MarkFor::kPairs}};
+constexpr Words kWords[] = {{Told::kMask, 0, [](const Case& c, std::vector<std::string>& words) {
+                               if (c.problem.causal)
+                                 words.push_back(cat("causal (", align_name(c.problem.align), ")"));
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature causal = {
+    .turned_off = 10,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          cost.count(int{c.problem.causal} + int{c.problem.align != ATTN_TOP_LEFT});
+          cost.at(Rank::kCausal).add(c.problem.causal);
+          cost.add(c.problem.align);
+        },
+    .forms =
+        [](int64_t, auto& forms) {
+          for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
+            forms.push_back([=](Case& c) { kFields(c) = std::make_tuple(true, align); });
+          }
+        },
+    .phase = Phase::kVisibility,
+    .draw =
+        [](const Toss& toss, Case& c) {
+          c.problem.causal = toss.dice.percent(40);
+          c.problem.align = toss.dice.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+        },
+    .parts = kParts,
+    .numbers = none,
+    .steps = none,
+    .toggle = [](Dice&, Case& c) { c.problem.causal = !c.problem.causal; },
+    .refusals = kRefusals,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy =
+        [](Case& c) {
+          if (!has_diagonal(c.problem)) c.problem.align = ATTN_TOP_LEFT;
+        },
+    .illegal = [](const Case& c) -> Complaint {
+      const int32_t align = c.problem.align;
+      if (align == ATTN_TOP_LEFT || align == ATTN_BOTTOM_RIGHT) return std::nullopt;
+      return say("align", align, "top-left (0) or bottom-right (1)");
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,64 @@
+// The device that a plan is made for.
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kSms = [](auto& c) { return std::tie(c.env.sm_count); };
+constexpr auto kCapability = [](auto& c) { return std::tie(c.env.compute_capability); };
+constexpr auto kShared = [](auto& c) { return std::tie(c.env.shared_memory_limit); };
+constexpr auto kFields = [](auto& c) {
+  return std::tie(c.env.sm_count, c.env.compute_capability, c.env.shared_memory_limit);
+};
+
+constexpr Switch kSwitches[] = {whole_switch<kSms>("sm_count"), whole_switch<kCapability>("compute capability"),
+                                whole_switch<kShared>("shared memory limit")};
+constexpr Part kParts[] = {{"device", 2, take<kFields>}};
+constexpr Words kWords[] = {{Told::kSurroundings, 2, [](const Case& c, std::vector<std::string>& words) {
+                               const Environment& env = c.env;
+                               if (is_set<kSms>(c)) words.push_back(cat(env.sm_count, " SMs"));
+                               if (is_set<kCapability>(c)) words.push_back(cat("sm_", env.compute_capability));
+                               if (is_set<kShared>(c))
+                                 words.push_back(cat(env.shared_memory_limit, " bytes of shared memory"));
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature device = {
+    .turned_off = 18,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const Environment usual;
+          cost.count(int{is_set<kSms>(c)} + int{is_set<kCapability>(c)} + int{is_set<kShared>(c)});
+          cost.at(Rank::kDevice).distance(c.env.sm_count, usual.sm_count);
+          cost.distance(c.env.compute_capability, usual.compute_capability);
+          cost.distance(c.env.shared_memory_limit, usual.shared_memory_limit);
+        },
+    .forms = none,
+    .phase = Phase::kMemory,
+    .draw =
+        [](const Toss& toss, Case& c) {
+          using Device = std::tuple<int32_t, int32_t, int64_t>;
+          kFields(c) =
+              toss.dice.pick<Device>({{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
+        },
+    .parts = kParts,
+    .numbers = none,
+    .steps = none,
+    .toggle = none,
+    .refusals = none,
+    .marks = none,
+    .words = kWords,
+    .tidy = none,
+    .illegal = [](const Case& c) -> Complaint {
+      if (c.env.sm_count < 1) return say("env.sm_count", c.env.sm_count, "at least 1");
+      if (c.env.compute_capability < 0)
+        return say("env.compute_capability", c.env.compute_capability, "80, 90, ...");
+      if (c.env.shared_memory_limit < 0) return "env.shared_memory_limit is negative";
+      return std::nullopt;
+    },
+};
+
+}  // namespace attnfuzz::feature

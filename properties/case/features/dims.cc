@@ -1,0 +1,91 @@
+// The columns of Q and K, and of V.
+#include <algorithm>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr int64_t kMost = 256;
+constexpr auto kBoth = [](auto& c) { return std::tie(c.problem.dim_qk, c.problem.dim_v); };
+constexpr auto kOfValues = [](auto& c) { return std::tie(c.problem.dim_v); };
+
+int64_t head_dim(Dice& dice) {
+  enum { kUsual, kSmall, kOdd, kLarge };
+  switch (dice.weighted<int>({{52, kUsual}, {26, kSmall}, {16, kOdd}, {6, kLarge}})) {
+    case kUsual:
+      return dice.pick<int64_t>({16, 32, 64, 64, 64, 128});
+    case kSmall:
+      return dice.range(1, 16);
+    case kOdd:
+      return dice.pick<int64_t>({17, 24, 33, 40, 63, 65, 72, 80, 96, 127});
+    default:
+      return dice.pick<int64_t>({129, 160, 192, 250, 255, 256});
+  }
+}
+
+// Two head dims of 1 are as small as it gets; a kernel may well refuse them.
+constexpr Switch kSwitches[] = {
+    {"head dims", [](const Case& c) { return c.problem.dim_qk > 1 || c.problem.dim_v > 1; }, unset<kBoth>,
+     [](Case& to, const Case& from, int choice) {
+       const Problem& own = from.problem;
+       std::vector<std::pair<int64_t, int64_t>> dims;
+       for (const int64_t d : {2, 8, 16, 32, 64, 128}) {
+         if (d < std::max(own.dim_qk, own.dim_v))
+           dims.emplace_back(std::min(d, own.dim_qk), std::min(d, own.dim_v));
+       }
+       dims.emplace_back(own.dim_qk, own.dim_v);
+       if (choice >= static_cast<int>(dims.size())) return false;
+       kBoth(to) = dims[static_cast<size_t>(choice)];
+       return true;
+     }}};
+constexpr Part kParts[] = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}};
+constexpr Refusal kRefusals[] = {{"dim_v other than dim_qk", [](Problem& p) { p.dim_v = 16; },
+                                  [](Case& c) { c.problem.dim_v = c.problem.dim_qk; }}};
+constexpr Mark kMarks[] = {
+    {"dv != dk", [](const Placed& x) { return x.p.dim_qk != x.p.dim_v; }, MarkFor::kBoth},
+    {"d % 8 != 0", [](const Placed& x) { return x.p.dim_qk % 8 != 0 || x.p.dim_v % 8 != 0; }},
+};
+
+}  // namespace
+
+extern constinit const Feature dims = {
+    .turned_off = 21,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const Problem& p = c.problem;
+          cost.at(Rank::kDims).add(Cost::saturated_add(p.dim_qk, p.dim_v));
+          cost.add(std::max(p.dim_qk, p.dim_v));
+          cost.add(p.dim_qk);
+        },
+    .forms = none,
+    .phase = Phase::kSizes,
+    .draw =
+        [](const Toss& toss, Case& c) {
+          c.problem.dim_qk = head_dim(toss.dice);
+          c.problem.dim_v = toss.dice.percent(75) ? c.problem.dim_qk : head_dim(toss.dice);
+        },
+    .parts = kParts,
+    .numbers =
+        [](const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
+          const Problem& p = c.problem;
+          numbers.push_back(
+              {p.dim_qk, 1, 8, p.dim_v, [](Case& x, int64_t n) { x.problem.dim_qk = std::min(n, kMost); }});
+          numbers.push_back(
+              {p.dim_v, 1, 16, p.dim_qk, [](Case& x, int64_t n) { x.problem.dim_v = std::min(n, kMost); }});
+        },
+    .steps = none,
+    .toggle = none,
+    .refusals = kRefusals,
+    .marks = kMarks,
+    .words = none,
+    .tidy = none,
+    .illegal = [](const Case& c) -> Complaint {
+      if (auto why = outside("dim_qk", c.problem.dim_qk, 1, kMost)) return why;
+      return outside("dim_v", c.problem.dim_v, 1, kMost);
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,208 @@
+// The values of Q, K and V.
+#include <algorithm>
+#include <cstdlib>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kLogits = [](auto& c) { return std::tie(c.q, c.k); };
+constexpr auto kQ = [](auto& c) { return std::tie(c.q); };
+constexpr auto kK = [](auto& c) { return std::tie(c.k); };
+constexpr auto kV = [](auto& c) { return std::tie(c.v); };
+constexpr Fill Case::* kAll[] = {&Case::q, &Case::k, &Case::v};
+
+Fill fill(Dice& dice, FillKind kind, int exponent = 0) {
+  return {.kind = kind, .exponent = exponent, .seed = dice.bits() % 65536};
+}
+
+// The regimes of Q and K: no one of them catches everything.
+void draw_logits(Dice& dice, Case& c) {
+  enum {
+    kGaussian,
+    kUniform,
+    kPeaked,
+    kZeroQ,
+    kNegative,
+    kEqual,
+    kBlocks,
+    kOneHot,
+    kSmallInt,
+    kPosition,
+    kSubnormal,
+    kHuge,
+    kConstant
+  };
+  const auto both = [&](FillKind kind, int exponent = 0) {
+    c.q = fill(dice, kind, exponent);
+    c.k = fill(dice, kind, exponent);
+  };
+  switch (dice.weighted<int>({{34, kGaussian},
+                              {9, kUniform},
+                              {7, kPeaked},
+                              {8, kZeroQ},
+                              {7, kNegative},
+                              {6, kEqual},
+                              {6, kBlocks},
+                              {5, kOneHot},
+                              {6, kSmallInt},
+                              {4, kPosition},
+                              {3, kSubnormal},
+                              {1, kHuge},
+                              {4, kConstant}})) {
+    case kGaussian:
+      return both(FillKind::kGaussian);
+    case kUniform:
+      return both(FillKind::kUniform);
+    case kPeaked:
+      c.q = fill(dice, FillKind::kGaussian, 4);
+      c.k = fill(dice, FillKind::kGaussian);
+      return;
+    case kZeroQ:
+      c.q = fill(dice, FillKind::kZero);
+      c.k = fill(dice, FillKind::kGaussian);
+      return;
+    case kNegative: {
+      const auto scale_q = static_cast<int>(dice.range(0, 5));
+      c.q = fill(dice, FillKind::kUniform, scale_q);
+      const auto scale_k = static_cast<int>(dice.range(0, 5));
+      c.k = fill(dice, FillKind::kNegative, scale_k);
+      return;
+    }
+    case kEqual:
+      c.q = fill(dice, FillKind::kGaussian);
+      c.k = fill(dice, FillKind::kSameRows);
+      return;
+    case kBlocks:
+      return both(FillKind::kBlocks);
+    case kOneHot:
+      c.q = fill(dice, FillKind::kGaussian);
+      c.k = fill(dice, FillKind::kOneHot, 2);
+      return;
+    case kSmallInt:
+      return both(FillKind::kSmallInt);
+    case kPosition:
+      return both(FillKind::kPosition, -6);
+    case kSubnormal:
+      c.q = fill(dice, FillKind::kSubnormal);
+      c.k = fill(dice, FillKind::kGaussian);
+      return;
+    case kHuge:
+      c.q = fill(dice, FillKind::kHuge);
+      c.k = fill(dice, FillKind::kGaussian, -8);
+      return;
+    case kConstant:
+      return both(FillKind::kConstant);
+  }
+}
+
+void draw(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  draw_logits(dice, c);
+  const auto kind = dice.weighted<FillKind>({{44, FillKind::kGaussian},
+                                             {9, FillKind::kConstant},
+                                             {9, FillKind::kOneHot},
+                                             {9, FillKind::kPosition},
+                                             {9, FillKind::kSmallInt},
+                                             {7, FillKind::kUniform},
+                                             {4, FillKind::kBlocks},
+                                             {3, FillKind::kSubnormal},
+                                             {3, FillKind::kSignedZero},
+                                             {3, FillKind::kHuge}});
+  const int exponent = dice.percent(85) ? 0 : static_cast<int>(dice.range(-6, 6));
+  c.v = fill(dice, kind, exponent);
+}
+
+constexpr Part kParts[] = {
+    {"logits", 5, take<kLogits>}, {"q", 1, take<kQ>}, {"k", 1, take<kK>}, {"v", 4, take<kV>}};
+
+// Within what the draw scales its fills by.
+template <Fill Case::* kFill>
+bool step(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  Fill& fill = c.*kFill;
+  if (dice.coin()) {
+    fill.seed = dice.bits() % 65536;
+  } else {
+    fill.exponent = std::clamp<int>(fill.exponent + (dice.coin() ? 1 : -1), -8, 5);
+  }
+  return true;
+}
+constexpr bool (*kSteps[])(const Toss&, Case&) = {step<&Case::v>, step<&Case::k>, step<&Case::q>};
+
+constexpr Mark kMarks[] = {
+    {"equal scores", [](const Placed& x) { return x.c.q.kind == FillKind::kZero || x.p.scale == 0; }}};
+
+void say_fills(const Case& c, std::vector<std::string>& words) {
+  const auto put = [&words](const char* names, const Fill& f) {
+    std::string text = cat(names, " ", to_string(f.kind));
+    if (f.exponent != 0) text += cat(" x 2^", f.exponent);
+    if (f.seed != 0) text += cat(" (seed ", f.seed, ")");
+    if (f.version != 1) text += cat(" (version ", f.version, ")");
+    words.push_back(text);
+  };
+  if (c.q == c.k && c.k == c.v) return put("Q, K, V", c.q);
+  put(c.q == c.k ? "Q, K" : "Q", c.q);
+  if (c.k == c.v) return put("K, V", c.k);
+  if (c.q != c.k) put("K", c.k);
+  put("V", c.v);
+}
+constexpr Words kWords[] = {{Told::kData, 0, say_fills}};
+
+bool has_seed(FillKind kind) {
+  return kind != FillKind::kZero && kind != FillKind::kConstant && kind != FillKind::kOneHot;
+}
+
+void cost(const Case& c, Cost& cost) {
+  int64_t kinds = 0, exponents = 0, seeded = 0;
+  for (Fill Case::* f : kAll) {
+    kinds += static_cast<int>((c.*f).kind);
+    exponents += std::abs(int64_t{(c.*f).exponent});
+    seeded += (c.*f).seed != 0;
+  }
+  // A seed that matters is worse than a kind that is less simple.
+  cost.at(Rank::kFills).add(seeded);
+  cost.add(kinds);
+  cost.add(exponents);
+  for (Fill Case::* f : kAll) {
+    cost.add(static_cast<int>((c.*f).kind));
+    cost.distance((c.*f).exponent, 0);
+    cost.add((c.*f).version);
+  }
+  cost.at(Rank::kFillSeeds);
+  for (Fill Case::* f : kAll) cost.bits((c.*f).seed);
+}
+
+}  // namespace
+
+extern constinit const Feature fills = {
+    .turned_off = 0,
+    .switches = none,
+    .cost = cost,
+    .forms = none,
+    .phase = Phase::kValues,
+    .draw = draw,
+    .parts = kParts,
+    .numbers = none,
+    .steps = kSteps,
+    .toggle = none,
+    .refusals = none,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy =
+        [](Case& c) {
+          for (Fill Case::* f : kAll) {
+            if (!has_seed((c.*f).kind)) (c.*f).seed = 0;
+            if ((c.*f).kind == FillKind::kZero) (c.*f).exponent = 0;
+          }
+        },
+    .illegal = [](const Case& c) -> Complaint {
+      if (auto why = bad_fill("q", c.q)) return why;
+      if (auto why = bad_fill("k", c.k)) return why;
+      return bad_fill("v", c.v);
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,91 @@
+// Heads of queries, and of the keys and values that groups of them share.
+#include <algorithm>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/features/mutable_number.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.heads_q, c.problem.heads_kv); };
+
+int64_t group(const Problem& p) { return p.heads_q / std::max<int64_t>(p.heads_kv, 1); }
+
+constexpr Switch kSwitches[] = {
+    {"more KV heads", [](const Case& c) { return c.problem.heads_kv > 1; },
+     [](Case& c) {
+       c.problem.heads_q = group(c.problem);
+       c.problem.heads_kv = 1;
+     },
+     [](Case& to, const Case& from, int choice) {
+       const int64_t heads = choice == 0 ? 2 : from.problem.heads_kv;
+       to.problem.heads_q *= heads;
+       to.problem.heads_kv *= heads;
+       return choice < 2;
+     }},
+    {"grouped heads", [](const Case& c) { return c.problem.heads_q != c.problem.heads_kv; },
+     [](Case& c) { c.problem.heads_q = c.problem.heads_kv; },
+     [](Case& to, const Case& from, int choice) {
+       to.problem.heads_q *= choice == 0 ? 2 : group(from.problem);
+       return choice < 2;
+     }}};
+constexpr Part kParts[] = {{"heads", 5, take<kFields>}};
+constexpr Refusal kRefusals[] = {{"grouped heads",
+                                  [](Problem& p) { p.heads_kv = 1; },
+                                  [](Case& c) { c.problem.heads_kv = c.problem.heads_q; },
+                                  {"gqa"}}};
+constexpr Mark kMarks[] = {
+    {"gqa", [](const Placed& x) { return x.p.heads_q != x.p.heads_kv; }, MarkFor::kBoth}};
+
+void numbers(const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
+  const auto set = [](Case& x, int64_t group, int64_t heads_kv) {
+    x.problem.heads_kv = std::min(heads_kv, kLargestNumber);
+    x.problem.heads_q = std::min(group, kLargestNumber) * x.problem.heads_kv;
+  };
+  numbers.push_back({group(c.problem), 1, 1, 3, [=](Case& x, int64_t n) { set(x, n, x.problem.heads_kv); }});
+  numbers.push_back({c.problem.heads_kv, 1, 1, 3, [=](Case& x, int64_t n) { set(x, group(x.problem), n); }});
+}
+
+}  // namespace
+
+extern constinit const Feature heads = {
+    .turned_off = 4,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const Problem& p = c.problem;
+          cost.at(Rank::kHeads).add(p.heads_q);
+          cost.add(p.heads_kv > 0 ? p.heads_q / p.heads_kv : INT64_MAX);
+        },
+    .forms =
+        [](int64_t, auto& forms) {
+          forms.push_back([](Case& c) { c.problem.heads_q = 2; });
+          forms.push_back([](Case& c) { c.problem.heads_q = c.problem.heads_kv = 2; });
+        },
+    .phase = Phase::kSizes,
+    .draw =
+        [](const Toss& toss, Case& c) {
+          c.problem.heads_kv = toss.dice.weighted<int64_t>({{70, 1}, {22, 2}, {8, 3}});
+          c.problem.heads_q =
+              c.problem.heads_kv * toss.dice.weighted<int64_t>({{68, 1}, {11, 2}, {9, 3}, {6, 7}, {6, 8}});
+        },
+    .parts = kParts,
+    .numbers = numbers,
+    .steps = none,
+    .toggle = none,
+    .refusals = kRefusals,
+    .marks = kMarks,
+    .words = none,
+    .tidy = none,
+    .illegal = [](const Case& c) -> Complaint {
+      const Problem& p = c.problem;
+      if (p.heads_kv < 1) return say("heads_kv", p.heads_kv, "at least 1");
+      if (p.heads_q < 1) return say("heads_q", p.heads_q, "at least 1");
+      if (auto why = outside("heads_q", p.heads_q, 1, kMaxSize)) return why;
+      if (p.heads_q % p.heads_kv == 0) return std::nullopt;
+      return say("heads_q", p.heads_q, cat("a multiple of heads_kv, which is ", p.heads_kv));
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,113 @@
+// Each batch entry's own number of keys; those beyond it are not seen.
+#include <algorithm>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.key_lengths); };
+// What lies beyond the lengths hangs on them.
+constexpr auto kWithNan = [](auto& c) { return std::tie(c.problem.key_lengths, c.nan_beyond_lengths); };
+
+// Lengths that are cut to what there is, unless 16 or 32 bits have cut them first.
+constexpr int64_t kBeyondIntegers[] = {int64_t{1} << 15, int64_t{1} << 16, int64_t{1} << 31, int64_t{1} << 32};
+
+void draw(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  if (!dice.percent(22)) return;
+  const Problem& p = c.problem;
+  std::vector<int64_t> lengths;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    const int64_t border = toss.tile_k * dice.range(1, 3) + dice.range(-1, 1);
+    lengths.push_back(dice.weighted<int64_t>({{40, dice.range(0, p.seq_k)},
+                                              {20, border < p.seq_k ? border : p.seq_k},
+                                              {15, p.seq_k},
+                                              {16, 0},
+                                              {5, 1},
+                                              {5, p.seq_k + dice.range(1, 100)},
+                                              {4, dice.pick<int64_t>(kBeyondIntegers)},
+                                              {3, -dice.range(1, 9)}}));
+  }
+  c.problem.key_lengths = std::move(lengths);
+}
+
+int64_t shortest(const Case& c) {
+  const auto& lengths = *c.problem.key_lengths;
+  return lengths.empty() ? 0 : *std::ranges::min_element(lengths);
+}
+
+constexpr Switch kSwitches[] = {
+    {"key lengths", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
+       const int64_t lengths[] = {0, 1, std::max<int64_t>(to.problem.seq_k - 1, 0), shortest(from)};
+       if (choice > 3) return false;
+       to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch), lengths[choice]);
+       return true;
+     }}};
+constexpr Part kParts[] = {{"key lengths", 4, take<kWithNan>}};
+constexpr Refusal kRefusals[] = {{"key lengths",
+                                  [](Problem& p) { p.key_lengths = {1}; },
+                                  [](Case& c) { unset<kFields>(c); },
+                                  {"lengths_clamped"}}};
+constexpr Mark kMarks[] = {
+    {"key lengths", [](const Placed& x) { return x.p.key_lengths.has_value(); }, MarkFor::kBoth}};
+constexpr Words kWords[] = {{Told::kMask, 2, [](const Case& c, std::vector<std::string>& words) {
+                               if (!c.problem.key_lengths) return;
+                               const std::vector<int64_t>& all = *c.problem.key_lengths;
+                               std::string lengths;
+                               const size_t shown = std::min<size_t>(all.size(), 8);
+                               for (size_t i = 0; i < shown; ++i) lengths += cat(i ? "," : "", all[i]);
+                               if (shown < all.size()) lengths += ",...";
+                               words.push_back("key lengths " + lengths);
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature key_lengths = {
+    .turned_off = 11,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const auto& lengths = c.problem.key_lengths;
+          cost.count(lengths.has_value());
+          cost.at(Rank::kKeyLengths).add(lengths ? static_cast<int64_t>(lengths->size()) : 0);
+          for (const int64_t length : lengths.value_or(std::vector<int64_t>())) cost.distance(length, 0);
+        },
+    .forms =
+        [](int64_t tile_k, auto& forms) {
+          for (const int64_t length : {int64_t{0}, int64_t{1}, tile_k}) {
+            forms.push_back([=](Case& c) { c.problem.key_lengths.emplace(size_t{1}, length); });
+          }
+        },
+    .phase = Phase::kVisibility,
+    .draw = draw,
+    .parts = kParts,
+    .numbers =
+        [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
+          const auto& lengths = c.problem.key_lengths;
+          if (!lengths || lengths->empty()) return;
+          const auto b = static_cast<size_t>(toss.dice.range(0, static_cast<int64_t>(lengths->size()) - 1));
+          for (int i = 0; i < 2; ++i) {
+            numbers.push_back({(*lengths)[b], -1, toss.tile_k, c.problem.seq_k,
+                               [=](Case& x, int64_t n) { (*x.problem.key_lengths)[b] = n; }});
+          }
+        },
+    .steps = none,
+    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
+    .refusals = kRefusals,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy =
+        [](Case& c) {
+          Problem& p = c.problem;
+          if (p.key_lengths) p.key_lengths->resize(static_cast<size_t>(std::max<int64_t>(p.batch, 0)), p.seq_k);
+        },
+    .illegal = [](const Case& c) -> Complaint {
+      const Problem& p = c.problem;
+      if (!p.key_lengths || static_cast<int64_t>(p.key_lengths->size()) == p.batch) return std::nullopt;
+      return cat("key_lengths has ", p.key_lengths->size(), " entries, batch is ", p.batch);
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,175 @@
+// Where and with which strides each tensor lies in memory.
+#include <algorithm>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/geometry.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.layout); };
+
+TensorLayout some_layout(Dice& dice) {
+  static constexpr std::array<uint8_t, 3> kOrders[] = {{0, 1, 2}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
+  TensorLayout layout;
+  if (dice.percent(40)) layout.order = dice.pick<std::array<uint8_t, 3>>(kOrders);
+  if (dice.percent(35)) layout.offset = dice.pick<int64_t>({1, 2, 3, 4, 7, 8, 16});
+  if (dice.percent(35)) layout.row_gap = dice.pick<int64_t>({1, 2, 8, 13, 64});
+  layout.junk_unit_strides = dice.percent(20);
+  if (dice.percent(35)) layout.placement = Placement::kPageEnd;
+  return layout;
+}
+
+// Makes offsets of a tensor reach 2^31 elements, if it has a dimension to spread
+// that way and its slot room for it.
+void spread(Case& c, TensorId t, int64_t by) {
+  if (!is_present(c, t)) return;
+  TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  const TensorLayout before = layout;
+  layout.spread = by;
+  const auto g = geometry(c, t);
+  if (!g || g->span_bytes < by * g->element_bytes) layout = before;
+}
+
+// Most of the tensors that can be.
+void spread_some(Dice& dice, Case& c) {
+  // What an offset of 32 bits makes of the larger ones lies far from every row.
+  const int64_t beyond = dice.pick<int64_t>({0, 1 << 20, (1 << 20) + 1});
+  const int64_t by = ((int64_t{1} << 31) + beyond) * (dice.coin() ? 2 : 1);
+  for (const TensorId t :
+       {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kBias, TensorId::kMask}) {
+    if (dice.percent(60)) spread(c, t, by);
+  }
+}
+
+void draw(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  if (dice.percent(35)) {
+    for (size_t t = 0; t < kTensorCount; ++t) {
+      const auto tensor = static_cast<TensorId>(t);
+      if (tensor == TensorId::kKeyLengths || tensor == TensorId::kWorkspace) continue;
+      if (dice.percent(40)) c.layout[t] = some_layout(dice);
+    }
+  }
+  // Gigabytes of address space, but a few pages of memory. Few cases have a mask or a bias.
+  if (dice.percent(c.problem.mask || c.problem.bias ? 25 : 9)) spread_some(dice, c);
+}
+
+// Whether an element lies further than 2^31 elements from the first.
+bool is_far(const Case& c) {
+  for (size_t n = 0; n < kTensorCount; ++n) {
+    const auto t = static_cast<TensorId>(n);
+    if (c.layout[n].spread == 0 || t == TensorId::kWorkspace || !is_present(c, t)) continue;
+    const auto g = geometry(c, t);
+    if (g && g->span_bytes / g->element_bytes > int64_t{1} << 31) return true;
+  }
+  return false;
+}
+
+template <TensorId T>
+constexpr Switch switch_of(const char* name) {
+  return whole_switch<[](auto& c) { return std::tie(c.layout[static_cast<size_t>(T)]); }>(name);
+}
+
+constexpr Switch kSwitches[] = {
+    switch_of<TensorId::kQ>("the layout of q"),
+    switch_of<TensorId::kK>("the layout of k"),
+    switch_of<TensorId::kV>("the layout of v"),
+    switch_of<TensorId::kO>("the layout of o"),
+    switch_of<TensorId::kLse>("the layout of lse"),
+    switch_of<TensorId::kBias>("the layout of bias"),
+    switch_of<TensorId::kMask>("the layout of mask"),
+    switch_of<TensorId::kKeyLengths>("the layout of key_lengths"),
+    switch_of<TensorId::kWorkspace>("the layout of workspace"),
+};
+static_assert(std::size(kSwitches) == kTensorCount);
+constexpr Part kParts[] = {{"layout", 5, take<kFields>}};
+constexpr Mark kMarks[] = {{"layout", [](const Placed& x) { return is_set<kFields>(x.c); }, MarkFor::kBoth},
+                           {"page end",
+                            [](const Placed& x) {
+                              return std::ranges::any_of(x.c.layout, [](const TensorLayout& l) {
+                                return l.placement == Placement::kPageEnd;
+                              });
+                            }},
+                           {"offsets > 2^31", [](const Placed& x) { return is_far(x.c); }}};
+
+void say_layouts(const Case& c, std::vector<std::string>& words) {
+  const TensorLayout usual;
+  for (size_t t = 0; t < kTensorCount; ++t) {
+    const TensorLayout& l = c.layout[t];
+    if (l == usual) continue;
+    std::string text = kTensorNames[t];
+    if (l.order != usual.order) {
+      text += " ordered ";
+      for (const uint8_t axis : l.order) text += "bhs"[axis % 3];
+    }
+    if (l.offset != 0) text += cat(" offset ", l.offset);
+    if (l.row_gap != 0) text += cat(" row gap ", l.row_gap);
+    if (l.spread != 0) text += cat(" spread ", l.spread);
+    if (l.junk_unit_strides) text += " junk unit strides";
+    if (l.placement == Placement::kPageEnd) text += " at a page's end";
+    words.push_back(text);
+  }
+}
+constexpr Words kWords[] = {{Told::kSurroundings, 0, say_layouts}};
+
+void cost(const Case& c, Cost& cost) {
+  const TensorLayout usual;
+  cost.at(Rank::kLayout);
+  for (const TensorLayout& l : c.layout) {
+    const int parts = int{l.order != usual.order} + int{l.offset != 0} + int{l.row_gap != 0} +
+                      int{l.spread != 0} + int{l.junk_unit_strides} + int{l.placement != usual.placement};
+    cost.count(parts);
+    cost.add(parts);
+    cost.add(l.order[0] * 9 + l.order[1] * 3 + l.order[2] - 5);
+    cost.distance(l.offset, 0);
+    cost.distance(l.row_gap, 0);
+    cost.distance(l.spread, 0);
+    cost.add(l.junk_unit_strides);
+    cost.add(static_cast<int>(l.placement));
+  }
+}
+
+Complaint bad_layout(const std::string& field, const TensorLayout& layout) {
+  std::array<uint8_t, 3> sorted = layout.order;
+  std::ranges::sort(sorted);
+  if (sorted != std::array<uint8_t, 3>{0, 1, 2}) return field + ".order is not an order of 0, 1 and 2";
+  if (auto why = outside(field + ".offset", layout.offset, 0, 1 << 20)) return why;
+  if (auto why = outside(field + ".row_gap", layout.row_gap, 0, 1 << 20)) return why;
+  return outside(field + ".spread", layout.spread, 0, int64_t{1} << 34);
+}
+
+}  // namespace
+
+extern constinit const Feature layout = {
+    .turned_off = 16,
+    .switches = kSwitches,
+    .cost = cost,
+    .forms = none,
+    .phase = Phase::kMemory,
+    .draw = draw,
+    .parts = kParts,
+    .numbers = none,
+    .steps = none,
+    .toggle = [](Dice& dice,
+                 Case& c) { c.layout[static_cast<size_t>(dice.range(0, kTensorCount - 1))] = TensorLayout{}; },
+    .refusals = none,
+    .marks = kMarks,
+    .words = kWords,
+    // No layout for a tensor that is not there.
+    .tidy =
+        [](Case& c) {
+          for (size_t t = 0; t < kTensorCount; ++t) {
+            if (!is_present(c, static_cast<TensorId>(t))) c.layout[t] = TensorLayout{};
+          }
+        },
+    .illegal = [](const Case& c) -> Complaint {
+      for (size_t t = 0; t < kTensorCount; ++t) {
+        if (auto why = bad_layout(cat("layout.", kTensorNames[t]), c.layout[t])) return why;
+      }
+      return std::nullopt;
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,123 @@
+// How many queries and keys there are.
+#include <algorithm>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+
+// On, just before and just after the borders of tiles.
+int64_t at_a_border(Dice& dice, int64_t tile, int64_t most_tiles) {
+  return std::max<int64_t>(tile * dice.range(1, most_tiles) + dice.range(-1, 3), 0);
+}
+
+// A half, a quarter or an eighth of a tile: what is divided among warps, vectors
+// or halves has borders of its own.
+int64_t part_of(Dice& dice, int64_t tile) { return std::max<int64_t>(tile >> dice.range(1, 3), 1); }
+
+int64_t some_length(Dice& dice, int64_t tile, int64_t most_tiles) {
+  enum { kBorder, kPart, kMultiple, kNone, kOne, kShort, kAny };
+  switch (dice.weighted<int>(
+      {{36, kBorder}, {6, kPart}, {8, kMultiple}, {4, kNone}, {4, kOne}, {28, kShort}, {18, kAny}})) {
+    case kBorder:
+      return at_a_border(dice, tile, most_tiles);
+    case kPart:
+      return tile * dice.range(0, most_tiles - 1) + part_of(dice, tile) + (dice.coin() ? 0 : dice.range(-1, 1));
+    case kMultiple:
+      return tile * dice.range(1, most_tiles);
+    case kNone:
+      return 0;
+    case kOne:
+      return 1;
+    case kShort:
+      return dice.range(1, 20);
+    default:
+      return dice.range(1, tile * 3 / 2);
+  }
+}
+
+// Three KV tiles or more is where double buffers wrap round and the middle of a
+// loop shows: drawn on purpose.
+int64_t key_count(Dice& dice, int64_t tile) {
+  if (!dice.percent(42)) return some_length(dice, tile, 2);
+  if (dice.percent(12)) return tile * dice.range(2, 4) + part_of(dice, tile);
+  return tile * dice.range(2, 4) + dice.range(1, 3) +
+         (dice.percent(30) ? dice.range(0, std::max<int64_t>(tile - 3, 0)) : 0);
+}
+
+void draw(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  Problem& p = c.problem;
+  p.seq_k = key_count(dice, toss.tile_k);
+  enum { kSelf, kDecode, kOther };
+  switch (dice.weighted<int>({{40, kSelf}, {30, kDecode}, {30, kOther}})) {
+    case kSelf:
+      p.seq_q = p.seq_k;
+      break;
+    case kDecode:
+      p.seq_q = dice.range(1, 8);
+      break;
+    default:
+      p.seq_q = some_length(dice, toss.tile_q, 3);
+  }
+}
+
+constexpr auto kBoth = [](auto& c) { return std::tie(c.problem.seq_q, c.problem.seq_k); };
+constexpr auto kQueries = [](auto& c) { return std::tie(c.problem.seq_q); };
+constexpr auto kKeys = [](auto& c) { return std::tie(c.problem.seq_k); };
+
+constexpr Part kParts[] = {
+    {"lengths", 6, take<kBoth>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}};
+constexpr Mark kMarks[] = {
+    {"kv tiles >= 3", [](const Placed& x) { return tiles_of(x.p.seq_k, x.tile_k) >= 3; }, MarkFor::kBoth},
+    {"query tiles >= 2", [](const Placed& x) { return tiles_of(x.p.seq_q, x.tile_q) >= 2; }},
+    {"kv tail", [](const Placed& x) { return x.p.seq_k % x.tile_k != 0; }},
+    {"kv exact tiles", [](const Placed& x) { return x.p.seq_k > 0 && x.p.seq_k % x.tile_k == 0; }},
+    {"zero length", [](const Placed& x) { return x.p.batch == 0 || x.p.seq_q == 0 || x.p.seq_k == 0; }},
+    {"sq != sk", [](const Placed& x) { return x.p.seq_q != x.p.seq_k; }, MarkFor::kBoth},
+    {"length >= 2^15", [](const Placed& x) { return std::max(x.p.seq_q, x.p.seq_k) >= 32768; }},
+};
+
+}  // namespace
+
+extern constinit const Feature lengths = {
+    .turned_off = 0,
+    .switches = none,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const Problem& p = c.problem;
+          cost.at(Rank::kLengths).add(Cost::saturated_add(p.seq_q, p.seq_k));
+          cost.add(std::max(p.seq_q, p.seq_k));
+          cost.add(p.seq_q);
+        },
+    .forms = none,
+    .phase = Phase::kSizes,
+    .draw = draw,
+    .parts = kParts,
+    .numbers =
+        [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
+          const Problem& p = c.problem;
+          // More often than the rest: loops end on them.
+          for (int i = 0; i < 3; ++i) {
+            numbers.push_back(
+                {p.seq_q, 0, toss.tile_q, p.seq_k, [](Case& x, int64_t n) { x.problem.seq_q = n; }});
+            numbers.push_back(
+                {p.seq_k, 0, toss.tile_k, p.seq_q, [](Case& x, int64_t n) { x.problem.seq_k = n; }});
+          }
+        },
+    .steps = none,
+    .toggle = none,
+    .refusals = none,
+    .marks = kMarks,
+    .words = none,
+    .tidy = none,
+    .illegal = [](const Case& c) -> Complaint {
+      if (auto why = outside("seq_q", c.problem.seq_q, 0, kMaxSize)) return why;
+      return outside("seq_k", c.problem.seq_k, 0, kMaxSize);
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,53 @@
+// NaN in K and V beyond each batch entry's length, where nothing may be read.
+#include <algorithm>
+
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.nan_beyond_lengths); };
+
+constexpr Switch kSwitches[] = {
+    {"NaN beyond the key lengths", is_set<kFields>, unset<kFields>, [](Case& to, const Case&, int choice) {
+       if (!to.problem.key_lengths) {
+         to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch),
+                                        std::max<int64_t>(to.problem.seq_k - 1, 0));
+       }
+       to.nan_beyond_lengths = true;
+       return choice == 0;
+     }}};
+constexpr Mark kMarks[] = {{"NaN beyond lengths", [](const Placed& x) { return x.c.nan_beyond_lengths; }}};
+constexpr Words kWords[] = {{Told::kData, 2, [](const Case& c, std::vector<std::string>& words) {
+                               if (c.nan_beyond_lengths) words.push_back("NaN beyond the key lengths");
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature nan_beyond_lengths = {
+    .turned_off = 6,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          cost.count(c.nan_beyond_lengths);
+          cost.at(Rank::kNanBeyond).add(c.nan_beyond_lengths);
+        },
+    .forms = none,
+    .phase = Phase::kVisibility,
+    .draw = [](const Toss& toss,
+               Case& c) { c.nan_beyond_lengths = c.problem.key_lengths && toss.dice.percent(60); },
+    .parts = none,  // taken with the lengths
+    .numbers = none,
+    .steps = none,
+    .toggle = [](Dice&, Case& c) { c.nan_beyond_lengths = !c.nan_beyond_lengths; },
+    .refusals = none,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy =
+        [](Case& c) {
+          if (!c.problem.key_lengths) c.nan_beyond_lengths = false;
+        },
+    .illegal = none,
+};
+
+}  // namespace attnfuzz::feature

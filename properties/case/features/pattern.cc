@@ -1,0 +1,97 @@
+#include "properties/case/features/pattern.h"
+
+#include <algorithm>
+
+#include "properties/case/features/mutable_number.h"
+
+namespace attnfuzz {
+
+Pattern draw_pattern(const Toss& toss, const Problem& p) {
+  Dice& dice = toss.dice;
+  Pattern pattern;
+  pattern.kind = dice.weighted<PatternKind>({{6, PatternKind::kAll},
+                                             {6, PatternKind::kNothing},
+                                             {8, PatternKind::kFirstKey},
+                                             {12, PatternKind::kLastKey},
+                                             {12, PatternKind::kPrefix},
+                                             {12, PatternKind::kDocuments},
+                                             {20, PatternKind::kDeadRows},
+                                             {16, PatternKind::kDeadTiles},
+                                             {6, PatternKind::kStripes},
+                                             {14, PatternKind::kRandom}});
+  pattern.seed = dice.bits() % 65536;
+  switch (pattern.kind) {
+    case PatternKind::kPrefix:
+    case PatternKind::kDocuments:
+      pattern.parameter = dice.range(1, p.seq_k + 1);
+      break;
+    case PatternKind::kDeadTiles:
+      pattern.parameter = dice.percent(70) ? toss.tile_k : dice.range(1, toss.tile_k);
+      break;
+    case PatternKind::kRandom:
+      pattern.parameter = dice.range(1, 15);
+      break;
+    case PatternKind::kDeadRows:
+    case PatternKind::kStripes:
+      pattern.parameter = dice.range(1, 7);
+      break;
+    default:
+      break;
+  }
+  return pattern;
+}
+
+Broadcast draw_broadcast(Dice& dice) { return {dice.percent(35), dice.percent(50), dice.percent(25)}; }
+
+void mutate_pattern(const Toss& toss, const Problem& p, Pattern& pattern, Broadcast& broadcast) {
+  Dice& dice = toss.dice;
+  if (!dice.percent(75)) {
+    bool& flag = *dice.pick({&broadcast.batch, &broadcast.head, &broadcast.query});
+    flag = !flag;
+    return;
+  }
+  switch (dice.range(0, 3)) {
+    case 0:
+      pattern.kind = static_cast<PatternKind>(dice.range(0, kPatternKinds - 1));
+      break;
+    case 1:
+      pattern.seed = dice.bits() % 65536;
+      break;
+    default:
+      pattern.parameter = moved(pattern.parameter, 1, toss.tile_k, p.seq_k, dice);
+  }
+  if (pattern.kind == PatternKind::kRandom) pattern.parameter = std::clamp<int64_t>(pattern.parameter, 1, 15);
+}
+
+bool form_of(Pattern& p, int choice) {
+  if (choice > 1) return false;
+  if (choice == 0) {
+    p.parameter = 1;
+    p.seed = 0;
+  }
+  return true;
+}
+
+void tidy(Pattern& p) {
+  const bool has_seed = p.kind == PatternKind::kDeadTiles || p.kind == PatternKind::kRandom;
+  const bool has_parameter = p.kind != PatternKind::kAll && p.kind != PatternKind::kNothing &&
+                             p.kind != PatternKind::kFirstKey && p.kind != PatternKind::kLastKey;
+  if (!has_seed) p.seed = 0;
+  if (!has_parameter) p.parameter = 1;
+  p.parameter = std::max<int64_t>(p.parameter, 1);
+}
+
+Complaint bad_pattern(const std::string& field, const Pattern& pattern) {
+  if (pattern.parameter < 1) return say(field + ".parameter", pattern.parameter, "at least 1");
+  return std::nullopt;
+}
+
+std::string broadcast_words(const Broadcast& b) {
+  std::string text;
+  if (b.batch) text += " batch";
+  if (b.head) text += " head";
+  if (b.query) text += " query";
+  return text.empty() ? text : ", broadcast over" + text;
+}
+
+}  // namespace attnfuzz

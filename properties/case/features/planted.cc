@@ -1,0 +1,161 @@
+// Single values of Q, K, V or the bias, after the fills.
+#include <algorithm>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/features/mutable_number.h"
+#include "properties/case/geometry.h"
+#include "properties/case/planted_rank.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.planted); };
+constexpr size_t kMostByMutation = 8;
+
+bool takes_planted(TensorId t) {
+  return t == TensorId::kQ || t == TensorId::kK || t == TensorId::kV || t == TensorId::kBias;
+}
+
+// A NaN or an infinity somewhere in Q, K or V.
+void draw(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  const Problem& p = c.problem;
+  if (!dice.percent(3) || p.batch == 0 || p.seq_q == 0 || p.seq_k == 0) return;
+  Planted planted;
+  planted.tensor = dice.pick({TensorId::kQ, TensorId::kK, TensorId::kV});
+  const std::array<int64_t, 4> size = logical_size(p, planted.tensor);
+  planted.b = dice.range(0, size[0] - 1);
+  planted.h = dice.range(0, size[1] - 1);
+  planted.s = dice.range(0, size[2] - 1);
+  planted.d = dice.range(0, size[3] - 1);
+  const uint32_t infinity = p.dtype == ATTN_F16 ? 0x7c00 : 0x7f80, nan = p.dtype == ATTN_F16 ? 0x7e00 : 0x7fc0;
+  planted.bits = dice.pick<uint32_t>({nan, nan, nan, infinity, infinity | 0x8000});
+  c.planted.push_back(planted);
+}
+
+constexpr Switch kSwitches[] = {
+    {"planted values", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
+       if (choice > 1) return false;
+       to.planted = from.planted;
+       if (choice == 0) {
+         to.planted.resize(1);
+         to.planted[0].b = to.planted[0].h = to.planted[0].s = to.planted[0].d = 0;
+       }
+       return true;
+     }}};
+constexpr Part kParts[] = {{"planted", 2, take<kFields>}};
+constexpr Mark kMarks[] = {
+    {"planted NaN or Inf", [](const Placed& x) { return !x.c.planted.empty(); }, MarkFor::kBoth}};
+constexpr Words kWords[] = {{Told::kData, 1, [](const Case& c, std::vector<std::string>& words) {
+                               for (size_t i = 0; i < c.planted.size() && i < 3; ++i) {
+                                 const Planted& x = c.planted[i];
+                                 words.push_back(cat(kTensorNames[static_cast<size_t>(x.tensor)], "(", x.b, ",",
+                                                     x.h, ",", x.s, ",", x.d, ") = 0x", hex(x.bits)));
+                               }
+                               if (c.planted.size() > 3)
+                                 words.push_back(cat(c.planted.size() - 3, " more planted values"));
+                             }}};
+
+// One dropped, copied or moved.
+bool step(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  if (c.planted.empty()) return false;
+  const auto at = static_cast<size_t>(dice.range(0, static_cast<int64_t>(c.planted.size()) - 1));
+  const int64_t tile = c.planted[at].tensor == TensorId::kQ ? toss.tile_q : toss.tile_k;
+  const int64_t what = dice.range(0, 2);
+  if (what == 0) {
+    c.planted.erase(c.planted.begin() + static_cast<std::ptrdiff_t>(at));
+    return true;
+  }
+  // A copy is moved, lest they coincide.
+  if (what == 1 && c.planted.size() < kMostByMutation) c.planted.push_back(c.planted[at]);
+  Planted& x = c.planted[at];
+  x.s = moved(x.s, 0, tile, 0, dice);
+  if (dice.percent(30)) x.d = moved(x.d, 0, 8, 0, dice);
+  return true;
+}
+constexpr bool (*kSteps[])(const Toss&, Case&) = {step};
+
+// Inside their tensors, and one an element.
+void tidy(Case& c) {
+  std::vector<Planted> kept;
+  for (Planted x : c.planted) {
+    const auto size = logical_size(c.problem, x.tensor);
+    if (!takes_planted(x.tensor) || !is_present(c, x.tensor)) continue;
+    if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
+    x.b = std::clamp<int64_t>(x.b, 0, size[0] - 1);
+    x.h = std::clamp<int64_t>(x.h, 0, size[1] - 1);
+    x.s = std::clamp<int64_t>(x.s, 0, size[2] - 1);
+    x.d = std::clamp<int64_t>(x.d, 0, size[3] - 1);
+    std::erase_if(kept, [&](const Planted& y) {
+      return y.tensor == x.tensor && y.b == x.b && y.h == x.h && y.s == x.s && y.d == x.d;
+    });
+    kept.push_back(x);
+  }
+  c.planted = std::move(kept);
+}
+
+Complaint bad_planted(const Case& c, const Planted& planted, const std::string& field) {
+  const TensorId t = planted.tensor;
+  if (!takes_planted(t)) return field + ".tensor must be q, k, v or bias";
+  if (t == TensorId::kBias && !c.problem.bias) return field + ".tensor is bias, but the case has none";
+  std::array<int64_t, 4> size = logical_size(c.problem, t);
+  const std::array<bool, 4> once = repeated(c.problem, t);
+  const std::array<int64_t, 4> at = {planted.b, planted.h, planted.s, planted.d};
+  // Coordinates of a remapped case are the recipe's, which may lie nowhere; the
+  // column of Q, K and V is never remapped.
+  const bool remapped = c.remap != Remap{};
+  for (size_t n = 0; n < 4; ++n) {
+    if (once[n]) size[n] = std::min<int64_t>(size[n], 1);
+    if (remapped && (n < 3 || t == TensorId::kBias)) size[n] = kMaxIndex;
+    if (at[n] < 0 || at[n] >= size[n]) {
+      return cat(field, " lies at index ", at[n], " of dimension ", n, " of ",
+                 kTensorNames[static_cast<size_t>(t)], ", which has ", size[n]);
+    }
+  }
+  const bool wide = t == TensorId::kBias && c.problem.bias->dtype == ATTN_F32;
+  if (!wide && planted.bits > 0xffff) return field + ".bits do not fit the 16 bits of its tensor";
+  if (planted.bits == (wide ? kNeverWritten : kNeverWritten >> 16)) {
+    return field + ".bits mark an output that was never written: use another NaN, as 0x7e00";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+extern constinit const Feature planted = {
+    .turned_off = 5,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          cost.count(is_set<kFields>(c));
+          cost.at(Rank::kPlanted).add(static_cast<int64_t>(c.planted.size()));
+          cost.at(Rank::kPlantedValues);
+          for (const Planted& x : c.planted) {
+            cost.add(Cost::saturated_add(Cost::saturated_add(x.b, x.h), Cost::saturated_add(x.s, x.d)));
+            for (const int64_t at : {x.b, x.h, x.s, x.d}) cost.add(at);
+            cost.add(static_cast<int>(x.tensor));
+            cost.add(int64_t{planted_rank(x.bits, planted_dtype(c, x))});
+          }
+        },
+    .forms = none,
+    .phase = Phase::kValues,
+    .draw = draw,
+    .parts = kParts,
+    .numbers = none,
+    .steps = kSteps,
+    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
+    .refusals = none,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy = tidy,
+    .illegal = [](const Case& c) -> Complaint {
+      for (size_t n = 0; n < c.planted.size(); ++n) {
+        if (auto why = bad_planted(c, c.planted[n], cat("planted[", n, "]"))) return why;
+      }
+      return std::nullopt;
+    },
+};
+
+}  // namespace attnfuzz::feature

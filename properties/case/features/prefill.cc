@@ -1,0 +1,40 @@
+// What outputs, guards and the workspace hold before a call.
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.prefill); };
+
+constexpr Switch kSwitches[] = {whole_switch<kFields>("the prefill")};
+constexpr Part kParts[] = {{"prefill", 1, take<kFields>}};
+constexpr Words kWords[] = {{Told::kSurroundings, 4, [](const Case& c, std::vector<std::string>& words) {
+                               if (c.prefill == Prefill::kHuge) words.push_back("outputs prefilled with 2^100");
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature prefill = {
+    .turned_off = 19,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          cost.count(is_set<kFields>(c));
+          cost.at(Rank::kPrefill).add(static_cast<int>(c.prefill));
+        },
+    .forms = none,
+    .phase = Phase::kMemory,
+    .draw = [](const Toss& toss,
+               Case& c) { c.prefill = toss.dice.percent(75) ? Prefill::kNan : Prefill::kHuge; },
+    .parts = kParts,
+    .numbers = none,
+    .steps = none,
+    .toggle = none,
+    .refusals = none,
+    .marks = none,
+    .words = kWords,
+    .tidy = none,
+    .illegal = none,
+};
+
+}  // namespace attnfuzz::feature

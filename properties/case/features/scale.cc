@@ -1,0 +1,73 @@
+// The factor of all scores.
+#include <algorithm>
+#include <cmath>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.scale); };
+
+float usual(const Problem& p) {  // IEEE: the same everywhere
+  return 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(p.dim_qk, 1)));
+}
+
+float draw_scale(Dice& dice, const Problem& p) {
+  enum { kUsual, kOne, kPower, kZero, kNegative };
+  switch (dice.weighted<int>({{74, kUsual}, {6, kOne}, {10, kPower}, {4, kZero}, {6, kNegative}})) {
+    case kOne:
+      return 1.0f;
+    case kPower:
+      return std::ldexp(1.0f, static_cast<int>(dice.range(-8, 1)));
+    case kZero:
+      return 0.0f;
+    case kNegative:
+      return -usual(p);
+    default:
+      return usual(p);
+  }
+}
+
+constexpr Switch kSwitches[] = {
+    {"the scale", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
+       to.problem.scale = choice == 0 ? usual(to.problem) : from.problem.scale;
+       return choice < 2;
+     }}};
+constexpr Part kParts[] = {{"scale", 3, take<kFields>}};
+constexpr Mark kMarks[] = {{"scale <= 0", [](const Placed& x) { return x.p.scale <= 0; }}};
+constexpr Words kWords[] = {{Told::kNumber, 2, [](const Case& c, std::vector<std::string>& words) {
+                               if (c.problem.scale != 1) words.push_back("scale " + number(c.problem.scale));
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature scale = {
+    .turned_off = 14,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const float x = c.problem.scale;
+          cost.count(x != 1);
+          cost.at(Rank::kScale).add(x == 1.0f ? 0.0f : x);
+          cost.at(Rank::kScaleBits).add(x);
+        },
+    .forms = none,
+    .phase = Phase::kValues,
+    .draw = [](const Toss& toss, Case& c) { c.problem.scale = draw_scale(toss.dice, c.problem); },
+    .parts = kParts,
+    .numbers = none,
+    .steps = none,
+    .toggle = none,
+    .refusals = none,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy = none,
+    .illegal = [](const Case& c) -> Complaint {
+      if (std::isfinite(c.problem.scale)) return std::nullopt;
+      return "scale is not finite";
+    },
+};
+
+}  // namespace attnfuzz::feature

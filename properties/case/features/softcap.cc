@@ -1,0 +1,52 @@
+// Softcap: a score s becomes cap * tanh(s / cap), before masks.
+#include <cmath>
+
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.softcap); };
+
+constexpr Switch kSwitches[] = {value_switch<kFields, 1.0f>("softcap")};
+constexpr Part kParts[] = {{"softcap", 3, take<kFields>}};
+constexpr Refusal kRefusals[] = {
+    {"softcap", [](Problem& p) { p.softcap = 1; }, [](Case& c) { unset<kFields>(c); }, {"softcap"}}};
+constexpr Mark kMarks[] = {{"softcap", [](const Placed& x) { return x.p.softcap > 0; }, MarkFor::kBoth}};
+constexpr Words kWords[] = {{Told::kNumber, 1, [](const Case& c, std::vector<std::string>& words) {
+                               if (c.problem.softcap != 0)
+                                 words.push_back("softcap " + number(c.problem.softcap));
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature softcap = {
+    .turned_off = 12,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          cost.count(is_set<kFields>(c));
+          cost.at(Rank::kSoftcap).add(c.problem.softcap);
+        },
+    .forms = none,
+    .phase = Phase::kValues,
+    .draw =
+        [](const Toss& toss, Case& c) {
+          if (toss.dice.percent(8)) c.problem.softcap = toss.dice.pick({1.0f, 5.0f, 30.0f, 50.0f});
+        },
+    .parts = kParts,
+    .numbers = none,
+    .steps = none,
+    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
+    .refusals = kRefusals,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy = none,
+    .illegal = [](const Case& c) -> Complaint {
+      if (std::isfinite(c.problem.softcap) && c.problem.softcap >= 0) return std::nullopt;
+      return "softcap must be 0 (none), or positive and finite";
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,50 @@
+// Which instantiation of the kernel runs; 0: its choice.
+#include "properties/case/features/complaint.h"
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.env.variant); };
+
+constexpr Switch kSwitches[] = {whole_switch<kFields>("the variant")};
+constexpr Part kParts[] = {{"variant", 2, take<kFields>}};
+constexpr Mark kMarks[] = {{"other variant", [](const Placed& x) { return x.c.env.variant != 1; }}};
+constexpr Words kWords[] = {{Told::kSurroundings, 1, [](const Case& c, std::vector<std::string>& words) {
+                               if (is_set<kFields>(c)) words.push_back(cat("variant ", c.env.variant));
+                             }}};
+
+}  // namespace
+
+extern constinit const Feature variant = {
+    .turned_off = 1,
+    .switches = kSwitches,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          cost.count(is_set<kFields>(c));
+          cost.at(Rank::kVariant).add(is_set<kFields>(c));
+          cost.at(Rank::kVariantNumber).distance(c.env.variant, plain_case().env.variant);
+        },
+    .forms = none,
+    .phase = Phase::kMemory,
+    .draw =
+        [](const Toss& toss, Case& c) {
+          const int32_t variants = toss.aim.variants;
+          const bool first = variants > 0 && (has_many_heads(c.problem) || toss.dice.percent(85));
+          c.env.variant = first ? 1 : variants > 0 ? static_cast<int32_t>(toss.dice.range(0, variants)) : 0;
+        },
+    .parts = kParts,
+    .numbers = none,
+    .steps = none,
+    .toggle = none,
+    .refusals = none,
+    .marks = kMarks,
+    .words = kWords,
+    .tidy = none,
+    .illegal = [](const Case& c) -> Complaint {
+      if (c.env.variant >= 0) return std::nullopt;
+      return say("env.variant", c.env.variant, "0 (the kernel's choice) or more");
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,28 @@
+#include "properties/draw/draw.h"
+
+#include <algorithm>
+
+namespace attnfuzz {
+
+int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles) {
+  return dice.percent(80) ? tiles.front() : dice.pick<int64_t>(tiles);
+}
+
+void draw_phase(Phase phase, const Aim& aim, Dice& dice, Case& c) {
+  // Only what these phases draw looks at tiles.
+  const bool sizes = phase == Phase::kSizes, visibility = phase == Phase::kVisibility;
+  const int64_t tile_q = sizes ? a_tile(dice, aim.tiles_q) : aim.tiles_q.front();
+  const int64_t tile_k = sizes || visibility ? a_tile(dice, aim.tiles_k) : aim.tiles_k.front();
+  for (const Feature* feature : all_features()) {
+    if (feature->phase == phase) feature->draw({aim, dice, tile_q, tile_k}, c);
+  }
+  if (sizes) fit_sizes(aim, dice, c.problem);
+}
+
+void strip_refused(const Refused& refused, Case& c) {
+  c.problem.dim_qk = std::min(c.problem.dim_qk, refused.max_dim);
+  c.problem.dim_v = std::min(c.problem.dim_v, refused.max_dim);
+  for (const Refusal* refusal : refused.those) refusal->spare(c);
+}
+
+}  // namespace attnfuzz
