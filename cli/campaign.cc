@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "cli/print.h"
 #include "cli/session.h"
+#include "cli/status_line.h"
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/check/refusals.h"
@@ -153,32 +155,20 @@ std::string clock_text(double seconds) {
   return text;
 }
 
-// One line on a terminal, overwritten; nothing in a pipe.
-class StatusLine {
- public:
-  StatusLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
-  ~StatusLine() { clear(); }
-  void clear() const {
-    if (terminal_) std::fprintf(stderr, "\r\033[K");
-  }
-  void show(const CampaignState& s) const {
-    if (!terminal_) return;
-    std::fprintf(stderr,
-                 "\r\033[K%s, %s left%s: %llu cases, %.0f/s; corpus %llu, signals %llu, coverage %llu; %zu "
-                 "finding(s), %llu to reduce",
-                 clock_text(s.t).c_str(), clock_text(s.left).c_str(),
-                 s.disk_full  ? ", DISK FULL, waiting"
-                 : s.draining ? ", ending"
-                              : "",
-                 (unsigned long long)s.cases, s.cases_per_second, (unsigned long long)s.corpus,
-                 (unsigned long long)s.signals, (unsigned long long)s.coverage, s.findings,
-                 (unsigned long long)s.waiting);
-    std::fflush(stderr);
-  }
-
- private:
-  bool terminal_;
-};
+std::string status_of(const CampaignState& s) {
+  char text[400];
+  std::snprintf(text, sizeof text,
+                "%s, %s left%s: %llu cases, %.0f/s; corpus %llu, signals %llu, coverage %llu; %zu finding(s), "
+                "%llu to reduce",
+                clock_text(s.t).c_str(), clock_text(s.left).c_str(),
+                s.disk_full  ? ", DISK FULL, waiting"
+                : s.draining ? ", ending"
+                             : "",
+                (unsigned long long)s.cases, s.cases_per_second, (unsigned long long)s.corpus,
+                (unsigned long long)s.signals, (unsigned long long)s.coverage, s.findings,
+                (unsigned long long)s.waiting);
+  return text;
+}
 
 // An event for a person; empty if it says nothing that the end does not say.
 std::string words_of(const Json& e) {
@@ -280,7 +270,8 @@ Exit run(Arguments arguments) {
 
   CampaignSummary summary;
   {
-    StatusLine line;
+    // Events as JSON tell of the state themselves.
+    StatusLine line(isatty(STDERR_FILENO) != 0, arguments.json ? std::numeric_limits<double>::infinity() : 30);
     const OnEvent event = [&](const std::string& json) {
       const std::string text = arguments.json ? json : words_of(Json::parse(json));
       if (text.empty()) return;
@@ -288,7 +279,7 @@ Exit run(Arguments arguments) {
       std::printf("%s\n", text.c_str());
       std::fflush(stdout);
     };
-    summary = run_campaign(options, targets, event, [&](const CampaignState& s) { line.show(s); });
+    summary = run_campaign(options, targets, event, [&](const CampaignState& s) { line.show(status_of(s)); });
   }
   if (!arguments.json) print_end(summary, options.dir);
   return static_cast<Exit>(summary.standing);
@@ -365,6 +356,12 @@ void add_campaign(CLI::App& app, Action& action) {
       ->check(CLI::Range(0.01, 86400.0));
   command->add_flag("--allow-stale", arguments->target.allow_stale,
                     "judge a library whose sources have changed since it was built");
+  command->footer(
+      "Status 0: nothing was found; 1: a new finding, a failure that waits to be reduced, or a planted bug "
+      "that "
+      "was missed; 2: bad use, a folder of which a part is missing, or no room on the disk. SIGINT, SIGTERM "
+      "and "
+      "SIGHUP end a session early, and well. attnfuzz status DIR says how one stands.");
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -38,6 +38,7 @@ void add_merge(CLI::App& app, Action& action) {
       ->required();
   command->add_option("-o,--out", arguments->out, "folder to make; one from an earlier merge is replaced")
       ->required();
+  command->footer("Otherwise it ends with the status of attnfuzz report for the folder that it made.");
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -228,7 +228,9 @@ std::vector<Case> by_themselves(const Case& c, const Verdict& verdict, const Ker
 Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& property,
                          const Judging& judging, const ReduceOptions& options) {
   const KernelInfo& kernel = judging.target.info();
-  const auto key_of = [&](const Verdict& v) { return reduction_key(kernel, v); };
+  const auto key_of = [&](const Verdict& v) {
+    return reduction_key(kernel, v) + (options.keep_site ? " " + v.site : "");
+  };
   const Property& simplest = *find_property("reference");
   if (&property != &simplest) {
     for (const Case& start : by_themselves(c, verdict, kernel)) {

@@ -13,6 +13,8 @@
 // compared when the worker starts.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -21,7 +23,7 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 5;
+inline constexpr uint32_t kVersion = 6;
 // Descriptors a worker finds open when it starts.
 enum Descriptor : int { kWireFd = 3, kArenaFd = 4, kRequestBell = 5, kAnswerBell = 6, kFirstUnused = 7 };
 // How a worker ends by itself; anything else is the kernel's doing.
@@ -87,12 +89,30 @@ struct Answer {
   Report report;
 };
 
+// A place in the kernel's code: of the innermost frame that is not the C library's, a
+// driver's or the worker's own. All zero: it could not be found out.
+struct Site {
+  uint64_t offset;    // of the instruction, in the module
+  uint64_t function;  // where its function begins, in the module
+  char module[128];   // file name
+};
+
 // Left by the signal handler.
 struct Crash {
   int32_t signal;  // 0: none
   int32_t code;
   uint64_t address;  // the fault's, in the worker's address space
   uint64_t pc;
+  Site site;
+};
+
+// Where a worker that does not answer is: it notes one each time it gets kWhereSignal,
+// which does nothing to a process that does not know it.
+inline constexpr int kWhereSignal = SIGURG;
+inline constexpr uint32_t kMostSamples = 15;
+struct Samples {
+  std::atomic<uint32_t> taken;
+  Site site[kMostSamples];
 };
 
 // What the worker loaded. Strings lie one after the other in `text`, each with
@@ -126,6 +146,7 @@ struct Wire {
   Request request;
   Answer answer;
   Crash crash;
+  Samples samples;
   char refusal[1024];
   Description description;
   MemoryRange ranges[kMaxRanges];

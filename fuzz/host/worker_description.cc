@@ -124,6 +124,11 @@ std::string death(const std::string& ending, const wire::Wire& wire, const std::
   return message;
 }
 
+std::string call_in_words(wire::Doing doing) {
+  const std::string words = in_words(doing);
+  return words.starts_with("in ") ? words.substr(3) : words;
+}
+
 std::string place_of(uint64_t address, const wire::Wire& wire) {
   return place(address, wire.description.arena_base);
 }

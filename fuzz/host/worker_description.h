@@ -17,6 +17,9 @@ std::optional<KernelInfo> kernel_info(const wire::Description& description);
 // `ending`: how the process ended (WorkerProcess::end).
 std::string death(const std::string& ending, const wire::Wire& wire, const std::string& library);
 
+// "run()", "plan()": the call that a worker is in.
+std::string call_in_words(wire::Doing doing);
+
 // What lies at an address of the worker's: "byte 4352 of the memory of k".
 std::string place_of(uint64_t address, const wire::Wire& wire);
 

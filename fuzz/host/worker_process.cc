@@ -176,6 +176,8 @@ std::optional<double> WorkerProcess::processor_seconds() const {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
+bool WorkerProcess::ask_where() const { return pid_ > 0 && kill(pid_, wire::kWhereSignal) == 0; }
+
 std::string WorkerProcess::end() {
   if (pid_ <= 0) return ending_;
   // The group first: its number stays taken until the worker itself is reaped.

@@ -41,6 +41,9 @@ class WorkerProcess {
   // nothing where the system does not tell.
   std::optional<double> processor_seconds() const;
 
+  // Sends wire::kWhereSignal; whether there is a process to send it to.
+  bool ask_where() const;
+
   // Ends it if it still lives. How it ended: "SIGSEGV", "exit status 3". Call once wait() said kDied,
   // or to be rid of it.
   std::string end();

@@ -9,6 +9,7 @@
 
 #include "fuzz/host/answer_checks.h"
 #include "fuzz/host/sanitizer_report.h"
+#include "fuzz/host/site.h"
 #include "fuzz/host/spin.h"
 #include "fuzz/host/watchdog.h"
 #include "fuzz/host/worker_description.h"
@@ -73,6 +74,7 @@ class WorkerTarget final : public Target {
     const Outcome outcome = ask(request);
     if (outcome.ending != Ending::kAnswered) {
       reply.status = ATTN_FAULT;
+      reply.site = outcome.site;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = finding_ ? in_words(*finding_) : outcome.message;
       return reply;
@@ -110,6 +112,7 @@ class WorkerTarget final : public Target {
     const Outcome outcome = ask(request);
     if (outcome.ending != Ending::kAnswered) {
       reply.status = ATTN_FAULT;
+      reply.site = outcome.site;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = outcome.message;
       if (!reply.timed_out) reply.fault = finding_;
@@ -153,7 +156,7 @@ class WorkerTarget final : public Target {
   enum class Ending { kAnswered, kDied, kTimedOut };
   struct Outcome {
     Ending ending;
-    std::string message;
+    std::string message, site;
   };
 
   static wire::Request request_of(wire::Command command, const attn_problem& problem) {
@@ -284,9 +287,9 @@ class WorkerTarget final : public Target {
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
-        outcome = {Ending::kTimedOut, "no answer before the watchdog ended it"};
+        outcome = {Ending::kTimedOut, "no answer before the watchdog ended it", site_of_hang(*process_)};
       } else {
-        outcome = {Ending::kDied, describe_exit()};
+        outcome = {Ending::kDied, describe_exit(), site_of_death(wire)};
       }
       process_.reset();
       return outcome;
@@ -298,7 +301,7 @@ class WorkerTarget final : public Target {
     }
     if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
-    return {Ending::kAnswered, ""};
+    return {Ending::kAnswered, "", ""};
   }
 
   void add_coverage(const wire::Wire& wire) {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "fuzz/campaign/store/archive.h"
+#include "fuzz/campaign/store/finding_list.h"
 
 namespace attnfuzz {
 namespace {
@@ -48,19 +48,6 @@ void copy_missing(const fs::path& from, const fs::path& to) {
       fs::copy_file(entry.path(), place);
     }
   }
-}
-
-// The same bug by the key of its reduced case, met by another task.
-void count_together(Finding& known, const Finding& other) {
-  known.count += other.count;
-  known.failed += other.failed;
-  known.runs += other.runs;
-  known.t = std::min(known.t, other.t);
-  if (other.repeats != known.repeats && known.repeats == Repeats::kAlways) known.repeats = other.repeats;
-  for (const std::string& text : other.also) {
-    if (std::ranges::find(known.also, text) == known.also.end()) known.also.push_back(text);
-  }
-  known.crashes.insert(known.crashes.end(), other.crashes.begin(), other.crashes.end());
 }
 
 class Merge {
@@ -128,6 +115,9 @@ class Merge {
       findings_.findings.push_back(finding);
     } else {
       count_together(*known, finding);
+      known->failed += finding.failed;
+      known->runs += finding.runs;
+      if (known->repeats == Repeats::kAlways) known->repeats = finding.repeats;
       ++same_;
     }
   }

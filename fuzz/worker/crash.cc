@@ -1,15 +1,20 @@
 #include "fuzz/worker/crash.h"
 
+#include <dlfcn.h>
 #include <ucontext.h>
+#include <unwind.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstring>
 
 namespace attnfuzz::worker {
 namespace {
 
-// The handler's only way to what it writes.
+// The handlers' only way to what they write.
 wire::Crash* record = nullptr;
+wire::Samples* samples = nullptr;
 alignas(16) char stack[64 * 1024];
 
 uint64_t program_counter(void* context) {
@@ -23,33 +28,88 @@ uint64_t program_counter(void* context) {
 #endif
 }
 
+// Whose code is but called by what went wrong: the C library, drivers, this program with its executor.
+bool is_runtime(const char* module) {
+  for (const char* begin : {"libc.", "libc-", "libm.", "libm-", "libpthread", "ld-linux", "libstdc++",
+                            "libgcc_s", "libcuda", "libcudart", "libnvidia", "linux-vdso", "attnfuzz-worker"}) {
+    if (std::strncmp(module, begin, std::strlen(begin)) == 0) return true;
+  }
+  return false;
+}
+
+struct Walk {
+  wire::Site& site;
+  uint64_t from;  // the interrupted instruction; the handler's own frames lie before it
+  bool begun = false;
+};
+
+// Takes the first frame, and goes on as long as that is the runtime's.
+_Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
+  Walk& walk = *static_cast<Walk*>(argument);
+  const uint64_t pc = _Unwind_GetIP(context);
+  walk.begun |= pc == walk.from;
+  Dl_info info;
+  if (!walk.begun || dladdr(reinterpret_cast<void*>(pc), &info) == 0 || info.dli_fname == nullptr)
+    return _URC_NO_REASON;
+  const char* slash = std::strrchr(info.dli_fname, '/');
+  const char* module = slash ? slash + 1 : info.dli_fname;
+  const bool runtime = is_runtime(module);
+  if (runtime && walk.site.module[0] != 0) return _URC_NO_REASON;
+  const auto base = reinterpret_cast<uint64_t>(info.dli_fbase);
+  walk.site.offset = pc - base;
+  walk.site.function = _Unwind_GetRegionStart(context) - base;
+  std::strncpy(walk.site.module, module, sizeof walk.site.module - 1);
+  return runtime ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+void find_site(void* context, wire::Site& site) {
+  Walk walk = {site, program_counter(context)};
+  _Unwind_Backtrace(visit, &walk);
+}
+
 void on_signal(int signal, siginfo_t* info, void* context) {
   if (record->signal == 0) {
     record->code = info->si_code;
     record->address = reinterpret_cast<uint64_t>(info->si_addr);
     record->pc = program_counter(context);
     record->signal = signal;
+    // Last: a stack that is gone ends the process here, by the same signal or SIGSEGV.
+    find_site(context, record->site);
   }
   // Whoever comes back here runs the instruction again, now to its end.
   std::signal(signal, SIG_DFL);
   if (info->si_code <= 0) raise(signal);  // sent, not caused: nothing would happen again
 }
 
+void on_question(int, siginfo_t*, void* context) {
+  const int error = errno;
+  const uint32_t n = samples->taken.load(std::memory_order_relaxed);
+  if (n < wire::kMostSamples) {
+    find_site(context, samples->site[n]);
+    samples->taken.store(n + 1, std::memory_order_release);
+  }
+  errno = error;
+}
+
+void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags) {
+  struct sigaction action = {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | flags;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
 }  // namespace
 
-void record_crashes(wire::Crash* where) {
+void record_crashes(wire::Crash* where, wire::Samples* stuck) {
   record = where;
+  samples = stuck;
   stack_t alternate = {};
   alternate.ss_sp = stack;
   alternate.ss_size = sizeof stack;
   sigaltstack(&alternate, nullptr);
-  struct sigaction action = {};
-  action.sa_sigaction = on_signal;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
-    sigaction(signal, &action, nullptr);
-  }
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) handle(signal, on_signal, 0);
+  handle(wire::kWhereSignal, on_question, SA_RESTART);
 }
 
 }  // namespace attnfuzz::worker

@@ -1,12 +1,14 @@
-// Leaves the place of a deadly signal in the wire, then lets the signal do its work.
+// Leaves the place of a deadly signal in the wire, then lets the signal do its work;
+// and says where the worker is when it is asked, by wire::kWhereSignal.
 #pragma once
 
 #include "fuzz/host/wire.h"
 
 namespace attnfuzz::worker {
 
-// Installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGABRT.
-// Not to be called under a sanitizer, which has handlers of its own.
-void record_crashes(wire::Crash* where);
+// Installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGABRT, and the
+// one that answers where it is. Not to be called under a sanitizer, which has handlers
+// of its own.
+void record_crashes(wire::Crash* where, wire::Samples* stuck);
 
 }  // namespace attnfuzz::worker

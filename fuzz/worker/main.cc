@@ -58,7 +58,7 @@ int work(const char* path, const char* selector) {
     return usage("no shared memory of this program's version: rebuild attnfuzz and its workers together");
   close(wire::kWireFd);
   wire->doing = wire::Doing::kLoading;
-  if (!__sanitizer_print_stack_trace) record_crashes(&wire->crash);
+  if (!__sanitizer_print_stack_trace) record_crashes(&wire->crash, &wire->samples);
   std::string error;
   try {
     // Both stay mapped to the end. Without the descriptors no kernel can cut the

@@ -282,6 +282,7 @@ std::optional<std::string> bad_plan(const attn_plan& plan) {
 
 bool accept_plan(const PlanReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
+  v.site = reply.site;
   if (reply.timed_out) {
     fail(v, Kind::kHang, "plan() did not return before the watchdog ended it");
   } else if (reply.crash) {
@@ -319,6 +320,7 @@ Kind kind_of(const Fault& fault) {
 
 bool accept_run(const RunReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
+  v.site = reply.site;
   if (reply.fault) v.fault = reply.fault;
   if (reply.fault) {
     // The back end's own word says more than how the process ended.

@@ -49,6 +49,7 @@ struct PlanReply {
   // place), or the plan makes no sense ("plan.tile_q is 0, ...").
   std::optional<std::string> crash;
   bool timed_out = false;  // the watchdog ended it
+  std::string site;        // as in RunReply
 };
 
 // A fault that the back end reported while the kernel ran.
@@ -80,6 +81,7 @@ struct RunReply {
   std::optional<Fault> fault;
   std::optional<std::string> crash;  // the worker died: "SIGSEGV", "exit 3"; a new one takes its place
   bool timed_out = false;            // the watchdog ended the worker
+  std::string site;                  // of a crash or a hang: where in the kernel's code; empty: not known
   double seconds = 0;                // inside run(), synchronised
   std::optional<Probe> probe;        // of a run that came back, if Target::probe() asked for one
 };

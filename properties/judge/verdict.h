@@ -52,6 +52,7 @@ struct Verdict {
   Kind kind = Kind::kNone;
   std::string property;
   std::string message;  // one line for a person
+  std::string site;     // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if it is not known
   std::string shape;    // of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised
   std::optional<Where> where;
   std::optional<Fault> fault;

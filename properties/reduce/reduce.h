@@ -44,6 +44,9 @@ struct ReduceOptions {
   int confirmations = 1;  // a candidate must fail this many times ...
   int attempts = 1;       // ... of this many at most: raise it for a flaky failure
   std::function<void(const Case& best, const Verdict& verdict)> on_better;  // e.g. writes it to disk
+  // Of a crash or a hang: what dies or is stuck elsewhere in the kernel's code is another
+  // failure. For reduce_failure(), which makes the key.
+  bool keep_site = false;
   // Of a kernel that may have several bugs: whether what `to` shows, if it fails, will
   // be the same one. None: all that has the key is the same.
   std::function<bool(const Case& best, const Verdict& verdict, const Case& to, Step step)> may_take;

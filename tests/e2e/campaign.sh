@@ -62,6 +62,16 @@ refused "it has no reason" fa1 --for 1s --out "$out/other" --ledger "$out/ledger
 echo '{"format": 1, "known": [{"mode": "quarantined", "features": ["soft cap"], "reason": "issue 1"}]}' >"$out/ledger.json"
 refused "there is no feature 'soft cap'; there are .*'softcap'" fa1 --for 1s --out "$out/other" --ledger "$out/ledger.json"
 
+# Its terminal is gone: it ends as it does when it is told to, and the folder says so.
+"$attnfuzz" campaign fa1 --for 10m --jobs 1 --no-canary --out "$out/hangup" --json >"$out/hangup.log" 2>&1 &
+job=$!
+until grep -q '"event":"start"' "$out/hangup.log"; do kill -0 "$job" || die "it does not start"; sleep 0.05; done
+"$attnfuzz" status "$out/hangup" >"$out/status.log" 2>&1 || die "a campaign that runs has no status"
+grep -q 'still runs' "$out/status.log" || die "status does not say that it runs"
+kill -HUP "$job"
+wait "$job" || die "SIGHUP ends it with status $?"
+grep -q '"event":"end".*"ended":"interrupted"' "$out/hangup.log" || die "SIGHUP does not end it well"
+
 # Pruned: few readable files that replay.
 before=$(ls "$out"/night/corpus/fa1 | wc -l)
 "$attnfuzz" campaign fa1 --prune "$out/night" --to "$out/pruned" >"$out/prune.log" 2>&1 || die "prune failed"

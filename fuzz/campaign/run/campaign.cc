@@ -2,18 +2,16 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 
 #include "fuzz/campaign/run/canaries.h"
 #include "fuzz/campaign/run/event_log.h"
+#include "fuzz/campaign/run/triage_process.h"
 #include "fuzz/campaign/run/worker_pool.h"
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/campaign/triage/recheck.h"
-#include "fuzz/campaign/triage/triage.h"
 #include "fuzz/host/processes.h"
 
 namespace attnfuzz {
@@ -67,8 +65,8 @@ class Supervisor {
         events_(options.dir, clock_, event),
         canaries_(options.dir, targets, static_cast<int>(header_.sessions.size()) - 1),
         pool_(options, targets, groups_of(targets), *shared_, canaries_, clock_, events_),
-        gpu_(first_gpu()),
-        rechecks_(options, targets, shared_->slots[kMostJobs - 2], gpu_) {}
+        triage_(options, targets, *shared_, first_gpu(), events_),
+        rechecks_(options, targets, shared_->slots[kMostJobs - 2], first_gpu()) {}
 
   CampaignSummary run() {
     clock_.run_for(session_.asked);
@@ -95,7 +93,7 @@ class Supervisor {
 
  private:
   void look_around() {
-    look_at_triage();
+    triage_.look();
     tell();
     usleep(static_cast<useconds_t>(kLookSeconds * 1e6));
   }
@@ -122,16 +120,12 @@ class Supervisor {
   // Crashes that wait are reduced, for a while; whatever then still waits does so for the next session.
   void drain() {
     const auto begun = Clock::now();
-    while ((waiting() > 0 || triage_ >= 0 || !rechecks_.done()) && !interrupts_.came() && !disk_full() &&
-           seconds_since(begun) < options_.drain_seconds) {
+    while ((triage_.waiting() > 0 || triage_.runs() || !rechecks_.done()) && !interrupts_.came() &&
+           !disk_full() && seconds_since(begun) < options_.drain_seconds) {
       look_at_tolerated();
       look_around();
     }
-    shared_->finish = true;
-    if (triage_ >= 0) {
-      for (int i = 0; i < 20 && !ended(triage_); ++i) usleep(50'000);
-      end_child(triage_);
-    }
+    triage_.end();
     for (const Recheck& recheck : rechecks_.give_up()) tell_recheck(recheck);
     events_.look_at_findings();
   }
@@ -166,42 +160,6 @@ class Supervisor {
     return summary;
   }
 
-  size_t waiting() const {
-    size_t sum = 0;
-    for (const auto& kinds : shared_->waiting) {
-      for (const auto& n : kinds) sum += std::max<int32_t>(n, 0);
-    }
-    return sum;
-  }
-
-  void look_at_triage() {
-    JobSlot& slot = shared_->slots[kMostJobs - 1];
-    if (triage_ >= 0) {
-      const auto ending = ended(triage_);
-      if (!ending) return;
-      triage_ = -1;
-      if (!ending->how.empty()) {
-        ++triage_restarts_;
-        events_.say("restart", {{"triage", true}, {"why", slot.message[0] ? slot.message : ending->how}});
-        triage_rest_ = Clock::now() + std::chrono::seconds(1);
-      }
-    }
-    if (waiting() == 0 || Clock::now() < triage_rest_) return;
-    slot.message[0] = 0;
-    triage_ = start_child(
-        [&] {
-          // On the first GPU, if a crash there waits.
-          if (!gpu_.empty()) setenv("CUDA_VISIBLE_DEVICES", gpu_.c_str(), 1);
-          triage({options_, targets_, *shared_, slot.waits});
-          // Counts that a kill left too high.
-          for (auto& kinds : shared_->waiting) {
-            if (shared_->finish) break;
-            for (auto& n : kinds) n = 0;
-          }
-        },
-        slot.message, sizeof slot.message);
-  }
-
   // What is known and holds is as much events as what is unknown and fails.
   void look_at_tolerated() {
     while (const auto recheck = rechecks_.step()) tell_recheck(*recheck);
@@ -215,7 +173,7 @@ class Supervisor {
     keep([&] { write_header(options_.dir, header_); });
   }
 
-  bool disk_full() const { return shared_->slots[kMostJobs - 1].waits || pool_.disk_full(); }
+  bool disk_full() const { return triage_.waits_for_room() || pool_.disk_full(); }
 
   CampaignState state_now() {
     CampaignState s;
@@ -227,8 +185,8 @@ class Supervisor {
       s.signals += group.known_signals;
       s.coverage += group.known_edges;
     }
-    s.waiting = waiting();
-    s.restarts = pool_.restarts() + triage_restarts_;
+    s.waiting = triage_.waiting();
+    s.restarts = pool_.restarts() + triage_.restarts();
     s.findings = events_.findings();
     s.tolerated = events_.tolerated();
     s.disk_full = disk_full();
@@ -286,11 +244,8 @@ class Supervisor {
   EventLog events_;
   Canaries canaries_;
   WorkerPool pool_;
-  const std::string gpu_;
+  TriageProcess triage_;
   Rechecks rechecks_;
-  pid_t triage_ = -1;
-  uint64_t triage_restarts_ = 0;
-  Clock::time_point triage_rest_;
   Clock::time_point told_state_, told_event_, told_header_, rate_at_;
   uint64_t rate_cases_ = 0;
   double rate_ = 0;

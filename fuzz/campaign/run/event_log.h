@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "fuzz/campaign/run/campaign.h"
+#include "fuzz/campaign/run/campaign_result.h"
 #include "fuzz/campaign/store/session_clock.h"
 
 namespace attnfuzz {

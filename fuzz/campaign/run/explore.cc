@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/corpus_view.h"
@@ -18,6 +19,9 @@ namespace {
 // Crashes of one kind and target that may wait to be reduced; a kernel that fails
 // everywhere would fill the disk.
 constexpr int32_t kMostWaiting = 12;
+// Of one place in the kernel's code that a slice files: they are counted together anyway,
+// and must not keep others from being filed.
+constexpr int kMostOfOneSite = 2;
 // Hangs of one slice that are given the full watch: each costs all of it.
 constexpr int kMostFullWatches = 2;
 // Launches of a case whose job did not survive it: others may have killed the job.
@@ -216,7 +220,7 @@ class Explorer {
 
   void file(const Step& step, const Verdict& verdict) {
     auto& waiting = s_.shared.waiting[s_.target_number][static_cast<int>(verdict.kind) % kKinds];
-    if (waiting >= kMostWaiting) {
+    if (waiting >= kMostWaiting || (!verdict.site.empty() && ++sites_[verdict.site] > kMostOfOneSite)) {
       ++counts().not_filed[to_string(verdict.kind)];
       return;
     }
@@ -228,6 +232,7 @@ class Explorer {
     crash.kind = to_string(verdict.kind);
     crash.message = verdict.message;
     crash.shape = verdict.shape;
+    crash.site = verdict.site;
     crash.t = s_.clock.now();
     crash.shard = s_.shard;
     crash.index = step.index;
@@ -310,6 +315,7 @@ class Explorer {
   std::optional<LineFile> corpus_, confirmed_, series_;
   std::optional<Journal> journal_;
   int full_watches_ = 0;
+  std::map<std::string, int> sites_;  // failures of this slice
   Clock::time_point begun_, told_, refreshed_;
   double told_wall_ = 0, told_kernel_ = 0;
 };

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/campaign/run/campaign.h"
+#include "fuzz/campaign/store/campaign_options.h"
 
 namespace attnfuzz {
 

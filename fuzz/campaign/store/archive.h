@@ -156,8 +156,9 @@ struct CorpusEntry {
 struct Crash {
   std::string id;
   std::string target, property;
-  Case c;
+  Case c = {};
   std::string kind, message, shape;
+  std::string site;  // where it died or is stuck (fuzz/host/site.h); empty: not known
   double t = 0;
   int shard = 0;
   uint64_t index = 0;
@@ -182,6 +183,7 @@ struct Finding {
   double reduce_seconds = 0;
   std::string tolerated;             // the ledger's reason; empty: nobody knew of it
   std::vector<std::string> also;     // targets and kinds that showed it too
+  std::vector<std::string> sites;    // where it dies or is stuck
   std::vector<std::string> crashes;  // ids, for crashes that are still in the folder
 };
 

@@ -145,10 +145,12 @@ void from_json(const Json& j, Canary& r) { fields(r, Read{j}); }
 void to_json(Json& j, const Finding& r) {
   fields(r, Write{j});
   j["repeats"] = to_string(r.repeats);
+  j["sites"] = r.sites;
 }
 
 void from_json(const Json& j, Finding& r) {
   fields(r, Read{j});
+  r.sites = j.value("sites", std::vector<std::string>{});  // none in folders of before there were sites
   const std::string text = j.at("repeats");
   for (Repeats repeats : kRepeats) {
     if (text == to_string(repeats)) r.repeats = repeats;
@@ -162,6 +164,7 @@ void to_json(Json& j, const Crash& r) {
            {"kind", r.kind},
            {"message", r.message},
            {"shape", r.shape},
+           {"site", r.site},
            {"t", r.t},
            {"shard", r.shard},
            {"index", r.index},
@@ -171,6 +174,7 @@ void to_json(Json& j, const Crash& r) {
 void from_json(const Json& j, Crash& r) {
   j.at("id").get_to(r.id), j.at("target").get_to(r.target), j.at("property").get_to(r.property);
   j.at("kind").get_to(r.kind), j.at("message").get_to(r.message), j.at("shape").get_to(r.shape);
+  r.site = j.value("site", "");
   j.at("t").get_to(r.t), j.at("shard").get_to(r.shard), j.at("index").get_to(r.index);
   auto decoded = decode(j.at("case").dump());
   if (auto* error = std::get_if<DecodeError>(&decoded)) throw std::runtime_error(error->message);

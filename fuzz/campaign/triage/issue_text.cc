@@ -51,6 +51,7 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
   if (!f.tolerated.empty()) text += "Known: " + f.tolerated + "\n\n";
   text += "    " + f.message + "\n";
   if (!f.shape.empty()) text += "    shape of the error: " + f.shape + "\n";
+  for (const std::string& site : f.sites) text += "    " + site + "\n";
   text += "\n" + how_often(f) + "\n\n";
   text += "## The smallest case\n\n    " + f.minimal + "\n\n";
   if (!f.reduced) text += "The reduction ran out of time; `attnfuzz reduce " + file + "` goes on.\n\n";

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/finding_list.h"
 #include "fuzz/campaign/store/session_clock.h"
-#include "fuzz/campaign/triage/case_picture.h"
-#include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/campaign/triage/finding_files.h"
 #include "fuzz/campaign/triage/known_findings.h"
+#include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/codec.h"
 #include "properties/case/words.h"
@@ -18,22 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRuns = 3, kMoreRuns = 10;
 constexpr int kMostAttempts = 2;  // of looking at one crash, if that ends the process that looks
 constexpr double kCanarySeconds = 10;
-
-// Adds to a finding what another one that shows the same has counted.
-void count(Finding& f, const Finding& other) {
-  f.count += other.count;
-  f.t = std::min(f.t, other.t);
-  f.crashes.insert(f.crashes.end(), other.crashes.begin(), other.crashes.end());
-  std::vector<std::string> also = other.also;
-  also.push_back(other.target + ": " + other.kind);
-  for (const std::string& as : also) {
-    const bool known = as == f.target + ": " + f.kind || std::ranges::find(f.also, as) != f.also.end();
-    if (!known) f.also.push_back(as);
-  }
-}
 
 // The kind of the bug that a lane's canary has.
 std::string planted(const std::string& lane) {
@@ -64,9 +50,11 @@ class OneCrash {
     finding_.kind = crash_.kind;
     finding_.found = describe(crash_.c);
     finding_.crashes = {crash_.id};
+    if (is_at_a_known_site()) return remove();
     verdict_.property = crash_.property;
     verdict_.message = crash_.message;
     verdict_.shape = crash_.shape;
+    verdict_.site = crash_.site;
     minimal_ = start_ = crash_.c;
     std::string error;
     worker_ = target_.open(&error);
@@ -105,64 +93,24 @@ class OneCrash {
     return std::ranges::any_of(all.findings, has) || std::ranges::any_of(all.never_again, has);
   }
 
-  bool fails(const Case& c) {
-    Verdict verdict = judge(c, *property_, *worker_, target_.calibration);
-    if (verdict.outcome != Outcome::kFail) return false;
-    // Ended from outside: that says nothing.
-    if (verdict.kind == Kind::kCrash && verdict.message.find("SIGKILL") != std::string::npos &&
-        crash_.message.find("SIGKILL") == std::string::npos)
-      return false;
-    verdict_ = std::move(verdict);
+  // By where it died alone: a kernel that fails at one place in many cases would be reduced once for each.
+  bool is_at_a_known_site() {
+    FindingsFile all = read_findings(t_.options.dir);
+    Finding* known = target_.record.canary ? nullptr : found_at(all.findings, crash_);
+    if (known == nullptr) return false;
+    count_together(*known, finding_);
+    save([&] { write_findings(t_.options.dir, all); });
     return true;
-  }
-
-  bool fails_in_fresh_process(const Case& c) {
-    worker_->renew();
-    ++finding_.runs;
-    const bool failed = fails(c);
-    finding_.failed += failed;
-    return failed;
   }
 
   void run_again() {
-    while (finding_.runs < kRuns) fails_in_fresh_process(crash_.c);
-    if (finding_.failed == kRuns) {
-      finding_.repeats = Repeats::kAlways;
-      return;
-    }
-    if (finding_.failed == 0 && fails_after_others()) {
-      finding_.repeats = Repeats::kAfterOthers;
-      return;
-    }
-    while (finding_.runs < kMoreRuns) fails_in_fresh_process(crash_.c);
-    finding_.repeats = finding_.failed > 0 ? Repeats::kSometimes : Repeats::kNever;
-  }
-
-  bool fails_after(const std::vector<Journaled>& trace, size_t first) {
-    worker_->renew();
-    for (size_t i = first; i < trace.size(); ++i) {
-      const Property* property = find_property(trace[i].property);
-      if (trace[i].target == crash_.target && property != nullptr && !(trace[i].c == crash_.c))
-        judge(trace[i].c, *property, *worker_, target_.calibration);
-    }
-    return fails(crash_.c);
-  }
-
-  // Keeps the shortest end of the trace that does it, by halves.
-  bool fails_after_others() {
-    const auto text = read_file(folder_ + "/trace.jsonl");
-    if (!std::holds_alternative<std::string>(text)) return false;
-    std::vector<Journaled> trace = parse_trace(std::get<std::string>(text));
-    if (trace.size() < 2 || !fails_after(trace, 0)) return false;
-    size_t first = 0;
-    while (trace.size() - first > 2) {
-      const size_t half = first + (trace.size() - first) / 2;
-      if (!fails_after(trace, half)) break;
-      first = half;
-    }
-    trace.erase(trace.begin(), trace.begin() + static_cast<std::ptrdiff_t>(first));
-    trace_ = text_of(trace);
-    return true;
+    const Repetition again =
+        attnfuzz::run_again(crash_, *property_, *worker_, target_.calibration, folder_ + "/trace.jsonl");
+    finding_.repeats = again.repeats;
+    finding_.failed = again.failed;
+    finding_.runs = again.runs;
+    trace_ = again.trace;
+    if (again.repeats != Repeats::kNever) verdict_ = again.verdict;
   }
 
   // By the property `reference`; a failure of another kind is told as a rejection.
@@ -235,7 +183,7 @@ class OneCrash {
   void count_under(const std::string& name) {
     FindingsFile all = read_findings(t_.options.dir);
     for (Finding& f : all.findings) {
-      if (f.name == name) count(f, finding_);
+      if (f.name == name) count_together(f, finding_);
     }
     save([&] { write_findings(t_.options.dir, all); });
   }
@@ -268,6 +216,7 @@ class OneCrash {
       save([&] { write_file(best_file, encode(r, best_file)); });
     };
     options.may_take = stays_with;
+    options.keep_site = true;
     const auto began = Clock::now();
     Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options);
     // From a case that takes long less is tried than from its minimum.
@@ -304,84 +253,38 @@ class OneCrash {
     finding_.message = r.message;
     finding_.shape = r.shape;
     finding_.minimal = describe(minimal_);
+    if (!verdict_.site.empty()) finding_.sites = {verdict_.site};
     if (const KnownFailure* known = tolerated(t_.options.ledger, finding_.key, finding_.name))
       finding_.tolerated = known->reason;
 
     if (target_.record.canary) return write_canary(r);
     FindingsFile all = read_findings(t_.options.dir);
-    auto& list = finding_.repeats == Repeats::kNever ? all.never_again : all.findings;
-    auto same = std::ranges::find(list, finding_.key, &Finding::key);
-    if (same == list.end()) {
-      write_files(r);
-      list.push_back(finding_);
-    } else if (!same->reduced && finding_.reduced) {
-      count(finding_, *same);
-      *same = finding_;
-      write_files(r);
-    } else {
-      count(*same, finding_);
-    }
-    absorb(list);
+    const bool never = finding_.repeats == Repeats::kNever;
+    auto& list = never ? all.never_again : all.findings;
+    // Its files come before the list that names it is written.
+    if (enter(list, finding_)) write_files(r);
+    absorb(list, finding_.key, replaced_);
     // Ids whose folders are gone are needed no more.
     for (Finding& f : list)
       std::erase_if(f.crashes,
                     [&](const std::string& id) { return !fs::exists(t_.options.dir + "/crashing/" + id); });
     save([&] { write_findings(t_.options.dir, all); });
     for (const std::string& name : replaced_) {
-      if (name != finding_.name) remove_files(name);
+      if (name != finding_.name) remove_files(out_, name);
     }
-  }
-
-  // Counts what the findings that this one replaces had counted.
-  void absorb(std::vector<Finding>& list) {
-    std::vector<Finding> old;
-    for (const std::string& name : replaced_) {
-      const auto it = std::ranges::find(list, name, &Finding::name);
-      if (it == list.end() || it->key == finding_.key) continue;
-      old.push_back(std::move(*it));
-      list.erase(it);
-    }
-    const auto mine = std::ranges::find(list, finding_.key, &Finding::key);
-    for (const Finding& f : old) count(*mine, f);
-  }
-
-  void remove_files(const std::string& name) const {
-    std::error_code ignored;
-    for (const char* end : {".attn.json", ".md", ".picture.json", ".trace.jsonl"})
-      fs::remove(out_ + "/" + name + end, ignored);
   }
 
   void write_files(const Reproducer& r) {
     const bool never = finding_.repeats == Repeats::kNever && !target_.record.canary;
-    const std::string path = (never ? t_.options.dir + "/never_again" : out_) + "/" + finding_.name;
-    const std::string trace = trace_.empty() ? "" : finding_.name + ".trace.jsonl";
-    const CampaignHeader header = read_header(t_.options.dir).value_or(CampaignHeader{});
-    save([&] {
-      if (!trace.empty()) write_file(path + ".trace.jsonl", trace_);
-      write_file(path + ".attn.json", encode(r, path + ".attn.json"));
-      write_file(path + ".md", issue_text(finding_, r, {header, target_.record, trace}));
-    });
-    if (!never && !target_.record.canary) write_picture_to(path + ".picture.json", r);
-  }
-
-  // Before the finding is told of. What ends this process here does so once: see attempts().
-  void write_picture_to(const std::string& path, const Reproducer& r) {
-    CasePicture picture;
+    FindingFiles files = {finding_, r, trace_, std::nullopt};
     if (blind_) {
-      picture =
-          picture_without_error(minimal_, "Not run again for the picture: that ended the process that looked.");
-    } else if (finding_.repeats == Repeats::kAfterOthers) {
-      picture = picture_without_error(minimal_, "Without the error: it takes other cases before it.");
-    } else {
-      try {
-        worker_->renew();
-        picture = take_picture(minimal_, r.property, r.kind, *worker_, target_.calibration);
-      } catch (const std::exception& e) {
-        picture = picture_without_error(minimal_,
-                                        std::string("Without the error, for running it failed: ") + e.what());
-      }
+      files.picture = picture_without_error(minimal_, "Not run again: that ended the process that looked.");
+    } else if (!never && !target_.record.canary) {
+      files.picture = picture_of(finding_, minimal_, *worker_, target_.calibration);
     }
-    save([&] { write_picture(path, picture); });
+    const CampaignHeader header = read_header(t_.options.dir).value_or(CampaignHeader{});
+    const std::string to = never ? t_.options.dir + "/never_again" : out_;
+    save([&] { attnfuzz::write_files(to, files, header, target_.record); });
   }
 
   void write_canary(const Reproducer& r) {

@@ -1,5 +1,7 @@
 // From a crash to a finding: run again, reduced, named, counted, written.
 //
+//   0. counted under the finding that died or is stuck at the same place in the kernel's
+//      code (finding_list.h), without being run
 //   1. run again three times, each in a fresh process: deterministic; if none failed,
 //      after the cases that came before it: dependent on state (the shortest end of the
 //      trace that makes it fail is kept); else up to ten times: flaky, k of n, or never again

@@ -89,6 +89,16 @@ const attn_kernel kernels[] = {
           UNUSED;
           for (;;) sink = 1;
         }),
+    // Hangs, and hears no signal.
+    fake::kernel(
+        "deaf", yes,
+        RUN {
+          UNUSED;
+          sigset_t all;
+          sigfillset(&all);
+          sigprocmask(SIG_BLOCK, &all, nullptr);
+          for (;;) sink = 1;
+        }),
     // What a worker that waits for its turn looks like: much of the clock, little of the processor.
     fake::kernel(
         "nap", yes,

@@ -119,6 +119,34 @@ TEST(Worker, NamesTheTensorThatWasOverrun) {
   EXPECT_EQ(call.run().status, ATTN_OK);
 }
 
+// What a campaign groups failures by: the same place each time, whoever meets it.
+TEST(Worker, SaysWhereTheKernelDied) {
+  FakeCall null("null");
+  const std::string site = null.run().site;
+  EXPECT_THAT(site, StartsWith("SIGSEGV at behaviours.so+0x"));
+  EXPECT_EQ(null.run().site, site) << "in another process";
+  FakeCall overrun("overrun");
+  overrun.tensors.o.data = overrun.target->arena().slot_end(TensorId::kO);
+  EXPECT_THAT(overrun.run().site, StartsWith("SIGSEGV at behaviours.so+0x"));
+  EXPECT_NE(overrun.run().site, site);
+  // The C library's code is but called: what called it is the place.
+  EXPECT_THAT(FakeCall("abort").run().site, StartsWith("SIGABRT at behaviours.so+0x"));
+  EXPECT_THAT(FakeCall("crash-plan").plan().site, StartsWith("SIGSEGV at behaviours.so+0x"));
+  EXPECT_EQ(FakeCall("exit").run().site, "");
+  EXPECT_EQ(FakeCall("copy").run().site, "");
+}
+
+TEST(Worker, SaysWhereTheKernelIsStuck) {
+  FakeCall hang("hang");
+  const std::string site = hang.run().site;
+  EXPECT_THAT(site, StartsWith("stuck in behaviours.so+0x"));
+  EXPECT_EQ(hang.run().site, site) << "in another process";
+  const std::string in_plan = FakeCall("hang-plan").plan().site;
+  EXPECT_THAT(in_plan, StartsWith("stuck in behaviours.so+0x"));
+  EXPECT_NE(in_plan, site);
+  EXPECT_EQ(FakeCall("deaf").run().site, "stuck in run()") << "it blocks the question";
+}
+
 TEST(Worker, TimesARunOut) {
   for (const char* kernel : {"hang", "print"}) {
     FakeCall call(kernel);

@@ -1,0 +1,37 @@
+// What a campaign tells while it runs, and what has come of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fuzz/campaign/store/archive.h"
+#include "fuzz/campaign/store/standing.h"
+
+namespace attnfuzz {
+
+// What happens, for a terminal or a stream; each is one JSON object with "event".
+using OnEvent = std::function<void(const std::string& json)>;
+
+struct CampaignState {
+  double t = 0, left = 0;
+  uint64_t cases = 0;
+  double cases_per_second = 0;
+  uint64_t corpus = 0, signals = 0, coverage = 0, waiting = 0, restarts = 0, since_new = 0;
+  size_t findings = 0, tolerated = 0;
+  bool disk_full = false, draining = false;
+};
+using OnState = std::function<void(const CampaignState& state)>;
+
+struct CampaignSummary {
+  CampaignHeader header;
+  FindingsFile findings;
+  std::vector<Canary> canaries;  // of this session
+  size_t waiting = 0;            // failures not yet reduced
+  std::string ended;
+  bool harness_broken = false;  // a canary was not found
+  Standing standing = Standing::kHeld;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,28 @@
+// How often a failing case fails again: three times in fresh processes, and if not each
+// time, after the cases that ran before it, or up to ten times.
+//
+//   Repetition r = run_again(crash, *property, worker, calibration, folder + "/trace.jsonl");
+//   // r.repeats: deterministic; flaky, r.failed of r.runs; dependent on state; never again
+#pragma once
+
+#include <string>
+
+#include "fuzz/campaign/store/archive.h"
+#include "properties/judge/property.h"
+#include "properties/judge/target.h"
+#include "reference/calibration.h"
+
+namespace attnfuzz {
+
+struct Repetition {
+  Repeats repeats = Repeats::kNever;
+  int failed = 0, runs = 0;
+  Verdict verdict;    // of the last run that failed; of none, one that passed
+  std::string trace;  // the shortest end of the trace that makes it fail, where it takes one
+};
+
+// `trace_file`: the cases before it, oldest first (journal.h); it may be missing.
+Repetition run_again(const Crash& crash, const Property& property, Target& worker,
+                     const Calibration& calibration, const std::string& trace_file);
+
+}  // namespace attnfuzz

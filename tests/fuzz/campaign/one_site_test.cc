@@ -1,0 +1,146 @@
+// Failures that die or hang at one place in the kernel are one finding, without a run of any
+// but the first; those of two places are two, wherever a reduction might lead.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "fuzz/campaign/store/finding_list.h"
+#include "fuzz/campaign/triage/triage.h"
+#include "properties/case/codec.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+// Dies at one place of a softcap or a bias, and at another of any 17 keys or more.
+class Dies : public FakeTarget {
+ public:
+  explicit Dies(int* runs) : runs_(runs) {}
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    ++*runs_;
+    const bool first = problem.softcap != 0 || tensors.bias.data != nullptr;
+    if (!first && problem.seq_k < 17) return FakeTarget::run(stage, problem, tensors, plan, env, stream);
+    RunReply reply;
+    reply.status = ATTN_FAULT;
+    reply.crash = "SIGSEGV in run()";
+    reply.site = first ? "SIGSEGV at fake.so+0x10" : "SIGSEGV at fake.so+0x20";
+    return reply;
+  }
+
+ private:
+  int* runs_;
+};
+
+class OneSite : public ::testing::Test {
+ protected:
+  OneSite() {
+    std::string name = (std::filesystem::temp_directory_path() / "one-site-XXXXXX").string();
+    options_.dir = mkdtemp(name.data());
+    std::filesystem::create_directories(options_.dir + "/findings");
+    write_findings(options_.dir, {});
+    CampaignTarget target;
+    target.record.name = "fake.cpu.plain";
+    target.record.kernel = target.folder = "fake";
+    target.record.lane = "plain";
+    target.info = FakeTarget().info();
+    target.open = [this](std::string*) { return std::make_unique<Dies>(&runs_); };
+    target.calibration = executor();
+    target.properties = {find_property("reference")};
+    targets_ = {target};
+  }
+  ~OneSite() override { std::filesystem::remove_all(options_.dir); }
+
+  static Case softcapped(int64_t keys) {
+    Case c;
+    c.problem.seq_k = keys;
+    c.problem.softcap = 3;
+    return c;
+  }
+  static Case biased(int64_t keys) {
+    Case c;
+    c.problem.seq_k = keys;
+    c.problem.bias.emplace();
+    return c;
+  }
+
+  void file(const Case& c, double t) {
+    int runs = 0;
+    Dies kernel(&runs);
+    const Verdict verdict = judge(c, *find_property("reference"), kernel, executor());
+    ASSERT_EQ(verdict.kind, Kind::kCrash) << verdict.message;
+    ASSERT_NE(verdict.site, "");
+    Crash crash;
+    crash.id = digest(c).substr(0, 12);
+    crash.target = "fake.cpu.plain";
+    crash.property = "reference";
+    crash.c = c;
+    crash.kind = to_string(verdict.kind);
+    crash.message = verdict.message;
+    crash.site = verdict.site;
+    crash.t = t;
+    write_crash(options_.dir, crash, "");
+  }
+
+  std::vector<Finding> findings() {
+    const SharedStatePtr shared = make_shared_state();
+    std::atomic<bool> waits = false;
+    triage({options_, targets_, *shared, waits});
+    return read_findings(options_.dir).findings;
+  }
+
+  CampaignOptions options_;
+  int runs_ = 0;
+  std::vector<CampaignTarget> targets_;
+};
+
+TEST_F(OneSite, IsOneFindingHoweverItIsReached) {
+  file(softcapped(5), 1);
+  ASSERT_EQ(findings().size(), 1u);
+  const int before = runs_;
+  file(biased(9), 2);
+  file(softcapped(64), 3);
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 1u) << found.back().minimal;
+  EXPECT_EQ(found[0].count, 3u);
+  EXPECT_EQ(found[0].sites, std::vector<std::string>{"SIGSEGV at fake.so+0x10"});
+  EXPECT_EQ(runs_, before) << "nothing needs to be run to know";
+  EXPECT_TRUE(read_crashes(options_.dir).empty());
+}
+
+TEST_F(OneSite, AReductionStaysWhereItBegan) {
+  file(softcapped(40), 1);
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].sites, std::vector<std::string>{"SIGSEGV at fake.so+0x10"});
+  EXPECT_NE(found[0].minimal.find("softcap"), std::string::npos) << found[0].minimal;
+}
+
+TEST_F(OneSite, AnotherSiteIsAnotherFinding) {
+  Case plain;
+  plain.problem.seq_k = 40;
+  file(softcapped(5), 1);
+  file(plain, 2);
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_NE(found[0].sites, found[1].sites);
+}
+
+TEST(FoundAt, ACrashWithoutASiteIsAtNone) {
+  Finding finding;
+  finding.target = "a";
+  finding.kind = "crash";
+  finding.sites = {"", "SIGSEGV at x+0x1"};
+  std::vector<Finding> list = {finding};
+  Crash crash;
+  crash.target = "a";
+  crash.kind = "crash";
+  EXPECT_EQ(found_at(list, crash), nullptr);
+  crash.site = "SIGSEGV at x+0x1";
+  EXPECT_EQ(found_at(list, crash), &list[0]);
+  crash.kind = "hang";
+  EXPECT_EQ(found_at(list, crash), nullptr);
+}
+
+}  // namespace
+}  // namespace attnfuzz
