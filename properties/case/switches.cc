@@ -9,15 +9,13 @@ namespace attnfuzz {
 
 std::span<const Switch> switches() {
   static const auto all = [] {
-    std::vector<const Feature*> features;
+    std::vector<Switches> features;
     for (const Feature* feature : all_features()) {
-      const auto at = std::ranges::upper_bound(features, feature->turned_off, {}, &Feature::turned_off);
-      features.insert(at, feature);
+      const auto at = std::ranges::upper_bound(features, feature->switches.place, {}, &Switches::place);
+      features.insert(at, feature->switches);
     }
     std::vector<Switch> switches;
-    for (const Feature* feature : features) {
-      switches.insert(switches.end(), feature->switches.begin(), feature->switches.end());
-    }
+    for (const Switches& some : features) switches.insert(switches.end(), some.all.begin(), some.all.end());
     return switches;
   }();
   return all;

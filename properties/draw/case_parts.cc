@@ -14,7 +14,7 @@ constexpr int kDraws = 60;
 Case stripped(Phase phase, Case c) {
   for (const Feature* feature : all_features()) {
     for (const Part& part : feature->parts) {
-      if (feature->phase == phase) part.take(c, plain_case());
+      if (feature->draw.phase == phase) part.take(c, plain_case());
     }
   }
   return c;
@@ -51,7 +51,7 @@ Case redraw(const Case& c, const Aim& aim, Dice& dice) {
   for (const Feature* feature : all_features()) {
     for (const Part& part : feature->parts) {
       at -= part.weight;
-      if (at < 0) return redraw(part, feature->phase, c, aim, dice);
+      if (at < 0) return redraw(part, feature->draw.phase, c, aim, dice);
     }
   }
   return c;

@@ -14,7 +14,7 @@ void draw_phase(Phase phase, const Aim& aim, Dice& dice, Case& c) {
   const int64_t tile_q = sizes ? a_tile(dice, aim.tiles_q) : aim.tiles_q.front();
   const int64_t tile_k = sizes || visibility ? a_tile(dice, aim.tiles_k) : aim.tiles_k.front();
   for (const Feature* feature : all_features()) {
-    if (feature->phase == phase) feature->draw({aim, dice, tile_q, tile_k}, c);
+    if (feature->draw.phase == phase) feature->draw.draw({aim, dice, tile_q, tile_k}, c);
   }
   if (sizes) fit_sizes(aim, dice, c.problem);
 }

@@ -82,9 +82,14 @@ void step_values(const Aim& aim, Dice& dice, Case& c) {
 }
 
 void step_off(Dice& dice, Case& c) {
-  std::vector<const Feature*> some;
-  std::ranges::copy_if(all_features(), std::back_inserter(some), [](auto* f) { return bool(f->toggle); });
-  dice.pick<const Feature*>(std::span<const Feature* const>(some))->toggle(dice, c);
+  std::vector<const Switch*> on;
+  for (const Feature* feature : all_features()) {
+    if (feature->draw.phase == Phase::kSizes) continue;  // step_number() does more with these
+    for (const Switch& some : feature->switches.all) {
+      if (some.present(c)) on.push_back(&some);
+    }
+  }
+  if (!on.empty()) dice.pick<const Switch*>(std::span<const Switch* const>(on))->remove(c);
 }
 
 }  // namespace attnfuzz

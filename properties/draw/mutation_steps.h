@@ -16,7 +16,7 @@ void step_shape(const Aim& aim, Dice& dice, Case& c);
 void step_calls(Dice& dice, Case& c);
 // One of the features' own steps (features/feature.h): of values and patterns.
 void step_values(const Aim& aim, Dice& dice, Case& c);
-// One feature turned off, or on if that is as simple.
+// One feature turned off, of those that there are.
 void step_off(Dice& dice, Case& c);
 
 }  // namespace attnfuzz

@@ -34,8 +34,8 @@ uint64_t number_of(const std::string& text) {
   return n;
 }
 
-// A case on its way through one step.
-struct Step {
+// A case on its way from draw to archive.
+struct Candidate {
   Case c;
   const Property* property = nullptr;
   std::string origin;
@@ -100,96 +100,103 @@ class Explorer {
   // the case's fault. If it takes its job with it each time, that is what it is filed for.
   void again() {
     if (!interrupted_ || interrupted_->target != name_) return;
-    Step step = {
+    Candidate candidate = {
         interrupted_->c,           find_property(interrupted_->property), "drawn", "", interrupted_->index,
         interrupted_->attempts + 1};
-    if (step.property == nullptr) return;
-    if (interrupted_->attempts < kMostAttempts) return take(std::move(step));
+    if (candidate.property == nullptr) return;
+    if (interrupted_->attempts < kMostAttempts) return take(std::move(candidate));
     Verdict verdict;
     verdict.outcome = Outcome::kFail;
     verdict.kind = Kind::kCrash;
-    verdict.property = step.property->name;
+    verdict.property = candidate.property->name;
     verdict.message =
         "the process that judged it died or was stuck, each time of " + std::to_string(kMostAttempts);
-    file(step, verdict);
+    file(candidate, verdict);
   }
 
   const Property& property_of(uint64_t index) const {
     return *s_.target.properties[index % s_.target.properties.size()];
   }
 
-  Step next() {
-    Step step;
-    step.index = stats_.next[name_]++;
-    const uint64_t random = mix(stream_, step.index, 1, 0, 0), more = mix(stream_, step.index, 2, 0, 0);
-    step.property = &property_of(step.index);
+  Candidate next() {
+    Candidate candidate;
+    candidate.index = stats_.next[name_]++;
+    const uint64_t random = mix(stream_, candidate.index, 1, 0, 0),
+                   more = mix(stream_, candidate.index, 2, 0, 0);
+    candidate.property = &property_of(candidate.index);
     if (random % 2 == 0) {
       if (auto entry = view_->to_confirm()) {
         if (auto c = view_->read(*entry)) {
-          step.c = std::move(*c);
-          step.confirms = entry->id;
-          step.origin = "confirmed";
+          candidate.c = std::move(*c);
+          candidate.confirms = entry->id;
+          candidate.origin = "confirmed";
           if (const Property* own = find_property(entry->property)) {
-            if (speaks_of(*own, target_->info())) step.property = own;
+            if (speaks_of(*own, target_->info())) candidate.property = own;
           }
-          return step;
+          return candidate;
         }
       }
     }
     const uint64_t choice = random / 2 % 8;  // 0..3 drawn, 4..6 mutated, 7 crossed
-    if (choice < 4 || view_->empty()) return drawn(std::move(step));
+    if (choice < 4 || view_->empty()) return drawn(std::move(candidate));
     const auto a = view_->pick(more);
-    if (!a) return drawn(std::move(step));
-    const uint64_t seed = mix(stream_, step.index, 3, 0, 0);
-    step.origin = "mutated";
+    if (!a) return drawn(std::move(candidate));
+    const uint64_t seed = mix(stream_, candidate.index, 3, 0, 0);
+    candidate.origin = "mutated";
     if (choice == 7) {
       if (const auto b = view_->pick(mix(more, 1, 0, 0, 0))) {
-        step.c = cross(*a, *b, aim_, seed);
-        step.origin = "crossed";
-        return step;
+        candidate.c = cross(*a, *b, aim_, seed);
+        candidate.origin = "crossed";
+        return candidate;
       }
     }
-    step.c = mutate(*a, aim_, seed);
-    return step;
+    candidate.c = mutate(*a, aim_, seed);
+    return candidate;
   }
 
-  Step drawn(Step step) {
-    step.c = draw(aim_, stream_, step.index);
-    step.origin = "drawn";
-    return step;
+  Candidate drawn(Candidate candidate) {
+    candidate.c = draw(aim_, stream_, candidate.index);
+    candidate.origin = "drawn";
+    return candidate;
   }
 
-  void take(Step step) {
+  void take(Candidate candidate) {
     ++done_;
-    if (step.attempts == 1) enter_lane(step.c, s_.target.record.lane, step.index);
+    if (candidate.attempts == 1) enter_lane(candidate.c, s_.target.record.lane, candidate.index);
     if (!s_.options.ledger.known.empty()) {
       const TargetRecord& r = s_.target.record;
-      if (quarantined(s_.options.ledger, step.c,
+      if (quarantined(s_.options.ledger, candidate.c,
                       {r.kernel, r.backend, r.lane, aim_.tiles_q[0], aim_.tiles_k[0]})) {
         ++counts().quarantined;
-        if (!step.confirms.empty()) save([&] { confirmed_->append(confirmed_line(step.confirms, name_)); });
+        if (!candidate.confirms.empty())
+          save([&] { confirmed_->append(confirmed_line(candidate.confirms, name_)); });
         return;
       }
     }
     observed_->begin_case();
     Verdict verdict;
-    if (const auto rejected = rejected_by(*step.property, step.c, target_->info())) {
+    if (const auto rejected = rejected_by(*candidate.property, candidate.c, target_->info())) {
       verdict = *rejected;
     } else {
-      save([&] { journal_->begin({name_, step.property->name, step.c, step.index, step.attempts}); });
-      verdict = judged(step);
+      save([&] {
+        journal_->begin({name_, candidate.property->name, candidate.c, candidate.index, candidate.attempts});
+      });
+      verdict = judged(candidate);
     }
-    count(step, verdict);
+    count(candidate, verdict);
     if (verdict.outcome == Outcome::kFail) {
-      file(step, verdict);
+      file(candidate, verdict);
     } else {
-      keep(step, verdict);
+      keep(candidate, verdict);
     }
-    if (!step.confirms.empty()) save([&] { confirmed_->append(confirmed_line(step.confirms, name_)); });
+    if (!candidate.confirms.empty())
+      save([&] { confirmed_->append(confirmed_line(candidate.confirms, name_)); });
   }
 
-  Verdict judged(const Step& step) {
-    const auto once = [&] { return judge(step.c, *step.property, *observed_, s_.target.calibration); };
+  Verdict judged(const Candidate& candidate) {
+    const auto once = [&] {
+      return judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
+    };
     Verdict verdict = once();
     // No kernel does that to itself: someone, or the system that is out of memory.
     if (verdict.kind == Kind::kCrash && verdict.message.find("SIGKILL") != std::string::npos) verdict = once();
@@ -204,9 +211,9 @@ class Explorer {
     return verdict;
   }
 
-  void count(const Step& step, const Verdict& verdict) {
-    counts().add(step.c, verdict);
-    ++counts().origins[step.origin];
+  void count(const Candidate& candidate, const Verdict& verdict) {
+    counts().add(candidate.c, verdict);
+    ++counts().origins[candidate.origin];
     SeriesLine& last = stats_.last;
     ++last.cases;
     ++last.since_new;
@@ -218,24 +225,24 @@ class Explorer {
     slot_.failed += verdict.outcome == Outcome::kFail;
   }
 
-  void file(const Step& step, const Verdict& verdict) {
-    auto& waiting = s_.shared.waiting[s_.target_number][static_cast<int>(verdict.kind) % kKinds];
+  void file(const Candidate& candidate, const Verdict& verdict) {
+    auto& waiting = s_.shared.waiting[s_.target_number][static_cast<int>(verdict.kind)];
     if (waiting >= kMostWaiting || (!verdict.site.empty() && ++sites_[verdict.site] > kMostOfOneSite)) {
       ++counts().not_filed[to_string(verdict.kind)];
       return;
     }
     Crash crash;
-    crash.id = digest(step.c).substr(0, 12) + "-" + name_;
+    crash.id = digest(candidate.c).substr(0, 12) + "-" + name_;
     crash.target = name_;
     crash.property = verdict.property;
-    crash.c = step.c;
+    crash.c = candidate.c;
     crash.kind = to_string(verdict.kind);
     crash.message = verdict.message;
     crash.shape = verdict.shape;
     crash.site = verdict.site;
     crash.t = s_.clock.now();
     crash.shard = s_.shard;
-    crash.index = step.index;
+    crash.index = candidate.index;
     save([&] { write_crash(s_.options.dir, crash, text_of(trace_of(folder_))); });
     ++waiting;
     ++filed_;
@@ -247,10 +254,10 @@ class Explorer {
   // often an edge was taken is not asked: every thread of the grid takes it, and counts go up to 255
   // and begin anew, so that sooner or later each edge would be met in each bucket of counts, once an
   // entry. Whether loops turn once, or splits are empty, signals say.
-  void keep(const Step& step, const Verdict& verdict) {
+  void keep(const Candidate& candidate, const Verdict& verdict) {
     if (s_.target.record.canary) return;
     CorpusEntry entry;
-    for (uint16_t id : signals(step.c, verdict)) {
+    for (uint16_t id : signals(candidate.c, verdict)) {
       if (id < kMostSignals && s_.group.signals[id] == 0) entry.signals.push_back(id);
     }
     const std::vector<uint8_t>& edges = observed_->coverage_of_case();
@@ -258,13 +265,13 @@ class Explorer {
       if (edges[edge] != 0 && s_.group.edges[edge] == 0) entry.edges.push_back(edge);
     }
     if (entry.signals.empty() && entry.edges.empty()) return;
-    Case c = step.c;
+    Case c = candidate.c;
     c.lane = "plain";
     entry.id = digest(c);
     entry.kernel = s_.target.folder;
     entry.target = name_;
     entry.property = verdict.property;
-    entry.origin = step.origin;
+    entry.origin = candidate.origin;
     entry.t = s_.clock.now();
     entry.seconds = verdict.lay_out_s + verdict.kernel_s + verdict.oracle_s + verdict.judge_s;
     if (!view_->contains(entry.id)) {

@@ -35,10 +35,10 @@ WorkerPool::WorkerPool(const CampaignOptions& options, const std::vector<Campaig
   if (std::ranges::any_of(targets, [](const CampaignTarget& t) { return !is_on_gpu(t); }))
     add_places(options.jobs, 0);
   if (std::ranges::any_of(targets, is_on_gpu)) add_places(options.gpus * options.gpu_jobs, options.gpus);
-  if (static_cast<int>(places_.size()) >= kMostJobs - 1) throw std::runtime_error("more than 254 jobs");
-  for (const Place& place : places_) {
-    const ShardStats stats = read_stats(options.dir, place.shard);
-    slot(place).restarts = stats.last.restarts;
+  if (static_cast<int>(seats_.size()) >= kMostJobs - 1) throw std::runtime_error("more than 254 jobs");
+  for (const Seat& seat : seats_) {
+    const ShardStats stats = read_stats(options.dir, seat.shard);
+    slot(seat).restarts = stats.last.restarts;
     // Who had least goes first, also after a resumption.
     for (size_t i = 0; i < targets.size(); ++i) {
       const auto of = stats.targets.find(targets[i].record.name);
@@ -49,13 +49,13 @@ WorkerPool::WorkerPool(const CampaignOptions& options, const std::vector<Campaig
 
 void WorkerPool::add_places(int count, int gpus) {
   for (int n = 0; n < count; ++n) {
-    Place place;
-    place.shard = static_cast<int>(places_.size());
-    place.gpu = gpus > 0 ? n % gpus : -1;
-    place.peer = n;
-    place.peers = count;
-    std::filesystem::create_directories(shard_dir(options_.dir, place.shard));
-    places_.push_back(place);
+    Seat seat;
+    seat.shard = static_cast<int>(seats_.size());
+    seat.gpu = gpus > 0 ? n % gpus : -1;
+    seat.peer = n;
+    seat.peers = count;
+    std::filesystem::create_directories(shard_dir(options_.dir, seat.shard));
+    seats_.push_back(seat);
   }
 }
 
@@ -69,9 +69,9 @@ double WorkerPool::slice_seconds(int target) const {
   return is_on_gpu(targets_[target]) ? std::clamp(2 * share, 5.0, 120.0) : std::clamp(share, 2.0, 30.0);
 }
 
-int WorkerPool::next_target(const Place& place) const {
-  const bool gpu = place.gpu >= 0;
-  const auto left = in_flight(shard_dir(options_.dir, place.shard));
+int WorkerPool::next_target(const Seat& seat) const {
+  const bool gpu = seat.gpu >= 0;
+  const auto left = in_flight(shard_dir(options_.dir, seat.shard));
   int best = -1;
   for (int n = 0; n < static_cast<int>(targets_.size()); ++n) {
     if (is_on_gpu(targets_[n]) != gpu || !can_be_run(n)) continue;
@@ -83,29 +83,29 @@ int WorkerPool::next_target(const Place& place) const {
 }
 
 void WorkerPool::start() {
-  for (Place& place : places_) {
-    if (!place.works()) start(place, next_target(place));
+  for (Seat& seat : seats_) {
+    if (!seat.works()) start(seat, next_target(seat));
   }
 }
 
 void WorkerPool::start_canaries() {
-  for (Place& place : places_) {
-    if (place.works()) continue;
-    const auto target = canaries_.next(place.gpu >= 0);
+  for (Seat& seat : seats_) {
+    if (seat.works()) continue;
+    const auto target = canaries_.next(seat.gpu >= 0);
     if (!target) continue;
     shared_.stop = false;
-    start(place, *target);
+    start(seat, *target);
   }
 }
 
-void WorkerPool::start(Place& place, int number) {
-  place.target = number;
+void WorkerPool::start(Seat& seat, int number) {
+  seat.target = number;
   if (number < 0) return;
-  JobSlot& its = slot(place);
+  JobSlot& its = slot(seat);
   its.message[0] = 0;
   its.waits = false;
-  place.started = place.moved = Clock::now();
-  place.cases_before = place.cases_seen = its.cases;
+  seat.started = seat.moved = Clock::now();
+  seat.cases_before = seat.cases_seen = its.cases;
   const CampaignTarget& target = targets_[number];
   const bool canary = target.record.canary;
   const auto end = Clock::now() + seconds_long(slice_seconds(number));
@@ -116,63 +116,63 @@ void WorkerPool::start(Place& place, int number) {
                        .group = shared_.groups[group_of_[number]],
                        .clock = clock_,
                        .end = canary ? end : std::min(end, clock_.end),
-                       .shard = place.shard,
-                       .peer = place.peer,
-                       .peers = place.peers,
-                       .gpu = place.gpu,
+                       .shard = seat.shard,
+                       .peer = seat.peer,
+                       .peers = seat.peers,
+                       .gpu = seat.gpu,
                        .most_cases = canary ? kCanaryCases : ~uint64_t{0}};
-  const std::string gpu = place.gpu >= 0 && place.gpu < static_cast<int>(gpus_.size()) ? gpus_[place.gpu] : "";
-  place.pid = start_child(
+  const std::string gpu = seat.gpu >= 0 && seat.gpu < static_cast<int>(gpus_.size()) ? gpus_[seat.gpu] : "";
+  seat.pid = start_child(
       [&] {
         if (!gpu.empty()) setenv("CUDA_VISIBLE_DEVICES", gpu.c_str(), 1);
         explore(slice);
       },
       its.message, sizeof its.message);
-  spent_[number] += 1e-3;  // the next place takes another
+  spent_[number] += 1e-3;  // the next seat takes another
 }
 
 void WorkerPool::look() {
-  for (Place& place : places_) {
-    if (!place.works()) continue;
-    if (const auto ending = ended(place.pid)) {
-      over(place, ending->how);
+  for (Seat& seat : seats_) {
+    if (!seat.works()) continue;
+    if (const auto ending = ended(seat.pid)) {
+      over(seat, ending->how);
       continue;
     }
-    const uint64_t cases = slot(place).cases;
-    if (cases != place.cases_seen || slot(place).waits) {
-      place.cases_seen = cases;
-      place.moved = Clock::now();
+    const uint64_t cases = slot(seat).cases;
+    if (cases != seat.cases_seen || slot(seat).waits) {
+      seat.cases_seen = cases;
+      seat.moved = Clock::now();
     }
-    if (seconds_since(place.moved) > options_.stuck_seconds) {
-      end_child(place.pid);
-      over(place, "stuck in one case for " + std::to_string(static_cast<int>(options_.stuck_seconds)) + " s");
-    } else if (resident_bytes(place.pid) > options_.memory) {
-      end_child(place.pid);
-      over(place, "grown beyond its memory");
+    if (seconds_since(seat.moved) > options_.stuck_seconds) {
+      end_child(seat.pid);
+      over(seat, "stuck in one case for " + std::to_string(static_cast<int>(options_.stuck_seconds)) + " s");
+    } else if (resident_bytes(seat.pid) > options_.memory) {
+      end_child(seat.pid);
+      over(seat, "grown beyond its memory");
     }
   }
 }
 
-void WorkerPool::over(Place& place, const std::string& how) {
-  const std::string& name = targets_[place.target].record.name;
-  const double lasted = seconds_since(place.started);
-  const uint64_t cases = slot(place).cases - place.cases_before;
-  const std::string said = slot(place).message;
-  int& failed_starts = failed_starts_[place.target];
-  spent_[place.target] += lasted;
-  place.pid = -1;
-  if (targets_[place.target].record.canary) {
-    canaries_.ran(place.target, cases, lasted);
+void WorkerPool::over(Seat& seat, const std::string& how) {
+  const std::string& name = targets_[seat.target].record.name;
+  const double lasted = seconds_since(seat.started);
+  const uint64_t cases = slot(seat).cases - seat.cases_before;
+  const std::string said = slot(seat).message;
+  int& failed_starts = failed_starts_[seat.target];
+  spent_[seat.target] += lasted;
+  seat.pid = -1;
+  if (targets_[seat.target].record.canary) {
+    canaries_.ran(seat.target, cases, lasted);
     // Killed half-way: that was no answer.
-    if (!how.empty() && failed_starts + 1 < kMostFailedStarts) canaries_.again(place.target);
+    if (!how.empty() && failed_starts + 1 < kMostFailedStarts) canaries_.again(seat.target);
   }
   if (!how.empty()) {
-    ++slot(place).restarts;
+    ++slot(seat).restarts;
     ++restarts_;
     const std::string why = said.empty() ? how : said;
-    events_.say("restart", {{"shard", place.shard}, {"target", name}, {"why", why}});
+    events_.say("restart", {{"shard", seat.shard}, {"target", name}, {"why", why}});
     if (!said.empty()) last_failure_ = name + ": " + why;
-    const bool counts = targets_[place.target].record.canary || (cases == 0 && !said.empty());
+    const bool counts = targets_[seat.target].record.canary || (cases == 0 && !said.empty());
     if (counts && ++failed_starts == kMostFailedStarts)
       events_.say("given-up", {{"target", name}, {"why", why}});
   }
@@ -180,35 +180,35 @@ void WorkerPool::over(Place& place, const std::string& how) {
 }
 
 void WorkerPool::end_all() {
-  for (Place& place : places_) {
-    if (place.works()) end_child(place.pid);
-    place.pid = -1;
+  for (Seat& seat : seats_) {
+    if (seat.works()) end_child(seat.pid);
+    seat.pid = -1;
   }
 }
 
-bool WorkerPool::anyone_works() const { return std::ranges::any_of(places_, &Place::works); }
+bool WorkerPool::anyone_works() const { return std::ranges::any_of(seats_, &Seat::works); }
 
 bool WorkerPool::canaries_run() const {
-  return std::ranges::any_of(places_,
-                             [&](const Place& p) { return p.works() && targets_[p.target].record.canary; });
+  return std::ranges::any_of(seats_,
+                             [&](const Seat& p) { return p.works() && targets_[p.target].record.canary; });
 }
 
 bool WorkerPool::nothing_left() const {
-  return std::ranges::all_of(places_, [](const Place& p) { return !p.works() && p.target < 0; });
+  return std::ranges::all_of(seats_, [](const Seat& p) { return !p.works() && p.target < 0; });
 }
 
 bool WorkerPool::disk_full() const {
-  return std::ranges::any_of(places_, [&](const Place& p) { return slot(p).waits.load(); });
+  return std::ranges::any_of(seats_, [&](const Seat& p) { return slot(p).waits.load(); });
 }
 
 bool WorkerPool::all_wait() const {
   return anyone_works() &&
-         std::ranges::all_of(places_, [&](const Place& p) { return !p.works() || slot(p).waits; });
+         std::ranges::all_of(seats_, [&](const Seat& p) { return !p.works() || slot(p).waits; });
 }
 
 uint64_t WorkerPool::cases() const {
   uint64_t sum = 0;
-  for (const Place& place : places_) sum += slot(place).cases;
+  for (const Seat& seat : seats_) sum += slot(seat).cases;
   return sum;
 }
 

@@ -46,8 +46,8 @@ class WorkerPool {
   const std::string& last_failure() const { return last_failure_; }
 
  private:
-  // A shard's place: who works there now.
-  struct Place {
+  // A shard's seat: who works there now.
+  struct Seat {
     int shard = 0, gpu = -1, peer = 0, peers = 1;
     pid_t pid = -1;
     int target = -1;
@@ -57,13 +57,13 @@ class WorkerPool {
     bool works() const { return pid >= 0; }
   };
 
-  JobSlot& slot(const Place& place) const { return shared_.slots[place.shard]; }
+  JobSlot& slot(const Seat& seat) const { return shared_.slots[seat.shard]; }
   bool can_be_run(int target) const;
   double slice_seconds(int target) const;
-  int next_target(const Place& place) const;
+  int next_target(const Seat& seat) const;
   void add_places(int count, int gpus);
-  void start(Place& place, int target);
-  void over(Place& place, const std::string& how);
+  void start(Seat& seat, int target);
+  void over(Seat& seat, const std::string& how);
 
   const CampaignOptions& options_;
   const std::vector<CampaignTarget>& targets_;
@@ -73,7 +73,7 @@ class WorkerPool {
   const SessionClock& clock_;
   const EventLog& events_;
   std::vector<std::string> gpus_;
-  std::vector<Place> places_;
+  std::vector<Seat> seats_;
   std::vector<double> spent_;       // seconds, by target
   std::vector<int> failed_starts_;  // in a row, by target
   uint64_t restarts_ = 0;           // that were not due, in this session

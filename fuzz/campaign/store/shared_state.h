@@ -11,10 +11,13 @@
 #include <memory>
 #include <string>
 
+#include "properties/judge/signals.h"
+
 namespace attnfuzz {
 
 inline constexpr int kMostJobs = 256, kMostTargets = 128, kMostGroups = 64, kKinds = 16;
-inline constexpr uint32_t kMostSignals = 1024, kMostEdges = 1 << 18;
+inline constexpr uint32_t kMostSignals = kSignals, kMostEdges = 1 << 18;
+static_assert(static_cast<int>(Kind::kCrash) < kKinds, "crashes that wait are counted by kind");
 
 struct JobSlot {
   std::atomic<uint64_t> cases = 0;     // of its slices so far, in this session

@@ -16,21 +16,20 @@ constexpr Mark kMarks[] = {
 }  // namespace
 
 extern constinit const Feature batch = {
-    .turned_off = 3,
-    .switches = kSwitches,
+    .switches = {3, kSwitches},
     // An empty batch is not simpler than a batch of one.
     .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kBatch).distance(c.problem.batch, 1); },
     .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.batch = 2; }); },
-    .phase = Phase::kSizes,
-    .draw = [](const Toss& toss,
-               Case& c) { c.problem.batch = toss.dice.weighted<int64_t>({{72, 1}, {20, 2}, {7, 3}, {1, 0}}); },
+    .draw = {Phase::kSizes,
+             [](const Toss& toss, Case& c) {
+               c.problem.batch = toss.dice.weighted<int64_t>({{72, 1}, {20, 2}, {7, 3}, {1, 0}});
+             }},
     .parts = kParts,
     .numbers =
         [](const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
           numbers.push_back({c.problem.batch, 0, 1, 1, [](Case& x, int64_t n) { x.problem.batch = n; }});
         },
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = kMarks,
     .words = none,

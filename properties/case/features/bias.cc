@@ -76,8 +76,7 @@ constexpr bool (*kSteps[])(const Toss&, Case&) = {step};
 }  // namespace
 
 extern constinit const Feature bias = {
-    .turned_off = 7,
-    .switches = kSwitches,
+    .switches = {7, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& bias = c.problem.bias;
@@ -102,12 +101,10 @@ extern constinit const Feature bias = {
           });
           forms.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
         },
-    .phase = Phase::kVisibility,
-    .draw = draw,
+    .draw = {Phase::kVisibility, draw},
     .parts = kParts,
     .numbers = none,
     .steps = kSteps,
-    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
     .refusals = kRefusals,
     .marks = kMarks,
     .words = kWords,

@@ -56,8 +56,7 @@ constexpr Words kWords[] = {{Told::kCalls, 0, [](const Case& c, std::vector<std:
 }  // namespace
 
 extern constinit const Feature calls = {
-    .turned_off = 2,
-    .switches = kSwitches,
+    .switches = {2, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           int dirty = 0, streams = 0;
@@ -75,20 +74,18 @@ extern constinit const Feature calls = {
           }
         },
     .forms = none,
-    .phase = Phase::kMemory,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          Dice& dice = toss.dice;
-          if (!dice.percent(10) || has_many_heads(c.problem)) return;
-          const int64_t calls = dice.range(1, 3);
-          c.calls.clear();
-          for (int64_t i = 0; i < calls; ++i)
-            c.calls.push_back({dice.coin(), static_cast<int>(dice.range(0, 1))});
-        },
+    .draw = {Phase::kMemory,
+             [](const Toss& toss, Case& c) {
+               Dice& dice = toss.dice;
+               if (!dice.percent(10) || has_many_heads(c.problem)) return;
+               const int64_t calls = dice.range(1, 3);
+               c.calls.clear();
+               for (int64_t i = 0; i < calls; ++i)
+                 c.calls.push_back({dice.coin(), static_cast<int>(dice.range(0, 1))});
+             }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

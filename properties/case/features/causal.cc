@@ -28,8 +28,7 @@ constexpr Words kWords[] = {{Told::kMask, 0, [](const Case& c, std::vector<std::
 }  // namespace
 
 extern constinit const Feature causal = {
-    .turned_off = 10,
-    .switches = kSwitches,
+    .switches = {10, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(int{c.problem.causal} + int{c.problem.align != ATTN_TOP_LEFT});
@@ -42,16 +41,14 @@ extern constinit const Feature causal = {
             forms.push_back([=](Case& c) { kFields(c) = std::make_tuple(true, align); });
           }
         },
-    .phase = Phase::kVisibility,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          c.problem.causal = toss.dice.percent(40);
-          c.problem.align = toss.dice.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
-        },
+    .draw = {Phase::kVisibility,
+             [](const Toss& toss, Case& c) {
+               c.problem.causal = toss.dice.percent(40);
+               c.problem.align = toss.dice.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+             }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = [](Dice&, Case& c) { c.problem.causal = !c.problem.causal; },
     .refusals = kRefusals,
     .marks = kMarks,
     .words = kWords,

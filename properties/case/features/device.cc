@@ -26,8 +26,7 @@ constexpr Words kWords[] = {{Told::kSurroundings, 2, [](const Case& c, std::vect
 }  // namespace
 
 extern constinit const Feature device = {
-    .turned_off = 18,
-    .switches = kSwitches,
+    .switches = {18, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           const Environment usual;
@@ -37,17 +36,15 @@ extern constinit const Feature device = {
           cost.distance(c.env.shared_memory_limit, usual.shared_memory_limit);
         },
     .forms = none,
-    .phase = Phase::kMemory,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          using Device = std::tuple<int32_t, int32_t, int64_t>;
-          kFields(c) =
-              toss.dice.pick<Device>({{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
-        },
+    .draw = {Phase::kMemory,
+             [](const Toss& toss, Case& c) {
+               using Device = std::tuple<int32_t, int32_t, int64_t>;
+               kFields(c) = toss.dice.pick<Device>(
+                   {{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
+             }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = none,
     .words = kWords,

@@ -51,8 +51,7 @@ constexpr Mark kMarks[] = {
 }  // namespace
 
 extern constinit const Feature dims = {
-    .turned_off = 21,
-    .switches = kSwitches,
+    .switches = {21, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -61,12 +60,11 @@ extern constinit const Feature dims = {
           cost.add(p.dim_qk);
         },
     .forms = none,
-    .phase = Phase::kSizes,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          c.problem.dim_qk = head_dim(toss.dice);
-          c.problem.dim_v = toss.dice.percent(75) ? c.problem.dim_qk : head_dim(toss.dice);
-        },
+    .draw = {Phase::kSizes,
+             [](const Toss& toss, Case& c) {
+               c.problem.dim_qk = head_dim(toss.dice);
+               c.problem.dim_v = toss.dice.percent(75) ? c.problem.dim_qk : head_dim(toss.dice);
+             }},
     .parts = kParts,
     .numbers =
         [](const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
@@ -77,7 +75,6 @@ extern constinit const Feature dims = {
               {p.dim_v, 1, 16, p.dim_qk, [](Case& x, int64_t n) { x.problem.dim_v = std::min(n, kMost); }});
         },
     .steps = none,
-    .toggle = none,
     .refusals = kRefusals,
     .marks = kMarks,
     .words = none,

@@ -32,20 +32,18 @@ constexpr Mark kMarks[] = {{"bf16", [](const Placed& x) { return x.p.dtype == AT
 }  // namespace
 
 extern constinit const Feature dtype = {
-    .turned_off = 15,
-    .switches = kSwitches,
+    .switches = {15, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kDtype).add(c.problem.dtype);
         },
     .forms = none,
-    .phase = Phase::kSizes,
-    .draw = [](const Toss& toss, Case& c) { c.problem.dtype = toss.dice.coin() ? ATTN_F16 : ATTN_BF16; },
+    .draw = {Phase::kSizes,
+             [](const Toss& toss, Case& c) { c.problem.dtype = toss.dice.coin() ? ATTN_F16 : ATTN_BF16; }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = none,
     .refusals = kRefusals,
     .marks = kMarks,
     .words = none,

@@ -39,7 +39,6 @@ class Hook<R(Args...)> {
   template <typename F>
     requires std::convertible_to<F, R (*)(Args...)>
   constexpr Hook(F function) : function_(function) {}
-  explicit operator bool() const { return function_ != nullptr; }
   R operator()(Args... args) const { return function_ ? function_(std::forward<Args>(args)...) : R(); }
 
  private:
@@ -53,6 +52,14 @@ class List : public std::span<const T> {
   constexpr List(None) {}
   template <size_t N>
   constexpr List(const T (&all)[N]) : std::span<const T>(all) {}
+};
+
+// What the reducer turns off, and its place among all that it can turn off.
+struct Switches {
+  constexpr Switches(None) : place(0), all(none) {}
+  constexpr Switches(int at, List<Switch> switches) : place(at), all(switches) {}
+  int place;
+  List<Switch> all;
 };
 
 // What a mutation draws anew, or a crossover takes from the other parent, as a whole.
@@ -92,8 +99,15 @@ struct Toss {
   Dice& dice;
   int64_t tile_q, tile_k;
 };
-// The parts of a draw, one after the other.
+// The parts of a draw, one after the other; none of them: it is never drawn.
 enum class Phase : uint8_t { kNone, kSizes, kVisibility, kValues, kMemory };
+
+struct Draw {
+  constexpr Draw(None) : phase(Phase::kNone), draw(none) {}
+  constexpr Draw(Phase in, Hook<void(const Toss& toss, Case& c)> function) : phase(in), draw(function) {}
+  Phase phase;
+  Hook<void(const Toss& toss, Case& c)> draw;
+};
 
 // A number that a mutation doubles, halves, moves by one or on to a tile's border.
 struct MovableNumber {
@@ -110,22 +124,18 @@ struct Words {
 };
 
 struct Feature {
-  // For the reducer: what can be turned off, and its place among all that can.
-  int turned_off;
-  List<Switch> switches;
+  // For the reducer: what can be turned off.
+  Switches switches;
   Hook<void(const Case& c, Cost& cost)> cost;
   // The simplest forms in which it shows a bug by itself, on keys of such tiles.
   Hook<void(int64_t tile_k, std::vector<std::function<void(Case&)>>& forms)> forms;
 
   // For draws and mutations: in the order of the list, each on its own dice.
-  Phase phase;
-  Hook<void(const Toss& toss, Case& c)> draw;
+  Draw draw;
   List<Part> parts;
   Hook<void(const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers)> numbers;
   // Another value; false if there is none to change.
   List<bool (*)(const Toss& toss, Case& c)> steps;
-  // Off, or on if that is as simple.
-  Hook<void(Dice& dice, Case& c)> toggle;
 
   List<Refusal> refusals;
   List<Mark> marks;
@@ -137,7 +147,7 @@ struct Feature {
   Hook<std::optional<std::string>(const Case& c)> illegal;
 };
 
-// In the order in which they are drawn; features/CMakeLists.txt lists them.
+// In the order in which they are drawn; CMakeLists.txt lists them.
 std::span<const Feature* const> all_features();
 
 // Case{}, as which everything is that is off.

@@ -178,16 +178,13 @@ void cost(const Case& c, Cost& cost) {
 }  // namespace
 
 extern constinit const Feature fills = {
-    .turned_off = 0,
     .switches = none,
     .cost = cost,
     .forms = none,
-    .phase = Phase::kValues,
-    .draw = draw,
+    .draw = {Phase::kValues, draw},
     .parts = kParts,
     .numbers = none,
     .steps = kSteps,
-    .toggle = none,
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

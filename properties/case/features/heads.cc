@@ -50,8 +50,7 @@ void numbers(const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
 }  // namespace
 
 extern constinit const Feature heads = {
-    .turned_off = 4,
-    .switches = kSwitches,
+    .switches = {4, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -63,17 +62,15 @@ extern constinit const Feature heads = {
           forms.push_back([](Case& c) { c.problem.heads_q = 2; });
           forms.push_back([](Case& c) { c.problem.heads_q = c.problem.heads_kv = 2; });
         },
-    .phase = Phase::kSizes,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          c.problem.heads_kv = toss.dice.weighted<int64_t>({{70, 1}, {22, 2}, {8, 3}});
-          c.problem.heads_q =
-              c.problem.heads_kv * toss.dice.weighted<int64_t>({{68, 1}, {11, 2}, {9, 3}, {6, 7}, {6, 8}});
-        },
+    .draw = {Phase::kSizes,
+             [](const Toss& toss, Case& c) {
+               c.problem.heads_kv = toss.dice.weighted<int64_t>({{70, 1}, {22, 2}, {8, 3}});
+               c.problem.heads_q =
+                   c.problem.heads_kv * toss.dice.weighted<int64_t>({{68, 1}, {11, 2}, {9, 3}, {6, 7}, {6, 8}});
+             }},
     .parts = kParts,
     .numbers = numbers,
     .steps = none,
-    .toggle = none,
     .refusals = kRefusals,
     .marks = kMarks,
     .words = none,

@@ -65,8 +65,7 @@ constexpr Words kWords[] = {{Told::kMask, 2, [](const Case& c, std::vector<std::
 }  // namespace
 
 extern constinit const Feature key_lengths = {
-    .turned_off = 11,
-    .switches = kSwitches,
+    .switches = {11, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& lengths = c.problem.key_lengths;
@@ -80,8 +79,7 @@ extern constinit const Feature key_lengths = {
             forms.push_back([=](Case& c) { c.problem.key_lengths.emplace(size_t{1}, length); });
           }
         },
-    .phase = Phase::kVisibility,
-    .draw = draw,
+    .draw = {Phase::kVisibility, draw},
     .parts = kParts,
     .numbers =
         [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
@@ -94,7 +92,6 @@ extern constinit const Feature key_lengths = {
           }
         },
     .steps = none,
-    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
     .refusals = kRefusals,
     .marks = kMarks,
     .words = kWords,

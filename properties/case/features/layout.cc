@@ -143,17 +143,13 @@ Complaint bad_layout(const std::string& field, const TensorLayout& layout) {
 }  // namespace
 
 extern constinit const Feature layout = {
-    .turned_off = 16,
-    .switches = kSwitches,
+    .switches = {16, kSwitches},
     .cost = cost,
     .forms = none,
-    .phase = Phase::kMemory,
-    .draw = draw,
+    .draw = {Phase::kMemory, draw},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = [](Dice& dice,
-                 Case& c) { c.layout[static_cast<size_t>(dice.range(0, kTensorCount - 1))] = TensorLayout{}; },
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

@@ -84,7 +84,6 @@ constexpr Mark kMarks[] = {
 }  // namespace
 
 extern constinit const Feature lengths = {
-    .turned_off = 0,
     .switches = none,
     .cost =
         [](const Case& c, Cost& cost) {
@@ -94,8 +93,7 @@ extern constinit const Feature lengths = {
           cost.add(p.seq_q);
         },
     .forms = none,
-    .phase = Phase::kSizes,
-    .draw = draw,
+    .draw = {Phase::kSizes, draw},
     .parts = kParts,
     .numbers =
         [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
@@ -109,7 +107,6 @@ extern constinit const Feature lengths = {
           }
         },
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = kMarks,
     .words = none,

@@ -15,20 +15,17 @@ constexpr Words kWords[] = {{Told::kSurroundings, 5, [](const Case& c, std::vect
 }  // namespace
 
 extern constinit const Feature lse = {
-    .turned_off = 20,
-    .switches = kSwitches,
+    .switches = {20, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(!c.want_lse);
           cost.at(Rank::kLse).add(!c.want_lse);
         },
     .forms = none,
-    .phase = Phase::kMemory,
-    .draw = [](const Toss& toss, Case& c) { c.want_lse = !toss.dice.percent(8); },
+    .draw = {Phase::kMemory, [](const Toss& toss, Case& c) { c.want_lse = !toss.dice.percent(8); }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = none,
     .words = kWords,

@@ -32,8 +32,7 @@ constexpr bool (*kSteps[])(const Toss&, Case&) = {step};
 }  // namespace
 
 extern constinit const Feature mask = {
-    .turned_off = 8,
-    .switches = kSwitches,
+    .switches = {8, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& mask = c.problem.mask;
@@ -52,16 +51,14 @@ extern constinit const Feature mask = {
           }
           forms.push_back([](Case& c) { c.problem.mask.emplace().broadcast.query = true; });
         },
-    .phase = Phase::kVisibility,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          if (!toss.dice.percent(20)) return;
-          c.problem.mask = Mask{draw_pattern(toss, c.problem), draw_broadcast(toss.dice)};
-        },
+    .draw = {Phase::kVisibility,
+             [](const Toss& toss, Case& c) {
+               if (!toss.dice.percent(20)) return;
+               c.problem.mask = Mask{draw_pattern(toss, c.problem), draw_broadcast(toss.dice)};
+             }},
     .parts = kParts,
     .numbers = none,
     .steps = kSteps,
-    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
     .refusals = kRefusals,
     .marks = kMarks,
     .words = kWords,

@@ -25,21 +25,20 @@ constexpr Words kWords[] = {{Told::kData, 2, [](const Case& c, std::vector<std::
 }  // namespace
 
 extern constinit const Feature nan_beyond_lengths = {
-    .turned_off = 6,
-    .switches = kSwitches,
+    .switches = {6, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(c.nan_beyond_lengths);
           cost.at(Rank::kNanBeyond).add(c.nan_beyond_lengths);
         },
     .forms = none,
-    .phase = Phase::kVisibility,
-    .draw = [](const Toss& toss,
-               Case& c) { c.nan_beyond_lengths = c.problem.key_lengths && toss.dice.percent(60); },
+    .draw = {Phase::kVisibility,
+             [](const Toss& toss, Case& c) {
+               c.nan_beyond_lengths = c.problem.key_lengths && toss.dice.percent(60);
+             }},
     .parts = none,  // taken with the lengths
     .numbers = none,
     .steps = none,
-    .toggle = [](Dice&, Case& c) { c.nan_beyond_lengths = !c.nan_beyond_lengths; },
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

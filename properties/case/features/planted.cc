@@ -125,8 +125,7 @@ Complaint bad_planted(const Case& c, const Planted& planted, const std::string& 
 }  // namespace
 
 extern constinit const Feature planted = {
-    .turned_off = 5,
-    .switches = kSwitches,
+    .switches = {5, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -140,12 +139,10 @@ extern constinit const Feature planted = {
           }
         },
     .forms = none,
-    .phase = Phase::kValues,
-    .draw = draw,
+    .draw = {Phase::kValues, draw},
     .parts = kParts,
     .numbers = none,
     .steps = kSteps,
-    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

@@ -15,21 +15,20 @@ constexpr Words kWords[] = {{Told::kSurroundings, 4, [](const Case& c, std::vect
 }  // namespace
 
 extern constinit const Feature prefill = {
-    .turned_off = 19,
-    .switches = kSwitches,
+    .switches = {19, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kPrefill).add(static_cast<int>(c.prefill));
         },
     .forms = none,
-    .phase = Phase::kMemory,
-    .draw = [](const Toss& toss,
-               Case& c) { c.prefill = toss.dice.percent(75) ? Prefill::kNan : Prefill::kHuge; },
+    .draw = {Phase::kMemory,
+             [](const Toss& toss, Case& c) {
+               c.prefill = toss.dice.percent(75) ? Prefill::kNan : Prefill::kHuge;
+             }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = none,
     .words = kWords,

@@ -30,16 +30,13 @@ Complaint bad_axis(const std::string& field, const Axis& axis, int64_t size) {
 }  // namespace
 
 extern constinit const Feature remap = {
-    .turned_off = 0,
-    .switches = kSwitches,
+    .switches = {0, kSwitches},
     .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kRemap).add(is_set<kFields>(c)); },
     .forms = none,
-    .phase = Phase::kNone,
     .draw = none,
     .parts = none,
     .numbers = none,
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = none,
     .words = none,

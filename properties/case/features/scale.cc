@@ -44,8 +44,7 @@ constexpr Words kWords[] = {{Told::kNumber, 2, [](const Case& c, std::vector<std
 }  // namespace
 
 extern constinit const Feature scale = {
-    .turned_off = 14,
-    .switches = kSwitches,
+    .switches = {14, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           const float x = c.problem.scale;
@@ -54,12 +53,11 @@ extern constinit const Feature scale = {
           cost.at(Rank::kScaleBits).add(x);
         },
     .forms = none,
-    .phase = Phase::kValues,
-    .draw = [](const Toss& toss, Case& c) { c.problem.scale = draw_scale(toss.dice, c.problem); },
+    .draw = {Phase::kValues,
+             [](const Toss& toss, Case& c) { c.problem.scale = draw_scale(toss.dice, c.problem); }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

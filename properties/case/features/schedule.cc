@@ -18,21 +18,20 @@ constexpr Words kWords[] = {{Told::kSurroundings, 3, [](const Case& c, std::vect
 }  // namespace
 
 extern constinit const Feature schedule = {
-    .turned_off = 17,
-    .switches = kSwitches,
+    .switches = {17, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kSchedule).bits(c.env.schedule_seed);
         },
     .forms = none,
-    .phase = Phase::kMemory,
-    .draw = [](const Toss& toss,
-               Case& c) { c.env.schedule_seed = toss.dice.percent(25) ? 0 : toss.dice.bits() % 65536; },
+    .draw = {Phase::kMemory,
+             [](const Toss& toss, Case& c) {
+               c.env.schedule_seed = toss.dice.percent(25) ? 0 : toss.dice.bits() % 65536;
+             }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

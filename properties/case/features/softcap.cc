@@ -22,23 +22,20 @@ constexpr Words kWords[] = {{Told::kNumber, 1, [](const Case& c, std::vector<std
 }  // namespace
 
 extern constinit const Feature softcap = {
-    .turned_off = 12,
-    .switches = kSwitches,
+    .switches = {12, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kSoftcap).add(c.problem.softcap);
         },
     .forms = none,
-    .phase = Phase::kValues,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          if (toss.dice.percent(8)) c.problem.softcap = toss.dice.pick({1.0f, 5.0f, 30.0f, 50.0f});
-        },
+    .draw = {Phase::kValues,
+             [](const Toss& toss, Case& c) {
+               if (toss.dice.percent(8)) c.problem.softcap = toss.dice.pick({1.0f, 5.0f, 30.0f, 50.0f});
+             }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = [](Dice&, Case& c) { unset<kFields>(c); },
     .refusals = kRefusals,
     .marks = kMarks,
     .words = kWords,

@@ -27,22 +27,20 @@ constexpr Words kWords[] = {{Told::kNumber, 0, [](const Case& c, std::vector<std
 }  // namespace
 
 extern constinit const Feature splits = {
-    .turned_off = 13,
-    .switches = kSwitches,
+    .switches = {13, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kSplits).distance(c.problem.num_splits, 0);
         },
     .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.num_splits = 2; }); },
-    .phase = Phase::kSizes,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          Dice& dice = toss.dice;
-          if (!toss.aim.splits || dice.percent(30)) return;
-          const int64_t tiles = c.problem.seq_k / toss.tile_k + 1;
-          c.problem.num_splits = dice.percent(80) ? dice.range(1, tiles + 1) : tiles + dice.range(1, 40);
-        },
+    .draw = {Phase::kSizes,
+             [](const Toss& toss, Case& c) {
+               Dice& dice = toss.dice;
+               if (!toss.aim.splits || dice.percent(30)) return;
+               const int64_t tiles = c.problem.seq_k / toss.tile_k + 1;
+               c.problem.num_splits = dice.percent(80) ? dice.range(1, tiles + 1) : tiles + dice.range(1, 40);
+             }},
     .parts = kParts,
     .numbers =
         [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
@@ -53,7 +51,6 @@ extern constinit const Feature splits = {
                              [](Case& x, int64_t n) { x.problem.num_splits = n; }});
         },
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

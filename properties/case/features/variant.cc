@@ -17,8 +17,7 @@ constexpr Words kWords[] = {{Told::kSurroundings, 1, [](const Case& c, std::vect
 }  // namespace
 
 extern constinit const Feature variant = {
-    .turned_off = 1,
-    .switches = kSwitches,
+    .switches = {1, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -26,17 +25,17 @@ extern constinit const Feature variant = {
           cost.at(Rank::kVariantNumber).distance(c.env.variant, plain_case().env.variant);
         },
     .forms = none,
-    .phase = Phase::kMemory,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          const int32_t variants = toss.aim.variants;
-          const bool first = variants > 0 && (has_many_heads(c.problem) || toss.dice.percent(85));
-          c.env.variant = first ? 1 : variants > 0 ? static_cast<int32_t>(toss.dice.range(0, variants)) : 0;
-        },
+    .draw = {Phase::kMemory,
+             [](const Toss& toss, Case& c) {
+               const int32_t variants = toss.aim.variants;
+               const bool first = variants > 0 && (has_many_heads(c.problem) || toss.dice.percent(85));
+               c.env.variant = first          ? 1
+                               : variants > 0 ? static_cast<int32_t>(toss.dice.range(0, variants))
+                                              : 0;
+             }},
     .parts = kParts,
     .numbers = none,
     .steps = none,
-    .toggle = none,
     .refusals = none,
     .marks = kMarks,
     .words = kWords,

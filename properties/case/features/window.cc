@@ -61,8 +61,7 @@ constexpr Words kWords[] = {{Told::kMask, 1, [](const Case& c, std::vector<std::
 }  // namespace
 
 extern constinit const Feature window = {
-    .turned_off = 9,
-    .switches = kSwitches,
+    .switches = {9, kSwitches},
     .cost =
         [](const Case& c, Cost& cost) {
           const int64_t left = c.problem.window_left, right = c.problem.window_right;
@@ -84,13 +83,12 @@ extern constinit const Feature window = {
             }
           }
         },
-    .phase = Phase::kVisibility,
-    .draw =
-        [](const Toss& toss, Case& c) {
-          if (!toss.dice.percent(15)) return;
-          c.problem.window_left = draw_side(toss.dice, c.problem.seq_k);
-          c.problem.window_right = draw_side(toss.dice, c.problem.seq_k);
-        },
+    .draw = {Phase::kVisibility,
+             [](const Toss& toss, Case& c) {
+               if (!toss.dice.percent(15)) return;
+               c.problem.window_left = draw_side(toss.dice, c.problem.seq_k);
+               c.problem.window_right = draw_side(toss.dice, c.problem.seq_k);
+             }},
     .parts = kParts,
     .numbers =
         [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
@@ -98,7 +96,6 @@ extern constinit const Feature window = {
           number_of<&Problem::window_right>(toss, c.problem, numbers);
         },
     .steps = none,
-    .toggle = [](Dice& dice, Case& c) { (dice.coin() ? c.problem.window_left : c.problem.window_right) = -1; },
     .refusals = kRefusals,
     .marks = kMarks,
     .words = kWords,

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# A new feature is a few files: feature.patch adds one to a copy of the tree, a sink that
+# does nothing; the room of the case is built there, and feature_shows.cc finds the feature
+# in all that goes over features. Whatever question it leaves open does not compile.
+#
+#   feature.sh SOURCE SCRATCH COMPILER
+set -euo pipefail
+source=$1 scratch=$2 compiler=$3
+most=6
+
+die() { echo "$*" >&2; exit 1; }
+
+rm -rf "$scratch"
+mkdir -p "$scratch/tree"
+git -C "$source" ls-files -co --exclude-standard -z | (cd "$source" && xargs -0 -r -n 500 ls -d 2>/dev/null || true) |
+  tar -C "$source" -cf - -T - | tar -C "$scratch/tree" -xf -
+patch -d "$scratch/tree" -p1 --no-backup-if-mismatch < "$source/tests/growth/feature.patch"
+files=$(grep -c '^+++ ' "$source/tests/growth/feature.patch")
+lines=$(grep -c '^+[^+]' "$source/tests/growth/feature.patch")
+echo "a feature: $files files, $lines lines"
+((files <= most)) || die "more than $most files"
+
+cd "$scratch/tree"
+feature=properties/case/features/sink.cc
+compiles() { "$compiler" -std=c++20 -fsyntax-only -w -I. -x c++ - < "$1" 2> "$scratch/errors"; }
+compiles $feature || { cat "$scratch/errors"; die "the feature does not compile"; }
+for member in $(sed -n '/^extern constinit/,/^};/s/^ *\.\([a-z_]*\) = .*/\1/p' $feature); do
+  sed "/^    \.$member = .*,\$/d" $feature > "$scratch/open.cc"
+  cmp -s $feature "$scratch/open.cc" && die "the example spreads .$member over several lines"
+  compiles "$scratch/open.cc" && die "it compiles without .$member"
+done
+
+cmake -S . -B "$scratch/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DATTNFUZZ_CUDA=OFF > "$scratch/log" ||
+  { cat "$scratch/log"; die "it does not configure"; }
+cmake --build "$scratch/build" --target attn_case > "$scratch/log" || { tail -30 "$scratch/log"; die "it does not build"; }
+cd "$scratch/build"
+"$compiler" -std=c++20 -I"$scratch/tree" "$source/tests/growth/feature_shows.cc" -o shows properties/case/libattn_case.a \
+  reference/libattn_reference.a "$(sed -n 's/^ATTNFUZZ_XXHASH:.*=//p' CMakeCache.txt)"
+./shows
+echo "and it shows wherever features are gone over"

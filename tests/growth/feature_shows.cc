@@ -1,0 +1,63 @@
+// That a feature which is one file shows wherever features are gone over. Compiled where
+// feature.patch has been applied.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "properties/case/codec.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/switches.h"
+#include "properties/case/words.h"
+
+namespace {
+
+using namespace attnfuzz;
+
+void hold(bool what, const char* claim) {
+  if (what) return;
+  std::fprintf(stderr, "it does not hold that %s\n", claim);
+  std::exit(1);
+}
+
+std::vector<int64_t> cost(const Case& c) {
+  Cost cost;
+  for (const Feature* feature : all_features()) feature->cost(c, cost);
+  return cost.take();
+}
+
+}  // namespace
+
+int main() {
+  Case c;
+  c.problem.sink = true;
+  const auto again = decode(encode(c));
+  hold(std::holds_alternative<Case>(again) && std::get<Case>(again) == c, "it is written and read");
+  hold(encode(Case{}).find("sink") == std::string::npos, "cases without it are written as before");
+  hold(describe(c).find("a sink") != std::string::npos, "it is told");
+  hold(cost(Case{}) < cost(c), "a case without it is simpler");
+  const auto off = std::ranges::find_if(switches(), [&](const Switch& s) { return s.present(c); });
+  hold(off != switches().end() && std::string_view(off->name) == "a sink", "the reducer can turn it off");
+  Case without = c;
+  off->remove(without);
+  hold(without == Case{}, "nothing of it is left then");
+  hold(off->add(without, c, 0) && without == c, "the reducer can add it");
+  bool taken = false, marked = false, asked = false;
+  for (const Feature* feature : all_features()) {
+    for (const Part& part : feature->parts) {
+      Case to;
+      part.take(to, c);
+      taken |= to == c;
+    }
+    for (const Mark& mark : feature->marks)
+      marked |= std::string_view(mark.name) == "sink" && mark.there({c, c.problem, 64, 64, 1});
+    for (const Refusal& refusal : feature->refusals) {
+      Case alone;
+      refusal.ask(alone.problem);
+      asked |= alone == c;
+    }
+  }
+  hold(taken, "a crossover takes it");
+  hold(marked, "draws are classified by it");
+  hold(asked, "a kernel is asked for it alone");
+}
