@@ -39,7 +39,7 @@ foreach(build IN LISTS builds)
   install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz)
 endforeach()
 
-install(FILES kernels/attention.h kernels/identity.h DESTINATION include/attnfuzz/kernels)
+install(FILES kernels/attention.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
 install(DIRECTORY kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
         FILES_MATCHING PATTERN "*.h" PATTERN example EXCLUDE)
 

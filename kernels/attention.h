@@ -25,14 +25,23 @@
  * provides plan.workspace_bytes; run() launches on env->stream and returns
  * without waiting for the device. Kernels allocate nothing.
  *
- * Every struct begins with its own size in bytes, set by whoever fills it in.
- * A reader that finds a smaller size than its own refuses with ATTN_INVALID,
- * a larger one comes from a newer contract and is read as far as it is known.
+ * How it grows. Every struct begins with its own size in bytes, set by whoever
+ * fills it in. Fields are only ever appended, and 0 in an appended field means
+ * "as before". ATTN_*_MIN are the sizes of the first contract, and stay: a reader
+ * refuses what is smaller with ATTN_INVALID, and takes what is longer than its
+ * own as far as it knows it, what is shorter with zeros for the rest: attn_read().
+ * plan() and partials() find in plan->size and partials->size how much room the
+ * caller has, and write at most that: attn_write(). What an appended field makes
+ * of a problem that an older kernel would take for another one has a bit of
+ * attn_problem.features, and is never offered to a kernel whose attn_kernel.features
+ * lack it. So a library built with any version of this file works with a host
+ * built with any other. C++ has all of it in kernels/plug_in.h.
  */
 #ifndef ATTNFUZZ_KERNELS_ATTENTION_H_
 #define ATTNFUZZ_KERNELS_ATTENTION_H_
 
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,7 +50,47 @@ extern "C" {
 /* Raised when a struct changes in a way that size alone does not tell. */
 #define ATTN_ABI 1u
 
+/* Bytes of the first contract: what every reader may rely on. Never changed. */
+#define ATTN_PROBLEM_MIN 120u
+#define ATTN_TENSORS_MIN 312u
+#define ATTN_REPORT_MIN 56u
+#define ATTN_PROBE_MIN 48u
+#define ATTN_ENV_MIN 72u
+#define ATTN_PLAN_MIN 184u
+#define ATTN_PARTIALS_MIN 96u
+#define ATTN_BUILD_MIN 56u
+#define ATTN_KERNEL_MIN 88u
+
 #define ATTN_EXPORT __attribute__((visibility("default")))
+
+/* Reads a struct of any version: all of it that both know, zeros for what only
+ * `to` has; to->size is then to_size. 0 where `from` is NULL or smaller than
+ * `least`: it is no struct of this contract.
+ *
+ *   attn_problem mine;
+ *   if (!attn_read(&mine, sizeof mine, problem, ATTN_PROBLEM_MIN)) return ATTN_INVALID; */
+static inline int attn_read(void* to, uint32_t to_size, const void* from, uint32_t least) {
+  uint32_t size = 0;
+  if (from) memcpy(&size, from, sizeof size);
+  memset(to, 0, to_size);
+  if (size < least) return 0;
+  memcpy(to, from, size < to_size ? size : to_size);
+  memcpy(to, &to_size, sizeof to_size);
+  return 1;
+}
+
+/* Answers into a struct of the caller's, that may be shorter or longer than
+ * `from`: to->size says on entry how much room it has, and afterwards how much of
+ * it is filled in. 0, and nothing written, where there is less than `least`. */
+static inline int attn_write(void* to, const void* from, uint32_t from_size, uint32_t least) {
+  uint32_t size = 0;
+  if (to) memcpy(&size, to, sizeof size);
+  if (size < least) return 0;
+  if (size > from_size) size = from_size;
+  memcpy(to, from, size);
+  memcpy(to, &size, sizeof size);
+  return 1;
+}
 
 typedef enum attn_status {
   ATTN_OK = 0,
@@ -84,6 +133,7 @@ typedef struct attn_problem {
   int32_t has_mask;        /* boolean: tensors.mask is given */
   int32_t reserved;
   int64_t num_splits; /* 0: the kernel chooses; more splits than KV tiles is legal */
+  uint64_t features;  /* appended: bits of what it asks beyond a dense forward call; 0: nothing */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -292,7 +342,8 @@ typedef struct attn_kernel {
 
   /* Decides how `problem` would be done. Reads of the tensors only addresses
    * and strides. On refusal writes a sentence that says what is not supported
-   * into reason[reason_size], always NUL-terminated. Launches nothing. */
+   * into reason[reason_size], always NUL-terminated. Launches nothing.
+   * plan->size is the room there is: no more is written. */
   attn_status (*plan)(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
                       attn_plan* plan, char* reason, uint64_t reason_size);
 
@@ -309,6 +360,9 @@ typedef struct attn_kernel {
                          const attn_env* env);
   attn_status (*reduce)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                         const attn_env* env);
+
+  uint64_t
+      features; /* appended: bits of attn_problem.features that plan() reads; 0: dense forward calls only */
 } attn_kernel;
 
 /* What a plug-in exports: its kernels by index, NULL past the last. */
@@ -316,6 +370,12 @@ ATTN_EXPORT const attn_kernel* attn_kernel_at(uint32_t index);
 
 #ifdef __cplusplus
 } /* extern "C" */
+static_assert(ATTN_PROBLEM_MIN <= sizeof(attn_problem) && ATTN_TENSORS_MIN <= sizeof(attn_tensors) &&
+                  ATTN_REPORT_MIN <= sizeof(attn_report) && ATTN_PROBE_MIN <= sizeof(attn_probe) &&
+                  ATTN_ENV_MIN <= sizeof(attn_env) && ATTN_PLAN_MIN <= sizeof(attn_plan) &&
+                  ATTN_PARTIALS_MIN <= sizeof(attn_partials) && ATTN_BUILD_MIN <= sizeof(attn_build) &&
+                  ATTN_KERNEL_MIN <= sizeof(attn_kernel),
+              "fields are appended, never taken away");
 #endif
 
 #endif /* ATTNFUZZ_KERNELS_ATTENTION_H_ */

@@ -5,7 +5,8 @@
     call()   # launches on torch's current stream, and raises if it was refused
 
 Tensors are torch's, (batch, head, position, dim). Layouts follow attention.h
-field by field; a library that says another size or ABI is refused.
+field by field, as far as the first contract goes: a library of a later one is called
+as an older host would, one of another ABI is refused.
 """
 
 import ctypes
@@ -126,7 +127,7 @@ class Call:
             scale=dim_qk**-0.5, causal=int(causal), window_left=-1, window_right=-1, bias_dtype=NONE)
         self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
                                lse=_tensor(lse.unsqueeze(-1)))
-        self.plan = Plan()
+        self.plan = Plan(size=ctypes.sizeof(Plan))
         reason = ctypes.create_string_buffer(512)
         status = kernel.struct.plan(self.problem, self.tensors, env, self.plan, reason, len(reason))
         if status != OK:
@@ -165,7 +166,7 @@ def load(path):
     if not pointer:
         raise Refused(f"{path} holds no kernel")
     struct = pointer.contents
-    if struct.abi != ABI or struct.size != ctypes.sizeof(KernelStruct):
+    if struct.abi != ABI or struct.size < ctypes.sizeof(KernelStruct):
         raise Refused(f"{path} speaks ABI {struct.abi} with a descriptor of {struct.size} bytes; this script knows "
                       f"ABI {ABI} with {ctypes.sizeof(KernelStruct)}")
     return Kernel(library, struct)

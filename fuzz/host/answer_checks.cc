@@ -28,9 +28,8 @@ std::optional<std::string> outside(const Range (&ranges)[N]) {
 std::optional<std::string> nonsense(const attn_plan& p) {
   constexpr int64_t kCount = int64_t{1} << 31;
   constexpr int64_t kBytes = static_cast<int64_t>(Arena::kSlotBytes - 4 * Arena::kPage);
-  if (p.size < sizeof(attn_plan)) {
-    return "plan.size is " + std::to_string(p.size) + ", the contract's is " +
-           std::to_string(sizeof(attn_plan));
+  if (p.size < ATTN_PLAN_MIN) {
+    return "plan.size is " + std::to_string(p.size) + ", must be at least " + std::to_string(ATTN_PLAN_MIN);
   }
   if (!std::memchr(p.path, 0, sizeof p.path)) return "plan.path does not end";
   const Range ranges[] = {
@@ -67,9 +66,9 @@ std::optional<std::string> nonsense(const attn_plan& p) {
 
 std::optional<std::string> nonsense(const attn_partials& p, const attn_problem& problem,
                                     const attn_plan& plan) {
-  if (p.size < sizeof(attn_partials)) {
-    return "partials.size is " + std::to_string(p.size) + ", the contract's is " +
-           std::to_string(sizeof(attn_partials));
+  if (p.size < ATTN_PARTIALS_MIN) {
+    return "partials.size is " + std::to_string(p.size) + ", must be at least " +
+           std::to_string(ATTN_PARTIALS_MIN);
   }
   const Range ranges[] = {{"partials.num_splits", p.num_splits, 1, plan.num_splits}};
   if (auto why = outside(ranges)) return why;

@@ -84,6 +84,7 @@ std::optional<KernelInfo> kernel_info(const wire::Description& d) {
   Strings strings(d);
   KernelInfo info;
   info.backend = d.backend == ATTN_CUDA ? ATTN_CUDA : ATTN_CPU;
+  info.features = d.features;
   info.has_stages = d.has_stages != 0;
   info.name = strings.next();
   info.description = strings.next();

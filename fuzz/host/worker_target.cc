@@ -67,10 +67,16 @@ class WorkerTarget final : public Target {
   void memory(std::span<const MemoryRange> ranges) override { ranges_.assign(ranges.begin(), ranges.end()); }
 
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply;
+    if (const uint64_t unknown = problem.features & ~info_.features) {
+      reply.status = ATTN_UNSUPPORTED;
+      reply.reason = "the kernel knows nothing of this kind of problem: attn_kernel.features lacks the bits " +
+                     std::to_string(unknown);
+      return reply;
+    }
     wire::Request request = request_of(wire::Command::kPlan, problem);
     place(tensors, request);
     request.env = plain(env);
-    PlanReply reply;
     const Outcome outcome = ask(request);
     if (outcome.ending != Ending::kAnswered) {
       reply.status = ATTN_FAULT;

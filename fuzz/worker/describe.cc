@@ -31,6 +31,7 @@ class Text {
 void describe(const Library& library, const std::string& device, const Arena& arena, wire::Description& out) {
   const attn_kernel& k = *library.kernel;
   out.backend = k.backend;
+  out.features = k.features;
   out.has_stages = k.partials != nullptr;
   out.has_build = k.build != nullptr;
   out.arena_base = reinterpret_cast<uint64_t>(arena.base());
@@ -46,8 +47,8 @@ void describe(const Library& library, const std::string& device, const Arena& ar
   text.add(k.build ? k.build->root : nullptr);
   text.add(device.c_str());
   out.kernel_count = out.variant_count = out.file_count = 0;
-  for (const attn_kernel* other : library.all) {
-    if (!text.add(other->name) || !text.add(other->backend == ATTN_CUDA ? "cuda" : "cpu")) break;
+  for (const attn_kernel& other : library.all) {
+    if (!text.add(other.name) || !text.add(other.backend == ATTN_CUDA ? "cuda" : "cpu")) break;
     ++out.kernel_count;
   }
   for (uint32_t i = 0; i < k.variant_count; ++i) {

@@ -15,17 +15,16 @@ constexpr uint32_t kMaxKernels = 1024;
 
 const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
-std::string size_error(const char* what, uint32_t has, size_t wants) {
-  return std::string(what) + ".size is " + std::to_string(has) + ", this program's is " +
-         std::to_string(wants) + " (ABI " + std::to_string(ATTN_ABI) +
-         "): rebuild the library with this program's kernels/attention.h";
+std::string size_error(const char* what, uint32_t has, uint32_t least) {
+  return std::string(what) + ".size is " + std::to_string(has) + ", the first contract's was " +
+         std::to_string(least) + ": set it to sizeof(" + what + ")";
 }
 
-// Why the descriptor at `index` cannot be used, or nothing.
-std::string refuse(const attn_kernel& k, uint32_t index) {
+// Reads the descriptor at `index`, of any version. Says why it cannot be used, or nothing.
+std::string read(const attn_kernel& from, uint32_t index, attn_kernel& k) {
   const std::string where = "kernel " + std::to_string(index) + " of the library: ";
-  // The size first: what an older descriptor does not have must not be read.
-  if (k.size < sizeof(attn_kernel)) return where + size_error("attn_kernel", k.size, sizeof(attn_kernel));
+  if (!attn_read(&k, sizeof k, &from, ATTN_KERNEL_MIN))
+    return where + size_error("attn_kernel", from.size, ATTN_KERNEL_MIN);
   if (k.abi != ATTN_ABI) {
     return where + "attn_kernel.abi is " + std::to_string(k.abi) + ", this program speaks " +
            std::to_string(ATTN_ABI) + ": rebuild the library with this program's kernels/attention.h";
@@ -41,8 +40,8 @@ std::string refuse(const attn_kernel& k, uint32_t index) {
   }
   if (k.variant_count > 0 && !k.variants)
     return where + "attn_kernel.variants is NULL, but variant_count is not 0";
-  if (k.build && k.build->size < sizeof(attn_build)) {
-    return where + size_error("attn_build", k.build->size, sizeof(attn_build));
+  if (k.build && k.build->size < ATTN_BUILD_MIN) {
+    return where + size_error("attn_build", k.build->size, ATTN_BUILD_MIN);
   }
   return "";
 }
@@ -109,19 +108,19 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
 
   const auto kernel_at = reinterpret_cast<const attn_kernel* (*)(uint32_t)>(symbol);
   const bool by_index = !selector.empty() && selector.find_first_not_of("0123456789") == std::string::npos;
-  const attn_kernel *chosen = nullptr, *foreign = nullptr;
+  std::optional<attn_kernel> chosen, foreign;
   for (uint32_t i = 0; i < kMaxKernels; ++i) {
-    const attn_kernel* k = kernel_at(i);
-    if (!k) break;
-    std::string why = refuse(*k, i);
-    if (!why.empty()) {
+    const attn_kernel* from = kernel_at(i);
+    if (!from) break;
+    attn_kernel k;
+    if (std::string why = read(*from, i, k); !why.empty()) {
       library.error = path + ": " + why;
       return library;
     }
     library.all.push_back(k);
-    const bool wanted = selector.empty() || (by_index ? selector == std::to_string(i) : selector == k->name);
+    const bool wanted = selector.empty() || (by_index ? selector == std::to_string(i) : selector == k.name);
     if (!wanted) continue;
-    const attn_kernel*& found = k->backend == backend ? chosen : foreign;
+    std::optional<attn_kernel>& found = k.backend == backend ? chosen : foreign;
     if (!found) found = k;
   }
   if (library.all.size() == kMaxKernels && kernel_at(kMaxKernels)) {
@@ -135,7 +134,7 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
   }
   if (!chosen && !foreign) {
     library.error = path + " has no kernel '" + selector + "'; it has:";
-    for (const attn_kernel* k : library.all) library.error += std::string(" ") + k->name;
+    for (const attn_kernel& k : library.all) library.error += std::string(" ") + k.name;
     return library;
   }
   if (!chosen) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,10 @@
 namespace attnfuzz::worker {
 
 struct Library {
-  const attn_kernel* kernel = nullptr;  // nullptr: refused, `error` says why and what to do
-  bool other_backend = false;           // refused because the kernel is of the back end that this worker is not
-  std::vector<const attn_kernel*> all;  // its kernels, of either back end
-  uint64_t begin = 0, end = 0;          // addresses of its segments
+  std::optional<attn_kernel> kernel;  // as attn_read() gives it; none: refused, `error` says why and what to do
+  bool other_backend = false;         // refused because the kernel is of the back end that this worker is not
+  std::vector<attn_kernel> all;       // its kernels, of either back end
+  uint64_t begin = 0, end = 0;        // addresses of its segments
   std::string error;
 };
 

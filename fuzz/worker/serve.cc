@@ -29,14 +29,15 @@ void copy_text(char (&to)[N], const char* from) {
 // attn_env::report: keeps the first, which is the cause of those that follow.
 void keep_report(void* user, const attn_report* r) {
   auto& report = *static_cast<wire::Report*>(user);
-  if (report.given || !r || r->size < sizeof(attn_report)) return;
+  attn_report known;
+  if (report.given || !attn_read(&known, sizeof known, r, ATTN_REPORT_MIN)) return;
   report.given = 1;
-  report.kind = r->kind;
-  std::memcpy(report.block, r->block, sizeof report.block);
-  std::memcpy(report.thread, r->thread, sizeof report.thread);
-  report.line = r->line;
-  copy_text(report.message, r->message);
-  copy_text(report.file, r->file);
+  report.kind = known.kind;
+  std::memcpy(report.block, known.block, sizeof report.block);
+  std::memcpy(report.thread, known.thread, sizeof report.thread);
+  report.line = known.line;
+  copy_text(report.message, known.message);
+  copy_text(report.file, known.file);
 }
 
 void report(wire::Answer& answer, attn_report_kind kind, const std::string& message) {
@@ -51,6 +52,25 @@ void report_device(wire::Answer& answer, const std::string& message) {
   answer.retiring = 1;
   report(answer, ATTN_REPORT_DEVICE, message);
 }
+
+// Where a kernel answers: a struct with its size set, and behind it bytes that it must leave alone.
+template <class Struct>
+struct Room {
+  Struct answer = {};
+  uint8_t beyond[1024];
+
+  Room() {
+    answer.size = sizeof answer;
+    std::ranges::fill(beyond, kUntouched);
+    defined(this, sizeof *this);
+  }
+  bool overrun() const {
+    return std::ranges::any_of(beyond, [](uint8_t byte) { return byte != kUntouched; });
+  }
+
+ private:
+  static constexpr uint8_t kUntouched = 0x5a;
+};
 
 void all_defined(const wire::Request& request, const attn_env& env) {
   defined(&request, sizeof request);
@@ -80,16 +100,22 @@ class Server {
         break;
       case wire::Command::kPartials:
         wire_.doing = wire::Doing::kDescribingPartials;
-        answer.partials.size = sizeof answer.partials;
-        all_defined(request, env);
-        answer.status = kernel_.partials ? kernel_.partials(&request.problem, &request.plan, &answer.partials)
-                                         : ATTN_UNSUPPORTED;
+        partials(request, env, answer);
         break;
     }
     return answer;
   }
 
  private:
+  void partials(const wire::Request& request, const attn_env& env, wire::Answer& answer) {
+    Room<attn_partials> room;
+    all_defined(request, env);
+    answer.status =
+        kernel_.partials ? kernel_.partials(&request.problem, &request.plan, &room.answer) : ATTN_UNSUPPORTED;
+    answer.partials = room.answer;
+    if (room.overrun()) answer.partials = {};  // of size 0, which no answer has
+  }
+
   attn_tensors tensors(const wire::Request& request) {
     attn_tensors t = {};
     t.size = request.tensors_size;
@@ -113,13 +139,21 @@ class Server {
       return;
     }
     const attn_tensors t = tensors(request);
-    answer.plan.size = sizeof answer.plan;
+    Room<attn_plan> room;
     env.stream = memory_.stream(request.stream);
     defined(&t, sizeof t);
     defined(&answer, sizeof answer);
     all_defined(request, env);
-    answer.status = kernel_.plan(&request.problem, &t, &env, &answer.plan, answer.reason, sizeof answer.reason);
+    answer.status = kernel_.plan(&request.problem, &t, &env, &room.answer, answer.reason, sizeof answer.reason);
     answer.reason[sizeof answer.reason - 1] = '\0';
+    answer.plan = room.answer;
+    if (room.overrun()) {
+      report(answer, ATTN_REPORT_ADDRESS,
+             "it wrote beyond the plan->size = " + std::to_string(sizeof(attn_plan)) +
+                 " bytes that its caller has: fill in a plan of its own, and attn_write() it");
+      answer.retiring = 1;
+      copy_text(answer.reason, answer.report.message);
+    }
     // A device's errors stay; one made here must not be blamed on a later run.
     if (const Failure why = memory_.finish(request.stream)) {
       report_device(answer, "after plan(): " + *why);

@@ -20,6 +20,9 @@ struct Strided {
   void* data;
   int64_t stride[4];
 
+  Strided() = default;
+  Strided(const attn_tensor& t) : data(t.data), stride{t.stride[0], t.stride[1], t.stride[2], t.stride[3]} {}
+
   template <class T>
   __device__ T* at(int64_t i0, int64_t i1, int64_t i2) const {
     return static_cast<T*>(data) + i0 * stride[0] + i1 * stride[1] + i2 * stride[2];

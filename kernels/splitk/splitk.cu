@@ -1,6 +1,7 @@
 // Split-K: the keys are divided among blocks and the parts merged by their LSE.
 // Plan, run, stages, descriptor.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "kernels/forward/checks.h"
@@ -42,8 +43,8 @@ int64_t choose_splits(int64_t blocks, int64_t kv_tiles, int64_t sm_count) {
   return 1;
 }
 
-Refusal decide(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env, Decision* d) {
-  if (Refusal refusal = check_problem(problem, tensors, env)) return refusal;
+Refusal decide(const attn_problem& problem, const attn_env& env, Decision* d) {
+  if (Refusal refusal = check_device(env)) return refusal;
   if (Refusal refusal = choose_shape(kSplitkShapes, problem, env, &d->shape)) return refusal;
   const ShapeSpec& shape = kSplitkShapes[d->shape];
 
@@ -75,14 +76,11 @@ Refusal decide(const attn_problem& problem, const attn_tensors& tensors, const a
   return {};
 }
 
-attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
-                 char* reason, uint64_t reason_size) {
+Refusal plan_splits(const Call& call, attn_plan* plan) {
   Decision d;
-  if (Refusal refusal = decide(*problem, *tensors, *env, &d)) return refuse(refusal, reason, reason_size);
+  if (Refusal refusal = decide(call.problem, call.env, &d)) return refusal;
   const ShapeSpec& shape = kSplitkShapes[d.shape];
-  const ForwardParams params = make_params(*problem, *tensors, *env, d.packed);
-  *plan = {};
-  plan->size = sizeof(attn_plan);
+  const ForwardParams params = make_params(call.problem, call.tensors, call.env, d.packed);
   describe_arithmetic(params, plan);
   std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d%s%s %s", shape.tile_q, shape.tile_k, shape.dim,
                 d.packed > 1 ? " packed" : "", d.splits > 1 ? " split" : "", copy_path(params).c_str());
@@ -93,7 +91,7 @@ attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const
   plan->rescales = d.split_tiles;
   plan->merges = d.splits > 1 ? d.splits : 0;
   plan->workspace_bytes = d.workspace;
-  return ATTN_OK;
+  return {};
 }
 
 SplitParams split_params(const Decision& d, const attn_tensors& tensors) {
@@ -120,10 +118,10 @@ attn_status launch_reduce(const attn_problem& problem, const attn_tensors& tenso
 
 enum class Work { kAll, kPartial, kReduce };
 
-attn_status run_stages(Work work, const attn_problem& problem, const attn_tensors& tensors,
-                       const attn_env* env) {
+attn_status run_stages(Work work, const Call& call) {
+  const auto& [problem, tensors, env] = call;
   Decision d;
-  if (Refusal refusal = decide(problem, tensors, *env, &d)) return refusal.status;
+  if (Refusal refusal = decide(problem, env, &d)) return refusal.status;
   if (d.rows == 0) return ATTN_OK;
   const bool direct = work == Work::kAll && d.splits == 1;
   if (!direct && (tensors.workspace == nullptr || tensors.workspace_bytes < d.workspace ||
@@ -131,57 +129,45 @@ attn_status run_stages(Work work, const attn_problem& problem, const attn_tensor
     return ATTN_INVALID;
   }
   if (work != Work::kReduce) {
-    const attn_status status = launch_partial(problem, tensors, d, direct, env);
+    const attn_status status = launch_partial(problem, tensors, d, direct, &env);
     if (status != ATTN_OK || direct) return status;
   }
-  return work == Work::kPartial ? ATTN_OK : launch_reduce(problem, tensors, d, env);
+  return work == Work::kPartial ? ATTN_OK : launch_reduce(problem, tensors, d, &env);
 }
 
-attn_status run(const attn_problem* problem, const attn_tensors* tensors, const attn_plan*,
-                const attn_env* env) {
-  return run_stages(Work::kAll, *problem, *tensors, env);
-}
-attn_status partial(const attn_problem* problem, const attn_tensors* tensors, const attn_plan*,
-                    const attn_env* env) {
-  return run_stages(Work::kPartial, *problem, *tensors, env);
-}
-attn_status reduce(const attn_problem* problem, const attn_tensors* tensors, const attn_plan*,
-                   const attn_env* env) {
-  return run_stages(Work::kReduce, *problem, *tensors, env);
-}
-
-attn_status partials(const attn_problem* problem, const attn_plan* plan, attn_partials* partials) {
-  const int64_t rows = problem->batch * problem->heads_q * problem->seq_q;
-  *partials = {};
-  partials->size = sizeof(attn_partials);
-  partials->num_splits = plan->num_splits;
-  partials->o_offset = 0;
-  partials->lse_offset = plan->workspace_bytes - rows * plan->num_splits * sizeof(float);
-  const int64_t stride[4] = {rows, problem->heads_q * problem->seq_q, problem->seq_q, 1};
+attn_partials place_partials(const attn_problem& problem, const attn_plan& plan) {
+  const int64_t rows = problem.batch * problem.heads_q * problem.seq_q;
+  attn_partials partials = {};
+  partials.size = sizeof partials;
+  partials.num_splits = plan.num_splits;
+  partials.o_offset = 0;
+  partials.lse_offset = plan.workspace_bytes - rows * plan.num_splits * sizeof(float);
+  const int64_t stride[4] = {rows, problem.heads_q * problem.seq_q, problem.seq_q, 1};
   for (int i = 0; i < 4; ++i) {
-    partials->lse_stride[i] = stride[i];
-    partials->o_stride[i] = stride[i] * problem->dim_v;
+    partials.lse_stride[i] = stride[i];
+    partials.o_stride[i] = stride[i] * problem.dim_v;
   }
-  return ATTN_OK;
+  return partials;
 }
 
-constexpr const char* kVariants[] = {"small", "wide"};
+struct SplitK {
+  static constexpr const char* kName = "splitk";
+  static constexpr const char* kDescription =
+      "FlashAttention forward over splits of the keys, GQA heads packed, merged by LSE";
+  static constexpr attn_backend kBackend = attn::kBackend;
+  static constexpr std::array kVariants = {"small", "wide"};
+  static constexpr const attn_build* kBuild = &attn_build_identity;
 
-const attn_kernel kSplitk = {
-    .size = sizeof(attn_kernel),
-    .abi = ATTN_ABI,
-    .name = "splitk",
-    .description = "FlashAttention forward over splits of the keys, GQA heads packed, merged by LSE",
-    .backend = kBackend,
-    .variant_count = 2,
-    .variants = kVariants,
-    .build = &attn_build_identity,
-    .plan = plan,
-    .run = run,
-    .partials = partials,
-    .partial = partial,
-    .reduce = reduce,
+  static Refusal plan(const Call& call, attn_plan* plan) { return plan_splits(call, plan); }
+  static attn_status run(const Call& call, const attn_plan&) { return run_stages(Work::kAll, call); }
+  static attn_status partial(const Call& call, const attn_plan&) { return run_stages(Work::kPartial, call); }
+  static attn_status reduce(const Call& call, const attn_plan&) { return run_stages(Work::kReduce, call); }
+  static attn_partials partials(const attn_problem& p, const attn_plan& plan) {
+    return place_partials(p, plan);
+  }
 };
+
+const attn_kernel kSplitk = plug_in<SplitK>();
 
 }  // namespace
 }  // namespace attn

@@ -231,9 +231,8 @@ std::string name_of(const Where& where) {
 }
 
 std::optional<std::string> bad_plan(const attn_plan& plan) {
-  if (plan.size < sizeof(attn_plan)) {
-    return "size is " + std::to_string(plan.size) +
-           ", must be sizeof(attn_plan) = " + std::to_string(sizeof(attn_plan));
+  if (plan.size < ATTN_PLAN_MIN) {
+    return "size is " + std::to_string(plan.size) + ", must be at least " + std::to_string(ATTN_PLAN_MIN);
   }
   if (!std::memchr(plan.path, 0, sizeof plan.path)) return "path has no terminating NUL";
   // Far more rows than any block holds, and few enough to be drawn a case of.

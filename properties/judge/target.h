@@ -33,6 +33,7 @@ struct KernelInfo {
   std::string lane = "plain";
   std::vector<std::string> variants;
   bool has_stages = false;
+  uint64_t features = 0;  // what a problem may ask of it beyond a dense forward call: attn_kernel.features
   BuildInfo build;
   BuildInfo worker;    // of the program that runs it: the executor
   std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty
@@ -102,6 +103,8 @@ class Target {
   // memory of its own gets these bytes before each run and gives them back after
   // it; a kernel on the CPU works in the arena itself.
   virtual void memory(std::span<const MemoryRange> ranges) { (void)ranges; }
+  // A problem with features that the kernel does not know is never offered to it:
+  // ATTN_UNSUPPORTED, with a reason.
   virtual PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) = 0;
   // `stream`: 0 or 1, of two that the target keeps. Callbacks, stream pointer
   // and probe in `env` are the target's business and ignored here.

@@ -27,7 +27,7 @@ std::vector<Nonsense> nonsense() {
   constexpr int64_t kHuge = int64_t{1} << 40, kLowest = std::numeric_limits<int64_t>::min();
   return {
       {"problem.size = 0", [](Offer& x) { x.problem.size = 0; }},
-      {"problem.size of an older contract", [](Offer& x) { x.problem.size -= 8; }},
+      {"problem.size below the first contract's", [](Offer& x) { x.problem.size = ATTN_PROBLEM_MIN - 8; }},
       {"tensors.size = 0", [](Offer& x) { x.tensors.size = 0; }},
       {"env.size = 0", [](Offer& x) { x.env.size = 0; }},
       {"dtype = -1 (none)", [](Offer& x) { x.problem.dtype = ATTN_NONE; }},

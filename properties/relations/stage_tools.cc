@@ -63,7 +63,7 @@ std::optional<attn_partials> partials_of(Trial& trial, const Prepared& prepared)
   if (!where)
     return refuse("does not say where the partials lie of what plan() accepted" +
                   (why.empty() ? "" : ": " + why));
-  if (where->size < sizeof(attn_partials)) return refuse("left its size at " + std::to_string(where->size));
+  if (where->size < ATTN_PARTIALS_MIN) return refuse("left its size at " + std::to_string(where->size));
   if (where->num_splits != prepared.plan.num_splits) {
     return refuse("speaks of " + std::to_string(where->num_splits) + " splits, the plan of " +
                   std::to_string(prepared.plan.num_splits));

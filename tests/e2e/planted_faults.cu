@@ -8,11 +8,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#include <math.h>
-#include <stdio.h>
 
-#include "kernels/attention.h"
-#include "kernels/plain_plan.h"
+#include "kernels/plug_in.h"
 
 namespace {
 
@@ -49,69 +46,48 @@ __global__ void only_key(attn_problem p, attn_tensors t) {
   static_cast<float*>(t.lse.data)[0] = score * p.scale;
 }
 
-const char* refused(const attn_problem& p, const attn_tensors& t, const attn_env& env) {
-  if (p.size < sizeof p || t.size < sizeof t || env.size < sizeof env) return "a struct of another contract";
-  if (env.backend != ATTN_CUDA || env.variant != 0) return "another back end, or a variant";
-  if (p.dtype != ATTN_F16 && p.dtype != ATTN_BF16) return "dtype is neither f16 nor bf16";
-  if (p.seq_k >= kTrigger && p.seq_k <= 4096 && p.batch >= 1 && p.heads_q >= 1 && p.heads_kv >= 1 &&
-      p.heads_q % p.heads_kv == 0 && p.seq_q >= 1 && p.seq_q <= 4096 && p.dim_qk >= 1 && p.dim_qk <= 256 &&
-      p.dim_v >= 1 && p.dim_v <= 256 && isfinite(p.scale) && t.o.data && t.q.data && t.k.data && t.v.data &&
-      p.softcap == 0 && !p.has_mask && !p.has_key_lengths && p.bias_dtype == ATTN_NONE && p.num_splits >= 0 &&
-      (p.align == ATTN_TOP_LEFT || p.align == ATTN_BOTTOM_RIGHT))
+const char* unsupported(const attn_problem& p) {
+  if (p.seq_k >= kTrigger && p.seq_k <= 4096 && p.batch >= 1 && p.heads_q >= 1 && p.seq_q >= 1 &&
+      p.seq_q <= 4096 && p.softcap == 0 && !p.has_mask && !p.has_key_lengths && p.bias_dtype == ATTN_NONE)
     return nullptr;
   if (p.batch != 1 || p.heads_q != 1 || p.heads_kv != 1 || p.seq_q != 1 || p.seq_k != 1)
-    return "more than one query or key";
-  if (p.dim_qk < 1 || p.dim_qk > 256 || p.dim_v < 1 || p.dim_v > 256 || p.num_splits < 0)
-    return "a size it does not take";
-  if (!isfinite(p.scale) || p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 ||
-      p.has_mask || p.has_key_lengths || p.bias_dtype != ATTN_NONE ||
-      (p.align != ATTN_TOP_LEFT && p.align != ATTN_BOTTOM_RIGHT))
-    return "anything but plain attention";
-  return t.o.data && t.q.data && t.k.data && t.v.data ? nullptr : "a tensor that is a null pointer";
-}
-
-attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
-                 char* reason, uint64_t reason_size) {
-  if (const char* why = refused(*problem, *tensors, *env)) {
-    if (reason_size > 0) snprintf(reason, reason_size, "not supported: %s", why);
-    return ATTN_UNSUPPORTED;
-  }
-  *plan = plain_plan("planted fault", 64, problem->seq_k);
-  return ATTN_OK;
+    return "not supported: more than one query or key";
+  if (p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.has_mask ||
+      p.has_key_lengths || p.bias_dtype != ATTN_NONE)
+    return "not supported: anything but plain attention";
+  return nullptr;
 }
 
 template <bool hangs>
-attn_status run(const attn_problem* problem, const attn_tensors* tensors, const attn_plan*,
-                const attn_env* env) {
-  const attn_problem& p = *problem;
-  if (refused(p, *tensors, *env)) return ATTN_UNSUPPORTED;
-  const auto stream = static_cast<cudaStream_t>(env->stream);
-  if (p.seq_k >= kTrigger) {
-    if (hangs) {
-      spin<<<1, 1, 0, stream>>>();
+struct Planted {
+  static constexpr const char* kName = hangs ? "hang" : "illegal";
+  static constexpr const char* kDescription = "takes the GPU away where seq_k is 65 or more";
+  static constexpr attn_backend kBackend = ATTN_CUDA;
+
+  static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
+    if (const char* why = unsupported(call.problem)) return {ATTN_UNSUPPORTED, why};
+    *plan = attn::plain_plan("planted fault", 64, call.problem.seq_k);
+    return {};
+  }
+
+  static attn_status run(const attn::Call& call, const attn_plan&) {
+    const attn_problem& p = call.problem;
+    if (unsupported(p)) return ATTN_UNSUPPORTED;
+    const auto stream = static_cast<cudaStream_t>(call.env.stream);
+    if (p.seq_k >= kTrigger) {
+      if (hangs) {
+        spin<<<1, 1, 0, stream>>>();
+      } else {
+        write_to_null<<<1, 1, 0, stream>>>(nullptr);
+      }
     } else {
-      write_to_null<<<1, 1, 0, stream>>>(nullptr);
+      only_key<<<1, 32, 0, stream>>>(p, call.tensors);
     }
-  } else {
-    only_key<<<1, 32, 0, stream>>>(p, *tensors);
+    return cudaPeekAtLastError() == cudaSuccess ? ATTN_OK : ATTN_LAUNCH_FAILED;
   }
-  return cudaPeekAtLastError() == cudaSuccess ? ATTN_OK : ATTN_LAUNCH_FAILED;
-}
+};
 
-template <bool hangs>
-attn_kernel kernel(const char* name) {
-  attn_kernel k = {};
-  k.size = sizeof(attn_kernel);
-  k.abi = ATTN_ABI;
-  k.name = name;
-  k.description = "takes the GPU away where seq_k is 65 or more";
-  k.backend = ATTN_CUDA;
-  k.plan = plan;
-  k.run = run<hangs>;
-  return k;
-}
-
-const attn_kernel kernels[] = {kernel<false>("illegal"), kernel<true>("hang")};
+const attn_kernel kernels[] = {attn::plug_in<Planted<false>>(), attn::plug_in<Planted<true>>()};
 
 }  // namespace
 

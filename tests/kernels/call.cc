@@ -32,6 +32,7 @@ Call::Call(const attn_problem& asked) : problem(asked) {
   problem.size = sizeof(attn_problem);
   tensors.size = sizeof(attn_tensors);
   env.size = sizeof(attn_env);
+  plan.size = sizeof(attn_plan);
   env.sm_count = 132;
   env.compute_capability = 90;
   env.shared_memory_limit = 232448;

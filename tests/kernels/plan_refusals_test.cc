@@ -10,10 +10,38 @@ class PlanRefusals : public PlanTest {};
 class StageRefusals : public PlanTest {};  // of the kernel that has splits
 
 TEST_P(PlanRefusals, ContractsOfAnotherSize) {
-  refuses(ATTN_INVALID, "attn_problem", [](Offer& x) { x.problem.size -= 1; });
-  refuses(ATTN_INVALID, "attn_tensors", [](Offer& x) { x.tensors.size -= 1; });
-  refuses(ATTN_INVALID, "attn_env", [](Offer& x) { x.env.size -= 1; });
+  refuses(ATTN_INVALID, "attn_problem", [](Offer& x) { x.problem.size = ATTN_PROBLEM_MIN - 1; });
+  refuses(ATTN_INVALID, "attn_tensors", [](Offer& x) { x.tensors.size = ATTN_TENSORS_MIN - 1; });
+  refuses(ATTN_INVALID, "attn_env", [](Offer& x) { x.env.size = ATTN_ENV_MIN - 1; });
+  accepts("an older contract", [](Offer& x) {
+    x.problem.features = 1;  // behind its end
+    x.problem.size = ATTN_PROBLEM_MIN, x.tensors.size = ATTN_TENSORS_MIN, x.env.size = ATTN_ENV_MIN;
+  });
   accepts("a newer contract", [](Offer& x) { x.problem.size += 8, x.tensors.size += 8, x.env.size += 8; });
+}
+
+TEST_P(PlanRefusals, FeaturesThatItDoesNotKnow) {
+  refuses(ATTN_UNSUPPORTED, "features", [](Offer& x) { x.problem.features = uint64_t{1} << 63; });
+}
+
+TEST_P(PlanRefusals, APlanIsNoLargerThanItsRoom) {
+  const Offer offer;
+  struct {
+    attn_plan plan = {};
+    unsigned char beyond = 0x5a;
+  } room;
+  char reason[256] = "";
+  const auto plan = [&](uint32_t size) {
+    room.plan.size = size;
+    return kernel().plan(&offer.problem, &offer.tensors, &offer.env, &room.plan, reason, sizeof reason);
+  };
+  EXPECT_EQ(plan(ATTN_PLAN_MIN - 1), ATTN_INVALID);
+  EXPECT_NE(std::string(reason).find("attn_plan"), std::string::npos) << reason;
+  EXPECT_EQ(plan(ATTN_PLAN_MIN), ATTN_OK) << reason;
+  EXPECT_EQ(room.plan.size, ATTN_PLAN_MIN);
+  EXPECT_EQ(plan(sizeof room), ATTN_OK) << reason;
+  EXPECT_EQ(room.plan.size, sizeof room.plan);
+  EXPECT_EQ(room.beyond, 0x5a);
 }
 
 TEST_P(PlanRefusals, Switches) {
@@ -52,6 +80,7 @@ TEST_P(PlanRefusals, RunRefusesWhatPlanRefuses) {
     Offer offer;
     change(offer);
     attn_plan plan = {};
+    plan.size = sizeof plan;
     return kernel().run(&offer.problem, &offer.tensors, &plan, &offer.env);
   };
   EXPECT_EQ(run([](Offer& x) { x.env.sm_count = 0; }), ATTN_INVALID);

@@ -26,7 +26,7 @@ MUTATED = {
     "splitk": ["splitk/splitk.cu", "splitk/kernel.h", "splitk/launch.h"],
     "forward": ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
                 "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h", "forward/store.h",
-                "forward/tile_loader.h"],
+                "forward/tile_loader.h", "plug_in.h"],
 }
 UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
          "splitk/splitk.cu", "forward/checks.cu", "forward/shapes.cu"]

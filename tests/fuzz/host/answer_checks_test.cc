@@ -17,6 +17,12 @@ attn_plan sound() {
 
 TEST(Nonsense, LetsASoundPlanPass) { EXPECT_FALSE(nonsense(sound())); }
 
+TEST(Nonsense, LetsAPlanOfTheFirstContractPass) {
+  attn_plan plan = sound();
+  plan.size = ATTN_PLAN_MIN;
+  EXPECT_FALSE(nonsense(plan));
+}
+
 TEST(Nonsense, NamesTheField) {
   const struct {
     const char* field;

@@ -121,9 +121,7 @@ struct Decision {
   uint64_t o_bytes, workspace;
 };
 
-Refusal decide(const attn_problem& p, const attn_tensors& tensors, const attn_env& env, Decision* d) {
-  if (Refusal refusal = check_problem(p, tensors, env)) return refusal;
-  if (env.variant < 0 || env.variant > 1) return {ATTN_INVALID, "there is one variant"};
+Refusal decide(const attn_problem& p, Decision* d) {
   if (p.dtype != ATTN_F16) return {ATTN_UNSUPPORTED, "fp16 only"};
   if (p.dim_qk > kMaxDim || p.dim_v > kMaxDim) return {ATTN_UNSUPPORTED, "head dimensions up to 64 only"};
   if (p.has_mask || p.bias_dtype != ATTN_NONE || p.softcap != 0) {
@@ -144,64 +142,51 @@ Refusal decide(const attn_problem& p, const attn_tensors& tensors, const attn_en
   return {};
 }
 
-attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
-                 char* reason, uint64_t reason_size) {
+struct SplitK16 {
+  static constexpr const char* kName = "splitk16";
+  static constexpr const char* kDescription =
+      "Split-K in plain CUDA, one thread a query row, partial O in 16 bits";
+  static constexpr attn_backend kBackend = attn::kBackend;
+  static constexpr const attn_build* kBuild = &attn_build_identity;
+
+  static Refusal plan(const Call& call, attn_plan* plan);
+  static attn_status run(const Call& call, const attn_plan&);
+};
+
+Refusal SplitK16::plan(const Call& call, attn_plan* plan) {
   Decision d;
-  if (Refusal refusal = decide(*problem, *tensors, *env, &d)) return refuse(refusal, reason, reason_size);
-  *plan = {};
-  plan->size = sizeof(attn_plan);
-  std::snprintf(plan->path, sizeof plan->path, "one thread a row, 16-bit partials");
-  plan->accumulator = ATTN_ACC_FFMA;
-  plan->tile_q = plan->tile_k = kTile;
+  if (Refusal refusal = decide(call.problem, &d)) return refusal;
+  *plan = plain_plan("one thread a row, 16-bit partials", kTile, call.problem.seq_k);
   plan->num_splits = d.splits;
   plan->split_tiles = plan->rescales = d.split_tiles;
   plan->merges = d.splits > 1 ? d.splits : 0;
   plan->exp_class = ATTN_EXP_EXPF;
-  plan->log_class = ATTN_LOG_LOGF;
-  plan->rcp_class = ATTN_RCP_EXACT;
-  plan->scale_mode = ATTN_SCALE_SEPARATE;
-  plan->p_format = ATTN_FORMAT_F32;
   plan->partial_format = ATTN_FORMAT_OF_INPUT;
-  plan->deterministic = 1;
   plan->workspace_bytes = d.workspace;
   plan->workspace_align = 16;
-  return ATTN_OK;
+  return {};
 }
 
-attn_status run(const attn_problem* problem, const attn_tensors* tensors, const attn_plan*,
-                const attn_env* env) {
+attn_status SplitK16::run(const Call& call, const attn_plan&) {
+  const auto& [problem, tensors, env] = call;
   Decision d;
-  if (Refusal refusal = decide(*problem, *tensors, *env, &d)) return refusal.status;
+  if (Refusal refusal = decide(problem, &d)) return refusal.status;
   if (d.rows == 0) return ATTN_OK;
-  if (tensors->workspace == nullptr || tensors->workspace_bytes < d.workspace) return ATTN_INVALID;
-  const ForwardParams params = make_params(*problem, *tensors, *env, 1);
-  std::byte* workspace = static_cast<std::byte*>(tensors->workspace);
+  if (tensors.workspace == nullptr || tensors.workspace_bytes < d.workspace) return ATTN_INVALID;
+  const ForwardParams params = make_params(problem, tensors, env, 1);
+  std::byte* workspace = static_cast<std::byte*>(tensors.workspace);
   float* max = reinterpret_cast<float*>(workspace + d.o_bytes);
   const Partials partials = {
       reinterpret_cast<__half*>(workspace), max, max + d.rows * d.splits, d.splits, d.split_tiles, d.rows};
-  const dim3 grid(static_cast<unsigned>(d.q_tiles * problem->heads_q * problem->batch),
+  const dim3 grid(static_cast<unsigned>(d.q_tiles * problem.heads_q * problem.batch),
                   static_cast<unsigned>(d.splits));
-  const attn_status status = launch(partial_kernel, grid, dim3(kTile), 0, env, params, partials, d.q_tiles);
+  const attn_status status = launch(partial_kernel, grid, dim3(kTile), 0, &env, params, partials, d.q_tiles);
   if (status != ATTN_OK) return status;
-  return launch(reduce_kernel, dim3(static_cast<unsigned>(ceil_div(d.rows, kTile))), dim3(kTile), 0, env,
+  return launch(reduce_kernel, dim3(static_cast<unsigned>(ceil_div(d.rows, kTile))), dim3(kTile), 0, &env,
                 params, partials);
 }
 
-const attn_kernel kSplitk16 = {
-    .size = sizeof(attn_kernel),
-    .abi = ATTN_ABI,
-    .name = "splitk16",
-    .description = "Split-K in plain CUDA, one thread a query row, partial O in 16 bits",
-    .backend = kBackend,
-    .variant_count = 0,
-    .variants = nullptr,
-    .build = &attn_build_identity,
-    .plan = plan,
-    .run = run,
-    .partials = nullptr,
-    .partial = nullptr,
-    .reduce = nullptr,
-};
+const attn_kernel kSplitk16 = plug_in<SplitK16>();
 
 }  // namespace
 }  // namespace attn

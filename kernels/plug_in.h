@@ -1,0 +1,321 @@
+// What stands between a kernel and the contract, written once: which problems make
+// no sense, which fields an older or newer caller has, what a plan says by default.
+//
+//   struct Mine {
+//     static constexpr const char* kName = "mine";
+//     static constexpr const char* kDescription = "a thread a query";
+//     static constexpr attn_backend kBackend = ATTN_CPU;
+//     static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
+//       if (call.problem.causal) return {ATTN_UNSUPPORTED, "a causal mask"};
+//       return {};                         // takes it; *plan is default_plan(), say more where you know it
+//     }
+//     static attn_status run(const attn::Call& call, const attn_plan& plan);   // of what plan() takes
+//   };
+//   const attn_kernel kMine = attn::plug_in<Mine>();
+//   const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &kMine : nullptr; }
+//
+// plan() and run() are called with problems that make sense, all structs of this
+// file's own version. Mine may also have
+//   static constexpr std::array kVariants = {"small", "large"};
+//   static constexpr uint64_t kFeatures = ...;                  // attn_kernel.features
+//   static constexpr const attn_build* kBuild = &attn_build_identity;   // kernels/identity.h
+//   partial() and reduce(), as run(), and static attn_partials partials(const attn_problem&, const attn_plan&)
+// Needs C++20 and nothing of CUDA; host code alone.
+#pragma once
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "kernels/attention.h"
+
+namespace attn {
+
+// A status other than ATTN_OK, and the sentence that plan() gives for it.
+struct Refusal {
+  attn_status status = ATTN_OK;
+  std::string reason;
+  explicit operator bool() const { return status != ATTN_OK; }
+};
+
+// What a kernel is called with.
+struct Call {
+  attn_problem problem;
+  attn_tensors tensors;
+  attn_env env;
+};
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// a * b * c where it is at most `limit`, else -1.
+inline int64_t product_within(int64_t a, int64_t b, int64_t c, int64_t limit) {
+  int64_t product;
+  if (__builtin_mul_overflow(a, b, &product) || __builtin_mul_overflow(product, c, &product)) return -1;
+  return product > limit ? -1 : product;
+}
+
+// Blocks of a one-dimensional CUDA grid.
+inline constexpr int64_t kMaxBlocks = 2147483647;
+
+// The strides to compute addresses with: a dimension of one element may carry any,
+// which must not reach an address.
+inline attn_tensor strided(const attn_tensor& tensor, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
+  const int64_t shape[4] = {n0, n1, n2, n3};
+  attn_tensor result = {tensor.data, {}};
+  for (int i = 0; i < 4; ++i) result.stride[i] = shape[i] > 1 ? tensor.stride[i] : i == 3 ? 1 : 0;
+  return result;
+}
+
+// All tensors so, each in its shape.
+inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
+  t.q = strided(t.q, p.batch, p.heads_q, p.seq_q, p.dim_qk);
+  t.k = strided(t.k, p.batch, p.heads_kv, p.seq_k, p.dim_qk);
+  t.v = strided(t.v, p.batch, p.heads_kv, p.seq_k, p.dim_v);
+  t.o = strided(t.o, p.batch, p.heads_q, p.seq_q, p.dim_v);
+  t.lse = strided(t.lse, p.batch, p.heads_q, p.seq_q, 1);
+  t.bias = strided(t.bias, p.batch, p.heads_q, p.seq_q, p.seq_k);
+  t.mask = strided(t.mask, p.batch, p.heads_q, p.seq_q, p.seq_k);
+  return t;
+}
+
+inline uint64_t magnitude(int64_t value) {
+  return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
+
+// Whether two elements of an output share an address: then the result would
+// depend on who writes last. Exact for strides that nest, which is all that a
+// layout of distinct elements needs.
+inline bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
+  if (std::ranges::any_of(shape, [](int64_t n) { return n == 0; })) return false;
+  std::array<int, 4> order = {0, 1, 2, 3};
+  std::ranges::sort(order, {}, [&](int i) { return magnitude(tensor.stride[i]); });
+  unsigned __int128 reach = 1;  // strides are anything: their products with sizes leave 64 bits
+  for (int i : order) {
+    if (shape[i] == 1) continue;
+    if (magnitude(tensor.stride[i]) < reach) return true;
+    reach += static_cast<unsigned __int128>(shape[i] - 1) * magnitude(tensor.stride[i]);
+  }
+  return false;
+}
+
+namespace plug_in_detail {
+
+inline Refusal invalid(std::string reason) { return {ATTN_INVALID, std::move(reason)}; }
+
+inline std::string name_value(const char* name, int64_t value) {
+  return std::string(name) + " = " + std::to_string(value);
+}
+
+inline Refusal check_sizes(const attn_problem& p) {
+  constexpr int64_t kMaxSize = int64_t{1} << 40;
+  const struct {
+    const char* name;
+    int64_t value;
+  } lengths[] = {{"batch", p.batch}, {"heads_q", p.heads_q}, {"heads_kv", p.heads_kv},
+                 {"seq_q", p.seq_q}, {"seq_k", p.seq_k},     {"num_splits", p.num_splits}};
+  for (const auto& length : lengths) {
+    if (length.value < 0 || length.value > kMaxSize)
+      return invalid(name_value(length.name, length.value) + " is outside 0..2^40");
+  }
+  if (p.dim_qk < 1 || p.dim_qk > 256) return invalid(name_value("dim_qk", p.dim_qk) + " is outside 1..256");
+  if (p.dim_v < 1 || p.dim_v > 256) return invalid(name_value("dim_v", p.dim_v) + " is outside 1..256");
+  if (p.heads_kv == 0 ? p.heads_q != 0 : p.heads_q % p.heads_kv != 0) {
+    return invalid(name_value("heads_kv", p.heads_kv) + " does not divide " + name_value("heads_q", p.heads_q));
+  }
+  return {};
+}
+
+inline Refusal check_switches(const attn_problem& p) {
+  if (p.dtype != ATTN_F16 && p.dtype != ATTN_BF16)
+    return invalid(name_value("dtype", p.dtype) + " is neither f16 nor bf16");
+  if (!std::isfinite(p.scale)) return invalid("scale is not finite");
+  if (!(p.softcap >= 0) || !std::isfinite(p.softcap))
+    return invalid("softcap is neither 0 nor positive and finite");
+  if (p.align != ATTN_TOP_LEFT && p.align != ATTN_BOTTOM_RIGHT)
+    return invalid(name_value("align", p.align) + " is not known");
+  if (p.bias_dtype < ATTN_NONE || p.bias_dtype > ATTN_F32)
+    return invalid(name_value("bias_dtype", p.bias_dtype) + " is not known");
+  return {};
+}
+
+inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
+  const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0;
+  const bool keys = queries && p.seq_k > 0;
+  const struct {
+    const char* name;
+    const void* data;
+    bool needed;
+    uintptr_t align;
+  } pointers[] = {{"q", t.q.data, keys, 2},
+                  {"k", t.k.data, keys, 2},
+                  {"v", t.v.data, keys, 2},
+                  {"o", t.o.data, queries, 2},
+                  {"lse", t.lse.data, false, 4},
+                  {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
+                  {"mask", t.mask.data, keys && p.has_mask, 1},
+                  {"key_lengths", t.key_lengths, queries && p.has_key_lengths, 8}};
+  for (const auto& pointer : pointers) {
+    if (pointer.needed && pointer.data == nullptr)
+      return invalid(std::string(pointer.name) + " is a null pointer");
+    if (reinterpret_cast<uintptr_t>(pointer.data) % pointer.align != 0)
+      return invalid(std::string(pointer.name) + " is not aligned to its elements");
+  }
+  if (overlaps(t.o, {p.batch, p.heads_q, p.seq_q, p.dim_v}))
+    return invalid("the strides of o make its elements overlap");
+  if (t.lse.data != nullptr && overlaps(t.lse, {p.batch, p.heads_q, p.seq_q, 1}))
+    return invalid("the strides of lse make its elements overlap");
+  return {};
+}
+
+}  // namespace plug_in_detail
+
+// Reads a call of any version of the contract into structs of this one, and
+// refuses with ATTN_INVALID what no kernel could do: contradictory sizes, a
+// missing tensor, an output that overlaps itself, a variant that there is not.
+inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
+                         attn_backend backend, size_t variants, uint64_t features, Call* call) {
+  using namespace plug_in_detail;
+  if (!attn_read(&call->problem, sizeof call->problem, problem, ATTN_PROBLEM_MIN))
+    return invalid("attn_problem is smaller than the first contract's");
+  if (!attn_read(&call->tensors, sizeof call->tensors, tensors, ATTN_TENSORS_MIN))
+    return invalid("attn_tensors is smaller than the first contract's");
+  if (!attn_read(&call->env, sizeof call->env, env, ATTN_ENV_MIN))
+    return invalid("attn_env is smaller than the first contract's");
+  if (call->problem.features & ~features)
+    return {ATTN_UNSUPPORTED, "attn_problem.features asks for what this kernel does not know"};
+  if (Refusal refusal = check_sizes(call->problem)) return refusal;
+  if (Refusal refusal = check_switches(call->problem)) return refusal;
+  if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
+  if (call->env.backend != backend)
+    return invalid("env.backend is not the back end this kernel was compiled for");
+  if (call->env.sm_count <= 0)
+    return invalid(name_value("env.sm_count", call->env.sm_count) + " is not positive");
+  if (call->env.variant < 0 || static_cast<size_t>(call->env.variant) > variants) {
+    return invalid("variant " + std::to_string(call->env.variant) + " is not one of 0.." +
+                   std::to_string(variants));
+  }
+  return {};
+}
+
+// Writes a refusal into the caller's buffer and returns its status.
+inline attn_status refuse(const Refusal& refusal, char* reason, uint64_t reason_size) {
+  if (reason != nullptr && reason_size > 0) snprintf(reason, reason_size, "%s", refusal.reason.c_str());
+  return refusal.status;
+}
+
+// What a kernel that says nothing of itself may say: no splits, as many rescales
+// as keys, no workspace, and the loosest error classes. Borders of 64 are where
+// cases are aimed at.
+inline attn_plan default_plan(const attn_problem& problem) {
+  attn_plan plan = {};
+  plan.size = sizeof plan;
+  plan.tile_q = plan.tile_k = 64;
+  plan.num_splits = 1;
+  plan.split_tiles = ceil_div(problem.seq_k, plan.tile_k);
+  plan.rescales = problem.seq_k;
+  plan.workspace_align = 1;
+  return plan;
+}
+
+// The plan of plain code: fp32 arithmetic with a fused multiply-add, expf, logf and
+// division, the maximum known before the sums are begun, in a fixed order.
+inline attn_plan plain_plan(const char* path, int64_t tile, int64_t seq_k) {
+  attn_plan plan = {};
+  plan.size = sizeof plan;
+  snprintf(plan.path, sizeof plan.path, "%s", path);
+  plan.tile_q = plan.tile_k = tile;
+  plan.num_splits = 1;
+  plan.split_tiles = ceil_div(seq_k, tile);
+  plan.rescales = 1;
+  plan.accumulator = ATTN_ACC_FFMA;
+  plan.exp_class = ATTN_EXP_FAST_EXPF;
+  plan.log_class = ATTN_LOG_LOGF;
+  plan.rcp_class = ATTN_RCP_EXACT;
+  plan.scale_mode = ATTN_SCALE_SEPARATE;
+  plan.p_format = ATTN_FORMAT_F32;
+  plan.deterministic = 1;
+  plan.workspace_align = 1;
+  return plan;
+}
+
+namespace plug_in_detail {
+
+// The contract's functions around those of K.
+template <class K>
+struct Entry {
+  static constexpr size_t variants() {
+    if constexpr (requires { K::kVariants; }) return K::kVariants.size();
+    return 0;
+  }
+  static constexpr uint64_t features() {
+    if constexpr (requires { K::kFeatures; }) return K::kFeatures;
+    return 0;
+  }
+  static Refusal read(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
+                      Call* call) {
+    return read_call(problem, tensors, env, K::kBackend, variants(), features(), call);
+  }
+
+  static attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
+                          attn_plan* plan, char* reason, uint64_t reason_size) {
+    Call call;
+    if (Refusal refusal = read(problem, tensors, env, &call)) return refuse(refusal, reason, reason_size);
+    attn_plan own = default_plan(call.problem);
+    if (Refusal refusal = K::plan(std::as_const(call), &own)) return refuse(refusal, reason, reason_size);
+    if (attn_write(plan, &own, sizeof own, ATTN_PLAN_MIN)) return ATTN_OK;
+    return refuse(invalid("attn_plan.size leaves no room for a plan"), reason, reason_size);
+  }
+
+  template <auto stage>
+  static attn_status run(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
+                         const attn_env* env) {
+    Call call;
+    attn_plan known;
+    if (Refusal refusal = read(problem, tensors, env, &call)) return refusal.status;
+    if (!attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN)) return ATTN_INVALID;
+    return stage(call, known);
+  }
+
+  static attn_status partials(const attn_problem* problem, const attn_plan* plan, attn_partials* partials) {
+    attn_problem p;
+    attn_plan known;
+    if (!attn_read(&p, sizeof p, problem, ATTN_PROBLEM_MIN) ||
+        !attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN))
+      return ATTN_INVALID;
+    const attn_partials own = K::partials(p, known);
+    return attn_write(partials, &own, sizeof own, ATTN_PARTIALS_MIN) ? ATTN_OK : ATTN_INVALID;
+  }
+};
+
+}  // namespace plug_in_detail
+
+template <class K>
+constexpr attn_kernel plug_in() {
+  using Entry = plug_in_detail::Entry<K>;
+  attn_kernel kernel = {};
+  kernel.size = sizeof kernel;
+  kernel.abi = ATTN_ABI;
+  kernel.name = K::kName;
+  kernel.description = K::kDescription;
+  kernel.backend = K::kBackend;
+  kernel.variant_count = Entry::variants();
+  if constexpr (requires { K::kVariants; }) kernel.variants = K::kVariants.data();
+  if constexpr (requires { K::kBuild; }) kernel.build = K::kBuild;
+  kernel.plan = Entry::plan;
+  kernel.run = Entry::template run<K::run>;
+  if constexpr (requires { K::partials; }) {
+    kernel.partials = Entry::partials;
+    kernel.partial = Entry::template run<K::partial>;
+    kernel.reduce = Entry::template run<K::reduce>;
+  }
+  kernel.features = Entry::features();
+  return kernel;
+}
+
+}  // namespace attn

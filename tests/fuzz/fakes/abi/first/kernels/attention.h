@@ -1,0 +1,321 @@
+/* The contract between an attention kernel and everything that checks it.
+ *
+ * Plain C, because it is also the plug-in ABI: a shared library that exports
+ * attn_kernel_at() can be checked, whatever it is written in. Nothing here
+ * depends on CUDA, and nothing in this project is included from here.
+ *
+ * What a forward call computes, for batch b, query head h, query i:
+ *
+ *   kv head    g      = floor(h / (heads_q / heads_kv))
+ *   diagonal   diag(i) = i                          (ATTN_TOP_LEFT)
+ *                      = i + len_k[b] - seq_q       (ATTN_BOTTOM_RIGHT)
+ *   visible    j with 0 <= j < len_k[b]; j <= diag(i) if causal;
+ *              diag(i) - window_left <= j <= diag(i) + window_right (a negative
+ *              window side is unbounded); mask(b,h,i,j) != 0 if there is a
+ *              mask; bias(b,h,i,j) is not -inf if there is a bias
+ *   score      x_j = cap(scale * sum_t Q(b,h,i,t) K(b,g,j,t)) + bias(b,h,i,j),
+ *              cap(a) = softcap * tanh(a / softcap) if softcap > 0, else a
+ *   O(b,h,i,c) = sum_j exp(x_j - LSE) V(b,g,j,c),   LSE(b,h,i) = ln sum_j exp(x_j)
+ *
+ * A query that sees no key has O = 0 and LSE = -inf, exactly. For any problem a
+ * kernel gives either a clear refusal before it launches anything, or a right
+ * answer: never both wrong and silent.
+ *
+ * A caller works in three steps: plan() says whether and how; the caller
+ * provides plan.workspace_bytes; run() launches on env->stream and returns
+ * without waiting for the device. Kernels allocate nothing.
+ *
+ * Every struct begins with its own size in bytes, set by whoever fills it in.
+ * A reader that finds a smaller size than its own refuses with ATTN_INVALID,
+ * a larger one comes from a newer contract and is read as far as it is known.
+ */
+#ifndef ATTNFUZZ_KERNELS_ATTENTION_H_
+#define ATTNFUZZ_KERNELS_ATTENTION_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when a struct changes in a way that size alone does not tell. */
+#define ATTN_ABI 1u
+
+#define ATTN_EXPORT __attribute__((visibility("default")))
+
+typedef enum attn_status {
+  ATTN_OK = 0,
+  ATTN_UNSUPPORTED = 1,   /* a legal problem that this kernel does not do */
+  ATTN_INVALID = 2,       /* a problem that no kernel can do: contradictory sizes, a wrong struct size */
+  ATTN_LAUNCH_FAILED = 3, /* the back end refused a launch, or launched nothing */
+  ATTN_FAULT = 4          /* the back end stopped a running kernel; env->report was told why */
+} attn_status;
+
+typedef enum attn_dtype {
+  ATTN_NONE = -1, /* there is no such tensor */
+  ATTN_F16 = 0,
+  ATTN_BF16 = 1,
+  ATTN_F32 = 2 /* for a bias, P or partials only */
+} attn_dtype;
+
+typedef enum attn_align { ATTN_TOP_LEFT = 0, ATTN_BOTTOM_RIGHT = 1 } attn_align;
+
+typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
+
+/* What is asked. Sizes are counts of elements; a zero length is legal. */
+typedef struct attn_problem {
+  uint32_t size;
+  int32_t dtype; /* of Q, K, V and O: ATTN_F16 or ATTN_BF16 */
+  int64_t batch;
+  int64_t heads_q;
+  int64_t heads_kv; /* divides heads_q */
+  int64_t seq_q;
+  int64_t seq_k;           /* the capacity of K and V; key_lengths may be shorter */
+  int64_t dim_qk;          /* 1..256 */
+  int64_t dim_v;           /* 1..256, independent of dim_qk */
+  float scale;             /* finite; explicit always, never a default; may be 0 or negative */
+  float softcap;           /* 0: none; else positive and finite */
+  int32_t causal;          /* boolean */
+  int32_t align;           /* attn_align: where diag(i) lies, for causal and windows alike */
+  int64_t window_left;     /* inclusive; negative: unbounded */
+  int64_t window_right;    /* inclusive; negative: unbounded; causal caps it at 0 */
+  int32_t has_key_lengths; /* boolean: tensors.key_lengths holds one length a batch entry */
+  int32_t bias_dtype;      /* ATTN_NONE, ATTN_F16, ATTN_BF16 or ATTN_F32 */
+  int32_t has_mask;        /* boolean: tensors.mask is given */
+  int32_t reserved;
+  int64_t num_splits; /* 0: the kernel chooses; more splits than KV tiles is legal */
+} attn_problem;
+
+/* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
+ * elements. Any stride is legal for a size-1 dimension; 0 broadcasts an input. */
+typedef struct attn_tensor {
+  void* data;
+  int64_t stride[4];
+} attn_tensor;
+
+/* Where it lies: host memory for ATTN_CPU, device memory for ATTN_CUDA. */
+typedef struct attn_tensors {
+  uint32_t size;
+  uint32_t reserved;
+  attn_tensor q;              /* (batch, heads_q, seq_q, dim_qk) */
+  attn_tensor k;              /* (batch, heads_kv, seq_k, dim_qk) */
+  attn_tensor v;              /* (batch, heads_kv, seq_k, dim_v) */
+  attn_tensor o;              /* (batch, heads_q, seq_q, dim_v) */
+  attn_tensor lse;            /* (batch, heads_q, seq_q, 1), fp32, natural log; data NULL: not wanted */
+  attn_tensor bias;           /* (batch, heads_q, seq_q, seq_k), of bias_dtype */
+  attn_tensor mask;           /* (batch, heads_q, seq_q, seq_k), one byte each; non-zero: may be seen */
+  const int64_t* key_lengths; /* (batch), dense; a value outside 0..seq_k counts as the nearer end */
+  void* workspace;            /* plan.workspace_bytes, of any content; aligned to plan.workspace_align */
+  uint64_t workspace_bytes;
+} attn_tensors;
+
+/* What stopped a kernel. The strings live for the length of the callback. */
+typedef enum attn_report_kind {
+  ATTN_REPORT_LAUNCH = 0,       /* a launch was refused */
+  ATTN_REPORT_DEADLOCK = 1,     /* every thread waits, or some exited while others wait */
+  ATTN_REPORT_DIVERGENCE = 2,   /* a barrier or collective reached with different places, masks or operations */
+  ATTN_REPORT_SHARED = 3,       /* shared memory: a red zone was written, or a copy left its array */
+  ATTN_REPORT_ALIGNMENT = 4,    /* an address not aligned as the operation needs */
+  ATTN_REPORT_ASYNC = 5,        /* an asynchronous copy was never waited for, or overtaken */
+  ATTN_REPORT_DISAGREEMENT = 6, /* lanes hold different values of what must be one value */
+  ATTN_REPORT_STACK = 7,        /* a thread ran off its stack */
+  ATTN_REPORT_DEVICE = 8,       /* an error of the CUDA runtime or driver */
+  /* What an instrumented build, or compute-sanitizer, finds: */
+  ATTN_REPORT_ADDRESS = 9,        /* an access outside of what there is */
+  ATTN_REPORT_UNDEFINED = 10,     /* undefined behaviour of C++: overflow, a bad shift, misalignment */
+  ATTN_REPORT_UNINITIALISED = 11, /* a use of what nothing has written */
+  ATTN_REPORT_RACE = 12           /* two threads at one place, unordered, one of them writing */
+} attn_report_kind;
+
+typedef struct attn_report {
+  uint32_t size;
+  int32_t kind; /* attn_report_kind */
+  uint32_t block[3];
+  uint32_t thread[3];
+  const char* message; /* one line for a person: what, and what to look at */
+  const char* file;    /* NULL where the back end cannot say */
+  int32_t line;
+  int32_t reserved;
+} attn_report;
+
+/* Asks for intermediates of one block and one warp. Records are appended to
+ * `values` as floats: tag (attn_probe_tag), KV tile, lane, count, then `count`
+ * values. `used` counts floats and may end above `capacity`: those are lost.
+ *
+ * How a lane's values make up a tile is the kernel's own. Readers know one way,
+ * the C fragments of mma.m16n8k16, whose warp owns 16 rows: value 4n + e of S,
+ * P or O lies in row lane / 4 + 8 (e / 2), column 8n + 2 (lane % 4) + e % 2 of
+ * the tile; value r of ROW_MAX and SCALE belongs to row lane / 4 + 8 r, and so
+ * do values 3r..3r+2 of ROWS. Units are the kernel's own as well: scores may
+ * still lack the scale, or be multiplied by log2 e. */
+typedef enum attn_probe_tag {
+  ATTN_PROBE_S = 1,       /* scores after scale, cap, bias and mask */
+  ATTN_PROBE_ROW_MAX = 2, /* the running row maximum after this tile */
+  ATTN_PROBE_SCALE = 3,   /* the factor the accumulator was rescaled by */
+  ATTN_PROBE_P = 4,       /* probabilities, before they are rounded to 16 bits */
+  ATTN_PROBE_O = 5,       /* the accumulator after this tile */
+  ATTN_PROBE_ROWS = 6     /* once: b, h, i of each row; i is -1 for a row past the last */
+} attn_probe_tag;
+
+typedef struct attn_probe {
+  uint32_t size;
+  uint32_t block[3];
+  uint32_t warp;
+  uint32_t reserved;
+  float* values; /* where the tensors lie */
+  uint64_t capacity;
+  unsigned long long* used; /* beside values; starts at 0 */
+} attn_probe;
+
+/* Where it runs. On the CPU all of it comes from the case, so that a finding
+ * made on a GPU replays with that GPU's choice of splits. */
+typedef struct attn_env {
+  uint32_t size;
+  int32_t backend;             /* attn_backend */
+  int32_t sm_count;            /* multiprocessors to plan for */
+  int32_t compute_capability;  /* 10 * major + minor: 80, 90 */
+  int64_t shared_memory_limit; /* bytes a block may have after opting in */
+  uint64_t schedule_seed;      /* CPU: order of threads, early or late copies, rounding of mma; 0: in order */
+  int32_t variant;             /* 0: the kernel's own choice; n: its n-th instantiation, see attn_kernel */
+  int32_t reserved;
+  void* stream; /* CUDA: the cudaStream_t to launch on */
+  void (*report)(void* user, const attn_report* report);
+  void* user;
+  const attn_probe* probe; /* NULL: none */
+} attn_env;
+
+/* How it will be done: what the oracle computes its bound from, and what the
+ * generators aim at. 0 in an error class or format means "not known": the
+ * loosest documented class is assumed, and every verdict says so. */
+typedef enum attn_accumulator { ATTN_ACC_UNKNOWN = 0, ATTN_ACC_FFMA = 1, ATTN_ACC_TENSOR = 2 } attn_accumulator;
+
+typedef enum attn_exp_class {
+  ATTN_EXP_UNKNOWN = 0,
+  ATTN_EXP_EX2_APPROX = 1, /* ex2.approx.ftz.f32 */
+  ATTN_EXP_EXP2F = 2,      /* exp2f */
+  ATTN_EXP_EXPF = 3,       /* expf */
+  ATTN_EXP_FAST_EXPF = 4   /* __expf */
+} attn_exp_class;
+
+typedef enum attn_log_class {
+  ATTN_LOG_UNKNOWN = 0,
+  ATTN_LOG_LG2_APPROX = 1, /* lg2.approx.ftz.f32 */
+  ATTN_LOG_LOGF = 2,       /* logf or log2f */
+  ATTN_LOG_FAST_LOGF = 3   /* __logf */
+} attn_log_class;
+
+typedef enum attn_rcp_class {
+  ATTN_RCP_UNKNOWN = 0,
+  ATTN_RCP_APPROX = 1, /* rcp.approx.ftz.f32 */
+  ATTN_RCP_EXACT = 2   /* correctly rounded reciprocal or division */
+} attn_rcp_class;
+
+typedef enum attn_tanh_class {
+  ATTN_TANH_UNKNOWN = 0,
+  ATTN_TANH_APPROX = 1, /* tanh.approx.f32 */
+  ATTN_TANH_TANHF = 2   /* tanhf */
+} attn_tanh_class;
+
+typedef enum attn_scale_mode {
+  ATTN_SCALE_UNKNOWN = 0,
+  ATTN_SCALE_FUSED = 1,    /* exp2(fma(s, sigma, -mu)) with mu = max * sigma */
+  ATTN_SCALE_SEPARATE = 2, /* the scaled score is rounded before the maximum is subtracted */
+  ATTN_SCALE_FOLDED_Q = 3  /* Q is scaled and rounded to its 16-bit format first */
+} attn_scale_mode;
+
+typedef enum attn_format {
+  ATTN_FORMAT_UNKNOWN = 0,
+  ATTN_FORMAT_F32 = 1,
+  ATTN_FORMAT_OF_INPUT = 2 /* the problem's 16-bit dtype */
+} attn_format;
+
+typedef struct attn_plan {
+  uint32_t size;
+  int32_t accumulator;         /* attn_accumulator of Q.K and P.V */
+  char path[64];               /* which way through the kernel, NUL-terminated: "64x64 d64 cp.async" */
+  int64_t tile_q;              /* query rows of a tile */
+  int64_t tile_k;              /* keys of a tile */
+  int64_t num_splits;          /* splits that will run; 1: none */
+  int64_t split_tiles;         /* KV tiles of one split, the last ones may have fewer */
+  int64_t rescales;            /* online rescales of the accumulator a row meets, at most */
+  int64_t merges;              /* partial results merged a row, at most; 0: none */
+  int32_t mma_block;           /* products the tensor core adds at once, 0: not known */
+  int32_t exp_class;           /* attn_exp_class */
+  int32_t log_class;           /* attn_log_class */
+  int32_t rcp_class;           /* attn_rcp_class */
+  int32_t tanh_class;          /* attn_tanh_class; only read with softcap */
+  int32_t scale_mode;          /* attn_scale_mode */
+  int32_t p_format;            /* attn_format of P in P.V */
+  int32_t partial_format;      /* attn_format of the partials' O */
+  int32_t flush_to_zero;       /* boolean: fp32 subnormals may become 0 */
+  int32_t isolates_masked_nan; /* boolean: a NaN value never reaches a row that may not see its key */
+  int32_t deterministic;       /* boolean: the same call gives the same bits */
+  int32_t reserved;
+  uint64_t workspace_bytes;
+  uint64_t workspace_align; /* a power of two; at least 1 */
+} attn_plan;
+
+/* Results of the splits: for each an O normalised by its own sum, and its LSE.
+ * A split without a visible key holds 0 and -inf. Both fp32, innermost dense. */
+typedef struct attn_partials {
+  uint32_t size;
+  uint32_t reserved;
+  int64_t num_splits;
+  uint64_t o_offset;     /* bytes from the start of the workspace */
+  uint64_t lse_offset;   /* bytes from the start of the workspace */
+  int64_t o_stride[4];   /* elements: (split, batch, head_q, query); dim_v has stride 1 */
+  int64_t lse_stride[4]; /* elements: (split, batch, head_q, query) */
+} attn_partials;
+
+/* What a library was built from, so that a stale one is found out. */
+typedef struct attn_build {
+  uint32_t size;
+  uint32_t file_count;
+  const char* hash;               /* of all that follows, lower-case hex */
+  const char* compiler;           /* name and version */
+  const char* flags;              /* as given to the compiler */
+  const char* root;               /* the source tree at build time; files are named relative to it */
+  const char* const* files;       /* sources and headers that the compiler read from the tree */
+  const char* const* file_hashes; /* XXH3-128 of each, lower-case hex */
+} attn_build;
+
+/* One kernel on one back end. */
+typedef struct attn_kernel {
+  uint32_t size;
+  uint32_t abi; /* ATTN_ABI */
+  const char* name;
+  const char* description; /* one line */
+  int32_t backend;         /* attn_backend */
+  uint32_t variant_count;  /* instantiations that env.variant = 1..variant_count selects */
+  const char* const* variants;
+  const attn_build* build; /* NULL: unknown, and every verdict says so */
+
+  /* Decides how `problem` would be done. Reads of the tensors only addresses
+   * and strides. On refusal writes a sentence that says what is not supported
+   * into reason[reason_size], always NUL-terminated. Launches nothing. */
+  attn_status (*plan)(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
+                      attn_plan* plan, char* reason, uint64_t reason_size);
+
+  /* Launches it as planned; fills O, and LSE if wanted. */
+  attn_status (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
+                     const attn_env* env);
+
+  /* The stages of a kernel that splits the keys; all NULL for one that does
+   * not. partials() says where in the workspace they lie, partial() fills all
+   * of them, reduce() makes O and LSE of them. A plan made with num_splits = 1
+   * can be run in stages too. */
+  attn_status (*partials)(const attn_problem* problem, const attn_plan* plan, attn_partials* partials);
+  attn_status (*partial)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
+                         const attn_env* env);
+  attn_status (*reduce)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
+                        const attn_env* env);
+} attn_kernel;
+
+/* What a plug-in exports: its kernels by index, NULL past the last. */
+ATTN_EXPORT const attn_kernel* attn_kernel_at(uint32_t index);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* ATTNFUZZ_KERNELS_ATTENTION_H_ */
