@@ -4,18 +4,17 @@
 //
 //   delta_j = |tau| (gamma(d + 2 ceil(d/k_hw), u_a) sum_t |q_t k_jt| + d 2^-126)     the product q.k
 //   R_j     = (m - x_j) + delta_j + max delta                                      how far below the maximum
-//   e_j     = delta_j + 5u R_j + T(eps_e + 2u)                                     scale, FMA, rescales
-//           + 2u|x_j|                            if the scaled score is rounded before m is subtracted
-//           + |tau| u_Q sum|q_t k_jt| + eta_Q sum|k_jt|     if the scale is folded into a 16-bit Q
-//           + c(eps_t |tanh(a_j/c)| + 1.4u)      with softcap
-//           + 3u(|a'_j| + |b_j|) + u|x_j|        with bias or softcap
-//           + 3u|m| + 3u(|m| + R_j) + eps_l(1 + ln n) + 2u(|m| + R_j + ln n)
-//             + gamma(n + 2T, u) + 2 eps_e + u(R_j + ln n)                         with splits: weights from
-//             their LSEs
+//   e_j     = delta_j + (5u + 2 s_e) R_j + T(eps_e + 2u)                           scale, FMA, rescales
+//           + 2u|x_j|                                        unless the scale is fused: the scaled score is rounded
+//           + |tau| u_Q sum|q_t k_jt| + eta_Q sum|k_jt|      if the scale is folded into a 16-bit Q
+//           + c(eps_t |tanh(a_j/c)| + 1.4u)                  with softcap
+//           + 3u(|a'_j| + |b_j|) + u|x_j|                    with bias or softcap
+//           + (6u + 2 s_e) R_j + 8u|m| + (3u + 2 s_e + eps_l) ln n + eps_l + gamma(n + 2T, u) + 2 eps_e
+//                                                            with splits: weights from their LSEs
 //
-// with T rescales a row. An exponential whose error grows with its argument
-// (__expf) is charged at R_j, once for the weight and once for all rescales,
-// whose arguments add up to at most R_j.
+// with T rescales a row and s_e by what an exponential's error grows per unit of
+// its argument (__expf): charged at R_j, once for the weight and once for all
+// rescales, whose arguments add up to at most R_j.
 //
 // A fused scale subtracts a rounded mu = m sigma: all weights of the row are off
 // by one factor, at most 2^(u (|m| + max delta) log2 e). It cancels in O, but not

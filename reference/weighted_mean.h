@@ -7,14 +7,19 @@
 //
 // and the bounds
 //
-//   rho_j = e^(e_j)(1 + eps_e) - 1          what the kernel's weight may be off by, relatively
+//   rho_j = e^(e_j)(1 + eps_e) - 1                    what the kernel's weight may be off by, relatively
 //   rho_w = sum w_j rho_j
-//   N_c   = sum w_j rho_j |v_jc - o_c|  +  [(1+u_P)(1+g_v) - 1] sum w_j (1+rho_j) |v_jc|
-//         + g_l (1+rho_w) |o_c|  +  (eta_P/l) sum |v_jc|  +  (2^-126 n/l) |o_c|  +  (n+2T) 2^-126/l
-//   B'    = N_c / (1 - rho_w - g_l (1+rho_w))
-//   B'   += (e^C - 1)(|o_c| + B'),  C = 3u|lam| + eps_l(1 + ln S) + 2u ln S + gamma(S+3, u) + 2 eps_e      if S
-//   > 1 B''   = B' + 4u(|o_c| + B'),   B_c = B'' + u_O(|o_c| + B'') + eta_O B_lam = -ln(1 - rho_w - g_l
-//   (1+rho_w)) + 3u|m| + eps_l(1 + ln l) + 2u ln l + 3u|lam|
+//   D     = 1 - rho_w - g_l (1 + rho_w)               what is left of the sum of weights
+//   r     = (1 + u_P)(1 + g_v)(1 + g_m) - 1           P rounded, rescales and merges, the products' sum
+//   s     = u_S (1 + r) / D                           partials stored in 16 bits
+//   N_c   = sum w_j rho_j |v_jc - o_c|  +  sum [(r + s) w_j (1 + rho_j) + eta_P/l] |v_jc|
+//           + [g_l (1 + rho_w) + 2^-126 n/l] |o_c|  +  (n + 2T) 2^-126/l  +  eta_S
+//   B1    = N_c / D
+//   B2    = B1 + (e^C - 1)(|o_c| + B1)                C = 0 unless S > 1 partials are merged, then
+//           C = 3u|lam| + eps_l(1 + ln S) + 2u ln S + gamma(S + 3, u) + 2 eps_e
+//   B3    = B2 + max(4u, eps_rcp + 2u)(|o_c| + B2)    the division by the sum
+//   B_c   = B3 + u_O(|o_c| + B3) + eta_O
+//   B_lam = -ln D + 3u|m| + eps_l(1 + ln l) + 2u ln l + 3u|lam|
 //
 // The kernel's mean is (sum of perturbed w v) / (sum of perturbed w). Writing
 // it as one exact quotient leaves no second-order remainder, and subtracting
@@ -26,8 +31,8 @@
 // again, as is common: the error of the rounded LSE is then a factor of the
 // whole of O, which no cancellation removes.
 //
-// Above 4096 keys the tensor core's part of g_v no longer multiplies sum w|v|,
-// but the largest that the accumulator can have been (long_products()).
+// Above 4096 keys the tensor core's g_m no longer multiplies sum w|v|, but the largest that the accumulator can
+// have been (long_products()).
 //
 // Where the denominator is not positive the scores are so uncertain that the
 // weights mean nothing: the row is uninformative, and only the hull of its
@@ -48,18 +53,18 @@ struct MeanTerms {
   double eps_exp = 0;         // eps_e
   double sum_gamma = 0;       // g_l: of the sum of weights
   double product_gamma = 0;   // g_v, of the weighted values: rescales and merges
-  double mma_gamma = 0;       // and the products' sum itself
+  double mma_gamma = 0;       // g_m: the products' sum itself
   bool tensor_cores = false;  // that sum goes through consecutive keys
   double p_unit = 0;          // u_P
   double p_tiny = 0;          // eta_P, grown by e^(max delta) and by what a fused scale misplaces
   double rescales = 0;        // T
   double eps_log = 0;         // eps_l
-  double eps_reciprocal = 0;
-  double o_unit = 0;        // u_O
-  double o_tiny = 0;        // eta_O
-  double partial_unit = 0;  // u_O of partials kept in 16 bits
-  double partial_tiny = 0;
-  double merged = 0;     // S if partials were merged, else 0
+  double eps_reciprocal = 0;  // eps_rcp
+  double o_unit = 0;          // u_O
+  double o_tiny = 0;          // eta_O
+  double partial_unit = 0;    // u_S: u_O of partials kept in 16 bits
+  double partial_tiny = 0;    // eta_S
+  double merged = 0;          // S if partials were merged, else 0
   double hull_tiny = 0;  // eta_P without e^(max delta): in the hull all is relative to the computed weights
 };
 

@@ -56,8 +56,8 @@ struct Reduction {
   Case minimal;
   Verdict verdict;
   int64_t evaluations = 0;
-  int64_t reached =
-      0;  // evaluations until `minimal` was found; the others looked for a simpler one, and varied it
+  // Of them until `minimal` was found; the others looked for a simpler one, or varied it.
+  int64_t reached = 0;
   bool complete = false;                 // false: the clock ran out first
   std::vector<std::string> needs;        // "needs seq_k >= 65", "needs causal"
   std::vector<std::string> indifferent;  // "dtype", "batch", "values of v"

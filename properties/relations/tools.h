@@ -9,8 +9,8 @@
 //   if (!base) return;
 //   Case other = variant_of(trial.base());
 //   other.problem.window_left = 1000;
-//   if (const Run* run = trial.run(other, "wide window")) all_agree(trial, *base, *run, "no window == wide
-//   window");
+//   if (const Run* run = trial.run(other, "wide window"))
+//     all_agree(trial, *base, *run, "no window == wide window");
 #pragma once
 
 #include <cstdint>

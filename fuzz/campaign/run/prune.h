@@ -1,8 +1,8 @@
 // A campaign's archive pruned to a few cases that show all that it has shown: by
 // set cover, over the signals of every kernel and the coverage where it is known.
 //
-//   for (const Kept& kept : prune(dir, targets, 200)) write_file(to + "/" + kept.name + ".case.json",
-//   kept.text);
+//   for (const Kept& kept : prune(dir, targets, 200).kept)
+//     write_file(to + "/" + kept.name + ".case.json", kept.text);
 //
 // Every entry is judged anew on every target, by the property `reference`. The
 // greedy cover takes what adds most for its cost, so that a replay stays short;
