@@ -98,7 +98,11 @@ def survey_problems():
     text = survey.page({"generated": 5, "do_not_compile": 1}, mutants, killers, lived, claims)
     wanted = ["- killed: 2 of 4 (50.0 %)", "- claimed equivalent in SURVIVORS.md: 1 of 4 (25.0 %)", "- unanswered: 1",
               "only the speed", "**unanswered**"]
-    return [f"the page lacks: {w}" for w in wanted if w not in text]
+    problems = [f"the page lacks: {w}" for w in wanted if w not in text]
+    killed = survey.killed_page(mutants, killers)
+    if "f.h f: 1 => x" in text or "`f.h f: 1 => x` | constant | 1 | plain | reference" not in killed:
+        problems.append("what killed a mutant belongs on the other page")
+    return problems
 
 
 if __name__ == "__main__":

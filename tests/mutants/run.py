@@ -189,7 +189,7 @@ def main():
     parser.add_argument("--only", help="mutants with this in their name")
     parser.add_argument("--results", type=pathlib.Path, help="default: results.jsonl beside mutants.json")
     parser.add_argument("--survivors", type=pathlib.Path, default=here / "SURVIVORS.md")
-    parser.add_argument("--page", type=pathlib.Path, help="write the summary there (MUTANTS.md)")
+    parser.add_argument("--page", type=pathlib.Path, help="write the summary there (MUTANTS.md), and what killed each beside it (killed.md)")
     parser.add_argument("--report-only", action="store_true")
     arguments = parser.parse_args()
     arguments.mutants = arguments.mutants.resolve()

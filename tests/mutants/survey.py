@@ -53,7 +53,8 @@ def page(listing, mutants, killers, lived, claims):
     living = [m for m in mutants if m["id"] not in killers]
     lines = ["# Mutants", "",
              "Written by `tests/mutants/run.py --page`. One change to the sources each, all in one library; killed: a",
-             "check finds the kernel wrong, or a unit test of the kernels (tests/kernels) fails.", ""]
+             "check finds the kernel wrong, or a unit test of the kernels (tests/kernels) fails. What killed each is in",
+             "`killed.md`, which a run leaves beside this page.", ""]
     lines += [f"- compiled: {len(mutants)}; of {listing['generated']} made, {listing['do_not_compile']} do not compile",
               f"- killed: {share(len(killers), len(mutants))}",
               f"- claimed equivalent in SURVIVORS.md: {share(sum(m['key'] in claims for m in living), len(mutants))}",
@@ -90,7 +91,12 @@ def page(listing, mutants, killers, lived, claims):
     lines += table(("mutant", "operator", "line", "cases", "why no test can tell"),
                    [(f"`{m['key']}`", m["operator"], f"{m['file']}:{m['line']}", lived[m["id"]],
                      claims.get(m["key"], "**unanswered**")) for m in living])
-    lines += ["", "## Killed"]
+    return "\n".join(lines) + "\n"
+
+
+def killed_page(mutants, killers):
+    """What killed each: an artifact of a run, far too long to be kept in the tree."""
+    lines = ["# Killed mutants", ""]
     lines += table(("mutant", "operator", "line", "lane", "property", "kind", "cases"),
                    [(f"`{m['key']}`", m["operator"], m["line"], k["lane"], k["property"], k["kind"], k["cases"])
                     for m in mutants if (k := killers.get(m["id"]))])
@@ -104,6 +110,7 @@ def report(listing, mutants, answers, survivors, page_path):
     living = [m for m in mutants if m["id"] not in killers]
     if page_path:
         page_path.write_text(page(listing, mutants, killers, lived, claims))
+        page_path.with_name("killed.md").write_text(killed_page(mutants, killers))
     names = {m["key"] for m in listing["mutants"]}
     wrong = [m["key"] for m in mutants if m["id"] in killers and m["key"] in claims]
     stale = [key for key in claims if key not in names]
