@@ -14,14 +14,14 @@
 #include <fstream>
 #include <map>
 
+#include "fuzz/host/lanes.h"
+
 extern char** environ;
 
 namespace attnfuzz {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array kTools = {"memcheck", "racecheck", "initcheck", "synccheck"};
 
 // What the tool puts before each line of its own.
 constexpr std::string_view kMark = "=========";
@@ -73,7 +73,10 @@ int run(const std::vector<std::string>& command) {
 
 }  // namespace
 
-bool is_compute_sanitizer(const std::string& lane) { return std::ranges::find(kTools, lane) != kTools.end(); }
+bool is_compute_sanitizer(const std::string& name) {
+  const Lane* lane = find_lane(name);
+  return lane && lane->kind == Lane::kTool;
+}
 
 Exit replay_under(const std::string& tool, const std::string& file, const std::vector<std::string>& further) {
   char name[] = "/tmp/attnfuzz-XXXXXX";

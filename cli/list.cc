@@ -1,4 +1,4 @@
-// attnfuzz list: kernels, properties, back ends.
+// attnfuzz list: kernels, properties, lanes, back ends.
 #include <cstdio>
 
 #include "cli/session.h"
@@ -27,6 +27,8 @@ Exit list() {
   std::printf("\nproperties\n");
   for (const Property* property : properties())
     std::printf("  %-16s %s\n", property->name, property->statement);
+  std::printf("\nlanes\n");
+  for (const Lane& lane : lanes()) std::printf("  %-16s %s\n", lane.name, lane.words);
   std::printf("\nback ends\n  cpu   the executor: CUDA's thread model on this machine\n");
   std::printf("  cuda  an NVIDIA GPU of compute capability 8.0 or later\n");
   return kHeld;
@@ -35,7 +37,7 @@ Exit list() {
 }  // namespace
 
 void add_list(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("list", "Lists kernels, properties and back ends");
+  CLI::App* command = app.add_subcommand("list", "Lists kernels, properties, lanes and back ends");
   command->callback([&] { action = list; });
 }
 

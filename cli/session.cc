@@ -12,9 +12,11 @@ namespace attnfuzz {
 const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
 const std::vector<std::string>& lane_names() {
-  static const std::vector<std::string> names = {"plain",     "schedules", "asan",     "msan",
-                                                 "msan-O0",   "tsan",      "coverage", "memcheck",
-                                                 "racecheck", "initcheck", "synccheck"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Lane& lane : lanes()) all.push_back(lane.name);
+    return all;
+  }();
   return names;
 }
 
@@ -74,19 +76,13 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   }
   WorkerOptions worker = worker_options(library);
   worker.lane = lane_of(options);
-  if (std::ranges::find(lane_names(), worker.lane) == lane_names().end()) {
-    throw UserError("there is no lane '" + worker.lane + "': see attnfuzz check --help");
-  }
+  if (find_lane(worker.lane) == nullptr)
+    throw UserError("there is no lane '" + worker.lane + "': see attnfuzz list");
   worker.watchdog = options.watchdog > 0 ? options.watchdog : default_watchdog(library.backend, worker.lane);
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);
   return target;
-}
-
-double default_watchdog(int32_t backend, const std::string& lane) {
-  if (backend == ATTN_CUDA) return 60;
-  return lane == "plain" || lane == "schedules" ? 3 : 12;
 }
 
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "fuzz/host/kernel_registry.h"
+#include "fuzz/host/lanes.h"
 #include "properties/judge/property.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/calibration.h"
@@ -45,10 +46,6 @@ Reproducer load_reproducer(const std::string& path);
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
-
-// Of a plan or a run without much work, in seconds: of processor time on the CPU,
-// where noise of a shared machine is then no hang; of the clock on a GPU.
-double default_watchdog(int32_t backend, const std::string& lane);
 
 const char* backend_name(int32_t backend);
 

@@ -30,9 +30,11 @@ endfunction()
 
 function(attnfuzz_add_bundle)
   attnfuzz_collect_targets(${PROJECT_SOURCE_DIR} targets)
+  get_property(kernels GLOBAL PROPERTY ATTNFUZZ_KERNELS)
+  list(JOIN kernels " " kernels)
   add_custom_target(bundle
     COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR}
-            -P ${PROJECT_SOURCE_DIR}/cmake/make-bundle.cmake
+            "-D kernels=${kernels}" -P ${PROJECT_SOURCE_DIR}/cmake/make-bundle.cmake
     COMMENT "Packing attnfuzz-bundle.tar.gz" VERBATIM)
   if(targets)
     add_dependencies(bundle ${targets})

@@ -9,25 +9,35 @@
 #   lib/cmake/attnfuzz/
 #   share/attnfuzz/slurm/  campaigns on many machines
 #
+# What has not been built is left out: a worker, a kernel or a lane is there if the
+# build made it. `--target tools` makes what a project of its own needs, none of our kernels.
+#
 # The folders are fixed relative to one another: the command finds its workers
 # beside itself, and the whole may be moved.
 include(CMakePackageConfigHelpers)
 set(package_dir lib/cmake/attnfuzz)
 
-foreach(target attnfuzz-worker-cpu attnfuzz-worker-cpu-asan attnfuzz-worker-cpu-msan attnfuzz-worker-cpu-tsan
-               attnfuzz-worker-cuda attnfuzz-calibrate-cpu attnfuzz-calibrate-cuda)
+set(workers attnfuzz-worker-cpu)
+foreach(runtime IN LISTS ATTNFUZZ_WORKERS)
+  list(APPEND workers attnfuzz-worker-cpu-${runtime})
+endforeach()
+if(TARGET attnfuzz-worker-cuda)
+  list(APPEND workers attnfuzz-worker-cuda)
+endif()
+foreach(target ${workers} attnfuzz-calibrate-cpu attnfuzz-calibrate-cuda)
   if(TARGET ${target})
-    install(TARGETS ${target} DESTINATION bin)
+    install(TARGETS ${target} DESTINATION bin OPTIONAL)
   endif()
 endforeach()
 install(TARGETS attnfuzz attnfuzz-identity EXPORT attnfuzzTargets DESTINATION bin)
 install(TARGETS attnfuzz-executor LIBRARY DESTINATION lib)  # attnfuzz export's programs load it
 install(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: DESTINATION ${package_dir})
 
-foreach(kernel fa1 splitk)
+get_property(kernels GLOBAL PROPERTY ATTNFUZZ_KERNELS)
+foreach(kernel IN LISTS kernels)
   get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_${kernel})
   foreach(build IN LISTS builds)
-    install(TARGETS attn_${kernel}_${build} LIBRARY DESTINATION lib)
+    install(TARGETS attn_${kernel}_${build} LIBRARY DESTINATION lib OPTIONAL)
   endforeach()
 endforeach()
 
@@ -36,8 +46,10 @@ install(FILES fuzz/slurm/campaign.sbatch fuzz/slurm/merge.sbatch DESTINATION sha
 
 get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_canary)
 foreach(build IN LISTS builds)
-  install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz)
+  install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz OPTIONAL)
+  list(APPEND canaries attn_canary_${build})
 endforeach()
+add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-executor ${workers} ${canaries})
 
 install(FILES kernels/attention.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
 install(DIRECTORY kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels

@@ -24,7 +24,7 @@
 # (attnfuzzConfig.cmake.in): ATTNFUZZ_INCLUDE_DIR is where kernels/attention.h is,
 # ATTNFUZZ_KERNEL_OPTIONS what directory options do not already say.
 include_guard(GLOBAL)
-include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzLanes.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzLanes.cmake)  # for a project of its own
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
 
 if(NOT TARGET attnfuzz::attnfuzz-identity)

@@ -1,4 +1,4 @@
-# cmake -D source=DIR -D build=DIR -P make-bundle.cmake
+# cmake -D source=DIR -D build=DIR -D "kernels=NAME NAME" -P make-bundle.cmake
 #
 # Packs what AttnfuzzBundle.cmake says: stripped programs and libraries, the
 # corpus, the scripts. Fails if a binary needs more than the C library, or if
@@ -48,6 +48,7 @@ file(COPY ${source}/kernels/attention.py ${source}/kernels/bench.py DESTINATION 
 file(COPY ${source}/fuzz/bench/torch.py DESTINATION ${root}/fuzz)
 file(COPY ${source}/cmake/run-bundle.sh DESTINATION ${root})
 file(COPY ${source}/LICENSE DESTINATION ${root})
+file(WRITE ${root}/own-kernels "${kernels}\n")  # what the script checks
 file(WRITE ${root}/build-folder "${build}\n")  # where tests expect to find what they load
 
 execute_process(COMMAND ${CMAKE_COMMAND} -E tar czf attnfuzz-bundle.tar.gz attnfuzz-bundle

@@ -99,7 +99,7 @@ run_check() {
     # Each job on the GPU has a context of its own.
     jobs=$cores
     [ "$backend" = cuda ] && [ "$cores" -gt 4 ] && jobs=4
-    bin/attnfuzz check fa1 splitk --backend "$backend" --seed "$CHECK_SEED" --cases "$CHECK_CASES" --jobs "$jobs" \
+    bin/attnfuzz check $(cat own-kernels) --backend "$backend" --seed "$CHECK_SEED" --cases "$CHECK_CASES" --jobs "$jobs" \
       --out "results/found-$backend" --json "results/check-$backend.jsonl" || status=1
     digest[$backend]=$(grep -o '"digest": *"[0-9a-f]*"' "results/check-$backend.jsonl" | sed 's/.*"\([0-9a-f]*\)"$/\1/' | tr '\n' ' ')
     echo
@@ -175,7 +175,7 @@ run_sanitize() {
       words="$words $tool/BLIND"
       status=1
     fi
-    for kernel in fa1 splitk; do
+    for kernel in $(cat own-kernels); do
       sanitize_one "$tool" "$kernel" "$kernel" "$limit" "${seeds[@]}"
       cases=$(grep -c '^corpus/' "results/replay-$tool-$kernel.log")
       echo "$kernel: exit status $replayed, $errors errors, $cases of ${#seeds[@]} cases replayed"
@@ -209,7 +209,7 @@ run_kernels() {
 run_lanes() {
   local lane kernel status=0 held=0
   for lane in $LANES; do
-    for kernel in fa1 splitk; do
+    for kernel in $(cat own-kernels); do
       if bin/attnfuzz check "$kernel" --lane "$lane" --cases "$LANE_CASES" --jobs "$cores" \
         --out "results/found-$lane" --json "results/lane-$lane-$kernel.jsonl"; then
         held=$((held + 1))

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cmake/identity/identity.h"
+#include "fuzz/host/lanes.h"
 
 namespace attnfuzz {
 namespace {
@@ -19,13 +20,16 @@ const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda"
 
 // Whose runtime a lane's worker has: "msan" for msan-O0; none for a lane that is not about how kernels are
 // built.
-std::string sanitizer_of(const std::string& lane) {
-  const std::string name = lane.substr(0, lane.find('-'));
-  return name == "asan" || name == "msan" || name == "tsan" ? name : "";
+std::string sanitizer_of(const std::string& name) {
+  const Lane* lane = find_lane(name);
+  return lane && lane->sanitizer() ? lane->runtime : "";
 }
 
 // Whether a lane has libraries of its own: built otherwise than plainly.
-bool has_libraries(const std::string& lane) { return !sanitizer_of(lane).empty() || lane == "coverage"; }
+bool has_libraries(const std::string& name) {
+  const Lane* lane = find_lane(name);
+  return lane && lane->kind == Lane::kBuilt;
+}
 
 // How the file of a library ends: "cpu", "cpu-msan-O0", "cuda".
 std::string build_name(int32_t backend, const std::string& lane) {

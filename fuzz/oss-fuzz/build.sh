@@ -2,7 +2,7 @@
 # Builds the fuzz targets as OSS-Fuzz asks for them: from $CC, $CXX, $CXXFLAGS,
 # $LIB_FUZZING_ENGINE and $SANITIZER into $OUT, with everything that runs them.
 #
-#   $OUT/fuzz_NAME                    the targets: files, fa1, splitk, differential, sequences, stages
+#   $OUT/fuzz_NAME                    the targets, one for each file of fuzz/targets/ that defines one
 #   $OUT/fuzz_NAME_seed_corpus.zip    corpus/
 #   $OUT/fuzz_NAME.options            libFuzzer's limits
 #   $OUT/fuzz_files.dict              the names that files hold
@@ -17,7 +17,8 @@
 
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${WORK:-/tmp}/attnfuzz
-targets=${TARGETS:-files fa1 splitk differential sequences stages}
+defined=$(grep -l 'FuzzTarget kFuzzTarget = ' "$source"/fuzz/targets/*.cc | xargs -n1 basename -s .cc)
+targets=${TARGETS:-files $(echo $defined)}
 
 case ${SANITIZER:-address} in
   address|undefined) lane=asan worker=attnfuzz-worker-cpu-asan lanes=asan ;;
@@ -39,14 +40,11 @@ cmake -S "$source" -B "$build" -G Ninja -DATTNFUZZ_CUDA=OFF \
 
 kernels=
 for target in $targets; do
-  case $target in
-    files) ;;
-    fa1) kernels+=" fa1" ;;
-    splitk|stages) kernels+=" splitk" ;;
-    *) kernels+=" fa1 splitk" ;;
-  esac
+  # A target's file names the kernels that it judges.
+  [[ $target == files ]] || kernels+=" $(tr -d '\n' <"$source/fuzz/targets/$target.cc" |
+    sed -n 's/.*kFuzzTarget = {[^{]*{\([^}]*\)}.*/\1/p' | tr -d '",')"
 done
-kernels=$(tr ' ' '\n' <<<"$kernels" | sort -u)
+kernels=$(tr ' ' '\n' <<<"$kernels" | sed '/^$/d' | sort -u)
 wanted=()
 for target in $targets; do wanted+=("fuzz_$target"); done
 for kernel in $kernels; do wanted+=("attn_${kernel}_cpu-$lane"); done

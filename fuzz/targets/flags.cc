@@ -1,11 +1,10 @@
 #include "fuzz/targets/flags.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <string_view>
 
+#include "fuzz/host/lanes.h"
 #include "properties/judge/property.h"
 
 namespace attnfuzz {
@@ -38,12 +37,9 @@ Flags parse_flags(int argc, char** argv) {
     }
   }
   if (flags.out.empty()) flags.out = artifacts;
-  constexpr std::string_view kLanes[] = {"plain", "schedules", "asan", "msan", "msan-O0", "tsan", "coverage"};
-  if (std::find(std::begin(kLanes), std::end(kLanes), flags.lane) == std::end(kLanes)) {
-    bad_use("there is no lane '" + flags.lane +
-            "' on the CPU; there are: plain, schedules, asan, msan, msan-O0, "
-            "tsan and coverage");
-  }
+  const Lane* lane = find_lane(flags.lane);
+  if (lane == nullptr || lane->kind == Lane::kTool)
+    bad_use("there is no lane '" + flags.lane + "' on the CPU; there are: " + lane_list(false));
   if (!flags.property.empty() && find_property(flags.property) == nullptr) {
     std::string names;
     for (const Property* property : properties())

@@ -7,6 +7,7 @@
 #include "fuzz/check/check.h"
 #include "fuzz/host/freshness.h"
 #include "fuzz/host/kernel_registry.h"
+#include "fuzz/host/lanes.h"
 #include "fuzz/targets/flags.h"
 #include "fuzz/targets/target.h"
 #include "fuzz/targets/unit.h"
@@ -23,7 +24,7 @@ std::unique_ptr<Target> open(const std::string& kernel, const std::string& lane)
   const auto library = find_kernel(kernel, {ATTN_CPU, lane}, &error);
   if (!library) bad_use(error);
   WorkerOptions options = worker_options(*library);
-  options.watchdog = lane == "plain" || lane == "coverage" ? 3 : 12;
+  options.watchdog = default_watchdog(ATTN_CPU, lane);
   auto target = open_target(options, &error);
   if (target == nullptr) bad_use(error);
   if (const auto why = stale(target->info())) bad_use(*why);

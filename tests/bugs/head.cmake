@@ -6,7 +6,8 @@
 include_guard(GLOBAL)
 
 set(ATTNFUZZ_BUG_FIELDS "Kernel" "Lane" "Class" "Origin" "Symptom" "Found by" "Smallest")
-set(ATTNFUZZ_BUG_LANES plain schedules asan msan msan-O0 tsan)
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/AttnfuzzLanes.cmake)
+set(ATTNFUZZ_BUG_LANES plain schedules ${ATTNFUZZ_ALL_LANES})
 
 function(attnfuzz_read_bug patch prefix)
   get_filename_component(name ${patch} NAME)

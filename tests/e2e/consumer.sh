@@ -38,6 +38,13 @@ checks() { "$ctest" --test-dir build -j2 --output-on-failure --no-tests=error -R
 checks . || die "the checks of a right kernel fail"
 grep -E '^ *[0-9]+/[0-9]+ Test|Skipped' "$out/log"
 
+# The smallest such project: the example that README shows.
+cp -r "$here/../../examples" "$out/example"
+"$cmake" -S "$out/example" -B "$out/example/build" -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" \
+  -DCMAKE_PREFIX_PATH="$out/attnfuzz" -DATTNFUZZ_CUDA=OFF -DATTNFUZZ_LANES= >"$out/log" 2>&1 &&
+  "$cmake" --build "$out/example/build" >"$out/log" 2>&1 || die "the example cannot be built"
+"$ctest" --test-dir "$out/example/build" --output-on-failure --no-tests=error >"$out/log" 2>&1 || die "the example's checks fail"
+
 # An edit without a build.
 echo "// edited" >>src/attention.cuh
 "$attnfuzz" check "$library" --cases 5 --out "$out/found" >"$out/log" 2>&1

@@ -11,10 +11,10 @@ dir=$(mktemp -d "$bin/gxx-XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 flags=(-std=c++20 -O0 -Wall -Wextra -Werror "-I$source" '-DATTNFUZZ_TARGETS_LANE="coverage"')
-for file in replay_main unit bench counters flags harness fa1 splitk differential sequences stages files; do
-  "$cxx" "${flags[@]}" -c "$source/fuzz/targets/$file.cc" -o $file.o
+for file in "$source"/fuzz/targets/*.cc; do
+  "$cxx" "${flags[@]}" -c "$file" -o "$(basename "$file" .cc).o"
 done
-for target in fa1 splitk differential sequences stages files; do
+for target in files $(grep -l 'FuzzTarget kFuzzTarget = ' "$source"/fuzz/targets/*.cc | xargs -n1 basename -s .cc); do
   parts="$target.o replay_main.o unit.o"
   [[ $target == files ]] || parts+=" bench.o counters.o flags.o harness.o"
   $cxx -o ../gxx-replay-$target $parts -Wl,--start-group "$@" -Wl,--end-group -lrapidcheck

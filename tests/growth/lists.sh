@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# lists.sh SOURCE CMAKE CC CXX
+#
+# To add a kernel, a fuzz target, a property, a known bug or a lane: which files
+# must be touched, shown by doing it in a copy of the source tree. Each example
+# says how many files it touched, which may not grow, and must then be known to all
+# that takes its list from there: build, package, ctest. Nothing is compiled.
+set -euo pipefail
+source=$(cd "$1" && pwd) cmake=$2 cc=$3 cxx=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+die() { echo "lists.sh: $*"; exit 1; }
+
+tree() { mkdir "$work/$1" && tar -C "$source" --exclude=./build --exclude=./.git --exclude=./shared -cf - . | tar -C "$work/$1" -xf -; }
+tree before
+tree after
+cd "$work/after"
+
+# touched NAME MOST: since the last call.
+touched() {
+  local files
+  files=$({ diff -rqN "$work/before" "$work/after" || true; } | sed 's/^Files .* and //; s/ differ$//' | sed "s|$work/after/||")
+  echo "$1: $(wc -l <<<"$files") files:" $files
+  [ "$(wc -l <<<"$files")" -le "$2" ] || die "$1 touches more than $2 files"
+  cp -r "$work/after/." "$work/before/"
+}
+# A line of the file after the one that matches.
+line_after() { sed -i "/$2/a $3" "$1"; grep -qF -- "$(sed 's/^\\//' <<<"$3")" "$1" || die "nothing in $1 matches $2"; }
+
+mkdir kernels/grown  # one file here; a kernel may of course have more
+cat kernels/fa1/*.cu | sed 's/"fa1"/"grown"/' >kernels/grown/grown.cu
+line_after kernels/CMakeLists.txt '^attnfuzz_own_kernel(splitk)' 'attnfuzz_own_kernel(grown)'
+touched kernel 2
+
+sed 's/fuzz_fa1/fuzz_grown/' fuzz/targets/fa1.cc >fuzz/targets/grown.cc
+touched target 1
+
+sed 's/constant_value/grown_holds/g' properties/relations/constant_value.cc >properties/relations/grown_holds.cc
+line_after properties/relations/CMakeLists.txt '^  constant_value' '\  grown_holds'
+touched property 2
+
+cp tests/bugs/masked-tile-nan.patch tests/bugs/grown-nan.patch
+touched bug 1
+
+line_after cmake/AttnfuzzLanes.cmake '^attnfuzz_lane(coverage' 'attnfuzz_lane(grown      asan 12 "an example" -fsanitize=address)'
+touched lane 1
+
+"$cmake" -S . -B build -G Ninja -DATTNFUZZ_CUDA=OFF -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
+  -DCMAKE_BUILD_TYPE=Release -DATTNFUZZ_LANES="asan;grown" -DATTNFUZZ_BUGS=grown-nan >"$work/log" 2>&1 ||
+  { tail -30 "$work/log"; die "the copy cannot be configured"; }
+cd build
+ninja -t targets all >"$work/targets"
+"$(dirname "$cmake")/ctest" -N >"$work/tests" 2>&1
+knows() { grep -qE -- "$2" "$1" || die "nothing there matches $2"; }
+for name in attn_grown_cpu attn_grown_cpu-asan attn_grown_cpu-coverage attn_grown_cpu-grown fuzz_grown replay_grown \
+  attn_bug-grown-nan_cpu attn_fa1_cpu-grown; do
+  knows "$work/targets" "^$name:"
+done
+for name in check.grown.reference check.grown.asan check.grown.grown check.fa1.grown seed.grown.window corpus.campaign.grown \
+  target.grown.corpus check.fa1.grown_holds bug.grown-nan; do
+  knows "$work/tests" " $name\$"
+done
+knows cmake_install.cmake 'libattn_grown_cpu-grown.so'
+ninja -t commands check | grep -q 'check fa1 splitk grown' || die "the target check does not check the kernel"
+grep -q 'grown_holds' properties/relations/registry.cc || die "the registry has no such property"
+grep -q '"grown", Lane::kBuilt, "asan"' fuzz/host/lanes.cc || die "the commands have no such lane"
+ninja bug-tree-grown-nan >"$work/log" 2>&1 || { cat "$work/log"; die "the bug's patch does not apply"; }
+echo "known to build, package and ctest"
