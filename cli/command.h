@@ -1,7 +1,7 @@
 // The attnfuzz command: one file a subcommand, each a function that declares
 // its options on the app and leaves behind what to do.
 //
-//   Exit add_check(CLI::App& app) ...
+//   void add_check(CLI::App& app, Action& action)
 //
 // Exit status: 0 it held, 1 a failure was found, 2 bad use or a bad file.
 #pragma once

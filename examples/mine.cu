@@ -48,36 +48,33 @@ __global__ void attention(attn_problem p, attn_tensors t) {
   if (t.lse.data) *row<float>(t.lse, b, h, i) = sum == 0 ? -INFINITY : max + logf(sum);
 }
 
-int64_t blocks_of(const attn_problem& p) {
-  const int64_t rows = attn::product_within(p.batch, p.heads_q, p.seq_q, attn::kMaxBlocks);
-  return rows < 0 ? -1 : attn::ceil_div(rows, kThreads);
+const char* unsupported(const attn_problem& p) {
+  if (p.dtype != ATTN_F16) return "fp16 alone";
+  if (p.dim_qk > kMostColumns || p.dim_v > kMostColumns) return "head dimensions above 64";
+  if (p.has_mask || p.has_key_lengths || p.bias_dtype != ATTN_NONE || p.softcap != 0 || p.window_left >= 0 ||
+      p.window_right >= 0)
+    return "of masks the causal one alone; no bias, no softcap";
+  return attn::product_within(p.batch, p.heads_q, p.seq_q, attn::kMaxBlocks) < 0 ? "too many queries" : nullptr;
+}
+
+attn_status launch(const attn_problem& p, const attn_tensors& t, const attn_env& env) {
+  const int64_t blocks = attn::ceil_div(p.batch * p.heads_q * p.seq_q, kThreads);
+  if (blocks == 0) return ATTN_OK;
+  return attn::launch(attention, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, &env, p, t);
 }
 
 struct Mine {
-  static constexpr const char* kName = "mine";
-  static constexpr const char* kDescription = "a thread a query, fp16";
-  static constexpr attn_backend kBackend = attn::kBackend;
-  static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr const char *kName = "mine", *kDescription = "a thread a query, fp16";
+  static constexpr attn_backend kBackend = attn::kBackend;           // what this is compiled for
+  static constexpr const attn_build* kBuild = &attn_build_identity;  // so that a stale library is found out
 
   static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
-    const attn_problem& p = call.problem;
-    if (p.dtype != ATTN_F16) return {ATTN_UNSUPPORTED, "fp16 alone"};
-    if (p.dim_qk > kMostColumns || p.dim_v > kMostColumns)
-      return {ATTN_UNSUPPORTED, "head dimensions above 64"};
-    if (p.has_mask || p.has_key_lengths || p.bias_dtype != ATTN_NONE || p.softcap != 0 || p.window_left >= 0 ||
-        p.window_right >= 0)
-      return {ATTN_UNSUPPORTED, "of masks the causal one alone; no bias, no softcap"};
-    if (blocks_of(p) < 0) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 queries"};
-    *plan = attn::plain_plan("a thread a query", kThreads, p.seq_k);
+    if (const char* why = unsupported(call.problem)) return {ATTN_UNSUPPORTED, why};
+    *plan = attn::plain_plan("a thread a query", kThreads, call.problem.seq_k);
     return {};
   }
-
   static attn_status run(const attn::Call& call, const attn_plan&) {
-    const attn_problem& p = call.problem;
-    const int64_t blocks = blocks_of(p);
-    if (blocks == 0) return ATTN_OK;
-    return attn::launch(attention, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, &call.env, p,
-                        attn::strided(p, call.tensors));
+    return launch(call.problem, attn::strided(call.problem, call.tensors), call.env);
   }
 };
 

@@ -4,7 +4,7 @@
 //
 //   extern const Property NAME = {"NAME", "one sentence that is true of a right kernel", adapt, check};
 //
-// in namespace attnfuzz::relations, and is named once more in CMakeLists.txt,
+// in namespace attnfuzz::relations, and is named once more in the CMakeLists.txt beside it,
 // from which registry.cc is made. The command, ctest and reproducer files call
 // it by that name.
 #pragma once

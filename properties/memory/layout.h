@@ -1,6 +1,6 @@
 // From a case to bytes: strides, fills, guards; and after a call back again.
 //
-// lay_out() makes attn_problem and attn_tensors of a case, in an arena. Around
+// LaidOut makes attn_problem and attn_tensors of a case, in an arena. Around
 // every tensor, in every stride gap, and all over outputs and workspace it
 // leaves known bytes, so that afterwards check_memory() can say what was read
 // or written that should not have been, or not written that should have been.
