@@ -39,28 +39,14 @@ struct Seen {
 
 Seen look(const Case& c, Target& target, const Calibration& calibration) {
   Seen seen;
-  LaidOut laid(c, target.arena());
-  target.memory(laid.ranges());
-  const PlanReply reply = target.plan(laid.problem(), laid.tensors(), laid.env());
-  if (reply.crash || reply.timed_out || reply.status != ATTN_OK) {
-    seen.why_not = reply.crash ? *reply.crash : reply.timed_out ? "planning took too long" : reply.reason;
-    return seen;
-  }
-  seen.plan = reply.plan;
-  laid.give_workspace(reply.plan.workspace_bytes, reply.plan.workspace_align);
-  target.memory(laid.ranges());
-  laid.before_call(c.calls.front());
-  const RunReply run =
-      target.run(Stage::kAll, laid.problem(), laid.tensors(), reply.plan, laid.env(), c.calls.front().stream);
-  if (run.crash || run.timed_out || run.status != ATTN_OK) {
-    seen.why_not = run.crash       ? *run.crash
-                   : run.timed_out ? "it did not come back"
-                   : run.fault     ? run.fault->message
-                                   : "it did not run";
-    return seen;
-  }
-  seen.reference = evaluate(laid.problem(), laid.tensors(), reply.plan, calibration);
-  seen.o = laid.read_o();
+  Execution e(c, target);
+  seen.why_not = e.why_not();
+  if (!seen.why_not.empty()) return seen;
+  seen.plan = e.plan;
+  seen.why_not = failure(e.run(c.calls.front()));
+  if (!seen.why_not.empty()) return seen;
+  seen.reference = e.evaluate(calibration);
+  seen.o = e.laid.read(TensorId::kO);
   return seen;
 }
 

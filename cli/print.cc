@@ -119,8 +119,8 @@ std::string verdict_text(const Verdict& verdict) {
     const Where& w = *verdict.where;
     text +=
         format("  first at %s(b=%lld, h=%lld, q=%lld, d=%lld), query tile %lld: got %s, expected %s +- %.3g; ",
-               w.tensor, (long long)w.b, (long long)w.h, (long long)w.q, (long long)w.d, (long long)w.tile_q,
-               digits(w.got).c_str(), digits(w.expected).c_str(), w.bound);
+               name_of(w.tensor), (long long)w.b, (long long)w.h, (long long)w.q, (long long)w.d,
+               (long long)w.tile_q, digits(w.got).c_str(), digits(w.expected).c_str(), w.bound);
     text += format("%lld of %lld elements are outside\n", (long long)w.bad, (long long)w.of);
   }
   if (verdict.fault) {

@@ -32,12 +32,12 @@ std::string number_of(double x) {
   return text;
 }
 
-std::string due(const Expected& e) {
+std::string due(const ExpectedValue& e) {
   if (!e.known || std::isnan(e.value)) return "-";
   return std::isinf(e.tolerance) ? "any" : number_of(e.value);
 }
 
-std::string marked(double got, const Expected& e) { return number_of(got) + (e.wrong ? "!" : " "); }
+std::string marked(double got, const ExpectedValue& e) { return number_of(got) + (e.wrong ? "!" : " "); }
 
 class Page {
  public:
@@ -162,7 +162,7 @@ class Page {
       std::string values = padded(query(row), 12), dues = padded("due", 12);
       int64_t wrong = 0;
       for (int64_t column = 0; column < got.columns; ++column) {
-        const Expected e = compared ? expected->at(row, column) : Expected{};
+        const ExpectedValue e = compared ? expected->at(row, column) : ExpectedValue{};
         wrong += e.wrong;
         if (column < begin || column >= end) continue;
         values += padded(marked(got.at(row, column), e), 12);
@@ -180,10 +180,10 @@ class Page {
     for (int row = first; row < first + kRowsShown; ++row) {
       if (!live(row)) continue;
       const auto at = static_cast<size_t>(row);
-      const auto pair = [&](bool recorded, double got, const Expected& e) {
+      const auto pair = [&](bool recorded, double got, const ExpectedValue& e) {
         return recorded ? padded(marked(got, e), 12) + padded(due(e), 11) + " " : padded("-", 24);
       };
-      const Expected none;
+      const ExpectedValue none;
       std::string text = padded(query(row), 12);
       text += pair(tile.row_max.has_value(), tile.row_max ? (*tile.row_max)[at] : 0,
                    due_tile ? due_tile->row_max[at] : none);
@@ -202,7 +202,7 @@ class Page {
     int64_t wrong = 0, worst = 0;
     double most = -1;
     for (int64_t column = 0; column < columns; ++column) {
-      const Expected& e = due_tile->o.at(row, column);
+      const ExpectedValue& e = due_tile->o.at(row, column);
       wrong += e.wrong;
       const double off = std::fabs(tile.o.at(row, column) - e.value) / std::max(e.tolerance, 1e-300);
       if (e.known && (std::isnan(off) ? INFINITY : off) > most) {
@@ -228,7 +228,7 @@ ordered_json plain(double x) {
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
-ordered_json plain(const Expected& e) {
+ordered_json plain(const ExpectedValue& e) {
   if (!e.known || std::isinf(e.tolerance)) return nullptr;
   return plain(e.value);
 }

@@ -17,18 +17,21 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Reference empty_reference(const attn_problem& problem, const ErrorModel& model) {
   Reference out;
-  out.rows = problem.batch * problem.heads_q * problem.seq_q;
-  out.dim_v = problem.dim_v;
-  const size_t rows = static_cast<size_t>(out.rows), elements = rows * static_cast<size_t>(out.dim_v);
-  out.o.assign(elements, 0);
-  out.o_bound.assign(elements, 0);
-  out.o_nan.assign(elements, static_cast<uint8_t>(Column::kNumber));
-  out.lse.assign(rows, -kInfinity);
-  out.lse_bound.assign(rows, 0);
-  out.state.assign(rows, RowState::kSkipped);
-  // The rule asks for |o| + B'' >= threshold; o_bound is B'' after rounding to
+  out.rows = RowSpace(problem).count();
+  out.state.assign(static_cast<size_t>(out.rows), RowState::kSkipped);
+  for (const TensorId tensor : {TensorId::kO, TensorId::kLse}) {
+    Expected& expected = out.outputs.emplace_back();
+    expected.tensor = tensor;
+    expected.columns = shape_of(spec_of(tensor), problem)[3];
+    expected.logarithm = tensor == TensorId::kLse;
+    const auto elements = static_cast<size_t>(out.rows * expected.columns);
+    expected.value.assign(elements, expected.logarithm ? -kInfinity : 0);
+    expected.bound.assign(elements, 0);
+    expected.rule.assign(elements, static_cast<uint8_t>(Due::kAnything));
+  }
+  // The rule asks for |o| + B'' >= threshold; its bound is B'' after rounding to
   // O's format, so the threshold takes the same step.
-  out.overflow = model.overflow * (1 + model.o_unit) + model.o_tiny;
+  out[TensorId::kO].overflow = model.overflow * (1 + model.o_unit) + model.o_tiny;
   out.assumptions = model.assumptions;
   return out;
 }
@@ -83,15 +86,15 @@ class Evaluator {
         out_(empty_reference(problem, model)) {}
 
   void row(int64_t row) {
-    const int64_t i = row % problem_.seq_q;
-    const int64_t h = row / problem_.seq_q % problem_.heads_q;
-    const int64_t b = row / problem_.seq_q / problem_.heads_q;
+    const auto [b, h, i] = RowSpace(problem_).at(row);
     load_group(b, h / (problem_.heads_q / problem_.heads_kv));
     ++out_.sampled;
     row_keys(problem_, tensors_, b, h, i, first_, last_, &keys_);
     if (keys_.empty()) {
       out_.state[static_cast<size_t>(row)] = RowState::kDead;
       ++out_.dead;
+      o_.fill_row(row, Due::kNumber, 0, 0);
+      lse_.fill_row(row, Due::kNumber, -kInfinity, 0);
       return;
     }
     load_bias(b, h, i);
@@ -103,10 +106,10 @@ class Evaluator {
                            bias_.empty() ? nullptr : bias_.data()};
     switch (row_scores(model_, operands_, input, &scores_)) {
       case ScoreState::kNaN:
-        return fill(row, RowState::kNaN, Column::kMustBeNaN);
+        return fill(row, RowState::kNaN, Due::kMustBeNaN);
       case ScoreState::kUnconstrained:
         ++out_.unconstrained;
-        return fill(row, RowState::kUnconstrained, Column::kAnything);
+        return fill(row, RowState::kUnconstrained, Due::kAnything);
       case ScoreState::kBounded:
         return bounded(row, n);
     }
@@ -130,23 +133,19 @@ class Evaluator {
       bias_[k] = decode(problem_.bias_dtype, tensors_.bias.data, offset_of(tensors_.bias, b, h, i, keys_[k]));
   }
 
-  void fill(int64_t row, RowState state, Column column) {
+  void fill(int64_t row, RowState state, Due column) {
     out_.state[static_cast<size_t>(row)] = state;
-    out_.lse_bound[static_cast<size_t>(row)] = kInfinity;
-    out_.lse[static_cast<size_t>(row)] = 0;
-    const auto at = row * out_.dim_v;
-    std::fill_n(out_.o_nan.begin() + at, out_.dim_v, static_cast<uint8_t>(column));
-    std::fill_n(out_.o_bound.begin() + at, out_.dim_v, kInfinity);
+    for (Expected& output : out_.outputs) output.fill_row(row, column, 0, kInfinity);
   }
 
   void bounded(int64_t row, int64_t n) {
     const MeanTerms terms = mean_terms(model_, scores_, keys_.data(), n, operands_.first);
-    const auto at = static_cast<size_t>(row * out_.dim_v);
+    o_.fill_row(row, Due::kNumber, 0, 0);
+    const auto at = static_cast<size_t>(row * o_.columns);
     const MeanResult result =
         weighted_mean(terms, keys_.data(), n, scores_.x.data(), scores_.e.data(), operands_.values, &work_,
-                      &out_.o[at], &out_.o_bound[at], &out_.o_nan[at]);
-    out_.lse[static_cast<size_t>(row)] = result.lse;
-    out_.lse_bound[static_cast<size_t>(row)] = result.lse_bound;
+                      &o_.value[at], &o_.bound[at], &o_.rule[at]);
+    lse_.fill_row(row, Due::kNumber, result.lse, result.lse_bound);
     out_.state[static_cast<size_t>(row)] = result.informative ? RowState::kBounded : RowState::kUninformative;
     out_.uninformative += !result.informative;
     const bool anything = mark_blemishes(row) || result.unconstrained_column;
@@ -162,11 +161,11 @@ class Evaluator {
       while (next < keys_.size() && keys_[next] < blemish.key) ++next;
       const bool visible = next < keys_.size() && keys_[next] == blemish.key;
       if (!visible && model_.isolates_masked_nan) continue;
-      const auto at = static_cast<size_t>(row * out_.dim_v + blemish.column);
-      if (out_.o_nan[at] == static_cast<uint8_t>(Column::kMustBeNaN)) continue;
+      const auto at = static_cast<size_t>(row * o_.columns + blemish.column);
+      if (o_.rule[at] == static_cast<uint8_t>(Due::kMustBeNaN)) continue;
       const bool must = visible && blemish.nan;
-      out_.o_nan[at] = static_cast<uint8_t>(must ? Column::kMustBeNaN : Column::kAnything);
-      out_.o_bound[at] = kInfinity;
+      o_.rule[at] = static_cast<uint8_t>(must ? Due::kMustBeNaN : Due::kAnything);
+      o_.bound[at] = kInfinity;
       anything = anything || (visible && !must);
     }
     return anything;
@@ -183,6 +182,8 @@ class Evaluator {
   RowScores scores_;
   MeanWork work_;
   Reference out_;
+  Expected& o_ = out_[TensorId::kO];
+  Expected& lse_ = out_[TensorId::kLse];
 };
 
 }  // namespace

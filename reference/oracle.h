@@ -1,6 +1,6 @@
 // The oracle: what a forward call must give, and how far off it may be.
 //
-// Fixed tolerances miss bugs and cry wolf. Here every element of O and LSE gets
+// Fixed tolerances miss bugs and cry wolf. Here every element of an output gets
 // a bound of its own, derived from the inputs, the formats, and how the kernel
 // says it computes (its plan): see weighted_mean.h for the derivation. Nothing
 // is a matter of taste, so a ratio above 1 is a bug of the kernel, of its plan,
@@ -11,7 +11,7 @@
 // O(rows dim_v) for the result, O(seq_k (dim_qk + dim_v)) for one kv head.
 //
 //   const Reference reference = evaluate(problem, tensors, plan, h200());
-//   for row, column: if (ratio_o(reference, row, column, value) > 1) fail(...);
+//   for output, row, column: if (output.ratio(row, column, got) > 1) fail(...);
 //
 // What is not a number:
 //   - NaN in a visible query, key or bias: the row's O and LSE must be NaN.
@@ -31,7 +31,9 @@
 #include "kernels/attention.h"
 #include "reference/calibration.h"
 #include "reference/error_model.h"
+#include "reference/expected.h"
 #include "reference/row_sample.h"
+#include "reference/row_space.h"
 
 namespace attnfuzz {
 
@@ -44,22 +46,19 @@ enum class RowState : uint8_t {
   kSkipped         // not sampled: nothing is known
 };
 
-// Dense; row = (b * heads_q + h) * seq_q + i, element = row * dim_v + c.
 struct Reference {
-  int64_t rows = 0;
-  int64_t dim_v = 0;
-  std::vector<double> o;
-  std::vector<double> o_bound;  // the interval o +- o_bound; infinite: any number passes
-  std::vector<uint8_t> o_nan;   // 0: a number is due; 1: NaN is due; 2: anything passes
-  std::vector<double> lse;
-  std::vector<double> lse_bound;
+  int64_t rows = 0;  // of RowSpace; what is said of rows below speaks of queries
+  std::vector<Expected> outputs;
   std::vector<RowState> state;
   int64_t sampled = 0;
   int64_t dead = 0;
   int64_t uninformative = 0;
   int64_t unconstrained = 0;             // rows; columns of their own count as a row each
-  double overflow = 0;                   // where |o| + o_bound reaches this an infinity of that sign passes too
   std::vector<std::string> assumptions;  // what the plan left open, see ErrorModel
+
+  // Throws std::out_of_range if the operation has no such output.
+  Expected& operator[](TensorId tensor);
+  const Expected& operator[](TensorId tensor) const;
 };
 
 Reference evaluate(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
@@ -69,12 +68,6 @@ Reference evaluate(const attn_problem& problem, const attn_tensors& host, const 
 // what evaluate() and the oracle's partials are written with.
 Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
                         const std::vector<int64_t>& rows, int64_t first, int64_t last);
-
-// |value - o| / o_bound: at most 1 passes. 0 for what passes exactly, infinite
-// where no ratio can tell: NaN where a number is due, a number where NaN is due,
-// an infinity that is no overflow, a dead row that is not exactly 0 or -inf.
-double ratio_o(const Reference& reference, int64_t row, int64_t column, float value);
-double ratio_lse(const Reference& reference, int64_t row, float value);
 
 }  // namespace attnfuzz
 

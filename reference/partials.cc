@@ -59,6 +59,8 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
   const ErrorModel model = make_error_model(problem, plan, calibration);
   // An evaluation of no row at all has the right shape.
   Reference out = evaluate_keys(problem, {}, model, {}, 0, 0);
+  Expected &to_o = out[TensorId::kO], &to_lse = out[TensorId::kLse];
+  const int64_t columns = to_o.columns;
   std::vector<double> x, e, values;
   std::vector<int64_t> index;
   MeanWork work;
@@ -73,42 +75,44 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
       nan = nan || std::isnan(score);
       infinite = infinite || std::isinf(score);
       x.push_back(score);
-      const float* from = o + (s * out.rows + row) * out.dim_v;
-      values.insert(values.end(), from, from + out.dim_v);
+      const float* from = o + (s * out.rows + row) * columns;
+      values.insert(values.end(), from, from + columns);
     }
     ++out.sampled;
     if (x.empty()) {
       out.state[at] = RowState::kDead;
       ++out.dead;
+      to_o.fill_row(row, Due::kNumber, 0, 0);
+      to_lse.fill_row(row, Due::kNumber, -kInfinity, 0);
       continue;
     }
-    const auto columns = out.o_nan.begin() + row * out.dim_v;
     if (nan || infinite) {
       out.state[at] = nan ? RowState::kNaN : RowState::kUnconstrained;
       out.unconstrained += !nan;
-      std::fill_n(columns, out.dim_v, static_cast<uint8_t>(nan ? Column::kMustBeNaN : Column::kAnything));
+      for (Expected& output : out.outputs)
+        output.fill_row(row, nan ? Due::kMustBeNaN : Due::kAnything, 0, kInfinity);
       continue;
     }
     const int64_t n = static_cast<int64_t>(x.size());
     const double splits = static_cast<double>(n);
     reduce_allowances(model, x, splits, &e);
     for (int64_t s = static_cast<int64_t>(index.size()); s < n; ++s) index.push_back(s);
-    const Values partials = make_values(values.data(), n, out.dim_v, out.dim_v);
-    const auto first = static_cast<size_t>(row * out.dim_v);
+    to_o.fill_row(row, Due::kNumber, 0, 0);
+    const Values partials = make_values(values.data(), n, columns, columns);
+    const auto first = static_cast<size_t>(row * columns);
     const MeanResult result =
         weighted_mean(reduce_terms(model, splits), index.data(), n, x.data(), e.data(), partials, &work,
-                      &out.o[first], &out.o_bound[first], &out.o_nan[first]);
-    out.lse[at] = result.lse;
-    out.lse_bound[at] = result.lse_bound;
+                      &to_o.value[first], &to_o.bound[first], &to_o.rule[first]);
+    to_lse.fill_row(row, Due::kNumber, result.lse, result.lse_bound);
     out.state[at] = result.informative ? RowState::kBounded : RowState::kUninformative;
     out.uninformative += !result.informative;
     bool anything = result.unconstrained_column;
     for (const Blemish& blemish : partials.blemish) {
-      auto& rule = out.o_nan[first + static_cast<size_t>(blemish.column)];
+      auto& rule = to_o.rule[first + static_cast<size_t>(blemish.column)];
       if (blemish.nan)
-        rule = static_cast<uint8_t>(Column::kMustBeNaN);
-      else if (rule != static_cast<uint8_t>(Column::kMustBeNaN))
-        rule = static_cast<uint8_t>(Column::kAnything);
+        rule = static_cast<uint8_t>(Due::kMustBeNaN);
+      else if (rule != static_cast<uint8_t>(Due::kMustBeNaN))
+        rule = static_cast<uint8_t>(Due::kAnything);
       anything = anything || !blemish.nan;
     }
     out.unconstrained += anything;

@@ -18,7 +18,7 @@
 // and the factor e^C of a merge that weighs by the rounded final LSE.
 //
 //   PartialReference p = evaluate_partials(problem, tensors, plan, calibration, s);
-//   ratio_o(p.reference, row, c, partial_o);
+//   p.reference[TensorId::kO].ratio(row, c, partial_o);
 //   Reference r = bound_reduce(problem, plan, calibration, splits, o.data(), lse.data());
 #ifndef ATTNFUZZ_REFERENCE_PARTIALS_H_
 #define ATTNFUZZ_REFERENCE_PARTIALS_H_

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "reference/row_space.h"
+
 namespace attnfuzz {
 namespace {
 
@@ -19,7 +21,7 @@ uint64_t next_random(uint64_t* state) {
 
 std::vector<int64_t> sampled_rows(const attn_problem& problem, int64_t tile_q, RowSample sample) {
   const int64_t heads = problem.batch * problem.heads_q;
-  const int64_t rows = heads * problem.seq_q;
+  const int64_t rows = RowSpace(problem).count();
   std::vector<int64_t> chosen;
   if (sample.limit <= 0 || sample.limit >= rows) {
     chosen.resize(static_cast<size_t>(rows));

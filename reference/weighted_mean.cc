@@ -86,7 +86,7 @@ bool mark_overflow(const int64_t* keys, int64_t n, const Values& values, const d
       if (sum[lane] * l < kOverflow) continue;
       any = true;
       o_bound[chunk * kLanes + lane] = kInfinity;
-      column[chunk * kLanes + lane] = static_cast<uint8_t>(Column::kAnything);
+      column[chunk * kLanes + lane] = static_cast<uint8_t>(Due::kAnything);
     }
   }
   return any;

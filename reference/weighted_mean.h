@@ -45,6 +45,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "reference/expected.h"
 #include "reference/operands.h"
 
 namespace attnfuzz {
@@ -67,9 +68,6 @@ struct MeanTerms {
   double merged = 0;          // S if partials were merged, else 0
   double hull_tiny = 0;  // eta_P without e^(max delta): in the hull all is relative to the computed weights
 };
-
-// Per column: what the value must be.
-enum class Column : uint8_t { kNumber = 0, kMustBeNaN = 1, kAnything = 2 };
 
 struct MeanResult {
   bool informative = true;  // false: o and o_bound are the hull, lse_bound is infinite

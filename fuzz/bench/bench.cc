@@ -9,7 +9,6 @@
 #include "fuzz/bench/timed_target.h"
 #include "properties/case/words.h"
 #include "properties/judge/trial.h"
-#include "properties/memory/layout.h"
 
 namespace attnfuzz {
 namespace {
@@ -25,8 +24,8 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-constexpr double BenchRow::* kStages[] = {&BenchRow::total_s,      &BenchRow::lay_out_s, &BenchRow::kernel_s,
-                                          &BenchRow::round_trip_s, &BenchRow::oracle_s,  &BenchRow::judge_s};
+constexpr double BenchRow::*kStages[] = {&BenchRow::total_s,      &BenchRow::lay_out_s, &BenchRow::kernel_s,
+                                         &BenchRow::round_trip_s, &BenchRow::oracle_s,  &BenchRow::judge_s};
 
 // One case judged, and what each part of it took.
 BenchRow judge_once(const BenchTarget& target, const Case& c) {
@@ -70,14 +69,10 @@ constexpr float kSameWork = 0.05f;
 
 RatioRow compare(Target& executor, const BenchShape& shape, int repeats) {
   const Case c = bench_case(shape);
-  LaidOut laid(c, executor.arena());
-  const attn_env env = laid.env();
-  executor.memory(laid.ranges());
-  const PlanReply planned = executor.plan(laid.problem(), laid.tensors(), env);
-  if (planned.status != ATTN_OK)
-    throw std::runtime_error("the kernel refuses " + describe(shape) + ": " + planned.reason);
-  laid.give_workspace(planned.plan.workspace_bytes, planned.plan.workspace_align);
-  executor.memory(laid.ranges());
+  Execution e(c, executor);
+  if (const std::string why = e.why_not(); !why.empty())
+    throw std::runtime_error(describe(shape) + " cannot be run: " + why);
+  LaidOut& laid = e.laid;
   if (!plain_attention_does(laid.problem(), laid.tensors())) {
     throw std::runtime_error("the yardstick does not do " + describe(shape));
   }
@@ -90,12 +85,11 @@ RatioRow compare(Target& executor, const BenchShape& shape, int repeats) {
   std::vector<double> kernel, plain, plain_inline;
   std::vector<float> of_kernel, of_plain;
   for (int n = 0; n <= repeats; ++n) {  // the first warms up
-    laid.before_call(c.calls[0]);
-    const RunReply reply = executor.run(Stage::kAll, laid.problem(), laid.tensors(), planned.plan, env, 0);
+    const RunReply reply = e.run(c.calls[0]);
     if (reply.status != ATTN_OK) throw std::runtime_error("the kernel did not run " + describe(shape));
-    of_kernel = laid.read_o();
+    of_kernel = laid.read(TensorId::kO);
     const double with_inline = yardstick(Exp2::kInline), with_library = yardstick(Exp2::kLibrary);
-    of_plain = laid.read_o();
+    of_plain = laid.read(TensorId::kO);
     if (n == 0) continue;
     kernel.push_back(reply.seconds);
     plain.push_back(with_library);

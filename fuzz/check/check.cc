@@ -15,7 +15,7 @@
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/host/kernel_registry.h"
-#include "properties/judge/judge.h"
+#include "properties/judge/execution.h"
 #include "properties/memory/layout.h"
 
 namespace attnfuzz {
@@ -124,14 +124,13 @@ Aim aim_at(Target& target, const CheckOptions& options) {
     Case c;
     c.problem.dim_qk = c.problem.dim_v = dim;
     c.env.variant = target.info().variants.empty() ? 0 : 1;
-    LaidOut laid(c, target.arena());
-    const PlanReply reply = target.plan(laid.problem(), laid.tensors(), laid.env());
-    if (reply.status != ATTN_OK || bad_plan(reply.plan)) continue;  // the first case says what is wrong with it
+    const Execution e(c, target);
+    if (!e.why_not().empty()) continue;  // the first case says what is wrong with it
     const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
       if (tile > 0 && std::ranges::find(tiles, tile) == tiles.end()) tiles.push_back(tile);
     };
-    add(aim.tiles_q, reply.plan.tile_q);
-    add(aim.tiles_k, reply.plan.tile_k);
+    add(aim.tiles_q, e.plan.tile_q);
+    add(aim.tiles_k, e.plan.tile_k);
   }
   if (aim.tiles_q.empty()) aim.tiles_q = Aim{}.tiles_q;
   if (aim.tiles_k.empty()) aim.tiles_k = Aim{}.tiles_k;

@@ -6,7 +6,7 @@
 
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
-#include "properties/memory/layout.h"
+#include "properties/judge/execution.h"
 
 namespace attnfuzz {
 
@@ -20,8 +20,7 @@ Refused ask_for_refusals(Target& target) {
     c.env.variant = target.info().variants.empty() ? 0 : 1;
     strip_refused(refused, c);  // a format, if there is one that is not taken
     change(c.problem);
-    LaidOut laid(c, target.arena());
-    const PlanReply reply = target.plan(laid.problem(), laid.tensors(), laid.env());
+    const PlanReply reply = Execution(c, target).planned;
     return !reply.crash && (reply.status == ATTN_UNSUPPORTED || reply.status == ATTN_INVALID);
   };
   if (refuses([](Problem& p) { p.dtype = ATTN_F16; }) && refuses([](Problem& p) { p.dtype = ATTN_BF16; }))

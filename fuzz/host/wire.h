@@ -45,8 +45,6 @@ struct Tensor {
   int64_t stride[4];
 };
 
-inline constexpr int kStridedTensors = 7;  // kQ..kMask, the first of TensorId
-
 struct Probe {
   int32_t wanted;  // boolean
   uint32_t warp;
@@ -60,9 +58,7 @@ struct Request {
   int32_t stream;
   uint32_t range_count;  // of Wire::ranges
   attn_problem problem;
-  Tensor tensors[kStridedTensors];
-  uint64_t key_lengths;  // offsets
-  uint64_t workspace;
+  Tensor tensors[kTensorCount];  // by TensorId
   uint64_t workspace_bytes;
   uint32_t tensors_size;  // attn_tensors.size as the caller set it: a kernel must refuse a wrong one
   uint32_t reserved;
@@ -160,6 +156,5 @@ struct Wire {
   uint8_t counters[kMaxCounters];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
-static_assert(static_cast<int>(TensorId::kMask) + 1 == kStridedTensors);
 
 }  // namespace attnfuzz::wire

@@ -65,7 +65,7 @@ std::string place(uint64_t address, uint64_t arena_base) {
   for (int t = kTensorCount - 1; t >= 0; --t) {
     const uint64_t begin = Arena::slot_offset(static_cast<TensorId>(t));
     if (offset < begin) continue;
-    const std::string slot = std::string("the memory of ") + kTensorNames[static_cast<size_t>(t)];
+    const std::string slot = std::string("the memory of ") + name_of(static_cast<TensorId>(t));
     const uint64_t past = offset - begin;
     if (past < Arena::kSlotBytes) return "byte " + std::to_string(past) + " of " + slot;
     return std::to_string(past - Arena::kSlotBytes + 1) + " bytes past the end of " + slot;

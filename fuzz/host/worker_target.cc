@@ -182,14 +182,12 @@ class WorkerTarget final : public Target {
 
   void place(const attn_tensors& t, wire::Request& request) const {
     request.tensors_size = t.size;
-    const attn_tensor* const strided[wire::kStridedTensors] = {&t.q,   &t.k,    &t.v,   &t.o,
-                                                               &t.lse, &t.bias, &t.mask};
-    for (int i = 0; i < wire::kStridedTensors; ++i) {
-      request.tensors[i].offset = arena_.offset(strided[i]->data);
-      std::copy_n(strided[i]->stride, 4, request.tensors[i].stride);
+    for (const TensorSpec& spec : kTensors) {
+      const attn_tensor view = view_of(t, spec);
+      wire::Tensor& tensor = request.tensors[static_cast<size_t>(spec.id)];
+      tensor.offset = arena_.offset(view.data);
+      std::copy_n(view.stride, 4, tensor.stride);
     }
-    request.key_lengths = arena_.offset(t.key_lengths);
-    request.workspace = arena_.offset(t.workspace);
     request.workspace_bytes = t.workspace_bytes;
   }
 

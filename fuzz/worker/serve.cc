@@ -119,13 +119,12 @@ class Server {
   attn_tensors tensors(const wire::Request& request) {
     attn_tensors t = {};
     t.size = request.tensors_size;
-    attn_tensor* const strided[wire::kStridedTensors] = {&t.q, &t.k, &t.v, &t.o, &t.lse, &t.bias, &t.mask};
-    for (int i = 0; i < wire::kStridedTensors; ++i) {
-      strided[i]->data = memory_.address(request.tensors[i].offset);
-      std::memcpy(strided[i]->stride, request.tensors[i].stride, sizeof strided[i]->stride);
+    for (const TensorSpec& spec : kTensors) {
+      const wire::Tensor& from = request.tensors[static_cast<size_t>(spec.id)];
+      attn_tensor view = {memory_.address(from.offset), {}};
+      std::memcpy(view.stride, from.stride, sizeof view.stride);
+      set_view(t, spec, view);
     }
-    t.key_lengths = static_cast<const int64_t*>(memory_.address(request.key_lengths));
-    t.workspace = memory_.address(request.workspace);
     t.workspace_bytes = request.workspace_bytes;
     return t;
   }

@@ -12,8 +12,8 @@ namespace attnfuzz::worker {
 namespace {
 
 bool is_output(TensorId tensor, Stage stage) {
-  if (tensor == TensorId::kO || tensor == TensorId::kLse) return true;
-  return tensor == TensorId::kWorkspace && stage != Stage::kReduce;
+  const Role role = spec_of(tensor).role;
+  return role == Role::kOutput || (role == Role::kScratch && stage != Stage::kReduce);
 }
 
 }  // namespace
@@ -50,13 +50,13 @@ void before_run(const wire::Request& request, std::span<const MemoryRange> range
 std::optional<std::string> after_run(const wire::Request& request, const Arena& arena) {
   if (request.stage == Stage::kPartial) return std::nullopt;
   std::optional<std::string> wrong;
-  for (const TensorId tensor : {TensorId::kO, TensorId::kLse}) {
+  for (const TensorId tensor : kOutputs) {
     for_each_row(request, tensor, [&](uint64_t offset, uint64_t bytes, const std::array<int64_t, 4>& index) {
       if (wrong) return;
       const auto at = __msan_test_shadow(arena.base() + offset, bytes);
       if (at < 0) return;
       const auto column = index[3] + static_cast<int64_t>(at) / shape_of(request, tensor).element;
-      wrong = std::string(kTensorNames[static_cast<size_t>(tensor)]) + "(b=" + std::to_string(index[0]) +
+      wrong = std::string(name_of(tensor)) + "(b=" + std::to_string(index[0]) +
               ",h=" + std::to_string(index[1]) + ",q=" + std::to_string(index[2]) +
               ",d=" + std::to_string(column) + ") depends on memory or registers that nothing defined";
     });

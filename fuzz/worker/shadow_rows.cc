@@ -7,47 +7,19 @@ namespace {
 
 constexpr int64_t kMostRows = int64_t{1} << 20;
 
-int64_t bytes_of(int32_t dtype) { return dtype == ATTN_F32 ? 4 : dtype == ATTN_NONE ? 0 : 2; }
-
 }  // namespace
 
 TensorShape shape_of(const wire::Request& request, TensorId tensor) {
-  const attn_problem& p = request.problem;
-  switch (tensor) {
-    case TensorId::kQ:
-      return {2, {p.batch, p.heads_q, p.seq_q, p.dim_qk}};
-    case TensorId::kK:
-      return {2, {p.batch, p.heads_kv, p.seq_k, p.dim_qk}};
-    case TensorId::kV:
-      return {2, {p.batch, p.heads_kv, p.seq_k, p.dim_v}};
-    case TensorId::kO:
-      return {2, {p.batch, p.heads_q, p.seq_q, p.dim_v}};
-    case TensorId::kLse:
-      return {4, {p.batch, p.heads_q, p.seq_q, 1}};
-    case TensorId::kBias:
-      return {bytes_of(p.bias_dtype), {p.batch, p.heads_q, p.seq_q, p.seq_k}};
-    case TensorId::kMask:
-      return {1, {p.batch, p.heads_q, p.seq_q, p.seq_k}};
-    case TensorId::kKeyLengths:
-      return {8, {1, 1, 1, p.batch}};
-    case TensorId::kWorkspace:
-      return {1, {1, 1, 1, static_cast<int64_t>(request.workspace_bytes)}};
-  }
-  return {};
+  const TensorSpec& spec = spec_of(tensor);
+  TensorShape shape = {element_bytes(spec, request.problem.bias_dtype), shape_of(spec, request.problem)};
+  if (spec.role == Role::kScratch) shape.size[3] = static_cast<int64_t>(request.workspace_bytes);
+  return shape;
 }
 
 bool for_each_row(const wire::Request& request, TensorId tensor, const Row& row) {
-  const auto t = static_cast<size_t>(tensor);
-  uint64_t offset;
-  std::array<int64_t, 4> stride = {0, 0, 0, 1};
-  if (t < wire::kStridedTensors) {
-    offset = request.tensors[t].offset;
-    std::copy_n(request.tensors[t].stride, 4, stride.begin());
-  } else {
-    offset = tensor == TensorId::kKeyLengths ? request.key_lengths : request.workspace;
-  }
+  const auto& [offset, stride] = request.tensors[static_cast<size_t>(tensor)];
   const TensorShape shape = shape_of(request, tensor);
-  if (offset == Arena::kNowhere || shape.element == 0) return true;
+  if (offset == Arena::kNowhere) return true;
   std::array<int64_t, 4> count = shape.size;
   for (int i = 0; i < 4; ++i) {
     if (count[i] <= 0) return true;

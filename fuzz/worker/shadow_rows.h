@@ -10,7 +10,7 @@
 
 namespace attnfuzz::worker {
 
-// Bytes of one element and the four sizes; sizes of 0 for what is not there.
+// Bytes of one element and the four sizes; sizes of 0 where it is empty.
 struct TensorShape {
   int64_t element = 0;
   std::array<int64_t, 4> size = {0, 0, 0, 0};

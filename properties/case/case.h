@@ -19,14 +19,9 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "reference/tensor_spec.h"
 
 namespace attnfuzz {
-
-// The tensors of a call, in the order of their slots in guarded memory.
-enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace };
-inline constexpr int kTensorCount = 9;
-inline constexpr std::array<const char*, kTensorCount> kTensorNames = {
-    "q", "k", "v", "o", "lse", "bias", "mask", "key_lengths", "workspace"};
 
 // How a tensor's values come about: integer-only functions of (version, seed,
 // b, h, s, d), so the same on every machine. Ordered from simple to less so,
@@ -228,6 +223,20 @@ struct Case {
   Remap remap;  // of relations' variants only; left out of the JSON while default
   bool operator==(const Case&) const = default;
 };
+
+// Which field says what a tensor's values are; nullptr: none, they come about otherwise.
+constexpr Fill Case::*fill_of(TensorId t) {
+  switch (t) {
+    case TensorId::kQ:
+      return &Case::q;
+    case TensorId::kK:
+      return &Case::k;
+    case TensorId::kV:
+      return &Case::v;
+    default:
+      return nullptr;
+  }
+}
 
 // Why a case cannot be run at all, or nothing: contradictory sizes, more bytes
 // than kMaxCaseBytes, a planted value outside its tensor. Says which field.

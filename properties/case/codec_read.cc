@@ -176,7 +176,7 @@ class Reader {
     size_t seen = 0;
 
     template <typename M, typename Form = Plain>
-    void operator()(const char* name, M T::* member, Form form = {}) {
+    void operator()(const char* name, M T::*member, Form form = {}) {
       if (!reader.good()) return;
       const auto found = json.find(name);
       if (found == json.end()) return;

@@ -54,7 +54,7 @@ class Writer {
     out += Json(x).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   template <typename E>
-    requires std::is_enum_v<E> || std::integral<E>
+  requires std::is_enum_v<E> || std::integral<E>
   void value(E x, Names form) {
     const auto index = static_cast<uint64_t>(x);
     if (index >= form.names.size()) return value(static_cast<int64_t>(x), Plain{});  // illegal, too
@@ -62,11 +62,8 @@ class Writer {
     out += form.names[index];
     out += '"';
   }
-  void value(const auto& x, AtMost)
-    requires requires { x.size(); }
-  {
-    list(x, Plain{});
-  }
+  void value(const auto& x, AtMost) requires requires { x.size(); }
+  { list(x, Plain{}); }
   void value(const std::array<uint8_t, 3>& x, Within) { list(x, Plain{}); }
   void value(const std::array<TensorLayout, kTensorCount>& x, Plain) {
     static constexpr auto kOrder = tensors_by_name();
@@ -95,7 +92,7 @@ class Writer {
     bool first = true;
 
     template <typename M, typename Form = Plain>
-    void operator()(const char* name, M T::* member, Form form = {}) {
+    void operator()(const char* name, M T::*member, Form form = {}) {
       if (x.*member == standard.*member) return;
       writer.name(name, &first);
       writer.value(x.*member, form);

@@ -14,29 +14,6 @@ constexpr Wide kRoom = static_cast<Wide>(kSlotBytes) - 2 * kMaxGuardAfter;
 
 int64_t Geometry::guard_after() const { return std::clamp<int64_t>(64 * row_bytes(), 256, kMaxGuardAfter); }
 
-std::array<int64_t, 4> logical_size(const Problem& p, TensorId t) {
-  switch (t) {
-    case TensorId::kQ:
-      return {p.batch, p.heads_q, p.seq_q, p.dim_qk};
-    case TensorId::kK:
-      return {p.batch, p.heads_kv, p.seq_k, p.dim_qk};
-    case TensorId::kV:
-      return {p.batch, p.heads_kv, p.seq_k, p.dim_v};
-    case TensorId::kO:
-      return {p.batch, p.heads_q, p.seq_q, p.dim_v};
-    case TensorId::kLse:
-      return {p.batch, p.heads_q, p.seq_q, 1};
-    case TensorId::kBias:
-    case TensorId::kMask:
-      return {p.batch, p.heads_q, p.seq_q, p.seq_k};
-    case TensorId::kKeyLengths:
-      return {1, 1, 1, p.batch};
-    case TensorId::kWorkspace:
-      break;
-  }
-  return {};
-}
-
 std::array<bool, 4> repeated(const Problem& p, TensorId t) {
   Broadcast all;
   if (t == TensorId::kBias && p.bias) all = p.bias->broadcast;
@@ -44,21 +21,15 @@ std::array<bool, 4> repeated(const Problem& p, TensorId t) {
   return {all.batch, all.head, all.query, false};
 }
 
-int64_t element_bytes(const Problem& p, TensorId t) {
-  switch (t) {
-    case TensorId::kLse:
-      return 4;
-    case TensorId::kBias:
-      return p.bias && p.bias->dtype != ATTN_F32 ? 2 : 4;
-    case TensorId::kMask:
-    case TensorId::kWorkspace:
-      return 1;
-    case TensorId::kKeyLengths:
-      return 8;
-    default:
-      return 2;
-  }
-}
+namespace {
+
+int32_t bias_dtype(const Problem& p) { return p.bias ? p.bias->dtype : static_cast<int32_t>(ATTN_NONE); }
+
+}  // namespace
+
+int32_t dtype_of(const Problem& p, TensorId t) { return dtype_of(spec_of(t), p.dtype, bias_dtype(p)); }
+
+int64_t element_bytes(const Problem& p, TensorId t) { return element_bytes(spec_of(t), bias_dtype(p)); }
 
 bool is_present(const Case& c, TensorId t) {
   switch (t) {
@@ -85,7 +56,7 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   for (int n = 0; n < 4; ++n) {
     if (once[n]) g.size[n] = std::min<int64_t>(g.size[n], 1);
   }
-  const bool dense = t == TensorId::kKeyLengths;
+  const bool dense = !spec_of(t).strided;
   if (!dense) g.order = layout.order;
   if (layout.placement == Placement::kGuarded) g.offset_bytes = layout.offset * g.element_bytes;
 

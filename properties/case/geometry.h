@@ -51,11 +51,15 @@ struct Geometry {
 };
 
 // Sizes of a tensor as the contract has them, (1) for what has fewer dimensions.
-std::array<int64_t, 4> logical_size(const Problem& p, TensorId t);
+inline std::array<int64_t, 4> logical_size(const Problem& p, TensorId t) { return shape_of(spec_of(t), p); }
 // Which of its dimensions are stored once and repeated.
 std::array<bool, 4> repeated(const Problem& p, TensorId t);
+// attn_dtype of its elements; ATTN_NONE for what is no number.
+int32_t dtype_of(const Problem& p, TensorId t);
 int64_t element_bytes(const Problem& p, TensorId t);
 bool is_present(const Case& c, TensorId t);
+// Whether single values can be planted in it: in numbers that a kernel reads.
+constexpr bool takes_planted(TensorId t) { return fill_of(t) || t == TensorId::kBias; }
 
 // Nothing if it does not fit a slot of the arena. `c.problem` has sizes that are
 // not negative and at most 2^31, and a layout that illegal() has nothing against.

@@ -11,11 +11,7 @@
 namespace attnfuzz {
 namespace {
 
-const Fill& fill_of(const Case& c, TensorId tensor) {
-  return tensor == TensorId::kQ ? c.q : tensor == TensorId::kK ? c.k : c.v;
-}
-
-int64_t columns_of(const Problem& p, TensorId tensor) { return tensor == TensorId::kV ? p.dim_v : p.dim_qk; }
+int64_t columns_of(const Problem& p, TensorId tensor) { return size_of(spec_of(tensor).shape[3], p); }
 
 struct Indices {
   int64_t b, h, s;
@@ -27,7 +23,7 @@ Indices row_source(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t
   if (c.remap == kIdentity) return {b, h, s};
   const Remap& r = c.remap;
   const int64_t length = key_length(c.problem, b);
-  if (tensor == TensorId::kQ)
+  if (of_queries(spec_of(tensor)))
     return {source(r.batch, b, length), source(r.head_q, h, length), source(r.query, s, length)};
   return {source(r.batch, b, length), source(r.head_kv, h, length), source(r.key, s, length)};
 }
@@ -79,7 +75,7 @@ int64_t key_length(const Problem& p, int64_t b) {
 void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, uint16_t* out) {
   const int64_t n = columns_of(c.problem, tensor);
   const Indices at = row_source(c, tensor, b, h, s);
-  fill_row(fill_of(c, tensor), c.problem.dtype, at.b, at.h, at.s, n, out);
+  fill_row(c.*fill_of(tensor), c.problem.dtype, at.b, at.h, at.s, n, out);
   if (tensor == TensorId::kK && c.remap.k_shift) {
     add_row(*c.remap.k_shift, c.problem.dtype, {at.b, at.h, 0}, n, out);
   }
@@ -105,7 +101,7 @@ std::vector<Planted> planted_at(const Case& c) {
   const Remap& r = c.remap;
   std::vector<Planted> found;
   for (const Planted& plant : c.planted) {
-    const bool pair = plant.tensor == TensorId::kBias, query = pair || plant.tensor == TensorId::kQ;
+    const bool pair = plant.tensor == TensorId::kBias, query = of_queries(spec_of(plant.tensor));
     const Broadcast broadcast = pair && p.bias ? p.bias->broadcast : Broadcast{};
     const int64_t heads = broadcast.head ? 1 : query ? p.heads_q : p.heads_kv;
     const int64_t rows = broadcast.query ? 1 : query ? p.seq_q : p.seq_k;
@@ -144,7 +140,7 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
   });
   if (plant != planted.rend()) return decode(pair ? p.bias->dtype : p.dtype, &plant->bits, 0);
   if (pair) return bias_at(c, b, h, s, d);
-  if (c.nan_beyond_lengths && tensor != TensorId::kQ && s >= key_length(p, b)) {
+  if (c.nan_beyond_lengths && of_keys(spec_of(tensor)) && s >= key_length(p, b)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   std::vector<uint16_t> row(columns_of(p, tensor));
@@ -154,8 +150,8 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
 
 std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t h) {
   const Problem& p = c.problem;
-  const int64_t columns = columns_of(p, tensor), rows = tensor == TensorId::kQ ? p.seq_q : p.seq_k;
-  const int64_t length = c.nan_beyond_lengths && tensor != TensorId::kQ ? key_length(p, b) : rows;
+  const int64_t columns = columns_of(p, tensor), rows = size_of(spec_of(tensor).shape[2], p);
+  const int64_t length = c.nan_beyond_lengths && of_keys(spec_of(tensor)) ? key_length(p, b) : rows;
   std::vector<double> out(rows * columns, std::numeric_limits<double>::quiet_NaN());
   std::vector<uint16_t> row(columns);
   for (int64_t s = 0; s < length; ++s) {

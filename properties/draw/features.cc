@@ -3,6 +3,7 @@
 #include "properties/case/features/feature.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
+#include "reference/row_space.h"
 
 namespace attnfuzz {
 namespace {
@@ -11,13 +12,12 @@ namespace {
 constexpr int64_t kRowsAsked = 512;
 
 bool has_dead_row(const Case& c) {
-  const Problem& p = c.problem;
-  const int64_t rows = p.batch * p.heads_q * p.seq_q;
-  const int64_t step = std::max<int64_t>(rows / kRowsAsked, 1);
-  for (int64_t row = 0; row < rows; row += step) {
-    const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
+  const RowSpace rows(c.problem);
+  const int64_t step = std::max<int64_t>(rows.count() / kRowsAsked, 1);
+  for (int64_t row = 0; row < rows.count(); row += step) {
+    const auto [b, h, i] = rows.at(row);
     bool dead = true;
-    for (int64_t j = 0; dead && j < p.seq_k; ++j) dead = !sees(c, b, h, i, j);
+    for (int64_t j = 0; dead && j < c.problem.seq_k; ++j) dead = !sees(c, b, h, i, j);
     if (dead) return true;
   }
   return false;

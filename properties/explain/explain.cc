@@ -11,6 +11,7 @@
 #include "properties/explain/picture.h"
 #include "properties/judge/shape.h"
 #include "properties/reduce/reproducer.h"
+#include "reference/row_space.h"
 
 namespace attnfuzz {
 namespace {
@@ -72,7 +73,7 @@ class Page {
 
   // Which rows are dead, over all heads; of very large cases, of some rows.
   void dead_rows() {
-    const int64_t rows = p_.batch * p_.heads_q * p_.seq_q;
+    const int64_t rows = RowSpace(p_).count();
     if (rows == 0 || p_.seq_k == 0) {
       fact("dead rows", rows == 0 ? "none: there is no query" : cat("all ", rows, ": there is no key"));
       return;
@@ -110,13 +111,14 @@ class Page {
 
   void choose_head(const Reference* reference, const std::vector<float>* got) {
     if (reference == nullptr || got == nullptr || p_.seq_q == 0) return;
-    for (int64_t row = 0; row < reference->rows; ++row) {
-      for (int64_t d = 0; d < reference->dim_v; ++d) {
-        if (ratio_o(*reference, row, d, (*got)[static_cast<size_t>(row * reference->dim_v + d)]) <= 1) continue;
-        b_ = row / p_.seq_q / p_.heads_q;
-        h_ = row / p_.seq_q % p_.heads_q;
-        return;
-      }
+    const Expected& o = (*reference)[TensorId::kO];
+    for (size_t e = 0; e < got->size(); ++e) {
+      const int64_t row = static_cast<int64_t>(e) / o.columns;
+      if (o.ratio(row, static_cast<int64_t>(e) % o.columns, (*got)[e]) <= 1) continue;
+      const Row at = RowSpace(p_).at(row);
+      b_ = at.b;
+      h_ = at.h;
+      return;
     }
   }
 
@@ -188,7 +190,9 @@ class Page {
   }
 
   void errors(const Reference& reference, const std::vector<float>& got) {
-    const int64_t n = reference.dim_v;
+    const Expected& o = reference[TensorId::kO];
+    const RowSpace rows_of(p_);
+    const int64_t n = o.columns;
     if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
     std::vector<uint8_t> bad(got.size()), dead;
     for (const RowState state : reference.state) dead.push_back(state == RowState::kDead);
@@ -199,12 +203,13 @@ class Page {
       const int64_t row = e / n;
       if (reference.state[static_cast<size_t>(row)] == RowState::kSkipped) continue;
       ++judged;
-      const double ratio = ratio_o(reference, row, e % n, got[static_cast<size_t>(e)]);
+      const double ratio = o.ratio(row, e % n, got[static_cast<size_t>(e)]);
       if (ratio > most) most = ratio, worst = e;
       if (ratio <= 1) continue;
       bad[static_cast<size_t>(e)] = 1;
       ++count;
-      ++of_head[{row / p_.seq_q / p_.heads_q, row / p_.seq_q % p_.heads_q}];
+      const Row at = rows_of.at(row);
+      ++of_head[{at.b, at.h}];
     }
     heading(cat("Error of O", head_words(), ": queries down, columns of dim_v across"));
     line(cat(count, " of ", judged, " elements are outside their bound", count > 0 ? ":" : ""));
@@ -214,16 +219,16 @@ class Page {
                                            .dim_v = n,
                                            .tile_q = tile_q_,
                                            .got = got,
-                                           .expected = reference.o,
+                                           .expected = o.value,
                                            .bad = bad,
                                            .dead = dead});
     if (!shape.empty()) fact("shape", shape);
     if (worst >= 0) {
-      const int64_t row = worst / n;
+      const Row at = rows_of.at(worst / n);
       const auto w = static_cast<size_t>(worst);
-      fact("worst", cat("(", row / p_.seq_q / p_.heads_q, ",", row / p_.seq_q % p_.heads_q, ",", row % p_.seq_q,
-                        ",", worst % n, "): got ", number(got[w]), ", expected ", digits(reference.o[w]),
-                        " +- ", digits(reference.o_bound[w]), ", error/bound ", digits(most)));
+      fact("worst",
+           cat("(", at.b, ",", at.h, ",", at.i, ",", worst % n, "): got ", number(got[w]), ", expected ",
+               digits(o.value[w]), " +- ", digits(o.bound[w]), ", error/bound ", digits(most)));
     }
     if (of_head.size() > 1 || p_.batch * p_.heads_q > 1) {
       std::vector<std::string> parts;
@@ -236,15 +241,14 @@ class Page {
       }
       if (!parts.empty()) fact("by (b,h)", join(parts, ", "));
     }
-    const int64_t first = (b_ * p_.heads_q + h_) * p_.seq_q;
+    const int64_t first = rows_of.of(b_, h_, 0);
     const Ruler rows = make_ruler(p_.seq_q, tile_q_, height()), columns = make_ruler(n, n, across());
     const auto glyph = [&](const Cell& cell) {
       double ratio = -1;
       for (int64_t i = cell.row_begin; i < cell.row_end; ++i) {
         if (reference.state[static_cast<size_t>(first + i)] == RowState::kSkipped) continue;
         for (int64_t d = cell.column_begin; d < cell.column_end; ++d) {
-          ratio =
-              std::max(ratio, ratio_o(reference, first + i, d, got[static_cast<size_t>((first + i) * n + d)]));
+          ratio = std::max(ratio, o.ratio(first + i, d, got[static_cast<size_t>((first + i) * n + d)]));
         }
       }
       if (ratio < 0) return std::string(" ");
@@ -353,8 +357,8 @@ std::string explain(const Case& c, const attn_plan& plan, const Reference* refer
   page.words(plan);
   page.dead_rows();
   const bool both = reference != nullptr && got != nullptr &&
-                    static_cast<int64_t>(got->size()) == reference->rows * reference->dim_v &&
-                    reference->rows == c.problem.batch * c.problem.heads_q * c.problem.seq_q;
+                    got->size() == (*reference)[TensorId::kO].value.size() &&
+                    reference->rows == RowSpace(c.problem).count();
   if (both) page.choose_head(reference, got);
   page.mask();
   page.tile_states();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "properties/case/words.h"
-#include "properties/memory/layout.h"
+#include "properties/judge/execution.h"
 
 namespace attnfuzz {
 namespace {
@@ -18,46 +18,27 @@ int64_t tiles(int64_t size, int64_t tile) { return tile > 0 ? (size + tile - 1) 
 
 class Prober {
  public:
-  Prober(const Case& c, Target& target) : c_(c), target_(target), laid_(c, target.arena()), env_(laid_.env()) {
-    env_.backend = target.info().backend;
-  }
+  Prober(const Case& c, Target& target) : c_(c), target_(target), run_(c, target) {}
   ~Prober() { target_.probe(std::nullopt); }
 
-  // Why not, or nothing.
-  std::string plan() {
-    target_.memory(laid_.ranges());
-    const PlanReply reply = target_.plan(laid_.problem(), laid_.tensors(), env_);
-    if (reply.crash) return "plan() died: " + *reply.crash;
-    if (reply.timed_out) return "plan() did not come back";
-    if (reply.status != ATTN_OK) return "the kernel refuses the case: " + reply.reason;
-    plan_ = reply.plan;
-    laid_.give_workspace(plan_.workspace_bytes, plan_.workspace_align);
-    target_.memory(laid_.ranges());
-    return "";
-  }
+  std::string why_not() const { return run_.why_not(); }
 
   // All calls, or those up to the first with an intermediate that is wrong.
   ProbedCase probe(const ProbeRequest& at) {
     ProbedCase result;
-    result.plan = plan_;
+    result.plan = run_.plan;
     result.at = at;
     target_.probe(at);
     for (size_t n = 0; n < c_.calls.size(); ++n) {
-      laid_.before_call(c_.calls[n]);
-      const RunReply reply =
-          target_.run(Stage::kAll, laid_.problem(), laid_.tensors(), plan_, env_, c_.calls[n].stream);
+      const RunReply reply = run_.run(c_.calls[n]);
       result.call = static_cast<int>(n);
-      result.ended = reply.crash               ? "the worker died: " + *reply.crash
-                     : reply.timed_out         ? "it did not come back"
-                     : reply.fault             ? reply.fault->message
-                     : reply.status != ATTN_OK ? cat("run() answered status ", static_cast<int>(reply.status))
-                                               : "";
+      result.ended = failure(reply);
       if (!reply.probe) {
         result.why_not = result.ended.empty() ? "this target cannot be probed" : result.ended;
         return result;
       }
       result.warp = read_probe(reply.probe->values, reply.probe->used);
-      result.checked = check_probe(c_, plan_, result.warp);
+      result.checked = check_probe(c_, run_.plan, result.warp);
       if (result.checked.first_wrong || !result.ended.empty()) break;
     }
     return result;
@@ -66,9 +47,10 @@ class Prober {
   // Blocks and warps that may have the query, the likely ones first.
   std::vector<ProbeRequest> places(const ProbedQuery& query) const {
     const Problem& p = c_.problem;
-    const int64_t q_tiles = std::max<int64_t>(tiles(p.seq_q, plan_.tile_q), 1), tile = query.i / plan_.tile_q,
-                  head = query.b * p.heads_q + query.h;
-    const int64_t blocks = q_tiles * p.heads_q * p.batch * std::max<int64_t>(plan_.num_splits, 1);
+    const int64_t q_tiles = std::max<int64_t>(tiles(p.seq_q, run_.plan.tile_q), 1),
+                  tile = query.i / run_.plan.tile_q,
+                  head = RowSpace(p.batch, p.heads_q, 1).of(query.b, query.h, 0);
+    const int64_t blocks = q_tiles * p.heads_q * p.batch * std::max<int64_t>(run_.plan.num_splits, 1);
     std::vector<std::array<int64_t, 3>> grid = {{head * q_tiles + q_tiles - 1 - tile, 0, 0},
                                                 {head * q_tiles + tile, 0, 0},
                                                 {tile, query.h, query.b},
@@ -78,8 +60,8 @@ class Prober {
                                                 {query.b, query.h, tile}};
     for (int64_t block = 0; block < std::min<int64_t>(blocks, kMostRuns); ++block)
       grid.push_back({block, 0, 0});
-    const int64_t warps = std::clamp<int64_t>(tiles(plan_.tile_q, kProbedRows), 1, 32);
-    const int64_t likely = query.i % plan_.tile_q / kProbedRows;
+    const int64_t warps = std::clamp<int64_t>(tiles(run_.plan.tile_q, kProbedRows), 1, 32);
+    const int64_t likely = query.i % run_.plan.tile_q / kProbedRows;
     std::vector<ProbeRequest> all;
     const auto add = [&](const std::array<int64_t, 3>& block, int64_t warp) {
       ProbeRequest at;
@@ -100,9 +82,7 @@ class Prober {
  private:
   const Case& c_;
   Target& target_;
-  LaidOut laid_;
-  attn_env env_;
-  attn_plan plan_ = {};
+  Execution run_;
 };
 
 bool has(const ProbedWarp& warp, const ProbedQuery& query) {
@@ -122,7 +102,7 @@ ProbedCase probe_case(const Case& c, Target& target, const std::optional<ProbeRe
                       const std::optional<Where>& where) {
   Prober prober(c, target);
   ProbedCase result;
-  result.why_not = prober.plan();
+  result.why_not = prober.why_not();
   if (!result.why_not.empty()) return result;
   if (at) {
     result = prober.probe(*at);

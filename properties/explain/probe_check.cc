@@ -23,7 +23,7 @@ struct Unit {
   double factor;
 };
 
-bool differs(const Expected& e, float got) {
+bool differs(const ExpectedValue& e, float got) {
   if (!e.known || std::isnan(e.value)) return false;
   if (std::isnan(got)) return true;
   if (std::isinf(e.value)) return static_cast<double>(got) != e.value;
@@ -88,8 +88,8 @@ class Checker {
 
   int64_t key(const ProbedTile& tile, int64_t column) const { return tile.tile * plan_.tile_k + column; }
 
-  Expected in(const Unit& unit, int r, int64_t j) const {
-    Expected e;
+  ExpectedValue in(const Unit& unit, int r, int64_t j) const {
+    ExpectedValue e;
     e.known = true;
     e.value = -kInf;
     const ExactRow& exact = exact_[static_cast<size_t>(r)];
@@ -120,7 +120,7 @@ class Checker {
         for (int r = 0; r < kProbedRows && tile.s.columns > 0; ++r) {
           if (!live(r)) continue;
           for (int64_t column = 0; column < tile.s.columns; ++column) {
-            const Expected e = in(unit, r, key(tile, column));
+            const ExpectedValue e = in(unit, r, key(tile, column));
             told += std::isfinite(e.value) && e.value != 0;
             wrong += differs(e, tile.s.at(r, column));
           }
@@ -135,14 +135,14 @@ class Checker {
   }
 
   // The largest visible score of a row after each of the tiles recorded.
-  std::vector<Expected> maxima(const Unit& unit, int r) const {
-    std::vector<Expected> all;
-    Expected most;
+  std::vector<ExpectedValue> maxima(const Unit& unit, int r) const {
+    std::vector<ExpectedValue> all;
+    ExpectedValue most;
     most.known = true;
     most.value = -kInf;
     for (const ProbedTile& tile : warp_.tiles) {
       for (int64_t column = 0; column < plan_.tile_k; ++column) {
-        const Expected e = in(unit, r, key(tile, column));
+        const ExpectedValue e = in(unit, r, key(tile, column));
         most.tolerance = std::max(most.tolerance, e.tolerance);
         if (std::isnan(e.value) || e.value > most.value) most.value = e.value;
       }
@@ -158,7 +158,7 @@ class Checker {
       int64_t wrong = 0;
       for (int r = 0; r < kProbedRows; ++r) {
         if (!live(r)) continue;
-        const std::vector<Expected> due = maxima(unit, r);
+        const std::vector<ExpectedValue> due = maxima(unit, r);
         for (size_t t = 0; t < warp_.tiles.size(); ++t) {
           if (!warp_.tiles[t].row_max) continue;
           told += std::isfinite(due[t].value) && due[t].value != 0;
@@ -180,17 +180,17 @@ class Checker {
     const double p_rounding = p_.dtype == ATTN_F16 ? 0x1p-11 : 0x1p-8;
     std::vector<double> o(static_cast<size_t>(p_.dim_v)), size(o), slack(o);
     std::vector<bool> finite(o.size(), true);
-    const std::vector<Expected> largest = maxima(plain, r), recorded = maxima(max_unit, r);
+    const std::vector<ExpectedValue> largest = maxima(plain, r), recorded = maxima(max_unit, r);
     double before = -kInf;
     for (size_t t = 0; t < warp_.tiles.size(); ++t) {
       const ProbedTile& tile = warp_.tiles[t];
       CheckedTile& out = checked_.tiles[t];
       out.row_max[static_cast<size_t>(r)] = recorded[t];
-      const Expected& m = largest[t];
+      const ExpectedValue& m = largest[t];
       if (std::isnan(m.value) || m.value == kInf) return;  // nothing is due from here on
 
       // What was there before is scaled down to the new maximum.
-      Expected& scale = out.scale[static_cast<size_t>(r)];
+      ExpectedValue& scale = out.scale[static_cast<size_t>(r)];
       const double factor = before == -kInf ? 0 : std::exp(before - m.value);
       if (before == -kInf) {
         // It scales zeros: any number will do.
@@ -204,14 +204,14 @@ class Checker {
 
       CheckedMatrix &s = matrix(out.s, tile.s.columns), &p = matrix(out.p, tile.p.columns),
                     &sums = matrix(out.o, tile.o.columns);
-      Expected& p_sum = out.p_sum[static_cast<size_t>(r)];
+      ExpectedValue& p_sum = out.p_sum[static_cast<size_t>(r)];
       p_sum.known = tile.p.columns > 0;
       for (int64_t column = 0; column < plan_.tile_k; ++column) {
         const int64_t j = key(tile, column);
         const auto cell = static_cast<size_t>(r * plan_.tile_k + column);
         if (s.columns > 0) s.values[cell] = in(score, r, j);
-        const Expected x = in(plain, r, j);
-        Expected weight{.value = 0, .tolerance = 0, .known = true};
+        const ExpectedValue x = in(plain, r, j);
+        ExpectedValue weight{.value = 0, .tolerance = 0, .known = true};
         if (x.value != -kInf) {
           weight.value = std::exp(x.value - m.value);
           weight.tolerance = relative(x.tolerance + m.tolerance, m.value - x.value) * weight.value + 0x1p-126;
@@ -258,7 +258,7 @@ class Checker {
   void compare(size_t t) {
     const ProbedTile& tile = warp_.tiles[t];
     CheckedTile& out = checked_.tiles[t];
-    const auto one = [&](attn_probe_tag tag, int r, int64_t column, Expected& e, float got) {
+    const auto one = [&](attn_probe_tag tag, int r, int64_t column, ExpectedValue& e, float got) {
       e.wrong = differs(e, got);
       if (e.wrong && !checked_.first_wrong) found(tag, t, r, column, e, got);
     };
@@ -283,13 +283,13 @@ class Checker {
     for (int r = 0; r < kProbedRows && tile.p.columns > 0; ++r) {
       double& sum = out.p_sum_got[static_cast<size_t>(r)];
       for (int64_t column = 0; column < tile.p.columns; ++column) sum += tile.p.at(r, column);
-      Expected& e = out.p_sum[static_cast<size_t>(r)];
+      ExpectedValue& e = out.p_sum[static_cast<size_t>(r)];
       if (live(r)) e.wrong = differs(e, static_cast<float>(sum));
     }
     whole(ATTN_PROBE_O, tile.o, out.o);
   }
 
-  void found(attn_probe_tag tag, size_t t, int r, int64_t column, const Expected& e, float got) {
+  void found(attn_probe_tag tag, size_t t, int r, int64_t column, const ExpectedValue& e, float got) {
     const ProbedQuery& q = query(r);
     const ProbedTile& tile = warp_.tiles[t];
     WrongIntermediate w;

@@ -24,7 +24,7 @@ namespace attnfuzz {
 
 // Of one number. Not known: nothing is held against it. An infinite tolerance
 // admits every number, and NaN is none.
-struct Expected {
+struct ExpectedValue {
   double value = 0, tolerance = 0;
   bool known = false;
   bool wrong = false;  // what was recorded is further off, or NaN
@@ -32,15 +32,15 @@ struct Expected {
 
 struct CheckedMatrix {
   int64_t columns = 0;
-  std::vector<Expected> values;  // as ProbedMatrix
-  const Expected& at(int64_t row, int64_t column) const {
+  std::vector<ExpectedValue> values;  // as ProbedMatrix
+  const ExpectedValue& at(int64_t row, int64_t column) const {
     return values[static_cast<size_t>(row * columns + column)];
   }
 };
 
 struct CheckedTile {
   CheckedMatrix s, p, o;
-  std::array<Expected, kProbedRows> row_max, scale, p_sum;
+  std::array<ExpectedValue, kProbedRows> row_max, scale, p_sum;
   std::array<double, kProbedRows> p_sum_got = {};  // of the recorded P
 };
 

@@ -11,7 +11,7 @@
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/data/row_scores.h"
-#include "properties/memory/layout.h"
+#include "properties/judge/execution.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {
@@ -33,24 +33,12 @@ struct Run {
 };
 
 std::optional<Run> run(const Case& c, Target& target, const Calibration& calibration) {
-  Run run;
-  LaidOut laid(c, target.arena());
-  attn_env env = laid.env();
-  env.backend = target.info().backend;
-  target.memory(laid.ranges());
-  const PlanReply planned = target.plan(laid.problem(), laid.tensors(), env);
-  if (planned.crash || planned.timed_out || planned.status != ATTN_OK) return std::nullopt;
-  run.plan = planned.plan;
-  laid.give_workspace(run.plan.workspace_bytes, run.plan.workspace_align);
-  target.memory(laid.ranges());
+  Execution e(c, target);
+  if (!e.why_not().empty()) return std::nullopt;
   for (const Call& call : c.calls) {
-    laid.before_call(call);
-    const RunReply reply = target.run(Stage::kAll, laid.problem(), laid.tensors(), run.plan, env, call.stream);
-    if (reply.crash || reply.timed_out || reply.fault || reply.status != ATTN_OK) return std::nullopt;
+    if (!failure(e.run(call)).empty()) return std::nullopt;
   }
-  run.o = laid.read_o();
-  run.reference = evaluate(laid.problem(), laid.tensors(), run.plan, calibration);
-  return run;
+  return Run{e.plan, e.evaluate(calibration), e.laid.read(TensorId::kO)};
 }
 
 // Another understanding of the problem.
@@ -140,8 +128,9 @@ std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
   };
   const int64_t keys = p.seq_k, dims = p.dim_v, kv = p.heads_kv, batch = p.batch;
   for (const int64_t by : {1, -1}) {
-    from(by > 0 ? "V were read one key later" : "V were read one key earlier",
-         [=](Place x) { return Place{x.b, x.g, x.j + by < keys ? x.j + by : -1, x.d}; });
+    from(by > 0 ? "V were read one key later" : "V were read one key earlier", [=](Place x) {
+      return Place{x.b, x.g, x.j + by < keys ? x.j + by : -1, x.d};
+    });
     from(by > 0 ? "V were read one column to the right" : "V were read one column to the left", [=](Place x) {
       const bool inside = x.d + by >= 0 && x.d + by < dims;
       return Place{x.b, x.g, inside ? x.j : -1, x.d + by};
@@ -149,11 +138,13 @@ std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
     if (kv > 1)
       from("V were that of another head", [=](Place x) { return Place{x.b, (x.g + by + kv) % kv, x.j, x.d}; });
     if (batch > 1)
-      from("V were that of another batch entry",
-           [=](Place x) { return Place{(x.b + by + batch) % batch, x.g, x.j, x.d}; });
+      from("V were that of another batch entry", [=](Place x) {
+        return Place{(x.b + by + batch) % batch, x.g, x.j, x.d};
+      });
   }
-  from("neighbouring columns of V were exchanged",
-       [=](Place x) { return Place{x.b, x.g, (x.d ^ 1) < dims ? x.j : -1, x.d ^ 1}; });
+  from("neighbouring columns of V were exchanged", [=](Place x) {
+    return Place{x.b, x.g, (x.d ^ 1) < dims ? x.j : -1, x.d ^ 1};
+  });
   if (p.dim_qk != p.dim_v) {
     from("rows of V were as far apart as those of K", [=, step = p.dim_qk](Place x) {
       const int64_t at = x.j * step + x.d;
@@ -169,7 +160,7 @@ class Tracer {
     for (int64_t row = 0; row < run.reference.rows; ++row) {
       for (int64_t d = 0; d < p_.dim_v; ++d) {
         const float got = at(row, d);
-        if (ratio_o(run.reference, row, d, got) <= 1) continue;
+        if (run.reference[TensorId::kO].ratio(row, d, got) <= 1) continue;
         if (!std::isfinite(got)) non_finite_ = true;
         bad_.push_back({row, d});
         if (rows_.empty() || rows_.back() != row) rows_.push_back(row);
@@ -188,8 +179,7 @@ class Tracer {
 
  private:
   float at(int64_t row, int64_t d) const { return run_.o[static_cast<size_t>(row * p_.dim_v + d)]; }
-  int64_t batch_of(int64_t row) const { return row / p_.seq_q / p_.heads_q; }
-  int64_t head_of(int64_t row) const { return row / p_.seq_q % p_.heads_q; }
+  Row query(int64_t row) const { return RowSpace(p_).at(row); }
 
   // Single elements of V, where all that is wrong is one.
   std::string looked_up() {
@@ -216,7 +206,7 @@ class Tracer {
       const auto it = places.find(at(row, d));
       if (it == places.end() || it->second.twice) return "";
       const Place& x = it->second.place;
-      const int64_t b = batch_of(row), h = head_of(row), i = row % p_.seq_q;
+      const auto [b, h, i] = query(row);
       if (!first) {
         first = x;
         const bool seen = sees(c_, b, h, i, x.j);
@@ -228,8 +218,9 @@ class Tracer {
       }
     }
     const auto& [row, d] = bad_.front();
-    return cat("o(b=", batch_of(row), ",h=", head_of(row), ",q=", row % p_.seq_q, ",d=", d,
-               ") holds v(b=", first->b, ",head=", first->g, ",key=", first->j, ",d=", first->d, "), ", foreign,
+    const Row at = query(row);
+    return cat("o(b=", at.b, ",h=", at.h, ",q=", at.i, ",d=", d, ") holds v(b=", first->b, ",head=", first->g,
+               ",key=", first->j, ",d=", first->d, "), ", foreign,
                bad_.size() > 1 ? cat("; so do the other ", bad_.size() - 1, " hold single values of V") : "");
   }
 
@@ -251,7 +242,7 @@ class Tracer {
   }
 
   bool row_fits(const Reading& reading, RowOracle& oracle, int64_t row) {
-    const int64_t b = batch_of(row), h = head_of(row), i = row % p_.seq_q;
+    const auto [b, h, i] = query(row);
     ExactRow exact = oracle.row(b, h, i);
     const auto visible = [&](double x) { return x != -kInf; };
     const auto first = std::ranges::find_if(exact.x, visible);
@@ -283,8 +274,9 @@ class Tracer {
       const double got = at(row, d), off = std::fabs(got - o);
       if (!(off <= 2 * rounding * size + 0x1p-20)) return false;
       // And where it is wrong much nearer to this reading than to what is right.
-      if (ratio_o(run_.reference, row, d, at(row, d)) <= 1) continue;
-      const double wrong = std::fabs(got - run_.reference.o[static_cast<size_t>(row * p_.dim_v + d)]);
+      if (run_.reference[TensorId::kO].ratio(row, d, at(row, d)) <= 1) continue;
+      const double wrong =
+          std::fabs(got - run_.reference[TensorId::kO].value[static_cast<size_t>(row * p_.dim_v + d)]);
       if (!(off <= 0.1 * wrong + rounding * std::fabs(got))) return false;
       // Evidence: an error no rounding comes near; one that is as large as the values themselves counts twice.
       evidence_ += wrong > 16 * rounding * size ? wrong > 0.25 * size ? 2 : 1 : 0;

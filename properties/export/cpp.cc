@@ -1,3 +1,5 @@
+#include <cctype>
+
 #include "properties/case/words.h"
 #include "properties/export/text.h"
 
@@ -10,7 +12,19 @@ std::string braces(const std::array<int64_t, 4>& n) {
   return cat("{", n[0], ", ", n[1], ", ", n[2], ", ", n[3], "}");
 }
 
-std::string layout_line(const char* variable, const TensorText& t) {
+// "key_lengths" -> "kKeyLengths"
+std::string constant_of(const std::string& name) {
+  std::string constant = "k";
+  bool upper = true;
+  for (const char ch : name) {
+    if (ch != '_') constant += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(ch))) : ch;
+    upper = ch == '_';
+  }
+  return constant;
+}
+
+std::string layout_line(const TensorText& t) {
+  const std::string variable = constant_of(t.name);
   if (t.bytes == 0) return cat("const Layout ", variable, " = {};  // no ", t.name, "\n");
   return cat("const Layout ", variable, " = {\"", t.name, "\", ", t.bytes, ", ", braces(t.size), ", ",
              braces(t.stride), ", ", t.offset, ", ", t.page_end ? "true" : "false", ", 0x", hex(t.surround),
@@ -35,11 +49,7 @@ std::string case_text(const Export& e) {
   text += cat("const std::string kExecutor = \"", kExecutorLibrary, "\";  // what a CPU kernel runs on\n\n");
   text += function_of("attn_problem", "problem", problem_fields(c, Language::kCpp));
   text += function_of("attn_env", "environment", environment);
-  const std::pair<const char*, TensorId> tensors[] = {
-      {"kQ", TensorId::kQ},       {"kK", TensorId::kK},       {"kV", TensorId::kV},
-      {"kBias", TensorId::kBias}, {"kMask", TensorId::kMask}, {"kKeyLengths", TensorId::kKeyLengths},
-      {"kO", TensorId::kO},       {"kLse", TensorId::kLse}};
-  for (const auto& [variable, id] : tensors) text += layout_line(variable, tensor_text(c, id));
+  for (const TensorText& t : tensor_texts(c)) text += layout_line(t);
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("constexpr bool kWorkspacePageEnd = ", page_end ? "true" : "false", ";\n");
   text += cat("constexpr uint32_t kWorkspacePrefill = 0x", hex(workspace_prefill(c)), ";\n");
@@ -64,8 +74,9 @@ std::string export_cpp(const Export& e, const std::string& name) {
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
           ".so, or another that exports attn_kernel_at()."};
   const std::string bounds =
-      cat("const char kOBound[] =\n    ", literals(o_bounds(e), "    "), ";\nconst char kLseBound[] =\n    ",
-          literals(lse_bounds(e), "    "), ";\nconstexpr double kOverflow = ", e.reference.overflow,
+      cat("const char kOBound[] =\n    ", literals(bounds_text(e, TensorId::kO), "    "),
+          ";\nconst char kLseBound[] =\n    ", literals(bounds_text(e, TensorId::kLse), "    "),
+          ";\nconstexpr double kOverflow = ", e.reference[TensorId::kO].overflow,
           ";  // what would round to this may be infinite\n\n");
   return fill_in(kProgramCpp, {{"HEAD", head(e, how, "//")},
                                {"CASE", case_text(e)},

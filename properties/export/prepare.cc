@@ -6,11 +6,9 @@ namespace attnfuzz {
 namespace {
 
 int64_t values_of(const Case& c) {
-  int64_t all = c.problem.batch * c.problem.heads_q * c.problem.seq_q * (c.problem.dim_v + 1);  // the bounds
-  for (int t = 0; t < kTensorCount; ++t) {
-    const auto id = static_cast<TensorId>(t);
-    if (id == TensorId::kWorkspace || id == TensorId::kO || id == TensorId::kLse || !is_present(c, id))
-      continue;
+  int64_t all = RowSpace(c.problem).count() * (c.problem.dim_v + 1);  // the bounds
+  for (const TensorId id : kInputs) {
+    if (!is_present(c, id)) continue;
     const auto g = geometry(c, id);
     if (g) all += g->size[0] * g->size[1] * g->size[2] * g->size[3];
   }
@@ -64,20 +62,17 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
     e.shape = alone.shape;
   }
   if (const std::string why = unfit(e.c); !why.empty()) return why;
-  LaidOut laid(e.c, target.arena());
-  target.memory(laid.ranges());
-  attn_env env = laid.env();
-  env.backend = e.backend;
-  const PlanReply reply = target.plan(laid.problem(), laid.tensors(), env);
-  if (reply.status == ATTN_OK && !reply.crash && !reply.timed_out) {
-    e.plan = reply.plan;
+  const Execution execution(e.c, target);
+  if (failure(execution.planned).empty()) {
+    e.plan = execution.plan;
   } else {
     // It dies or says no in plan(): bounds do not matter then, but must be there.
     e.plan.size = sizeof e.plan;
     e.plan.tile_q = e.plan.tile_k = 64;
     e.plan.num_splits = 1;
   }
-  e.reference = evaluate(laid.problem(), laid.tensors(), e.plan, calibration);
+  e.reference =
+      execution.operation.evaluate(execution.laid.problem(), execution.laid.tensors(), e.plan, calibration, {});
   return e;
 }
 

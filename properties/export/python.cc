@@ -27,9 +27,7 @@ std::string case_text(const Export& e) {
       ")\n\n# Bytes of an element, size, strides and offset in elements, whether it ends at unmapped memory, "
       "what\n"
       "# surrounds it, and bit patterns in index order: 3*abcd is abcd three times.\nTENSORS = {\n";
-  for (const TensorId id : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kBias, TensorId::kMask,
-                            TensorId::kKeyLengths, TensorId::kO, TensorId::kLse}) {
-    const TensorText t = tensor_text(c, id);
+  for (const TensorText& t : tensor_texts(c)) {
     if (t.bytes == 0) continue;
     text += cat("    \"", t.name, "\": (", t.bytes, ", ", tuple(t.size), ", ", tuple(t.stride), ", ", t.offset,
                 ", ", t.page_end ? "True" : "False", ", 0x", hex(t.surround), ",\n        ",
@@ -55,8 +53,9 @@ std::string export_python(const Export& e, const std::string& name) {
       "libattn_NAME_" +
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
           ".so, or another that exports attn_kernel_at() of attnfuzz's kernels/attention.h."};
-  const std::string bounds = cat("O_BOUND = (\n    ", literals(o_bounds(e), "    "), ")\nLSE_BOUND = (\n    ",
-                                 literals(lse_bounds(e), "    "), ")\nOVERFLOW = ", e.reference.overflow,
+  const std::string bounds = cat("O_BOUND = (\n    ", literals(bounds_text(e, TensorId::kO), "    "),
+                                 ")\nLSE_BOUND = (\n    ", literals(bounds_text(e, TensorId::kLse), "    "),
+                                 ")\nOVERFLOW = ", e.reference[TensorId::kO].overflow,
                                  "  # what would round to this may be infinite\n");
   return fill_in(
       kProgramPython,

@@ -95,7 +95,7 @@ std::string exact(float value, Language language) {
 
 TensorText tensor_text(const Case& c, TensorId t) {
   TensorText text;
-  text.name = kTensorNames[static_cast<size_t>(t)];
+  text.name = name_of(t);
   if (!is_present(c, t)) return text;
   const auto g = geometry(c, t);
   if (!g) return text;
@@ -110,61 +110,41 @@ TensorText tensor_text(const Case& c, TensorId t) {
   }
   text.offset = g->element_bytes > 0 ? g->offset_bytes / g->element_bytes : 0;
   text.page_end = layout.placement == Placement::kPageEnd;
-  const bool output = t == TensorId::kO || t == TensorId::kLse;
-  const int32_t dtype = t == TensorId::kO ? c.problem.dtype : static_cast<int32_t>(ATTN_F32);
-  text.surround = output ? prefill(c.prefill, dtype) : kInputCanary;
+  const bool output = spec_of(t).role == Role::kOutput;
+  text.surround = output ? prefill(c.prefill, dtype_of(c.problem, t)) : kInputCanary;
   if (!output) text.values = values_text(c, t, *g);
   return text;
+}
+
+std::vector<TensorText> tensor_texts(const Case& c) {
+  std::vector<TensorText> texts;
+  for (const TensorId t : kInputs) texts.push_back(tensor_text(c, t));
+  for (const TensorId t : kOutputs) texts.push_back(tensor_text(c, t));
+  return texts;
 }
 
 uint32_t workspace_prefill(const Case& c) {
   return c.prefill == Prefill::kNan ? kAllOnes : prefill(c.prefill, ATTN_F32);
 }
 
-std::string o_bounds(const Export& e) {
+std::string bounds_text(const Export& e, TensorId tensor) {
   Words words;
-  const Reference& r = e.reference;
-  for (int64_t row = 0; row < r.rows; ++row) {
-    const RowState state = r.state[static_cast<size_t>(row)];
-    for (int64_t d = 0; d < r.dim_v; ++d) {
-      const auto at = static_cast<size_t>(row * r.dim_v + d);
-      if (state == RowState::kSkipped || r.o_nan[at] == 2) {
+  const Expected& due = e.reference[tensor];
+  for (size_t at = 0; at < due.value.size(); ++at) {
+    const RowState state = e.reference.state[at / static_cast<size_t>(due.columns)];
+    switch (static_cast<Due>(due.rule[at])) {
+      case Due::kAnything:
         words.add("any");
-      } else if (state == RowState::kDead) {
-        words.add("0");
-      } else if (r.o_nan[at] == 1) {
+        break;
+      case Due::kMustBeNaN:
         words.add("nan");
-      } else if (std::isinf(r.o_bound[at])) {
-        words.add("inf");
-      } else {
+        break;
+      case Due::kNumber:
         // The middle of a hull is not the exact value, but as far from it as the hull goes at most.
-        words.add(rounded_up(r.o_bound[at] * (state == RowState::kUninformative ? 2 : 1)));
-      }
-    }
-  }
-  return words.text();
-}
-
-std::string lse_bounds(const Export& e) {
-  Words words;
-  const Reference& r = e.reference;
-  for (size_t row = 0; row < r.state.size(); ++row) {
-    switch (r.state[row]) {
-      case RowState::kNaN:
-        words.add("nan");
-        break;
-      case RowState::kDead:
-        words.add("0");
-        break;
-      case RowState::kUnconstrained:
-      case RowState::kSkipped:
-        words.add("any");
-        break;
-      case RowState::kUninformative:
-        words.add("inf");
-        break;
-      default:
-        words.add(std::isinf(r.lse_bound[row]) ? "inf" : rounded_up(r.lse_bound[row]));
+        words.add(state == RowState::kDead ? "0"
+                  : std::isinf(due.bound[at])
+                      ? "inf"
+                      : rounded_up(due.bound[at] * (state == RowState::kUninformative ? 2 : 1)));
     }
   }
   return words.text();

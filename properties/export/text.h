@@ -30,10 +30,11 @@ struct TensorText {
   std::string values;  // "3c00 64*0000"; empty for outputs
 };
 TensorText tensor_text(const Case& c, TensorId t);
+// Inputs, then outputs.
+std::vector<TensorText> tensor_texts(const Case& c);
 
 // Bounds, run by run: "64*3e-08 nan any inf".
-std::string o_bounds(const Export& e);
-std::string lse_bounds(const Export& e);
+std::string bounds_text(const Export& e, TensorId tensor);
 
 // Fields that are not zero, with their values in the language's words.
 struct Field {

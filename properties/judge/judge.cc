@@ -1,7 +1,9 @@
 #include "properties/judge/judge.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "properties/case/geometry.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/shape.h"
 
@@ -86,61 +89,57 @@ bool plain_row(const double* expected, const double* bound, const float* got, in
   return outside == 0;
 }
 
-Tally tally_o(const Reference& reference, std::span<const float> o) {
+// -inf is a value of a logarithm as others are.
+bool is_number(const Expected& expected, float got) {
+  return std::isfinite(got) || (expected.logarithm && got == -std::numeric_limits<float>::infinity());
+}
+
+Tally tally_of(const Expected& expected, std::span<const float> got) {
   Tally tally;
-  const int64_t n = reference.dim_v;
-  for (int64_t row = 0; row < reference.rows; ++row) {
-    const RowState state = reference.state[row];
-    if (state == RowState::kSkipped || state == RowState::kUnconstrained) continue;
-    const float* got = o.data() + row * n;
-    if (state == RowState::kBounded && !any_set(reference.o_nan.data() + row * n, n) &&
-        plain_row(reference.o.data() + row * n, reference.o_bound.data() + row * n, got, n, &tally.worst)) {
+  const int64_t n = expected.columns, rows = n > 0 ? static_cast<int64_t>(expected.value.size()) / n : 0;
+  if (got.empty()) return tally;
+  for (int64_t row = 0; row < rows; ++row) {
+    const uint8_t* rule = expected.rule.data() + row * n;
+    const float* x = got.data() + row * n;
+    if (n > 1 && !any_set(rule, n) &&
+        plain_row(expected.value.data() + row * n, expected.bound.data() + row * n, x, n, &tally.worst)) {
       tally.of += n;
       continue;
     }
-    for (int64_t c = 0; c < n; ++c)
-      tally.add(row, c, ratio_o(reference, row, c, got[c]), !std::isfinite(got[c]));
-  }
-  return tally;
-}
-
-Tally tally_lse(const Reference& reference, std::span<const float> lse) {
-  Tally tally;
-  for (int64_t row = 0; row < reference.rows; ++row) {
-    const RowState state = reference.state[row];
-    if (state == RowState::kSkipped || state == RowState::kUnconstrained) continue;
-    // -inf is a value of an LSE as others are.
-    const bool number = std::isfinite(lse[row]) || lse[row] == -std::numeric_limits<float>::infinity();
-    tally.add(row, 0, ratio_lse(reference, row, lse[row]), !number);
+    for (int64_t c = 0; c < n; ++c) {
+      if (static_cast<Due>(rule[c]) != Due::kAnything)
+        tally.add(row, c, expected.ratio(row, c, x[c]), !is_number(expected, x[c]));
+    }
   }
   return tally;
 }
 
 // How the error looks as a whole. Only asked of failures, so it may take its time.
-std::string shape_of(const Reference& reference, const Problem& p, const attn_plan& plan, bool is_o,
-                     std::span<const float> got, const Case* c) {
-  const int64_t columns = is_o ? reference.dim_v : 1;
-  std::vector<uint8_t> bad(got.size()), dead(static_cast<size_t>(reference.rows));
-  for (int64_t row = 0; row < reference.rows; ++row) {
-    dead[row] = reference.state[row] == RowState::kDead;
+std::string shape_of(const Reference& reference, const Expected& expected, const Problem& p,
+                     const attn_plan& plan, std::span<const float> got, const Case* c) {
+  const std::array<int64_t, 4> size = logical_size(p, expected.tensor);
+  const int64_t columns = expected.columns, rows = RowSpace(size[0], size[1], size[2]).count();
+  std::vector<uint8_t> bad(got.size()), dead(static_cast<size_t>(rows));
+  for (int64_t row = 0; row < rows; ++row) {
+    dead[row] = of_queries(spec_of(expected.tensor)) && reference.state[row] == RowState::kDead;
     for (int64_t d = 0; d < columns; ++d) {
       const int64_t n = row * columns + d;
-      bad[n] = !((is_o ? ratio_o(reference, row, d, got[n]) : ratio_lse(reference, row, got[n])) <= 1);
+      bad[n] = !(expected.ratio(row, d, got[n]) <= 1);
     }
   }
   ShapeInput input;
-  input.batch = p.batch;
-  input.heads = p.heads_q;
-  input.seq_q = p.seq_q;
+  input.batch = size[0];
+  input.heads = size[1];
+  input.seq_q = size[2];
   input.dim_v = columns;
   input.tile_q = plan.tile_q;
   input.got = got;
-  input.expected = is_o ? reference.o : reference.lse;
+  input.expected = expected.value;
   input.bad = bad;
   input.dead = dead;
   std::vector<double> value;
   constexpr int64_t kMostValues = int64_t{1} << 20;
-  if (is_o && c && p.batch * p.heads_kv * p.seq_k * p.dim_v <= kMostValues) {
+  if (expected.tensor == TensorId::kO && c && p.batch * p.heads_kv * p.seq_k * p.dim_v <= kMostValues) {
     for (int64_t b = 0; b < p.batch; ++b) {
       for (int64_t g = 0; g < p.heads_kv; ++g) {
         const std::vector<double> v = matrix_at(*c, TensorId::kV, b, g);
@@ -154,26 +153,17 @@ std::string shape_of(const Reference& reference, const Problem& p, const attn_pl
   return error_shape(input);
 }
 
-void object(const Reference& reference, const Problem& p, const attn_plan& plan, const Tally& tally,
-            const char* tensor, std::span<const float> got, const Case* c, Verdict& v) {
-  const bool is_o = tensor[0] == 'o';
-  const int64_t row = tally.first_row, index = is_o ? row * reference.dim_v + tally.first_column : row;
-  Where where = where_is(tensor, p, plan, row, tally.first_column);
+void object(const Reference& reference, const Expected& expected, const Problem& p, const attn_plan& plan,
+            const Tally& tally, std::span<const float> got, const Case* c, Verdict& v) {
+  const int64_t row = tally.first_row, index = row * expected.columns + tally.first_column;
+  Where where = where_is(expected.tensor, p, plan, row, tally.first_column);
   where.got = got[index];
   where.bad = tally.bad;
   where.of = tally.of;
-  const RowState state = reference.state[row];
-  const bool dead = state == RowState::kDead;
-  const bool wants_nan = is_o ? reference.o_nan[index] == 1 : state == RowState::kNaN;
-  const double infinity = std::numeric_limits<double>::infinity();
-  if (dead) {
-    where.expected = is_o ? 0 : -infinity;
-  } else if (wants_nan) {
-    where.expected = std::numeric_limits<double>::quiet_NaN();
-  } else {
-    where.expected = is_o ? reference.o[index] : reference.lse[index];
-    where.bound = is_o ? reference.o_bound[index] : reference.lse_bound[index];
-  }
+  const bool dead = of_queries(spec_of(expected.tensor)) && reference.state[row] == RowState::kDead;
+  const bool wants_nan = static_cast<Due>(expected.rule[index]) == Due::kMustBeNaN;
+  where.expected = wants_nan ? std::numeric_limits<double>::quiet_NaN() : expected.value[index];
+  where.bound = wants_nan ? 0 : expected.bound[index];
 
   std::string message = name_of(where) + " is " + digits(where.got);
   if (dead) {
@@ -185,12 +175,12 @@ void object(const Reference& reference, const Problem& p, const attn_plan& plan,
     if (std::isfinite(tally.first_ratio)) message += " (error/bound " + digits(tally.first_ratio) + ")";
   }
   message += "; " + std::to_string(tally.bad) + " of " + std::to_string(tally.of) + " elements are outside";
-  // -inf is a value of an LSE as others are.
-  const bool finite = std::isfinite(where.got) || (!is_o && where.got == -infinity);
-  const bool non_finite = wants_nan ? true : dead && !is_o ? std::isnan(where.got) : !finite;
+  const bool non_finite = wants_nan                    ? true
+                          : dead && expected.logarithm ? std::isnan(where.got)
+                                                       : !is_number(expected, got[index]);
   fail(v, non_finite ? Kind::kNonFinite : Kind::kWrong, message);
   v.where = where;
-  v.shape = shape_of(reference, p, plan, is_o, got, c);
+  v.shape = shape_of(reference, expected, p, plan, got, c);
 }
 
 }  // namespace
@@ -212,21 +202,25 @@ std::string digits(double x) {
   return text;
 }
 
-Where where_is(const char* tensor, const Problem& p, const attn_plan& plan, int64_t row, int64_t d) {
+Where where_is(TensorId tensor, const Problem& p, const attn_plan& plan, int64_t row, int64_t d) {
+  const std::array<int64_t, 4> size = logical_size(p, tensor);
+  const Row at = RowSpace(size[0], size[1], size[2]).at(row);
   Where where;
   where.tensor = tensor;
-  where.b = row / (p.heads_q * p.seq_q);
-  where.h = row / p.seq_q % p.heads_q;
-  where.q = row % p.seq_q;
+  where.b = at.b;
+  where.h = at.h;
+  where.q = at.i;
   where.d = d;
   where.tile_q = plan.tile_q > 0 ? where.q / plan.tile_q : 0;
   return where;
 }
 
 std::string name_of(const Where& where) {
-  std::string name = std::string(where.tensor) + "(b=" + std::to_string(where.b) +
-                     ",h=" + std::to_string(where.h) + ",q=" + std::to_string(where.q);
-  if (std::strcmp(where.tensor, "o") == 0) name += ",d=" + std::to_string(where.d);
+  const TensorSpec& spec = spec_of(where.tensor);
+  std::string name = std::string(spec.name) + "(b=" + std::to_string(where.b) +
+                     ",h=" + std::to_string(where.h) + (of_keys(spec) ? ",k=" : ",q=") +
+                     std::to_string(where.q);
+  if (spec.shape[3] != Size::kOne) name += ",d=" + std::to_string(where.d);
   return name + ")";
 }
 
@@ -354,42 +348,45 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
       fail(v, Kind::kUnwritten, fault->message);
       break;
   }
-  if (fault->tensor == TensorId::kO || fault->tensor == TensorId::kLse) {
-    Where where;
-    where.tensor = fault->tensor == TensorId::kO ? "o" : "lse";
-    where.b = fault->index[0];
-    where.h = fault->index[1];
-    where.q = fault->index[2];
-    where.d = fault->index[3];
-    where.tile_q = where.q / plan.tile_q;
+  if (spec_of(fault->tensor).role == Role::kOutput) {
+    const std::array<int64_t, 4> size = logical_size(p, fault->tensor);
+    const RowSpace rows(size[0], size[1], size[2]);
+    const auto [b, h, s, d] = fault->index;
+    Where where = where_is(fault->tensor, p, plan, rows.of(b, h, s), d);
     where.got = std::numeric_limits<double>::quiet_NaN();
-    where.of = p.batch * p.heads_q * p.seq_q * (fault->tensor == TensorId::kO ? p.dim_v : 1);
+    where.of = rows.count() * size[3];
     v.where = where;
   }
   return false;
 }
 
-bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan& plan,
-                   std::span<const float> o, std::span<const float> lse, Verdict& v, const Case* c) {
+bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan& plan, const Outputs& outputs,
+                   Verdict& v, const Case* c) {
   if (v.outcome != Outcome::kPass) return false;
-  const Tally of_o = tally_o(reference, o);
-  const Tally of_lse = lse.empty() ? Tally{} : tally_lse(reference, lse);
-  const double worst = std::max(of_o.worst, of_lse.worst);
+  std::vector<Tally> tallies;
+  double worst = 0;
+  for (const Expected& expected : reference.outputs) {
+    tallies.push_back(tally_of(expected, outputs[expected.tensor]));
+    worst = std::max(worst, tallies.back().worst);
+  }
   v.worst = std::max(v.worst, worst);
   v.ratios.push_back(static_cast<float>(worst));
-  if (of_o.bad > 0 && (of_o.stray || !of_lse.stray)) {
-    object(reference, p, plan, of_o, "o", o, c, v);
-    if (of_lse.bad > 0) {
-      v.message += "; of LSE " + std::to_string(of_lse.bad) + " of " + std::to_string(of_lse.of);
-    } else if (!lse.empty()) {
-      v.message += "; LSE is right";
-    }
-  } else if (of_lse.bad > 0) {
-    object(reference, p, plan, of_lse, "lse", lse, c, v);
-    v.message += of_o.bad > 0 ? "; of O " + std::to_string(of_o.bad) + " of " + std::to_string(of_o.of)
-                              : std::string("; O is right");
+  // The first that is wrong speaks for all, or the first with what is no number.
+  auto wrong = std::ranges::find_if(tallies, &Tally::stray);
+  if (wrong == tallies.end()) wrong = std::ranges::find_if(tallies, [](const Tally& t) { return t.bad > 0; });
+  if (wrong == tallies.end()) return true;
+  const Expected& first = reference.outputs[static_cast<size_t>(wrong - tallies.begin())];
+  object(reference, first, p, plan, *wrong, outputs[first.tensor], c, v);
+  for (size_t n = 0; n < tallies.size(); ++n) {
+    const TensorId tensor = reference.outputs[n].tensor;
+    if (tensor == first.tensor || outputs[tensor].empty()) continue;
+    std::string name = name_of(tensor);
+    std::ranges::transform(name, name.begin(), [](unsigned char ch) { return std::toupper(ch); });
+    v.message += tallies[n].bad > 0 ? "; of " + name + " " + std::to_string(tallies[n].bad) + " of " +
+                                          std::to_string(tallies[n].of)
+                                    : "; " + name + " is right";
   }
-  return v.outcome == Outcome::kPass;
+  return false;
 }
 
 std::optional<int64_t> first_difference(std::span<const float> a, std::span<const float> b) {
@@ -404,12 +401,19 @@ std::optional<int64_t> first_difference(std::span<const float> a, std::span<cons
   return std::nullopt;
 }
 
-bool judge_same(const char* tensor, std::span<const float> a, std::span<const float> b, const Problem& p,
-                const attn_plan& plan, Kind kind, const std::string& message, Verdict& v) {
+bool judge_same(const Outputs& outputs_a, const Outputs& outputs_b, const Problem& p, const attn_plan& plan,
+                Kind kind, const std::string& message, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
-  const std::optional<int64_t> first = first_difference(a, b);
+  std::optional<int64_t> first;
+  TensorId tensor = {};
+  for (const TensorId t : kOutputs) {
+    if (outputs_a[t].empty() || outputs_b[t].empty()) continue;
+    first = first_difference(outputs_a[tensor = t], outputs_b[t]);
+    if (first) break;
+  }
   if (!first) return true;
-  const int64_t columns = tensor[0] == 'o' ? p.dim_v : 1;
+  const std::vector<float>&a = outputs_a[tensor], &b = outputs_b[tensor];
+  const int64_t columns = logical_size(p, tensor)[3];
   Where where = where_is(tensor, p, plan, *first / columns, *first % columns);
   where.expected = a[*first];
   where.got = b[*first];

@@ -9,7 +9,7 @@
 //   if (!accept_plan(target.plan(...), v)) return v;
 //   if (!accept_run(target.run(...), v)) return v;
 //   if (!accept_memory(laid.check_memory(), problem, plan, v)) return v;
-//   judge_outputs(reference, problem, plan, laid.read_o(), laid.read_lse(), v);
+//   judge_outputs(reference, problem, plan, execution.outputs(), v);
 #pragma once
 
 #include <optional>
@@ -17,6 +17,7 @@
 #include <string>
 
 #include "properties/case/case.h"
+#include "properties/judge/operation.h"
 #include "properties/judge/target.h"
 #include "properties/judge/verdict.h"
 #include "properties/memory/layout.h"
@@ -40,21 +41,21 @@ bool accept_run(const RunReply& reply, Verdict& v);
 bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, const attn_plan& plan,
                    Verdict& v);
 
-// O, and LSE if wanted, against the oracle. Adds to v.worst and v.ratios, also
+// The outputs that are wanted against the oracle. Adds to v.worst and v.ratios, also
 // where all is well. `c` gives V to recognise the shape of an error by.
-bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan& plan,
-                   std::span<const float> o, std::span<const float> lse, Verdict& v, const Case* c = nullptr);
+bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan& plan, const Outputs& outputs,
+                   Verdict& v, const Case* c = nullptr);
 
-// Bit for bit, NaN equal to NaN; `tensor` is "o" or "lse". On a
-// difference ends the verdict with `kind` and where; got is of `b`, expected of `a`.
-bool judge_same(const char* tensor, std::span<const float> a, std::span<const float> b, const Problem& p,
-                const attn_plan& plan, Kind kind, const std::string& message, Verdict& v);
+// Bit for bit, NaN equal to NaN, of the outputs that both have. On a difference
+// ends the verdict with `kind` and where; got is of `b`, expected of `a`.
+bool judge_same(const Outputs& a, const Outputs& b, const Problem& p, const attn_plan& plan, Kind kind,
+                const std::string& message, Verdict& v);
 
 // The first index where they differ in bits, both-NaN aside; nothing if nowhere.
 std::optional<int64_t> first_difference(std::span<const float> a, std::span<const float> b);
 
-// Where row (b,h,i) `row`, column d lies.
-Where where_is(const char* tensor, const Problem& p, const attn_plan& plan, int64_t row, int64_t d);
+// Where row `row`, column d of an output lies.
+Where where_is(TensorId tensor, const Problem& p, const attn_plan& plan, int64_t row, int64_t d);
 
 // "o(b=0,h=1,q=64,d=3)", "lse(b=0,h=1,q=64)"
 std::string name_of(const Where& where);

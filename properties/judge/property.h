@@ -13,6 +13,7 @@
 #include <string>
 
 #include "properties/case/case.h"
+#include "properties/judge/operation.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz {
@@ -30,10 +31,12 @@ struct Property {
   void (*check)(Trial& trial);
   // Speaks of kernels that split the keys, and of their stages, alone.
   bool needs_stages = false;
+  // Of what its runs compute.
+  const Operation* operation = &kForward;
 };
 
 inline bool speaks_of(const Property& property, const KernelInfo& kernel) {
-  return !property.needs_stages || kernel.has_stages;
+  return property.operation == &operation_of(kernel) && (!property.needs_stages || kernel.has_stages);
 }
 
 // All of them, in the order of CMakeLists.txt.

@@ -6,22 +6,11 @@
 #include <cmath>
 
 #include "properties/judge/judge.h"
+#include "properties/judge/stopwatch.h"
 #include "reference/error_model.h"
 
 namespace attnfuzz {
 namespace {
-
-// Adds the time until the end of its life to one stage of a verdict.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& seconds_;
-  const Clock::time_point start_ = Clock::now();
-};
 
 // The oracle's work that a case may cost, in multiply-adds; beyond it rows are sampled.
 constexpr double kOracleWork = 0x1p28;
@@ -60,7 +49,7 @@ void Trial::attribute(std::string_view label, int variant) {
   verdict_.call = variant;
 }
 
-Prepared* Trial::prepare(const Case& c, std::string_view label) {
+Execution* Trial::prepare(const Case& c, std::string_view label) {
   if (done()) return nullptr;
   const int variant = variants_++;
   if (variant > 0 && has_many_heads(c.problem)) {
@@ -75,117 +64,81 @@ Prepared* Trial::prepare(const Case& c, std::string_view label) {
     return nullptr;
   }
   prepared_.reset();  // one laid-out case lives in an arena at a time
-  prepared_ = std::make_unique<Prepared>();
-  Prepared& prepared = *prepared_;
-  prepared.c = c;
-  {
-    Stopwatch watch(verdict_.lay_out_s);
-    prepared.laid = std::make_unique<LaidOut>(c, target_.arena());
-  }
-  prepared.env = prepared.laid->env();
-  prepared.env.backend = target_.info().backend;
-  target_.memory(prepared.laid->ranges());
-  PlanReply reply;
-  {
-    Stopwatch watch(verdict_.kernel_s);
-    reply = target_.plan(prepared.laid->problem(), prepared.laid->tensors(), prepared.env);
-  }
-  if (!accept_plan(reply, verdict_)) {
+  prepared_ = std::make_unique<Execution>(c, target_);
+  const Execution& e = *prepared_;
+  verdict_.lay_out_s += e.lay_out_s;
+  verdict_.kernel_s += e.kernel_s;
+  if (accept_plan(e.planned, verdict_) && !e.no_room().empty()) reject(e.no_room());
+  if (done()) {
     attribute(label, variant);
     if (verdict_.outcome == Outcome::kFail) verdict_.failing = c;
     return nullptr;
   }
-  constexpr uint64_t kMostBytes = kMaxCaseBytes, kMostAlign = uint64_t{1} << 20;
-  if (reply.plan.workspace_bytes > kMostBytes || reply.plan.workspace_align > kMostAlign) {
-    reject("the plan wants " + std::to_string(reply.plan.workspace_bytes) + " bytes of workspace aligned to " +
-           std::to_string(reply.plan.workspace_align) + "; given are at most " + std::to_string(kMostBytes) +
-           " aligned to " + std::to_string(kMostAlign));
-    attribute(label, variant);
-    return nullptr;
-  }
-  prepared.plan = reply.plan;
-  {
-    Stopwatch watch(verdict_.lay_out_s);
-    prepared.laid->give_workspace(reply.plan.workspace_bytes, reply.plan.workspace_align);
-  }
-  target_.memory(prepared.laid->ranges());
   if (variant == 0) {
-    verdict_.plan = prepared.plan;
-    const ErrorModel model = make_error_model(prepared.laid->problem(), prepared.plan, calibration_);
-    verdict_.assumptions = model.assumptions;
+    verdict_.plan = e.plan;
+    verdict_.assumptions = make_error_model(e.laid.problem(), e.plan, calibration_).assumptions;
   }
-  return &prepared;
+  return prepared_.get();
 }
 
-bool Trial::run_stage(Prepared& prepared, Stage stage, std::string_view label) {
+RunReply Trial::timed(Execution& e, const std::function<RunReply()>& run) {
+  const double lay_out_s = e.lay_out_s, kernel_s = e.kernel_s;
+  RunReply reply = run();
+  verdict_.lay_out_s += e.lay_out_s - lay_out_s;
+  verdict_.kernel_s += e.kernel_s - kernel_s;
+  return reply;
+}
+
+bool Trial::run_stage(Execution& e, Stage stage, std::string_view label) {
   if (done()) return false;
-  const Problem& p = prepared.c.problem;
-  RunReply reply;
-  {
-    Stopwatch watch(verdict_.kernel_s);
-    reply =
-        target_.run(stage, prepared.laid->problem(), prepared.laid->tensors(), prepared.plan, prepared.env, 0);
-  }
-  if (accept_run(reply, verdict_)) {
+  if (accept_run(timed(e, [&] { return e.run(stage); }), verdict_)) {
     Stopwatch watch(verdict_.judge_s);
-    accept_memory(prepared.laid->check_memory(stage != Stage::kPartial), p, prepared.plan, verdict_);
+    accept_memory(e.laid.check_memory(stage != Stage::kPartial), e.c.problem, e.plan, verdict_);
   }
   attribute(label, variants_ - 1);
   return !done();
 }
 
 const Run* Trial::run(const Case& c, std::string_view label) {
-  Prepared* prepared = prepare(c, label);
-  if (!prepared) return nullptr;
+  Execution* execution = prepare(c, label);
+  if (!execution) return nullptr;
   const int variant = variants_ - 1;
-  LaidOut& laid = *prepared->laid;
-  const attn_plan& plan = prepared->plan;
+  Execution& e = *execution;
   const Problem& p = c.problem;
   auto run = std::make_unique<Run>();
   run->c = c;
-  run->plan = plan;
+  run->plan = e.plan;
 
   for (size_t n = 0; n < c.calls.size() && !done(); ++n) {
     verdict_.call = static_cast<int>(n);
-    {
-      Stopwatch watch(verdict_.lay_out_s);
-      laid.before_call(c.calls[n]);
-    }
-    RunReply reply;
-    {
-      Stopwatch watch(verdict_.kernel_s);
-      reply = target_.run(Stage::kAll, laid.problem(), laid.tensors(), plan, prepared->env, c.calls[n].stream);
-    }
-    if (!accept_run(reply, verdict_)) break;
+    if (!accept_run(timed(e, [&] { return e.run(c.calls[n]); }), verdict_)) break;
     if (n == 0) {
       // Once a case: check_memory() below says if a call changed an input.
       Stopwatch watch(verdict_.oracle_s);
-      run->reference = evaluate(laid.problem(), laid.tensors(), plan, calibration_, sample_of(p));
+      run->reference = e.evaluate(calibration_, sample_of(p));
     }
     Stopwatch watch(verdict_.judge_s);
-    if (!accept_memory(laid.check_memory(), p, plan, verdict_)) break;
-    run->o.push_back(laid.read_o());
-    run->lse.push_back(laid.read_lse());
+    if (!accept_memory(e.laid.check_memory(), p, e.plan, verdict_)) break;
+    run->calls.push_back(e.outputs());
     if (n > 0) {
       // The same bits as the first call's need no second look; others are a
       // matter of state, whatever the oracle would say of them.
       Verdict same;
-      const std::string message = difference_between_calls(c, n);
-      judge_same("o", run->o[0], run->o[n], p, plan, Kind::kDirty, message, same) &&
-          judge_same("lse", run->lse[0], run->lse[n], p, plan, Kind::kDirty, message, same);
-      if (same.outcome == Outcome::kPass) continue;
-      if (plan.deterministic) {
+      if (judge_same(run->calls[0], run->calls[n], p, e.plan, Kind::kDirty, difference_between_calls(c, n),
+                     same))
+        continue;
+      if (e.plan.deterministic) {
         attnfuzz::fail(verdict_, same.kind, same.message);
         verdict_.where = same.where;
         break;
       }
     }
-    if (!judge_outputs(run->reference, p, plan, run->o[n], run->lse[n], verdict_, &c)) break;
+    if (!judge_outputs(run->reference, p, e.plan, run->calls[n], verdict_, &c)) break;
   }
   if (!done()) verdict_.call = 0;
   if (variant == 0) {
     const Reference& r = run->reference;
-    verdict_.rows = p.batch * p.heads_q * p.seq_q;
+    verdict_.rows = RowSpace(p).count();
     verdict_.sampled = r.sampled;
     verdict_.dead_rows = r.dead;
     verdict_.uninformative_rows = r.uninformative;
@@ -206,59 +159,59 @@ void Trial::reject(std::string why) {
   verdict_.message = std::move(why);
 }
 
+// `bound` 0: they must have the same bits.
+bool Trial::differ(TensorId tensor, const Run& a, int64_t row, int64_t column, double x, double y, double bound,
+                   std::string_view what) {
+  Where where = where_is(tensor, a.c.problem, a.plan, row, column);
+  where.expected = x;
+  where.got = y;
+  where.bound = bound;
+  where.bad = where.of = 1;
+  fail(Kind::kRelation, std::string(what) + ": " + name_of(where) + " is " + digits(x) + " in one and " +
+                            digits(y) + " in the other, " +
+                            (bound > 0 ? "which may differ by " + digits(bound) + " at most"
+                                       : std::string("must be bit-identical")));
+  verdict_.where = where;
+  return false;
+}
+
 bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what,
-                        double scale, double lse_shift) {
+                        double scale, double log_shift) {
   if (done()) return false;
   const Reference &ra = a.reference, &rb = b.reference;
   const auto compared = [](RowState s) { return s == RowState::kBounded || s == RowState::kDead; };
   if (!compared(ra.state[row_a]) || !compared(rb.state[row_b])) return true;
   // A shift of -inf is none, even by NaN.
   if (ra.state[row_a] == RowState::kDead && rb.state[row_b] == RowState::kDead) return true;
-  const auto differ = [&](const char* tensor, int64_t column, double x, double y, double bound) {
-    Where where = where_is(tensor, a.c.problem, a.plan, row_a, column);
-    where.expected = x;
-    where.got = y;
-    where.bound = bound;
-    where.bad = where.of = 1;
-    fail(Kind::kRelation, std::string(what) + ": " + name_of(where) + " is " + digits(x) + " in one and " +
-                              digits(y) + " in the other, which may differ by " + digits(bound) + " at most");
-    verdict_.where = where;
-    return false;
-  };
-  const int64_t n = ra.dim_v;
-  for (int64_t column = 0; column < n; ++column) {
-    const int64_t ia = row_a * n + column, ib = row_b * n + column;
-    if (ra.o_nan[ia] != 0 || rb.o_nan[ib] != 0) continue;  // each was held to its own oracle
-    const double x = a.o[0][ia], y = b.o[0][ib] / scale;
-    const double bound = ra.o_bound[ia] + rb.o_bound[ib] / std::fabs(scale);
-    if (x != y && std::isfinite(x) && std::isfinite(y) && !(std::fabs(x - y) <= bound)) {
-      return differ("o", column, x, y, bound);
+  for (const Expected& ea : ra.outputs) {
+    const std::vector<float>&got_a = a[ea.tensor], &got_b = b[ea.tensor];
+    if (got_a.empty() || got_b.empty()) continue;
+    const Expected& eb = rb[ea.tensor];
+    for (int64_t column = 0; column < ea.columns; ++column) {
+      const int64_t ia = row_a * ea.columns + column, ib = row_b * ea.columns + column;
+      if (ea.rule[ia] != 0 || eb.rule[ib] != 0) continue;  // each was held to its own oracle
+      const double x = got_a[ia], y = ea.logarithm ? got_b[ib] - log_shift : got_b[ib] / scale;
+      const double bound = ea.bound[ia] + eb.bound[ib] / (ea.logarithm ? 1 : std::fabs(scale));
+      if (x == y || std::fabs(x - y) <= bound) continue;
+      // An infinity has been held to the overflow rule already.
+      if (!ea.logarithm && !(std::isfinite(x) && std::isfinite(y))) continue;
+      return differ(ea.tensor, a, row_a, column, x, y, bound, what);
     }
   }
-  if (a.lse[0].empty() || b.lse[0].empty()) return true;
-  const double x = a.lse[0][row_a], y = b.lse[0][row_b] - lse_shift;
-  const double bound = ra.lse_bound[row_a] + rb.lse_bound[row_b];
-  return x == y || std::fabs(x - y) <= bound || differ("lse", 0, x, y, bound);
+  return true;
 }
 
 bool Trial::same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {
   if (done()) return false;
-  const auto same = [&](const char* tensor, std::span<const float> x, std::span<const float> y) {
-    const std::optional<int64_t> first = first_difference(x, y);
-    if (!first) return true;
-    Where where = where_is(tensor, a.c.problem, a.plan, row_a, *first);
-    where.expected = x[*first];
-    where.got = y[*first];
-    where.bad = where.of = 1;
-    fail(Kind::kRelation, std::string(what) + ": " + name_of(where) + " is " + digits(where.expected) +
-                              " in one and " + digits(where.got) + " in the other, must be bit-identical");
-    verdict_.where = where;
-    return false;
-  };
-  const int64_t n = a.c.problem.dim_v;
-  const std::span<const float> oa = a.o[0], ob = b.o[0], la = a.lse[0], lb = b.lse[0];
-  if (!same("o", oa.subspan(row_a * n, n), ob.subspan(row_b * n, n))) return false;
-  return la.empty() || lb.empty() || same("lse", la.subspan(row_a, 1), lb.subspan(row_b, 1));
+  for (const Expected& expected : a.reference.outputs) {
+    const int64_t n = expected.columns;
+    const std::span<const float> x = a[expected.tensor], y = b[expected.tensor];
+    if (x.empty() || y.empty()) continue;
+    const auto first = first_difference(x.subspan(row_a * n, n), y.subspan(row_b * n, n));
+    if (!first) continue;
+    return differ(expected.tensor, a, row_a, *first, x[row_a * n + *first], y[row_b * n + *first], 0, what);
+  }
+  return true;
 }
 
 bool Trial::all_within(const Run& a, const Run& b, std::string_view what) {
@@ -270,10 +223,7 @@ bool Trial::all_within(const Run& a, const Run& b, std::string_view what) {
 
 bool Trial::all_bits(const Run& a, const Run& b, std::string_view what) {
   const std::string message = std::string(what) + ": must be bit-identical";
-  const Problem& p = a.c.problem;
-  return judge_same("o", a.o[0], b.o[0], p, a.plan, Kind::kRelation, message, verdict_) &&
-         (a.lse[0].empty() || b.lse[0].empty() ||
-          judge_same("lse", a.lse[0], b.lse[0], p, a.plan, Kind::kRelation, message, verdict_));
+  return judge_same(a.calls[0], b.calls[0], a.c.problem, a.plan, Kind::kRelation, message, verdict_);
 }
 
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration) {

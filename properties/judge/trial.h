@@ -4,18 +4,19 @@
 //
 // A property's check() sees a Trial. Trial::run() lays out a case, plans it,
 // runs its calls, and holds every call to what must hold of any right kernel:
-// status, guards, completeness, dead rows, finiteness, O and LSE against the
+// status, guards, completeness, dead rows, finiteness, outputs against the
 // oracle within the bound. Only then does the property compare runs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "properties/judge/execution.h"
 #include "properties/judge/property.h"
 #include "properties/judge/verdict.h"
-#include "properties/memory/layout.h"
 #include "reference/calibration.h"
 #include "reference/oracle.h"
 
@@ -26,16 +27,10 @@ struct Run {
   Case c;
   attn_plan plan = {};
   Reference reference;
-  std::vector<std::vector<float>> o;    // one a call: rows (b,h,i) x dim_v
-  std::vector<std::vector<float>> lse;  // one a call; empty vectors if not wanted
-};
+  std::vector<Outputs> calls;
 
-// A case that is laid out and planned.
-struct Prepared {
-  Case c;
-  std::unique_ptr<LaidOut> laid;
-  attn_env env = {};
-  attn_plan plan = {};
+  // Of the first call, as relations compare it.
+  const std::vector<float>& operator[](TensorId t) const { return calls[0][t]; }
 };
 
 // Judges `c` by `property`. The case is adapted first; never throws on a bad
@@ -65,21 +60,26 @@ class Trial {
   // For relations that run a kernel's stages: lays out and plans a case, no
   // more, and runs one stage of it, held to status and guards. What prepare()
   // returned is valid until the next run() or prepare(). nullptr or false: as run().
-  Prepared* prepare(const Case& c, std::string_view label = "");
-  bool run_stage(Prepared& prepared, Stage stage, std::string_view label = "");
+  Execution* prepare(const Case& c, std::string_view label = "");
+  bool run_stage(Execution& prepared, Stage stage, std::string_view label = "");
 
   // Relations between rows of two runs. Row numbers count (b,h,i) in their own
   // run. False (and failed) if they differ by more than both bounds allow, or,
-  // for same_bits, at all; NaN equals NaN. b's O is divided by `scale`, and
-  // `lse_shift` taken from its LSE, before they are compared.
+  // for same_bits, at all; NaN equals NaN. What b wrote is divided by `scale`, and
+  // `log_shift` taken from its logarithms, before they are compared.
   bool same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what,
-                   double scale = 1, double lse_shift = 0);
+                   double scale = 1, double log_shift = 0);
   bool same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
   // The same for all rows of runs of one shape, call 0.
   bool all_within(const Run& a, const Run& b, std::string_view what);
   bool all_bits(const Run& a, const Run& b, std::string_view what);
 
  private:
+  // Runs what lays out and calls the kernel, and books the time.
+  RunReply timed(Execution& e, const std::function<RunReply()>& run);
+  // Fails with a relation that does not hold; false.
+  bool differ(TensorId tensor, const Run& a, int64_t row, int64_t column, double x, double y, double bound,
+              std::string_view what);
   // Marks the verdict with the variant it speaks of.
   void attribute(std::string_view label, int variant);
 
@@ -89,7 +89,7 @@ class Trial {
   Verdict verdict_;
   int variants_ = 0;  // cases run or prepared so far
   std::vector<std::unique_ptr<Run>> runs_;
-  std::unique_ptr<Prepared> prepared_;
+  std::unique_ptr<Execution> prepared_;
 };
 
 }  // namespace attnfuzz

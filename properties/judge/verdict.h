@@ -40,9 +40,9 @@ const char* kind_class(Kind kind);
 
 // Where an output first goes wrong, and how it looks as a whole.
 struct Where {
-  const char* tensor = "o";  // "o" or "lse"
-  int64_t b = 0, h = 0, q = 0, d = 0;
-  int64_t tile_q = 0;  // q / plan.tile_q
+  TensorId tensor = TensorId::kO;
+  int64_t b = 0, h = 0, q = 0, d = 0;  // q: the row of a head, which is a query
+  int64_t tile_q = 0;                  // q / plan.tile_q
   double got = 0, expected = 0, bound = 0;
   int64_t bad = 0, of = 0;  // elements outside, elements judged
 };

@@ -18,12 +18,11 @@ InputRows::InputRows(const Case& c, TensorId t) : case_(c), tensor_(t), plain_(c
 void InputRows::write_values(const Index& at, uint16_t* row) const {
   const Problem& p = case_.problem;
   const auto [b, h, s] = at.n;
-  const int64_t dim = tensor_ == TensorId::kV ? p.dim_v : p.dim_qk;
-  if (case_.nan_beyond_lengths && tensor_ != TensorId::kQ && s >= key_length(p, b)) {
+  const int64_t dim = logical_size(p, tensor_)[3];
+  if (case_.nan_beyond_lengths && of_keys(spec_of(tensor_)) && s >= key_length(p, b)) {
     std::fill_n(row, dim, format16(p.dtype).nan);
   } else if (plain_) {
-    const Fill& fill = tensor_ == TensorId::kQ ? case_.q : tensor_ == TensorId::kK ? case_.k : case_.v;
-    fill_row(fill, p.dtype, b, h, s, dim, row);
+    fill_row(case_.*fill_of(tensor_), p.dtype, b, h, s, dim, row);
   } else {
     recipe_row(case_, tensor_, b, h, s, row);
   }
@@ -62,11 +61,6 @@ void InputRows::write_mask(const Index& at, uint8_t* row) const {
 
 void InputRows::write(const Index& at, std::byte* row) {
   switch (tensor_) {
-    case TensorId::kQ:
-    case TensorId::kK:
-    case TensorId::kV:
-      write_values(at, reinterpret_cast<uint16_t*>(row));
-      break;
     case TensorId::kBias:
       write_bias(at, row);
       break;
@@ -77,10 +71,10 @@ void InputRows::write(const Index& at, std::byte* row) {
       std::memcpy(row, case_.problem.key_lengths->data(), case_.problem.key_lengths->size() * 8);
       break;
     default:
-      break;
+      write_values(at, reinterpret_cast<uint16_t*>(row));
   }
   if (planted_.empty()) return;
-  const int64_t bytes = tensor_ == TensorId::kBias && case_.problem.bias->dtype == ATTN_F32 ? 4 : 2;
+  const int64_t bytes = element_bytes(case_.problem, tensor_);
   for (const Planted& planted : planted_) {
     if (planted.b != at.n[0] || planted.h != at.n[1] || planted.s != at.n[2]) continue;
     std::memcpy(row + planted.d * bytes, &planted.bits, static_cast<size_t>(bytes));  // little-endian

@@ -11,14 +11,13 @@
 #include "properties/data/recipe.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
+#include "reference/row_space.h"
 
 namespace attnfuzz {
 namespace {
 
 // Tensors that touched more than this do not keep their pages for the next case.
 constexpr int64_t kKeptBytes = int64_t{64} << 20;
-
-constexpr uint64_t kMaxAlign = uint64_t{1} << 20;
 
 attn_problem make_problem(const Problem& p) {
   attn_problem out = {};
@@ -52,8 +51,7 @@ uint32_t prefill_pattern(Prefill prefill, int32_t dtype, uint32_t nan) {
 }
 
 uint32_t output_pattern(const Case& c, TensorId t) {
-  return prefill_pattern(c.prefill, t == TensorId::kO ? c.problem.dtype : static_cast<int32_t>(ATTN_F32),
-                         kNeverWritten);
+  return prefill_pattern(c.prefill, dtype_of(c.problem, t), kNeverWritten);
 }
 
 std::string coordinates(const std::array<int64_t, 4>& at) {
@@ -66,12 +64,6 @@ std::array<int64_t, 4> last_index(const Geometry& g) {
   for (int n = 0; n < 4; ++n) at[n] = std::max<int64_t>(g.size[n] - 1, 0);
   return at;
 }
-
-constexpr TensorId kInputs[] = {TensorId::kQ,    TensorId::kK,    TensorId::kV,
-                                TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths};
-constexpr TensorId kOutputs[] = {TensorId::kO, TensorId::kLse};
-
-std::string name_of(TensorId t) { return kTensorNames[static_cast<size_t>(t)]; }
 
 // Guards and gaps that do not hold `pattern` any more.
 std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pattern) {
@@ -95,7 +87,7 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
   const auto report = [&](const std::byte* bad) {
     const std::array<int64_t, 4> at = {before.n[0], before.n[1], before.n[2], e.g.size[3] - 1};
     fault = MemoryFault{kGap, t, at,
-                        "the gap between rows of " + name_of(t) + " was written, " +
+                        std::string("the gap between rows of ") + name_of(t) + " was written, " +
                             std::to_string(bad - until) + " bytes past the end of row " + coordinates(at)};
   };
   for_each_row(e, [&](const Index& at, const std::byte* row) {
@@ -125,7 +117,7 @@ std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, Tenso
     const auto bad = std::mismatch(expected.begin(), expected.end(), row).first - expected.begin();
     const std::array<int64_t, 4> index = {at.n[0], at.n[1], at.n[2], bad / e.g.element_bytes};
     fault = MemoryFault{MemoryFault::Kind::kInputChanged, t, index,
-                        "the input " + name_of(t) + " was written at " + coordinates(index)};
+                        std::string("the input ") + name_of(t) + " was written at " + coordinates(index)};
   });
   return fault;
 }
@@ -200,14 +192,9 @@ void LaidOut::fill_input(TensorId t) {
 LaidOut::LaidOut(const Case& c, Arena& arena) : case_(c), arena_(arena), extents_(kTensorCount) {
   problem_ = make_problem(c.problem);
   tensors_.size = sizeof tensors_;
-  tensors_.q = place(TensorId::kQ);
-  tensors_.k = place(TensorId::kK);
-  tensors_.v = place(TensorId::kV);
-  tensors_.o = place(TensorId::kO);
-  tensors_.lse = place(TensorId::kLse);
-  tensors_.bias = place(TensorId::kBias);
-  tensors_.mask = place(TensorId::kMask);
-  tensors_.key_lengths = static_cast<const int64_t*>(place(TensorId::kKeyLengths).data);
+  for (const TensorSpec& spec : kTensors) {
+    if (spec.role != Role::kScratch) set_view(tensors_, spec, place(spec.id));
+  }
   for (TensorId t : kInputs) fill_input(t);
 }
 
@@ -240,10 +227,10 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
     throw std::invalid_argument("a workspace of " + std::to_string(bytes) + " bytes was asked for; at most " +
                                 std::to_string(kMaxCaseBytes) + " are given");
   }
-  if (!std::has_single_bit(align) || align > kMaxAlign) {
+  if (!std::has_single_bit(align) || align > kMaxWorkspaceAlign) {
     throw std::invalid_argument("a workspace alignment of " + std::to_string(align) +
                                 " was asked for; it must be a power of two, at most " +
-                                std::to_string(kMaxAlign));
+                                std::to_string(kMaxWorkspaceAlign));
   }
   Extent& e = extent(TensorId::kWorkspace);
   e = Extent{};
@@ -310,7 +297,8 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
     if (!e.g.present || hash_touched(e) == e.hash) continue;
     if (auto fault = surroundings(e, t, kInputCanary)) return fault;
     if (auto fault = changed_element(case_, e, t)) return fault;
-    return MemoryFault{MemoryFault::Kind::kInputChanged, t, {}, "the input " + name_of(t) + " was written"};
+    return MemoryFault{
+        MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
   }
   if (!outputs || case_.prefill != Prefill::kNan) return std::nullopt;
   for (TensorId t : kOutputs) {
@@ -319,29 +307,24 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   return std::nullopt;
 }
 
-std::vector<float> LaidOut::read_o() const {
-  const Extent& e = extent(TensorId::kO);
-  const Problem& p = case_.problem;
-  std::vector<float> out(static_cast<size_t>(p.batch * p.heads_q * p.seq_q * p.dim_v));
-  for_each_row(e, [&](const Index& at, const std::byte* row) {
-    float* to = &out[static_cast<size_t>(((at.n[0] * p.heads_q + at.n[1]) * p.seq_q + at.n[2]) * p.dim_v)];
-    const auto* bits = reinterpret_cast<const uint16_t*>(row);
-    if (p.dtype == ATTN_F16) {
-      for (int64_t d = 0; d < p.dim_v; ++d) to[d] = to_float(ATTN_F16, bits[d]);
-    } else {
-      for (int64_t d = 0; d < p.dim_v; ++d) to[d] = to_float(ATTN_BF16, bits[d]);
-    }
-  });
-  return out;
-}
-
-std::vector<float> LaidOut::read_lse() const {
-  const Extent& e = extent(TensorId::kLse);
+std::vector<float> LaidOut::read(TensorId t) const {
+  const Extent& e = extent(t);
   if (!e.g.present) return {};
-  const Problem& p = case_.problem;
-  std::vector<float> out(static_cast<size_t>(p.batch * p.heads_q * p.seq_q));
+  const int64_t n = e.g.size[3];
+  std::vector<float> out(static_cast<size_t>(e.g.size[0] * e.g.size[1] * e.g.size[2] * n));
+  const int32_t dtype = dtype_of(case_.problem, t);
   for_each_row(e, [&](const Index& at, const std::byte* row) {
-    std::memcpy(&out[static_cast<size_t>((at.n[0] * p.heads_q + at.n[1]) * p.seq_q + at.n[2])], row, 4);
+    const auto [b, h, s] = at.n;
+    float* to = &out[static_cast<size_t>(RowSpace(e.g.size[0], e.g.size[1], e.g.size[2]).of(b, h, s) * n)];
+    const auto* bits = reinterpret_cast<const uint16_t*>(row);
+    // The format as a constant, so that the loops vectorise.
+    if (dtype == ATTN_F16) {
+      for (int64_t d = 0; d < n; ++d) to[d] = to_float(ATTN_F16, bits[d]);
+    } else if (dtype == ATTN_BF16) {
+      for (int64_t d = 0; d < n; ++d) to[d] = to_float(ATTN_BF16, bits[d]);
+    } else {
+      std::memcpy(to, row, static_cast<size_t>(4 * n));
+    }
   });
   return out;
 }

@@ -8,10 +8,10 @@
 // Life of a laid-out case:
 //   1. LaidOut laid(case, arena)       inputs filled, guards set
 //   2. plan; give_workspace(bytes)     the workspace placed, its guards set
-//   3. before_call(call)               O, LSE (and a clean workspace) prefilled
+//   3. before_call(call)               outputs (and a clean workspace) prefilled
 //   4. the target runs
 //   5. check_memory()                  guards, gaps, inputs, completeness
-//   6. read_o(), read_lse()            dense copies
+//   6. read(output)                    dense copies
 //   steps 3 to 6 once a call
 //
 // Known bytes: guards and gaps of inputs hold 0xfffe in every 16 bits, a NaN in
@@ -38,6 +38,9 @@ struct MemoryFault {
   std::string message;                          // "8 bytes before o were written"
 };
 
+// The most that a workspace may ask to be aligned to.
+inline constexpr uint64_t kMaxWorkspaceAlign = uint64_t{1} << 20;
+
 struct Extent;  // extent.h: where a tensor's elements, gaps and guards are
 
 class LaidOut {
@@ -54,12 +57,12 @@ class LaidOut {
   attn_env env() const;  // back end 0, callbacks, stream and probe empty
 
   // Throws std::invalid_argument on what no arena holds: more than
-  // kMaxCaseBytes, an alignment that is no power of two or above 1 MiB.
+  // kMaxCaseBytes, an alignment that is no power of two or above kMaxWorkspaceAlign.
   void give_workspace(uint64_t bytes, uint64_t align);
   // Needed before each run. A workspace that is not to be dirty is prefilled,
   // so partials made by hand are written after this.
   void before_call(const Call& call);
-  // `outputs`: whether O and LSE must be complete (false after the partial
+  // `outputs`: whether the outputs must be complete (false after the partial
   // stage). Completeness is told from Prefill::kNan only: what kHuge leaves is a
   // number, and the oracle finds it if it is wrong.
   std::optional<MemoryFault> check_memory(bool outputs = true) const;
@@ -68,8 +71,8 @@ class LaidOut {
   // workspace is among it once it is given.
   std::vector<MemoryRange> ranges() const;
 
-  std::vector<float> read_o() const;    // rows (b,h,i) x dim_v, converted exactly
-  std::vector<float> read_lse() const;  // rows; empty if not wanted
+  // One output: dense, converted exactly; empty if it is not wanted.
+  std::vector<float> read(TensorId t) const;
   // XXH3-64 of each input's elements in index order, as laid out: part of a
   // reproducer, so that a replay on other bytes is refused. 0 for absent
   // tensors, outputs and the workspace.

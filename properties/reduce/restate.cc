@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "properties/case/tidy.h"
 #include "properties/data/recipe.h"
 #include "properties/reduce/search.h"
+#include "reference/row_space.h"
 
 namespace attnfuzz {
 namespace {
@@ -16,13 +16,11 @@ constexpr int64_t kMostPairs = int64_t{1} << 20;
 std::vector<bool> visible_pairs(const Case& c) {
   const Problem& p = c.problem;
   std::vector<bool> pairs;
-  pairs.reserve(static_cast<size_t>(p.batch * p.heads_q * p.seq_q * p.seq_k));
-  for (int64_t b = 0; b < p.batch; ++b) {
-    for (int64_t h = 0; h < p.heads_q; ++h) {
-      for (int64_t i = 0; i < p.seq_q; ++i) {
-        for (int64_t j = 0; j < p.seq_k; ++j) pairs.push_back(sees(c, b, h, i, j));
-      }
-    }
+  const RowSpace rows(p);
+  pairs.reserve(static_cast<size_t>(rows.count() * p.seq_k));
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const auto [b, h, i] = rows.at(row);
+    for (int64_t j = 0; j < p.seq_k; ++j) pairs.push_back(sees(c, b, h, i, j));
   }
   return pairs;
 }
@@ -78,7 +76,7 @@ void say(const Case& bare_case, const std::vector<bool>& wanted, const Problem& 
     if (!wanted[at]) continue;
     const int64_t pair = static_cast<int64_t>(at), j = pair % p.seq_k;
     int64_t& length =
-        (*lengths.problem.key_lengths)[static_cast<size_t>(pair / (p.heads_q * p.seq_q * p.seq_k))];
+        (*lengths.problem.key_lengths)[static_cast<size_t>(RowSpace(p).at(pair / p.seq_k).b)];
     length = std::max(length, j + 1);
   }
   consider(lengths);
@@ -121,7 +119,7 @@ std::vector<Restatement> restatements(const Case& c, const Verdict& verdict) {
     split.problem.num_splits = verdict.plan.num_splits;
     all.push_back({std::move(split), true});
   }
-  const int64_t pairs = p.batch * p.heads_q * p.seq_q * p.seq_k;
+  const int64_t pairs = RowSpace(p).count() * p.seq_k;
   // NaN beyond a length needs the length; a bias with values is more than a mask.
   const bool plain_bias = !p.bias || p.bias->kind == BiasKind::kZero;
   if (pairs < 0 || pairs > kMostPairs || !plain_bias || c.nan_beyond_lengths || c.remap != Remap{}) return all;
@@ -155,7 +153,7 @@ bool same_error(const Verdict& a, const Verdict& b, bool same_rows) {
   }
   if (!a.where) return true;
   const Where &x = *a.where, &y = *b.where;
-  if (std::string_view(x.tensor) != y.tensor || x.b != y.b || x.h != y.h || x.d != y.d) return false;
+  if (x.tensor != y.tensor || x.b != y.b || x.h != y.h || x.d != y.d) return false;
   if (same_rows && (x.q != y.q || x.bad != y.bad)) return false;
   if (std::isnan(x.got) || std::isnan(y.got)) return std::isnan(x.got) == std::isnan(y.got);
   if (std::isinf(x.got) || std::isinf(y.got)) return x.got == y.got;

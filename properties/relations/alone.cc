@@ -47,7 +47,7 @@ void check(Trial& trial) {
     const Run* run = trial.run(only(base->c, b, h), label);
     if (!run) return;
     for (int64_t i = 0; i < p.seq_q; ++i) {
-      if (!agree(trial, *base, row_of(p, b, h, i), *run, i, label)) return;
+      if (!agree(trial, *base, RowSpace(p).of(b, h, i), *run, i, label)) return;
     }
     if (other == last) return;
   }

@@ -24,7 +24,7 @@ void check(Trial& trial) {
   Case shown = other;  // the same bias without its -inf: any key tells the row's constant
   shown.problem.bias->finite = Pattern{};
   for (int64_t row = 0; row < run->reference.rows; ++row) {
-    const Place at = place_of(p, row);
+    const Row at = RowSpace(p).at(row);
     const double shift = p.seq_k > 0 ? bias_at(shown, at.b, at.h, at.i, 0) : 0;
     if (!trial.same_within(*base, row, *run, row, "a constant added to the row", 1, shift)) return;
   }

@@ -44,7 +44,7 @@ void check(Trial& trial) {
     if (!run) return;
     for (int64_t b = 0; b < p.batch; ++b) {
       for (int64_t h = 0; h < p.heads_q; ++h) {
-        const int64_t row = row_of(p, b, h, t);
+        const int64_t row = RowSpace(p).of(b, h, t);
         if (!trial.same_within(*base, row, *run, row, "causal row " + std::to_string(t) + " against " + label))
           return;
       }

@@ -23,8 +23,8 @@ void check(Trial& trial) {
   plain.nan_beyond_lengths = false;
   const double constant = value_at(plain, TensorId::kV, 0, 0, 0, 0);
   for (int64_t n = 0; n < base->reference.rows; ++n) {
-    for (int64_t column = 0; column < base->reference.dim_v; ++column) {
-      if (!o_is(trial, *base, n, column, constant, "constant V")) return;
+    for (int64_t column = 0; column < base->c.problem.dim_v; ++column) {
+      if (!output_is(trial, *base, TensorId::kO, n, column, constant, 0, "constant V")) return;
     }
   }
 }

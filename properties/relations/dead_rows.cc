@@ -42,7 +42,7 @@ void check(Trial& trial) {
   if (!run) return;
   const Problem& before = base->c.problem;
   for (int64_t row = 0; row < run->reference.rows; ++row) {
-    const Place at = place_of(before, row);
+    const Row at = RowSpace(before).at(row);
     const bool killed =
         p.mask || p.bias ? !visible(dead, at.b, at.h, at.i, 0, p.seq_q, p.seq_k) : at.b == p.batch - 1;
     // The oracle has held dead rows to 0 and -inf.

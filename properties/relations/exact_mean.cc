@@ -29,7 +29,7 @@ void check(Trial& trial) {
   int64_t b = -1, g = -1;
   std::vector<double> v, sum(p.dim_v);
   for (const int64_t row : some_rows(c, base->plan.tile_q, 64)) {
-    const Place at = place_of(p, row);
+    const Row at = RowSpace(p).at(row);
     const int64_t head = at.h / (p.heads_q / p.heads_kv);
     if (at.b != b || head != g) v = matrix_at(c, TensorId::kV, b = at.b, g = head);
     std::fill(sum.begin(), sum.end(), 0.0);
@@ -42,9 +42,12 @@ void check(Trial& trial) {
     if (n == 0) continue;
     const std::string what = "mean of " + std::to_string(n) + " visible keys";
     for (int64_t d = 0; d < p.dim_v; ++d) {
-      if (!o_is(trial, *base, row, d, sum[d] / static_cast<double>(n), what)) return;
+      const double mean = sum[d] / static_cast<double>(n);
+      if (!output_is(trial, *base, TensorId::kO, row, d, mean, 0, what)) return;
     }
-    if (!lse_is(trial, *base, row, std::log(static_cast<double>(n)), 1e-14 * (1 + std::log(n)), what)) return;
+    if (!output_is(trial, *base, TensorId::kLse, row, 0, std::log(static_cast<double>(n)),
+                   1e-14 * (1 + std::log(n)), what))
+      return;
   }
 }
 

@@ -19,7 +19,7 @@ void check(Trial& trial) {
   std::vector<double> v, low(p.dim_v), high(p.dim_v);
   for (const int64_t row : some_rows(c, base->plan.tile_q, 32)) {
     if (r.state[row] != RowState::kBounded) continue;
-    const Place at = place_of(p, row);
+    const Row at = RowSpace(p).at(row);
     const int64_t head = at.h / (p.heads_q / p.heads_kv);
     if (at.b != b || head != g) v = matrix_at(c, TensorId::kV, b = at.b, g = head);
     std::fill(low.begin(), low.end(), std::numeric_limits<double>::infinity());
@@ -33,8 +33,8 @@ void check(Trial& trial) {
     }
     for (int64_t d = 0; d < p.dim_v; ++d) {
       const double nearest =
-          std::clamp<double>(base->o[0][row * p.dim_v + d], low[d], std::max(low[d], high[d]));
-      if (!o_is(trial, *base, row, d, nearest, "hull of the visible V")) return;
+          std::clamp<double>((*base)[TensorId::kO][row * p.dim_v + d], low[d], std::max(low[d], high[d]));
+      if (!output_is(trial, *base, TensorId::kO, row, d, nearest, 0, "hull of the visible V")) return;
     }
   }
 }

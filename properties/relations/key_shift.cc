@@ -23,7 +23,7 @@ void check(Trial& trial) {
   if (!run || p.seq_k == 0) return;
   std::vector<double> q, k, shifted;
   for (int64_t row = 0; row < run->reference.rows; ++row) {
-    const Place at = place_of(p, row);
+    const Row at = RowSpace(p).at(row);
     const int64_t length = key_length(p, at.b);
     if (length == 0) continue;
     if (at.i == 0) {

@@ -25,14 +25,15 @@ void check(Trial& trial) {
   sum.remap.v_added = other.v;
   const Run* both = trial.run(sum, "V1 + V2");
   if (!both) return;
-  const Reference &r1 = first->reference, &r2 = second->reference, &r = both->reference;
-  for (int64_t row = 0; row < r.rows; ++row) {
-    if (r.state[row] != RowState::kBounded) continue;
-    for (int64_t column = 0; column < r.dim_v; ++column) {
-      const int64_t at = row * r.dim_v + column;
-      if (r.o_nan[at] != 0) continue;
-      const double expected = static_cast<double>(first->o[0][at]) + second->o[0][at];
-      const double got = both->o[0][at], bound = r1.o_bound[at] + r2.o_bound[at] + r.o_bound[at];
+  constexpr TensorId kO = TensorId::kO;
+  const Expected &r1 = first->reference[kO], &r2 = second->reference[kO], &r = both->reference[kO];
+  for (int64_t row = 0; row < both->reference.rows; ++row) {
+    if (both->reference.state[row] != RowState::kBounded) continue;
+    for (int64_t column = 0; column < r.columns; ++column) {
+      const int64_t at = row * r.columns + column;
+      if (r.rule[at] != 0) continue;
+      const double expected = static_cast<double>((*first)[kO][at]) + (*second)[kO][at];
+      const double got = (*both)[kO][at], bound = r1.bound[at] + r2.bound[at] + r.bound[at];
       if (std::fabs(got - expected) <= bound) continue;
       trial.fail(Kind::kRelation, "O(V1) + O(V2) against O(V1 + V2): row " + std::to_string(row) + ", column " +
                                       std::to_string(column) + " gives " + std::to_string(expected) + " and " +

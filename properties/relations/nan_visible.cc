@@ -44,18 +44,19 @@ void check(Trial& trial) {
   // That the rows which see it give NaN is the oracle's to say.
   const Run* run = trial.run(other, label);
   if (!run || !same_work(base->plan, run->plan)) return;
+  const std::vector<float>&before = (*base)[TensorId::kO], &now = (*run)[TensorId::kO];
   const bool isolates = run->plan.isolates_masked_nan != 0;
   for (int64_t row = 0; row < run->reference.rows; ++row) {
-    const Place at = place_of(p, row);
+    const Row at = RowSpace(p).at(row);
     const bool near = at.b == pair->b && at.h / group == g;
     for (int64_t d = 0; d < p.dim_v; ++d) {
       // In this column of this head: due where seen, tolerated where not isolated.
       if (near && d == column && (!isolates || sees(other, at.b, at.h, at.i, pair->j))) continue;
       const int64_t n = row * p.dim_v + d;
-      if (!first_difference(std::span(&base->o[0][n], 1), std::span(&run->o[0][n], 1))) continue;
-      Where where = where_is("o", p, run->plan, row, d);
-      where.expected = base->o[0][n];
-      where.got = run->o[0][n];
+      if (!first_difference(std::span(&before[n], 1), std::span(&now[n], 1))) continue;
+      Where where = where_is(TensorId::kO, p, run->plan, row, d);
+      where.expected = before[n];
+      where.got = now[n];
       where.bad = where.of = 1;
       trial.fail(Kind::kRelation, label + " reached " + name_of(where) + ", which was " +
                                       digits(where.expected) + " without it and is " + digits(where.got));

@@ -22,8 +22,8 @@ void check(Trial& trial) {
   const Run* run = trial.run(other, "heads reversed");
   if (!run) return;
   for (int64_t row = 0; row < base->reference.rows; ++row) {
-    const Place at = place_of(p, row);
-    const int64_t there = row_of(p, at.b, p.heads_q - 1 - at.h, at.i);
+    const Row at = RowSpace(p).at(row);
+    const int64_t there = RowSpace(p).of(at.b, p.heads_q - 1 - at.h, at.i);
     if (!agree(trial, *base, row, *run, there, "heads reversed")) return;
   }
 }

@@ -17,7 +17,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-double naive_lse(const Case& c, const Place& at) {
+double naive_lse(const Case& c, const Row& at) {
   const Problem& p = c.problem;
   const int64_t g = at.h / (p.heads_q / p.heads_kv), n = p.dim_qk;
   const std::vector<double> q = matrix_at(c, TensorId::kQ, at.b, at.h), k = matrix_at(c, TensorId::kK, at.b, g);
@@ -42,14 +42,16 @@ void check(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   for (int64_t row = 0; row < base->reference.rows; ++row) {
-    for (int64_t column = 0; column < base->reference.dim_v; ++column) {
-      if (!o_is(trial, *base, row, column, 1, "V = 1")) return;
+    for (int64_t column = 0; column < base->c.problem.dim_v; ++column) {
+      if (!output_is(trial, *base, TensorId::kO, row, column, 1, 0, "V = 1")) return;
     }
   }
   for (const int64_t row : some_rows(base->c, base->plan.tile_q, 4)) {
-    const double expected = naive_lse(base->c, place_of(base->c.problem, row));
+    const double expected = naive_lse(base->c, RowSpace(base->c.problem).at(row));
     // The slack is the double arithmetic's own.
-    if (!lse_is(trial, *base, row, expected, 1e-12 * (1 + std::fabs(expected)), "LSE by a plain sum")) return;
+    if (!output_is(trial, *base, TensorId::kLse, row, 0, expected, 1e-12 * (1 + std::fabs(expected)),
+                   "LSE by a plain sum"))
+      return;
   }
 }
 

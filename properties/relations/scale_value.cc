@@ -33,11 +33,13 @@ void check(Trial& trial) {
                       base->c.v.kind == FillKind::kOneHot) &&
                      std::abs(base->c.v.exponent) <= 8;
   const Reference& r = base->reference;
+  const int64_t dim_v = base->c.problem.dim_v;
   for (int64_t row = 0; row < r.rows; ++row) {
     if (!trial.same_within(*base, row, *run, row, what, factor)) return;
     if (!exact || r.state[row] != RowState::kBounded) continue;
-    for (int64_t column = 0; column < r.dim_v; ++column) {
-      const double x = base->o[0][row * r.dim_v + column], y = run->o[0][row * r.dim_v + column];
+    for (int64_t column = 0; column < dim_v; ++column) {
+      const int64_t at = row * dim_v + column;
+      const double x = (*base)[TensorId::kO][at], y = (*run)[TensorId::kO][at];
       if (!(std::fabs(x) >= kSmallest && std::fabs(x) <= kLargest) || x * factor == y) continue;
       trial.fail(Kind::kRelation, std::string(what) + ": o of row " + std::to_string(row) + ", column " +
                                       std::to_string(column) + " must grow by exactly 4");

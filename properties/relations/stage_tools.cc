@@ -13,23 +13,19 @@ using Wide = __int128;
 
 // Calls visit(split, row, address of O's row, address of the LSE) for all of them.
 template <class Visit>
-void each_partial(const Prepared& prepared, const attn_partials& where, const Visit& visit) {
-  const Problem& p = prepared.c.problem;
-  std::byte* workspace = static_cast<std::byte*>(prepared.laid->tensors().workspace);
+void each_partial(const Execution& prepared, const attn_partials& where, const Visit& visit) {
+  const RowSpace rows(prepared.c.problem);
+  std::byte* workspace = static_cast<std::byte*>(prepared.laid.tensors().workspace);
   for (int64_t split = 0; split < where.num_splits; ++split) {
-    int64_t row = 0;
-    for (int64_t b = 0; b < p.batch; ++b) {
-      for (int64_t h = 0; h < p.heads_q; ++h) {
-        for (int64_t i = 0; i < p.seq_q; ++i, ++row) {
-          const int64_t at[4] = {split, b, h, i};
-          int64_t o = 0, lse = 0;
-          for (int n = 0; n < 4; ++n) {
-            o += at[n] * where.o_stride[n];
-            lse += at[n] * where.lse_stride[n];
-          }
-          visit(split, row, workspace + where.o_offset + 4 * o, workspace + where.lse_offset + 4 * lse);
-        }
+    for (int64_t row = 0; row < rows.count(); ++row) {
+      const auto [b, h, i] = rows.at(row);
+      const int64_t at[4] = {split, b, h, i};
+      int64_t o = 0, lse = 0;
+      for (int n = 0; n < 4; ++n) {
+        o += at[n] * where.o_stride[n];
+        lse += at[n] * where.lse_stride[n];
       }
+      visit(split, row, workspace + where.o_offset + 4 * o, workspace + where.lse_offset + 4 * lse);
     }
   }
 }
@@ -37,7 +33,7 @@ void each_partial(const Prepared& prepared, const attn_partials& where, const Vi
 Partials empty_partials(const Problem& p, int64_t splits) {
   Partials partials;
   partials.splits = splits;
-  partials.rows = p.batch * p.heads_q * p.seq_q;
+  partials.rows = RowSpace(p).count();
   partials.dim_v = p.dim_v;
   partials.o.resize(splits * partials.rows * p.dim_v);
   partials.lse.resize(splits * partials.rows, -std::numeric_limits<float>::infinity());
@@ -51,11 +47,11 @@ bool staged_case(Case&, const KernelInfo& kernel, std::string* why) {
   return kernel.has_stages;
 }
 
-std::optional<attn_partials> partials_of(Trial& trial, const Prepared& prepared) {
+std::optional<attn_partials> partials_of(Trial& trial, const Execution& prepared) {
   if (trial.done()) return std::nullopt;
   std::string why;
   const std::optional<attn_partials> where =
-      trial.target().partials(prepared.laid->problem(), prepared.plan, &why);
+      trial.target().partials(prepared.laid.problem(), prepared.plan, &why);
   const auto refuse = [&trial](const std::string& what) {
     trial.fail(Kind::kRefusal, "partials() " + what);
     return std::nullopt;
@@ -70,7 +66,7 @@ std::optional<attn_partials> partials_of(Trial& trial, const Prepared& prepared)
   }
   const Problem& p = prepared.c.problem;
   const int64_t size[4] = {where->num_splits, p.batch, p.heads_q, p.seq_q};
-  if (p.batch * p.heads_q * p.seq_q == 0) return where;
+  if (RowSpace(p).count() == 0) return where;
   for (const bool is_o : {true, false}) {
     const uint64_t offset = is_o ? where->o_offset : where->lse_offset;
     Wide first = 0, last = is_o ? p.dim_v - 1 : 0;
@@ -87,7 +83,7 @@ std::optional<attn_partials> partials_of(Trial& trial, const Prepared& prepared)
   return where;
 }
 
-Partials read_partials(const Prepared& prepared, const attn_partials& where) {
+Partials read_partials(const Execution& prepared, const attn_partials& where) {
   Partials partials = empty_partials(prepared.c.problem, where.num_splits);
   each_partial(prepared, where, [&](int64_t split, int64_t row, const std::byte* o, const std::byte* lse) {
     std::memcpy(partials.o_at(split, row), o, 4 * partials.dim_v);
@@ -96,7 +92,7 @@ Partials read_partials(const Prepared& prepared, const attn_partials& where) {
   return partials;
 }
 
-void write_partials(Prepared& prepared, const attn_partials& where, const Partials& partials) {
+void write_partials(Execution& prepared, const attn_partials& where, const Partials& partials) {
   Partials& from = const_cast<Partials&>(partials);
   each_partial(prepared, where, [&](int64_t split, int64_t row, std::byte* o, std::byte* lse) {
     std::memcpy(o, from.o_at(split, row), 4 * partials.dim_v);
@@ -104,26 +100,27 @@ void write_partials(Prepared& prepared, const attn_partials& where, const Partia
   });
 }
 
-Partials oracle_partials(const Prepared& prepared, const Calibration& calibration, int64_t splits) {
+Partials oracle_partials(const Execution& prepared, const Calibration& calibration, int64_t splits) {
   Partials partials = empty_partials(prepared.c.problem, splits);
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (int64_t split = 0; split < splits; ++split) {
     const Reference r =
-        evaluate_partials(prepared.laid->problem(), prepared.laid->tensors(), prepared.plan, calibration, split)
+        evaluate_partials(prepared.laid.problem(), prepared.laid.tensors(), prepared.plan, calibration, split)
             .reference;
+    const Expected &o_due = r[TensorId::kO], &lse = r[TensorId::kLse];
     for (int64_t row = 0; row < r.rows; ++row) {
       const RowState state = r.state[row];
       if (state == RowState::kNaN) partials.lse_at(split, row) = kNan;
       const bool number = state == RowState::kBounded || state == RowState::kUninformative;
-      if (number) partials.lse_at(split, row) = static_cast<float>(r.lse[row]);
+      if (number) partials.lse_at(split, row) = static_cast<float>(lse.value[row]);
       // An LSE beyond fp32 has no partial to speak of.
       const bool usable = number && std::isfinite(partials.lse_at(split, row));
       if (number && !usable) partials.lse_at(split, row) = -std::numeric_limits<float>::infinity();
-      for (int64_t d = 0; d < r.dim_v; ++d) {
-        const int64_t at = row * r.dim_v + d;
+      for (int64_t d = 0; d < o_due.columns; ++d) {
+        const int64_t at = row * o_due.columns + d;
         float& o = partials.o_at(split, row)[d];
-        o = usable && r.o_nan[at] == 0 ? static_cast<float>(r.o[at]) : 0.0f;
-        if (state == RowState::kNaN || (usable && r.o_nan[at] == 1)) o = kNan;
+        o = usable && o_due.rule[at] == 0 ? static_cast<float>(o_due.value[at]) : 0.0f;
+        if (state == RowState::kNaN || (usable && o_due.rule[at] == 1)) o = kNan;
         if (std::isinf(o)) o = 0;
       }
     }
@@ -131,20 +128,18 @@ Partials oracle_partials(const Prepared& prepared, const Calibration& calibratio
   return partials;
 }
 
-bool reduce_partials(Trial& trial, Prepared& prepared, const attn_partials& where, const Partials& partials,
+bool reduce_partials(Trial& trial, Execution& prepared, const attn_partials& where, const Partials& partials,
                      std::string_view label, Reduced* reduced) {
   if (trial.done()) return false;
-  LaidOut& laid = *prepared.laid;
+  LaidOut& laid = prepared.laid;
   laid.before_call(Call{});
   write_partials(prepared, where, partials);
   if (!trial.run_stage(prepared, Stage::kReduce, label)) return false;
   reduced->reference = bound_reduce(laid.problem(), prepared.plan, trial.calibration(), partials.splits,
                                     partials.o.data(), partials.lse.data());
-  reduced->o = laid.read_o();
-  reduced->lse = laid.read_lse();
+  reduced->outputs = prepared.outputs();
   Verdict& v = trial.verdict();
-  if (judge_outputs(reduced->reference, prepared.c.problem, prepared.plan, reduced->o, reduced->lse, v))
-    return true;
+  if (judge_outputs(reduced->reference, prepared.c.problem, prepared.plan, reduced->outputs, v)) return true;
   v.message = "the reduction, " + std::string(label) + ": " + v.message;
   return false;
 }

@@ -22,21 +22,21 @@ struct Partials {
 
 // Where the kernel keeps them; nullptr-like (and the trial ended) if it does not
 // say, or names places outside the workspace it asked for.
-std::optional<attn_partials> partials_of(Trial& trial, const Prepared& prepared);
+std::optional<attn_partials> partials_of(Trial& trial, const Execution& prepared);
 
-Partials read_partials(const Prepared& prepared, const attn_partials& where);
-void write_partials(Prepared& prepared, const attn_partials& where, const Partials& partials);
+Partials read_partials(const Execution& prepared, const attn_partials& where);
+void write_partials(Execution& prepared, const attn_partials& where, const Partials& partials);
 
 // The oracle's, rounded to fp32. What the oracle leaves open is 0.
-Partials oracle_partials(const Prepared& prepared, const Calibration& calibration, int64_t splits);
+Partials oracle_partials(const Execution& prepared, const Calibration& calibration, int64_t splits);
 
 // Runs the reduction on `partials` and holds the result to bound_reduce() of
 // them. False, and the trial ended, if anything is wrong.
 struct Reduced {
   Reference reference;
-  std::vector<float> o, lse;
+  Outputs outputs;
 };
-bool reduce_partials(Trial& trial, Prepared& prepared, const attn_partials& where, const Partials& partials,
+bool reduce_partials(Trial& trial, Execution& prepared, const attn_partials& where, const Partials& partials,
                      std::string_view label, Reduced* reduced);
 
 // adapt() of these relations: kernels that have stages.

@@ -8,18 +8,19 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool partials_are_right(Trial& trial, const Prepared& prepared, const attn_partials& where) {
+bool partials_are_right(Trial& trial, const Execution& prepared, const attn_partials& where) {
   const Partials found = read_partials(prepared, where);
-  const LaidOut& laid = *prepared.laid;
+  const LaidOut& laid = prepared.laid;
   const int64_t rows = found.rows;
   for (int64_t split = 0; split < found.splits; ++split) {
     const PartialReference expected =
         evaluate_partials(laid.problem(), laid.tensors(), prepared.plan, trial.calibration(), split);
-    const std::span<const float> o = found.o, lse = found.lse;
+    Outputs outputs;
+    const int64_t elements = rows * found.dim_v;
+    outputs[TensorId::kO].assign(found.o.begin() + split * elements, found.o.begin() + (split + 1) * elements);
+    outputs[TensorId::kLse].assign(found.lse.begin() + split * rows, found.lse.begin() + (split + 1) * rows);
     Verdict& v = trial.verdict();
-    if (judge_outputs(expected.reference, prepared.c.problem, prepared.plan,
-                      o.subspan(split * rows * found.dim_v, rows * found.dim_v),
-                      lse.subspan(split * rows, rows), v)) {
+    if (judge_outputs(expected.reference, prepared.c.problem, prepared.plan, outputs, v)) {
       continue;
     }
     v.message = "the partial of split " + std::to_string(split) + " of " + std::to_string(found.splits) +
@@ -32,11 +33,11 @@ bool partials_are_right(Trial& trial, const Prepared& prepared, const attn_parti
 
 void check(Trial& trial) {
   if (!trial.run(trial.base())) return;
-  Prepared* prepared = trial.prepare(variant_of(trial.base()), "partial stage");
+  Execution* prepared = trial.prepare(variant_of(trial.base()), "partial stage");
   if (!prepared) return;
   const std::optional<attn_partials> where = partials_of(trial, *prepared);
   if (!where) return;
-  prepared->laid->before_call(Call{});
+  prepared->laid.before_call(Call{});
   if (!trial.run_stage(*prepared, Stage::kPartial, "partial stage")) return;
   if (!partials_are_right(trial, *prepared, *where)) return;
   const Partials partials = oracle_partials(*prepared, trial.calibration(), where->num_splits);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "properties/case/geometry.h"
 #include "properties/data/fills.h"
 #include "properties/judge/judge.h"
 #include "reference/formats.h"
@@ -19,12 +20,6 @@ Case variant_of(const Case& base) {
   return c;
 }
 
-int64_t row_of(const Problem& p, int64_t b, int64_t h, int64_t i) { return (b * p.heads_q + h) * p.seq_q + i; }
-
-Place place_of(const Problem& p, int64_t row) {
-  return {row / (p.heads_q * p.seq_q), row / p.seq_q % p.heads_q, row % p.seq_q};
-}
-
 uint64_t choice(const Case& c, uint64_t salt) {
   const Problem& p = c.problem;
   return mix(salt, c.q.seed ^ c.k.seed << 1 ^ c.v.seed << 2, static_cast<uint64_t>(p.seq_q) << 32 ^ p.seq_k,
@@ -32,8 +27,7 @@ uint64_t choice(const Case& c, uint64_t salt) {
 }
 
 std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most) {
-  const Problem& p = c.problem;
-  const int64_t rows = p.batch * p.heads_q * p.seq_q;
+  const int64_t rows = RowSpace(c.problem).count();
   std::vector<int64_t> found;
   if (rows <= most) {
     for (int64_t row = 0; row < rows; ++row) found.push_back(row);
@@ -70,10 +64,14 @@ bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what) 
   return same_work(a.plan, b.plan) ? trial.all_bits(a, b, what) : trial.all_within(a, b, what);
 }
 
-namespace {
-
-bool differs(Trial& trial, const Run& run, const char* tensor, int64_t row, int64_t column, double got,
-             double expected, double bound, std::string_view what) {
+bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64_t column, double expected,
+               double slack, std::string_view what) {
+  const Expected& due = run.reference[tensor];
+  const int64_t at = row * due.columns + column;
+  if (run.reference.state[row] != RowState::kBounded || due.rule[at] != 0 || run[tensor].empty()) return true;
+  const double got = run[tensor][at], bound = due.bound[at] + slack;
+  // An infinity has been held to the overflow rule already.
+  if ((std::isinf(got) && !due.logarithm) || std::fabs(got - expected) <= bound) return true;
   Where where = where_is(tensor, run.c.problem, run.plan, row, column);
   where.got = got;
   where.expected = expected;
@@ -83,25 +81,6 @@ bool differs(Trial& trial, const Run& run, const char* tensor, int64_t row, int6
                                   digits(expected) + " +- " + digits(bound));
   trial.verdict().where = where;
   return false;
-}
-
-}  // namespace
-
-bool o_is(Trial& trial, const Run& run, int64_t row, int64_t column, double expected, std::string_view what) {
-  const Reference& r = run.reference;
-  const int64_t at = row * r.dim_v + column;
-  if (r.state[row] != RowState::kBounded || r.o_nan[at] != 0) return true;
-  const double got = run.o[0][at], bound = r.o_bound[at];
-  // An infinity has been held to the overflow rule already.
-  if (std::isinf(got) || std::fabs(got - expected) <= bound) return true;
-  return differs(trial, run, "o", row, column, got, expected, bound, what);
-}
-
-bool lse_is(Trial& trial, const Run& run, int64_t row, double expected, double slack, std::string_view what) {
-  const Reference& r = run.reference;
-  if (r.state[row] != RowState::kBounded || run.lse[0].empty()) return true;
-  const double got = run.lse[0][row], bound = r.lse_bound[row] + slack;
-  return std::fabs(got - expected) <= bound || differs(trial, run, "lse", row, 0, got, expected, bound, what);
 }
 
 void drop_planted(Case& c, TensorId tensor) {
@@ -120,12 +99,12 @@ void drop_non_finite(Case& c) {
 
 std::optional<Pair> visible_pair(const Case& c, uint64_t salt) {
   const Problem& p = c.problem;
-  const int64_t rows = p.batch * p.heads_q * p.seq_q;
+  const int64_t rows = RowSpace(p).count();
   if (rows == 0 || p.seq_k == 0) return std::nullopt;
   constexpr int64_t kRows = 256, kKeys = 4096;
   const uint64_t first_row = choice(c, salt), first_key = choice(c, salt + 1);
   for (int64_t n = 0; n < std::min(rows, kRows); ++n) {
-    const Place at = place_of(p, static_cast<int64_t>((first_row + n) % static_cast<uint64_t>(rows)));
+    const Row at = RowSpace(p).at(static_cast<int64_t>((first_row + n) % static_cast<uint64_t>(rows)));
     for (int64_t m = 0; m < std::min(p.seq_k, kKeys); ++m) {
       const int64_t j = static_cast<int64_t>((first_key + m) % static_cast<uint64_t>(p.seq_k));
       if (sees(c, at.b, at.h, at.i, j)) return Pair{at.b, at.h, at.i, j};
@@ -153,15 +132,14 @@ void show_everything(Problem& p) {
 
 bool scales_exactly(const Case& c, TensorId tensor, int k) {
   const Problem& p = c.problem;
-  const bool q = tensor == TensorId::kQ, v = tensor == TensorId::kV;
-  const int64_t heads = q ? p.heads_q : p.heads_kv, rows = q ? p.seq_q : p.seq_k, n = v ? p.dim_v : p.dim_qk;
+  const auto [batch, heads, rows, n] = logical_size(p, tensor);
   constexpr int64_t kMost = int64_t{1} << 22;
-  if (p.batch * heads * rows * n > kMost) return false;
+  if (batch * heads * rows * n > kMost) return false;
   Case scaled = c;
-  (q ? scaled.q : v ? scaled.v : scaled.k).exponent += k;
+  (scaled.*fill_of(tensor)).exponent += k;
   const double factor = std::ldexp(1.0, k);
   std::vector<uint16_t> x(n), y(n);
-  for (int64_t b = 0; b < p.batch; ++b) {
+  for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t s = 0; s < rows; ++s) {
         recipe_row(c, tensor, b, h, s, x.data());

@@ -30,13 +30,6 @@ bool any_case(Case& c, const KernelInfo& kernel, std::string* why);
 // The base once more, to be changed: one call on a clean workspace.
 Case variant_of(const Case& base);
 
-// Row number of (b,h,i), and back.
-int64_t row_of(const Problem& p, int64_t b, int64_t h, int64_t i);
-struct Place {
-  int64_t b, h, i;
-};
-Place place_of(const Problem& p, int64_t row);
-
 // At most `most` row numbers, without repeats: the first, the last, those at
 // the plan's query tile border, and others that depend on the case alone.
 std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most);
@@ -52,10 +45,11 @@ bool same_work(const attn_plan& a, const attn_plan& b);
 bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
 bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 
-// The row's O and LSE against a number the relation knows: within the oracle's
-// bound of that element. Rows that are not bounded pass.
-bool o_is(Trial& trial, const Run& run, int64_t row, int64_t column, double expected, std::string_view what);
-bool lse_is(Trial& trial, const Run& run, int64_t row, double expected, double slack, std::string_view what);
+// One element of an output against a number the relation knows: within the oracle's
+// bound of it. Rows that are not bounded pass.
+// `slack` is what the relation's own arithmetic may add to it.
+bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64_t column, double expected,
+               double slack, std::string_view what);
 
 // Removes planted values of one tensor; or all that are not finite.
 void drop_planted(Case& c, TensorId tensor);

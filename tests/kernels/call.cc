@@ -51,12 +51,12 @@ Call::Call(const attn_problem& asked) : problem(asked) {
   if (p.bias_dtype != ATTN_NONE) bias = Tensor(p.bias_dtype, {p.batch, p.heads_q, p.seq_q, p.seq_k});
   if (p.has_mask) mask = Tensor(ATTN_NONE, {p.batch, p.heads_q, p.seq_q, p.seq_k});
   unsigned seed = 0;
-  for (Tensor Call::* tensor : {&Call::q, &Call::k, &Call::v, &Call::bias, &Call::mask}) {
+  for (Tensor Call::*tensor : {&Call::q, &Call::k, &Call::v, &Call::bias, &Call::mask}) {
     fill(this->*tensor, tensor == &Call::mask, ++seed);
   }
 }
 
-void Call::lay_out(Tensor Call::* which, const Index& strides) {
+void Call::lay_out(Tensor Call::*which, const Index& strides) {
   this->*which = (this->*which).at_strides(strides);
   if (which != &Call::o && which != &Call::lse) fill(this->*which, which == &Call::mask, 11);
 }
@@ -84,10 +84,10 @@ double Call::worst_ratio(const attn_kernel& kernel) {
   double worst = 0;
   int64_t row = 0;
   lse.for_each([&](const Index& at) {
-    worst = std::max(worst, ratio_lse(reference, row, static_cast<float>(lse.get(at))));
+    worst = std::max(worst, reference[TensorId::kLse].ratio(row, 0, static_cast<float>(lse.get(at))));
     for (int64_t c = 0; c < problem.dim_v; ++c) {
       const double value = o.get({at[0], at[1], at[2], c});
-      worst = std::max(worst, ratio_o(reference, row, c, static_cast<float>(value)));
+      worst = std::max(worst, reference[TensorId::kO].ratio(row, c, static_cast<float>(value)));
     }
     ++row;
   });

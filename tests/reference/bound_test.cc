@@ -26,16 +26,17 @@ void expect_agrees(Case& c, const char* what) {
     if (state != RowState::kBounded) continue;
     const auto at = static_cast<size_t>(row);
     // A score of 1e3 carries an error of 1e-13 in double, and e^x passes it on.
-    const double slack = 1e-14 * (1 + std::abs(reference.lse[at]));
-    EXPECT_NEAR(reference.lse[at], static_cast<double>(literal.lse), slack * (1 + std::abs(reference.lse[at])))
+    const double slack = 1e-14 * (1 + std::abs(reference[TensorId::kLse].value[at]));
+    EXPECT_NEAR(reference[TensorId::kLse].value[at], static_cast<double>(literal.lse),
+                slack * (1 + std::abs(reference[TensorId::kLse].value[at])))
         << what;
-    expect_bound(reference.lse_bound[at], literal.lse_bound, what);
+    expect_bound(reference[TensorId::kLse].bound[at], literal.lse_bound, what);
     for (size_t col = 0; col < static_cast<size_t>(p.dim_v); ++col) {
       const size_t element = at * static_cast<size_t>(p.dim_v) + col;
-      EXPECT_NEAR(reference.o[element], static_cast<double>(literal.o[col]),
+      EXPECT_NEAR(reference[TensorId::kO].value[element], static_cast<double>(literal.o[col]),
                   slack * static_cast<double>(literal.o_size[col]) + 1e-300)
           << what << " row " << row;
-      expect_bound(reference.o_bound[element], literal.o_bound[col], what);
+      expect_bound(reference[TensorId::kO].bound[element], literal.o_bound[col], what);
     }
   }
 }
@@ -74,16 +75,16 @@ TEST(Bound, ConstantValuesHaveNoScoreError) {
     for (int64_t col = 0; col < 16; ++col) c.set_v(0, 0, j, col, 2);
   const Reference constant = c.reference();
   // What is left are the roundings of P, of the sums and of O: a few u_P.
-  for (const double bound : constant.o_bound) EXPECT_LE(bound, 2 * 3 * 0x1p-11);
-  EXPECT_EQ(constant.lse, varied.lse);
+  for (const double bound : constant[TensorId::kO].bound) EXPECT_LE(bound, 2 * 3 * 0x1p-11);
+  EXPECT_EQ(constant[TensorId::kLse].value, varied[TensorId::kLse].value);
 }
 
 TEST(Bound, UnfusedFoldedAndSixteenBitPartialsCostMore) {
   Case c({.seq_q = 2, .seq_k = 60, .num_splits = 2});
   c.fill(Regime::kGaussian, 9);
-  double last = c.reference().o_bound[0];
+  double last = c.reference()[TensorId::kO].bound[0];
   const auto expect_grown = [&](const char* what) {
-    const double bound = c.reference().o_bound[0];
+    const double bound = c.reference()[TensorId::kO].bound[0];
     EXPECT_GT(bound, last) << what;
     last = bound;
   };

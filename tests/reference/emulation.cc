@@ -92,9 +92,9 @@ std::vector<float> decoded(const Case& c, const std::vector<uint16_t>& data) {
 }
 
 // One query row over the keys of one split.
-class Row {
+class RowWork {
  public:
-  Row(Case& c, const Emulated& how)
+  RowWork(Case& c, const Emulated& how)
       : c_(c),
         p_(c.problem),
         how_(how),
@@ -198,7 +198,7 @@ Output emulate_partials(Case& c, const Emulated& how) {
   Output out;
   out.o.resize(static_cast<size_t>(c.plan.num_splits * rows * p.dim_v));
   out.lse.resize(static_cast<size_t>(c.plan.num_splits * rows));
-  Row work(c, how);
+  RowWork work(c, how);
   const int64_t keys = c.plan.split_tiles * c.plan.tile_k;
   for (int64_t s = 0; s < c.plan.num_splits; ++s)
     for (int64_t row = 0; row < rows; ++row) {
@@ -247,10 +247,12 @@ Output emulate(Case& c, const Emulated& how) {
 Worst worst_of(const Reference& reference, const Output& output) {
   Worst worst;
   for (int64_t row = 0; row < reference.rows; ++row) {
-    worst.lse = std::max(worst.lse, ratio_lse(reference, row, output.lse[static_cast<size_t>(row)]));
-    for (int64_t col = 0; col < reference.dim_v; ++col)
+    worst.lse =
+        std::max(worst.lse, reference[TensorId::kLse].ratio(row, 0, output.lse[static_cast<size_t>(row)]));
+    for (int64_t col = 0; col < reference[TensorId::kO].columns; ++col)
       worst.o = std::max(
-          worst.o, ratio_o(reference, row, col, output.o[static_cast<size_t>(row * reference.dim_v + col)]));
+          worst.o, reference[TensorId::kO].ratio(
+                       row, col, output.o[static_cast<size_t>(row * reference[TensorId::kO].columns + col)]));
   }
   return worst;
 }

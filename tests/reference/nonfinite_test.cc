@@ -26,10 +26,12 @@ TEST(NonFinite, ANaNKeyReachesExactlyTheRowsThatSeeIt) {
   for (int64_t row = 0; row < 12; ++row) {
     const bool sees_it = row % 6 >= 3;
     EXPECT_EQ(r.state[static_cast<size_t>(row)], sees_it ? RowState::kNaN : RowState::kBounded) << row;
-    EXPECT_EQ(ratio_o(r, row, 2, NAN), sees_it ? 0 : kInfinity);
-    EXPECT_EQ(ratio_lse(r, row, NAN), sees_it ? 0 : kInfinity);
-    EXPECT_EQ(ratio_o(r, row, 2, static_cast<float>(r.o[static_cast<size_t>(row * 16 + 2)])) > 1, sees_it);
-    if (sees_it) EXPECT_EQ(ratio_lse(r, row, 1.0f), kInfinity);
+    EXPECT_EQ(r[TensorId::kO].ratio(row, 2, NAN), sees_it ? 0 : kInfinity);
+    EXPECT_EQ(r[TensorId::kLse].ratio(row, 0, NAN), sees_it ? 0 : kInfinity);
+    EXPECT_EQ(r[TensorId::kO].ratio(
+                  row, 2, static_cast<float>(r[TensorId::kO].value[static_cast<size_t>(row * 16 + 2)])) > 1,
+              sees_it);
+    if (sees_it) EXPECT_EQ(r[TensorId::kLse].ratio(row, 0, 1.0f), kInfinity);
   }
 }
 
@@ -57,7 +59,7 @@ TEST(NonFinite, ADeadRowStaysDeadWhateverItsQueryHolds) {
   c.set_v(0, 0, 0, 0, NAN);
   const Reference r = c.reference();
   EXPECT_EQ(r.state[0], RowState::kDead);
-  EXPECT_EQ(ratio_o(r, 0, 0, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
 }
 
 TEST(NonFinite, ANaNValueIsItsColumnWhereSeenAndMayLeakWhereNot) {
@@ -67,17 +69,17 @@ TEST(NonFinite, ANaNValueIsItsColumnWhereSeenAndMayLeakWhereNot) {
   for (int64_t i = 0; i < 6; ++i)
     for (int64_t col = 0; col < 16; ++col) {
       const int rule = col != 5 ? 0 : i >= 3 ? 1 : 2;
-      EXPECT_EQ(r.o_nan[static_cast<size_t>(i * 16 + col)], rule) << i << " " << col;
+      EXPECT_EQ(r[TensorId::kO].rule[static_cast<size_t>(i * 16 + col)], rule) << i << " " << col;
     }
-  EXPECT_EQ(ratio_o(r, 0, 5, NAN), 0);
-  EXPECT_EQ(ratio_o(r, 0, 5, 1e30f), 0);
-  EXPECT_EQ(ratio_o(r, 4, 5, 1.0f), kInfinity);
-  EXPECT_EQ(ratio_lse(r, 4, NAN), kInfinity) << "LSE is NaN through scores only";
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 5, NAN), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 5, 1e30f), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(4, 5, 1.0f), kInfinity);
+  EXPECT_EQ(r[TensorId::kLse].ratio(4, 0, NAN), kInfinity) << "LSE is NaN through scores only";
   c.plan.isolates_masked_nan = 1;
   r = c.reference();
-  EXPECT_EQ(r.o_nan[5], 0);
-  EXPECT_EQ(ratio_o(r, 0, 5, NAN), kInfinity);
-  EXPECT_EQ(ratio_o(r, 4, 5, NAN), 0);
+  EXPECT_EQ(r[TensorId::kO].rule[5], 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 5, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(4, 5, NAN), 0);
 }
 
 TEST(NonFinite, BeyondTheLengthNothingMatters) {
@@ -90,9 +92,9 @@ TEST(NonFinite, BeyondTheLengthNothingMatters) {
     c.set_v(0, 0, 5, t, t % 2 ? NAN : kInfinity);
   }
   const Reference poisoned = c.reference();
-  EXPECT_EQ(poisoned.o, clean.o);
-  EXPECT_EQ(poisoned.o_bound, clean.o_bound);
-  EXPECT_EQ(poisoned.o_nan, clean.o_nan);
+  EXPECT_EQ(poisoned[TensorId::kO].value, clean[TensorId::kO].value);
+  EXPECT_EQ(poisoned[TensorId::kO].bound, clean[TensorId::kO].bound);
+  EXPECT_EQ(poisoned[TensorId::kO].rule, clean[TensorId::kO].rule);
 }
 
 TEST(NonFinite, InfinitiesLeaveRowsOrColumnsUnconstrained) {
@@ -102,15 +104,15 @@ TEST(NonFinite, InfinitiesLeaveRowsOrColumnsUnconstrained) {
   EXPECT_EQ(r.state[3], RowState::kBounded);
   EXPECT_EQ(r.state[4], RowState::kUnconstrained);
   EXPECT_EQ(r.unconstrained, 4);
-  EXPECT_EQ(ratio_o(r, 4, 0, NAN), 0);
-  EXPECT_EQ(ratio_lse(r, 4, NAN), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(4, 0, NAN), 0);
+  EXPECT_EQ(r[TensorId::kLse].ratio(4, 0, NAN), 0);
 
   c = causal_case();
   c.set_v(0, 0, 4, 7, -kInfinity);
   r = c.reference();
   EXPECT_EQ(r.state[4], RowState::kBounded);
-  EXPECT_EQ(r.o_nan[4 * 16 + 7], 2);
-  EXPECT_EQ(r.o_nan[4 * 16 + 6], 0);
+  EXPECT_EQ(r[TensorId::kO].rule[4 * 16 + 7], 2);
+  EXPECT_EQ(r[TensorId::kO].rule[4 * 16 + 6], 0);
 }
 
 TEST(NonFinite, AnInfinityPassesWhereTheFormatMayOverflow) {
@@ -122,11 +124,11 @@ TEST(NonFinite, AnInfinityPassesWhereTheFormatMayOverflow) {
     c.set_v(0, 0, j, 0, 65504);
   }
   const Reference r = c.reference();
-  EXPECT_EQ(ratio_o(r, 0, 0, kInfinity), 0);
-  EXPECT_EQ(ratio_o(r, 0, 0, -kInfinity), kInfinity);
-  EXPECT_LE(ratio_o(r, 0, 0, 65504), 1);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, kInfinity), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, -kInfinity), kInfinity);
+  EXPECT_LE(r[TensorId::kO].ratio(0, 0, 65504), 1);
   for (int64_t j = 0; j < 64; ++j) c.set_v(0, 0, j, 0, 60000);
-  EXPECT_EQ(ratio_o(c.reference(), 0, 0, kInfinity), kInfinity);
+  EXPECT_EQ(c.reference()[TensorId::kO].ratio(0, 0, kInfinity), kInfinity);
 }
 
 TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
@@ -139,9 +141,9 @@ TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
   }
   const Reference r = c.reference();
   EXPECT_EQ(r.state[0], RowState::kUninformative);
-  EXPECT_LE(ratio_o(r, 0, 0, 1.5f), 1);
-  EXPECT_GT(ratio_o(r, 0, 0, 0), 1);
-  EXPECT_EQ(ratio_o(r, 0, 0, NAN), kInfinity);
+  EXPECT_LE(r[TensorId::kO].ratio(0, 0, 1.5f), 1);
+  EXPECT_GT(r[TensorId::kO].ratio(0, 0, 0), 1);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
   // Where they differ, fp32 may overflow between them.
   c.bias[0] = -2e38f;
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
@@ -161,8 +163,8 @@ TEST(NonFinite, ProductsThatOverflowFp32AreUnconstrained) {
   for (int64_t j = 0; j < 2; ++j) values.set_v(0, 0, j, 3, 3e38f);
   const Reference r = values.reference();
   EXPECT_EQ(r.state[0], RowState::kBounded);
-  EXPECT_EQ(r.o_nan[3], 2);
-  EXPECT_EQ(r.o_nan[2], 0);
+  EXPECT_EQ(r[TensorId::kO].rule[3], 2);
+  EXPECT_EQ(r[TensorId::kO].rule[2], 0);
 }
 
 TEST(NonFinite, UninformativeRowsFallToTheHull) {
@@ -176,13 +178,13 @@ TEST(NonFinite, UninformativeRowsFallToTheHull) {
   const Reference r = c.reference();
   ASSERT_EQ(r.state[0], RowState::kUninformative);
   EXPECT_EQ(r.uninformative, 1);
-  EXPECT_LE(ratio_o(r, 0, 0, 2.0f), 1);
-  EXPECT_LE(ratio_o(r, 0, 0, 6.0f), 1);
-  EXPECT_GT(ratio_o(r, 0, 0, 1.97f), 1);
-  EXPECT_GT(ratio_o(r, 0, 0, 6.03f), 1);
-  EXPECT_EQ(ratio_o(r, 0, 0, NAN), kInfinity);
-  EXPECT_EQ(ratio_lse(r, 0, 12345.0f), 0);
-  EXPECT_EQ(ratio_lse(r, 0, NAN), kInfinity);
+  EXPECT_LE(r[TensorId::kO].ratio(0, 0, 2.0f), 1);
+  EXPECT_LE(r[TensorId::kO].ratio(0, 0, 6.0f), 1);
+  EXPECT_GT(r[TensorId::kO].ratio(0, 0, 1.97f), 1);
+  EXPECT_GT(r[TensorId::kO].ratio(0, 0, 6.03f), 1);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, 12345.0f), 0);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, NAN), kInfinity);
 }
 
 TEST(NonFinite, AFusedScaleOverflowsExpAtHugeScores) {
@@ -209,7 +211,7 @@ TEST(NonFinite, AFusedScaleMisplacesAnF16PAtLargeScores) {
     c.set_v(0, 0, 0, 0, 1);
     c.plan.scale_mode = mode;
     c.plan.p_format = p_format;
-    return c.reference().o_bound[0];
+    return c.reference()[TensorId::kO].bound[0];
   };
   // By up to 2^11.5 in a P that loses what is below 2^-25.
   const double right = bound(0x1p27f, ATTN_SCALE_SEPARATE, ATTN_FORMAT_OF_INPUT);

@@ -20,9 +20,10 @@ TEST(Oracle, ZeroQueryIsTheMeanOfTheVisibleValues) {
     for (int64_t col = 0; col < 3; ++col) c.set_v(0, 0, j, col, static_cast<float>(j * (col + 1)));
   const Reference r = c.reference();
   for (int64_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(r.lse[static_cast<size_t>(i)], std::log(i + 1.0), 1e-15);
+    EXPECT_NEAR(r[TensorId::kLse].value[static_cast<size_t>(i)], std::log(i + 1.0), 1e-15);
     for (int64_t col = 0; col < 3; ++col)
-      EXPECT_NEAR(r.o[static_cast<size_t>(i * 3 + col)], static_cast<double>(i * (col + 1)) / 2, 1e-15);
+      EXPECT_NEAR(r[TensorId::kO].value[static_cast<size_t>(i * 3 + col)],
+                  static_cast<double>(i * (col + 1)) / 2, 1e-15);
   }
 }
 
@@ -35,7 +36,8 @@ TEST(Oracle, QueryHeadsShareTheirKvHeadInOrder) {
   const Reference r = c.reference();
   for (int64_t b = 0; b < 2; ++b)
     for (int64_t h = 0; h < 6; ++h)
-      EXPECT_NEAR(r.o[static_cast<size_t>(b * 6 + h)], static_cast<double>(10 * b + h / 3 + 1), 1e-14);
+      EXPECT_NEAR(r[TensorId::kO].value[static_cast<size_t>(b * 6 + h)],
+                  static_cast<double>(10 * b + h / 3 + 1), 1e-14);
 }
 
 TEST(Oracle, CausalRowIsTheFullResultOnItsPrefix) {
@@ -47,11 +49,12 @@ TEST(Oracle, CausalRowIsTheFullResultOnItsPrefix) {
     prefix.problem.causal = 0;
     prefix.use_key_lengths({t + 1});
     const Reference full = prefix.reference();
-    EXPECT_EQ(r.lse[static_cast<size_t>(t)], full.lse[static_cast<size_t>(t)]);
+    EXPECT_EQ(r[TensorId::kLse].value[static_cast<size_t>(t)],
+              full[TensorId::kLse].value[static_cast<size_t>(t)]);
     for (size_t col = 0; col < 16; ++col) {
       const size_t at = static_cast<size_t>(t) * 16 + col;
-      EXPECT_EQ(r.o[at], full.o[at]);
-      EXPECT_EQ(r.o_bound[at], full.o_bound[at]);
+      EXPECT_EQ(r[TensorId::kO].value[at], full[TensorId::kO].value[at]);
+      EXPECT_EQ(r[TensorId::kO].bound[at], full[TensorId::kO].bound[at]);
     }
   }
 }
@@ -62,14 +65,14 @@ TEST(Oracle, DeadRowsAreExact) {
   const Reference r = c.reference();
   EXPECT_EQ(r.dead, 1);
   ASSERT_EQ(r.state[0], RowState::kDead);
-  EXPECT_EQ(ratio_o(r, 0, 0, 0.0f), 0);
-  EXPECT_EQ(ratio_o(r, 0, 0, -0.0f), 0);
-  EXPECT_EQ(ratio_o(r, 0, 0, 0x1p-149f), kInfinity);
-  EXPECT_EQ(ratio_o(r, 0, 1, NAN), kInfinity);
-  EXPECT_EQ(ratio_lse(r, 0, -kInfinity), 0);
-  EXPECT_EQ(ratio_lse(r, 0, kInfinity), kInfinity);
-  EXPECT_EQ(ratio_lse(r, 0, NAN), kInfinity);
-  EXPECT_EQ(ratio_lse(r, 0, -1e30f), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, 0.0f), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, -0.0f), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, 0x1p-149f), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 1, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInfinity), 0);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, kInfinity), kInfinity);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -1e30f), kInfinity);
 }
 
 TEST(Oracle, ZeroLengthsAreLegal) {
@@ -88,9 +91,9 @@ TEST(Oracle, ScaleZeroAndNegative) {
   c.set_k(0, 0, 1, 0, 2);
   c.set_v(0, 0, 1, 0, 1);
   c.problem.scale = -0.5f;
-  EXPECT_NEAR(c.reference().o[0], std::exp(-1) / (1 + std::exp(-1)), 1e-15);
+  EXPECT_NEAR(c.reference()[TensorId::kO].value[0], std::exp(-1) / (1 + std::exp(-1)), 1e-15);
   c.problem.scale = 0;
-  EXPECT_NEAR(c.reference().o[0], 0.5, 1e-15);
+  EXPECT_NEAR(c.reference()[TensorId::kO].value[0], 0.5, 1e-15);
 }
 
 TEST(Oracle, TheScaleIsTheFloatItIs) {
@@ -98,7 +101,7 @@ TEST(Oracle, TheScaleIsTheFloatItIs) {
   c.set_q(0, 0, 0, 0, 1024);
   c.set_k(0, 0, 0, 0, 1024);
   c.problem.scale = 0.1f;
-  EXPECT_EQ(c.reference().lse[0], static_cast<double>(0.1f) * 1048576);
+  EXPECT_EQ(c.reference()[TensorId::kLse].value[0], static_cast<double>(0.1f) * 1048576);
 }
 
 TEST(Oracle, StridesGapsAndBroadcast) {
@@ -124,8 +127,8 @@ TEST(Oracle, StridesGapsAndBroadcast) {
   broadcast.q = {transposed.data(), {96, 48, 1, 3}};
   const Reference expected = repeated.reference();
   const Reference got = evaluate(c.problem, broadcast, c.plan, documented());
-  EXPECT_EQ(got.o, expected.o);
-  EXPECT_EQ(got.o_bound, expected.o_bound);
+  EXPECT_EQ(got[TensorId::kO].value, expected[TensorId::kO].value);
+  EXPECT_EQ(got[TensorId::kO].bound, expected[TensorId::kO].bound);
 }
 
 TEST(Oracle, SixteenBitBias) {
@@ -136,7 +139,7 @@ TEST(Oracle, SixteenBitBias) {
     attn_tensors tensors = c.tensors();
     tensors.bias = {bias, {0, 0, 0, 1}};
     const Reference r = evaluate(c.problem, tensors, c.plan, documented());
-    EXPECT_NEAR(r.lse[0], 3 + std::log1p(std::exp(-4)), 1e-14);
+    EXPECT_NEAR(r[TensorId::kLse].value[0], 3 + std::log1p(std::exp(-4)), 1e-14);
   }
 }
 
@@ -146,7 +149,7 @@ TEST(Oracle, ABiasOfFloatMinimumIsNoDeadRow) {
   c.bias = {-3.4028235e38f, 0, -3.4028235e38f};
   const Reference r = c.reference();
   ASSERT_EQ(r.state[0], RowState::kBounded);
-  EXPECT_EQ(r.lse[0], 0);
+  EXPECT_EQ(r[TensorId::kLse].value[0], 0);
   // All of them that low: the scores overflow once multiplied by log2 e.
   c.bias = {-3.4028235e38f, -3.4028235e38f, -3.4028235e38f};
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
@@ -159,14 +162,14 @@ TEST(Oracle, SampleSkipsTheOtherRows) {
   const Reference some = evaluate(c.problem, c.tensors(), c.plan, documented(), {.limit = 20, .seed = 5});
   EXPECT_EQ(some.sampled, 20);
   int64_t skipped = 0;
-  for (size_t row = 0; row < all.lse.size(); ++row) {
+  for (size_t row = 0; row < all[TensorId::kLse].value.size(); ++row) {
     if (some.state[row] == RowState::kSkipped) {
       ++skipped;
-      EXPECT_EQ(ratio_o(some, static_cast<int64_t>(row), 0, NAN), 0);
-      EXPECT_EQ(ratio_lse(some, static_cast<int64_t>(row), NAN), 0);
+      EXPECT_EQ(some[TensorId::kO].ratio(static_cast<int64_t>(row), 0, NAN), 0);
+      EXPECT_EQ(some[TensorId::kLse].ratio(static_cast<int64_t>(row), 0, NAN), 0);
     } else {
-      EXPECT_EQ(some.lse[row], all.lse[row]);
-      EXPECT_EQ(some.o_bound[row * 16], all.o_bound[row * 16]);
+      EXPECT_EQ(some[TensorId::kLse].value[row], all[TensorId::kLse].value[row]);
+      EXPECT_EQ(some[TensorId::kO].bound[row * 16], all[TensorId::kO].bound[row * 16]);
     }
   }
   EXPECT_EQ(skipped, 180);

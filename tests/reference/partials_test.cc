@@ -27,7 +27,8 @@ Shape split_shape(Random* random) {
 // Rows ratio of split s of dense partials.
 Worst worst_of_split(const Reference& reference, const Output& partials, int64_t split) {
   Output one;
-  const auto rows = static_cast<size_t>(reference.rows), elements = rows * static_cast<size_t>(reference.dim_v);
+  const auto rows = static_cast<size_t>(reference.rows),
+             elements = rows * static_cast<size_t>(reference[TensorId::kO].columns);
   const auto s = static_cast<size_t>(split);
   one.lse.assign(partials.lse.begin() + static_cast<std::ptrdiff_t>(s * rows),
                  partials.lse.begin() + static_cast<std::ptrdiff_t>((s + 1) * rows));
@@ -53,8 +54,8 @@ TEST(Partials, MoreSplitsThanTilesLeavesEmptyOnes) {
   c.fill(Regime::kGaussian, 1);
   const PartialReference p = evaluate_partials(c.problem, c.tensors(), c.plan, documented(), 3);
   EXPECT_EQ(p.reference.dead, 2);
-  EXPECT_EQ(ratio_lse(p.reference, 0, -INFINITY), 0);
-  EXPECT_EQ(ratio_o(p.reference, 0, 0, 0.0f), 0);
+  EXPECT_EQ(p.reference[TensorId::kLse].ratio(0, 0, -INFINITY), 0);
+  EXPECT_EQ(p.reference[TensorId::kO].ratio(0, 0, 0.0f), 0);
 }
 
 TEST(Partials, MergeToTheWhole) {
@@ -65,11 +66,12 @@ TEST(Partials, MergeToTheWhole) {
     double sum = 0, o = 0;
     for (int64_t s = 0; s < 3; ++s) {
       const Reference part = evaluate_partials(c.problem, c.tensors(), c.plan, documented(), s).reference;
-      sum += std::exp(part.lse[row] - whole.lse[row]);
-      o += std::exp(part.lse[row] - whole.lse[row]) * part.o[row * 16];
+      sum += std::exp(part[TensorId::kLse].value[row] - whole[TensorId::kLse].value[row]);
+      o += std::exp(part[TensorId::kLse].value[row] - whole[TensorId::kLse].value[row]) *
+           part[TensorId::kO].value[row * 16];
     }
     EXPECT_NEAR(sum, 1, 1e-14);
-    EXPECT_NEAR(o, whole.o[row * 16], 1e-14);
+    EXPECT_NEAR(o, whole[TensorId::kO].value[row * 16], 1e-14);
   }
 }
 
@@ -115,9 +117,9 @@ TEST(Partials, ReduceIgnoresWhatAnEmptySplitHolds) {
   Case c({.seq_q = 1, .seq_k = 32, .dim_v = 1, .num_splits = 2});
   const float o[] = {0.5f, NAN}, lse[] = {1.0f, -INFINITY};
   const Reference r = bound_reduce(c.problem, c.plan, documented(), 2, o, lse);
-  EXPECT_EQ(r.o_nan[0], 0);
-  EXPECT_EQ(r.o[0], 0.5);
-  EXPECT_EQ(r.lse[0], 1);
+  EXPECT_EQ(r[TensorId::kO].rule[0], 0);
+  EXPECT_EQ(r[TensorId::kO].value[0], 0.5);
+  EXPECT_EQ(r[TensorId::kLse].value[0], 1);
   const float none[] = {-INFINITY, -INFINITY};
   EXPECT_EQ(bound_reduce(c.problem, c.plan, documented(), 2, o, none).state[0], RowState::kDead);
   const float poisoned[] = {1.0f, NAN};

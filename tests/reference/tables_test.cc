@@ -88,7 +88,8 @@ TEST(ErrorModel, WhatThePlanLeavesOpenIsNamedAndLoosest) {
   c.fill(Regime::kGaussian, 1);
   const Reference loose = evaluate(c.problem, c.tensors(), nothing, documented());
   const Reference tight = c.reference();
-  for (size_t at = 0; at < tight.o_bound.size(); ++at) EXPECT_GT(loose.o_bound[at], tight.o_bound[at]);
+  for (size_t at = 0; at < tight[TensorId::kO].bound.size(); ++at)
+    EXPECT_GT(loose[TensorId::kO].bound[at], tight[TensorId::kO].bound[at]);
 }
 
 TEST(RowSample, EdgesBordersAndNoRepeats) {

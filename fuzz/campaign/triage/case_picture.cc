@@ -16,14 +16,14 @@ namespace {
 constexpr int64_t kMostRows = 48, kMostColumns = 64;
 constexpr int64_t kMostPairs = int64_t{1} << 12;  // looked at in a cell
 
-double row_error(const Reference& reference, int64_t row, const std::vector<float>& o,
-                 const std::vector<float>* lse) {
+double row_error(const Reference& reference, int64_t row, const Outputs& got) {
   double worst = 0;
-  for (int64_t d = 0; d < reference.dim_v; ++d) {
-    worst = std::max(worst, ratio_o(reference, row, d, o[static_cast<size_t>(row * reference.dim_v + d)]));
+  for (const Expected& output : reference.outputs) {
+    const std::vector<float>& values = got[output.tensor];
+    if (values.empty() || !of_queries(spec_of(output.tensor))) continue;
+    for (int64_t d = 0; d < output.columns; ++d)
+      worst = std::max(worst, output.ratio(row, d, values[static_cast<size_t>(row * output.columns + d)]));
   }
-  if (lse && !lse->empty())
-    worst = std::max(worst, ratio_lse(reference, row, (*lse)[static_cast<size_t>(row)]));
   return worst;
 }
 
@@ -58,15 +58,15 @@ Ruler axis_of(const nlohmann::ordered_json& j) {
 
 }  // namespace
 
-CasePicture draw_case(const Case& c, const attn_plan& plan, const Reference* reference,
-                      const std::vector<float>* o, const std::vector<float>* lse) {
+CasePicture draw_case(const Case& c, const attn_plan& plan, const Reference* reference, const Outputs* got) {
   CasePicture picture;
   const Problem& p = c.problem;
-  const bool known = reference && o && reference->rows > 0;
+  const RowSpace rows(p);
+  const bool known = reference && got && reference->rows > 0;
   for (int64_t row = 0; known && row < reference->rows; ++row) {
-    if (row_error(*reference, row, *o, lse) <= 1) continue;
-    picture.b = row / p.seq_q / p.heads_q;
-    picture.h = row / p.seq_q % p.heads_q;
+    if (row_error(*reference, row, *got) <= 1) continue;
+    picture.b = rows.at(row).b;
+    picture.h = rows.at(row).h;
     break;
   }
   picture.rows = make_ruler(p.seq_q, plan.tile_q > 0 ? plan.tile_q : std::max<int64_t>(p.seq_q, 1), kMostRows);
@@ -84,15 +84,14 @@ CasePicture draw_case(const Case& c, const attn_plan& plan, const Reference* ref
     if (!known) continue;
     double worst = 0;
     for (int64_t i = cell.row_begin; i < cell.row_end; ++i)
-      worst =
-          std::max(worst, row_error(*reference, (picture.b * p.heads_q + picture.h) * p.seq_q + i, *o, lse));
+      worst = std::max(worst, row_error(*reference, rows.of(picture.b, picture.h, i), *got));
     picture.error.push_back(worst);
   }
   return picture;
 }
 
 CasePicture picture_without_error(const Case& c, const std::string& why) {
-  CasePicture picture = draw_case(c, {}, nullptr, nullptr, nullptr);
+  CasePicture picture = draw_case(c, {}, nullptr, nullptr);
   picture.why = why;
   return picture;
 }

@@ -15,7 +15,7 @@
 
 #include "properties/case/case.h"
 #include "properties/explain/picture.h"
-#include "properties/judge/target.h"
+#include "properties/judge/operation.h"
 #include "reference/calibration.h"
 #include "reference/oracle.h"
 
@@ -30,9 +30,8 @@ struct CasePicture {
   std::vector<std::string> said;  // what else is known of the error, line by line
 };
 
-// `reference` and `o` may be null, and `lse` empty. `c` is legal.
-CasePicture draw_case(const Case& c, const attn_plan& plan, const Reference* reference,
-                      const std::vector<float>* o, const std::vector<float>* lse);
+// `reference` and `got` may be null. `c` is legal.
+CasePicture draw_case(const Case& c, const attn_plan& plan, const Reference* reference, const Outputs* got);
 
 // What can be drawn of the case alone; `why` says why there is no more.
 CasePicture picture_without_error(const Case& c, const std::string& why);

@@ -15,7 +15,7 @@ Reproducer without_lane(Reproducer r, const std::string& kernel) {
     if (layout == TensorLayout{}) continue;
     odd = true;
     const auto id = static_cast<TensorId>(t);
-    const bool input = id == TensorId::kQ || id == TensorId::kK || id == TensorId::kV;
+    const bool input = fill_of(id) != nullptr;
     odd_input |= input;
     layout = {};
     if (!input) layout.row_gap = 1;

@@ -6,7 +6,6 @@
 #include "properties/explain/trace.h"
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"
-#include "properties/memory/layout.h"
 
 namespace attnfuzz {
 CasePicture take_picture(const Case& found, const std::string& by, const std::string& kind, Target& target,
@@ -23,38 +22,19 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
   }
   CasePicture drawn;
   {
-    LaidOut laid(c, target.arena());
-    target.memory(laid.ranges());
-    attn_env env = laid.env();
-    env.backend = target.info().backend;
-    const PlanReply reply = target.plan(laid.problem(), laid.tensors(), env);
-    if (reply.crash || reply.timed_out || reply.status != ATTN_OK) {
-      return picture_without_error(c, "Without the error, for plan() gives none: " +
-                                          (reply.crash       ? *reply.crash
-                                           : reply.timed_out ? "it takes too long"
-                                                             : reply.reason) +
-                                          ".");
-    }
-    const attn_plan plan = reply.plan;
-    laid.give_workspace(plan.workspace_bytes, plan.workspace_align);
-    target.memory(laid.ranges());
+    Execution e(c, target);
+    if (const std::string why = e.why_not(); !why.empty())
+      return picture_without_error(c, "Without the error: " + why + ".");
     CasePicture picture;
     for (const Call& call : c.calls) {
-      laid.before_call(call);
-      const RunReply run = target.run(Stage::kAll, laid.problem(), laid.tensors(), plan, env, call.stream);
-      if (run.crash || run.timed_out || run.status != ATTN_OK) {
-        picture = draw_case(c, plan, nullptr, nullptr, nullptr);
-        picture.why = "Without the error, for there is no result: " +
-                      (run.crash       ? *run.crash
-                       : run.timed_out ? std::string("it did not come back")
-                       : run.fault     ? run.fault->message
-                                       : std::string("it did not run")) +
-                      ".";
+      if (const std::string why = failure(e.run(call)); !why.empty()) {
+        picture = draw_case(c, e.plan, nullptr, nullptr);
+        picture.why = "Without the error, for there is no result: " + why + ".";
         return picture;
       }
-      const Reference reference = evaluate(laid.problem(), laid.tensors(), plan, calibration);
-      const std::vector<float> o = laid.read_o(), lse = laid.read_lse();
-      picture = draw_case(c, plan, &reference, &o, &lse);
+      const Reference reference = e.evaluate(calibration);
+      const Outputs got = e.outputs();
+      picture = draw_case(c, e.plan, &reference, &got);
       const bool wrong = std::ranges::any_of(picture.error, [](double error) { return error > 1; });
       if (wrong) break;
     }

@@ -52,6 +52,8 @@ class List : public std::span<const T> {
   constexpr List(None) {}
   template <size_t N>
   constexpr List(const T (&all)[N]) : std::span<const T>(all) {}
+  template <size_t N>
+  constexpr List(const std::array<T, N>& all) : std::span<const T>(all) {}
 };
 
 // What the reducer turns off, and its place among all that it can turn off.

@@ -46,10 +46,8 @@ void spread_some(Dice& dice, Case& c) {
 void draw(const Toss& toss, Case& c) {
   Dice& dice = toss.dice;
   if (dice.percent(35)) {
-    for (size_t t = 0; t < kTensorCount; ++t) {
-      const auto tensor = static_cast<TensorId>(t);
-      if (tensor == TensorId::kKeyLengths || tensor == TensorId::kWorkspace) continue;
-      if (dice.percent(40)) c.layout[t] = some_layout(dice);
+    for (const TensorSpec& spec : kTensors) {
+      if (spec.strided && dice.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(dice);
     }
   }
   // Gigabytes of address space, but a few pages of memory. Few cases have a mask or a bias.
@@ -58,32 +56,29 @@ void draw(const Toss& toss, Case& c) {
 
 // Whether an element lies further than 2^31 elements from the first.
 bool is_far(const Case& c) {
-  for (size_t n = 0; n < kTensorCount; ++n) {
-    const auto t = static_cast<TensorId>(n);
-    if (c.layout[n].spread == 0 || t == TensorId::kWorkspace || !is_present(c, t)) continue;
-    const auto g = geometry(c, t);
+  for (const TensorSpec& spec : kTensors) {
+    const bool spread = c.layout[static_cast<size_t>(spec.id)].spread != 0;
+    if (!spread || spec.role == Role::kScratch || !is_present(c, spec.id)) continue;
+    const auto g = geometry(c, spec.id);
     if (g && g->span_bytes / g->element_bytes > int64_t{1} << 31) return true;
   }
   return false;
 }
 
 template <TensorId T>
-constexpr Switch switch_of(const char* name) {
-  return whole_switch<[](auto& c) { return std::tie(c.layout[static_cast<size_t>(T)]); }>(name);
-}
+constexpr auto kSwitchName = [] {
+  constexpr std::string_view front = "the layout of ", name = name_of(T);
+  std::array<char, front.size() + name.size() + 1> text = {};
+  std::ranges::copy(name, std::ranges::copy(front, text.begin()).out);
+  return text;
+}();
 
-constexpr Switch kSwitches[] = {
-    switch_of<TensorId::kQ>("the layout of q"),
-    switch_of<TensorId::kK>("the layout of k"),
-    switch_of<TensorId::kV>("the layout of v"),
-    switch_of<TensorId::kO>("the layout of o"),
-    switch_of<TensorId::kLse>("the layout of lse"),
-    switch_of<TensorId::kBias>("the layout of bias"),
-    switch_of<TensorId::kMask>("the layout of mask"),
-    switch_of<TensorId::kKeyLengths>("the layout of key_lengths"),
-    switch_of<TensorId::kWorkspace>("the layout of workspace"),
-};
-static_assert(std::size(kSwitches) == kTensorCount);
+template <size_t T>
+constexpr Switch kSwitch =
+    whole_switch<[](auto& c) { return std::tie(c.layout[T]); }>(kSwitchName<static_cast<TensorId>(T)>.data());
+
+constexpr auto kSwitches = []<size_t... T>(std::index_sequence<T...>) { return std::array{kSwitch<T>...}; }
+(std::make_index_sequence<kTensorCount>());
 constexpr Part kParts[] = {{"layout", 5, take<kFields>}};
 constexpr Mark kMarks[] = {{"layout", [](const Placed& x) { return is_set<kFields>(x.c); }, MarkFor::kBoth},
                            {"page end",

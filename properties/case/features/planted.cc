@@ -13,10 +13,6 @@ namespace {
 constexpr auto kFields = [](auto& c) { return std::tie(c.planted); };
 constexpr size_t kMostByMutation = 8;
 
-bool takes_planted(TensorId t) {
-  return t == TensorId::kQ || t == TensorId::kK || t == TensorId::kV || t == TensorId::kBias;
-}
-
 // A NaN or an infinity somewhere in Q, K or V.
 void draw(const Toss& toss, Case& c) {
   Dice& dice = toss.dice;
@@ -99,7 +95,7 @@ void tidy(Case& c) {
 Complaint bad_planted(const Case& c, const Planted& planted, const std::string& field) {
   const TensorId t = planted.tensor;
   if (!takes_planted(t)) return field + ".tensor must be q, k, v or bias";
-  if (t == TensorId::kBias && !c.problem.bias) return field + ".tensor is bias, but the case has none";
+  if (!is_present(c, t)) return field + ".tensor is " + name_of(t) + ", but the case has none";
   std::array<int64_t, 4> size = logical_size(c.problem, t);
   const std::array<bool, 4> once = repeated(c.problem, t);
   const std::array<int64_t, 4> at = {planted.b, planted.h, planted.s, planted.d};
@@ -110,11 +106,11 @@ Complaint bad_planted(const Case& c, const Planted& planted, const std::string& 
     if (once[n]) size[n] = std::min<int64_t>(size[n], 1);
     if (remapped && (n < 3 || t == TensorId::kBias)) size[n] = kMaxIndex;
     if (at[n] < 0 || at[n] >= size[n]) {
-      return cat(field, " lies at index ", at[n], " of dimension ", n, " of ",
-                 kTensorNames[static_cast<size_t>(t)], ", which has ", size[n]);
+      return cat(field, " lies at index ", at[n], " of dimension ", n, " of ", name_of(t), ", which has ",
+                 size[n]);
     }
   }
-  const bool wide = t == TensorId::kBias && c.problem.bias->dtype == ATTN_F32;
+  const bool wide = element_bytes(c.problem, t) == 4;
   if (!wide && planted.bits > 0xffff) return field + ".bits do not fit the 16 bits of its tensor";
   if (planted.bits == (wide ? kNeverWritten : kNeverWritten >> 16)) {
     return field + ".bits mark an output that was never written: use another NaN, as 0x7e00";

@@ -236,14 +236,16 @@ TEST(CasePicture, ErrorsLieInTheirRows) {
   plan.tile_q = plan.tile_k = 64;
   Reference reference;
   reference.rows = 4;
-  reference.dim_v = 1;
-  reference.o = {1, 1, 1, 1};
-  reference.o_bound = {0.1, 0.1, 0.1, 0.1};
-  reference.o_nan.assign(4, 0);
+  reference.outputs.push_back({.tensor = TensorId::kO,
+                               .columns = 1,
+                               .value = {1, 1, 1, 1},
+                               .bound = {0.1, 0.1, 0.1, 0.1},
+                               .rule = {0, 0, 0, 0},
+                               .overflow = 65520});
   reference.state.assign(4, RowState::kBounded);
-  reference.overflow = 65520;
-  const std::vector<float> o = {1, 1.05f, 1.5f, 1};
-  const CasePicture picture = draw_case(c, plan, &reference, &o, nullptr);
+  Outputs outputs;
+  outputs[TensorId::kO] = {1, 1.05f, 1.5f, 1};
+  const CasePicture picture = draw_case(c, plan, &reference, &outputs);
   ASSERT_EQ(picture.error.size(), 4u);
   EXPECT_EQ(picture.error[0], 0);
   EXPECT_NEAR(picture.error[1], 0.5, 1e-5);

@@ -76,16 +76,16 @@ TEST(Explain, NothingToDraw) {
 
 Reference flat_reference(const Case& c) {
   Reference r;
-  r.rows = c.problem.batch * c.problem.heads_q * c.problem.seq_q;
-  r.dim_v = c.problem.dim_v;
-  r.o.assign(static_cast<size_t>(r.rows * r.dim_v), 1.0);
-  r.o_bound.assign(r.o.size(), 1e-3);
-  r.o_nan.assign(r.o.size(), 0);
-  r.lse.assign(static_cast<size_t>(r.rows), 0.0);
-  r.lse_bound.assign(static_cast<size_t>(r.rows), 1e-3);
+  r.rows = RowSpace(c.problem).count();
+  const auto elements = static_cast<size_t>(r.rows * c.problem.dim_v);
+  r.outputs.push_back({.tensor = TensorId::kO,
+                       .columns = c.problem.dim_v,
+                       .value = std::vector<double>(elements, 1.0),
+                       .bound = std::vector<double>(elements, 1e-3),
+                       .rule = std::vector<uint8_t>(elements, 0),
+                       .overflow = 65520});
   r.state.assign(static_cast<size_t>(r.rows), RowState::kBounded);
   r.sampled = r.rows;
-  r.overflow = 65520;
   return r;
 }
 
@@ -94,7 +94,7 @@ TEST(Explain, ShowsWhereAndHowAResultIsWrong) {
   c.problem.heads_q = c.problem.heads_kv = 2;
   c.problem.dim_v = 16;
   const Reference reference = flat_reference(c);
-  std::vector<float> got(reference.o.size(), 1.0f);
+  std::vector<float> got(reference[TensorId::kO].value.size(), 1.0f);
   for (int64_t i = 0; i < 64; ++i) {
     for (int64_t d = 0; d < 16; ++d) {
       got[static_cast<size_t>((130 + i) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();

@@ -195,7 +195,7 @@ TEST(ProbeCheck, ARightKernelIsRightInEveryUnit) {
                                                              : "scores times log2 e");
       EXPECT_EQ(checked.max_unit, "scores times log2 e");
       for (const CheckedTile& tile : checked.tiles) {
-        EXPECT_TRUE(std::ranges::none_of(tile.p_sum, &Expected::wrong));
+        EXPECT_TRUE(std::ranges::none_of(tile.p_sum, &ExpectedValue::wrong));
       }
     }
   }

@@ -49,7 +49,7 @@ TEST(Trial, ADroppedKeyIsWrongAndSaysWhere) {
   EXPECT_EQ(v.outcome, Outcome::kFail);
   EXPECT_EQ(v.kind, Kind::kWrong) << v.message;
   ASSERT_TRUE(v.where);
-  EXPECT_STREQ(v.where->tensor, "o");
+  EXPECT_EQ(v.where->tensor, TensorId::kO);
   EXPECT_GT(std::fabs(v.where->got - v.where->expected), v.where->bound);
   EXPECT_EQ(v.where->of, 2 * 2 * 33 * 8);
   EXPECT_GT(v.where->bad, 0);
@@ -87,7 +87,7 @@ TEST(Trial, EveryWayToFailHasItsKind) {
 TEST(Trial, OnlyLseWrongIsSaid) {
   const Verdict v = verdict_of(simple(20), Flaw::kLseBase);
   ASSERT_TRUE(v.where);
-  EXPECT_STREQ(v.where->tensor, "lse");
+  EXPECT_EQ(v.where->tensor, TensorId::kLse);
   EXPECT_NE(v.message.find("O is right"), std::string::npos) << v.message;
 }
 

@@ -213,7 +213,7 @@ TEST(Layout, OutputsAreReadInIndexOrder) {
       const uint16_t bits = encode16(dtype, next++);
       std::memcpy(element(laid, c.problem, TensorId::kO, b, h, s, d), &bits, 2);
     });
-    const std::vector<float> o = laid.read_o();
+    const std::vector<float> o = laid.read(TensorId::kO);
     ASSERT_EQ(o.size(), 2u * 4 * 5 * 3);
     for (size_t n = 0; n < o.size(); ++n) EXPECT_EQ(o[n], static_cast<float>(n));
     next = 0;
@@ -221,7 +221,7 @@ TEST(Layout, OutputsAreReadInIndexOrder) {
       std::memcpy(element(laid, c.problem, TensorId::kLse, b, h, s, d), &next, 4);
       next += 1;
     });
-    const std::vector<float> lse = laid.read_lse();
+    const std::vector<float> lse = laid.read(TensorId::kLse);
     ASSERT_EQ(lse.size(), 2u * 4 * 5);
     for (size_t n = 0; n < lse.size(); ++n) EXPECT_EQ(lse[n], static_cast<float>(n));
   }

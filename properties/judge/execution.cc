@@ -1,0 +1,77 @@
+#include "properties/judge/execution.h"
+
+#include "properties/judge/judge.h"
+#include "properties/judge/stopwatch.h"
+
+namespace attnfuzz {
+
+Execution::Execution(const Case& the_case, Target& on)
+    : c(the_case), target(on), operation(operation_of(on.info())), laid(c, on.arena()), env(laid.env()) {
+  env.backend = target.info().backend;
+  target.memory(laid.ranges());
+  lay_out_s += std::chrono::duration<double>(Clock::now() - start_).count();
+  {
+    Stopwatch watch(kernel_s);
+    planned = target.plan(laid.problem(), laid.tensors(), env);
+  }
+  if (!why_not().empty()) return;
+  Stopwatch watch(lay_out_s);
+  laid.give_workspace(plan.workspace_bytes, plan.workspace_align);
+  target.memory(laid.ranges());
+}
+
+std::string Execution::no_room() const {
+  constexpr uint64_t kMostBytes = kMaxCaseBytes;
+  if (plan.workspace_bytes <= kMostBytes && plan.workspace_align <= kMaxWorkspaceAlign) return "";
+  return "the plan wants " + std::to_string(plan.workspace_bytes) + " bytes of workspace aligned to " +
+         std::to_string(plan.workspace_align) + "; given are at most " + std::to_string(kMostBytes) +
+         " aligned to " + std::to_string(kMaxWorkspaceAlign);
+}
+
+std::string Execution::why_not() const {
+  if (std::string why = failure(planned); !why.empty()) return why;
+  if (const auto bad = bad_plan(plan)) return "the plan makes no sense: " + *bad;
+  return no_room();
+}
+
+RunReply Execution::run(const Call& call) {
+  {
+    Stopwatch watch(lay_out_s);
+    laid.before_call(call);
+  }
+  return run(Stage::kAll, call.stream);
+}
+
+RunReply Execution::run(Stage stage, int stream) {
+  Stopwatch watch(kernel_s);
+  return target.run(stage, laid.problem(), laid.tensors(), plan, env, stream);
+}
+
+Outputs Execution::outputs() const {
+  Outputs outputs;
+  for (const TensorId t : operation.tensors) {
+    if (spec_of(t).role == Role::kOutput) outputs[t] = laid.read(t);
+  }
+  return outputs;
+}
+
+Reference Execution::evaluate(const Calibration& calibration, RowSample sample) const {
+  return operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, sample);
+}
+
+std::string failure(const PlanReply& reply) {
+  if (reply.crash) return "plan() died: " + *reply.crash;
+  if (reply.timed_out) return "plan() did not come back";
+  if (reply.status != ATTN_OK) return "the kernel refuses the case: " + reply.reason;
+  return "";
+}
+
+std::string failure(const RunReply& reply) {
+  if (reply.crash) return "the worker died: " + *reply.crash;
+  if (reply.timed_out) return "it did not come back";
+  if (reply.fault) return reply.fault->message;
+  if (reply.status != ATTN_OK) return "run() answered status " + std::to_string(static_cast<int>(reply.status));
+  return "";
+}
+
+}  // namespace attnfuzz

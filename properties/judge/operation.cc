@@ -1,0 +1,17 @@
+#include "properties/judge/operation.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr TensorId kForwardTensors[] = {TensorId::kQ,    TensorId::kK,         TensorId::kV,
+                                        TensorId::kO,    TensorId::kLse,       TensorId::kBias,
+                                        TensorId::kMask, TensorId::kKeyLengths};
+
+}  // namespace
+
+const Operation kForward = {"forward", kForwardTensors, evaluate};
+
+// The contract has no other yet: a descriptor that says nothing means this one.
+const Operation& operation_of(const KernelInfo&) { return kForward; }
+
+}  // namespace attnfuzz

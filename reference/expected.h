@@ -1,0 +1,39 @@
+// One output as it must be, element by element: what the oracle says of O, of the
+// LSE, and of whatever other operations write.
+//
+//   const Expected& o = reference[TensorId::kO];
+//   if (o.ratio(row, column, got) > 1) fail(...);
+#ifndef ATTNFUZZ_REFERENCE_EXPECTED_H_
+#define ATTNFUZZ_REFERENCE_EXPECTED_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/tensor_spec.h"
+
+namespace attnfuzz {
+
+// What an element must be.
+enum class Due : uint8_t { kNumber = 0, kMustBeNaN = 1, kAnything = 2 };
+
+// What one output must hold: element row * columns + column, dense.
+struct Expected {
+  TensorId tensor = TensorId::kO;
+  int64_t columns = 0;
+  std::vector<double> value;
+  std::vector<double> bound;  // the interval value +- bound; infinite: any number passes
+  std::vector<uint8_t> rule;  // Due: a number is due, NaN is due, or anything passes
+  double overflow = 0;        // where |value| + bound reaches this an infinity of that sign passes too
+  bool logarithm = false;     // -inf is a value as others are, and no overflow makes an infinity pass
+
+  // |got - value| / bound: at most 1 passes. 0 for what passes exactly, infinite
+  // where no ratio can tell: NaN where a number is due, a number where NaN is due,
+  // an infinity that is no overflow, anything else where the bound is 0.
+  double ratio(int64_t row, int64_t column, float got) const;
+  // Of the whole row the same is due.
+  void fill_row(int64_t row, Due due, double value, double bound);
+};
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_EXPECTED_H_

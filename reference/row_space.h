@@ -1,0 +1,37 @@
+// The rows of a result: one a query of each batch entry and head, numbered in
+// the order (b, h, i). Dense arrays of results and all that is said of them (row
+// states, samples, partials, pictures) count rows by this, and by nothing else.
+//
+//   const RowSpace rows(problem);           // attn_problem, or a case's Problem
+//   for (int64_t row = 0; row < rows.count(); ++row) { const Row at = rows.at(row); ... }
+//   o[rows.of(b, h, i) * dim_v + d]
+#ifndef ATTNFUZZ_REFERENCE_ROW_SPACE_H_
+#define ATTNFUZZ_REFERENCE_ROW_SPACE_H_
+
+#include <cstdint>
+
+namespace attnfuzz {
+
+struct Row {
+  int64_t b, h, i;
+};
+
+class RowSpace {
+ public:
+  template <class Problem>
+  explicit RowSpace(const Problem& p) : RowSpace(p.batch, p.heads_q, p.seq_q) {}
+  RowSpace(int64_t batch, int64_t heads, int64_t queries) : batch_(batch), heads_(heads), queries_(queries) {}
+
+  int64_t count() const { return batch_ * heads_ * queries_; }
+  int64_t of(int64_t b, int64_t h, int64_t i) const { return (b * heads_ + h) * queries_ + i; }
+  int64_t of(const Row& at) const { return of(at.b, at.h, at.i); }
+  // Of 0 <= row < count().
+  Row at(int64_t row) const { return {row / queries_ / heads_, row / queries_ % heads_, row % queries_}; }
+
+ private:
+  int64_t batch_, heads_, queries_;
+};
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_ROW_SPACE_H_

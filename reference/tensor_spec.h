@@ -1,0 +1,148 @@
+// The tensors of a call, one row of a table each: name, shape, format, role, and
+// where attn_tensors holds it. Whoever lays out, ships, watches, exports or hashes
+// tensors walks this table, so that a new tensor is a new row.
+//
+//   for (const TensorId id : kInputs) {
+//     const TensorSpec& spec = spec_of(id);
+//     const std::array<int64_t, 4> size = shape_of(spec, problem);
+//     const attn_tensor view = view_of(tensors, spec);
+//   }
+//
+// A row's place in the table is its TensorId, its slot in guarded memory and its
+// place in the wire. Files name tensors by `name`, so that rows may be added
+// anywhere; a worker and its parent are built from one table (wire::kVersion).
+#ifndef ATTNFUZZ_REFERENCE_TENSOR_SPEC_H_
+#define ATTNFUZZ_REFERENCE_TENSOR_SPEC_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ranges>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace };
+
+// Which size of the problem a dimension has, and the format of an element: the
+// problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
+enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned };
+enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64 };
+
+enum class Role : uint8_t {
+  kInput,   // read, never written
+  kOutput,  // written to the last element, and judged
+  kScratch  // of any content; its size comes from the plan
+};
+
+struct TensorSpec {
+  TensorId id;
+  const char* name;
+  std::array<Size, 4> shape;  // (1) for what has fewer dimensions
+  Element element;
+  Role role;
+  size_t member;        // offset in attn_tensors of an attn_tensor, or of a pointer
+  bool strided = true;  // false: a pointer, dense
+};
+
+namespace tensor_table {
+using enum Size;
+inline constexpr auto kIn = Role::kInput, kOut = Role::kOutput, kScratch = Role::kScratch;
+inline constexpr auto k16 = Element::kInput, k32 = Element::kF32, kByte = Element::kByte;
+using T = attn_tensors;
+using enum TensorId;
+
+// clang-format off
+inline constexpr TensorSpec kRows[] = {
+    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, offsetof(T, q)},
+    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kIn, offsetof(T, k)},
+    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kIn, offsetof(T, v)},
+    {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, offsetof(T, o)},
+    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, offsetof(T, lse)},
+    {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, offsetof(T, bias)},
+    {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, offsetof(T, mask)},
+    {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kInt64, kIn, offsetof(T, key_lengths), false},
+    {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, offsetof(T, workspace), false},
+};
+// clang-format on
+}  // namespace tensor_table
+
+inline constexpr auto& kTensors = tensor_table::kRows;
+inline constexpr int kTensorCount = static_cast<int>(std::size(kTensors));
+
+constexpr const TensorSpec& spec_of(TensorId t) { return kTensors[static_cast<size_t>(t)]; }
+constexpr const char* name_of(TensorId t) { return spec_of(t).name; }
+// One row a query, or a key, of each head.
+constexpr bool of_queries(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqQ; }
+constexpr bool of_keys(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqK; }
+
+inline constexpr std::array<const char*, kTensorCount> kTensorNames = [] {
+  std::array<const char*, kTensorCount> names = {};
+  for (size_t t = 0; t < kTensorCount; ++t) names[t] = kTensors[t].name;
+  return names;
+}();
+
+// The tensors of a role, in the order of the table.
+template <Role role>
+inline constexpr auto kTensorsOf = [] {
+  constexpr auto wanted = [](const TensorSpec& spec) { return spec.role == role; };
+  std::array<TensorId, std::ranges::count_if(kTensors, wanted)> ids = {};
+  std::ranges::transform(kTensors | std::views::filter(wanted), ids.begin(), &TensorSpec::id);
+  return ids;
+}();
+inline constexpr auto kInputs = kTensorsOf<Role::kInput>;
+inline constexpr auto kOutputs = kTensorsOf<Role::kOutput>;
+
+static_assert(
+    [] {
+      for (size_t t = 0; t < kTensorCount; ++t) {
+        if (kTensors[t].id != static_cast<TensorId>(t)) return false;
+      }
+      return true;
+    }(),
+    "rows stand in the order of TensorId");
+
+// Of attn_problem, or of whatever has its sizes by the same names; kPlanned: 0.
+template <class Problem>
+constexpr int64_t size_of(Size size, const Problem& p) {
+  const int64_t sizes[] = {1, p.batch, p.heads_q, p.heads_kv, p.seq_q, p.seq_k, p.dim_qk, p.dim_v, 0};
+  return sizes[static_cast<size_t>(size)];
+}
+
+template <class Problem>
+constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem& p) {
+  const auto [b, h, s, d] = spec.shape;
+  return {size_of(b, p), size_of(h, p), size_of(s, p), size_of(d, p)};
+}
+
+// attn_dtype of an element; ATTN_NONE for what is no number.
+constexpr int32_t dtype_of(const TensorSpec& spec, int32_t dtype, int32_t bias_dtype) {
+  const int32_t dtypes[] = {dtype, ATTN_F32, bias_dtype, ATTN_NONE, ATTN_NONE};
+  return dtypes[static_cast<size_t>(spec.element)];
+}
+
+constexpr int64_t element_bytes(const TensorSpec& spec, int32_t bias_dtype) {
+  const bool narrow = bias_dtype == ATTN_F16 || bias_dtype == ATTN_BF16;
+  const int64_t bytes[] = {2, 4, narrow ? 2 : 4, 1, 8};
+  return bytes[static_cast<size_t>(spec.element)];
+}
+
+// A pointer comes as a dense view.
+inline attn_tensor view_of(const attn_tensors& tensors, const TensorSpec& spec) {
+  attn_tensor view = {nullptr, {0, 0, 0, 1}};
+  const auto* from = reinterpret_cast<const char*>(&tensors) + spec.member;
+  std::memcpy(&view, from, spec.strided ? sizeof view : sizeof view.data);
+  return view;
+}
+
+inline void set_view(attn_tensors& tensors, const TensorSpec& spec, const attn_tensor& view) {
+  std::memcpy(reinterpret_cast<char*>(&tensors) + spec.member, &view,
+              spec.strided ? sizeof view : sizeof view.data);
+}
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_REFERENCE_TENSOR_SPEC_H_

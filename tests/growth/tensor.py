@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""To add a tensor, touch these files: shown on a scratch copy of the sources.
+
+  tests/growth/tensor.py SOURCE SCRATCH COMPILER EIGEN
+
+adds `dout`, an input as large as O, with the edits below, and no other: its place
+in the contract, its row in the table, its fill and that fill's name in files. Then
+a program made of the rooms case, data and memory lays a case out: dout must be
+filled, guarded, hashed, in reach of a worker, and found out when it is written.
+The status is 1 where that takes more files than MOST, or does not work.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+MOST = 4
+
+# (file, text that is there once, what goes before it)
+EDITS = [
+    ("kernels/attention.h", "} attn_tensors;", "  attn_tensor dout; /* (batch, heads_q, seq_q, dim_v): the gradient of O */\n"),
+    ("reference/tensor_spec.h", "kWorkspace };", "kDout, "),
+    ("reference/tensor_spec.h", "    {kWorkspace,",
+     '    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, offsetof(T, dout)},\n'),
+    ("properties/case/case.h", "  std::vector<Planted> planted;\n", "  Fill dout;\n"),
+    ("properties/case/case.h", "    default:\n      return nullptr;", "    case TensorId::kDout:\n      return &Case::dout;\n"),
+    ("properties/case/codec_fields.h", '    v("env", &Case::env);', '    v("dout", &Case::dout);\n'),
+]
+
+PROGRAM = r"""
+#include <cstdio>
+#include <cstring>
+#include <variant>
+#include "fuzz/host/wire.h"
+#include "properties/case/codec.h"
+#include "properties/memory/layout.h"
+using namespace attnfuzz;
+
+int failed = 0;
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::printf("it does not hold that %s\n", what);
+  failed = 1;
+}
+
+int main() {
+  Case c;
+  c.problem.seq_q = 5;
+  c.problem.dim_v = 3;
+  c.layout[static_cast<size_t>(TensorId::kDout)].row_gap = 2;
+  c.dout.kind = FillKind::kGaussian;
+  const auto read = decode(encode(c));
+  expect(std::holds_alternative<Case>(read) && std::get<Case>(read) == c, "a file keeps its fill and layout");
+  Arena arena;
+  LaidOut laid(c, arena);
+  auto* rows = static_cast<uint16_t*>(laid.tensors().dout.data);
+  expect(rows && laid.tensors().dout.stride[2] == 5, "the kernel is given it as laid out");
+  expect(laid.digests()[static_cast<size_t>(TensorId::kDout)] != 0, "a reproducer knows its bytes");
+  wire::Request request = {};
+  request.tensors[static_cast<size_t>(TensorId::kDout)].offset =
+      arena.offset(view_of(laid.tensors(), spec_of(TensorId::kDout)).data);
+  expect(request.tensors[static_cast<size_t>(TensorId::kDout)].offset < Arena::kBytes, "a worker reaches it");
+  bool reached = false;
+  for (const MemoryRange& range : laid.ranges()) reached |= range.tensor == TensorId::kDout;
+  expect(reached, "a device gets its bytes");
+  laid.before_call({});
+  rows[3] ^= 1;
+  auto fault = laid.check_memory(false);
+  expect(fault && fault->tensor == TensorId::kDout && fault->kind == MemoryFault::Kind::kGap, "its gaps are watched");
+  rows[3] ^= 1;
+  rows[5] ^= 1;
+  fault = laid.check_memory(false);
+  expect(fault && fault->kind == MemoryFault::Kind::kInputChanged && fault->index[2] == 1, "it may not be written");
+  return failed;
+}
+"""
+
+
+def edit(root, name, before, text):
+    path = root / name
+    source = path.read_text()
+    if source.count(before) != 1:
+        sys.exit(f"{name} holds {before!r} {source.count(before)} times, must once: this example is out of date")
+    path.write_text(source.replace(before, text + before))
+
+
+def main():
+    source, scratch, compiler = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+    shutil.rmtree(scratch, ignore_errors=True)
+    for room in ("kernels", "reference", "properties", "fuzz/host"):
+        shutil.copytree(source / room, scratch / room)
+    for name, before, text in EDITS:
+        edit(scratch, name, before, text)
+    touched = sorted({name for name, _, _ in EDITS})
+    print(f"a new input tensor touches {len(touched)} files: {', '.join(touched)}")
+    (scratch / "main.cc").write_text(PROGRAM)
+    units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).glob("*.cc"))]
+    command = [compiler, "-std=c++20", "-O0", "-I", scratch, "-isystem", sys.argv[4], scratch / "main.cc", *units,
+               scratch / "reference/formats.cc", "-lxxhash", "-o", scratch / "grown"]
+    subprocess.run(command, check=True)
+    works = subprocess.run([scratch / "grown"]).returncode == 0
+    sys.exit(0 if works and len(touched) <= MOST else 1)
+
+
+main()

@@ -1,0 +1,69 @@
+// The table of tensors, against the contract; and the numbering of rows.
+#include "reference/tensor_spec.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "reference/row_space.h"
+
+namespace attnfuzz {
+namespace {
+
+TEST(TensorSpec, EveryRowNamesAnotherMemberOfTheContract) {
+  std::set<std::string> names;
+  attn_tensors tensors = {};
+  for (const TensorSpec& spec : kTensors) {
+    EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
+    EXPECT_EQ(view_of(tensors, spec).data, nullptr) << spec.name << " lies where another one does";
+    char* mark = reinterpret_cast<char*>(0x1000) + static_cast<int>(spec.id);
+    set_view(tensors, spec, {mark, {5, 6, 7, 8}});
+    const attn_tensor back = view_of(tensors, spec);
+    EXPECT_EQ(back.data, mark) << spec.name;
+    EXPECT_EQ(back.stride[0], spec.strided ? 5 : 0) << spec.name;
+    EXPECT_EQ(back.stride[3], spec.strided ? 8 : 1) << spec.name;
+  }
+  EXPECT_EQ(tensors.bias.data, reinterpret_cast<char*>(0x1000) + static_cast<int>(TensorId::kBias));
+  EXPECT_EQ(static_cast<const void*>(tensors.key_lengths),
+            reinterpret_cast<char*>(0x1000) + static_cast<int>(TensorId::kKeyLengths));
+  EXPECT_EQ(tensors.workspace_bytes, 0u) << "a pointer's neighbour is left alone";
+  EXPECT_EQ(tensors.size, 0u);
+}
+
+TEST(TensorSpec, ShapesAreTheContracts) {
+  attn_problem p = {};
+  p.batch = 2, p.heads_q = 6, p.heads_kv = 3, p.seq_q = 5, p.seq_k = 7, p.dim_qk = 8, p.dim_v = 9;
+  const auto is = [&](TensorId t, std::array<int64_t, 4> size) { EXPECT_EQ(shape_of(spec_of(t), p), size); };
+  is(TensorId::kQ, {2, 6, 5, 8});
+  is(TensorId::kK, {2, 3, 7, 8});
+  is(TensorId::kV, {2, 3, 7, 9});
+  is(TensorId::kO, {2, 6, 5, 9});
+  is(TensorId::kLse, {2, 6, 5, 1});
+  is(TensorId::kMask, {2, 6, 5, 7});
+  is(TensorId::kKeyLengths, {1, 1, 1, 2});
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), ATTN_F32), 4);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), ATTN_BF16), 2);
+  EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
+            (std::vector{TensorId::kO, TensorId::kLse}));
+  EXPECT_EQ(kInputs.size() + kOutputs.size() + 1, static_cast<size_t>(kTensorCount));
+}
+
+TEST(RowSpace, CountsQueriesOfHeadsOfEntries) {
+  const RowSpace rows(2, 3, 5);
+  ASSERT_EQ(rows.count(), 30);
+  int64_t row = 0;
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t h = 0; h < 3; ++h) {
+      for (int64_t i = 0; i < 5; ++i, ++row) {
+        EXPECT_EQ(rows.of(b, h, i), row);
+        const Row at = rows.at(row);
+        EXPECT_TRUE(at.b == b && at.h == h && at.i == i) << row;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnfuzz
