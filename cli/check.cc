@@ -11,6 +11,7 @@
 #include "fuzz/check/refusals.h"
 #include "properties/case/words.h"
 #include "properties/explain/fault_class.h"
+#include "properties/explain/trace.h"
 
 namespace attnfuzz {
 namespace {
@@ -64,15 +65,16 @@ Filed report(const Failure& found, Target& target, const Calibration& calibratio
   std::printf("\nREDUCED in %lld evaluations%s\n  %s\n%s", (long long)reduction.evaluations,
               reduction.complete ? "" : " (the clock ran out: attnfuzz reduce FILE goes on)",
               describe(reduction.minimal).c_str(), verdict_text(reduction.verdict).c_str());
-  for (const std::string& need : reduction.needs) std::printf("  %s\n", need.c_str());
+  for (const std::string& need : lines_of(reduction.needs)) std::printf("  %s\n", need.c_str());
   if (!reduction.indifferent.empty()) {
     std::printf("  does not matter:");
     for (const std::string& part : reduction.indifferent) std::printf(" %s;", part.c_str());
     std::printf("\n");
   }
-  std::printf(
-      "  %s\n",
-      guess_fault(reduction.minimal, reduction.verdict, reduction.needs, target.info().lane).line().c_str());
+  const FaultGuess guess =
+      guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target.info().lane,
+                   trace_values(reduction.minimal, target, calibration).fault});
+  if (guess.known()) std::printf("  %s\n", guess.line().c_str());
   return filed;
 }
 

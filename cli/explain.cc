@@ -74,9 +74,9 @@ Exit run(const Arguments& arguments) {
   std::printf("\n%s\n%s", identity_line(target->info(), options).c_str(), verdict_text(verdict).c_str());
   if (verdict.outcome == Outcome::kFail) {
     const Case& failing = verdict.failing ? *verdict.failing : r.c;
-    for (const std::string& line : trace_values(failing, *target, calibration))
-      std::printf("with position-coded V: %s\n", line.c_str());
-    std::printf("%s", guess_fault(r.c, verdict, r.needs, target->info().lane).text().c_str());
+    const Trace trace = trace_values(failing, *target, calibration);
+    for (const std::string& line : trace.lines) std::printf("with position-coded V: %s\n", line.c_str());
+    std::printf("%s", guess_fault({r.c, verdict, r.needs, target->info().lane, trace.fault}).text().c_str());
   }
   if (arguments.probe.wanted()) {
     const ProbedCase probed = probe(r.c, verdict, *target, arguments.probe);

@@ -114,7 +114,7 @@ std::string verdict_text(const Verdict& verdict) {
   std::string text = format("%s (%s", kOutcomes[static_cast<int>(verdict.outcome)], verdict.property.c_str());
   if (verdict.kind != Kind::kNone) text += std::string(", ") + to_string(verdict.kind);
   text += "): " + (verdict.message.empty() ? "holds" : verdict.message) + "\n";
-  if (!verdict.shape.empty()) text += "  shape of the error: " + verdict.shape + "\n";
+  if (!verdict.shapes.empty()) text += "  shape of the error: " + text_of(verdict.shapes) + "\n";
   if (verdict.where) {
     const Where& w = *verdict.where;
     text +=
@@ -145,7 +145,7 @@ std::string verdict_text(const Verdict& verdict) {
 
 std::string check_json(const KernelInfo& kernel, const CheckOptions& options, const CheckResult& result,
                        const Filed& filed) {
-  using nlohmann::json;
+  using json = nlohmann::ordered_json;
   json j;
   j["kernel"] = kernel.name;
   j["backend"] = kernel.backend == ATTN_CPU ? "cpu" : "cuda";

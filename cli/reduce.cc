@@ -5,6 +5,7 @@
 #include "cli/session.h"
 #include "properties/case/words.h"
 #include "properties/explain/fault_class.h"
+#include "properties/explain/trace.h"
 
 namespace attnfuzz {
 namespace {
@@ -47,11 +48,12 @@ Exit run(const Arguments& arguments) {
   std::printf("%lld evaluations%s\n  %s\n%s", (long long)reduction.evaluations,
               reduction.complete ? "" : "; the clock ran out", describe(reduction.minimal).c_str(),
               verdict_text(reduction.verdict).c_str());
-  for (const std::string& need : reduction.needs) std::printf("  %s\n", need.c_str());
+  for (const std::string& need : lines_of(reduction.needs)) std::printf("  %s\n", need.c_str());
   for (const std::string& part : reduction.indifferent) std::printf("  does not matter: %s\n", part.c_str());
-  std::printf(
-      "  %s\n",
-      guess_fault(reduction.minimal, reduction.verdict, reduction.needs, target->info().lane).line().c_str());
+  const FaultGuess guess =
+      guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target->info().lane,
+                   trace_values(reduction.minimal, *target, calibration).fault});
+  if (guess.known()) std::printf("  %s\n", guess.line().c_str());
   std::printf("\nreplay: %s\n", replay_line(out).c_str());
   return kFound;
 }

@@ -176,7 +176,7 @@ Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelIn
   r.device = kernel.device;
   r.kind = to_string(verdict.kind);
   r.message = verdict.message;
-  r.shape = verdict.shape;
+  r.shape = text_of(verdict.shapes);
   return r;
 }
 

@@ -94,6 +94,7 @@ struct Report {
   attn_report_kind kind;
   std::string message;
   std::optional<uint64_t> frame;
+  Fault::Detail detail = Fault::Detail::kNone;
 };
 
 std::optional<Report> race(std::string_view text, const std::string& library, SourcePlaces& places) {
@@ -140,6 +141,9 @@ std::optional<Report> address(std::string_view text, const std::string& library,
     what.erase(on);
   }
   Report report = {text, ATTN_REPORT_ADDRESS, "AddressSanitizer: " + what, frame_in(text, library)};
+  for (const char* word : {"after-free", "after-return", "after-scope"}) {
+    if (what.find(word) != what.npos) report.detail = Fault::Detail::kFreed;
+  }
   for (const char* kind : {"READ of size ", "WRITE of size "}) {
     if (const size_t found = text.find(kind); found != text.npos) {
       report.message += ", " + access(text.substr(found));
@@ -161,7 +165,14 @@ std::optional<Fault> undefined(std::string_view text) {
   std::string place(text.substr(begin, at - begin));
   Fault fault = {};
   fault.kind = ATTN_REPORT_UNDEFINED;
-  fault.message = "UndefinedBehaviorSanitizer: " + first_line(text.substr(at + kKey.size()));
+  const std::string what = first_line(text.substr(at + kKey.size()));
+  fault.message = "UndefinedBehaviorSanitizer: " + what;
+  const auto says = [&](const char* word) { return what.find(word) != what.npos; };
+  if (says("overflow") || says("shift") || says("outside the range")) {
+    fault.detail = Fault::Detail::kArithmetic;
+  } else if (says("align")) {
+    fault.detail = Fault::Detail::kAlignment;
+  }
   const size_t column = place.rfind(':');
   const size_t line = column == place.npos || column == 0 ? place.npos : place.rfind(':', column - 1);
   if (line != place.npos) {
@@ -197,6 +208,7 @@ std::optional<Fault> sanitizer_fault(const std::string& output, const std::strin
   Fault fault = {};
   fault.kind = report->kind;
   fault.message = report->message;
+  fault.detail = report->detail;
   if (report->frame) {
     const SourcePlace place = places.at(*report->frame);
     fault.file = short_name(place.file);

@@ -42,7 +42,7 @@ class Page {
     fact("build", r.build_hash);
     fact("compiler", r.compiler);
     fact("flags", r.flags);
-    for (const std::string& need : r.needs) line("- " + need);
+    for (const std::string& need : lines_of(r.needs)) line("- " + need);
     if (!r.indifferent.empty()) line("- does not matter: " + join(r.indifferent, ", "));
   }
 
@@ -213,15 +213,15 @@ class Page {
     }
     heading(cat("Error of O", head_words(), ": queries down, columns of dim_v across"));
     line(cat(count, " of ", judged, " elements are outside their bound", count > 0 ? ":" : ""));
-    const std::string shape = error_shape({.batch = p_.batch,
-                                           .heads = p_.heads_q,
-                                           .seq_q = p_.seq_q,
-                                           .dim_v = n,
-                                           .tile_q = tile_q_,
-                                           .got = got,
-                                           .expected = o.value,
-                                           .bad = bad,
-                                           .dead = dead});
+    const std::string shape = text_of(error_shape({.batch = p_.batch,
+                                                   .heads = p_.heads_q,
+                                                   .seq_q = p_.seq_q,
+                                                   .dim_v = n,
+                                                   .tile_q = tile_q_,
+                                                   .got = got,
+                                                   .expected = o.value,
+                                                   .bad = bad,
+                                                   .dead = dead}));
     if (!shape.empty()) fact("shape", shape);
     if (worst >= 0) {
       const Row at = rows_of.at(worst / n);

@@ -2,13 +2,13 @@
 // would guess from what failed, how the error looks and what the reduced case
 // still needs.
 //
-// The classes are those that publicly reported bugs fall into. A guess is a
-// guess: it comes with its reason, with what else it could be, and with where
-// in a kernel to look; where nothing stands out it says so.
+// The classes are those that publicly reported bugs fall into. A guess is the
+// first of a table of rules that holds (fault_rules.cc), and comes with that
+// rule's reason; where none holds there is no guess, and nothing is said.
 //
-//   const FaultGuess guess = guess_fault(c, verdict, needs, "plain");
+//   const FaultGuess guess = guess_fault({c, verdict, needs, "plain"});
 //   puts(guess.text().c_str());
-//     -> "likely masked or empty softmax: a query sees no key of a tile; ..."
+//     -> "likely masked, empty or unscaled softmax: NaN or infinity, and a query sees no key of a tile"
 #pragma once
 
 #include <span>
@@ -18,10 +18,11 @@
 
 #include "properties/case/case.h"
 #include "properties/judge/verdict.h"
+#include "properties/reduce/need.h"
 
 namespace attnfuzz {
 
-enum class FaultClass {
+enum class FaultClass : uint8_t {
   kUnknown,
   kSoftmax,     // masked, empty or not rescaled: exp(-inf - -inf), a finite stand-in for -inf
   kZeroLength,  // no query, no key, an empty split
@@ -36,23 +37,27 @@ enum class FaultClass {
   kState,       // what a call leaves behind: workspace, caches
 };
 inline constexpr int kFaultClasses = 12;
-const char* to_string(FaultClass fault);  // "masked or empty softmax"
+const char* to_string(FaultClass fault);  // "masked, empty or unscaled softmax"
 const char* where_to_look(FaultClass fault);
 
 struct FaultGuess {
   FaultClass likely = FaultClass::kUnknown;
-  std::string why;               // one line
-  std::vector<FaultClass> also;  // nearly as likely
-  // "likely X: why; could also be Y"
-  std::string line() const;
-  // The same, and where to look, a line each.
-  std::string text() const;
+  std::string why;                         // one line
+  FaultClass also = FaultClass::kUnknown;  // the next rule's that holds, if it is of another class
+  bool known() const { return likely != FaultClass::kUnknown; }
+  std::string line() const;  // "likely X: why; could also be Y"; empty if nothing is known
+  std::string text() const;  // the same, and where to look, a line each
 };
 
-// `needs`: what reduction found (Reduction::needs), "needs seq_k >= 65"; empty if
-// the case was not reduced: then all its features count, for less. `lane`: of
-// the kernel that failed.
-FaultGuess guess_fault(const Case& c, const Verdict& verdict, std::span<const std::string> needs,
-                       std::string_view lane);
+// What a guess is made from. All must outlive the call.
+struct FaultQuestion {
+  const Case& c;  // the reduced case, or the failing one
+  const Verdict& verdict;
+  std::span<const Need> needs;      // empty if the case was not reduced: then all it has counts
+  std::string_view lane = "plain";  // of the kernel that failed
+  FaultClass traced =
+      FaultClass::kUnknown;  // what the one reading that explains all wrong values says (trace.h)
+};
+FaultGuess guess_fault(const FaultQuestion& question);
 
 }  // namespace attnfuzz

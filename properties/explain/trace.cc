@@ -45,6 +45,7 @@ std::optional<Run> run(const Case& c, Target& target, const Calibration& calibra
 struct Reading {
   std::string words;  // "wrong rows are what they would be if ..."
   Case c;
+  FaultClass fault = FaultClass::kMask;                                        // what it would be
   std::function<int64_t(int64_t h)> kv_head = nullptr;                         // of K and V
   std::function<bool(int64_t j, int64_t first, int64_t last)> lost = nullptr;  // of the visible keys
   std::function<Place(Place)> value = nullptr;  // which element of V is taken; j < 0: a 0
@@ -53,10 +54,12 @@ struct Reading {
 std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
   std::vector<Reading> all;
   const Problem& p = c.problem;
+  FaultClass fault = FaultClass::kMask;
   const auto as = [&](std::string words, const std::function<void(Problem&)>& edit) {
     Case other = c;
     edit(other.problem);
-    if (!illegal(other) && !(other == c)) all.push_back({.words = std::move(words), .c = std::move(other)});
+    if (illegal(other) || other == c) return;
+    all.push_back({.words = std::move(words), .c = std::move(other), .fault = fault});
   };
   // What hides keys.
   if (p.causal) as("it were not causal", [](Problem& x) { x.causal = false; });
@@ -96,14 +99,16 @@ std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
     as("the mask of batch entry 0 were that of all", [](Problem& x) { x.mask->broadcast.batch = true; });
   }
   // Scores.
+  fault = FaultClass::kNumerics;
   if (p.bias) as("the bias were ignored", [](Problem& x) { x.bias.reset(); });
   if (p.softcap > 0) as("the softcap were ignored", [](Problem& x) { x.softcap = 0; });
   as("the scale were 1", [](Problem& x) { x.scale = 1; });
   as("the scale were 1 / sqrt(dim_qk)",
      [](Problem& x) { x.scale = 1 / std::sqrt(static_cast<float>(x.dim_qk)); });
   // Keys.
+  fault = FaultClass::kTail;
   const auto lose = [&](std::string words, const std::function<bool(int64_t, int64_t, int64_t)>& lost) {
-    all.push_back({.words = std::move(words), .c = c, .lost = lost});
+    all.push_back({.words = std::move(words), .c = c, .fault = fault, .lost = lost});
   };
   lose("the last visible key were missing", [](int64_t j, int64_t, int64_t last) { return j == last; });
   lose("the first visible key were missing", [](int64_t j, int64_t first, int64_t) { return j == first; });
@@ -113,18 +118,20 @@ std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
   lose("the first tile of keys were missing",
        [=](int64_t j, int64_t first, int64_t) { return j / tile == first / tile; });
   // Heads.
+  fault = FaultClass::kDispatch;
   if (p.heads_kv > 1) {
     const int64_t n = p.heads_kv, group = p.heads_q / n;
     const auto heads = [&](std::string words, const std::function<int64_t(int64_t)>& kv_head) {
-      all.push_back({.words = std::move(words), .c = c, .kv_head = kv_head});
+      all.push_back({.words = std::move(words), .c = c, .fault = fault, .kv_head = kv_head});
     };
     heads(cat("query head h read KV head h mod ", n), [=](int64_t h) { return h % n; });
     heads("all query heads read KV head 0", [](int64_t) { return int64_t{0}; });
     heads("query heads read the KV head after their own", [=](int64_t h) { return (h / group + 1) % n; });
   }
   // Values.
+  fault = FaultClass::kLayout;
   const auto from = [&](std::string words, const std::function<Place(Place)>& value) {
-    all.push_back({.words = std::move(words), .c = c, .value = value});
+    all.push_back({.words = std::move(words), .c = c, .fault = fault, .value = value});
   };
   const int64_t keys = p.seq_k, dims = p.dim_v, kv = p.heads_kv, batch = p.batch;
   for (const int64_t by : {1, -1}) {
@@ -168,13 +175,13 @@ class Tracer {
     }
   }
 
-  std::vector<std::string> lines() {
-    std::vector<std::string> lines;
+  Trace trace() {
+    Trace trace;
     // What is not a number tells no place.
-    if (bad_.empty() || non_finite_) return lines;
-    if (const std::string text = looked_up(); !text.empty()) lines.push_back(text);
-    if (const std::string text = read(); !text.empty()) lines.push_back(text);
-    return lines;
+    if (bad_.empty() || non_finite_) return trace;
+    if (const std::string text = looked_up(); !text.empty()) trace.lines.push_back(text);
+    read(trace);
+    return trace;
   }
 
  private:
@@ -225,20 +232,22 @@ class Tracer {
   }
 
   // The first reading that explains all rows tried.
-  std::string read() {
+  void read(Trace& trace) {
     std::vector<int64_t> rows;
     for (size_t n = 0; n < rows_.size(); n += std::max<size_t>(1, rows_.size() / kMostRows))
       rows.push_back(rows_[n]);
     const auto work = static_cast<int64_t>(rows.size()) * p_.seq_k * (p_.dim_qk + p_.dim_v);
-    if (work > kMostWork) return "";
+    if (work > kMostWork) return;
     for (const Reading& reading : readings(c_, run_.plan)) {
       RowOracle oracle(reading.c, run_.plan);
       if (reading.kv_head) oracle.read_kv_heads_as(reading.kv_head);
       evidence_ = 0;
       const bool fits = std::ranges::all_of(rows, [&](int64_t row) { return row_fits(reading, oracle, row); });
-      if (fits && evidence_ >= 2) return "wrong rows are what they would be if " + reading.words;
+      if (!fits || evidence_ < 2) continue;
+      trace.lines.push_back("wrong rows are what they would be if " + reading.words);
+      trace.fault = reading.fault;
+      return;
     }
-    return "";
   }
 
   bool row_fits(const Reading& reading, RowOracle& oracle, int64_t row) {
@@ -306,14 +315,14 @@ class Tracer {
 
 }  // namespace
 
-std::vector<std::string> trace_values(const Case& c, Target& target, const Calibration& calibration) {
+Trace trace_values(const Case& c, Target& target, const Calibration& calibration) {
   if (c.remap != Remap{}) return {};  // whose values are another case's
   Case coded = c;
   coded.v = Fill{.kind = FillKind::kPosition};
   std::erase_if(coded.planted, [](const Planted& x) { return x.tensor == TensorId::kV; });
   coded.nan_beyond_lengths = false;
   const auto at_once = run(coded, target, calibration);
-  return at_once ? Tracer(coded, *at_once).lines() : std::vector<std::string>{};
+  return at_once ? Tracer(coded, *at_once).trace() : Trace{};
 }
 
 }  // namespace attnfuzz

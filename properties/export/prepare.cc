@@ -59,7 +59,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
     }
     e.fails = true;
     e.message = alone.message;
-    e.shape = alone.shape;
+    e.shape = text_of(alone.shapes);
   }
   if (const std::string why = unfit(e.c); !why.empty()) return why;
   const Execution execution(e.c, target);

@@ -225,7 +225,7 @@ std::string head(const Export& e, const std::vector<std::string>& how, const std
   add("Exit status: 1 the failure shows, 0 it does not, 2 it could not be tried.");
   add("");
   add("The case: " + describe(e.c));
-  for (const std::string& need : e.r.needs) add("  " + need);
+  for (const std::string& need : lines_of(e.r.needs)) add("  " + need);
   if (!e.r.indifferent.empty()) add("  does not matter: " + join(e.r.indifferent, "; "));
   const std::string path = e.plan.path;
   add("Bounds: for the plan " + (path.empty() ? "of a kernel that tells nothing" : "'" + path + "'") +

@@ -115,8 +115,8 @@ Tally tally_of(const Expected& expected, std::span<const float> got) {
 }
 
 // How the error looks as a whole. Only asked of failures, so it may take its time.
-std::string shape_of(const Reference& reference, const Expected& expected, const Problem& p,
-                     const attn_plan& plan, std::span<const float> got, const Case* c) {
+std::vector<Shape> shape_of(const Reference& reference, const Expected& expected, const Problem& p,
+                            const attn_plan& plan, std::span<const float> got, const Case* c) {
   const std::array<int64_t, 4> size = logical_size(p, expected.tensor);
   const int64_t columns = expected.columns, rows = RowSpace(size[0], size[1], size[2]).count();
   std::vector<uint8_t> bad(got.size()), dead(static_cast<size_t>(rows));
@@ -180,7 +180,7 @@ void object(const Reference& reference, const Expected& expected, const Problem&
                                                        : !is_number(expected, got[index]);
   fail(v, non_finite ? Kind::kNonFinite : Kind::kWrong, message);
   v.where = where;
-  v.shape = shape_of(reference, expected, p, plan, got, c);
+  v.shapes = shape_of(reference, expected, p, plan, got, c);
 }
 
 }  // namespace
@@ -280,6 +280,7 @@ bool accept_plan(const PlanReply& reply, Verdict& v) {
     fail(v, Kind::kHang, "plan() did not return before the watchdog ended it");
   } else if (reply.crash) {
     fail(v, Kind::kCrash, "plan() died: " + *reply.crash);
+    v.crash = *reply.crash;
   } else if (reply.status == ATTN_UNSUPPORTED || reply.status == ATTN_INVALID) {
     if (reply.reason.empty()) {
       fail(v, Kind::kRefusal, "plan() refused with " + describe(reply.status) + " but gave no reason");
@@ -322,6 +323,7 @@ bool accept_run(const RunReply& reply, Verdict& v) {
     fail(v, Kind::kHang, "the kernel did not finish before the watchdog ended it");
   } else if (reply.crash) {
     fail(v, Kind::kCrash, "the worker died while the kernel ran: " + *reply.crash);
+    v.crash = *reply.crash;
   } else if (reply.status == ATTN_UNSUPPORTED || reply.status == ATTN_INVALID) {
     fail(v, Kind::kRefusal, "run() answered " + describe(reply.status) + " to what plan() had accepted");
   } else if (reply.status == ATTN_LAUNCH_FAILED) {

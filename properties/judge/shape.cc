@@ -1,5 +1,7 @@
 #include "properties/judge/shape.h"
 
+#include <algorithm>
+
 #include "properties/judge/shape_parts.h"
 
 namespace attnfuzz {
@@ -15,13 +17,17 @@ bool consistent(const ShapeInput& in) {
 
 }  // namespace
 
-std::string error_shape(const ShapeInput& input) {
-  if (!consistent(input)) return "";
-  bool any = false;
-  for (const uint8_t bad : input.bad) any |= bad != 0;
-  if (!any) return "";
-  const std::string where = shape_of_places(input), what = shape_of_values(input);
-  return where.empty() || what.empty() ? where + what : where + "; " + what;
+std::vector<Shape> error_shape(const ShapeInput& input) {
+  if (!consistent(input) || std::ranges::count(input.bad, 0) == std::ssize(input.bad)) return {};
+  std::vector<Shape> shapes = {shape_of_places(input), shape_of_values(input)};
+  std::erase_if(shapes, &Shape::empty);
+  return shapes;
+}
+
+std::string text_of(const std::vector<Shape>& shapes) {
+  std::string text;
+  for (const Shape& shape : shapes) text += (text.empty() ? "" : "; ") + shape.text;
+  return text;
 }
 
 }  // namespace attnfuzz

@@ -4,16 +4,39 @@
 // before anyone has read the kernel. A shape is said only where the pattern
 // holds for every bad element; where none does, nothing is said.
 //
-//   error_shape({.batch = 1, .heads = 1, .seq_q = 65, .dim_v = 64, .tile_q = 64,
-//                .got = o, .expected = reference.o, .bad = bad});
+//   text_of(error_shape({.batch = 1, .heads = 1, .seq_q = 65, .dim_v = 64, .tile_q = 64,
+//                        .got = o, .expected = reference.o, .bad = bad}));
 //     -> "only query tile 0; all NaN"
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace attnfuzz {
+
+// Those that tell what a fault may be (explain/fault_rules.cc).
+enum class ShapeKind : uint8_t {
+  kOther,
+  kAllZero,
+  kDeadRows,  // values where nothing is visible
+  kOtherRow,  // rows or tiles hold the results of others
+  kOtherHead,
+  kOtherBatch,
+  kLastKeyMissing,
+  kLogBase,      // ln 2, or a ratio of log2 e
+  kColumnsFrom,  // columns from a border on
+};
+struct Shape {
+  std::string text;
+  ShapeKind kind = ShapeKind::kOther;
+  Shape() = default;
+  Shape(std::string text, ShapeKind kind = ShapeKind::kOther) : text(std::move(text)), kind(kind) {}
+  Shape(const char* text, ShapeKind kind = ShapeKind::kOther) : text(text), kind(kind) {}
+  bool empty() const { return text.empty(); }
+};
 
 // Dense arrays; element = ((b * heads + h) * seq_q + i) * dim_v + c. For an
 // LSE dim_v is 1. Rows that were not judged have no bad element.
@@ -30,8 +53,9 @@ struct ShapeInput {
   std::span<const double> value = {};
 };
 
-// Where the bad elements lie, then what their values are, separated by "; ".
+// Where the bad elements lie, then what their values are.
 // Empty if nothing is bad or nothing is recognised.
-std::string error_shape(const ShapeInput& input);
+std::vector<Shape> error_shape(const ShapeInput& input);
+std::string text_of(const std::vector<Shape>& shapes);  // separated by "; "
 
 }  // namespace attnfuzz

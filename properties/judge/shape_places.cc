@@ -123,7 +123,7 @@ std::string columns(const Marks& m) {
 
 }  // namespace
 
-std::string shape_of_places(const ShapeInput& in) {
+Shape shape_of_places(const ShapeInput& in) {
   Marks b{std::vector<bool>(static_cast<size_t>(in.batch))},
       h{std::vector<bool>(static_cast<size_t>(in.heads))}, i{std::vector<bool>(static_cast<size_t>(in.seq_q))},
       c{std::vector<bool>(static_cast<size_t>(in.dim_v))};
@@ -143,7 +143,8 @@ std::string shape_of_places(const ShapeInput& in) {
   std::vector<std::string> parts = {span_of(b, "batch entry"), span_of(h, "head"), rows(i, in.tile_q),
                                     columns(c)};
   std::erase_if(parts, [](const std::string& part) { return part.empty(); });
-  return join(parts, ", ");
+  const bool from_border = c.count() > 1 && c.count() < c.size() && c.one_run() && c.last() == c.size() - 1;
+  return {join(parts, ", "), from_border ? ShapeKind::kColumnsFrom : ShapeKind::kOther};
 }
 
 }  // namespace attnfuzz

@@ -44,21 +44,22 @@ struct Bad {
 };
 
 // What all bad elements are, whatever was expected.
-std::string one_value(const Bad& bad) {
+Shape one_value(const Bad& bad) {
   const auto got = [&](size_t e) { return bad.in.got[e]; };
   if (bad.all([&](size_t e) { return std::isnan(got(e)); })) return "all NaN";
   if (bad.all([&](size_t e) { return std::isinf(got(e)); })) return "all infinite";
   if (bad.all([&](size_t e) { return !std::isfinite(got(e)); })) return "NaN and infinities";
-  if (bad.all([&](size_t e) { return got(e) == 0; })) return "all zero";
+  if (bad.all([&](size_t e) { return got(e) == 0; })) return {"all zero", ShapeKind::kAllZero};
   const bool dead = !bad.in.dead.empty() &&
                     bad.all([&](size_t e) { return bad.in.dead[static_cast<size_t>(bad.row(e))] != 0; });
   const float first = got(bad.elements[0]);
   if (bad.elements.size() > 2 && bad.all([&](size_t e) { return got(e) == first; })) {
-    return "all " + number(first) + (dead ? " where nothing is visible" : "");
+    if (dead) return {"all " + number(first) + " where nothing is visible", ShapeKind::kDeadRows};
+    return "all " + number(first);
   }
-  if (dead) return "values where nothing is visible";
+  if (dead) return {"values where nothing is visible", ShapeKind::kDeadRows};
   if (bad.all([&](size_t e) { return std::isnan(bad.in.expected[e]); })) return "a number where NaN is due";
-  return "";
+  return {};
 }
 
 // got / expected per element, where expected is far enough from 0 to tell.
@@ -76,16 +77,20 @@ bool steady(double low, double high) {
   return high - low <= kClose * std::max(std::fabs(low), std::fabs(high));
 }
 
-std::string constant_ratio(const Bad& bad) {
+Shape constant_ratio(const Bad& bad) {
   auto all = ratios(bad);
-  if (all.size() < 2) return "";
+  if (all.size() < 2) return {};
   std::ranges::sort(all, {}, [](const auto& r) { return r.second; });
   const double low = all.front().second, high = all.back().second;
   if (steady(low, high)) {
     const double middle = all[all.size() / 2].second;
     if (std::fabs(middle + 1) < kClose) return "the sign is flipped";
-    if (std::fabs(middle - 1) > kClose) return "constant ratio " + three_digits(middle);
-    return "";
+    const auto near = [&](double ratio) { return std::fabs(middle - ratio) < 5e-3; };
+    const bool log_base = near(1 / std::log(2.0)) || near(std::log(2.0));
+    if (std::fabs(middle - 1) > kClose) {
+      return {"constant ratio " + three_digits(middle), log_base ? ShapeKind::kLogBase : ShapeKind::kOther};
+    }
+    return {};
   }
   // One ratio a row: a denominator is wrong.
   struct OfRow {
@@ -100,11 +105,11 @@ std::string constant_ratio(const Bad& bad) {
     rows.back().most = ratio;  // ascending
     ++rows.back().count;
   }
-  if (rows.size() < 3) return "";
+  if (rows.size() < 3) return {};
   bool grows = true, falls = true;
   for (size_t r = 0; r < rows.size(); ++r) {
     // One element says nothing about the others of its row.
-    if (rows[r].count < 2 || !steady(rows[r].least, rows[r].most)) return "";
+    if (rows[r].count < 2 || !steady(rows[r].least, rows[r].most)) return {};
     if (r == 0 || rows[r].row / bad.in.seq_q != rows[r - 1].row / bad.in.seq_q) continue;
     grows &= rows[r].most >= rows[r - 1].least;
     falls &= rows[r].least <= rows[r - 1].most;
@@ -115,24 +120,24 @@ std::string constant_ratio(const Bad& bad) {
   return "one ratio a row, " + range;
 }
 
-std::string constant_offset(const Bad& bad) {
+Shape constant_offset(const Bad& bad) {
   double low = INFINITY, high = -INFINITY;
   for (const size_t e : bad.elements) {
     const double off = bad.in.got[e] - bad.in.expected[e];
-    if (!std::isfinite(off)) return "";
+    if (!std::isfinite(off)) return {};
     low = std::min(low, off);
     high = std::max(high, off);
   }
   const double middle = (low + high) / 2;
-  if (bad.elements.size() < 3 || high - low > kClose * std::fabs(middle)) return "";
+  if (bad.elements.size() < 3 || high - low > kClose * std::fabs(middle)) return {};
   // What a person recognises in an LSE.
   if (std::fabs(std::fabs(middle) - std::log(2.0)) < 1e-3)
-    return middle > 0 ? "off by + ln 2" : "off by - ln 2";
+    return {middle > 0 ? "off by + ln 2" : "off by - ln 2", ShapeKind::kLogBase};
   return "off by " + three_digits(middle);
 }
 
 // The result of another row, head or batch entry.
-std::string displaced(const Bad& bad) {
+Shape displaced(const Bad& bad) {
   const ShapeInput& in = bad.in;
   const int64_t n = in.dim_v;
   const auto holds = [&](const std::function<std::optional<int64_t>(int64_t)>& source) {
@@ -153,37 +158,38 @@ std::string displaced(const Bad& bad) {
       return row + shift;
     };
     if (holds(source))
-      return cat("row i holds the result of row i", shift > 0 ? " + " : " - ", std::abs(shift));
+      return {cat("row i holds the result of row i", shift > 0 ? " + " : " - ", std::abs(shift)),
+              ShapeKind::kOtherRow};
   }
   for (int64_t tile = in.tile_q; tile > 0 && tile < in.seq_q; tile = 0) {
     const auto source = [&](int64_t row) -> std::optional<int64_t> {
       return row - row % in.seq_q + row % in.seq_q % tile;
     };
-    if (holds(source)) return "each tile holds the result of tile 0";
+    if (holds(source)) return {"each tile holds the result of tile 0", ShapeKind::kOtherRow};
   }
   for (int64_t head = 0; head < in.heads && in.heads > 1; ++head) {
     const auto source = [&](int64_t row) -> std::optional<int64_t> {
       const int64_t plane = row / in.seq_q, b = plane / in.heads;
       return (b * in.heads + head) * in.seq_q + row % in.seq_q;
     };
-    if (holds(source)) return cat("holds the result of head ", head);
+    if (holds(source)) return {cat("holds the result of head ", head), ShapeKind::kOtherHead};
   }
   for (int64_t b = 0; b < in.batch && in.batch > 1; ++b) {
     const auto source = [&](int64_t row) -> std::optional<int64_t> {
       return (b * in.heads + row / in.seq_q % in.heads) * in.seq_q + row % in.seq_q;
     };
-    if (holds(source)) return cat("holds the result of batch entry ", b);
+    if (holds(source)) return {cat("holds the result of batch entry ", b), ShapeKind::kOtherBatch};
   }
-  return "";
+  return {};
 }
 
 // Traces the error to a key: got is its value, or got lacks it. A result without
 // key j lies on the line from V(j) through the right one, beyond it.
-std::string of_one_key(const Bad& bad) {
+Shape of_one_key(const Bad& bad) {
   const ShapeInput& in = bad.in;
   const int64_t n = in.dim_v;
-  if (in.heads_kv < 1 || in.seq_k < 1 || n < 1 || in.heads % in.heads_kv != 0) return "";
-  if (static_cast<int64_t>(in.value.size()) != in.batch * in.heads_kv * in.seq_k * n) return "";
+  if (in.heads_kv < 1 || in.seq_k < 1 || n < 1 || in.heads % in.heads_kv != 0) return {};
+  if (static_cast<int64_t>(in.value.size()) != in.batch * in.heads_kv * in.seq_k * n) return {};
   const auto value = [&](int64_t row, int64_t key, int64_t column) {
     const int64_t plane = row / in.seq_q, b = plane / in.heads, g = plane % in.heads / (in.heads / in.heads_kv);
     return in.value[static_cast<size_t>(((b * in.heads_kv + g) * in.seq_k + key) * n + column)];
@@ -213,15 +219,15 @@ std::string of_one_key(const Bad& bad) {
   if (in.seq_k > 1) {
     if (only(in.seq_k - 1)) return "only the last key's contribution";
     if (only(0)) return "only the first key's contribution";
-    if (lacks(in.seq_k - 1)) return "the last key's contribution is missing";
+    if (lacks(in.seq_k - 1)) return {"the last key's contribution is missing", ShapeKind::kLastKeyMissing};
     if (lacks(0)) return "the first key's contribution is missing";
   }
-  return "";
+  return {};
 }
 
 // Whether |got - expected| goes one way over queries or columns: strictly more
 // in each quarter than in the one before.
-std::string trend(const Bad& bad) {
+Shape trend(const Bad& bad) {
   const auto quarters = [&](int64_t size, const std::function<int64_t(size_t)>& index) -> int {
     if (size < 4) return 0;
     double sum[4] = {}, count[4] = {};
@@ -246,17 +252,17 @@ std::string trend(const Bad& bad) {
   if (rows != 0) return rows > 0 ? "grows with the row" : "falls with the row";
   const int columns = quarters(bad.in.dim_v, [&](size_t e) { return static_cast<int64_t>(e) % bad.in.dim_v; });
   if (columns != 0) return columns > 0 ? "grows with the column" : "falls with the column";
-  return "";
+  return {};
 }
 
 }  // namespace
 
-std::string shape_of_values(const ShapeInput& input) {
+Shape shape_of_values(const ShapeInput& input) {
   const Bad bad(input);
   for (const auto recognise : {one_value, of_one_key, constant_ratio, displaced, constant_offset, trend}) {
-    if (std::string text = recognise(bad); !text.empty()) return text;
+    if (Shape shape = recognise(bad); !shape.empty()) return shape;
   }
-  return "";
+  return {};
 }
 
 }  // namespace attnfuzz

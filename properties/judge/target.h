@@ -55,10 +55,13 @@ struct PlanReply {
 
 // A fault that the back end reported while the kernel ran.
 struct Fault {
+  // What a sanitizer's report says besides.
+  enum class Detail : uint8_t { kNone, kFreed, kArithmetic, kAlignment };
   attn_report_kind kind;
   std::array<uint32_t, 3> block, thread;
   std::string message, file;
   int line;
+  Detail detail = Detail::kNone;
 };
 
 enum class Stage : int32_t { kAll, kPartial, kReduce };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "properties/judge/shape.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz {
@@ -53,7 +54,9 @@ struct Verdict {
   std::string property;
   std::string message;  // one line for a person
   std::string site;     // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if it is not known
-  std::string shape;    // of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised
+  std::string crash;    // of kCrash: "SIGSEGV", "exit 3"
+  // Of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised.
+  std::vector<Shape> shapes;
   std::optional<Where> where;
   std::optional<Fault> fault;
   std::optional<Case> failing;  // what failed by itself, relation aside: the case, or a variant of it

@@ -32,6 +32,7 @@
 
 #include "properties/case/case.h"
 #include "properties/judge/verdict.h"
+#include "properties/reduce/need.h"
 
 namespace attnfuzz {
 
@@ -59,7 +60,7 @@ struct Reduction {
   // Of them until `minimal` was found; the others looked for a simpler one, or varied it.
   int64_t reached = 0;
   bool complete = false;                 // false: the clock ran out first
-  std::vector<std::string> needs;        // "needs seq_k >= 65", "needs causal"
+  std::vector<Need> needs;               // what the failure hangs on
   std::vector<std::string> indifferent;  // "dtype", "batch", "values of v"
 };
 

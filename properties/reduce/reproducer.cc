@@ -196,7 +196,13 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
   reader.text("message", true, &r.message);
   reader.text("kind", true, &r.kind);
   reader.text("shape", false, &r.shape);
-  reader.texts("needs", &r.needs);
+  if (const Json* needs = reader.field("needs", false)) {
+    try {
+      needs->get_to(r.needs);
+    } catch (const std::exception& error) {
+      reader.fail("needs is " + Reader::brief(*needs) + ", must be an array of needs: " + error.what());
+    }
+  }
   reader.texts("indifferent", &r.indifferent);
   reader.text("property", true, &r.property);
   reader.text("kernel", true, &r.kernel);

@@ -24,7 +24,8 @@ struct Reproducer {
   std::string build_hash, compiler, flags, device;
   // What was seen.
   std::string kind, message, shape;
-  std::vector<std::string> needs, indifferent;
+  std::vector<Need> needs;
+  std::vector<std::string> indifferent;
   std::array<uint64_t, kTensorCount> digests = {};  // 0: tensor absent
 };
 

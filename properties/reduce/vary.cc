@@ -48,17 +48,20 @@ class Varier {
       if (answer == Search::Answer::kFails) {
         indifferent(feature.name);
       } else {
-        needs(name_of(feature) +
-              (answer == Search::Answer::kRefused ? " (the kernel refuses it otherwise)" : ""));
+        needs({.part = feature.name, .refused = answer == Search::Answer::kRefused, .text = name_of(feature)});
       }
     }
-    if (minimal_.calls.size() > 1) needs(cat(minimal_.calls.size(), " calls"));
+    const auto calls = static_cast<int64_t>(minimal_.calls.size());
+    if (calls > 1) {
+      needs({.part = "calls", .relation = Relation::kAtLeast, .value = calls, .text = cat(calls, " calls")});
+    }
     const Problem& p = minimal_.problem;
     if (p.causal || p.window_left >= 0 || p.window_right >= 0) {
       const Search::Answer other = with([](Case& c) { c.problem.align = 1 - c.problem.align; });
       if (other == Search::Answer::kFails) indifferent("alignment");
       if (other == Search::Answer::kPasses && !p.causal) {
-        needs(p.align == ATTN_TOP_LEFT ? "top-left alignment" : "bottom-right alignment");
+        needs({.part = "alignment",
+               .text = p.align == ATTN_TOP_LEFT ? "top-left alignment" : "bottom-right alignment"});
       }
     }
   }
@@ -102,8 +105,8 @@ class Varier {
     whether("prefill", minimal_.prefill != Prefill::kNan, {[](Case& c) { c.prefill = Prefill::kHuge; }});
     whether("sm_count", minimal_.env.sm_count != Environment{}.sm_count,
             {[](Case& c) { c.env.sm_count = 1; }, [](Case& c) { c.env.sm_count = 16; }});
-    needed_unless("f16", "dtype", p.dtype != ATTN_F16, [](Case& c) { c.problem.dtype = ATTN_BF16; });
-    needed_unless("the LSE to be wanted", "LSE", !minimal_.want_lse, [](Case& c) { c.want_lse = false; });
+    needed_unless("dtype", "f16", p.dtype != ATTN_F16, [](Case& c) { c.problem.dtype = ATTN_BF16; });
+    needed_unless("LSE", "the LSE to be wanted", !minimal_.want_lse, [](Case& c) { c.want_lse = false; });
     variants();
   }
 
@@ -122,8 +125,8 @@ class Varier {
   }
 
   // Nothing is said of what there was no time to try.
-  void needs(const std::string& what) {
-    if (!s_.out_of_time()) said_.needs.push_back("needs " + what);
+  void needs(Need need) {
+    if (!s_.out_of_time()) said_.needs.push_back(std::move(need));
   }
   void indifferent(const std::string& what) {
     if (!s_.out_of_time()) said_.indifferent.push_back(what);
@@ -131,13 +134,13 @@ class Varier {
 
   // Whether a number of the feature has been said to be needed, and so the feature.
   bool counted(const Switch& feature) const {
-    static const std::map<std::string_view, std::string> dial_of = {
-        {"a window to the left", "needs window_left"},
-        {"a window to the right", "needs window_right"},
-        {"key lengths", "needs the longest key length"}};
+    static const std::map<std::string_view, std::string_view> dial_of = {
+        {"a window to the left", "window_left"},
+        {"a window to the right", "window_right"},
+        {"key lengths", "the longest key length"}};
     const auto dial = dial_of.find(feature.name);
     return dial != dial_of.end() &&
-           std::ranges::any_of(said_.needs, [&](const auto& need) { return need.starts_with(dial->second); });
+           std::ranges::any_of(said_.needs, [&](const Need& need) { return need.part == dial->second; });
   }
 
   std::string name_of(const Switch& feature) const {
@@ -169,6 +172,14 @@ class Varier {
     if (length) more.insert(more.end(), {now + tile, 2 * now + tile + 5});
     if (name.starts_with("dim")) more.insert(more.end(), {now + 8, 2 * now + 6});
     std::vector<std::pair<int64_t, Search::Answer>> tried;
+    const auto need = [&](Relation relation, std::string text, int64_t period = 0, int64_t least = 0) {
+      needs({.part = dial.name,
+             .relation = relation,
+             .value = now,
+             .period = period,
+             .least = least,
+             .text = std::move(text)});
+    };
     Tally tally;
     for (const int64_t value : more) {
       tried.emplace_back(value, at(dial, value));
@@ -176,37 +187,41 @@ class Varier {
     }
     if (tally.always()) {
       if (now > dial.least) {
-        needs(cat(dial.name, " >= ", now));
+        need(Relation::kAtLeast, cat(dial.name, " >= ", now));
       } else {
         indifferent(dial.name);
       }
     } else if (tally.never()) {
-      needs(cat(dial.name, " = ", now));
+      need(Relation::kExactly, cat(dial.name, " = ", now));
     } else if (tally.fails > 0) {
       const auto fails = [&](int64_t value) {
         return std::ranges::any_of(
             tried, [&](const auto& t) { return t.first == value && t.second == Search::Answer::kFails; });
       };
       if (fails(now + 2) && !fails(now + 1) && !fails(now + 3)) {
-        needs(cat(dial.name, now % 2 == 0 ? " even" : " odd", now > dial.least + 1 ? cat(", >= ", now) : ""));
+        const bool more = now > dial.least + 1;
+        need(Relation::kRemainder,
+             cat(dial.name, now % 2 == 0 ? " even" : " odd", more ? cat(", >= ", now) : ""), 2, more ? now : 0);
       } else if (length && fails(now + tile) && !fails(now + 1)) {
-        needs(cat(dial.name, " = ", now % tile, " (mod ", tile, ")"));
+        need(Relation::kRemainder, cat(dial.name, " = ", now % tile, " (mod ", tile, ")"), tile);
       } else {
         std::vector<std::string> not_at;
         for (const auto& [value, answer] : tried) {
           if (answer == Search::Answer::kPasses) not_at.push_back(cat(value));
         }
-        needs(cat(dial.name, now > dial.least ? cat(" >= ", now, " except ") : std::string(" other than "),
-                  join(not_at, ", ")));
+        const bool more = now > dial.least;
+        need(more ? Relation::kAtLeast : Relation::kOtherThan,
+             cat(dial.name, more ? cat(" >= ", now, " except ") : std::string(" other than "),
+                 join(not_at, ", ")));
       }
     }
   }
 
-  void needed_unless(const char* need, const char* part, bool skip, void (*edit)(Case&)) {
+  void needed_unless(const char* part, const char* text, bool skip, void (*edit)(Case&)) {
     if (skip) return;
     const Search::Answer answer = with(edit);
     if (answer == Search::Answer::kFails) indifferent(part);
-    if (answer == Search::Answer::kPasses) needs(need);
+    if (answer == Search::Answer::kPasses) needs({.part = part, .text = text});
   }
 
   void variants() {
@@ -214,7 +229,7 @@ class Varier {
     Tally tally;
     for (const int variant : {2, 3, 4}) tally.add(with([&](Case& c) { c.env.variant = variant; }));
     if (tally.always()) indifferent("variant");
-    if (tally.never()) needs("variant 1");
+    if (tally.never()) needs({.part = "the variant", .value = 1, .text = "variant 1"});
   }
 
   void values(const char* name, Fill Case::* fill) {
@@ -229,9 +244,11 @@ class Varier {
     if (hides.empty() && shows.size() > 1) {
       indifferent(name);
     } else if (!hides.empty() && hides.size() < shows.size()) {
-      needs(cat(name, " other than ", join(hides, ", ")));
+      needs({.part = name,
+             .relation = Relation::kOtherThan,
+             .text = cat(name, " other than ", join(hides, ", "))});
     } else if (!hides.empty()) {
-      needs(cat(name, ": ", join(shows, " or ")));
+      needs({.part = name, .text = cat(name, ": ", join(shows, " or "))});
     }
   }
 

@@ -44,6 +44,7 @@
 #include "properties/case/case.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/verdict.h"
+#include "properties/reduce/need.h"
 
 namespace attnfuzz {
 
@@ -172,7 +173,8 @@ struct Finding {
   std::string key;   // dedupe_key() of the reduced case
   std::string target, property, kind, message, shape;
   std::string found, minimal;  // describe() of both cases
-  std::vector<std::string> needs, indifferent;
+  std::vector<Need> needs;
+  std::vector<std::string> indifferent;
   std::string guess;  // the likely class of fault
   Repeats repeats = Repeats::kAlways;
   int failed = 0, runs = 0;  // in fresh processes

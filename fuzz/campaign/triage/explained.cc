@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 #include <string_view>
 
@@ -25,7 +24,7 @@ constexpr int kMostRounds = 6;
 
 // Things of which another does as well: head dims, layouts, ways to hide keys. And a
 // number that had to be just so tells more of the smallest case than of the bug.
-bool tells(const Need::Size& size) {
+bool tells(const NeededParts::Size& size) {
   return size.period == 0 && !std::string_view(dials()[static_cast<size_t>(size.dial)].name).starts_with("dim");
 }
 bool tells(int n) {
@@ -37,34 +36,20 @@ const Switch& switch_at(int n) { return switches()[static_cast<size_t>(n)]; }
 const Dial& dial_at(int n) { return dials()[static_cast<size_t>(n)]; }
 bool hides(int n) { return kHiding.contains(switch_at(n).name); }
 
-// "odd, >= 3" -> 3; nothing said: 0.
-int64_t least_of(std::string_view words) {
-  const size_t at = words.find(">= ");
-  int64_t least = 0;
-  if (at != words.npos) std::from_chars(words.data() + at + 3, words.data() + words.size(), least);
-  return least;
-}
-
-// "= 1 (mod 64)" -> 64; "even", "odd" -> 2; "= 5" -> exactly; else at least.
-int64_t period_of(std::string_view words) {
-  if (words.starts_with(" even") || words.starts_with(" odd")) return 2;
-  if (!words.starts_with(" = ")) return 0;
-  const size_t at = words.find("(mod ");
-  if (at == words.npos) return Need::Size::kExactly;
-  int64_t period = 0;
-  std::from_chars(words.data() + at + 5, words.data() + words.size(), period);
-  return period > 0 ? period : Need::Size::kExactly;
+int64_t period_of(const Need& need) {
+  if (need.relation == Relation::kExactly) return NeededParts::Size::kExactly;
+  return need.relation == Relation::kRemainder ? need.period : 0;
 }
 
 int more_queries(const Case& c) {
   return (c.problem.seq_q > c.problem.seq_k) - (c.problem.seq_q < c.problem.seq_k);
 }
 
-bool met(const Need& need, const Need::Size& size, const Case& c) {
+bool met(const NeededParts& need, const NeededParts::Size& size, const Case& c) {
   const Dial& dial = dial_at(size.dial);
   if (!dial.applies(c)) return false;
   const int64_t now = dial.get(c);
-  if (size.period == Need::Size::kExactly)
+  if (size.period == NeededParts::Size::kExactly)
     return now == size.value ||
            (std::string_view(dial.name).starts_with("seq") && need.more_queries == more_queries(c));
   if (size.period > 0)
@@ -73,7 +58,7 @@ bool met(const Need& need, const Need::Size& size, const Case& c) {
 }
 
 // The case without it.
-Case without(const Need::Size& size, Case c) {
+Case without(const NeededParts::Size& size, Case c) {
   const Dial& dial = dial_at(size.dial);
   const int64_t now = dial.get(c);
   dial.set(c, size.period > 0 ? now + 1 : size.value - 1);
@@ -114,12 +99,12 @@ struct Tested {
   std::optional<Beyond> less;  // what still fails without one of the things
 };
 
-Tested test(const Need& need, const Case& found, const Verdict& verdict, const JudgeIt& judged) {
+Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, const JudgeIt& judged) {
   Case c = found;
   bool restated = false;
   const bool same_tiles = need.tile_q == verdict.plan.tile_q && need.tile_k == verdict.plan.tile_k;
   const auto has = [](int n, const Case& x) { return switch_at(n).present(x); };
-  for (const Need::Size& size : need.sizes) {
+  for (const NeededParts::Size& size : need.sizes) {
     if (!met(need, size, c)) return {same_tiles && tells(size) ? Explains::kNo : Explains::kPerhaps, {}};
   }
   for (int n : need.switches) {
@@ -151,9 +136,9 @@ Tested test(const Need& need, const Case& found, const Verdict& verdict, const J
     if (restated) return Tested{Explains::kPerhaps, {}};
     return Tested{sure ? Explains::kNo : Explains::kPerhaps, Beyond{std::move(less), std::move(again)}};
   };
-  for (const Need::Size& size : need.sizes) {
+  for (const NeededParts::Size& size : need.sizes) {
     // Of the smallest case; a larger one may fail beside it as well.
-    if (size.period == Need::Size::kExactly) continue;
+    if (size.period == NeededParts::Size::kExactly) continue;
     if (auto not_it = still_fails(without(size, c), same_tiles && tells(size))) return *not_it;
   }
   for (int n : need.switches) {
@@ -165,8 +150,10 @@ Tested test(const Need& need, const Case& found, const Verdict& verdict, const J
 
 }  // namespace
 
-bool tells_apart(const Need& need) {
-  const auto can_be_taken_away = [](const Need::Size& size) { return size.period != Need::Size::kExactly; };
+bool tells_apart(const NeededParts& need) {
+  const auto can_be_taken_away = [](const NeededParts::Size& size) {
+    return size.period != NeededParts::Size::kExactly;
+  };
   return std::ranges::any_of(need.sizes, can_be_taken_away) || !need.switches.empty();
 }
 
@@ -176,17 +163,15 @@ bool stays_with(const Case& best, const Verdict& verdict, const Case& to, Step s
   return std::ranges::equal(now, then, [](bool is, bool will_be) { return is || !will_be; });
 }
 
-Need need_of(const Case& minimal, const std::vector<std::string>& needs) {
-  Need need;
+NeededParts needed_parts(const Case& minimal, const std::vector<Need>& needs) {
+  NeededParts need;
   need.more_queries = more_queries(minimal);
   for (size_t n = 0; n < dials().size(); ++n) {
     const Dial& dial = dials()[n];
     if (!dial.applies(minimal)) continue;
-    const std::string name = std::string("needs ") + dial.name;
-    for (const std::string& words : needs) {
-      if (!words.starts_with(name)) continue;
-      const std::string_view how = std::string_view(words).substr(name.size());
-      Need::Size size = {static_cast<int>(n), dial.get(minimal), period_of(how), least_of(how)};
+    for (const Need& said : needs) {
+      if (said.part != dial.name) continue;
+      const NeededParts::Size size = {static_cast<int>(n), dial.get(minimal), period_of(said), said.least};
       if (size.period <= 0 && size.value == 1) continue;
       if (size.period == 0 && size.value == 0) continue;
       need.sizes.push_back(size);
@@ -199,7 +184,7 @@ Need need_of(const Case& minimal, const std::vector<std::string>& needs) {
   return need;
 }
 
-Explained explains(const Need& need, const Case& c, const Verdict& verdict, const JudgeIt& judged) {
+Explained explains(const NeededParts& need, const Case& c, const Verdict& verdict, const JudgeIt& judged) {
   Beyond now = {c, verdict};
   Explains answer = Explains::kPerhaps;
   for (int round = 0; round < kMostRounds; ++round) {

@@ -10,7 +10,7 @@
 //      fails with the same error;
 //   3. so may a reduced case explain findings that were there before it.
 //
-//   const Need need = need_of(minimal, needs);             // seq_k >= 65, a mask
+//   const NeededParts need = needed_parts(minimal, needs);  // seq_k >= 65, a mask
 //   Explained e = explains(need, c, verdict, judge_it);    // this bug, as far as one can tell?
 //
 // Sizes of 1 and values cannot be taken away, and are no part of it. A finding of
@@ -27,7 +27,8 @@
 
 namespace attnfuzz {
 
-struct Need {
+// What a finding needs, as indices.
+struct NeededParts {
   struct Size {
     int dial = 0;        // index into dials()
     int64_t value = 0;   // of the minimal case
@@ -44,11 +45,11 @@ struct Need {
   int64_t tile_q = 0, tile_k = 0;  // of the minimal case's plan: lengths tell only where tiles are the same
 };
 
-// `needs` as Reduction says them.
-Need need_of(const Case& minimal, const std::vector<std::string>& needs);
+// `needs` as Reduction has them.
+NeededParts needed_parts(const Case& minimal, const std::vector<Need>& needs);
 
 // Whether there is anything that can be taken away.
-bool tells_apart(const Need& need);
+bool tells_apart(const NeededParts& need);
 
 // For a reduction that is not to go over to another bug (ReduceOptions::may_take).
 // No step leads beyond a tile where the best case does not go; a leap leads to a case
@@ -72,6 +73,6 @@ struct Explained {
   Case c;
   Verdict verdict;
 };
-Explained explains(const Need& need, const Case& c, const Verdict& verdict, const JudgeIt& judged);
+Explained explains(const NeededParts& need, const Case& c, const Verdict& verdict, const JudgeIt& judged);
 
 }  // namespace attnfuzz

@@ -55,7 +55,7 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
   text += "\n" + how_often(f) + "\n\n";
   text += "## The smallest case\n\n    " + f.minimal + "\n\n";
   if (!f.reduced) text += "The reduction ran out of time; `attnfuzz reduce " + file + "` goes on.\n\n";
-  if (!f.needs.empty()) text += list(f.needs) + "\n";
+  if (!f.needs.empty()) text += list(lines_of(f.needs)) + "\n";
   if (!f.indifferent.empty()) text += "Does not matter: " + joined(f.indifferent) + ".\n\n";
   if (!f.guess.empty()) text += "A guess: " + f.guess + ".\n\n";
   text += "## Replay\n\n    attnfuzz replay " + file + "\n\n";

@@ -20,7 +20,7 @@ std::vector<KnownFinding> recall(const std::string& dir, const std::vector<Campa
     if (r == nullptr || r->property != "reference") continue;
     KnownFinding known = {.name = f.name,
                           .tolerated = !f.tolerated.empty(),
-                          .need = need_of(r->c, r->needs),
+                          .need = needed_parts(r->c, r->needs),
                           .c = r->c,
                           .verdict = {}};
     known.c.lane = target.record.lane;

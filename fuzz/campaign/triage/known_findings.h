@@ -19,7 +19,7 @@ namespace attnfuzz {
 struct KnownFinding {
   std::string name;
   bool tolerated = false;
-  Need need;
+  NeededParts need;
   Case c;           // minimal, in the target's lane
   Verdict verdict;  // of the target
 };

@@ -45,7 +45,7 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
   }
   if (!(c == found)) drawn.said.push_back("Drawn is the variant of the case that fails: " + describe(c));
   // Lays out cases of its own, so after this one is gone.
-  for (const std::string& line : trace_values(c, target, calibration))
+  for (const std::string& line : trace_values(c, target, calibration).lines)
     drawn.said.push_back("With position-coded V: " + line);
   return drawn;
 }

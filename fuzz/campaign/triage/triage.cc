@@ -53,7 +53,7 @@ class OneCrash {
     if (is_at_a_known_site()) return remove();
     verdict_.property = crash_.property;
     verdict_.message = crash_.message;
-    verdict_.shape = crash_.shape;
+    if (!crash_.shape.empty()) verdict_.shapes = {crash_.shape};
     verdict_.site = crash_.site;
     minimal_ = start_ = crash_.c;
     std::string error;
@@ -163,7 +163,7 @@ class OneCrash {
     const JudgeIt judged = [&](const Case& c) {
       return judge(c, *find_property("reference"), *worker_, target_.calibration);
     };
-    const auto behind = [&](const Need& need, const Case& c, const Verdict& verdict) {
+    const auto behind = [&](const NeededParts& need, const Case& c, const Verdict& verdict) {
       return tells_apart(need) && explains(need, c, verdict, judged).answer == Explains::kYes;
     };
     for (const KnownFinding& known : known_) {
@@ -172,7 +172,7 @@ class OneCrash {
       return true;
     }
     if (!finding_.reduced) return false;
-    const Need mine = need_of(minimal_, finding_.needs);
+    const NeededParts mine = needed_parts(minimal_, finding_.needs);
     for (const KnownFinding& known : known_) {
       if (known.tolerated || !behind(mine, known.c, known.verdict)) continue;
       replaced_.push_back(known.name);
@@ -236,7 +236,7 @@ class OneCrash {
     finding_.indifferent = std::move(reduction.indifferent);
     minimal_ = std::move(reduction.minimal);
     verdict_ = std::move(reduction.verdict);
-    finding_.guess = guess_fault(minimal_, verdict_, finding_.needs, target_.record.lane).line();
+    finding_.guess = guess_fault({minimal_, verdict_, finding_.needs, target_.record.lane}).line();
   }
 
   void write() {

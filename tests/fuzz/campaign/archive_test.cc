@@ -137,7 +137,7 @@ TEST_F(CampaignFolder, FindingsAreReadAsWritten) {
   f.key = "k|e|y";
   f.repeats = Repeats::kSometimes;
   f.failed = 3, f.runs = 10;
-  f.needs = {"needs causal"};
+  f.needs = {{.part = "causal", .text = "causal (top-left)"}};
   write_findings(dir_, {{f}, {f, f}});
   const FindingsFile again = read_findings(dir_);
   ASSERT_EQ(again.findings.size(), 1u);

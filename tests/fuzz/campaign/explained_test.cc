@@ -10,6 +10,13 @@
 namespace attnfuzz {
 namespace {
 
+Need at_least(const char* part, int64_t value) {
+  return {.part = part, .relation = Relation::kAtLeast, .value = value};
+}
+Need exactly(const char* part, int64_t value) {
+  return {.part = part, .relation = Relation::kExactly, .value = value};
+}
+
 using Rule = bool (*)(const Problem& p);
 
 Verdict judge_by(Rule rule, const Case& c) {
@@ -27,11 +34,11 @@ JudgeIt by(Rule rule) {
   return [rule](const Case& c) { return judge_by(rule, c); };
 }
 
-Explains answer(const Need& need, const Case& c, Rule rule) {
+Explains answer(const NeededParts& need, const Case& c, Rule rule) {
   return explains(need, c, judge_by(rule, c), by(rule)).answer;
 }
 
-Need with_tiles(Need need) {
+NeededParts with_tiles(NeededParts need) {
   need.tile_q = need.tile_k = 64;
   return need;
 }
@@ -42,10 +49,10 @@ bool grouped(const Problem& p) { return p.heads_kv >= 2 && p.heads_q > p.heads_k
 bool softcap_or_grouped(const Problem& p) { return softcap(p) || grouped(p); }
 bool softcap_or_long(const Problem& p) { return softcap(p) || long_rows(p); }
 
-Need need_of_softcap() {
+NeededParts need_of_softcap() {
   Case c;
   c.problem.softcap = 1;
-  return with_tiles(need_of(c, {"needs softcap 1", "needs seq_q >= 1"}));
+  return with_tiles(needed_parts(c, {{.part = "softcap"}, at_least("seq_q", 1)}));
 }
 
 TEST(Explains, WhatHasAllThatIsNeededAndPassesWithoutIt) {
@@ -76,13 +83,15 @@ TEST(Need, OfSizesIsReadFromTheWords) {
   c.problem.heads_q = 3;
   c.problem.seq_q = 65;
   c.problem.seq_k = 0;
-  const Need need =
-      need_of(c, {"needs heads_q / heads_kv odd, >= 3", "needs seq_q = 1 (mod 64)", "needs seq_k = 0"});
+  const NeededParts need = needed_parts(
+      c, {{.part = "heads_q / heads_kv", .relation = Relation::kRemainder, .value = 3, .period = 2, .least = 3},
+          {.part = "seq_q", .relation = Relation::kRemainder, .value = 1, .period = 64},
+          exactly("seq_k", 0)});
   ASSERT_EQ(need.sizes.size(), 3u);
   EXPECT_EQ(need.sizes[0].period, 2);
   EXPECT_EQ(need.sizes[0].least, 3);
   EXPECT_EQ(need.sizes[1].period, 64);
-  EXPECT_EQ(need.sizes[2].period, Need::Size::kExactly);
+  EXPECT_EQ(need.sizes[2].period, NeededParts::Size::kExactly);
 }
 
 // One head is an odd number of heads, and yet none of three.
@@ -93,7 +102,9 @@ TEST(Explains, NothingWithFewerHeadsThanAnOddNumberNeeds) {
   };
   Case three;
   three.problem.heads_q = 3;
-  const Need need = with_tiles(need_of(three, {"needs heads_q / heads_kv odd, >= 3"}));
+  const NeededParts need = with_tiles(needed_parts(
+      three,
+      {{.part = "heads_q / heads_kv", .relation = Relation::kRemainder, .value = 3, .period = 2, .least = 3}}));
   Case five;
   five.problem.heads_q = 5;
   EXPECT_EQ(answer(need, five, odd), Explains::kYes);
@@ -108,7 +119,7 @@ TEST(Explains, WhatHasAnotherLengthThanExactlyThat) {
   Case minimal;
   minimal.problem.causal = true;
   minimal.problem.seq_k = 0;
-  const Need need = with_tiles(need_of(minimal, {"needs seq_k = 0", "needs causal (top-left)"}));
+  const NeededParts need = with_tiles(needed_parts(minimal, {exactly("seq_k", 0), {.part = "causal"}}));
   Case c = minimal;
   c.problem.seq_q = 100;
   c.problem.seq_k = 20;
@@ -118,7 +129,7 @@ TEST(Explains, WhatHasAnotherLengthThanExactlyThat) {
   EXPECT_NE(answer(need, c, [](const Problem& p) { return p.causal; }), Explains::kYes);
   // A length alone does not tell enough.
   minimal.problem.causal = false;
-  const Need length = with_tiles(need_of(minimal, {"needs seq_k = 0"}));
+  const NeededParts length = with_tiles(needed_parts(minimal, {exactly("seq_k", 0)}));
   EXPECT_FALSE(tells_apart(length));
   c.problem.seq_k = 20;
   EXPECT_EQ(answer(length, c, [](const Problem&) { return true; }), Explains::kPerhaps);
@@ -126,7 +137,8 @@ TEST(Explains, WhatHasAnotherLengthThanExactlyThat) {
 
 // "batch = 1" was said of what else makes strides matter; it is nothing that could be taken away.
 TEST(Need, OfASizeOfOneIsNone) {
-  EXPECT_FALSE(tells_apart(need_of(Case{}, {"needs batch = 1", "needs heads_kv = 1", "needs seq_q >= 1"})));
+  EXPECT_FALSE(
+      tells_apart(needed_parts(Case{}, {exactly("batch", 1), exactly("heads_kv", 1), at_least("seq_q", 1)})));
   EXPECT_TRUE(tells_apart(need_of_softcap()));
 }
 

@@ -165,7 +165,7 @@ TEST(IssueText, SaysAllThatAReaderNeeds) {
   f.property = "gqa";
   f.message = "o is 1, must be 2";
   f.minimal = "B=1 S=1/65";
-  f.needs = {"needs seq_k >= 65"};
+  f.needs = {{.part = "seq_k", .relation = Relation::kAtLeast, .value = 65, .text = "seq_k >= 65"}};
   f.indifferent = {"dtype", "batch"};
   f.failed = 4, f.runs = 10;
   f.repeats = Repeats::kSometimes;

@@ -107,7 +107,9 @@ TEST_F(TwoBugsTriage, ASimplerCaseTakesThePlaceOfWhatItExplains) {
   const Verdict verdict = judged(clumsy);
   ASSERT_EQ(verdict.outcome, Outcome::kFail);
   Reproducer r = without_digests(clumsy, verdict, kernel_.info());
-  r.needs = {"needs seq_k >= 5", "needs window_left = 0", "needs softcap 1"};
+  r.needs = {{.part = "seq_k", .relation = Relation::kAtLeast, .value = 5},
+             {.part = "window_left", .relation = Relation::kExactly},
+             {.part = "softcap"}};
   write_file(options_.dir + "/findings/clumsy.attn.json", encode(r, "clumsy.attn.json"));
   Finding old;
   old.name = "clumsy";

@@ -145,7 +145,9 @@ void write_finding(const std::string& dir, const Night& night, FindingsFile& fil
   r.message = marked(night, kind == "non-finite" ? "o(b=0,h=0,q=0,d=0) is nan, must be 0 +- 2.98023224e-08"
                                                  : "o(b=0,h=1,q=64,d=0) is 1.00195312, must be 1 +- 0.00098");
   r.shape = marked(night, kind == "non-finite" ? "all NaN" : "rows 64 and up only; one ratio 1.002");
-  r.needs = {marked(night, "needs seq_k >= 65"), "needs mask: only the first key"};
+  r.needs = {
+      {.part = "seq_k", .relation = Relation::kAtLeast, .value = 65, .text = marked(night, "seq_k >= 65")},
+      {.part = "mask", .text = "mask: only the first key"}};
   r.indifferent = {"batch", "dtype", "values of v"};
   Finding f;
   f.name = reproducer_name(r);

@@ -115,7 +115,7 @@ TEST(Explain, FactsOfAReproducer) {
   r.kernel = "fa1";
   r.property = "reference";
   r.kind = "non-finite";
-  r.needs = {"needs seq_k >= 65"};
+  r.needs = {{.part = "seq_k", .relation = Relation::kAtLeast, .value = 65, .text = "seq_k >= 65"}};
   r.indifferent = {"dtype", "batch"};
   ExplainOptions options;
   options.reproducer = &r;

@@ -14,7 +14,7 @@ namespace {
 std::string traced(Flaw flaw, const Case& c) {
   FakeTarget target(flaw);
   std::string text;
-  for (const std::string& line : trace_values(c, target, documented())) text += line + "\n";
+  for (const std::string& line : trace_values(c, target, documented()).lines) text += line + "\n";
   return text;
 }
 

@@ -112,7 +112,7 @@ TEST(Export, WhatAFileSaysStaysInAComment) {
   Reproducer r;
   r.property = "reference";
   r.message = "first\n#include <evil>\\\nimport evil */ \"\"\"";
-  r.needs = {"needs\r\nsystem(\"evil\");"};
+  r.needs = {{.part = "mask", .text = "\r\nsystem(\"evil\");"}};
   const auto prepared = prepare_export(r, target, documented());
   const Export& e = std::get<Export>(prepared);
   for (const std::string& text : {export_cpp(e, "a.cc"), export_python(e, "a.py")}) {

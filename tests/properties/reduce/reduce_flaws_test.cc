@@ -82,7 +82,7 @@ Survey survey(Flaw flaw, int starts = 20) {
   std::printf("%-22s %d starts, %zu kinds, %zu minima, evaluations: mean %lld, worst %lld\n", to_string(flaw),
               found, keys.size(), s.minima.size(), static_cast<long long>(found ? evaluations / found : 0),
               static_cast<long long>(worst));
-  for (const auto& need : s.last.needs) std::printf("    %s\n", need.c_str());
+  for (const auto& need : lines_of(s.last.needs)) std::printf("    %s\n", need.c_str());
   EXPECT_EQ(found, starts);
   EXPECT_EQ(s.minima.size(), keys.size());
   return s;

@@ -81,7 +81,7 @@ Survey survey(const char* name, const Predicate& fails, int starts = 24, const P
               static_cast<long long>(s.starts), s.minima.size(),
               static_cast<long long>(s.starts ? s.evaluations / s.starts : 0), static_cast<long long>(s.worst));
   std::printf("    %s; indifferent:", describe(s.minimal).c_str());
-  for (const auto& n : s.last.needs) std::printf(" [%s]", n.c_str());
+  for (const auto& n : lines_of(s.last.needs)) std::printf(" [%s]", n.c_str());
   for (const auto& n : s.last.indifferent) std::printf(" %s,", n.c_str());
   std::printf("\n");
   EXPECT_EQ(s.starts, starts) << "too few random cases fail";
@@ -107,8 +107,8 @@ TEST(Reduce, CausalBeyondATile) {
   EXPECT_EQ(s.minimal.problem.seq_k, 65);
   EXPECT_TRUE(s.minimal.problem.causal);
   EXPECT_EQ(s.minimal.problem.align, ATTN_TOP_LEFT);
-  EXPECT_TRUE(contains(s.last.needs, "needs seq_k >= 65"));
-  EXPECT_TRUE(contains(s.last.needs, "needs causal (top-left)"));
+  EXPECT_TRUE(contains(lines_of(s.last.needs), "needs seq_k >= 65"));
+  EXPECT_TRUE(contains(lines_of(s.last.needs), "needs causal (top-left)"));
   EXPECT_TRUE(contains(s.last.indifferent, "dtype"));
   EXPECT_TRUE(contains(s.last.indifferent, "batch"));
   EXPECT_TRUE(contains(s.last.indifferent, "values of v"));
@@ -181,7 +181,7 @@ TEST(Reduce, AResidue) {
   const Survey s = survey("seq_k % 64 == 1, >= 65",
                           [](const Case& c) { return c.problem.seq_k % 64 == 1 && c.problem.seq_k >= 65; });
   EXPECT_EQ(s.minimal.problem.seq_k, 65);
-  EXPECT_TRUE(contains(s.last.needs, "needs seq_k = 1 (mod 64)"));
+  EXPECT_TRUE(contains(lines_of(s.last.needs), "needs seq_k = 1 (mod 64)"));
 }
 
 TEST(Reduce, ThreeFeatures) {
@@ -207,7 +207,7 @@ TEST(Reduce, FourFeatures) {
 
 TEST(Reduce, Dtype) {
   const Survey s = survey("bf16", [](const Case& c) { return c.problem.dtype == ATTN_BF16; });
-  EXPECT_TRUE(contains(s.last.needs, "needs bf16"));
+  EXPECT_TRUE(contains(lines_of(s.last.needs), "needs bf16"));
 }
 
 TEST(Reduce, Dims) {

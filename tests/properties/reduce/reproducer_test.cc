@@ -25,7 +25,8 @@ Reproducer example() {
   r.kind = "non-finite";
   r.message = "o(0,0,0,0) is NaN, 1 is due";
   r.shape = "only query tile 0; all NaN";
-  r.needs = {"needs seq_k >= 65", "needs causal (top-left)"};
+  r.needs = {{.part = "seq_k", .relation = Relation::kAtLeast, .value = 65, .text = "seq_k >= 65"},
+             {.part = "causal", .refused = true, .text = "causal (top-left)"}};
   r.indifferent = {"dtype", "batch"};
   r.digests[0] = 0x1234;
   r.digests[3] = ~uint64_t{0};
