@@ -116,7 +116,9 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
   model->o_unit = input.unit;
   model->o_tiny = plan.flush_to_zero ? std::max(input.tiny, kFlush) : input.tiny;
   model->overflow = input.overflow;
-  if (model->splits > 1 && plan.partial_format != ATTN_FORMAT_F32) {
+  // Who says that partials are kept in 16 bits may keep them so at one split too.
+  const bool partials = model->splits > 1 || plan.partial_format == ATTN_FORMAT_OF_INPUT;
+  if (partials && plan.partial_format != ATTN_FORMAT_F32) {
     model->partial_unit = input.unit;
     model->partial_tiny = std::max(input.tiny, kFlush);
     if (plan.partial_format == ATTN_FORMAT_UNKNOWN)

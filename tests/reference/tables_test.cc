@@ -92,6 +92,18 @@ TEST(ErrorModel, WhatThePlanLeavesOpenIsNamedAndLoosest) {
     EXPECT_GT(loose[TensorId::kO].bound[at], tight[TensorId::kO].bound[at]);
 }
 
+// A kernel that keeps its one partial in 16 bits rounds twice, and may say so.
+TEST(ErrorModel, PartialsInTheFormatOfTheInputAtOneSplit) {
+  Case c({.num_splits = 1});
+  const auto unit = [&](int32_t format) {
+    c.plan.partial_format = format;
+    return make_error_model(c.problem, c.plan, documented()).partial_unit;
+  };
+  EXPECT_GT(unit(ATTN_FORMAT_OF_INPUT), 0);
+  EXPECT_EQ(unit(ATTN_FORMAT_F32), 0);
+  EXPECT_EQ(unit(ATTN_FORMAT_UNKNOWN), 0) << "no split: no partials, unless it says so";
+}
+
 TEST(RowSample, EdgesBordersAndNoRepeats) {
   Case c({.batch = 3, .heads_q = 4, .seq_q = 200});
   const std::vector<int64_t> rows = sampled_rows(c.problem, 64, {.limit = 40, .seed = 9});

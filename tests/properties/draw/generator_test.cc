@@ -59,6 +59,18 @@ TEST(Generator, IsLegal) {
   }
 }
 
+// What a kernel without tiles declares.
+TEST(Generator, IsLegalForTheSmallestTiles) {
+  for (int64_t tile = 1; tile <= 4; ++tile) {
+    Aim aim = aim_of_our_kernels();
+    aim.tiles_q = aim.tiles_k = {tile};
+    for (uint64_t i = 0; i < 4000; ++i) {
+      const Case c = draw(aim, 2, i);
+      EXPECT_EQ(illegal(c), std::nullopt) << tile << " " << encode(c);
+    }
+  }
+}
+
 // A kernel that does little is still checked on cases that it does, and now and then on others.
 TEST(Generator, SparesWhatAKernelRefuses) {
   Aim aim = aim_of_our_kernels();
