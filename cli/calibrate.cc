@@ -2,9 +2,7 @@
 // computed from. The measuring is done by attnfuzz-calibrate-cpu and -cuda,
 // beside this command (reference/calibrate).
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "fuzz/host/subprocess.h"
 #include "reference/calibration.h"
 
 namespace attnfuzz {
@@ -26,40 +25,6 @@ struct Arguments {
   std::string backend = "cpu", out, raw;
   int64_t stride = 0, random = 0;  // 0: the program's own default
 };
-
-struct Output {
-  std::string text;
-  int status = 0;  // as waitpid gives it
-};
-
-// Runs a program with stderr left alone, and takes down what it prints.
-Output run_program(const std::vector<std::string>& command) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error("pipe() failed");
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("fork() failed");
-  if (child == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    execv(words[0], words.data());
-    std::perror(words[0]);
-    _exit(127);
-  }
-  close(ends[1]);
-  Output output;
-  std::array<char, 4096> part;
-  ssize_t n;
-  while ((n = read(ends[0], part.data(), part.size())) > 0)
-    output.text.append(part.data(), static_cast<size_t>(n));
-  close(ends[0]);
-  waitpid(child, &output.status, 0);
-  return output;
-}
 
 // "NVIDIA H200" -> "h200"
 std::string short_name(const std::string& device) {
@@ -135,12 +100,12 @@ Exit calibrate(const Arguments& arguments) {
   std::vector<std::string> command = {program};
   if (arguments.stride > 0) command.insert(command.end(), {"--stride", std::to_string(arguments.stride)});
   if (arguments.random > 0) command.insert(command.end(), {"--random", std::to_string(arguments.random)});
-  const Output output = run_program(command);
-  if (!WIFEXITED(output.status) || WEXITSTATUS(output.status) > 1) {
+  const Ran ran = run_program(command, {.take_output = true});
+  if (!WIFEXITED(ran.status) || WEXITSTATUS(ran.status) > 1) {
     throw UserError(program + " could not measure: see its message above");
   }
 
-  const json measured = json::parse(output.text);
+  const json measured = json::parse(ran.output);
   const Calibration calibration = make_calibration(measured, arguments.backend);
   std::printf("calibration '%s' of %s\n  %s\n\n", calibration.name.c_str(), calibration.device.c_str(),
               calibration.origin.c_str());
@@ -155,7 +120,7 @@ Exit calibrate(const Arguments& arguments) {
   if (!arguments.raw.empty()) {
     std::FILE* file = std::fopen(arguments.raw.c_str(), "w");
     if (file == nullptr) throw UserError("cannot write " + arguments.raw);
-    std::fputs(output.text.c_str(), file);
+    std::fputs(ran.output.c_str(), file);
     std::fclose(file);
   }
   return objections.empty() ? kHeld : kFound;

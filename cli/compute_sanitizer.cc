@@ -1,13 +1,10 @@
 #include "cli/compute_sanitizer.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -15,8 +12,7 @@
 #include <map>
 
 #include "fuzz/host/lanes.h"
-
-extern char** environ;
+#include "fuzz/host/subprocess.h"
 
 namespace attnfuzz {
 namespace {
@@ -59,18 +55,6 @@ Log read_log(const fs::path& path) {
   return log;
 }
 
-int run(const std::vector<std::string>& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  pid_t pid = -1;
-  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ) != 0) return -1;
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
 }  // namespace
 
 bool is_compute_sanitizer(const std::string& name) {
@@ -102,8 +86,8 @@ Exit replay_under(const std::string& tool, const std::string& file, const std::v
                                       "--lane",
                                       "plain"};
   command.insert(command.end(), further.begin(), further.end());
-  std::fflush(stdout);
-  const int status = run(command);
+  const int ended = run_program(command).status;
+  const int status = ended < 0 ? -1 : WIFEXITED(ended) ? WEXITSTATUS(ended) : 128;
   const Log log = read_log(log_path);
   fs::remove(log_path, ignored);
   if (!log.ran) {

@@ -1,11 +1,8 @@
 #include "cmake/identity/command.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <stdexcept>
+
+#include "fuzz/host/subprocess.h"
 
 namespace attnfuzz {
 
@@ -52,39 +49,13 @@ std::vector<std::string> split_command(std::string_view line) {
 std::string output_of(const std::vector<std::string>& arguments, const std::string& directory) {
   std::string shown;
   for (const std::string& a : arguments) shown += (shown.empty() ? "" : " ") + a;
-  int pipe_fds[2];
-  if (pipe(pipe_fds) != 0) throw std::runtime_error(std::string("pipe: ") + std::strerror(errno));
-  std::vector<char*> argv;
-  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (child == 0) {
-    dup2(pipe_fds[1], STDOUT_FILENO);
-    close(pipe_fds[0]);
-    close(pipe_fds[1]);
-    if (!directory.empty() && chdir(directory.c_str()) != 0) _exit(126);
-    execvp(argv[0], argv.data());
-    _exit(127);
-  }
-  close(pipe_fds[1]);
-  std::string text;
-  char buffer[65536];
-  for (;;) {
-    const ssize_t n = read(pipe_fds[0], buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    text.append(buffer, static_cast<size_t>(n));
-  }
-  close(pipe_fds[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw std::runtime_error("failed (status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1) +
+  const Ran ran = run_program(arguments, {.take_output = true, .directory = directory});
+  const int status = ran.status;
+  if (status != 0) {
+    throw std::runtime_error("failed (" + (status < 0 ? "it cannot be started" : describe_status(status)) +
                              "): " + shown);
   }
-  return text;
+  return ran.output;
 }
 
 std::vector<std::string> prerequisites(std::string_view rule) {

@@ -1,8 +1,8 @@
-// What a kernel says of itself, looked at before anyone computes with it.
+// Where a kernel says that its partials lie, looked at before anyone reads them.
 //
-// A plan and the place of partials come from the kernel's process: wrong in
-// good faith, or scribbled over. Each function gives the first thing that
-// cannot be true, in words ("tile_q is 0, must be 1..."), or nothing.
+// It comes from the kernel's process: wrong in good faith, or scribbled over. The
+// first thing that cannot be true, in words ("partials.o does not lie in the planned
+// workspace of ..."), or nothing. Of a plan see properties/judge/bad_plan.h.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,6 @@
 
 namespace attnfuzz {
 
-std::optional<std::string> nonsense(const attn_plan& plan);
 std::optional<std::string> nonsense(const attn_partials& partials, const attn_problem& problem,
                                     const attn_plan& plan);
 

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "fuzz/host/subprocess.h"
+
 namespace attnfuzz {
 
 pid_t start_child(const std::function<void()>& work, char* message, size_t room) {
@@ -38,18 +40,12 @@ std::optional<Ending> ended(pid_t pid) {
   const pid_t done = waitpid(pid, &status, WNOHANG);
   if (done == 0 || (done < 0 && errno == EINTR)) return std::nullopt;
   if (done < 0) return Ending{"lost"};
-  if (WIFSIGNALED(status)) {
-    const char* name = sigabbrev_np(WTERMSIG(status));
-    return Ending{name ? std::string("SIG") + name : "signal " + std::to_string(WTERMSIG(status))};
-  }
-  if (WEXITSTATUS(status) == 0) return Ending{};
-  return Ending{"exit status " + std::to_string(WEXITSTATUS(status))};
+  return Ending{status == 0 ? "" : describe_status(status)};
 }
 
 void end_child(pid_t pid) {
   kill(pid, SIGKILL);
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  wait_for_child(pid);
 }
 
 double resident_bytes(pid_t pid) {
@@ -65,7 +61,10 @@ static_assert(sizeof(sigset_t) <= 128);
 Interrupts::Interrupts() {
   sigset_t all, old;
   sigemptyset(&all);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&all, signal);
+  sigaddset(&all, SIGINT);
+  sigaddset(&all, SIGTERM);
+  struct sigaction hangup = {};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&all, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &all, &old);
   memcpy(old_mask_, &old, sizeof old);
   fd_ = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -78,10 +77,11 @@ Interrupts::~Interrupts() {
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
 
-bool Interrupts::came() const {
+int Interrupts::signal() const {
   signalfd_siginfo info;
-  if (fd_ >= 0 && read(fd_, &info, sizeof info) == sizeof info) came_ = true;
-  return came_;
+  if (signal_ == 0 && fd_ >= 0 && read(fd_, &info, sizeof info) == sizeof info)
+    signal_ = static_cast<int>(info.ssi_signo);
+  return signal_;
 }
 
 }  // namespace attnfuzz

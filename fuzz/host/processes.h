@@ -16,7 +16,7 @@ struct Ending {
 
 // Runs `work` in a child, which ends with status 0, or with 1 and *message (in
 // shared memory, `room` bytes) if it throws. The child dies with this process,
-// and leaves the signals that Interrupts blocks to it.
+// and leaves the signals of Interrupts, which are blocked here, to it.
 pid_t start_child(const std::function<void()>& work, char* message, size_t room);
 
 // Nothing while it runs.
@@ -27,7 +27,7 @@ void end_child(pid_t pid);
 // Bytes of memory it holds itself; 0 if that cannot be found out.
 double resident_bytes(pid_t pid);
 
-// SIGINT, SIGTERM and SIGHUP (the terminal or the connection is gone) as a question,
+// SIGINT, SIGTERM and SIGHUP (unless that is ignored, as under nohup) as a question,
 // while this lives.
 class Interrupts {
  public:
@@ -35,11 +35,12 @@ class Interrupts {
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
-  bool came() const;
+  bool came() const { return signal() != 0; }
+  int signal() const;  // the first that came; 0: none
 
  private:
   int fd_ = -1;
-  mutable bool came_ = false;
+  mutable int signal_ = 0;
   unsigned char old_mask_[128];
 };
 

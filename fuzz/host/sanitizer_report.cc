@@ -1,17 +1,12 @@
 #include "fuzz/host/sanitizer_report.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
 
-extern char** environ;
+#include "fuzz/host/subprocess.h"
 
 namespace attnfuzz {
 namespace {
@@ -20,28 +15,7 @@ std::string first_line(std::string_view text) { return std::string(text.substr(0
 
 // What a program prints, at most a page; empty where it cannot be run.
 std::string output_of(const std::vector<std::string>& command) {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return "";
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, fds[1], STDOUT_FILENO);
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  pid_t pid = -1;
-  const int error = posix_spawnp(&pid, argv[0], &files, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  close(fds[1]);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n; error == 0 && (n = read(fds[0], buffer, sizeof buffer)) > 0;) {
-    if (text.size() < sizeof buffer) text.append(buffer, static_cast<size_t>(n));
-  }
-  close(fds[0]);
-  if (error == 0) waitpid(pid, nullptr, 0);
-  return text;
+  return run_program(command, {.take_output = true, .silent = true, .most = 4096}).output;
 }
 
 // From "/tree/kernels/forward/store.h" what a person needs to find it.

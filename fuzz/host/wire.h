@@ -23,9 +23,17 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 6;
-// Descriptors a worker finds open when it starts.
-enum Descriptor : int { kWireFd = 3, kArenaFd = 4, kRequestBell = 5, kAnswerBell = 6, kFirstUnused = 7 };
+inline constexpr uint32_t kVersion = 7;
+// Descriptors a worker finds open when it starts; kStatusFd its guard alone (worker/guard.h), which
+// writes two int32 there: the worker's process id, and its status as waitpid() gave it.
+enum Descriptor : int {
+  kWireFd = 3,
+  kArenaFd = 4,
+  kRequestBell = 5,
+  kAnswerBell = 6,
+  kStatusFd = 7,
+  kFirstUnused = 8
+};
 // How a worker ends by itself; anything else is the kernel's doing.
 enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -12,9 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <new>
 #include <system_error>
+
+#include "fuzz/host/subprocess.h"
 
 namespace attnfuzz {
 namespace {
@@ -35,7 +37,20 @@ int raised(int fd, const char* what) {
 }  // namespace
 
 WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
-  int pipe_fds[2] = {-1, -1};
+  std::array<int, 2> ends = {-1, -1};  // of pipes, that the guard writes to: output, status
+  int arena = -1;
+  // Not blocking at either end: a kernel that prints without end loses its output, not its time.
+  const auto open_pipe = [](int& ours, int& its) {
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) fail("pipe2");
+    ours = fds[0];
+    its = raised(fds[1], "fcntl");
+  };
+  const auto close_theirs = [&] {
+    for (const int fd : {ends[0], ends[1], arena}) {
+      if (fd >= 0) close(fd);
+    }
+  };
   try {
     wire_fd_ = raised(memfd_create("attnfuzz-wire", MFD_CLOEXEC), "memfd_create");
     if (ftruncate(wire_fd_, sizeof(wire::Wire)) != 0) fail("ftruncate");
@@ -46,60 +61,30 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     wire_->size = sizeof(wire::Wire);
     request_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     answer_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
-    // Not blocking at either end: a kernel that prints without end loses its output, not its time.
-    if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) fail("pipe2");
-    output_fd_ = pipe_fds[0];
-    pipe_fds[0] = -1;
-    pipe_fds[1] = raised(pipe_fds[1], "fcntl");
-    spawn(command, arena_fd, pipe_fds[1]);
-    close(pipe_fds[1]);
+    open_pipe(output_fd_, ends[0]);
+    open_pipe(status_fd_, ends[1]);
+    arena = fcntl(arena_fd, F_DUPFD_CLOEXEC, 64);
+    if (arena < 0) fail("fcntl");
+    guard_ = spawn_program({command.worker, command.library, command.kernel, std::to_string(getpid())},
+                           {.descriptors = {{ends[0], STDOUT_FILENO},
+                                            {ends[0], STDERR_FILENO},
+                                            {wire_fd_, wire::kWireFd},
+                                            {arena, wire::kArenaFd},
+                                            {request_bell_, wire::kRequestBell},
+                                            {answer_bell_, wire::kAnswerBell},
+                                            {ends[1], wire::kStatusFd}},
+                            .close_from = wire::kFirstUnused,
+                            .no_input = true,
+                            .own_group = true});
+    // Where the system has none (before Linux 5.3, some sandboxes), wait() takes the end of its output
+    // for its death.
+    pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, guard_, 0));
+    close_theirs();
   } catch (...) {
-    if (pipe_fds[1] >= 0) close(pipe_fds[1]);
+    close_theirs();
     close_all();
     throw;
   }
-}
-
-void WorkerProcess::spawn(const WorkerCommand& command, int arena_fd, int output_fd) {
-  const int arena = fcntl(arena_fd, F_DUPFD_CLOEXEC, 64);
-  if (arena < 0) fail("fcntl");
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, output_fd, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, output_fd, STDERR_FILENO);
-  posix_spawn_file_actions_adddup2(&files, wire_fd_, wire::kWireFd);
-  posix_spawn_file_actions_adddup2(&files, arena, wire::kArenaFd);
-  posix_spawn_file_actions_adddup2(&files, request_bell_, wire::kRequestBell);
-  posix_spawn_file_actions_adddup2(&files, answer_bell_, wire::kAnswerBell);
-  posix_spawn_file_actions_addclosefrom_np(&files, wire::kFirstUnused);
-
-  // A group of its own, to be killed with whatever it starts; and signals as at a program's start.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-
-  const std::string parent = std::to_string(getpid());
-  const char* const argv[] = {command.worker.c_str(), command.library.c_str(), command.kernel.c_str(),
-                              parent.c_str(), nullptr};
-  const int error =
-      posix_spawn(&pid_, command.worker.c_str(), &files, &attributes, const_cast<char* const*>(argv), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  close(arena);
-  if (error != 0) {
-    pid_ = -1;
-    throw std::system_error(error, std::generic_category(), "cannot start " + command.worker);
-  }
-  // Where the system has none (before Linux 5.3, some sandboxes), wait() takes the end of its output for its
-  // death.
-  pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
 }
 
 WorkerProcess::~WorkerProcess() {
@@ -108,8 +93,8 @@ WorkerProcess::~WorkerProcess() {
 }
 
 void WorkerProcess::close_all() {
-  if (pid_ > 0) end();
-  for (int* fd : {&pidfd_, &request_bell_, &answer_bell_, &output_fd_, &wire_fd_}) {
+  if (guard_ > 0) end();
+  for (int* fd : {&pidfd_, &request_bell_, &answer_bell_, &output_fd_, &wire_fd_, &status_fd_}) {
     if (*fd >= 0) close(*fd);
     *fd = -1;
   }
@@ -168,41 +153,60 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
   }
 }
 
-std::optional<double> WorkerProcess::processor_seconds() const {
+void WorkerProcess::read_status() {
+  int32_t number = 0;
+  if (worker_ < 0 && read(status_fd_, &number, sizeof number) == sizeof number) worker_ = number;
+  if (worker_ > 0 && !status_ && read(status_fd_, &number, sizeof number) == sizeof number) status_ = number;
+}
+
+std::optional<double> WorkerProcess::processor_seconds() {
   clockid_t clock;
   timespec used;
-  if (pid_ <= 0 || clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &used) != 0)
+  read_status();
+  if (worker_ <= 0 || clock_getcpuclockid(worker_, &clock) != 0 || clock_gettime(clock, &used) != 0)
     return std::nullopt;
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-bool WorkerProcess::ask_where() const { return pid_ > 0 && kill(pid_, wire::kWhereSignal) == 0; }
+bool WorkerProcess::ask_where() {
+  read_status();
+  return worker_ > 0 && !status_ && kill(worker_, wire::kWhereSignal) == 0;
+}
+
+bool WorkerProcess::guard_ended(int milliseconds) {
+  for (int ms = 0;; ++ms) {
+    siginfo_t info = {};
+    if (waitid(P_PID, static_cast<id_t>(guard_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
+      return true;
+    if (ms >= milliseconds) return false;
+    pollfd fd = {pidfd_, POLLIN, 0};
+    poll(&fd, 1, 1);
+  }
+}
 
 std::string WorkerProcess::end() {
-  if (pid_ <= 0) return ending_;
-  // The group first: its number stays taken until the worker itself is reaped.
-  bool dead = false;
-  const int patience_ms = pidfd_ < 0 ? 50 : 0;  // its output ends before it does
-  for (int ms = 0; !dead && ms <= patience_ms; ++ms) {
-    if (ms > 0) usleep(1000);
-    siginfo_t info = {};
-    dead = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+  if (guard_ <= 0) return ending_;
+  const bool dead = guard_ended(pidfd_ < 0 ? 50 : 0);  // where its output ends before it does
+  if (!dead) {
+    // The guard sees to the worker and to all that it has left; on a device that takes a while.
+    constexpr int kPatienceMs = 30'000;
+    kill(guard_, SIGTERM);
+    kill(guard_, SIGCONT);  // whoever has stopped it
+    if (!guard_ended(kPatienceMs)) kill(guard_, SIGKILL);
   }
-  kill(-pid_, SIGKILL);
-  if (!dead) kill(pid_, SIGKILL);
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = -1;
+  const int guards = wait_for_child(guard_);
+  guard_ = -1;
+  read_status();
+  if (!status_ && worker_ > 0) kill(-worker_, SIGKILL);
   if (!dead) {
     ending_ = "killed";
-  } else if (WIFSIGNALED(status)) {
-    const char* name = sigabbrev_np(WTERMSIG(status));
-    ending_ = name ? std::string("SIG") + name : "signal " + std::to_string(WTERMSIG(status));
+  } else if (!status_) {
+    ending_ = describe_status(guards) + (worker_ > 0 ? ", sent to the worker's parent," : "");
   } else {
-    ending_ = "exit status " + std::to_string(WEXITSTATUS(status));
-    if (WEXITSTATUS(status) == wire::kExitBells) ending_ += " (the kernel closed the worker's descriptors)";
-    if (WEXITSTATUS(status) == wire::kExitScribbled)
+    ending_ = describe_status(*status_);
+    if (!WIFEXITED(*status_)) return ending_;
+    if (WEXITSTATUS(*status_) == wire::kExitBells) ending_ += " (the kernel closed the worker's descriptors)";
+    if (WEXITSTATUS(*status_) == wire::kExitScribbled)
       ending_ += " (the kernel wrote over the worker's own memory)";
   }
   return ending_;

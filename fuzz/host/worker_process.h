@@ -1,9 +1,10 @@
 // One worker process: started, waited for, ended and reaped.
 //
 // Nothing it does can hurt this process: it shares the wire and the arena, two
-// bells and a bounded pipe for its output, and is killed with all its children
-// when this object goes. It is also killed when the thread that started it
-// ends, so keep a target in a thread that lives as long as it does.
+// bells and a bounded pipe for its output; its parent is a guard (worker/guard.h),
+// and it is killed with all its children when this object goes. It is also killed
+// when the thread that started it ends, so keep a target in a thread that lives as
+// long as it does.
 #pragma once
 
 #include <sys/types.h>
@@ -39,10 +40,10 @@ class WorkerProcess {
 
   // Processor time that it has used so far, all its threads together, in seconds;
   // nothing where the system does not tell.
-  std::optional<double> processor_seconds() const;
+  std::optional<double> processor_seconds();
 
   // Sends wire::kWhereSignal; whether there is a process to send it to.
-  bool ask_where() const;
+  bool ask_where();
 
   // Ends it if it still lives. How it ended: "SIGSEGV", "exit status 3". Call once wait() said kDied,
   // or to be rid of it.
@@ -52,12 +53,14 @@ class WorkerProcess {
   static constexpr size_t kOutputTail = 32 * 1024;
 
  private:
-  void spawn(const WorkerCommand& command, int arena_fd, int output_fd);
   void drain();
+  void read_status();
+  bool guard_ended(int milliseconds);
   void close_all();
 
-  pid_t pid_ = -1;
-  int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1;
+  pid_t guard_ = -1, worker_ = -1;  // worker_ as far as the guard has told
+  std::optional<int> status_;       // the worker's, likewise
+  int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1, status_fd_ = -1;
   wire::Wire* wire_ = nullptr;
   std::string output_, ending_;
 };

@@ -14,6 +14,7 @@
 #include "fuzz/host/watchdog.h"
 #include "fuzz/host/worker_description.h"
 #include "fuzz/host/worker_process.h"
+#include "properties/judge/bad_plan.h"
 
 namespace attnfuzz {
 namespace {
@@ -90,9 +91,9 @@ class WorkerTarget final : public Target {
     reply.reason.assign(answer.reason, strnlen(answer.reason, sizeof answer.reason));
     reply.plan = answer.plan;
     reply.crash = unknown_status(answer.status);
-    if (reply.status == ATTN_OK) reply.crash = nonsense(answer.plan);
+    if (reply.status == ATTN_OK) reply.bad_plan = bad_plan(answer.plan);
     if (answer.report.given && answer.retiring) reply.crash = reply.reason;
-    if (reply.crash) {
+    if (reply.crash || reply.bad_plan) {
       reply.status = ATTN_FAULT;
       reply.plan = {};
     }

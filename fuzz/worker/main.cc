@@ -1,9 +1,10 @@
 // attnfuzz-worker-*: the only program that ever loads a kernel.
 //
-//   attnfuzz-worker-cpu LIBRARY KERNEL PARENT
+//   attnfuzz-worker-cpu LIBRARY KERNEL PARENT [guarded]
 //
-// Started by worker_target.cc, which passes the descriptors of wire.h; PARENT
-// is its process id. It dies with its parent.
+// Started by worker_process.cc, which passes the descriptors of wire.h, as a guard
+// (guard.h); that starts the worker proper, `guarded`. PARENT is the process id of
+// who started it, with which it dies.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -18,6 +19,7 @@
 
 #include "fuzz/host/wire.h"
 #include "fuzz/worker/crash.h"
+#include "fuzz/worker/guard.h"
 #include "fuzz/worker/library.h"
 #include "fuzz/worker/memory.h"
 #include "fuzz/worker/serve.h"
@@ -82,7 +84,8 @@ int work(const char* path, const char* selector) {
 }  // namespace attnfuzz::worker
 
 int main(int argc, char** argv) {
-  if (argc != 4) return attnfuzz::worker::usage("three arguments are needed");
+  if (argc != 4 && argc != 5) return attnfuzz::worker::usage("three arguments are needed");
+  if (argc == 4) _exit(attnfuzz::worker::guard(argv));
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != std::atoi(argv[3])) return attnfuzz::wire::kExitUsage;  // it died before prctl
   const rlimit no_core = {0, 0};                                           // a core file would hold the arena

@@ -266,6 +266,8 @@ constexpr Rule kRules[] = {
     {Class::kDispatch,
      [](const Evidence& e) { return e.reduced() && e.hangs_on(false, {"the variant", "variant"}); },
      "only one instantiation does it"},
+    {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kBadPlan; },
+     "plan() says what no kernel can mean"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kRefusal && e.v.plan.size > 0; },
      "run() does not do what plan() accepted"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kRefusal; },

@@ -16,6 +16,7 @@ Execution::Execution(const Case& the_case, Target& on)
   }
   if (!why_not().empty()) return;
   Stopwatch watch(lay_out_s);
+  written_by_plan = laid.check_planned();
   laid.give_workspace(plan.workspace_bytes, plan.workspace_align);
   target.memory(laid.ranges());
 }
@@ -62,6 +63,7 @@ Reference Execution::evaluate(const Calibration& calibration, RowSample sample) 
 std::string failure(const PlanReply& reply) {
   if (reply.crash) return "plan() died: " + *reply.crash;
   if (reply.timed_out) return "plan() did not come back";
+  if (reply.bad_plan) return "the plan makes no sense: " + *reply.bad_plan;
   if (reply.status != ATTN_OK) return "the kernel refuses the case: " + reply.reason;
   return "";
 }

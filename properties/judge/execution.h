@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "properties/judge/operation.h"
@@ -54,6 +55,7 @@ struct Execution {
   attn_env env;
   PlanReply planned;
   const attn_plan& plan = planned.plan;  // nothing in it unless planned.status is ATTN_OK
+  std::optional<MemoryFault> written_by_plan;  // plan() must write nothing but the plan
 };
 
 // How a plan or a run failed, for a person; empty if it did not.

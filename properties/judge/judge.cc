@@ -224,55 +224,6 @@ std::string name_of(const Where& where) {
   return name + ")";
 }
 
-std::optional<std::string> bad_plan(const attn_plan& plan) {
-  if (plan.size < ATTN_PLAN_MIN) {
-    return "size is " + std::to_string(plan.size) + ", must be at least " + std::to_string(ATTN_PLAN_MIN);
-  }
-  if (!std::memchr(plan.path, 0, sizeof plan.path)) return "path has no terminating NUL";
-  // Far more rows than any block holds, and few enough to be drawn a case of.
-  constexpr int64_t kMostRows = 1 << 20;
-  for (const auto& [name, rows] : {std::pair{"tile_q", plan.tile_q}, std::pair{"tile_k", plan.tile_k}}) {
-    if (rows > kMostRows) {
-      return std::string(name) + " is " + std::to_string(rows) +
-             ", more than the 2^20 rows that a tile may have (1 will do for a kernel without tiles)";
-    }
-  }
-  struct Count {
-    const char* name;
-    int64_t value, least;
-  };
-  for (const Count& count : {Count{"tile_q", plan.tile_q, 1}, Count{"tile_k", plan.tile_k, 1},
-                             Count{"num_splits", plan.num_splits, 1}, Count{"split_tiles", plan.split_tiles, 0},
-                             Count{"rescales", plan.rescales, 0}, Count{"merges", plan.merges, 0},
-                             Count{"mma_block", plan.mma_block, 0}}) {
-    if (count.value < count.least) {
-      return std::string(count.name) + " is " + std::to_string(count.value) + ", must be at least " +
-             std::to_string(count.least);
-    }
-  }
-  struct Choice {
-    const char* name;
-    int32_t value, last;
-  };
-  for (const Choice& choice : {Choice{"accumulator", plan.accumulator, ATTN_ACC_TENSOR},
-                               Choice{"exp_class", plan.exp_class, ATTN_EXP_FAST_EXPF},
-                               Choice{"log_class", plan.log_class, ATTN_LOG_FAST_LOGF},
-                               Choice{"rcp_class", plan.rcp_class, ATTN_RCP_EXACT},
-                               Choice{"tanh_class", plan.tanh_class, ATTN_TANH_TANHF},
-                               Choice{"scale_mode", plan.scale_mode, ATTN_SCALE_FOLDED_Q},
-                               Choice{"p_format", plan.p_format, ATTN_FORMAT_OF_INPUT},
-                               Choice{"partial_format", plan.partial_format, ATTN_FORMAT_OF_INPUT}}) {
-    if (choice.value < 0 || choice.value > choice.last) {
-      return std::string(choice.name) + " is " + std::to_string(choice.value) +
-             ", which attention.h does not know (0 means: not known)";
-    }
-  }
-  if (!std::has_single_bit(plan.workspace_align)) {
-    return "workspace_align is " + std::to_string(plan.workspace_align) + ", must be a power of two";
-  }
-  return std::nullopt;
-}
-
 bool accept_plan(const PlanReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
   v.site = reply.site;
@@ -281,6 +232,10 @@ bool accept_plan(const PlanReply& reply, Verdict& v) {
   } else if (reply.crash) {
     fail(v, Kind::kCrash, "plan() died: " + *reply.crash);
     v.crash = *reply.crash;
+  } else if (const auto bad = reply.bad_plan            ? reply.bad_plan
+                              : reply.status == ATTN_OK ? bad_plan(reply.plan)
+                                                        : std::nullopt) {
+    fail(v, Kind::kBadPlan, "the plan makes no sense: " + *bad);
   } else if (reply.status == ATTN_UNSUPPORTED || reply.status == ATTN_INVALID) {
     if (reply.reason.empty()) {
       fail(v, Kind::kRefusal, "plan() refused with " + describe(reply.status) + " but gave no reason");
@@ -291,8 +246,6 @@ bool accept_plan(const PlanReply& reply, Verdict& v) {
   } else if (reply.status != ATTN_OK) {
     fail(v, Kind::kRefusal,
          "plan() answered " + describe(reply.status) + (reply.reason.empty() ? "" : ": " + reply.reason));
-  } else if (auto bad = bad_plan(reply.plan)) {
-    fail(v, Kind::kRefusal, "the plan makes no sense: " + *bad);
   }
   return v.outcome == Outcome::kPass;
 }
@@ -349,8 +302,12 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
     case MemoryFault::Kind::kUnwritten:
       fail(v, Kind::kUnwritten, fault->message);
       break;
+    case MemoryFault::Kind::kTooEarly:
+      fail(v, Kind::kRefusal, fault->message);
+      break;
   }
-  if (spec_of(fault->tensor).role == Role::kOutput) {
+  const bool early = fault->kind == MemoryFault::Kind::kTooEarly;
+  if (spec_of(fault->tensor).role == Role::kOutput && !early) {
     const std::array<int64_t, 4> size = logical_size(p, fault->tensor);
     const RowSpace rows(size[0], size[1], size[2]);
     const auto [b, h, s, d] = fault->index;

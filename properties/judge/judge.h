@@ -17,6 +17,7 @@
 #include <string>
 
 #include "properties/case/case.h"
+#include "properties/judge/bad_plan.h"
 #include "properties/judge/operation.h"
 #include "properties/judge/target.h"
 #include "properties/judge/verdict.h"
@@ -27,9 +28,6 @@ namespace attnfuzz {
 
 // Ends the verdict with a failure; a verdict that has ended already stays as it is.
 void fail(Verdict& v, Kind kind, std::string message);
-
-// What is wrong with a plan: "tile_q is 0, must be positive"; nothing if it makes sense.
-std::optional<std::string> bad_plan(const attn_plan& plan);
 
 // OK with a sensible plan; a refusal with a reason ends in kReject, anything else in kFail.
 bool accept_plan(const PlanReply& reply, Verdict& v);

@@ -13,7 +13,7 @@ namespace attnfuzz {
 namespace {
 
 // --- the groups, one after the other ---
-constexpr int kOutcomes = 4, kKinds = static_cast<int>(Kind::kCrash) + 1;
+constexpr int kOutcomes = 4, kKinds = kKindCount;
 constexpr const char* kStates[] = {"with a dead row", "dead", "out of reach"};  // of a KV tile
 constexpr const char* kPlaces[] = {"only", "first", "middle", "last"};
 constexpr const char* kRows[] = {"no row dead", "some rows dead", "every row dead"};

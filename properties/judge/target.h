@@ -39,18 +39,17 @@ struct KernelInfo {
   std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty
 };
 
-// With `crash` or `timed_out` status is ATTN_FAULT. A plan that says ATTN_OK has
-// been looked at: tiles and splits positive, enumerations within their range,
-// alignment a power of two, the workspace no larger than its slot.
+// With `crash`, `bad_plan` or `timed_out` status is ATTN_FAULT. A plan that says
+// ATTN_OK has been looked at: see bad_plan.h.
 struct PlanReply {
   attn_status status = ATTN_OK;
   attn_plan plan = {};
   std::string reason;  // of a refusal
-  // The worker died while planning ("SIGFPE in plan()"; a new one takes its
-  // place), or the plan makes no sense ("plan.tile_q is 0, ...").
+  // The worker died while planning ("SIGFPE in plan()"); a new one takes its place.
   std::optional<std::string> crash;
-  bool timed_out = false;  // the watchdog ended it
-  std::string site;        // as in RunReply
+  std::optional<std::string> bad_plan;  // it came back, but the plan makes no sense ("tile_q is 0, ...")
+  bool timed_out = false;               // the watchdog ended it
+  std::string site;                     // as in RunReply
 };
 
 // A fault that the back end reported while the kernel ran.

@@ -74,6 +74,14 @@ Execution* Trial::prepare(const Case& c, std::string_view label) {
     if (verdict_.outcome == Outcome::kFail) verdict_.failing = c;
     return nullptr;
   }
+  if (e.written_by_plan) {
+    MemoryFault fault = *e.written_by_plan;
+    fault.message += " by plan(), which must only plan";
+    accept_memory(fault, c.problem, e.plan, verdict_);
+    attribute(label, variant);
+    verdict_.failing = c;
+    return nullptr;
+  }
   if (variant == 0) {
     verdict_.plan = e.plan;
     verdict_.assumptions = make_error_model(e.laid.problem(), e.plan, calibration_).assumptions;

@@ -36,6 +36,8 @@ const char* to_string(Kind kind) {
       return "hang";
     case Kind::kCrash:
       return "crash";
+    case Kind::kBadPlan:
+      return "bad-plan";
   }
   return "none";
 }

@@ -25,7 +25,7 @@ enum class Kind {
   kGuard,          // memory outside a tensor was written
   kInputChanged,   // an input was written
   kDirty,          // the result depends on what the workspace held, or differs from call to call
-  kRefusal,        // refused without a reason, refused after planning, or accepted nonsense
+  kRefusal,        // refused without a reason or after planning, accepted nonsense, or wrote in plan()
   kFault,          // the executor or the CUDA runtime stopped the kernel
   kAddress,        // a sanitizer saw: an access outside of what there is
   kUndefined,      // undefined behaviour of C++
@@ -33,10 +33,12 @@ enum class Kind {
   kRace,           // two threads unordered at one place
   kHang,           // the watchdog did
   kCrash,          // the worker died
+  kBadPlan,        // the plan makes no sense: nothing was run
 };
+inline constexpr int kKindCount = static_cast<int>(Kind::kBadPlan) + 1;
 const char* to_string(Kind kind);
 // "wrong", "non-finite", "contract", "fault", "address", "undefined",
-// "uninitialised", "race", "hang" or "crash".
+// "uninitialised", "race", "hang", "crash" or "bad-plan".
 const char* kind_class(Kind kind);
 
 // Where an output first goes wrong, and how it looks as a whole.

@@ -196,6 +196,7 @@ LaidOut::LaidOut(const Case& c, Arena& arena) : case_(c), arena_(arena), extents
     if (spec.role != Role::kScratch) set_view(tensors_, spec, place(spec.id));
   }
   for (TensorId t : kInputs) fill_input(t);
+  prefill_outputs();
 }
 
 LaidOut::~LaidOut() {
@@ -263,12 +264,16 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   tensors_.workspace_bytes = bytes;
 }
 
-void LaidOut::before_call(const Call& call) {
+void LaidOut::prefill_outputs() {
   for (TensorId t : kOutputs) {
     for (const auto& stretch : extent(t).touched) {
       fill_pattern(stretch.data(), stretch.data() + stretch.size(), output_pattern(case_, t));
     }
   }
+}
+
+void LaidOut::before_call(const Call& call) {
+  prefill_outputs();
   const Extent& e = extent(TensorId::kWorkspace);
   if (!e.g.present) return;
   if (!call.dirty_workspace) {
@@ -283,6 +288,29 @@ void LaidOut::before_call(const Call& call) {
   workspace_used_ = true;
 }
 
+std::optional<MemoryFault> LaidOut::check_inputs() const {
+  for (TensorId t : kInputs) {
+    const Extent& e = extent(t);
+    if (!e.g.present || hash_touched(e) == e.hash) continue;
+    if (auto fault = surroundings(e, t, kInputCanary)) return fault;
+    if (auto fault = changed_element(case_, e, t)) return fault;
+    return MemoryFault{MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
+  }
+  return std::nullopt;
+}
+
+std::optional<MemoryFault> LaidOut::check_planned() const {
+  for (TensorId t : kOutputs) {
+    for (const std::span<const std::byte> stretch : extent(t).touched) {
+      const std::byte* end = stretch.data() + stretch.size();
+      if (differs_from(stretch.data(), end, output_pattern(case_, t)) == nullptr) continue;
+      if (auto fault = surroundings(extent(t), t, output_pattern(case_, t))) return fault;
+      return MemoryFault{MemoryFault::Kind::kTooEarly, t, {}, std::string(name_of(t)) + " was written"};
+    }
+  }
+  return check_inputs();
+}
+
 std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   for (TensorId t : kOutputs) {
     const Extent& e = extent(t);
@@ -292,14 +320,7 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   if (const Extent& e = extent(TensorId::kWorkspace); e.g.present) {
     if (auto fault = surroundings(e, TensorId::kWorkspace, kAllOnes)) return fault;
   }
-  for (TensorId t : kInputs) {
-    const Extent& e = extent(t);
-    if (!e.g.present || hash_touched(e) == e.hash) continue;
-    if (auto fault = surroundings(e, t, kInputCanary)) return fault;
-    if (auto fault = changed_element(case_, e, t)) return fault;
-    return MemoryFault{
-        MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
-  }
+  if (auto fault = check_inputs()) return fault;
   if (!outputs || case_.prefill != Prefill::kNan) return std::nullopt;
   for (TensorId t : kOutputs) {
     if (auto fault = never_written(extent(t), t)) return fault;

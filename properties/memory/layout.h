@@ -7,7 +7,8 @@
 //
 // Life of a laid-out case:
 //   1. LaidOut laid(case, arena)       inputs filled, guards set
-//   2. plan; give_workspace(bytes)     the workspace placed, its guards set
+//   2. plan; check_planned()           plan() has written nothing
+//      give_workspace(bytes)           the workspace placed, its guards set
 //   3. before_call(call)               outputs (and a clean workspace) prefilled
 //   4. the target runs
 //   5. check_memory()                  guards, gaps, inputs, completeness
@@ -32,7 +33,13 @@ namespace attnfuzz {
 
 // What check_memory found: the first offence.
 struct MemoryFault {
-  enum class Kind { kGuard, kGap, kInputChanged, kUnwritten } kind;
+  enum class Kind {
+    kGuard,
+    kGap,
+    kInputChanged,
+    kUnwritten,
+    kTooEarly
+  } kind;  // kTooEarly: an output, by plan()
   TensorId tensor;
   std::array<int64_t, 4> index = {0, 0, 0, 0};  // kUnwritten: which element; else the nearest one
   std::string message;                          // "8 bytes before o were written"
@@ -66,6 +73,9 @@ class LaidOut {
   // stage). Completeness is told from Prefill::kNan only: what kHuge leaves is a
   // number, and the oracle finds it if it is wrong.
   std::optional<MemoryFault> check_memory(bool outputs = true) const;
+  // Whether all is as it was laid out: after plan(), which must only plan. (What a
+  // device's plan() does to the device's copies is undone before a run.)
+  std::optional<MemoryFault> check_planned() const;
 
   // What of the arena this case uses, guards included: see Target::memory. The
   // workspace is among it once it is given.
@@ -83,6 +93,8 @@ class LaidOut {
   const Extent& extent(TensorId t) const;
   attn_tensor place(TensorId t);
   void fill_input(TensorId t);
+  void prefill_outputs();
+  std::optional<MemoryFault> check_inputs() const;
 
   const Case case_;
   Arena& arena_;

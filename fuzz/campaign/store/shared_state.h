@@ -15,9 +15,8 @@
 
 namespace attnfuzz {
 
-inline constexpr int kMostJobs = 256, kMostTargets = 128, kMostGroups = 64, kKinds = 16;
+inline constexpr int kMostJobs = 256, kMostTargets = 128, kMostGroups = 64, kKinds = kKindCount;
 inline constexpr uint32_t kMostSignals = kSignals, kMostEdges = 1 << 18;
-static_assert(static_cast<int>(Kind::kCrash) < kKinds, "crashes that wait are counted by kind");
 
 struct JobSlot {
   std::atomic<uint64_t> cases = 0;     // of its slices so far, in this session

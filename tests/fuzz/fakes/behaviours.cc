@@ -127,6 +127,34 @@ const attn_kernel kernels[] = {
           abort();
         }),
     fake::kernel(
+        "kill-parent", yes,
+        RUN {
+          UNUSED;
+          kill(getppid(), SIGKILL);
+          for (;;) pause();
+        }),
+    fake::kernel(
+        "stop-parent", yes,
+        RUN {
+          UNUSED;
+          kill(getppid(), SIGSTOP);
+          return ATTN_OK;
+        }),
+    // A grandchild in a session of its own, that says who it is.
+    fake::kernel(
+        "daemon", yes,
+        RUN {
+          UNUSED;
+          auto* const who = static_cast<volatile pid_t*>(t->o.data);
+          if (fork() == 0) {
+            setsid();
+            if (fork() != 0) _exit(0);
+            for (*who = getpid();;) pause();
+          }
+          while (*who == 0) usleep(1000);
+          return ATTN_OK;
+        }),
+    fake::kernel(
         "exit", yes,
         RUN {
           UNUSED;

@@ -62,10 +62,37 @@ TEST(WorkerProcesses, LeaveNothingAfterManyRestarts) {
 TEST(WorkerProcesses, TakeTheirChildrenWithThem) {
   // The fake forks a child that sleeps for ever; it would be adopted by init or by us.
   FakeCall call("fork-hang");
-  const auto workers = children_of(getpid());
+  const auto workers = children_of(children_of(getpid()).at(0));  // of its guard
   ASSERT_EQ(workers.size(), 1u);
   EXPECT_TRUE(call.run().crash);
   EXPECT_TRUE(soon([&] { return kill(-workers[0], 0) != 0; })) << "its group still has a process";
+}
+
+TEST(WorkerProcesses, TakeWhatLeftTheirSessionWithThem) {
+  for (const bool crashes : {false, true}) {
+    FakeCall call("daemon");
+    auto* const who = static_cast<pid_t*>(call.tensors.o.data);
+    *who = 0;
+    ASSERT_EQ(call.run().status, ATTN_OK);
+    const pid_t daemon = *who;
+    ASSERT_FALSE(gone(daemon));
+    if (crashes) {
+      kill(children_of(children_of(getpid()).at(0)).at(0), SIGSEGV);
+      *who = 1;
+      EXPECT_TRUE(call.run().crash);
+    } else {
+      call.target.reset();
+    }
+    EXPECT_TRUE(gone(daemon)) << crashes;
+  }
+}
+
+TEST(WorkerProcesses, GoOnWhenTheirKernelStopsItsParent) {
+  FakeCall call("stop-parent");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(call.run().status, ATTN_OK);
+  const pid_t guard = children_of(getpid()).at(0);
+  call.target.reset();
+  EXPECT_TRUE(gone(guard));
 }
 
 TEST(WorkerProcesses, DieWithTheirParent) {
@@ -81,11 +108,13 @@ TEST(WorkerProcesses, DieWithTheirParent) {
   }
   char byte;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  const auto workers = children_of(parent);
+  const auto guards = children_of(parent);
+  ASSERT_EQ(guards.size(), 1u);
+  const auto workers = children_of(guards[0]);
   ASSERT_EQ(workers.size(), 1u);
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
-  EXPECT_TRUE(soon([&] { return gone(workers[0]); }));
+  EXPECT_TRUE(soon([&] { return gone(guards[0]) && gone(workers[0]); }));
   close(ready[0]);
   close(ready[1]);
 }

@@ -70,7 +70,7 @@ TEST(Trial, EveryWayToFailHasItsKind) {
       {Flaw::kSkipsLastRow, Kind::kUnwritten},
       {Flaw::kSkipsLse, Kind::kUnwritten},
       {Flaw::kWritesInput, Kind::kInputChanged},
-      {Flaw::kPlanNonsense, Kind::kRefusal},
+      {Flaw::kPlanNonsense, Kind::kBadPlan},
       {Flaw::kCrashes, Kind::kCrash},
       {Flaw::kHangs, Kind::kHang},
       {Flaw::kFaults, Kind::kFault},
@@ -180,30 +180,48 @@ TEST(Trial, HugeCasesAreSampledAndSaySo) {
   EXPECT_GT(v.sampled, 0);
 }
 
-TEST(Judge, PlansThatMakeNoSense) {
-  attn_plan good = {};
-  good.size = sizeof good;
-  good.tile_q = good.tile_k = good.num_splits = 1;
-  good.workspace_align = 1;
-  EXPECT_FALSE(bad_plan(good));
-  const auto complaint = [&good](auto change) {
-    attn_plan plan = good;
-    change(plan);
-    return bad_plan(plan).value_or("");
-  };
-  EXPECT_NE(complaint([](attn_plan& p) { p.size = 8; }), "");
-  EXPECT_NE(complaint([](attn_plan& p) { p.tile_q = 0; }), "");
-  EXPECT_NE(complaint([](attn_plan& p) { p.tile_k = -1; }), "");
-  for (int64_t attn_plan::* tile : {&attn_plan::tile_q, &attn_plan::tile_k}) {
-    EXPECT_EQ(complaint([&](attn_plan& p) { p.*tile = 1 << 20; }), "");
-    EXPECT_NE(complaint([&](attn_plan& p) { p.*tile = (1 << 20) + 1; }).find("more than the 2^20 rows"),
-              std::string::npos);
+// Writes where it says, in plan(); the run that follows is right.
+class HastyTarget : public FakeTarget {
+ public:
+  enum Place { kO, kLse, kBehindO, kK, kLengths };
+  explicit HastyTarget(Place place) : place_(place) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(p, t, env);
+    if (reply.status != ATTN_OK) return reply;
+    uint16_t* const o = static_cast<uint16_t*>(t.o.data);
+    if (place_ == kO) o[0] = 0x3c00;
+    if (place_ == kLse) static_cast<float*>(t.lse.data)[0] = 1;
+    if (place_ == kBehindO) o[p.batch * p.heads_q * p.seq_q * p.dim_v] = 0x3c00;
+    if (place_ == kK) static_cast<uint16_t*>(t.k.data)[3] ^= 1;
+    if (place_ == kLengths) const_cast<int64_t*>(t.key_lengths)[0] = 1;
+    return reply;
   }
-  EXPECT_NE(complaint([](attn_plan& p) { p.num_splits = 0; }), "");
-  EXPECT_NE(complaint([](attn_plan& p) { p.workspace_align = 48; }), "");
-  EXPECT_NE(complaint([](attn_plan& p) { p.workspace_align = 0; }), "");
-  EXPECT_NE(complaint([](attn_plan& p) { p.exp_class = 99; }), "");
-  EXPECT_NE(complaint([](attn_plan& p) { std::memset(p.path, 'x', sizeof p.path); }), "");
+
+ private:
+  const Place place_;
+};
+
+TEST(Judge, WhatIsWrittenInPlan) {
+  const struct {
+    HastyTarget::Place place;
+    Kind kind;
+    const char* message;
+  } expected[] = {
+      {HastyTarget::kO, Kind::kRefusal, "o was written by plan(), which must only plan"},
+      {HastyTarget::kLse, Kind::kRefusal, "lse was written by plan()"},
+      {HastyTarget::kBehindO, Kind::kGuard, "past the end of o was written by plan()"},
+      {HastyTarget::kK, Kind::kInputChanged, "the input k was written at (0,0,0,3) by plan()"},
+      {HastyTarget::kLengths, Kind::kInputChanged, "the input key_lengths was written"},
+  };
+  Case c = simple(17);
+  c.problem.key_lengths = {17};
+  for (const auto& [place, kind, message] : expected) {
+    HastyTarget target(place);
+    const Verdict v = judge(c, *find_property("reference"), target, documented());
+    EXPECT_EQ(v.outcome, Outcome::kFail) << message;
+    EXPECT_EQ(v.kind, kind) << message;
+    EXPECT_NE(v.message.find(message), std::string::npos) << v.message;
+  }
 }
 
 TEST(Judge, BitsDifferButNansAreEqual) {

@@ -1,0 +1,18 @@
+// The process between the command and a worker: what a kernel does to its parent,
+// or leaves behind, ends here.
+//
+// The command starts a guard; the guard starts the same program once more as the
+// worker that loads the kernel, tells its process id and afterwards how it ended
+// (wire::kStatusFd), and before it goes ends whatever the worker has left, also what
+// went into a session of its own: it adopts all that loses its parent
+// (PR_SET_CHILD_SUBREAPER). A kernel that kills or stops its parent meets the guard
+// and not the command. On SIGTERM, and when the command dies, it ends the worker.
+// What it cannot do: a child of the kernel that has killed the guard first outlives it.
+#pragma once
+
+namespace attnfuzz::worker {
+
+// `argv` of main(): PROGRAM LIBRARY KERNEL PARENT. Returns the exit status.
+int guard(char** argv);
+
+}  // namespace attnfuzz::worker

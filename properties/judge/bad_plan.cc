@@ -1,0 +1,64 @@
+#include "properties/judge/bad_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "properties/memory/arena.h"
+
+namespace attnfuzz {
+namespace {
+
+struct Limit {
+  const char* field;
+  int64_t value, low, high;
+  const char* advice;
+};
+
+}  // namespace
+
+std::optional<std::string> bad_plan(const attn_plan& p) {
+  if (p.size < ATTN_PLAN_MIN)
+    return "size is " + std::to_string(p.size) + ", must be at least " + std::to_string(ATTN_PLAN_MIN);
+  if (!std::memchr(p.path, 0, sizeof p.path)) return "path has no terminating NUL";
+  // Far more rows than any block holds, and few enough to be drawn a case of.
+  constexpr int64_t kMostRows = 1 << 20, kMostTimes = int64_t{1} << 31;
+  constexpr auto kMostBytes = static_cast<int64_t>(Arena::kSlotBytes - 4 * Arena::kPage);
+  constexpr const char* kTile = "1 will do for a kernel without tiles";
+  constexpr const char* kChoice = "0 means: not known";
+  constexpr const char* kFlag = "a boolean";
+  const auto number = [](uint64_t n) { return static_cast<int64_t>(std::min(n, uint64_t{INT64_MAX})); };
+  const Limit limits[] = {
+      {"tile_q", p.tile_q, 1, kMostRows, kTile},
+      {"tile_k", p.tile_k, 1, kMostRows, kTile},
+      {"num_splits", p.num_splits, 1, kMostTimes, "1 means: none"},
+      {"split_tiles", p.split_tiles, 0, kMostTimes, "0 means: not known"},
+      {"rescales", p.rescales, 0, kMostTimes, "0 means: not known"},
+      {"merges", p.merges, 0, kMostTimes, "0 means: none"},
+      {"mma_block", p.mma_block, 0, 1 << 16, "0 means: not known"},
+      {"accumulator", p.accumulator, ATTN_ACC_UNKNOWN, ATTN_ACC_TENSOR, kChoice},
+      {"exp_class", p.exp_class, ATTN_EXP_UNKNOWN, ATTN_EXP_FAST_EXPF, kChoice},
+      {"log_class", p.log_class, ATTN_LOG_UNKNOWN, ATTN_LOG_FAST_LOGF, kChoice},
+      {"rcp_class", p.rcp_class, ATTN_RCP_UNKNOWN, ATTN_RCP_EXACT, kChoice},
+      {"tanh_class", p.tanh_class, ATTN_TANH_UNKNOWN, ATTN_TANH_TANHF, kChoice},
+      {"scale_mode", p.scale_mode, ATTN_SCALE_UNKNOWN, ATTN_SCALE_FOLDED_Q, kChoice},
+      {"p_format", p.p_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_OF_INPUT, kChoice},
+      {"partial_format", p.partial_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_OF_INPUT, kChoice},
+      {"flush_to_zero", p.flush_to_zero, 0, 1, kFlag},
+      {"isolates_masked_nan", p.isolates_masked_nan, 0, 1, kFlag},
+      {"deterministic", p.deterministic, 0, 1, kFlag},
+      {"workspace_bytes", number(p.workspace_bytes), 0, kMostBytes, "0 means: none"},
+      {"workspace_align", number(p.workspace_align), 1, 1 << 21, "a power of two; 1 will do"},
+  };
+  for (const Limit& limit : limits) {
+    if (limit.value >= limit.low && limit.value <= limit.high) continue;
+    return std::string(limit.field) + " is " + std::to_string(limit.value) + ", must be " +
+           std::to_string(limit.low) + ".." + std::to_string(limit.high) + " (" + limit.advice + ")";
+  }
+  if (!std::has_single_bit(p.workspace_align)) {
+    return "workspace_align is " + std::to_string(p.workspace_align) + ", must be a power of two";
+  }
+  return std::nullopt;
+}
+
+}  // namespace attnfuzz

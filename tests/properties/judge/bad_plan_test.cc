@@ -1,0 +1,59 @@
+#include "properties/judge/bad_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+namespace attnfuzz {
+namespace {
+
+attn_plan sound() {
+  attn_plan plan = {};
+  plan.size = sizeof plan;
+  plan.tile_q = plan.tile_k = plan.num_splits = 1;
+  plan.workspace_align = 1;
+  return plan;
+}
+
+TEST(BadPlan, LetsASoundOnePass) {
+  EXPECT_FALSE(bad_plan(sound()));
+  attn_plan large = sound();
+  large.tile_q = large.tile_k = 1 << 20;
+  large.workspace_align = 1 << 20;
+  EXPECT_FALSE(bad_plan(large));
+}
+
+TEST(BadPlan, NamesTheFieldAndWhatWillDo) {
+  const struct {
+    const char* complaint;
+    std::function<void(attn_plan&)> spoil;
+  } cases[] = {
+      {"size is 8, must be at least", [](attn_plan& p) { p.size = 8; }},
+      {"path has no", [](attn_plan& p) { std::fill(std::begin(p.path), std::end(p.path), 'x'); }},
+      {"tile_q is 0, must be 1..1048576 (1 will do for a kernel without tiles)",
+       [](attn_plan& p) { p.tile_q = 0; }},
+      {"tile_k is -64", [](attn_plan& p) { p.tile_k = -64; }},
+      {"tile_k is 1048577", [](attn_plan& p) { p.tile_k = (1 << 20) + 1; }},
+      {"num_splits is 0", [](attn_plan& p) { p.num_splits = 0; }},
+      {"num_splits is 4294967296", [](attn_plan& p) { p.num_splits = int64_t{1} << 32; }},
+      {"merges is -1", [](attn_plan& p) { p.merges = -1; }},
+      {"mma_block is -1", [](attn_plan& p) { p.mma_block = -1; }},
+      {"exp_class is 99", [](attn_plan& p) { p.exp_class = 99; }},
+      {"p_format is -1", [](attn_plan& p) { p.p_format = -1; }},
+      {"deterministic is 2", [](attn_plan& p) { p.deterministic = 2; }},
+      {"workspace_bytes is 9223372036854775807", [](attn_plan& p) { p.workspace_bytes = ~uint64_t{0}; }},
+      {"workspace_align is 24, must be a power of two", [](attn_plan& p) { p.workspace_align = 24; }},
+      {"workspace_align is 0", [](attn_plan& p) { p.workspace_align = 0; }},
+  };
+  for (const auto& c : cases) {
+    attn_plan plan = sound();
+    c.spoil(plan);
+    const std::string why = bad_plan(plan).value_or("");
+    EXPECT_EQ(why.rfind(c.complaint, 0), 0u) << c.complaint << ": " << why;
+  }
+}
+
+}  // namespace
+}  // namespace attnfuzz
