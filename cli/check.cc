@@ -1,14 +1,19 @@
 // attnfuzz check: draws cases, judges them, reduces and files what fails.
+#include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "cli/print.h"
 #include "cli/session.h"
+#include "fuzz/check/progress_line.h"
 #include "fuzz/check/refusals.h"
+#include "fuzz/host/processes.h"
 #include "properties/case/words.h"
 #include "properties/explain/fault_class.h"
 #include "properties/explain/trace.h"
@@ -25,21 +30,34 @@ struct Arguments {
   double reduce_seconds = 30;
 };
 
-// Reduces the failure, writes its reproducer, says everything about it.
-Filed report(const Failure& found, Target& target, const Calibration& calibration, const Arguments& arguments) {
+// Judges the failure again, reduces it, writes its reproducer, says everything about it.
+Filed report(Failure& found, Target& target, const Calibration& calibration, const Arguments& arguments,
+             const Interrupts& interrupts) {
   Filed filed;
   std::string& file = filed.reproducer;
-  Verdict verdict = found.verdict;
-  std::printf("\nFAILURE in case %llu of seed %llu\n", (unsigned long long)found.index,
-              (unsigned long long)arguments.check.seed);
-  if (verdict.outcome != Outcome::kFail) {
-    std::printf("  it did not fail again in a fresh worker: flaky, or dependent on what ran before\n");
-    verdict.property = found.property->name;
+  const auto print = [&](const char* headline) {
+    std::printf("\nFAILURE %s\n%s  case: %s\n", headline, verdict_text(found.verdict).c_str(),
+                describe(found.c).c_str());
+  };
+  if (!found.file.empty()) {
+    print(("found before, and still there: " + found.file).c_str());
+    file = found.file;
+    return filed;
   }
-  std::printf("%s  case: %s\n", verdict_text(verdict).c_str(), describe(found.c).c_str());
+  std::optional<Verdict> again;
+  if (!found.fatal) again = confirm(found.c, found.verdict, *found.property, target, calibration);
+  found.flaky = !found.fatal && !again;
+  if (found.flaky) {
+    found.verdict.message +=
+        "; FLAKY: it did not fail again in two fresh workers, so it comes and goes, or depends "
+        "on what ran before";
+  }
+  print(
+      ("in case " + std::to_string(found.index) + " of seed " + std::to_string(arguments.check.seed)).c_str());
 
   const auto file_it = [&](const Case& c, const Verdict& v, const Reduction* reduction) {
-    Reproducer r = reproducer_of(c, v, target.info(), target);
+    Reproducer r =
+        found.fatal ? without_digests(c, v, target.info()) : reproducer_of(c, v, target.info(), target);
     if (reduction != nullptr) {
       r.needs = reduction->needs;
       r.indifferent = reduction->indifferent;
@@ -51,14 +69,19 @@ Filed report(const Failure& found, Target& target, const Calibration& calibratio
     file = name;
   };
   std::filesystem::create_directories(arguments.out);
-  file_it(found.c, verdict, nullptr);
-  if (verdict.kind == Kind::kNone) return filed;
+  file_it(found.c, found.verdict, nullptr);
+  if (!again) return filed;
+  if (reduction_key(target.info(), *again) != reduction_key(target.info(), found.verdict)) {
+    std::printf("  in a fresh worker it fails in another way, and that is reduced: %s\n",
+                again->message.c_str());
+  }
 
   ReduceOptions options;
   options.seconds = arguments.reduce_seconds;
+  options.stop = [&] { return interrupts.came(); };
   options.on_better = [&](const Case& best, const Verdict& v) { file_it(best, v, nullptr); };
   const auto start = std::chrono::steady_clock::now();
-  filed.reduction = reduce_failure(found.c, verdict, *found.property, target, calibration, options);
+  filed.reduction = reduce_failure(found.c, *again, *found.property, target, calibration, options);
   filed.reduce_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Reduction& reduction = *filed.reduction;
   file_it(reduction.minimal, reduction.verdict, &reduction);
@@ -78,27 +101,59 @@ Filed report(const Failure& found, Target& target, const Calibration& calibratio
   return filed;
 }
 
-struct Checked {
-  KernelInfo kernel;
-  CheckResult result;
-  Filed filed;
-};
+// Judges the reproducers of this kernel, back end and lane that lie in the folder of
+// reproducers; those that fail still come to the front of the result.
+void try_found_before(Target& target, const Calibration& calibration, const Arguments& arguments,
+                      CheckResult& result) {
+  std::error_code none;
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(arguments.out, none)) {
+    if (entry.path().string().ends_with(".attn.json") && entry.is_regular_file(none))
+      files.insert(entry.path());
+  }
+  const KernelInfo& kernel = target.info();
+  const std::string name = without_digests({}, {}, kernel).kernel;
+  int tried = 0;
+  target.watch(Watch::kBrief);
+  for (const std::string& file : files) {
+    const auto text = read_file(file);
+    if (!std::holds_alternative<std::string>(text)) continue;
+    const auto decoded = decode_reproducer(std::get<std::string>(text));
+    const Reproducer* r = std::get_if<Reproducer>(&decoded);
+    if (r == nullptr || illegal(r->c) || r->backend != kernel.backend || r->c.lane != kernel.lane) continue;
+    const auto property = std::ranges::find(arguments.check.properties, find_property(r->property));
+    std::error_code other;
+    if (property == arguments.check.properties.end()) continue;
+    if (r->kernel != name && !std::filesystem::equivalent(r->kernel, name, other)) continue;
+    ++tried;
+    Failure failure = {
+        .c = r->c, .verdict = judge(r->c, **property, target, calibration), .property = *property};
+    failure.file = file;
+    if (failure.verdict.outcome == Outcome::kFail) result.add(std::move(failure));
+    if (!result.failures.empty() && !arguments.check.keep_going) break;
+  }
+  target.watch(Watch::kFull);
+  if (tried > 0) {
+    std::printf("  found before, in %s: %d tried, %s\n", arguments.out.c_str(), tried,
+                result.failures.empty() ? "none fails" : "one fails still");
+  }
+}
 
-Checked check_kernel(const KernelLibrary& library, const Arguments& arguments) {
+Checked check_kernel(const KernelLibrary& library, const Arguments& arguments, const Interrupts& interrupts) {
   const std::string& name = library.name;
   std::unique_ptr<Target> target = open(library, arguments.target);
   Checked checked;
+  CheckResult& result = checked.result;
   checked.kernel = target->info();
   const Calibration calibration = calibration_for(checked.kernel, arguments.target);
   std::printf("%s\n", identity_line(checked.kernel, arguments.target).c_str());
   std::printf("  bound: calibration '%s'%s; seed %llu, %d job(s)\n", calibration.name.c_str(),
               calibration.measured ? "" : " (documented, not measured)",
               (unsigned long long)arguments.check.seed, arguments.check.jobs);
-  std::fflush(stdout);
-  const Refused refused = ask_for_refusals(*target);
-  target.reset();  // each job opens its own
+  const Refused& refused = checked.refused = ask_for_refusals(*target);
 
   CheckOptions options = arguments.check;
+  options.interrupted = [&] { return interrupts.came(); };
   std::string silent, refused_too;
   std::erase_if(options.properties, [&](const Property* property) {
     if (speaks_of(*property, checked.kernel) && speaks_of(*property, refused)) return false;
@@ -112,6 +167,9 @@ Checked check_kernel(const KernelLibrary& library, const Arguments& arguments) {
                 refused_too.empty() ? "" : "; left out: ", refused_too.c_str());
   }
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
+  std::fflush(stdout);
+  try_found_before(*target, calibration, arguments, result);
+  target.reset();  // each job opens its own
 
   const OpenTarget open_one = [&](std::string* error) -> std::unique_ptr<Target> {
     try {
@@ -121,22 +179,25 @@ Checked check_kernel(const KernelLibrary& library, const Arguments& arguments) {
       return nullptr;
     }
   };
-  {
-    ProgressLine line(name);
-    checked.result = check(open_one, calibration, options,
-                           [&](uint64_t done, uint64_t of, double seconds) { line.show(done, of, seconds); });
+  if (result.failures.empty() || options.keep_going) {
+    ProgressLine line(name, isatty(STDERR_FILENO) != 0);
+    CheckResult drawn = check(open_one, calibration, options, [&](uint64_t done, uint64_t of, double seconds) {
+      line.show(done, of, seconds);
+    });
+    for (Failure& before : result.failures) drawn.add(std::move(before));
+    result = std::move(drawn);
+    if (!result.interrupted) {
+      checked.not_judged = not_judged(result, checked.kernel.name, refused, arguments.properties.empty());
+    }
+    std::printf("%s%s", properties_table(result).c_str(), check_notes(result, refused).c_str());
   }
-  std::printf("%s%s", properties_table(checked.result).c_str(), check_notes(checked.result).c_str());
-  if (checked.result.failure) {
-    target = open(library, arguments.target);
-    Failure& failure = *checked.result.failure;
-    // Judged anew, in this process: what is reported was seen here. Twice, if need
-    // be; briefly, for the job that found a hang has given it all its time.
-    target->watch(Watch::kBrief);
-    for (int i = 0; i < 2 && failure.verdict.outcome != Outcome::kFail; ++i)
-      failure.verdict = judge(failure.c, *failure.property, *target, calibration);
-    checked.filed = report(failure, *target, calibration, arguments);
-    std::printf("\nreplay: %s\n", replay_line(checked.filed.reproducer).c_str());
+  for (const uint64_t index : result.given_up)
+    std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
+  if (!result.failures.empty()) target = open(library, arguments.target);
+  for (Failure& failure : result.failures) {
+    const Filed& filed =
+        checked.filed.emplace_back(report(failure, *target, calibration, arguments, interrupts));
+    std::printf("\nreplay: %s\n", replay_line(filed.reproducer).c_str());
   }
   std::fflush(stdout);
   return checked;
@@ -159,32 +220,31 @@ Exit run(Arguments arguments) {
     arguments.check.properties.push_back(&property_named(name));
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 
+  const Interrupts interrupts;
   std::vector<Checked> all;
   for (const std::string& name : arguments.kernels) {
-    for (const KernelLibrary& library : libraries_of(name, arguments.target))
-      all.push_back(check_kernel(library, arguments));
+    for (const KernelLibrary& library : libraries_of(name, arguments.target)) {
+      if (!interrupts.came()) all.push_back(check_kernel(library, arguments, interrupts));
+    }
   }
 
-  Exit status = kHeld;
-  std::vector<JUnitSuite> suites;
+  if (!arguments.junit.empty()) write_report(arguments.junit, junit_xml(all));
   std::string json;
-  for (const Checked& checked : all) {
-    if (checked.result.failure) status = kFound;
-    suites.push_back(
-        {"attnfuzz." + checked.kernel.name + "." + backend_name(checked.kernel.backend), &checked.result});
-    json += check_json(checked.kernel, arguments.check, checked.result, checked.filed);
-  }
-  if (!arguments.junit.empty()) write_report(arguments.junit, junit_xml(suites));
+  for (const Checked& checked : all) json += check_json(arguments.check, checked);
   if (!arguments.json.empty()) write_report(arguments.json, json);
+  bool found = false, unjudged = false;
   for (const Checked& checked : all) {
-    // Rows, for a kernel that refuses all of its cases passes those that are about refusals.
-    const CheckResult& result = checked.result;
-    if (result.failure || result.rows > result.unconstrained_rows) continue;
-    std::fprintf(stderr, "attnfuzz: no result of %s was compared: a check that checks nothing does not pass\n",
-                 checked.kernel.name.c_str());
-    status = kFound;
+    found |= !checked.result.failures.empty();
+    if (!checked.result.failures.empty()) continue;
+    unjudged |= !checked.not_judged.empty();
+    for (const std::string& why : checked.not_judged) std::fprintf(stderr, "attnfuzz: %s\n", why.c_str());
   }
-  return status;
+  if (interrupts.came()) {
+    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: this is no pass\n",
+                 sigabbrev_np(interrupts.signal()));
+    if (!found) return static_cast<Exit>(128 + interrupts.signal());
+  }
+  return found || unjudged ? kFound : kHeld;
 }
 
 }  // namespace
@@ -192,6 +252,9 @@ Exit run(Arguments arguments) {
 void add_check(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("check", "Checks kernels on drawn cases; stops at the first failure of each");
+  command->footer(
+      "exit status: 0 it held; 1 a failure was found, or too little was judged; 2 bad use or a bad file;\n"
+      "             129, 130, 143 nothing was found before SIGHUP, SIGINT or SIGTERM came");
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("kernel", arguments->kernels,
@@ -216,7 +279,10 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--work", arguments->check.work, "multiply-adds that one case may cost")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();
+  command->add_option("--out", arguments->out, "folder for reproducers; those that lie there are tried first")
+      ->capture_default_str();
+  command->add_flag("--keep-going", arguments->check.keep_going,
+                    "after a failure, look for the next of another kind (a crash after wrong numbers)");
   command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();

@@ -3,7 +3,8 @@
 //
 //   void add_check(CLI::App& app, Action& action)
 //
-// Exit status: 0 it held, 1 a failure was found, 2 bad use or a bad file.
+// Exit status: 0 it held, 1 a failure was found or too little was judged, 2 bad use or
+// a bad file; of an interrupted check that had found nothing 128 and the signal's number.
 #pragma once
 
 #include <CLI/CLI.hpp>

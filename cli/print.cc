@@ -1,11 +1,10 @@
 #include "cli/print.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "fuzz/campaign/store/json_text.h"
@@ -78,9 +77,9 @@ std::string properties_table(const CheckResult& result) {
   return text + row("all", total_of(result));
 }
 
-std::string check_notes(const CheckResult& result) {
+std::string check_notes(const CheckResult& result, const Refused& refused) {
   std::string text = result.classification.table();
-  const std::vector<std::string> broken = result.classification.broken_floors();
+  const std::vector<std::string> broken = result.classification.broken_floors(refused);
   if (result.classification.cases < 500) {
     text += "  floors of the draw: not judged below 500 cases\n";
   } else if (broken.empty()) {
@@ -130,6 +129,11 @@ std::string verdict_text(const Verdict& verdict) {
     text += f.file.empty() ? ": " : " at " + f.file + ":" + std::to_string(f.line) + ": ";
     text += f.message + "\n";
   }
+  if (verdict.kind == Kind::kBadPlan) {
+    text +=
+        "  what to do: plan() fills in every field of the attn_plan it is given; attention.h says what each "
+        "means\n";
+  }
   if (verdict.plan.size > 0) {
     text += format("  plan: %s, %lld split(s), tiles %lld x %lld\n", verdict.plan.path,
                    (long long)verdict.plan.num_splits, (long long)verdict.plan.tile_q,
@@ -143,10 +147,48 @@ std::string verdict_text(const Verdict& verdict) {
   return text;
 }
 
-std::string check_json(const KernelInfo& kernel, const CheckOptions& options, const CheckResult& result,
-                       const Filed& filed) {
-  using json = nlohmann::ordered_json;
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json reduction_json(const Filed& filed) {
+  const Reduction& r = *filed.reduction;
+  return {{"seconds", filed.reduce_seconds}, {"evaluations", r.evaluations},
+          {"complete", r.complete},          {"minimal", describe(r.minimal)},
+          {"property", r.verdict.property},  {"kind", to_string(r.verdict.kind)},
+          {"message", r.verdict.message},    {"needs", r.needs},
+          {"indifferent", r.indifferent}};
+}
+
+json failure_json(const Failure& failure, double seconds, const Filed& filed) {
+  json j = {{"property", failure.property->name},
+            {"kind", to_string(failure.verdict.kind)},
+            {"message", failure.verdict.message},
+            {"flaky", failure.flaky},
+            {"seconds", seconds},
+            {"reproducer", filed.reproducer}};
+  if (failure.file.empty()) {
+    j["index"] = failure.index;
+  } else {
+    j["found_before"] = true;
+  }
+  return j;
+}
+
+}  // namespace
+
+const char* status_of(const Checked& checked) {
+  if (!checked.result.failures.empty()) return "found";
+  if (checked.result.interrupted) return "interrupted";
+  return checked.not_judged.empty() ? "held" : "not judged";
+}
+
+std::string check_json(const CheckOptions& options, const Checked& checked) {
+  const KernelInfo& kernel = checked.kernel;
+  const CheckResult& result = checked.result;
   json j;
+  j["status"] = status_of(checked);
+  j["not_judged"] = checked.not_judged;
   j["kernel"] = kernel.name;
   j["backend"] = kernel.backend == ATTN_CPU ? "cpu" : "cuda";
   j["lane"] = kernel.lane;
@@ -168,7 +210,7 @@ std::string check_json(const KernelInfo& kernel, const CheckOptions& options, co
   for (const auto& [name, n] : result.properties) j["properties"][name] = count(n);
   j["all"] = count(total_of(result));
   j["features"] = result.classification.counts;
-  j["broken_floors"] = result.classification.broken_floors();
+  j["broken_floors"] = result.classification.broken_floors(checked.refused);
   j["rejections"] = result.rejections;
   j["rows"] = {{"judged", result.rows},
                {"dead", result.dead_rows},
@@ -178,43 +220,43 @@ std::string check_json(const KernelInfo& kernel, const CheckOptions& options, co
                         {"kernel", result.stage_seconds[1]},
                         {"oracle", result.stage_seconds[2]},
                         {"judge", result.stage_seconds[3]}};
-  if (result.failure) {
-    j["failure"] = {{"index", result.failure->index},
-                    {"property", result.failure->property->name},
-                    {"kind", to_string(result.failure->verdict.kind)},
-                    {"message", result.failure->verdict.message},
-                    {"seconds", result.seconds},
-                    {"reproducer", filed.reproducer}};
-  }
-  if (filed.reduction) {
-    const Reduction& r = *filed.reduction;
-    j["reduction"] = {{"seconds", filed.reduce_seconds}, {"evaluations", r.evaluations},
-                      {"complete", r.complete},          {"minimal", describe(r.minimal)},
-                      {"property", r.verdict.property},  {"kind", to_string(r.verdict.kind)},
-                      {"message", r.verdict.message},    {"needs", r.needs},
-                      {"indifferent", r.indifferent}};
+  // The first by itself, for there is seldom another.
+  for (size_t i = 0; i < result.failures.size(); ++i) {
+    const Filed filed = i < checked.filed.size() ? checked.filed[i] : Filed{};
+    json failure = failure_json(result.failures[i], result.seconds, filed);
+    if (i == 0) j["failure"] = failure;
+    if (filed.reduction) failure["reduction"] = reduction_json(filed);
+    if (i == 0 && filed.reduction) j["reduction"] = failure["reduction"];
+    j["failures"].push_back(failure);
   }
   return json_text(j) + "\n";
 }
 
-std::string junit_xml(const std::vector<JUnitSuite>& suites) {
+std::string junit_xml(const std::vector<Checked>& all) {
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
-  for (const JUnitSuite& suite : suites) {
-    const auto& properties = suite.result->properties;
-    uint64_t failed = 0;
-    for (const auto& [name, n] : properties) failed += n.failed > 0;
-    text += format("  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%llu\" time=\"%.3f\">\n",
-                   escape_xml(suite.name).c_str(), properties.size(), (unsigned long long)failed,
-                   suite.result->seconds);
-    for (const auto& [name, n] : properties) {
-      text +=
-          format("    <testcase classname=\"%s\" name=\"%s\">", escape_xml(suite.name).c_str(), name.c_str());
-      if (n.failed > 0 && suite.result->failure) {
-        text += "<failure message=\"" + escape_xml(suite.result->failure->verdict.message) + "\"/>";
-      } else if (n.passed == 0) {
-        text += "<skipped message=\"no case of this property was judged\"/>";
-      }
-      text += "</testcase>\n";
+  for (const Checked& checked : all) {
+    const CheckResult& result = checked.result;
+    const std::string suite =
+        "attnfuzz." + checked.kernel.name + "." + (checked.kernel.backend == ATTN_CPU ? "cpu" : "cuda");
+    // One a property, and one of the check as a whole where it is no answer.
+    std::map<std::string, std::string> tests;
+    size_t failed = 0;
+    const auto fails = [&](const std::string& name, const std::string& why) {
+      tests[name] += "<failure message=\"" + escape_xml(why) + "\"/>";
+      ++failed;
+    };
+    for (const auto& [name, n] : result.properties) {
+      std::string& test = tests[name];
+      if (n.passed == 0 && n.failed == 0) test = "<skipped message=\"no case of this property was judged\"/>";
+    }
+    for (const Failure& failure : result.failures) fails(failure.property->name, failure.verdict.message);
+    for (const std::string& why : checked.not_judged) fails("judged", why);
+    if (result.interrupted) fails("complete", "interrupted: what was not judged may fail");
+    text += format("  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%zu\" time=\"%.3f\">\n",
+                   escape_xml(suite).c_str(), tests.size(), failed, result.seconds);
+    for (const auto& [name, test] : tests) {
+      text += format("    <testcase classname=\"%s\" name=\"%s\">", escape_xml(suite).c_str(), name.c_str());
+      text += test + "</testcase>\n";
     }
     text += "  </testsuite>\n";
   }
@@ -222,20 +264,5 @@ std::string junit_xml(const std::vector<JUnitSuite>& suites) {
 }
 
 std::string replay_line(const std::string& file) { return "attnfuzz replay " + file; }
-
-ProgressLine::ProgressLine(std::string label)
-    : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) != 0) {}
-
-ProgressLine::~ProgressLine() {
-  if (terminal_) std::fprintf(stderr, "\r\033[K");
-}
-
-void ProgressLine::show(uint64_t done, uint64_t of, double seconds) {
-  if (!terminal_) return;
-  const std::string share = of > 0 ? format(" of %llu", (unsigned long long)of) : "";
-  std::fprintf(stderr, "\r\033[K%s: %llu%s cases, %.0f s, %.0f cases/s", label_.c_str(),
-               (unsigned long long)done, share.c_str(), seconds, done / std::max(seconds, 1e-9));
-  std::fflush(stderr);
-}
 
 }  // namespace attnfuzz

@@ -12,7 +12,7 @@ namespace attnfuzz {
 std::string properties_table(const CheckResult& result);
 
 // Everything a check prints after its table: draw, floors, digest, speed.
-std::string check_notes(const CheckResult& result);
+std::string check_notes(const CheckResult& result, const Refused& refused);
 
 // A verdict in a few lines: what, where, how it looks.
 std::string verdict_text(const Verdict& verdict);
@@ -24,31 +24,26 @@ struct Filed {
   double reduce_seconds = 0;
 };
 
+// All that came of checking one kernel.
+struct Checked {
+  KernelInfo kernel;
+  Refused refused;
+  CheckResult result;
+  std::vector<Filed> filed;             // of each of result.failures
+  std::vector<std::string> not_judged;  // why it is no pass though nothing failed, see fuzz/check
+};
+
+// "found", "interrupted", "not judged" or "held".
+const char* status_of(const Checked& checked);
+
 // One line. Of a failure: "seconds" until it was found, "reduction" with seconds,
 // evaluations and the minimal case in words.
-std::string check_json(const KernelInfo& kernel, const CheckOptions& options, const CheckResult& result,
-                       const Filed& filed);
+std::string check_json(const CheckOptions& options, const Checked& checked);
 
 // One test suite a kernel, one test case a property.
-struct JUnitSuite {
-  std::string name;
-  const CheckResult* result;
-};
-std::string junit_xml(const std::vector<JUnitSuite>& suites);
+std::string junit_xml(const std::vector<Checked>& all);
 
 // "attnfuzz replay FILE", with what this invocation was called by.
 std::string replay_line(const std::string& file);
-
-// Overwrites one line on a terminal; prints nothing in a pipe.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::string label);
-  ~ProgressLine();
-  void show(uint64_t done, uint64_t of, double seconds);
-
- private:
-  std::string label_;
-  bool terminal_;
-};
 
 }  // namespace attnfuzz

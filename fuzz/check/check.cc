@@ -1,8 +1,8 @@
 #include "fuzz/check/check.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,13 +15,19 @@
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/host/kernel_registry.h"
+#include "fuzz/host/processes.h"
+#include "fuzz/host/subprocess.h"
 #include "properties/judge/execution.h"
+#include "properties/judge/judge.h"
 #include "properties/memory/layout.h"
 
 namespace attnfuzz {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// For a job's case to end once the check is interrupted.
+constexpr std::chrono::seconds kGrace{5};
 
 [[noreturn]] void fail_errno(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -47,7 +53,8 @@ class SharedPage {
 struct Job {
   pid_t pid;
   int fd;
-  std::string text;
+  std::string text = {}, how = {};  // what it said, how it ended
+  bool given_up = false;
 };
 
 void write_all(int fd, const std::string& text) {
@@ -63,30 +70,26 @@ Job start_job(int job, const OpenTarget& open, const Calibration& calibration, c
               Shared& shared) {
   int fds[2];
   if (pipe(fds) != 0) fail_errno("pipe to a job");
-  const pid_t pid = fork();
-  if (pid < 0) fail_errno("fork of a job");
-  if (pid > 0) {
-    close(fds[1]);
-    return {pid, fds[0], {}};
-  }
-  close(fds[0]);
-  int status = 0;
-  try {
-    std::string error;
-    std::unique_ptr<Target> target = open(&error);
-    if (target == nullptr) throw std::runtime_error(error);
-    write_all(fds[1], "r" + serialize(run_shard(job, *target, calibration, options, shared)));
-  } catch (const std::exception& e) {
-    shared.stop = true;
-    write_all(fds[1], std::string("e") + e.what());
-    status = 1;
-  }
+  const pid_t pid = start_child(
+      [&] {
+        close(fds[0]);
+        try {
+          std::string error;
+          std::unique_ptr<Target> target = open(&error);
+          if (target == nullptr) throw std::runtime_error(error);
+          write_all(fds[1], "r" + serialize(run_shard(job, *target, calibration, options, shared)));
+        } catch (const std::exception& e) {
+          shared.stop = true;
+          write_all(fds[1], std::string("e") + e.what());
+        }
+      },
+      nullptr, 0);
   close(fds[1]);
-  _exit(status);
+  return {pid, fds[0]};
 }
 
 // Reads every job's answer to its end.
-void collect(std::vector<Job>& jobs, const std::function<void()>& tick) {
+void collect(std::vector<Job>& jobs, Shared& shared, bool keep_going, const std::function<void()>& tick) {
   size_t open = jobs.size();
   while (open > 0) {
     std::vector<pollfd> fds;
@@ -101,12 +104,29 @@ void collect(std::vector<Job>& jobs, const std::function<void()>& tick) {
       } else if (n == 0) {
         close(jobs[i].fd);
         jobs[i].fd = -1;  // poll passes over it
-        waitpid(jobs[i].pid, nullptr, 0);
+        jobs[i].how = describe_status(wait_for_child(jobs[i].pid));
+        // Died in a case: the others need not go beyond it.
+        const uint64_t at = jobs[i].text.empty() && !jobs[i].given_up ? shared.at[i].load() : 0;
+        if (at > 0 && !keep_going) shared.first_failure = std::min(shared.first_failure.load(), at - 1);
         --open;
       }
     }
     tick();
   }
+}
+
+// What is known of a case that its job did not survive.
+Failure fatal_failure(uint64_t index, const std::string& how, Target& target, const CheckOptions& options) {
+  auto [c, property] = case_at(aim_at(target, options), options, target.info().lane, index);
+  rejected_by(*property, c, target.info());  // adapts it
+  Failure failure = {.index = index, .c = c, .property = property, .fatal = true};
+  failure.verdict.outcome = Outcome::kFail;
+  failure.verdict.kind = Kind::kCrash;
+  failure.verdict.property = property->name;
+  failure.verdict.message =
+      "the process that judged this case died (" + how +
+      "), and with it the counts of its job: it was killed from outside, or by the kernel";
+  return failure;
 }
 
 }  // namespace
@@ -146,18 +166,91 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
   for (int job = 0; job < options.jobs; ++job)
     jobs.push_back(start_job(job, open, calibration, options, shared));
   const uint64_t of = options.seconds > 0 ? 0 : options.cases;
-  collect(jobs, [&] {
+  CheckResult result;
+  Clock::time_point interrupted;
+  collect(jobs, shared, options.keep_going, [&] {
     if (progress) progress(shared.done, of, std::chrono::duration<double>(Clock::now() - start).count());
+    if (!result.interrupted && options.interrupted && options.interrupted()) {
+      result.interrupted = shared.stop = true;
+      interrupted = Clock::now();
+    }
+    // Each may end its case; not what hangs in one.
+    if (!result.interrupted || Clock::now() - interrupted < kGrace) return;
+    for (Job& job : jobs) {
+      if (job.fd >= 0 && !job.given_up) kill(job.pid, SIGKILL);
+      job.given_up |= job.fd >= 0;
+    }
   });
 
-  CheckResult result;
-  for (const Job& job : jobs) {
-    if (job.text.empty()) throw std::runtime_error("a job of the check died without a word");
-    if (job.text[0] != 'r') throw std::runtime_error(job.text.substr(1));
-    result.merge(deserialize(job.text.substr(1)));
+  std::unique_ptr<Target> target;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
+    if (job.text.starts_with('r')) {
+      result.merge(deserialize(job.text.substr(1)));
+    } else if (!job.text.empty()) {
+      throw std::runtime_error(job.text.substr(1));
+    } else if (job.given_up) {
+      result.given_up.push_back(shared.at[i] - 1);
+    } else if (shared.at[i] == 0) {
+      throw std::runtime_error("a job of the check died outside of a case: " + job.how);
+    } else {
+      std::string error;
+      if (target == nullptr) target = open(&error);
+      if (target == nullptr) throw std::runtime_error(error);
+      Failure failure = fatal_failure(shared.at[i] - 1, job.how, *target, options);
+      PropertyCount& n = result.properties[failure.property->name];
+      ++n.cases, ++n.failed;
+      result.add(std::move(failure));
+    }
   }
+  if (!options.keep_going && result.failures.size() > 1)
+    result.failures.erase(result.failures.begin() + 1, result.failures.end());
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
+}
+
+std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Property& property, Target& target,
+                               const Calibration& calibration, int times) {
+  const std::string key = reduction_key(target.info(), first);
+  std::optional<Verdict> other;
+  // Briefly: what hung has used up the full watch once.
+  target.watch(Watch::kBrief);
+  for (int i = 0; i < times; ++i) {
+    target.renew();
+    Verdict again = judge(c, property, target, calibration);
+    if (again.outcome != Outcome::kFail) continue;
+    const bool same = reduction_key(target.info(), again) == key;
+    other = std::move(again);
+    if (same) break;
+  }
+  target.watch(Watch::kFull);
+  return other;
+}
+
+std::vector<std::string> not_judged(const CheckResult& result, const std::string& kernel,
+                                    const Refused& refused, bool whole) {
+  std::vector<std::string> why;
+  // Rows, for a kernel that refuses all of its cases passes those that are about refusals.
+  if (result.rows <= result.unconstrained_rows) {
+    return {"no result of " + kernel + " was compared: a check that checks nothing does not pass"};
+  }
+  if (whole) {
+    for (const std::string& floor : result.classification.broken_floors(refused))
+      why.push_back(kernel + ": floor of the draw broken: " + floor);
+  }
+  const Classification& drawn = result.classification;
+  constexpr uint64_t kFewest = 20;
+  if (why.empty() && drawn.cases >= kFewest && 2 * (drawn.rejected + drawn.uninformative) > drawn.cases) {
+    why.push_back("most cases of " + kernel + " were not judged: of " + std::to_string(drawn.cases) + " " +
+                  std::to_string(drawn.rejected) + " rejected, " + std::to_string(drawn.uninformative) +
+                  " uninformative");
+  }
+  if (why.empty()) return why;
+  why.push_back(
+      "what is not judged does not pass: let plan() say how the kernel works (what it leaves open counts as "
+      "the "
+      "loosest), let it take more problems, or draw larger ones with --work");
+  return why;
 }
 
 Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {

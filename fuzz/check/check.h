@@ -1,13 +1,15 @@
 // A check: many drawn cases of one kernel, each judged by one property.
 //
-//   1. shard()   case i is drawn from (seed, i) and judged by property i mod P;
-//                job j of N takes i = j, j + N, ...: which job judges a case
-//                changes nothing about it
+//   1. run_shard()   case i is drawn from (seed, i) and judged by property i mod P;
+//                    job j of N takes i = j, j + N, ...: which job judges a case
+//                    changes nothing about it
 //   2. the first failure by index ends the run: what is found does not depend
-//      on the number of jobs
-//   3. found()   the failure is reduced and written as a reproducer
+//      on the number of jobs. Or it goes on, and has the first of each kind class.
+//   3. confirm()     judges a failure again, in fresh workers; its first verdict stays
+//   4. reduce_failure(), and written as a reproducer
 //
-// Jobs are processes, each with its own target (and so its own worker).
+// Jobs are processes, each with its own target (and so its own worker). Each says
+// which case it is at before it judges it: one that dies is a failure of that case.
 #pragma once
 
 #include <array>
@@ -36,6 +38,8 @@ struct CheckOptions {
   int jobs = 1;
   int64_t work = Aim{}.work;
   int32_t max_variant = 1 << 30;
+  bool keep_going = false;            // after a failure, for the next of another kind class
+  std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is
 };
 
 struct PropertyCount {
@@ -46,9 +50,12 @@ struct PropertyCount {
 
 struct Failure {
   uint64_t index = 0;
-  Case c;  // as adapted by the property
-  Verdict verdict;
+  Case c = {};           // as adapted by the property
+  Verdict verdict = {};  // the first: that another look sees something else takes nothing away
   const Property* property = nullptr;
+  bool fatal = false;     // the job died of it: nobody dares to judge it again
+  bool flaky = false;     // it did not fail again, see confirm()
+  std::string file = {};  // it was found before, and is this one's; index means nothing then
 };
 
 struct CheckResult {
@@ -56,12 +63,16 @@ struct CheckResult {
   std::map<std::string, uint64_t> rejections;  // reason -> count
   Classification classification;
   StreamDigest digest;
-  std::optional<Failure> failure;            // the one with the lowest index
+  std::vector<Failure> failures;             // the one with the lowest index of each kind class; by index
   std::array<double, 4> stage_seconds = {};  // lay out, kernel, oracle, judge; summed over jobs
   uint64_t dead_rows = 0, rows = 0, unconstrained_rows = 0, uninformative_rows = 0;
   std::vector<std::string> assumptions;
   double seconds = 0;
+  bool interrupted = false;
+  std::vector<uint64_t> given_up;  // cases that jobs were in when an interrupted check ended
   uint64_t cases() const;
+  // Drops what has the kind class of an earlier one.
+  void add(Failure failure);
   void merge(const CheckResult& other);
 };
 
@@ -73,9 +84,23 @@ using OnProgress = std::function<void(uint64_t done, uint64_t of, double seconds
 // What the generator aims at, from the target's own plans.
 Aim aim_at(Target& target, const CheckOptions& options);
 
-// Throws std::runtime_error if a target cannot be opened or a job dies.
+// Throws std::runtime_error if a target cannot be opened or a job dies outside of a case.
 CheckResult check(const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,
                   const OnProgress& progress);
+
+// Judges a failure again, up to `times` times and each time in a fresh worker, until it
+// comes again. Whoever gets nothing holds a flaky failure, or one that depends on what
+// ran before it: still a failure, of which the first verdict is all that is known. Else
+// the verdict that came: of the first one's reduction key if any had it. Calls are watched
+// briefly meanwhile, and fully from then on.
+std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Property& property, Target& target,
+                               const Calibration& calibration, int times = 2);
+
+// Why a check without a failure is no pass all the same: one sentence each, with what
+// to do. Nothing compared, floors of the draw broken (those that `refused` does not
+// explain; where all properties were judged by: `whole`), most cases not judged.
+std::vector<std::string> not_judged(const CheckResult& result, const std::string& kernel,
+                                    const Refused& refused, bool whole);
 
 // The reproducer of a judged case, complete but for what a reduction adds.
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target);

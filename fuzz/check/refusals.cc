@@ -21,7 +21,7 @@ Refused ask_for_refusals(Target& target) {
     strip_refused(refused, c);  // a format, if there is one that is not taken
     change(c.problem);
     const PlanReply reply = Execution(c, target).planned;
-    return !reply.crash && (reply.status == ATTN_UNSUPPORTED || reply.status == ATTN_INVALID);
+    return reply.status == ATTN_UNSUPPORTED || reply.status == ATTN_INVALID;
   };
   if (refuses([](Problem& p) { p.dtype = ATTN_F16; }) && refuses([](Problem& p) { p.dtype = ATTN_BF16; }))
     return {};

@@ -27,7 +27,7 @@ void CheckResult::merge(const CheckResult& other) {
   for (const auto& [reason, n] : other.rejections) rejections[reason] += n;
   classification.merge(other.classification);
   digest.merge(other.digest);
-  if (other.failure && (!failure || other.failure->index < failure->index)) failure = other.failure;
+  for (const Failure& failure : other.failures) add(failure);
   for (size_t i = 0; i < stage_seconds.size(); ++i) stage_seconds[i] += other.stage_seconds[i];
   rows += other.rows;
   dead_rows += other.dead_rows;
@@ -39,11 +39,24 @@ void CheckResult::merge(const CheckResult& other) {
   seconds = std::max(seconds, other.seconds);
 }
 
+void CheckResult::add(Failure failure) {
+  const std::string_view kind = kind_class(failure.verdict.kind);
+  const auto same =
+      std::ranges::find_if(failures, [&](const Failure& f) { return kind_class(f.verdict.kind) == kind; });
+  if (same != failures.end()) {
+    if (!same->file.empty() || (failure.file.empty() && same->index <= failure.index)) return;
+    failures.erase(same);
+  }
+  // What was found before comes first.
+  const auto later = [&](const Failure& f) {
+    return f.file.empty() && (!failure.file.empty() || f.index > failure.index);
+  };
+  failures.insert(std::ranges::find_if(failures, later), std::move(failure));
+}
+
 namespace {
 
-// Both ends are the same program on the same machine: a flat record serves. A
-// failure crosses as (index, property, case); the parent judges it anew, so
-// that what is reported was seen by the process that reports it.
+// Both ends are the same program on the same machine: a flat record serves.
 class Writer {
  public:
   template <class T>
@@ -58,6 +71,28 @@ class Writer {
   void put(const std::map<std::string, uint64_t>& m) {
     put(uint64_t{m.size()});
     for (const auto& [key, n] : m) put(key), put(n);
+  }
+  void put(const std::vector<std::string>& list) {
+    put(uint64_t{list.size()});
+    for (const std::string& s : list) put(s);
+  }
+  // Of a verdict what is told of a failure.
+  void put(const Verdict& v) {
+    put(v.outcome), put(v.kind), put(v.property), put(v.message), put(v.shape), put(v.site);
+    put(v.where.has_value());
+    if (v.where) {
+      const Where& w = *v.where;
+      put(std::string(w.tensor));
+      for (const int64_t n : {w.b, w.h, w.q, w.d, w.tile_q, w.bad, w.of}) put(n);
+      for (const double x : {w.got, w.expected, w.bound}) put(x);
+    }
+    put(v.fault.has_value());
+    if (v.fault) {
+      const Fault& f = *v.fault;
+      put(f.kind), put(f.block), put(f.thread), put(f.message), put(f.file), put(f.line);
+    }
+    put(v.failing ? encode(*v.failing) : std::string());
+    put(v.call), put(v.worst), put(v.plan), put(v.rows), put(v.sampled), put(v.assumptions);
   }
   std::string take() { return std::move(text_); }
 
@@ -86,6 +121,37 @@ class Reader {
     }
     return m;
   }
+  std::vector<std::string> strings() {
+    std::vector<std::string> list(get<uint64_t>());
+    for (std::string& s : list) s = string();
+    return list;
+  }
+  Case a_case(const std::string& text) {
+    auto decoded = decode(text);
+    if (std::holds_alternative<Case>(decoded)) return std::get<Case>(std::move(decoded));
+    throw std::runtime_error("a job of the check sent a failure that cannot be read");
+  }
+  Verdict verdict() {
+    Verdict v;
+    v.outcome = get<Outcome>(), v.kind = get<Kind>();
+    v.property = string(), v.message = string(), v.shape = string(), v.site = string();
+    if (get<bool>()) {
+      Where& w = v.where.emplace();
+      w.tensor = string() == "lse" ? "lse" : "o";
+      for (int64_t* n : {&w.b, &w.h, &w.q, &w.d, &w.tile_q, &w.bad, &w.of}) *n = get<int64_t>();
+      for (double* x : {&w.got, &w.expected, &w.bound}) *x = get<double>();
+    }
+    if (get<bool>()) {
+      Fault& f = v.fault.emplace();
+      f.kind = get<attn_report_kind>();
+      f.block = get<std::array<uint32_t, 3>>(), f.thread = get<std::array<uint32_t, 3>>();
+      f.message = string(), f.file = string(), f.line = get<int>();
+    }
+    if (const std::string text = string(); !text.empty()) v.failing = a_case(text);
+    v.call = get<int>(), v.worst = get<double>(), v.plan = get<attn_plan>();
+    v.rows = get<int64_t>(), v.sampled = get<int64_t>(), v.assumptions = strings();
+    return v;
+  }
 
  private:
   const char* bytes(uint64_t n) {
@@ -111,12 +177,11 @@ std::string serialize(const CheckResult& r) {
   w.put(r.digest);
   w.put(r.stage_seconds);
   w.put(r.rows), w.put(r.dead_rows), w.put(r.unconstrained_rows), w.put(r.uninformative_rows);
-  w.put(uint64_t{r.assumptions.size()});
-  for (const std::string& assumption : r.assumptions) w.put(assumption);
+  w.put(r.assumptions);
   w.put(r.seconds);
-  w.put(r.failure.has_value());
-  if (r.failure)
-    w.put(r.failure->index), w.put(std::string(r.failure->property->name)), w.put(encode(r.failure->c));
+  w.put(uint64_t{r.failures.size()});
+  for (const Failure& f : r.failures)
+    w.put(f.index), w.put(std::string(f.property->name)), w.put(encode(f.c)), w.put(f.verdict);
   return w.take();
 }
 
@@ -138,18 +203,14 @@ CheckResult deserialize(const std::string& text) {
   r.dead_rows = in.get<uint64_t>();
   r.unconstrained_rows = in.get<uint64_t>();
   r.uninformative_rows = in.get<uint64_t>();
-  for (uint64_t n = in.get<uint64_t>(); n > 0; --n) r.assumptions.push_back(in.string());
+  r.assumptions = in.strings();
   r.seconds = in.get<double>();
-  if (in.get<bool>()) {
-    Failure failure;
+  for (uint64_t n = in.get<uint64_t>(); n > 0; --n) {
+    Failure& failure = r.failures.emplace_back();
     failure.index = in.get<uint64_t>();
     failure.property = find_property(in.string());
-    auto decoded = decode(in.string());
-    if (!std::holds_alternative<Case>(decoded) || failure.property == nullptr) {
-      throw std::runtime_error("a job of the check sent a failure that cannot be read");
-    }
-    failure.c = std::get<Case>(decoded);
-    r.failure = std::move(failure);
+    failure.c = in.a_case(in.string());
+    failure.verdict = in.verdict();
   }
   return r;
 }

@@ -64,36 +64,37 @@ std::optional<Verdict> rejected_by(const Property& property, Case& c, const Kern
   return verdict;
 }
 
+Drawn case_at(const Aim& aim, const CheckOptions& options, const std::string& lane, uint64_t index,
+              StreamDigest* digest) {
+  Drawn drawn = {draw(aim, options.seed, index), options.properties[index % options.properties.size()]};
+  if (digest != nullptr) digest->add(index, drawn.c);
+  enter_lane(drawn.c, lane, index);
+  return drawn;
+}
+
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
                       Shared& shared) {
   CheckResult result;
   const Aim aim = aim_at(target, options);
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  target.watch(Watch::kBrief);
   for (uint64_t index = options.first + job;; index += options.jobs) {
     if (options.seconds > 0 ? elapsed() >= options.seconds : index - options.first >= options.cases) break;
     if (shared.stop || index > shared.first_failure) break;
-    const Property& property = *options.properties[index % options.properties.size()];
-    Case c = draw(aim, options.seed, index);
-    result.digest.add(index, c);
-    enter_lane(c, target.info().lane, index);
-    const std::optional<Verdict> rejected = rejected_by(property, c, target.info());
-    Verdict verdict = rejected ? *rejected : judge(c, property, target, calibration);
-    if (verdict.kind == Kind::kHang) {
-      // If it is but slow, so are others: this job is patient from now on.
-      target.watch(Watch::kFull);
-      verdict = judge(c, property, target, calibration);
-    }
-    count(verdict, c, property, result);
+    auto [c, property] = case_at(aim, options, target.info().lane, index, &result.digest);
+    shared.at[job] = index + 1;
+    const std::optional<Verdict> rejected = rejected_by(*property, c, target.info());
+    const Verdict verdict = rejected ? *rejected : judge(c, *property, target, calibration);
+    shared.at[job] = 0;
+    count(verdict, c, *property, result);
     ++shared.done;
-    if (verdict.outcome == Outcome::kFail) {
-      uint64_t first = shared.first_failure;
-      while (index < first && !shared.first_failure.compare_exchange_weak(first, index)) {
-      }
-      result.failure = Failure{index, c, verdict, &property};
-      break;
+    if (verdict.outcome != Outcome::kFail) continue;
+    result.add({.index = index, .c = c, .verdict = verdict, .property = property});
+    if (options.keep_going) continue;
+    uint64_t first = shared.first_failure;
+    while (index < first && !shared.first_failure.compare_exchange_weak(first, index)) {
     }
+    break;
   }
   result.seconds = elapsed();
   return result;

@@ -14,7 +14,17 @@ struct Shared {
   std::atomic<uint64_t> done = 0;
   std::atomic<uint64_t> first_failure = ~uint64_t{0};  // no case beyond it is needed
   std::atomic<bool> stop = false;
+  static constexpr int kMostJobs = 1024;
+  std::atomic<uint64_t> at[kMostJobs] = {};  // one more than the case that a job is at; 0: at none
 };
+
+// Case `index` as it is judged: drawn, and what its lane decides of it; not yet adapted.
+struct Drawn {
+  Case c;
+  const Property* property;
+};
+Drawn case_at(const Aim& aim, const CheckOptions& options, const std::string& lane, uint64_t index,
+              StreamDigest* digest = nullptr);
 
 // What the lane decides of a drawn case. Where schedules are what is looked for,
 // every case has a random one; `index` varies it.

@@ -33,7 +33,6 @@ Judged Bench::judge(size_t kernel, const Case& c, const std::string& property) {
     return judged;
   }
   judged.verdict = attnfuzz::judge(judged.c, by, target, calibration_);
-  if (judged.verdict.kind == Kind::kHang) judged.verdict = attnfuzz::judge(judged.c, by, target, calibration_);
   record(judged);
   return judged;
 }

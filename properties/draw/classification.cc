@@ -16,7 +16,7 @@ void Classification::merge(const Classification& other) {
   for (const auto& [name, n] : other.counts) counts[name] += n;
 }
 
-std::vector<std::string> Classification::broken_floors() const {
+std::vector<std::string> Classification::broken_floors(const Refused& refused) const {
   std::vector<std::string> broken;
   if (cases < 500) return broken;
   char text[128];
@@ -34,8 +34,8 @@ std::vector<std::string> Classification::broken_floors() const {
     broken.emplace_back(text);
   };
   at_least("kv tiles >= 3", 25);
-  at_least("gqa", 10);
-  at_least("dead rows", 15);
+  if (!refused.grouped) at_least("gqa", 10);
+  if (!refused.mask && !refused.window && !refused.key_lengths && !refused.causal) at_least("dead rows", 15);
   at_most("rejected", rejected, 5);
   at_most("uninformative", uninformative, 5);
   return broken;

@@ -39,8 +39,9 @@ struct Classification {
   std::map<std::string, uint64_t> counts;
   void add(const Case& c, int64_t tile_q, int64_t tile_k);
   void merge(const Classification& other);
-  // Floors broken, in words; empty if all are kept. Needs >= 500 cases to speak.
-  std::vector<std::string> broken_floors() const;
+  // Floors broken, in words; empty if all are kept. Needs >= 500 cases to speak. What a
+  // kernel refuses is drawn but rarely: a floor of that is not asked for.
+  std::vector<std::string> broken_floors(const Refused& refused = {}) const;
   std::string table() const;
 };
 

@@ -50,7 +50,7 @@ double Search::elapsed() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-bool Search::out_of_time() const { return elapsed() >= options_.seconds; }
+bool Search::out_of_time() const { return elapsed() >= options_.seconds || (options_.stop && options_.stop()); }
 
 Borders Search::borders() const {
   Borders borders;

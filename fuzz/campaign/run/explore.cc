@@ -22,7 +22,8 @@ constexpr int32_t kMostWaiting = 12;
 // Of one place in the kernel's code that a slice files: they are counted together anyway,
 // and must not keep others from being filed.
 constexpr int kMostOfOneSite = 2;
-// Hangs of one slice that are given the full watch: each costs all of it.
+// Hangs of one slice after which calls are watched but briefly: each costs all of the
+// full watch. What hangs now and then is not missed: no hang is looked at again here.
 constexpr int kMostFullWatches = 2;
 // Launches of a case whose job did not survive it: others may have killed the job.
 constexpr int kMostAttempts = 3;
@@ -57,7 +58,6 @@ class Explorer {
     target_ = slice.target.open(&error);
     if (target_ == nullptr) throw std::runtime_error(error);
     observed_.emplace(*target_);
-    target_->watch(Watch::kBrief);
     CheckOptions check;
     check.work = slice.options.work;
     aim_ = aim_at(*observed_, check);
@@ -200,14 +200,7 @@ class Explorer {
     Verdict verdict = once();
     // No kernel does that to itself: someone, or the system that is out of memory.
     if (verdict.kind == Kind::kCrash && verdict.message.find("SIGKILL") != std::string::npos) verdict = once();
-    if (verdict.kind == Kind::kHang && full_watches_ < kMostFullWatches) {
-      ++full_watches_;
-      target_->watch(Watch::kFull);
-      verdict = once();
-      // If it is but slow, so are others: patient from now on.
-      if (verdict.kind == Kind::kHang) target_->watch(Watch::kBrief);
-      if (verdict.kind != Kind::kHang) full_watches_ = kMostFullWatches;
-    }
+    if (verdict.kind == Kind::kHang && ++full_watches_ == kMostFullWatches) target_->watch(Watch::kBrief);
     return verdict;
   }
 

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# green.sh ATTNFUZZ FAKES: what ends with status 0 has been judged and held. FAKES is
+# the folder of the fake kernels.
+#
+# Failures that come once, kernels that kill their parent, plans that make nothing
+# fail, an interrupt half-way: none of them is a pass, and each is told, in the text,
+# in JSON and in JUnit.
+set -u
+attnfuzz=$1 fakes=$2
+out=$(mktemp -d)
+job=
+trap '[ -n "$job" ] && kill -9 "$job" 2>/dev/null; rm -rf "$out"' EXIT
+bad=0
+complain() {
+  echo "$*"
+  tail -n 20 "$out/log"
+  bad=$((bad + 1))
+}
+
+# ends STATUS SENTENCE ARGUMENTS... : of a check, in a folder of its own.
+ends() {
+  local wanted=$1 sentence=$2 status
+  shift 2
+  rm -rf "$out/found" "$out/check.json" "$out/check.xml"
+  "$attnfuzz" check "$@" --jobs 2 --allow-stale --out "$out/found" --json "$out/check.json" --junit "$out/check.xml" \
+    >"$out/log" 2>&1 </dev/null
+  status=$?
+  [ "$status" -eq "$wanted" ] || complain "check $*: status $status, wanted $wanted"
+  grep -qF -- "$sentence" "$out/log" || complain "check $*: it does not say: $sentence"
+}
+# says SENTENCE FILE...
+says() {
+  local sentence=$1 file
+  shift
+  for file in "$@"; do grep -qF -- "$sentence" "$file" || complain "$(basename "$file") does not say: $sentence"; done
+}
+
+ends 0 "floors of the draw: kept" "$fakes/attention.so:right" --cases 1000
+says '"status":"held"' "$out/check.json"
+grep -q '<failure' "$out/check.xml" && complain "the JUnit file of a right kernel has a failure"
+
+# What comes once is a failure, and its first verdict is told everywhere.
+ends 1 "FLAKY" "$fakes/attention.so:crashes-once" --cases 400
+says "SIGSEGV in run()" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
+says '"kind":"crash"' "$out/check.json"
+says '"flaky":true' "$out/check.json"
+ends 1 "FLAKY" "$fakes/attention.so:hangs-once" --cases 400 --watchdog 1
+says "did not finish before the watchdog ended it" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
+
+# It reaches no further than its own parent.
+ends 1 "SIGKILL, sent to the worker's parent" "$fakes/attention.so:kills-parent" --cases 400 --reduce-seconds 2
+says "FAILURE in case" "$out/log"
+says "SIGKILL, sent to the worker" "$out/check.json" "$out/check.xml"
+
+# What is not judged does not pass.
+ends 1 "floor of the draw broken: uninformative" "$fakes/attention.so:loose" --cases 600
+says '"status":"not judged"' "$out/check.json"
+says "floor of the draw broken" "$out/check.json" "$out/check.xml"
+
+# A newcomer's first mistake, called by its name.
+ends 1 "the plan makes no sense: tile_q is 0" "$fakes/behaviours.so:no-tiles" --cases 60 --reduce-seconds 1
+says "1 will do for a kernel without tiles" "$out/log" "$out/check.xml"
+says '"kind":"bad-plan"' "$out/check.json"
+grep -qE "died|crashed" "$out/log" && complain "a bad plan is told as a death"
+
+# One kind after the other; then what was found comes first.
+ends 1 "FAILURE" "$fakes/attention.so:two-bugs" --cases 400 --keep-going --reduce-seconds 2
+[ "$(grep -c '^FAILURE in case' "$out/log")" -eq 2 ] || complain "it does not go on to the second failure"
+[ "$(ls "$out"/found/*.attn.json | wc -l)" -eq 2 ] || complain "not one file for each failure"
+"$attnfuzz" check "$fakes/attention.so:two-bugs" --cases 400 --allow-stale --out "$out/found" >"$out/log" 2>&1
+[ $? -eq 1 ] || complain "what was found before does not fail the check"
+says "FAILURE found before, and still there: $out/found/" "$out/log"
+grep -q '^FAILURE in case' "$out/log" && complain "cases were drawn though a failure found before is there"
+"$attnfuzz" check "$fakes/attention.so:right" --cases 20 --allow-stale --out "$out/found" >"$out/log" 2>&1
+[ $? -eq 0 ] || complain "another kernel is judged by what was found"
+
+# interrupted SIGNAL STATUS
+interrupted() {
+  rm -f "$out/check.json" "$out/check.xml"
+  "$attnfuzz" check "$fakes/attention.so:right" --for 10m --jobs 2 --allow-stale --out "$out/found" \
+    --json "$out/check.json" --junit "$out/check.xml" >"$out/log" 2>&1 </dev/null &
+  job=$!
+  until grep -q '  bound: ' "$out/log"; do
+    kill -0 "$job" 2>/dev/null || break
+    sleep 0.05
+  done
+  sleep 1
+  kill -"$1" "$job"
+  wait "$job"
+  local status=$?
+  job=
+  [ "$status" -eq "$2" ] || complain "SIG$1: status $status, wanted $2"
+  says "interrupted by SIG$1" "$out/log"
+  says "rows judged" "$out/log"
+  says '"status":"interrupted"' "$out/check.json"
+  says 'name="complete"><failure' "$out/check.xml"
+}
+interrupted INT 130
+interrupted TERM 143
+# Under nohup it is ignored, and is to be.
+(($(printf '%d' "0x$(sed -n 's/^SigIgn:\t//p' /proc/$$/status)") & 1)) || interrupted HUP 129
+
+[ "$bad" -eq 0 ] && echo "what passed was judged"

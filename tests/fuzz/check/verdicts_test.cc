@@ -1,0 +1,205 @@
+// What a check makes of failures that come once, that take their job with them, that
+// are of several kinds; and of what is no failure and no pass either.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <functional>
+
+#include "fuzz/check/check.h"
+#include "fuzz/check/progress_line.h"
+#include "fuzz/check/shard.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+// Right, but for what `meddle` does with a reply. It is told how many calls came before.
+class MeddledTarget : public FakeTarget {
+ public:
+  using Meddle = std::function<void(int call, const attn_problem&, RunReply&)>;
+  explicit MeddledTarget(Meddle meddle) : meddle_(std::move(meddle)) {}
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    RunReply reply = FakeTarget::run(stage, problem, tensors, plan, env, stream);
+    meddle_(calls_++, problem, reply);
+    return reply;
+  }
+
+ private:
+  const Meddle meddle_;
+  int calls_ = 0;
+};
+
+void crash(RunReply& reply) {
+  reply.status = ATTN_FAULT;
+  reply.crash = "SIGSEGV in run(), at here+0x12";
+}
+
+void hang(RunReply& reply) {
+  reply.status = ATTN_FAULT;
+  reply.timed_out = true;
+}
+
+CheckOptions few(uint64_t cases) {
+  CheckOptions options;
+  options.cases = cases;
+  options.properties = {find_property("reference")};
+  return options;
+}
+
+CheckResult shard(Target& target, const CheckOptions& options) {
+  Shared shared;
+  return run_shard(0, target, executor(), options, shared);
+}
+
+TEST(Verdicts, AHangThatComesOnceIsAFailure) {
+  MeddledTarget target([](int call, const attn_problem&, RunReply& reply) {
+    if (call == 7) hang(reply);
+  });
+  const CheckResult result = shard(target, few(40));
+  ASSERT_EQ(result.failures.size(), 1u);
+  const Failure& failure = result.failures[0];
+  EXPECT_EQ(failure.verdict.kind, Kind::kHang);
+  EXPECT_FALSE(confirm(failure.c, failure.verdict, *failure.property, target, executor()));
+}
+
+TEST(Verdicts, TheFirstOneCrossesToTheParentAsItIs) {
+  MeddledTarget target([](int call, const attn_problem&, RunReply& reply) {
+    if (call == 7) crash(reply);
+  });
+  const CheckResult result = deserialize(serialize(shard(target, few(40))));
+  ASSERT_EQ(result.failures.size(), 1u);
+  const Verdict& v = result.failures[0].verdict;
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_EQ(v.kind, Kind::kCrash);
+  EXPECT_EQ(v.property, "reference");
+  EXPECT_NE(v.message.find("SIGSEGV in run(), at here+0x12"), std::string::npos) << v.message;
+  EXPECT_EQ(v.plan.tile_k, FakeTarget::kTileK);
+  EXPECT_TRUE(v.failing && *v.failing == result.failures[0].c);
+
+  MeddledTarget reports([](int, const attn_problem&, RunReply& reply) {
+    reply.status = ATTN_FAULT;
+    reply.fault = Fault{ATTN_REPORT_RACE, {1, 2, 3}, {4, 5, 6}, "two threads", "some.cu", 12};
+  });
+  const CheckResult faulty = deserialize(serialize(shard(reports, few(40))));
+  ASSERT_EQ(faulty.failures.size(), 1u);
+  ASSERT_TRUE(faulty.failures[0].verdict.fault);
+  EXPECT_EQ(faulty.failures[0].verdict.fault->thread[2], 6u);
+  EXPECT_EQ(faulty.failures[0].verdict.fault->file, "some.cu");
+
+  FakeTarget wrong(Flaw::kLseBase);
+  const CheckResult numbers = shard(wrong, few(200)), same = deserialize(serialize(numbers));
+  ASSERT_EQ(same.failures.size(), 1u);
+  const Where &a = *numbers.failures[0].verdict.where, &b = *same.failures[0].verdict.where;
+  EXPECT_STREQ(b.tensor, "lse");
+  EXPECT_EQ(a.q, b.q);
+  EXPECT_EQ(a.bound, b.bound);
+  EXPECT_EQ(a.bad, b.bad);
+}
+
+TEST(Verdicts, WhatFailsAgainIsConfirmed) {
+  FakeTarget target(Flaw::kLseBase);
+  const CheckResult result = shard(target, few(200));
+  ASSERT_EQ(result.failures.size(), 1u);
+  const Failure& failure = result.failures[0];
+  const auto again = confirm(failure.c, failure.verdict, *failure.property, target, executor());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->message, failure.verdict.message);
+}
+
+// Kills the job's process, as a kernel may that finds it.
+CheckResult deadly(int jobs, bool keep_going) {
+  const OpenTarget open = [](std::string*) {
+    return std::make_unique<MeddledTarget>([](int, const attn_problem& p, RunReply&) {
+      if (p.causal) raise(SIGKILL);
+    });
+  };
+  CheckOptions options = few(40);
+  options.jobs = jobs;
+  options.keep_going = keep_going;
+  return check(open, executor(), options, nullptr);
+}
+
+TEST(Verdicts, AJobThatDiesIsAFailureOfItsCase) {
+  const CheckResult alone = deadly(1, false);
+  ASSERT_EQ(alone.failures.size(), 1u);
+  const Failure& failure = alone.failures[0];
+  EXPECT_TRUE(failure.fatal);
+  EXPECT_TRUE(failure.c.problem.causal);
+  EXPECT_EQ(failure.verdict.kind, Kind::kCrash);
+  EXPECT_NE(failure.verdict.message.find("died (SIGKILL)"), std::string::npos) << failure.verdict.message;
+  EXPECT_EQ(alone.properties.at("reference").failed, 1u);
+  const CheckResult several = deadly(3, false);
+  ASSERT_EQ(several.failures.size(), 1u);
+  EXPECT_EQ(several.failures[0].index, failure.index);
+}
+
+TEST(Verdicts, KeepGoingFindsTheFirstOfEachKind) {
+  const OpenTarget open = [](std::string*) {
+    return std::make_unique<MeddledTarget>([](int, const attn_problem& p, RunReply& reply) {
+      if (p.causal) crash(reply);
+      if (p.softcap > 0) hang(reply);
+    });
+  };
+  CheckOptions options = few(200);
+  const CheckResult first = check(open, executor(), options, nullptr);
+  ASSERT_EQ(first.failures.size(), 1u);
+  options.keep_going = true;
+  const CheckResult alone = check(open, executor(), options, nullptr);
+  options.jobs = 3;
+  const CheckResult several = check(open, executor(), options, nullptr);
+  ASSERT_EQ(alone.failures.size(), 2u);
+  ASSERT_EQ(several.failures.size(), 2u);
+  EXPECT_EQ(alone.failures[0].index, first.failures[0].index);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(alone.failures[i].index, several.failures[i].index);
+    EXPECT_EQ(alone.failures[i].verdict.kind, several.failures[i].verdict.kind);
+  }
+  EXPECT_NE(alone.failures[0].verdict.kind, alone.failures[1].verdict.kind);
+  EXPECT_EQ(alone.cases(), 200u);
+}
+
+TEST(Verdicts, AnInterruptedCheckTellsWhatItHas) {
+  const OpenTarget open = [](std::string*) { return std::make_unique<FakeTarget>(); };
+  CheckOptions options = few(uint64_t{1} << 40);
+  options.interrupted = [] { return true; };
+  const CheckResult result = check(open, executor(), options, nullptr);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_TRUE(result.failures.empty());
+  EXPECT_TRUE(result.given_up.empty());
+}
+
+TEST(NotJudged, IsNoPass) {
+  CheckResult result;
+  EXPECT_EQ(not_judged(result, "k", {}, true).size(), 1u);
+  result.rows = 1000;
+  Classification& drawn = result.classification;
+  drawn.cases = 1000;
+  drawn.counts = {{"kv tiles >= 3", 400}, {"gqa", 200}, {"dead rows", 170}};
+  EXPECT_TRUE(not_judged(result, "k", {}, true).empty());
+  drawn.uninformative = 60;
+  const std::vector<std::string> why = not_judged(result, "k", {}, true);
+  ASSERT_EQ(why.size(), 2u);
+  EXPECT_NE(why[0].find("uninformative: 6.0 %"), std::string::npos) << why[0];
+  EXPECT_TRUE(not_judged(result, "k", {}, false).empty()) << "some properties say nothing of many cases";
+  drawn.uninformative = 300;
+  drawn.rejected = 300;
+  EXPECT_EQ(not_judged(result, "k", {}, false).size(), 2u);
+  drawn.uninformative = drawn.rejected = 0;
+  drawn.counts["gqa"] = 10;
+  EXPECT_FALSE(not_judged(result, "k", {}, true).empty());
+  EXPECT_TRUE(not_judged(result, "k", {.grouped = true}, true).empty()) << "it does not do them, and says so";
+}
+
+TEST(ProgressLine, SpeaksEveryHalfMinuteWhereThereIsNoTerminal) {
+  testing::internal::CaptureStderr();
+  {
+    ProgressLine line("fa1", /*terminal=*/false);
+    for (const double seconds : {0.5, 29.0, 30.0, 31.0, 59.0, 60.5}) line.show(100, 2000, seconds);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "fa1: 100 of 2000 cases, 30 s, 3 cases/s\nfa1: 100 of 2000 cases, 60 s, 2 cases/s\n");
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,90 @@
+// Kernels that compute attention, and so pass many cases before they misbehave.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/fuzz/fakes/fake.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace {
+
+using namespace attnfuzz;
+
+FakeTarget& attention() {
+  static FakeTarget target;
+  return target;
+}
+
+attn_status plan(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan,
+                 char* reason, uint64_t n) {
+  const PlanReply reply = attention().plan(*p, *t, *env);
+  snprintf(reason, n, "%s", reply.reason.c_str());
+  if (reply.status == ATTN_OK) *plan = reply.plan;
+  return reply.status;
+}
+
+attn_status run(const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
+  return attention().run(Stage::kAll, *p, *t, *plan, *env, 0).status;
+}
+
+// Whether this is the 60th call in this process: far beyond what one case takes.
+bool now() {
+  static int calls = 0;
+  return ++calls == 60;
+}
+
+#define RUN \
+  [](const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) -> attn_status
+
+const attn_kernel kernels[] = {
+    fake::kernel("right", plan, run),
+    fake::kernel(
+        "crashes-once", plan,
+        RUN {
+          if (now()) raise(SIGSEGV);
+          return run(p, t, plan, env);
+        }),
+    fake::kernel(
+        "hangs-once", plan,
+        RUN {
+          volatile int spin = 1;
+          while (now() || spin == 2) spin = 2;
+          return run(p, t, plan, env);
+        }),
+    fake::kernel(
+        "kills-parent", plan,
+        RUN {
+          if (p->seq_k % 16 == 1) {
+            kill(getppid(), SIGKILL);
+            for (;;) pause();
+          }
+          return run(p, t, plan, env);
+        }),
+    // Wrong numbers with many keys, a crash with a window.
+    fake::kernel(
+        "two-bugs", plan,
+        RUN {
+          if (p->window_left >= 0) abort();
+          const attn_status status = run(p, t, plan, env);
+          if (p->seq_k > 16 && p->batch * p->heads_q * p->seq_q > 0)
+            *static_cast<uint16_t*>(t->o.data) ^= 0x4000;
+          return status;
+        }),
+    // Half as much again, and a plan by which that may be.
+    fake::kernel(
+        "loose",
+        [](const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* out, char* reason,
+           uint64_t n) -> attn_status {
+          const attn_status status = plan(p, t, env, out, reason, n);
+          out->rescales = out->merges = int64_t{1} << 31;
+          return status;
+        },
+        run),
+};
+
+}  // namespace
+
+extern "C" ATTN_EXPORT const attn_kernel* attn_kernel_at(uint32_t index) {
+  return index < sizeof kernels / sizeof kernels[0] ? &kernels[index] : nullptr;
+}
