@@ -67,8 +67,9 @@ const attn_kernel kernels[] = {
         RUN {
           if (p->window_left >= 0) abort();
           const attn_status status = run(p, t, plan, env);
-          if (p->seq_k > 16 && p->batch * p->heads_q * p->seq_q > 0)
-            *static_cast<uint16_t*>(t->o.data) ^= 0x4000;
+          if (p->seq_k <= 16 || p->batch * p->heads_q * p->seq_q == 0) return status;
+          uint16_t& first = *static_cast<uint16_t*>(t->o.data);
+          if ((first & 0x7c00) != 0x7c00) first ^= 0x40;  // a number stays a number
           return status;
         }),
     // Half as much again, and a plan by which that may be.
