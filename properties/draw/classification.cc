@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cstdio>
+#include <string_view>
 
+#include "properties/case/features/feature.h"
 #include "properties/draw/generator.h"
 
 namespace attnfuzz {
@@ -22,6 +25,10 @@ std::vector<std::string> Classification::broken_floors(const Refused& refused) c
   char text[128];
   const auto share = [&](uint64_t n) { return 100.0 * static_cast<double>(n) / static_cast<double>(cases); };
   const auto at_least = [&](const char* name, double floor) {
+    if (std::ranges::any_of(refused.those, [&](const Refusal* refusal) {
+          return refusal->floor && std::string_view(refusal->floor) == name;
+        }))
+      return;
     const auto it = counts.find(name);
     const double percent = share(it == counts.end() ? 0 : it->second);
     if (percent >= floor) return;
@@ -34,8 +41,8 @@ std::vector<std::string> Classification::broken_floors(const Refused& refused) c
     broken.emplace_back(text);
   };
   at_least("kv tiles >= 3", 25);
-  if (!refused.grouped) at_least("gqa", 10);
-  if (!refused.mask && !refused.window && !refused.key_lengths && !refused.causal) at_least("dead rows", 15);
+  at_least("gqa", 10);
+  at_least("dead rows", 15);
   at_most("rejected", rejected, 5);
   at_most("uninformative", uninformative, 5);
   return broken;

@@ -13,8 +13,11 @@ bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p
 
 constexpr Switch kSwitches[] = {{"causal", is_set<kCausal>, unset<kCausal>, whole_switch<kFields>("").add}};
 constexpr Part kParts[] = {{"causal", 5, take<kFields>}};
-constexpr Refusal kRefusals[] = {
-    {"causal", [](Problem& p) { p.causal = true; }, [](Case& c) { unset<kCausal>(c); }, {"causal_prefix"}}};
+constexpr Refusal kRefusals[] = {{"causal",
+                                  [](Problem& p) { p.causal = true; },
+                                  [](Case& c) { unset<kCausal>(c); },
+                                  {"causal_prefix"},
+                                  "dead rows"}};
 constexpr Mark kMarks[] = {
     {"causal", [](const Placed& x) { return x.p.causal; }, MarkFor::kBoth},
     {"causal bottom-right", [](const Placed& x) { return x.p.causal && x.p.align == ATTN_BOTTOM_RIGHT; }},

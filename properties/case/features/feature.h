@@ -93,6 +93,7 @@ struct Refusal {
   void (*ask)(Problem& p);
   void (*spare)(Case& c);
   std::array<const char*, 2> properties = {};  // that are about nothing else
+  const char* floor = nullptr;                 // of the draw, that cannot be kept then (generator.h)
 };
 
 // For whom a case is drawn, with which dice and on which of its tiles.

@@ -34,7 +34,8 @@ constexpr Part kParts[] = {{"heads", 5, take<kFields>}};
 constexpr Refusal kRefusals[] = {{"grouped heads",
                                   [](Problem& p) { p.heads_kv = 1; },
                                   [](Case& c) { c.problem.heads_kv = c.problem.heads_q; },
-                                  {"gqa"}}};
+                                  {"gqa"},
+                                  "gqa"}};
 constexpr Mark kMarks[] = {
     {"gqa", [](const Placed& x) { return x.p.heads_q != x.p.heads_kv; }, MarkFor::kBoth}};
 

@@ -49,7 +49,8 @@ constexpr Part kParts[] = {{"key lengths", 4, take<kWithNan>}};
 constexpr Refusal kRefusals[] = {{"key lengths",
                                   [](Problem& p) { p.key_lengths = {1}; },
                                   [](Case& c) { unset<kFields>(c); },
-                                  {"lengths_clamped"}}};
+                                  {"lengths_clamped"},
+                                  "dead rows"}};
 constexpr Mark kMarks[] = {
     {"key lengths", [](const Placed& x) { return x.p.key_lengths.has_value(); }, MarkFor::kBoth}};
 constexpr Words kWords[] = {{Told::kMask, 2, [](const Case& c, std::vector<std::string>& words) {

@@ -13,8 +13,11 @@ constexpr Switch kSwitches[] = {
        return form_of(to.problem.mask->visible, choice);
      }}};
 constexpr Part kParts[] = {{"mask", 4, take<kFields>}};
-constexpr Refusal kRefusals[] = {
-    {"mask", [](Problem& p) { p.mask.emplace(); }, [](Case& c) { unset<kFields>(c); }, {"mask_as_bias"}}};
+constexpr Refusal kRefusals[] = {{"mask",
+                                  [](Problem& p) { p.mask.emplace(); },
+                                  [](Case& c) { unset<kFields>(c); },
+                                  {"mask_as_bias"},
+                                  "dead rows"}};
 constexpr Mark kMarks[] = {{"mask", [](const Placed& x) { return x.p.mask.has_value(); }, MarkFor::kBoth}};
 constexpr Words kWords[] = {{Told::kMask, 3, [](const Case& c, std::vector<std::string>& words) {
                                if (const auto& mask = c.problem.mask)

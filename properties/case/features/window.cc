@@ -47,8 +47,11 @@ std::string side_words(const char* sign, int64_t side) {
 constexpr Switch kSwitches[] = {side_switch<&Problem::window_left>("a window to the left"),
                                 side_switch<&Problem::window_right>("a window to the right")};
 constexpr Part kParts[] = {{"window", 4, take<kFields>}};
-constexpr Refusal kRefusals[] = {
-    {"windows", [](Problem& p) { p.window_left = 1; }, [](Case& c) { unset<kFields>(c); }, {"window_wide"}}};
+constexpr Refusal kRefusals[] = {{"windows",
+                                  [](Problem& p) { p.window_left = 1; },
+                                  [](Case& c) { unset<kFields>(c); },
+                                  {"window_wide"},
+                                  "dead rows"}};
 constexpr Mark kMarks[] = {{"window", [](const Placed& x) { return is_there(x.p); }, MarkFor::kBoth}};
 constexpr Words kWords[] = {{Told::kMask, 1, [](const Case& c, std::vector<std::string>& words) {
                                const Problem& p = c.problem;

@@ -8,6 +8,7 @@
 #include "fuzz/check/check.h"
 #include "fuzz/check/progress_line.h"
 #include "fuzz/check/shard.h"
+#include "properties/case/features/feature.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -188,7 +189,13 @@ TEST(NotJudged, IsNoPass) {
   drawn.uninformative = drawn.rejected = 0;
   drawn.counts["gqa"] = 10;
   EXPECT_FALSE(not_judged(result, "k", {}, true).empty());
-  EXPECT_TRUE(not_judged(result, "k", {.grouped = true}, true).empty()) << "it does not do them, and says so";
+  Refused grouped;
+  for (const Feature* feature : all_features()) {
+    for (const Refusal& refusal : feature->refusals) {
+      if (std::string_view(refusal.name) == "grouped heads") grouped.those.push_back(&refusal);
+    }
+  }
+  EXPECT_TRUE(not_judged(result, "k", grouped, true).empty()) << "it does not do them, and says so";
 }
 
 TEST(ProgressLine, SpeaksEveryHalfMinuteWhereThereIsNoTerminal) {
