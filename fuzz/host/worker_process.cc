@@ -201,7 +201,9 @@ std::string WorkerProcess::end() {
   if (!dead) {
     ending_ = "killed";
   } else if (!status_) {
-    ending_ = describe_status(guards) + (worker_ > 0 ? ", sent to the worker's parent," : "");
+    // Once a kernel is loaded: before that it was somebody else.
+    const bool loaded = wire_->state.load() == wire::State::kReady;
+    ending_ = describe_status(guards) + (loaded ? ", sent to the worker's parent," : "");
   } else {
     ending_ = describe_status(*status_);
     if (!WIFEXITED(*status_)) return ending_;
