@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "fuzz/host/subprocess.h"
 #include "reference/calibration.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 namespace {
@@ -115,14 +116,8 @@ Exit calibrate(const Arguments& arguments) {
   for (const json& objection : objections)
     std::printf("  OBJECTION: %s\n", objection.get<std::string>().c_str());
 
-  std::string error;
-  if (!arguments.out.empty() && !write_calibration(calibration, arguments.out, &error)) throw UserError(error);
-  if (!arguments.raw.empty()) {
-    std::FILE* file = std::fopen(arguments.raw.c_str(), "w");
-    if (file == nullptr) throw UserError("cannot write " + arguments.raw);
-    std::fputs(ran.output.c_str(), file);
-    std::fclose(file);
-  }
+  if (!arguments.out.empty()) write_file(arguments.out, calibration_text(calibration));
+  if (!arguments.raw.empty()) write_file(arguments.raw, ran.output);
   return objections.empty() ? kHeld : kFound;
 }
 

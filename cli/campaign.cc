@@ -17,6 +17,7 @@
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/check/refusals.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -53,7 +54,7 @@ std::string short_name(const std::string& kernel) {
         (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
     if (!keep) c = '.';
   }
-  return name;
+  return name.substr(0, 80);
 }
 
 CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, const std::string& folder) {
@@ -171,7 +172,7 @@ std::string status_of(const CampaignState& s) {
 }
 
 // An event for a person; empty if it says nothing that the end does not say.
-std::string words_of(const Json& e) {
+std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets) {
   const std::string event = e.at("event"), t = "[" + clock_text(e.at("t")) + "] ";
   if (event == "start") {
     std::string text =
@@ -181,12 +182,14 @@ std::string words_of(const Json& e) {
     return text;
   }
   if (event == "finding") {
-    const std::string known = e.at("tolerated");
+    const std::string known = e.at("tolerated"), of = e.at("target");
+    const auto found = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == of; });
+    const std::string kernel = found == targets.end() ? "" : found->record.kernel;
     return t + (known.empty() ? "FINDING " : "known: ") + e.at("name").get<std::string>() + " (" +
            e.at("target").get<std::string>() + ", " + e.at("repeats").get<std::string>() + ")\n  " +
            e.at("minimal").get<std::string>() + "\n  " + e.at("message").get<std::string>() +
            (known.empty() ? "" : "\n  " + known) +
-           "\n  replay: " + replay_line(e.at("file").get<std::string>());
+           "\n  replay: " + replay_line(e.at("file").get<std::string>(), kernel);
   }
   if (event == "tolerated") {
     const std::string what = e.at("what");
@@ -208,9 +211,9 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
               s.ended.c_str(), s.findings.findings.size() - known, known, s.findings.never_again.size(),
               s.waiting);
   for (const Finding& f : s.findings.findings) {
-    std::printf("  %s x%llu %s%s\n    %s\n    %s\n", f.name.c_str(), (unsigned long long)f.count,
-                to_string(f.repeats), f.tolerated.empty() ? "" : (", known: " + f.tolerated).c_str(),
-                f.minimal.c_str(), f.message.c_str());
+    std::printf("  %s x%llu %s%s\n    %s\n    %s\n", printable(f.name).c_str(), (unsigned long long)f.count,
+                to_string(f.repeats), f.tolerated.empty() ? "" : printable(", known: " + f.tolerated).c_str(),
+                printable(f.minimal).c_str(), printable(f.message).c_str());
   }
   for (const Canary& c : s.canaries) {
     if (c.found) {
@@ -218,11 +221,18 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
     } else {
       std::printf(
           "canary %s: NOT FOUND (%s): the harness is broken, and what it says of other kernels means nothing\n",
-          c.target.c_str(), c.message.c_str());
+          printable(c.target).c_str(), printable(c.message).c_str());
     }
   }
   if (s.canaries.empty()) std::printf("no canary was run: nothing shows that this campaign finds bugs\n");
   std::printf("%s\n", dir.c_str());
+}
+
+// What a ledger may speak of: all that there is here and that this session has.
+LedgerNames ledger_names(const Arguments& arguments) {
+  LedgerNames names = {arguments.kernels, lane_names()};
+  for (const KernelLibrary& library : our_kernels()) names.kernels.push_back(library.name);
+  return names;
 }
 
 Exit run_prune(Arguments arguments) {
@@ -250,7 +260,7 @@ Exit run(Arguments arguments) {
   CampaignOptions& options = arguments.campaign;
   options.seconds = parse_duration(arguments.duration);
   for (const std::string& name : arguments.properties) property_named(name);
-  if (!arguments.ledger.empty()) options.ledger = read_ledger(arguments.ledger);
+  if (!arguments.ledger.empty()) options.ledger = read_ledger(arguments.ledger, ledger_names(arguments));
   const auto has = [&](const char* backend) {
     return std::ranges::find(arguments.backends, backend) != arguments.backends.end();
   };
@@ -273,7 +283,7 @@ Exit run(Arguments arguments) {
     // Events as JSON tell of the state themselves.
     StatusLine line(isatty(STDERR_FILENO) != 0, arguments.json ? std::numeric_limits<double>::infinity() : 30);
     const OnEvent event = [&](const std::string& json) {
-      const std::string text = arguments.json ? json : words_of(Json::parse(json));
+      const std::string text = arguments.json ? json : printable_lines(words_of(Json::parse(json), targets));
       if (text.empty()) return;
       line.clear();
       std::printf("%s\n", text.c_str());

@@ -145,6 +145,8 @@ Checked check_kernel(const KernelLibrary& library, const Arguments& arguments, c
   Checked checked;
   CheckResult& result = checked.result;
   checked.kernel = target->info();
+  const std::string stem = is_plug_in(name) ? std::filesystem::path(library.path).stem().string() + "." : "";
+  checked.suite = "attnfuzz." + stem + checked.kernel.name + "." + backend_name(checked.kernel.backend);
   const Calibration calibration = calibration_for(checked.kernel, arguments.target);
   std::printf("%s\n", identity_line(checked.kernel, arguments.target).c_str());
   std::printf("  bound: calibration '%s'%s; seed %llu, %d job(s)\n", calibration.name.c_str(),
@@ -197,7 +199,7 @@ Checked check_kernel(const KernelLibrary& library, const Arguments& arguments, c
   for (Failure& failure : result.failures) {
     const Filed& filed =
         checked.filed.emplace_back(report(failure, *target, calibration, arguments, interrupts));
-    std::printf("\nreplay: %s\n", replay_line(filed.reproducer).c_str());
+    std::printf("\nreplay: %s\n", replay_line(filed.reproducer, library.name).c_str());
   }
   std::fflush(stdout);
   return checked;
@@ -228,6 +230,11 @@ Exit run(Arguments arguments) {
     }
   }
 
+  // Libraries of one name in two folders are told apart as well.
+  std::map<std::string, int> suites;
+  for (Checked& checked : all) {
+    if (const int before = suites[checked.suite]++; before > 0) checked.suite += "-" + std::to_string(before + 1);
+  }
   if (!arguments.junit.empty()) write_report(arguments.junit, junit_xml(all));
   std::string json;
   for (const Checked& checked : all) json += check_json(arguments.check, checked);

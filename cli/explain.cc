@@ -53,14 +53,13 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
 Exit run(const Arguments& arguments) {
   parse_probe(arguments.probe.place);  // refused before anything runs
   Reproducer r = load_reproducer(arguments.file);
-  if (!arguments.kernel.empty()) r.kernel = arguments.kernel;
+  r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
   const TargetOptions options = for_file(arguments.target, r);
   ExplainOptions explain_options;
   explain_options.color = isatty(STDOUT_FILENO) != 0;
   explain_options.width = terminal_width();
   explain_options.ascii = arguments.ascii;
   explain_options.reproducer = &r;
-  if (r.kernel.empty()) throw UserError(arguments.file + " names no kernel: say which with --kernel");
 
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
   const Calibration calibration = calibration_for(target->info(), options);

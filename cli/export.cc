@@ -19,8 +19,7 @@ struct Arguments {
 Exit run(const Arguments& arguments) {
   if (arguments.cpp == arguments.python) throw UserError("say which: --cpp or --python");
   Reproducer r = load_reproducer(arguments.file);
-  if (!arguments.kernel.empty()) r.kernel = arguments.kernel;
-  if (r.kernel.empty()) throw UserError(arguments.file + " names no kernel: say which with --kernel");
+  r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
   property_named(r.property);
   const TargetOptions options = for_file(arguments.target, r);
   const std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);

@@ -1,8 +1,26 @@
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "cli/command.h"
+#include "text/printable.h"
+
+namespace {
+
+// What was printed may not have arrived: a full disk, a reader that has gone. The
+// status of a failure that was found stays.
+int finish(int status) {
+  errno = 0;
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!lost) return status;
+  std::fprintf(stderr, "attnfuzz: the results could not be written to standard output%s%s\n", errno ? ": " : "",
+               errno ? std::strerror(errno) : "");
+  return status == attnfuzz::kHeld ? attnfuzz::kBadUse : status;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace attnfuzz;
@@ -17,11 +35,11 @@ int main(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
-    return action();
+    return finish(action());
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kHeld : kBadUse;
+    return finish(app.exit(error) == 0 ? kHeld : kBadUse);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "attnfuzz: %s\n", error.what());
-    return kBadUse;
+    std::fprintf(stderr, "attnfuzz: %s\n", printable(error.what()).c_str());
+    return finish(kBadUse);
   }
 }

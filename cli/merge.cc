@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "fuzz/campaign/store/standing.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -19,7 +20,8 @@ Exit run(const Arguments& arguments) {
   command.insert(command.end(), arguments.dirs.begin(), arguments.dirs.end());
   command.insert(command.end(), {"--out", arguments.out});
   const MergeSummary s = merge_campaigns(arguments.dirs, arguments.out, command);
-  for (const std::string& one : s.left_out) std::fprintf(stderr, "attnfuzz: left out: %s\n", one.c_str());
+  for (const std::string& one : s.left_out)
+    std::fprintf(stderr, "attnfuzz: left out: %s\n", printable(one).c_str());
   std::printf(
       "%s: %zu campaign(s), %zu job(s), %zu corpus entries, %zu finding(s); %zu were found again by another\n",
       arguments.out.c_str(), s.merged, s.shards, s.corpus, s.findings, s.same);

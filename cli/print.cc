@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "fuzz/campaign/store/json_text.h"
 #include "properties/case/words.h"
 #include "properties/judge/judge.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -34,29 +36,6 @@ std::string row(const char* name, const PropertyCount& n) {
                 (unsigned long long)n.uninformative, (unsigned long long)n.failed,
                 ratio(n.ratios.worst(), n.ratios.count()).c_str(),
                 ratio(n.ratios.median(), n.ratios.count()).c_str());
-}
-
-std::string escape_xml(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') out += c;
-    }
-  }
-  return out;
 }
 
 PropertyCount total_of(const CheckResult& result) {
@@ -93,9 +72,10 @@ std::string check_notes(const CheckResult& result, const Refused& refused) {
   for (const auto& [reason, n] : result.rejections) reasons.emplace_back(n, reason);
   std::ranges::sort(reasons, std::greater<>());
   for (size_t i = 0; i < reasons.size() && i < 5; ++i) {
-    text += format("  rejected %llu x ", (unsigned long long)reasons[i].first) + reasons[i].second + "\n";
+    text += format("  rejected %llu x ", (unsigned long long)reasons[i].first) + printable(reasons[i].second) +
+            "\n";
   }
-  for (const std::string& assumption : result.assumptions) text += "  assumed: " + assumption + "\n";
+  for (const std::string& assumption : result.assumptions) text += "  assumed: " + printable(assumption) + "\n";
   const double sum =
       result.stage_seconds[0] + result.stage_seconds[1] + result.stage_seconds[2] + result.stage_seconds[3];
   if (sum > 0) {
@@ -112,8 +92,8 @@ std::string verdict_text(const Verdict& verdict) {
   static constexpr const char* kOutcomes[] = {"pass", "rejected", "uninformative", "FAIL"};
   std::string text = format("%s (%s", kOutcomes[static_cast<int>(verdict.outcome)], verdict.property.c_str());
   if (verdict.kind != Kind::kNone) text += std::string(", ") + to_string(verdict.kind);
-  text += "): " + (verdict.message.empty() ? "holds" : verdict.message) + "\n";
-  if (!verdict.shapes.empty()) text += "  shape of the error: " + text_of(verdict.shapes) + "\n";
+  text += "): " + (verdict.message.empty() ? "holds" : printable_lines(verdict.message)) + "\n";
+  if (!verdict.shapes.empty()) text += "  shape of the error: " + printable(text_of(verdict.shapes)) + "\n";
   if (verdict.where) {
     const Where& w = *verdict.where;
     text +=
@@ -126,8 +106,8 @@ std::string verdict_text(const Verdict& verdict) {
     const Fault& f = *verdict.fault;
     text += format("  fault in block (%u,%u,%u) thread (%u,%u,%u)", f.block[0], f.block[1], f.block[2],
                    f.thread[0], f.thread[1], f.thread[2]);
-    text += f.file.empty() ? ": " : " at " + f.file + ":" + std::to_string(f.line) + ": ";
-    text += f.message + "\n";
+    text += f.file.empty() ? ": " : " at " + printable(f.file) + ":" + std::to_string(f.line) + ": ";
+    text += printable_lines(f.message) + "\n";
   }
   if (verdict.kind == Kind::kBadPlan) {
     text +=
@@ -135,7 +115,9 @@ std::string verdict_text(const Verdict& verdict) {
         "means\n";
   }
   if (verdict.plan.size > 0) {
-    text += format("  plan: %s, %lld split(s), tiles %lld x %lld\n", verdict.plan.path,
+    const attn_plan& plan = verdict.plan;
+    text += format("  plan: %s, %lld split(s), tiles %lld x %lld\n",
+                   printable({plan.path, strnlen(plan.path, sizeof plan.path)}).c_str(),
                    (long long)verdict.plan.num_splits, (long long)verdict.plan.tile_q,
                    (long long)verdict.plan.tile_k);
   }
@@ -143,7 +125,8 @@ std::string verdict_text(const Verdict& verdict) {
     text += format("  %lld of %lld rows were compared with the oracle\n", (long long)verdict.sampled,
                    (long long)verdict.rows);
   }
-  for (const std::string& assumption : verdict.assumptions) text += "  assumed: " + assumption + "\n";
+  for (const std::string& assumption : verdict.assumptions)
+    text += "  assumed: " + printable(assumption) + "\n";
   return text;
 }
 
@@ -211,7 +194,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["all"] = count(total_of(result));
   j["features"] = result.classification.counts;
   j["broken_floors"] = result.classification.broken_floors(checked.refused);
-  j["rejections"] = result.rejections;
+  j["rejections"] = in_utf8(result.rejections);
   j["rows"] = {{"judged", result.rows},
                {"dead", result.dead_rows},
                {"uninformative", result.uninformative_rows},
@@ -236,13 +219,12 @@ std::string junit_xml(const std::vector<Checked>& all) {
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
   for (const Checked& checked : all) {
     const CheckResult& result = checked.result;
-    const std::string suite =
-        "attnfuzz." + checked.kernel.name + "." + (checked.kernel.backend == ATTN_CPU ? "cpu" : "cuda");
+    const std::string suite = markup(checked.suite);
     // One a property, and one of the check as a whole where it is no answer.
     std::map<std::string, std::string> tests;
     size_t failed = 0;
     const auto fails = [&](const std::string& name, const std::string& why) {
-      tests[name] += "<failure message=\"" + escape_xml(why) + "\"/>";
+      tests[name] += "<failure message=\"" + markup(why) + "\"/>";
       ++failed;
     };
     for (const auto& [name, n] : result.properties) {
@@ -253,9 +235,9 @@ std::string junit_xml(const std::vector<Checked>& all) {
     for (const std::string& why : checked.not_judged) fails("judged", why);
     if (result.interrupted) fails("complete", "interrupted: what was not judged may fail");
     text += format("  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%zu\" time=\"%.3f\">\n",
-                   escape_xml(suite).c_str(), tests.size(), failed, result.seconds);
+                   suite.c_str(), tests.size(), failed, result.seconds);
     for (const auto& [name, test] : tests) {
-      text += format("    <testcase classname=\"%s\" name=\"%s\">", escape_xml(suite).c_str(), name.c_str());
+      text += format("    <testcase classname=\"%s\" name=\"%s\">", suite.c_str(), markup(name).c_str());
       text += test + "</testcase>\n";
     }
     text += "  </testsuite>\n";
@@ -263,6 +245,5 @@ std::string junit_xml(const std::vector<Checked>& all) {
   return text + "</testsuites>\n";
 }
 
-std::string replay_line(const std::string& file) { return "attnfuzz replay " + file; }
 
 }  // namespace attnfuzz

@@ -26,6 +26,7 @@ struct Filed {
 
 // All that came of checking one kernel.
 struct Checked {
+  std::string suite;  // of JUnit: kernels of two libraries may share a name
   KernelInfo kernel;
   Refused refused;
   CheckResult result;
@@ -43,7 +44,5 @@ std::string check_json(const CheckOptions& options, const Checked& checked);
 // One test suite a kernel, one test case a property.
 std::string junit_xml(const std::vector<Checked>& all);
 
-// "attnfuzz replay FILE", with what this invocation was called by.
-std::string replay_line(const std::string& file);
 
 }  // namespace attnfuzz

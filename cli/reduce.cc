@@ -19,8 +19,7 @@ struct Arguments {
 
 Exit run(const Arguments& arguments) {
   Reproducer r = load_reproducer(arguments.file);
-  if (!arguments.kernel.empty()) r.kernel = arguments.kernel;
-  if (r.kernel.empty()) throw UserError(arguments.file + " names no kernel: say which with --kernel");
+  r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
   const TargetOptions options = for_file(arguments.target, r);
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
@@ -54,7 +53,10 @@ Exit run(const Arguments& arguments) {
       guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target->info().lane,
                    trace_values(reduction.minimal, *target, calibration).fault});
   if (guess.known()) std::printf("  %s\n", guess.line().c_str());
-  std::printf("\nreplay: %s\n", replay_line(out).c_str());
+  std::printf(
+      "\nreplay: %s\n",
+      replay_line(out, reproducer_of(reduction.minimal, reduction.verdict, target->info(), *target).kernel)
+          .c_str());
   return kFound;
 }
 

@@ -27,9 +27,8 @@ struct Opened {
 
 Exit replay(const std::string& path, const Arguments& arguments, Opened& opened, std::string* json) {
   Reproducer r = load_reproducer(path);
-  if (!arguments.kernel.empty()) r.kernel = arguments.kernel;
+  r.kernel = trusted_kernel(r, path, arguments.kernel);
   if (!arguments.property.empty()) r.property = arguments.property;
-  if (r.kernel.empty()) throw UserError(path + " names no kernel: say which with --kernel");
   const TargetOptions options = for_file(arguments.target, r);
   const Property& property = property_named(r.property);
 
@@ -74,6 +73,7 @@ Exit replay_all_under(const Arguments& arguments) {
   if (arguments.target.allow_stale) further.push_back("--allow-stale");
   Exit status = kHeld;
   for (const std::string& file : arguments.files) {
+    trusted_kernel(load_reproducer(file), file, arguments.kernel);
     const Exit one = replay_under(arguments.target.lane, file, further);
     if (one != kHeld) status = one;
   }

@@ -2,29 +2,38 @@
 // how one stands that may still run. Both read the folder alone.
 #include "fuzz/report/report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 
 #include "cli/session.h"
 #include "fuzz/campaign/store/json_text.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
 
 struct Arguments {
   std::string dir, out;
+  std::vector<std::string> kernels;
   bool run = false, allow_stale = false, json = false;
 };
 
 // Targets that findings are run on again for their pictures: one of each, or why there is none.
 class Targets {
  public:
-  explicit Targets(bool allow_stale) { options_.allow_stale = allow_stale; }
+  explicit Targets(const Arguments& arguments) : named_(arguments.kernels) {
+    options_.allow_stale = arguments.allow_stale;
+  }
 
   CasePicture picture(const Reproducer& r) {
     const TargetOptions options = for_file(options_, r);
     Opened& opened = open_[r.kernel + " " + options.backend + " " + options.lane];
+    const auto same = [&](const std::string& given) { return is_same_plug_in(given, r.kernel); };
+    if (is_plug_in(r.kernel) && std::ranges::none_of(named_, same))
+      opened.why =
+          "Without the error, for its library is run only if it is named: --kernel " + shell_word(r.kernel);
     try {
       if (!opened.target && opened.why.empty()) {
         opened.target = open(library_of(r.kernel, options), options);
@@ -45,20 +54,22 @@ class Targets {
     Calibration calibration;
     std::string why;
   };
+  const std::vector<std::string> named_;
   TargetOptions options_;
   std::map<std::string, Opened> open_;
 };
 
 report::Report read(const std::string& dir) {
   report::Report report = report::read_report(dir);
-  for (const std::string& problem : report.problems) std::fprintf(stderr, "attnfuzz: %s\n", problem.c_str());
+  for (const std::string& problem : report.problems)
+    std::fprintf(stderr, "attnfuzz: %s\n", printable(problem).c_str());
   return report;
 }
 
 Exit run(const Arguments& arguments) {
   report::Report report = read(arguments.dir);
   if (arguments.run) {
-    Targets targets(arguments.allow_stale);
+    Targets targets(arguments);
     for (report::FindingEntry& entry : report.findings) {
       if (entry.reproducer) entry.picture = targets.picture(*entry.reproducer);
     }
@@ -86,15 +97,16 @@ Exit show(const Arguments& arguments) {
   }
   const auto n = [&](const char* name) { return static_cast<unsigned long long>(s.at(name).get<uint64_t>()); };
   std::printf("%s: %s\n", report.dir.c_str(),
-              s.at("running") ? "its last session still runs, or was killed"
-                              : ("its last session ended: " + report.header.sessions.back().ended).c_str());
+              s.at("running")
+                  ? "its last session still runs, or was killed"
+                  : printable("its last session ended: " + report.header.sessions.back().ended).c_str());
   std::printf("  %llu cases in %.0f s, %llu rejected, %llu uninformative; corpus %llu; %llu restart(s)\n",
               n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"), n("restarts"));
   std::printf("  %llu finding(s), %llu known, %llu never seen again, %llu failure(s) to reduce\n",
               n("findings"), n("known"), n("never_again"), n("waiting"));
   for (const report::FindingEntry& entry : report.findings) {
     const Finding& f = entry.finding;
-    std::printf("  %s x%llu%s\n", f.name.c_str(), (unsigned long long)f.count,
+    std::printf("  %s x%llu%s\n", printable(f.name).c_str(), (unsigned long long)f.count,
                 f.tolerated.empty() ? "" : ", known");
   }
   return static_cast<Exit>(report.standing);
@@ -112,6 +124,10 @@ void add_report(CLI::App& app, Action& action) {
   command->add_option("-o,--out", arguments->out,
                       "page to write, - for standard output (default: DIR/report.html)");
   command->add_flag("--run", arguments->run, "run findings again on their kernels, for new pictures");
+  command
+      ->add_option("--kernel", arguments->kernels,
+                   "a plug-in that may be run: a finding alone loads no library")
+      ->needs("--run");
   command
       ->add_flag("--allow-stale", arguments->allow_stale,
                  "run a library whose sources have changed since it was built")

@@ -6,6 +6,7 @@
 #include "cli/compute_sanitizer.h"
 #include "fuzz/host/freshness.h"
 #include "properties/judge/property.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 
@@ -39,7 +40,13 @@ void add_target_options(CLI::App& app, TargetOptions& options) {
 
 namespace {
 
-std::string lane_of(const TargetOptions& options) { return options.lane.empty() ? "plain" : options.lane; }
+// A lane may come from a file, and becomes part of a library's name.
+std::string lane_of(const TargetOptions& options) {
+  if (options.lane.empty()) return "plain";
+  if (std::ranges::find(lane_names(), options.lane) != lane_names().end()) return options.lane;
+  throw UserError("there is no lane '" + printable(options.lane, 60) + "'" +
+                  suggestion(options.lane, lane_names()));
+}
 
 Wanted wanted_by(const TargetOptions& options) {
   Wanted wanted = {std::nullopt, lane_of(options)};
@@ -76,8 +83,6 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   }
   WorkerOptions worker = worker_options(library);
   worker.lane = lane_of(options);
-  if (find_lane(worker.lane) == nullptr)
-    throw UserError("there is no lane '" + worker.lane + "': see attnfuzz list");
   worker.watchdog = options.watchdog > 0 ? options.watchdog : default_watchdog(library.backend, worker.lane);
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
@@ -112,7 +117,7 @@ const Property& property_named(const std::string& name) {
   std::string names;
   for (const Property* property : properties())
     names += std::string(names.empty() ? "" : ", ") + property->name;
-  throw UserError("there is no property '" + name + "'; there are: " + names);
+  throw UserError("there is no property '" + printable(name, 60) + "'; there are: " + names);
 }
 
 Reproducer load_reproducer(const std::string& path) {
@@ -132,6 +137,14 @@ Reproducer load_reproducer(const std::string& path) {
   }
   if (const auto why = illegal(r.c)) throw UserError(path + " holds a case that cannot be run: " + *why);
   return r;
+}
+
+std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named) {
+  if (!named.empty()) return named;
+  if (r.kernel.empty()) throw UserError(path + " names no kernel: say which with --kernel");
+  if (!is_plug_in(r.kernel)) return r.kernel;
+  throw UserError(path + " names a library, and what it holds would be run: if you trust it, say --kernel " +
+                  shell_word(r.kernel));
 }
 
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options) {
@@ -157,7 +170,7 @@ std::string identity_line(const KernelInfo& kernel, const TargetOptions& options
       break;
   }
   if (!kernel.device.empty()) line += ", " + kernel.device;
-  return line;
+  return printable(line);
 }
 
 }  // namespace attnfuzz

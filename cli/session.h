@@ -43,6 +43,9 @@ double parse_duration(const std::string& text);
 const Property& property_named(const std::string& name);
 // A reproducer file; of a bare case, one with property `reference` and no kernel.
 Reproducer load_reproducer(const std::string& path);
+// What to judge the case of the file at `path` with: `named` by --kernel, or the file's. A library is
+// loaded only for whoever named it: of one that the file alone names this says how, and throws.
+std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named);
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);

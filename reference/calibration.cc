@@ -1,11 +1,10 @@
 #include "reference/calibration.h"
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
+
+#include "text/json.h"
 
 namespace attnfuzz {
 
@@ -34,7 +33,9 @@ constexpr std::pair<const char*, double Calibration::*> kErrors[] = {
 };
 
 Calibration parse(const std::string& text) {
-  const nlohmann::json file = nlohmann::json::parse(text);
+  const auto parsed = parse_json(text);
+  if (const auto* error = std::get_if<DecodeError>(&parsed)) throw std::runtime_error(error->message);
+  const nlohmann::json& file = std::get<nlohmann::json>(parsed);
   if (file.at("unit") != "2^-24") throw std::runtime_error("unit is not \"2^-24\"");
   Calibration out;
   out.name = file.at("name");
@@ -68,14 +69,12 @@ Calibration parse_calibration(const std::string& text, std::string* error) {
 }
 
 Calibration read_calibration(const std::string& path, std::string* error) {
-  std::ifstream file(path);
-  if (!file) {
-    *error = "cannot read " + path;
+  const auto text = read_file(path);
+  if (const auto* why = std::get_if<DecodeError>(&text)) {
+    *error = why->message;
     return documented();
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  Calibration out = parse_calibration(text.str(), error);
+  Calibration out = parse_calibration(std::get<std::string>(text), error);
   if (!error->empty()) *error = path + ": " + *error;
   return out;
 }
@@ -90,18 +89,6 @@ std::string calibration_text(const Calibration& calibration) {
   for (const auto& [key, member] : kErrors) file[key] = calibration.*member / kFileUnit;
   file["mma_block"] = calibration.mma_block;
   return file.dump(2) + "\n";
-}
-
-bool write_calibration(const Calibration& calibration, const std::string& path, std::string* error) {
-  std::ofstream file(path);
-  file << calibration_text(calibration);
-  file.close();
-  if (!file) {
-    *error = "cannot write " + path;
-    return false;
-  }
-  error->clear();
-  return true;
 }
 
 }  // namespace attnfuzz

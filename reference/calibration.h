@@ -47,8 +47,6 @@ Calibration h200();        // NVIDIA H200
 Calibration read_calibration(const std::string& path, std::string* error);
 Calibration parse_calibration(const std::string& text, std::string* error);
 
-// False, with a sentence in *error, if the file cannot be written.
-bool write_calibration(const Calibration& calibration, const std::string& path, std::string* error);
 std::string calibration_text(const Calibration& calibration);
 
 }  // namespace attnfuzz

@@ -5,6 +5,7 @@
 
 #include "cmake/identity/identity.h"
 #include "fuzz/host/lanes.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -72,11 +73,23 @@ struct PlugIn {
   std::string path, kernel;
 };
 
-// "./libmine.so:fast". A file whose name has a colon is taken for itself.
+// "./libmine.so:fast". A file whose name has a colon is taken for itself; a kernel's may have any sign.
 PlugIn split(const std::string& name) {
+  if (there_is(name)) return {name, ""};
+  std::error_code error;
+  for (size_t colon = 0; (colon = name.find(':', colon)) != name.npos; ++colon) {
+    if (fs::is_regular_file(name.substr(0, colon), error))
+      return {name.substr(0, colon), name.substr(colon + 1)};
+  }
   const size_t colon = name.find(':', name.rfind('/'));
-  if (colon == name.npos || there_is(name)) return {name, ""};
-  return {name.substr(0, colon), name.substr(colon + 1)};
+  return {name.substr(0, colon), colon == name.npos ? "" : name.substr(colon + 1)};
+}
+
+// So that whoever reads it later, from another folder, finds the same.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const fs::path folder = fs::canonical(fs::absolute(path, error).parent_path(), error);
+  return error ? path : (folder / fs::path(path).filename()).string();
 }
 
 // Beside libmine_cpu.so, for the lane asan: libmine_cpu-asan.so.
@@ -97,7 +110,7 @@ std::vector<KernelLibrary> kernels_of(const PlugIn& plug_in, const Wanted& wante
       return {};
     }
     KernelLibrary library = {plug_in.path, backend, wanted.lane, plug_in.path, plug_in.kernel, worker};
-    if (!plug_in.kernel.empty()) library.name += ":" + plug_in.kernel;
+    if (!plug_in.kernel.empty()) library.name += ":" + kernel_label(plug_in.kernel);
     bool other_backend = false;
     const auto target = open_target(worker_options(library), error, &other_backend);
     if (target == nullptr) {
@@ -129,7 +142,7 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
     *error = name + " ends in ':': write the kernel's name behind it, or no ':' for all of them";
     return {};
   }
-  plug_in.path = in_lane(plug_in.path, wanted.lane);
+  plug_in.path = in_lane(absolute(plug_in.path), wanted.lane);
   if (!fs::is_directory(plug_in.path) && !instrumented(plug_in.path, wanted.lane)) {
     *error = plug_in.path + " was not built for the lane " + wanted.lane +
              ": attnfuzz_add_kernel makes such a library, libattn_NAME_" + build_name(ATTN_CPU, wanted.lane) +
@@ -174,9 +187,9 @@ std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& w
     *error = no_worker(backend, wanted.lane);
     return {};
   }
-  *error = "there is no kernel '" + name + "' for the back end " + backend_name(backend);
+  *error = "there is no kernel '" + printable(name, 200) + "' for the back end " + backend_name(backend);
   if (wanted.lane != "plain") *error += " in the lane " + wanted.lane;
-  *error += " (a plug-in is given by a path with a '/': ./" + name + "); there are:";
+  *error += " (a plug-in is given by a path with a '/': ./" + printable(name, 200) + "); there are:";
   for (const KernelLibrary& k : our_kernels(wanted.lane)) {
     if (k.name == name && k.backend == backend) {
       error->clear();
@@ -195,6 +208,13 @@ std::optional<KernelLibrary> find_kernel(const std::string& name, const Wanted& 
            "; it has:";
   for (const KernelLibrary& k : found) *error += " " + k.kernel;
   return std::nullopt;
+}
+
+bool is_same_plug_in(const std::string& given, const std::string& kernel) {
+  const PlugIn a = split(given), b = split(kernel);
+  std::error_code error;
+  return fs::equivalent(a.path, b.path, error) &&
+         (a.kernel.empty() || kernel_label(a.kernel) == kernel_label(b.kernel));
 }
 
 WorkerOptions worker_options(const KernelLibrary& kernel) {

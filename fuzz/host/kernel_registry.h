@@ -21,11 +21,11 @@
 namespace attnfuzz {
 
 struct KernelLibrary {
-  std::string name;  // "fa1"; of a plug-in: its path as given, and ":KERNEL" if it has several
+  std::string name;  // "fa1"; of a plug-in: its absolute path, and ":KERNEL" if it has several
   int32_t backend = ATTN_CPU;
   std::string lane = "plain";
   std::string path;
-  std::string kernel;  // which of the library's; empty: its first
+  std::string kernel;  // which of the library's, kernel_label() of its name or that itself; empty: its first
   std::string worker;  // the program that loads it
 };
 
@@ -47,6 +47,10 @@ std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& w
 
 // The same where exactly one is wanted.
 std::optional<KernelLibrary> find_kernel(const std::string& name, const Wanted& wanted, std::string* error);
+
+// Whether `given` on a command line is the plug-in `kernel` of a file: the same library, by whatever path,
+// and the same kernel of it unless `given` means all.
+bool is_same_plug_in(const std::string& given, const std::string& kernel);
 
 // Options to open it with: worker, library, kernel and lane set, the rest as by default.
 WorkerOptions worker_options(const KernelLibrary& kernel);

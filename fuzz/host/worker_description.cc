@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "text/printable.h"
+
 namespace attnfuzz {
 namespace {
 
@@ -75,7 +77,7 @@ std::string place(uint64_t address, uint64_t arena_base) {
 
 template <size_t N>
 std::string text(const char (&from)[N]) {
-  return std::string(from, strnlen(from, N));
+  return printable({from, strnlen(from, N)});
 }
 
 }  // namespace
@@ -86,18 +88,20 @@ std::optional<KernelInfo> kernel_info(const wire::Description& d) {
   info.backend = d.backend == ATTN_CUDA ? ATTN_CUDA : ATTN_CPU;
   info.features = d.features;
   info.has_stages = d.has_stages != 0;
-  info.name = strings.next();
-  info.description = strings.next();
-  info.build.hash = strings.next();
-  info.build.compiler = strings.next();
-  info.build.flags = strings.next();
+  info.exact_name = strings.next();
+  info.name = kernel_label(info.exact_name);
+  info.description = printable(strings.next());
+  info.build.hash = printable(strings.next());
+  info.build.compiler = printable(strings.next());
+  info.build.flags = printable(strings.next());
   info.build.root = strings.next();
-  info.device = strings.next();
+  info.device = printable(strings.next());
   for (uint32_t i = 0; i < d.kernel_count && strings.good(); ++i) {
-    std::string name = strings.next();
+    std::string name = kernel_label(strings.next());
     info.library_kernels.emplace_back(std::move(name), strings.next() == "cuda" ? ATTN_CUDA : ATTN_CPU);
   }
-  for (uint32_t i = 0; i < d.variant_count && strings.good(); ++i) info.variants.push_back(strings.next());
+  for (uint32_t i = 0; i < d.variant_count && strings.good(); ++i)
+    info.variants.push_back(printable(strings.next()));
   for (uint32_t i = 0; i < d.file_count && strings.good(); ++i) {
     std::string name = strings.next();
     info.build.files.emplace_back(std::move(name), strings.next());

@@ -15,6 +15,7 @@
 #include "fuzz/host/worker_description.h"
 #include "fuzz/host/worker_process.h"
 #include "properties/judge/bad_plan.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -88,7 +89,7 @@ class WorkerTarget final : public Target {
     }
     const wire::Answer& answer = answer_;
     reply.status = checked_status(answer.status);
-    reply.reason.assign(answer.reason, strnlen(answer.reason, sizeof answer.reason));
+    reply.reason = printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)});
     reply.plan = answer.plan;
     reply.crash = unknown_status(answer.status);
     if (reply.status == ATTN_OK) reply.bad_plan = bad_plan(answer.plan);
@@ -129,7 +130,7 @@ class WorkerTarget final : public Target {
     if (answer.reason[0]) {
       // Said by the worker, not by the kernel: what plan() let pass has no room now.
       throw std::runtime_error(info_.name + ": " +
-                               std::string(answer.reason, strnlen(answer.reason, sizeof answer.reason)));
+                               printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)}));
     }
     reply.status = checked_status(answer.status);
     reply.fault = fault(answer.report);
@@ -238,7 +239,7 @@ class WorkerTarget final : public Target {
     finding_ = sanitizer_fault(output, options_.library, places_,
                                [&](uint64_t address) { return place_of(address, process_->wire()); });
     if (output.size() > kMostWords) output.erase(0, output.size() - kMostWords);
-    if (!output.empty()) message += "\nit printed: " + output;
+    if (!output.empty()) message += "\nit printed: " + printable_lines(output);
     return message;
   }
 

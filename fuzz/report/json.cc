@@ -32,7 +32,7 @@ std::vector<SeriesLine> thinned(const std::vector<SeriesLine>& series, double en
 Json finding_json(const FindingEntry& entry) {
   Json j = entry.finding;
   j["file"] = entry.file;
-  j["replay"] = "attnfuzz replay " + entry.file;
+  j["replay"] = replay_line(entry.file, entry.reproducer ? entry.reproducer->kernel : "");
   j["reproducer"] = entry.file_text.size() <= kMostText ? entry.file_text : "";
   j["picture"] = entry.picture ? picture_json(*entry.picture) : Json();
   return j;

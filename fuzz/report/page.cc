@@ -1,16 +1,37 @@
 // The static page with a report in it.
 #include "fuzz/campaign/store/json_text.h"
 #include "fuzz/report/report.h"
+#include "text/printable.h"
 
 namespace attnfuzz::report {
 
 extern const char* const kPageBegin;  // as CMake cuts page.html at its place for the data
 extern const char* const kPageEnd;
 
+namespace {
+
+// For eyes: what would hide text, or turn its direction, is seen as what it is.
+nlohmann::ordered_json shown(const nlohmann::ordered_json& j) {
+  if (j.is_string()) return printable_lines(j.get_ref<const std::string&>());
+  if (!j.is_structured()) return j;
+  nlohmann::ordered_json out =
+      j.is_array() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::object();
+  for (const auto& [name, value] : j.items()) {
+    if (j.is_array()) {
+      out.push_back(shown(value));
+    } else {
+      out[printable(name)] = shown(value);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string report_page(const nlohmann::ordered_json& report) {
   std::string page = kPageBegin;
   // Without "<" no text can end the element that holds it, nor begin a comment in it.
-  for (const char c : json_text(report)) c == '<' ? page += "\\u003c" : page += c;
+  for (const char c : json_text(shown(report))) c == '<' ? page += "\\u003c" : page += c;
   return page + kPageEnd;
 }
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "fuzz/report/report.h"
+#include "text/printable.h"
 
 namespace attnfuzz::report {
 namespace {
@@ -23,10 +24,11 @@ FindingEntry entry_of(const std::string& dir, const Finding& finding, Report& re
   entry.finding = finding;
   entry.file = dir + "/findings/" + finding.name + ".attn.json";
   if (finding.name.find('/') != finding.name.npos) {
-    report.problems.push_back("findings.json names a finding '" + finding.name + "', which is no file's name");
+    report.problems.push_back("findings.json names a finding '" + printable(finding.name) +
+                              "', which is no file's name");
     return entry;
   }
-  auto text = read_file(entry.file);
+  auto text = read_file(entry.file, kInFolder);
   if (auto* error = std::get_if<DecodeError>(&text)) {
     report.problems.push_back(error->message);
     return entry;

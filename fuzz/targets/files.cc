@@ -1,6 +1,7 @@
-// The readers of cases, reproducers and units, on bytes of any kind: what is read must
-// be written and read back as the same, whatever is not must be refused with a reason,
-// and nothing in between. Compiled with its readers instrumented, in this process.
+// The readers of cases, reproducers, ledgers, calibrations, a campaign's lines and units,
+// on bytes of any kind: what is read must be written and read back as the same, whatever
+// is not must be refused with a reason, and nothing in between; and what is shown of any
+// bytes is harmless. Compiled with its readers instrumented, in this process.
 //
 // Bytes are mutated as libFuzzer would, and one time in two as a case: then they
 // still decode, and reach what lies behind the first wrong byte.
@@ -9,11 +10,17 @@
 #include <cstring>
 #include <string>
 
+#include "fuzz/campaign/store/archive.h"
+#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/ledger.h"
 #include "fuzz/targets/unit.h"
 #include "properties/case/codec.h"
 #include "properties/case/words.h"
 #include "properties/draw/mutate.h"
 #include "properties/reduce/reproducer.h"
+#include "reference/calibration.h"
+#include "text/json.h"
+#include "text/printable.h"
 
 // libFuzzer's own; not there in a replay.
 extern "C" __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -32,6 +39,7 @@ void hold(bool condition, const char* what) {
 void one_line(const DecodeError& error) {
   hold(!error.message.empty(), "a refusal without a reason");
   hold(error.message.size() < 4096, "a refusal longer than anyone reads");
+  hold(printable(error.message) == error.message, "a refusal that is not one printable line");
 }
 
 bool read_case(std::string_view bytes) {
@@ -63,6 +71,52 @@ bool read_reproducer(std::string_view bytes) {
   return true;
 }
 
+// JSON itself: within its limits it is the library's, whatever the bytes.
+void read_json(std::string_view bytes) {
+  const auto read = parse_json(bytes);
+  hold(read.index() == parse_ordered_json(bytes).index(), "one text is JSON in one order of its names only");
+  if (const auto* error = std::get_if<DecodeError>(&read)) return one_line(*error);
+  const auto& json = std::get<nlohmann::json>(read);
+  hold(json == nlohmann::json::parse(bytes, nullptr, false), "JSON that is read as another");
+  const auto again = parse_json(json.dump());
+  hold(std::holds_alternative<nlohmann::json>(again) && std::get<nlohmann::json>(again) == json,
+       "JSON is another after it was written and read");
+}
+
+void read_tables_and_lines(std::string_view bytes) {
+  const std::string text(bytes);
+  try {
+    parse_ledger(text, "ledger.json", {{"fa1"}, {"plain"}});
+  } catch (const std::exception& e) {
+    hold(*e.what() != 0 && std::strlen(e.what()) < 4096, "a ledger is refused without a short reason");
+  }
+  std::string error;
+  const Calibration calibration = parse_calibration(text, &error);
+  if (error.empty()) {
+    hold(calibration_text(parse_calibration(calibration_text(calibration), &error)) ==
+             calibration_text(calibration),
+         "a calibration is another one after it was written and read");
+  }
+  if (const auto line = parse_series_line(text))
+    hold(parse_series_line(line_of(*line)).has_value(), "a lost line");
+  if (const auto line = parse_corpus_line(text))
+    hold(parse_corpus_line(line_of(*line)).has_value(), "a lost line");
+  hold(parse_trace(text_of(parse_trace(text))).size() == parse_trace(text).size(), "a trace has lost a case");
+}
+
+void show(std::string_view bytes) {
+  const std::string line = printable(bytes), lines = printable_lines(bytes), label = kernel_label(bytes);
+  hold(printable(line) == line && printable_lines(line) == line, "one line is not printable");
+  hold(line.find('\n') == line.npos && line.size() <= kMostShown, "one line is more");
+  hold(printable_lines(lines) == lines, "lines are not printable");
+  hold(markup(bytes).find_first_of("<>\"") == std::string::npos, "markup in text");
+  hold(label.find('/') == label.npos && kernel_label(label) == label, "a label that is no name");
+  const std::string word = shell_word(bytes);
+  hold(printable(word, word.size()) == word, "a word of a shell is not printable");
+  for (const char ch : in_literal(bytes))
+    hold(ch >= ' ' && ch <= '~' && ch != '"', "a literal with its own end");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) { return 0; }
@@ -71,6 +125,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const bool is_case = read_case(bytes), is_reproducer = read_reproducer(bytes);
   hold(!(is_case && is_reproducer), "one text read as two kinds of file");
+  read_json(bytes);
+  read_tables_and_lines(bytes);
+  show(bytes);
   hold(case_of(bytes).has_value() == (is_case || is_reproducer), "a unit is not what its text is");
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fuzz/worker/elf_file.h"
+#include "text/printable.h"
 
 namespace attnfuzz::worker {
 namespace {
@@ -118,7 +119,9 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
       return library;
     }
     library.all.push_back(k);
-    const bool wanted = selector.empty() || (by_index ? selector == std::to_string(i) : selector == k.name);
+    const bool wanted =
+        selector.empty() ||
+        (by_index ? selector == std::to_string(i) : selector == k.name || selector == kernel_label(k.name));
     if (!wanted) continue;
     std::optional<attn_kernel>& found = k.backend == backend ? chosen : foreign;
     if (!found) found = k;
@@ -134,14 +137,14 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
   }
   if (!chosen && !foreign) {
     library.error = path + " has no kernel '" + selector + "'; it has:";
-    for (const attn_kernel& k : library.all) library.error += std::string(" ") + k.name;
+    for (const attn_kernel& k : library.all) library.error += " " + kernel_label(k.name);
     return library;
   }
   if (!chosen) {
     library.other_backend = true;
-    library.error = path + ": kernel " + foreign->name + " is of back end " + backend_name(foreign->backend) +
-                    ", this worker of " + backend_name(backend) + ": use --backend " +
-                    backend_name(foreign->backend);
+    library.error = path + ": kernel " + kernel_label(foreign->name) + " is of back end " +
+                    backend_name(foreign->backend) + ", this worker of " + backend_name(backend) +
+                    ": use --backend " + backend_name(foreign->backend);
     return library;
   }
   library.kernel = chosen;

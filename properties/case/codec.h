@@ -11,14 +11,12 @@
 #include <variant>
 
 #include "properties/case/case.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 
 std::string encode(const Case& c);
 
-struct DecodeError {
-  std::string message;  // names the field, what it holds, and what it may hold
-};
 // Refuses unknown fields, unknown formats and versions, wrong types and values
 // out of range; accepts any text encode() writes. Never throws, whatever the
 // bytes; sizes are bounded before anything is allocated.

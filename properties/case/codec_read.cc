@@ -1,13 +1,12 @@
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "properties/case/codec.h"
 #include "properties/case/codec_fields.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace codec {
@@ -15,59 +14,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxText = size_t{16} << 20;  // bytes
-constexpr int kMaxDepth = 16;
-constexpr size_t kMaxValues = size_t{1} << 21;  // more than all arrays can hold: bounds the parsed tree
-
-// What a look at the text, before anything is allocated, finds.
-struct Extent {
-  int depth = 0;
-  size_t values = 1, names = 0;
-};
-
-Extent measure(std::string_view text) {
-  Extent extent;
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char ch = text[i];
-    if (quoted) {
-      if (ch == '\\') ++i;
-      if (ch == '"') quoted = false;
-    } else if (ch == '"') {
-      quoted = true;
-    } else if (ch == '{' || ch == '[') {
-      extent.depth = std::max(extent.depth, ++depth);
-      ++extent.values;
-    } else if (ch == '}' || ch == ']') {
-      --depth;
-    } else if (ch == ',') {
-      ++extent.values;
-    } else if (ch == ':') {
-      ++extent.names;
-    }
-  }
-  return extent;
-}
-
-std::string shortened(std::string text, size_t most) {
-  if (text.size() > most) text = text.substr(0, most - 3) + "...";
-  return text;
-}
-
-// A value as a message shows it: short, printable.
-std::string brief(const Json& value) {
-  if (value.is_object()) return "an object";
-  if (value.is_array()) return "an array of " + std::to_string(value.size());
-  if (const auto* text = value.get_ptr<const std::string*>(); text != nullptr && text->size() > 60) {
-    return brief(text->substr(0, 57) + "...");
-  }
-  return value.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
+constexpr size_t kMaxText = size_t{16} << 20;                             // bytes
+constexpr JsonLimits kLimits = {.depth = 16, .values = size_t{1} << 21};  // more than all arrays can hold
 
 // A field's name out of a file: as it is, if it is one.
 std::string brief_name(const std::string& name) {
-  const std::string shown = brief(name);
+  const std::string shown = brief(Json(name));
   return shown == '"' + name + '"' ? name : shown;
 }
 
@@ -75,12 +27,10 @@ class Reader {
  public:
   bool good() const { return error_.empty(); }
   const std::string& error() const { return error_; }
-  size_t names() const { return names_; }  // of all objects read
 
   template <Structure T>
   void value(const Json& json, T* out, Plain) {
     if (!json.is_object()) return fail(json, std::string("an object, ") + Fields<T>::kWhat);
-    names_ += json.size();
     Members<T> members{*this, json, *out};
     Fields<T>::visit(members);
     if (good() && members.seen != json.size()) unknown_field<T>(json);
@@ -143,7 +93,6 @@ class Reader {
   }
   void value(const Json& json, std::array<TensorLayout, kTensorCount>* out, Plain) {
     if (!json.is_object()) return fail(json, "an object, layouts by tensor");
-    names_ += json.size();
     for (const auto& [name, layout] : json.items()) {
       const auto found = std::ranges::find(kTensorNames, name);
       if (found == kTensorNames.end()) return fail_name(name, "a tensor", kTensorNames);
@@ -247,36 +196,16 @@ class Reader {
   }
 
   std::string path_, error_;
-  size_t names_ = 0;
 };
-
-// What the JSON library said, without its own numbering and any odd bytes.
-std::string syntax(const std::exception& e) {
-  std::string text = e.what();
-  if (const size_t end = text.find("] "); text.starts_with('[') && end != text.npos) text.erase(0, end + 2);
-  text = shortened(std::move(text), 200);
-  for (char& ch : text) {
-    if (!std::isprint(static_cast<unsigned char>(ch))) ch = '?';
-  }
-  return "not JSON: " + text;
-}
 
 std::variant<Case, DecodeError> read(std::string_view text) {
   if (text.size() > kMaxText) {
     return DecodeError{"the text has " + std::to_string(text.size()) + " bytes, may have " +
                        std::to_string(kMaxText)};
   }
-  const Extent extent = measure(text);
-  if (extent.depth > kMaxDepth) {
-    return DecodeError{"the text is nested " + std::to_string(extent.depth) + " deep, may be " +
-                       std::to_string(kMaxDepth)};
-  }
-  if (extent.values > kMaxValues) {
-    return DecodeError{"the text holds " + std::to_string(extent.values) + " values, may hold " +
-                       std::to_string(kMaxValues)};
-  }
-
-  const Json json = Json::parse(text.begin(), text.end());
+  const auto parsed = parse_json(text, kLimits);
+  if (const auto* error = std::get_if<DecodeError>(&parsed)) return *error;
+  const Json& json = std::get<Json>(parsed);
   if (json.is_object()) {
     const std::string expected = std::to_string(Case::kFormat);
     const auto format = json.find("format");
@@ -289,7 +218,6 @@ std::variant<Case, DecodeError> read(std::string_view text) {
   Reader reader;
   reader.value(json, &c, Plain{});
   if (!reader.good()) return DecodeError{reader.error()};
-  if (reader.names() != extent.names) return DecodeError{"a field is given twice, may be given once"};
   return c;
 }
 
@@ -299,8 +227,6 @@ std::variant<Case, DecodeError> read(std::string_view text) {
 std::variant<Case, DecodeError> decode(std::string_view text) {
   try {
     return codec::read(text);
-  } catch (const nlohmann::json::exception& e) {
-    return DecodeError{codec::syntax(e)};
   } catch (const std::exception& e) {
     return DecodeError{std::string("not read: ") + e.what()};
   }

@@ -4,6 +4,7 @@
 
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 
@@ -117,7 +118,7 @@ std::vector<std::string> data_words(const Case& c) { return told(c, Told::kData)
 
 std::vector<std::string> surroundings_words(const Case& c) {
   std::vector<std::string> words = told(c, Told::kSurroundings);
-  if (c.lane != "plain") words.push_back("lane " + c.lane);
+  if (c.lane != "plain") words.push_back("lane " + printable(c.lane, 60));
   return words;
 }
 

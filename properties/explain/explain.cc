@@ -12,6 +12,7 @@
 #include "properties/judge/shape.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/row_space.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -33,17 +34,15 @@ class Page {
 
   void facts(const Reproducer& r) {
     heading("What was found");
-    line(r.message);
-    fact("kind", r.kind);
-    fact("shape", r.shape);
-    fact("property", r.property);
-    fact("kernel", r.kernel + (r.backend == ATTN_CUDA ? " (cuda)" : " (cpu)"));
-    fact("device", r.device);
-    fact("build", r.build_hash);
-    fact("compiler", r.compiler);
-    fact("flags", r.flags);
-    for (const std::string& need : lines_of(r.needs)) line("- " + need);
-    if (!r.indifferent.empty()) line("- does not matter: " + join(r.indifferent, ", "));
+    line(printable(r.message));
+    const std::pair<const char*, std::string> facts[] = {
+        {"kind", r.kind},         {"shape", r.shape},
+        {"property", r.property}, {"kernel", r.kernel + (r.backend == ATTN_CUDA ? " (cuda)" : " (cpu)")},
+        {"device", r.device},     {"build", r.build_hash},
+        {"compiler", r.compiler}, {"flags", r.flags}};
+    for (const auto& [name, what] : facts) fact(name, printable(what));
+    for (const std::string& need : lines_of(r.needs)) line("- " + printable(need));
+    if (!r.indifferent.empty()) line("- does not matter: " + printable(join(r.indifferent, ", ")));
   }
 
   void words(const attn_plan& plan) {
@@ -67,7 +66,7 @@ class Page {
     const std::string path(plan.path, strnlen(plan.path, sizeof plan.path));
     fact("tiles",
          cat(tile_q_, " queries x ", tile_k_, " keys: ", tiles(p_.seq_q, tile_q_), " x ",
-             tiles(p_.seq_k, tile_k_), path.empty() ? "" : ", path \"" + path + "\"",
+             tiles(p_.seq_k, tile_k_), path.empty() ? "" : ", path \"" + printable(path) + "\"",
              plan.num_splits > 1 ? cat(", ", plan.num_splits, " splits of ", plan.split_tiles, " tiles") : ""));
   }
 

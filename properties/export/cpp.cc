@@ -2,6 +2,7 @@
 
 #include "properties/case/words.h"
 #include "properties/export/text.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -45,7 +46,8 @@ std::string case_text(const Export& e) {
   environment.insert(environment.begin(), {"backend", e.backend == ATTN_CUDA ? "ATTN_CUDA" : "ATTN_CPU", ""});
   std::string text =
       cat("constexpr int32_t kBackend = ", e.backend == ATTN_CUDA ? "ATTN_CUDA" : "ATTN_CPU", ";\n");
-  text += cat("const char kKernel[] = ", literals(e.kernel_name, ""), ";  // of the library's, or its first\n");
+  text += cat("const char kKernel[] = ", "\"" + in_literal(e.kernel_name) + "\"",
+              ";  // of the library's, or its first\n");
   text += cat("const std::string kExecutor = \"", kExecutorLibrary, "\";  // what a CPU kernel runs on\n\n");
   text += function_of("attn_problem", "problem", problem_fields(c, Language::kCpp));
   text += function_of("attn_env", "environment", environment);
@@ -66,8 +68,8 @@ std::string export_cpp(const Export& e, const std::string& name) {
   const std::string program =
       name.substr(0, name.rfind('.')) == name ? "finding" : name.substr(0, name.rfind('.'));
   const std::vector<std::string> how = {
-      "c++ -std=c++17 -I INCLUDE " + name + " -o " + program + " -ldl",
-      "./" + program + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
+      "c++ -std=c++17 -I INCLUDE " + shell_word(name) + " -o " + shell_word(program) + " -ldl",
+      shell_word("./" + program) + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
       "INCLUDE is the folder in which kernels/attention.h is: attnfuzz's source tree, or include/attnfuzz of "
       "where "
       "it is installed. LIBRARY is the kernel's: libattn_NAME_" +

@@ -32,8 +32,8 @@ namespace attnfuzz {
 
 struct Export {
   Reproducer r;
-  Case c;  // which is called: r's, or the variant of it that fails
-  std::string kernel_name;
+  Case c;                   // which is called: r's, or the variant of it that fails
+  std::string kernel_name;  // as the library gives it: any bytes
   int32_t backend = ATTN_CPU;
   bool fails = false;   // here and now
   std::string message;  // of that failure; of the file's where it does not fail

@@ -44,7 +44,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
   Export e;
   e.r = r;
   e.c = r.c;
-  e.kernel_name = target.info().name;
+  e.kernel_name = target.info().exact_name.empty() ? target.info().name : target.info().exact_name;
   e.backend = target.info().backend;
   e.message = r.message;
   e.shape = r.shape;

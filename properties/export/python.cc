@@ -1,5 +1,6 @@
 #include "properties/case/words.h"
 #include "properties/export/text.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -13,7 +14,7 @@ std::string tuple(const std::array<int64_t, 4>& n) {
 std::string case_text(const Export& e) {
   const Case& c = e.c;
   std::string text = cat("BACKEND, KERNEL = ", e.backend == ATTN_CUDA ? "CUDA" : "CPU", ", b",
-                         literals(e.kernel_name, ""), "  # of the library's, or its first\n");
+                         "\"" + in_literal(e.kernel_name) + "\"", "  # of the library's, or its first\n");
   text += cat("EXECUTOR = \"", kExecutorLibrary, "\"  # what a CPU kernel runs on\n\n");
   text += "PROBLEM = Problem(\n    size=ctypes.sizeof(Problem),\n";
   for (const Field& f : problem_fields(c, Language::kPython)) {
@@ -48,7 +49,7 @@ std::string case_text(const Export& e) {
 
 std::string export_python(const Export& e, const std::string& name) {
   const std::vector<std::string> how = {
-      "python3 " + name + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
+      "python3 " + shell_word(name) + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
       "It needs NumPy; where PyTorch is, its attention gives a second opinion. LIBRARY is the kernel's: "
       "libattn_NAME_" +
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +

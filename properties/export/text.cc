@@ -1,13 +1,16 @@
 #include "properties/export/text.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "properties/case/geometry.h"
 #include "properties/case/words.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
+#include "text/printable.h"
 
 namespace attnfuzz::exporting {
 namespace {
@@ -193,10 +196,9 @@ std::vector<Field> environment_fields(const Case& c) {
 std::string head(const Export& e, const std::vector<std::string>& how, const std::string& comment) {
   std::vector<std::string> lines;
   // What comes from a file may hold anything: one line, and no backslash that would continue a comment.
-  const auto add = [&](std::string line) {
-    for (char& ch : line) {
-      if (static_cast<unsigned char>(ch) < 32 || ch == 127 || ch == '\\') ch = ' ';
-    }
+  const auto add = [&](const std::string& given) {
+    std::string line = printable(given);
+    std::ranges::replace(line, '\\', ' ');
     const size_t width = 98 - comment.size();
     std::string indent;
     while (line.size() + indent.size() > width) {
@@ -227,7 +229,7 @@ std::string head(const Export& e, const std::vector<std::string>& how, const std
   add("The case: " + describe(e.c));
   for (const std::string& need : lines_of(e.r.needs)) add("  " + need);
   if (!e.r.indifferent.empty()) add("  does not matter: " + join(e.r.indifferent, "; "));
-  const std::string path = e.plan.path;
+  const std::string path(e.plan.path, strnlen(e.plan.path, sizeof e.plan.path));
   add("Bounds: for the plan " + (path.empty() ? "of a kernel that tells nothing" : "'" + path + "'") +
       ", tiles " + cat(e.plan.tile_q) + " x " + cat(e.plan.tile_k) + ", " + cat(e.plan.num_splits) +
       " split(s).");
@@ -253,7 +255,7 @@ std::string literals(const std::string& text, const std::string& indent) {
       const size_t space = text.rfind(' ', end);
       if (space != text.npos && space > at) end = space + 1;
     }
-    out += (at == 0 ? "" : "\n" + indent) + "\"" + text.substr(at, end - at) + "\"";
+    out += (at == 0 ? "" : "\n" + indent) + "\"" + in_literal(text.substr(at, end - at)) + "\"";
     at = end;
   } while (at < text.size());
   return out;

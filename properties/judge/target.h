@@ -26,9 +26,10 @@ struct BuildInfo {
 };
 
 struct KernelInfo {
-  std::string library;  // path as given
-  std::string name, description;
-  std::vector<std::pair<std::string, int32_t>> library_kernels;  // all that the library has: name, back end
+  std::string library;            // path
+  std::string name, description;  // kernel_label() of the name (text/printable.h)
+  std::string exact_name;         // as the library gives it: any bytes
+  std::vector<std::pair<std::string, int32_t>> library_kernels;  // all that the library has: label, back end
   int32_t backend = ATTN_CPU;
   std::string lane = "plain";
   std::vector<std::string> variants;

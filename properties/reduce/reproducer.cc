@@ -4,11 +4,12 @@
 
 #include <bit>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "properties/case/switches.h"
 #include "properties/case/words.h"
+#include "text/json.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -54,13 +55,8 @@ class Reader {
   }
   void finish() {
     for (const auto& [name, value] : object_.items()) {
-      if (!known_.contains(name)) fail(path_ + name + " is not a field of a reproducer");
+      if (!known_.contains(name)) fail(path_ + printable(name, 60) + " is not a field of a reproducer");
     }
-  }
-  static std::string brief(const Json& value) {
-    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (text.size() > 60) text = text.substr(0, 57) + "...";
-    return text;
   }
 
  private:
@@ -85,20 +81,8 @@ bool read_hex(const std::string& text, uint64_t* out) {
   return true;
 }
 
-// The file name as a shell takes it.
-std::string quoted(const std::string& name) {
-  const bool plain =
-      !name.empty() && name[0] != '-' &&
-      name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") ==
-          std::string::npos;
-  if (plain) return name;
-  std::string text = "'";
-  for (const char ch : name) text += ch == '\'' ? std::string("'\\''") : std::string(1, ch);
-  return text + "'";
-}
-
 void read_build(const Json& value, Reproducer* r, Reader* outer) {
-  if (!value.is_object()) return outer->fail("build is " + Reader::brief(value) + ", must be an object");
+  if (!value.is_object()) return outer->fail("build is " + brief(value) + ", must be an object");
   Reader reader(value, "build.");
   reader.text("hash", false, &r->build_hash);
   reader.text("compiler", false, &r->compiler);
@@ -108,46 +92,35 @@ void read_build(const Json& value, Reproducer* r, Reader* outer) {
 }
 
 void read_digests(const Json& value, Reproducer* r, Reader* outer) {
-  if (!value.is_object()) return outer->fail("digests is " + Reader::brief(value) + ", must be an object");
+  if (!value.is_object()) return outer->fail("digests is " + brief(value) + ", must be an object");
   for (const auto& [name, digest] : value.items()) {
     size_t t = 0;
     while (t < kTensorCount && name != kTensorNames[t]) ++t;
-    if (t == kTensorCount) return outer->fail("digests." + name + " is not a tensor");
+    if (t == kTensorCount) return outer->fail("digests." + printable(name, 60) + " is not a tensor");
     if (!digest.is_string() || !read_hex(digest.get<std::string>(), &r->digests[t])) {
-      return outer->fail("digests." + name + " is " + Reader::brief(digest) +
+      return outer->fail("digests." + printable(name, 60) + " is " + brief(digest) +
                          ", must be 16 lower-case hexadecimal digits");
     }
   }
 }
 
-// Nesting deeper than any reproducer's; the JSON library recurses over it.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char ch = text[i];
-    if (quoted) {
-      if (ch == '\\') ++i;
-      if (ch == '"') quoted = false;
-    } else if (ch == '"') {
-      quoted = true;
-    } else if (ch == '{' || ch == '[') {
-      if (++depth > 32) return true;
-    } else if (ch == '}' || ch == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
+// A plug-in without its folder, which says nothing about a bug.
+std::string file_of(const std::string& kernel) { return kernel.substr(kernel.find_last_of('/') + 1); }
 
 // As far as sizes tell bugs apart: 0, 1, 2..3, 4..7, ...
 int magnitude(int64_t n) { return std::bit_width(static_cast<uint64_t>(n < 0 ? 0 : n)); }
 
 }  // namespace
 
+bool is_plug_in(const std::string& kernel) { return kernel.find('/') != kernel.npos; }
+
+std::string replay_line(const std::string& file, const std::string& kernel) {
+  return "attnfuzz replay " + shell_word(file) + (is_plug_in(kernel) ? " --kernel " + shell_word(kernel) : "");
+}
+
 std::string encode(const Reproducer& r, const std::string& file_name) {
   Json json;
-  json["replay"] = "attnfuzz replay " + quoted(file_name);
+  json["replay"] = replay_line(file_name, r.kernel);
   json["message"] = r.message;
   json["about"] = describe(r.c);
   json["kind"] = r.kind;
@@ -174,10 +147,10 @@ std::string encode(const Reproducer& r, const std::string& file_name) {
 }
 
 std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
-  if (too_deep(text)) return DecodeError{"nested more than 32 deep: not a reproducer"};
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
-  if (json.is_discarded()) return DecodeError{"not JSON: a reproducer is one JSON object"};
-  if (!json.is_object()) return DecodeError{"holds " + Reader::brief(json) + ", must be one JSON object"};
+  const auto parsed = parse_ordered_json(text);
+  if (const auto* error = std::get_if<DecodeError>(&parsed)) return *error;
+  const Json& json = std::get<Json>(parsed);
+  if (!json.is_object()) return DecodeError{"holds " + brief(json) + ", must be one JSON object"};
   if (!json.contains("reproducer")) {
     return DecodeError{
         "reproducer is missing: it holds the format version; this may be a bare case or another file"};
@@ -187,7 +160,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
   Reader reader(json, "");
   const Json& format = *reader.field("reproducer", true);
   if (!format.is_number_integer() || format != Reproducer::kFormat) {
-    return DecodeError{"reproducer is " + Reader::brief(format) + ", this version reads format " +
+    return DecodeError{"reproducer is " + brief(format) + ", this version reads format " +
                        std::to_string(Reproducer::kFormat)};
   }
   std::string derived;  // said again when written
@@ -210,7 +183,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
   std::string backend;
   reader.text("backend", true, &backend);
   if (reader.good() && backend != "cpu" && backend != "cuda") {
-    reader.fail("backend is \"" + backend + "\", must be \"cpu\" or \"cuda\"");
+    reader.fail("backend is " + brief(Json(backend)) + ", must be \"cpu\" or \"cuda\"");
   }
   r.backend = backend == "cuda" ? ATTN_CUDA : ATTN_CPU;
   if (const Json* build = reader.field("build", false)) read_build(*build, &r, &reader);
@@ -231,7 +204,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
 std::string dedupe_key(const Reproducer& r) {
   const Problem& p = r.c.problem;
   std::string key =
-      r.kernel + "|" + r.kind + "|" + r.c.lane + "|" +
+      file_of(r.kernel) + "|" + r.kind + "|" + r.c.lane + "|" +
       cat(magnitude(p.seq_q), " ", magnitude(p.seq_k), " ", magnitude(p.dim_qk), " ", magnitude(p.dim_v));
   for (const Switch& feature : switches()) {
     if (feature.present(r.c)) key += cat("|", feature.name);
@@ -244,8 +217,8 @@ std::string dedupe_key(const Reproducer& r) {
 
 std::string reproducer_name(const Reproducer& r) {
   // A plug-in is named by its path.
-  std::string kernel = r.kernel.substr(r.kernel.find_last_of('/') + 1);
-  kernel = kernel.substr(0, kernel.find('.'));
+  std::string kernel = file_of(r.kernel);
+  kernel = kernel.substr(0, std::min<size_t>(kernel.find('.'), 80));
   const auto sane = [](std::string text) {
     for (char& ch : text) {
       const bool keep =
@@ -255,7 +228,8 @@ std::string reproducer_name(const Reproducer& r) {
     return text.empty() ? std::string("unknown") : text;
   };
   const std::string key = dedupe_key(r);
-  return sane(kernel) + "-" + sane(r.kind) + "-" + padded_hex(XXH3_64bits(key.data(), key.size())).substr(0, 6);
+  return sane(kernel) + "-" + sane(r.kind.substr(0, 80)) + "-" +
+         padded_hex(XXH3_64bits(key.data(), key.size())).substr(0, 6);
 }
 
 }  // namespace attnfuzz

@@ -9,9 +9,9 @@
 #include <variant>
 
 #include "properties/case/codec.h"
-#include "properties/case/files.h"
 #include "properties/judge/target.h"
 #include "properties/reduce/reduce.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 
@@ -19,7 +19,7 @@ struct Reproducer {
   static constexpr int kFormat = 1;
   Case c;
   std::string property;
-  std::string kernel;  // name, or path of a plug-in
+  std::string kernel;  // name of one of our own, or a plug-in: its absolute path, and ":KERNEL" of several
   int32_t backend = ATTN_CPU;
   std::string build_hash, compiler, flags, device;
   // What was seen.
@@ -31,6 +31,11 @@ struct Reproducer {
 
 std::string encode(const Reproducer& r, const std::string& file_name);  // ends in a newline
 std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text);
+
+// Whether a kernel is a library by its path, which is loaded only for whoever names it.
+bool is_plug_in(const std::string& kernel);
+// One line to paste into a shell; it names the kernel where that is a plug-in.
+std::string replay_line(const std::string& file, const std::string& kernel);
 
 // What two findings of one bug have in common once both are reduced: kernel,
 // kind, the features that remained, and the order of magnitude of the sizes.

@@ -47,6 +47,42 @@ refuse "names no kernel" replay "$out/case.json"
 refuse "names no kernel" explain "$out/case.json"
 refuse "names no kernel" reduce "$out/case.json"
 
+# Files that are none, that never end, that are too much. Each is refused, at once and in few words.
+mkfifo "$out/fifo"
+ln -s /dev/zero "$out/zero"
+refuse "larger than 16 MiB" replay --kernel fa1 "$out/zero"
+(exec 3<>"$out/fifo"; refuse "has not come to its end in time" replay --kernel fa1 "$out/fifo"; exit "$bad") || bad=1
+refuse "larger than 16 MiB" check fa1 --calibration "$out/zero"
+refuse "larger than 16 MiB" campaign fa1 --ledger "$out/zero" --out "$out/night"
+{ printf '{"format":1,"lane":"'; head -c 10000000 /dev/zero | tr '\0' x; printf '"}'; } >"$out/huge.json"
+[ "$("$attnfuzz" replay --kernel fa1 "$out/huge.json" 2>&1 | wc -c)" -lt 5000 ] || { echo "a refusal says it all again"; bad=1; }
+{ printf '{"reproducer":1,"kernel":'; head -c 100000 /dev/zero | tr '\0' '['; } >"$out/deep.json"
+refuse "nested more than" replay --kernel fa1 "$out/deep.json"
+printf '{"format":1,"lane":"\\u001b[2J"}' >"$out/case.json"
+refuse "there is no lane '\\x1b[2J'" replay --kernel fa1 "$out/case.json"
+printf '{"format":1,"known":[],"known":[]}' >"$out/ledger.json"
+refuse "given twice" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
+printf '{"format":1,"knwon":[],"known":[]}' >"$out/ledger.json"
+refuse "there is no field 'knwon': did you mean 'known'?" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
+entry() { printf '{"format":1,"known":[{"mode":"quarantined","reason":"x","features":["causal"],%s}]}' "$1" >"$out/ledger.json"; }
+entry '"kernel":"fa11"'
+refuse "there is no kernel 'fa11': did you mean 'fa1'?" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
+entry '"lane":"plian"'
+refuse "there is no lane 'plian': did you mean 'plain'?" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
+entry '"backend":"cpuu"'
+refuse "there is no back end 'cpuu'" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
+printf '{"unit":"2^-24","unit":"2^-24"}' >"$out/table.json"
+refuse "given twice" check fa1 --calibration "$out/table.json"
+
+# Results that do not arrive are no success.
+for arguments in "list" "--version" "check --help" "check fa1 --cases 20 --jobs 1 --property reference --json -" "check fa1 --cases 20 --jobs 1 --property reference --junit -"; do
+  # shellcheck disable=SC2086
+  "$attnfuzz" $arguments >/dev/full 2>"$out/full.log"
+  [ $? -eq 2 ] && grep -q "could not be written" "$out/full.log" || { echo "$arguments >/dev/full is a success"; bad=1; }
+done
+refuse "No space left on device" check fa1 --cases 20 --jobs 1 --property reference --json /dev/full
+[ -c /dev/full ] || { echo "/dev/full was replaced by a file"; bad=1; }
+
 # Plug-ins that are none.
 printf 'not a library' >"$out/libmine.so"
 refuse "libmine.so is a text file, not a shared library" check "$out/libmine.so"

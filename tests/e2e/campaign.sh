@@ -19,7 +19,7 @@ grep -q '"event":"canary".*"found":true' "$out/first.log" || die "the canary was
 file=$(ls "$out"/night/findings/*.attn.json)
 [ -f "${file%.attn.json}.md" ] || die "the finding has no issue text"
 grep -q 'mask: only the first key' "${file%.attn.json}.md" || die "the issue text does not have the smallest case"
-"$attnfuzz" replay "$file" >"$out/replay.log" 2>&1
+"$attnfuzz" replay "$file" --kernel "$library" >"$out/replay.log" 2>&1
 [ $? -eq 1 ] || die "the finding's reproducer does not fail again"
 [ "$(ls "$out"/night/corpus/fa1 | wc -l)" -gt 50 ] || die "the archive is nearly empty"
 

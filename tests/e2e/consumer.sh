@@ -66,9 +66,9 @@ breaks() {
   echo "$4 finds $5: $(sed -n '/REDUCED/{n;s/^[^a-zA-Z]*//;p;}' "$out/log" | head -1)"
 }
 breaks 'if (seen) {' 'if (true) {' cpu check.afternoon 'non-finite'
-file=$(sed -n 's/^.*replay: attnfuzz replay //p' "$out/log")
-"$attnfuzz" replay "$file" >"$out/log" 2>&1
-[ $? -eq 1 ] || die "its reproducer '$file' does not fail again"
+line=$(sed -n 's/^.*replay: attnfuzz //p' "$out/log")
+eval "\"\$attnfuzz\" $line" >"$out/log" 2>&1
+[ $? -eq 1 ] || die "this does not fail again: attnfuzz $line"
 if [ -e build/lib/libattn_afternoon_cpu-tsan.so ]; then
   breaks '__syncthreads();  // before' '// before' cpu-tsan check.afternoon.tsan 'race'
 fi

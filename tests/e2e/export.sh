@@ -20,9 +20,9 @@ suffix=py
 
 "$attnfuzz" check "$bad" --cases 200 --jobs 1 --out "$out/check" >"$out/check.log" 2>&1
 file=$(ls "$out"/check/*.attn.json) || die "nothing was found"
-"$attnfuzz" export "$file" "--$language" --out "$out/found.$suffix" >"$out/export.log" 2>&1 || die "export failed"
+"$attnfuzz" export "$file" --kernel "$bad" "--$language" --out "$out/found.$suffix" >"$out/export.log" 2>&1 || die "export failed"
 [ -s "$out/export.log" ] && die "export has something to say"
-"$attnfuzz" export "$file" "--$language" >"$out/stdout.$suffix" 2>>"$out/export.log" || die "export to a pipe failed"
+"$attnfuzz" export "$file" --kernel "$bad" "--$language" >"$out/stdout.$suffix" 2>>"$out/export.log" || die "export to a pipe failed"
 cmp -s <(grep -v 'found\|finding' "$out/found.$suffix") <(grep -v 'found\|finding' "$out/stdout.$suffix") ||
   die "a file and a pipe do not get the same"
 
@@ -63,5 +63,9 @@ printf '{"format":1}' >"$out/case.json"
 refuse "names no kernel" "$out/case.json" --cpp
 printf '{"format":1,"problem":{"seq_q":2000,"seq_k":2000,"dim_qk":256,"dim_v":256}}' >"$out/case.json"
 refuse "attnfuzz reduce" "$out/case.json" --cpp --kernel fa1
-refuse "$out/no/such/folder" "$file" --cpp --out "$out/no/such/folder/found.cc"
+refuse "$out/no/such/folder" "$file" --kernel "$bad" --cpp --out "$out/no/such/folder/found.cc"
+"$attnfuzz" export "$file" --kernel "$bad" --cpp >/dev/full 2>"$out/full.log"
+[ $? -eq 2 ] && grep -q "could not be written" "$out/full.log" || die "a full standard output is no failure"
+refuse "No space left" "$file" --kernel "$bad" --cpp --out /dev/full
+[ -c /dev/full ] || die "/dev/full was replaced by a file"
 echo "the failure shows, a right kernel holds ($language)"

@@ -13,9 +13,8 @@ die() {
 
 "$attnfuzz" check "$library" --cases 500 --jobs 2 --out "$out/found" >"$out/check.log" 2>&1
 grep -q "^  likely .*$words.*: " "$out/check.log" || die "check does not say: likely ... $words"
-file=$(sed -n 's/^replay: attnfuzz replay //p' "$out/check.log")
-[ -f "$file" ] || die "no reproducer"
-"$attnfuzz" explain --ascii "$file" >"$out/explain.log" 2>&1
+file=$(ls "$out"/found/*.attn.json) || die "no reproducer"
+"$attnfuzz" explain --kernel "$library" --ascii "$file" >"$out/explain.log" 2>&1
 grep -q "^likely .*$words.*: " "$out/explain.log" || die "explain does not say: likely ... $words"
 grep -q "^  look at: " "$out/explain.log" || die "explain does not say where to look"
 grep "^likely" "$out/explain.log"

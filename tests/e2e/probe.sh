@@ -13,21 +13,21 @@ die() {
 }
 
 "$attnfuzz" check "$library" --cases 200 --jobs 2 --out "$out/found" >"$out/check.log" 2>&1
-file=$(sed -n 's/^replay: attnfuzz replay //p' "$out/check.log")
-[ -f "$file" ] || die "no reproducer"
-"$attnfuzz" replay "$file" --probe --json "$out/probe.json" >"$out/replay.log" 2>&1
+file=$(ls "$out"/found/*.attn.json) || die "no reproducer"
+bug=(--kernel "$library")
+"$attnfuzz" replay "$file" "${bug[@]}" --probe --json "$out/probe.json" >"$out/replay.log" 2>&1
 [ $? -eq 1 ] || die "replay --probe did not end with status 1"
 # Scores and maximum are right; P of the tile that is hidden is not.
 grep -q "first wrong: P of tile 1 at (b=0,h=0,q=0), key 64: nan, expected 0" "$out/replay.log" ||
   die "the first NaN is not seen in P of tile 1"
 grep -q '"what":"P","tile":1,' "$out/probe.json" || die "the JSON does not say where it goes wrong"
-"$attnfuzz" explain --ascii "$file" --probe >"$out/explain.log" 2>&1
+"$attnfuzz" explain --ascii "$file" "${bug[@]}" --probe >"$out/explain.log" 2>&1
 grep -q "first wrong: P of tile 1" "$out/explain.log" || die "explain --probe does not say where it goes wrong"
 # A block that is not there has nothing to say; neither has a place that is none.
-"$attnfuzz" replay "$file" --probe 77,3 >"$out/nowhere.log" 2>&1
+"$attnfuzz" replay "$file" "${bug[@]}" --probe 77,3 >"$out/nowhere.log" 2>&1
 grep -q "no probe: nothing was recorded" "$out/nowhere.log" || die "block 77 was probed"
 for place in 1 a,b 1,2,3 1,2,3,4,5 1,-1; do
-  "$attnfuzz" replay "$file" --probe "$place" >"$out/bad.log" 2>&1
+  "$attnfuzz" replay "$file" "${bug[@]}" --probe "$place" >"$out/bad.log" 2>&1
   [ $? -eq 2 ] || die "--probe $place was not refused"
 done
 

@@ -70,6 +70,12 @@ grep -q "not-to-be-loaded.so cannot\|cannot be run here" "$out/trap/report.json"
   bad=$((bad + 1))
 }
 expect 1 "3 finding(s)" report "$out/trap" --run
+grep -q "its library is run only if it is named: --kernel $out/not-to-be-loaded.so" "$out/trap/report.json" || {
+  echo "--run does not say what it takes to run a library"
+  bad=$((bad + 1))
+}
+touch "$out/not-to-be-loaded.so"
+expect 1 "3 finding(s)" report "$out/trap" --run --kernel "$out/not-to-be-loaded.so"
 grep -q "the kernel cannot be run here" "$out/trap/report.json" || {
   echo "--run did not try to run the kernel"
   bad=$((bad + 1))
@@ -77,6 +83,36 @@ grep -q "the kernel cannot be run here" "$out/trap/report.json" || {
 expect 2 "is given twice" merge "$out/a" "$out/b/../a" --out "$out/merged"
 expect 2 "not from a merge" merge "$out/a" --out "$out/b"
 expect 2 "is to be merged, and --out as well" merge "$out/merged" --out "$out/merged"
+
+# Files that are none, that never end, that are nested deep; merge refuses what report refuses.
+mkdir "$out/odd" && cp -r "$out/b/." "$out/odd"
+deep=$(head -c 100000 /dev/zero | tr '\0' '[')
+for name in campaign.json findings.json canary.json shards/0/stats.json crashing/1234/crash.json; do
+  mkdir -p "$(dirname "$out/odd/$name")"
+  for what in fifo zero deep half; do
+    mv "$out/odd/$name" "$out/kept" 2>/dev/null
+    case $what in
+      fifo) mkfifo "$out/odd/$name" ;;
+      zero) ln -s /dev/zero "$out/odd/$name" ;;
+      deep) printf '{"findings": %s' "$deep" >"$out/odd/$name" ;;
+      half) printf '{"id": "12' >"$out/odd/$name" ;;
+    esac
+    expect 2 "$name" report "$out/odd" --out "$out/page.html"
+    expect 2 "left out: $out/odd/$name" merge "$out/a" "$out/odd" --out "$out/merged"
+    rm "$out/odd/$name"
+    mv "$out/kept" "$out/odd/$name" 2>/dev/null
+  done
+done
+rm -r "$out/odd/crashing/1234"
+for name in shards/0/series.jsonl shards/0/corpus.jsonl; do
+  rm -f "$out/odd/$name" && mkfifo "$out/odd/$name"
+  expect 2 "$name is no regular file" report "$out/odd" --out "$out/page.html"
+  rm "$out/odd/$name" && ln -s /dev/zero "$out/odd/$name"
+  expect 2 "$name is no regular file" report "$out/odd" --out "$out/page.html"
+done
+expect 2 "no regular file" campaign fa1 --for 1s --seed 42 --out "$out/odd" --no-canary
+"$attnfuzz" report "$out/a" --out - >/dev/full 2>"$out/full.log"
+[ $? -ne 0 ] && grep -q "could not be written" "$out/full.log" || { echo "a full standard output is no failure"; bad=$((bad + 1)); }
 
 printf '{"format": 7}' >"$out/b/campaign.json"
 expect 2 "format 7" report "$out/b"

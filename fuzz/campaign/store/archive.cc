@@ -12,7 +12,8 @@
 #include "fuzz/campaign/store/json_text.h"
 #include "fuzz/campaign/store/lines.h"
 #include "properties/case/codec.h"
-#include "properties/case/files.h"
+#include "text/files.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
@@ -22,10 +23,13 @@ namespace fs = std::filesystem;
 // Nothing if there is no such file.
 std::optional<Json> read_json(const std::string& path) {
   std::error_code none;
-  if (!fs::exists(path, none)) return std::nullopt;
-  Json j = Json::parse(file_text(path), nullptr, false);
-  if (j.is_discarded()) throw std::runtime_error(path + " is not JSON: move it away, or bring back a copy");
-  return j;
+  if (!fs::exists(fs::symlink_status(path, none))) return std::nullopt;
+  auto parsed = parse_ordered_json(file_text(path, kInFolder));
+  if (auto* error = std::get_if<DecodeError>(&parsed)) {
+    throw std::runtime_error(path + (error->message.starts_with("not ") ? " is " : ": ") + error->message +
+                             "; move it away, or bring back a copy");
+  }
+  return std::get<Json>(std::move(parsed));
 }
 
 template <class T>
@@ -50,10 +54,10 @@ void write_json(const std::string& path, const Json& j) { write_file(path, json_
 
 template <class T>
 std::optional<T> parse_line(const std::string& text) {
-  const Json j = Json::parse(text, nullptr, false);
-  if (j.is_discarded()) return std::nullopt;
+  const auto j = json_line(text);
+  if (!j) return std::nullopt;
   try {
-    return j.get<T>();
+    return j->get<T>();
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -98,7 +102,7 @@ std::optional<CampaignHeader> read_header(const std::string& dir) {
   const auto format = j->is_object() ? j->find("format") : j->end();
   if (!j->is_object() || format == j->end() || !format->is_number_integer() || *format != kCampaignFormat) {
     throw std::runtime_error(path + " is of format " +
-                             (j->is_object() && format != j->end() ? format->dump() : "unknown") +
+                             (j->is_object() && format != j->end() ? brief(*format) : "unknown") +
                              ", this program reads " + std::to_string(kCampaignFormat) +
                              ": use the version that wrote it, or another folder");
   }
@@ -174,7 +178,7 @@ std::vector<CorpusEntry> read_corpus(const std::string& dir) {
 
 Case read_corpus_case(const std::string& dir, const CorpusEntry& entry) {
   const std::string path = corpus_file(dir, entry.kernel, entry.id);
-  auto decoded = decode(file_text(path));
+  auto decoded = decode(file_text(path, kInFolder));
   if (auto* error = std::get_if<DecodeError>(&decoded)) throw std::runtime_error(path + ": " + error->message);
   return std::get<Case>(decoded);
 }

@@ -1,11 +1,11 @@
 #include "fuzz/campaign/store/corpus_view.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "fuzz/campaign/store/json_text.h"
 #include "properties/data/fills.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
@@ -34,8 +34,11 @@ std::multimap<std::string, std::string> read_confirmed(const std::string& dir) {
   std::multimap<std::string, std::string> targets;
   for (int shard : shards_of(dir)) {
     for (const std::string& text : read_lines(shard_dir(dir, shard) + "/confirmed.jsonl")) {
-      const Json j = Json::parse(text, nullptr, false);
-      if (j.is_object()) targets.emplace(j.value("id", ""), j.value("target", ""));
+      const auto j = json_line(text);
+      if (!j || !j->is_object()) continue;
+      const auto id = j->find("id"), target = j->find("target");
+      if (id == j->end() || target == j->end() || !id->is_string() || !target->is_string()) continue;
+      targets.emplace(*id, *target);
     }
   }
   return targets;

@@ -1,10 +1,10 @@
 #include "fuzz/campaign/store/journal.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "fuzz/campaign/store/json_text.h"
 #include "properties/case/codec.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
@@ -30,8 +30,9 @@ struct Line {
 };
 
 std::optional<Line> parse(const std::string& text) {
-  const Json j = Json::parse(text, nullptr, false);
-  if (!j.is_object()) return std::nullopt;
+  const auto parsed = json_line(text);
+  if (!parsed || !parsed->is_object()) return std::nullopt;
+  const auto& j = *parsed;
   try {
     Line line;
     j.at("n").get_to(line.number);

@@ -33,8 +33,14 @@ struct Ledger {
   std::vector<KnownFailure> known;
 };
 
-// Throws std::runtime_error that names the file, the entry and what is wrong with it.
-Ledger read_ledger(const std::string& path);
+// What an entry may name; empty: anything.
+struct LedgerNames {
+  std::vector<std::string> kernels, lanes;  // of kernels those that go by a name; a plug-in goes by its file
+};
+// Throws std::runtime_error that names the file, the entry and what is wrong with it: a name that is
+// misspelt would hide nothing, and nobody notice.
+Ledger read_ledger(const std::string& path, const LedgerNames& names = {});
+Ledger parse_ledger(const std::string& text, const std::string& path, const LedgerNames& names);
 
 // The reason, or nullptr.
 const KnownFailure* tolerated(const Ledger& ledger, const std::string& key, const std::string& name);

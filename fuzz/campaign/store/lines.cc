@@ -5,10 +5,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <stdexcept>
 #include <system_error>
+
+#include "text/files.h"
 
 namespace attnfuzz {
 namespace {
+
+constexpr size_t kMostInLine = size_t{16} << 20;
 
 [[noreturn]] void fail(const std::string& what, const std::string& path, int error) {
   throw std::system_error(error, std::generic_category(), what + " " + path);
@@ -50,24 +55,29 @@ void LineFile::clear() {
 
 std::vector<std::string> LineTail::more() {
   std::vector<std::string> lines;
-  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  std::string error;
+  const int fd = open_regular(path_, &error);
+  if (fd < 0 && !error.empty()) throw std::runtime_error(error);
   if (fd < 0) return lines;
-  std::string text;
+  std::string text;  // of a line whose end has not come yet
   char buffer[1 << 16];
-  for (uint64_t at = at_;;) {
+  for (uint64_t at = at_; error.empty();) {
     const ssize_t n = ::pread(fd, buffer, sizeof buffer, static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
-    text.append(buffer, static_cast<size_t>(n));
     at += static_cast<uint64_t>(n);
+    text.append(buffer, static_cast<size_t>(n));
+    size_t begin = 0;
+    for (size_t end = 0; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
+      if (end > begin) lines.push_back(text.substr(begin, end - begin));
+    }
+    text.erase(0, begin);
+    at_ += begin;
+    if (text.size() > kMostInLine) error = path_ + " holds a line longer than 16 MiB: it is no file of lines";
+    if (at > static_cast<uint64_t>(kInFolder.bytes)) error = path_ + " is larger than any file of a campaign";
   }
   ::close(fd);
-  size_t begin = 0;
-  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    if (end > begin) lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  at_ += begin;
+  if (!error.empty()) throw std::runtime_error(error);
   return lines;
 }
 

@@ -34,7 +34,8 @@ class LineFile {
 class LineTail {
  public:
   explicit LineTail(std::string path) : path_(std::move(path)) {}
-  // Whole lines since the last call; none if there is no file.
+  // Whole lines since the last call; none if there is no file. Throws std::runtime_error for what is no
+  // file of lines: a FIFO, a device, a line without an end.
   std::vector<std::string> more();
 
  private:

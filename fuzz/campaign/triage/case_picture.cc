@@ -7,8 +7,9 @@
 
 #include "fuzz/campaign/store/json_text.h"
 #include "fuzz/campaign/store/lines.h"
-#include "properties/case/files.h"
 #include "properties/data/recipe.h"
+#include "text/files.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
@@ -110,8 +111,10 @@ nlohmann::ordered_json picture_json(const CasePicture& picture) {
 }
 
 CasePicture read_picture(const std::string& path) {
-  const auto j = nlohmann::ordered_json::parse(file_text(path), nullptr, false);
+  const auto parsed = parse_ordered_json(file_text(path, kInFolder));
   try {
+    if (const auto* error = std::get_if<DecodeError>(&parsed)) throw std::runtime_error(error->message);
+    const auto& j = std::get<nlohmann::ordered_json>(parsed);
     if (!j.is_object()) throw std::runtime_error("no JSON object");
     CasePicture picture;
     j.at("batch").get_to(picture.b);

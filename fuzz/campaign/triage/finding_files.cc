@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "fuzz/campaign/triage/issue_text.h"
-#include "properties/case/files.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 

@@ -1,13 +1,13 @@
 #include "fuzz/campaign/triage/issue_text.h"
 
-#include <cstdio>
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
 
 std::string list(const std::vector<std::string>& items) {
   std::string text;
-  for (const std::string& item : items) text += "- " + item + "\n";
+  for (const std::string& item : items) text += "- " + markdown(item) + "\n";
   return text;
 }
 
@@ -19,9 +19,7 @@ std::string joined(const std::vector<std::string>& items) {
 
 std::string row(const std::string& what, const std::string& value) {
   if (value.empty()) return "";
-  std::string safe;
-  for (char c : value) safe += c == '|' ? "\\|" : c == '\n' ? " " : std::string(1, c);
-  return "| " + what + " | " + safe + " |\n";
+  return "| " + what + " | " + markdown(value) + " |\n";
 }
 
 std::string how_often(const Finding& f) {
@@ -46,26 +44,26 @@ std::string how_often(const Finding& f) {
 std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext& context) {
   const TargetRecord& target = context.target;
   const std::string file = f.name + ".attn.json";
-  std::string text = "# " + target.kernel.substr(target.kernel.find_last_of('/') + 1) + ": " + f.kind + " (" +
-                     f.property + "), " + f.minimal + "\n\n";
-  if (!f.tolerated.empty()) text += "Known: " + f.tolerated + "\n\n";
-  text += "    " + f.message + "\n";
-  if (!f.shape.empty()) text += "    shape of the error: " + f.shape + "\n";
-  for (const std::string& site : f.sites) text += "    " + site + "\n";
+  const std::string kernel = target.kernel.substr(target.kernel.find_last_of('/') + 1);
+  std::string text = "# " + markdown(kernel + ": " + f.kind + " (" + f.property + "), " + f.minimal) + "\n\n";
+  if (!f.tolerated.empty()) text += "Known: " + markdown(f.tolerated) + "\n\n";
+  text += "    " + printable(f.message) + "\n";
+  if (!f.shape.empty()) text += "    shape of the error: " + printable(f.shape) + "\n";
+  for (const std::string& site : f.sites) text += "    " + printable(site) + "\n";
   text += "\n" + how_often(f) + "\n\n";
-  text += "## The smallest case\n\n    " + f.minimal + "\n\n";
-  if (!f.reduced) text += "The reduction ran out of time; `attnfuzz reduce " + file + "` goes on.\n\n";
+  text += "## The smallest case\n\n    " + printable(f.minimal) + "\n\n";
+  if (!f.reduced)
+    text += "The reduction ran out of time; attnfuzz reduce " + markdown(shell_word(file)) + " goes on.\n\n";
   if (!f.needs.empty()) text += list(lines_of(f.needs)) + "\n";
-  if (!f.indifferent.empty()) text += "Does not matter: " + joined(f.indifferent) + ".\n\n";
-  if (!f.guess.empty()) text += "A guess: " + f.guess + ".\n\n";
-  text += "## Replay\n\n    attnfuzz replay " + file + "\n\n";
+  if (!f.indifferent.empty()) text += "Does not matter: " + markdown(joined(f.indifferent)) + ".\n\n";
+  if (!f.guess.empty()) text += "A guess: " + markdown(f.guess) + ".\n\n";
+  text += "## Replay\n\n    " + replay_line(file, r.kernel) + "\n\n";
   if (!context.trace.empty())
-    text +=
-        "It needs what ran before it: the cases of `" + context.trace + "`, oldest first, in one process.\n\n";
-  if (r.kernel != target.kernel || r.kernel.find('/') != std::string::npos)
-    text += "with `--kernel PATH` where the library lies elsewhere.\n\n";
-  text += "It was first seen as\n\n    " + f.found + "\n\n";
-  if (!f.also.empty()) text += "Seen as well: " + joined(f.also) + ".\n\n";
+    text += "It needs what ran before it: the cases of " + markdown(context.trace) +
+            ", oldest first, in one process.\n\n";
+  if (is_plug_in(r.kernel)) text += "with another path where the library lies elsewhere.\n\n";
+  text += "It was first seen as\n\n    " + printable(f.found) + "\n\n";
+  if (!f.also.empty()) text += "Seen as well: " + markdown(joined(f.also)) + ".\n\n";
   text += "## Where\n\n| | |\n|-|-|\n";
   text += row("kernel", r.kernel) + row("back end, lane", target.backend + ", " + target.lane);
   text += row("built from", r.build_hash) + row("compiler", r.compiler) + row("flags", r.flags);

@@ -1,7 +1,7 @@
 #include "fuzz/campaign/triage/run_again.h"
 
 #include "fuzz/campaign/store/journal.h"
-#include "properties/case/files.h"
+#include "text/files.h"
 #include "properties/judge/trial.h"
 
 namespace attnfuzz {

@@ -136,7 +136,7 @@ TEST_F(ToleratedFailure, ThatTakesOthersIsRunAfterThem) {
 }
 
 TEST_F(ToleratedFailure, ThatCannotBeLookedAtIsSaidSo) {
-  expect_unknown("cannot open " + known_.reproducer);
+  expect_unknown("cannot read " + known_.reproducer);
   write_file(known_.reproducer, "{");
   expect_unknown(known_.reproducer);
   r_.kernel = "other";

@@ -31,7 +31,8 @@ units=(found/crash-*) reproducers=(found/*.attn.json)
 (( ${#units[@]} == 1 && ${#reproducers[@]} == 1 )) || fail "${#units[@]} units, ${#reproducers[@]} reproducers"
 run killed "$replay" --lane=plain --kernel="$bug" --out="$dir" "${units[0]}"
 run killed "$replay" --lane=plain --kernel="$bug" --out="$dir" "${reproducers[0]}"  # its case
-run 1 "$attnfuzz" replay "${reproducers[0]}"
+run 2 "$attnfuzz" replay "${reproducers[0]}"  # names a library that was not named
+run 1 "$attnfuzz" replay --kernel "$bug" "${reproducers[0]}"
 run 0 "$attnfuzz" replay --kernel fa1 "${reproducers[0]}"
 
 run 2 "$fuzz" --lane=none -runs=1

@@ -1,0 +1,350 @@
+// Names, reasons and messages that are more than text: quotes, line ends, escape
+// sequences, ends of comments, commands in $(), bytes that are no UTF-8, marks that
+// turn the direction of writing. Wherever the command writes one, it stays text.
+//
+// How that is seen: everything else of the document is what it is with plain names.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cli/print.h"
+#include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/report/report.h"
+#include "properties/case/words.h"
+#include "properties/data/fills.h"
+#include "properties/explain/explain.h"
+#include "properties/export/export.h"
+#include "properties/judge/trial.h"
+#include "tests/properties/support/fake_target.h"
+#include "text/json.h"
+#include "text/printable.h"
+
+namespace attnfuzz {
+namespace {
+
+// Of fragments that mean something to someone, and of bytes.
+std::string hostile_text(uint64_t seed) {
+  static const std::string fragments[] = {"\"",
+                                          "'",
+                                          "\n",
+                                          "\r",
+                                          "\\",
+                                          "*/",
+                                          "/*",
+                                          "//",
+                                          "\"\"\"",
+                                          "'''",
+                                          "$(touch x)",
+                                          "`touch x`",
+                                          "; rm -rf x",
+                                          "\x1b[2J",
+                                          "\x1b]0;x\x07",
+                                          "\xff",
+                                          "\xc3",
+                                          "\xed\xa0\x80",
+                                          "\xe2\x80\xae",
+                                          "\xe2\x81\xa6",
+                                          "\xe2\x80\xa8",
+                                          "\xc2\x85",
+                                          "\xef\xbf\xbe",
+                                          "<script>",
+                                          "</td>",
+                                          "]]>",
+                                          "-->",
+                                          "&",
+                                          "&#10;",
+                                          "|",
+                                          "[x](y)",
+                                          "![x](y)",
+                                          "# ",
+                                          "coding: utf-7 +AAo-",
+                                          "@HEAD@",
+                                          "@CASE@",
+                                          "@BOUNDS@",
+                                          "%s%n",
+                                          "?\?/",
+                                          "\\N{DIGIT ONE}",
+                                          "\\u0022",
+                                          "{0}",
+                                          "/",
+                                          ":",
+                                          "#",
+                                          "import os; os.system('x')",
+                                          "\nreplay: attnfuzz replay x",
+                                          "\f",
+                                          "\v",
+                                          "--",
+                                          std::string("\0", 1),
+                                          std::string(300, 'x')};
+  std::string text = "n";
+  const uint64_t parts = mix(seed, 0, 0, 0, 0) % 6 + 1;
+  for (uint64_t n = 1; n <= parts; ++n) {
+    const uint64_t bits = mix(seed, n, 0, 0, 0);
+    text += bits % 4 == 0 ? std::string(1, static_cast<char>(bits >> 8))
+                          : fragments[(bits >> 8) % std::size(fragments)];
+  }
+  return text;
+}
+
+// Everything that a stranger may choose, from one text.
+struct Document {
+  Export e;
+  Finding finding;
+  TargetRecord record;
+  CampaignHeader header;
+  KernelInfo kernel;
+  CheckResult result;
+
+  explicit Document(const Export& prepared, const std::string& text) : e(prepared) {
+    std::string name = text;
+    std::erase(name, '\0');  // a kernel's name is a C string
+    e.kernel_name = name;
+    e.message = e.shape = text;
+    std::strncpy(e.plan.path, text.c_str(), sizeof e.plan.path - 1);
+    Reproducer& r = e.r;
+    r.kernel = "/some/where/" + name;
+    r.build_hash = r.compiler = r.flags = r.device = r.kind = r.message = r.shape = text;
+    r.needs = {"needs " + text, text};
+    r.indifferent = {text};
+    r.c.lane = text;
+    finding.name = finding.key = finding.target = finding.property = finding.kind = finding.message = text;
+    finding.shape = finding.found = finding.minimal = finding.guess = finding.tolerated = text;
+    finding.needs = finding.indifferent = finding.also = finding.sites = {text};
+    finding.reduced = false;
+    record.name = record.kernel = record.backend = record.lane = record.build = record.compiler = text;
+    record.flags = record.device = record.calibration = record.worker_build = text;
+    header.version = header.started = text;
+    header.command = {text};
+    header.targets = {record};
+    header.sessions.resize(1);
+    Session& session = header.sessions[0];
+    session.started = session.ended = session.machine.cpu = session.machine.host = session.machine.os = text;
+    session.notes = session.machine.gpus = {text};
+    kernel.name = kernel.lane = kernel.device = kernel.build.hash = text;
+    result.properties[text].cases = 1;
+    result.properties[text].failed = 1;
+    result.rejections[text] = 2;
+    result.assumptions = {text};
+    result.failure.emplace();
+    Failure& failure = *result.failure;
+    failure.property = find_property("reference");
+    Verdict& v = failure.verdict;
+    v.outcome = Outcome::kFail;
+    v.property = "reference";
+    v.message = v.shape = text;
+    v.assumptions = {text};
+    v.fault = Fault{};
+    v.fault->message = v.fault->file = text;
+    v.plan = e.plan;
+    v.plan.size = sizeof v.plan;
+  }
+};
+
+class Hostile : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    FakeTarget target;
+    Reproducer r;
+    r.property = "reference";
+    r.c.problem.seq_k = 3;
+    prepared_ = new Export(std::get<Export>(prepare_export(r, target, documented())));
+  }
+  static void TearDownTestSuite() { delete prepared_; }
+  // Calls check(document with plain names, one with hostile ones).
+  template <typename Check>
+  void each(Check check) {
+    const Document plain(*prepared_, "plain");
+    for (uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+      const std::string text = hostile_text(seed);
+      SCOPED_TRACE(printable(text));
+      check(plain, Document(*prepared_, text));
+    }
+  }
+  static Export* prepared_;
+};
+Export* Hostile::prepared_ = nullptr;
+
+void expect_clean(const std::string& text) { EXPECT_EQ(printable_lines(text), text); }
+
+// A program without its comments, its strings and its white space.
+std::string skeleton(const std::string& program, const std::string& comment) {
+  std::string out;
+  for (size_t at = 0; at < program.size();) {
+    if (program.compare(at, comment.size(), comment) == 0) {
+      at = std::min(program.find('\n', at), program.size());
+    } else if (program[at] == '"' || program[at] == '\'') {
+      std::string quote(1, program[at]);
+      if (comment == "#" && program.compare(at, 3, quote + quote + quote) == 0) quote += quote + quote;
+      out += quote;
+      for (at += quote.size(); at < program.size() && program.compare(at, quote.size(), quote) != 0; ++at) {
+        EXPECT_TRUE(quote.size() == 3 || program[at] != '\n')
+            << "a string without an end: " << program.substr(at - 60, 60);
+        if (program[at] == '\\') ++at;
+      }
+      at += quote.size();
+    } else {
+      if (!std::isspace(static_cast<unsigned char>(program[at]))) out += program[at];
+      ++at;
+    }
+  }
+  return out;
+}
+
+// The bytes that a literal in double quotes behind `before` stands for.
+std::string literal_after(const std::string& program, const std::string& before) {
+  size_t at = program.find(before);
+  EXPECT_NE(at, std::string::npos);
+  std::string bytes;
+  for (at += before.size() + 1; program[at] != '"'; ++at) {
+    if (program[at] != '\\') {
+      bytes += program[at];
+      continue;
+    }
+    bytes += static_cast<char>(std::stoi(program.substr(at + 1, 3), nullptr, 8));
+    at += 3;
+  }
+  return bytes;
+}
+
+TEST_F(Hostile, NamesStayTextInPrograms) {
+  each([](const Document& plain, const Document& d) {
+    const std::string cpp = export_cpp(d.e, "a.cc"), python = export_python(d.e, "a.py");
+    expect_clean(cpp);
+    expect_clean(python);
+    EXPECT_EQ(skeleton(cpp, "//"), skeleton(export_cpp(plain.e, "a.cc"), "//"));
+    EXPECT_EQ(skeleton(python, "#"), skeleton(export_python(plain.e, "a.py"), "#"));
+    EXPECT_EQ(literal_after(cpp, "kKernel[] = "), d.e.kernel_name);
+    EXPECT_EQ(literal_after(python, "KERNEL = CPU, b"), d.e.kernel_name);
+    // A comment's last backslash would continue it; the second line decides how Python reads the rest.
+    EXPECT_EQ(cpp.find("\\\n"), std::string::npos);
+    EXPECT_EQ(python.find("# -*- coding: utf-8 -*-\n"), python.find('\n') + 1);
+  });
+}
+
+std::string page_of(const Document& d) {
+  report::Report report;
+  report.dir = d.record.name;
+  report.header = d.header;
+  report::FindingEntry entry;
+  entry.finding = d.finding;
+  entry.file = entry.file_text = d.finding.name;
+  entry.reproducer = d.e.r;
+  entry.picture = picture_without_error(d.e.r.c, d.finding.message);
+  report.findings = {entry};
+  report.never_again = {d.finding};
+  report.problems = {d.finding.message};
+  Canary canary;
+  canary.target = canary.message = canary.finding = d.finding.name;
+  report.canaries = {canary};
+  report.corpus[d.finding.name] = 1;
+  report.targets[d.record.name].rejections[d.finding.message] = 1;
+  CorpusEntry newest;
+  newest.id = newest.kernel = newest.target = newest.property = newest.origin = d.finding.name;
+  report.newest = {newest};
+  return report::report_page(report::report_json(report, d.finding.name));
+}
+
+TEST_F(Hostile, NamesStayTextInTheReport) {
+  each([](const Document& plain, const Document& d) {
+    // The page's data, and the page without it.
+    const auto parts = [](const Document& of) {
+      const std::string page = page_of(of), begin = "id=\"data\">";
+      const size_t at = page.find(begin) + begin.size(), end = page.find("</script", at);
+      return std::pair(page.substr(at, end - at), page.substr(0, at) + page.substr(end));
+    };
+    const auto [data, page] = parts(d);
+    EXPECT_EQ(page, parts(plain).second);
+    EXPECT_EQ(data.find('<'), data.npos);
+    expect_clean(data);
+    const auto parsed = parse_json(data);
+    EXPECT_TRUE(std::holds_alternative<nlohmann::json>(parsed)) << std::get<DecodeError>(parsed).message;
+  });
+}
+
+TEST_F(Hostile, NamesStayTextInAnIssue) {
+  each([](const Document& plain, const Document& d) {
+    const auto issue = [](const Document& of) {
+      return issue_text(of.finding, of.e.r, {of.header, of.record, "t"});
+    };
+    const std::string text = issue(d), usual = issue(plain);
+    expect_clean(text);
+    EXPECT_EQ(std::ranges::count(text, '\n'), std::ranges::count(usual, '\n'));
+    // Outside of indented code nothing is markup that was not there.
+    for (size_t at = 0, end; at < text.size(); at = end + 1) {
+      end = text.find('\n', at);
+      const std::string line = text.substr(at, end - at);
+      if (line.starts_with("    ")) continue;
+      for (size_t n = line.find_first_of("`[<*"); n != line.npos; n = line.find_first_of("`[<*", n + 1)) {
+        EXPECT_TRUE(n > 0 && line[n - 1] == '\\') << line;
+      }
+    }
+  });
+}
+
+TEST_F(Hostile, NamesStayTextInJson) {
+  each([](const Document& plain, const Document& d) {
+    const auto names = [](const nlohmann::json& j) {
+      std::string all;
+      for (const auto& [name, value] : j.items()) all += name + (value.is_structured() ? " {}\n" : "\n");
+      return all;
+    };
+    const auto json = [&](const Document& of) {
+      const std::string line = check_json(of.kernel, {}, of.result, {of.finding.name, {}, 0});
+      EXPECT_EQ(std::ranges::count(line, '\n'), 1);
+      const auto parsed = parse_json(line);
+      EXPECT_TRUE(std::holds_alternative<nlohmann::json>(parsed)) << line;
+      return names(std::get<nlohmann::json>(parsed));
+    };
+    EXPECT_EQ(json(d), json(plain));
+    const std::string file = encode(d.e.r, d.finding.name);
+    const auto back = decode_reproducer(file);
+    ASSERT_TRUE(std::holds_alternative<Reproducer>(back)) << std::get<DecodeError>(back).message;
+    // But for the replay line, which has a path's own bytes.
+    const std::string again = encode(std::get<Reproducer>(back), d.finding.name);
+    EXPECT_EQ(again.substr(again.find('\n', 2)), file.substr(file.find('\n', 2)));
+  });
+}
+
+// The tags alone.
+std::string tags(const std::string& page) {
+  std::string out;
+  for (size_t at = page.find('<'); at != page.npos; at = page.find('<', at + 1)) {
+    out += page.substr(at, page.find_first_of(" >/", at + 1) - at) + "\n";
+  }
+  return out;
+}
+
+TEST_F(Hostile, NamesStayTextInJUnit) {
+  each([](const Document& plain, const Document& d) {
+    const auto suites = [](const Document& of) { return junit_xml({{of.kernel.name, &of.result}}); };
+    const std::string xml = suites(d);
+    expect_clean(xml);
+    EXPECT_EQ(tags(xml), tags(suites(plain)));
+  });
+}
+
+TEST_F(Hostile, NamesStayTextOnATerminal) {
+  each([](const Document&, const Document& d) {
+    expect_clean(verdict_text(d.result.failure->verdict));
+    expect_clean(check_notes(d.result));
+    ExplainOptions options;
+    options.reproducer = &d.e.r;
+    Case c = d.e.r.c;
+    expect_clean(explain(c, d.e.plan, nullptr, nullptr, options));
+    expect_clean(describe(c));
+    const std::string line = replay_line(d.finding.name, d.e.r.kernel);
+    EXPECT_EQ(printable(line, line.size()), line);
+    const std::string label = kernel_label(d.kernel.name);
+    EXPECT_EQ(printable(label), label);
+    EXPECT_EQ(kernel_label(label), label);
+    EXPECT_EQ(label.find('/'), std::string::npos);
+    const std::string file = reproducer_name(d.e.r);
+    EXPECT_EQ(file.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"),
+              file.npos);
+    EXPECT_LT(file.size(), 200u);
+  });
+}
+
+}  // namespace
+}  // namespace attnfuzz

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# hostile.sh ATTNFUZZ FAKES INCLUDE CXX PYTHON: the way through the command of kernels whose
+# names run commands wherever they are taken for more than text (FAKES/hostile.so):
+# each is found, its replay line can be pasted, and what is exported of it compiles.
+set -u
+attnfuzz=$1 fakes=$2 include=$3 cxx=$4 python=$5
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cd "$out" || exit 1
+die() {
+  echo "$*"
+  tail -n 20 "$out"/*.log
+  exit 1
+}
+
+"$attnfuzz" check "$fakes/hostile.so" --cases 20 --jobs 1 --allow-stale --reduce-seconds 0.1 --out found \
+  --json check.json --junit check.xml >check.log 2>&1
+[ $? -eq 1 ] || die "check did not end with status 1"
+# What a terminal, a parser of JSON and one of XML get.
+"$python" - <<'CHECK' || die "what was written is not clean"
+import json, pathlib, unicodedata, xml.etree.ElementTree as tree
+text = pathlib.Path("check.log").read_bytes().decode()
+bad = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
+assert not bad, bad
+assert sum(line.startswith("replay: ") for line in text.splitlines()) == 10, text
+assert len({json.loads(line)["kernel"] for line in open("check.json")}) == 10
+assert len({suite.get("name") for suite in tree.parse("check.xml").getroot()}) == 10
+CHECK
+sed -n 's/^replay: attnfuzz //p' check.log >lines
+[ "$(wc -l <lines)" -eq 10 ] || die "ten replay lines are due"
+number=0
+while IFS= read -r line; do
+  number=$((number + 1))
+  eval "\"\$attnfuzz\" $line --allow-stale" >"replay-$number.log" 2>&1
+  [ $? -eq 1 ] || die "this does not fail again: attnfuzz $line"
+  grep -q "was never written" "replay-$number.log" || die "this fails otherwise: attnfuzz $line"
+  export=${line/#replay/export}
+  eval "\"\$attnfuzz\" $export --allow-stale --cpp --out p$number.cc" >export.log 2>&1 || die "no C++ of $export"
+  eval "\"\$attnfuzz\" $export --allow-stale --python --out p$number.py" >export.log 2>&1 || die "no Python of $export"
+done <lines
+"$cxx" -std=c++17 -fsyntax-only -Wall -Werror -I "$include" p*.cc >compile.log 2>&1 || die "an exported program does not compile"
+for program in p*.py; do
+  # Without the folders in which NumPy is: that is not "the failure shows".
+  "$python" -I -S "$program" "$fakes/hostile.so" >python.log 2>&1
+  [ $? -eq 2 ] && grep -q "needs NumPy" python.log || die "$program: without NumPy status 2 is due"
+done
+# Never run by itself: the library that a file names.
+file=$(ls found/*.attn.json | head -1)
+for command in replay explain reduce "export --cpp"; do
+  # shellcheck disable=SC2086
+  "$attnfuzz" $command "$file" >trust.log 2>&1
+  [ $? -eq 2 ] && grep -q "names a library, and what it holds would be run" trust.log || die "$command runs what a file names"
+done
+[ -z "$(find . -name '*pwned*')" ] || die "a name was run"
+echo "ten hostile kernels: $number replay lines pasted, $number programs in each language"
