@@ -1,0 +1,34 @@
+// The CPU body of matrix_store.h, which says what it means and includes this file.
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_CPU_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_CPU_H_
+
+#include <string.h>
+
+#include "kernels/primitives/warp.h"
+
+namespace attn {
+namespace cpu {
+
+struct StoreMatrix {
+  static constexpr const char* kName = "stsm4";
+  void* row;
+  const uint32_t* r;
+  SIMT_SLOTS static void run(simt::Lanes<StoreMatrix> lanes, const simt::Meeting& meeting) {
+    WarpReduce<Sum>::need_whole_warp(meeting, kName);
+    for (int at = 0; at < 32; ++at) {
+      char* row = static_cast<char*>(lanes[at].row);
+      if (reinterpret_cast<uintptr_t>(row) % 16 != 0) {
+        simt::fault(ATTN_REPORT_ALIGNMENT, simt::lane_of_warp(at), meeting.here,
+                    "%s to shared address %p: not a multiple of 16", kName, static_cast<void*>(row));
+      }
+      uint32_t words[4];
+      for (int t = 0; t < 4; ++t) words[t] = lanes[4 * (at % 8) + t].r[at / 8];
+      memcpy(row, words, sizeof words);
+    }
+  }
+};
+
+}  // namespace cpu
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_CPU_H_

@@ -1,0 +1,91 @@
+// Barriers in shared memory that count arrivals and bytes (sm_90).
+//
+//   mbarrier_init(bar, count)     one thread, before anyone uses it
+//   mbarrier_init_fence()         the same thread, after its inits; then cta_sync()
+//   mbarrier_expect(bar, bytes)   announces bytes that copies will bring, and arrives
+//   mbarrier_arrive(bar)          arrives
+//   mbarrier_wait(bar, parity)    returns once the phase of that parity has completed
+//
+// Phases are numbered from 0. The running phase completes when `count` threads
+// have arrived and all bytes announced in it have come; the next then begins,
+// as new. A wait names a phase by the parity of its number, and must not lag by
+// two: on a fresh barrier parity 0 waits for phase 0, and parity 1 passes at
+// once. What arrivers wrote, and what copies brought, is visible after the wait.
+//
+//   // a buffer that goes round: n-th use, by a producer and a consumer
+//   mbarrier_wait(empty, (n + 1) % 2);         mbarrier_wait(full, n % 2);
+//   mbarrier_expect(full, bytes);              ... read it ...
+//   tma_load(buffer, map, full, ...);          mbarrier_arrive(empty);
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MBARRIER_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_MBARRIER_H_
+
+#include "kernels/primitives/platform.h"
+
+#ifndef __CUDACC__
+#include "kernels/simt/hopper.h"
+#endif
+
+namespace attn {
+
+// In shared memory (SharedArena::carve); its bits are the hardware's.
+struct Mbarrier {
+  uint64_t bits;
+};
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ uint32_t shared_address(const void* shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+__device__ __forceinline__ void mbarrier_init(Mbarrier* bar, uint32_t count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(bar)), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void mbarrier_expect(Mbarrier* bar, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(bar)), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(Mbarrier* bar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(bar)) : "memory");
+}
+
+__device__ __forceinline__ void mbarrier_wait(Mbarrier* bar, uint32_t parity) {
+  // A loop within the statement: one outside of it would end wgmma's pipelining.
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra over;\n"
+      "bra again;\n"
+      "over:\n"
+      "}\n" ::"r"(shared_address(bar)),
+      "r"(parity)
+      : "memory");
+}
+
+#else
+
+inline void mbarrier_init(Mbarrier* bar, uint32_t count ATTN_AND_HERE) {
+  simt::mbarrier_init(bar, count, here);
+}
+inline void mbarrier_init_fence(ATTN_HERE) { simt::mbarrier_init_fence(here); }
+inline void mbarrier_expect(Mbarrier* bar, uint32_t bytes ATTN_AND_HERE) {
+  simt::mbarrier_expect(bar, bytes, here);
+}
+inline void mbarrier_arrive(Mbarrier* bar ATTN_AND_HERE) { simt::mbarrier_arrive(bar, here); }
+inline void mbarrier_wait(Mbarrier* bar, uint32_t parity ATTN_AND_HERE) {
+  simt::mbarrier_wait(bar, parity, here);
+}
+
+#endif
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MBARRIER_H_

@@ -1,0 +1,79 @@
+// Warpgroups: four warps from a multiple of four, which wgmma and setmaxnreg
+// address as one (sm_90a).
+//
+//   warpgroup_id()          of the calling thread
+//   elect_one()             true in one lane of the warp, whichever; all 32 call
+//   give_registers<N>()     the warpgroup keeps N registers a thread and gives the rest back
+//   take_registers<N>()     waits until it can have N registers a thread
+//   kHasWarpgroups          whether this compilation can run these words: a kernel written
+//                           in them is empty where it cannot
+//
+// N is a multiple of 8 in 24..256. A kernel that hands registers over is compiled for
+// threads * R of them (__launch_bounds__(threads, blocks)), and all its warpgroups
+// together never hold more. All 128 threads must come; what is taken was given before.
+//
+// Barriers between warpgroups are bar_sync and bar_arrive (barrier.h).
+#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_WARPGROUP_H_
+#define ATTNFUZZ_KERNELS_PRIMITIVES_WARPGROUP_H_
+
+#include "kernels/primitives/warp.h"
+
+#ifndef __CUDACC__
+#include "kernels/simt/hopper.h"
+#endif
+
+namespace attn {
+
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+inline constexpr bool kHasWarpgroups = false;
+#else
+inline constexpr bool kHasWarpgroups = true;
+#endif
+
+inline constexpr int kWarpgroup = 128;
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ bool elect_one() {
+  uint32_t elected;
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "elect.sync _|p, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, p;\n"
+      "}\n"
+      : "=r"(elected));
+  return elected != 0;
+}
+
+template <int N>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+template <int N>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+// The same in all threads of a warp, and known to the compiler to be.
+__device__ __forceinline__ int warpgroup_id() { return __shfl_sync(0xffffffffu, thread_id() / kWarpgroup, 0); }
+
+#else
+
+inline bool elect_one(ATTN_HERE) { return simt::elect_one(here); }
+template <int N>
+inline void give_registers(ATTN_HERE) {
+  simt::set_registers(N, false, here);
+}
+template <int N>
+inline void take_registers(ATTN_HERE) {
+  simt::set_registers(N, true, here);
+}
+inline int warpgroup_id() { return thread_id() / kWarpgroup; }
+
+#endif
+
+}  // namespace attn
+
+#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_WARPGROUP_H_
