@@ -5,9 +5,16 @@
 #include <string.h>
 
 #include "kernels/primitives/warp.h"
+#include "kernels/simt/hopper.h"
 
 namespace attn {
 namespace cpu {
+
+// Writes a row of a matrix in shared memory, as the lane that named it would.
+inline void store_row(void* row, const uint32_t (&words)[4], int lane) {
+  memcpy(row, words, sizeof words);
+  simt::generic_write16(row, lane);
+}
 
 struct StoreMatrix {
   static constexpr const char* kName = "stsm4";
@@ -23,7 +30,7 @@ struct StoreMatrix {
       }
       uint32_t words[4];
       for (int t = 0; t < 4; ++t) words[t] = lanes[4 * (at % 8) + t].r[at / 8];
-      memcpy(row, words, sizeof words);
+      store_row(row, words, at);
     }
   }
 };

@@ -3,7 +3,7 @@
 //   mbarrier_init(bar, count)     one thread, before anyone uses it
 //   mbarrier_init_fence()         the same thread, after its inits; then cta_sync()
 //   mbarrier_expect(bar, bytes)   announces bytes that copies will bring, and arrives
-//   mbarrier_arrive(bar)          arrives
+//   mbarrier_arrive(bar, whether)  arrives, in threads that say so
 //   mbarrier_wait(bar, parity)    returns once the phase of that parity has completed
 //
 // Phases are numbered from 0. The running phase completes when `count` threads
@@ -15,7 +15,7 @@
 //   // a buffer that goes round: n-th use, by a producer and a consumer
 //   mbarrier_wait(empty, (n + 1) % 2);         mbarrier_wait(full, n % 2);
 //   mbarrier_expect(full, bytes);              ... read it ...
-//   tma_load(buffer, map, full, ...);          mbarrier_arrive(empty);
+//   tma_load(buffer, map, full, ...);          mbarrier_arrive(empty, thread_id() == 0);
 #ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MBARRIER_H_
 #define ATTNFUZZ_KERNELS_PRIMITIVES_MBARRIER_H_
 
@@ -51,8 +51,16 @@ __device__ __forceinline__ void mbarrier_expect(Mbarrier* bar, uint32_t bytes) {
                : "memory");
 }
 
-__device__ __forceinline__ void mbarrier_arrive(Mbarrier* bar) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(bar)) : "memory");
+__device__ __forceinline__ void mbarrier_arrive(Mbarrier* bar, bool whether) {
+  // Predicated: a branch would end wgmma's pipelining.
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %1, 0;\n"
+      "@p mbarrier.arrive.shared::cta.b64 _, [%0];\n"
+      "}\n" ::"r"(shared_address(bar)),
+      "r"(static_cast<int>(whether))
+      : "memory");
 }
 
 __device__ __forceinline__ void mbarrier_wait(Mbarrier* bar, uint32_t parity) {
@@ -79,7 +87,9 @@ inline void mbarrier_init_fence(ATTN_HERE) { simt::mbarrier_init_fence(here); }
 inline void mbarrier_expect(Mbarrier* bar, uint32_t bytes ATTN_AND_HERE) {
   simt::mbarrier_expect(bar, bytes, here);
 }
-inline void mbarrier_arrive(Mbarrier* bar ATTN_AND_HERE) { simt::mbarrier_arrive(bar, here); }
+inline void mbarrier_arrive(Mbarrier* bar, bool whether ATTN_AND_HERE) {
+  if (whether) simt::mbarrier_arrive(bar, here);
+}
 inline void mbarrier_wait(Mbarrier* bar, uint32_t parity ATTN_AND_HERE) {
   simt::mbarrier_wait(bar, parity, here);
 }

@@ -51,6 +51,16 @@ size_t first_change(size_t begin, size_t end) {
 
 }  // namespace
 
+unsigned char* shared_base() { return base(); }
+
+bool is_shared(const Block& b, const void* begin, size_t bytes) {
+  const auto at = static_cast<size_t>(static_cast<const unsigned char*>(begin) - base());
+  for (const SharedArray& array : b.arrays) {
+    if (at >= array.physical && at - array.physical + bytes <= array.bytes) return true;
+  }
+  return false;
+}
+
 void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
   Block& b = running();
   const Thread* me = &self().thread;

@@ -7,8 +7,10 @@
 #ifndef ATTNFUZZ_KERNELS_SIMT_BLOCK_H_
 #define ATTNFUZZ_KERNELS_SIMT_BLOCK_H_
 
+#include <deque>
 #include <vector>
 
+#include "kernels/simt/hopper.h"
 #include "kernels/simt/sanitizer.h"
 #include "kernels/simt/schedule.h"
 #include "kernels/simt/simt.h"
@@ -35,6 +37,38 @@ struct CopyQueue {
   uint64_t open_group = 0;
   bool empty() const { return landed == copies.size(); }
 };
+
+// One box on its way.
+struct TensorCopy {
+  TensorMap map;
+  int32_t at[4];
+  unsigned char* shared;
+  uint32_t mbarrier;  // of a load
+  uint32_t phase;     // of the barrier, when the load was issued
+  uint64_t group;     // of a store
+  uint32_t thread;    // that issued it
+  Place here;
+};
+
+// A thread's stores of boxes, oldest first.
+struct StoreQueue {
+  std::vector<TensorCopy> stores;
+  uint64_t open_group = 0;
+};
+
+// How far a thread is with its warpgroup's products; products have numbers, from 0.
+struct ProductState {
+  uint64_t issued = 0;  // products [0, issued)
+  uint64_t landed = 0;  // and of those, products whose wait is over
+  bool fenced = false;
+  std::vector<uint64_t> group_ends;  // of committed groups not waited for: each ends before this product
+};
+
+// Where SWIZZLE_128B puts what is at `shared`.
+inline unsigned char* swizzled128(const void* shared) {
+  const auto address = reinterpret_cast<uintptr_t>(shared);
+  return reinterpret_cast<unsigned char*>(address ^ ((address >> 7 & 7) << 4));
+}
 
 // Lanes that wait for one another in a collective: those that came with one mask.
 struct Group {
@@ -65,6 +99,9 @@ struct Lane {
   uint32_t stack_number = 0;
   sanitizer::Fiber fiber;
   CopyQueue copies;
+  StoreQueue stores;
+  ProductState products;
+  uint32_t proxy_fences = 0;
 };
 
 struct Barrier {
@@ -76,6 +113,24 @@ struct Barrier {
   uint32_t waiting[kMaxWarps];
   uint32_t phase = 0;  // times it was passed
 };
+
+// In shared memory (hopper.h).
+struct MBarrier {
+  void* address;
+  uint32_t count;
+  Place here;  // where it was initialised
+  uint32_t initialiser;
+  bool fenced = false;
+  uint32_t pending;    // arrivals that this phase still lacks
+  int64_t bytes = 0;   // announced and not landed
+  uint32_t phase = 0;  // that are over
+  uint32_t warps = 0;  // with a waiting lane
+  uint32_t waiting[kMaxWarps] = {};
+  uint32_t released = 0;  // lanes that were, and have not run since
+  char order_tags[2];     // by parity
+};
+
+struct Warpgroup;  // wgmma.cc
 
 struct SharedArray {
   size_t offset;    // as on a GPU
@@ -109,7 +164,13 @@ struct Block {
   Warp warp_state[kMaxWarps];
   Barrier barriers[kBarriers];
   std::vector<SharedArray> arrays;
-  size_t shared_used = 0;  // bytes of the arena that are not all poison any more
+  std::deque<MBarrier> mbarriers;  // never moved: a sanitizer knows their addresses
+  std::vector<TensorCopy> loads;   // under way
+  std::vector<Warpgroup*> warpgroups;
+  // By 16 bytes of shared memory: the thread that wrote there last, and how often it had fenced; 0: nobody.
+  std::vector<uint32_t> generic_writes;
+  bool asynchronous = false;  // a block used some of these
+  size_t shared_used = 0;     // bytes of the arena that are not all poison any more
   // What a sanitizer ties the order of memory to: by number of barrier or warp, and parity of its use.
   // A thread may come to the next use of a barrier before the last has left this one.
   struct {
@@ -152,6 +213,9 @@ void send_report(const Block& block, const attn_env* env);
 // arena.cc
 void reset_arena(Block& block);
 void check_red_zones(Block& block);
+unsigned char* shared_base();
+// Whether [begin, begin + bytes) is within one array.
+bool is_shared(const Block& block, const void* begin, size_t bytes);
 
 // copy.cc
 void check_copies(Block& block, Lane& lane);  // at a thread's end
@@ -159,6 +223,25 @@ void check_copies(Block& block, Lane& lane);  // at a thread's end
 // barrier.cc
 void reset_barriers(Block& block);
 void check_barriers(Block& block);  // at a block's end
+
+// mbarrier.cc
+MBarrier& mbarrier_at(Block& block, void* address, const char* word, Place here);  // or faults
+void land_bytes(Block& block, const TensorCopy& load, int64_t bytes);
+void check_mbarriers(Block& block);
+size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to, size_t size);  // 0: at none
+
+// tensor_copy.cc
+bool land_load(Block& block);                 // false: there was none under way
+void check_stores(Block& block, Lane& lane);  // at a thread's end
+void check_loads(Block& block);               // at a block's
+// What the async proxy is about to read or to overwrite has been fenced.
+void check_proxy(Block& block, const void* shared, size_t bytes, const char* what, Place here);
+
+// wgmma.cc
+void check_products(Block& block, Lane& lane);
+void check_warpgroups(Block& block);
+void reset_warpgroups(Block& block);
+size_t describe_warpgroup(const Block& block, const Lane& waiting, char* to, size_t size);
 
 // statics.cc: __shared__ arrays of plain CUDA code
 struct Statics {

@@ -23,7 +23,8 @@ void record(Block& b, attn_report_kind kind, Index thread, Place here, const cha
 struct Waiting {
   Lane* lane = nullptr;
   Place here{};
-  char what[64];
+  char what[160];
+  bool for_threads = true;  // not for what others may have left behind when they left
 };
 
 bool find_waiting(Block& b, uint32_t from, Waiting* waiting) {
@@ -31,6 +32,7 @@ bool find_waiting(Block& b, uint32_t from, Waiting* waiting) {
     Lane& lane = b.lane(i);
     if (lane.done) continue;
     waiting->lane = &lane;
+    waiting->for_threads = true;
     for (const Group& group : lane.warp->group) {
       if (!(group.arrived & lane.bit)) continue;
       waiting->here = group.here;
@@ -38,6 +40,11 @@ bool find_waiting(Block& b, uint32_t from, Waiting* waiting) {
       return true;
     }
     waiting->here = lane.warp->barrier_place[std::countr_zero(lane.bit)];
+    if (describe_mbarrier(b, lane, waiting->what, sizeof waiting->what)) {
+      waiting->for_threads = false;
+      return true;
+    }
+    if (describe_warpgroup(b, lane, waiting->what, sizeof waiting->what)) return true;
     for (uint32_t id = 0; id < kBarriers; ++id) {
       if (!(b.barriers[id].waiting[lane.warp->number] & lane.bit)) continue;
       snprintf(waiting->what, sizeof waiting->what, "at barrier %u (%u of %u are there)", id,
@@ -71,7 +78,7 @@ void record_deadlock(Block& b) {
   if (!find_waiting(b, 0, &first)) return;
   const Index thread = first.lane->thread.index;
   for (uint32_t i = 0; i < b.threads; ++i) {
-    if (!b.lane(i).done) continue;
+    if (!first.for_threads || !b.lane(i).done) continue;
     const Index gone = b.lane(i).thread.index;
     record_fault(b, ATTN_REPORT_DEADLOCK, thread, first.here,
                  "waits %s for ever: thread (%u,%u,%u) has left the kernel", first.what, gone.x, gone.y,

@@ -29,14 +29,31 @@ struct BlockOrder {
   }
 };
 
+void reset_asynchronous(Block& b) {
+  b.asynchronous = false;
+  b.mbarriers.clear();
+  b.loads.clear();
+  b.generic_writes.clear();
+  reset_warpgroups(b);
+  for (uint32_t i = 0; i < b.lanes.size(); ++i) b.lane(i).products = {};
+}
+
+void check_asynchronous(Block& b) {
+  check_loads(b);
+  if (!b.fault.set) check_mbarriers(b);
+  if (!b.fault.set) check_warpgroups(b);
+}
+
 void run_one(Block& b, const Statics& statics) {
   reset_arena(b);
   reset_barriers(b);
+  if (b.asynchronous) reset_asynchronous(b);
   // These stay where they are: each block's use of them comes after the last one's.
   if (statics.module) end_lanes(b);
   poison_statics(statics);
   run_block(b);
   if (!b.fault.set) check_barriers(b);
+  if (!b.fault.set && b.asynchronous) check_asynchronous(b);
   if (!b.fault.set) check_red_zones(b);
 }
 
@@ -51,7 +68,13 @@ attn_status launch(const Launch& launch) {
   const Schedule schedule = schedule_of(seed);
   b.launch = &launch;
   b.order = schedule.order;
-  b.geometry = {{0, 0, 0}, launch.block, launch.grid, schedule.mma_truncates, schedule.copies_early};
+  b.geometry = {{0, 0, 0},
+                launch.block,
+                launch.grid,
+                schedule.mma_truncates,
+                schedule.copies_early,
+                schedule.products_early,
+                schedule.elected_lane};
   start_lanes(b);
   const Statics statics = find_statics(launch.kernel);
   const Index grid = launch.grid;

@@ -34,6 +34,8 @@ extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_p
 #elif defined(SIMT_LANE_TSAN)
 extern "C" void __tsan_read16(void* address);
 extern "C" void __tsan_write16(void* address);
+extern "C" void __tsan_read_range(void* address, unsigned long bytes);
+extern "C" void __tsan_write_range(void* address, unsigned long bytes);
 #endif
 
 namespace simt::sanitizer {
@@ -43,11 +45,19 @@ struct Fiber {
   void* handle = nullptr;
 };
 
+#if defined(SIMT_LANE_MSAN)
+inline constexpr bool kTracksDefined = true;
+#else
+inline constexpr bool kTracksDefined = false;
+#endif
+
 #if defined(SIMT_LANE_TSAN)
+inline constexpr bool kOrdersAccesses = true;
 // Lanes take another thread's role from block to block: what one fiber does is
 // ordered, and two blocks are not.
 inline constexpr bool kLanesRotate = true;
 #else
+inline constexpr bool kOrdersAccesses = false;
 inline constexpr bool kLanesRotate = false;
 #endif
 
@@ -179,6 +189,38 @@ inline void will_copy16([[maybe_unused]] void* to) {
   __msan_poison(to, 16);
 #elif defined(SIMT_LANE_TSAN)
   __tsan_write16(to);
+#endif
+}
+
+// What the executor copies counts as defined as what it is copied from; null: as zeros.
+inline void carry([[maybe_unused]] void* to, [[maybe_unused]] const void* from, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_MSAN)
+  if (from) {
+    __msan_copy_shadow(to, from, bytes);
+  } else {
+    __msan_unpoison(to, bytes);
+  }
+#endif
+}
+
+inline bool defined([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_MSAN)
+  return __msan_test_shadow(begin, bytes) < 0;
+#else
+  return true;
+#endif
+}
+
+// The running lane counts as one that reads, or writes, now.
+inline void reads([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  __tsan_read_range(const_cast<void*>(begin), bytes);
+#endif
+}
+
+inline void writes([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  __tsan_write_range(begin, bytes);
 #endif
 }
 

@@ -3,12 +3,14 @@
 //
 //   bits 0-1  order of blocks and threads: 0 ascending, 1 descending,
 //             2 and 3 random
-//   bit 2     asynchronous copies: 0 land late, at the wait that covers them;
-//             1 land early, when they are issued
+//   bit 2     asynchronous copies: 0 land late, at the wait that covers them (of
+//             tensors: when no thread can go on without); 1 land early, when issued
 //   bit 3     tensor-core products: 0 round to nearest after every product,
 //             1 truncate after every 16
+//   bit 4     asynchronous products: 0 read their operands late, at the first wait;
+//             1 early, when the warpgroup has issued them
 //
-// All 64 bits seed the random order. Seed 0 is thus the plain case: in order,
+// All 64 bits seed the random order and which lane is elected. Seed 0 is thus the plain case: in order,
 // late, to nearest. Late alone would hide a buffer that is refilled too soon,
 // early alone a missing wait: a campaign needs both.
 #ifndef ATTNFUZZ_KERNELS_SIMT_SCHEDULE_H_
@@ -24,12 +26,9 @@ struct Schedule {
   Order order;
   bool copies_early;
   bool mma_truncates;
+  bool products_early;
+  int elected_lane;
 };
-
-constexpr Schedule schedule_of(uint64_t seed) {
-  constexpr Order kOrders[4] = {Order::kAscending, Order::kDescending, Order::kRandom, Order::kRandom};
-  return {kOrders[seed & 3], (seed & 4) != 0, (seed & 8) != 0};
-}
 
 // Small and fast; every state but 0 has the full period.
 struct Random {
@@ -51,6 +50,12 @@ struct Random {
     return value ^ (value >> 31);
   }
 };
+
+constexpr Schedule schedule_of(uint64_t seed) {
+  constexpr Order kOrders[4] = {Order::kAscending, Order::kDescending, Order::kRandom, Order::kRandom};
+  const int elected = seed == 0 ? 0 : static_cast<int>(Random::mix(seed) % 32);
+  return {kOrders[seed & 3], (seed & 4) != 0, (seed & 8) != 0, (seed & 16) != 0, elected};
+}
 
 }  // namespace simt
 

@@ -58,16 +58,34 @@ inline Lane* pick(Block& b) {
   return &take(b, warp, lane);
 }
 
-// The running lane is over; comes back when it is wanted in the next block.
-void finish(Block& b, Lane& me) {
+// The next lane; where none is ready, one that a load lets go on.
+inline Lane* next_lane(Block& b) {
+  Lane* next = pick(b);
+  while (!next && land_load(b)) next = pick(b);
+  return next;
+}
+
+// What a thread must have waited for before it ends.
+inline void check_ended(Block& b, Lane& me) {
   if (!me.copies.empty()) {
     check_copies(b, me);
-    abandon(b);
+  } else if (!me.stores.stores.empty()) {
+    check_stores(b, me);
+  } else if (me.products.landed != me.products.issued) {
+    check_products(b, me);
+  } else {
+    return;
   }
+  abandon(b);
+}
+
+// The running lane is over; comes back when it is wanted in the next block.
+void finish(Block& b, Lane& me) {
+  check_ended(b, me);
   me.done = true;
   --b.live;
   sanitizer::release(&b.order_tags.end);
-  Lane* next = pick(b);
+  Lane* next = b.live ? next_lane(b) : nullptr;
   if (!next && b.live) record_deadlock(b);
   jump(me, next ? *next : b.host);
 }
@@ -158,17 +176,18 @@ void run_block(Block& b) {
   for (Lane* lane : b.lanes) {
     lane->context = nullptr;
     lane->copies = {};
+    lane->stores = {};
     sanitizer::abandon(lane->fiber, lane->stack);
   }
 }
 
 void wait_in_warp(Block& b, Lane& me) {
-  Lane* next = pick(b);
+  Lane* next = next_lane(b);
   if (!next) {
     record_deadlock(b);
     abandon(b);
   }
-  jump(me, *next);
+  if (next != &me) jump(me, *next);  // else what landed was what it waits for
 }
 
 void yield() {
@@ -186,6 +205,7 @@ void yield() {
     jump(me, next);
     return;
   }
+  land_load(b);
 }
 
 void abandon(Block& b) {

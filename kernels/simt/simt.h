@@ -59,6 +59,8 @@ struct Geometry {
   Index grid_dim;
   bool mma_truncates;  // see schedule.h
   bool copies_early;
+  bool products_early;
+  int elected_lane;  // of a whole warp, by elect_one()
 };
 
 // The part of a thread that device code reads directly, because a call would

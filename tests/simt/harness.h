@@ -68,7 +68,15 @@ Outcome run_on_cpu(void (*kernel)(P...), dim3 grid, dim3 block, RunOptions optio
   return run;
 }
 
-// A fault of one kind, in one report, on a line of the file that asks.
+// A fault of one kind, in one report: by whichever thread the schedule comes to first.
+inline void expect_told(const Outcome& run, attn_report_kind kind, const char* words) {
+  EXPECT_EQ(run.status, ATTN_FAULT);
+  ASSERT_EQ(run.reports.size(), 1u);
+  EXPECT_EQ(run.reports[0].kind, kind) << run.reports[0].message;
+  EXPECT_NE(run.reports[0].message.find(words), std::string::npos) << run.reports[0].message;
+}
+
+// The same of a certain thread, on a line of the file that asks.
 inline void expect_fault(const Outcome& run, attn_report_kind kind, std::array<uint32_t, 3> thread, int line,
                          const char* words, const char* file = __builtin_FILE()) {
   EXPECT_EQ(run.status, ATTN_FAULT);
@@ -85,6 +93,13 @@ inline void expect_fault(const Outcome& run, attn_report_kind kind, std::array<u
 
 // Schedules that differ in order: ascending, descending, random ones.
 inline constexpr uint64_t kOrders[] = {0, 1, 2, 3, 0x1234567890abcdf2, 0xfeedf00dfeedf003};
+
+// All that a schedule chooses, in every combination: order, landing of copies, rounding, reading of operands.
+inline std::vector<uint64_t> all_schedules() {
+  std::vector<uint64_t> seeds;
+  for (uint64_t bits = 0; bits < 32; ++bits) seeds.push_back(bits | (bits & 2 ? 0x5bd1e995 * bits << 5 : 0));
+  return seeds;
+}
 
 }  // namespace attn
 
