@@ -1,6 +1,6 @@
 # attnfuzz_add_kernel(NAME <name> SOURCES <a.cu> [<b.cc>...]
 #                     [BACKENDS cpu cuda] [OPTIONS <flag>...] [INCLUDES <dir>...] [ROOT <dir>]
-#                     [DIRECTORY <dir>] [LANES plain asan msan msan-O0 tsan coverage]
+#                     [CUDA_SOURCES <a.cu>...] [DIRECTORY <dir>] [LANES plain asan msan msan-O0 tsan coverage]
 #                     [CHECKS [CASES <n>] ...])
 #
 # Makes one loadable library a back end from one kernel source:
@@ -12,7 +12,7 @@
 # Each exports attn_kernel_at() and carries attn_build_identity (kernels/identity.h):
 # hashes of what the compiler reads for it from ROOT (default: the project's source
 # tree), computed anew whenever one of those files or the flags change.
-# OPTIONS go to every compilation; INCLUDES are searched before the source tree,
+# CUDA_SOURCES are compiled for CUDA alone. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
 # LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
@@ -67,7 +67,7 @@ endfunction()
 function(attnfuzz_add_kernel)
   list(FIND ARGN CHECKS checks_at)
   list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
-  cmake_parse_arguments(arg "" "NAME;ROOT;DIRECTORY" "SOURCES;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
+  cmake_parse_arguments(arg "" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "attnfuzz_add_kernel needs NAME and SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -114,6 +114,9 @@ function(attnfuzz_add_kernel)
     set(target attn_${arg_NAME}_${build})
     set(generated ${CMAKE_CURRENT_BINARY_DIR}/${target})
     set(sources)
+    if(backend STREQUAL "cuda")
+      list(APPEND arg_SOURCES ${arg_CUDA_SOURCES})  # the last of the builds
+    endif()
     foreach(source IN LISTS arg_SOURCES)
       get_filename_component(source ${source} ABSOLUTE)
       if(backend STREQUAL "cpu" AND source MATCHES "\\.cu$")

@@ -12,7 +12,8 @@
 //                     outside of the tensor become zeros. Its bytes, all rows * 128 of
 //                     them, count on `bar` when they have come
 //   tma_store(map, shared, {c0, c1, c2, c3})
-//                     the other way; what lies outside of the tensor is not written
+//                     the other way; what lies outside of the tensor is not written, if its
+//                     rows are whole 16-byte chunks: of the last, all 16 bytes are
 //   bulk_commit()     closes a group of this thread's stores
 //   bulk_wait_read<N>()  returns when all but the N youngest groups have read their
 //                     shared memory, which may then be written again

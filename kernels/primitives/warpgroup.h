@@ -7,6 +7,7 @@
 //   take_registers<N>()     waits until it can have N registers a thread
 //   kHasWarpgroups          whether this compilation can run these words: a kernel written
 //                           in them is empty where it cannot
+//   device_has_warpgroups() on the host: whether the current device can
 //
 // N is a multiple of 8 in 24..256. A kernel that hands registers over is compiled for
 // threads * R of them (__launch_bounds__(threads, blocks)), and all its warpgroups
@@ -33,6 +34,15 @@ inline constexpr bool kHasWarpgroups = true;
 inline constexpr int kWarpgroup = 128;
 
 #ifdef __CUDACC__
+
+inline bool device_has_warpgroups() {
+  int device = 0, major = 0, minor = 0;
+  const bool known = cudaGetDevice(&device) == cudaSuccess &&
+                     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+                     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess;
+  if (!known) cudaGetLastError();
+  return known && major == 9 && minor == 0;
+}
 
 __device__ __forceinline__ bool elect_one() {
   uint32_t elected;
@@ -61,6 +71,7 @@ __device__ __forceinline__ int warpgroup_id() { return __shfl_sync(0xffffffffu, 
 
 #else
 
+inline bool device_has_warpgroups() { return true; }
 inline bool elect_one(ATTN_HERE) { return simt::elect_one(here); }
 template <int N>
 inline void give_registers(ATTN_HERE) {

@@ -1,0 +1,4 @@
+#include "kernels/fa1/hopper/launch.h"
+
+ATTN_HOPPER_SHAPE(Hopper256);
+ATTN_HOPPER_SHAPE(Hopper256Short);

@@ -1,0 +1,4 @@
+#include "kernels/fa1/hopper/launch.h"
+
+ATTN_HOPPER_SHAPE(Hopper64);
+ATTN_HOPPER_SHAPE(Hopper64Short);

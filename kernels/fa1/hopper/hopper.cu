@@ -1,0 +1,130 @@
+// The host side of the sm_90a path: who takes it, and the launch.
+#include <algorithm>
+#include <array>
+
+#include "kernels/fa1/hopper/hopper.h"
+#include "kernels/fa1/hopper/params.h"
+#include "kernels/forward/checks.h"
+#include "kernels/primitives/launch.h"
+#include "kernels/primitives/warpgroup.h"
+
+namespace attn {
+
+template <class T, class Shape>
+attn_status hopper_launch(const HopperParams& params, unsigned blocks, const attn_env* env);
+
+namespace {
+
+struct Instantiation {
+  HopperSpec spec;
+  attn_status (*f16)(const HopperParams&, unsigned, const attn_env*);
+  attn_status (*bf16)(const HopperParams&, unsigned, const attn_env*);
+};
+
+template <class Shape>
+constexpr Instantiation instantiation() {
+  return {Shape::kSpec, hopper_launch<F16, Shape>, hopper_launch<BF16, Shape>};
+}
+
+constexpr std::array kInstantiations = {
+    instantiation<Hopper64>(),        instantiation<Hopper64Short>(), instantiation<Hopper128>(),
+    instantiation<Hopper128Causal>(), instantiation<Hopper256>(),     instantiation<Hopper256Short>(),
+};
+enum Choice { k64, k64Short, k128, k128Causal, k256, k256Short };
+
+// K and V of the heads that are worked on side by side, in bytes: over half of an H200's L2.
+constexpr int64_t kSectionBytes = 32 << 20;
+
+TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
+  return {tensor.data, {columns, rows, heads, batch}, {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
+}
+
+struct Views {
+  TensorView q, k, v, o;
+
+  Views(const attn_problem& p, const ForwardParams& params)
+      : q(view(params.q, p.batch, p.heads_q, p.seq_q, p.dim_qk)),
+        k(view(params.k, p.batch, p.heads_kv, p.seq_k, p.dim_qk)),
+        v(view(params.v, p.batch, p.heads_kv, p.seq_k, p.dim_v)),
+        o(view(params.o, p.batch, p.heads_q, p.seq_q, p.dim_v)) {}
+};
+
+int by_shape(const attn_problem& p) {
+  const int64_t dim = std::max(p.dim_qk, p.dim_v);
+  if (dim <= 64) return p.causal && p.seq_k <= 2048 ? k64Short : k64;
+  if (dim <= 128) return p.causal ? k128Causal : k128;
+  return p.seq_k <= 512 || (p.causal && p.seq_k <= 1024) ? k256Short : k256;
+}
+
+int32_t clamp_far(int64_t value) {
+  return static_cast<int32_t>(std::min<int64_t>(value, 2 * int64_t{kHopperSequence}));
+}
+
+}  // namespace
+
+int hopper_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params) {
+  if (env.variant != 0 || env.compute_capability != 90) return -1;
+  if (params.mode != ScoreMode::kFused || params.has_mask || params.key_lengths != nullptr) return -1;
+  if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
+  if (problem.seq_q >= kHopperSequence || problem.seq_k >= kHopperSequence) return -1;
+  for (const Strided* tensor : {&params.q, &params.k, &params.v, &params.o}) {
+    if (tensor->stride[3] != 1) return -1;
+  }
+  const Views views(problem, params);
+  for (const TensorView* view : {&views.q, &views.k, &views.v, &views.o}) {
+    if (!tensor_map_fits(*view)) return -1;
+  }
+  if (problem.dim_v % 8 != 0) return -1;  // or the last chunk of a row would write beyond it
+  const int choice = by_shape(problem);
+  const HopperSpec& spec = hopper_spec(choice);
+  if (product_within(ceil_div(problem.seq_q, spec.tile_q()), problem.heads_q, problem.batch, kMaxBlocks / 2) <
+      0)
+    return -1;
+  if (static_cast<int64_t>(spec.shared()) > env.shared_memory_limit || !device_has_warpgroups()) return -1;
+  return choice;
+}
+
+const HopperSpec& hopper_spec(int choice) { return kInstantiations[static_cast<size_t>(choice)].spec; }
+
+attn_status hopper_run(int choice, const attn_problem& problem, const ForwardParams& params,
+                       const attn_env* env) {
+  const Instantiation& chosen = kInstantiations[static_cast<size_t>(choice)];
+  const HopperSpec& spec = chosen.spec;
+  HopperParams p = {};
+  const Views views(problem, params);
+  char reason[160];
+  const auto map = [&](TensorMap* to, const TensorView& view, int rows) {
+    return make_tensor_map<F16>(to, view, rows, reason, sizeof reason);  // both formats have 16 bits
+  };
+  if (!map(&p.q, views.q, spec.tile_q()) || !map(&p.k, views.k, spec.tile_k) ||
+      !map(&p.v, views.v, spec.tile_k) || !map(&p.o, views.o, 64)) {
+    report_launch(env, ATTN_REPORT_LAUNCH, reason);
+    return ATTN_LAUNCH_FAILED;
+  }
+  p.lse = static_cast<float*>(params.lse.data);
+  for (int i = 0; i < 3; ++i) p.lse_stride[i] = params.lse.stride[i];
+  p.seq_q = static_cast<int32_t>(problem.seq_q);
+  p.seq_k = static_cast<int32_t>(problem.seq_k);
+  p.left = clamp_far(params.left);
+  p.right = clamp_far(params.right);
+  p.shift = params.bottom_right ? p.seq_k - p.seq_q : 0;
+  p.heads_q = static_cast<uint32_t>(problem.heads_q);
+  p.group = static_cast<uint32_t>(params.group);
+  p.heads = static_cast<uint32_t>(problem.heads_q * problem.batch);
+  p.q_tiles = static_cast<uint32_t>(ceil_div(problem.seq_q, spec.tile_q()));
+  p.items = p.heads * p.q_tiles;
+  const int64_t head_bytes = problem.seq_k * (problem.dim_qk + problem.dim_v) * 2;
+  p.section = static_cast<uint32_t>(
+      std::min<int64_t>(p.heads, std::max<int64_t>(1, kSectionBytes / head_bytes) * params.group));
+  p.section_items = p.section * p.q_tiles;
+  p.sections = (p.heads + p.section - 1) / p.section;
+  p.longest_first = problem.causal != 0;
+  p.may_be_plain = params.sign > 0;
+  p.sign = params.sign;
+  p.sigma = params.sigma;
+  const uint32_t most = static_cast<uint32_t>(env->sm_count) * spec.blocks_per_sm;
+  const unsigned blocks = std::min(p.items, most);
+  return problem.dtype == ATTN_F16 ? chosen.f16(p, blocks, env) : chosen.bf16(p, blocks, env);
+}
+
+}  // namespace attn

@@ -1,0 +1,20 @@
+// The sm_90a path of FA-1, as its plan and run see it.
+#pragma once
+
+#include "kernels/fa1/hopper/shapes.h"
+#include "kernels/forward/params.h"
+
+namespace attn {
+
+// Which instantiation does a checked problem: an index for hopper_spec() and
+// hopper_run(), or -1 where the path cannot take it. It takes plain scores (no bias,
+// mask or softcap; causal and windows yes) of tensors that the copy engine can
+// read, at least one query and one key, and the kernel's own choice of variant.
+int hopper_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params);
+
+const HopperSpec& hopper_spec(int choice);
+
+attn_status hopper_run(int choice, const attn_problem& problem, const ForwardParams& params,
+                       const attn_env* env);
+
+}  // namespace attn

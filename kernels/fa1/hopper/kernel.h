@@ -1,0 +1,189 @@
+// FA-1 on sm_90a: a persistent block of one loading and several computing
+// warpgroups, each of those with 64 query rows of its own.
+//
+// The loader brings Q, K and V by tensor copies through rings of slots; a slot goes
+// round by two barriers, full and empty. Tiles of keys are walked from the last to
+// the first, so that masked ones come first under a causal mask. A computing
+// warpgroup, with overlap:
+//
+//   S = Q K(last)'            softmax(S)
+//   each earlier tile t:      S = Q K(t)' | O += P V(t+1)     both on their way
+//                             softmax(S)                      while O is not ready
+//                             P = S, O *= alpha
+//   O += P V(first)           | S = Q K(last)' of the next query tile (cross_tile)
+//                             O to shared memory, then out by a tensor copy
+#pragma once
+
+#include "kernels/fa1/hopper/load.h"
+#include "kernels/fa1/hopper/store.h"
+
+namespace attn {
+
+template <class T, HopperSpec kSpec>
+__device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T, kSpec>& pipe, int consumer) {
+  float s[kSpec.tile_k / 8][4], alpha[2];
+  uint32_t probabilities[kSpec.tile_k / 16][4];
+  Ring<kSpec.q_stages> q;
+  Ring<kSpec.stages> kv;
+  const bool leader = thread_id() % kWarpgroup == 0;
+  constexpr int kTurn = 2 * kWarpgroup;
+  const auto my_turn = [&] {
+    if constexpr (kSpec.turns) bar_sync(turn_barrier(consumer), kTurn);
+  };
+  const auto your_turn = [&] {
+    if constexpr (kSpec.turns)
+      bar_arrive(turn_barrier(consumer + 1 == kSpec.consumers ? 0 : consumer + 1), kTurn);
+  };
+  // S = Q K' is put on its way.
+  const auto start_scores = [&](int q_slot, int k_slot) {
+    wgmma_pin(s);
+    wgmma_fence();
+    wgmma_abt(s, pipe.q(q_slot), 64 * consumer, pipe.k(k_slot));
+    wgmma_commit();
+  };
+
+  if (kSpec.turns && consumer == kSpec.consumers - 1) your_turn();
+  Work work = work_at(p, 0);
+  if (kSpec.cross_tile && work.any) {
+    mbarrier_wait(pipe.q_full, 0);
+    mbarrier_wait(pipe.k_full, 0);
+    start_scores(0, 0);
+    wgmma_wait<0>();
+    wgmma_pin(s);
+  }
+  for (uint32_t turn = 0; work.any; ++turn) {
+    const int32_t row = work.tile * kSpec.tile_q() + 64 * consumer;
+    const int32_t my_row = row + warp_id() % 4 * 16 + lane_id() / 4;
+    const Keys rows[2] = {visible_keys(p, my_row), visible_keys(p, my_row + 8)};
+    const Keys tiles = block_tiles<kSpec>(p, work.tile), plain = plain_tiles<kSpec>(p, row, tiles);
+    Work next = kSpec.cross_tile ? work_at(p, turn + 1) : Work{0, 0, false};
+    RowState<kSpec.dim> state;
+    const auto start_output = [&] {
+      wgmma_pin(state.o);
+      wgmma_pin(probabilities);
+      wgmma_fence();
+      wgmma_pv(state.o, probabilities, pipe.v(kv.slot));
+      wgmma_commit();
+    };
+
+    // Those after `at`, if they come; else for what is there. The wait's loop also keeps the
+    // compiler from waiting for the products before the softmax that is to run beside them.
+    const auto wait_for_keys = [&](const Ring<kSpec.stages>& at, bool come) {
+      const Ring<kSpec.stages> after = at.next();
+      mbarrier_wait(come ? pipe.k_full + after.slot : pipe.q_full + q.slot, come ? after.phase : q.phase);
+    };
+
+    if constexpr (!kSpec.cross_tile) {
+      mbarrier_wait(pipe.q_full + q.slot, q.phase);
+      mbarrier_wait(pipe.k_full + kv.slot, kv.phase);
+      start_scores(q.slot, kv.slot);
+      wgmma_wait<0>();
+      wgmma_pin(s);
+    }
+    mbarrier_arrive(pipe.k_empty + kv.slot, leader);
+    int32_t t = tiles.end - 1;
+    if (t >= plain.end || t < plain.begin) mask_scores(p, rows, t * kSpec.tile_k, s);
+    softmax_of_tile(s, p.sigma, state, alpha);
+    pack_probabilities<T>(s, probabilities);
+    if (kSpec.q_stages > 1 && leader && turn > 0) {
+      bulk_wait_read<0>();
+      mbarrier_arrive(pipe.q_empty + q.next().slot, true);
+    }
+    if constexpr (kSpec.overlap) wait_for_keys(kv, t > tiles.begin || next.any);
+
+    // One tile; kv.slot is that of the tile before, whose V is still to be used.
+    const auto step = [&]<bool kMasked>() {
+      const Ring<kSpec.stages> ahead = kv.next();
+      if constexpr (!kSpec.overlap) {
+        mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
+        start_output();
+        wgmma_wait<0>();
+        wgmma_pin(state.o);
+        mbarrier_arrive(pipe.v_empty + kv.slot, leader);
+      }
+      if constexpr (!kSpec.overlap) mbarrier_wait(pipe.k_full + ahead.slot, ahead.phase);
+      my_turn();
+      start_scores(q.slot, ahead.slot);
+      if constexpr (kSpec.overlap) {
+        mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
+        start_output();
+        your_turn();
+        wgmma_wait<1>();
+      } else {
+        wgmma_wait<0>();
+      }
+      wgmma_pin(s);
+      mbarrier_arrive(pipe.k_empty + ahead.slot, leader);
+      if constexpr (kMasked) mask_scores(p, rows, t * kSpec.tile_k, s);
+      softmax_of_tile(s, p.sigma, state, alpha);
+      if constexpr (kSpec.overlap) {
+        wgmma_pin(s);
+        wait_for_keys(ahead, t > tiles.begin || next.any);
+        wgmma_wait<0>();
+        wgmma_pin(state.o);
+        mbarrier_arrive(pipe.v_empty + kv.slot, leader);
+      }
+      pack_probabilities<T>(s, probabilities);
+      rescale(state, alpha);
+      kv = ahead;
+    };
+    --t;
+    while (t >= tiles.begin) {
+      const int32_t stop = t >= plain.end ? plain.end : t < plain.begin ? tiles.begin : t + 1;
+      for (; t >= stop; --t) step.template operator()<true>();
+      for (; t >= plain.begin; --t) step.template operator()<false>();
+    }
+
+    const Ring<kSpec.q_stages> q_next = q.next();
+    const Ring<kSpec.stages> kv_next = kv.next();
+    mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
+    if constexpr (kSpec.cross_tile) {
+      // Past the last tile this computes what nobody reads, of slots that are full already.
+      mbarrier_wait(pipe.q_full + (next.any ? q_next.slot : q.slot), next.any ? q_next.phase : q.phase);
+      my_turn();
+      start_output();
+      start_scores(q_next.slot, kv_next.slot);
+      your_turn();
+      wgmma_wait<1>();
+    } else {
+      start_output();
+      wgmma_wait<0>();
+    }
+    wgmma_pin(state.o);
+    mbarrier_arrive(pipe.v_empty + kv.slot, leader);
+    store_rows<T, kSpec>(p, pipe.q(q.slot), consumer, work, state);
+    if constexpr (kSpec.cross_tile) {
+      wgmma_wait<0>();
+      wgmma_pin(s);
+    }
+    if (kSpec.q_stages == 1 && leader) {
+      bulk_wait_read<0>();
+      mbarrier_arrive(pipe.q_empty + q.slot, true);
+    }
+    if constexpr (!kSpec.cross_tile) next = work_at(p, turn + 1);
+    q = q_next;
+    kv = kv_next;
+    work = next;
+  }
+  if (kSpec.turns && consumer == 0) my_turn();  // the one that was given first
+  if (leader) bulk_wait_read<0>();
+}
+
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_per_sm)
+    fa1_hopper_kernel(const __grid_constant__ HopperParams p) {
+  if constexpr (kHasWarpgroups) {
+    constexpr HopperSpec kSpec = Shape::kSpec;
+    const Pipeline<T, kSpec> pipe = set_up<T, kSpec>();
+    const int group = warpgroup_id();
+    if (group == 0) {
+      give_registers<kSpec.give>();
+      if (warp_id() == 0 && elect_one()) load(p, pipe);
+    } else {
+      take_registers<kSpec.take>();
+      compute(p, pipe, group - 1);
+    }
+  }
+}
+
+}  // namespace attn

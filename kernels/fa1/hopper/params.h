@@ -1,0 +1,98 @@
+// What the sm_90a kernel needs on the device, passed by value, and what its parts
+// make of it: which keys a row sees, which tiles a block walks, who computes what.
+#pragma once
+
+#include "kernels/fa1/hopper/shapes.h"
+#include "kernels/primitives/tma.h"
+
+namespace attn {
+
+// Sequences are shorter than this; an unbounded side of a window lies at twice as
+// much, so that a few of them added stay within 32 bits.
+inline constexpr int32_t kHopperSequence = 1 << 28;
+
+struct HopperParams {
+  TensorMap q, k, v, o;  // boxes: a block's rows, a tile's keys twice, a warpgroup's rows
+  float* lse;            // nullptr: not wanted
+  int64_t lse_stride[3];
+  int32_t seq_q, seq_k;
+  int32_t left, right;  // of the window, causal included
+  int32_t shift;        // diag(i) = i + shift
+  uint32_t heads_q, group;
+  uint32_t heads, q_tiles;          // of all batch entries; query tiles of a head
+  uint32_t items;                   // heads * q_tiles, less than 2^31
+  uint32_t section, section_items;  // heads that are worked on side by side: their K and V stay in L2
+  uint32_t sections;
+  bool longest_first;
+  bool may_be_plain;  // a tile that is seen whole needs no more than its products
+  float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
+};
+
+struct Keys {
+  int32_t begin, end;
+};
+
+// The keys that query i may see, if any: [begin, end).
+__device__ __forceinline__ Keys visible_keys(const HopperParams& p, int32_t i) {
+  const int32_t diagonal = i + p.shift, begin = diagonal - p.left, end = diagonal + p.right + 1;
+  return {begin > 0 ? begin : 0, end < p.seq_k ? end : p.seq_k};
+}
+
+// The KV tiles [begin, end) that a block walks, from the last to the first; at least
+// one, for a block that sees none must write as well.
+template <HopperSpec kSpec>
+__device__ __forceinline__ Keys block_tiles(const HopperParams& p, int32_t q_tile) {
+  const int32_t first = q_tile * kSpec.tile_q(), past = first + kSpec.tile_q();
+  const int32_t last = (past < p.seq_q ? past : p.seq_q) - 1;
+  const int32_t begin = visible_keys(p, first).begin / kSpec.tile_k;
+  const int32_t end = (visible_keys(p, last).end + kSpec.tile_k - 1) / kSpec.tile_k;
+  if (end <= begin) return {0, 1};
+  return {begin, end};
+}
+
+// The tiles among them that all rows of a warpgroup, from `row` on, see whole.
+template <HopperSpec kSpec>
+__device__ __forceinline__ Keys plain_tiles(const HopperParams& p, int32_t row, Keys tiles) {
+  const int32_t begin = (visible_keys(p, row + 63).begin + kSpec.tile_k - 1) / kSpec.tile_k;
+  const int32_t end = visible_keys(p, row).end / kSpec.tile_k;  // of a negative number: none either way
+  const Keys plain = {begin > tiles.begin ? begin : tiles.begin, end < tiles.end ? end : tiles.end};
+  if (!p.may_be_plain || plain.end <= plain.begin) return {tiles.end, tiles.end};
+  return plain;
+}
+
+// One query tile of one head.
+struct Work {
+  int32_t tile;
+  int32_t head;  // of all batch entries: b * heads_q + h
+  bool any;
+};
+
+// What a block does in its n-th turn. Blocks take items in the order of their
+// numbers, then the other way round, so that a list of falling costs is shared out
+// evenly. With longest_first costs fall and rise by turns from one section to the
+// next, without a step between them, and fall in the last.
+__device__ __forceinline__ Work work_at(const HopperParams& p, uint32_t turn) {
+  const uint32_t blocks = gridDim.x, mine = turn % 2 != 0 ? blocks - 1 - blockIdx.x : blockIdx.x;
+  const uint32_t item = turn * blocks + mine;
+  if (item >= p.items) return {0, 0, false};
+  if (!p.longest_first) {
+    const uint32_t head = item / p.q_tiles;
+    return {static_cast<int32_t>(item - head * p.q_tiles), static_cast<int32_t>(head), true};
+  }
+  const uint32_t number = item / p.section_items, in_section = item - number * p.section_items;
+  const uint32_t first = number * p.section, left = p.heads - first;
+  const uint32_t heads = left < p.section ? left : p.section, step = in_section / heads;
+  const uint32_t tile = (p.sections - number) % 2 != 0 ? p.q_tiles - 1 - step : step;
+  return {static_cast<int32_t>(tile), static_cast<int32_t>(first + in_section - step * heads), true};
+}
+
+struct HeadOf {
+  int32_t b, h;
+};
+
+__device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& work) {
+  const uint32_t b = static_cast<uint32_t>(work.head) / p.heads_q;
+  return {static_cast<int32_t>(b), static_cast<int32_t>(work.head - b * p.heads_q)};
+}
+
+}  // namespace attn

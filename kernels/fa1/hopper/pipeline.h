@@ -1,0 +1,73 @@
+// A block's shared memory, and the rings that its loader and its consumers go round.
+#pragma once
+
+#include "kernels/fa1/hopper/params.h"
+#include "kernels/primitives/barrier.h"
+#include "kernels/primitives/shared.h"
+#include "kernels/primitives/warpgroup.h"
+#include "kernels/primitives/wgmma.h"
+
+namespace attn {
+
+// Where a thread is on a ring of slots; `phase` is the parity of its round.
+template <int kSlots>
+struct Ring {
+  int slot = 0;
+  uint32_t phase = 0;
+
+  __device__ __forceinline__ Ring next() const {
+    return slot + 1 == kSlots ? Ring{0, phase ^ 1} : Ring{slot + 1, phase};
+  }
+};
+
+// full: the loader's copies have come. empty: every consumer has done with the slot.
+template <class T, HopperSpec kSpec>
+struct Pipeline {
+  using Q = PanelTile<T, kSpec.tile_q(), kSpec.dim>;
+  using KV = PanelTile<T, kSpec.tile_k, kSpec.dim>;
+
+  T *q_tiles, *k_tiles, *v_tiles;
+  Mbarrier *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
+
+  __device__ __forceinline__ Q q(int slot) const { return {q_tiles + slot * (kSpec.tile_q() * kSpec.dim)}; }
+  __device__ __forceinline__ KV k(int slot) const { return {k_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
+  __device__ __forceinline__ KV v(int slot) const { return {v_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
+};
+
+// All threads of the block.
+template <class T, HopperSpec kSpec>
+__device__ __forceinline__ Pipeline<T, kSpec> set_up() {
+  SharedArena arena;
+  Pipeline<T, kSpec> pipe;
+  pipe.q_tiles = arena.template carve<T>(kSpec.q_stages * kSpec.tile_q() * kSpec.dim, 1024);
+  pipe.k_tiles = arena.template carve<T>(kSpec.stages * kSpec.tile_k * kSpec.dim, 1024);
+  pipe.v_tiles = arena.template carve<T>(kSpec.stages * kSpec.tile_k * kSpec.dim, 1024);
+  Mbarrier* bars = arena.template carve<Mbarrier>(kSpec.barriers());
+  pipe.q_full = bars;
+  pipe.q_empty = bars + kSpec.q_stages;
+  pipe.k_full = bars + 2 * kSpec.q_stages;
+  pipe.k_empty = pipe.k_full + kSpec.stages;
+  pipe.v_full = pipe.k_empty + kSpec.stages;
+  pipe.v_empty = pipe.v_full + kSpec.stages;
+  if (thread_id() == 0) {
+    for (int n = 0; n < kSpec.q_stages; ++n) {
+      mbarrier_init(pipe.q_full + n, 1);
+      mbarrier_init(pipe.q_empty + n, kSpec.consumers);
+    }
+    for (int n = 0; n < kSpec.stages; ++n) {
+      mbarrier_init(pipe.k_full + n, 1);
+      mbarrier_init(pipe.k_empty + n, kSpec.consumers);
+      mbarrier_init(pipe.v_full + n, 1);
+      mbarrier_init(pipe.v_empty + n, kSpec.consumers);
+    }
+    mbarrier_init_fence();
+  }
+  cta_sync();
+  return pipe;
+}
+
+// Named barriers: one a warpgroup for itself, and one for its turn.
+__device__ __forceinline__ int own_barrier(int consumer) { return 1 + consumer; }
+__device__ __forceinline__ int turn_barrier(int consumer) { return 5 + consumer; }
+
+}  // namespace attn

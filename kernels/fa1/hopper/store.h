@@ -1,0 +1,52 @@
+// From a warpgroup's accumulators to O and LSE in global memory.
+#pragma once
+
+#include "kernels/fa1/hopper/pipeline.h"
+#include "kernels/fa1/hopper/softmax.h"
+#include "kernels/primitives/matrix_store.h"
+
+namespace attn {
+
+// O goes by way of the warpgroup's own rows of its Q tile, which nobody reads any
+// more; one thread then starts the copies and closes their group. The Q slot is free
+// when that group has read it. `row`: the warpgroup's first in the tile.
+template <class T, HopperSpec kSpec>
+__device__ __forceinline__ void store_rows(const HopperParams& p, typename Pipeline<T, kSpec>::Q q,
+                                           int consumer, const Work& work, RowState<kSpec.dim>& state) {
+  const int row = 64 * consumer, lane = lane_id(), warp_row = row + warp_id() % 4 * 16;
+  const auto [b, h] = head_of(p, work);
+  const int32_t first = work.tile * kSpec.tile_q();
+  RowResult result[2];
+  finish(state, result);
+#pragma unroll
+  for (int n = 0; n < kSpec.dim / 16; ++n) {
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const RowResult& mine = result[i % 2];
+      const float(&tile)[4] = state.o[2 * n + i / 2];
+      // Selected, not multiplied: a dead row is 0 even where 0 * NaN reached its accumulator.
+      words[i] = pack2<T>(mine.dead ? 0.0f : tile[i % 2 * 2] * mine.inverse,
+                          mine.dead ? 0.0f : tile[i % 2 * 2 + 1] * mine.inverse);
+    }
+    stsm4(q.at(warp_row + lane % 16, 16 * n + lane / 16 * 8), words);
+  }
+  fence_proxy_async();
+  if (p.lse != nullptr && lane % 4 == 0) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int32_t i = first + warp_row + lane / 4 + 8 * r;
+      if (i < p.seq_q) p.lse[b * p.lse_stride[0] + h * p.lse_stride[1] + i * p.lse_stride[2]] = result[r].lse;
+    }
+  }
+  bar_sync(own_barrier(consumer), kWarpgroup);
+  if (thread_id() % kWarpgroup == 0) {
+#pragma unroll
+    for (int n = 0; n < kSpec.dim / kBoxColumns; ++n) {
+      tma_store(p.o, q.panel(n) + row * kBoxColumns, {{n * kBoxColumns, first + row, h, b}});
+    }
+    bulk_commit();
+  }
+}
+
+}  // namespace attn
