@@ -30,6 +30,7 @@ struct BlockOrder {
 };
 
 void reset_asynchronous(Block& b) {
+  const sanitizer::Unseen books;
   b.asynchronous = false;
   b.mbarriers.clear();
   b.loads.clear();

@@ -110,11 +110,14 @@ void mbarrier_init(void* address, uint32_t count, Place here) {
   }
   b.asynchronous = true;
   const uint32_t words[2] = {static_cast<uint32_t>(b.mbarriers.size()), kMark};
-  MBarrier& barrier = b.mbarriers.emplace_back();
-  barrier.address = address;
-  barrier.count = barrier.pending = count;
-  barrier.here = here;
-  barrier.initialiser = me->linear;
+  {
+    const sanitizer::Unseen books;
+    MBarrier& barrier = b.mbarriers.emplace_back();
+    barrier.address = address;
+    barrier.count = barrier.pending = count;
+    barrier.here = here;
+    barrier.initialiser = me->linear;
+  }
   memcpy(address, words, 8);
   sanitizer::carry(address, nullptr, 8);
   sanitizer::writes(address, 8);

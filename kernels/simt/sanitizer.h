@@ -36,6 +36,8 @@ extern "C" void __tsan_read16(void* address);
 extern "C" void __tsan_write16(void* address);
 extern "C" void __tsan_read_range(void* address, unsigned long bytes);
 extern "C" void __tsan_write_range(void* address, unsigned long bytes);
+extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
 #endif
 
 namespace simt::sanitizer {
@@ -189,6 +191,42 @@ inline void will_copy16([[maybe_unused]] void* to) {
   __msan_poison(to, 16);
 #elif defined(SIMT_LANE_TSAN)
   __tsan_write16(to);
+#endif
+}
+
+// While it lives, what the executor does to its own books by way of the C library, whose
+// functions ThreadSanitizer's runtime watches, is not taken for the running lane's. No
+// lane may be switched meanwhile.
+struct Unseen {
+  Unseen() {
+#if defined(SIMT_LANE_TSAN)
+    AnnotateIgnoreWritesBegin("", 0);
+#endif
+  }
+  ~Unseen() {
+#if defined(SIMT_LANE_TSAN)
+    AnnotateIgnoreWritesEnd("", 0);
+#endif
+  }
+  Unseen(const Unseen&) = delete;
+};
+
+// As memcpy and memset, which ThreadSanitizer's runtime takes for the running lane's.
+inline void copy(void* to, const void* from, size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  auto* out = static_cast<volatile unsigned char*>(to);
+  for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<const unsigned char*>(from)[i];
+#else
+  memcpy(to, from, bytes);
+#endif
+}
+
+inline void fill(void* to, int byte, size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  auto* out = static_cast<volatile unsigned char*>(to);
+  for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<unsigned char>(byte);
+#else
+  memset(to, byte, bytes);
 #endif
 }
 

@@ -76,7 +76,7 @@ void land(const TensorCopy& load) {
         sanitizer::carry(chunk, nullptr, 16);
       }
       if (bytes == 0) return;
-      memcpy(to, from, bytes);
+      sanitizer::copy(to, from, bytes);
       sanitizer::carry(to, from, bytes);
     });
   }
@@ -87,7 +87,7 @@ void write_out(const TensorCopy& store) {
   for (uint32_t row = 0; row < store.map.rows; ++row) {
     visit_chunks(store, row, [](unsigned char*, const unsigned char* from, unsigned char* to, int bytes) {
       if (bytes == 0) return;
-      memcpy(to, from, bytes);
+      sanitizer::copy(to, from, bytes);
       sanitizer::carry(to, from, bytes);
       sanitizer::writes(to, bytes);
     });
@@ -102,6 +102,13 @@ void check_untouched(const TensorCopy& load, size_t bytes) {
   if (is_poison(load.shared, bytes)) return;
   fault(ATTN_REPORT_ASYNC, &running().lane(load.thread).thread, load.here,
         "shared memory at %p was written while a load to it was under way", static_cast<void*>(load.shared));
+}
+
+TensorCopy take(std::vector<TensorCopy>& loads, size_t at) {
+  const sanitizer::Unseen books;
+  const TensorCopy load = loads[at];
+  loads.erase(loads.begin() + static_cast<ptrdiff_t>(at));
+  return load;
 }
 
 size_t chunk_of(const void* shared) {
@@ -144,8 +151,9 @@ void tma_load(void* shared, const TensorMap& map, void* barrier, const int32_t (
     land_bytes(b, load, static_cast<int64_t>(bytes));
     return;
   }
-  memset(shared, 0xFF, bytes);
+  sanitizer::fill(shared, 0xFF, bytes);
   sanitizer::undefine(shared, bytes);
+  const sanitizer::Unseen books;
   b.loads.push_back(load);
 }
 
@@ -155,8 +163,7 @@ bool land_load(Block& b) {
   const size_t next = b.order == Order::kAscending    ? 0
                       : b.order == Order::kDescending ? last
                                                       : b.random.next() % (last + 1);
-  const TensorCopy load = b.loads[next];
-  b.loads.erase(b.loads.begin() + static_cast<ptrdiff_t>(next));
+  const TensorCopy load = take(b.loads, next);
   const size_t bytes = size_t{load.map.rows} * kRowBytes;
   check_untouched(load, bytes);
   land(load);
@@ -221,7 +228,10 @@ void generic_write16(const void* shared, int lane) {
   if (!is_shared(b, shared, 16)) return;  // a host's array, in a test: no proxy reads it
   b.asynchronous = true;
   const size_t chunk = chunk_of(shared);
-  if (chunk >= b.generic_writes.size()) b.generic_writes.resize(chunk + 1024);
+  if (chunk >= b.generic_writes.size()) {
+    const sanitizer::Unseen books;
+    b.generic_writes.resize(chunk + 1024);
+  }
   b.generic_writes[chunk] = write_mark(b.lane(self().warp->number * kWarpSize + static_cast<uint32_t>(lane)));
 }
 

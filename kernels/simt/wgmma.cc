@@ -207,7 +207,7 @@ void multiply(Block& b, Warpgroup& wg, uint64_t first, int count) {
   Sums& sums = *head.sums;
   const int n = static_cast<int>(head.said.n), per_thread = n / 2, k_extent = 16 * count;
   if (!head.said.accumulate) {
-    std::ranges::fill(sums.values, 0.0f);
+    sanitizer::fill(sums.values.data(), 0, sums.values.size() * sizeof(float));
     sanitizer::carry(sums.values.data(), nullptr, sums.values.size() * sizeof(float));
   }
   for (int i = 0; i < count; ++i) {
@@ -279,6 +279,7 @@ void check_same(const Lane& me, const Product& p, const Wgmma& said, const Sums*
 }
 
 Sums& unused_sums(Warpgroup& wg, uint32_t n) {
+  const sanitizer::Unseen books;
   auto found = std::ranges::find(wg.sums, 0u, [](const auto& sums) { return sums->users; });
   if (found == wg.sums.end()) found = wg.sums.insert(found, std::make_unique<Sums>());
   (*found)->values.resize(kMembers * n / 2);
@@ -290,9 +291,9 @@ void take_accumulators(Sums& sums, uint32_t member, float* d, uint32_t count) {
   sums.d[member] = d;
   ++sums.users;
   float* values = sums.values.data() + member * count;
-  memcpy(values, d, count * sizeof(float));
+  sanitizer::copy(values, d, count * sizeof(float));
   sanitizer::carry(values, d, count * sizeof(float));
-  memset(d, 0xFF, count * sizeof(float));
+  sanitizer::fill(d, 0xFF, count * sizeof(float));
   sanitizer::undefine(d, count * sizeof(float));
 }
 
@@ -306,7 +307,7 @@ void give_accumulators(const Lane& me, const Warpgroup& wg, Sums& sums, uint32_t
           "accumulators were written before the product was waited for");
   }
   const float* values = sums.values.data() + member * count;
-  memcpy(d, values, count * sizeof(float));
+  sanitizer::copy(d, values, count * sizeof(float));
   sanitizer::carry(d, values, count * sizeof(float));
   sums.d[member] = nullptr;
   --sums.users;
