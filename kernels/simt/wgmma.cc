@@ -66,7 +66,10 @@ Warpgroup& warpgroup_of(Block& b, const Lane& me, const char* word, Place here) 
   if ((number + 1) * kMembers > b.threads) {
     fault(ATTN_REPORT_DIVERGENCE, &me.thread, here, "%s in a warpgroup of less than 128 threads", word);
   }
-  while (b.warpgroups.size() <= number) b.warpgroups.push_back(new Warpgroup);  // for the life of the OS thread
+  if (b.warpgroups.size() <= number) {
+    const sanitizer::Unseen books;
+    while (b.warpgroups.size() <= number) b.warpgroups.push_back(new Warpgroup);  // for the OS thread's life
+  }
   b.asynchronous = true;
   return *b.warpgroups[number];
 }

@@ -2,33 +2,9 @@
 // Measured choices: docs/speed.md.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
-#include "kernels/primitives/platform.h"
+#include "kernels/fa1/hopper/spec.h"
 
 namespace attn {
-
-struct HopperSpec {
-  int dim;            // columns that tiles have room for: 64, 128, 256
-  int consumers;      // warpgroups of 64 query rows; one more loads
-  int tile_k;         // keys of a tile
-  int stages;         // K and V tiles in flight
-  int q_stages;       // Q tiles in flight; O is staged where Q was
-  int blocks_per_sm;  //
-  bool overlap;       // softmax of a tile runs beside P V of the one before
-  bool cross_tile;    // the first product of the next query tile runs beside the epilogue
-  bool turns;         // warpgroups take turns at issuing products
-  int give, take;     // registers a thread that loads keeps, and one that computes gets
-
-  __host__ __device__ constexpr int tile_q() const { return 64 * consumers; }
-  __host__ __device__ constexpr int threads() const { return 128 * (consumers + 1); }
-  __host__ __device__ constexpr int barriers() const { return 2 * q_stages + 4 * stages; }
-  // Dynamic shared memory of a block: its tiles, then its barriers.
-  __host__ __device__ constexpr size_t shared() const {
-    return static_cast<size_t>(q_stages * tile_q() + 2 * stages * tile_k) * dim * 2 + barriers() * 8 + 16;
-  }
-};
 
 struct Hopper64 {
   static constexpr HopperSpec kSpec = {64, 3, 128, 3, 2, 1, true, true, true, 32, 160};
