@@ -119,6 +119,7 @@ attn_status hopper_run(int choice, const attn_problem& problem, const ForwardPar
   p.section_items = p.section * p.q_tiles;
   p.sections = (p.heads + p.section - 1) / p.section;
   p.longest_first = problem.causal != 0;
+  p.windowed = params.left < kFar;
   p.may_be_plain = params.sign > 0;
   p.sign = params.sign;
   p.sigma = params.sigma;

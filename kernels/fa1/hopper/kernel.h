@@ -34,11 +34,12 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     if constexpr (kSpec.turns)
       bar_arrive(turn_barrier(consumer + 1 == kSpec.consumers ? 0 : consumer + 1), kTurn);
   };
+  int part = consumer;  // of the query tile: which 64 rows
   // S = Q K' is put on its way.
   const auto start_scores = [&](int q_slot, int k_slot) {
     wgmma_pin(s);
     wgmma_fence();
-    wgmma_abt(s, pipe.q(q_slot), 64 * consumer, pipe.k(k_slot));
+    wgmma_abt(s, pipe.q(q_slot), 64 * part, pipe.k(k_slot));
     wgmma_commit();
   };
 
@@ -52,18 +53,27 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     wgmma_pin(s);
   }
   for (uint32_t turn = 0; work.any; ++turn) {
-    const int32_t row = work.tile * kSpec.tile_q() + 64 * consumer;
+    // Upper rows have less to do under a causal mask: they are had by turns.
+    if constexpr (kSpec.skips()) part = turn % 2 != 0 ? kSpec.consumers - 1 - consumer : consumer;
+    const int32_t row = work.tile * kSpec.tile_q() + 64 * part;
     const int32_t my_row = row + warp_id() % 4 * 16 + lane_id() / 4;
     const Keys rows[2] = {visible_keys(p, my_row), visible_keys(p, my_row + 8)};
     const Keys tiles = block_tiles<kSpec>(p, work.tile), plain = plain_tiles<kSpec>(p, row, tiles);
     Work next = kSpec.cross_tile ? work_at(p, turn + 1) : Work{0, 0, false};
     RowState<kSpec.dim> state;
+    // O = alpha O + P V is put on its way.
     const auto start_output = [&] {
+      rescale(state, alpha);
+      mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
       wgmma_pin(state.o);
       wgmma_pin(probabilities);
       wgmma_fence();
       wgmma_pv(state.o, probabilities, pipe.v(kv.slot));
       wgmma_commit();
+    };
+    const auto output_done = [&] {
+      wgmma_pin(state.o);
+      mbarrier_arrive(pipe.v_empty + kv.slot, leader);
     };
 
     // Those after `at`, if they come; else for what is there. The wait's loop also keeps the
@@ -73,6 +83,19 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       mbarrier_wait(come ? pipe.k_full + after.slot : pipe.q_full + q.slot, come ? after.phase : q.phase);
     };
 
+    int32_t t = tiles.end - 1;
+    if constexpr (kSpec.skips()) {
+      for (const int32_t last = last_tile<kSpec>(p, row, tiles); t > last; --t, kv = kv.next()) {
+        // By one thread: nothing holds the warps together here, and once the slots are given
+        // back a warp that still waits for them could find them filled anew.
+        if (leader) {
+          mbarrier_wait(pipe.k_full + kv.slot, kv.phase);
+          mbarrier_arrive(pipe.k_empty + kv.slot, true);
+          mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
+          mbarrier_arrive(pipe.v_empty + kv.slot, true);
+        }
+      }
+    }
     if constexpr (!kSpec.cross_tile) {
       mbarrier_wait(pipe.q_full + q.slot, q.phase);
       mbarrier_wait(pipe.k_full + kv.slot, kv.phase);
@@ -81,7 +104,6 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       wgmma_pin(s);
     }
     mbarrier_arrive(pipe.k_empty + kv.slot, leader);
-    int32_t t = tiles.end - 1;
     if (t >= plain.end || t < plain.begin) mask_scores(p, rows, t * kSpec.tile_k, s);
     softmax_of_tile(s, p.sigma, state, alpha);
     pack_probabilities<T>(s, probabilities);
@@ -95,36 +117,26 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     const auto step = [&]<bool kMasked>() {
       const Ring<kSpec.stages> ahead = kv.next();
       if constexpr (!kSpec.overlap) {
-        mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
         start_output();
         wgmma_wait<0>();
-        wgmma_pin(state.o);
-        mbarrier_arrive(pipe.v_empty + kv.slot, leader);
+        output_done();
+        mbarrier_wait(pipe.k_full + ahead.slot, ahead.phase);
       }
-      if constexpr (!kSpec.overlap) mbarrier_wait(pipe.k_full + ahead.slot, ahead.phase);
       my_turn();
       start_scores(q.slot, ahead.slot);
-      if constexpr (kSpec.overlap) {
-        mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
-        start_output();
-        your_turn();
-        wgmma_wait<1>();
-      } else {
-        wgmma_wait<0>();
-      }
+      if constexpr (kSpec.overlap) start_output();
+      your_turn();
+      wgmma_wait<kSpec.overlap ? 1 : 0>();
       wgmma_pin(s);
       mbarrier_arrive(pipe.k_empty + ahead.slot, leader);
       if constexpr (kMasked) mask_scores(p, rows, t * kSpec.tile_k, s);
       softmax_of_tile(s, p.sigma, state, alpha);
+      if constexpr (kSpec.overlap) wait_for_keys(ahead, t > tiles.begin || next.any);
       if constexpr (kSpec.overlap) {
-        wgmma_pin(s);
-        wait_for_keys(ahead, t > tiles.begin || next.any);
         wgmma_wait<0>();
-        wgmma_pin(state.o);
-        mbarrier_arrive(pipe.v_empty + kv.slot, leader);
+        output_done();
       }
       pack_probabilities<T>(s, probabilities);
-      rescale(state, alpha);
       kv = ahead;
     };
     --t;
@@ -136,7 +148,6 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
 
     const Ring<kSpec.q_stages> q_next = q.next();
     const Ring<kSpec.stages> kv_next = kv.next();
-    mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
     if constexpr (kSpec.cross_tile) {
       // Past the last tile this computes what nobody reads, of slots that are full already.
       mbarrier_wait(pipe.q_full + (next.any ? q_next.slot : q.slot), next.any ? q_next.phase : q.phase);
@@ -149,9 +160,8 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       start_output();
       wgmma_wait<0>();
     }
-    wgmma_pin(state.o);
-    mbarrier_arrive(pipe.v_empty + kv.slot, leader);
-    store_rows<T, kSpec>(p, pipe.q(q.slot), consumer, work, state);
+    output_done();
+    store_rows<T, kSpec>(p, pipe.q(q.slot), consumer, part, work, state);
     if constexpr (kSpec.cross_tile) {
       wgmma_wait<0>();
       wgmma_pin(s);

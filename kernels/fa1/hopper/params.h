@@ -24,6 +24,7 @@ struct HopperParams {
   uint32_t section, section_items;  // heads that are worked on side by side: their K and V stay in L2
   uint32_t sections;
   bool longest_first;
+  bool windowed;      // the first keys may be hidden
   bool may_be_plain;  // a tile that is seen whole needs no more than its products
   float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
 };
@@ -58,6 +59,13 @@ __device__ __forceinline__ Keys plain_tiles(const HopperParams& p, int32_t row, 
   const Keys plain = {begin > tiles.begin ? begin : tiles.begin, end < tiles.end ? end : tiles.end};
   if (!p.may_be_plain || plain.end <= plain.begin) return {tiles.end, tiles.end};
   return plain;
+}
+
+// The last tile among them that a warpgroup's rows see anything of, if they see anything.
+template <HopperSpec kSpec>
+__device__ __forceinline__ int32_t last_tile(const HopperParams& p, int32_t row, Keys tiles) {
+  const int32_t last = (visible_keys(p, row + 63).end + kSpec.tile_k - 1) / kSpec.tile_k - 1;
+  return last < tiles.begin ? tiles.begin : last < tiles.end ? last : tiles.end - 1;
 }
 
 // One query tile of one head.

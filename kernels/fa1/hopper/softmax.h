@@ -13,19 +13,25 @@ template <int M>
 __device__ __forceinline__ void mask_scores(const HopperParams& p, const Keys (&rows)[2], int32_t first_key,
                                             float (&s)[M][4]) {
   const int32_t column = first_key + 2 * (lane_id() % 4);
-  int32_t begin[2], end[2];
+  // Each of these is a branch of the whole block: most problems need the last alone.
+  if (p.sign < 0) {
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    begin[r] = rows[r].begin - column;
-    end[r] = rows[r].end - column;
+    for (int n = 0; n < M; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[n][e] = -s[n][e];
+    }
+  }
+  if (p.windowed) {
+#pragma unroll
+    for (int n = 0; n < M; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[n][e] = 8 * n + e % 2 >= rows[e / 2].begin - column ? s[n][e] : neg_inf();
+    }
   }
 #pragma unroll
   for (int n = 0; n < M; ++n) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int32_t at = 8 * n + e % 2;
-      s[n][e] = at >= begin[e / 2] && at < end[e / 2] ? s[n][e] * p.sign : neg_inf();
-    }
+    for (int e = 0; e < 4; ++e) s[n][e] = 8 * n + e % 2 < rows[e / 2].end - column ? s[n][e] : neg_inf();
   }
 }
 
