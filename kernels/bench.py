@@ -2,9 +2,11 @@
 """Times fa1 and splitk on a GPU beside PyTorch's attention back ends.
 
     python3 bench.py --lib build/full/lib [--only prefill|decode] [--json FILE]
+    python3 bench.py --lib build/full/lib --only prefill --kernels fa1 --against cudnn,flash \\
+                     --dtype both --cold --markdown speed.md
 
 Prefill: batch * positions = 16384, heads * dim = 2048, 512 to 16384 positions,
-dim 64 and 128, full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it
+dim 64, 128 and 256, full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it
 if causal. Decode: one query, 32 query heads on 8 KV heads, dim 128, 512 to
 131072 keys; in GB/s of K and V read once.
 
@@ -13,7 +15,9 @@ compared with a double-precision reference: one that is wrong is not timed. Then
 each is captured into a CUDA graph of enough calls, over as many sets of random
 tensors as it takes to leave the L2 cache cold, and all graphs are replayed in
 turn, in one order and then the other: medians of --rounds replays, one run, the
-same tensors for all. A large matrix product and a large copy are timed before
+same tensors for all. A card at its power limit is slower hot than after a rest, and
+whoever follows a frugal neighbour is favoured: --cold measures again, each graph
+after 50 ms of sleep, medians of 4. A large matrix product and a large copy are timed before
 and after, as the ceilings of that minute.
 
 Exit status: 0, or 1 if one of our kernels gave a wrong result, or 2 without a GPU.
@@ -45,6 +49,7 @@ DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 UNIT = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}  # half an ulp of 1
 COLD_BYTES = 192 << 20  # three times an H200's L2
 GRAPH_SECONDS = 1e-3  # of work in a graph, at least
+COLD_GRAPH_SECONDS, COLD_SLEEP, COLD_ROUNDS = 3e-3, 0.05, 4
 MATH_BYTES = 32 << 30  # scores that the plain back end may materialise, in fp32
 
 
@@ -76,10 +81,10 @@ class Shape:
         return "TFLOP/s" if self.kind == "prefill" else "GB/s"
 
 
-def shapes(only, dtypes, tokens, width, longest):
+def shapes(only, dtypes, dims, tokens, width, longest):
     for dtype in dtypes:
         if only in (None, "prefill"):
-            for dim in (64, 128):
+            for dim in dims:
                 for causal in (False, True):
                     seq = 512
                     while seq <= min(tokens, longest):
@@ -195,9 +200,9 @@ def right(shape, error):
     return o_error <= 4 * UNIT[shape.dtype] and (lse_error is None or lse_error <= 1e-4)
 
 
-def capture(contender, sets, seconds):
-    """A graph of about GRAPH_SECONDS of calls, over all sets; and how many calls."""
-    calls = len(sets) * max(1, math.ceil(GRAPH_SECONDS / (seconds * len(sets))))
+def capture(contender, sets, seconds, graph_seconds):
+    """A graph of at least graph_seconds of calls, over all sets; and how many calls."""
+    calls = len(sets) * max(1, math.ceil(graph_seconds / (seconds * len(sets))))
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -221,13 +226,15 @@ def elapsed(work):
     return start.elapsed_time(end) * 1e-3
 
 
-def time_all(contenders, sets, rounds):
-    """name -> list of seconds a call; every graph in turn, in one order and then the other."""
+def time_all(contenders, sets, rounds, cold):
+    """name -> list of seconds a call, hot and cold; every graph in turn, in one order and then the other."""
     graphs, notes = {}, {}
+    graph_seconds = COLD_GRAPH_SECONDS if cold else GRAPH_SECONDS
     for name, contender in contenders.items():
         try:
             contender.run(0)
-            graphs[name] = capture(contender, sets, max(1e-6, min(elapsed(lambda: contender.run(0)) for _ in range(3))))
+            once = max(1e-6, min(elapsed(lambda: contender.run(0)) for _ in range(3)))
+            graphs[name] = capture(contender, sets, once, graph_seconds)
             elapsed(graphs[name][0].replay)
         except RuntimeError as error:
             graphs.pop(name, None)
@@ -237,7 +244,13 @@ def time_all(contenders, sets, rounds):
         for name in list(graphs)[:: 1 if n % 2 == 0 else -1]:
             graph, calls = graphs[name]
             samples[name].append(elapsed(graph.replay) / calls)
-    return samples, notes
+    rested = {name: [] for name in graphs}
+    for n in range(COLD_ROUNDS if cold else 0):
+        for name in list(graphs)[:: 1 if n % 2 == 0 else -1]:
+            graph, calls = graphs[name]
+            time.sleep(COLD_SLEEP)
+            rested[name].append(elapsed(graph.replay) / calls)
+    return samples, rested, notes
 
 
 def ceilings(device):
@@ -253,11 +266,12 @@ def ceilings(device):
     return {"matmul_tflops": 2 * 8192**3 / product / 1e12, "copy_gbs": 2 * 4 * (1 << 30) / copy / 1e9}
 
 
-def bench_shape(shape, kernels, env, device, rounds):
+def bench_shape(shape, kernels, against, env, device, rounds, cold):
     sets = make_sets(shape, device)
     contenders, notes = {}, {}
     makers = {kernel.name: (lambda kernel=kernel: Ours(kernel, shape, sets, env)) for kernel in kernels}
-    makers |= {name: (lambda back_end=back_end: Torch(back_end, shape, sets)) for name, back_end in BACK_ENDS.items()}
+    makers |= {name: (lambda back_end=back_end: Torch(back_end, shape, sets)) for name, back_end in BACK_ENDS.items()
+               if name in against}
     results = {}
     for name, make in makers.items():
         try:
@@ -274,7 +288,7 @@ def bench_shape(shape, kernels, env, device, rounds):
     for name in wrong:
         contenders.pop(name)
         notes[name] = f"WRONG: relative error {found[name][0]:.3g} of O, LSE off by {found[name][1]}"
-    samples, failed = time_all(contenders, sets, rounds)
+    samples, rested, failed = time_all(contenders, sets, rounds, cold)
     notes |= failed
     row = {"shape": shape.describe(), "unit": shape.unit(), "notes": notes, "contenders": {},
            "wrong": [name for name in wrong if name in OURS]}
@@ -283,6 +297,8 @@ def bench_shape(shape, kernels, env, device, rounds):
         row["contenders"][name] = {
             "seconds": median, "least_seconds": min(seconds), "most_seconds": max(seconds),
             "rate": shape.rate(median), "relative_error": found[name][0], "path": contenders[name].path}
+        if cold:
+            row["contenders"][name]["cold_rate"] = shape.rate(statistics.median(rested[name]))
     theirs = {name: c["rate"] for name, c in row["contenders"].items() if name in BACK_ENDS}
     row["fastest"] = max(theirs, key=theirs.get) if theirs else None
     if theirs:
@@ -297,12 +313,41 @@ def print_row(row):
         contender = row["contenders"].get(name)
         value = f"{contender['rate']:.1f}" if contender else ("WRONG" if "WRONG" in row["notes"].get(name, "") else "-")
         cells.append(f"{value:>10}")
+    if any("cold_rate" in contender for contender in row["contenders"].values()):
+        cells.append("  cold:" + "".join(f"{row['contenders'][name]['cold_rate']:>8.1f}" for name in
+                                         (*OURS, *BACK_ENDS) if name in row["contenders"]))
     ratios = "  ".join(f"{ratio:5.2f}" for ratio in (row.get("ratio", {}).get(name, math.nan) for name in OURS))
     log(f"{row['shape']:<36}{''.join(cells)}   {row['fastest'] or '-':<9} {ratios}")
 
 
 def print_head(unit):
     log(f"\n{unit:<36}{''.join(f'{name:>10}' for name in (*OURS, *BACK_ENDS))}   fastest   ours / fastest: {', '.join(OURS)}")
+
+
+def markdown(out, kernel):
+    """The prefill rows of one of our kernels: cold rate, and ratios to cuDNN and flash, cold and hot."""
+    lines = [f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; bf16 product of 8192^3 "
+             f"{out['before']['matmul_tflops']:.0f} TFLOP/s before and {out['after']['matmul_tflops']:.0f} after.", "",
+             "| problem | path | TFLOP/s cold | cuDNN cold | x cuDNN cold | hot | x flash cold | hot |", "|-|-|-|-|-|-|-|-|"]
+    logs = []
+    for row in out["rows"]:
+        mine = row["contenders"].get(kernel)
+        if mine is None or "cold_rate" not in mine:
+            continue
+        cells = [row["shape"].removeprefix("prefill "), mine["path"], f"{mine['cold_rate']:.0f}"]
+        cudnn = row["contenders"].get("cudnn")
+        cells.append(f"{cudnn['cold_rate']:.0f}" if cudnn else "-")
+        for name in ("cudnn", "flash"):
+            other = row["contenders"].get(name)
+            for rate in ("cold_rate", "rate"):
+                cells.append(f"{mine[rate] / other[rate]:.2f}" if other else "-")
+        if cudnn:
+            logs.append(math.log(mine["cold_rate"] / cudnn["cold_rate"]))
+        lines.append("| " + " | ".join(cells) + " |")
+    if logs:
+        lines += ["", f"Geometric mean of the cold ratios to cuDNN: {math.exp(sum(logs) / len(logs)):.3f}, "
+                      f"least {math.exp(min(logs)):.3f}, of {len(logs)}."]
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -314,7 +359,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=420, help="no new problem is begun after as many")
     parser.add_argument("--longest", type=int, default=16384, help="positions of a prefill; 8 times as many keys")
+    parser.add_argument("--dims", default="64,128,256", help="of prefill")
+    parser.add_argument("--kernels", default=",".join(OURS), help="which of ours")
+    parser.add_argument("--against", default=",".join(BACK_ENDS), help="which of PyTorch's back ends")
+    parser.add_argument("--cold", action="store_true", help="measure after a rest as well")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path, help="with --cold: a table of the first kernel's prefill")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         log("bench.py: torch sees no GPU")
@@ -325,18 +375,20 @@ def main():
     device = torch.device("cuda")
     properties = torch.cuda.get_device_properties(device)
     env = attention.environment(properties)
-    kernels = [attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in OURS]
+    kernels = [attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so"))
+               for name in arguments.kernels.split(",")]
     dtypes = list(DTYPES.values()) if arguments.dtype == "both" else [DTYPES[arguments.dtype]]
     out = {"device": properties.name, "torch": torch.__version__, "cuda": torch.version.cuda,
            "cudnn": torch.backends.cudnn.version(), "rounds": arguments.rounds, "before": ceilings(device), "rows": []}
     log(f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; bf16 product "
         f"{out['before']['matmul_tflops']:.0f} TFLOP/s, copy {out['before']['copy_gbs']:.0f} GB/s")
     skipped, unit = [], None
-    for shape in shapes(arguments.only, dtypes, 16384, 2048, arguments.longest):
+    dims = [int(dim) for dim in arguments.dims.split(",")]
+    for shape in shapes(arguments.only, dtypes, dims, 16384, 2048, arguments.longest):
         if time.monotonic() - start > arguments.seconds:
             skipped.append(shape.describe())
             continue
-        row = bench_shape(shape, kernels, env, device, arguments.rounds)
+        row = bench_shape(shape, kernels, arguments.against.split(","), env, device, arguments.rounds, arguments.cold)
         torch.cuda.empty_cache()
         out["rows"].append(row)
         if row["unit"] != unit:
@@ -351,6 +403,8 @@ def main():
         log(note)
     if skipped:
         log(f"{len(skipped)} problems left out after {arguments.seconds:.0f} s: {', '.join(skipped)}")
+    if arguments.markdown:
+        arguments.markdown.write_text(markdown(out, arguments.kernels.split(",")[0]))
     if arguments.json:
         arguments.json.write_text(json.dumps(out, indent=1) + "\n")
     return 1 if any(row["wrong"] for row in out["rows"]) or not out["rows"] else 0

@@ -1,4 +1,3 @@
 #include "kernels/fa1/hopper/launch.h"
 
 ATTN_HOPPER_SHAPE(Hopper128);
-ATTN_HOPPER_SHAPE(Hopper128Causal);

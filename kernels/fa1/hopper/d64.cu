@@ -1,4 +1,5 @@
 #include "kernels/fa1/hopper/launch.h"
 
 ATTN_HOPPER_SHAPE(Hopper64);
+ATTN_HOPPER_SHAPE(Hopper64Mid);
 ATTN_HOPPER_SHAPE(Hopper64Short);

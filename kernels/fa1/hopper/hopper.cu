@@ -27,10 +27,10 @@ constexpr Instantiation instantiation() {
 }
 
 constexpr std::array kInstantiations = {
-    instantiation<Hopper64>(),        instantiation<Hopper64Short>(), instantiation<Hopper128>(),
-    instantiation<Hopper128Causal>(), instantiation<Hopper256>(),     instantiation<Hopper256Short>(),
+    instantiation<Hopper64>(),  instantiation<Hopper64Mid>(), instantiation<Hopper64Short>(),
+    instantiation<Hopper128>(), instantiation<Hopper256>(),   instantiation<Hopper256Short>(),
 };
-enum Choice { k64, k64Short, k128, k128Causal, k256, k256Short };
+enum Choice { k64, k64Mid, k64Short, k128, k256, k256Short };
 
 // K and V of the heads that are worked on side by side, in bytes: over half of an H200's L2.
 constexpr int64_t kSectionBytes = 32 << 20;
@@ -51,8 +51,8 @@ struct Views {
 
 int by_shape(const attn_problem& p) {
   const int64_t dim = std::max(p.dim_qk, p.dim_v);
-  if (dim <= 64) return p.causal && p.seq_k <= 2048 ? k64Short : k64;
-  if (dim <= 128) return p.causal ? k128Causal : k128;
+  if (dim <= 64) return p.seq_k > 2048 ? k64 : p.causal ? k64Short : p.seq_k <= 1024 ? k64Mid : k64;
+  if (dim <= 128) return k128;
   return p.seq_k <= 512 || (p.causal && p.seq_k <= 1024) ? k256Short : k256;
 }
 

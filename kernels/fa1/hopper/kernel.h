@@ -34,12 +34,11 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     if constexpr (kSpec.turns)
       bar_arrive(turn_barrier(consumer + 1 == kSpec.consumers ? 0 : consumer + 1), kTurn);
   };
-  int part = consumer;  // of the query tile: which 64 rows
   // S = Q K' is put on its way.
   const auto start_scores = [&](int q_slot, int k_slot) {
     wgmma_pin(s);
     wgmma_fence();
-    wgmma_abt(s, pipe.q(q_slot), 64 * part, pipe.k(k_slot));
+    wgmma_abt(s, pipe.q(q_slot), 64 * consumer, pipe.k(k_slot));
     wgmma_commit();
   };
 
@@ -53,17 +52,14 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     wgmma_pin(s);
   }
   for (uint32_t turn = 0; work.any; ++turn) {
-    // Upper rows have less to do under a causal mask: they are had by turns.
-    if constexpr (kSpec.skips()) part = turn % 2 != 0 ? kSpec.consumers - 1 - consumer : consumer;
-    const int32_t row = work.tile * kSpec.tile_q() + 64 * part;
+    const int32_t row = work.tile * kSpec.tile_q() + 64 * consumer;
     const int32_t my_row = row + warp_id() % 4 * 16 + lane_id() / 4;
     const Keys rows[2] = {visible_keys(p, my_row), visible_keys(p, my_row + 8)};
     const Keys tiles = block_tiles<kSpec>(p, work.tile), plain = plain_tiles<kSpec>(p, row, tiles);
     Work next = kSpec.cross_tile ? work_at(p, turn + 1) : Work{0, 0, false};
     RowState<kSpec.dim> state;
-    // O = alpha O + P V is put on its way.
+    // O += P V is put on its way.
     const auto start_output = [&] {
-      rescale(state, alpha);
       mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
       wgmma_pin(state.o);
       wgmma_pin(probabilities);
@@ -84,18 +80,6 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     };
 
     int32_t t = tiles.end - 1;
-    if constexpr (kSpec.skips()) {
-      for (const int32_t last = last_tile<kSpec>(p, row, tiles); t > last; --t, kv = kv.next()) {
-        // By one thread: nothing holds the warps together here, and once the slots are given
-        // back a warp that still waits for them could find them filled anew.
-        if (leader) {
-          mbarrier_wait(pipe.k_full + kv.slot, kv.phase);
-          mbarrier_arrive(pipe.k_empty + kv.slot, true);
-          mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
-          mbarrier_arrive(pipe.v_empty + kv.slot, true);
-        }
-      }
-    }
     if constexpr (!kSpec.cross_tile) {
       mbarrier_wait(pipe.q_full + q.slot, q.phase);
       mbarrier_wait(pipe.k_full + kv.slot, kv.phase);
@@ -137,6 +121,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
         output_done();
       }
       pack_probabilities<T>(s, probabilities);
+      rescale(state, alpha);
       kv = ahead;
     };
     --t;
@@ -161,7 +146,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       wgmma_wait<0>();
     }
     output_done();
-    store_rows<T, kSpec>(p, pipe.q(q.slot), consumer, part, work, state);
+    store_rows<T, kSpec>(p, pipe.q(q.slot), consumer, work, state);
     if constexpr (kSpec.cross_tile) {
       wgmma_wait<0>();
       wgmma_pin(s);

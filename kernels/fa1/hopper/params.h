@@ -61,13 +61,6 @@ __device__ __forceinline__ Keys plain_tiles(const HopperParams& p, int32_t row, 
   return plain;
 }
 
-// The last tile among them that a warpgroup's rows see anything of, if they see anything.
-template <HopperSpec kSpec>
-__device__ __forceinline__ int32_t last_tile(const HopperParams& p, int32_t row, Keys tiles) {
-  const int32_t last = (visible_keys(p, row + 63).end + kSpec.tile_k - 1) / kSpec.tile_k - 1;
-  return last < tiles.begin ? tiles.begin : last < tiles.end ? last : tiles.end - 1;
-}
-
 // One query tile of one head.
 struct Work {
   int32_t tile;

@@ -9,19 +9,18 @@ namespace attn {
 struct Hopper64 {
   static constexpr HopperSpec kSpec = {64, 3, 128, 3, 2, 1, true, true, true, 32, 160};
 };
+struct Hopper64Mid {
+  static constexpr HopperSpec kSpec = {64, 4, 64, 4, 2, 1, true, false, true, 32, 112};
+};
 struct Hopper64Short {
   static constexpr HopperSpec kSpec = {64, 2, 64, 4, 2, 2, false, false, false, 32, 104};
 };
 struct Hopper128 {
-  static constexpr HopperSpec kSpec = {128, 2, 128, 2, 2, 1, true, true, false, 40, 232};
-};
-struct Hopper128Causal {
-  static constexpr HopperSpec kSpec = {128, 2, 128, 2, 2, 1, true, false, true, 40, 232};
+  static constexpr HopperSpec kSpec = {128, 2, 128, 2, 2, 1, true, true, true, 40, 232};
 };
 struct Hopper256 {
   static constexpr HopperSpec kSpec = {256, 2, 80, 2, 1, 1, true, false, false, 40, 232};
 };
-
 struct Hopper256Short {
   static constexpr HopperSpec kSpec = {256, 2, 64, 2, 1, 1, true, false, false, 40, 232};
 };

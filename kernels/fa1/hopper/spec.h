@@ -23,9 +23,6 @@ struct HopperSpec {
   __host__ __device__ constexpr int tile_q() const { return 64 * consumers; }
   __host__ __device__ constexpr int threads() const { return 128 * (consumers + 1); }
   __host__ __device__ constexpr int barriers() const { return 2 * q_stages + 4 * stages; }
-  // Whether a warpgroup leaves out the tiles that only others see. Not with turns, of
-  // which all must have as many.
-  __host__ __device__ constexpr bool skips() const { return !cross_tile && !turns; }
   // Dynamic shared memory of a block: its tiles, then its barriers.
   __host__ __device__ constexpr size_t shared() const {
     return static_cast<size_t>(q_stages * tile_q() + 2 * stages * tile_k) * dim * 2 + barriers() * 8 + 16;

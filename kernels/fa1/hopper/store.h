@@ -9,12 +9,11 @@ namespace attn {
 
 // O goes by way of the warpgroup's own rows of its Q tile, which nobody reads any
 // more; one thread then starts the copies and closes their group. The Q slot is free
-// when that group has read it. `part`: which 64 rows of the tile.
+// when that group has read it. `consumer`: which 64 rows of the tile.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ void store_rows(const HopperParams& p, typename Pipeline<T, kSpec>::Q q,
-                                           int consumer, int part, const Work& work,
-                                           RowState<kSpec.dim>& state) {
-  const int row = 64 * part, lane = lane_id(), warp_row = row + warp_id() % 4 * 16;
+                                           int consumer, const Work& work, RowState<kSpec.dim>& state) {
+  const int row = 64 * consumer, lane = lane_id(), warp_row = row + warp_id() % 4 * 16;
   const auto [b, h] = head_of(p, work);
   const int32_t first = work.tile * kSpec.tile_q();
   RowResult result[2];

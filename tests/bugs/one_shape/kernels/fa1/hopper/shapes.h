@@ -9,6 +9,7 @@ namespace attn {
 struct Hopper64 {
   static constexpr HopperSpec kSpec = {64, 2, 64, 2, 2, 1, true, true, true, 40, 232};
 };
+using Hopper64Mid = Hopper64;
 using Hopper64Short = Hopper64;
 using Hopper128 = Hopper64;
 using Hopper128Causal = Hopper64;
