@@ -13,6 +13,7 @@
 #include "kernels/primitives/launch.h"
 #include "kernels/primitives/matrix.h"
 #include "kernels/primitives/shared.h"
+#include "kernels/primitives/wgmma.h"
 
 namespace attn {
 namespace {
@@ -56,6 +57,22 @@ __global__ void products(Product product, int count, float* out) {
     if (product == Product::kAbt) mma_abt<64>(c, a, i % 4 * 16, b, 64);
     if (product == Product::kPb) mma_pb<64>(c, p, b, 64);
     if (product == Product::kNone) syncwarp();
+  }
+  out[threadIdx.x] = c[3][2];
+}
+
+// One warpgroup, `count` times a 64x64x64 product and its wait.
+__global__ void warpgroup_products(int count, float* out) {
+  SharedArena arena;
+  using Tile = PanelTile<F16, 64, 64>;
+  const Tile a{arena.carve<F16>(64 * 64, 1024)}, b{arena.carve<F16>(64 * 64, 1024)};
+  memset(a.base, 0x11, 64 * 64 * 2), memset(b.base, 0x12, 64 * 64 * 2);
+  float c[8][4];
+  for (int i = 0; i < count; ++i) {
+    wgmma_fence();
+    wgmma_abt(c, a, 0, b);
+    wgmma_commit();
+    wgmma_wait<0>();
   }
   out[threadIdx.x] = c[3][2];
 }
@@ -113,6 +130,8 @@ int main_of_bench() {
            row(products<BF16>, Product::kAbt));
     printf("  mma_pb  16x64x64 fp16, bf16       %6.3f, %.3f us\n", row(products<F16>, Product::kPb),
            row(products<BF16>, Product::kPb));
+    printf("  wgmma_abt 64x64x64 fp16           %6.3f us\n",
+           best([&] { launch(warpgroup_products, dim3(1), dim3(128), 1 << 15, &env, 200, out.data()); }) / 2e5);
   }
   env.schedule_seed = 8;
   printf("truncating\n  mma_abt 16x64x64 fp16             %6.3f us\n",

@@ -238,6 +238,7 @@ void check_loads(Block& block);               // at a block's
 void check_proxy(Block& block, const void* shared, size_t bytes, const char* what, Place here);
 
 // wgmma.cc
+bool land_products(Block& block);  // false: nobody waits for any that could
 void check_products(Block& block, Lane& lane);
 void check_warpgroups(Block& block);
 void reset_warpgroups(Block& block);

@@ -70,9 +70,10 @@ SIMT_EXPORT void generic_write16(const void* shared, int lane);
 // A thread that issues a product notes it and runs on: threads meet at the wait
 // alone, which goes on when all 128 have issued what it waits for. From a product to
 // its wait the accumulators hold poison. Operands, in shared memory and in registers,
-// are read early, when the last thread has issued the product, or late, at the first
-// wait for it. So `d` and `a` must stay where they are until then; sums are those of
-// mma_columns (mma.h), k ascending.
+// are read early, when the last thread has issued the product, or late: when no thread
+// of the block can go on unless a product is done that is waited for. So `d` and `a`
+// must stay where they are until the wait; sums are those of mma_columns (mma.h), k
+// ascending.
 //
 // Reported: threads that say different things of one product (DIVERGENCE); an operand
 // that is not within an array (SHARED); a product without a fence since the thread's

@@ -7,8 +7,8 @@
 //             tensors: when no thread can go on without); 1 land early, when issued
 //   bit 3     tensor-core products: 0 round to nearest after every product,
 //             1 truncate after every 16
-//   bit 4     asynchronous products: 0 read their operands late, at the first wait;
-//             1 early, when the warpgroup has issued them
+//   bit 4     asynchronous products: 0 read their operands late, when no thread can
+//             go on without; 1 early, when the warpgroup has issued them
 //
 // All 64 bits seed the random order and which lane is elected. Seed 0 is thus the plain case: in order,
 // late, to nearest. Late alone would hide a buffer that is refilled too soon,

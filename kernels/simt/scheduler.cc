@@ -58,10 +58,16 @@ inline Lane* pick(Block& b) {
   return &take(b, warp, lane);
 }
 
-// The next lane; where none is ready, one that a load lets go on.
+// Something lands that was put off. What is sent first lands last, but in descending order.
+inline bool land(Block& b) {
+  if (b.order == Order::kDescending) return land_products(b) || land_load(b);
+  return land_load(b) || land_products(b);
+}
+
+// The next lane; where none is ready, one that something lets go on that lands.
 inline Lane* next_lane(Block& b) {
   Lane* next = pick(b);
-  while (!next && land_load(b)) next = pick(b);
+  while (!next && land(b)) next = pick(b);
   return next;
 }
 
@@ -205,7 +211,7 @@ void yield() {
     jump(me, next);
     return;
   }
-  land_load(b);
+  land(b);
 }
 
 void abandon(Block& b) {

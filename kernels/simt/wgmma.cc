@@ -370,7 +370,8 @@ void wgmma(const Wgmma& said, Place here) {
   check_operand(b, said.b, said.n, said.b_transposed, "B", here);
   read_by_lane(p);
   sanitizer::release(&wg.order_tag);
-  if (b.geometry.products_early) compute(b, wg, wg.complete);
+  if (!b.geometry.products_early) return;
+  compute(b, wg, wg.complete);
   if (wg.complete >= wg.awaited) wake(b, wg, me.thread.linear / kMembers * kWarps);
 }
 
@@ -394,24 +395,35 @@ void wgmma_wait(uint32_t groups_left, Place here) {
   if (end == mine.landed) return;
   Warpgroup& wg = warpgroup_of(b, me, "wgmma_wait", here);
   const uint32_t member = me.thread.linear % kMembers;
-  while (wg.complete < end) {
-    wg.awaited = std::max(wg.awaited, end);
-    wg.waiting[member / kWarpSize] |= me.bit;
-    me.warp->barrier_place[std::countr_zero(me.bit)] = here;
-    wait_in_warp(b, me);
-  }
   if (sanitizer::kOrdersAccesses && wg.waited < end) {
     for (uint64_t i = wg.waited; i < end; ++i) read_by_lane(wg.product[i % kInFlight]);
     wg.waited = end;
     sanitizer::release(&wg.order_tag);
   }
-  compute(b, wg, end);
+  while (wg.computed < end) {
+    wg.awaited = std::max(wg.awaited, end);
+    wg.waiting[member / kWarpSize] |= me.bit;
+    me.warp->barrier_place[std::countr_zero(me.bit)] = here;
+    wait_in_warp(b, me);
+  }
   sanitizer::acquire(&wg.order_tag);
   for (const auto& sums : wg.sums) {
     if (sums->d[member] && sums->last < end) give_accumulators(me, wg, *sums, member);
   }
   for (; mine.landed < end; ++mine.landed) ++wg.product[mine.landed % kInFlight].landed;
   while (wg.first < wg.complete && wg.product[wg.first % kInFlight].landed == kMembers) ++wg.first;
+}
+
+bool land_products(Block& b) {
+  for (uint32_t i = 0; i < b.warpgroups.size(); ++i) {
+    Warpgroup& wg = *b.warpgroups[i];
+    const uint64_t end = std::min(wg.complete, wg.awaited);
+    if (wg.computed >= end) continue;
+    compute(b, wg, end);
+    wake(b, wg, i * kWarps);
+    return true;
+  }
+  return false;
 }
 
 void check_products(Block& b, Lane& lane) {

@@ -16,13 +16,15 @@ int choose(const attn_problem& problem, const attn_env& env, const ForwardParams
   if (problem.dim_qk > Hopper64::kSpec.dim || problem.dim_v > Hopper64::kSpec.dim) return -1;
   attn_env hopper = env;
   hopper.compute_capability = 90;
+  hopper.variant = 0;
   return hopper_choice(problem, hopper, params);
 }
 
 attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
                  char* reason, uint64_t reason_size) {
   if (Refusal refusal = check_problem(*problem, *tensors, *env)) return refuse(refusal, reason, reason_size);
-  if (env->variant != 0) return refuse({ATTN_INVALID, "there is no such variant"}, reason, reason_size);
+  if (env->variant < 0 || env->variant > 1)
+    return refuse({ATTN_INVALID, "there is no such variant"}, reason, reason_size);
   const ForwardParams params = make_params(*problem, *tensors, *env, 1);
   if (choose(*problem, *env, params) < 0) {
     return refuse({ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"}, reason, reason_size);
@@ -48,14 +50,16 @@ attn_status run(const attn_problem* problem, const attn_tensors* tensors, const 
   return choice < 0 ? ATTN_UNSUPPORTED : hopper_run(choice, *problem, params, env);
 }
 
+constexpr const char* kVariants[] = {"small"};
+
 const attn_kernel kFa1h = {
     .size = sizeof(attn_kernel),
     .abi = ATTN_ABI,
     .name = "fa1h",
     .description = "the sm_90a path of fa1 alone, on the CPU executor",
     .backend = kBackend,
-    .variant_count = 0,
-    .variants = nullptr,
+    .variant_count = 1,
+    .variants = kVariants,
     .build = &attn_build_identity,
     .plan = plan,
     .run = run,
