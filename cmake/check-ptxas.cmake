@@ -1,11 +1,14 @@
-# cmake -D nvcc=FILE -D host=FILE -D include=DIR -D source=FILE -D stamp=FILE -D dependencies=FILE -P check-ptxas.cmake
+# cmake -D nvcc=FILE [-D host=FILE] -D include=DIR -D source=FILE -D stamp=FILE -D dependencies=FILE -P check-ptxas.cmake
 #
 # Compiles a source of sm_90a kernels once more, and fails where ptxas says that it
 # spilled registers or gave up the pipelining that the kernels are written for:
-#   C7508 setmaxnreg ignored    C7510..C7519 wgmma serialised, or a fence injected
+#   C7508 setmaxnreg ignored    C7510 to C7519 wgmma serialised, or a fence injected
 cmake_minimum_required(VERSION 3.25)
+if(host)
+  list(PREPEND nvcc_options -ccbin ${host})
+endif()
 execute_process(
-  COMMAND ${nvcc} -ccbin ${host} -std=c++20 -O3 -I ${include} -gencode=arch=compute_90a,code=sm_90a -Xptxas -v
+  COMMAND ${nvcc} ${nvcc_options} -std=c++20 -O3 -I ${include} -gencode=arch=compute_90a,code=sm_90a -Xptxas -v
           -MD -MF ${dependencies} -MT ${stamp} -cubin -o ${stamp}.cubin ${source}
   RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(failed)
