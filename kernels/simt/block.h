@@ -99,8 +99,9 @@ struct Lane {
   uint32_t stack_number = 0;
   sanitizer::Fiber fiber;
   CopyQueue copies;
-  StoreQueue stores;
-  ProductState products;
+  // Elsewhere: blocks that do not use them have less to walk through. Lanes are for ever.
+  StoreQueue& stores = *new StoreQueue;
+  ProductState& products = *new ProductState;
   uint32_t proxy_fences = 0;
 };
 

@@ -64,15 +64,20 @@ inline bool land(Block& b) {
   return land_load(b) || land_products(b);
 }
 
-// The next lane; where none is ready, one that something lets go on that lands.
-inline Lane* next_lane(Block& b) {
-  Lane* next = pick(b);
+[[gnu::noinline, gnu::cold]] Lane* next_after_landing(Block& b) {
+  Lane* next = nullptr;
   while (!next && land(b)) next = pick(b);
   return next;
 }
 
+// The next lane; where none is ready, one that something lets go on that lands.
+inline Lane* next_lane(Block& b) {
+  Lane* next = pick(b);
+  return next ? next : next_after_landing(b);
+}
+
 // What a thread must have waited for before it ends.
-inline void check_ended(Block& b, Lane& me) {
+[[gnu::noinline, gnu::cold]] void check_ended(Block& b, Lane& me) {
   if (!me.copies.empty()) {
     check_copies(b, me);
   } else if (!me.stores.stores.empty()) {
@@ -87,7 +92,7 @@ inline void check_ended(Block& b, Lane& me) {
 
 // The running lane is over; comes back when it is wanted in the next block.
 void finish(Block& b, Lane& me) {
-  check_ended(b, me);
+  if (!me.copies.empty() || b.asynchronous) check_ended(b, me);
   me.done = true;
   --b.live;
   sanitizer::release(&b.order_tags.end);

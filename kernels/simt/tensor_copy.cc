@@ -193,6 +193,7 @@ void tma_store(const TensorMap& map, const void* shared, const int32_t (&at)[4],
   check_box(store, "tma_store");
   check_proxy(b, shared, bytes, "what a store reads", here);
   sanitizer::reads(shared, bytes);
+  b.asynchronous = true;
   if (b.geometry.copies_early) write_out(store);
   me.stores.stores.push_back(store);
 }
