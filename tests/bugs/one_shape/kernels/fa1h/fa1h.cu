@@ -1,5 +1,6 @@
 // The sm_90a path of FA-1 as a kernel of its own, in one small instantiation, for the
 // CPU executor: what that path does not take is refused.
+#include <array>
 #include <cstdio>
 
 #include "kernels/fa1/hopper/hopper.cu"
@@ -20,53 +21,37 @@ int choose(const attn_problem& problem, const attn_env& env, const ForwardParams
   return hopper_choice(problem, hopper, params);
 }
 
-attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
-                 char* reason, uint64_t reason_size) {
-  if (Refusal refusal = check_problem(*problem, *tensors, *env)) return refuse(refusal, reason, reason_size);
-  if (env->variant < 0 || env->variant > 1)
-    return refuse({ATTN_INVALID, "there is no such variant"}, reason, reason_size);
-  const ForwardParams params = make_params(*problem, *tensors, *env, 1);
-  if (choose(*problem, *env, params) < 0) {
-    return refuse({ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"}, reason, reason_size);
+struct Fa1h {
+  static constexpr const char* kName = "fa1h";
+  static constexpr const char* kDescription = "the sm_90a path of fa1 alone, on the CPU executor";
+  static constexpr attn_backend kBackend = attn::kBackend;
+  static constexpr std::array kVariants = {"small"};
+  static constexpr const attn_build* kBuild = &attn_build_identity;
+
+  static Refusal plan(const Call& call, attn_plan* plan) {
+    const attn_problem& problem = call.problem;
+    const ForwardParams params = make_params(problem, call.tensors, call.env, 1);
+    if (choose(problem, call.env, params) < 0)
+      return {ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"};
+    const HopperSpec& spec = Hopper64::kSpec;
+    describe_arithmetic(params, plan);
+    std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
+    plan->tile_q = spec.tile_q();
+    plan->tile_k = spec.tile_k;
+    plan->num_splits = 1;
+    plan->split_tiles = ceil_div(problem.seq_k, spec.tile_k);
+    plan->rescales = plan->split_tiles;
+    return {};
   }
-  const HopperSpec& spec = Hopper64::kSpec;
-  *plan = {};
-  plan->size = sizeof(attn_plan);
-  describe_arithmetic(params, plan);
-  std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
-  plan->tile_q = spec.tile_q();
-  plan->tile_k = spec.tile_k;
-  plan->num_splits = 1;
-  plan->split_tiles = ceil_div(problem->seq_k, spec.tile_k);
-  plan->rescales = plan->split_tiles;
-  return ATTN_OK;
-}
 
-attn_status run(const attn_problem* problem, const attn_tensors* tensors, const attn_plan*,
-                const attn_env* env) {
-  if (Refusal refusal = check_problem(*problem, *tensors, *env)) return refusal.status;
-  const ForwardParams params = make_params(*problem, *tensors, *env, 1);
-  const int choice = choose(*problem, *env, params);
-  return choice < 0 ? ATTN_UNSUPPORTED : hopper_run(choice, *problem, params, env);
-}
-
-constexpr const char* kVariants[] = {"small"};
-
-const attn_kernel kFa1h = {
-    .size = sizeof(attn_kernel),
-    .abi = ATTN_ABI,
-    .name = "fa1h",
-    .description = "the sm_90a path of fa1 alone, on the CPU executor",
-    .backend = kBackend,
-    .variant_count = 1,
-    .variants = kVariants,
-    .build = &attn_build_identity,
-    .plan = plan,
-    .run = run,
-    .partials = nullptr,
-    .partial = nullptr,
-    .reduce = nullptr,
+  static attn_status run(const Call& call, const attn_plan&) {
+    const ForwardParams params = make_params(call.problem, call.tensors, call.env, 1);
+    const int choice = choose(call.problem, call.env, params);
+    return choice < 0 ? ATTN_UNSUPPORTED : hopper_run(choice, call.problem, params, &call.env);
+  }
 };
+
+const attn_kernel kFa1h = plug_in<Fa1h>();
 
 }  // namespace
 }  // namespace attn
