@@ -26,7 +26,7 @@ class Problem(ctypes.Structure):
         ("scale", c_float), ("softcap", c_float), ("causal", c_int32), ("align", c_int32),
         ("window_left", c_int64), ("window_right", c_int64),
         ("has_key_lengths", c_int32), ("bias_dtype", c_int32), ("has_mask", c_int32), ("reserved", c_int32),
-        ("num_splits", c_int64),
+        ("num_splits", c_int64), ("features", c_uint64),
     ]
 
 

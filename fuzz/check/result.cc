@@ -78,18 +78,20 @@ class Writer {
   }
   // Of a verdict what is told of a failure.
   void put(const Verdict& v) {
-    put(v.outcome), put(v.kind), put(v.property), put(v.message), put(v.shape), put(v.site);
+    put(v.outcome), put(v.kind), put(v.property), put(v.message), put(v.crash), put(v.site);
+    put(uint64_t{v.shapes.size()});
+    for (const Shape& shape : v.shapes) put(shape.text), put(shape.kind);
     put(v.where.has_value());
     if (v.where) {
       const Where& w = *v.where;
-      put(std::string(w.tensor));
+      put(w.tensor);
       for (const int64_t n : {w.b, w.h, w.q, w.d, w.tile_q, w.bad, w.of}) put(n);
       for (const double x : {w.got, w.expected, w.bound}) put(x);
     }
     put(v.fault.has_value());
     if (v.fault) {
       const Fault& f = *v.fault;
-      put(f.kind), put(f.block), put(f.thread), put(f.message), put(f.file), put(f.line);
+      put(f.kind), put(f.block), put(f.thread), put(f.message), put(f.file), put(f.line), put(f.detail);
     }
     put(v.failing ? encode(*v.failing) : std::string());
     put(v.call), put(v.worst), put(v.plan), put(v.rows), put(v.sampled), put(v.assumptions);
@@ -134,10 +136,12 @@ class Reader {
   Verdict verdict() {
     Verdict v;
     v.outcome = get<Outcome>(), v.kind = get<Kind>();
-    v.property = string(), v.message = string(), v.shape = string(), v.site = string();
+    v.property = string(), v.message = string(), v.crash = string(), v.site = string();
+    v.shapes.resize(get<uint64_t>());
+    for (Shape& shape : v.shapes) shape.text = string(), shape.kind = get<ShapeKind>();
     if (get<bool>()) {
       Where& w = v.where.emplace();
-      w.tensor = string() == "lse" ? "lse" : "o";
+      w.tensor = get<TensorId>();
       for (int64_t* n : {&w.b, &w.h, &w.q, &w.d, &w.tile_q, &w.bad, &w.of}) *n = get<int64_t>();
       for (double* x : {&w.got, &w.expected, &w.bound}) *x = get<double>();
     }
@@ -146,6 +150,7 @@ class Reader {
       f.kind = get<attn_report_kind>();
       f.block = get<std::array<uint32_t, 3>>(), f.thread = get<std::array<uint32_t, 3>>();
       f.message = string(), f.file = string(), f.line = get<int>();
+      f.detail = get<Fault::Detail>();
     }
     if (const std::string text = string(); !text.empty()) v.failing = a_case(text);
     v.call = get<int>(), v.worst = get<double>(), v.plan = get<attn_plan>();

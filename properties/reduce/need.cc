@@ -35,6 +35,13 @@ void to_json(nlohmann::ordered_json& json, const Need& need) {
 
 void from_json(const nlohmann::ordered_json& json, Need& need) {
   need = {};
+  if (json.is_string()) {
+    // As files of an earlier version have it: a line for people, which says nothing else.
+    need.text = json.get<std::string>();
+    constexpr std::string_view kBegin = "needs ";
+    if (need.text.starts_with(kBegin)) need.text.erase(0, kBegin.size());
+    return;
+  }
   json.at("part").get_to(need.part);
   const std::string relation = json.at("relation").get<std::string>();
   size_t n = 0;

@@ -42,7 +42,7 @@ struct Need {
 std::string line_of(const Need& need);
 std::vector<std::string> lines_of(const std::vector<Need>& needs);
 
-// One JSON object a need. Reading throws nlohmann::json::exception on a field of
+// One JSON object a need; an earlier version's line of text becomes a need without a part. Reading throws nlohmann::json::exception on a field of
 // the wrong type, std::invalid_argument on a relation that there is not.
 void to_json(nlohmann::ordered_json& json, const Need& need);
 void from_json(const nlohmann::ordered_json& json, Need& need);

@@ -173,7 +173,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
     try {
       needs->get_to(r.needs);
     } catch (const std::exception& error) {
-      reader.fail("needs is " + Reader::brief(*needs) + ", must be an array of needs: " + error.what());
+      reader.fail("needs is " + brief(*needs) + ", must be an array of needs: " + error.what());
     }
   }
   reader.texts("indifferent", &r.indifferent);

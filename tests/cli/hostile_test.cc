@@ -96,6 +96,15 @@ struct Document {
   KernelInfo kernel;
   CheckResult result;
 
+  Checked checked() const {
+    return {.suite = kernel.name,
+            .kernel = kernel,
+            .refused = {},
+            .result = result,
+            .filed = {Filed{.reproducer = finding.name}},
+            .not_judged = {kernel.name}};
+  }
+
   explicit Document(const Export& prepared, const std::string& text) : e(prepared) {
     std::string name = text;
     std::erase(name, '\0');  // a kernel's name is a C string
@@ -105,12 +114,13 @@ struct Document {
     Reproducer& r = e.r;
     r.kernel = "/some/where/" + name;
     r.build_hash = r.compiler = r.flags = r.device = r.kind = r.message = r.shape = text;
-    r.needs = {"needs " + text, text};
+    r.needs = {{.part = text, .text = text}};
     r.indifferent = {text};
     r.c.lane = text;
     finding.name = finding.key = finding.target = finding.property = finding.kind = finding.message = text;
     finding.shape = finding.found = finding.minimal = finding.guess = finding.tolerated = text;
-    finding.needs = finding.indifferent = finding.also = finding.sites = {text};
+    finding.needs = r.needs;
+    finding.indifferent = finding.also = finding.sites = {text};
     finding.reduced = false;
     record.name = record.kernel = record.backend = record.lane = record.build = record.compiler = text;
     record.flags = record.device = record.calibration = record.worker_build = text;
@@ -126,13 +136,13 @@ struct Document {
     result.properties[text].failed = 1;
     result.rejections[text] = 2;
     result.assumptions = {text};
-    result.failure.emplace();
-    Failure& failure = *result.failure;
+    Failure& failure = result.failures.emplace_back();
     failure.property = find_property("reference");
     Verdict& v = failure.verdict;
     v.outcome = Outcome::kFail;
     v.property = "reference";
-    v.message = v.shape = text;
+    v.message = text;
+    v.shapes = {text};
     v.assumptions = {text};
     v.fault = Fault{};
     v.fault->message = v.fault->file = text;
@@ -290,7 +300,7 @@ TEST_F(Hostile, NamesStayTextInJson) {
       return all;
     };
     const auto json = [&](const Document& of) {
-      const std::string line = check_json(of.kernel, {}, of.result, {of.finding.name, {}, 0});
+      const std::string line = check_json({}, of.checked());
       EXPECT_EQ(std::ranges::count(line, '\n'), 1);
       const auto parsed = parse_json(line);
       EXPECT_TRUE(std::holds_alternative<nlohmann::json>(parsed)) << line;
@@ -317,7 +327,7 @@ std::string tags(const std::string& page) {
 
 TEST_F(Hostile, NamesStayTextInJUnit) {
   each([](const Document& plain, const Document& d) {
-    const auto suites = [](const Document& of) { return junit_xml({{of.kernel.name, &of.result}}); };
+    const auto suites = [](const Document& of) { return junit_xml({of.checked()}); };
     const std::string xml = suites(d);
     expect_clean(xml);
     EXPECT_EQ(tags(xml), tags(suites(plain)));
@@ -326,8 +336,8 @@ TEST_F(Hostile, NamesStayTextInJUnit) {
 
 TEST_F(Hostile, NamesStayTextOnATerminal) {
   each([](const Document&, const Document& d) {
-    expect_clean(verdict_text(d.result.failure->verdict));
-    expect_clean(check_notes(d.result));
+    expect_clean(verdict_text(d.result.failures[0].verdict));
+    expect_clean(check_notes(d.result, {}));
     ExplainOptions options;
     options.reproducer = &d.e.r;
     Case c = d.e.r.c;

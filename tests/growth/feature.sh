@@ -35,6 +35,6 @@ cmake -S . -B "$scratch/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DATTNF
 cmake --build "$scratch/build" --target attn_case > "$scratch/log" || { tail -30 "$scratch/log"; die "it does not build"; }
 cd "$scratch/build"
 "$compiler" -std=c++20 -I"$scratch/tree" "$source/tests/growth/feature_shows.cc" -o shows properties/case/libattn_case.a \
-  reference/libattn_reference.a "$(sed -n 's/^ATTNFUZZ_XXHASH:.*=//p' CMakeCache.txt)"
+  reference/libattn_reference.a text/libattn_text.a "$(sed -n 's/^ATTNFUZZ_XXHASH:.*=//p' CMakeCache.txt)"
 ./shows
 echo "and it shows wherever features are gone over"

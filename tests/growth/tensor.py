@@ -87,7 +87,7 @@ def edit(root, name, before, text):
 def main():
     source, scratch, compiler = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
     shutil.rmtree(scratch, ignore_errors=True)
-    for room in ("kernels", "reference", "properties", "fuzz/host"):
+    for room in ("kernels", "text", "reference", "properties", "fuzz/host"):
         shutil.copytree(source / room, scratch / room)
     for name, before, text in EDITS:
         edit(scratch, name, before, text)
@@ -95,6 +95,7 @@ def main():
     print(f"a new input tensor touches {len(touched)} files: {', '.join(touched)}")
     (scratch / "main.cc").write_text(PROGRAM)
     units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).glob("*.cc"))]
+    units += sorted((scratch / "text").glob("*.cc"))
     command = [compiler, "-std=c++20", "-O0", "-I", scratch, "-isystem", sys.argv[4], scratch / "main.cc", *units,
                scratch / "reference/formats.cc", "-lxxhash", "-o", scratch / "grown"]
     subprocess.run(command, check=True)

@@ -92,7 +92,7 @@ TEST(Verdicts, TheFirstOneCrossesToTheParentAsItIs) {
   const CheckResult numbers = shard(wrong, few(200)), same = deserialize(serialize(numbers));
   ASSERT_EQ(same.failures.size(), 1u);
   const Where &a = *numbers.failures[0].verdict.where, &b = *same.failures[0].verdict.where;
-  EXPECT_STREQ(b.tensor, "lse");
+  EXPECT_EQ(b.tensor, TensorId::kLse);
   EXPECT_EQ(a.q, b.q);
   EXPECT_EQ(a.bound, b.bound);
   EXPECT_EQ(a.bad, b.bad);

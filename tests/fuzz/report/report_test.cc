@@ -68,7 +68,7 @@ TEST_F(ReportOfANight, HasAllThatTheFolderSays) {
   ASSERT_EQ(j["findings"].size(), 3u);
   const Json f = j["findings"][0];
   EXPECT_EQ(f["kind"], "non-finite");
-  EXPECT_EQ(f["needs"][0], "needs seq_k >= 65");
+  EXPECT_EQ(f["needs"][0]["text"], "seq_k >= 65");
   EXPECT_THAT(f["replay"].get<std::string>(), HasSubstr("attnfuzz replay " + dir_ + "/findings/"));
   EXPECT_THAT(f["reproducer"].get<std::string>(), HasSubstr("\"seq_k\": 65"));
   EXPECT_EQ(f["picture"]["error"].back().dump(), "null") << "infinite";

@@ -214,7 +214,7 @@ TEST(Judge, WhatIsWrittenInPlan) {
       {HastyTarget::kLengths, Kind::kInputChanged, "the input key_lengths was written"},
   };
   Case c = simple(17);
-  c.problem.key_lengths = {17};
+  c.problem.key_lengths.emplace(static_cast<size_t>(c.problem.batch), 17);
   for (const auto& [place, kind, message] : expected) {
     HastyTarget target(place);
     const Verdict v = judge(c, *find_property("reference"), target, documented());

@@ -64,9 +64,9 @@ constexpr std::pair<Flaw, const char*> kNames[] = {
 
 // Why a problem means nothing, or nullptr.
 const char* nonsense(Flaw flaw, const attn_problem& p, const attn_tensors& t, const attn_env& env) {
-  if (p.size < sizeof p) return "problem.size is smaller than this kernel's contract";
-  if (t.size < sizeof t) return "tensors.size is smaller than this kernel's contract";
-  if (env.size < sizeof env) return "env.size is smaller than this kernel's contract";
+  if (p.size < ATTN_PROBLEM_MIN) return "problem.size is smaller than this kernel's contract";
+  if (t.size < ATTN_TENSORS_MIN) return "tensors.size is smaller than this kernel's contract";
+  if (env.size < ATTN_ENV_MIN) return "env.size is smaller than this kernel's contract";
   if (p.dtype != ATTN_F16 && p.dtype != ATTN_BF16) return "dtype must be fp16 or bf16";
   if (p.dim_qk < 1 || p.dim_v < 1) return "head dimensions must be positive";
   if ((p.dim_qk > 256 || p.dim_v > 256) && flaw != Flaw::kAcceptsDims) return "head dimensions above 256";

@@ -1,10 +1,14 @@
-// The sm_90a path of FA-1 as a kernel of its own, in one small instantiation, for the
-// CPU executor: what that path does not take is refused.
+// FA-1 as it is on sm_90a, in one small instantiation of each path, for the CPU
+// executor: the sm_90a path where that takes the problem, else the other one.
 #include <array>
 #include <cstdio>
 
+#include "kernels/fa1/fa1_bf16.cu"
+#include "kernels/fa1/fa1_f16.cu"
 #include "kernels/fa1/hopper/hopper.cu"
 #include "kernels/fa1/hopper/launch.h"
+#include "kernels/fa1/launch.h"
+#include "kernels/forward/checks.h"
 #include "kernels/identity.h"
 
 ATTN_HOPPER_SHAPE(Hopper64);
@@ -23,7 +27,7 @@ int choose(const attn_problem& problem, const attn_env& env, const ForwardParams
 
 struct Fa1h {
   static constexpr const char* kName = "fa1h";
-  static constexpr const char* kDescription = "the sm_90a path of fa1 alone, on the CPU executor";
+  static constexpr const char* kDescription = "fa1 as on sm_90a, on the CPU executor";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr std::array kVariants = {"small"};
   static constexpr const attn_build* kBuild = &attn_build_identity;
@@ -31,23 +35,39 @@ struct Fa1h {
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& problem = call.problem;
     const ForwardParams params = make_params(problem, call.tensors, call.env, 1);
-    if (choose(problem, call.env, params) < 0)
-      return {ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"};
-    const HopperSpec& spec = Hopper64::kSpec;
     describe_arithmetic(params, plan);
-    std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
-    plan->tile_q = spec.tile_q();
-    plan->tile_k = spec.tile_k;
+    if (choose(problem, call.env, params) >= 0) {
+      const HopperSpec& spec = Hopper64::kSpec;
+      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
+      plan->tile_q = spec.tile_q();
+      plan->tile_k = spec.tile_k;
+    } else {
+      size_t index;
+      if (Refusal refusal = choose_shape(kFa1Shapes, problem, call.env, &index)) return refusal;
+      const ShapeSpec& shape = kFa1Shapes[index];
+      if (product_within(ceil_div(problem.seq_q, shape.tile_q), problem.heads_q, problem.batch, kMaxBlocks) < 0)
+        return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: batch * heads_q * query tiles is too large"};
+      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d %s", shape.tile_q, shape.tile_k, shape.dim,
+                    copy_path(params).c_str());
+      plan->tile_q = shape.tile_q;
+      plan->tile_k = shape.tile_k;
+    }
     plan->num_splits = 1;
-    plan->split_tiles = ceil_div(problem.seq_k, spec.tile_k);
+    plan->split_tiles = ceil_div(problem.seq_k, plan->tile_k);
     plan->rescales = plan->split_tiles;
     return {};
   }
 
   static attn_status run(const Call& call, const attn_plan&) {
-    const ForwardParams params = make_params(call.problem, call.tensors, call.env, 1);
-    const int choice = choose(call.problem, call.env, params);
-    return choice < 0 ? ATTN_UNSUPPORTED : hopper_run(choice, call.problem, params, &call.env);
+    const auto& [problem, tensors, env] = call;
+    const ForwardParams params = make_params(problem, tensors, env, 1);
+    if (const int choice = choose(problem, env, params); choice >= 0)
+      return hopper_run(choice, problem, params, &env);
+    size_t index;
+    if (Refusal refusal = choose_shape(kFa1Shapes, problem, env, &index)) return refusal.status;
+    if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0) return ATTN_OK;
+    return problem.dtype == ATTN_F16 ? fa1_launch<F16>(index, params, &env)
+                                     : fa1_launch<BF16>(index, params, &env);
   }
 };
 
