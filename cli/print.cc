@@ -58,7 +58,8 @@ std::string properties_table(const CheckResult& result) {
 
 std::string check_notes(const CheckResult& result, const Refused& refused) {
   std::string text = result.classification.table();
-  const std::vector<std::string> broken = result.classification.broken_floors(refused);
+  const std::vector<std::string> broken =
+      result.classification.broken_floors(refused, Classification::kByChance);
   if (result.classification.cases < 500) {
     text += "  floors of the draw: not judged below 500 cases\n";
   } else if (broken.empty()) {
@@ -193,7 +194,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   for (const auto& [name, n] : result.properties) j["properties"][name] = count(n);
   j["all"] = count(total_of(result));
   j["features"] = result.classification.counts;
-  j["broken_floors"] = result.classification.broken_floors(checked.refused);
+  j["broken_floors"] = result.classification.broken_floors(checked.refused, Classification::kByChance);
   j["rejections"] = in_utf8(result.rejections);
   j["rows"] = {{"judged", result.rows},
                {"dead", result.dead_rows},
@@ -234,8 +235,8 @@ std::string junit_xml(const std::vector<Checked>& all) {
     for (const Failure& failure : result.failures) fails(failure.property->name, failure.verdict.message);
     for (const std::string& why : checked.not_judged) fails("judged", why);
     if (result.interrupted) fails("complete", "interrupted: what was not judged may fail");
-    text += format("  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%zu\" time=\"%.3f\">\n",
-                   suite.c_str(), tests.size(), failed, result.seconds);
+    text += format("  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%zu\" time=\"%.3f\">\n", suite.c_str(),
+                   tests.size(), failed, result.seconds);
     for (const auto& [name, test] : tests) {
       text += format("    <testcase classname=\"%s\" name=\"%s\">", suite.c_str(), markup(name).c_str());
       text += test + "</testcase>\n";
@@ -244,6 +245,5 @@ std::string junit_xml(const std::vector<Checked>& all) {
   }
   return text + "</testsuites>\n";
 }
-
 
 }  // namespace attnfuzz

@@ -235,7 +235,7 @@ std::vector<std::string> not_judged(const CheckResult& result, const std::string
     return {"no result of " + kernel + " was compared: a check that checks nothing does not pass"};
   }
   if (whole) {
-    for (const std::string& floor : result.classification.broken_floors(refused))
+    for (const std::string& floor : result.classification.broken_floors(refused, Classification::kByChance))
       why.push_back(kernel + ": floor of the draw broken: " + floor);
   }
   const Classification& drawn = result.classification;

@@ -47,7 +47,7 @@ Json entry_json(const CorpusEntry& entry) {
 
 Json stats_json(const TargetStats& stats) {
   Json j = stats;
-  j["broken_floors"] = stats.features.broken_floors();
+  j["broken_floors"] = stats.features.broken_floors({}, Classification::kByChance);
   return j;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string_view>
 
@@ -19,11 +20,14 @@ void Classification::merge(const Classification& other) {
   for (const auto& [name, n] : other.counts) counts[name] += n;
 }
 
-std::vector<std::string> Classification::broken_floors(const Refused& refused) const {
+std::vector<std::string> Classification::broken_floors(const Refused& refused, double deviations) const {
   std::vector<std::string> broken;
   if (cases < 500) return broken;
   char text[128];
   const auto share = [&](uint64_t n) { return 100.0 * static_cast<double>(n) / static_cast<double>(cases); };
+  const auto slack = [&](double floor) {
+    return deviations * std::sqrt(floor * (100 - floor) / static_cast<double>(cases));
+  };
   const auto at_least = [&](const char* name, double floor) {
     if (std::ranges::any_of(refused.those, [&](const Refusal* refusal) {
           return refusal->floor && std::string_view(refusal->floor) == name;
@@ -31,12 +35,12 @@ std::vector<std::string> Classification::broken_floors(const Refused& refused) c
       return;
     const auto it = counts.find(name);
     const double percent = share(it == counts.end() ? 0 : it->second);
-    if (percent >= floor) return;
+    if (percent >= floor - slack(floor)) return;
     std::snprintf(text, sizeof text, "%s: %.1f %%, at least %.0f %% are due", name, percent, floor);
     broken.emplace_back(text);
   };
   const auto at_most = [&](const char* name, uint64_t n, double ceiling) {
-    if (share(n) <= ceiling) return;
+    if (share(n) <= ceiling + slack(ceiling)) return;
     std::snprintf(text, sizeof text, "%s: %.1f %%, at most %.0f %% are allowed", name, share(n), ceiling);
     broken.emplace_back(text);
   };

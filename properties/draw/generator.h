@@ -41,7 +41,10 @@ struct Classification {
   void merge(const Classification& other);
   // Floors broken, in words; empty if all are kept. Needs >= 500 cases to speak. What a
   // kernel refuses is drawn but rarely: a floor of that is not asked for.
-  std::vector<std::string> broken_floors(const Refused& refused = {}) const;
+  // `deviations`: how many standard deviations of such a sample a share may lie on the
+  // wrong side of its floor; kByChance where a verdict hangs on it.
+  static constexpr double kByChance = 3;
+  std::vector<std::string> broken_floors(const Refused& refused = {}, double deviations = 0) const;
   std::string table() const;
 };
 

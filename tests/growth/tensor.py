@@ -95,6 +95,7 @@ def main():
     print(f"a new input tensor touches {len(touched)} files: {', '.join(touched)}")
     (scratch / "main.cc").write_text(PROGRAM)
     units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).glob("*.cc"))]
+    units += sorted((scratch / "properties/case/features").glob("*.cc")) + [pathlib.Path(sys.argv[5])]
     units += sorted((scratch / "text").glob("*.cc"))
     command = [compiler, "-std=c++20", "-O0", "-I", scratch, "-isystem", sys.argv[4], scratch / "main.cc", *units,
                scratch / "reference/formats.cc", "-lxxhash", "-o", scratch / "grown"]

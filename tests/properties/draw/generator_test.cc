@@ -221,6 +221,15 @@ TEST(Classification, BrokenFloorsAreNamed) {
   poor.uninformative = 100;
   EXPECT_EQ(poor.broken_floors().size(), 5u);
   EXPECT_TRUE(Classification{}.broken_floors().empty());
+  // Of 600 cases 13.8 % may be 15 by chance; of 60,000 they are not.
+  for (const uint64_t cases : {600, 60'000}) {
+    Classification sample;
+    sample.cases = cases;
+    for (const char* name : {"kv tiles >= 3", "gqa"}) sample.counts[name] = cases / 2;
+    sample.counts["dead rows"] = cases * 138 / 1000;
+    EXPECT_EQ(sample.broken_floors({}, Classification::kByChance).size(), cases == 600 ? 0u : 1u);
+    EXPECT_EQ(sample.broken_floors().size(), 1u);
+  }
 }
 
 }  // namespace
