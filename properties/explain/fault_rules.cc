@@ -113,7 +113,7 @@ class Evidence {
   bool dims() const {
     // Random data may need their dims to fall into place.
     if (need("values of q") != nullptr || need("values of k") != nullptr) return false;
-    return hangs_on(false, {"dim_qk", "dim_v", "head dims"});
+    return p.dim_qk != p.dim_v && hangs_on(false, {"dim_qk", "dim_v", "head dims"});
   }
   // How many keys the LSE counts where all scores are 0; 0 if that cannot be said.
   double keys_counted() const {
@@ -251,15 +251,15 @@ constexpr Rule kRules[] = {
      "it takes something that hides keys, and a wrong set of them is seen"},
     {Class::kDispatch,
      [](const Evidence& e) {
-       return e.shape(ShapeKind::kOtherHead) ||
-              e.hangs_on(e.p.heads_q != e.p.heads_kv, {"grouped heads", "heads_q / heads_kv"});
+       return e.hangs_on(e.p.heads_q != e.p.heads_kv, {"grouped heads", "heads_q / heads_kv"});
      },
-     "it takes query heads that share a KV head, or heads are exchanged"},
+     "it takes query heads that share a KV head"},
     {Class::kDispatch, [](const Evidence& e) { return e.shape(ShapeKind::kColumnsFrom) || e.dims(); },
      "only some head dims, or columns from a border on"},
     {Class::kLayout,
      [](const Evidence& e) {
-       return e.shape(ShapeKind::kOtherBatch) || e.shape(ShapeKind::kOtherRow) ||
+       return e.shape(ShapeKind::kOtherHead) || e.shape(ShapeKind::kOtherBatch) ||
+              e.shape(ShapeKind::kOtherRow) ||
               (e.reduced() && e.hangs_on(false, {"batch", "heads_kv", "more KV heads"}));
      },
      "rows, heads or batch entries hold the results of others, or a second one is needed"},
@@ -280,8 +280,7 @@ constexpr Rule kRules[] = {
        const Need* keys = e.need("seq_k");
        return e.shape(ShapeKind::kLastKeyMissing) ||
               (keys != nullptr && keys->relation == Relation::kRemainder) ||
-              (keys != nullptr && e.p.seq_k % e.tile_k != 0 && (e.plain() || e.non_finite()) &&
-               !e.scores_differ());
+              (keys != nullptr && e.p.seq_k % e.tile_k != 0 && e.non_finite() && !e.scores_differ());
      },
      "it takes a last tile that is partly filled"},
     {Class::kTail,
