@@ -1,5 +1,6 @@
 // FA-1 as it is on sm_90a, in one small instantiation of each path, for the CPU
-// executor: the sm_90a path where that takes the problem, else the other one.
+// executor: the sm_90a path where that takes the problem, else the other one, or a
+// refusal (paths.h).
 #include <array>
 #include <cstdio>
 
@@ -8,6 +9,7 @@
 #include "kernels/fa1/hopper/hopper.cu"
 #include "kernels/fa1/hopper/launch.h"
 #include "kernels/fa1/launch.h"
+#include "kernels/fa1h/paths.h"
 #include "kernels/forward/checks.h"
 #include "kernels/identity.h"
 
@@ -41,6 +43,8 @@ struct Fa1h {
       std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
       plan->tile_q = spec.tile_q();
       plan->tile_k = spec.tile_k;
+    } else if (!kBothPaths) {
+      return {ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"};
     } else {
       size_t index;
       if (Refusal refusal = choose_shape(kFa1Shapes, problem, call.env, &index)) return refusal;
@@ -63,6 +67,7 @@ struct Fa1h {
     const ForwardParams params = make_params(problem, tensors, env, 1);
     if (const int choice = choose(problem, env, params); choice >= 0)
       return hopper_run(choice, problem, params, &env);
+    if (!kBothPaths) return ATTN_UNSUPPORTED;
     size_t index;
     if (Refusal refusal = choose_shape(kFa1Shapes, problem, env, &index)) return refusal.status;
     if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0) return ATTN_OK;
