@@ -270,14 +270,67 @@ typedef enum attn_scale_mode {
   ATTN_SCALE_UNKNOWN = 0,
   ATTN_SCALE_FUSED = 1,    /* exp2(fma(s, sigma, -mu)) with mu = max * sigma */
   ATTN_SCALE_SEPARATE = 2, /* the scaled score is rounded before the maximum is subtracted */
-  ATTN_SCALE_FOLDED_Q = 3  /* Q is scaled and rounded to its 16-bit format first */
+  ATTN_SCALE_FOLDED_Q = 3, /* Q is scaled and rounded to its 16-bit format first */
+  /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded:
+   * from |x| of 2^27 up that misplaces all weights of a row. */
+  ATTN_SCALE_SEPARATE_FMA = 4
 } attn_scale_mode;
 
 typedef enum attn_format {
   ATTN_FORMAT_UNKNOWN = 0,
   ATTN_FORMAT_F32 = 1,
-  ATTN_FORMAT_OF_INPUT = 2 /* the problem's 16-bit dtype */
+  ATTN_FORMAT_OF_INPUT = 2, /* the problem's 16-bit dtype */
+  ATTN_FORMAT_E4M3 = 3,     /* 8 bits, 448 at most; of P and V only */
+  ATTN_FORMAT_E5M2 = 4      /* 8 bits, 57344 at most; of P and V only */
 } attn_format;
+
+/* What follows was appended to the plan. Who declares it is judged by a bound that
+ * is many times sharper, and must do as declared for every row of every problem. */
+
+/* How P.V accumulates the keys of a split. A tile is tile_k keys, the first of
+ * which is a multiple of tile_k; keys within a tile may be added in any order. */
+typedef enum attn_key_order {
+  ATTN_KEYS_ANY = 0,        /* not known: several accumulators, any order */
+  ATTN_KEYS_ASCENDING = 1,  /* one accumulator, tile after tile from the first to the last */
+  ATTN_KEYS_DESCENDING = 2, /* one accumulator, from the last tile to the first */
+  ATTN_KEYS_CONSECUTIVE = 3 /* whatever an accumulator holds is the sum over one run of consecutive tiles */
+} attn_key_order;
+
+/* What is subtracted from a score before P is made of it: a row's own maximum. The
+ * score is the one that the exponential is taken of: the maximum is one of them, or
+ * one of them multiplied and rounded as ATTN_SCALE_FUSED has it. */
+typedef enum attn_max_rule {
+  ATTN_MAX_UNKNOWN = 0, /* anything at most 15 below the row's maximum, not above it, that never falls */
+  /* The maximum over the visible keys of the tiles (of the split) up to and with the
+   * key's own, in a declared key_order. Where it does not grow, neither the accumulator nor the
+   * sum is changed: exp(0) is exactly 1. */
+  ATTN_MAX_RUNNING = 1,
+  ATTN_MAX_WHOLE = 2 /* the maximum over all visible keys of the split, known beforehand: no rescales */
+} attn_max_rule;
+
+typedef enum attn_sum_rule {
+  ATTN_SUM_OF_EXP = 0,      /* the row sum adds what the exponential gives, in fp32 */
+  ATTN_SUM_OF_ROUNDED_P = 1 /* it adds P as converted to p_format */
+} attn_sum_rule;
+
+typedef enum attn_dot_order {
+  ATTN_DOT_ANY = 0,
+  ATTN_DOT_ASCENDING = 1 /* Q.K has one accumulator; 16 columns after 16, from the first; any order within 16 */
+} attn_dot_order;
+
+/* How the results of the splits become one. */
+typedef enum attn_merge_rule {
+  ATTN_MERGE_UNKNOWN = 0,   /* the loosest: one by one */
+  ATTN_MERGE_BY_WEIGHT = 1, /* sum w_s O_s / sum w_s, w_s = exp(LSE_s - max LSE) */
+  ATTN_MERGE_BY_LSE = 2,    /* sum exp(LSE_s - LSE) O_s, all at once, not normalised again */
+  ATTN_MERGE_ONE_BY_ONE = 3 /* each into what was merged before, through an LSE in fp32 */
+} attn_merge_rule;
+
+/* How fp32 becomes what has fewer bits: P, V, a scaled Q, partials, O. */
+typedef enum attn_conversion {
+  ATTN_CONVERT_NEAREST = 0, /* to nearest, ties to even */
+  ATTN_CONVERT_FAITHFUL = 1 /* to either neighbour: cut off, up, stochastic */
+} attn_conversion;
 
 typedef struct attn_plan {
   uint32_t size;
@@ -303,6 +356,22 @@ typedef struct attn_plan {
   int32_t reserved;
   uint64_t workspace_bytes;
   uint64_t workspace_align; /* a power of two; at least 1 */
+  /* Appended: */
+  int32_t key_order;  /* attn_key_order */
+  int32_t max_rule;   /* attn_max_rule */
+  int32_t sum_rule;   /* attn_sum_rule */
+  int32_t sum_lanes;  /* the row sum is kept in this many parts; each takes at most ceil(tile_k / sum_lanes)
+                         keys of a tile, one after another, tile after tile in key_order; added up at the end.
+                         0: not known */
+  int32_t dot_order;  /* attn_dot_order */
+  int32_t merge_rule; /* attn_merge_rule; only read with splits */
+  int32_t conversion; /* attn_conversion */
+  int32_t v_format;   /* attn_format that V is converted to before P.V; 0: it stays as it is */
+  float exp_error;    /* the exponential's largest relative error, where none of the classes has it (a
+                         polynomial: 2^-13.5); 0: as exp_class says; below 0.25 */
+  float p_scale;      /* P is multiplied by this before it is converted, its sum too or not; 0: by 1 */
+  float v_scale;      /* V is multiplied by this before it is converted to v_format; 0: by 1 */
+  int32_t reserved_2;
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.

@@ -71,6 +71,9 @@ class Plan(ctypes.Structure):
         ("flush_to_zero", c_int32), ("isolates_masked_nan", c_int32), ("deterministic", c_int32),
         ("reserved", c_int32),
         ("workspace_bytes", c_uint64), ("workspace_align", c_uint64),
+        ("key_order", c_int32), ("max_rule", c_int32), ("sum_rule", c_int32), ("sum_lanes", c_int32),
+        ("dot_order", c_int32), ("merge_rule", c_int32), ("conversion", c_int32), ("v_format", c_int32),
+        ("exp_error", c_float), ("p_scale", c_float), ("v_scale", c_float), ("reserved_2", c_int32),
     ]
 
 

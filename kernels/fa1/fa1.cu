@@ -43,6 +43,7 @@ Refusal Fa1::plan(const Call& call, attn_plan* plan) {
     if (const int choice = hopper_choice(problem, call.env, params); choice >= 0) {
       const HopperSpec& spec = hopper_spec(choice);
       describe(problem, params, spec.tile_q(), spec.tile_k, plan);
+      plan->key_order = ATTN_KEYS_DESCENDING;
       std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
       return {};
     }

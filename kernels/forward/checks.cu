@@ -91,6 +91,10 @@ void describe_arithmetic(const ForwardParams& params, attn_plan* plan) {
   plan->isolates_masked_nan = 0;
   plan->deterministic = 1;
   plan->workspace_align = 16;
+  plan->key_order = ATTN_KEYS_ASCENDING;
+  plan->max_rule = ATTN_MAX_RUNNING;
+  plan->sum_lanes = 4;  // a quad's, see online_softmax.h
+  plan->dot_order = ATTN_DOT_ASCENDING;
 }
 
 }  // namespace attn

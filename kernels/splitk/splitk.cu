@@ -90,6 +90,7 @@ Refusal plan_splits(const Call& call, attn_plan* plan) {
   plan->split_tiles = d.split_tiles;
   plan->rescales = d.split_tiles;
   plan->merges = d.splits > 1 ? d.splits : 0;
+  plan->merge_rule = ATTN_MERGE_BY_WEIGHT;
   plan->workspace_bytes = d.workspace;
   return {};
 }

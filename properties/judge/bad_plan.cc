@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "properties/memory/arena.h"
 
@@ -41,20 +42,39 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
       {"log_class", p.log_class, ATTN_LOG_UNKNOWN, ATTN_LOG_FAST_LOGF, kChoice},
       {"rcp_class", p.rcp_class, ATTN_RCP_UNKNOWN, ATTN_RCP_EXACT, kChoice},
       {"tanh_class", p.tanh_class, ATTN_TANH_UNKNOWN, ATTN_TANH_TANHF, kChoice},
-      {"scale_mode", p.scale_mode, ATTN_SCALE_UNKNOWN, ATTN_SCALE_FOLDED_Q, kChoice},
-      {"p_format", p.p_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_OF_INPUT, kChoice},
+      {"scale_mode", p.scale_mode, ATTN_SCALE_UNKNOWN, ATTN_SCALE_SEPARATE_FMA, kChoice},
+      {"p_format", p.p_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_E5M2, kChoice},
       {"partial_format", p.partial_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_OF_INPUT, kChoice},
       {"flush_to_zero", p.flush_to_zero, 0, 1, kFlag},
       {"isolates_masked_nan", p.isolates_masked_nan, 0, 1, kFlag},
       {"deterministic", p.deterministic, 0, 1, kFlag},
       {"workspace_bytes", number(p.workspace_bytes), 0, kMostBytes, "0 means: none"},
       {"workspace_align", number(p.workspace_align), 1, 1 << 21, "a power of two; 1 will do"},
+      {"key_order", p.key_order, ATTN_KEYS_ANY, ATTN_KEYS_CONSECUTIVE, kChoice},
+      {"max_rule", p.max_rule, ATTN_MAX_UNKNOWN, ATTN_MAX_WHOLE, kChoice},
+      {"sum_rule", p.sum_rule, ATTN_SUM_OF_EXP, ATTN_SUM_OF_ROUNDED_P, "0 means: before P is rounded"},
+      {"sum_lanes", p.sum_lanes, 0, 1 << 16, "0 means: not known"},
+      {"dot_order", p.dot_order, ATTN_DOT_ANY, ATTN_DOT_ASCENDING, kChoice},
+      {"merge_rule", p.merge_rule, ATTN_MERGE_UNKNOWN, ATTN_MERGE_ONE_BY_ONE, kChoice},
+      {"conversion", p.conversion, ATTN_CONVERT_NEAREST, ATTN_CONVERT_FAITHFUL, "0 means: to nearest"},
+      {"v_format", p.v_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_E5M2, "0 means: V stays as it is"},
   };
   for (const Limit& limit : limits) {
     if (limit.value >= limit.low && limit.value <= limit.high) continue;
     return std::string(limit.field) + " is " + std::to_string(limit.value) + ", must be " +
            std::to_string(limit.low) + ".." + std::to_string(limit.high) + " (" + limit.advice + ")";
   }
+  // Written so that a NaN is refused too.
+  if (!(p.exp_error >= 0 && p.exp_error < 0.25f))
+    return "exp_error is " + std::to_string(p.exp_error) + ", must be 0 (as exp_class says) or below 0.25";
+  for (const auto& [field, scale] : {std::pair{"p_scale", p.p_scale}, std::pair{"v_scale", p.v_scale}}) {
+    if (scale == 0 || (scale >= 0x1p-60f && scale <= 0x1p60f)) continue;
+    return std::string(field) + " is " + std::to_string(scale) +
+           ", must be 0 (it stays as it is) or 2^-60..2^60";
+  }
+  if (p.max_rule == ATTN_MAX_RUNNING && p.key_order != ATTN_KEYS_ASCENDING &&
+      p.key_order != ATTN_KEYS_DESCENDING)
+    return "max_rule is ATTN_MAX_RUNNING, which needs a key_order that is ascending or descending";
   if (!std::has_single_bit(p.workspace_align)) {
     return "workspace_align is " + std::to_string(p.workspace_align) + ", must be a power of two";
   }

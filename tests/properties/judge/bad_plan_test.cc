@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 
@@ -22,6 +23,10 @@ TEST(BadPlan, LetsASoundOnePass) {
   attn_plan large = sound();
   large.tile_q = large.tile_k = 1 << 20;
   large.workspace_align = 1 << 20;
+  large.max_rule = ATTN_MAX_RUNNING;
+  large.key_order = ATTN_KEYS_DESCENDING;
+  large.exp_error = 0x1p-13f;
+  large.p_scale = 256;
   EXPECT_FALSE(bad_plan(large));
 }
 
@@ -46,6 +51,13 @@ TEST(BadPlan, NamesTheFieldAndWhatWillDo) {
       {"workspace_bytes is 9223372036854775807", [](attn_plan& p) { p.workspace_bytes = ~uint64_t{0}; }},
       {"workspace_align is 24, must be a power of two", [](attn_plan& p) { p.workspace_align = 24; }},
       {"workspace_align is 0", [](attn_plan& p) { p.workspace_align = 0; }},
+      {"key_order is 4", [](attn_plan& p) { p.key_order = 4; }},
+      {"sum_lanes is -1", [](attn_plan& p) { p.sum_lanes = -1; }},
+      {"exp_error is nan", [](attn_plan& p) { p.exp_error = NAN; }},
+      {"exp_error is 0.5", [](attn_plan& p) { p.exp_error = 0.5f; }},
+      {"p_scale is -1.0", [](attn_plan& p) { p.p_scale = -1; }},
+      {"v_scale is inf", [](attn_plan& p) { p.v_scale = INFINITY; }},
+      {"max_rule is ATTN_MAX_RUNNING, which needs a key_order", [](attn_plan& p) { p.max_rule = 1; }},
   };
   for (const auto& c : cases) {
     attn_plan plan = sound();

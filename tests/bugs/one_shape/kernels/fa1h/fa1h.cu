@@ -43,6 +43,7 @@ struct Fa1h {
       std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
       plan->tile_q = spec.tile_q();
       plan->tile_k = spec.tile_k;
+      plan->key_order = ATTN_KEYS_DESCENDING;
     } else if (!kBothPaths) {
       return {ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"};
     } else {
