@@ -5,6 +5,7 @@
 
 #include "cli/compute_sanitizer.h"
 #include "fuzz/host/freshness.h"
+#include "fuzz/host/zygote.h"
 #include "properties/judge/property.h"
 #include "text/printable.h"
 
@@ -83,7 +84,11 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   }
   WorkerOptions worker = worker_options(library);
   worker.lane = lane_of(options);
-  worker.watchdog = options.watchdog > 0 ? options.watchdog : default_watchdog(library.backend, worker.lane);
+  // A library of Python may have to compile first.
+  constexpr double kOfPython = 60;
+  worker.watchdog = options.watchdog > 0      ? options.watchdog
+                    : is_python(library.path) ? kOfPython
+                                              : default_watchdog(library.backend, worker.lane);
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);

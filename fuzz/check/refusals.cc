@@ -1,7 +1,10 @@
 #include "fuzz/check/refusals.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "properties/case/words.h"
@@ -9,36 +12,231 @@
 #include "properties/judge/execution.h"
 
 namespace attnfuzz {
+namespace {
 
-Refused ask_for_refusals(Target& target) {
-  Refused refused;
-  const auto refuses = [&](const std::function<void(Problem&)>& change) {
-    Case c;
-    c.problem.seq_q = c.problem.seq_k = 2;
-    c.problem.heads_q = c.problem.heads_kv = 2;
-    c.problem.dim_qk = c.problem.dim_v = 8;
-    c.env.variant = target.info().variants.empty() ? 0 : 1;
-    strip_refused(refused, c);  // a format, if there is one that is not taken
-    change(c.problem);
-    const PlanReply reply = Execution(c, target).planned;
-    return reply.status == ATTN_UNSUPPORTED || reply.status == ATTN_INVALID;
-  };
-  if (refuses([](Problem& p) { p.dtype = ATTN_F16; }) && refuses([](Problem& p) { p.dtype = ATTN_BF16; }))
-    return {};
-  for (const Feature* feature : all_features()) {
-    for (const Refusal& refusal : feature->refusals) {
-      if (refuses(refusal.ask)) refused.those.push_back(&refusal);
+using Change = std::function<void(Case&)>;
+
+void lengths(Case& c, int64_t seq_q, int64_t seq_k) {
+  c.problem.seq_q = seq_q;
+  c.problem.seq_k = seq_k;
+}
+void dims(Case& c, int64_t dim) { c.problem.dim_qk = c.problem.dim_v = dim; }
+
+bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
+
+int64_t rounded(int64_t n, int64_t to) { return std::max<int64_t>((n + to - 1) / to, 1) * to; }
+
+void nothing(Problem&) {}
+
+// What no feature alone is refused for, and how a case is spared it.
+constexpr Refusal kLse = {"an LSE", nothing, [](Case& c) { c.want_lse = false; }};
+constexpr Refusal kNotCausal = {
+    "all that is not causal", nothing, [](Case& c) { c.problem.causal = true; }, {}, "causal"};
+constexpr Refusal kOtherLengths = {
+    "seq_q other than seq_k", nothing, [](Case& c) { c.problem.seq_q = c.problem.seq_k; }, {}, "dead rows"};
+constexpr Refusal kNoKeys = {
+    "no queries or no keys", nothing,
+    [](Case& c) { lengths(c, std::max<int64_t>(c.problem.seq_q, 1), std::max<int64_t>(c.problem.seq_k, 1)); }};
+constexpr Refusal kEmptyBatch = {"an empty batch", nothing,
+                                 [](Case& c) { c.problem.batch = std::max<int64_t>(c.problem.batch, 1); }};
+constexpr Refusal kBatch = {"more than one batch entry", nothing, [](Case& c) { c.problem.batch = 1; }};
+constexpr Refusal kBottomRight = {"a diagonal of the bottom right",
+                                  nothing,
+                                  [](Case& c) {
+                                    if (has_diagonal(c.problem)) c.problem.align = ATTN_TOP_LEFT;
+                                  },
+                                  {},
+                                  "dead rows"};
+constexpr Refusal kTopLeft = {"a diagonal of the top left", nothing, [](Case& c) {
+                                if (has_diagonal(c.problem)) c.problem.align = ATTN_BOTTOM_RIGHT;
+                              }};
+constexpr Refusal kScale = {"a scale other than 1/sqrt(dim_qk)", nothing, [](Case& c) {
+                              c.problem.scale = 1.0f / std::sqrt(static_cast<float>(c.problem.dim_qk));
+                            }};
+constexpr Refusal kNegativeScale = {"a scale that is not positive", nothing, [](Case& c) {
+                                      if (!(c.problem.scale > 0))
+                                        c.problem.scale = c.problem.scale < 0 ? -c.problem.scale : 1;
+                                    }};
+constexpr Refusal kBiasWithMask = {"a bias with a mask", nothing, [](Case& c) {
+                                     if (c.problem.bias) c.problem.mask.reset();
+                                   }};
+constexpr Refusal kCausalWithMask = {"causal with a mask or a bias", nothing, [](Case& c) {
+                                       if (c.problem.bias || c.problem.mask) c.problem.causal = false;
+                                     }};
+
+// Lengths and head dimensions of certain multiples alone, the smallest first.
+template <int64_t M>
+void round_lengths(Case& c) {
+  lengths(c, rounded(c.problem.seq_q, M), rounded(c.problem.seq_k, M));
+}
+template <int64_t M>
+void round_dims(Case& c) {
+  c.problem.dim_qk = rounded(c.problem.dim_qk, M);
+  c.problem.dim_v = rounded(c.problem.dim_v, M);
+}
+template <int64_t Least>
+void powers_of_two(Case& c) {
+  for (int64_t* dim : {&c.problem.dim_qk, &c.problem.dim_v})
+    *dim = std::max(Least, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(*dim))));
+}
+struct Multiple {
+  int64_t of;
+  Refusal lengths, dims, powers;
+};
+#define ATTN_MULTIPLE(m)                                                                   \
+  {                                                                                        \
+    m, {"lengths that are no multiple of " #m, nothing, round_lengths<m>},                 \
+        {"head dimensions that are no multiple of " #m, nothing, round_dims<m>}, {         \
+      "head dimensions that are no power of two from " #m " on", nothing, powers_of_two<m> \
+    }                                                                                      \
+  }
+constexpr Multiple kMultiples[] = {ATTN_MULTIPLE(2),  ATTN_MULTIPLE(4),  ATTN_MULTIPLE(8),  ATTN_MULTIPLE(16),
+                                   ATTN_MULTIPLE(32), ATTN_MULTIPLE(64), ATTN_MULTIPLE(128)};
+#undef ATTN_MULTIPLE
+
+class Asking {
+ public:
+  explicit Asking(Target& target) : target_(target) {}
+
+  Refused all() {
+    // What other kernels take as well comes first: one that does everything is asked no more than that.
+    if (!find_base()) return {};
+    for (const Feature* feature : all_features()) {
+      for (const Refusal& refusal : feature->refusals) {
+        if (refuses([&](Case& c) { refusal.ask(c.problem); })) refused_.those.push_back(&refusal);
+      }
+    }
+    ask_for_dims();
+    ask_for_lengths();
+    ask_for_the_rest();
+    return refused_;
+  }
+
+ private:
+  bool takes(const Case& c) {
+    const PlanReply reply = Execution(c, target_).planned;
+    return reply.status != ATTN_UNSUPPORTED && reply.status != ATTN_INVALID;
+  }
+
+  bool refuses(const Change& change) {
+    Case c = base_;
+    strip_refused(refused_, c);  // a format, if there is one that is not taken
+    change(c);
+    return !takes(c);
+  }
+
+  // A small problem that the kernel takes, the smallest and plainest first.
+  bool find_base() {
+    struct Size {
+      int64_t seq, dim;
+    };
+    for (const Size size : {Size{2, 8}, {2, 64}, {64, 64}, {128, 64}, {128, 128}, {512, 64}}) {
+      for (const bool lse : {true, false}) {
+        for (const bool causal : {false, true}) {
+          for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+            Case c;
+            lengths(c, size.seq, size.seq);
+            dims(c, size.dim);
+            c.problem.heads_q = c.problem.heads_kv = 2;
+            c.problem.dtype = dtype;
+            c.problem.causal = causal;
+            c.problem.scale = 1.0f / std::sqrt(static_cast<float>(size.dim));
+            c.want_lse = lse;
+            c.env.variant = target_.info().variants.empty() ? 0 : 1;
+            if (!takes(c)) continue;
+            base_ = c;
+            if (!lse) refused_.those.push_back(&kLse);
+            if (causal) refused_.those.push_back(&kNotCausal);
+            return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  void ask_for_dims() {
+    for (const int64_t dim : {256, 192, 128, 96, 64, 32, 16, 8}) {
+      refused_.max_dim = dim;
+      if (!refuses([&](Case& c) { dims(c, dim); })) break;
+      // One of the two alone: a check may have forgotten it.
+      if (!refuses([&](Case& c) { c.problem.dim_qk = dim; })) break;
+      if (!refuses([&](Case& c) { c.problem.dim_v = dim; })) break;
+    }
+    if (refused_.max_dim < 8 || !refuses([](Case& c) { dims(c, 5); })) return;
+    const auto taken = [&](int64_t dim) { return !refuses([&](Case& c) { dims(c, dim); }); };
+    for (const Multiple& m : kMultiples) {
+      if (3 * m.of > refused_.max_dim || !taken(m.of) || !taken(3 * m.of)) continue;
+      refused_.those.push_back(&m.dims);
+      return;
+    }
+    for (const Multiple& m : kMultiples) {
+      if (!taken(m.of)) continue;
+      refused_.those.push_back(&m.powers);
+      return;
     }
   }
-  for (const int64_t dim : {256, 192, 128, 96, 64, 32, 16, 8}) {
-    refused.max_dim = dim;
-    if (!refuses([&](Problem& p) { p.dim_qk = p.dim_v = dim; })) break;
-    // One of the two alone: a check may have forgotten it.
-    if (!refuses([&](Problem& p) { p.dim_qk = dim; })) break;
-    if (!refuses([&](Problem& p) { p.dim_v = dim; })) break;
+
+  void ask_for_lengths() {
+    const int64_t seq = base_.problem.seq_q;
+    if (refuses([&](Case& c) { lengths(c, seq, 2 * seq); }) &&
+        !refuses([&](Case& c) { lengths(c, 2 * seq, 2 * seq); }))
+      refused_.those.push_back(&kOtherLengths);
+    if (refuses([](Case& c) { lengths(c, 0, 0); })) refused_.those.push_back(&kNoKeys);
+    if (!refuses([](Case& c) { lengths(c, 37, 37); })) return;
+    for (const Multiple& m : kMultiples) {
+      if (refuses([&](Case& c) { lengths(c, 3 * m.of, 3 * m.of); })) continue;
+      refused_.those.push_back(&m.lengths);
+      return;
+    }
   }
-  return refused;
-}
+
+  void ask_for_the_rest() {
+    const auto ask = [&](const Refusal& refusal, const Change& change) {
+      if (refuses(change)) refused_.those.push_back(&refusal);
+    };
+    ask(kBatch, [](Case& c) { c.problem.batch = 2; });
+    ask(kEmptyBatch, [](Case& c) { c.problem.batch = 0; });
+    ask(kScale, [](Case& c) { c.problem.scale *= 1.5f; });
+    ask(kNegativeScale, [](Case& c) { c.problem.scale = -c.problem.scale; });
+    const auto knows = [&](std::string_view name) {
+      return std::ranges::none_of(refused_.those, [&](const Refusal* r) { return r->name == name; });
+    };
+    const Change bias = [](Case& c) { c.problem.bias = Bias{}; };
+    const Change mask = [](Case& c) { c.problem.mask = Mask{}; };
+    const bool causal = knows("causal"), masks = !refuses(mask), biases = !refuses(bias);
+    if (causal) {
+      const int64_t more = knows(kOtherLengths.name) ? base_.problem.seq_q : 0;
+      for (const int32_t align : {ATTN_BOTTOM_RIGHT, ATTN_TOP_LEFT}) {
+        ask(align == ATTN_BOTTOM_RIGHT ? kBottomRight : kTopLeft, [&](Case& c) {
+          c.problem.causal = true;
+          c.problem.align = align;
+          c.problem.seq_k += more;
+        });
+      }
+    }
+    if (causal && base_.problem.causal == false && (masks || biases)) {
+      ask(kCausalWithMask, [&](Case& c) {
+        c.problem.causal = true;
+        (masks ? mask : bias)(c);
+      });
+    }
+    if (masks && biases) {
+      ask(kBiasWithMask, [&](Case& c) {
+        bias(c);
+        mask(c);
+      });
+    }
+  }
+
+  Target& target_;
+  Case base_;
+  Refused refused_;
+};
+
+}  // namespace
+
+Refused ask_for_refusals(Target& target) { return Asking(target).all(); }
 
 bool speaks_of(const Property& property, const Refused& refused) {
   return std::ranges::none_of(refused.those, [&](const Refusal* refusal) {

@@ -5,6 +5,7 @@
 
 #include "cmake/identity/identity.h"
 #include "fuzz/host/lanes.h"
+#include "fuzz/host/zygote.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -61,6 +62,12 @@ std::string no_worker(int32_t backend, const std::string& lane) {
   return text;
 }
 
+std::string no_host(int32_t backend) {
+  return std::string("lib/libattnfuzz-hosted-") + backend_name(backend) +
+         ".so is not beside this program's bin/: build it" +
+         (backend == ATTN_CUDA ? " where there is a CUDA toolkit (ATTNFUZZ_CUDA=ON)" : "");
+}
+
 // Whether a library calls what its lane is about: a sanitizer, or what collects its counters.
 bool instrumented(const std::string& path, const std::string& lane) {
   if (!has_libraries(lane)) return true;
@@ -102,11 +109,13 @@ std::string in_lane(const std::string& path, const std::string& lane) {
 
 // Asks the workers: only they load kernels.
 std::vector<KernelLibrary> kernels_of(const PlugIn& plug_in, const Wanted& wanted, std::string* error) {
+  const bool python = is_python(plug_in.path);
   for (const int32_t backend : {ATTN_CPU, ATTN_CUDA}) {
     if (wanted.backend && *wanted.backend != backend) continue;
-    const std::string worker = worker_of(backend, wanted.lane);
+    const std::string worker = python ? host_library(backend) : worker_of(backend, wanted.lane);
     if (worker.empty()) {
-      *error += (error->empty() ? "" : "; but ") + no_worker(backend, wanted.lane);
+      *error +=
+          (error->empty() ? "" : "; but ") + (python ? no_host(backend) : no_worker(backend, wanted.lane));
       return {};
     }
     KernelLibrary library = {plug_in.path, backend, wanted.lane, plug_in.path, plug_in.kernel, worker};
@@ -143,6 +152,10 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
     return {};
   }
   plug_in.path = in_lane(absolute(plug_in.path), wanted.lane);
+  if (is_python(plug_in.path) && has_libraries(wanted.lane)) {
+    *error = plug_in.path + " is Python, and the lane " + wanted.lane + " is of what a compiler has built";
+    return {};
+  }
   if (!fs::is_directory(plug_in.path) && !instrumented(plug_in.path, wanted.lane)) {
     *error = plug_in.path + " was not built for the lane " + wanted.lane +
              ": attnfuzz_add_kernel makes such a library, libattn_NAME_" + build_name(ATTN_CPU, wanted.lane) +

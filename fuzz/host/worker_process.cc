@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,6 +18,7 @@
 #include <system_error>
 
 #include "fuzz/host/subprocess.h"
+#include "fuzz/host/zygote.h"
 
 namespace attnfuzz {
 namespace {
@@ -37,7 +39,7 @@ int raised(int fd, const char* what) {
 }  // namespace
 
 WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
-  std::array<int, 2> ends = {-1, -1};  // of pipes, that the guard writes to: output, status
+  std::array<int, 2> ends = {-1, -1};  // that the guard writes to: output, status
   int arena = -1;
   // Not blocking at either end: a kernel that prints without end loses its output, not its time.
   const auto open_pipe = [](int& ours, int& its) {
@@ -62,9 +64,21 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     request_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     answer_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     open_pipe(output_fd_, ends[0]);
-    open_pipe(status_fd_, ends[1]);
+    // Of both ways: the guard learns from it that we have gone.
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) fail("socketpair");
+    status_fd_ = pair[0];
+    ends[1] = raised(pair[1], "fcntl");
     arena = fcntl(arena_fd, F_DUPFD_CLOEXEC, 64);
     if (arena < 0) fail("fcntl");
+    if (is_python(command.library)) {
+      zygote_of(command.library)
+          .fork_worker(command.worker, command.kernel,
+                       {ends[0], wire_fd_, arena, request_bell_, answer_bell_, ends[1]});
+      guard_ = kForked;
+      close_theirs();
+      return;
+    }
     guard_ = spawn_program({command.worker, command.library, command.kernel, std::to_string(getpid())},
                            {.descriptors = {{ends[0], STDOUT_FILENO},
                                             {ends[0], STDERR_FILENO},
@@ -93,7 +107,7 @@ WorkerProcess::~WorkerProcess() {
 }
 
 void WorkerProcess::close_all() {
-  if (guard_ > 0) end();
+  if (guard_ >= 0) end();
   for (int* fd : {&pidfd_, &request_bell_, &answer_bell_, &output_fd_, &wire_fd_, &status_fd_}) {
     if (*fd >= 0) close(*fd);
     *fd = -1;
@@ -135,7 +149,10 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
     const auto left = deadline - std::chrono::steady_clock::now();
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
     const timespec timeout = {ns > 0 ? ns / 1'000'000'000 : 0, ns > 0 ? ns % 1'000'000'000 : 0};
-    pollfd fds[3] = {{answer_bell_, POLLIN, 0}, {pidfd_, POLLIN, 0}, {listen ? output_fd_ : -1, POLLIN, 0}};
+    pollfd fds[3] = {
+        {answer_bell_, POLLIN, 0},
+        {guard_ == kForked ? status_fd_ : pidfd_, static_cast<short>(guard_ == kForked ? 0 : POLLIN), 0},
+        {listen ? output_fd_ : -1, POLLIN, 0}};
     const int n = ppoll(fds, 3, &timeout, nullptr);
     if (n < 0 && errno != EINTR) fail("ppoll");
     if (n == 0) return Event::kTimeout;
@@ -148,7 +165,7 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
       [[maybe_unused]] const ssize_t got = read(answer_bell_, &rings, sizeof rings);
       return Event::kRang;
     }
-    if (fds[1].revents || (closed && pidfd_ < 0)) return Event::kDied;
+    if (fds[1].revents || (closed && pidfd_ < 0 && guard_ != kForked)) return Event::kDied;
     if (ns <= 0) return Event::kTimeout;  // however much it prints
   }
 }
@@ -174,6 +191,10 @@ bool WorkerProcess::ask_where() {
 }
 
 bool WorkerProcess::guard_ended(int milliseconds) {
+  if (guard_ == kForked) {
+    pollfd fd = {status_fd_, 0, 0};
+    return poll(&fd, 1, milliseconds) > 0;
+  }
   for (int ms = 0;; ++ms) {
     siginfo_t info = {};
     if (waitid(P_PID, static_cast<id_t>(guard_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
@@ -185,16 +206,22 @@ bool WorkerProcess::guard_ended(int milliseconds) {
 }
 
 std::string WorkerProcess::end() {
-  if (guard_ <= 0) return ending_;
-  const bool dead = guard_ended(pidfd_ < 0 ? 50 : 0);  // where its output ends before it does
+  if (guard_ < 0) return ending_;
+  const bool forked = guard_ == kForked;
+  const bool dead = guard_ended(pidfd_ < 0 && !forked ? 50 : 0);  // where its output ends before it does
   if (!dead) {
     // The guard sees to the worker and to all that it has left; on a device that takes a while.
     constexpr int kPatienceMs = 30'000;
-    kill(guard_, SIGTERM);
-    kill(guard_, SIGCONT);  // whoever has stopped it
-    if (!guard_ended(kPatienceMs)) kill(guard_, SIGKILL);
+    if (forked) {
+      shutdown(status_fd_, SHUT_WR);
+      guard_ended(kPatienceMs);
+    } else {
+      kill(guard_, SIGTERM);
+      kill(guard_, SIGCONT);  // whoever has stopped it
+      if (!guard_ended(kPatienceMs)) kill(guard_, SIGKILL);
+    }
   }
-  const int guards = wait_for_child(guard_);
+  const int guards = forked ? 0 : wait_for_child(guard_);
   guard_ = -1;
   read_status();
   if (!status_ && worker_ > 0) kill(-worker_, SIGKILL);
@@ -203,7 +230,7 @@ std::string WorkerProcess::end() {
   } else if (!status_) {
     // Once a kernel is loaded: before that it was somebody else.
     const bool loaded = wire_->state.load() == wire::State::kReady;
-    ending_ = describe_status(guards) + (loaded ? ", sent to the worker's parent," : "");
+    ending_ = (forked ? "killed" : describe_status(guards)) + (loaded ? ", sent to the worker's parent," : "");
   } else {
     ending_ = describe_status(*status_);
     if (!WIFEXITED(*status_)) return ending_;

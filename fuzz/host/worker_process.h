@@ -17,6 +17,8 @@
 
 namespace attnfuzz {
 
+// `worker` is a program; of a library that is a file of Python the library that its zygote
+// hosts workers with (zygote.h).
 struct WorkerCommand {
   std::string worker, library, kernel;
 };
@@ -58,6 +60,8 @@ class WorkerProcess {
   bool guard_ended(int milliseconds);
   void close_all();
 
+  // guard_ is kForked where a zygote has forked it: no child of ours, known by status_fd_ alone.
+  static constexpr pid_t kForked = 0;
   pid_t guard_ = -1, worker_ = -1;  // worker_ as far as the guard has told
   std::optional<int> status_;       // the worker's, likewise
   int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1, status_fd_ = -1;

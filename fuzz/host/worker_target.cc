@@ -14,6 +14,7 @@
 #include "fuzz/host/watchdog.h"
 #include "fuzz/host/worker_description.h"
 #include "fuzz/host/worker_process.h"
+#include "fuzz/host/zygote.h"
 #include "properties/judge/bad_plan.h"
 #include "text/printable.h"
 
@@ -134,6 +135,8 @@ class WorkerTarget final : public Target {
     }
     reply.status = checked_status(answer.status);
     reply.fault = fault(answer.report);
+    // Only in Python a library may say so late; other kernels have a plan() for it.
+    if (reply.status == ATTN_UNSUPPORTED && !is_python(options_.library)) reply.fault.reset();
     reply.crash = unknown_status(answer.status);
     reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
     if (probe_) reply.probe = probed_;
@@ -197,7 +200,7 @@ class WorkerTarget final : public Target {
     try {
       process_ = std::make_unique<WorkerProcess>(
           WorkerCommand{options_.worker, options_.library, options_.kernel}, arena_.fd());
-    } catch (const std::system_error& e) {
+    } catch (const std::runtime_error& e) {  // a std::system_error too
       return std::string("the worker cannot be started: ") + e.what();
     }
     asked_ = 0;
@@ -225,6 +228,7 @@ class WorkerTarget final : public Target {
       why = options_.library + ": not loaded within " + std::to_string(options_.start_seconds) + " s";
     } else {
       why = options_.library + ": " + describe_exit();
+      if (is_python(options_.library)) why += "\n" + printable_lines(zygote_of(options_.library).output());
       killed = event == WorkerProcess::Event::kDied && process_->end() == "SIGKILL";
     }
     process_.reset();

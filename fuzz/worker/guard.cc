@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,16 +60,50 @@ void end_all_children() {
 
 void tell(int32_t number) { [[maybe_unused]] const ssize_t n = write(wire::kStatusFd, &number, sizeof number); }
 
-}  // namespace
+// Until the worker has ended, by itself or because whoever asked for it has gone. What it leaves is ended too.
+void watch_over(pid_t worker) {
+  tell(worker);
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGCHLD);
+  sigaddset(&awaited, SIGTERM);
+  const int signals = signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK);
+  siginfo_t info = {};
+  while (waitid(P_PID, static_cast<id_t>(worker), &info, WEXITED | WNOWAIT | WNOHANG) != 0 ||
+         info.si_pid == 0) {
+    // Whoever asked for it holds the other end, and closes it.
+    pollfd fds[2] = {{signals, POLLIN, 0}, {wire::kStatusFd, POLLRDHUP, 0}};
+    poll(fds, 2, -1);
+    bool end = fds[1].revents != 0;
+    signalfd_siginfo signal;
+    while (read(signals, &signal, sizeof signal) == sizeof signal) end |= signal.ssi_signo == SIGTERM;
+    if (end) {
+      kill(worker, SIGKILL);
+      waitid(P_PID, static_cast<id_t>(worker), &info, WEXITED | WNOWAIT);
+      break;
+    }
+    info.si_pid = 0;
+  }
+  kill(-worker, SIGKILL);  // its group; the number is taken until the worker is reaped
+  const int status = wait_for_child(worker);
+  end_all_children();
+  tell(status);
+}
 
-int guard(char** argv) {
+void be_a_guard() {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  if (getppid() != std::atoi(argv[3])) return wire::kExitUsage;  // it died before prctl
   fcntl(wire::kStatusFd, F_SETFD, FD_CLOEXEC);
+}
+
+}  // namespace
+
+int guard(char** argv) {
+  be_a_guard();
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != std::atoi(argv[3])) return wire::kExitUsage;  // it died before prctl
   pid_t worker = -1;
   try {
     worker =
@@ -76,22 +112,14 @@ int guard(char** argv) {
     std::fprintf(stderr, "%s\n", e.what());
     return wire::kExitUsage;
   }
-  tell(worker);
-  siginfo_t info = {};
-  while (waitid(P_PID, static_cast<id_t>(worker), &info, WEXITED | WNOWAIT | WNOHANG) != 0 ||
-         info.si_pid == 0) {
-    sigset_t awaited;
-    sigemptyset(&awaited);
-    sigaddset(&awaited, SIGCHLD);
-    sigaddset(&awaited, SIGTERM);
-    if (sigwaitinfo(&awaited, &info) == SIGTERM) kill(worker, SIGKILL);
-    info.si_pid = 0;
-  }
-  kill(-worker, SIGKILL);  // its group; the number is taken until the worker is reaped
-  const int status = wait_for_child(worker);
-  end_all_children();
-  tell(status);
+  watch_over(worker);
   return 0;
+}
+
+void guard_child(pid_t worker) {
+  be_a_guard();
+  setpgid(worker, worker);
+  watch_over(worker);
 }
 
 }  // namespace attnfuzz::worker

@@ -6,13 +6,18 @@
 // (wire::kStatusFd), and before it goes ends whatever the worker has left, also what
 // went into a session of its own: it adopts all that loses its parent
 // (PR_SET_CHILD_SUBREAPER). A kernel that kills or stops its parent meets the guard
-// and not the command. On SIGTERM, and when the command dies, it ends the worker.
+// and not the command. On SIGTERM, when the command closes its end of kStatusFd, and
+// when it dies, it ends the worker.
 // What it cannot do: a child of the kernel that has killed the guard first outlives it.
 #pragma once
+
+#include <sys/types.h>
 
 namespace attnfuzz::worker {
 
 // `argv` of main(): PROGRAM LIBRARY KERNEL PARENT. Returns the exit status.
 int guard(char** argv);
+// The same for a worker that is this process's child already. Returns once all has ended.
+void guard_child(pid_t worker);
 
 }  // namespace attnfuzz::worker

@@ -104,10 +104,15 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
   }
   Segments segments{reinterpret_cast<uint64_t>(symbol), 0, 0};
   dl_iterate_phdr(find_segments, &segments);
+  library = choose(reinterpret_cast<const attn_kernel* (*)(uint32_t)>(symbol), path, selector, backend);
   library.begin = segments.begin;
   library.end = segments.end;
+  return library;
+}
 
-  const auto kernel_at = reinterpret_cast<const attn_kernel* (*)(uint32_t)>(symbol);
+Library choose(const attn_kernel* (*kernel_at)(uint32_t), const std::string& path, const std::string& selector,
+               attn_backend backend) {
+  Library library;
   const bool by_index = !selector.empty() && selector.find_first_not_of("0123456789") == std::string::npos;
   std::optional<attn_kernel> chosen, foreign;
   for (uint32_t i = 0; i < kMaxKernels; ++i) {
@@ -119,9 +124,8 @@ Library load(const std::string& path, const std::string& selector, attn_backend 
       return library;
     }
     library.all.push_back(k);
-    const bool wanted =
-        selector.empty() ||
-        (by_index ? selector == std::to_string(i) : selector == k.name || selector == kernel_label(k.name));
+    const bool wanted = selector.empty() || (by_index ? selector == std::to_string(i)
+                                                      : selector == k.name || selector == kernel_label(k.name));
     if (!wanted) continue;
     std::optional<attn_kernel>& found = k.backend == backend ? chosen : foreign;
     if (!found) found = k;

@@ -22,4 +22,8 @@ struct Library {
 // first kernel of this back end. A name may be there once for each.
 Library load(const std::string& path, const std::string& selector, attn_backend backend);
 
+// The same of kernels that are here already: `of` names where they come from.
+Library choose(const attn_kernel* (*kernel_at)(uint32_t), const std::string& of, const std::string& selector,
+               attn_backend backend);
+
 }  // namespace attnfuzz::worker

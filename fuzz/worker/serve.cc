@@ -219,7 +219,8 @@ class Server {
       if (const auto why = after_run(request, arena_)) report(answer, ATTN_REPORT_UNINITIALISED, *why);
     }
     // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not.
-    answer.retiring = answer.report.given || answer.status == ATTN_FAULT;
+    // A refusal has not begun anything.
+    answer.retiring = (answer.report.given && answer.status != ATTN_UNSUPPORTED) || answer.status == ATTN_FAULT;
   }
 
   wire::Wire& wire_;

@@ -23,7 +23,12 @@ Case make_case(const Aim& aim, const rc::Random& random, bool many_heads = false
   for (const Phase phase : {Phase::kSizes, Phase::kVisibility, Phase::kValues, Phase::kMemory}) {
     draw_phase(phase, aim, dice, c);
     if (phase == Phase::kSizes && many_heads) draw_many_heads(dice, c);
-    if (phase != Phase::kMemory && spared) strip_refused(aim.refused, c);
+    if (spared) strip_refused(aim.refused, c);
+    if (phase == Phase::kSizes && many_heads) {
+      // A kernel of long rows alone makes of many heads more than a case may hold.
+      Problem& p = c.problem;
+      if (p.seq_q * p.seq_k > 64) p.batch = p.heads_q = p.heads_kv = 1;
+    }
   }
   if (!illegal(c)) return c;
   // What can make it so is memory: strides that no slot holds.

@@ -265,9 +265,19 @@ Kind kind_of(const Fault& fault) {
   }
 }
 
+// A target passes it on from those alone that cannot know before they have their tensors (worker/hosted.h).
+bool is_late_refusal(const RunReply& reply) {
+  return reply.status == ATTN_UNSUPPORTED && reply.fault && reply.fault->kind == ATTN_REPORT_LAUNCH;
+}
+
 bool accept_run(const RunReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
   v.site = reply.site;
+  if (is_late_refusal(reply)) {
+    v.outcome = Outcome::kReject;
+    v.message = "refused: " + reply.fault->message;
+    return false;
+  }
   if (reply.fault) v.fault = reply.fault;
   if (reply.fault) {
     // The back end's own word says more than how the process ended.

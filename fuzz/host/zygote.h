@@ -1,0 +1,55 @@
+// A process that has imported a Python file and forks a worker from itself whenever
+// one is asked for: an import takes seconds, a fork milliseconds.
+//
+//   zygote_of("/home/me/sdpa.py").fork_worker(host_library(ATTN_CPU), "efficient", descriptors);
+//
+// It never runs a kernel and never touches a device itself. The one who starts it and
+// all its forks may ask, and it ends when the last of them has gone; if it is lost,
+// the next to ask starts another. A worker's guard (worker/guard.h) is its child, not
+// ours, and is reached through wire::kStatusFd alone.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <string>
+
+namespace attnfuzz {
+
+class Zygote {
+ public:
+  // A file NAME.py, by an absolute path. Nothing is started yet.
+  explicit Zygote(std::string file) : file_(std::move(file)) {}
+  ~Zygote();
+  Zygote(const Zygote&) = delete;
+  Zygote& operator=(const Zygote&) = delete;
+
+  // Forks a worker that loads `host_library` (worker/hosted.h) and finds these
+  // descriptors at 1 and 2, and at those of wire.h from kWireFd to kStatusFd. Throws
+  // std::system_error, or std::runtime_error with what Python said, if there is no zygote to be had.
+  static constexpr int kDescriptors = 6;
+  void fork_worker(const std::string& host_library, const std::string& kernel,
+                   const std::array<int, kDescriptors>& descriptors);
+
+  // What it has printed, to be shown where a worker did not start.
+  std::string output() const;
+
+ private:
+  void start();
+  bool send(const std::string& words, const std::array<int, kDescriptors>& descriptors);
+  void close_all();
+
+  std::string file_;
+  int socket_ = -1, output_ = -1;
+  pid_t pid_ = -1, started_by_ = -1;
+};
+
+// The one of this process and its forks for a file: whoever opens a kernel of it again finds the import done.
+Zygote& zygote_of(const std::string& file);
+
+// Whether a path names a file of Python kernels.
+bool is_python(const std::string& path);
+// The library that hosts workers for a back end in Python; empty: this build has none.
+std::string host_library(int32_t backend);
+
+}  // namespace attnfuzz

@@ -1,0 +1,130 @@
+#include "fuzz/worker/hosted.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "fuzz/host/wire.h"
+#include "fuzz/worker/guard.h"
+#include "fuzz/worker/memory.h"
+#include "fuzz/worker/work.h"
+#include "kernels/plug_in.h"
+
+namespace attnfuzz::worker {
+namespace {
+
+#ifdef ATTNFUZZ_HOSTED_CUDA
+constexpr attn_backend kBackend = ATTN_CUDA;
+#else
+constexpr attn_backend kBackend = ATTN_CPU;
+#endif
+
+// A kernel's functions are given no pointer of its own; a process runs one kernel.
+const attnfuzz_hosted* hosted = nullptr;
+std::vector<attn_kernel> kernels;
+std::vector<attn_build> builds;
+
+attn_status checked(int32_t status) {
+  return status >= ATTN_OK && status <= ATTN_FAULT ? static_cast<attn_status>(status) : ATTN_FAULT;
+}
+
+attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
+                 char* reason, uint64_t reason_size) {
+  attn::Call call;
+  if (attn::Refusal refusal = attn::read_call(problem, tensors, env, kBackend, 0, 0, &call))
+    return attn::refuse(refusal, reason, reason_size);
+  attn_plan own = attn::default_plan(call.problem);
+  const attn_status status =
+      checked(hosted->plan(&call.problem, &call.tensors, &call.env, &own, reason, reason_size));
+  if (status != ATTN_OK) return status;
+  if (attn_write(plan, &own, sizeof own, ATTN_PLAN_MIN)) return ATTN_OK;
+  return attn::refuse({ATTN_INVALID, "attn_plan.size leaves no room for a plan"}, reason, reason_size);
+}
+
+attn_status run(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
+                const attn_env* env) {
+  attn::Call call;
+  attn_plan known;
+  if (attn::Refusal refusal = attn::read_call(problem, tensors, env, kBackend, 0, 0, &call))
+    return refusal.status;
+  if (!attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN)) return ATTN_INVALID;
+  char text[512] = "";
+  const attn_status status =
+      checked(hosted->run(&call.problem, &call.tensors, &known, &call.env, text, sizeof text));
+  if (text[0] != 0 && call.env.report != nullptr) {
+    attn_report report = {};
+    report.size = sizeof report;
+    report.kind = status == ATTN_UNSUPPORTED ? ATTN_REPORT_LAUNCH : ATTN_REPORT_DEVICE;
+    report.message = text;
+    call.env.report(call.env.user, &report);
+  }
+  return status;
+}
+
+const attn_kernel* kernel_at(uint32_t index) { return index < kernels.size() ? &kernels[index] : nullptr; }
+
+void describe(const attnfuzz_hosted& from) {
+  attn_build build = {};
+  build.size = sizeof build;
+  build.hash = from.source_hash;
+  build.compiler = from.host;
+  build.flags = from.domain;
+  build.root = "";
+  builds.push_back(build);
+  attn_kernel kernel = {};
+  kernel.size = sizeof kernel;
+  kernel.abi = ATTN_ABI;
+  kernel.name = from.name;
+  kernel.description = from.description;
+  kernel.backend = from.backend;
+  kernel.build = &builds.back();
+  kernel.plan = plan;
+  kernel.run = run;
+  kernels.push_back(kernel);
+}
+
+Library open(const attnfuzz_hosted* all, uint32_t count, const std::string& of, const char* selector,
+             const char* refusal, attn_backend backend) {
+  Library library;
+  if (refusal != nullptr) {
+    library.error = refusal;
+    return library;
+  }
+  builds.reserve(count);
+  for (uint32_t i = 0; i < count; ++i) describe(all[i]);
+  library = choose(kernel_at, of, selector, backend);
+  for (uint32_t i = 0; i < count && library.kernel; ++i) {
+    if (std::string(all[i].name) == library.kernel->name && all[i].backend == library.kernel->backend)
+      hosted = &all[i];
+  }
+  return library;
+}
+
+}  // namespace
+}  // namespace attnfuzz::worker
+
+extern "C" {
+
+void attnfuzz_guard(int32_t worker) {
+  attnfuzz::worker::guard_child(worker);
+  _exit(0);
+}
+
+int32_t attnfuzz_work(const attnfuzz_hosted* kernels, uint32_t count, const char* of, const char* selector,
+                      const char* refusal, int32_t guard) {
+  using namespace attnfuzz::worker;
+  setpgid(0, 0);
+  close(attnfuzz::wire::kStatusFd);
+  if (!live_with(guard)) return attnfuzz::wire::kExitUsage;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(signal, SIG_DFL);
+  const int status =
+      work([&](attn_backend backend) { return open(kernels, count, of, selector, refusal, backend); });
+  std::fflush(nullptr);
+  return status;
+}
+
+int32_t attnfuzz_backend(void) { return attnfuzz::worker::kBackend; }
+}

@@ -1,0 +1,53 @@
+// Kernels that live in a process which is no program of ours, but hosts the worker:
+// a Python interpreter. It loads this as a library, says what kernels it has, and is
+// called back for plan and run; wire, arena, device, crash record and guard are the
+// worker's own. Plain C, so that whatever can call C can host.
+//
+//   fork();                                        // the host's parent side becomes the guard
+//   attnfuzz_guard(worker);                        // never returns
+//   ... in the child:
+//   return attnfuzz_work(kernels, count, "sdpa.py", "efficient");   // until the worker is done
+//
+// The descriptors of host/wire.h must be open in both.
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Called with problems that make sense (plug_in.h has looked at them), all structs of
+// this version. Plan may fill in more of *plan than its defaults. Run may refuse what
+// only its tensors, or the library behind it, could tell: ATTN_UNSUPPORTED, and why in
+// text[size], which counts as if plan() had said so; or fail, ATTN_FAULT, and how.
+typedef struct attnfuzz_hosted {
+  uint32_t size;
+  int32_t backend;  // attn_backend
+  const char* name;
+  const char* description;
+  const char *domain, *source_hash, *host, *source;  // for build identity: declared limits, in words for a
+                                                     // person; of its file; who runs it; the file
+  int32_t (*plan)(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
+                  attn_plan* plan, char* text, uint64_t size);
+  int32_t (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
+                 const attn_env* env, char* text, uint64_t size);
+} attnfuzz_hosted;
+
+// This process becomes the guard (guard.h) of its child `worker`, ends it when whoever
+// asked for it has gone, and does not return.
+ATTN_EXPORT void attnfuzz_guard(int32_t worker);
+
+// Serves until done and returns an exit status. `refusal`, if not NULL, is why there
+// are no kernels; the one who asked is told. `guard` is the parent's process id.
+ATTN_EXPORT int32_t attnfuzz_work(const attnfuzz_hosted* kernels, uint32_t count, const char* of,
+                                  const char* selector, const char* refusal, int32_t guard);
+
+// attn_backend of this library.
+ATTN_EXPORT int32_t attnfuzz_backend(void);
+
+#ifdef __cplusplus
+}
+#endif

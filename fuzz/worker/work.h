@@ -1,0 +1,21 @@
+// What a worker does between its start and its end, whoever has started it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "fuzz/worker/library.h"
+
+namespace attnfuzz::worker {
+
+// Maps what the parent shares (host/wire.h), opens the device, gets the kernel from
+// `open` and serves. Returns the exit status; a refusal is told through the wire.
+int work(const std::function<Library(attn_backend)>& open);
+
+// Dies with `parent`, and leaves no core file, which would hold the arena. False: it has died already.
+bool live_with(int parent);
+
+// wire::kExitUsage, with words on stderr.
+int usage(const char* why);
+
+}  // namespace attnfuzz::worker

@@ -1,0 +1,21 @@
+"""attnfuzz for kernels that live in Python.
+
+    # sdpa.py                  attnfuzz check ./sdpa.py:efficient
+    import attnfuzz
+
+    @attnfuzz.target(device="cuda", tiles=(64, 64), errors=attnfuzz.Errors(accumulator="tensor", p="input"),
+                     domain=attnfuzz.Domain(softcap=False, window=False, key_lengths=False, align="top_left"))
+    def efficient(p, q, k, v):
+        ...
+        return o, lse
+
+See docs/python.md. Nothing is imported here beyond the standard library.
+"""
+
+from attnfuzz.declare import Domain, Errors, Unsupported, at_least, at_most, multiple, target
+from attnfuzz.judge import Failed, check, judge
+from attnfuzz.masks import lse_from_log2, one_mask
+from attnfuzz.oracle import assert_within, oracle
+
+__all__ = ["Domain", "Errors", "Failed", "Unsupported", "assert_within", "at_least", "at_most", "check", "judge",
+           "lse_from_log2", "multiple", "one_mask", "oracle", "target"]

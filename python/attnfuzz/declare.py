@@ -1,0 +1,280 @@
+"""What a target says of itself: where it runs, how it rounds, what it takes."""
+
+import inspect
+from dataclasses import dataclass, field
+
+from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, TOP_LEFT
+
+
+class Unsupported(Exception):
+    """Raised by a target for a legal problem that it does not do; the case counts as refused, not as failed."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How the kernel rounds: what the bound of every element is computed from. None: not known, the loosest
+    documented class is assumed, and every verdict says so.
+
+    accumulator  "ffma" (fp32, one rounding a multiply-add) or "tensor" (a tensor core's)
+    p            format of the probabilities in P.V: "fp32", or "input" (that of Q, K and V)
+    partials     likewise, of partial results that splits of the keys leave
+    exp          "ex2.approx", "exp2f", "expf", "fast_expf"
+    log          "lg2.approx", "logf", "fast_logf"
+    rcp          "approx", "exact"
+    tanh         "approx", "tanhf"; read with softcap alone
+    scale        "fused" (into the exponent), "separate" (the scaled score is rounded), "folded_q" (Q is scaled first)
+    rescales     of the accumulator a row meets, at most; None: one a tile of keys
+    merges       of partial results a row, at most
+    """
+
+    accumulator: str = None
+    p: str = None
+    partials: str = None
+    exp: str = None
+    log: str = None
+    rcp: str = None
+    tanh: str = None
+    scale: str = None
+    rescales: int = None
+    merges: int = 0
+    mma_block: int = 0
+    flush_to_zero: bool = True
+    isolates_masked_nan: bool = False
+    deterministic: bool = False
+
+    _classes = {
+        "accumulator": (None, "ffma", "tensor"),
+        "p": (None, "fp32", "input"),
+        "partials": (None, "fp32", "input"),
+        "exp": (None, "ex2.approx", "exp2f", "expf", "fast_expf"),
+        "log": (None, "lg2.approx", "logf", "fast_logf"),
+        "rcp": (None, "approx", "exact"),
+        "tanh": (None, "approx", "tanhf"),
+        "scale": (None, "fused", "separate", "folded_q"),
+    }
+
+    def __post_init__(self):
+        for name, values in self._classes.items():
+            if getattr(self, name) not in values:
+                known = ", ".join(repr(v) for v in values)
+                raise ValueError(f"Errors({name}={getattr(self, name)!r}): must be one of {known}")
+
+    def fill(self, plan, problem, tiles):
+        """Into an attn_plan whose other fields are set."""
+        for name, values in self._classes.items():
+            column = {"accumulator": name, "p": "p_format", "partials": "partial_format", "scale": "scale_mode"}
+            setattr(plan, column.get(name, f"{name}_class"), values.index(getattr(self, name)))
+        plan.tile_q, plan.tile_k = tiles
+        plan.split_tiles = -(-problem.seq_k // plan.tile_k)
+        plan.rescales = plan.split_tiles if self.rescales is None else self.rescales
+        plan.merges = self.merges
+        plan.mma_block = self.mma_block
+        plan.flush_to_zero = self.flush_to_zero
+        plan.isolates_masked_nan = self.isolates_masked_nan
+        plan.deterministic = self.deterministic
+
+
+
+
+class Size:
+    """A limit of one size: at_least(1), at_most(512), multiple(64), multiple(64, most=1024)."""
+
+    def __init__(self, least=None, most=None, multiple=None, only=None):
+        self.least, self.most, self.multiple, self.only = least, most, multiple, only and sorted(only)
+
+    def __repr__(self):
+        return f"Size({self.least!r}, {self.most!r}, {self.multiple!r}, {self.only!r})"
+
+    @staticmethod
+    def of(value):
+        if value is None or isinstance(value, Size):
+            return value or Size()
+        if isinstance(value, int):
+            return Size(only=[value])
+        if isinstance(value, range):
+            if value.step > 1 and value.start % value.step:
+                return Size(only=list(value))
+            return Size(least=value.start, most=value[-1], multiple=value.step if value.step > 1 else None)
+        return Size(only=list(value))
+
+    def words(self, name):
+        parts = [(">=", self.least), ("<=", self.most), ("%", self.multiple),
+                 ("=", self.only and ",".join(map(str, self.only)))]
+        return [f"{name}{sign}{value}" for sign, value in parts if value is not None]
+
+    def holds(self, n):
+        return ((self.least is None or n >= self.least) and (self.most is None or n <= self.most)
+                and (self.multiple is None or n % self.multiple == 0) and (self.only is None or n in self.only))
+
+
+def at_least(least):
+    return Size(least=least)
+
+
+def at_most(most):
+    return Size(most=most)
+
+
+def multiple(of, least=None, most=None):
+    return Size(multiple=of, least=least, most=most)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What the kernel takes. Cases are drawn, varied and reduced inside; what it refuses inside is a failure.
+
+    Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` stand for both of theirs): one
+    number, a set, a range, at_most(n), at_least(n) or multiple(n). causal may also be "only", scale "positive",
+    align "top_left" or "bottom_right". A False says that the kernel does not do it; non_finite=False that it promises nothing where
+    Q, K or V hold NaN or an infinity.
+    """
+
+    dtypes: tuple = ("f16", "bf16")
+    batch: object = None
+    heads_q: object = None
+    heads_kv: object = None
+    seq: object = None
+    seq_q: object = None
+    seq_k: object = None
+    dim: object = None
+    dim_qk: object = None
+    dim_v: object = None
+    equal_lengths: bool = False
+    equal_dims: bool = False
+    gqa: bool = True
+    causal: object = True
+    align: str = None
+    window: bool = True
+    softcap: bool = True
+    key_lengths: bool = True
+    bias: bool = True
+    mask: bool = True
+    bias_with_mask: bool = True
+    causal_with_mask: bool = True
+    scale: object = True
+    lse: bool = True
+    non_finite: bool = True
+    _sizes: dict = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        unknown = set(self.dtypes) - {"f16", "bf16"}
+        if unknown or not self.dtypes:
+            raise ValueError(f"Domain(dtypes={self.dtypes!r}): of 'f16' and 'bf16'")
+        if self.align not in (None, "top_left", "bottom_right"):
+            raise ValueError(f"Domain(align={self.align!r}): 'top_left', 'bottom_right' or None for both")
+        if self.causal not in (True, False, "only"):
+            raise ValueError(f"Domain(causal={self.causal!r}): True, False or 'only'")
+        sizes = {}
+        for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v"):
+            both = {"seq_q": self.seq, "seq_k": self.seq, "dim_qk": self.dim, "dim_v": self.dim}.get(name)
+            given = getattr(self, name)
+            sizes[name] = Size.of(both if given is None else given)
+        object.__setattr__(self, "_sizes", sizes)
+
+    # Each word with what it rules out of a problem.
+    _rules = (
+        ("equal_lengths", lambda d: d.equal_lengths, lambda p, t: p.seq_q != p.seq_k),
+        ("equal_dims", lambda d: d.equal_dims, lambda p, t: p.dim_qk != p.dim_v),
+        ("no_gqa", lambda d: not d.gqa, lambda p, t: p.heads_q != p.heads_kv),
+        ("no_f16", lambda d: "f16" not in d.dtypes, lambda p, t: p.dtype == F16),
+        ("no_bf16", lambda d: "bf16" not in d.dtypes, lambda p, t: p.dtype == BF16),
+        ("no_causal", lambda d: not d.causal, lambda p, t: p.causal),
+        ("only_causal", lambda d: d.causal == "only", lambda p, t: not p.causal),
+        ("top_left", lambda d: d.align == "top_left", lambda p, t: _diagonal(p) and p.align != TOP_LEFT),
+        ("bottom_right", lambda d: d.align == "bottom_right", lambda p, t: _diagonal(p) and p.align != BOTTOM_RIGHT),
+        ("no_window", lambda d: not d.window, lambda p, t: p.window_left >= 0 or p.window_right >= 0),
+        ("no_softcap", lambda d: not d.softcap, lambda p, t: p.softcap != 0),
+        ("no_key_lengths", lambda d: not d.key_lengths, lambda p, t: p.has_key_lengths),
+        ("no_bias", lambda d: not d.bias, lambda p, t: p.bias_dtype >= 0),
+        ("no_mask", lambda d: not d.mask, lambda p, t: p.has_mask),
+        ("no_bias_with_mask", lambda d: not d.bias_with_mask, lambda p, t: p.bias_dtype >= 0 and p.has_mask),
+        ("no_causal_with_mask", lambda d: not d.causal_with_mask,
+         lambda p, t: p.causal and (p.bias_dtype >= 0 or p.has_mask)),
+        ("positive_scale", lambda d: d.scale == "positive", lambda p, t: p.scale <= 0),
+        ("own_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
+        ("no_lse", lambda d: not d.lse, lambda p, t: bool(t.lse.data)),
+    )
+
+    def words(self):
+        """As the C++ side reads it (properties/case/domain.h)."""
+        words = [word for name, size in self._sizes.items() for word in size.words(name)]
+        return " ".join(words + [name for name, declared, _ in self._rules if declared(self)])
+
+    def outside(self, p, tensors):
+        """Why a problem is not the kernel's to do, in a sentence; None if it is."""
+        for name, size in self._sizes.items():
+            if not size.holds(getattr(p, name)):
+                return f"{name} is {getattr(p, name)}: declared for {' '.join(size.words(name))}"
+        for name, declared, breaks in self._rules:
+            if declared(self) and breaks(p, tensors):
+                return f"declared with {name}"
+        return None
+
+
+
+
+def _diagonal(p):
+    return p.causal or p.window_left >= 0 or p.window_right >= 0
+
+
+@dataclass
+class Target:
+    """A function with its declaration; called, it is the function."""
+
+    function: object
+    device: str = "cpu"
+    arrays: str = "numpy"
+    tiles: tuple = (64, 64)
+    errors: Errors = Errors()
+    domain: Domain = Domain()
+    description: str = ""
+    path: str = ""
+
+    def __post_init__(self):
+        self.__name__ = self.function.__name__
+        self.__doc__ = self.function.__doc__
+        self.__module__ = self.function.__module__
+        parameters = list(inspect.signature(self.function).parameters.values())
+        names = [p.name for p in parameters]
+        known = ["p", "q", "k", "v", "bias", "mask", "key_lengths", "out", "lse", "stream"]
+        if names[:4] != known[:4] or any(n not in known for n in names):
+            raise TypeError(f"a target is a function of (p, q, k, v), and of any of {', '.join(known[4:])}; "
+                            f"{self.__name__} is one of ({', '.join(names)})")
+        self.takes = frozenset(names)
+        if not self.description:
+            self.description = (self.__doc__ or f"{self.__name__} of {self.__module__}").strip().split("\n")[0]
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+    @property
+    def backend(self):
+        return CUDA if self.device == "cuda" else CPU
+
+    @property
+    def file(self):
+        return inspect.getsourcefile(self.function)
+
+
+def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=Errors(), domain=Domain(),
+           description="", path=""):
+    """Declares a function as a kernel to be checked.
+
+    device   where its tensors lie: "cpu" or "cuda"
+    arrays   what they come as: "numpy" (default on the CPU), "torch" (default on a GPU), "jax" (a copy; CPU), or
+             "dlpack" (objects with __dlpack__)
+    tiles    rows of a tile of queries and of keys: where cases are aimed at
+    """
+    arrays = arrays or ("torch" if device == "cuda" else "numpy")
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"target(device={device!r}): 'cpu' or 'cuda'")
+    if arrays not in ("numpy", "torch", "jax", "dlpack") or (device == "cuda" and arrays in ("numpy", "jax")):
+        raise ValueError(f"target(device={device!r}, arrays={arrays!r}): 'numpy', 'torch', 'jax' or 'dlpack' on the "
+                         "CPU, 'torch' or 'dlpack' on a GPU")
+    if len(tiles) != 2 or min(tiles) < 1:
+        raise ValueError(f"target(tiles={tiles!r}): two numbers, rows of a tile of queries and of keys")
+
+    def declare(f):
+        return Target(f, device, arrays, tuple(tiles), errors, domain, description, path)
+
+    return declare(function) if function is not None else declare

@@ -1,0 +1,148 @@
+"""Runs the command on a function: check() for tests, judge() for harnesses that take kernels from strangers."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from attnfuzz.declare import Domain, Errors, Target
+from attnfuzz.home import command
+
+_WRAPPER = """import importlib.util
+import sys
+
+import attnfuzz
+from attnfuzz.declare import Domain, Errors, Size
+
+sys.path.insert(0, {folder!r})
+_spec = importlib.util.spec_from_file_location({module!r}, {path!r})
+_module = importlib.util.module_from_spec(_spec)
+sys.modules.setdefault({module!r}, _module)
+_spec.loader.exec_module(_module)
+_f = _module.{name}
+{name} = attnfuzz.target(getattr(_f, "function", _f), device={device!r}, arrays={arrays!r}, tiles={tiles!r},
+                         errors={errors!r}, domain={domain!r})
+"""
+
+
+class Failed(AssertionError):
+    """A check has found a failure, or judged too little to say anything."""
+
+
+def _place(function):
+    """File and name of a function that a worker can import; ValueError for one that it cannot."""
+    inner = getattr(function, "function", function)
+    path, name = inner.__code__.co_filename, inner.__qualname__
+    # The one that its module gives it, which need not be the function's own.
+    for module in (sys.modules.get(inner.__module__), sys.modules.get(getattr(function, "__module__", None))):
+        given = [n for n, value in vars(module).items() if value is function] if module else []
+        if given and getattr(module, "__file__", None):
+            path, name = module.__file__, given[0]
+    if not os.path.exists(path) or not path.endswith(".py"):
+        raise ValueError(f"{name} is not in a file: a worker imports the file of a target, so write it into one")
+    if "." in name:
+        raise ValueError(f"{name} is inside of another function or class: a worker imports a target by its name, so "
+                         "define it at the top of its file")
+    return os.path.abspath(path), name
+
+
+def _run(name, words, text_to=None):
+    environment = dict(os.environ, ATTNFUZZ_PYTHON=sys.executable)
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "check.json")
+        ran = subprocess.run([command(), "check", name, *words, "--json", report], env=environment,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if not os.path.exists(report):
+            raise RuntimeError(f"attnfuzz check {name}: {ran.stdout.strip()}")
+        with open(report) as f:
+            result = json.load(f)
+    return result, ran
+
+
+def check(function, cases=2000, seconds=None, seed=1, properties=(), out="found", errors=None, domain=None):
+    """Checks a target as `attnfuzz check` does; raises Failed with the reduced case and how to replay it.
+
+    `function` is a target, or any function of (p, q, k, v, ...) at the top of a file; `errors` and `domain` are then
+    as attnfuzz.target() takes them. Returns the check's result as a dict.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--for", f"{seconds}s"] if seconds else ["--cases", str(cases)]
+        words += ["--seed", str(seed), "--out", out]
+        for name in properties:
+            words += ["--property", name]
+        result, ran = _run(_target_name(function, errors, domain, folder), words)
+    if ran.returncode != 0:
+        raise Failed(ran.stdout.strip())
+    return result
+
+
+def _target_name(function, errors, domain, folder, device=None, arrays=None):
+    path, name = _place(function)
+    if isinstance(function, Target) and errors is None and domain is None:
+        return f"{path}:{name}"
+    of = function if isinstance(function, Target) else None
+    text = _WRAPPER.format(
+        folder=os.path.dirname(path), module=os.path.splitext(os.path.basename(path))[0], path=path, name=name,
+        device=device or (of.device if of else "cpu"), arrays=arrays or (of.arrays if of else None),
+        tiles=of.tiles if of else (64, 64), errors=errors or (of.errors if of else Errors()),
+        domain=domain or (of.domain if of else Domain()))
+    wrapper = os.path.join(folder, "judged.py")
+    with open(wrapper, "w") as f:
+        f.write(text)
+    return f"{wrapper}:{name}"
+
+
+def smallest_detectable(errors=None, length=1024, dim=64):
+    """The relative error of O, in the median element and to its root mean square, from which on it is found:
+    Gaussian f16 inputs of one head and so many keys."""
+    import numpy
+
+    from attnfuzz.oracle import oracle
+
+    random = numpy.random.default_rng(1)
+    q = random.standard_normal((1, 1, 16, dim)).astype(numpy.float16)
+    k, v = (random.standard_normal((1, 1, length, dim)).astype(numpy.float16) for _ in range(2))
+    expected, bound = oracle(q, k, v, errors=errors)
+    return float(numpy.median(bound) / numpy.sqrt((expected**2).mean()))
+
+
+def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, arrays=None):
+    """A verdict on a function, as a dict that json.dumps takes:
+
+    verdict              "held", "failed", or "not judged"
+    cases, judged        how many were drawn, and which share of them was compared with the oracle
+    worst                the largest error/bound of those that held
+    smallest_detectable  relative error of O that would have been found, at 1024 keys
+    failure              None, or kind, message, the reduced case in a line and the largest error/bound
+
+    Where `errors` and `domain` are given they hold, whatever the function declares of itself.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        name = _target_name(function, errors, domain, folder, device, arrays)
+        words = ["--for", f"{seconds}s", "--seed", str(seed), "--out", os.path.join(folder, "found")]
+        result, ran = _run(name, words)
+    every = result["all"]
+    stated = errors or (function.errors if isinstance(function, Target) else None)
+    verdict = {
+        "verdict": {"held": "held", "found": "failed"}.get(result["status"], "not judged"),
+        "cases": every["cases"],
+        "judged": (every["passed"] + every["failed"]) / max(every["cases"], 1),
+        "worst": every["worst"],
+        "smallest_detectable": smallest_detectable(stated),
+        "why_not_judged": result["not_judged"],
+        "failure": None,
+    }
+    if "failure" in result:
+        failure, reduction = result["failure"], result.get("reduction", {})
+        verdict["failure"] = {"kind": failure.get("kind"), "message": failure["message"], "index": failure.get("index"),
+                              "case": _line_after(ran.stdout, "REDUCED"), "reduction": reduction}
+    return verdict
+
+
+def _line_after(text, word):
+    lines = text.splitlines()
+    for i, line in enumerate(lines[:-1]):
+        if line.startswith(word):
+            return lines[i + 1].strip()
+    return None

@@ -1,0 +1,43 @@
+"""What adapters need to put a case into a library's words. Arrays are NumPy's or torch's alike."""
+
+import math
+
+
+def one_mask(bias=None, mask=None):
+    """The one additive or boolean mask that a library takes: a bias, -inf where the mask says no; either alone; None."""
+    if bias is None:
+        return mask
+    if mask is None:
+        return bias
+    if hasattr(bias, "masked_fill"):
+        return bias.masked_fill(~mask, -math.inf)
+    import numpy
+
+    return numpy.where(mask, bias, numpy.float32(-math.inf))
+
+
+def lse_from_log2(lse):
+    """A log-sum-exp of base 2 as the natural one."""
+    return lse * math.log(2)
+
+
+def visible(p, key_lengths=None):
+    """Which keys a query sees by position, as a boolean NumPy array (batch or 1, 1, seq_q, seq_k); None: all."""
+    import numpy
+
+    lengths = None if key_lengths is None else numpy.clip(numpy.asarray(key_lengths), 0, p.seq_k)
+    if lengths is None and not p.causal and p.window_left < 0 and p.window_right < 0:
+        return None
+    i, j = numpy.arange(p.seq_q)[:, None], numpy.arange(p.seq_k)[None, :]
+    length = numpy.full((1, 1, 1, 1), p.seq_k) if lengths is None else lengths.reshape(-1, 1, 1, 1)
+    diagonal = i + (length - p.seq_q if p.align == "bottom_right" else 0)
+    seen = numpy.broadcast_to(j < length, (length.shape[0], 1, p.seq_q, p.seq_k)).copy()
+    far = p.seq_q + p.seq_k  # a window may be as wide as 64 bits can say
+    right = 0 if p.causal else None
+    if p.window_right >= 0:
+        right = min(p.window_right, far) if right is None else right
+    if right is not None:
+        seen &= j <= diagonal + right
+    if p.window_left >= 0:
+        seen &= j >= diagonal - min(p.window_left, far)
+    return seen

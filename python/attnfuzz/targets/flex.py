@@ -1,0 +1,32 @@
+"""torch.nn.attention.flex_attention, compiled, on a GPU: causal, window and mask as a mask_mod, softcap and bias as a
+score_mod. Its LSE is natural; a row that sees nothing has O = 0.
+
+One compilation serves a head dimension and a set of features, so the first cases take seconds each.
+"""
+
+import torch
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import attnfuzz
+
+_compiled = None
+
+
+def compiled():
+    global _compiled
+    if _compiled is None:
+        torch._dynamo.config.cache_size_limit = 1000
+        _compiled = torch.compile(flex_attention, dynamic=False)
+    return _compiled
+
+
+@attnfuzz.target(device="cuda", tiles=(128, 128), errors=attnfuzz.Errors(accumulator="tensor", p="input"),
+                 domain=attnfuzz.Domain(dim={64, 128}, equal_dims=True, bias=False, mask=False, window=False,
+                                        key_lengths=False, softcap=False, seq=attnfuzz.multiple(64, least=64, most=512),
+                                        batch=attnfuzz.at_least(1), align="top_left", non_finite=False))
+def flex(p, q, k, v):
+    """FlexAttention, compiled"""
+    block = None
+    if p.causal:
+        block = create_block_mask(lambda b, h, i, j: i >= j, None, None, p.seq_q, p.seq_k, device=q.device)
+    return compiled()(q, k, v, block_mask=block, scale=p.scale, enable_gqa=p.heads_q != p.heads_kv, return_lse=True)

@@ -1,0 +1,296 @@
+"""The worker's side in Python: a zygote that has imported a file of targets, and workers forked from it.
+
+The command starts `zygote(file)` (fuzz/host/zygote.h) and asks it for workers; each is a guard and, as its child, the
+worker proper, in which libattnfuzz-hosted-{cpu,cuda}.so (fuzz/worker/hosted.h) serves and calls back for plan and run.
+"""
+
+import ctypes
+import gc
+import hashlib
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import traceback
+
+from attnfuzz.contract import (CUDA, F16, FAULT, OK, UNSUPPORTED, Environment, Hosted, Plan, PlanFunction, Problem,
+                               RunFunction, Tensors, write_text)
+from attnfuzz.declare import Target, Unsupported
+from attnfuzz.tensor import Tensor, as_float32, numpy_view, to_bits_of_bf16
+
+SOCKET = 3
+# What a worker finds at which number, in the order in which it is sent: output, then wire.h's.
+DESCRIPTORS = (1, 3, 4, 5, 6, 7)
+
+
+def zygote(path):
+    """Imports a file, and forks a worker whenever the socket asks for one, until nobody can ask any more."""
+    # So that torch looks for a GPU without waking the driver, which does not survive a fork.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    # For a library that wakes it all the same: each worker imports for itself.
+    loaded = None if os.environ.get("ATTNFUZZ_IMPORT_LATE") else load(path)
+    gc.collect()
+    gc.freeze()
+    server = socket.socket(fileno=os.dup(SOCKET))
+    os.close(SOCKET)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        words, descriptors, _, _ = socket.recv_fds(server, 8192, len(DESCRIPTORS))
+        if not words:
+            os._exit(0)
+        if os.fork() == 0:
+            try:
+                server.detach()
+                status = become_guard(words.decode().split("\0"), descriptors, path, loaded)
+            except BaseException:
+                traceback.print_exc()
+                status = 121
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+        for fd in descriptors:
+            os.close(fd)
+
+
+def become_guard(words, descriptors, path, loaded):
+    library, kernel = words
+    import fcntl
+
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in descriptors]
+    for fd, number in zip(high, DESCRIPTORS):
+        os.dup2(fd, number)
+    os.dup2(1, 2)
+    for fd in high:
+        os.close(fd)
+    for fd in descriptors:
+        if fd not in DESCRIPTORS and fd > 2:
+            os.close(fd)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    host = ctypes.CDLL(library)
+    host.attnfuzz_work.argtypes = [ctypes.POINTER(Hosted), ctypes.c_uint32, ctypes.c_char_p, ctypes.c_char_p,
+                                   ctypes.c_char_p, ctypes.c_int32]
+    guard = os.getpid()
+    worker = os.fork()
+    if worker:
+        host.attnfuzz_guard(worker)  # does not return
+    targets, refusal = loaded or load(path)
+    hosted = (Hosted * max(len(targets), 1))(*[host_of(name, t, path) for name, t in targets])
+    return host.attnfuzz_work(hosted, len(targets), path.encode(), kernel.encode(), refusal and refusal.encode(),
+                              guard)
+
+
+def load(path):
+    """The targets of a file by the names it gives them, in order; and why there are none, in a sentence."""
+    sys.path.insert(0, os.path.dirname(path))
+    name = os.path.splitext(os.path.basename(path))[0]
+    try:
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(name, module)
+        spec.loader.exec_module(module)
+    except BaseException as e:
+        return [], f"{path} cannot be imported: {in_words(e, path)}"
+    targets = [(name, t) for name, t in vars(module).items() if isinstance(t, Target)]
+    if not targets:
+        return [], f"{path} has no targets: a kernel is a function with @attnfuzz.target above it"
+    return targets, None
+
+
+def in_words(e, path=None):
+    """An exception in a line: what, and where in the user's own code."""
+    if isinstance(e, SystemExit):
+        text = f"called sys.exit({e.code!r})"
+    else:
+        text = f"raised {type(e).__name__}: {e}" if str(e) else f"raised {type(e).__name__}"
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith("<frozen")]
+    own = [f for f in frames if f.filename == path] or [f for f in frames if f.filename != __file__]
+    if own:
+        text += f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno})"
+    return " ".join(text.split())[:500]
+
+
+def host_of(name, target, path):
+    with open(path, "rb") as f:
+        source = hashlib.sha256(f.read()).hexdigest()[:32]
+    kernel = Kernel(name, target, path)
+    host = f"{sys.implementation.name} {sys.version.split()[0]}"
+    hosted = Hosted(size=ctypes.sizeof(Hosted), backend=target.backend, name=name.encode(),
+                    description=target.description.encode(), domain=target.domain.words().encode(),
+                    source_hash=source.encode(), host=host.encode(), source=path.encode(),
+                    plan=PlanFunction(kernel.plan), run=RunFunction(kernel.run))
+    _kept.append((kernel, hosted))
+    return hosted
+
+
+_kept = []
+
+
+class Call:
+    """attn_problem as a target sees it: plain attributes, booleans as such."""
+
+    __slots__ = ("dtype", "batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v", "scale", "softcap",
+                 "causal", "align", "window_left", "window_right", "want_lse", "sm_count", "has_bias", "has_mask",
+                 "has_key_lengths")
+
+    def __init__(self, p, want_lse, sm_count):
+        self.dtype = "f16" if p.dtype == F16 else "bf16"
+        for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v", "scale", "softcap",
+                     "window_left", "window_right"):
+            setattr(self, name, getattr(p, name))
+        self.causal = bool(p.causal)
+        self.align = "bottom_right" if p.align else "top_left"
+        self.has_bias, self.has_mask = p.bias_dtype >= 0, bool(p.has_mask)
+        self.has_key_lengths = bool(p.has_key_lengths)
+        self.want_lse, self.sm_count = want_lse, sm_count
+
+
+class Kernel:
+    """plan() and run() of a target as C calls them."""
+
+    def __init__(self, name, target, path):
+        self.target, self.path = target, path
+        self.cuda = target.backend == CUDA
+        self.label = (target.path or f"{name} ({target.arrays})").encode()[:63]
+
+    def plan(self, problem, tensors, env, plan, text, size):
+        try:
+            p = problem.contents
+            why = self.target.domain.outside(p, tensors.contents) or self.missing(p)
+            if why:
+                write_text(text, size, why)
+                return UNSUPPORTED
+            plan = plan.contents
+            self.target.errors.fill(plan, p, self.target.tiles)
+            plan.path = self.label
+            return OK
+        except BaseException as e:
+            write_text(text, size, in_words(e, self.path))
+            return FAULT
+
+    def missing(self, p):
+        """An input that the problem has and the function has no parameter for."""
+        takes = self.target.takes
+        if p.bias_dtype >= 0 and "bias" not in takes:
+            return "the target has no parameter 'bias'"
+        if p.has_mask and "mask" not in takes:
+            return "the target has no parameter 'mask'"
+        if p.has_key_lengths and "key_lengths" not in takes:
+            return "the target has no parameter 'key_lengths'"
+        return None
+
+    def run(self, problem, tensors, plan, env, text, size):
+        try:
+            self.call(problem.contents, tensors.contents, env.contents)
+            return OK
+        except Unsupported as e:
+            write_text(text, size, str(e) or "unsupported")
+            return UNSUPPORTED
+        except BaseException as e:
+            write_text(text, size, in_words(e, self.path))
+            return FAULT
+
+    def call(self, p, t, env):
+        dtype = "f16" if p.dtype == F16 else "bf16"
+        view = self.view
+        arguments = {
+            "q": view(t.q, (p.batch, p.heads_q, p.seq_q, p.dim_qk), dtype),
+            "k": view(t.k, (p.batch, p.heads_kv, p.seq_k, p.dim_qk), dtype),
+            "v": view(t.v, (p.batch, p.heads_kv, p.seq_k, p.dim_v), dtype),
+        }
+        square = (p.batch, p.heads_q, p.seq_q, p.seq_k)
+        if p.bias_dtype >= 0:
+            arguments["bias"] = view(t.bias, square, ("f16", "bf16", "f32")[p.bias_dtype])
+        if p.has_mask:
+            arguments["mask"] = view(t.mask, square, "bool")
+        if p.has_key_lengths:
+            arguments["key_lengths"] = self.array(Tensor(t.key_lengths, (p.batch,), (1,), "i64", self.cuda))
+        outputs = {"out": Tensor(t.o.data, (p.batch, p.heads_q, p.seq_q, p.dim_v), t.o.stride[:4], dtype, self.cuda)}
+        if t.lse.data:
+            outputs["lse"] = Tensor(t.lse.data, (p.batch, p.heads_q, p.seq_q), t.lse.stride[:3], "f32", self.cuda)
+        takes = self.target.takes
+        given = {name: self.array(outputs[name]) if name in outputs else None
+                 for name in ("out", "lse") if name in takes}
+        if "stream" in takes:
+            given["stream"] = env.stream
+        problem = Call(p, "lse" in outputs, env.sm_count)
+        if not self.target.domain.non_finite:
+            for name in "qkv":
+                if not all_finite(arguments[name]):
+                    raise Unsupported(f"declared for finite numbers, and {name} holds another")
+        if self.target.arrays == "torch" and self.cuda:
+            import torch
+
+            with torch.cuda.stream(torch.cuda.ExternalStream(env.stream)):
+                self.store(self.target.function(problem, **arguments, **given), outputs, given)
+        else:
+            self.store(self.target.function(problem, **arguments, **given), outputs, given)
+
+    def view(self, tensor, shape, dtype):
+        return self.array(Tensor(tensor.data, shape, tensor.stride[:4], dtype, self.cuda))
+
+    def array(self, tensor):
+        arrays = self.target.arrays
+        if arrays == "dlpack":
+            return tensor
+        if arrays == "torch":
+            return torch_view(tensor)
+        if arrays == "jax":
+            import jax.numpy
+
+            return jax.numpy.array(numpy_view(tensor))
+        return numpy_view(tensor)
+
+    def store(self, result, outputs, given):
+        """What the function returned, into guarded memory."""
+        if result is None:
+            if given.get("out") is None:
+                raise TypeError("the target returned nothing, and has no parameter 'out' to write into")
+            if "lse" in outputs and given.get("lse") is None:
+                raise TypeError("an LSE is wanted and the target has no parameter 'lse': declare Domain(lse=False)")
+            return
+        o, lse = result if isinstance(result, tuple) else (result, None)
+        self.copy("O", o, outputs["out"])
+        if "lse" in outputs:
+            if lse is None:
+                raise TypeError("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
+            self.copy("LSE", lse, outputs["lse"])
+
+    def copy(self, name, value, tensor):
+        shape = tuple(value.shape)
+        if name == "LSE" and shape == tensor.shape + (1,):
+            value, shape = value.reshape(tensor.shape), tensor.shape
+        if shape != tensor.shape:
+            raise TypeError(f"the target returned an {name} of shape {shape}, and {tensor.shape} is due")
+        if 0 in shape:
+            return
+        if self.target.arrays == "torch":
+            torch_view(tensor).copy_(value)
+            return
+        import numpy
+
+        value = numpy.asarray(value)
+        to = numpy_view(tensor)
+        if tensor.dtype == "bf16" and to.dtype == numpy.uint16 and value.dtype != numpy.uint16:
+            value = to_bits_of_bf16(value)
+        with numpy.errstate(over="ignore"):
+            to[...] = value
+
+
+def all_finite(array):
+    if type(array).__module__.split(".")[0] == "torch":
+        return bool(array.isfinite().all())
+    import numpy
+
+    array = numpy.asarray(array)
+    return bool(numpy.isfinite(as_float32(array)).all())
+
+
+def torch_view(tensor):
+    import torch
+
+    if 0 in tensor.shape or not tensor.data:
+        dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "bool": torch.bool,
+                 "i64": torch.int64}[tensor.dtype]
+        return torch.empty(tensor.shape, dtype=dtype, device="cuda" if tensor.cuda else "cpu")
+    return torch.from_dlpack(tensor)

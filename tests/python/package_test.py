@@ -1,0 +1,123 @@
+"""The package in this process: oracle, assert_within, views, declarations. python3 package_test.py, with PYTHONPATH."""
+
+import unittest
+
+import numpy as np
+
+import attnfuzz
+from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
+from attnfuzz.targets.numpy_reference import ERRORS
+
+RANDOM = np.random.default_rng(7)
+
+
+def inputs(batch=2, heads=2, heads_kv=1, seq_q=5, seq_k=70, dim=16):
+    return (RANDOM.standard_normal((batch, heads, seq_q, dim)).astype(np.float16),
+            RANDOM.standard_normal((batch, heads_kv, seq_k, dim)).astype(np.float16),
+            RANDOM.standard_normal((batch, heads_kv, seq_k, dim)).astype(np.float16))
+
+
+def plain(q, k, v, seen=None):
+    """In double precision, from the definition."""
+    q, k, v = (a.astype(np.float64) for a in (q, k, v))
+    k, v = (np.repeat(a, q.shape[1] // k.shape[1], axis=1) for a in (k, v))
+    x = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3])
+    if seen is not None:
+        x = np.where(seen, x, -np.inf)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e @ v / e.sum(-1, keepdims=True), np.log(e.sum(-1)) + x.max(-1)
+
+
+class Oracle(unittest.TestCase):
+    def test_is_the_definition(self):
+        q, k, v = inputs()
+        expected, bound, lse, lse_bound = attnfuzz.oracle(q, k, v, lse=True)
+        o, l = plain(q, k, v)
+        self.assertTrue(np.allclose(expected, o, rtol=1e-12, atol=1e-12))
+        self.assertTrue(np.allclose(lse, l, rtol=1e-6))
+        self.assertTrue((bound > 0).all() and (bound < 0.05).all() and (lse_bound < 1e-2).all())
+
+    def test_causal_is_of_the_side_that_was_said(self):
+        q, k, v = inputs(seq_q=6, seq_k=9)
+        i, j = np.arange(6)[:, None], np.arange(9)[None, :]
+        for align, seen in (("top_left", j <= i), ("bottom_right", j <= i + 3)):
+            expected, _ = attnfuzz.oracle(q, k, v, causal=True, align=align)
+            self.assertTrue(np.allclose(expected, plain(q, k, v, seen)[0], atol=1e-12), align)
+
+    def test_bf16_as_bits_and_strides(self):
+        q, k, v = (to_bits_of_bf16(a) for a in inputs())
+        a, _ = attnfuzz.oracle(q, k, v)
+        b, _ = attnfuzz.oracle(np.asfortranarray(q), k[:, :, ::-1], v[:, :, ::-1])
+        self.assertTrue(np.allclose(a, b, atol=1e-12))
+
+    def test_a_better_declaration_makes_a_tighter_bound(self):
+        q, k, v = inputs()
+        self.assertLess(attnfuzz.oracle(q, k, v, errors=ERRORS)[1].max(), attnfuzz.oracle(q, k, v)[1].max())
+
+    def test_bad_arguments_are_told(self):
+        q, k, v = inputs()
+        for arguments, words in (((q.astype(np.float32), k, v), "q is of float32"), ((q[0], k, v), "3 dimensions"),
+                                 ((q, k[:, :, 1:], v), "v has the shape"), ((q, k, to_bits_of_bf16(v)), "one format")):
+            with self.assertRaisesRegex((TypeError, ValueError), words):
+                attnfuzz.oracle(*arguments)
+
+
+class AssertWithin(unittest.TestCase):
+    def test_passes_what_is_right_and_names_what_is_not(self):
+        q, k, v = inputs()
+        o, lse = plain(q, k, v)
+        out = o.astype(np.float16)
+        self.assertLess(attnfuzz.assert_within(out, lse, q, k, v), 1)
+        wrong = out.copy()
+        wrong[1, 0, 3, 7] += 0.25
+        with self.assertRaisesRegex(AssertionError, r"out\(b=1, h=0, q=3, d=7\) is .*; 1 of 320 elements"):
+            attnfuzz.assert_within(wrong, lse, q, k, v)
+        with self.assertRaisesRegex(AssertionError, r"lse\(b=\d, h=\d, q=\d\) is .*; 20 of 20"):
+            attnfuzz.assert_within(out, lse / np.log(2), q, k, v)
+        wrong[1, 0, 3, 7] = np.nan
+        with self.assertRaisesRegex(AssertionError, "is nan"):
+            attnfuzz.assert_within(wrong, None, q, k, v)
+
+    def test_finds_a_dropped_key_that_a_tolerance_passes(self):
+        q, k, v = inputs(batch=1, heads=1, seq_k=4096, dim=64)
+        short = plain(q, k[:, :, :-1], v[:, :, :-1])
+        self.assertTrue(np.allclose(short[0], plain(q, k, v)[0], rtol=1e-2, atol=1e-2))
+        with self.assertRaises(AssertionError):
+            attnfuzz.assert_within(short[0].astype(np.float32), short[1], q, k, v, errors=ERRORS)
+
+
+class Views(unittest.TestCase):
+    def test_strides_are_as_given(self):
+        a = np.arange(64, dtype=np.float16)
+        t = Tensor(a.ctypes.data, (2, 1, 3, 4), (16, 1 << 60, 0, 2), "f16")
+        view = numpy_view(t)
+        self.assertEqual(view.strides[2], 0)
+        self.assertEqual(view[1, 0, 2].tolist(), [16, 18, 20, 22])
+        view[1, 0, 0, 0] = 5
+        self.assertEqual(a[16], 5)
+
+    def test_rounding_to_bf16_is_to_nearest_even(self):
+        values = np.array([1.0, 1.00390625, 1.01171875, np.inf, -0.0, 3.4e38], np.float32)
+        self.assertEqual([hex(b) for b in to_bits_of_bf16(values)],
+                         ["0x3f80", "0x3f80", "0x3f82", "0x7f80", "0x8000", "0x7f80"])
+        self.assertTrue(to_bits_of_bf16(np.array([np.nan], np.float32))[0] & 0x7FFF > 0x7F80)
+
+
+class Declarations(unittest.TestCase):
+    def test_what_makes_no_sense_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "accumulator='fp8'"):
+            attnfuzz.Errors(accumulator="fp8")
+        with self.assertRaisesRegex(ValueError, "align='left'"):
+            attnfuzz.Domain(align="left")
+        with self.assertRaisesRegex(TypeError, r"function of \(p, q, k, v\)"):
+            attnfuzz.target(lambda q, k, v: q)
+        with self.assertRaisesRegex(ValueError, "a GPU"):
+            attnfuzz.target(lambda p, q, k, v: q, device="cuda", arrays="numpy")
+
+    def test_domains_in_words(self):
+        domain = attnfuzz.Domain(dim={128, 64}, seq_k=range(1, 513), heads_q=4, bias=False, causal="only")
+        self.assertEqual(domain.words(), "heads_q=4 seq_k>=1 seq_k<=512 dim_qk=64,128 dim_v=64,128 only_causal no_bias")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,70 @@
+"""Targets that are right, wrong, and that end in all the ways a function of Python can."""
+
+import ctypes
+import os
+import sys
+
+import attnfuzz
+from attnfuzz.targets.numpy_reference import ERRORS
+from attnfuzz.targets.numpy_reference import attention as right
+
+right = attnfuzz.target(right.function, errors=ERRORS)
+
+
+@attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(bias=False, mask=False, key_lengths=False, window=False))
+def off_by_one(p, q, k, v):
+    """takes a causal diagonal for the one before it, from the second tile of keys on"""
+    if p.causal and p.seq_k > 64 and p.align == "top_left":
+        p.align, p.window_right, p.causal = "top_left", -1, True
+        shifted = right.function(p, q, k, v)
+        o, lse = shifted[0].copy(), shifted[1].copy()
+        o[:, :, 1:], lse[:, :, 1:] = shifted[0][:, :, :-1], shifted[1][:, :, :-1]
+        return o, lse
+    return right.function(p, q, k, v)
+
+
+@attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(
+    dtypes=("bf16",), dim={64, 128}, seq=attnfuzz.multiple(32, least=32), equal_lengths=True, equal_dims=True, gqa=False,
+    causal="only", align="top_left", window=False, softcap=False, key_lengths=False, bias=False, mask=False, lse=False,
+    scale="positive", batch=attnfuzz.at_least(1), non_finite=False))
+def narrow(p, q, k, v):
+    """takes little, and says so"""
+    assert p.causal and p.seq_q == p.seq_k and p.seq_k % 32 == 0 and p.dim_qk == p.dim_v and p.dim_v in (64, 128)
+    return right.function(p, q, k, v)[0]
+
+
+@attnfuzz.target(errors=ERRORS)
+def into_out(p, q, k, v, bias=None, mask=None, key_lengths=None, out=None, lse=None):
+    """writes into the memory it is given"""
+    from attnfuzz.tensor import to_bits_of_bf16
+
+    o, l = right.function(p, q, k, v, bias, mask, key_lengths)
+    out[...] = to_bits_of_bf16(o) if out.dtype == "uint16" else o
+    if lse is not None:
+        lse[...] = l
+
+
+def ends(name, how):
+    def f(p, q, k, v, bias=None, mask=None, key_lengths=None):
+        if p.seq_k > 64:
+            how()
+        return right.function(p, q, k, v, bias, mask, key_lengths)
+
+    f.__name__ = name
+    return attnfuzz.target(f, errors=ERRORS)
+
+
+def spin():
+    while True:
+        pass
+
+
+def loud():
+    raise ValueError("sixty-five")
+
+
+segfaults = ends("segfaults", lambda: ctypes.string_at(8))
+hangs = ends("hangs", spin)
+raises = ends("raises", loud)
+exits = ends("exits", lambda: sys.exit(3))
+leaves = ends("leaves", lambda: os._exit(7))
