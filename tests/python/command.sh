@@ -18,6 +18,11 @@ check() {
 check right --cases 150 || die "the right one does not hold"
 check into_out --cases 60 || die "one that writes into out= does not hold"
 
+check_example() {
+  "$attnfuzz" check "$(dirname "$targets")/../../examples/mine.py:mine" --cases 100 --out "$out/mine" >"$out/log" 2>&1
+}
+check_example || die "the example does not hold"
+
 # A declaration is drawn within: nearly all is judged.
 check narrow --cases 150 || die "the narrow one does not hold"
 "$ATTNFUZZ_PYTHON" - "$out/narrow.json" <<'END' || die "more than 5 % of the narrow one's cases were refused"
