@@ -50,6 +50,7 @@ void count(const Verdict& verdict, const Case& c, const Property& property, Chec
 Case without_refused(Case c, const Refused& refused) {
   strip_refused(refused, c);
   c.planted.clear();
+  c.layout = {};
   c.nan_beyond_lengths = false;
   tidy(c);
   return c;

@@ -18,8 +18,9 @@ DOMAIN = attnfuzz.Domain(lse=False, softcap=False, window=False, key_lengths=Fal
 
 
 def call(backend, p, q, k, v, bias, mask):
+    # A mask is of the input's format or fp32; what is of another is that in fp32, exactly.
     if bias is not None and bias.dtype not in (q.dtype, torch.float32):
-        raise attnfuzz.Unsupported("a bias that is neither fp32 nor of the input's format")
+        bias = bias.float()
     group = p.heads_q // p.heads_kv
     if group > 1:
         k, v = (t.repeat_interleave(group, dim=1) for t in (k, v))

@@ -34,14 +34,22 @@ def call(backend, p, q, k, v, mask):
         with sdpa_kernel(backend):
             return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=p.causal, scale=p.scale)
     except RuntimeError as e:
-        if "No available kernel" in str(e) or "not supported" in str(e):
+        if any(words in str(e) for words in ("No available kernel", "not supported", "no kernel found to launch")):
             raise attnfuzz.Unsupported(str(e).split("\n")[0]) from None
         raise
 
 
-def own_bias(p, bias, q):
-    if bias is not None and bias.dtype not in (q.dtype, torch.float32):
-        raise attnfuzz.Unsupported("a bias that is neither fp32 nor of the input's format")
+# A mask is of the input's format or fp32; what is of another is that in fp32, exactly.
+def own_bias(bias, q):
+    return bias if bias is None or bias.dtype in (q.dtype, torch.float32) else bias.float()
+
+
+# aten's own operators read rows in vectors of 16 bytes and leave it to their callers that these are aligned.
+def aligned(*tensors):
+    for t in tensors:
+        strides = [s for n, s in zip(t.shape[:3], t.stride()) if n > 1]
+        if t.data_ptr() % 16 or t.stride(3) != 1 or any(s % 8 for s in strides):
+            raise attnfuzz.Unsupported("rows that are not aligned to 16 bytes")
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
@@ -49,18 +57,17 @@ def own_bias(p, bias, q):
                                         seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1), equal_dims=False, **COMMON))
 def efficient(p, q, k, v, bias=None, mask=None):
     """SDPA, memory-efficient (CUTLASS)"""
-    own_bias(p, bias, q)
-    return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(bias, mask))
+    return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(own_bias(bias, q), mask))
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
                  domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8), equal_dims=True,
-                                        seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1), **COMMON))
+                                        seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1), scale="positive",
+                                        **dict(COMMON, align="bottom_right")))
 def flash(p, q, k, v):
-    """SDPA, flash: aten._scaled_dot_product_flash_attention, with its LSE"""
+    """SDPA, flash: aten._scaled_dot_product_flash_attention, with its LSE; causal is of the bottom right"""
     k, v = expanded(p, k, v)
-    if p.causal and p.seq_q != p.seq_k:
-        raise attnfuzz.Unsupported("flash's causal mask is of the bottom right")
+    aligned(q, k, v)
     out = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, p.causal, False, scale=p.scale)
     return out[0], out[1][:, :, : p.seq_q]
 
@@ -71,8 +78,7 @@ def flash(p, q, k, v):
                                         batch=attnfuzz.at_least(1), **COMMON))
 def cudnn(p, q, k, v, bias=None, mask=None):
     """SDPA, cuDNN"""
-    own_bias(p, bias, q)
-    return call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, one_mask(bias, mask))
+    return call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, one_mask(own_bias(bias, q), mask))
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=attnfuzz.Errors(accumulator="tensor", p="input"),
@@ -81,8 +87,7 @@ def cudnn(p, q, k, v, bias=None, mask=None):
                                         **COMMON))
 def math_(p, q, k, v, bias=None, mask=None):
     """SDPA, math: plain operators"""
-    own_bias(p, bias, q)
-    return call(SDPBackend.MATH, p, q, k, v, one_mask(bias, mask))
+    return call(SDPBackend.MATH, p, q, k, v, one_mask(own_bias(bias, q), mask))
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
@@ -90,6 +95,7 @@ def math_(p, q, k, v, bias=None, mask=None):
                                         seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1), **COMMON))
 def efficient_lse(p, q, k, v):
     """aten._efficient_attention_forward, with its LSE, which is padded to 32 queries; heads between positions and dims"""
+    aligned(q, k, v)
     heads_last = [t.transpose(1, 2) for t in (q, k, v)]
     out, lse, *_ = torch.ops.aten._efficient_attention_forward(
         *heads_last, None, None, None, None, None, 0.0, 1 if p.causal else 0, True, scale=p.scale)
