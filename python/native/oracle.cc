@@ -46,7 +46,9 @@ int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host, c
     attn::Call call;
     if (const attn::Refusal refusal = attn::read_call(problem, host, &env, ATTN_CPU, 0, 0, &call))
       throw std::invalid_argument(refusal.reason);
-    const Reference reference = evaluate(call.problem, call.tensors, *plan, calibration_named(calibration));
+    attn_plan known;
+    if (!attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN)) throw std::invalid_argument("no attn_plan");
+    const Reference reference = evaluate(call.problem, call.tensors, known, calibration_named(calibration));
     copy(reference[TensorId::kO], *o);
     copy(reference[TensorId::kLse], *lse);
     std::string notes;
