@@ -1,13 +1,15 @@
 # attnfuzz_read_bug(<patch> <prefix>): reads the head of a known bug's patch.
 #
-# Sets <prefix>_kernel, _lane, _class, _origin, _symptom, _found_by and
+# Sets <prefix>_kernel, _lane, _class, _fault, _origin, _symptom, _found_by and
 # _smallest in the caller, and <prefix>_error: empty, or a sentence that says what to mend.
 # README.md has the format.
 include_guard(GLOBAL)
 
-set(ATTNFUZZ_BUG_FIELDS "Kernel" "Lane" "Class" "Origin" "Symptom" "Found by" "Smallest")
+set(ATTNFUZZ_BUG_FIELDS "Kernel" "Lane" "Class" "Fault" "Origin" "Symptom" "Found by" "Smallest")
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/AttnfuzzLanes.cmake)
 set(ATTNFUZZ_BUG_LANES plain schedules ${ATTNFUZZ_ALL_LANES})
+# The classes of properties/explain/fault_class.h.
+set(ATTNFUZZ_BUG_FAULTS softmax zero-length tail overflow layout mask race dispatch split numerics state)
 
 function(attnfuzz_read_bug patch prefix)
   get_filename_component(name ${patch} NAME)
@@ -62,6 +64,11 @@ function(attnfuzz_read_bug patch prefix)
   if(known LESS 0 AND NOT error)
     list(JOIN ATTNFUZZ_BUG_LANES ", " lanes)
     set(error "'${value_Lane}' is no lane; those are: ${lanes}")
+  endif()
+  list(FIND ATTNFUZZ_BUG_FAULTS "${value_Fault}" known)
+  if(known LESS 0 AND NOT error)
+    list(JOIN ATTNFUZZ_BUG_FAULTS ", " faults)
+    set(error "'${value_Fault}' is no class of fault; those are: ${faults}")
   endif()
   if(NOT value_Kernel MATCHES "^[a-z0-9_]+$" AND NOT error)
     set(error "'${value_Kernel}' is no kernel: name one folder of kernels/")

@@ -33,7 +33,8 @@ CASES = 1000
 FIND_SECONDS, REDUCE_SECONDS = 10, 30
 MEDIAN_CASES = 100
 AGREEING, SHARE_AGREEING = 0.95, 0.95  # of a bug's seeds; of bugs
-FIELDS = ["Kernel", "Lane", "Class", "Origin", "Symptom", "Found by", "Smallest"]
+GUESSED, MISLED = 0.85, 0.04           # first guesses of the class of fault: true at least, wrong at most
+FIELDS = ["Kernel", "Lane", "Class", "Fault", "Origin", "Symptom", "Found by", "Smallest"]
 
 
 def bad_use(message):
@@ -58,6 +59,11 @@ def head_of(patch):
     if missing:
         bad_use(f"{patch}: the head has no '{missing[0]}: ...'")
     return head
+
+
+def held_out(name):
+    """Whether the rules of properties/explain/fault_rules.cc were written without looking at this bug."""
+    return hashlib.sha256(name.encode()).digest()[0] >= 128
 
 
 def seeds_of(text):
@@ -99,7 +105,8 @@ def run_one(bug, seed, options):
         if reduction:
             record.update(reduce=reduction["seconds"], evaluations=reduction["evaluations"],
                           complete=reduction["complete"], minimal=reduction["minimal"],
-                          reduced_by=reduction["property"], reduced_kind=reduction["kind"])
+                          reduced_by=reduction["property"], reduced_kind=reduction["kind"],
+                          guess=(reduction["guess"] or {}).get("class"))
         return record
 
 
@@ -153,11 +160,15 @@ def summarise(bug, runs):
     """One row of the table."""
     found = [run for run in runs if "cases" in run]
     minima = collections.Counter(run["minimal"] for run in found if "minimal" in run)
+    guesses = collections.Counter(run["guess"] for run in found if "guess" in run)
+    guess = guesses.most_common(1)[0][0] if guesses else None
     minimal, agreeing = minima.most_common(1)[0] if minima else (None, 0)
     return {
         "name": bug["name"], "lane": bug["lane"], "kernel": bug["head"]["Kernel"], "class": bug["head"]["Class"],
         "runs": len(runs), "found": len(found), "minimal": minimal, "agreeing": agreeing, "minima": minima,
         "expected": bug["head"]["Smallest"],
+        "fault": bug["head"]["Fault"], "guess": guess,
+        "guessed": "silent" if guess is None else "true" if guess == bug["head"]["Fault"] else "wrong",
         "properties": collections.Counter(run["property"] for run in found),
         # A seed that does not find the bug took more cases than there were.
         "median": statistics.median(run.get("cases", CASES + 1) for run in runs),
@@ -178,6 +189,11 @@ def judge(rows, times):
     agreed = [row for row in rows if row["agreeing"] >= AGREEING * row["runs"]]
     other = [row["name"] for row in rows if row["minimal"] != row["expected"]]
     median = statistics.median(row["median"] for row in rows)
+    fault = {word: [row["name"] for row in rows if row["guessed"] == word] for word in ("true", "wrong", "silent")}
+    halves = "; ".join(f"{label} {sum(held_out(name) == out for name in fault['true'])} true, "
+                       f"{sum(held_out(name) == out for name in fault['wrong'])} wrong of "
+                       f"{sum(held_out(row['name']) == out for row in rows)}"
+                       for label, out in (("rules were written for", False), ("held out", True)))
     longest = lambda key: max((row[key] for row in rows if row[key] is not None), default=0)
     name = lambda some: ", ".join(some) if some else ""
     return [
@@ -194,6 +210,11 @@ def judge(rows, times):
          f"{len(agreed)} of {count} bugs ({len(agreed) / count:.1%})", len(agreed) >= SHARE_AGREEING * count),
         ("the minimal case of most seeds is the one in the patch's head",
          f"{count - len(other)} of {count}" + (f"; not: {name(other)}" if other else ""), not other),
+        (f"the first guess of the class of fault is true for {GUESSED:.0%} of the bugs",
+         f"{len(fault['true'])} of {count} ({halves})", len(fault["true"]) >= GUESSED * count),
+        (f"and wrong for {MISLED:.0%} at most",
+         f"{len(fault['wrong'])} of {count}" + (f": {name(fault['wrong'])}" if fault["wrong"] else ""),
+         len(fault["wrong"]) <= MISLED * count),
     ]
 
 
@@ -215,14 +236,18 @@ def table(rows, verdicts, options):
         text += f"| {cell(criterion)} | {cell(measured)} | {words[holds]} |\n"
     text += "\n`cases`: until it was found, median and worst over the seeds. `find`, `reduce`: wall clock in seconds,\n"
     text += "the longest of any seed. `eval.`: evaluations of the reduction, median. `same`: seeds that end in the\n"
-    text += "minimal case shown. Properties: those that met the bug first, with how many seeds, most frequent first.\n\n"
-    text += "| bug | kernel | lane | found by | cases | find | reduce | eval. | same | minimal case |\n"
-    text += "|-|-|-|-|-:|-:|-:|-:|-:|-|\n"
+    text += "minimal case shown. Properties: those that met the bug first, with how many seeds, most frequent first.\n"
+    text += "`fault`: the class in the patch's head, and what the first guess of most seeds was where it is not that;\n"
+    text += "a bug marked `*` is one of those that the rules of the guess were not written for.\n\n"
+    text += "| bug | kernel | lane | found by | cases | find | reduce | eval. | same | minimal case | fault |\n"
+    text += "|-|-|-|-|-:|-:|-:|-:|-:|-|-|\n"
     for row in rows:
         by = ", ".join(f"{name} {n}" for name, n in row["properties"].most_common()) or "**NOT FOUND**"
         text += (f"| [{row['name']}]({row['name']}.patch) | {row['kernel']} | {row['lane']} | {by} "
                  f"| {row['median']:g}, {row['worst']} | {seconds(row['find'])} | {seconds(row['reduce'])} "
-                 f"| {row['evaluations']:g} | {row['agreeing']}/{row['runs']} | {cell(row['minimal'] or '-')} |\n")
+                 f"| {row['evaluations']:g} | {row['agreeing']}/{row['runs']} | {cell(row['minimal'] or '-')} "
+                 f"| {row['fault']}{'*' if held_out(row['name']) else ''}"
+                 f"{'' if row['guessed'] == 'true' else ', silent' if row['guess'] is None else ', **not ' + row['guess'] + '**'} |\n")
     stray = [row for row in rows if len(row["minima"]) > 1]
     if stray:
         text += "\nOther minimal cases:\n\n"
