@@ -15,8 +15,7 @@
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/processes.h"
 #include "properties/case/words.h"
-#include "properties/explain/fault_class.h"
-#include "properties/explain/trace.h"
+#include "properties/explain/clues.h"
 
 namespace attnfuzz {
 namespace {
@@ -94,9 +93,9 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
     for (const std::string& part : reduction.indifferent) std::printf(" %s;", part.c_str());
     std::printf("\n");
   }
-  const FaultGuess guess =
+  const FaultGuess guess = filed.guess =
       guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target.info().lane,
-                   trace_values(reduction.minimal, target, calibration).fault});
+                   gather_clues(reduction.minimal, reduction.verdict, target, calibration)});
   if (guess.known()) std::printf("  %s\n", guess.line().c_str());
   return filed;
 }
@@ -233,7 +232,8 @@ Exit run(Arguments arguments) {
   // Libraries of one name in two folders are told apart as well.
   std::map<std::string, int> suites;
   for (Checked& checked : all) {
-    if (const int before = suites[checked.suite]++; before > 0) checked.suite += "-" + std::to_string(before + 1);
+    if (const int before = suites[checked.suite]++; before > 0)
+      checked.suite += "-" + std::to_string(before + 1);
   }
   if (!arguments.junit.empty()) write_report(arguments.junit, junit_xml(all));
   std::string json;

@@ -10,6 +10,7 @@
 #include "cli/print.h"
 #include "cli/probe.h"
 #include "cli/session.h"
+#include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
 #include "properties/explain/trace.h"
 
@@ -75,7 +76,10 @@ Exit run(const Arguments& arguments) {
     const Case& failing = verdict.failing ? *verdict.failing : r.c;
     const Trace trace = trace_values(failing, *target, calibration);
     for (const std::string& line : trace.lines) std::printf("with position-coded V: %s\n", line.c_str());
-    std::printf("%s", guess_fault({r.c, verdict, r.needs, target->info().lane, trace.fault}).text().c_str());
+    std::printf("%s", guess_fault({r.c, verdict, r.needs, target->info().lane,
+                                   gather_clues(r.c, verdict, *target, calibration)})
+                          .text()
+                          .c_str());
   }
   if (arguments.probe.wanted()) {
     const ProbedCase probed = probe(r.c, verdict, *target, arguments.probe);

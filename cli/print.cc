@@ -137,11 +137,21 @@ using json = nlohmann::ordered_json;
 
 json reduction_json(const Filed& filed) {
   const Reduction& r = *filed.reduction;
-  return {{"seconds", filed.reduce_seconds}, {"evaluations", r.evaluations},
-          {"complete", r.complete},          {"minimal", describe(r.minimal)},
-          {"property", r.verdict.property},  {"kind", to_string(r.verdict.kind)},
-          {"message", r.verdict.message},    {"needs", r.needs},
-          {"indifferent", r.indifferent}};
+  const FaultGuess& guess = filed.guess;
+  return {{"seconds", filed.reduce_seconds},
+          {"evaluations", r.evaluations},
+          {"complete", r.complete},
+          {"minimal", describe(r.minimal)},
+          {"property", r.verdict.property},
+          {"kind", to_string(r.verdict.kind)},
+          {"message", r.verdict.message},
+          {"needs", r.needs},
+          {"indifferent", r.indifferent},
+          {"guess", guess.known()
+                        ? json{{"class", id_of(guess.likely)},
+                               {"why", guess.why},
+                               {"also", guess.also == FaultClass::kUnknown ? json() : json(id_of(guess.also))}}
+                        : json()}};
 }
 
 json failure_json(const Failure& failure, double seconds, const Filed& filed) {

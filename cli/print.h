@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fuzz/check/check.h"
+#include "properties/explain/fault_class.h"
 
 namespace attnfuzz {
 
@@ -22,6 +23,7 @@ struct Filed {
   std::string reproducer;
   std::optional<Reduction> reduction;
   double reduce_seconds = 0;
+  FaultGuess guess;  // of a reduction
 };
 
 // All that came of checking one kernel.
@@ -43,6 +45,5 @@ std::string check_json(const CheckOptions& options, const Checked& checked);
 
 // One test suite a kernel, one test case a property.
 std::string junit_xml(const std::vector<Checked>& all);
-
 
 }  // namespace attnfuzz

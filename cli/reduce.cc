@@ -4,8 +4,7 @@
 #include "cli/print.h"
 #include "cli/session.h"
 #include "properties/case/words.h"
-#include "properties/explain/fault_class.h"
-#include "properties/explain/trace.h"
+#include "properties/explain/clues.h"
 
 namespace attnfuzz {
 namespace {
@@ -51,7 +50,7 @@ Exit run(const Arguments& arguments) {
   for (const std::string& part : reduction.indifferent) std::printf("  does not matter: %s\n", part.c_str());
   const FaultGuess guess =
       guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target->info().lane,
-                   trace_values(reduction.minimal, *target, calibration).fault});
+                   gather_clues(reduction.minimal, reduction.verdict, *target, calibration)});
   if (guess.known()) std::printf("  %s\n", guess.line().c_str());
   std::printf(
       "\nreplay: %s\n",

@@ -4,41 +4,43 @@ namespace attnfuzz {
 namespace {
 
 struct Words {
+  const char* id;
   const char* name;
   const char* look_at;
 };
 constexpr Words kWords[kFaultClasses] = {
-    {"unknown", "attnfuzz replay FILE --probe shows the first intermediate that is wrong"},
-    {"masked, empty or unscaled softmax",
+    {"unknown", "unknown", "attnfuzz replay FILE --probe shows the first intermediate that is wrong"},
+    {"softmax", "masked, empty or unscaled softmax",
      "the running maximum: what stands in for -inf before the first key, and that sum and accumulator are "
      "rescaled "
      "whenever it grows"},
-    {"zero length",
+    {"zero-length", "zero length",
      "early returns and loops that run no time: outputs must still be written, barriers still counted"},
-    {"tile tail or out of bounds",
+    {"tail", "tile tail or out of bounds",
      "loads and stores of the last tile: predicates, and what the rest of the tile is filled with"},
-    {"integer or grid overflow",
+    {"overflow", "integer or grid overflow",
      "offsets and block indices: 64 bits before the first product, and grid limits of 65535"},
-    {"stride or layout",
+    {"layout", "stride or layout",
      "each tensor's own strides: of batch, head, row and column; and what vector loads ask of an address"},
-    {"meaning of a mask or window",
+    {"mask", "meaning of a mask or window",
      "which keys a row sees: both ends inclusive or not, the diagonal for seq_q != seq_k, tiles taken for "
      "fully "
      "visible or skipped"},
-    {"race or missing synchronisation",
+    {"race", "race or missing synchronisation",
      "barriers around shared tiles, waits before their use, and that every thread reaches them"},
-    {"grouped heads or head-dim dispatch",
+    {"dispatch", "grouped heads or head-dim dispatch",
      "the KV head of a query head, and the instantiation chosen for these head dims"},
-    {"combination of splits or LSE",
+    {"split", "combination of splits or LSE",
      "the weights of the splits' results, empty splits, and the base and sum behind the LSE"},
-    {"numerics",
+    {"numerics", "numerics",
      "where a value leaves its format: products in 16 bits, exponents without their maximum, constants"},
-    {"state or workspace",
+    {"state", "state or workspace",
      "what is read before it is written: workspace, counters, anything kept between calls"}};
 
 }  // namespace
 
 const char* to_string(FaultClass fault) { return kWords[static_cast<size_t>(fault)].name; }
+const char* id_of(FaultClass fault) { return kWords[static_cast<size_t>(fault)].id; }
 const char* where_to_look(FaultClass fault) { return kWords[static_cast<size_t>(fault)].look_at; }
 
 std::string FaultGuess::line() const {

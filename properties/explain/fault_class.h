@@ -38,6 +38,7 @@ enum class FaultClass : uint8_t {
 };
 inline constexpr int kFaultClasses = 12;
 const char* to_string(FaultClass fault);  // "masked, empty or unscaled softmax"
+const char* id_of(FaultClass fault);      // "softmax": in JSON, and in the heads of known bugs
 const char* where_to_look(FaultClass fault);
 
 struct FaultGuess {
@@ -49,14 +50,28 @@ struct FaultGuess {
   std::string text() const;  // the same, and where to look, a line each
 };
 
+// What more runs of the case tell (clues.h).
+struct Clues {
+  enum class Answer : uint8_t { kNotAsked, kFails, kPasses };
+  enum class Probed : uint8_t { kNot, kAllRight, kFirstWrong };
+
+  FaultClass traced = FaultClass::kUnknown;  // what the one reading that explains all wrong values says
+  // The kernel's intermediates, where it records them.
+  Probed probed = Probed::kNot;
+  attn_probe_tag first_wrong = ATTN_PROBE_ROWS;  // of kFirstWrong
+  int64_t first_wrong_tile = 0;                  // counted from the first that was recorded
+  double off = 0;  // |got - expected| / |expected|; infinity for what is no number
+  // With each length the next multiple of its tile; with head dims of whole vectors of 16 bytes.
+  Answer whole_tiles = Answer::kNotAsked, whole_vectors = Answer::kNotAsked;
+};
+
 // What a guess is made from. All must outlive the call.
 struct FaultQuestion {
   const Case& c;  // the reduced case, or the failing one
   const Verdict& verdict;
   std::span<const Need> needs;      // empty if the case was not reduced: then all it has counts
   std::string_view lane = "plain";  // of the kernel that failed
-  FaultClass traced =
-      FaultClass::kUnknown;  // what the one reading that explains all wrong values says (trace.h)
+  Clues clues = {};
 };
 FaultGuess guess_fault(const FaultQuestion& question);
 

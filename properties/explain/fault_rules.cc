@@ -19,7 +19,13 @@ using Class = FaultClass;
 class Evidence {
  public:
   explicit Evidence(const FaultQuestion& q)
-      : c(q.c), p(q.c.problem), v(q.verdict), lane(q.lane), traced(q.traced), needs_(q.needs) {
+      : c(q.c),
+        p(q.c.problem),
+        v(q.verdict),
+        lane(q.lane),
+        clues(q.clues),
+        traced(q.clues.traced),
+        needs_(q.needs) {
     if (v.plan.tile_q > 0) tile_q = v.plan.tile_q;
     if (v.plan.tile_k > 0) tile_k = v.plan.tile_k;
     look_at_tiles();
@@ -29,6 +35,7 @@ class Evidence {
   const Problem& p;
   const Verdict& v;
   const std::string_view lane;
+  const Clues& clues;
   const FaultClass traced;
   int64_t tile_q = 64, tile_k = 64;
   bool tile_unseen = false;  // in the failing head, some row sees no key of some tile

@@ -11,7 +11,7 @@
 #include "fuzz/check/shard.h"
 #include "properties/case/codec.h"
 #include "properties/case/words.h"
-#include "properties/explain/fault_class.h"
+#include "properties/explain/clues.h"
 
 namespace attnfuzz {
 namespace {
@@ -236,7 +236,9 @@ class OneCrash {
     finding_.indifferent = std::move(reduction.indifferent);
     minimal_ = std::move(reduction.minimal);
     verdict_ = std::move(reduction.verdict);
-    finding_.guess = guess_fault({minimal_, verdict_, finding_.needs, target_.record.lane}).line();
+    finding_.guess = guess_fault({minimal_, verdict_, finding_.needs, target_.record.lane,
+                                  gather_clues(minimal_, verdict_, *worker_, target_.calibration)})
+                         .line();
   }
 
   void write() {

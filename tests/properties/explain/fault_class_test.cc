@@ -236,7 +236,7 @@ TEST(FaultClass, SaysWhatElseItCouldBe) {
 TEST(FaultClass, WhatTheTraceSays) {
   Finding f(Kind::kWrong);
   f.need({at_least("seq_k", 2)});
-  const FaultQuestion question = {f.c, f.v, f.needs, "plain", FaultClass::kDispatch};
+  const FaultQuestion question = {f.c, f.v, f.needs, "plain", {.traced = FaultClass::kDispatch}};
   EXPECT_EQ(guess_fault(question).likely, FaultClass::kDispatch);
 }
 
