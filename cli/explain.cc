@@ -76,10 +76,9 @@ Exit run(const Arguments& arguments) {
     const Case& failing = verdict.failing ? *verdict.failing : r.c;
     const Trace trace = trace_values(failing, *target, calibration);
     for (const std::string& line : trace.lines) std::printf("with position-coded V: %s\n", line.c_str());
-    std::printf("%s", guess_fault({r.c, verdict, r.needs, target->info().lane,
-                                   gather_clues(r.c, verdict, *target, calibration)})
-                          .text()
-                          .c_str());
+    const Clues clues = gather_clues(r.c, verdict, *target, calibration);
+    for (const std::string& line : lines_of(clues)) std::printf("%s\n", line.c_str());
+    std::printf("%s", guess_fault({r.c, verdict, r.needs, target->info().lane, clues}).text().c_str());
   }
   if (arguments.probe.wanted()) {
     const ProbedCase probed = probe(r.c, verdict, *target, arguments.probe);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "properties/case/words.h"
 #include "properties/explain/probe_case.h"
+#include "properties/judge/judge.h"
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"
 
@@ -32,6 +35,7 @@ class Gatherer {
     clues.traced = trace_values(failing, target_, calibration_).fault;
     const Problem& p = c_.problem;
     if (!small(p)) return clues;
+    if (verdict_.failing && *verdict_.failing != c_) clues.alone = alone(failing);
     probe(failing, clues);
     const int64_t tile_q = verdict_.plan.tile_q, tile_k = verdict_.plan.tile_k;
     const auto whole = [](Problem& q, int64_t to_q, int64_t to_k) {
@@ -44,6 +48,18 @@ class Gatherer {
       q.dim_qk = round_up(q.dim_qk, kVector);
       q.dim_v = round_up(q.dim_v, kVector);
     });
+    clues.broken_vectors = with([&](Problem& q) {
+      q.dim_qk = round_up(q.dim_qk, kVector) + 1;
+      q.dim_v = round_up(q.dim_v, kVector) + 1;
+    });
+    const auto whole_view = [](auto& view) {
+      if (view) view->broadcast = {};
+    };
+    clues.stored_whole = with([&](Problem& q) {
+      whole_view(q.bias);
+      whole_view(q.mask);
+    });
+    clues.zeroed = zeroed(failing);
     return clues;
   }
 
@@ -56,7 +72,30 @@ class Gatherer {
     if (property == nullptr || other == c_ || !small(other.problem) || illegal(other)) {
       return Clues::Answer::kNotAsked;
     }
-    const Verdict v = judge(other, *property, target_, calibration_);
+    return answer(judge(other, *property, target_, calibration_));
+  }
+
+  Clues::Answer alone(const Case& failing) {
+    const Property* reference = find_property("reference");
+    if (reference == nullptr || failing.remap != Remap{} || illegal(failing)) return Clues::Answer::kNotAsked;
+    target_.renew();
+    return answer(judge(failing, *reference, target_, calibration_));
+  }
+
+  Clues::Answer zeroed(const Case& failing) {
+    if (failing.remap != Remap{}) return Clues::Answer::kNotAsked;
+    Execution e(failing, target_);
+    if (!e.why_not().empty() || e.plan.workspace_bytes == 0) return Clues::Answer::kNotAsked;
+    e.laid.before_call(failing.calls.front());
+    std::memset(e.laid.tensors().workspace, 0, e.plan.workspace_bytes);
+    Verdict v;
+    if (accept_run(e.run(Stage::kAll), v) && accept_memory(e.laid.check_memory(), failing.problem, e.plan, v)) {
+      judge_outputs(e.evaluate(calibration_), failing.problem, e.plan, e.outputs(), v);
+    }
+    return answer(v);
+  }
+
+  Clues::Answer answer(const Verdict& v) const {
     if (v.outcome == Outcome::kPass) return Clues::Answer::kPasses;
     const bool same = v.outcome == Outcome::kFail && kind_class(v.kind) == kind_class(verdict_.kind);
     return same ? Clues::Answer::kFails : Clues::Answer::kNotAsked;
@@ -91,6 +130,27 @@ class Gatherer {
 
 Clues gather_clues(const Case& c, const Verdict& verdict, Target& target, const Calibration& calibration) {
   return Gatherer(c, verdict, target, calibration).gather();
+}
+
+std::vector<std::string> lines_of(const Clues& clues) {
+  std::vector<std::string> lines;
+  if (clues.probed == Clues::Probed::kAllRight)
+    lines.push_back("intermediates: all that were recorded are right; what comes after them is not");
+  if (clues.probed == Clues::Probed::kFirstWrong) {
+    lines.push_back(cat("intermediates: the first that is wrong is ", to_string(clues.first_wrong), " of tile ",
+                        clues.first_wrong_tile));
+  }
+  const auto tried = [&](const char* with, Clues::Answer answer) {
+    if (answer == Clues::Answer::kNotAsked) return;
+    lines.push_back(cat("with ", with, " it ", answer == Clues::Answer::kPasses ? "passes" : "fails too"));
+  };
+  tried("lengths of whole tiles", clues.whole_tiles);
+  tried("head dims of whole vectors", clues.whole_vectors);
+  tried("head dims of no whole vectors", clues.broken_vectors);
+  tried("nothing run before what failed", clues.alone);
+  tried("a workspace of zeros", clues.zeroed);
+  tried("bias and mask stored whole", clues.stored_whole);
+  return lines;
 }
 
 }  // namespace attnfuzz

@@ -19,4 +19,7 @@ namespace attnfuzz {
 // some ten runs, and those that look for the block to probe.
 Clues gather_clues(const Case& c, const Verdict& verdict, Target& target, const Calibration& calibration);
 
+// For a person: "with lengths of whole tiles it passes". Nothing of what was not asked.
+std::vector<std::string> lines_of(const Clues& clues);
+
 }  // namespace attnfuzz

@@ -61,8 +61,12 @@ struct Clues {
   attn_probe_tag first_wrong = ATTN_PROBE_ROWS;  // of kFirstWrong
   int64_t first_wrong_tile = 0;                  // counted from the first that was recorded
   double off = 0;  // |got - expected| / |expected|; infinity for what is no number
-  // With each length the next multiple of its tile; with head dims of whole vectors of 16 bytes.
-  Answer whole_tiles = Answer::kNotAsked, whole_vectors = Answer::kNotAsked;
+  // With each length the next multiple of its tile; with head dims that are multiples of 8, and with none.
+  Answer whole_tiles = Answer::kNotAsked, whole_vectors = Answer::kNotAsked, broken_vectors = Answer::kNotAsked;
+  // What failed, where that is another case than the minimal one, in a fresh worker with nothing run before it.
+  Answer alone = Answer::kNotAsked;
+  // With a workspace of zeros; with bias and mask stored for every batch entry, head and query.
+  Answer zeroed = Answer::kNotAsked, stored_whole = Answer::kNotAsked;
 };
 
 // What a guess is made from. All must outlive the call.

@@ -97,6 +97,10 @@ class Evidence {
     return at_zero("seq_k") || at_zero("seq_q") || at_zero("batch") || at_zero("the longest key length") ||
            (need("key lengths") != nullptr && p.seq_k > 0);
   }
+  bool length_beyond_capacity() const {
+    return p.key_lengths && std::ranges::any_of(*p.key_lengths, [&](int64_t n) { return n > p.seq_k; }) &&
+           hangs_on(true, {"key lengths", "the longest key length"});
+  }
   bool hides_keys() const {
     return hangs_on(p.causal, {"causal"}) ||
            hangs_on(p.window_left >= 0 || p.window_right >= 0,
@@ -115,18 +119,39 @@ class Evidence {
       return f->kind == FillKind::kHuge || f->kind == FillKind::kSubnormal || std::abs(f->exponent) >= 4;
     });
   }
+  // Of the kernel's intermediates, the first that is wrong.
+  bool first_wrong(std::initializer_list<attn_probe_tag> tags) const {
+    return clues.probed == Clues::Probed::kFirstWrong && std::ranges::count(tags, clues.first_wrong) > 0;
+  }
+  bool all_right() const { return clues.probed == Clues::Probed::kAllRight; }
+  // No further off than 16 bits round.
+  bool by_rounding() const {
+    return clues.probed == Clues::Probed::kFirstWrong && clues.off > 0 && clues.off < 0x1p-7;
+  }
+  // A wrong set of keys shows in the scores.
+  bool may_be_mask() const { return clues.probed == Clues::Probed::kNot || first_wrong({ATTN_PROBE_S}); }
+  bool of_many_rows() const { return at_least("seq_q", 2); }
+  // A row must hold a vector of 16 bytes: which says how it is copied, not which instantiation runs.
+  bool one_vector() const {
+    const auto is_one = [&](std::string_view part) {
+      const Need* n = need(part);
+      return n != nullptr && n->relation == Relation::kAtLeast && n->value == 8;
+    };
+    return is_one("dim_v") || is_one("dim_qk");
+  }
   bool second_tile() const { return need("seq_k") != nullptr && p.seq_k > tile_k; }
   bool plain() const { return mask_words(p).empty() && p.num_splits <= 1; }
   bool dims() const {
     // Random data may need their dims to fall into place.
-    if (need("values of q") != nullptr || need("values of k") != nullptr) return false;
-    return p.dim_qk != p.dim_v && hangs_on(false, {"dim_qk", "dim_v", "head dims"});
+    if (need("values of q") != nullptr || need("values of k") != nullptr || splits()) return false;
+    return p.dim_qk != p.dim_v && !one_vector() && hangs_on(false, {"dim_qk", "dim_v", "head dims"});
   }
   // How many keys the LSE counts where all scores are 0; 0 if that cannot be said.
   double keys_counted() const {
     if (!only_lse() || (c.q.kind != FillKind::kZero && c.k.kind != FillKind::kZero)) return 0;
     const double keys = std::exp(v.where->got);
-    return keys > 1.01 * std::exp(v.where->expected) && keys < 1e15 ? keys : 0;
+    const bool whole = std::fabs(keys - std::round(keys)) < 0.01;
+    return whole && keys > 1.01 * std::exp(v.where->expected) && keys < 1e9 ? keys : 0;
   }
   bool counts_a_whole_tile() const {
     const double due = std::exp(v.where ? v.where->expected : 0), tile = static_cast<double>(tile_k);
@@ -164,6 +189,8 @@ struct Rule {
   const char* why;
 };
 
+using Answer = Clues::Answer;
+
 constexpr Rule kRules[] = {
     // The back end's own word.
     {Class::kState, [](const Evidence& e) { return e.detail(Fault::Detail::kFreed); },
@@ -173,6 +200,12 @@ constexpr Rule kRules[] = {
     {Class::kLayout,
      [](const Evidence& e) { return e.detail(Fault::Detail::kAlignment) || e.report({ATTN_REPORT_ALIGNMENT}); },
      "an address is not aligned as the operation needs"},
+    {Class::kDispatch,
+     [](const Evidence& e) {
+       return (e.v.fault || e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress})) &&
+              (e.at_least("dim_v", 17) || e.at_least("dim_qk", 17));
+     },
+     "only head dims past a size: the instantiation does not hold them"},
     {Class::kRace,
      [](const Evidence& e) {
        return e.report({ATTN_REPORT_DEADLOCK, ATTN_REPORT_DIVERGENCE, ATTN_REPORT_ASYNC,
@@ -182,16 +215,41 @@ constexpr Rule kRules[] = {
      "the back end reports threads that do not meet as they should"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.crash.starts_with("SIGFPE"); },
      "an integer was divided by zero"},
+    {Class::kTail,
+     [](const Evidence& e) {
+       return e.kind({Kind::kUninitialised}) && e.clues.whole_tiles == Answer::kPasses && e.p.seq_k > 0;
+     },
+     "with whole tiles nothing is used before it is written"},
+    {Class::kState,
+     [](const Evidence& e) { return e.kind({Kind::kUninitialised}) || e.report({ATTN_REPORT_UNINITIALISED}); },
+     "what nothing has written is used"},
     // What a call leaves behind, and the order of threads.
     {Class::kState,
      [](const Evidence& e) {
-       return e.v.kind == Kind::kDirty || e.hangs_on(e.c.calls.size() > 1, {"more calls", "calls"}) ||
+       return e.v.kind == Kind::kDirty || e.v.kind == Kind::kInputChanged ||
+              e.hangs_on(e.c.calls.size() > 1, {"more calls", "calls"}) ||
               e.hangs_on(std::ranges::any_of(e.c.calls, &Call::dirty_workspace), {"a dirty workspace"});
      },
      "it takes an earlier call, or what one left in the workspace"},
+    {Class::kState, [](const Evidence& e) { return e.clues.alone == Answer::kPasses; },
+     "what failed is right where nothing ran before it"},
+    {Class::kState, [](const Evidence& e) { return e.clues.zeroed == Answer::kPasses; },
+     "with a workspace of zeros it passes: what nothing has written there is read"},
     {Class::kRace,
      [](const Evidence& e) { return e.reduced() && e.hangs_on(false, {"the schedule", "schedule"}); },
      "it depends on the order in which threads run or copies arrive"},
+    {Class::kRace,
+     [](const Evidence& e) {
+       return e.non_finite() && e.plain() && e.one_vector() && e.clues.broken_vectors != Answer::kFails &&
+              e.clues.whole_vectors != Answer::kPasses && !e.hangs_on_layout() && !e.large_values();
+     },
+     "NaN only where whole vectors are copied asynchronously: used before they arrive"},
+    {Class::kRace,
+     [](const Evidence& e) {
+       return e.wrong() && e.second_tile() && e.plain() && !e.scores_differ() &&
+              e.first_wrong({ATTN_PROBE_S, ATTN_PROBE_O}) && e.clues.first_wrong_tile == 0;
+     },
+     "the first tile goes wrong because there is a second: its buffer is written while it is in use"},
     {Class::kOverflow,
      [](const Evidence& e) {
        return e.at_least("batch", 1 << 15) || e.at_least("heads_kv", 1 << 15) ||
@@ -208,7 +266,12 @@ constexpr Rule kRules[] = {
      "a launch that the device refuses, and nobody looked"},
     {Class::kUnknown, [](const Evidence& e) { return e.traced != Class::kUnknown; },
      "one other reading of the problem explains every wrong value"},
-    {Class::kSplit, [](const Evidence& e) { return e.splits(); }, "it takes more than one split"},
+    {Class::kLayout, [](const Evidence& e) { return e.reduced() && e.hangs_on_layout(); },
+     "it depends on strides, gaps or offsets"},
+    {Class::kLayout, [](const Evidence& e) { return e.clues.stored_whole == Answer::kPasses; },
+     "with bias and mask stored whole it passes: strides of 0 are at fault"},
+    {Class::kSplit, [](const Evidence& e) { return e.splits() && !e.hangs_on(false, {"dim_v", "dim_qk"}); },
+     "it takes more than one split"},
     // No key for a row, or none in a tile.
     {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.tile_unseen; },
      "NaN or infinity, and a query sees no key of a tile: exp(-inf - -inf)"},
@@ -229,45 +292,59 @@ constexpr Rule kRules[] = {
      "it depends on strides, gaps or offsets"},
     {Class::kTail,
      [](const Evidence& e) {
-       return e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress, Kind::kUninitialised}) ||
-              e.report(
-                  {ATTN_REPORT_SHARED, ATTN_REPORT_ADDRESS, ATTN_REPORT_DEVICE, ATTN_REPORT_UNINITIALISED});
+       return e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress}) ||
+              e.report({ATTN_REPORT_SHARED, ATTN_REPORT_ADDRESS, ATTN_REPORT_DEVICE});
      },
-     "memory outside an array is touched, or used before it is written"},
+     "memory outside an array is touched"},
     {Class::kTail,
-     [](const Evidence& e) { return e.hangs_on(e.c.nan_beyond_lengths, {"NaN beyond the key lengths"}); },
-     "what lies beyond a length is used"},
-    // An LSE alone.
-    {Class::kTail, [](const Evidence& e) { return e.keys_counted() > 0 && e.counts_a_whole_tile(); },
-     "the LSE counts a whole tile of keys where there are fewer"},
-    {Class::kSoftmax, [](const Evidence& e) { return e.keys_counted() > 0; },
-     "the LSE counts keys that are not there"},
-    {Class::kSplit, [](const Evidence& e) { return e.shape(ShapeKind::kLogBase); },
-     "the error is that of a logarithm to another base"},
-    {Class::kSplit, [](const Evidence& e) { return e.only_lse() && e.c.v.kind != FillKind::kZero; },
-     "O is right, only the LSE is wrong"},
+     [](const Evidence& e) {
+       return e.hangs_on(e.c.nan_beyond_lengths, {"NaN beyond the key lengths"}) || e.length_beyond_capacity();
+     },
+     "what lies beyond a length, or beyond the last key, is used"},
     // What the numbers are.
+    {Class::kMask, [](const Evidence& e) { return e.need("softcap") != nullptr && e.need("bias") != nullptr; },
+     "it takes a softcap and a bias: which of them comes first"},
     {Class::kNumerics, [](const Evidence& e) { return e.hangs_on(e.p.softcap != 0, {"softcap"}); },
      "it takes a softcap"},
     {Class::kNumerics, [](const Evidence& e) { return e.reduced() && e.hangs_on(false, {"the scale"}); },
      "it takes a scale other than 1"},
     {Class::kNumerics, [](const Evidence& e) { return e.large_values() && e.non_finite(); },
      "NaN or infinity from large scores or values"},
+    {Class::kNumerics, [](const Evidence& e) { return e.wrong() && e.by_rounding(); },
+     "the first intermediate that is wrong is off by what 16 bits round"},
     // Which keys, which heads.
-    {Class::kMask, [](const Evidence& e) { return e.hides_keys() && e.wrong(); },
+    {Class::kMask, [](const Evidence& e) { return e.hides_keys() && e.wrong() && e.may_be_mask(); },
      "it takes something that hides keys, and a wrong set of them is seen"},
+    // Sums that count keys.
+    {Class::kTail, [](const Evidence& e) { return e.keys_counted() > 0 && e.counts_a_whole_tile(); },
+     "the LSE counts a whole tile of keys where there are fewer"},
+    {Class::kTail,
+     [](const Evidence& e) {
+       return e.wrong() && e.plain() && e.clues.whole_tiles == Answer::kPasses && e.p.seq_k > 0 &&
+              !e.first_wrong({ATTN_PROBE_O});
+     },
+     "with whole tiles it passes: the last one, partly filled, is at fault"},
+    {Class::kSplit, [](const Evidence& e) { return e.shape(ShapeKind::kLogBase); },
+     "the error is that of a logarithm to another base"},
     {Class::kDispatch,
      [](const Evidence& e) {
-       return e.hangs_on(e.p.heads_q != e.p.heads_kv, {"grouped heads", "heads_q / heads_kv"});
+       return e.hangs_on(e.p.heads_q != e.p.heads_kv, {"grouped heads"}) || e.at_least("heads_q / heads_kv", 2);
      },
      "it takes query heads that share a KV head"},
-    {Class::kDispatch, [](const Evidence& e) { return e.shape(ShapeKind::kColumnsFrom) || e.dims(); },
+    {Class::kTail,
+     [](const Evidence& e) {
+       return e.wrong() && e.clues.whole_vectors == Answer::kPasses &&
+              e.clues.broken_vectors != Answer::kPasses && !e.scores_differ();
+     },
+     "with head dims of whole vectors it passes: their last columns are at fault"},
+    {Class::kDispatch,
+     [](const Evidence& e) { return !e.splits() && (e.shape(ShapeKind::kColumnsFrom) || e.dims()); },
      "only some head dims, or columns from a border on"},
     {Class::kLayout,
      [](const Evidence& e) {
        return e.shape(ShapeKind::kOtherHead) || e.shape(ShapeKind::kOtherBatch) ||
-              e.shape(ShapeKind::kOtherRow) ||
-              (e.reduced() && e.hangs_on(false, {"batch", "heads_kv", "more KV heads"}));
+              e.shape(ShapeKind::kOtherRow) || e.at_least("batch", 2) || e.at_least("heads_kv", 2) ||
+              (e.reduced() && e.hangs_on(false, {"more KV heads"}));
      },
      "rows, heads or batch entries hold the results of others, or a second one is needed"},
     {Class::kDispatch,
@@ -295,6 +372,26 @@ constexpr Rule kRules[] = {
        return e.v.kind == Kind::kUnwritten && (e.need("seq_q") != nullptr || e.need("seq_k") != nullptr);
      },
      "part of an output was never written"},
+    // What comes of right scores.
+    {Class::kLayout,
+     [](const Evidence& e) {
+       return e.wrong() && e.plain() && e.first_wrong({ATTN_PROBE_O}) && e.clues.first_wrong_tile == 0 &&
+              !e.second_tile() && !e.of_many_rows();
+     },
+     "P is right, and so is V, but not their product: elements of a fragment change places"},
+    {Class::kLayout,
+     [](const Evidence& e) {
+       return e.wrong() && e.plain() && e.first_wrong({ATTN_PROBE_S}) && !e.second_tile() &&
+              e.at_least("seq_k", 2);
+     },
+     "scores of other keys: what Q or K is read by does not fit how it lies"},
+    {Class::kSoftmax,
+     [](const Evidence& e) { return e.wrong() && e.plain() && e.all_right() && !e.of_many_rows(); },
+     "all intermediates are right, but not what they add up to: the row's sum"},
+    {Class::kSoftmax, [](const Evidence& e) { return e.keys_counted() > 0 && !e.of_many_rows(); },
+     "the LSE counts keys that are not there"},
+    {Class::kSplit, [](const Evidence& e) { return e.only_lse() && e.c.v.kind != FillKind::kZero; },
+     "O is right, only the LSE is wrong"},
 };
 
 // Two rules of one class need not both be told.

@@ -114,20 +114,25 @@ class Checker {
   Unit score_unit() {
     Unit best = units().front();
     int64_t least = -1, told = 0;
+    double nearest = kInf;  // of units that fit as many: by how far all is off
     for (const Unit& unit : units()) {
       int64_t wrong = 0;
+      double off = 0;
       for (const ProbedTile& tile : warp_.tiles) {
         for (int r = 0; r < kProbedRows && tile.s.columns > 0; ++r) {
           if (!live(r)) continue;
           for (int64_t column = 0; column < tile.s.columns; ++column) {
             const ExpectedValue e = in(unit, r, key(tile, column));
-            told += std::isfinite(e.value) && e.value != 0;
+            const bool tells = std::isfinite(e.value) && e.value != 0;
+            told += tells;
             wrong += differs(e, tile.s.at(r, column));
+            if (tells) off += std::fabs(tile.s.at(r, column) / e.value - 1);
           }
         }
       }
-      if (least >= 0 && wrong >= least) continue;
+      if (least >= 0 && (wrong > least || (wrong == least && !(off < nearest)))) continue;
       least = wrong;
+      nearest = off;
       best = unit;
     }
     if (told > 0) checked_.score_unit = best.name;

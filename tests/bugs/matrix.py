@@ -23,6 +23,7 @@ import pathlib
 import queue
 import re
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -92,6 +93,9 @@ def run_one(bug, seed, options):
                    "--seed", seed, "--json", report, "--out", scratch] + options.check_options
         start = time.monotonic()
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
+        if options.keep and report.exists():
+            for file in pathlib.Path(scratch).glob("*.attn.json"):
+                shutil.copyfile(file, options.keep / f"{bug['name']}-{seed}.attn.json")
         record = {"bug": bug["name"], "seed": seed, "build": bug["build"], "status": done.returncode,
                   "wall": time.monotonic() - start}
         check = json.loads(report.read_text()) if report.exists() else {}
@@ -286,6 +290,7 @@ def arguments():
     parser.add_argument("--no-times", action="store_true", help="report times, do not judge them")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core (default: 1)")
     parser.add_argument("--check-options", default="", metavar="'...'", help="passed on to attnfuzz check")
+    parser.add_argument("--keep", type=pathlib.Path, help="folder for the reproducers, NAME-SEED.attn.json")
     parser.add_argument("--report-only", action="store_true", help="run nothing: write the table of what is there")
     options = parser.parse_args()
     if options.quick:
@@ -338,6 +343,8 @@ def main():
     options = arguments()
     bugs = bugs_of(options)
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
     runs = run_all(bugs, options)
     rows = [summarise(bug, of) for bug, of in zip(bugs, runs)]
     verdicts = judge(rows, options.times)

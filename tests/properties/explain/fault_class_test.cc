@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace attnfuzz {
 namespace {
@@ -14,6 +15,7 @@ struct Finding {
   Verdict v;
   std::vector<Need> needs;
   std::string lane = "plain";
+  Clues clues = {};
 
   explicit Finding(Kind kind) {
     v.outcome = Outcome::kFail;
@@ -39,7 +41,7 @@ struct Finding {
     needs.insert(needs.end(), what.begin(), what.end());
     return *this;
   }
-  FaultGuess guess() const { return guess_fault({c, v, needs, lane}); }
+  FaultGuess guess() const { return guess_fault({c, v, needs, lane, clues}); }
 };
 
 Need at_least(const char* part, int64_t value) {
@@ -238,6 +240,70 @@ TEST(FaultClass, WhatTheTraceSays) {
   f.need({at_least("seq_k", 2)});
   const FaultQuestion question = {f.c, f.v, f.needs, "plain", {.traced = FaultClass::kDispatch}};
   EXPECT_EQ(guess_fault(question).likely, FaultClass::kDispatch);
+}
+
+// One query, one key, zeros: only what more runs show sets these apart.
+TEST(FaultClass, WhatMoreRunsShow) {
+  const auto lse_missing = [] {
+    Finding f(Kind::kWrong);
+    f.v.where->tensor = TensorId::kLse;
+    f.c.q.kind = f.c.v.kind = FillKind::kZero;
+    f.v.where->got = -INFINITY;
+    f.v.where->expected = 0;
+    return f.lengths(1, 1).need({at_least("seq_q", 1), at_least("seq_k", 1)});
+  };
+  expect(lse_missing(), FaultClass::kUnknown);
+  Finding tail = lse_missing();
+  tail.clues.whole_tiles = Clues::Answer::kPasses;
+  expect(tail, FaultClass::kTail);
+  Finding sum = lse_missing();
+  sum.clues.whole_tiles = Clues::Answer::kFails;
+  sum.clues.probed = Clues::Probed::kAllRight;
+  expect(sum, FaultClass::kSoftmax);
+  Finding workspace = lse_missing();
+  workspace.clues.zeroed = Clues::Answer::kPasses;
+  expect(workspace, FaultClass::kState);
+  Finding cache = lse_missing();
+  cache.clues.alone = Clues::Answer::kPasses;
+  expect(cache, FaultClass::kState);
+  Finding broadcast = lse_missing();
+  broadcast.clues.stored_whole = Clues::Answer::kPasses;
+  expect(broadcast, FaultClass::kLayout);
+}
+
+TEST(FaultClass, TheFirstWrongIntermediate) {
+  const auto first = [](attn_probe_tag tag, double off) {
+    Finding f(Kind::kWrong);
+    f.clues.probed = Clues::Probed::kFirstWrong;
+    f.clues.first_wrong = tag;
+    f.clues.off = off;
+    return f;
+  };
+  expect(first(ATTN_PROBE_S, 0x1p-12).lengths(1, 1), FaultClass::kNumerics);
+  expect(first(ATTN_PROBE_O, 0.5).lengths(1, 9).need({at_least("seq_k", 9)}), FaultClass::kLayout);
+  // The first tile cannot know of the second, unless its memory is not its own.
+  expect(first(ATTN_PROBE_O, 0.5).lengths(1, 65).need({at_least("seq_k", 65)}), FaultClass::kRace);
+  // A wrong set of keys would have shown in the scores.
+  Finding window = first(ATTN_PROBE_O, 0.5);
+  window.c.problem.window_right = 63;
+  window.clues.first_wrong_tile = 1;
+  expect(window.lengths(2, 65).need({at_least("seq_k", 65), exactly("window_right", 63)}),
+         FaultClass::kUnknown);
+}
+
+// One batch entry, or a row of one vector, is no second one and no other instantiation.
+TEST(FaultClass, ANeedsValueIsRead) {
+  Finding one(Kind::kWrong);
+  expect(one.need({exactly("batch", 1)}), FaultClass::kUnknown);
+  Finding vector(Kind::kWrong);
+  vector.c.problem.dim_v = 8;
+  expect(vector.need({at_least("dim_v", 8)}), FaultClass::kUnknown);
+  vector.v.kind = Kind::kNonFinite;
+  expect(vector, FaultClass::kRace);
+  Finding past(Kind::kFault);
+  past.c.problem.dim_v = 65;
+  expect(past.fault(ATTN_REPORT_DIVERGENCE, "an extent of 80").need({at_least("dim_v", 65)}),
+         FaultClass::kDispatch);
 }
 
 TEST(FaultClass, ADivisionByZeroAndARunThatDisagreesWithItsPlan) {
