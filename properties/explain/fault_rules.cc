@@ -233,6 +233,11 @@ constexpr Rule kRules[] = {
      "it takes an earlier call, or what one left in the workspace"},
     {Class::kState, [](const Evidence& e) { return e.clues.alone == Answer::kPasses; },
      "what failed is right where nothing ran before it"},
+    {Class::kSplit,
+     [](const Evidence& e) {
+       return e.splits() && e.clues.zeroed == Answer::kPasses && e.need("no LSE") != nullptr;
+     },
+     "splits need their LSE where nobody else wants it"},
     {Class::kState, [](const Evidence& e) { return e.clues.zeroed == Answer::kPasses; },
      "with a workspace of zeros it passes: what nothing has written there is read"},
     {Class::kRace,
@@ -270,6 +275,11 @@ constexpr Rule kRules[] = {
      "it depends on strides, gaps or offsets"},
     {Class::kLayout, [](const Evidence& e) { return e.clues.stored_whole == Answer::kPasses; },
      "with bias and mask stored whole it passes: strides of 0 are at fault"},
+    {Class::kNumerics, [](const Evidence& e) { return e.splits() && e.large_values() && e.scores_differ(); },
+     "it takes splits whose scores lie far apart: a weight leaves its range"},
+    {Class::kSplit,
+     [](const Evidence& e) { return e.non_finite() && e.v.where && e.v.where->tensor == TensorId::kLse; },
+     "O is right, the LSE is no number"},
     {Class::kSplit, [](const Evidence& e) { return e.splits() && !e.hangs_on(false, {"dim_v", "dim_qk"}); },
      "it takes more than one split"},
     // No key for a row, or none in a tile.
@@ -292,7 +302,7 @@ constexpr Rule kRules[] = {
      "it depends on strides, gaps or offsets"},
     {Class::kTail,
      [](const Evidence& e) {
-       return e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress}) ||
+       return (e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress}) && !e.splits()) ||
               e.report({ATTN_REPORT_SHARED, ATTN_REPORT_ADDRESS, ATTN_REPORT_DEVICE});
      },
      "memory outside an array is touched"},
@@ -321,11 +331,16 @@ constexpr Rule kRules[] = {
     {Class::kTail,
      [](const Evidence& e) {
        return e.wrong() && e.plain() && e.clues.whole_tiles == Answer::kPasses && e.p.seq_k > 0 &&
-              !e.first_wrong({ATTN_PROBE_O});
+              !e.of_many_rows() && !e.first_wrong({ATTN_PROBE_O});
      },
      "with whole tiles it passes: the last one, partly filled, is at fault"},
     {Class::kSplit, [](const Evidence& e) { return e.shape(ShapeKind::kLogBase); },
      "the error is that of a logarithm to another base"},
+    {Class::kSplit,
+     [](const Evidence& e) {
+       return e.only_lse() && e.all_right() && e.of_many_rows() && e.at_least("heads_q / heads_kv", 2);
+     },
+     "all intermediates are right, but not where the LSE of packed heads goes"},
     {Class::kDispatch,
      [](const Evidence& e) {
        return e.hangs_on(e.p.heads_q != e.p.heads_kv, {"grouped heads"}) || e.at_least("heads_q / heads_kv", 2);
@@ -350,6 +365,8 @@ constexpr Rule kRules[] = {
     {Class::kDispatch,
      [](const Evidence& e) { return e.reduced() && e.hangs_on(false, {"the variant", "variant"}); },
      "only one instantiation does it"},
+    {Class::kDispatch, [](const Evidence& e) { return e.report({ATTN_REPORT_LAUNCH}); },
+     "run() launches what the device refuses, though plan() accepted it"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kBadPlan; },
      "plan() says what no kernel can mean"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kRefusal && e.v.plan.size > 0; },
@@ -364,7 +381,8 @@ constexpr Rule kRules[] = {
        const Need* keys = e.need("seq_k");
        return e.shape(ShapeKind::kLastKeyMissing) ||
               (keys != nullptr && keys->relation == Relation::kRemainder) ||
-              (keys != nullptr && e.p.seq_k % e.tile_k != 0 && e.non_finite() && !e.scores_differ());
+              (keys != nullptr && e.p.seq_k % e.tile_k != 0 && e.non_finite() && !e.scores_differ() &&
+               e.clues.whole_tiles != Answer::kFails);
      },
      "it takes a last tile that is partly filled"},
     {Class::kTail,
@@ -373,6 +391,18 @@ constexpr Rule kRules[] = {
      },
      "part of an output was never written"},
     // What comes of right scores.
+    {Class::kSoftmax,
+     [](const Evidence& e) {
+       return e.wrong() && e.plain() && e.first_wrong({ATTN_PROBE_ROW_MAX, ATTN_PROBE_SCALE});
+     },
+     "scores are right, but not their running maximum or what rescales by it"},
+    {Class::kRace,
+     [](const Evidence& e) {
+       return e.non_finite() && e.plain() && e.first_wrong({ATTN_PROBE_O}) && e.clues.first_wrong_tile == 0 &&
+              !e.large_values() && e.clues.whole_tiles == Answer::kFails &&
+              e.clues.whole_vectors == Answer::kFails;
+     },
+     "P is right, V is finite, their product is not, whatever the sizes: V is used before it arrives"},
     {Class::kLayout,
      [](const Evidence& e) {
        return e.wrong() && e.plain() && e.first_wrong({ATTN_PROBE_O}) && e.clues.first_wrong_tile == 0 &&

@@ -63,7 +63,7 @@ def head_of(patch):
 
 
 def held_out(name):
-    """Whether the rules of properties/explain/fault_rules.cc were written without looking at this bug."""
+    """Whether this bug is of the half that the rules of fault_rules.cc were first measured on, unseen (README.md)."""
     return hashlib.sha256(name.encode()).digest()[0] >= 128
 
 
@@ -197,7 +197,7 @@ def judge(rows, times):
     halves = "; ".join(f"{label} {sum(held_out(name) == out for name in fault['true'])} true, "
                        f"{sum(held_out(name) == out for name in fault['wrong'])} wrong of "
                        f"{sum(held_out(row['name']) == out for row in rows)}"
-                       for label, out in (("rules were written for", False), ("held out", True)))
+                       for label, out in (("seen first", False), ("seen later", True)))
     longest = lambda key: max((row[key] for row in rows if row[key] is not None), default=0)
     name = lambda some: ", ".join(some) if some else ""
     return [
@@ -242,7 +242,7 @@ def table(rows, verdicts, options):
     text += "the longest of any seed. `eval.`: evaluations of the reduction, median. `same`: seeds that end in the\n"
     text += "minimal case shown. Properties: those that met the bug first, with how many seeds, most frequent first.\n"
     text += "`fault`: the class in the patch's head, and what the first guess of most seeds was where it is not that;\n"
-    text += "a bug marked `*` is one of those that the rules of the guess were not written for.\n\n"
+    text += "a bug marked `*` is of the half that the rules of the guess were first measured on, unseen.\n\n"
     text += "| bug | kernel | lane | found by | cases | find | reduce | eval. | same | minimal case | fault |\n"
     text += "|-|-|-|-|-:|-:|-:|-:|-:|-|-|\n"
     for row in rows:
