@@ -118,7 +118,7 @@ def _tensor(t):
 class Call:
     """One problem on one set of tensors, planned; calling it launches it."""
 
-    def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None):
+    def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None, num_splits=0):
         import torch
 
         self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse)
@@ -127,7 +127,8 @@ class Call:
         self.problem = Problem(
             size=ctypes.sizeof(Problem), dtype=F16 if q.dtype == torch.float16 else BF16, batch=batch,
             heads_q=heads_q, heads_kv=k.shape[1], seq_q=seq_q, seq_k=k.shape[2], dim_qk=dim_qk, dim_v=v.shape[3],
-            scale=dim_qk**-0.5, causal=int(causal), window_left=-1, window_right=-1, bias_dtype=NONE)
+            scale=dim_qk**-0.5, causal=int(causal), window_left=-1, window_right=-1, bias_dtype=NONE,
+            num_splits=num_splits)
         self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
                                lse=_tensor(lse.unsqueeze(-1)))
         self.plan = Plan(size=ctypes.sizeof(Plan))
@@ -156,8 +157,8 @@ class Kernel:
     def __init__(self, library, struct):
         self.library, self.struct, self.name = library, struct, struct.name.decode()
 
-    def prepare(self, q, k, v, o, lse, causal, environment, workspace=None):
-        return Call(self, q, k, v, o, lse, causal, environment, workspace)
+    def prepare(self, q, k, v, o, lse, causal, environment, workspace=None, num_splits=0):
+        return Call(self, q, k, v, o, lse, causal, environment, workspace, num_splits)
 
 
 def load(path):

@@ -4,6 +4,8 @@
     python3 bench.py --lib build/full/lib [--only prefill|decode] [--json FILE]
     python3 bench.py --lib build/full/lib --only prefill --kernels fa1 --against cudnn,flash \\
                      --dtype both --cold --markdown speed.md
+    python3 bench.py --lib build/full/lib --only decode --kernels splitk --against cudnn,flash \\
+                     --dtype both --cold --markdown decode.md
 
 Prefill: batch * positions = 16384, heads * dim = 2048, 512 to 16384 positions,
 dim 64, 128 and 256, full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it
@@ -17,8 +19,8 @@ tensors as it takes to leave the L2 cache cold, and all graphs are replayed in
 turn, in one order and then the other: medians of --rounds replays, one run, the
 same tensors for all. A card at its power limit is slower hot than after a rest, and
 whoever follows a frugal neighbour is favoured: --cold measures again, each graph
-after 50 ms of sleep, medians of 4. A large matrix product and a large copy are timed before
-and after, as the ceilings of that minute.
+after 50 ms of sleep, medians of 4. A large matrix product, a large copy and a large read are
+timed before and after, as the ceilings of that minute.
 
 Exit status: 0, or 1 if one of our kernels gave a wrong result, or 2 without a GPU.
 """
@@ -96,7 +98,7 @@ def shapes(only, dtypes, dims, tokens, width, longest):
                 seq = 512
                 while seq <= min(131072, 8 * longest):
                     shape = Shape("decode", batch, 32, 8, 1, seq, 128, False, dtype)
-                    if shape.kv_bytes() <= 9 << 30:
+                    if shape.kv_bytes() <= 20 << 30:
                         yield shape
                     seq *= 2
 
@@ -253,8 +255,40 @@ def time_all(contenders, sets, rounds, cold):
     return samples, rested, notes
 
 
+READ = r"""
+extern "C" __global__ void read(const uint4* from, long long count, uint4* seen) {
+  const long long step = (long long)gridDim.x * blockDim.x;
+  uint4 all = {0, 0, 0, 0};
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i + 3 * step < count; i += 4 * step) {
+    const uint4 a = from[i], b = from[i + step], c = from[i + 2 * step], d = from[i + 3 * step];
+    all.x ^= a.x ^ b.x ^ c.x ^ d.x, all.y ^= a.y ^ b.y ^ c.y ^ d.y;
+    all.z ^= a.z ^ b.z ^ c.z ^ d.z, all.w ^= a.w ^ b.w ^ c.w ^ d.w;
+  }
+  if (all.x == 1 && all.y == 2 && all.z == 3) *seen = all;
+}
+"""
+
+
+def read_rate(source):
+    """GB/s of reading a tensor once, the best of a few grids; None without CuPy, which compiles the kernel."""
+    try:
+        import cupy
+    except ImportError:
+        return None
+    kernel, seen = cupy.RawKernel(READ, "read"), torch.zeros(16, device=source.device)
+    size = source.numel() * source.element_size()
+
+    def read(blocks):
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            kernel((blocks,), (512,), (source.data_ptr(), size // 16, seen.data_ptr()))
+
+    sms = torch.cuda.get_device_properties(source.device).multi_processor_count
+    best = min(statistics.median(elapsed(lambda: read(blocks)) for _ in range(11)) for blocks in (8 * sms, 16 * sms, 32 * sms))
+    return size / best / 1e9
+
+
 def ceilings(device):
-    """TFLOP/s of a bf16 matrix product and GB/s of a copy, on random data."""
+    """TFLOP/s of a bf16 matrix product, GB/s of a copy (read and written) and of a read, on random data."""
     a, b = (torch.randn(8192, 8192, dtype=torch.bfloat16, device=device) for _ in range(2))
     source = torch.randn(1 << 30, device=device)
     target = torch.empty_like(source)
@@ -263,7 +297,13 @@ def ceilings(device):
         target.copy_(source)
     product = statistics.median(elapsed(lambda: a @ b) for _ in range(10))
     copy = statistics.median(elapsed(lambda: target.copy_(source)) for _ in range(10))
-    return {"matmul_tflops": 2 * 8192**3 / product / 1e12, "copy_gbs": 2 * 4 * (1 << 30) / copy / 1e9}
+    return {"matmul_tflops": 2 * 8192**3 / product / 1e12, "copy_gbs": 2 * 4 * (1 << 30) / copy / 1e9,
+            "read_gbs": read_rate(source)}
+
+
+def say_ceilings(found):
+    read = "" if found["read_gbs"] is None else f", read {found['read_gbs']:.0f} GB/s"
+    return f"bf16 product {found['matmul_tflops']:.0f} TFLOP/s, copy {found['copy_gbs']:.0f} GB/s{read}"
 
 
 def bench_shape(shape, kernels, against, env, device, rounds, cold):
@@ -325,16 +365,24 @@ def print_head(unit):
 
 
 def markdown(out, kernel):
-    """The prefill rows of one of our kernels: cold rate, and ratios to cuDNN and flash, cold and hot."""
-    lines = [f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; bf16 product of 8192^3 "
-             f"{out['before']['matmul_tflops']:.0f} TFLOP/s before and {out['after']['matmul_tflops']:.0f} after.", "",
-             "| problem | path | TFLOP/s cold | cuDNN cold | x cuDNN cold | hot | x flash cold | hot |", "|-|-|-|-|-|-|-|-|"]
+    """The rows of one of our kernels: cold rate, and ratios to cuDNN and flash, cold and hot; of decode, also the
+    time hot and the share of the read rate."""
+    decode = any(row["unit"] == "GB/s" for row in out["rows"])
+    unit = "GB/s" if decode else "TFLOP/s"
+    lines = [f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; "
+             f"{say_ceilings(out['before'])} before, {say_ceilings(out['after'])} after.", "",
+             f"| problem | path | {'us hot | of read rate | ' if decode else ''}{unit} cold | cuDNN cold | x cuDNN cold | hot | x flash "
+             "cold | hot |", "|-|-|-|-|-|-|-|-|" + ("-|-|" if decode else "")]
     logs = []
     for row in out["rows"]:
         mine = row["contenders"].get(kernel)
-        if mine is None or "cold_rate" not in mine:
+        if mine is None or "cold_rate" not in mine or row["unit"] != unit:
             continue
-        cells = [row["shape"].removeprefix("prefill "), mine["path"], f"{mine['cold_rate']:.0f}"]
+        cells = [row["shape"].removeprefix("prefill ").removeprefix("decode "), mine["path"]]
+        if decode:
+            read = out["before"]["read_gbs"]
+            cells += [f"{mine['seconds'] * 1e6:.2f}", f"{mine['rate'] / read:.2f}" if read else "-"]
+        cells.append(f"{mine['cold_rate']:.0f}")
         cudnn = row["contenders"].get("cudnn")
         cells.append(f"{cudnn['cold_rate']:.0f}" if cudnn else "-")
         for name in ("cudnn", "flash"):
@@ -364,7 +412,7 @@ def main():
     parser.add_argument("--against", default=",".join(BACK_ENDS), help="which of PyTorch's back ends")
     parser.add_argument("--cold", action="store_true", help="measure after a rest as well")
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--markdown", type=pathlib.Path, help="with --cold: a table of the first kernel's prefill")
+    parser.add_argument("--markdown", type=pathlib.Path, help="with --cold: a table of the first kernel's rows")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         log("bench.py: torch sees no GPU")
@@ -380,8 +428,7 @@ def main():
     dtypes = list(DTYPES.values()) if arguments.dtype == "both" else [DTYPES[arguments.dtype]]
     out = {"device": properties.name, "torch": torch.__version__, "cuda": torch.version.cuda,
            "cudnn": torch.backends.cudnn.version(), "rounds": arguments.rounds, "before": ceilings(device), "rows": []}
-    log(f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; bf16 product "
-        f"{out['before']['matmul_tflops']:.0f} TFLOP/s, copy {out['before']['copy_gbs']:.0f} GB/s")
+    log(f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; {say_ceilings(out['before'])}")
     skipped, unit = [], None
     dims = [int(dim) for dim in arguments.dims.split(",")]
     for shape in shapes(arguments.only, dtypes, dims, 16384, 2048, arguments.longest):
@@ -396,7 +443,7 @@ def main():
             print_head(unit)
         print_row(row)
     out["after"], out["skipped"] = ceilings(device), skipped
-    log(f"\nafter: bf16 product {out['after']['matmul_tflops']:.0f} TFLOP/s, copy {out['after']['copy_gbs']:.0f} GB/s")
+    log(f"\nafter: {say_ceilings(out['after'])}")
     notes = sorted({f"{row['shape']}: {name}: {note}" for row in out["rows"] for name, note in row["notes"].items()
                     if name in OURS})
     for note in notes:

@@ -55,9 +55,10 @@ inline bool launch_is_legal(dim3 grid, dim3 block, size_t shared_bytes, const at
 // What a kernel takes by value to pass on to probe().
 inline attn_probe probe_of(const attn_env* env) { return env->probe ? *env->probe : attn_probe{}; }
 
+// `dependent`: see dependent.h.
 template <class... P>
-attn_status launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, const attn_env* env,
-                   std::type_identity_t<P>... arguments) {
+attn_status launch_as(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+                      const attn_env* env, std::type_identity_t<P>... arguments) {
   char reason[256];
   if (!launch_is_legal(grid, block, shared_bytes, env, reason, sizeof reason)) {
     report_launch(env, ATTN_REPORT_LAUNCH, reason);
@@ -72,8 +73,18 @@ attn_status launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_by
   }
   if (error == cudaSuccess) {
     step = "launch";
-    kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(env->stream)>>>(arguments...);
-    error = cudaGetLastError();
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = static_cast<cudaStream_t>(env->stream);
+    config.attrs = &attribute;
+    config.numAttrs = dependent ? 1 : 0;
+    error = cudaLaunchKernelEx(&config, kernel, arguments...);
+    if (error != cudaSuccess) cudaGetLastError();
   } else {
     cudaGetLastError();
   }
@@ -90,14 +101,21 @@ attn_status launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_by
     const Call& call = *static_cast<const Call*>(opaque);
     std::apply(call.kernel, call.arguments);
   };
-  return simt::launch({{grid.x, grid.y, grid.z},
-                       {block.x, block.y, block.z},
-                       shared_bytes,
-                       env,
-                       entry,
-                       &call,
-                       reinterpret_cast<const void*>(kernel)});
+  const simt::Launch request = {{grid.x, grid.y, grid.z},
+                                {block.x, block.y, block.z},
+                                shared_bytes,
+                                env,
+                                entry,
+                                &call,
+                                reinterpret_cast<const void*>(kernel)};
+  return dependent ? simt::launch_dependent(request) : simt::launch(request);
 #endif
+}
+
+template <class... P>
+attn_status launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, const attn_env* env,
+                   std::type_identity_t<P>... arguments) {
+  return launch_as(false, kernel, grid, block, shared_bytes, env, arguments...);
 }
 
 }  // namespace attn

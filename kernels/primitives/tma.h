@@ -11,6 +11,7 @@
 //                     starts the box with its first element there on its way; elements
 //                     outside of the tensor become zeros. Its bytes, all rows * 128 of
 //                     them, count on `bar` when they have come
+//   tma_load_once(...)  tma_load() of what nobody will read again: the first to leave the L2 cache
 //   tma_store(map, shared, {c0, c1, c2, c3})
 //                     the other way; what lies outside of the tensor is not written, if its
 //                     rows are whole 16-byte chunks: of the last, all 16 bytes are
@@ -129,6 +130,18 @@ __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Mba
       : "memory");
 }
 
+__device__ __forceinline__ void tma_load_once(void* shared, const TensorMap& map, Mbarrier* bar,
+                                              const Coordinates& c) {
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%3, "
+      "%4, %5, %6}], [%2], %7;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(shared_address(bar)), "r"(c.at[0]), "r"(c.at[1]), "r"(c.at[2]), "r"(c.at[3]), "l"(policy)
+      : "memory");
+}
+
 __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, const Coordinates& c) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
@@ -154,6 +167,10 @@ __device__ __forceinline__ void tma_prefetch(const TensorMap& map) {
 #else
 
 inline void tma_load(void* shared, const TensorMap& map, Mbarrier* bar, const Coordinates& c ATTN_AND_HERE) {
+  simt::tma_load(shared, map, bar, c.at, here);
+}
+inline void tma_load_once(void* shared, const TensorMap& map, Mbarrier* bar,
+                          const Coordinates& c ATTN_AND_HERE) {
   simt::tma_load(shared, map, bar, c.at, here);
 }
 inline void tma_store(const TensorMap& map, const void* shared, const Coordinates& c ATTN_AND_HERE) {

@@ -170,8 +170,9 @@ struct Block {
   std::vector<Warpgroup*> warpgroups;
   // By 16 bytes of shared memory: the thread that wrote there last, and how often it had fenced; 0: nobody.
   std::vector<uint32_t> generic_writes;
-  bool asynchronous = false;  // a block used some of these
-  size_t shared_used = 0;     // bytes of the arena that are not all poison any more
+  bool asynchronous = false;               // a block used some of these
+  bool dependent = false, waited = false;  // the launch, and this block for the one before it
+  size_t shared_used = 0;                  // bytes of the arena that are not all poison any more
   // What a sanitizer ties the order of memory to: by number of barrier or warp, and parity of its use.
   // A thread may come to the next use of a barrier before the last has left this one.
   struct {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/simt/block.h"
+#include "kernels/simt/hopper.h"
 
 namespace simt {
 namespace {
@@ -20,6 +21,8 @@ void land(Copy& copy) {
     memset(copy.shared, 0, 16);
   }
   sanitizer::copied16(copy.shared, copy.global);
+  // As if the thread had written it. Blocks without products or boxes have no second proxy.
+  if (running().asynchronous) generic_write16(copy.shared, static_cast<int>(self().thread.linear % kWarpSize));
 }
 
 bool is_poison(const void* shared) {

@@ -28,6 +28,12 @@ SIMT_EXPORT void mbarrier_expect(void* barrier, uint32_t bytes, Place here);  //
 SIMT_EXPORT void mbarrier_arrive(void* barrier, Place here);
 SIMT_EXPORT void mbarrier_wait(void* barrier, uint32_t parity, Place here);
 
+// --- Kernels close behind one another (launch.cc) ---
+//
+// Reported: a block of a dependent launch that ends without having waited. Launches run
+// one after the other here: what is read before the wait is not seen.
+SIMT_EXPORT void grid_dependency_wait(Place here);
+
 // --- Boxes of tensors (tensor_copy.cc) ---
 //
 // A load lands early, where it is sent, or late: when no thread of the block can go

@@ -45,7 +45,16 @@ void check_asynchronous(Block& b) {
   if (!b.fault.set) check_warpgroups(b);
 }
 
+// Only a dependent launch must wait for the one before it.
+void check_dependency(Block& b) {
+  if (!b.dependent || b.waited) return;
+  record_fault(b, ATTN_REPORT_ASYNC, {0, 0, 0}, {nullptr, 0},
+               "a block of a dependent launch ended without grid_dependency_wait(): it may run before what it "
+               "depends on has ended");
+}
+
 void run_one(Block& b, const Statics& statics) {
+  b.waited = false;
   reset_arena(b);
   reset_barriers(b);
   if (b.asynchronous) reset_asynchronous(b);
@@ -55,16 +64,22 @@ void run_one(Block& b, const Statics& statics) {
   run_block(b);
   if (!b.fault.set) check_barriers(b);
   if (!b.fault.set && b.asynchronous) check_asynchronous(b);
+  if (!b.fault.set) check_dependency(b);
   if (!b.fault.set) check_red_zones(b);
 }
 
 }  // namespace
 
-attn_status launch(const Launch& launch) {
+void grid_dependency_wait(Place) { running().waited = true; }
+
+namespace {
+
+attn_status run_blocks(const Launch& launch, bool dependent) {
   if (current)
     fault(ATTN_REPORT_LAUNCH, current, {nullptr, 0}, "a kernel launches a kernel: only the host may");
   if (!running_block) running_block = new Block;  // for the life of the OS thread
   Block& b = running();
+  b.dependent = dependent;
   const uint64_t seed = launch.env->schedule_seed;
   const Schedule schedule = schedule_of(seed);
   b.launch = &launch;
@@ -95,5 +110,10 @@ attn_status launch(const Launch& launch) {
   end_lanes(b);
   return ATTN_OK;
 }
+
+}  // namespace
+
+attn_status launch(const Launch& launch) { return run_blocks(launch, false); }
+attn_status launch_dependent(const Launch& launch) { return run_blocks(launch, true); }
 
 }  // namespace simt

@@ -162,6 +162,10 @@ struct Launch {
 // must be within CUDA's limits: attn::launch checks them on both back ends.
 SIMT_EXPORT attn_status launch(const Launch& launch);
 
+// The same of a kernel that may begin before the last launch has ended, on a device:
+// each of its blocks must call grid_dependency_wait() (hopper.h).
+SIMT_EXPORT attn_status launch_dependent(const Launch& launch);
+
 }  // namespace simt
 
 #endif  // ATTNFUZZ_KERNELS_SIMT_SIMT_H_

@@ -23,7 +23,7 @@ from walk import Walk
 # The sources that are changed, and the units that say how they are instantiated.
 MUTATED = {
     "fa1": ["fa1/fa1.cu", "fa1/kernel.h", "fa1/launch.h"],
-    "splitk": ["splitk/splitk.cu", "splitk/kernel.h", "splitk/launch.h"],
+    "splitk": ["splitk/splitk.cu", "splitk/plan.h", "splitk/kernel.h", "splitk/launch.h"],
     "forward": ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
                 "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h", "forward/store.h",
                 "forward/tile_loader.h", "plug_in.h"],

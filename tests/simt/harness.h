@@ -41,6 +41,7 @@ struct RunOptions {
   size_t shared = 0;
   int64_t shared_limit = 227 * 1024;
   const attn_probe* probe = nullptr;
+  bool dependent = false;  // launched close behind another kernel
 };
 
 inline void keep_report(void* user, const attn_report* report) {
@@ -64,7 +65,7 @@ Outcome run_on_cpu(void (*kernel)(P...), dim3 grid, dim3 block, RunOptions optio
   env.report = keep_report;
   env.user = &run;
   env.probe = options.probe;
-  run.status = launch(kernel, grid, block, options.shared, &env, arguments...);
+  run.status = launch_as(options.dependent, kernel, grid, block, options.shared, &env, arguments...);
   return run;
 }
 

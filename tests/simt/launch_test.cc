@@ -7,6 +7,7 @@
 
 #include "kernels/primitives/atomic.h"
 #include "kernels/primitives/barrier.h"
+#include "kernels/primitives/dependent.h"
 #include "kernels/simt/schedule.h"
 #include "tests/simt/harness.h"
 
@@ -132,6 +133,26 @@ TEST(Launch, PollingThreadsLetTheOthersRun) {
     uint32_t flag = 0, out = 0;
     EXPECT_EQ(run_on_cpu(poll, 1, 96, {.seed = seed}, &flag, &out).told(), "ok");
     EXPECT_EQ(out, 96u);
+  }
+}
+
+// Thread 0 of the blocks up to `last` waits.
+__global__ void merge_behind(unsigned last, uint32_t* blocks) {
+  grid_dependents_start();
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x <= last) grid_dependency_wait();
+  atomic_add(blocks, 1u);
+}
+
+TEST(Launch, EveryBlockOfADependentLaunchWaits) {
+  for (uint64_t seed : kOrders) {
+    uint32_t blocks = 0;
+    EXPECT_EQ(run_on_cpu(merge_behind, 5, 64, {.seed = seed, .dependent = true}, 4, &blocks).told(), "ok");
+    EXPECT_EQ(blocks, 5u);
+    EXPECT_EQ(run_on_cpu(merge_behind, 5, 64, {.seed = seed}, 1, &blocks).told(), "ok")
+        << "nothing to wait for";
+    expect_told(run_on_cpu(merge_behind, 5, 64, {.seed = seed, .dependent = true}, 3, &blocks),
+                ATTN_REPORT_ASYNC, "ended without grid_dependency_wait()");
   }
 }
 

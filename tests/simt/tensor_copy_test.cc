@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/primitives/barrier.h"
+#include "kernels/primitives/copy.h"
 #include "kernels/primitives/matrix_store.h"
 #include "kernels/primitives/shared.h"
 #include "kernels/primitives/tma.h"
@@ -254,6 +255,43 @@ TEST(TensorCopy, MisuseIsReported) {
       const Trial done = run(each.wrong, seed);
       expect_fault(done.outcome, each.kind, {7, 0, 0}, done.result.line, each.words);
     }
+  }
+}
+
+// A row of a box is cleared by cp_async16() before the box is stored.
+__global__ void clear_and_store(const __grid_constant__ TensorMap from, const __grid_constant__ TensorMap to,
+                                bool fenced) {
+  SharedArena arena;
+  auto* box = arena.carve<uint16_t>(kBox / 2, 1024);
+  Mbarrier* full = arena.carve<Mbarrier>(1);
+  if (threadIdx.x == 0) mbarrier_init(full, 1), mbarrier_init_fence();
+  cta_sync();
+  if (threadIdx.x == 0) {
+    mbarrier_expect(full, kBox);
+    tma_load_once(box, from, full, {{0, 0, 0, 0}});
+  }
+  mbarrier_wait(full, 0);
+  if (threadIdx.x < 8) cp_async16(element(box, 2, 8 * static_cast<int>(threadIdx.x)), nullptr, false);
+  cp_commit();
+  cp_wait<0>();
+  if (fenced) fence_proxy_async();
+  cta_sync();
+  if (threadIdx.x == 0) {
+    tma_store(to, box, {{0, 0, 0, 0}});
+    bulk_commit();
+    bulk_wait_read<0>();
+  }
+}
+
+TEST(TensorCopy, WhatCpAsyncBroughtIsFencedToo) {
+  for (uint64_t seed : all_schedules()) {
+    Tensor from(40), to(40, false);
+    const RunOptions options = {.seed = seed, .shared = kShared};
+    EXPECT_EQ(run_on_cpu(clear_and_store, 1, 32, options, from.map, to.map, true).told(), "ok");
+    EXPECT_EQ(*to.at(5, 1, 0, 0), *from.at(5, 1, 0, 0));
+    EXPECT_EQ(*to.at(5, 2, 0, 0), 0);
+    expect_told(run_on_cpu(clear_and_store, 1, 32, options, from.map, to.map, false), ATTN_REPORT_ASYNC,
+                "which has not called fence_proxy_async since");
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/fa1/hopper/shapes.h"
+#include "kernels/forward/warpgroup_softmax.h"
 #include "kernels/primitives/tma.h"
 
 namespace attn {
@@ -27,10 +28,6 @@ struct HopperParams {
   bool windowed;      // the first keys may be hidden
   bool may_be_plain;  // a tile that is seen whole needs no more than its products
   float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
-};
-
-struct Keys {
-  int32_t begin, end;
 };
 
 // The keys that query i may see, if any: [begin, end).

@@ -2,23 +2,13 @@
 #pragma once
 
 #include "kernels/fa1/hopper/params.h"
+#include "kernels/forward/ring.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/shared.h"
 #include "kernels/primitives/warpgroup.h"
 #include "kernels/primitives/wgmma.h"
 
 namespace attn {
-
-// Where a thread is on a ring of slots; `phase` is the parity of its round.
-template <int kSlots>
-struct Ring {
-  int slot = 0;
-  uint32_t phase = 0;
-
-  __device__ __forceinline__ Ring next() const {
-    return slot + 1 == kSlots ? Ring{0, phase ^ 1} : Ring{slot + 1, phase};
-  }
-};
 
 // full: the loader's copies have come. empty: every consumer has done with the slot.
 template <class T, HopperSpec kSpec>

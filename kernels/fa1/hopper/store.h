@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/fa1/hopper/pipeline.h"
-#include "kernels/fa1/hopper/softmax.h"
+#include "kernels/forward/warpgroup_softmax.h"
 #include "kernels/primitives/matrix_store.h"
 
 namespace attn {

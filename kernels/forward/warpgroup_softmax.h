@@ -1,16 +1,24 @@
-// Scores to probabilities in registers. As forward/online_softmax.h, but the
-// accumulator is in the tensor core's hands meanwhile: the caller rescales it.
+// Scores to probabilities in registers. As online_softmax.h, but the accumulator
+// is in the tensor core's hands meanwhile: the caller rescales it. Positions have 32 bits.
 #pragma once
 
-#include "kernels/fa1/hopper/params.h"
 #include "kernels/forward/online_softmax.h"
 #include "kernels/primitives/types.h"
 
 namespace attn {
 
+// Positions, or numbers of tiles: [begin, end).
+struct Keys {
+  int32_t begin, end;
+};
+
+// Of a thread's two rows, the first R are in use: with R = 1 a tile has 8 rows, and
+// entries 2 and 3 of its fragments are left alone.
+
 // Products to scores; -inf exactly where a key is hidden. `rows`: of this thread's two.
-template <int M>
-__device__ __forceinline__ void mask_scores(const HopperParams& p, const Keys (&rows)[2], int32_t first_key,
+// Of a kernel's parameters: p.sign, and p.windowed if first keys may be hidden.
+template <int R = 2, class Params, int M>
+__device__ __forceinline__ void mask_scores(const Params& p, const Keys (&rows)[2], int32_t first_key,
                                             float (&s)[M][4]) {
   const int32_t column = first_key + 2 * (lane_id() % 4);
   // Each of these is a branch of the whole block: most problems need the last alone.
@@ -18,43 +26,47 @@ __device__ __forceinline__ void mask_scores(const HopperParams& p, const Keys (&
 #pragma unroll
     for (int n = 0; n < M; ++n) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) s[n][e] = -s[n][e];
+      for (int e = 0; e < 2 * R; ++e) s[n][e] = -s[n][e];
     }
   }
   if (p.windowed) {
 #pragma unroll
     for (int n = 0; n < M; ++n) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) s[n][e] = 8 * n + e % 2 >= rows[e / 2].begin - column ? s[n][e] : neg_inf();
+      for (int e = 0; e < 2 * R; ++e) {
+        s[n][e] = 8 * n + e % 2 >= rows[e / 2].begin - column ? s[n][e] : neg_inf();
+      }
     }
   }
 #pragma unroll
   for (int n = 0; n < M; ++n) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) s[n][e] = 8 * n + e % 2 < rows[e / 2].end - column ? s[n][e] : neg_inf();
+    for (int e = 0; e < 2 * R; ++e) {
+      s[n][e] = 8 * n + e % 2 < rows[e / 2].end - column ? s[n][e] : neg_inf();
+    }
   }
 }
 
 // Takes in the scores of one tile and turns them into probabilities in place.
 // `alpha`: what the accumulator of each row is to be rescaled by; the sum has been.
-template <int M, int D>
+template <int R = 2, int M, int D>
 __device__ __forceinline__ void softmax_of_tile(float (&s)[M][4], float sigma, RowState<D>& state,
                                                 float (&alpha)[2]) {
   // Two chains a row: one would wait for itself.
-  float most[2][2];
+  float most[R][2], row_max[R], reference[R];
 #pragma unroll
-  for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = s[0][e];
+  for (int e = 0; e < 2 * R; ++e) most[e / 2][e % 2] = s[0][e];
 #pragma unroll
   for (int n = 1; n < M; ++n) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = fmax(most[e / 2][e % 2], s[n][e]);
+    for (int e = 0; e < 2 * R; ++e) most[e / 2][e % 2] = fmax(most[e / 2][e % 2], s[n][e]);
   }
-  float row_max[2] = {fmax(most[0][0], most[0][1]), fmax(most[1][0], most[1][1])};
+#pragma unroll
+  for (int r = 0; r < R; ++r) row_max[r] = fmax(most[r][0], most[r][1]);
   quad_max(row_max);
 
-  float reference[2];
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < R; ++r) {
     const float mu = fmax(state.mu[r], row_max[r] * sigma);
     reference[r] = mu == neg_inf() ? 0.0f : mu;
     alpha[r] = ex2(state.mu[r] - reference[r]);
@@ -65,7 +77,7 @@ __device__ __forceinline__ void softmax_of_tile(float (&s)[M][4], float sigma, R
 #pragma unroll
   for (int n = 0; n < M; ++n) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
+    for (int e = 0; e < 2 * R; ++e) {
       s[n][e] = ex2(fma(s[n][e], sigma, -reference[e / 2]));
       state.sum[e / 2] += s[n][e];
     }

@@ -1,0 +1,21 @@
+// Slots of shared memory that go round between one who fills them and those who read.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/primitives/platform.h"
+
+namespace attn {
+
+// Where a thread is on a ring of slots; `phase` is the parity of its round.
+template <int kSlots>
+struct Ring {
+  int slot = 0;
+  uint32_t phase = 0;
+
+  __device__ __forceinline__ Ring next() const {
+    return slot + 1 == kSlots ? Ring{0, phase ^ 1} : Ring{slot + 1, phase};
+  }
+};
+
+}  // namespace attn

@@ -1,0 +1,3 @@
+#include "kernels/splitk/hopper/launch.h"
+
+ATTN_DECODE_SHAPE(Decode64);

@@ -1,0 +1,143 @@
+// The host side of the decode path: who takes it, how many splits, and the launches.
+#include <algorithm>
+#include <array>
+
+#include "kernels/forward/checks.h"
+#include "kernels/primitives/dependent.h"
+#include "kernels/primitives/warpgroup.h"
+#include "kernels/splitk/hopper/hopper.h"
+#include "kernels/splitk/hopper/reduce.h"
+
+namespace attn {
+
+template <class T, class Shape>
+attn_status decode_launch(const DecodeParams& params, unsigned blocks, const attn_env* env);
+
+namespace {
+
+struct Instantiation {
+  DecodeSpec spec;
+  attn_status (*f16)(const DecodeParams&, unsigned, const attn_env*);
+  attn_status (*bf16)(const DecodeParams&, unsigned, const attn_env*);
+};
+
+template <class Shape>
+constexpr Instantiation instantiation() {
+  return {Shape::kSpec, decode_launch<F16, Shape>, decode_launch<BF16, Shape>};
+}
+
+constexpr std::array kInstantiations = {instantiation<Decode64>(), instantiation<Decode128>(),
+                                        instantiation<Decode256>()};
+
+// Tiles of an item that has a block of its own.
+constexpr int64_t kLongItem = 32;
+
+const Instantiation& at(int choice) { return kInstantiations[static_cast<size_t>(choice)]; }
+
+TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
+  return {tensor.data, {columns, rows, heads, batch}, {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
+}
+
+TensorView keys(const attn_problem& p, const ForwardParams& params) {
+  return view(params.k, p.batch, p.heads_kv, p.seq_k, p.dim_qk);
+}
+
+TensorView values(const attn_problem& p, const ForwardParams& params) {
+  return view(params.v, p.batch, p.heads_kv, p.seq_k, p.dim_v);
+}
+
+DecodeParams decode_params(const attn_problem& problem, const ForwardParams& params, const SplitParams& split) {
+  DecodeParams p = {};
+  p.forward = params;
+  p.split = split;
+  p.items = static_cast<uint32_t>(problem.batch * problem.heads_kv * split.splits);
+  p.splits = static_cast<uint32_t>(split.splits);
+  p.split_tiles = static_cast<uint32_t>(split.split_tiles);
+  p.heads_kv = static_cast<uint32_t>(problem.heads_kv);
+  p.packed = static_cast<uint32_t>(params.packed);
+  p.rows = static_cast<int32_t>(problem.seq_q * params.packed);
+  p.whole = params.left >= kFar && params.right >= kFar;
+  p.windowed = params.left < kFar;
+  p.sign = params.sign;
+  p.sigma = params.sigma;
+  return p;
+}
+
+}  // namespace
+
+int decode_choice(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) {
+  if (env.variant != 0 || env.compute_capability != 90) return -1;
+  if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
+  if (problem.seq_q >= kDecodeSequence || problem.seq_k >= kDecodeSequence) return -1;
+  const int64_t group = problem.heads_q / problem.heads_kv;
+  if (product_within(problem.seq_q, group, 1, DecodeSpec::kTileQ) < 0) return -1;
+  if (product_within(problem.batch, problem.heads_q, problem.seq_q, kMaxBlocks) < 0) return -1;
+  const ForwardParams params = make_params(problem, tensors, env, static_cast<int>(group));
+  if (params.mode != ScoreMode::kFused || params.has_mask || !params.async_q) return -1;
+  if (problem.dim_v % 2 != 0) return -1;  // partial results are written two columns at a time
+  for (const Strided* tensor : {&params.k, &params.v}) {
+    if (tensor->stride[3] != 1) return -1;
+  }
+  if (!tensor_map_fits(keys(problem, params)) || !tensor_map_fits(values(problem, params))) return -1;
+  for (size_t n = 0; n < kInstantiations.size(); ++n) {
+    const DecodeSpec& spec = kInstantiations[n].spec;
+    if (std::max(problem.dim_qk, problem.dim_v) > spec.dim) continue;
+    if (static_cast<int64_t>(spec.shared()) > env.shared_memory_limit || !device_has_warpgroups()) return -1;
+    return static_cast<int>(n);
+  }
+  return -1;
+}
+
+const DecodeSpec& decode_spec(int choice) { return at(choice).spec; }
+
+// In units of what a block takes for a tile that has come: on an H200 memory delivers 0.6
+// tiles a multiprocessor in that time at 128 columns, waits for one hide half of the other,
+// and a merge costs 3 and 1/512 a partial row (docs/speed.md). Blocks of one multiprocessor share
+// what it gets.
+int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& env) {
+  const DecodeSpec& spec = decode_spec(choice);
+  const int64_t heads = problem.batch * problem.heads_kv, tiles = ceil_div(problem.seq_k, spec.tile_k);
+  const int64_t sms = std::max<int64_t>(env.sm_count, 1);
+  if (heads * 10 >= sms * 9) return 1;
+  const double rows = static_cast<double>(problem.batch * problem.heads_q * problem.seq_q);
+  const double delivery = static_cast<double>(heads) * tiles / (0.6 * sms * 128 / spec.dim);
+  int64_t best = 1;
+  double least = 0;
+  for (int64_t splits = 1; splits <= std::min<int64_t>(tiles, 128); ++splits) {
+    const double work = static_cast<double>(ceil_div(heads * splits, sms)) * ceil_div(tiles, splits);
+    const double cost =
+        std::max(work, delivery) + std::min(work, delivery) / 2 + (splits > 1 ? 3 + rows * splits / 512 : 0);
+    if (splits == 1 || cost < least) best = splits, least = cost;
+  }
+  return best;
+}
+
+attn_status decode_partial(int choice, const attn_problem& problem, const ForwardParams& params,
+                           const SplitParams& split, bool direct, const attn_env* env) {
+  const DecodeSpec& spec = decode_spec(choice);
+  DecodeParams p = decode_params(problem, params, split);
+  p.direct = direct;
+  char reason[160];
+  // Both formats have 16 bits.
+  if (!make_tensor_map<F16>(&p.k, keys(problem, params), spec.tile_k, reason, sizeof reason) ||
+      !make_tensor_map<F16>(&p.v, values(problem, params), spec.tile_k, reason, sizeof reason)) {
+    report_launch(env, ATTN_REPORT_LAUNCH, reason);
+    return ATTN_LAUNCH_FAILED;
+  }
+  // Short items: as many blocks as run at once, whose loaders go on to the next item. Long ones
+  // are better given to whichever multiprocessor is free, for they do not all get the same of memory.
+  const unsigned most = static_cast<unsigned>(env->sm_count) * static_cast<unsigned>(spec.blocks_per_sm);
+  const unsigned blocks = split.split_tiles > kLongItem ? p.items : std::min(p.items, most);
+  return problem.dtype == ATTN_F16 ? at(choice).f16(p, blocks, env) : at(choice).bf16(p, blocks, env);
+}
+
+attn_status decode_reduce(int, const attn_problem& problem, const ForwardParams& params,
+                          const SplitParams& split, bool close, const attn_env* env) {
+  const DecodeParams p = decode_params(problem, params, split);
+  const auto kernel = problem.dtype == ATTN_F16 ? splitk_merge_kernel<F16> : splitk_merge_kernel<BF16>;
+  const dim3 grid(static_cast<unsigned>(split.rows)), block(kMergeThreads);
+  const size_t shared = shared_bytes<Merged>(kMergeGroups * kMostColumns);
+  return launch_as(close, kernel, grid, block, shared, env, p);
+}
+
+}  // namespace attn

@@ -1,0 +1,64 @@
+// What the decode kernel needs on the device, passed by value, and what a block makes of it.
+#pragma once
+
+#include "kernels/forward/attend.h"
+#include "kernels/forward/warpgroup_softmax.h"
+#include "kernels/primitives/tma.h"
+#include "kernels/splitk/hopper/shapes.h"
+#include "kernels/splitk/kernel.h"
+
+namespace attn {
+
+// Sequences are shorter than this, so that positions of keys have 32 bits.
+inline constexpr int64_t kDecodeSequence = int64_t{1} << 28;
+
+struct DecodeParams {
+  TensorMap k, v;  // boxes of a tile's keys
+  ForwardParams forward;
+  SplitParams split;
+  uint32_t items;  // splits of all KV heads of all batch entries, less than 2^31
+  uint32_t splits, split_tiles, heads_kv, packed;
+  int32_t rows;       // queries times query heads of a KV head: at most 64
+  bool direct;        // there is one split, and its result is the result
+  bool whole;         // every query sees all keys up to the length
+  bool windowed;      // first keys may be hidden
+  float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
+};
+
+// One split of one KV head: all query heads of it, all queries. Row r of the tile is
+// query r / packed of head r % packed, as BlockRows has it.
+struct Part {
+  int32_t split, b, kv_head;
+  int32_t length;  // keys of this batch entry
+  Keys tiles;      // to be walked; none: the split leaves 0 and -inf
+  Keys plain;      // those among them that all rows see whole
+};
+
+// The keys that query i may see, if any.
+__device__ __forceinline__ Keys query_keys(const DecodeParams& p, int32_t length, int32_t i) {
+  if (p.whole) return {0, length};
+  const KeyRange range = visible_range(p.forward, length, i);
+  return {static_cast<int32_t>(range.begin), static_cast<int32_t>(range.end)};
+}
+
+// Items are numbered split fastest, then KV head, then batch.
+template <int kTileK>
+__device__ __forceinline__ Part part_of(const DecodeParams& p, uint32_t item) {
+  const uint32_t head = item / p.splits, b = head / p.heads_kv, split = item - head * p.splits;
+  Part part;
+  part.b = static_cast<int32_t>(b);
+  part.kv_head = static_cast<int32_t>(head - b * p.heads_kv);
+  part.split = static_cast<int32_t>(split);
+  part.length = static_cast<int32_t>(key_length(p.forward, b));
+  // Ranges move with the query: the first and the last bound all others.
+  const Keys first = query_keys(p, part.length, 0);
+  const Keys last = query_keys(p, part.length, static_cast<int32_t>(p.forward.seq_q) - 1);
+  const int32_t begin = static_cast<int32_t>(split * p.split_tiles), end = begin + p.split_tiles;
+  const int32_t live_begin = first.begin / kTileK, live_end = (last.end + kTileK - 1) / kTileK;
+  part.tiles = {live_begin > begin ? live_begin : begin, live_end < end ? live_end : end};
+  if (last.end <= first.begin || part.tiles.end < part.tiles.begin) part.tiles.end = part.tiles.begin;
+  part.plain = {(last.begin + kTileK - 1) / kTileK, first.end < 0 || p.sign < 0 ? 0 : first.end / kTileK};
+  return part;
+}
+
+}  // namespace attn

@@ -1,0 +1,97 @@
+// The merge of splits, close behind them: a block per row. Groups of threads take in
+// every fourth split each, some at a time, whose loads are all on their way before the
+// first is used; a thread of a group has a column. The formula is splitk_reduce_kernel's.
+#pragma once
+
+#include "kernels/primitives/barrier.h"
+#include "kernels/primitives/dependent.h"
+#include "kernels/primitives/shared.h"
+#include "kernels/primitives/warpgroup.h"
+#include "kernels/splitk/hopper/params.h"
+
+namespace attn {
+
+inline constexpr int kMergeGroups = 4, kMergeColumns = 128, kMergeAtOnce = 8;
+inline constexpr int kMergeThreads = kMergeGroups * kMergeColumns, kMostColumns = 256;
+
+// Of some splits: sum_s w_s O_s and sum_s w_s, with w_s = e^(LSE_s - largest of all).
+struct Merged {
+  float sum, total;
+};
+
+// The largest LSE of a row; all lanes of a warp call.
+__device__ __forceinline__ float largest_lse(const DecodeParams& p, uint32_t row) {
+  float largest = neg_inf();
+  for (uint32_t s = lane_id(); s < p.splits; s += 32)
+    largest = fmax(largest, p.split.lse[s * p.split.rows + row]);
+  return warp_max(largest);
+}
+
+// Splits `first`, first + kMergeGroups, ... of one row and column, or nothing for a column past
+// the last. All lanes of a warp call.
+__device__ __forceinline__ Merged merge_group(const DecodeParams& p, uint32_t row, int column, uint32_t first,
+                                              float* largest) {
+  const float* lse = p.split.lse + row;
+  const float* o = p.split.o + static_cast<int64_t>(row) * p.forward.dim_v + column;
+  const int64_t lse_step = p.split.rows, o_step = p.split.rows * p.forward.dim_v;
+  const uint32_t splits = column < p.forward.dim_v ? p.splits : 0;
+  float lses[kMergeAtOnce], os[kMergeAtOnce];
+  const auto load = [&](uint32_t s) {
+#pragma unroll
+    for (uint32_t n = 0; n < kMergeAtOnce; ++n) {
+      const uint32_t at = s + n * kMergeGroups;
+      lses[n] = at < splits ? lse[at * lse_step] : neg_inf();
+      os[n] = at < splits ? o[at * o_step] : 0.0f;
+    }
+  };
+  load(first);
+  *largest = largest_lse(p, row);
+  const float reference = *largest == neg_inf() ? 0.0f : *largest;
+  Merged all = {0, 0};
+  for (uint32_t s = first;;) {
+#pragma unroll
+    for (uint32_t n = 0; n < kMergeAtOnce; ++n) {
+      const float weight = ex2((lses[n] - reference) * kLog2e);
+      all.total += weight;
+      all.sum = fma(weight, os[n], all.sum);
+    }
+    s += kMergeAtOnce * kMergeGroups;
+    if (s >= splits) return all;
+    load(s);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMergeThreads) splitk_merge_kernel(const __grid_constant__ DecodeParams p) {
+  if constexpr (kHasWarpgroups) {
+    SharedArena arena;
+    Merged* shared = arena.carve<Merged>(kMergeGroups * kMostColumns);
+    const ForwardParams& f = p.forward;
+    const uint32_t row = blockIdx.x, seq_q = static_cast<uint32_t>(f.seq_q);
+    const uint32_t heads = static_cast<uint32_t>(f.heads_q);
+    const uint32_t i = row % seq_q, h = row / seq_q % heads, b = row / seq_q / heads;
+    const int group = thread_id() / kMergeColumns;
+    grid_dependency_wait();
+    float largest;
+    for (int first = 0; first < f.dim_v; first += kMergeColumns) {
+      const int column = first + thread_id() % kMergeColumns;
+      shared[group * kMostColumns + column] = merge_group(p, row, column, group, &largest);
+    }
+    cta_sync();
+    const int column = thread_id();
+    if (column >= f.dim_v) return;
+    Merged all = shared[column];
+#pragma unroll
+    for (int n = 1; n < kMergeGroups; ++n) {
+      all.sum += shared[n * kMostColumns + column].sum;
+      all.total += shared[n * kMostColumns + column].total;
+    }
+    const bool dead = all.total == 0;
+    if (column == 0 && f.lse.data != nullptr) {
+      *f.lse.at<float>(b, h, i) = dead ? neg_inf() : largest + lg2(all.total) * kLn2;
+    }
+    f.o.at<T>(b, h, i)[column * f.o.stride[3]] = from_float<T>(dead ? 0.0f : all.sum * rcp(all.total));
+  }
+}
+
+}  // namespace attn

@@ -1,0 +1,18 @@
+// What the decode path of Split-K is compiled for. Measured choices: docs/speed.md.
+#pragma once
+
+#include "kernels/splitk/hopper/spec.h"
+
+namespace attn {
+
+struct Decode64 {
+  static constexpr DecodeSpec kSpec = {64, 64, 4, 2};
+};
+struct Decode128 {
+  static constexpr DecodeSpec kSpec = {128, 64, 3, 2};
+};
+struct Decode256 {
+  static constexpr DecodeSpec kSpec = {256, 64, 2, 1};
+};
+
+}  // namespace attn

@@ -1,0 +1,29 @@
+// Split-K as it is on sm_90a, in one small instantiation of each path, for the CPU
+// executor: the decode path where that takes the problem, else the other one, or a
+// refusal (paths.h).
+#include "kernels/splitk/hopper/hopper.cu"
+#include "kernels/splitk/hopper/launch.h"
+#include "kernels/splitk/plan.h"
+#include "kernels/splitk/splitk_bf16.cu"
+#include "kernels/splitk/splitk_f16.cu"
+#include "kernels/splitkh/paths.h"
+
+ATTN_DECODE_SHAPE(Decode64);
+
+namespace attn {
+namespace {
+
+constexpr SplitkPaths kPaths = {true, kBothPaths, true};
+
+struct Splitkh : SplitkOn<kPaths> {
+  static constexpr const char* kName = "splitkh";
+  static constexpr const char* kDescription = "splitk as on sm_90a, on the CPU executor";
+  static constexpr std::array kVariants = {"small"};
+};
+
+const attn_kernel kSplitkh = plug_in<Splitkh>();
+
+}  // namespace
+}  // namespace attn
+
+const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &attn::kSplitkh : nullptr; }
