@@ -14,7 +14,7 @@
 namespace attnfuzz {
 namespace {
 
-struct Step {
+struct Request {
   size_t kernel;
   Case c;
 };
@@ -40,11 +40,11 @@ void uneven(Case& c) {
   for (size_t b = 1; b < lengths.size(); b += 2) lengths[b] = std::min(lengths[b] + 1, c.problem.seq_k);
 }
 
-std::vector<Step> steps(const Case& c) {
+std::vector<Request> requests(const Case& c) {
   enum : size_t { kPrefills, kTokens };
   const int64_t prompt = std::min(c.problem.seq_q, c.problem.seq_k);
   const int64_t chunk = std::clamp<int64_t>(c.problem.seq_k - prompt, 1, 5);
-  std::vector<Step> all;
+  std::vector<Request> all;
   all.push_back({kPrefills, at(c, prompt, prompt)});
   all.push_back({kPrefills, at(c, chunk, prompt + chunk)});
   for (const int64_t more : {1, 2}) {
@@ -62,14 +62,14 @@ std::vector<Step> steps(const Case& c) {
   return all;
 }
 
-// The unit's own failures are the other targets' business; a rejected step is left out.
-Judged judge_steps(Bench& bench, const Case& c) {
+// The unit's own failures are the other targets' business; a rejected request is left out.
+Judged judge_requests(Bench& bench, const Case& c) {
   Judged last;
   last.verdict.outcome = Outcome::kReject;
   if (c.problem.seq_k < 1) return last;
-  for (const Step& step : steps(c)) {
-    if (illegal(step.c)) continue;
-    Judged judged = bench.judge(step.kernel, step.c, "reference");
+  for (const Request& request : requests(c)) {
+    if (illegal(request.c)) continue;
+    Judged judged = bench.judge(request.kernel, request.c, "reference");
     if (judged.verdict.outcome == Outcome::kFail) return judged;
     if (judged.verdict.outcome != Outcome::kReject) last = std::move(judged);
   }
@@ -78,6 +78,6 @@ Judged judge_steps(Bench& bench, const Case& c) {
 
 }  // namespace
 
-extern const FuzzTarget kFuzzTarget = {"fuzz_sequences", {"fa1", "splitk"}, judge_steps};
+extern const FuzzTarget kFuzzTarget = {"fuzz_sequences", {"fa1", "splitk"}, judge_requests};
 
 }  // namespace attnfuzz

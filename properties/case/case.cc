@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/geometry.h"
 

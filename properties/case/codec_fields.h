@@ -1,9 +1,9 @@
 // The fields of a case as JSON has them: one table, by which the writer writes
 // and the reader reads, so that the two cannot drift apart.
 //
-// Fields<T>::visit(v) calls v(name, member, form) for each field of T, sorted by
-// name; what a form leaves open, the type of the member says. A new field of a
-// case is one line here (and its default must mean what older files meant).
+// kFields<T> holds the fields of T, sorted by name; what a form leaves open, the
+// type of the member says. A new field of a case is one line here (and its default
+// must mean what older files meant).
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string_view>
+#include <tuple>
 
 #include "properties/case/case.h"
 
@@ -57,194 +59,153 @@ constexpr std::array<size_t, kTensorCount> tensors_by_name() {
   return order;
 }
 
+template <typename T, typename M, typename Form>
+struct Field {
+  const char* name;
+  M T::* member;
+  Form form;
+};
+template <typename T, typename M, typename Form = Plain>
+constexpr Field<T, M, Form> field(const char* name, M T::* member, Form form = {}) {
+  return {name, member, form};
+}
+// The version of the format, which is no member.
+struct FormatField {
+  const char* name = "format";
+};
+
+template <typename... Of>
+struct Fields {
+  const char* what;
+  std::tuple<Of...> all;
+
+  constexpr std::array<const char*, sizeof...(Of)> names() const {
+    return std::apply([](const auto&... one) { return std::array{one.name...}; }, all);
+  }
+};
+template <typename... Of>
+constexpr Fields<Of...> fields(const char* what, Of... all) {
+  return {what, {all...}};
+}
+
 template <typename T>
-struct Fields;
+inline constexpr int kFields = 0;  // none: what is no structure
 template <typename T>
-concept Structure = requires { Fields<T>::kWhat; };
+concept Structure = requires { kFields<T>.what; };
 
-template <>
-struct Fields<Fill> {
-  static constexpr const char* kWhat = "a fill";
-  template <typename V>
-  static void visit(V& v) {
-    v("exponent", &Fill::exponent);
-    v("kind", &Fill::kind, Names{kFillNames});
-    v("seed", &Fill::seed);
-    v("version", &Fill::version, Within{1, 1});
-  }
-};
+// One field a line.
+// clang-format off
+template <> inline constexpr auto kFields<Fill> = fields("a fill",
+    field("exponent", &Fill::exponent),
+    field("kind", &Fill::kind, Names{kFillNames}),
+    field("seed", &Fill::seed),
+    field("version", &Fill::version, Within{1, 1}));
 
-template <>
-struct Fields<Pattern> {
-  static constexpr const char* kWhat = "a pattern";
-  template <typename V>
-  static void visit(V& v) {
-    v("kind", &Pattern::kind, Names{kPatternNames});
-    v("parameter", &Pattern::parameter);
-    v("seed", &Pattern::seed);
-  }
-};
+template <> inline constexpr auto kFields<Pattern> = fields("a pattern",
+    field("kind", &Pattern::kind, Names{kPatternNames}),
+    field("parameter", &Pattern::parameter),
+    field("seed", &Pattern::seed));
 
-template <>
-struct Fields<Broadcast> {
-  static constexpr const char* kWhat = "a broadcast";
-  template <typename V>
-  static void visit(V& v) {
-    v("batch", &Broadcast::batch);
-    v("head", &Broadcast::head);
-    v("query", &Broadcast::query);
-  }
-};
+template <> inline constexpr auto kFields<Broadcast> = fields("a broadcast",
+    field("batch", &Broadcast::batch),
+    field("head", &Broadcast::head),
+    field("query", &Broadcast::query));
 
-template <>
-struct Fields<Bias> {
-  static constexpr const char* kWhat = "a bias";
-  template <typename V>
-  static void visit(V& v) {
-    v("broadcast", &Bias::broadcast);
-    v("dtype", &Bias::dtype, Names{kDtypes});
-    v("finite", &Bias::finite);
-    v("kind", &Bias::kind, Names{kBiasNames});
-    v("seed", &Bias::seed);
-  }
-};
+template <> inline constexpr auto kFields<Bias> = fields("a bias",
+    field("broadcast", &Bias::broadcast),
+    field("dtype", &Bias::dtype, Names{kDtypes}),
+    field("finite", &Bias::finite),
+    field("kind", &Bias::kind, Names{kBiasNames}),
+    field("seed", &Bias::seed));
 
-template <>
-struct Fields<Mask> {
-  static constexpr const char* kWhat = "a mask";
-  template <typename V>
-  static void visit(V& v) {
-    v("broadcast", &Mask::broadcast);
-    v("visible", &Mask::visible);
-  }
-};
+template <> inline constexpr auto kFields<Mask> = fields("a mask",
+    field("broadcast", &Mask::broadcast),
+    field("visible", &Mask::visible));
 
-template <>
-struct Fields<Problem> {
-  static constexpr const char* kWhat = "a problem";
-  template <typename V>
-  static void visit(V& v) {
-    v("align", &Problem::align, Names{kAlignNames});
-    v("batch", &Problem::batch);
-    v("bias", &Problem::bias);
-    v("causal", &Problem::causal);
-    v("dim_qk", &Problem::dim_qk);
-    v("dim_v", &Problem::dim_v);
-    v("dtype", &Problem::dtype, Names{kInputDtypes});
-    v("heads_kv", &Problem::heads_kv);
-    v("heads_q", &Problem::heads_q);
-    v("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths});
-    v("mask", &Problem::mask);
-    v("num_splits", &Problem::num_splits);
-    v("scale", &Problem::scale);
-    v("seq_k", &Problem::seq_k);
-    v("seq_q", &Problem::seq_q);
-    v("softcap", &Problem::softcap);
-    v("window_left", &Problem::window_left);
-    v("window_right", &Problem::window_right);
-  }
-};
+template <> inline constexpr auto kFields<Problem> = fields("a problem",
+    field("align", &Problem::align, Names{kAlignNames}),
+    field("batch", &Problem::batch),
+    field("bias", &Problem::bias),
+    field("causal", &Problem::causal),
+    field("dim_qk", &Problem::dim_qk),
+    field("dim_v", &Problem::dim_v),
+    field("dtype", &Problem::dtype, Names{kInputDtypes}),
+    field("heads_kv", &Problem::heads_kv),
+    field("heads_q", &Problem::heads_q),
+    field("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths}),
+    field("mask", &Problem::mask),
+    field("num_splits", &Problem::num_splits),
+    field("scale", &Problem::scale),
+    field("seq_k", &Problem::seq_k),
+    field("seq_q", &Problem::seq_q),
+    field("softcap", &Problem::softcap),
+    field("window_left", &Problem::window_left),
+    field("window_right", &Problem::window_right));
 
-template <>
-struct Fields<Environment> {
-  static constexpr const char* kWhat = "an environment";
-  template <typename V>
-  static void visit(V& v) {
-    v("compute_capability", &Environment::compute_capability);
-    v("schedule_seed", &Environment::schedule_seed);
-    v("shared_memory_limit", &Environment::shared_memory_limit);
-    v("sm_count", &Environment::sm_count);
-    v("variant", &Environment::variant);
-  }
-};
+template <> inline constexpr auto kFields<Environment> = fields("an environment",
+    field("compute_capability", &Environment::compute_capability),
+    field("schedule_seed", &Environment::schedule_seed),
+    field("shared_memory_limit", &Environment::shared_memory_limit),
+    field("sm_count", &Environment::sm_count),
+    field("variant", &Environment::variant));
 
-template <>
-struct Fields<TensorLayout> {
-  static constexpr const char* kWhat = "a layout";
-  template <typename V>
-  static void visit(V& v) {
-    v("junk_unit_strides", &TensorLayout::junk_unit_strides);
-    v("offset", &TensorLayout::offset);
-    v("order", &TensorLayout::order, Within{0, 2});
-    v("placement", &TensorLayout::placement, Names{kPlacementNames});
-    v("row_gap", &TensorLayout::row_gap);
-    v("spread", &TensorLayout::spread);
-  }
-};
+template <> inline constexpr auto kFields<TensorLayout> = fields("a layout",
+    field("junk_unit_strides", &TensorLayout::junk_unit_strides),
+    field("offset", &TensorLayout::offset),
+    field("order", &TensorLayout::order, Within{0, 2}),
+    field("placement", &TensorLayout::placement, Names{kPlacementNames}),
+    field("row_gap", &TensorLayout::row_gap),
+    field("spread", &TensorLayout::spread));
 
-template <>
-struct Fields<Planted> {
-  static constexpr const char* kWhat = "a planted value";
-  template <typename V>
-  static void visit(V& v) {
-    v("b", &Planted::b);
-    v("bits", &Planted::bits, Bits{});
-    v("d", &Planted::d);
-    v("h", &Planted::h);
-    v("s", &Planted::s);
-    v("tensor", &Planted::tensor, Names{kTensorNames});
-  }
-};
+template <> inline constexpr auto kFields<Planted> = fields("a planted value",
+    field("b", &Planted::b),
+    field("bits", &Planted::bits, Bits{}),
+    field("d", &Planted::d),
+    field("h", &Planted::h),
+    field("s", &Planted::s),
+    field("tensor", &Planted::tensor, Names{kTensorNames}));
 
-template <>
-struct Fields<Call> {
-  static constexpr const char* kWhat = "a call";
-  template <typename V>
-  static void visit(V& v) {
-    v("dirty_workspace", &Call::dirty_workspace);
-    v("stream", &Call::stream);
-  }
-};
+template <> inline constexpr auto kFields<Call> = fields("a call",
+    field("dirty_workspace", &Call::dirty_workspace),
+    field("stream", &Call::stream));
 
-template <>
-struct Fields<Axis> {
-  static constexpr const char* kWhat = "an axis";
-  template <typename V>
-  static void visit(V& v) {
-    v("add", &Axis::add);
-    v("modulus", &Axis::modulus);
-    v("multiply", &Axis::multiply);
-    v("repeat", &Axis::repeat);
-  }
-};
+template <> inline constexpr auto kFields<Axis> = fields("an axis",
+    field("add", &Axis::add),
+    field("modulus", &Axis::modulus),
+    field("multiply", &Axis::multiply),
+    field("repeat", &Axis::repeat));
 
-template <>
-struct Fields<Remap> {
-  static constexpr const char* kWhat = "a remap";
-  template <typename V>
-  static void visit(V& v) {
-    v("batch", &Remap::batch);
-    v("head_kv", &Remap::head_kv);
-    v("head_q", &Remap::head_q);
-    v("k_shift", &Remap::k_shift);
-    v("key", &Remap::key);
-    v("query", &Remap::query);
-    v("seq_k", &Remap::seq_k);
-    v("seq_q", &Remap::seq_q);
-    v("v_added", &Remap::v_added);
-  }
-};
+template <> inline constexpr auto kFields<Remap> = fields("a remap",
+    field("batch", &Remap::batch),
+    field("head_kv", &Remap::head_kv),
+    field("head_q", &Remap::head_q),
+    field("k_shift", &Remap::k_shift),
+    field("key", &Remap::key),
+    field("query", &Remap::query),
+    field("seq_k", &Remap::seq_k),
+    field("seq_q", &Remap::seq_q),
+    field("v_added", &Remap::v_added));
 
-template <>
-struct Fields<Case> {
-  static constexpr const char* kWhat = "a case";
-  template <typename V>
-  static void visit(V& v) {
-    v("calls", &Case::calls, AtMost{kMaxCalls});
-    v("env", &Case::env);
-    v.format("format");
-    v("k", &Case::k);
-    v("lane", &Case::lane);
-    v("layout", &Case::layout);
-    v("nan_beyond_lengths", &Case::nan_beyond_lengths);
-    v("planted", &Case::planted, AtMost{kMaxPlanted});
-    v("prefill", &Case::prefill, Names{kPrefillNames});
-    v("problem", &Case::problem);
-    v("q", &Case::q);
-    v("remap", &Case::remap);
-    v("v", &Case::v);
-    v("want_lse", &Case::want_lse);
-  }
-};
+template <> inline constexpr auto kFields<Case> = fields("a case",
+    field("calls", &Case::calls, AtMost{kMaxCalls}),
+    field("env", &Case::env),
+    FormatField{},
+    field("k", &Case::k),
+    field("lane", &Case::lane),
+    field("layout", &Case::layout),
+    field("nan_beyond_lengths", &Case::nan_beyond_lengths),
+    field("planted", &Case::planted, AtMost{kMaxPlanted}),
+    field("prefill", &Case::prefill, Names{kPrefillNames}),
+    field("problem", &Case::problem),
+    field("q", &Case::q),
+    field("remap", &Case::remap),
+    field("v", &Case::v),
+    field("want_lse", &Case::want_lse));
+// clang-format on
+
+template <Structure T>
+inline constexpr bool kSorted =
+    std::ranges::is_sorted(kFields<T>.names(), {}, [](const char* name) { return std::string_view(name); });
+static_assert(kSorted<Case> && kSorted<Problem> && kSorted<Environment> && kSorted<TensorLayout>);
 
 }  // namespace attnfuzz::codec

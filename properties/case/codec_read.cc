@@ -30,10 +30,10 @@ class Reader {
 
   template <Structure T>
   void value(const Json& json, T* out, Plain) {
-    if (!json.is_object()) return fail(json, std::string("an object, ") + Fields<T>::kWhat);
-    Members<T> members{*this, json, *out};
-    Fields<T>::visit(members);
-    if (good() && members.seen != json.size()) unknown_field<T>(json);
+    if (!json.is_object()) return fail(json, std::string("an object, ") + kFields<T>.what);
+    size_t seen = 0;
+    std::apply([&](const auto&... field) { (member(json, *out, field, &seen), ...); }, kFields<T>.all);
+    if (good() && seen != json.size()) unknown_field<T>(json);
   }
   void value(const Json& json, bool* out, Plain) {
     if (!json.is_boolean()) return fail(json, "true or false");
@@ -96,7 +96,7 @@ class Reader {
     for (const auto& [name, layout] : json.items()) {
       const auto found = std::ranges::find(kTensorNames, name);
       if (found == kTensorNames.end()) return fail_name(name, "a tensor", kTensorNames);
-      const Step step(*this, '.' + name);
+      const PathEntry entry(*this, '.' + name);
       value(layout, &(*out)[static_cast<size_t>(found - kTensorNames.begin())], Plain{});
     }
   }
@@ -106,54 +106,38 @@ class Reader {
   }
 
  private:
-  // One step down the path, for as long as it lives.
-  class Step {
+  // Part of the path for as long as it lives.
+  class PathEntry {
    public:
-    Step(Reader& reader, const std::string& text) : path_(reader.path_), size_(path_.size()) { path_ += text; }
-    ~Step() { path_.resize(size_); }
+    PathEntry(Reader& reader, const std::string& text) : path_(reader.path_), size_(path_.size()) {
+      path_ += text;
+    }
+    ~PathEntry() { path_.resize(size_); }
 
    private:
     std::string& path_;
     size_t size_;
   };
 
-  template <typename T>
-  struct Members {
-    Reader& reader;
-    const Json& json;
-    T& out;
-    size_t seen = 0;
-
-    template <typename M, typename Form = Plain>
-    void operator()(const char* name, M T::*member, Form form = {}) {
-      if (!reader.good()) return;
-      const auto found = json.find(name);
-      if (found == json.end()) return;
-      ++seen;
-      const Step step(reader, std::string(1, '.') + name);
-      reader.value(*found, &(out.*member), form);
-    }
-    void format(const char* name) { seen += json.contains(name); }  // decode() looked at it first
-  };
-  template <typename T>
-  struct Lister {
-    std::vector<const char*> names;
-
-    template <typename M, typename Form = Plain>
-    void operator()(const char* name, M T::*, Form = {}) {
-      names.push_back(name);
-    }
-    void format(const char* name) { names.push_back(name); }
-  };
+  template <typename T, typename M, typename Form>
+  void member(const Json& json, T& out, const Field<T, M, Form>& field, size_t* seen) {
+    const auto found = json.find(field.name);
+    if (!good() || found == json.end()) return;
+    ++*seen;
+    const PathEntry entry(*this, std::string(1, '.') + field.name);
+    value(*found, &(out.*field.member), field.form);
+  }
+  // decode() has looked at it.
+  void member(const Json& json, Case&, const FormatField& field, size_t* seen) {
+    *seen += json.contains(field.name);
+  }
 
   template <typename T>
   void unknown_field(const Json& json) {
-    Lister<T> known;
-    Fields<T>::visit(known);
+    constexpr auto kKnown = kFields<T>.names();
     for (const auto& [name, value] : json.items()) {
-      if (std::ranges::find(known.names, name) == known.names.end()) {
-        return fail_name(name, std::string("a field of ") + Fields<T>::kWhat, known.names);
-      }
+      if (std::ranges::find(kKnown, name) == kKnown.end())
+        return fail_name(name, std::string("a field of ") + kFields<T>.what, kKnown);
     }
   }
 
@@ -175,7 +159,7 @@ class Reader {
 
   void list(const Json& json, auto* out, auto form) {
     for (size_t n = 0; n < json.size() && good(); ++n) {
-      const Step step(*this, '[' + std::to_string(n) + ']');
+      const PathEntry entry(*this, '[' + std::to_string(n) + ']');
       value(json[n], &(*out)[n], form);
     }
   }

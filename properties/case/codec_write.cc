@@ -20,10 +20,9 @@ class Writer {
  public:
   template <Structure T>
   void value(const T& x, Plain) {
-    static const T kDefault{};
+    bool first = true;
     out += '{';
-    Members<T> members{*this, x, kDefault};
-    Fields<T>::visit(members);
+    std::apply([&](const auto&... field) { (member(x, field, &first), ...); }, kFields<T>.all);
     out += '}';
   }
   void value(bool x, Plain) { out += x ? "true" : "false"; }
@@ -54,7 +53,7 @@ class Writer {
     out += Json(x).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   template <typename E>
-  requires std::is_enum_v<E> || std::integral<E>
+    requires std::is_enum_v<E> || std::integral<E>
   void value(E x, Names form) {
     const auto index = static_cast<uint64_t>(x);
     if (index >= form.names.size()) return value(static_cast<int64_t>(x), Plain{});  // illegal, too
@@ -62,8 +61,11 @@ class Writer {
     out += form.names[index];
     out += '"';
   }
-  void value(const auto& x, AtMost) requires requires { x.size(); }
-  { list(x, Plain{}); }
+  void value(const auto& x, AtMost)
+    requires requires { x.size(); }
+  {
+    list(x, Plain{});
+  }
   void value(const std::array<uint8_t, 3>& x, Within) { list(x, Plain{}); }
   void value(const std::array<TensorLayout, kTensorCount>& x, Plain) {
     static constexpr auto kOrder = tensors_by_name();
@@ -84,24 +86,17 @@ class Writer {
   std::string out;
 
  private:
-  template <typename T>
-  struct Members {
-    Writer& writer;
-    const T& x;
-    const T& standard;
-    bool first = true;
-
-    template <typename M, typename Form = Plain>
-    void operator()(const char* name, M T::*member, Form form = {}) {
-      if (x.*member == standard.*member) return;
-      writer.name(name, &first);
-      writer.value(x.*member, form);
-    }
-    void format(const char* name) {
-      writer.name(name, &first);
-      writer.value(Case::kFormat, Plain{});
-    }
-  };
+  template <typename T, typename M, typename Form>
+  void member(const T& x, const Field<T, M, Form>& field, bool* first) {
+    static const T kDefault{};
+    if (x.*field.member == kDefault.*field.member) return;
+    name(field.name, first);
+    value(x.*field.member, field.form);
+  }
+  void member(const Case&, const FormatField& field, bool* first) {
+    name(field.name, first);
+    value(Case::kFormat, Plain{});
+  }
 
   void name(const char* text, bool* first) {
     if (!*first) out += ',';

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "properties/case/features/feature.h"
+
 namespace attnfuzz {
 
 void Cost::add(float x) {
@@ -65,6 +67,12 @@ std::vector<int64_t> Cost::take() {
   std::vector<int64_t> numbers(words_.size());
   for (const auto& [rank, number] : words_) numbers[next[static_cast<size_t>(rank)]++] = number;
   return numbers;
+}
+
+std::vector<int64_t> complexity(const Case& c) {
+  Cost cost;
+  for (const Feature* feature : all_features()) feature->cost(c, cost);
+  return cost.take();
 }
 
 }  // namespace attnfuzz

@@ -91,14 +91,7 @@ std::string sizes_line(const Problem& p) {
 namespace {
 
 std::vector<std::string> told(const Case& c, Told where) {
-  static const auto all = [] {
-    std::vector<Words> words;
-    for (const Feature* feature : all_features()) {
-      for (const Words& some : feature->words)
-        words.insert(std::ranges::upper_bound(words, some.place, {}, &Words::place), some);
-    }
-    return words;
-  }();
+  static const auto all = gather(&Feature::words, &Words::order);
   std::vector<std::string> words;
   for (const Words& some : all) {
     if (some.where == where) some.say(c, words);
@@ -123,6 +116,13 @@ std::vector<std::string> surroundings_words(const Case& c) {
 }
 
 std::string calls_words(const Case& c) { return join(told(c, Told::kCalls), ", "); }
+
+std::vector<std::string> all_words(const Case& c) {
+  std::vector<std::string> words;
+  for (const Told where : {Told::kMask, Told::kNumber, Told::kData, Told::kSurroundings, Told::kCalls})
+    std::ranges::copy(told(c, where), std::back_inserter(words));
+  return words;
+}
 
 std::string describe(const Case& c) {
   std::string line = sizes_line(c.problem);

@@ -1,5 +1,5 @@
 // Random choices from some source of bits: integer-only, so the same on every
-// machine. draw/random.h has RapidCheck's own generator for a source.
+// machine. draw/random_dice.h has RapidCheck's own generator for a source.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The order in which the reducer likes the bits of a planted value: 0, 1,
-// infinity and NaN, which a person knows at visible, then all others by size as
+// infinity and NaN, which a person knows at sight, then all others by size as
 // integers. One to one, so that a rank can be lowered like any other number.
 //
 //   planted_rank(0x7c00, ATTN_F16)   // 2

@@ -21,6 +21,15 @@ std::span<const Switch> switches() {
   return all;
 }
 
+std::span<const Dial> dials() {
+  static const auto all = gather(&Feature::dials, &Dial::kind);
+  return all;
+}
+
+void tidy(Case& c) {
+  for (const Feature* feature : all_features()) feature->tidy(c);
+}
+
 const Case& plain_case() {
   static const Case plain;
   return plain;

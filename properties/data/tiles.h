@@ -41,7 +41,7 @@ struct TileMap {
 };
 TileMap tile_map(const Case& c, const VisibilityCache& visible, int64_t tile_q, int64_t tile_k);
 
-// 0..n-1, or about `most` of them with both ends.
+// begin..end-1, or about `most` of them with both ends.
 std::vector<int64_t> samples(int64_t begin, int64_t end, int64_t most);
 
 // "0..2, 5, 7..9" of an ascending list; no more than `most` runs are spelled out.

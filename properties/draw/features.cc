@@ -39,8 +39,8 @@ std::vector<std::string> marks(auto&& wanted) {
 }  // namespace
 
 std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k) {
-  const Placed placed = {c, c.problem, tile_q, tile_k, c.problem.num_splits};
-  std::vector<std::string> names = marks([&](const Mark& mark) { return mark.there(placed); });
+  const Tiled tiled = {c, c.problem, tile_q, tile_k, c.problem.num_splits};
+  std::vector<std::string> names = marks([&](const Mark& mark) { return mark.there(tiled); });
   if (has_dead_row(c)) names.emplace_back(kDeadRows);
   return names;
 }

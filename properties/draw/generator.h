@@ -1,8 +1,8 @@
 // Draws cases: RapidCheck generators aimed at where attention kernels break.
 //
 // The generator knows the tile sizes of the kernel it draws for and lands on
-// their borders on purpose; triggers are conjunctions, so features are drawn in
-// pairs and triples. Case number `index` of a run with `seed` depends on
+// their borders on purpose; triggers are conjunctions, so each feature is drawn often
+// enough that pairs and triples meet. Case number `index` of a run with `seed` depends on
 // nothing else: any part of a stream can be drawn anywhere.
 #pragma once
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "properties/case/tidy.h"
 #include "properties/data/fills.h"
 #include "properties/draw/case_parts.h"
 #include "properties/draw/draw.h"

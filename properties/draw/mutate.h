@@ -1,20 +1,20 @@
 // Mutation and crossover of cases: how a campaign moves from a case that taught
 // it something to the ones around it.
 //
-// A mutation changes one or two things of a case and leaves the rest alone. Half
-// of them draw a part anew, by the draw's own functions (draw.h) and so with its
+// A mutation changes one, two or four things of a case and leaves the rest alone. Two in
+// five draw a part anew, by the draw's own functions (draw.h) and so with its
 // bias towards edges, for the sizes that the case has; the others are steps: a
 // size doubled, halved, moved by one or on to a tile's border, two lengths
-// swapped, a call added or taken away, a planted value moved. What is turned on
-// stays on from one generation to the next: triggers that are conjunctions are
+// swapped, a call added or taken away, a planted value moved, and now and then a feature
+// turned off. What is on mostly stays on from one generation to the next: triggers that are conjunctions are
 // reached one part at a time.
 //
 //   Case next = mutate(c, aim, 17);          // the same for the same (c, aim, 17), always
 //   Case child = cross(c, other, aim, 18);   // each part is c's or other's
 //
-// What comes out is always legal (illegal() says nothing), has no remap, asks for no
-// more multiply-adds than aim.work (in whole tiles, six times that), and spares what aim.refused names in all
-// but a few cases. It differs from the input unless nothing near it is legal.
+// What comes out is always legal (illegal() says nothing), has no remap, asks for no more
+// multiply-adds than aim.work (in whole tiles, six times that), and spares what aim.refused names in all but a
+// few cases. It differs from the input unless nothing near it is legal.
 #pragma once
 
 #include <cstdint>

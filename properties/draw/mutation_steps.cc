@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "properties/case/features/mutable_number.h"
 #include "properties/draw/draw.h"
 
 namespace attnfuzz {

@@ -22,7 +22,8 @@ constexpr int64_t kMostValues = int64_t{1} << 15;  // of V: more do not all diff
 constexpr int64_t kMostWork = int64_t{1} << 26;    // multiply-adds a reading
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-struct Place {
+// An element of V: column d of key j of batch entry b and KV head g.
+struct ValueAt {
   int64_t b, g, j, d;
 };
 
@@ -48,7 +49,7 @@ struct Reading {
   FaultClass fault = FaultClass::kMask;                                        // what it would be
   std::function<int64_t(int64_t h)> kv_head = nullptr;                         // of K and V
   std::function<bool(int64_t j, int64_t first, int64_t last)> lost = nullptr;  // of the visible keys
-  std::function<Place(Place)> value = nullptr;  // which element of V is taken; j < 0: a 0
+  std::function<ValueAt(ValueAt)> value = nullptr;  // which element of V is taken; j < 0: a 0
 };
 
 std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
@@ -130,29 +131,30 @@ std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
   }
   // Values.
   fault = FaultClass::kLayout;
-  const auto from = [&](std::string words, const std::function<Place(Place)>& value) {
+  const auto from = [&](std::string words, const std::function<ValueAt(ValueAt)>& value) {
     all.push_back({.words = std::move(words), .c = c, .fault = fault, .value = value});
   };
   const int64_t keys = p.seq_k, dims = p.dim_v, kv = p.heads_kv, batch = p.batch;
   for (const int64_t by : {1, -1}) {
     from(by > 0 ? "V were read one key later" : "V were read one key earlier",
-         [=](Place x) { return Place{x.b, x.g, x.j + by < keys ? x.j + by : -1, x.d}; });
-    from(by > 0 ? "V were read one column to the right" : "V were read one column to the left", [=](Place x) {
+         [=](ValueAt x) { return ValueAt{x.b, x.g, x.j + by < keys ? x.j + by : -1, x.d}; });
+    from(by > 0 ? "V were read one column to the right" : "V were read one column to the left", [=](ValueAt x) {
       const bool inside = x.d + by >= 0 && x.d + by < dims;
-      return Place{x.b, x.g, inside ? x.j : -1, x.d + by};
+      return ValueAt{x.b, x.g, inside ? x.j : -1, x.d + by};
     });
     if (kv > 1)
-      from("V were that of another head", [=](Place x) { return Place{x.b, (x.g + by + kv) % kv, x.j, x.d}; });
+      from("V were that of another head",
+           [=](ValueAt x) { return ValueAt{x.b, (x.g + by + kv) % kv, x.j, x.d}; });
     if (batch > 1)
       from("V were that of another batch entry",
-           [=](Place x) { return Place{(x.b + by + batch) % batch, x.g, x.j, x.d}; });
+           [=](ValueAt x) { return ValueAt{(x.b + by + batch) % batch, x.g, x.j, x.d}; });
   }
   from("neighbouring columns of V were exchanged",
-       [=](Place x) { return Place{x.b, x.g, (x.d ^ 1) < dims ? x.j : -1, x.d ^ 1}; });
+       [=](ValueAt x) { return ValueAt{x.b, x.g, (x.d ^ 1) < dims ? x.j : -1, x.d ^ 1}; });
   if (p.dim_qk != p.dim_v) {
-    from("rows of V were as far apart as those of K", [=, step = p.dim_qk](Place x) {
+    from("rows of V were as far apart as those of K", [=, step = p.dim_qk](ValueAt x) {
       const int64_t at = x.j * step + x.d;
-      return Place{x.b, x.g, at < keys * dims ? at / dims : -1, at % dims};
+      return ValueAt{x.b, x.g, at < keys * dims ? at / dims : -1, at % dims};
     });
   }
   return all;
@@ -189,7 +191,7 @@ class Tracer {
   std::string looked_up() {
     if (p_.batch * p_.heads_kv * p_.seq_k * p_.dim_v > kMostValues) return "";
     struct Found {
-      Place place;
+      ValueAt place;
       bool twice;
     };
     std::unordered_map<double, Found> places;
@@ -204,12 +206,12 @@ class Tracer {
         }
       }
     }
-    std::optional<Place> first;
+    std::optional<ValueAt> first;
     std::string foreign;
     for (const auto& [row, d] : bad_) {
       const auto it = places.find(at(row, d));
       if (it == places.end() || it->second.twice) return "";
-      const Place& x = it->second.place;
+      const ValueAt& x = it->second.place;
       const auto [b, h, i] = query(row);
       if (!first) {
         first = x;
@@ -268,7 +270,7 @@ class Tracer {
       double o = 0, size = 0;
       for (size_t j = 0; j < weight.size() && sum > 0; ++j) {
         if (weight[j] == 0) continue;
-        Place place{b, oracle.kv_head(h), static_cast<int64_t>(j), d};
+        ValueAt place{b, oracle.kv_head(h), static_cast<int64_t>(j), d};
         if (reading.value) place = reading.value(place);
         if (place.j < 0) continue;
         const double v = element(place);
@@ -290,7 +292,7 @@ class Tracer {
     return true;
   }
 
-  double element(const Place& place) {
+  double element(const ValueAt& place) {
     auto& v = values_[static_cast<size_t>(place.b * p_.heads_kv + place.g)];
     if (v.empty()) v = matrix_at(c_, TensorId::kV, place.b, place.g);
     return v[static_cast<size_t>(place.j * p_.dim_v + place.d)];

@@ -1,5 +1,3 @@
-#include <cctype>
-
 #include "properties/case/words.h"
 #include "properties/export/text.h"
 #include "text/printable.h"
@@ -13,23 +11,12 @@ std::string braces(const std::array<int64_t, 4>& n) {
   return cat("{", n[0], ", ", n[1], ", ", n[2], ", ", n[3], "}");
 }
 
-// "key_lengths" -> "kKeyLengths"
-std::string constant_of(const std::string& name) {
-  std::string constant = "k";
-  bool upper = true;
-  for (const char ch : name) {
-    if (ch != '_') constant += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(ch))) : ch;
-    upper = ch == '_';
-  }
-  return constant;
-}
-
 std::string layout_line(const TensorText& t) {
-  const std::string variable = constant_of(t.name);
-  if (t.bytes == 0) return cat("const Layout ", variable, " = {};  // no ", t.name, "\n");
-  return cat("const Layout ", variable, " = {\"", t.name, "\", ", t.bytes, ", ", braces(t.size), ", ",
-             braces(t.stride), ", ", t.offset, ", ", t.page_end ? "true" : "false", ", 0x", hex(t.surround),
-             ",\n    ", literals(t.values, "    "), "};\n");
+  const bool output = t.spec.role == Role::kOutput;
+  return cat("    {\"", t.spec.name, "\", ", t.bytes, ", ", braces(t.size), ", ", braces(t.stride), ", ",
+             t.offset, ", ", t.page_end ? "true" : "false", ", 0x", hex(t.surround),
+             ", offsetof(attn_tensors, ", t.spec.name, "), ", t.spec.strided ? "true" : "false", ",\n     ",
+             literals(t.values, "     "), ",\n     ", output ? literals(t.bounds, "     ") : "nullptr", "},\n");
 }
 
 std::string function_of(const char* type, const char* name, const std::vector<Field>& fields) {
@@ -51,7 +38,10 @@ std::string case_text(const Export& e) {
   text += cat("const std::string kExecutor = \"", kExecutorLibrary, "\";  // what a CPU kernel runs on\n\n");
   text += function_of("attn_problem", "problem", problem_fields(c, Language::kCpp));
   text += function_of("attn_env", "environment", environment);
-  for (const TensorText& t : tensor_texts(c)) text += layout_line(t);
+  text += "const Layout kTensors[] = {\n";
+  for (const TensorText& t : tensor_texts(e)) text += layout_line(t);
+  text += cat("};\nconstexpr double kOverflow = ", e.reference[TensorId::kO].overflow,
+              ";  // what of O would round to this may be infinite\n");
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("constexpr bool kWorkspacePageEnd = ", page_end ? "true" : "false", ";\n");
   text += cat("constexpr uint32_t kWorkspacePrefill = 0x", hex(workspace_prefill(c)), ";\n");
@@ -75,14 +65,8 @@ std::string export_cpp(const Export& e, const std::string& name) {
       "it is installed. LIBRARY is the kernel's: libattn_NAME_" +
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
           ".so, or another that exports attn_kernel_at()."};
-  const std::string bounds =
-      cat("const char kOBound[] =\n    ", literals(bounds_text(e, TensorId::kO), "    "),
-          ";\nconst char kLseBound[] =\n    ", literals(bounds_text(e, TensorId::kLse), "    "),
-          ";\nconstexpr double kOverflow = ", e.reference[TensorId::kO].overflow,
-          ";  // what would round to this may be infinite\n\n");
   return fill_in(kProgramCpp, {{"HEAD", head(e, how, "//")},
                                {"CASE", case_text(e)},
-                               {"BOUNDS", bounds},
                                {"MEMORY", e.backend == ATTN_CUDA ? kMemoryCuda : kMemoryCpu}});
 }
 

@@ -28,13 +28,21 @@ std::string case_text(const Export& e) {
       ")\n\n# Bytes of an element, size, strides and offset in elements, whether it ends at unmapped memory, "
       "what\n"
       "# surrounds it, and bit patterns in index order: 3*abcd is abcd three times.\nTENSORS = {\n";
-  for (const TensorText& t : tensor_texts(c)) {
-    if (t.bytes == 0) continue;
-    text += cat("    \"", t.name, "\": (", t.bytes, ", ", tuple(t.size), ", ", tuple(t.stride), ", ", t.offset,
-                ", ", t.page_end ? "True" : "False", ", 0x", hex(t.surround), ",\n        ",
+  std::string bounds;
+  for (const TensorText& t : tensor_texts(e)) {
+    if (t.spec.role == Role::kOutput)
+      bounds += cat("    \"", t.spec.name, "\":\n        ", literals(t.bounds, "        "), ",\n");
+    text += cat("    \"", t.spec.name, "\": (", t.bytes, ", ", tuple(t.size), ", ", tuple(t.stride), ", ",
+                t.offset, ", ", t.page_end ? "True" : "False", ", 0x", hex(t.surround), ",\n        ",
                 literals(t.values, "        "), "),\n");
   }
-  text += "}\n";
+  text += cat(
+      "}\n\n",
+      "# How far rounding may bring each element of an output off the exact value, derived from the inputs\n"
+      "# and from how the kernel says it computes. inf: any number (an LSE must be finite); any: anything;\n"
+      "# nan: NaN is due. 3*0.1 is 0.1 three times.\nBOUNDS = {\n",
+      bounds, "}\nOVERFLOW = ", e.reference[TensorId::kO].overflow,
+      "  # what of O would round to this may be infinite\n\n");
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("WORKSPACE_PAGE_END, WORKSPACE_PREFILL = ", page_end ? "True" : "False", ", 0x",
               hex(workspace_prefill(c)), "\n");
@@ -54,13 +62,8 @@ std::string export_python(const Export& e, const std::string& name) {
       "libattn_NAME_" +
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
           ".so, or another that exports attn_kernel_at() of attnfuzz's kernels/attention.h."};
-  const std::string bounds = cat("O_BOUND = (\n    ", literals(bounds_text(e, TensorId::kO), "    "),
-                                 ")\nLSE_BOUND = (\n    ", literals(bounds_text(e, TensorId::kLse), "    "),
-                                 ")\nOVERFLOW = ", e.reference[TensorId::kO].overflow,
-                                 "  # what would round to this may be infinite\n");
-  return fill_in(
-      kProgramPython,
-      {{"HEAD", head(e, how, "#")}, {"CONTRACT", kContractPython}, {"CASE", case_text(e)}, {"BOUNDS", bounds}});
+  return fill_in(kProgramPython,
+                 {{"HEAD", head(e, how, "#")}, {"CONTRACT", kContractPython}, {"CASE", case_text(e)}});
 }
 
 }  // namespace attnfuzz

@@ -94,42 +94,6 @@ std::string exact(float value, Language language) {
   return text;
 }
 
-}  // namespace
-
-TensorText tensor_text(const Case& c, TensorId t) {
-  TensorText text;
-  text.name = name_of(t);
-  if (!is_present(c, t)) return text;
-  const auto g = geometry(c, t);
-  if (!g) return text;
-  const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
-  const auto size = logical_size(c.problem, t);
-  const auto once = repeated(c.problem, t);
-  text.bytes = g->element_bytes;
-  text.size = g->size;
-  for (size_t n = 0; n < 4; ++n) {
-    const bool junk = size[n] == 1 && layout.junk_unit_strides;
-    text.stride[n] = junk ? kJunkStride + static_cast<int64_t>(n) : once[n] ? 0 : g->stride[n];
-  }
-  text.offset = g->element_bytes > 0 ? g->offset_bytes / g->element_bytes : 0;
-  text.page_end = layout.placement == Placement::kPageEnd;
-  const bool output = spec_of(t).role == Role::kOutput;
-  text.surround = output ? prefill(c.prefill, dtype_of(c.problem, t)) : kInputCanary;
-  if (!output) text.values = values_text(c, t, *g);
-  return text;
-}
-
-std::vector<TensorText> tensor_texts(const Case& c) {
-  std::vector<TensorText> texts;
-  for (const TensorId t : kInputs) texts.push_back(tensor_text(c, t));
-  for (const TensorId t : kOutputs) texts.push_back(tensor_text(c, t));
-  return texts;
-}
-
-uint32_t workspace_prefill(const Case& c) {
-  return c.prefill == Prefill::kNan ? kAllOnes : prefill(c.prefill, ATTN_F32);
-}
-
 std::string bounds_text(const Export& e, TensorId tensor) {
   Words words;
   const Expected& due = e.reference[tensor];
@@ -151,6 +115,41 @@ std::string bounds_text(const Export& e, TensorId tensor) {
     }
   }
   return words.text();
+}
+
+TensorText tensor_text(const Export& e, TensorId t) {
+  const Case& c = e.c;
+  const auto g = *geometry(c, t);  // a legal case's
+  TensorText text = {.spec = spec_of(t), .bytes = g.element_bytes, .size = g.size};
+  const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  const auto size = logical_size(c.problem, t);
+  const auto once = repeated(c.problem, t);
+  for (size_t n = 0; n < 4; ++n) {
+    const bool junk = size[n] == 1 && layout.junk_unit_strides;
+    text.stride[n] = junk ? kJunkStride + static_cast<int64_t>(n) : once[n] ? 0 : g.stride[n];
+  }
+  text.offset = g.offset_bytes / g.element_bytes;
+  text.page_end = layout.placement == Placement::kPageEnd;
+  const bool output = text.spec.role == Role::kOutput;
+  text.surround = output ? prefill(c.prefill, dtype_of(c.problem, t)) : kInputCanary;
+  (output ? text.bounds : text.values) = output ? bounds_text(e, t) : values_text(c, t, g);
+  return text;
+}
+
+}  // namespace
+
+std::vector<TensorText> tensor_texts(const Export& e) {
+  std::vector<TensorText> texts;
+  for (const Role role : {Role::kInput, Role::kOutput}) {
+    for (const TensorSpec& spec : kTensors) {
+      if (spec.role == role && is_present(e.c, spec.id)) texts.push_back(tensor_text(e, spec.id));
+    }
+  }
+  return texts;
+}
+
+uint32_t workspace_prefill(const Case& c) {
+  return c.prefill == Prefill::kNan ? kAllOnes : prefill(c.prefill, ATTN_F32);
 }
 
 std::vector<Field> problem_fields(const Case& c, Language language) {

@@ -19,22 +19,19 @@ extern const char* const kContractPython;  // the structs of kernels/attention.p
 // The library with the CPU executor, which CPU kernels expect to be loaded.
 inline constexpr const char* kExecutorLibrary = "libattnfuzz-executor.so";
 
-// A tensor as the program lays it out; `bytes` 0: there is none.
+// A tensor as the program lays it out.
 struct TensorText {
-  std::string name;
+  TensorSpec spec;
   int64_t bytes = 0;
   std::array<int64_t, 4> size = {}, stride = {};
   int64_t offset = 0;
   bool page_end = false;
   uint32_t surround = 0;
-  std::string values;  // "3c00 64*0000"; empty for outputs
+  std::string values;  // of an input: "3c00 64*0000"
+  std::string bounds;  // of an output, run by run: "64*3e-08 nan any inf"
 };
-TensorText tensor_text(const Case& c, TensorId t);
-// Inputs, then outputs.
-std::vector<TensorText> tensor_texts(const Case& c);
-
-// Bounds, run by run: "64*3e-08 nan any inf".
-std::string bounds_text(const Export& e, TensorId tensor);
+// Those that there are, but for the workspace: inputs, then outputs.
+std::vector<TensorText> tensor_texts(const Export& e);
 
 // Fields that are not zero, with their values in the language's words.
 struct Field {

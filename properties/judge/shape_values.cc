@@ -1,3 +1,5 @@
+// What the values of an error are: "all NaN", "constant ratio 1.48", "grows with the
+// row", "only the last key's contribution". Where they lie: shape_places.cc.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -255,14 +257,35 @@ Shape trend(const Bad& bad) {
   return {};
 }
 
-}  // namespace
-
 Shape shape_of_values(const ShapeInput& input) {
   const Bad bad(input);
   for (const auto recognise : {one_value, of_one_key, constant_ratio, displaced, constant_offset, trend}) {
     if (Shape shape = recognise(bad); !shape.empty()) return shape;
   }
   return {};
+}
+
+bool consistent(const ShapeInput& in) {
+  if (in.batch < 0 || in.heads < 0 || in.seq_q < 0 || in.dim_v < 0) return false;
+  const auto n = static_cast<size_t>(in.batch * in.heads * in.seq_q * in.dim_v);
+  const auto rows = static_cast<size_t>(in.batch * in.heads * in.seq_q);
+  if (!in.dead.empty() && in.dead.size() != rows) return false;
+  return in.got.size() == n && in.expected.size() == n && in.bad.size() == n;
+}
+
+}  // namespace
+
+std::vector<Shape> error_shape(const ShapeInput& input) {
+  if (!consistent(input) || std::ranges::count(input.bad, 0) == std::ssize(input.bad)) return {};
+  std::vector<Shape> shapes = {shape_of_places(input), shape_of_values(input)};
+  std::erase_if(shapes, &Shape::empty);
+  return shapes;
+}
+
+std::string text_of(const std::vector<Shape>& shapes) {
+  std::string text;
+  for (const Shape& shape : shapes) text += (text.empty() ? "" : "; ") + shape.text;
+  return text;
 }
 
 }  // namespace attnfuzz

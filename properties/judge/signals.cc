@@ -33,7 +33,7 @@ constexpr int kLeastRatio = -20, kRatios = 23;  // exact, then up to 2^-20, ... 
 // Marks of features that are collected in pairs, and what no feature alone decides.
 struct Paired {
   const char* name;
-  bool (*there)(const Placed& x);  // nullptr: of dead rows
+  bool (*there)(const Tiled& x);  // nullptr: of dead rows
 };
 const std::vector<Paired>& paired() {
   static const auto all = [] {
@@ -210,12 +210,12 @@ int ratio_bucket(double worst) {
 }
 
 void features_in_pairs(const Case& c, const attn_plan& plan, const Dead& dead, Collected& out) {
-  const Placed placed = {c, c.problem, plan.tile_q, plan.tile_k, plan.num_splits};
+  const Tiled tiled = {c, c.problem, plan.tile_q, plan.tile_k, plan.num_splits};
   const int base = kFeature + dtype_of(c) * pairs();
   std::vector<int> has;
   for (int j = 0; j < static_cast<int>(paired().size()); ++j) {
     const auto there = paired()[static_cast<size_t>(j)].there;
-    if (there ? !there(placed) : !dead.some_row) continue;
+    if (there ? !there(tiled) : !dead.some_row) continue;
     has.push_back(j);
     for (const int i : has) out.add(base + pair(i, j));
   }

@@ -1,45 +1,16 @@
 #include "properties/judge/verdict.h"
 
+#include <iterator>
+
 namespace attnfuzz {
 
 const char* to_string(Kind kind) {
-  switch (kind) {
-    case Kind::kNone:
-      return "none";
-    case Kind::kWrong:
-      return "wrong";
-    case Kind::kNonFinite:
-      return "non-finite";
-    case Kind::kUnwritten:
-      return "unwritten";
-    case Kind::kRelation:
-      return "relation";
-    case Kind::kGuard:
-      return "guard";
-    case Kind::kInputChanged:
-      return "input-changed";
-    case Kind::kDirty:
-      return "dirty";
-    case Kind::kRefusal:
-      return "refusal";
-    case Kind::kFault:
-      return "fault";
-    case Kind::kAddress:
-      return "address";
-    case Kind::kUndefined:
-      return "undefined";
-    case Kind::kUninitialised:
-      return "uninitialised";
-    case Kind::kRace:
-      return "race";
-    case Kind::kHang:
-      return "hang";
-    case Kind::kCrash:
-      return "crash";
-    case Kind::kBadPlan:
-      return "bad-plan";
-  }
-  return "none";
+  static constexpr const char* kNames[] = {"none",    "wrong",         "non-finite",    "unwritten", "relation",
+                                           "guard",   "input-changed", "dirty",         "refusal",   "fault",
+                                           "address", "undefined",     "uninitialised", "race",      "hang",
+                                           "crash",   "bad-plan"};
+  static_assert(std::size(kNames) == kKindCount);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 const char* kind_class(Kind kind) {

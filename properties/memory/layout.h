@@ -42,7 +42,7 @@ struct MemoryFault {
   } kind;  // kTooEarly: an output, by plan()
   TensorId tensor;
   std::array<int64_t, 4> index = {0, 0, 0, 0};  // kUnwritten: which element; else the nearest one
-  std::string message;                          // "8 bytes before o were written"
+  std::string message;                          // "memory 8 bytes before o was written"
 };
 
 // The most that a workspace may ask to be aligned to.

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "properties/case/tidy.h"
-#include "properties/reduce/complexity.h"
+#include "properties/case/cost.h"
 namespace attnfuzz {
 namespace {
 
@@ -70,37 +69,48 @@ Subset in_order(Subset features) {
   return features;
 }
 
-struct Builder {
-  const Case& found;
-  const Leftovers& left;
-  std::vector<std::pair<std::vector<int64_t>, Case>> cases = {};
-
-  void add(Case c) {
-    for (const Data& data : left.data) {
-      Case filled = with_data(c, data);
-      tidy(filled);
-      if (!illegal(filled)) cases.emplace_back(complexity(filled), std::move(filled));
-    }
-  }
-
-  void add(const Subset& features, const Borders& borders, bool coarse) {
-    const Subset all = in_order(features);
-    for (const auto& form : forms(all, found)) {
-      for (const int64_t seq_q : lengths(borders.tile_q, {1, 2}, coarse)) {
-        for (const int64_t seq_k : lengths(borders.tile_k, {1, 2, 4}, coarse)) {
-          Case c;
-          c.lane = found.lane;
-          c.problem.seq_q = seq_q;
-          c.problem.seq_k = seq_k;
-          for (size_t i = 0; i < all.size(); ++i) all[i]->add(c, found, form[i]);
-          add(std::move(c));
-        }
+// The features with nothing else, at lengths beside the borders of tiles.
+void add_plain(Candidates& all, const Case& found, const Leftovers& left, Subset features,
+               const Borders& borders, bool coarse) {
+  features.insert(features.end(), left.forced.begin(), left.forced.end());
+  features = in_order(std::move(features));
+  for (const auto& form : forms(features, found)) {
+    for (const int64_t seq_q : lengths(borders.tile_q, {1, 2}, coarse)) {
+      for (const int64_t seq_k : lengths(borders.tile_k, {1, 2, 4}, coarse)) {
+        Case c;
+        c.lane = found.lane;
+        c.problem.seq_q = seq_q;
+        c.problem.seq_k = seq_k;
+        for (size_t i = 0; i < features.size(); ++i) features[i]->add(c, found, form[i]);
+        all.add(c, left.data);
       }
     }
   }
-};
+}
 
 }  // namespace
+
+void Candidates::add(Case c) {
+  tidy(c);
+  std::vector<int64_t> cost = complexity(c);
+  if ((!below_ || cost < *below_) && !illegal(c)) all_.emplace_back(std::move(cost), std::move(c));
+}
+
+void Candidates::add(const Case& c, std::span<const Data> all) {
+  for (const Data& data : all) add(with_data(c, data));
+}
+
+std::vector<Case> Candidates::take(size_t limit) {
+  using Costly = std::pair<std::vector<int64_t>, Case>;
+  std::ranges::sort(all_, {}, &Costly::first);
+  // Equal costs are equal cases.
+  const auto repeated = std::ranges::unique(all_, {}, &Costly::first);
+  all_.erase(repeated.begin(), repeated.end());
+  if (all_.size() > limit) all_.resize(limit);
+  std::vector<Case> cases;
+  for (Costly& one : all_) cases.push_back(std::move(one.second));
+  return cases;
+}
 
 Leftovers strip(Search& s) {
   Leftovers left;
@@ -142,32 +152,21 @@ Leftovers strip(Search& s) {
 }
 
 std::vector<Case> small_cases(const Case& found, const Leftovers& left, const Borders& borders, size_t limit) {
-  Builder builder{found, left};
-  const auto with_forced = [&](Subset features) {
-    features.insert(features.end(), left.forced.begin(), left.forced.end());
-    return features;
+  Candidates all;
+  const auto add = [&](Subset features, bool coarse) {
+    add_plain(all, found, left, std::move(features), borders, coarse);
   };
   const Subset& needed = left.needed;
-  builder.add(with_forced(needed), borders, false);
+  add(needed, false);
   // Fewer features than the found case hangs on may do at other sizes: where
   // few are left that is worth a look everywhere, else at a few sizes.
   const bool few = needed.size() <= 2;
-  if (!needed.empty()) builder.add(with_forced({}), borders, !few);
+  if (!needed.empty()) add({}, !few);
   for (size_t i = 0; i < needed.size() && needed.size() > 1; ++i) {
-    builder.add(with_forced({needed[i]}), borders, !few);
-    for (size_t j = i + 1; j < needed.size() && needed.size() > 2; ++j) {
-      builder.add(with_forced({needed[i], needed[j]}), borders, true);
-    }
+    add({needed[i]}, !few);
+    for (size_t j = i + 1; j < needed.size() && needed.size() > 2; ++j) add({needed[i], needed[j]}, true);
   }
-  std::ranges::sort(builder.cases, {}, &std::pair<std::vector<int64_t>, Case>::first);
-  const auto same = [](const auto& a, const auto& b) { return a.second == b.second; };
-  builder.cases.erase(std::unique(builder.cases.begin(), builder.cases.end(), same), builder.cases.end());
-  std::vector<Case> cases;
-  for (auto& [cost, c] : builder.cases) {
-    if (cases.size() == limit) break;
-    cases.push_back(std::move(c));
-  }
-  return cases;
+  return all.take(limit);
 }
 
 }  // namespace attnfuzz

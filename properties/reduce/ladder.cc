@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <functional>
 #include <span>
-#include <utility>
 
+#include "properties/case/cost.h"
 #include "properties/case/features/feature.h"
-#include "properties/case/tidy.h"
-#include "properties/reduce/complexity.h"
-#include "properties/reduce/passes.h"
+#include "properties/reduce/candidates.h"
 
 namespace attnfuzz {
 namespace {
 
 constexpr int64_t kRowsOfWarp = 16;  // that a warp has of a query tile, as mma wants it
 
-using Rung = std::pair<std::vector<int64_t>, Case>;
 using Form = std::function<void(Case&)>;
 
 Fill of(FillKind kind, int exponent = 0) { return {.kind = kind, .exponent = exponent}; }
@@ -117,37 +114,6 @@ std::vector<Form> odd_layouts() {
   return all;
 }
 
-// Cases simpler than one, in order.
-class Rungs {
- public:
-  explicit Rungs(std::vector<int64_t> below) : below_(std::move(below)) {}
-
-  void add(Case c) {
-    tidy(c);
-    std::vector<int64_t> cost = complexity(c);
-    if (cost < below_ && !illegal(c)) rungs_.emplace_back(std::move(cost), std::move(c));
-  }
-  void add(const Case& c, std::span<const Data> all) {
-    for (const Data& data : all) add(with_data(c, data));
-  }
-
-  // The simplest `limit` of them.
-  std::vector<Case> take(size_t limit) {
-    std::ranges::sort(rungs_, {}, &Rung::first);
-    // Equal costs are equal cases.
-    const auto repeated = std::ranges::unique(rungs_, {}, &Rung::first);
-    rungs_.erase(repeated.begin(), repeated.end());
-    if (rungs_.size() > limit) rungs_.resize(limit);
-    std::vector<Case> cases;
-    for (Rung& rung : rungs_) cases.push_back(std::move(rung.second));
-    return cases;
-  }
-
- private:
-  std::vector<int64_t> below_;
-  std::vector<Rung> rungs_;
-};
-
 }  // namespace
 
 bool find_ground(Search& s, Ground& ground) {
@@ -167,7 +133,7 @@ bool find_ground(Search& s, Ground& ground) {
 }
 
 std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below, size_t limit) {
-  Rungs rungs(below);
+  Candidates rungs(below);
   const std::vector<Form> features = forms(ground.tiles), layouts = odd_layouts();
   const std::vector<Data> few = few_data(), all = all_data(), random = random_scores();
   const int64_t tile_k = ground.tiles.tile_k;
@@ -211,7 +177,7 @@ std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below
 }
 
 std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit) {
-  Rungs rungs(complexity(best));
+  Candidates rungs(complexity(best));
   std::vector<Data> data = few_data();
   data.push_back({best.q, best.k, best.v});
   const Problem& p = best.problem;

@@ -27,13 +27,13 @@ enum class Relation : uint8_t {
 const char* to_string(Relation relation);  // "as it is", "at least", "exactly", "remainder", "other than"
 
 struct Need {
-  std::string part;  // the name of a dial (passes.h) or a switch (switches.h); or "dtype", "LSE", "alignment",
+  std::string part;  // the name of a dial, a switch (switches.h) or another part (Others); or
                      // "calls", "values of q", "values of k", "values of v"
   Relation relation = Relation::kAsItIs;
-  int64_t value = 0;     // of the minimal case, where the part is a number
-  int64_t period = 0;    // of kRemainder; 2 is "even" or "odd"
-  int64_t least = 0;     // beside kRemainder and kOtherThan; 0: any
-  bool refused = false;  // without it the kernel refuses the case, which says nothing of the failure
+  int64_t value = 0;      // of the minimal case, where the part is a number
+  int64_t period = 0;     // of kRemainder; 2 is "even" or "odd"
+  int64_t least = 0;      // beside kRemainder and kOtherThan; 0: any
+  bool refused = false;   // without it the kernel refuses the case, which says nothing of the failure
   std::string text = {};  // "seq_k >= 65"
   bool operator==(const Need&) const = default;
 };
@@ -42,8 +42,8 @@ struct Need {
 std::string line_of(const Need& need);
 std::vector<std::string> lines_of(const std::vector<Need>& needs);
 
-// One JSON object a need; an earlier version's line of text becomes a need without a part. Reading throws nlohmann::json::exception on a field of
-// the wrong type, std::invalid_argument on a relation that there is not.
+// One JSON object a need; an earlier version's line of text becomes a need without a part. Reading throws
+// nlohmann::json::exception on a field of the wrong type, std::invalid_argument on a relation unknown here.
 void to_json(nlohmann::ordered_json& json, const Need& need);
 void from_json(const nlohmann::ordered_json& json, Need& need);
 

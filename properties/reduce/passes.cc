@@ -5,28 +5,11 @@
 
 #include <algorithm>
 
+#include "properties/case/cost.h"
 #include "properties/case/switches.h"
-#include "properties/reduce/complexity.h"
 
 namespace attnfuzz {
 namespace {
-
-template <typename Change>
-bool change(Search& s, Change&& edit) {
-  Case c = s.best();
-  edit(c);
-  return s.attempt(std::move(c));
-}
-
-// A seed that is not needed is 0; one that is needed is most often any other.
-constexpr uint64_t kSeedsTried = 16;
-
-template <typename Set>
-void shrink_seed(Search& s, uint64_t now, Set&& set) {
-  for (uint64_t seed = 0; seed < std::min(now, kSeedsTried); ++seed) {
-    if (change(s, [&](Case& c) { set(c, seed); })) return;
-  }
-}
 
 // `pattern` finds the pattern in a case.
 template <typename Find>
@@ -171,10 +154,7 @@ void shrink_layouts(Search& s) {
     for (int64_t TensorLayout::* field :
          {&TensorLayout::offset, &TensorLayout::row_gap, &TensorLayout::spread}) {
       lower(s, {.now = s.best().layout[t].*field, .least = 0, .worth_trying = worth},
-            [&](Case c, int64_t value) {
-              c.layout[t].*field = value;
-              return c;
-            });
+            [&](Case& c, int64_t value) { c.layout[t].*field = value; });
     }
   }
 }

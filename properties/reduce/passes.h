@@ -13,15 +13,6 @@
 
 namespace attnfuzz {
 
-// A number in a case: how to read it, how to set it along with what hangs on it.
-struct Dial {
-  const char* name;  // "seq_k"
-  int64_t least;
-  bool (*applies)(const Case& c);
-  int64_t (*get)(const Case& c);
-  void (*set)(Case& c, int64_t value);
-};
-std::span<const Dial> dials();
 // Numbers from here on are not lowered in pairs, nor step by step with other values:
 // such a number stands at a limit, and each try of one slightly smaller is slow.
 inline constexpr int64_t kMany = 1 << 14;
@@ -49,6 +40,9 @@ void shrink_planted(Search& s);   // single values
 void shrink_layouts(Search& s);   // field by field
 void shrink_fills(Search& s);     // kinds and exponents
 void shrink_seeds(Search& s);     // 0 first
+// One of them: a seed that is not needed is 0; one that is needed is most often any other.
+inline constexpr uint64_t kSeedsTried = 16;
+void shrink_seed(Search& s, uint64_t now, const std::function<void(Case& c, uint64_t seed)>& set);
 // What the quick passes cannot do: two things at once.
 void shrink_pairs(Search& s);             // two switches, two dials, one dial for another
 void shrink_with_richer_data(Search& s);  // fewer features and smaller sizes, paid for with another regime

@@ -8,16 +8,6 @@
 namespace attnfuzz {
 namespace {
 
-template <typename Change>
-bool change(Search& s, Change&& edit) {
-  Case c = s.best();
-  edit(c);
-  return s.attempt(std::move(c));
-}
-
-// A seed that is not needed is 0; one that is needed is most often any other.
-constexpr uint64_t kSeedsTried = 16;
-
 constexpr Fill constant(int exponent) { return {.kind = FillKind::kConstant, .exponent = exponent}; }
 constexpr Fill of(FillKind kind, int exponent = 0) { return {.kind = kind, .exponent = exponent}; }
 
@@ -84,10 +74,8 @@ void shrink_fills(Search& s) {
   change(s, [](Case& c) { c.q.exponent = c.k.exponent = c.v.exponent = 0; });
   for (Fill Case::* f : {&Case::q, &Case::k, &Case::v}) {
     const int now = (s.best().*f).exponent;
-    lower(s, {.now = std::abs(now), .least = 0}, [&](Case c, int64_t value) {
-      (c.*f).exponent = static_cast<int>(now < 0 ? -value : value);
-      return c;
-    });
+    lower(s, {.now = std::abs(now), .least = 0},
+          [&](Case& c, int64_t value) { (c.*f).exponent = static_cast<int>(now < 0 ? -value : value); });
   }
   // Scores know only the product.
   change(s, [](Case& c) { std::swap(c.q, c.k); });
@@ -97,21 +85,22 @@ void shrink_fills(Search& s) {
   });
 }
 
+void shrink_seed(Search& s, uint64_t now, const std::function<void(Case& c, uint64_t seed)>& set) {
+  for (uint64_t seed = 0; seed < std::min(now, kSeedsTried); ++seed) {
+    if (change(s, [&](Case& c) { set(c, seed); })) return;
+  }
+}
+
 void shrink_seeds(Search& s) {
   change(s, [](Case& c) {
     c.q.seed = c.k.seed = c.v.seed = 0;
     if (c.problem.bias) c.problem.bias->seed = c.problem.bias->finite.seed = 0;
     if (c.problem.mask) c.problem.mask->visible.seed = 0;
   });
-  const auto shrink_seed = [&](uint64_t now, auto&& set) {
-    for (uint64_t seed = 0; seed < std::min(now, kSeedsTried); ++seed) {
-      if (change(s, [&](Case& c) { set(c, seed); })) return;
-    }
-  };
   for (Fill Case::* f : {&Case::q, &Case::k, &Case::v}) {
-    shrink_seed((s.best().*f).seed, [&](Case& c, uint64_t seed) { (c.*f).seed = seed; });
+    shrink_seed(s, (s.best().*f).seed, [&](Case& c, uint64_t seed) { (c.*f).seed = seed; });
   }
-  shrink_seed(s.best().env.schedule_seed, [](Case& c, uint64_t seed) { c.env.schedule_seed = seed; });
+  shrink_seed(s, s.best().env.schedule_seed, [](Case& c, uint64_t seed) { c.env.schedule_seed = seed; });
 }
 
 void shrink_with_richer_data(Search& s) {

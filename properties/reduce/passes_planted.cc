@@ -9,13 +9,6 @@
 namespace attnfuzz {
 namespace {
 
-template <typename Change>
-bool change(Search& s, Change&& edit) {
-  Case c = s.best();
-  edit(c);
-  return s.attempt(std::move(c));
-}
-
 using Diff = std::ptrdiff_t;
 
 // Runs of them, then single ones.
@@ -39,10 +32,8 @@ void move(Search& s, size_t i) {
   change(s, [&](Case& c) { c.planted[i].b = c.planted[i].h = c.planted[i].s = c.planted[i].d = 0; });
   for (int64_t Planted::* index : {&Planted::b, &Planted::h, &Planted::s, &Planted::d}) {
     if (i >= s.best().planted.size()) return;  // two values met in one place
-    lower(s, {.now = s.best().planted[i].*index, .least = 0}, [&](Case c, int64_t value) {
-      c.planted[i].*index = value;
-      return c;
-    });
+    lower(s, {.now = s.best().planted[i].*index, .least = 0},
+          [&](Case& c, int64_t value) { c.planted[i].*index = value; });
   }
   for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
     if (i >= s.best().planted.size()) return;
@@ -54,10 +45,8 @@ void simplify(Search& s, size_t i) {
   if (i >= s.best().planted.size()) return;
   const int32_t dtype = planted_dtype(s.best(), s.best().planted[i]);
   const uint32_t now = planted_rank(s.best().planted[i].bits, dtype);
-  lower(s, {.now = now, .least = 0, .worth_trying = {3}}, [&](Case c, int64_t rank) {
-    c.planted[i].bits = bits_of_rank(static_cast<uint32_t>(rank), dtype);
-    return c;
-  });
+  lower(s, {.now = now, .least = 0, .worth_trying = {3}},
+        [&](Case& c, int64_t rank) { c.planted[i].bits = bits_of_rank(static_cast<uint32_t>(rank), dtype); });
 }
 
 // All side by side, from the first place of their tensor: in one row, or in one column.

@@ -10,15 +10,6 @@
 namespace attnfuzz {
 namespace {
 
-template <typename Change>
-bool change(Search& s, Change&& edit) {
-  Case c = s.best();
-  edit(c);
-  return s.attempt(std::move(c));
-}
-
-int64_t heads_ratio(const Case& c) { return c.problem.heads_q / std::max<int64_t>(c.problem.heads_kv, 1); }
-
 // Sequence K `by` keys shorter at its front: what names a key by its position moves along.
 void drop_keys(Case& c, int64_t by) {
   Problem& p = c.problem;
@@ -39,12 +30,10 @@ void drop_queries(Case& c, int64_t by) {
   }
 }
 
-void set_keys(Case& c, int64_t n) {
-  c.problem.seq_k = n;
-  if (c.problem.key_lengths) {
-    for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
-  }
-}
+const Dial& dial(DialKind kind) { return *std::ranges::find(dials(), kind, &Dial::kind); }
+
+// Key lengths follow.
+void set_keys(Case& c, int64_t n) { dial(DialKind::kKeys).set(c, n); }
 
 // Without batch entries first..last-1 and all that is their own.
 void drop_entries(Case& c, int64_t first, int64_t last) {
@@ -55,10 +44,6 @@ void drop_entries(Case& c, int64_t first, int64_t last) {
   }
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= first && x.b < last; });
   for (Planted& x : c.planted) x.b -= x.b >= last ? last - first : 0;
-}
-
-void usual_scale(Case& c) {
-  c.problem.scale = 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(c.problem.dim_qk, 1)));
 }
 
 // Where a kernel changes what it does: beside the ends of tiles, and of 16 bits
@@ -75,59 +60,18 @@ std::vector<int64_t> length_borders(int64_t tile) {
 // them by halves costs a right kernel's blocks at every step.
 const std::vector<int64_t> kGridBorders = {(1 << 16) - 1, 1 << 16};
 
-const Dial kDials[] = {
-    {"batch", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.batch; },
-     [](Case& c, int64_t v) { c.problem.batch = v; }},
-    {"heads_kv", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.heads_kv; },
-     [](Case& c, int64_t v) {
-       c.problem.heads_q = heads_ratio(c) * v;
-       c.problem.heads_kv = v;
-     }},
-    {"heads_q / heads_kv", 1, [](const Case&) { return true; }, [](const Case& c) { return heads_ratio(c); },
-     [](Case& c, int64_t v) { c.problem.heads_q = c.problem.heads_kv * v; }},
-    {"seq_q", 0, [](const Case&) { return true; }, [](const Case& c) { return c.problem.seq_q; },
-     [](Case& c, int64_t v) { c.problem.seq_q = v; }},
-    {"seq_k", 0, [](const Case&) { return true; }, [](const Case& c) { return c.problem.seq_k; },
-     [](Case& c, int64_t v) { set_keys(c, v); }},
-    {"dim_qk", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.dim_qk; },
-     [](Case& c, int64_t v) { c.problem.dim_qk = v; }},
-    {"dim_v", 1, [](const Case&) { return true; }, [](const Case& c) { return c.problem.dim_v; },
-     [](Case& c, int64_t v) { c.problem.dim_v = v; }},
-    {"window_left", 0, [](const Case& c) { return c.problem.window_left >= 0; },
-     [](const Case& c) { return c.problem.window_left; },
-     [](Case& c, int64_t v) { c.problem.window_left = v; }},
-    {"window_right", 0, [](const Case& c) { return c.problem.window_right >= 0; },
-     [](const Case& c) { return c.problem.window_right; },
-     [](Case& c, int64_t v) { c.problem.window_right = v; }},
-    {"the longest key length", 0,
-     [](const Case& c) { return c.problem.key_lengths && !c.problem.key_lengths->empty(); },
-     [](const Case& c) { return *std::ranges::max_element(*c.problem.key_lengths); },
-     [](Case& c, int64_t v) {
-       for (int64_t& length : *c.problem.key_lengths) length = std::min(length, v);
-     }},
-    {"num_splits", 1, [](const Case& c) { return c.problem.num_splits > 0; },
-     [](const Case& c) { return c.problem.num_splits; }, [](Case& c, int64_t v) { c.problem.num_splits = v; }},
-    {"the mask's parameter", 1, [](const Case& c) { return c.problem.mask.has_value(); },
-     [](const Case& c) { return c.problem.mask->visible.parameter; },
-     [](Case& c, int64_t v) { c.problem.mask->visible.parameter = v; }},
-    {"the bias's parameter", 1, [](const Case& c) { return c.problem.bias.has_value(); },
-     [](const Case& c) { return c.problem.bias->finite.parameter; },
-     [](Case& c, int64_t v) { c.problem.bias->finite.parameter = v; }},
-};
+const std::vector<int64_t> kDims = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
 
 }  // namespace
 
-std::span<const Dial> dials() { return kDials; }
-
 Number number_of(const Dial& dial, const Case& c, const Borders& borders) {
-  const std::string_view name = dial.name;
   Number number{.now = dial.get(c), .least = dial.least};
-  if (name == "dim_qk" || name == "dim_v") {
-    number.worth_trying = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
-  } else if (name == "batch" || name == "heads_kv" || name == "heads_q / heads_kv" || name == "num_splits") {
+  if (dial.kind == DialKind::kDim) {
+    number.worth_trying = kDims;
+  } else if (dial.kind == DialKind::kGrid || dial.kind == DialKind::kSplits) {
     number.worth_trying = kGridBorders;
   } else {
-    const int64_t tile = name == "seq_q" ? borders.tile_q : borders.tile_k;
+    const int64_t tile = borders.tile_of(dial);
     number.worth_trying = length_borders(tile);
     number.periods = {tile};
   }
@@ -195,20 +139,16 @@ void shrink_heads(Search& s) {
   shrink_to_far_rows(s);
   if (p.heads_q == 1) return;
   change(s, [](Case& c) { c.problem.heads_q = c.problem.heads_kv = 1; });
-  const auto both = [](Case c, int64_t v) {
-    c.problem.heads_q = c.problem.heads_kv = v;
-    return c;
-  };
-  if (p.heads_q > 1)
-    lower(s, {.now = s.best().problem.heads_kv + 1, .least = 1, .worth_trying = kGridBorders}, both);
+  if (p.heads_q > 1) {
+    lower(s, {.now = p.heads_kv + 1, .least = 1, .worth_trying = kGridBorders},
+          [](Case& c, int64_t n) { c.problem.heads_q = c.problem.heads_kv = n; });
+  }
   // As many KV heads, which is simpler; or one, however many queries share it.
   change(s, [](Case& c) { c.problem.heads_kv = c.problem.heads_q; });
-  lower(s, {.now = s.best().problem.heads_q + 1, .least = 1, .worth_trying = kGridBorders},
-        [](Case c, int64_t v) {
-          c.problem.heads_q = v;
-          c.problem.heads_kv = 1;
-          return c;
-        });
+  lower(s, {.now = p.heads_q + 1, .least = 1, .worth_trying = kGridBorders}, [](Case& c, int64_t n) {
+    c.problem.heads_q = n;
+    c.problem.heads_kv = 1;
+  });
   change(s, [](Case& c) {
     c.problem.seq_q *= c.problem.heads_q;
     c.problem.heads_q = c.problem.heads_kv = 1;
@@ -218,32 +158,25 @@ void shrink_heads(Search& s) {
 void shrink_lengths(Search& s) {
   const Borders borders = s.borders();
   const auto& p = s.best().problem;
-  const auto worth = [&](int64_t now, int64_t tile) {
-    return Number{.now = now, .least = 0, .worth_trying = length_borders(tile), .periods = {tile}};
+  const auto lower_from = [&](int64_t now, int64_t tile, void (*set)(Case& c, int64_t n)) {
+    lower(s, {.now = now, .least = 0, .worth_trying = length_borders(tile), .periods = {tile}}, set);
   };
-  // Both at most v.
-  lower(s, worth(std::max(p.seq_q, p.seq_k), borders.tile_k), [](Case c, int64_t v) {
-    set_keys(c, std::min(c.problem.seq_k, v));
-    c.problem.seq_q = std::min(c.problem.seq_q, v);
-    return c;
+  lower_from(std::max(p.seq_q, p.seq_k), borders.tile_k, [](Case& c, int64_t n) {
+    set_keys(c, std::min(c.problem.seq_k, n));
+    c.problem.seq_q = std::min(c.problem.seq_q, n);
   });
   // Both by the same amount: bottom-right alignment keeps its diagonal.
-  lower(s, worth(std::min(p.seq_q, p.seq_k), borders.tile_k), [](Case c, int64_t v) {
-    const int64_t by = std::min(c.problem.seq_q, c.problem.seq_k) - v;
+  lower_from(std::min(p.seq_q, p.seq_k), borders.tile_k, [](Case& c, int64_t n) {
+    const int64_t by = std::min(c.problem.seq_q, c.problem.seq_k) - n;
     c.problem.seq_q -= by;
     set_keys(c, c.problem.seq_k - by);
-    return c;
   });
-  lower(s, worth(std::min(p.seq_q, p.seq_k), borders.tile_k), [](Case c, int64_t v) {
-    const int64_t by = std::min(c.problem.seq_q, c.problem.seq_k) - v;
+  lower_from(std::min(p.seq_q, p.seq_k), borders.tile_k, [](Case& c, int64_t n) {
+    const int64_t by = std::min(c.problem.seq_q, c.problem.seq_k) - n;
     drop_queries(c, by);
     drop_keys(c, by);
-    return c;
   });
-  lower(s, worth(p.seq_k, borders.tile_k), [](Case c, int64_t v) {
-    set_keys(c, v);
-    return c;
-  });
+  lower_from(p.seq_k, borders.tile_k, set_keys);
   // What fails for many queries may do so for as many keys.
   change(s, [](Case& c) {
     const int64_t queries = c.problem.seq_q;
@@ -251,77 +184,51 @@ void shrink_lengths(Search& s) {
     set_keys(c, queries);
   });
   if (p.key_lengths || !s.best().planted.empty()) {
-    lower(s, worth(p.seq_k, borders.tile_k), [](Case c, int64_t v) {
-      drop_keys(c, c.problem.seq_k - v);
-      return c;
-    });
-    lower(s, worth(p.seq_k, borders.tile_k), [](Case c, int64_t v) {
-      c.problem.seq_k = v;  // key lengths may now lie beyond the capacity
-      return c;
-    });
+    lower_from(p.seq_k, borders.tile_k, [](Case& c, int64_t n) { drop_keys(c, c.problem.seq_k - n); });
+    // Key lengths may now lie beyond the capacity.
+    lower_from(p.seq_k, borders.tile_k, [](Case& c, int64_t n) { c.problem.seq_k = n; });
   }
-  lower(s, worth(p.seq_q, borders.tile_q), [](Case c, int64_t v) {
-    c.problem.seq_q = v;
-    return c;
-  });
-  if (!s.best().planted.empty()) {
-    lower(s, worth(p.seq_q, borders.tile_q), [](Case c, int64_t v) {
-      drop_queries(c, c.problem.seq_q - v);
-      return c;
-    });
-  }
+  lower_from(p.seq_q, borders.tile_q, [](Case& c, int64_t n) { c.problem.seq_q = n; });
+  if (!s.best().planted.empty())
+    lower_from(p.seq_q, borders.tile_q, [](Case& c, int64_t n) { drop_queries(c, c.problem.seq_q - n); });
 }
 
 void shrink_dims(Search& s) {
-  const std::vector<int64_t> worth = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
   for (const bool rescaled : {false, true}) {
-    const auto with = [&](auto&& set) {
-      return [&, set](Case c, int64_t v) {
-        set(c, v);
-        if (rescaled) usual_scale(c);
-        return c;
-      };
-    };
     const Problem& p = s.best().problem;
     if (rescaled && p.scale == 1) break;
-    lower(s, {.now = std::max(p.dim_qk, p.dim_v), .least = 1, .worth_trying = worth},
-          with([](Case& c, int64_t v) {
-            c.problem.dim_qk = std::min(c.problem.dim_qk, v);
-            c.problem.dim_v = std::min(c.problem.dim_v, v);
-          }));
+    const auto lower_from = [&](int64_t now, void (*set)(Problem& p, int64_t n)) {
+      lower(s, {.now = now, .least = 1, .worth_trying = kDims}, [&](Case& c, int64_t n) {
+        set(c.problem, n);
+        if (rescaled) c.problem.scale = 1.0f / std::sqrt(static_cast<float>(c.problem.dim_qk));
+      });
+    };
+    lower_from(std::max(p.dim_qk, p.dim_v), [](Problem& x, int64_t n) {
+      x.dim_qk = std::min(x.dim_qk, n);
+      x.dim_v = std::min(x.dim_v, n);
+    });
     // Equal dims are what most kernels support.
-    lower(s, {.now = std::max(p.dim_qk, p.dim_v), .least = 1, .worth_trying = worth},
-          with([](Case& c, int64_t v) { c.problem.dim_qk = c.problem.dim_v = v; }));
-    lower(s, {.now = p.dim_qk, .least = 1, .worth_trying = worth},
-          with([](Case& c, int64_t v) { c.problem.dim_qk = v; }));
-    lower(s, {.now = p.dim_v, .least = 1, .worth_trying = worth},
-          with([](Case& c, int64_t v) { c.problem.dim_v = v; }));
+    lower_from(std::max(p.dim_qk, p.dim_v), [](Problem& x, int64_t n) { x.dim_qk = x.dim_v = n; });
+    lower_from(p.dim_qk, [](Problem& x, int64_t n) { x.dim_qk = n; });
+    lower_from(p.dim_v, [](Problem& x, int64_t n) { x.dim_v = n; });
   }
 }
 
 void shrink_numbers(Search& s) {
   for (const Dial& dial : dials()) {
-    if (!dial.applies(s.best())) continue;
-    lower(s, number_of(dial, s.best(), s.borders()), [&](Case c, int64_t v) {
-      dial.set(c, v);
-      return c;
-    });
+    if (dial.applies(s.best())) lower(s, number_of(dial, s.best(), s.borders()), dial.set);
   }
   // Each batch entry's own length.
-  const size_t entries = s.best().problem.key_lengths ? s.best().problem.key_lengths->size() : 0;
-  for (size_t b = 0; b < entries && b < 16; ++b) {
-    if (!s.best().problem.key_lengths || b >= s.best().problem.key_lengths->size()) break;
-    const int64_t tile = s.borders().tile_k;
-    const int64_t now = (*s.best().problem.key_lengths)[b];
+  constexpr size_t kMostEntries = 16;
+  const auto lengths = [&] { return s.best().problem.key_lengths.value_or(std::vector<int64_t>()); };
+  for (size_t b = 0; b < std::min(lengths().size(), kMostEntries); ++b) {
+    const int64_t tile = s.borders().tile_k, now = lengths()[b];
+    const auto set = [b](Case& c, int64_t n) { (*c.problem.key_lengths)[b] = n; };
     if (now < 0) {
-      change(s, [&](Case& c) { (*c.problem.key_lengths)[b] = 0; });
+      change(s, [&](Case& c) { set(c, 0); });
       continue;
     }
-    lower(s, {.now = now, .least = 0, .worth_trying = {tile - 1, tile, tile + 1}, .periods = {tile}},
-          [&](Case c, int64_t v) {
-            (*c.problem.key_lengths)[b] = v;
-            return c;
-          });
+    lower(s, {.now = now, .least = 0, .worth_trying = {tile - 1, tile, tile + 1}, .periods = {tile}}, set);
   }
 }
 

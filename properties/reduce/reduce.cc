@@ -4,8 +4,8 @@
 #include <chrono>
 #include <optional>
 
+#include "properties/case/cost.h"
 #include "properties/reduce/candidates.h"
-#include "properties/reduce/complexity.h"
 #include "properties/reduce/ladder.h"
 #include "properties/reduce/passes.h"
 #include "properties/reduce/restate.h"

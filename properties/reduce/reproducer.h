@@ -37,8 +37,8 @@ bool is_plug_in(const std::string& kernel);
 // One line to paste into a shell; it names the kernel where that is a plug-in.
 std::string replay_line(const std::string& file, const std::string& kernel);
 
-// What two findings of one bug have in common once both are reduced: kernel,
-// kind, the features that remained, and the order of magnitude of the sizes.
+// What two findings of one bug have in common once both are reduced: kernel, kind,
+// lane, the features that remained, and the order of magnitude of the sizes.
 std::string dedupe_key(const Reproducer& r);
 
 // A short stable name: kernel, kind, hash of the dedupe key: "fa1-non-finite-3fb2c1".

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/case/tidy.h"
 #include "properties/data/recipe.h"
 #include "properties/reduce/search.h"
 #include "reference/row_space.h"
@@ -75,8 +74,7 @@ void say(const Case& bare_case, const std::vector<bool>& wanted, const Problem& 
   for (size_t at = 0; at < wanted.size(); ++at) {
     if (!wanted[at]) continue;
     const int64_t pair = static_cast<int64_t>(at), j = pair % p.seq_k;
-    int64_t& length =
-        (*lengths.problem.key_lengths)[static_cast<size_t>(RowSpace(p).at(pair / p.seq_k).b)];
+    int64_t& length = (*lengths.problem.key_lengths)[static_cast<size_t>(RowSpace(p).at(pair / p.seq_k).b)];
     length = std::max(length, j + 1);
   }
   consider(lengths);

@@ -21,8 +21,8 @@ struct Restatement {
 };
 // Other cases with the same visible pairs, or with those of the query where it
 // goes wrong; and the case with the splits asked for that its plan chose. Only
-// the latter if nothing in the case could hide a key, or if it is too large to
-// compare (more than 2^20 pairs).
+// the latter if nothing in the case could hide a key, if a bias has values or NaN lies beyond
+// a length, or if it is too large to compare (more than 2^20 pairs).
 std::vector<Restatement> restatements(const Case& c, const Verdict& verdict);
 
 // Whether two failures look like one: the same kind, tensor and value, and if

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "properties/case/codec.h"
-#include "properties/case/tidy.h"
-#include "properties/reduce/complexity.h"
+#include "properties/case/cost.h"
 
 namespace attnfuzz {
 namespace {
@@ -125,8 +124,7 @@ void Search::restart(const Case& c, const Verdict& verdict) {
   cost_ = complexity(c);
 }
 
-int64_t lower(Search& search, const Number& number,
-              const std::function<Case(const Case& best, int64_t value)>& make) {
+int64_t lower(Search& search, const Number& number, const std::function<void(Case& c, int64_t value)>& set) {
   if (number.now <= number.least) return number.now;
   std::vector<int64_t> values = {number.least, number.least + 1, number.least + 2};
   values.insert(values.end(), number.worth_trying.begin(), number.worth_trying.end());
@@ -139,9 +137,10 @@ int64_t lower(Search& search, const Number& number,
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
 
+  const auto to = [&](int64_t value) { return change(search, [&](Case& c) { set(c, value); }); };
   int64_t now = number.now, below = number.least - 1;
   for (const int64_t v : values) {
-    if (search.attempt(make(search.best(), v))) {
+    if (to(v)) {
       now = v;
       break;
     }
@@ -151,7 +150,7 @@ int64_t lower(Search& search, const Number& number,
   // this still ends beside a value that passes.
   while (now - below > 1) {
     const int64_t middle = below + (now - below) / 2;
-    if (search.attempt(make(search.best(), middle))) {
+    if (to(middle)) {
       now = middle;
     } else {
       below = middle;

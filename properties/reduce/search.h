@@ -11,7 +11,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "properties/reduce/complexity.h"
+#include "properties/case/cost.h"
+#include "properties/case/switches.h"
 #include "properties/reduce/reduce.h"
 
 namespace attnfuzz {
@@ -19,6 +20,7 @@ namespace attnfuzz {
 // Sizes at which kernels change their behaviour: from the plan of the found case.
 struct Borders {
   int64_t tile_q = 64, tile_k = 64;
+  int64_t tile_of(const Dial& dial) const { return dial.kind == DialKind::kQueries ? tile_q : tile_k; }
 };
 
 class Search {
@@ -82,6 +84,14 @@ class Search {
   double failing_seconds_ = 0;
 };
 
+// Attempts the best case, edited.
+template <typename Edit>
+bool change(Search& s, Edit&& edit) {
+  Case c = s.best();
+  edit(c);
+  return s.attempt(std::move(c));
+}
+
 // Lowers a number from `now` towards `least`: tries the least values, each of
 // `worth_trying`, and what the number leaves after division by each of
 // `periods`, from the smallest up; then halves the distance to what does not fail.
@@ -90,8 +100,7 @@ struct Number {
   std::vector<int64_t> worth_trying = {};
   std::vector<int64_t> periods = {};
 };
-// Returns the value reached. `make` builds the candidate from the best case.
-int64_t lower(Search& search, const Number& number,
-              const std::function<Case(const Case& best, int64_t value)>& make);
+// Returns the value reached. `set` makes the candidate of the best case.
+int64_t lower(Search& search, const Number& number, const std::function<void(Case& c, int64_t value)>& set);
 
 }  // namespace attnfuzz

@@ -1,13 +1,10 @@
 #include "properties/reduce/vary.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
-#include "properties/case/switches.h"
+#include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/reduce/passes.h"
 
@@ -39,10 +36,8 @@ class Varier {
 
   // Features of the minimal case, without which it passes.
   void present() {
-    static const std::set<std::string_view> numbers = {"batch",     "more KV heads", "grouped heads",
-                                                       "head dims", "more calls",    "num_splits"};
     for (const Switch& feature : switches()) {
-      if (!feature.present(minimal_) || numbers.contains(feature.name) || counted(feature)) continue;
+      if (!feature.present(minimal_) || counted(feature)) continue;
       const Search::Answer answer = with(feature.remove);
       if (s_.out_of_time()) return;
       if (answer == Search::Answer::kFails) {
@@ -55,59 +50,21 @@ class Varier {
     if (calls > 1) {
       needs({.part = "calls", .relation = Relation::kAtLeast, .value = calls, .text = cat(calls, " calls")});
     }
-    const Problem& p = minimal_.problem;
-    if (p.causal || p.window_left >= 0 || p.window_right >= 0) {
-      const Search::Answer other = with([](Case& c) { c.problem.align = 1 - c.problem.align; });
-      if (other == Search::Answer::kFails) indifferent("alignment");
-      if (other == Search::Answer::kPasses && !p.causal) {
-        needs({.part = "alignment",
-               .text = p.align == ATTN_TOP_LEFT ? "top-left alignment" : "bottom-right alignment"});
-      }
-    }
   }
 
-  // Features that the minimal case does not have, added.
-  void absent() {
-    const auto whether = [&](const char* name, bool there, std::initializer_list<void (*)(Case&)> variants) {
-      if (there) return;
-      Tally tally;
-      for (const auto variant : variants) tally.add(with(variant));
-      if (tally.always()) indifferent(name);
-    };
-    const Problem& p = minimal_.problem;
-    whether("causal", p.causal,
-            {[](Case& c) { c.problem.causal = true; },
-             [](Case& c) {
-               c.problem.causal = true;
-               c.problem.align = ATTN_BOTTOM_RIGHT;
-             }});
-    whether("softcap", p.softcap != 0, {[](Case& c) { c.problem.softcap = 2; }});
-    whether("bias", p.bias.has_value(), {[](Case& c) { c.problem.bias.emplace(); }});
-    whether("mask", p.mask.has_value(), {[](Case& c) { c.problem.mask.emplace(); }});
-    whether("num_splits", p.num_splits != 0,
-            {[](Case& c) { c.problem.num_splits = 1; }, [](Case& c) { c.problem.num_splits = 2; },
-             [](Case& c) { c.problem.num_splits = 3; }});
-    whether("scale", p.scale != 1,
-            {[](Case& c) { c.problem.scale = 0.5f; }, [](Case& c) { c.problem.scale = 2; }});
-    whether("layout", minimal_.layout != decltype(minimal_.layout){},
-            {[](Case& c) {
-               for (TensorLayout& l : c.layout) l.row_gap = 8;
-             },
-             [](Case& c) {
-               for (TensorLayout& l : c.layout) l.order = {0, 2, 1};
-             }});
-    whether("schedule", minimal_.env.schedule_seed != 0,
-            {[](Case& c) { c.env.schedule_seed = 1; }, [](Case& c) { c.env.schedule_seed = 2; },
-             [](Case& c) { c.env.schedule_seed = 3; }});
-    whether("number of calls", minimal_.calls.size() > 1, {[](Case& c) { c.calls.resize(2); }});
-    whether("workspace contents", minimal_.calls[0].dirty_workspace,
-            {[](Case& c) { c.calls[0].dirty_workspace = true; }});
-    whether("prefill", minimal_.prefill != Prefill::kNan, {[](Case& c) { c.prefill = Prefill::kHuge; }});
-    whether("sm_count", minimal_.env.sm_count != Environment{}.sm_count,
-            {[](Case& c) { c.env.sm_count = 1; }, [](Case& c) { c.env.sm_count = 16; }});
-    needed_unless("dtype", "f16", p.dtype != ATTN_F16, [](Case& c) { c.problem.dtype = ATTN_BF16; });
-    needed_unless("LSE", "the LSE to be wanted", !minimal_.want_lse, [](Case& c) { c.want_lse = false; });
-    variants();
+  // Parts that the minimal case has as usual, otherwise.
+  void others() {
+    for (const Feature* feature : all_features()) {
+      for (const Others& others : feature->others) {
+        if (!others.usual(minimal_)) continue;
+        Tally tally;
+        for (const auto edit : others.edits) {
+          if (edit) tally.add(with(edit));
+        }
+        if (tally.always()) indifferent(others.part);
+        if (tally.never() && others.needed) needs({.part = others.part, .text = others.needed});
+      }
+    }
   }
 
   void values() {
@@ -129,48 +86,39 @@ class Varier {
     if (!s_.out_of_time()) said_.needs.push_back(std::move(need));
   }
   void indifferent(const std::string& what) {
-    if (!s_.out_of_time()) said_.indifferent.push_back(what);
+    if (!s_.out_of_time() && std::ranges::find(said_.indifferent, what) == said_.indifferent.end())
+      said_.indifferent.push_back(what);
   }
 
-  // Whether a number of the feature has been said to be needed, and so the feature.
+  // Whether the feature is a number, or a number of it has been said to be needed.
   bool counted(const Switch& feature) const {
-    static const std::map<std::string_view, std::string_view> dial_of = {
-        {"a window to the left", "window_left"},
-        {"a window to the right", "window_right"},
-        {"key lengths", "the longest key length"}};
-    const auto dial = dial_of.find(feature.name);
-    return dial != dial_of.end() &&
-           std::ranges::any_of(said_.needs, [&](const Need& need) { return need.part == dial->second; });
+    return feature.trait == Trait::kCounted || feature.trait == Trait::kSize ||
+           (feature.dial && std::ranges::find(said_.needs, feature.dial, &Need::part) != said_.needs.end());
   }
 
+  // "the scale" is "scale 0.5" in words, "mask" is "mask: all keys".
   std::string name_of(const Switch& feature) const {
-    const std::string_view name = feature.name;
-    for (const std::string& words : mask_words(minimal_.problem)) {
+    std::string_view name = feature.name;
+    if (name.starts_with("the ")) name.remove_prefix(4);
+    for (const std::string& words : all_words(minimal_)) {
       if (words.starts_with(name)) return words;
     }
-    if (name == "softcap") return "softcap " + number_text(minimal_.problem.softcap);
-    if (name == "the variant") return cat("variant ", minimal_.env.variant);
-    if (name == "the schedule") return cat("schedule ", minimal_.env.schedule_seed);
-    if (name == "the scale") return "scale " + number_text(minimal_.problem.scale);
-    return std::string(name);
+    return feature.name;
   }
-  static std::string number_text(float x) { return attnfuzz::number(x); }
 
   Search::Answer at(const Dial& dial, int64_t value) {
     return with([&](Case& c) { dial.set(c, value); });
   }
 
   void number(const Dial& dial) {
-    const std::string_view name = dial.name;
-    const Borders borders = s_.borders();
-    const int64_t now = dial.get(minimal_);
-    const bool length = name.starts_with("seq") || name.ends_with("length");
-    const int64_t tile = name == "seq_q" ? borders.tile_q : borders.tile_k;
+    const int64_t now = dial.get(minimal_), tile = s_.borders().tile_of(dial);
+    const bool length =
+        dial.kind == DialKind::kQueries || dial.kind == DialKind::kKeys || dial.kind == DialKind::kKeyLength;
     // Parameters of kinds that have none do not count.
-    if (name.ends_with("parameter") && now == 1) return;
+    if (dial.kind == DialKind::kParameter && now == 1) return;
     std::vector<int64_t> more = {now + 1, now + 2, now + 3};
     if (length) more.insert(more.end(), {now + tile, 2 * now + tile + 5});
-    if (name.starts_with("dim")) more.insert(more.end(), {now + 8, 2 * now + 6});
+    if (dial.kind == DialKind::kDim) more.insert(more.end(), {now + 8, 2 * now + 6});
     std::vector<std::pair<int64_t, Search::Answer>> tried;
     const auto need = [&](Relation relation, std::string text, int64_t period = 0, int64_t least = 0) {
       needs({.part = dial.name,
@@ -217,21 +165,6 @@ class Varier {
     }
   }
 
-  void needed_unless(const char* part, const char* text, bool skip, void (*edit)(Case&)) {
-    if (skip) return;
-    const Search::Answer answer = with(edit);
-    if (answer == Search::Answer::kFails) indifferent(part);
-    if (answer == Search::Answer::kPasses) needs({.part = part, .text = text});
-  }
-
-  void variants() {
-    if (minimal_.env.variant != 1) return;  // then it is needed
-    Tally tally;
-    for (const int variant : {2, 3, 4}) tally.add(with([&](Case& c) { c.env.variant = variant; }));
-    if (tally.always()) indifferent("variant");
-    if (tally.never()) needs({.part = "the variant", .value = 1, .text = "variant 1"});
-  }
-
   void values(const char* name, Fill Case::* fill) {
     std::vector<std::string> shows = {to_string((minimal_.*fill).kind)}, hides;
     for (const FillKind kind :
@@ -263,7 +196,7 @@ Variation vary(Search& s) {
   Varier varier(s);
   varier.numbers();
   varier.present();
-  varier.absent();
+  varier.others();
   varier.values();
   return varier.take();
 }

@@ -20,7 +20,7 @@ struct Partials {
   float& lse_at(int64_t split, int64_t row) { return lse[split * rows + row]; }
 };
 
-// Where the kernel keeps them; nullptr-like (and the trial ended) if it does not
+// Where the kernel keeps them; nothing (and the trial ended) if it does not
 // say, or names places outside the workspace it asked for.
 std::optional<attn_partials> partials_of(Trial& trial, const Execution& prepared);
 

@@ -6,35 +6,27 @@
 #include <string_view>
 
 #include "properties/case/switches.h"
-#include "properties/case/tidy.h"
-#include "properties/reduce/passes.h"
 #include "properties/reduce/restate.h"
 #include "properties/reduce/search.h"
 
 namespace attnfuzz {
 namespace {
 
-// Numbers, which dials speak of.
-const std::set<std::string_view> kCounted = {"batch", "more KV heads", "grouped heads", "head dims",
-                                             "more calls"};
-// What hides keys: each can be said as another.
-const std::set<std::string_view> kHiding = {
-    "mask", "bias", "a window to the left", "a window to the right", "causal", "key lengths"};
 constexpr int kMostRounds = 6;
+
+const Switch& switch_at(int n) { return switches()[static_cast<size_t>(n)]; }
+const Dial& dial_at(int n) { return dials()[static_cast<size_t>(n)]; }
+bool hides(int n) { return switch_at(n).trait == Trait::kHidesKeys; }
 
 // Things of which another does as well: head dims, layouts, ways to hide keys. And a
 // number that had to be just so tells more of the smallest case than of the bug.
 bool tells(const NeededParts::Size& size) {
-  return size.period == 0 && !std::string_view(dials()[static_cast<size_t>(size.dial)].name).starts_with("dim");
+  return size.period == 0 && dial_at(size.dial).kind != DialKind::kDim;
 }
 bool tells(int n) {
-  const std::string_view name = switches()[static_cast<size_t>(n)].name;
-  return !kHiding.contains(name) && !name.starts_with("layout");
+  const Trait trait = switch_at(n).trait;
+  return !hides(n) && trait != Trait::kLayout && trait != Trait::kInputLayout;
 }
-
-const Switch& switch_at(int n) { return switches()[static_cast<size_t>(n)]; }
-const Dial& dial_at(int n) { return dials()[static_cast<size_t>(n)]; }
-bool hides(int n) { return kHiding.contains(switch_at(n).name); }
 
 int64_t period_of(const Need& need) {
   if (need.relation == Relation::kExactly) return NeededParts::Size::kExactly;
@@ -50,8 +42,8 @@ bool met(const NeededParts& need, const NeededParts::Size& size, const Case& c) 
   if (!dial.applies(c)) return false;
   const int64_t now = dial.get(c);
   if (size.period == NeededParts::Size::kExactly)
-    return now == size.value ||
-           (std::string_view(dial.name).starts_with("seq") && need.more_queries == more_queries(c));
+    return now == size.value || ((dial.kind == DialKind::kQueries || dial.kind == DialKind::kKeys) &&
+                                 need.more_queries == more_queries(c));
   if (size.period > 0)
     return now >= std::max<int64_t>(size.least, 1) && now % size.period == size.value % size.period;
   return now >= size.value;
@@ -74,12 +66,10 @@ Case without(int n, Case c) {
 
 // What a case is made of, in names.
 std::set<std::string_view> parts_of(const Case& c) {
-  static const std::set<std::string_view> values = {"planted values", "bf16", "head dims"};
-  static const std::set<std::string_view> inputs = {"the layout of q", "the layout of k", "the layout of v"};
   std::set<std::string_view> parts;
   for (const Switch& feature : switches()) {
-    if (!feature.present(c) || values.contains(feature.name)) continue;
-    parts.insert(inputs.contains(feature.name) ? "the layout of v" : feature.name);
+    if (!feature.present(c) || feature.trait == Trait::kValue || feature.trait == Trait::kSize) continue;
+    parts.insert(feature.trait == Trait::kInputLayout ? "the layout of an input" : feature.name);
   }
   return parts;
 }
@@ -178,8 +168,9 @@ NeededParts needed_parts(const Case& minimal, const std::vector<Need>& needs) {
     }
   }
   for (size_t n = 0; n < switches().size(); ++n) {
-    if (switches()[n].present(minimal) && !kCounted.contains(switches()[n].name))
-      need.switches.push_back(static_cast<int>(n));
+    const Switch& feature = switches()[n];
+    const bool counted = feature.trait == Trait::kCounted || feature.trait == Trait::kSize;
+    if (feature.present(minimal) && !counted) need.switches.push_back(static_cast<int>(n));
   }
   return need;
 }

@@ -1,5 +1,4 @@
 // Batch entries.
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -7,16 +6,14 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.batch); };
 
-constexpr Switch kSwitches[] = {{"batch", [](const Case& c) { return c.problem.batch > 1; }, unset<kFields>,
-                                 value_switch<kFields, int64_t{2}>("").add}};
-constexpr Part kParts[] = {{"batch", 3, take<kFields>}};
-constexpr Mark kMarks[] = {
-    {"grid > 65535", [](const Placed& x) { return x.p.batch > 65535 || x.p.heads_q > 65535; }}};
-
 }  // namespace
 
 extern constinit const Feature batch = {
-    .switches = {3, kSwitches},
+    .switches = {3,
+                 {{"batch", [](const Case& c) { return c.problem.batch > 1; }, unset<kFields>,
+                   value_switch<kFields, int64_t{2}>("").add, Trait::kCounted}}},
+    .dials = {dial<kFields>("batch", DialKind::kGrid, 1)},
+    .others = none,
     // An empty batch is not simpler than a batch of one.
     .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kBatch).distance(c.problem.batch, 1); },
     .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.batch = 2; }); },
@@ -24,14 +21,14 @@ extern constinit const Feature batch = {
              [](const Toss& toss, Case& c) {
                c.problem.batch = toss.dice.weighted<int64_t>({{72, 1}, {20, 2}, {7, 3}, {1, 0}});
              }},
-    .parts = kParts,
+    .parts = {{"batch", 3, take<kFields>}},
     .numbers =
-        [](const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
+        [](const Toss&, const Case& c, auto& numbers) {
           numbers.push_back({c.problem.batch, 0, 1, 1, [](Case& x, int64_t n) { x.problem.batch = n; }});
         },
     .steps = none,
     .refusals = none,
-    .marks = kMarks,
+    .marks = {{"grid > 65535", [](const Tiled& x) { return x.p.batch > 65535 || x.p.heads_q > 65535; }}},
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) { return outside("batch", c.problem.batch, 0, kMaxSize); },

@@ -28,31 +28,7 @@ void draw(const Toss& toss, Case& c) {
   c.problem.bias = bias;
 }
 
-constexpr Switch kSwitches[] = {
-    {"bias", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
-       to.problem.bias = from.problem.bias;
-       if (choice == 0) {
-         to.problem.bias->seed = 0;
-         to.problem.bias->broadcast = {};
-       }
-       return form_of(to.problem.bias->finite, choice);
-     }}};
-constexpr Part kParts[] = {{"bias", 4, take<kFields>}};
-constexpr Refusal kRefusals[] = {{"bias",
-                                  [](Problem& p) { p.bias.emplace(); },
-                                  [](Case& c) {
-                                    Problem& p = c.problem;
-                                    // What it hides can be hidden by a mask.
-                                    if (p.bias && !p.mask && p.bias->finite.kind != PatternKind::kAll)
-                                      p.mask = Mask{p.bias->finite, p.bias->broadcast};
-                                    p.bias.reset();
-                                  },
-                                  {"bias_shift", "mask_as_bias"}}};
-constexpr Mark kMarks[] = {
-    {"bias", [](const Placed& x) { return x.p.bias.has_value(); }, MarkFor::kBoth},
-    {"bias with -inf", [](const Placed& x) { return x.p.bias && x.p.bias->finite.kind != PatternKind::kAll; }}};
-
-void say_bias(const Case& c, std::vector<std::string>& words) {
+void say_bias(const Case& c, Sentence& words) {
   if (!c.problem.bias) return;
   const Bias& b = *c.problem.bias;
   std::string text = cat("bias ", to_string(b.kind), " ", dtype_name(b.dtype));
@@ -62,7 +38,6 @@ void say_bias(const Case& c, std::vector<std::string>& words) {
   if (b.seed != 0) text += cat(" (seed ", b.seed, ")");
   words.push_back(text);
 }
-constexpr Words kWords[] = {{Told::kMask, 4, say_bias}};
 
 bool step(const Toss& toss, Case& c) {
   auto& bias = c.problem.bias;
@@ -71,12 +46,25 @@ bool step(const Toss& toss, Case& c) {
   mutate_pattern(toss, c.problem, bias->finite, bias->broadcast);
   return true;
 }
-constexpr bool (*kSteps[])(const Toss&, Case&) = {step};
 
 }  // namespace
 
 extern constinit const Feature bias = {
-    .switches = {7, kSwitches},
+    .switches = {7,
+                 {{"bias", is_set<kFields>, unset<kFields>,
+                   [](Case& to, const Case& from, int choice) {
+                     to.problem.bias = from.problem.bias;
+                     if (choice == 0) {
+                       to.problem.bias->seed = 0;
+                       to.problem.bias->broadcast = {};
+                     }
+                     return form_of(to.problem.bias->finite, choice);
+                   },
+                   Trait::kHidesKeys}}},
+    .dials = {{"the bias's parameter", DialKind::kParameter, 1,
+               [](const Case& c) { return c.problem.bias->finite.parameter; },
+               [](Case& c, int64_t n) { c.problem.bias->finite.parameter = n; }, is_set<kFields>}},
+    .others = {{"bias", is_usual<kFields>, {[](Case& c) { c.problem.bias.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& bias = c.problem.bias;
@@ -102,12 +90,23 @@ extern constinit const Feature bias = {
           forms.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
         },
     .draw = {Phase::kVisibility, draw},
-    .parts = kParts,
+    .parts = {{"bias", 4, take<kFields>}},
     .numbers = none,
-    .steps = kSteps,
-    .refusals = kRefusals,
-    .marks = kMarks,
-    .words = kWords,
+    .steps = {step},
+    .refusals = {{"bias",
+                  [](Problem& p) { p.bias.emplace(); },
+                  [](Case& c) {
+                    Problem& p = c.problem;
+                    // What it hides can be hidden by a mask.
+                    if (p.bias && !p.mask && p.bias->finite.kind != PatternKind::kAll)
+                      p.mask = Mask{p.bias->finite, p.bias->broadcast};
+                    p.bias.reset();
+                  },
+                  {"bias_shift", "mask_as_bias"}}},
+    .marks = {{"bias", [](const Tiled& x) { return x.p.bias.has_value(); }, MarkFor::kBoth},
+              {"bias with -inf",
+               [](const Tiled& x) { return x.p.bias && x.p.bias->finite.kind != PatternKind::kAll; }}},
+    .words = {{Told::kMask, 4, say_bias}},
     .tidy =
         [](Case& c) {
           auto& bias = c.problem.bias;

@@ -2,7 +2,6 @@
 // one of two streams.
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -15,48 +14,42 @@ bool second_stream(const Case& c) {
   return std::ranges::any_of(c.calls, [](const Call& call) { return call.stream != 0; });
 }
 
-constexpr Switch kSwitches[] = {
-    {"a dirty workspace", any_dirty,
-     [](Case& c) {
-       for (Call& call : c.calls) call.dirty_workspace = false;
-     },
-     [](Case& to, const Case&, int choice) {
-       to.calls.back().dirty_workspace = true;
-       return choice == 0;
-     }},
-    {"a second stream", second_stream,
-     [](Case& c) {
-       for (Call& call : c.calls) call.stream = 0;
-     },
-     [](Case& to, const Case&, int choice) {
-       to.calls.back().stream = 1;
-       return choice == 0;
-     }},
-    {"more calls", [](const Case& c) { return c.calls.size() > 1; }, [](Case& c) { c.calls.resize(1); },
-     [](Case& to, const Case& from, int choice) {
-       if (choice > 1) return false;
-       to.calls = from.calls;
-       if (choice == 0) to.calls = {Call{}, Call{.dirty_workspace = any_dirty(from)}};
-       return true;
-     }}};
-constexpr Part kParts[] = {{"calls", 3, take<kFields>}};
-constexpr Mark kMarks[] = {
-    {"repeated calls", [](const Placed& x) { return x.c.calls.size() > 1; }, MarkFor::kBoth},
-    {"dirty workspace", [](const Placed& x) { return any_dirty(x.c); }}};
-constexpr Words kWords[] = {{Told::kCalls, 0, [](const Case& c, std::vector<std::string>& words) {
-                               const size_t calls = c.calls.size();
-                               std::string text = calls == 1 ? "1 call" : cat(calls, " calls");
-                               if (any_dirty(c) && calls > 1)
-                                 text += cat(", ", std::ranges::count_if(c.calls, &Call::dirty_workspace));
-                               if (any_dirty(c)) text += " on a dirty workspace";
-                               if (second_stream(c)) text += ", two streams";
-                               words.push_back(text);
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature calls = {
-    .switches = {2, kSwitches},
+    .switches = {2,
+                 {{"a dirty workspace", any_dirty,
+                   [](Case& c) {
+                     for (Call& call : c.calls) call.dirty_workspace = false;
+                   },
+                   [](Case& to, const Case&, int choice) {
+                     to.calls.back().dirty_workspace = true;
+                     return choice == 0;
+                   }},
+                  {"a second stream", second_stream,
+                   [](Case& c) {
+                     for (Call& call : c.calls) call.stream = 0;
+                   },
+                   [](Case& to, const Case&, int choice) {
+                     to.calls.back().stream = 1;
+                     return choice == 0;
+                   }},
+                  {"more calls", [](const Case& c) { return c.calls.size() > 1; },
+                   [](Case& c) { c.calls.resize(1); },
+                   [](Case& to, const Case& from, int choice) {
+                     if (choice > 1) return false;
+                     to.calls = from.calls;
+                     if (choice == 0) to.calls = {Call{}, Call{.dirty_workspace = any_dirty(from)}};
+                     return true;
+                   },
+                   Trait::kCounted}}},
+    .dials = none,
+    .others = {{"number of calls", [](const Case& c) { return c.calls.size() == 1; }, {[](Case& c) {
+                  c.calls.resize(2);
+                }}},
+               {"workspace contents", [](const Case& c) { return !c.calls[0].dirty_workspace; }, {[](Case& c) {
+                  c.calls[0].dirty_workspace = true;
+                }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           int dirty = 0, streams = 0;
@@ -83,12 +76,22 @@ extern constinit const Feature calls = {
                for (int64_t i = 0; i < calls; ++i)
                  c.calls.push_back({dice.coin(), static_cast<int>(dice.range(0, 1))});
              }},
-    .parts = kParts,
+    .parts = {{"calls", 3, take<kFields>}},
     .numbers = none,
     .steps = none,
     .refusals = none,
-    .marks = kMarks,
-    .words = kWords,
+    .marks = {{"repeated calls", [](const Tiled& x) { return x.c.calls.size() > 1; }, MarkFor::kBoth},
+              {"dirty workspace", [](const Tiled& x) { return any_dirty(x.c); }}},
+    .words = {{Told::kCalls, 0,
+               [](const Case& c, Sentence& words) {
+                 const size_t calls = c.calls.size();
+                 std::string text = calls == 1 ? "1 call" : cat(calls, " calls");
+                 if (any_dirty(c) && calls > 1)
+                   text += cat(", ", std::ranges::count_if(c.calls, &Call::dirty_workspace));
+                 if (any_dirty(c)) text += " on a dirty workspace";
+                 if (second_stream(c)) text += ", two streams";
+                 words.push_back(text);
+               }}},
     .tidy =
         [](Case& c) {
           if (c.calls.empty()) c.calls.push_back(Call{});

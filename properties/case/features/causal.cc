@@ -1,6 +1,5 @@
 // Causality: no key after the diagonal is seen; and where the diagonal lies,
 // which windows go by as well.
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -11,27 +10,30 @@ constexpr auto kCausal = [](auto& c) { return std::tie(c.problem.causal); };
 
 bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
 
-constexpr Switch kSwitches[] = {{"causal", is_set<kCausal>, unset<kCausal>, whole_switch<kFields>("").add}};
-constexpr Part kParts[] = {{"causal", 5, take<kFields>}};
-constexpr Refusal kRefusals[] = {{"causal",
-                                  [](Problem& p) { p.causal = true; },
-                                  [](Case& c) { unset<kCausal>(c); },
-                                  {"causal_prefix"},
-                                  "dead rows"}};
-constexpr Mark kMarks[] = {
-    {"causal", [](const Placed& x) { return x.p.causal; }, MarkFor::kBoth},
-    {"causal bottom-right", [](const Placed& x) { return x.p.causal && x.p.align == ATTN_BOTTOM_RIGHT; }},
-    {"bottom-right", [](const Placed& x) { return has_diagonal(x.p) && x.p.align == ATTN_BOTTOM_RIGHT; },
-     MarkFor::kPairs}};
-constexpr Words kWords[] = {{Told::kMask, 0, [](const Case& c, std::vector<std::string>& words) {
-                               if (c.problem.causal)
-                                 words.push_back(cat("causal (", align_name(c.problem.align), ")"));
-                             }}};
+void turn(Case& c) { c.problem.align = 1 - c.problem.align; }
+
+bool window_alone(const Problem& p, int32_t align) { return has_diagonal(p) && !p.causal && p.align == align; }
 
 }  // namespace
 
 extern constinit const Feature causal = {
-    .switches = {10, kSwitches},
+    .switches = {10,
+                 {{"causal", is_set<kCausal>, unset<kCausal>, whole_switch<kFields>("").add,
+                   Trait::kHidesKeys}}},
+    .dials = none,
+    .others = {{"causal",
+                is_usual<kCausal>,
+                {[](Case& c) { c.problem.causal = true; },
+                 [](Case& c) { kFields(c) = std::make_tuple(true, ATTN_BOTTOM_RIGHT); }}},
+               {"alignment", [](const Case& c) { return c.problem.causal; }, {turn}},
+               {"alignment",
+                [](const Case& c) { return window_alone(c.problem, ATTN_TOP_LEFT); },
+                {turn},
+                "top-left alignment"},
+               {"alignment",
+                [](const Case& c) { return window_alone(c.problem, ATTN_BOTTOM_RIGHT); },
+                {turn},
+                "bottom-right alignment"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(int{c.problem.causal} + int{c.problem.align != ATTN_TOP_LEFT});
@@ -49,12 +51,24 @@ extern constinit const Feature causal = {
                c.problem.causal = toss.dice.percent(40);
                c.problem.align = toss.dice.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
              }},
-    .parts = kParts,
+    .parts = {{"causal", 5, take<kFields>}},
     .numbers = none,
     .steps = none,
-    .refusals = kRefusals,
-    .marks = kMarks,
-    .words = kWords,
+    .refusals = {{"causal",
+                  [](Problem& p) { p.causal = true; },
+                  [](Case& c) { unset<kCausal>(c); },
+                  {"causal_prefix"},
+                  "dead rows"}},
+    .marks = {{"causal", [](const Tiled& x) { return x.p.causal; }, MarkFor::kBoth},
+              {"causal bottom-right",
+               [](const Tiled& x) { return x.p.causal && x.p.align == ATTN_BOTTOM_RIGHT; }},
+              {"bottom-right",
+               [](const Tiled& x) { return has_diagonal(x.p) && x.p.align == ATTN_BOTTOM_RIGHT; },
+               MarkFor::kPairs}},
+    .words = {{Told::kMask, 0,
+               [](const Case& c, Sentence& words) {
+                 if (c.problem.causal) words.push_back(cat("causal (", align_name(c.problem.align), ")"));
+               }}},
     .tidy =
         [](Case& c) {
           if (!has_diagonal(c.problem)) c.problem.align = ATTN_TOP_LEFT;

@@ -1,5 +1,4 @@
 // The device that a plan is made for.
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -12,21 +11,16 @@ constexpr auto kFields = [](auto& c) {
   return std::tie(c.env.sm_count, c.env.compute_capability, c.env.shared_memory_limit);
 };
 
-constexpr Switch kSwitches[] = {whole_switch<kSms>("sm_count"), whole_switch<kCapability>("compute capability"),
-                                whole_switch<kShared>("shared memory limit")};
-constexpr Part kParts[] = {{"device", 2, take<kFields>}};
-constexpr Words kWords[] = {{Told::kSurroundings, 2, [](const Case& c, std::vector<std::string>& words) {
-                               const Environment& env = c.env;
-                               if (is_set<kSms>(c)) words.push_back(cat(env.sm_count, " SMs"));
-                               if (is_set<kCapability>(c)) words.push_back(cat("sm_", env.compute_capability));
-                               if (is_set<kShared>(c))
-                                 words.push_back(cat(env.shared_memory_limit, " bytes of shared memory"));
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature device = {
-    .switches = {18, kSwitches},
+    .switches = {18,
+                 {whole_switch<kSms>("sm_count"), whole_switch<kCapability>("compute capability"),
+                  whole_switch<kShared>("shared memory limit")}},
+    .dials = none,
+    .others = {{"sm_count",
+                is_usual<kSms>,
+                {[](Case& c) { c.env.sm_count = 1; }, [](Case& c) { c.env.sm_count = 16; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const Environment usual;
@@ -42,12 +36,19 @@ extern constinit const Feature device = {
                kFields(c) = toss.dice.pick<Device>(
                    {{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
              }},
-    .parts = kParts,
+    .parts = {{"device", 2, take<kFields>}},
     .numbers = none,
     .steps = none,
     .refusals = none,
     .marks = none,
-    .words = kWords,
+    .words = {{Told::kSurroundings, 2,
+               [](const Case& c, Sentence& words) {
+                 const Environment& env = c.env;
+                 if (is_set<kSms>(c)) words.push_back(cat(env.sm_count, " SMs"));
+                 if (is_set<kCapability>(c)) words.push_back(cat("sm_", env.compute_capability));
+                 if (is_set<kShared>(c))
+                   words.push_back(cat(env.shared_memory_limit, " bytes of shared memory"));
+               }}},
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (c.env.sm_count < 1) return say("env.sm_count", c.env.sm_count, "at least 1");

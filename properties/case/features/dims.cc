@@ -1,7 +1,6 @@
 // The columns of Q and K, and of V.
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -9,6 +8,7 @@ namespace {
 
 constexpr int64_t kMost = 256;
 constexpr auto kBoth = [](auto& c) { return std::tie(c.problem.dim_qk, c.problem.dim_v); };
+constexpr auto kOfKeys = [](auto& c) { return std::tie(c.problem.dim_qk); };
 constexpr auto kOfValues = [](auto& c) { return std::tie(c.problem.dim_v); };
 
 int64_t head_dim(Dice& dice) {
@@ -25,33 +25,28 @@ int64_t head_dim(Dice& dice) {
   }
 }
 
-// Two head dims of 1 are as small as it gets; a kernel may well refuse them.
-constexpr Switch kSwitches[] = {
-    {"head dims", [](const Case& c) { return c.problem.dim_qk > 1 || c.problem.dim_v > 1; }, unset<kBoth>,
-     [](Case& to, const Case& from, int choice) {
-       const Problem& own = from.problem;
-       std::vector<std::pair<int64_t, int64_t>> dims;
-       for (const int64_t d : {2, 8, 16, 32, 64, 128}) {
-         if (d < std::max(own.dim_qk, own.dim_v))
-           dims.emplace_back(std::min(d, own.dim_qk), std::min(d, own.dim_v));
-       }
-       dims.emplace_back(own.dim_qk, own.dim_v);
-       if (choice >= static_cast<int>(dims.size())) return false;
-       kBoth(to) = dims[static_cast<size_t>(choice)];
-       return true;
-     }}};
-constexpr Part kParts[] = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}};
-constexpr Refusal kRefusals[] = {{"dim_v other than dim_qk", [](Problem& p) { p.dim_v = 16; },
-                                  [](Case& c) { c.problem.dim_v = c.problem.dim_qk; }}};
-constexpr Mark kMarks[] = {
-    {"dv != dk", [](const Placed& x) { return x.p.dim_qk != x.p.dim_v; }, MarkFor::kBoth},
-    {"d % 8 != 0", [](const Placed& x) { return x.p.dim_qk % 8 != 0 || x.p.dim_v % 8 != 0; }},
-};
-
 }  // namespace
 
 extern constinit const Feature dims = {
-    .switches = {21, kSwitches},
+    // Two head dims of 1 are as small as it gets; a kernel may well refuse them.
+    .switches = {21,
+                 {{"head dims", [](const Case& c) { return c.problem.dim_qk > 1 || c.problem.dim_v > 1; },
+                   unset<kBoth>,
+                   [](Case& to, const Case& from, int choice) {
+                     const Problem& own = from.problem;
+                     std::vector<std::pair<int64_t, int64_t>> dims;
+                     for (const int64_t d : {2, 8, 16, 32, 64, 128}) {
+                       if (d < std::max(own.dim_qk, own.dim_v))
+                         dims.emplace_back(std::min(d, own.dim_qk), std::min(d, own.dim_v));
+                     }
+                     dims.emplace_back(own.dim_qk, own.dim_v);
+                     if (choice >= static_cast<int>(dims.size())) return false;
+                     kBoth(to) = dims[static_cast<size_t>(choice)];
+                     return true;
+                   },
+                   Trait::kSize}}},
+    .dials = {dial<kOfKeys>("dim_qk", DialKind::kDim, 1), dial<kOfValues>("dim_v", DialKind::kDim, 1)},
+    .others = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -65,9 +60,9 @@ extern constinit const Feature dims = {
                c.problem.dim_qk = head_dim(toss.dice);
                c.problem.dim_v = toss.dice.percent(75) ? c.problem.dim_qk : head_dim(toss.dice);
              }},
-    .parts = kParts,
+    .parts = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}},
     .numbers =
-        [](const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
+        [](const Toss&, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
           numbers.push_back(
               {p.dim_qk, 1, 8, p.dim_v, [](Case& x, int64_t n) { x.problem.dim_qk = std::min(n, kMost); }});
@@ -75,8 +70,13 @@ extern constinit const Feature dims = {
               {p.dim_v, 1, 16, p.dim_qk, [](Case& x, int64_t n) { x.problem.dim_v = std::min(n, kMost); }});
         },
     .steps = none,
-    .refusals = kRefusals,
-    .marks = kMarks,
+    .refusals = {{"dim_v other than dim_qk", [](Problem& p) { p.dim_v = 16; },
+                  [](Case& c) { c.problem.dim_v = c.problem.dim_qk; }}},
+    .marks =
+        {
+            {"dv != dk", [](const Tiled& x) { return x.p.dim_qk != x.p.dim_v; }, MarkFor::kBoth},
+            {"d % 8 != 0", [](const Tiled& x) { return x.p.dim_qk % 8 != 0 || x.p.dim_v % 8 != 0; }},
+        },
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {

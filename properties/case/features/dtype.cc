@@ -1,5 +1,4 @@
 // The format of Q, K, V and O.
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -21,18 +20,14 @@ void set_dtype(Case& c, int32_t dtype) {
   c.problem.dtype = dtype;
 }
 
-constexpr Switch kSwitches[] = {
-    {"bf16", is_set<kFields>, [](Case& c) { set_dtype(c, ATTN_F16); }, whole_switch<kFields>("").add}};
-constexpr Part kParts[] = {{"dtype", 3, take<kFields>}};
-constexpr Refusal kRefusals[] = {
-    {"f16", [](Problem& p) { p.dtype = ATTN_F16; }, [](Case& c) { c.problem.dtype = ATTN_BF16; }},
-    {"bf16", [](Problem& p) { p.dtype = ATTN_BF16; }, [](Case& c) { c.problem.dtype = ATTN_F16; }}};
-constexpr Mark kMarks[] = {{"bf16", [](const Placed& x) { return x.p.dtype == ATTN_BF16; }}};
-
 }  // namespace
 
 extern constinit const Feature dtype = {
-    .switches = {15, kSwitches},
+    .switches = {15,
+                 {{"bf16", is_set<kFields>, [](Case& c) { set_dtype(c, ATTN_F16); },
+                   whole_switch<kFields>("").add, Trait::kValue}}},
+    .dials = none,
+    .others = {{"dtype", is_usual<kFields>, {[](Case& c) { c.problem.dtype = ATTN_BF16; }}, "f16"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -41,11 +36,13 @@ extern constinit const Feature dtype = {
     .forms = none,
     .draw = {Phase::kSizes,
              [](const Toss& toss, Case& c) { c.problem.dtype = toss.dice.coin() ? ATTN_F16 : ATTN_BF16; }},
-    .parts = kParts,
+    .parts = {{"dtype", 3, take<kFields>}},
     .numbers = none,
     .steps = none,
-    .refusals = kRefusals,
-    .marks = kMarks,
+    .refusals = {{"f16", [](Problem& p) { p.dtype = ATTN_F16; }, [](Case& c) { c.problem.dtype = ATTN_BF16; }},
+                 {"bf16", [](Problem& p) { p.dtype = ATTN_BF16; },
+                  [](Case& c) { c.problem.dtype = ATTN_F16; }}},
+    .marks = {{"bf16", [](const Tiled& x) { return x.p.dtype == ATTN_BF16; }}},
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {

@@ -9,9 +9,11 @@
 //   for (const Feature* feature : all_features()) feature->tidy(c);
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +25,7 @@
 #include "properties/case/cost.h"
 #include "properties/case/dice.h"
 #include "properties/case/switches.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz {
 
@@ -45,23 +48,39 @@ class Hook<R(Args...)> {
   R (*function_)(Args...) = nullptr;
 };
 
-// Several or none, said either way.
+// Several or none, said either way: what is left out does not compile.
 template <typename T>
-class List : public std::span<const T> {
+class Few {
  public:
-  constexpr List(None) {}
-  template <size_t N>
-  constexpr List(const T (&all)[N]) : std::span<const T>(all) {}
-  template <size_t N>
-  constexpr List(const std::array<T, N>& all) : std::span<const T>(all) {}
+  constexpr Few(None) {}
+  constexpr Few(std::initializer_list<T> all) : Few(std::span<const T>(all)) {
+    if (all.size() == 0) throw "say none";
+  }
+  constexpr explicit Few(std::span<const T> all) : size_(all.size()) { std::ranges::copy(all, all_.begin()); }
+  constexpr const T* begin() const { return all_.data(); }
+  constexpr const T* end() const { return begin() + size_; }
+
+ private:
+  static constexpr size_t kMost = 12;
+  std::array<T, kMost> all_ = {};
+  size_t size_ = 0;
 };
 
 // What the reducer turns off, and its place among all that it can turn off.
 struct Switches {
   constexpr Switches(None) : place(0), all(none) {}
-  constexpr Switches(int at, List<Switch> switches) : place(at), all(switches) {}
+  constexpr Switches(int at, Few<Switch> switches) : place(at), all(switches) {}
   int place;
-  List<Switch> all;
+  Few<Switch> all;
+};
+
+// Other values of a part, each tried by itself on a case that has the usual one: where
+// all of them fail too, the part does not matter.
+struct Others {
+  const char* part;  // "softcap"
+  bool (*usual)(const Case& c);
+  std::array<void (*)(Case&), 3> edits;  // those that there are
+  const char* needed = nullptr;          // the usual one in words, where it is needed as all others pass: "f16"
 };
 
 // What a mutation draws anew, or a crossover takes from the other parent, as a whole.
@@ -72,7 +91,7 @@ struct Part {
 };
 
 // A case on a kernel's tiles.
-struct Placed {
+struct Tiled {
   const Case& c;
   const Problem& p;
   int64_t tile_q, tile_k, splits;
@@ -83,7 +102,7 @@ struct Placed {
 enum class MarkFor : uint8_t { kClasses, kPairs, kBoth };
 struct Mark {
   const char* name;
-  bool (*there)(const Placed& x);
+  bool (*there)(const Tiled& x);
   MarkFor use = MarkFor::kClasses;
 };
 
@@ -120,29 +139,32 @@ struct MovableNumber {
 
 // Where in a description the words stand.
 enum class Told : uint8_t { kMask, kNumber, kData, kSurroundings, kCalls };
+using Sentence = std::vector<std::string>;
 struct Words {
   Told where;
-  int place;  // among those of the same
-  void (*say)(const Case& c, std::vector<std::string>& words);
+  int order;  // among those of the same
+  void (*say)(const Case& c, Sentence& words);
 };
 
 struct Feature {
-  // For the reducer: what can be turned off.
+  // For the reducer: what can be turned off, lowered, and be another.
   Switches switches;
+  Few<Dial> dials;
+  Few<Others> others;
   Hook<void(const Case& c, Cost& cost)> cost;
   // The simplest forms in which it shows a bug by itself, on keys of such tiles.
   Hook<void(int64_t tile_k, std::vector<std::function<void(Case&)>>& forms)> forms;
 
   // For draws and mutations: in the order of the list, each on its own dice.
   Draw draw;
-  List<Part> parts;
+  Few<Part> parts;
   Hook<void(const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers)> numbers;
   // Another value; false if there is none to change.
-  List<bool (*)(const Toss& toss, Case& c)> steps;
+  Few<bool (*)(const Toss& toss, Case& c)> steps;
 
-  List<Refusal> refusals;
-  List<Mark> marks;
-  List<Words> words;
+  Few<Refusal> refusals;
+  Few<Mark> marks;
+  Few<Words> words;
 
   // What is left of it once what it hangs on is gone.
   Hook<void(Case& c)> tidy;
@@ -152,6 +174,20 @@ struct Feature {
 
 // In the order in which they are drawn; CMakeLists.txt lists them.
 std::span<const Feature* const> all_features();
+
+// What all of them have of a kind, by `key` and in their order.
+template <typename T, typename Key>
+std::vector<T> gather(Few<T> Feature::* list, Key key) {
+  std::vector<T> all;
+  for (const Feature* feature : all_features()) {
+    for (const T& one : feature->*list)
+      all.insert(std::ranges::upper_bound(all, std::invoke(key, one), {}, key), one);
+  }
+  return all;
+}
+
+// All that the features say of a case: "softcap 30", "mask: all keys".
+Sentence all_words(const Case& c);
 
 // Case{}, as which everything is that is off.
 const Case& plain_case();
@@ -166,16 +202,22 @@ bool is_set(const Case& c) {
   return kFields(c) != kFields(plain_case());
 }
 template <auto kFields>
+bool is_usual(const Case& c) {
+  return !is_set<kFields>(c);
+}
+template <auto kFields>
 void unset(Case& c) {
   take<kFields>(c, plain_case());
 }
 // A switch of these fields that has one form: as found.
 template <auto kFields>
-constexpr Switch whole_switch(const char* name) {
-  return {name, is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
+constexpr Switch whole_switch(const char* name, Trait trait = Trait::kOwn) {
+  return {name, is_set<kFields>, unset<kFields>,
+          [](Case& to, const Case& from, int choice) {
             take<kFields>(to, from);
             return choice == 0;
-          }};
+          },
+          trait};
 }
 // A switch of one field: first with this value, then as found.
 template <auto kFields, auto kSimplest>
@@ -186,5 +228,37 @@ constexpr Switch value_switch(const char* name) {
             return choice < 2;
           }};
 }
+
+// The number in one field.
+template <auto kField>
+constexpr Dial dial(const char* name, DialKind kind, int64_t least) {
+  return {name, kind, least, [](const Case& c) { return std::get<0>(kField(c)); },
+          [](Case& c, int64_t value) { std::get<0>(kField(c)) = value; }};
+}
+
+// What is wrong with a field, in words.
+using Complaint = std::optional<std::string>;
+
+inline constexpr int64_t kMaxSize = int64_t{1} << 31;
+inline constexpr int64_t kMaxIndex = int64_t{1} << 40;  // of a remapped recipe
+
+inline std::string say(const std::string& field, int64_t value, const std::string& allowed) {
+  return cat(field, " is ", value, ", must be ", allowed);
+}
+
+inline Complaint outside(const std::string& field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return std::nullopt;
+  return say(field, value, cat(low, "..", high));
+}
+
+inline Complaint bad_fill(const std::string& field, const Fill& fill) {
+  if (fill.version != 1) return say(field + ".version", fill.version, "1, the only one known");
+  return outside(field + ".exponent", fill.exponent, -256, 256);
+}
+
+inline constexpr int64_t kLargestNumber = int64_t{1} << 31;  // to which mutations move
+// As a mutation moves a number: doubled, halved, moved by one or a tile, on to a tile's
+// border or made equal to another.
+int64_t moved(int64_t now, int64_t least, int64_t tile, int64_t other, Dice& dice);
 
 }  // namespace attnfuzz

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -115,9 +114,6 @@ void draw(const Toss& toss, Case& c) {
   c.v = fill(dice, kind, exponent);
 }
 
-constexpr Part kParts[] = {
-    {"logits", 5, take<kLogits>}, {"q", 1, take<kQ>}, {"k", 1, take<kK>}, {"v", 4, take<kV>}};
-
 // Within what the draw scales its fills by.
 template <Fill Case::* kFill>
 bool step(const Toss& toss, Case& c) {
@@ -130,12 +126,8 @@ bool step(const Toss& toss, Case& c) {
   }
   return true;
 }
-constexpr bool (*kSteps[])(const Toss&, Case&) = {step<&Case::v>, step<&Case::k>, step<&Case::q>};
 
-constexpr Mark kMarks[] = {
-    {"equal scores", [](const Placed& x) { return x.c.q.kind == FillKind::kZero || x.p.scale == 0; }}};
-
-void say_fills(const Case& c, std::vector<std::string>& words) {
+void say_fills(const Case& c, Sentence& words) {
   const auto put = [&words](const char* names, const Fill& f) {
     std::string text = cat(names, " ", to_string(f.kind));
     if (f.exponent != 0) text += cat(" x 2^", f.exponent);
@@ -149,7 +141,6 @@ void say_fills(const Case& c, std::vector<std::string>& words) {
   if (c.q != c.k) put("K", c.k);
   put("V", c.v);
 }
-constexpr Words kWords[] = {{Told::kData, 0, say_fills}};
 
 bool has_seed(FillKind kind) {
   return kind != FillKind::kZero && kind != FillKind::kConstant && kind != FillKind::kOneHot;
@@ -179,15 +170,17 @@ void cost(const Case& c, Cost& cost) {
 
 extern constinit const Feature fills = {
     .switches = none,
+    .dials = none,
+    .others = none,
     .cost = cost,
     .forms = none,
     .draw = {Phase::kValues, draw},
-    .parts = kParts,
+    .parts = {{"logits", 5, take<kLogits>}, {"q", 1, take<kQ>}, {"k", 1, take<kK>}, {"v", 4, take<kV>}},
     .numbers = none,
-    .steps = kSteps,
+    .steps = {step<&Case::v>, step<&Case::k>, step<&Case::q>},
     .refusals = none,
-    .marks = kMarks,
-    .words = kWords,
+    .marks = {{"equal scores", [](const Tiled& x) { return x.c.q.kind == FillKind::kZero || x.p.scale == 0; }}},
+    .words = {{Told::kData, 0, say_fills}},
     .tidy =
         [](Case& c) {
           for (Fill Case::* f : kAll) {

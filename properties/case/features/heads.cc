@@ -1,9 +1,7 @@
 // Heads of queries, and of the keys and values that groups of them share.
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
-#include "properties/case/features/mutable_number.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -11,33 +9,6 @@ namespace {
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.heads_q, c.problem.heads_kv); };
 
 int64_t group(const Problem& p) { return p.heads_q / std::max<int64_t>(p.heads_kv, 1); }
-
-constexpr Switch kSwitches[] = {
-    {"more KV heads", [](const Case& c) { return c.problem.heads_kv > 1; },
-     [](Case& c) {
-       c.problem.heads_q = group(c.problem);
-       c.problem.heads_kv = 1;
-     },
-     [](Case& to, const Case& from, int choice) {
-       const int64_t heads = choice == 0 ? 2 : from.problem.heads_kv;
-       to.problem.heads_q *= heads;
-       to.problem.heads_kv *= heads;
-       return choice < 2;
-     }},
-    {"grouped heads", [](const Case& c) { return c.problem.heads_q != c.problem.heads_kv; },
-     [](Case& c) { c.problem.heads_q = c.problem.heads_kv; },
-     [](Case& to, const Case& from, int choice) {
-       to.problem.heads_q *= choice == 0 ? 2 : group(from.problem);
-       return choice < 2;
-     }}};
-constexpr Part kParts[] = {{"heads", 5, take<kFields>}};
-constexpr Refusal kRefusals[] = {{"grouped heads",
-                                  [](Problem& p) { p.heads_kv = 1; },
-                                  [](Case& c) { c.problem.heads_kv = c.problem.heads_q; },
-                                  {"gqa"},
-                                  "gqa"}};
-constexpr Mark kMarks[] = {
-    {"gqa", [](const Placed& x) { return x.p.heads_q != x.p.heads_kv; }, MarkFor::kBoth}};
 
 void numbers(const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
   const auto set = [](Case& x, int64_t group, int64_t heads_kv) {
@@ -51,7 +22,34 @@ void numbers(const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
 }  // namespace
 
 extern constinit const Feature heads = {
-    .switches = {4, kSwitches},
+    .switches = {4,
+                 {{"more KV heads", [](const Case& c) { return c.problem.heads_kv > 1; },
+                   [](Case& c) {
+                     c.problem.heads_q = group(c.problem);
+                     c.problem.heads_kv = 1;
+                   },
+                   [](Case& to, const Case& from, int choice) {
+                     const int64_t heads = choice == 0 ? 2 : from.problem.heads_kv;
+                     to.problem.heads_q *= heads;
+                     to.problem.heads_kv *= heads;
+                     return choice < 2;
+                   },
+                   Trait::kCounted},
+                  {"grouped heads", [](const Case& c) { return c.problem.heads_q != c.problem.heads_kv; },
+                   [](Case& c) { c.problem.heads_q = c.problem.heads_kv; },
+                   [](Case& to, const Case& from, int choice) {
+                     to.problem.heads_q *= choice == 0 ? 2 : group(from.problem);
+                     return choice < 2;
+                   },
+                   Trait::kCounted}}},
+    .dials = {{"heads_kv", DialKind::kGrid, 1, [](const Case& c) { return c.problem.heads_kv; },
+               [](Case& c, int64_t n) {
+                 c.problem.heads_q = group(c.problem) * n;
+                 c.problem.heads_kv = n;
+               }},
+              {"heads_q / heads_kv", DialKind::kGrid, 1, [](const Case& c) { return group(c.problem); },
+               [](Case& c, int64_t n) { c.problem.heads_q = c.problem.heads_kv * n; }}},
+    .others = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -69,11 +67,15 @@ extern constinit const Feature heads = {
                c.problem.heads_q =
                    c.problem.heads_kv * toss.dice.weighted<int64_t>({{68, 1}, {11, 2}, {9, 3}, {6, 7}, {6, 8}});
              }},
-    .parts = kParts,
+    .parts = {{"heads", 5, take<kFields>}},
     .numbers = numbers,
     .steps = none,
-    .refusals = kRefusals,
-    .marks = kMarks,
+    .refusals = {{"grouped heads",
+                  [](Problem& p) { p.heads_kv = 1; },
+                  [](Case& c) { c.problem.heads_kv = c.problem.heads_q; },
+                  {"gqa"},
+                  "gqa"}},
+    .marks = {{"gqa", [](const Tiled& x) { return x.p.heads_q != x.p.heads_kv; }, MarkFor::kBoth}},
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {

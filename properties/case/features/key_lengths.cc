@@ -1,7 +1,6 @@
 // Each batch entry's own number of keys; those beyond it are not seen.
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -38,35 +37,26 @@ int64_t shortest(const Case& c) {
   return lengths.empty() ? 0 : *std::ranges::min_element(lengths);
 }
 
-constexpr Switch kSwitches[] = {
-    {"key lengths", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
-       const int64_t lengths[] = {0, 1, std::max<int64_t>(to.problem.seq_k - 1, 0), shortest(from)};
-       if (choice > 3) return false;
-       to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch), lengths[choice]);
-       return true;
-     }}};
-constexpr Part kParts[] = {{"key lengths", 4, take<kWithNan>}};
-constexpr Refusal kRefusals[] = {{"key lengths",
-                                  [](Problem& p) { p.key_lengths = {1}; },
-                                  [](Case& c) { unset<kFields>(c); },
-                                  {"lengths_clamped"},
-                                  "dead rows"}};
-constexpr Mark kMarks[] = {
-    {"key lengths", [](const Placed& x) { return x.p.key_lengths.has_value(); }, MarkFor::kBoth}};
-constexpr Words kWords[] = {{Told::kMask, 2, [](const Case& c, std::vector<std::string>& words) {
-                               if (!c.problem.key_lengths) return;
-                               const std::vector<int64_t>& all = *c.problem.key_lengths;
-                               std::string lengths;
-                               const size_t shown = std::min<size_t>(all.size(), 8);
-                               for (size_t i = 0; i < shown; ++i) lengths += cat(i ? "," : "", all[i]);
-                               if (shown < all.size()) lengths += ",...";
-                               words.push_back("key lengths " + lengths);
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature key_lengths = {
-    .switches = {11, kSwitches},
+    .switches = {11,
+                 {{"key lengths", is_set<kFields>, unset<kFields>,
+                   [](Case& to, const Case& from, int choice) {
+                     const int64_t lengths[] = {0, 1, std::max<int64_t>(to.problem.seq_k - 1, 0),
+                                                shortest(from)};
+                     if (choice > 3) return false;
+                     to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch), lengths[choice]);
+                     return true;
+                   },
+                   Trait::kHidesKeys, "the longest key length"}}},
+    .dials = {{"the longest key length", DialKind::kKeyLength, 0,
+               [](const Case& c) { return *std::ranges::max_element(*c.problem.key_lengths); },
+               [](Case& c, int64_t n) {
+                 for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
+               },
+               [](const Case& c) { return c.problem.key_lengths && !c.problem.key_lengths->empty(); }}},
+    .others = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& lengths = c.problem.key_lengths;
@@ -81,9 +71,9 @@ extern constinit const Feature key_lengths = {
           }
         },
     .draw = {Phase::kVisibility, draw},
-    .parts = kParts,
+    .parts = {{"key lengths", 4, take<kWithNan>}},
     .numbers =
-        [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
+        [](const Toss& toss, const Case& c, auto& numbers) {
           const auto& lengths = c.problem.key_lengths;
           if (!lengths || lengths->empty()) return;
           const auto b = static_cast<size_t>(toss.dice.range(0, static_cast<int64_t>(lengths->size()) - 1));
@@ -93,9 +83,22 @@ extern constinit const Feature key_lengths = {
           }
         },
     .steps = none,
-    .refusals = kRefusals,
-    .marks = kMarks,
-    .words = kWords,
+    .refusals = {{"key lengths",
+                  [](Problem& p) { p.key_lengths = {1}; },
+                  [](Case& c) { unset<kFields>(c); },
+                  {"lengths_clamped"},
+                  "dead rows"}},
+    .marks = {{"key lengths", [](const Tiled& x) { return x.p.key_lengths.has_value(); }, MarkFor::kBoth}},
+    .words = {{Told::kMask, 2,
+               [](const Case& c, Sentence& words) {
+                 if (!c.problem.key_lengths) return;
+                 const std::vector<int64_t>& all = *c.problem.key_lengths;
+                 std::string lengths;
+                 const size_t shown = std::min<size_t>(all.size(), 8);
+                 for (size_t i = 0; i < shown; ++i) lengths += cat(i ? "," : "", all[i]);
+                 if (shown < all.size()) lengths += ",...";
+                 words.push_back("key lengths " + lengths);
+               }}},
     .tidy =
         [](Case& c) {
           Problem& p = c.problem;

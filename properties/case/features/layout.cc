@@ -1,7 +1,6 @@
 // Where and with which strides each tensor lies in memory.
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/geometry.h"
 
@@ -74,22 +73,15 @@ constexpr auto kSwitchName = [] {
 }();
 
 template <size_t T>
-constexpr Switch kSwitch =
-    whole_switch<[](auto& c) { return std::tie(c.layout[T]); }>(kSwitchName<static_cast<TensorId>(T)>.data());
+constexpr Switch kSwitch = whole_switch<[](auto& c) { return std::tie(c.layout[T]); }>(
+    kSwitchName<static_cast<TensorId>(T)>.data(),
+    fill_of(static_cast<TensorId>(T)) ? Trait::kInputLayout : Trait::kLayout);
 
-constexpr auto kSwitches = []<size_t... T>(std::index_sequence<T...>) { return std::array{kSwitch<T>...}; }
-(std::make_index_sequence<kTensorCount>());
-constexpr Part kParts[] = {{"layout", 5, take<kFields>}};
-constexpr Mark kMarks[] = {{"layout", [](const Placed& x) { return is_set<kFields>(x.c); }, MarkFor::kBoth},
-                           {"page end",
-                            [](const Placed& x) {
-                              return std::ranges::any_of(x.c.layout, [](const TensorLayout& l) {
-                                return l.placement == Placement::kPageEnd;
-                              });
-                            }},
-                           {"offsets > 2^31", [](const Placed& x) { return is_far(x.c); }}};
+constexpr auto kSwitches = []<size_t... T>(std::index_sequence<T...>) {
+  return Few<Switch>{kSwitch<T>...};
+}(std::make_index_sequence<kTensorCount>());
 
-void say_layouts(const Case& c, std::vector<std::string>& words) {
+void say_layouts(const Case& c, Sentence& words) {
   const TensorLayout usual;
   for (size_t t = 0; t < kTensorCount; ++t) {
     const TensorLayout& l = c.layout[t];
@@ -107,7 +99,6 @@ void say_layouts(const Case& c, std::vector<std::string>& words) {
     words.push_back(text);
   }
 }
-constexpr Words kWords[] = {{Told::kSurroundings, 0, say_layouts}};
 
 void cost(const Case& c, Cost& cost) {
   const TensorLayout usual;
@@ -139,15 +130,30 @@ Complaint bad_layout(const std::string& field, const TensorLayout& layout) {
 
 extern constinit const Feature layout = {
     .switches = {16, kSwitches},
+    .dials = none,
+    .others = {{"layout",
+                is_usual<kFields>,
+                {[](Case& c) {
+                   for (TensorLayout& l : c.layout) l.row_gap = 8;
+                 },
+                 [](Case& c) {
+                   for (TensorLayout& l : c.layout) l.order = {0, 2, 1};
+                 }}}},
     .cost = cost,
     .forms = none,
     .draw = {Phase::kMemory, draw},
-    .parts = kParts,
+    .parts = {{"layout", 5, take<kFields>}},
     .numbers = none,
     .steps = none,
     .refusals = none,
-    .marks = kMarks,
-    .words = kWords,
+    .marks = {{"layout", [](const Tiled& x) { return is_set<kFields>(x.c); }, MarkFor::kBoth},
+              {"page end",
+               [](const Tiled& x) {
+                 return std::ranges::any_of(
+                     x.c.layout, [](const TensorLayout& l) { return l.placement == Placement::kPageEnd; });
+               }},
+              {"offsets > 2^31", [](const Tiled& x) { return is_far(x.c); }}},
+    .words = {{Told::kSurroundings, 0, say_layouts}},
     // No layout for a tensor that is not there.
     .tidy =
         [](Case& c) {

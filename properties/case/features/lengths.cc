@@ -1,7 +1,6 @@
 // How many queries and keys there are.
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -69,22 +68,19 @@ constexpr auto kBoth = [](auto& c) { return std::tie(c.problem.seq_q, c.problem.
 constexpr auto kQueries = [](auto& c) { return std::tie(c.problem.seq_q); };
 constexpr auto kKeys = [](auto& c) { return std::tie(c.problem.seq_k); };
 
-constexpr Part kParts[] = {
-    {"lengths", 6, take<kBoth>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}};
-constexpr Mark kMarks[] = {
-    {"kv tiles >= 3", [](const Placed& x) { return tiles_of(x.p.seq_k, x.tile_k) >= 3; }, MarkFor::kBoth},
-    {"query tiles >= 2", [](const Placed& x) { return tiles_of(x.p.seq_q, x.tile_q) >= 2; }},
-    {"kv tail", [](const Placed& x) { return x.p.seq_k % x.tile_k != 0; }},
-    {"kv exact tiles", [](const Placed& x) { return x.p.seq_k > 0 && x.p.seq_k % x.tile_k == 0; }},
-    {"zero length", [](const Placed& x) { return x.p.batch == 0 || x.p.seq_q == 0 || x.p.seq_k == 0; }},
-    {"sq != sk", [](const Placed& x) { return x.p.seq_q != x.p.seq_k; }, MarkFor::kBoth},
-    {"length >= 2^15", [](const Placed& x) { return std::max(x.p.seq_q, x.p.seq_k) >= 32768; }},
-};
-
 }  // namespace
 
 extern constinit const Feature lengths = {
     .switches = none,
+    .dials = {dial<kQueries>("seq_q", DialKind::kQueries, 0),
+              {"seq_k", DialKind::kKeys, 0, [](const Case& c) { return c.problem.seq_k; },
+               [](Case& c, int64_t n) {
+                 c.problem.seq_k = n;
+                 if (c.problem.key_lengths) {
+                   for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
+                 }
+               }}},
+    .others = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -94,9 +90,9 @@ extern constinit const Feature lengths = {
         },
     .forms = none,
     .draw = {Phase::kSizes, draw},
-    .parts = kParts,
+    .parts = {{"lengths", 6, take<kBoth>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}},
     .numbers =
-        [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
+        [](const Toss& toss, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
           // More often than the rest: loops end on them.
           for (int i = 0; i < 3; ++i) {
@@ -108,7 +104,17 @@ extern constinit const Feature lengths = {
         },
     .steps = none,
     .refusals = none,
-    .marks = kMarks,
+    .marks =
+        {
+            {"kv tiles >= 3", [](const Tiled& x) { return tiles_of(x.p.seq_k, x.tile_k) >= 3; },
+             MarkFor::kBoth},
+            {"query tiles >= 2", [](const Tiled& x) { return tiles_of(x.p.seq_q, x.tile_q) >= 2; }},
+            {"kv tail", [](const Tiled& x) { return x.p.seq_k % x.tile_k != 0; }},
+            {"kv exact tiles", [](const Tiled& x) { return x.p.seq_k > 0 && x.p.seq_k % x.tile_k == 0; }},
+            {"zero length", [](const Tiled& x) { return x.p.batch == 0 || x.p.seq_q == 0 || x.p.seq_k == 0; }},
+            {"sq != sk", [](const Tiled& x) { return x.p.seq_q != x.p.seq_k; }, MarkFor::kBoth},
+            {"length >= 2^15", [](const Tiled& x) { return std::max(x.p.seq_q, x.p.seq_k) >= 32768; }},
+        },
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {

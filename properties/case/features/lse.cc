@@ -6,16 +6,12 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.want_lse); };
 
-constexpr Switch kSwitches[] = {whole_switch<kFields>("no LSE")};
-constexpr Part kParts[] = {{"want_lse", 1, take<kFields>}};
-constexpr Words kWords[] = {{Told::kSurroundings, 5, [](const Case& c, std::vector<std::string>& words) {
-                               if (!c.want_lse) words.push_back("no LSE wanted");
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature lse = {
-    .switches = {20, kSwitches},
+    .switches = {20, {whole_switch<kFields>("no LSE")}},
+    .dials = none,
+    .others = {{"LSE", is_usual<kFields>, {[](Case& c) { c.want_lse = false; }}, "the LSE to be wanted"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(!c.want_lse);
@@ -23,12 +19,15 @@ extern constinit const Feature lse = {
         },
     .forms = none,
     .draw = {Phase::kMemory, [](const Toss& toss, Case& c) { c.want_lse = !toss.dice.percent(8); }},
-    .parts = kParts,
+    .parts = {{"want_lse", 1, take<kFields>}},
     .numbers = none,
     .steps = none,
     .refusals = none,
     .marks = none,
-    .words = kWords,
+    .words = {{Told::kSurroundings, 5,
+               [](const Case& c, Sentence& words) {
+                 if (!c.want_lse) words.push_back("LSE not wanted");
+               }}},
     .tidy = none,
     .illegal = none,
 };

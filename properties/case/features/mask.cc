@@ -6,36 +6,27 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.mask); };
 
-constexpr Switch kSwitches[] = {
-    {"mask", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
-       to.problem.mask = from.problem.mask;
-       if (choice == 0) to.problem.mask->broadcast = {};
-       return form_of(to.problem.mask->visible, choice);
-     }}};
-constexpr Part kParts[] = {{"mask", 4, take<kFields>}};
-constexpr Refusal kRefusals[] = {{"mask",
-                                  [](Problem& p) { p.mask.emplace(); },
-                                  [](Case& c) { unset<kFields>(c); },
-                                  {"mask_as_bias"},
-                                  "dead rows"}};
-constexpr Mark kMarks[] = {{"mask", [](const Placed& x) { return x.p.mask.has_value(); }, MarkFor::kBoth}};
-constexpr Words kWords[] = {{Told::kMask, 3, [](const Case& c, std::vector<std::string>& words) {
-                               if (const auto& mask = c.problem.mask)
-                                 words.push_back("mask: " + to_string(mask->visible) +
-                                                 broadcast_words(mask->broadcast));
-                             }}};
-
 bool step(const Toss& toss, Case& c) {
   auto& mask = c.problem.mask;
   if (mask) mutate_pattern(toss, c.problem, mask->visible, mask->broadcast);
   return mask.has_value();
 }
-constexpr bool (*kSteps[])(const Toss&, Case&) = {step};
 
 }  // namespace
 
 extern constinit const Feature mask = {
-    .switches = {8, kSwitches},
+    .switches = {8,
+                 {{"mask", is_set<kFields>, unset<kFields>,
+                   [](Case& to, const Case& from, int choice) {
+                     to.problem.mask = from.problem.mask;
+                     if (choice == 0) to.problem.mask->broadcast = {};
+                     return form_of(to.problem.mask->visible, choice);
+                   },
+                   Trait::kHidesKeys}}},
+    .dials = {{"the mask's parameter", DialKind::kParameter, 1,
+               [](const Case& c) { return c.problem.mask->visible.parameter; },
+               [](Case& c, int64_t n) { c.problem.mask->visible.parameter = n; }, is_set<kFields>}},
+    .others = {{"mask", is_usual<kFields>, {[](Case& c) { c.problem.mask.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& mask = c.problem.mask;
@@ -59,12 +50,20 @@ extern constinit const Feature mask = {
                if (!toss.dice.percent(20)) return;
                c.problem.mask = Mask{draw_pattern(toss, c.problem), draw_broadcast(toss.dice)};
              }},
-    .parts = kParts,
+    .parts = {{"mask", 4, take<kFields>}},
     .numbers = none,
-    .steps = kSteps,
-    .refusals = kRefusals,
-    .marks = kMarks,
-    .words = kWords,
+    .steps = {step},
+    .refusals = {{"mask",
+                  [](Problem& p) { p.mask.emplace(); },
+                  [](Case& c) { unset<kFields>(c); },
+                  {"mask_as_bias"},
+                  "dead rows"}},
+    .marks = {{"mask", [](const Tiled& x) { return x.p.mask.has_value(); }, MarkFor::kBoth}},
+    .words = {{Told::kMask, 3,
+               [](const Case& c, Sentence& words) {
+                 if (const auto& mask = c.problem.mask)
+                   words.push_back("mask: " + to_string(mask->visible) + broadcast_words(mask->broadcast));
+               }}},
     .tidy =
         [](Case& c) {
           if (c.problem.mask) tidy(c.problem.mask->visible);

@@ -8,24 +8,21 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.nan_beyond_lengths); };
 
-constexpr Switch kSwitches[] = {
-    {"NaN beyond the key lengths", is_set<kFields>, unset<kFields>, [](Case& to, const Case&, int choice) {
-       if (!to.problem.key_lengths) {
-         to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch),
-                                        std::max<int64_t>(to.problem.seq_k - 1, 0));
-       }
-       to.nan_beyond_lengths = true;
-       return choice == 0;
-     }}};
-constexpr Mark kMarks[] = {{"NaN beyond lengths", [](const Placed& x) { return x.c.nan_beyond_lengths; }}};
-constexpr Words kWords[] = {{Told::kData, 2, [](const Case& c, std::vector<std::string>& words) {
-                               if (c.nan_beyond_lengths) words.push_back("NaN beyond the key lengths");
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature nan_beyond_lengths = {
-    .switches = {6, kSwitches},
+    .switches = {6,
+                 {{"NaN beyond the key lengths", is_set<kFields>, unset<kFields>,
+                   [](Case& to, const Case&, int choice) {
+                     if (!to.problem.key_lengths) {
+                       to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch),
+                                                      std::max<int64_t>(to.problem.seq_k - 1, 0));
+                     }
+                     to.nan_beyond_lengths = true;
+                     return choice == 0;
+                   }}}},
+    .dials = none,
+    .others = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(c.nan_beyond_lengths);
@@ -40,8 +37,11 @@ extern constinit const Feature nan_beyond_lengths = {
     .numbers = none,
     .steps = none,
     .refusals = none,
-    .marks = kMarks,
-    .words = kWords,
+    .marks = {{"NaN beyond lengths", [](const Tiled& x) { return x.c.nan_beyond_lengths; }}},
+    .words = {{Told::kData, 2,
+               [](const Case& c, Sentence& words) {
+                 if (c.nan_beyond_lengths) words.push_back("NaN beyond the key lengths");
+               }}},
     .tidy =
         [](Case& c) {
           if (!c.problem.key_lengths) c.nan_beyond_lengths = false;

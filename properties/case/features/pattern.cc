@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "properties/case/features/mutable_number.h"
-
 namespace attnfuzz {
 
 Pattern draw_pattern(const Toss& toss, const Problem& p) {

@@ -1,7 +1,6 @@
 // What masks and biases share: which pairs a pattern names, and what is broadcast.
 #pragma once
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz {

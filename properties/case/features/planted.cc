@@ -1,9 +1,7 @@
 // Single values of Q, K, V or the bias, after the fills.
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
-#include "properties/case/features/mutable_number.h"
 #include "properties/case/geometry.h"
 #include "properties/case/planted_rank.h"
 
@@ -30,29 +28,6 @@ void draw(const Toss& toss, Case& c) {
   c.planted.push_back(planted);
 }
 
-constexpr Switch kSwitches[] = {
-    {"planted values", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
-       if (choice > 1) return false;
-       to.planted = from.planted;
-       if (choice == 0) {
-         to.planted.resize(1);
-         to.planted[0].b = to.planted[0].h = to.planted[0].s = to.planted[0].d = 0;
-       }
-       return true;
-     }}};
-constexpr Part kParts[] = {{"planted", 2, take<kFields>}};
-constexpr Mark kMarks[] = {
-    {"planted NaN or Inf", [](const Placed& x) { return !x.c.planted.empty(); }, MarkFor::kBoth}};
-constexpr Words kWords[] = {{Told::kData, 1, [](const Case& c, std::vector<std::string>& words) {
-                               for (size_t i = 0; i < c.planted.size() && i < 3; ++i) {
-                                 const Planted& x = c.planted[i];
-                                 words.push_back(cat(kTensorNames[static_cast<size_t>(x.tensor)], "(", x.b, ",",
-                                                     x.h, ",", x.s, ",", x.d, ") = 0x", hex(x.bits)));
-                               }
-                               if (c.planted.size() > 3)
-                                 words.push_back(cat(c.planted.size() - 3, " more planted values"));
-                             }}};
-
 // One dropped, copied or moved.
 bool step(const Toss& toss, Case& c) {
   Dice& dice = toss.dice;
@@ -71,8 +46,6 @@ bool step(const Toss& toss, Case& c) {
   if (dice.percent(30)) x.d = moved(x.d, 0, 8, 0, dice);
   return true;
 }
-constexpr bool (*kSteps[])(const Toss&, Case&) = {step};
-
 // Inside their tensors, and one an element.
 void tidy(Case& c) {
   std::vector<Planted> kept;
@@ -121,7 +94,20 @@ Complaint bad_planted(const Case& c, const Planted& planted, const std::string& 
 }  // namespace
 
 extern constinit const Feature planted = {
-    .switches = {5, kSwitches},
+    .switches = {5,
+                 {{"planted values", is_set<kFields>, unset<kFields>,
+                   [](Case& to, const Case& from, int choice) {
+                     if (choice > 1) return false;
+                     to.planted = from.planted;
+                     if (choice == 0) {
+                       to.planted.resize(1);
+                       to.planted[0].b = to.planted[0].h = to.planted[0].s = to.planted[0].d = 0;
+                     }
+                     return true;
+                   },
+                   Trait::kValue}}},
+    .dials = none,
+    .others = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -136,12 +122,20 @@ extern constinit const Feature planted = {
         },
     .forms = none,
     .draw = {Phase::kValues, draw},
-    .parts = kParts,
+    .parts = {{"planted", 2, take<kFields>}},
     .numbers = none,
-    .steps = kSteps,
+    .steps = {step},
     .refusals = none,
-    .marks = kMarks,
-    .words = kWords,
+    .marks = {{"planted NaN or Inf", [](const Tiled& x) { return !x.c.planted.empty(); }, MarkFor::kBoth}},
+    .words = {{Told::kData, 1,
+               [](const Case& c, Sentence& words) {
+                 for (size_t i = 0; i < c.planted.size() && i < 3; ++i) {
+                   const Planted& x = c.planted[i];
+                   words.push_back(cat(kTensorNames[static_cast<size_t>(x.tensor)], "(", x.b, ",", x.h, ",",
+                                       x.s, ",", x.d, ") = 0x", hex(x.bits)));
+                 }
+                 if (c.planted.size() > 3) words.push_back(cat(c.planted.size() - 3, " more planted values"));
+               }}},
     .tidy = tidy,
     .illegal = [](const Case& c) -> Complaint {
       for (size_t n = 0; n < c.planted.size(); ++n) {

@@ -6,16 +6,12 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.prefill); };
 
-constexpr Switch kSwitches[] = {whole_switch<kFields>("the prefill")};
-constexpr Part kParts[] = {{"prefill", 1, take<kFields>}};
-constexpr Words kWords[] = {{Told::kSurroundings, 4, [](const Case& c, std::vector<std::string>& words) {
-                               if (c.prefill == Prefill::kHuge) words.push_back("outputs prefilled with 2^100");
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature prefill = {
-    .switches = {19, kSwitches},
+    .switches = {19, {whole_switch<kFields>("the prefill")}},
+    .dials = none,
+    .others = {{"prefill", is_usual<kFields>, {[](Case& c) { c.prefill = Prefill::kHuge; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -26,12 +22,15 @@ extern constinit const Feature prefill = {
              [](const Toss& toss, Case& c) {
                c.prefill = toss.dice.percent(75) ? Prefill::kNan : Prefill::kHuge;
              }},
-    .parts = kParts,
+    .parts = {{"prefill", 1, take<kFields>}},
     .numbers = none,
     .steps = none,
     .refusals = none,
     .marks = none,
-    .words = kWords,
+    .words = {{Told::kSurroundings, 4,
+               [](const Case& c, Sentence& words) {
+                 if (c.prefill == Prefill::kHuge) words.push_back("outputs prefilled with 2^100");
+               }}},
     .tidy = none,
     .illegal = none,
 };

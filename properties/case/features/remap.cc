@@ -1,15 +1,12 @@
 // The indices that a relation's variant asks its recipe for: never drawn.
 #include <algorithm>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
 namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.remap); };
-
-constexpr Switch kSwitches[] = {whole_switch<kFields>("a remap")};
 
 Complaint bad_axis(const std::string& field, const Axis& axis, int64_t size) {
   using Wide = __int128;
@@ -30,7 +27,9 @@ Complaint bad_axis(const std::string& field, const Axis& axis, int64_t size) {
 }  // namespace
 
 extern constinit const Feature remap = {
-    .switches = {0, kSwitches},
+    .switches = {0, {whole_switch<kFields>("a remap")}},
+    .dials = none,
+    .others = none,
     .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kRemap).add(is_set<kFields>(c)); },
     .forms = none,
     .draw = none,

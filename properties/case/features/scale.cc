@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -30,21 +29,19 @@ float draw_scale(Dice& dice, const Problem& p) {
   }
 }
 
-constexpr Switch kSwitches[] = {
-    {"the scale", is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
-       to.problem.scale = choice == 0 ? usual(to.problem) : from.problem.scale;
-       return choice < 2;
-     }}};
-constexpr Part kParts[] = {{"scale", 3, take<kFields>}};
-constexpr Mark kMarks[] = {{"scale <= 0", [](const Placed& x) { return x.p.scale <= 0; }}};
-constexpr Words kWords[] = {{Told::kNumber, 2, [](const Case& c, std::vector<std::string>& words) {
-                               if (c.problem.scale != 1) words.push_back("scale " + number(c.problem.scale));
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature scale = {
-    .switches = {14, kSwitches},
+    .switches = {14,
+                 {{"the scale", is_set<kFields>, unset<kFields>,
+                   [](Case& to, const Case& from, int choice) {
+                     to.problem.scale = choice == 0 ? usual(to.problem) : from.problem.scale;
+                     return choice < 2;
+                   }}}},
+    .dials = none,
+    .others = {{"scale",
+                is_usual<kFields>,
+                {[](Case& c) { c.problem.scale = 0.5f; }, [](Case& c) { c.problem.scale = 2; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const float x = c.problem.scale;
@@ -55,12 +52,15 @@ extern constinit const Feature scale = {
     .forms = none,
     .draw = {Phase::kValues,
              [](const Toss& toss, Case& c) { c.problem.scale = draw_scale(toss.dice, c.problem); }},
-    .parts = kParts,
+    .parts = {{"scale", 3, take<kFields>}},
     .numbers = none,
     .steps = none,
     .refusals = none,
-    .marks = kMarks,
-    .words = kWords,
+    .marks = {{"scale <= 0", [](const Tiled& x) { return x.p.scale <= 0; }}},
+    .words = {{Told::kNumber, 2,
+               [](const Case& c, Sentence& words) {
+                 if (c.problem.scale != 1) words.push_back("scale " + number(c.problem.scale));
+               }}},
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (std::isfinite(c.problem.scale)) return std::nullopt;

@@ -7,18 +7,15 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.env.schedule_seed); };
 
-constexpr Switch kSwitches[] = {value_switch<kFields, uint64_t{1}>("the schedule")};
-constexpr Part kParts[] = {{"schedule", 2, take<kFields>}};
-constexpr Mark kMarks[] = {{"random schedule", [](const Placed& x) { return x.c.env.schedule_seed != 0; }}};
-constexpr Words kWords[] = {{Told::kSurroundings, 3, [](const Case& c, std::vector<std::string>& words) {
-                               if (c.env.schedule_seed != 0)
-                                 words.push_back(cat("schedule ", c.env.schedule_seed));
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature schedule = {
-    .switches = {17, kSwitches},
+    .switches = {17, {value_switch<kFields, uint64_t{1}>("the schedule")}},
+    .dials = none,
+    .others = {{"schedule",
+                is_usual<kFields>,
+                {[](Case& c) { c.env.schedule_seed = 1; }, [](Case& c) { c.env.schedule_seed = 2; },
+                 [](Case& c) { c.env.schedule_seed = 3; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -29,12 +26,15 @@ extern constinit const Feature schedule = {
              [](const Toss& toss, Case& c) {
                c.env.schedule_seed = toss.dice.percent(25) ? 0 : toss.dice.bits() % 65536;
              }},
-    .parts = kParts,
+    .parts = {{"schedule", 2, take<kFields>}},
     .numbers = none,
     .steps = none,
     .refusals = none,
-    .marks = kMarks,
-    .words = kWords,
+    .marks = {{"random schedule", [](const Tiled& x) { return x.c.env.schedule_seed != 0; }}},
+    .words = {{Told::kSurroundings, 3,
+               [](const Case& c, Sentence& words) {
+                 if (c.env.schedule_seed != 0) words.push_back(cat("schedule ", c.env.schedule_seed));
+               }}},
     .tidy = none,
     .illegal = none,
 };

@@ -1,7 +1,6 @@
 // Softcap: a score s becomes cap * tanh(s / cap), before masks.
 #include <cmath>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -9,20 +8,12 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.softcap); };
 
-constexpr Switch kSwitches[] = {value_switch<kFields, 1.0f>("softcap")};
-constexpr Part kParts[] = {{"softcap", 3, take<kFields>}};
-constexpr Refusal kRefusals[] = {
-    {"softcap", [](Problem& p) { p.softcap = 1; }, [](Case& c) { unset<kFields>(c); }, {"softcap"}}};
-constexpr Mark kMarks[] = {{"softcap", [](const Placed& x) { return x.p.softcap > 0; }, MarkFor::kBoth}};
-constexpr Words kWords[] = {{Told::kNumber, 1, [](const Case& c, std::vector<std::string>& words) {
-                               if (c.problem.softcap != 0)
-                                 words.push_back("softcap " + number(c.problem.softcap));
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature softcap = {
-    .switches = {12, kSwitches},
+    .switches = {12, {value_switch<kFields, 1.0f>("softcap")}},
+    .dials = none,
+    .others = {{"softcap", is_usual<kFields>, {[](Case& c) { c.problem.softcap = 2; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -33,12 +24,16 @@ extern constinit const Feature softcap = {
              [](const Toss& toss, Case& c) {
                if (toss.dice.percent(8)) c.problem.softcap = toss.dice.pick({1.0f, 5.0f, 30.0f, 50.0f});
              }},
-    .parts = kParts,
+    .parts = {{"softcap", 3, take<kFields>}},
     .numbers = none,
     .steps = none,
-    .refusals = kRefusals,
-    .marks = kMarks,
-    .words = kWords,
+    .refusals =
+        {{"softcap", [](Problem& p) { p.softcap = 1; }, [](Case& c) { unset<kFields>(c); }, {"softcap"}}},
+    .marks = {{"softcap", [](const Tiled& x) { return x.p.softcap > 0; }, MarkFor::kBoth}},
+    .words = {{Told::kNumber, 1,
+               [](const Case& c, Sentence& words) {
+                 if (c.problem.softcap != 0) words.push_back("softcap " + number(c.problem.softcap));
+               }}},
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (std::isfinite(c.problem.softcap) && c.problem.softcap >= 0) return std::nullopt;

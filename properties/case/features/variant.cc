@@ -1,5 +1,4 @@
 // Which instantiation of the kernel runs; 0: its choice.
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -7,17 +6,16 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.env.variant); };
 
-constexpr Switch kSwitches[] = {whole_switch<kFields>("the variant")};
-constexpr Part kParts[] = {{"variant", 2, take<kFields>}};
-constexpr Mark kMarks[] = {{"other variant", [](const Placed& x) { return x.c.env.variant != 1; }}};
-constexpr Words kWords[] = {{Told::kSurroundings, 1, [](const Case& c, std::vector<std::string>& words) {
-                               if (is_set<kFields>(c)) words.push_back(cat("variant ", c.env.variant));
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature variant = {
-    .switches = {1, kSwitches},
+    .switches = {1, {whole_switch<kFields>("the variant")}},
+    .dials = none,
+    .others = {{"variant",
+                is_usual<kFields>,
+                {[](Case& c) { c.env.variant = 2; }, [](Case& c) { c.env.variant = 3; },
+                 [](Case& c) { c.env.variant = 4; }},
+                "variant 1"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -33,12 +31,15 @@ extern constinit const Feature variant = {
                                : variants > 0 ? static_cast<int32_t>(toss.dice.range(0, variants))
                                               : 0;
              }},
-    .parts = kParts,
+    .parts = {{"variant", 2, take<kFields>}},
     .numbers = none,
     .steps = none,
     .refusals = none,
-    .marks = kMarks,
-    .words = kWords,
+    .marks = {{"other variant", [](const Tiled& x) { return x.c.env.variant != 1; }}},
+    .words = {{Told::kSurroundings, 1,
+               [](const Case& c, Sentence& words) {
+                 if (is_set<kFields>(c)) words.push_back(cat("variant ", c.env.variant));
+               }}},
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (c.env.variant >= 0) return std::nullopt;

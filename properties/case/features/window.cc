@@ -1,12 +1,13 @@
 // A window around the diagonal, its sides included; -1: no bound on that side.
 #include <limits>
 
-#include "properties/case/features/complaint.h"
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
 namespace {
 
+constexpr auto kLeft = [](auto& c) { return std::tie(c.problem.window_left); };
+constexpr auto kRight = [](auto& c) { return std::tie(c.problem.window_right); };
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.window_left, c.problem.window_right); };
 
 // What arithmetic in 32 or 64 bits makes of a window that no sequence is as wide as.
@@ -24,47 +25,42 @@ int64_t draw_side(Dice& dice, int64_t seq_k) {
 
 bool is_there(const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }
 
-template <int64_t Problem::* kSide>
-constexpr Switch side_switch(const char* name) {
-  return {name, [](const Case& c) { return c.problem.*kSide >= 0; }, [](Case& c) { c.problem.*kSide = -1; },
+template <auto kSide>
+constexpr Switch side_switch(const char* name, const char* dial) {
+  return {name,
+          [](const Case& c) { return std::get<0>(kSide(c)) >= 0; },
+          unset<kSide>,
           [](Case& to, const Case& from, int choice) {
-            to.problem.*kSide = choice == 0 ? 0 : from.problem.*kSide;
+            take<kSide>(to, from);
+            if (choice == 0) kSide(to) = std::make_tuple(0);
             to.problem.align = from.problem.align;
             return choice < 2;
-          }};
+          },
+          Trait::kHidesKeys,
+          dial};
 }
 
-template <int64_t Problem::* kSide>
-void number_of(const Toss& toss, const Problem& p, std::vector<MovableNumber>& numbers) {
-  if (p.*kSide < 0) return;
-  numbers.push_back({p.*kSide, -1, toss.tile_k, p.seq_k, [](Case& x, int64_t n) { x.problem.*kSide = n; }});
+template <auto kSide>
+void number_of(const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
+  const int64_t side = std::get<0>(kSide(c));
+  if (side < 0) return;
+  numbers.push_back(
+      {side, -1, toss.tile_k, c.problem.seq_k, [](Case& x, int64_t n) { kSide(x) = std::make_tuple(n); }});
 }
 
 std::string side_words(const char* sign, int64_t side) {
   return side < 0 ? cat(sign, "inf") : side == 0 ? std::string("0") : cat(sign, side);
 }
 
-constexpr Switch kSwitches[] = {side_switch<&Problem::window_left>("a window to the left"),
-                                side_switch<&Problem::window_right>("a window to the right")};
-constexpr Part kParts[] = {{"window", 4, take<kFields>}};
-constexpr Refusal kRefusals[] = {{"windows",
-                                  [](Problem& p) { p.window_left = 1; },
-                                  [](Case& c) { unset<kFields>(c); },
-                                  {"window_wide"},
-                                  "dead rows"}};
-constexpr Mark kMarks[] = {{"window", [](const Placed& x) { return is_there(x.p); }, MarkFor::kBoth}};
-constexpr Words kWords[] = {{Told::kMask, 1, [](const Case& c, std::vector<std::string>& words) {
-                               const Problem& p = c.problem;
-                               if (!is_there(p)) return;
-                               words.push_back(cat("window [", side_words("-", p.window_left), ", ",
-                                                   side_words("+", p.window_right), "]"));
-                               if (!p.causal) words.back() += cat(" (", align_name(p.align), ")");
-                             }}};
-
 }  // namespace
 
 extern constinit const Feature window = {
-    .switches = {9, kSwitches},
+    .switches = {9,
+                 {side_switch<kLeft>("a window to the left", "window_left"),
+                  side_switch<kRight>("a window to the right", "window_right")}},
+    .dials = {dial<kLeft>("window_left", DialKind::kWindow, 0),
+              dial<kRight>("window_right", DialKind::kWindow, 0)},
+    .others = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const int64_t left = c.problem.window_left, right = c.problem.window_right;
@@ -92,16 +88,27 @@ extern constinit const Feature window = {
                c.problem.window_left = draw_side(toss.dice, c.problem.seq_k);
                c.problem.window_right = draw_side(toss.dice, c.problem.seq_k);
              }},
-    .parts = kParts,
+    .parts = {{"window", 4, take<kFields>}},
     .numbers =
-        [](const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
-          number_of<&Problem::window_left>(toss, c.problem, numbers);
-          number_of<&Problem::window_right>(toss, c.problem, numbers);
+        [](const Toss& toss, const Case& c, auto& numbers) {
+          number_of<kLeft>(toss, c, numbers);
+          number_of<kRight>(toss, c, numbers);
         },
     .steps = none,
-    .refusals = kRefusals,
-    .marks = kMarks,
-    .words = kWords,
+    .refusals = {{"windows",
+                  [](Problem& p) { p.window_left = 1; },
+                  [](Case& c) { unset<kFields>(c); },
+                  {"window_wide"},
+                  "dead rows"}},
+    .marks = {{"window", [](const Tiled& x) { return is_there(x.p); }, MarkFor::kBoth}},
+    .words = {{Told::kMask, 1,
+               [](const Case& c, Sentence& words) {
+                 const Problem& p = c.problem;
+                 if (!is_there(p)) return;
+                 words.push_back(cat("window [", side_words("-", p.window_left), ", ",
+                                     side_words("+", p.window_right), "]"));
+                 if (!p.causal) words.back() += cat(" (", align_name(p.align), ")");
+               }}},
     .tidy =
         [](Case& c) {
           if (c.problem.window_left < 0) c.problem.window_left = -1;

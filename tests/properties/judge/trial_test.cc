@@ -183,27 +183,27 @@ TEST(Trial, HugeCasesAreSampledAndSaySo) {
 // Writes where it says, in plan(); the run that follows is right.
 class HastyTarget : public FakeTarget {
  public:
-  enum Place { kO, kLse, kBehindO, kK, kLengths };
-  explicit HastyTarget(Place place) : place_(place) {}
+  enum Spot { kO, kLse, kBehindO, kK, kLengths };
+  explicit HastyTarget(Spot spot) : spot_(spot) {}
   PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
     PlanReply reply = FakeTarget::plan(p, t, env);
     if (reply.status != ATTN_OK) return reply;
     uint16_t* const o = static_cast<uint16_t*>(t.o.data);
-    if (place_ == kO) o[0] = 0x3c00;
-    if (place_ == kLse) static_cast<float*>(t.lse.data)[0] = 1;
-    if (place_ == kBehindO) o[p.batch * p.heads_q * p.seq_q * p.dim_v] = 0x3c00;
-    if (place_ == kK) static_cast<uint16_t*>(t.k.data)[3] ^= 1;
-    if (place_ == kLengths) const_cast<int64_t*>(t.key_lengths)[0] = 1;
+    if (spot_ == kO) o[0] = 0x3c00;
+    if (spot_ == kLse) static_cast<float*>(t.lse.data)[0] = 1;
+    if (spot_ == kBehindO) o[p.batch * p.heads_q * p.seq_q * p.dim_v] = 0x3c00;
+    if (spot_ == kK) static_cast<uint16_t*>(t.k.data)[3] ^= 1;
+    if (spot_ == kLengths) const_cast<int64_t*>(t.key_lengths)[0] = 1;
     return reply;
   }
 
  private:
-  const Place place_;
+  const Spot spot_;
 };
 
 TEST(Judge, WhatIsWrittenInPlan) {
   const struct {
-    HastyTarget::Place place;
+    HastyTarget::Spot spot;
     Kind kind;
     const char* message;
   } expected[] = {
@@ -215,8 +215,8 @@ TEST(Judge, WhatIsWrittenInPlan) {
   };
   Case c = simple(17);
   c.problem.key_lengths.emplace(static_cast<size_t>(c.problem.batch), 17);
-  for (const auto& [place, kind, message] : expected) {
-    HastyTarget target(place);
+  for (const auto& [spot, kind, message] : expected) {
+    HastyTarget target(spot);
     const Verdict v = judge(c, *find_property("reference"), target, documented());
     EXPECT_EQ(v.outcome, Outcome::kFail) << message;
     EXPECT_EQ(v.kind, kind) << message;

@@ -11,11 +11,11 @@
 #include <set>
 
 #include "properties/case/codec.h"
+#include "properties/case/cost.h"
 #include "properties/case/planted_rank.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
 #include "properties/data/recipe.h"
-#include "properties/reduce/complexity.h"
 #include "tests/properties/support/random_case.h"
 
 namespace attnfuzz {

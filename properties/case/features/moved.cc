@@ -1,6 +1,7 @@
-#include "properties/case/features/mutable_number.h"
-
+// How a mutation moves a number of a case.
 #include <algorithm>
+
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 namespace {
