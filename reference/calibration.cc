@@ -32,6 +32,13 @@ constexpr std::pair<const char*, double Calibration::*> kErrors[] = {
     {"mma_unit", &Calibration::mma_unit},
 };
 
+double error_or(const nlohmann::json& file, const char* key, double otherwise) {
+  if (!file.contains(key)) return otherwise;
+  const double error = file.at(key);
+  if (!(error >= 0) || !std::isfinite(error)) throw std::runtime_error(std::string(key) + " is no error");
+  return error * kFileUnit;
+}
+
 Calibration parse(const std::string& text) {
   const auto parsed = parse_json(text);
   if (const auto* error = std::get_if<DecodeError>(&parsed)) throw std::runtime_error(error->message);
@@ -49,6 +56,12 @@ Calibration parse(const std::string& text) {
   }
   out.mma_block = file.at("mma_block");
   if (out.mma_block < 1) throw std::runtime_error("mma_block is not positive");
+  out.mma_product = error_or(file, "mma_product", out.mma_unit);
+  out.mma_sum = error_or(file, "mma_sum", 2 * out.mma_unit);
+  // Who has not measured it must assume it.
+  out.mma_least_f16 = file.value("mma_least_f16", 0x1p-14);
+  if (!(out.mma_least_f16 >= 0 && out.mma_least_f16 <= 1))
+    throw std::runtime_error("mma_least_f16 is not 0..1");
   return out;
 }
 
@@ -88,6 +101,9 @@ std::string calibration_text(const Calibration& calibration) {
   file["unit"] = "2^-24";
   for (const auto& [key, member] : kErrors) file[key] = calibration.*member / kFileUnit;
   file["mma_block"] = calibration.mma_block;
+  file["mma_product"] = calibration.mma_product / kFileUnit;
+  file["mma_sum"] = calibration.mma_sum / kFileUnit;
+  file["mma_least_f16"] = calibration.mma_least_f16;
   return file.dump(2) + "\n";
 }
 

@@ -35,8 +35,16 @@ struct Calibration {
   double rcp_exact = 0;    // correctly rounded reciprocal or division
   double tanh_approx = 0;  // tanh.approx.f32
   double tanhf = 0;        // tanhf
-  double mma_unit = 0;     // error of adding one block, relative to its largest term
+  double mma_unit = 0;     // error of rounding a block's sum
   int mma_block = 0;       // products the tensor core adds at once; fewer is looser
+  // Adding c <= mma_block products to what is there errs by (c mma_product + mma_sum)
+  // of the largest term or sum: each term is cut off where alignment ends, then the
+  // sum is rounded. Without figures of their own: mma_unit, and twice that.
+  double mma_product = 0;
+  double mma_sum = 0;
+  // The least |x| that a non-zero fp16 factor is aligned as: 2^-14 where subnormals
+  // keep the exponent they are stored with; 0: aligned by their value.
+  double mma_least_f16 = 0;
 };
 
 Calibration documented();  // the loosest documented classes: any device not otherwise known

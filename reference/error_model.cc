@@ -8,25 +8,59 @@
 namespace attnfuzz {
 namespace {
 
+bool is_8_bit(int32_t format) { return format == ATTN_FORMAT_E4M3 || format == ATTN_FORMAT_E5M2; }
+
+// Of an attn_format.
+Format numbers_of(int32_t format, int32_t dtype) {
+  switch (format) {
+    case ATTN_FORMAT_E4M3:
+      return {0x1p-4, 0x1p-10, 448, 464};
+    case ATTN_FORMAT_E5M2:
+      return {0x1p-3, 0x1p-17, 57344, 61440};
+    default:
+      return format_of(dtype);
+  }
+}
+
+// Either neighbour is up to twice as far as the nearest is; from the largest finite number on the
+// other neighbour is an infinity.
+Format converted(Format format, const attn_plan& plan) {
+  if (plan.conversion == ATTN_CONVERT_NEAREST) return format;
+  return {2 * format.unit, 2 * format.tiny, format.max, format.max};
+}
+
 void accumulator(const attn_problem& problem, const attn_plan& plan, const Calibration& cal,
                  ErrorModel* model) {
   model->tensor_cores = plan.accumulator != ATTN_ACC_FFMA;
   if (plan.accumulator == ATTN_ACC_UNKNOWN)
     model->assumptions.push_back("accumulator not known: tensor cores assumed");
   const double d = static_cast<double>(problem.dim_qk);
-  double additions = d;
   if (model->tensor_cores) {
-    model->unit_a = cal.mma_unit;
-    model->mma_block = plan.mma_block > 0 ? plan.mma_block : cal.mma_block;
+    model->product_unit = cal.mma_product;
+    model->sum_unit = cal.mma_sum;
+    model->mma_block = cal.mma_block;
+    // Of a device that was measured the plan can only say that it adds fewer at once.
+    if (plan.mma_block > 0)
+      model->mma_block = cal.measured ? std::min(cal.mma_block, plan.mma_block) : plan.mma_block;
     if (plan.mma_block <= 0 && !cal.measured)
       model->assumptions.push_back("mma block not known: " + std::to_string(cal.mma_block) + " assumed");
-    additions += 2 * std::ceil(d / static_cast<double>(model->mma_block));
+    if (problem.dtype == ATTN_F16) model->least_factor = cal.mma_least_f16;
   }
+  // fp16's subnormals are normal numbers of fp32; those of bf16 are not.
+  model->flushes = plan.flush_to_zero != 0;
+  if (model->flushes && problem.dtype == ATTN_BF16) model->flushed_factor = kFlush;
   model->dim_qk = d;
-  model->score_gamma = gamma(additions, model->unit_a);
+  model->score_gamma = compound(model->block_error(d));
+  model->ascending_dot = plan.dot_order == ATTN_DOT_ASCENDING;
+  model->score_block = model->block_error(std::min(d, 16.0));
 }
 
 void exponential(const attn_plan& plan, const Calibration& cal, ErrorModel* model) {
+  if (plan.exp_error > 0) {
+    // The figure is of the exponential alone: what multiplies its argument by log2 e is charged apart.
+    model->eps_exp = plan.exp_error;
+    return;
+  }
   switch (plan.exp_class) {
     case ATTN_EXP_EX2_APPROX:
       model->eps_exp = cal.ex2;
@@ -93,25 +127,48 @@ void scalar_functions(const attn_problem& problem, const attn_plan& plan, const 
 void scaling(const attn_problem& problem, const attn_plan& plan, ErrorModel* model) {
   model->scale = problem.scale;
   model->fused = plan.scale_mode == ATTN_SCALE_FUSED;
-  model->may_be_fused = model->fused || plan.scale_mode == ATTN_SCALE_UNKNOWN;
+  model->may_be_fused = plan.scale_mode != ATTN_SCALE_SEPARATE;
   if (plan.scale_mode == ATTN_SCALE_UNKNOWN)
     model->assumptions.push_back("scaling not known: folded into a 16-bit Q assumed");
   if (plan.scale_mode == ATTN_SCALE_UNKNOWN || plan.scale_mode == ATTN_SCALE_FOLDED_Q) {
-    const Format format = format_of(problem.dtype);
+    const Format format = converted(format_of(problem.dtype), plan);
     model->folded_unit = format.unit;
     model->folded_tiny = format.tiny;
     model->folded_overflow = format.overflow;
   }
 }
 
+void format_of_p(const attn_problem& problem, const attn_plan& plan, ErrorModel* model) {
+  if (plan.p_format == ATTN_FORMAT_F32) return;
+  const Format format = converted(numbers_of(plan.p_format, problem.dtype), plan);
+  const bool scaled = plan.p_scale > 0;
+  model->p_scale = scaled ? plan.p_scale : 1;
+  model->p_unit = format.unit + (scaled ? kU : 0);
+  model->p_tiny = format.tiny / model->p_scale;
+  model->p_overflow = format.overflow / model->p_scale;
+  if (plan.p_format == ATTN_FORMAT_UNKNOWN)
+    model->assumptions.push_back("format of P not known: the input's assumed");
+  // An 8-bit product is added up in fewer bits (13 on Hopper), 32 at once.
+  if (is_8_bit(plan.p_format) && model->tensor_cores) {
+    model->product_unit = std::max(model->product_unit, 0x1p-13);
+    model->sum_unit = std::max(model->sum_unit, 0x1p-12);
+  }
+  const bool known = model->max_rule != ATTN_MAX_UNKNOWN && plan.conversion == ATTN_CONVERT_NEAREST;
+  if (known && plan.p_format == ATTN_FORMAT_OF_INPUT && plan.sum_rule == ATTN_SUM_OF_EXP)
+    model->p_predicted = problem.dtype;
+  model->rounded_sum = plan.sum_rule == ATTN_SUM_OF_ROUNDED_P;
+}
+
 void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* model) {
-  const Format input = format_of(problem.dtype);
-  if (plan.p_format != ATTN_FORMAT_F32) {
-    model->p_unit = input.unit;
-    model->p_tiny = input.tiny;
-    model->p_overflow = input.overflow;
-    if (plan.p_format == ATTN_FORMAT_UNKNOWN)
-      model->assumptions.push_back("format of P not known: the input's assumed");
+  format_of_p(problem, plan, model);
+  const Format input = converted(format_of(problem.dtype), plan);
+  if (plan.v_format != ATTN_FORMAT_UNKNOWN && plan.v_format != ATTN_FORMAT_F32) {
+    const Format format = converted(numbers_of(plan.v_format, problem.dtype), plan);
+    const double scale = plan.v_scale > 0 ? plan.v_scale : 1;
+    // Two roundings more where it is multiplied and divided again by a factor of its own.
+    model->v_unit = format.unit + (plan.v_scale > 0 ? 2 * kU : 0);
+    model->v_tiny = format.tiny / scale;
+    model->v_overflow = format.overflow / scale;
   }
   model->o_unit = input.unit;
   model->o_tiny = plan.flush_to_zero ? std::max(input.tiny, kFlush) : input.tiny;
@@ -121,6 +178,7 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
   if (partials && plan.partial_format != ATTN_FORMAT_F32) {
     model->partial_unit = input.unit;
     model->partial_tiny = std::max(input.tiny, kFlush);
+    model->partial_overflow = input.overflow;
     if (plan.partial_format == ATTN_FORMAT_UNKNOWN)
       model->assumptions.push_back("format of the partials not known: the input's assumed");
   }
@@ -136,6 +194,16 @@ void order_of_work(const attn_plan& plan, ErrorModel* model) {
   model->split_tiles = plan.num_splits > 1 ? std::max<int64_t>(plan.split_tiles, 0) : 0;
   model->rescales = std::max<int64_t>(plan.rescales, 0);
   model->isolates_masked_nan = plan.isolates_masked_nan != 0;
+  // Of what is declared of tiles nothing holds where the tiles of a split are not known.
+  const bool tiles = plan.tile_k > 0 && (plan.num_splits <= 1 || plan.split_tiles > 0);
+  model->key_order = tiles ? plan.key_order : ATTN_KEYS_ANY;
+  model->max_rule = tiles ? plan.max_rule : ATTN_MAX_UNKNOWN;
+  model->sum_lanes = tiles && model->in_order() ? plan.sum_lanes : 0;
+  if (model->splits > 1 && plan.merge_rule != ATTN_MERGE_BY_WEIGHT) {
+    const bool at_once = plan.merge_rule == ATTN_MERGE_BY_LSE;
+    model->merge_steps = at_once ? 1 : static_cast<double>(model->splits);
+    model->merge_rounds = model->merge_steps;
+  }
 }
 
 }  // namespace
@@ -155,7 +223,8 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
                                const Calibration& calibration) {
   ErrorModel model = make_error_model(problem, plan, calibration);
   model.splits = 1;
-  model.partial_unit = model.partial_tiny = 0;
+  model.merge_steps = 0;
+  model.partial_unit = model.partial_tiny = model.partial_overflow = 0;
   if (plan.partial_format != ATTN_FORMAT_OF_INPUT) {
     const Format fp32 = format_of(ATTN_F32);
     model.o_unit = fp32.unit;

@@ -29,6 +29,7 @@ void Expected::fill_row(int64_t row, Due due, double of, double allowed) {
   std::fill_n(rule.begin() + row * columns, columns, static_cast<uint8_t>(due));
   std::fill_n(value.begin() + row * columns, columns, of);
   std::fill_n(bound.begin() + row * columns, columns, allowed);
+  if (!exact.empty()) std::fill_n(exact.begin() + row * columns, columns, of);
 }
 
 const Expected& Reference::operator[](TensorId tensor) const {

@@ -6,6 +6,7 @@
 #ifndef ATTNFUZZ_REFERENCE_EXPECTED_H_
 #define ATTNFUZZ_REFERENCE_EXPECTED_H_
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Expected {
   int64_t columns = 0;
   std::vector<double> value;
   std::vector<double> bound;  // the interval value +- bound; infinite: any number passes
+  // What is due without any rounding, where `value` is not that but what the kernel's known
+  // roundings make of it (rounded_p.h); empty: `value` everywhere.
+  std::vector<double> exact;
   std::vector<uint8_t> rule;  // Due: a number is due, NaN is due, or anything passes
   double overflow = 0;        // where |value| + bound reaches this an infinity of that sign passes too
   bool logarithm = false;     // -inf is a value as others are, and no overflow makes an infinity pass
@@ -30,6 +34,11 @@ struct Expected {
   // where no ratio can tell: NaN where a number is due, a number where NaN is due,
   // an infinity that is no overflow, anything else where the bound is 0.
   double ratio(int64_t row, int64_t column, float got) const;
+  // How far a right result may lie from what is exactly due: what relations between results go by.
+  double allowance(int64_t at) const {
+    const auto i = static_cast<size_t>(at);
+    return exact.empty() ? bound[i] : bound[i] + std::abs(value[i] - exact[i]);
+  }
   // Of the whole row the same is due.
   void fill_row(int64_t row, Due due, double value, double bound);
 };

@@ -55,7 +55,9 @@ Operands load_operands(const attn_problem& problem, const attn_tensors& tensors,
     double norm = 0;
     for (int64_t t = 0; t < out.dim_qk; ++t) {
       panel[t * kLanes] = row[static_cast<size_t>(t)];
-      norm += std::abs(row[static_cast<size_t>(t)]);
+      const double size = std::abs(row[static_cast<size_t>(t)]);
+      norm += size;
+      if (size != 0) out.least_key = std::min(out.least_key, size);
     }
     const Purity purity = purity_of(row.data(), problem.dim_qk);
     out.key_norm[static_cast<size_t>(j)] = norm;

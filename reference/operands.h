@@ -56,6 +56,7 @@ struct Operands {
   Buffer keys;
   std::vector<Purity> key_purity;
   std::vector<double> key_norm;  // sum_t |k_t|, for a scale folded into Q
+  double least_key = 0x1p1023;   // the least |k_t| that is not 0
   bool pure_keys = true;
   Values values;
 };

@@ -6,6 +6,7 @@
 
 #include "reference/formats.h"
 #include "reference/operands.h"
+#include "reference/rounded_p.h"
 #include "reference/scores.h"
 #include "reference/visibility.h"
 #include "reference/weighted_mean.h"
@@ -32,35 +33,57 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model) 
   // The rule asks for |o| + B'' >= threshold; its bound is B'' after rounding to
   // O's format, so the threshold takes the same step.
   out[TensorId::kO].overflow = model.overflow * (1 + model.o_unit) + model.o_tiny;
+  if (model.p_predicted != ATTN_NONE) out[TensorId::kO].exact = out[TensorId::kO].value;
   out.assumptions = model.assumptions;
   return out;
 }
 
-MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, const int64_t* keys, int64_t n,
-                     int64_t first) {
-  MeanTerms terms;
-  const double count = static_cast<double>(n), T = scores.tiles;
-  const double splits = static_cast<double>(model.splits);
-  double products = count;
-  if (model.tensor_cores) {
+// g_t of each tile, in order: what its products may add to the accumulator's error. Returns their sum.
+double tile_costs(const ErrorModel& model, const TileWalk& walk, const int64_t* keys, int64_t first,
+                  std::vector<double>* costs) {
+  double sum = 0;
+  costs->clear();
+  for (const TileRun& run : walk.runs) {
     int64_t blocks = 0, previous = -1;
-    for (int64_t k = 0; k < n; ++k) {
-      const int64_t block = (first + keys[k]) / model.mma_block;
+    for (int64_t k = run.begin; k < run.end; ++k) {
+      const int64_t block = (first + keys[k]) % model.tile_k / model.mma_block;
       blocks += block != previous;
       previous = block;
     }
-    products += 2 * static_cast<double>(blocks);
+    const double products = static_cast<double>(run.end - run.begin);
+    costs->push_back(products * model.product_unit + static_cast<double>(blocks) * model.sum_unit);
+    sum += costs->back();
   }
+  return sum;
+}
+
+MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, const std::vector<double>& costs,
+                     double all_costs) {
+  MeanTerms terms;
+  const double T = scores.walk.rescales;
+  const double splits = static_cast<double>(model.splits);
   const bool merged = model.splits > 1;
-  terms.eps_exp = model.eps_exp;
-  terms.sum_gamma = gamma(count + 2 * T, kU) + (merged ? gamma(splits + 3, kU) : 0);
+  terms.eps_exp = terms.eps_weight = model.eps_exp;
+  terms.sum_gamma = scores.sum_gamma + (merged ? gamma(splits + 3, kU) : 0);
   terms.product_gamma = gamma(2 * T + 2 * splits + 3, kU);
-  terms.mma_gamma = gamma(products, model.unit_a);
-  terms.tensor_cores = model.tensor_cores;
+  terms.mma_gamma = compound(all_costs);
+  terms.consecutive = model.tensor_cores && model.key_order != ATTN_KEYS_ANY;
   terms.p_unit = model.p_unit;
+  terms.v_unit = model.v_unit;
+  terms.v_tiny = model.v_tiny;
+  terms.v_overflow = model.v_overflow;
+  terms.least_factor = model.least_factor;
+  terms.aligned_tiny = model.block_error(16) * model.least_factor;
+  terms.misplaced = scores.misplaced;
+  terms.grown_by_delta = std::exp(scores.largest_delta);
   // alpha, O * alpha and the exponential itself may each flush a weight.
-  terms.hull_tiny = (std::max(model.p_tiny, kFlush) + kFlush) * scores.misplaced;
-  terms.p_tiny = terms.hull_tiny * std::exp(scores.largest_delta);
+  terms.hull_tiny = (std::max(model.p_tiny, kFlush) + kFlush) * scores.misplaced + terms.aligned_tiny;
+  terms.p_tiny = terms.hull_tiny * terms.grown_by_delta;
+  if (model.rounded_sum) {
+    terms.rounded_sum = true;
+    terms.eps_weight = (1 + model.eps_exp) * (1 + model.p_unit) - 1;
+    terms.p_unit = 0;
+  }
   terms.rescales = T;
   terms.eps_log = model.eps_log;
   terms.eps_reciprocal = model.eps_reciprocal;
@@ -68,7 +91,12 @@ MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, const int
   terms.o_tiny = model.o_tiny;
   terms.partial_unit = model.partial_unit;
   terms.partial_tiny = model.partial_tiny;
+  terms.partial_overflow = model.partial_overflow;
   terms.merged = merged ? splits : 0;
+  terms.merge_steps = model.merge_steps;
+  terms.walk = &scores.walk;
+  terms.tile_cost = costs.data();
+  terms.tile_costs = all_costs;
   return terms;
 }
 
@@ -139,12 +167,16 @@ class Evaluator {
   }
 
   void bounded(int64_t row, int64_t n) {
-    const MeanTerms terms = mean_terms(model_, scores_, keys_.data(), n, operands_.first);
+    const double all_costs = tile_costs(model_, scores_.walk, keys_.data(), operands_.first, &costs_);
+    MeanTerms terms = mean_terms(model_, scores_, costs_, all_costs);
+    const Eigen::Map<const Eigen::ArrayXd> x(scores_.x.data(), n), weight(scores_.weight.data(), n);
+    if (model_.in_order() && round_p(model_, scores_, n, x.maxCoeff(), weight.sum(), &rounded_))
+      terms.rounded = &rounded_;
     o_.fill_row(row, Due::kNumber, 0, 0);
     const auto at = static_cast<size_t>(row * o_.columns);
-    const MeanResult result =
-        weighted_mean(terms, keys_.data(), n, scores_.x.data(), scores_.e.data(), operands_.values, &work_,
-                      &o_.value[at], &o_.bound[at], &o_.rule[at]);
+    const MeanResult result = weighted_mean(
+        terms, keys_.data(), n, scores_.x.data(), scores_.e.data(), scores_.weight.data(), operands_.values,
+        &work_, &o_.value[at], &o_.bound[at], &o_.rule[at], o_.exact.empty() ? nullptr : &o_.exact[at]);
     lse_.fill_row(row, Due::kNumber, result.lse, result.lse_bound);
     out_.state[static_cast<size_t>(row)] = result.informative ? RowState::kBounded : RowState::kUninformative;
     out_.uninformative += !result.informative;
@@ -181,6 +213,8 @@ class Evaluator {
   std::vector<double> q_, bias_;
   RowScores scores_;
   MeanWork work_;
+  RoundedP rounded_;
+  std::vector<double> costs_;
   Reference out_;
   Expected& o_ = out_[TensorId::kO];
   Expected& lse_ = out_[TensorId::kLse];

@@ -4,7 +4,9 @@
 // a bound of its own, derived from the inputs, the formats, and how the kernel
 // says it computes (its plan): see weighted_mean.h for the derivation. Nothing
 // is a matter of taste, so a ratio above 1 is a bug of the kernel, of its plan,
-// or of the bound itself.
+// or of the bound itself. The more a plan declares (attn_key_order and what follows
+// it) the sharper the bound: of a kernel that declares its order and its row maximum
+// the rounding of P is predicted (rounded_p.h), and `value` holds what it comes to.
 //
 // Contract. `host` tensors lie in host memory; q, k, v and, where the problem
 // has them, bias, mask and key_lengths are read, and nothing else is. Memory is

@@ -15,10 +15,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 MeanTerms reduce_terms(const ErrorModel& model, double splits) {
   MeanTerms terms;
-  terms.eps_exp = model.eps_exp;
+  terms.eps_exp = terms.eps_weight = model.eps_exp;
   terms.sum_gamma = terms.product_gamma = gamma(splits + 3, kU);
-  terms.p_tiny = terms.hull_tiny = 2 * kFlush;
+  // Weights relative to the largest are divided by their sum; others are relative to that sum already.
+  terms.p_tiny = terms.hull_tiny = 2 * kFlush * (model.merge_steps > 0 ? splits : 1);
   terms.merged = splits;
+  terms.merge_steps = std::min(model.merge_steps, splits);
   terms.rescales = splits;
   terms.eps_log = model.eps_log;
   terms.eps_reciprocal = model.eps_reciprocal;
@@ -27,14 +29,16 @@ MeanTerms reduce_terms(const ErrorModel& model, double splits) {
   return terms;
 }
 
+// Merged one by one, what a weight goes through it goes through at every merge.
 void reduce_allowances(const ErrorModel& model, const std::vector<double>& x, double splits,
                        std::vector<double>* e) {
   const double most = *std::max_element(x.begin(), x.end()), slope = model.eps_exp_slope;
+  const double rounds = std::min(model.merge_rounds, splits);
   e->resize(x.size());
   for (size_t s = 0; s < x.size(); ++s) {
     const double range = most - x[s];
     (*e)[s] = (5 * kU + 2 * slope) * range + splits * (model.eps_exp + 2 * kU) + 2 * model.eps_exp +
-              2 * kU * (std::abs(x[s]) + std::abs(most));
+              rounds * 2 * kU * (std::abs(x[s]) + std::abs(most));
   }
 }
 
@@ -101,8 +105,8 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
     const Values partials = make_values(values.data(), n, columns, columns);
     const auto first = static_cast<size_t>(row * columns);
     const MeanResult result =
-        weighted_mean(reduce_terms(model, splits), index.data(), n, x.data(), e.data(), partials, &work,
-                      &to_o.value[first], &to_o.bound[first], &to_o.rule[first]);
+        weighted_mean(reduce_terms(model, splits), index.data(), n, x.data(), e.data(), nullptr, partials,
+                      &work, &to_o.value[first], &to_o.bound[first], &to_o.rule[first]);
     to_lse.fill_row(row, Due::kNumber, result.lse, result.lse_bound);
     out.state[at] = result.informative ? RowState::kBounded : RowState::kUninformative;
     out.uninformative += !result.informative;

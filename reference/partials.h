@@ -11,9 +11,11 @@
 //
 //   R_s = M - x_s                            how far below the largest LSE, M
 //   e_s = 5u R_s + S(eps_e + 2u)             product by log2 e, subtraction; S factors if merged one by one
-//       + 2u(|x_s| + |M|)                    if each LSE is rounded when multiplied, before M is subtracted
+//       + 2u(|x_s| + |M|)                    if each LSE is rounded when multiplied, before M is subtracted;
+//                                            S times if merged one by one
 //       + 2 eps_e                            the largest LSE's own weight
-//   g_l = g_v = gamma(S+3, u), u_P = 0, eta_P = 2^-125 (a weight and a product may flush)
+//   g_l = g_v = gamma(S+3, u), u_P = 0, eta_P = 2^-125 (a weight and a product may flush; S times that where
+//   weights are relative to the final LSE)
 //
 // and the factor e^C of a merge that weighs by the rounded final LSE.
 //

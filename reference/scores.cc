@@ -11,24 +11,69 @@ namespace {
 using All = Eigen::Map<Eigen::ArrayXd>;
 using AllConst = Eigen::Map<const Eigen::ArrayXd>;
 
-// q.k and sum |q_t k_t| of the visible keys, a panel at a time.
-void products(const Operands& operands, const ScoreInput& input, double* dot, double* absolute) {
+constexpr int64_t kBlock = 16;  // columns of one mma
+
+// q.k, sum |q_t k_t| and the running sums of the visible keys, a panel at a time.
+void products(const Operands& operands, const ScoreInput& input, double* dot, double* absolute,
+              double* running) {
   const int64_t d = operands.dim_qk;
   int64_t k = 0;
   while (k < input.n) {
     const int64_t panel = input.keys[k] / kLanes;
     const double* keys = operands.keys.data() + panel * d * kLanes;
-    Lanes sum = Lanes::Zero(), sum_absolute = Lanes::Zero();
-    for (int64_t t = 0; t < d; ++t) {
-      const LanesAt key(keys + t * kLanes);
-      sum += input.q[t] * key;
-      sum_absolute += std::abs(input.q[t]) * key.abs();
+    Lanes sum = Lanes::Zero(), sum_absolute = Lanes::Zero(), sum_running = Lanes::Zero();
+    for (int64_t first = 0; first < d; first += kBlock) {
+      sum_running += sum.abs();
+      for (int64_t t = first; t < std::min(d, first + kBlock); ++t) {
+        const LanesAt key(keys + t * kLanes);
+        sum += input.q[t] * key;
+        sum_absolute += std::abs(input.q[t]) * key.abs();
+      }
     }
     for (; k < input.n && input.keys[k] / kLanes == panel; ++k) {
-      dot[k] = sum[input.keys[k] % kLanes];
-      absolute[k] = sum_absolute[input.keys[k] % kLanes];
+      const auto lane = input.keys[k] % kLanes;
+      dot[k] = sum[lane];
+      absolute[k] = sum_absolute[lane];
+      running[k] = sum_running[lane];
     }
   }
+}
+
+bool any_below(const double* x, int64_t n, double least) {
+  for (int64_t t = 0; t < n; ++t)
+    if (x[t] != 0 && std::abs(x[t]) < least) return true;
+  return false;
+}
+
+// |x|, but of what is not 0 no less than `least`.
+double counted(double x, double least) { return x == 0 ? 0 : std::max(std::abs(x), least); }
+
+// sum |q_t k_t| as the tensor core aligns it, where there are factors it takes for larger than they are.
+void aligned_sizes(const ErrorModel& model, const Operands& operands, const ScoreInput& input, double* sizes) {
+  const double least = model.least_factor;
+  if (!(operands.least_key < least) && !any_below(input.q, operands.dim_qk, least)) return;
+  for (int64_t k = 0; k < input.n; ++k) {
+    const double* key =
+        operands.keys.data() + input.keys[k] / kLanes * operands.dim_qk * kLanes + input.keys[k] % kLanes;
+    double size = 0;
+    for (int64_t t = 0; t < operands.dim_qk; ++t)
+      size += counted(input.q[t], least) * counted(key[t * kLanes], least);
+    sizes[k] = size;
+  }
+}
+
+// What flushing may take from a score: subnormal factors, a subnormal scale.
+void flushed_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input, All absolute,
+                    All delta) {
+  if (!model.flushes) return;
+  const double scale = std::abs(model.scale);
+  if (scale < 2 * kFlush) delta += scale * absolute;
+  if (!(operands.least_key < model.flushed_factor) &&
+      !any_below(input.q, operands.dim_qk, model.flushed_factor))
+    return;
+  const double norm = AllConst(input.q, operands.dim_qk).abs().sum();
+  for (int64_t k = 0; k < input.n; ++k)
+    delta[k] += scale * kFlush * (norm + operands.key_norm[static_cast<size_t>(input.keys[k])]);
 }
 
 // Impure inputs decide a row before any arithmetic does.
@@ -66,16 +111,38 @@ bool overflows(const ErrorModel& model, double most_absolute, double most_capped
   if (!(most_absolute < kOverflow) || !(most_absolute * std::abs(model.scale) < kScore)) return true;
   if (!(std::abs(m) < kScore) && !(level && m < 0 && -m <= std::numeric_limits<float>::max())) return true;
   if (!(most_capped < kScore)) return true;
+  // A cap that may be flushed divides by 0.
+  if (model.flushes && model.softcap > 0 && model.softcap < kFlush) return true;
   // Weights that are misplaced too far overflow, and sooner so where P is fp16.
   return misplaced >= std::min(60.0, std::log2(model.p_overflow) - 1);
 }
 
+// The error of the row sum. Its parts are summed tile by tile: what each addition
+// loses is u of the sum as it is then, at most that of the tiles so far.
+double sum_error(const ErrorModel& model, const TileWalk& walk, int64_t n, const double* weight) {
+  const double T = walk.rescales;
+  if (model.sum_lanes <= 0) return gamma(static_cast<double>(n) + 2 * T, kU);
+  const auto lanes = static_cast<double>(model.sum_lanes);
+  const double most = std::ceil(static_cast<double>(model.tile_k) / lanes);
+  double all = 0, so_far = 0, lost = 0;
+  for (const TileRun& run : walk.runs) {
+    double tile = 0;
+    for (int64_t k = run.begin; k < run.end; ++k) tile += weight[k];
+    so_far += tile;
+    all += tile;
+    lost += std::min(most, static_cast<double>(run.end - run.begin)) * so_far;
+    if (run.last) so_far = 0;
+  }
+  return compound((lost / all + 2 * T + lanes - 1) * kU);
+}
+
 // The merge of S partials weighs each by e^(LSE_s - LSE), both rounded: what
 // that adds to e_j, apart from its part that grows with R_j.
-double merge_constant(const ErrorModel& model, double m, double n, double T) {
+double merge_constant(const ErrorModel& model, double m, double n, double sum_gamma) {
   const double ln_n = std::log(n);
-  return 6 * kU * std::abs(m) + model.eps_log * (1 + ln_n) + 2 * kU * (std::abs(m) + ln_n) +
-         gamma(n + 2 * T, kU) + 2 * model.eps_exp + (kU + 2 * model.eps_exp_slope) * ln_n;
+  const double once = 6 * kU * std::abs(m) + model.eps_log * (1 + ln_n) + 2 * kU * (std::abs(m) + ln_n) +
+                      2 * model.eps_exp + (kU + 2 * model.eps_exp_slope) * ln_n;
+  return model.merge_rounds * once + sum_gamma;
 }
 
 void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
@@ -88,7 +155,8 @@ void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
 
 void reserve(int64_t n, RowScores* out) {
   if (out->x.size() >= static_cast<size_t>(n)) return;
-  for (Buffer* buffer : {&out->x, &out->e, &out->absolute, &out->delta, &out->tanh_size, &out->capped})
+  for (Buffer* buffer : {&out->x, &out->e, &out->weight, &out->error, &out->absolute, &out->running,
+                         &out->delta, &out->tanh_size, &out->capped})
     buffer->resize(static_cast<size_t>(n));
 }
 
@@ -101,13 +169,23 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   if (folded_query_overflows(model, operands, input.q)) return ScoreState::kUnconstrained;
   const int64_t n = input.n;
   reserve(n, out);
-  All x(out->x.data(), n), e(out->e.data(), n), delta(out->delta.data(), n), absolute(out->absolute.data(), n),
-      tanh_size(out->tanh_size.data(), n), capped(out->capped.data(), n);
+  All x(out->x.data(), n), e(out->e.data(), n), error(out->error.data(), n), delta(out->delta.data(), n),
+      absolute(out->absolute.data(), n), running(out->running.data(), n), tanh_size(out->tanh_size.data(), n),
+      capped(out->capped.data(), n);
   const bool adjusted = model.softcap > 0 || input.bias != nullptr;
 
-  products(operands, input, x.data(), absolute.data());
+  products(operands, input, x.data(), absolute.data(), running.data());
   x *= model.scale;
-  delta = std::abs(model.scale) * (model.score_gamma * absolute + model.dim_qk * kFlush);
+  // `delta` holds the sizes that the products' error is relative to, for now.
+  delta = absolute;
+  aligned_sizes(model, operands, input, delta.data());
+  const double blocks = std::ceil(model.dim_qk / static_cast<double>(kBlock)) * model.score_block;
+  if (model.ascending_dot && blocks < 1)
+    delta = (running + delta) * (model.score_block / (1 - blocks));
+  else
+    delta *= model.score_gamma;
+  delta = std::abs(model.scale) * (delta + model.dim_qk * kFlush);
+  flushed_scores(model, operands, input, absolute, delta);
   if (model.softcap > 0) softcap(model, n, x.data(), tanh_size.data());
   if (adjusted) capped = x.abs();
   if (input.bias) x += AllConst(input.bias, n);
@@ -121,22 +199,25 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
     return ScoreState::kUnconstrained;
   out->misplaced = std::exp2(misplaced);
 
-  const double T = rescales_of(model, operands.first + input.keys[0], operands.first + input.keys[n - 1]);
-  out->tiles = T;
-  const bool merged = model.splits > 1;
-  const double per_range = (merged ? 11 : 5) * kU + (merged ? 4 : 2) * model.eps_exp_slope;
-  const double per_score = (model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0);
-  const double constant =
-      T * (model.eps_exp + 2 * kU) + (merged ? merge_constant(model, m, static_cast<double>(n), T) : 0);
-  e = delta + per_range * (m - x + delta + out->largest_delta) + per_score * x.abs() + constant;
-  if (adjusted) e += 3 * kU * capped;
-  if (input.bias) e += 3 * kU * AllConst(input.bias, n).abs();
-  if (model.softcap > 0) e += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
+  error = delta + ((model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0)) * x.abs();
+  if (adjusted) error += 3 * kU * capped;
+  if (input.bias) error += 3 * kU * AllConst(input.bias, n).abs();
+  if (model.softcap > 0) error += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
   if (model.folded_unit > 0) {
-    e += std::abs(model.scale) * model.folded_unit * absolute;
+    error += std::abs(model.scale) * model.folded_unit * absolute;
     for (int64_t k = 0; k < n; ++k)
-      e[k] += model.folded_tiny * operands.key_norm[static_cast<size_t>(input.keys[k])];
+      error[k] += model.folded_tiny * operands.key_norm[static_cast<size_t>(input.keys[k])];
   }
+  out->largest_error = error.maxCoeff();
+  walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
+  const double T = out->walk.rescales;
+  for (int64_t k = 0; k < n; ++k) out->weight[static_cast<size_t>(k)] = std::exp(x[k] - m);
+  out->sum_gamma = sum_error(model, out->walk, n, out->weight.data());
+  const bool merged = model.splits > 1;
+  out->merge_constant = merged ? merge_constant(model, m, static_cast<double>(n), out->sum_gamma) : 0;
+  out->merge_range = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;
+  e = error + (5 * kU + 2 * model.eps_exp_slope + out->merge_range) * (m - x + delta + out->largest_delta) +
+      (T * (model.eps_exp + 2 * kU) + out->merge_constant);
   return ScoreState::kBounded;
 }
 

@@ -10,14 +10,15 @@
 //   rho_j = e^(e_j)(1 + eps_e) - 1                    what the kernel's weight may be off by, relatively
 //   rho_w = sum w_j rho_j
 //   D     = 1 - rho_w - g_l (1 + rho_w)               what is left of the sum of weights
-//   r     = (1 + u_P)(1 + g_v)(1 + g_m) - 1           P rounded, rescales and merges, the products' sum
+//   r     = (1 + u_P)(1 + u_V)(1 + g_v)(1 + g_m) - 1  P and V rounded, rescales and merges, the products' sum
 //   s     = u_S (1 + r) / D                           partials stored in 16 bits
 //   N_c   = sum w_j rho_j |v_jc - o_c|  +  sum [(r + s) w_j (1 + rho_j) + eta_P/l] |v_jc|
-//           + [g_l (1 + rho_w) + 2^-126 n/l] |o_c|  +  (n + 2T) 2^-126/l  +  eta_S
+//           + [g_l (1 + rho_w) + 2^-126 n/l] |o_c|  +  (n + 2T) 2^-126/l  +  eta_S  +  eta_V  +  eta_A
 //   B1    = N_c / D
-//   B2    = B1 + (e^C - 1)(|o_c| + B1)                C = 0 unless S > 1 partials are merged, then
-//           C = 3u|lam| + eps_l(1 + ln S) + 2u ln S + gamma(S + 3, u) + 2 eps_e
+//   B2    = B1 + (e^(M C) - 1)(|o_c| + B1)            M = 0 unless S > 1 partials are merged and not normalised
+//           C = 3u(|lam| + max e) + eps_l(1 + ln S) + 2u ln S + gamma(S + 3, u) + 2 eps_e
 //   B3    = B2 + max(4u, eps_rcp + 2u)(|o_c| + B2)    the division by the sum
+//           + 2 S 2^-126 max|v_jc|                    with splits: a weight of a partial may flush
 //   B_c   = B3 + u_O(|o_c| + B3) + eta_O
 //   B_lam = -ln D + 3u|m| + eps_l(1 + ln l) + 2u ln l + 3u|lam|
 //
@@ -28,11 +29,34 @@
 // base-2 logarithm; 3u|lam| does not cover it where m and ln l cancel.)
 //
 // C is for merges that weigh partials by e^(LSE_s - LSE) and do not normalise
-// again, as is common: the error of the rounded LSE is then a factor of the
-// whole of O, which no cancellation removes.
+// again: the error of the rounded LSE is then a factor of the whole of O, which no
+// cancellation removes, M = 1 time, or S times where they are merged one by one.
 //
-// Above 4096 keys the tensor core's g_m no longer multiplies sum w|v|, but the largest that the accumulator can
-// have been (long_products()).
+// g_l = gamma(n + 2T, u), or where the sum's parts are declared, with L_t the weights up
+// to tile t (of its split) and c_t the keys of it that one part takes,
+//
+//   g_l = compound(u (sum_t c_t L_t / l + 2T + parts - 1)),   and + gamma(S + 3, u) with splits
+//
+// A row sum of rounded P makes N and L of the same weights: eps_e then takes u_P in,
+// r does without, and eta_P n/l stands beside g_l.
+//
+// Above 4096 keys that are added up consecutively the tensor core's g_m no longer
+// multiplies sum w|v|, but the largest that the accumulator can have been (long_products()).
+//
+// **P known.** Where P's rounding is predicted (rounded_p.h) there is no u_P, and O lies
+// about o^_c = sum_j c_j v_jc with c_j and its charge from there:
+//
+//   N_c = sum [charge_j + (u_V + s + g_S) c_j + (2 2^-126 e^(max delta) + eta_A)/l] |v_jc|  +  G_c (1 + 2g/(1 - g))
+//         + lost |o^_c|  +  the constants above,   lost = rho_w + g_l(1 + rho_w) + common (1 + ...)
+//   B1  = N_c / (1 - lost),   g_S = gamma(2S + 3, u)
+//   G_c = sum_t g_t (|sum of c_j v_jc before tile t| + sum_t c_j |v_jc|),   g_t = u_p keys + u_s blocks of tile t
+//
+// G_c is the products' own rounding: each block errs relative to the accumulator as it is
+// then. g = sum g_t pays for what the accumulator itself is off by. Of both bounds the
+// one whose coefficients are smaller is used, a row at a time.
+//
+// eta_A = (16 u_p + u_s ceil(16/k_hw)) 2^-14 pays for fp16 subnormals among P and V, which are
+// aligned by the exponent they are stored with.
 //
 // Where the denominator is not positive the scores are so uncertain that the
 // weights mean nothing: the row is uninformative, and only the hull of its
@@ -47,26 +71,43 @@
 
 #include "reference/expected.h"
 #include "reference/operands.h"
+#include "reference/rounded_p.h"
 
 namespace attnfuzz {
 
 struct MeanTerms {
-  double eps_exp = 0;         // eps_e
-  double sum_gamma = 0;       // g_l: of the sum of weights
-  double product_gamma = 0;   // g_v, of the weighted values: rescales and merges
-  double mma_gamma = 0;       // g_m: the products' sum itself
-  bool tensor_cores = false;  // that sum goes through consecutive keys
-  double p_unit = 0;          // u_P
-  double p_tiny = 0;          // eta_P, grown by e^(max delta) and by what a fused scale misplaces
-  double rescales = 0;        // T
-  double eps_log = 0;         // eps_l
-  double eps_reciprocal = 0;  // eps_rcp
-  double o_unit = 0;          // u_O
-  double o_tiny = 0;          // eta_O
-  double partial_unit = 0;    // u_S: u_O of partials kept in 16 bits
-  double partial_tiny = 0;    // eta_S
-  double merged = 0;          // S if partials were merged, else 0
-  double hull_tiny = 0;  // eta_P without e^(max delta): in the hull all is relative to the computed weights
+  double eps_exp = 0;           // eps_e
+  double eps_weight = 0;        // the same in rho_j: u_P is in where the sum is one of rounded P
+  double sum_gamma = 0;         // g_l: of the sum of weights
+  double product_gamma = 0;     // g_v, of the weighted values: rescales and merges
+  double mma_gamma = 0;         // g_m: the products' sum itself
+  bool consecutive = false;     // that sum goes through consecutive keys
+  double p_unit = 0;            // u_P
+  double p_tiny = 0;            // eta_P, grown by e^(max delta) and by what a fused scale misplaces
+  double rescales = 0;          // T
+  double eps_log = 0;           // eps_l
+  double eps_reciprocal = 0;    // eps_rcp
+  double o_unit = 0;            // u_O
+  double o_tiny = 0;            // eta_O
+  double partial_unit = 0;      // u_S: u_O of partials kept in 16 bits
+  double partial_tiny = 0;      // eta_S
+  double partial_overflow = 0;  // |o_s| from here on may be an infinity; 0: none of 16 bits
+  double merged = 0;            // S if partials were merged, else 0
+  double merge_steps = 0;       // M
+  double v_unit = 0;            // u_V
+  double v_tiny = 0;            // eta_V
+  double aligned_tiny = 0;      // eta_A
+  double least_factor = 0;      // the 2^-14 in it
+  bool rounded_sum = false;     // the sum of weights is one of rounded P
+  double v_overflow = 0;        // |v| from here on is no number once converted; 0: V stays as it is
+  double grown_by_delta = 1;    // e^(max delta)
+  double misplaced = 1;         // what a fused scale may multiply all weights of a row by
+  // Where P is known: its weights, the tiles in their order, g_t of each; else NULL.
+  const RoundedP* rounded = nullptr;
+  const TileWalk* walk = nullptr;
+  const double* tile_cost = nullptr;
+  double tile_costs = 0;  // their sum
+  double hull_tiny = 0;   // eta_P without e^(max delta): in the hull all is relative to the computed weights
 };
 
 struct MeanResult {
@@ -82,11 +123,12 @@ struct MeanWork {
 };
 
 // Row over the n values with indices keys[0..n), n >= 1, of scores x and
-// allowances e. Writes values.columns results to o, o_bound and column; the
-// latter only where a sum may overflow fp32 (the rest is the caller's).
+// allowances e; `weight`, if given, holds e^(x - m). Writes values.columns results to o, o_bound and column;
+// the latter only where a sum may overflow fp32 (the rest is the caller's); `exact`, if
+// given, is o as it would be if P were not rounded.
 MeanResult weighted_mean(const MeanTerms& terms, const int64_t* keys, int64_t n, const double* x,
-                         const double* e, const Values& values, MeanWork* work, double* o, double* o_bound,
-                         uint8_t* column);
+                         const double* e, const double* weight, const Values& values, MeanWork* work, double* o,
+                         double* o_bound, uint8_t* column, double* exact = nullptr);
 
 }  // namespace attnfuzz
 

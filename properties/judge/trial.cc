@@ -199,7 +199,7 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
       const int64_t ia = row_a * ea.columns + column, ib = row_b * ea.columns + column;
       if (ea.rule[ia] != 0 || eb.rule[ib] != 0) continue;  // each was held to its own oracle
       const double x = got_a[ia], y = ea.logarithm ? got_b[ib] - log_shift : got_b[ib] / scale;
-      const double bound = ea.bound[ia] + eb.bound[ib] / (ea.logarithm ? 1 : std::fabs(scale));
+      const double bound = ea.allowance(ia) + eb.allowance(ib) / (ea.logarithm ? 1 : std::fabs(scale));
       if (x == y || std::fabs(x - y) <= bound) continue;
       // An infinity has been held to the overflow rule already.
       if (!ea.logarithm && !(std::isfinite(x) && std::isfinite(y))) continue;

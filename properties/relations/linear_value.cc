@@ -33,7 +33,7 @@ void check(Trial& trial) {
       const int64_t at = row * r.columns + column;
       if (r.rule[at] != 0) continue;
       const double expected = static_cast<double>((*first)[kO][at]) + (*second)[kO][at];
-      const double got = (*both)[kO][at], bound = r1.bound[at] + r2.bound[at] + r.bound[at];
+      const double got = (*both)[kO][at], bound = r1.allowance(at) + r2.allowance(at) + r.allowance(at);
       if (std::fabs(got - expected) <= bound) continue;
       trial.fail(Kind::kRelation, "O(V1) + O(V2) against O(V1 + V2): row " + std::to_string(row) + ", column " +
                                       std::to_string(column) + " gives " + std::to_string(expected) + " and " +

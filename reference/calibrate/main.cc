@@ -98,6 +98,7 @@ ordered_json describe(const MmaFindings& f) {
   out["rounding"] = f.rounding;
   out["block"] = f.block;
   out["alignment_bits"] = f.alignment_bits;
+  out["nominal_subnormals"] = f.nominal_subnormals;
   out["products"] = f.products;
   out["worst"] = f.worst;
   out["bias"] = f.bias;
@@ -129,16 +130,22 @@ ordered_json measure(const Device& device, uint32_t stride, int random) {
                            hex(f.first_wrong));
     }
   }
-  double unit = 0;
+  double unit = 0, product = 0, sum = 0, least = 0;
   int block = 16;
   for (const MmaFindings& f : probe_mma(device, random)) {
     products.push_back(describe(f));
     unit = std::max(unit, f.unit());
     block = std::min(block, f.charged_block());
+    product = std::max(product, f.product_error());
+    sum = std::max(sum, f.sum_error());
+    if (f.nominal_subnormals) least = 0x1p-14;
     object(f, objections);
   }
   table["mma_unit"] = unit;
   table["mma_block"] = block;
+  table["mma_product"] = product;
+  table["mma_sum"] = sum;
+  table["mma_least_f16"] = least;
   out["device"] = device.name;
   out["stride"] = stride;
   out["table"] = table;

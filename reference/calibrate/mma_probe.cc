@@ -141,6 +141,13 @@ int alignment_bits_of(Prober& probe) {
   return bits;
 }
 
+bool nominal_subnormals(Prober& probe) {
+  Sum sum;
+  sum.a[0] = 0x1p-24, sum.b[0] = 0x1p15;
+  sum.a[1] = sum.b[1] = 0x1p-14;
+  return probe(sum) != 0x1p-9f + 0x1p-28f;
+}
+
 bool propagates_nan(Prober& probe) {
   Sum nan, times_zero, difference;
   nan.a[5] = NAN;
@@ -165,6 +172,7 @@ MmaFindings probe_one(Format16 format, const attn_env& env, int random) {
     f.block = block_of(together, &f.regular);
   }
   f.propagates_nan = propagates_nan(probe);
+  f.nominal_subnormals = !format.bf16 && nominal_subnormals(probe);
   f.regular &= probe.uniform();
   compare_random(format, env, random, f);
   return f;

@@ -9,11 +9,13 @@
 //   1 + 2^-24 (at i) + 2^-24 (at j)   1 + 2^-23 if i and j are added before rounding: one block
 //   1 + 1.5 * 2^-24                   rounded, or cut off
 //   1 - 1 + 2^-(23+e) in one block    0 if terms are cut off at less than e bits below the largest
+//   2^-24 * 2^15 + 2^-28              2^-9 if an fp16 subnormal is aligned by the exponent it is stored with, -14
 //
 // and random products bear out what was found: |error| <= (16 + 2 * 16 / block)
 // * unit * sum |terms| for every one of them.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -26,10 +28,11 @@ struct MmaFindings {
   uint64_t rounding_seed;  // env.schedule_seed
   // Products added at once. 1: a chain of multiply-adds, each rounded.
   int block;
-  bool regular;          // positions fall into blocks of one size, and rows and columns do not differ
-  std::string rounding;  // of the sum: "nearest", "zero", "up", "down", or "none of the known ones"
-  int alignment_bits;    // kept below fp32's last place of the largest term; kMostBits: that many at least
-  bool propagates_nan;   // 0 * NaN, 0 * inf and inf - inf are NaN
+  bool regular;             // positions fall into blocks of one size, and rows and columns do not differ
+  std::string rounding;     // of the sum: "nearest", "zero", "up", "down", or "none of the known ones"
+  int alignment_bits;       // kept below fp32's last place of the largest term; kMostBits: that many at least
+  bool nominal_subnormals;  // f16: they are aligned as if they were 2^-14
+  bool propagates_nan;      // 0 * NaN, 0 * inf and inf - inf are NaN
   // Over the random products, in units of 2^-24: largest error relative to the
   // largest term, and the mean error relative to the sum of terms of one sign
   // (below 0: results are too small).
@@ -39,10 +42,18 @@ struct MmaFindings {
 
   // What the bound is to assume, see Calibration::mma_unit and mma_block.
   double unit() const { return rounding == "nearest" ? 1 : 2; }
+  // Calibration::mma_product and mma_sum: a chain rounds at each product; a block cuts each of its
+  // terms off at the last bit kept, and rounds once.
+  double product_error() const { return block == 1 ? unit() : cut_off(); }
+  double sum_error() const { return block == 1 ? 0 : cut_off() + unit(); }
   // In a chain every product costs one rounding: the bound's two extra ones a
   // block, which pay for alignment and for the sum, are not needed.
   int charged_block() const { return block == 1 ? 16 : block; }
   static constexpr int kMostBits = 24;
+
+ private:
+  // In units of 2^-24 of the largest term.
+  double cut_off() const { return alignment_bits == kMostBits ? 0 : std::ldexp(2.0, -alignment_bits); }
 };
 
 // `random`: how many mma of 128 sums each.

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
+#include "tests/reference/declared.h"
 #include "tests/reference/literal.h"
 
 namespace attnfuzz {
@@ -15,29 +17,31 @@ void expect_bound(double bound, long double literal, const char* what) {
   EXPECT_LE(ratio, 1 + 1e-5) << what;
 }
 
-void expect_agrees(Case& c, const char* what) {
+void expect_agrees(Case& c, const std::string& what) {
   const Reference reference = c.reference();
   const attn_problem& p = c.problem;
+  const Expected& o = reference[TensorId::kO];
   for (int64_t row = 0; row < reference.rows; ++row) {
     const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
     const LiteralRow literal = literal_row(c, b, h, i);
     const RowState state = reference.state[static_cast<size_t>(row)];
     ASSERT_EQ(state == RowState::kDead, literal.dead) << what << " row " << row;
-    if (state != RowState::kBounded) continue;
+    if (state != RowState::kBounded && state != RowState::kUninformative) continue;
+    ASSERT_EQ(state == RowState::kBounded, literal.informative) << what << " row " << row;
     const auto at = static_cast<size_t>(row);
     // A score of 1e3 carries an error of 1e-13 in double, and e^x passes it on.
-    const double slack = 1e-14 * (1 + std::abs(reference[TensorId::kLse].value[at]));
-    EXPECT_NEAR(reference[TensorId::kLse].value[at], static_cast<double>(literal.lse),
-                slack * (1 + std::abs(reference[TensorId::kLse].value[at])))
-        << what;
-    expect_bound(reference[TensorId::kLse].bound[at], literal.lse_bound, what);
+    const double lse = reference[TensorId::kLse].value[at], slack = 1e-14 * (1 + std::abs(lse));
+    EXPECT_NEAR(lse, static_cast<double>(literal.lse), slack * (1 + std::abs(lse))) << what;
+    if (literal.informative) expect_bound(reference[TensorId::kLse].bound[at], literal.lse_bound, what.c_str());
     for (size_t col = 0; col < static_cast<size_t>(p.dim_v); ++col) {
       const size_t element = at * static_cast<size_t>(p.dim_v) + col;
-      EXPECT_NEAR(reference[TensorId::kO].value[element], static_cast<double>(literal.o[col]),
-                  slack * static_cast<double>(literal.o_size[col]) + 1e-300)
-          << what << " row " << row;
-      expect_bound(reference[TensorId::kO].bound[element], literal.o_bound[col], what);
+      const double near = slack * static_cast<double>(literal.o_size[col]) + 1e-300;
+      EXPECT_NEAR(o.value[element], static_cast<double>(literal.o[col]), near) << what << " row " << row;
+      if (!o.exact.empty())
+        EXPECT_NEAR(o.exact[element], static_cast<double>(literal.exact[col]), near) << what << " row " << row;
+      expect_bound(o.bound[element], literal.o_bound[col], what.c_str());
     }
+    if (testing::Test::HasFailure()) return;
   }
 }
 
@@ -63,7 +67,50 @@ TEST(Bound, IsItsDefinition) {
         if (k > 4) c.plan.scale_mode = ATTN_SCALE_SEPARATE;
         if (k == 7) c.plan.p_format = ATTN_FORMAT_F32;
         expect_agrees(c, name_of(regime));
+        if (HasFailure()) return;
       }
+}
+
+// Whatever a plan can declare, with windows of both alignments.
+TEST(Bound, IsItsDefinitionOfWhateverAPlanDeclares) {
+  int known = 0, uninformative = 0;
+  for (int k = 0; k < 700; ++k) {
+    Random random(static_cast<uint64_t>(k) + 100);
+    Shape shape;
+    shape.dtype = k % 2 ? ATTN_F16 : ATTN_BF16;
+    shape.heads_q = 2, shape.heads_kv = 1 + random.below(2);
+    shape.seq_q = 1 + random.below(5), shape.seq_k = 1 + random.below(120);
+    shape.dim_qk = 1 + random.below(60), shape.dim_v = 1 + random.below(20);
+    shape.align = static_cast<int32_t>(random.below(2));
+    if (random.below(2)) shape.window_left = random.below(30);
+    if (random.below(2)) shape.window_right = random.below(30);
+    shape.num_splits = random.below(2) ? 1 : 3;
+    Case c(shape);
+    const Regime regime = kRegimes[random.below(std::size(kRegimes))];
+    c.fill(regime, random.bits());
+    declare_any(&random, &c.plan);
+    c.plan.mma_block = 16;
+    // 8-bit products are added up in fewer bits than the literal figures have.
+    if (c.plan.p_format > ATTN_FORMAT_OF_INPUT) c.plan.p_format = ATTN_FORMAT_OF_INPUT;
+    if (k % 3 == 0) declare_all(&c.plan), c.plan.conversion = ATTN_CONVERT_NEAREST, c.plan.sum_rule = 0;
+    expect_agrees(c, std::string(name_of(regime)) + ", case " + std::to_string(k));
+    if (HasFailure()) return;
+    const LiteralRow row = literal_row(c, 0, 0, 0);
+    known += row.known, uninformative += !row.informative;
+  }
+  EXPECT_GT(known, 100);
+  EXPECT_GT(uninformative, 20);
+}
+
+TEST(Bound, IsItsDefinitionOfLongRows) {
+  for (const int32_t order : {ATTN_KEYS_ANY, ATTN_KEYS_CONSECUTIVE, ATTN_KEYS_DESCENDING})
+    for (const int64_t splits : {1, 2}) {
+      Case c({.seq_q = 1, .seq_k = 4400, .dim_qk = 16, .dim_v = 2, .tile_k = 64, .num_splits = splits});
+      c.fill(Regime::kGaussian, 3);
+      c.plan.key_order = order;
+      if (splits == 1) c.plan.partial_format = ATTN_FORMAT_OF_INPUT;
+      expect_agrees(c, "order " + std::to_string(order));
+    }
 }
 
 TEST(Bound, ConstantValuesHaveNoScoreError) {
@@ -96,6 +143,14 @@ TEST(Bound, UnfusedFoldedAndSixteenBitPartialsCostMore) {
   expect_grown("scale folded into Q");
   c.plan.exp_class = ATTN_EXP_FAST_EXPF;
   expect_grown("__expf");
+  c.plan.conversion = ATTN_CONVERT_FAITHFUL;
+  expect_grown("conversions that are not to nearest");
+  c.plan.exp_error = 0x1p-13f;
+  expect_grown("a polynomial");
+  c.plan.v_format = ATTN_FORMAT_E4M3;
+  expect_grown("V in 8 bits");
+  c.plan.p_format = ATTN_FORMAT_E4M3;
+  expect_grown("P in 8 bits");
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ TEST(NoFalseAlarm, LongRowsOnTensorCores) {
       shape.num_splits = 1 + random.below(3);
       Case c(shape);
       c.fill(regime, random.bits());
+      c.plan.key_order = ATTN_KEYS_CONSECUTIVE;
       const Reference reference = c.reference();
       const Worst worst = worst_of(reference, emulate(c, {mma, ExpError::kRandom, Bug::kNone, random.bits()}));
       tally.add(reference, worst);

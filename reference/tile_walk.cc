@@ -1,0 +1,87 @@
+#include "reference/tile_walk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace attnfuzz {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What is known of a maximum: its exact value, and between what the kernel's lies.
+struct Maximum {
+  double exact = -kInfinity, low = -kInfinity, high = -kInfinity;
+  void take(const Maximum& other) {
+    exact = std::max(exact, other.exact);
+    low = std::max(low, other.low);
+    high = std::max(high, other.high);
+  }
+  double uncertain(const ErrorModel& model) const {
+    const double off = std::max(high - exact, exact - low);
+    return model.may_be_fused ? off + kU * (std::abs(exact) + off) : off;
+  }
+};
+
+Maximum of_tile(const TileRun& run, const double* x, const double* error) {
+  Maximum out;
+  for (int64_t k = run.begin; k < run.end; ++k) out.take({x[k], x[k] - error[k], x[k] + error[k]});
+  return out;
+}
+
+// Runs [begin, end) are one split, in the order of work.
+void walk_split(const ErrorModel& model, const double* x, const double* error, size_t begin, size_t end,
+                TileWalk* out) {
+  Maximum so_far;
+  double growths = 0;
+  for (size_t r = begin; r < end; ++r) {
+    TileRun& run = out->runs[r];
+    const Maximum tile = of_tile(run, x, error);
+    // Nothing is rescaled by the first tile: there is nothing yet.
+    const bool grows = r > begin && tile.high > so_far.low;
+    so_far.take(tile);
+    run.max = so_far.exact;
+    run.uncertain = so_far.uncertain(model);
+    growths += grows && model.max_rule == ATTN_MAX_RUNNING;
+    run.rescales = growths;  // those up to here, for now
+  }
+  for (size_t r = begin; r < end; ++r) {
+    TileRun& run = out->runs[r];
+    run.rescales = growths - run.rescales;
+    if (model.max_rule != ATTN_MAX_RUNNING) run.max = so_far.exact, run.uncertain = so_far.uncertain(model);
+    out->split_max[r] = so_far.exact;
+    out->split_uncertain[r] = so_far.uncertain(model);
+  }
+  out->rescales = std::max(out->rescales, growths);
+}
+
+}  // namespace
+
+void walk_tiles(const ErrorModel& model, int64_t first, const int64_t* keys, int64_t n, const double* x,
+                const double* error, TileWalk* out) {
+  std::vector<TileRun>& runs = out->runs;
+  runs.clear();
+  int64_t tile = -1;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t of_key = (first + keys[k]) / model.tile_k;
+    if (of_key != tile) {
+      runs.push_back({k, k, model.split_tiles > 0 ? of_key / model.split_tiles : 0});
+      tile = of_key;
+    }
+    runs.back().end = k + 1;
+  }
+  if (model.key_order == ATTN_KEYS_DESCENDING) std::reverse(runs.begin(), runs.end());
+  out->split_max.resize(runs.size());
+  out->split_uncertain.resize(runs.size());
+  out->rescales = 0;
+  for (size_t begin = 0, end; begin < runs.size(); begin = end) {
+    for (end = begin; end < runs.size() && runs[end].split == runs[begin].split; ++end) {
+    }
+    runs[end - 1].last = true;
+    walk_split(model, x, error, begin, end, out);
+  }
+  if (model.max_rule == ATTN_MAX_UNKNOWN)
+    out->rescales = rescales_of(model, first + keys[0], first + keys[n - 1]);
+}
+
+}  // namespace attnfuzz

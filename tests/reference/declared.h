@@ -1,0 +1,44 @@
+// Plans that declare: all of it, as the shipped kernels do, or anything at random.
+#ifndef ATTNFUZZ_TESTS_REFERENCE_DECLARED_H_
+#define ATTNFUZZ_TESTS_REFERENCE_DECLARED_H_
+
+#include "tests/reference/support.h"
+
+namespace attnfuzz {
+
+// What fa1 and splitk declare.
+inline void declare_all(attn_plan* plan) {
+  plan->key_order = ATTN_KEYS_ASCENDING;
+  plan->max_rule = ATTN_MAX_RUNNING;
+  plan->sum_lanes = 4;
+  plan->dot_order = ATTN_DOT_ASCENDING;
+  plan->merge_rule = ATTN_MERGE_BY_WEIGHT;
+}
+
+// Any legal combination.
+inline void declare_any(Random* random, attn_plan* plan) {
+  const auto one_in = [&](int64_t n) { return random->below(n) == 0; };
+  plan->key_order = static_cast<int32_t>(random->below(4));
+  const bool ordered = plan->key_order == ATTN_KEYS_ASCENDING || plan->key_order == ATTN_KEYS_DESCENDING;
+  plan->max_rule = one_in(3) ? ATTN_MAX_WHOLE : ordered && !one_in(4) ? ATTN_MAX_RUNNING : ATTN_MAX_UNKNOWN;
+  plan->sum_rule = one_in(5);
+  plan->sum_lanes = static_cast<int32_t>(random->below(3)) * 2;
+  plan->dot_order = static_cast<int32_t>(random->below(2));
+  plan->merge_rule = static_cast<int32_t>(random->below(4));
+  plan->conversion = one_in(4);
+  plan->scale_mode = static_cast<int32_t>(random->below(5));
+  if (one_in(6)) plan->p_format = ATTN_FORMAT_F32;
+  if (one_in(8)) plan->p_format = ATTN_FORMAT_E4M3, plan->p_scale = 256;
+  if (one_in(8)) plan->p_format = ATTN_FORMAT_E5M2;
+  if (one_in(6)) plan->p_scale = one_in(2) ? 16 : 3;
+  if (one_in(8)) plan->v_format = ATTN_FORMAT_E4M3, plan->v_scale = 8;
+  if (one_in(8)) plan->v_format = ATTN_FORMAT_E5M2, plan->v_scale = one_in(2) ? 0 : 0.75f;
+  if (one_in(4)) plan->exp_error = 0x1p-13f;
+  if (one_in(4)) plan->partial_format = ATTN_FORMAT_OF_INPUT;
+  if (one_in(4)) plan->flush_to_zero = 0;
+  if (one_in(5)) plan->mma_block = 0;
+}
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_TESTS_REFERENCE_DECLARED_H_

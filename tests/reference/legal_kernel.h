@@ -1,0 +1,48 @@
+// Any kernel that a plan allows: the algorithm in fp32 and 16-bit arithmetic, doing
+// what the plan declares and, at random, any of what it leaves open.
+//
+// The bound must hold for all of them. Unlike emulation.h, which has one order of work,
+// this follows every field of the plan: orders of keys and columns, row maxima, sums,
+// merges, conversions, formats of P, V and partials, scale modes. What goes wrong on
+// purpose shows what the bound can catch.
+//
+//   const Output got = run_as_planned(c, {.seed = 7, .mma = Arithmetic::kHopper});
+#ifndef ATTNFUZZ_TESTS_REFERENCE_LEGAL_KERNEL_H_
+#define ATTNFUZZ_TESTS_REFERENCE_LEGAL_KERNEL_H_
+
+#include "tests/reference/emulation.h"
+
+namespace attnfuzz {
+
+enum class Arithmetic {
+  kChain,     // one product after another, each addition rounded to nearest
+  kTruncate,  // each addition cut off
+  kBlocks4,   // four at once, cut off at fp32's last place of the largest
+  kHopper     // sixteen at once, 25 bits below the largest exponent, fp16 subnormals at -14
+};
+
+enum class Wrong {
+  kNone,
+  kDropLastKey,
+  kHiddenKeyLeaks,  // the key past the row's last
+  kPInBf16,
+  kPIn8Bits,
+  kAccumulator16,   // of P.V
+  kPartials16,      // not declared
+  kNoSmallRescale,  // none if the maximum grows by less than 2^0.25
+  kScale9,          // off by 2^-9
+  kScale12
+};
+const char* name_of(Wrong wrong);
+
+struct Choices {
+  uint64_t seed = 1;
+  Arithmetic mma = Arithmetic::kHopper;
+  double exp_units = 3;  // the exponential's error before it is rounded, in 2^-24
+  Wrong wrong = Wrong::kNone;
+};
+Output run_as_planned(Case& c, const Choices& how);
+
+}  // namespace attnfuzz
+
+#endif  // ATTNFUZZ_TESTS_REFERENCE_LEGAL_KERNEL_H_
