@@ -62,7 +62,8 @@ Key load(Case& c, const attn_tensors& t, int64_t b, int64_t h, int64_t i, int64_
     subnormal = subnormal || (q != 0 && std::fabs(q) < tiny);
   }
   // A flushed key anywhere in the head is charged to all of its keys.
-  for (int64_t other = 0; other < p.seq_k; ++other)
+  const int64_t others = p.dtype == ATTN_BF16 && plan.flush_to_zero ? p.seq_k : 0;
+  for (int64_t other = 0; other < others; ++other)
     for (int64_t s = 0; s < p.dim_qk; ++s) {
       const Real k = at(c, t.k, b, g, other, s);
       subnormal = subnormal || (k != 0 && std::fabs(k) < tiny);
