@@ -193,13 +193,14 @@ Sentence all_words(const Case& c);
 const Case& plain_case();
 
 // Of fields given by a function that ties them: `[](auto& c) { return std::tie(c.prefill); }`.
+// It is called through its type: clang 19 gives the objects of all files one name.
 template <auto kFields>
 void take(Case& to, const Case& from) {
-  kFields(to) = kFields(from);
+  decltype(kFields){}(to) = decltype(kFields){}(from);
 }
 template <auto kFields>
 bool is_set(const Case& c) {
-  return kFields(c) != kFields(plain_case());
+  return decltype(kFields){}(c) != decltype(kFields){}(plain_case());
 }
 template <auto kFields>
 bool is_usual(const Case& c) {
@@ -224,7 +225,7 @@ template <auto kFields, auto kSimplest>
 constexpr Switch value_switch(const char* name) {
   return {name, is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
             take<kFields>(to, from);
-            if (choice == 0) kFields(to) = std::make_tuple(kSimplest);
+            if (choice == 0) decltype(kFields){}(to) = std::make_tuple(kSimplest);
             return choice < 2;
           }};
 }
