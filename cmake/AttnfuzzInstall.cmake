@@ -1,7 +1,7 @@
 # cmake --install: the command with its workers, our kernels, and what a project
 # of its own needs to have its kernels checked (attnfuzzConfig.cmake.in says how).
 #
-#   bin/              attnfuzz, attnfuzz-identity, a worker a lane and back end
+#   bin/              attnfuzz, attnfuzz-identity, attnfuzz-translate, a worker a lane and back end
 #   lib/              libattn_*.so: found beside bin/, as in the build tree; the CPU executor as a library
 #   include/attnfuzz/ kernels/: the contract, the primitives, the executor's
 #                     headers and its stand-ins for CUDA's
@@ -29,7 +29,7 @@ foreach(target ${workers} attnfuzz-calibrate-cpu attnfuzz-calibrate-cuda)
     install(TARGETS ${target} DESTINATION bin OPTIONAL)
   endif()
 endforeach()
-install(TARGETS attnfuzz attnfuzz-identity EXPORT attnfuzzTargets DESTINATION bin)
+install(TARGETS attnfuzz attnfuzz-identity attnfuzz-translate EXPORT attnfuzzTargets DESTINATION bin)
 install(TARGETS attnfuzz-executor LIBRARY DESTINATION lib)  # attnfuzz export's programs load it
 install(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: DESTINATION ${package_dir})
 
@@ -49,11 +49,11 @@ foreach(build IN LISTS builds)
   install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz OPTIONAL)
   list(APPEND canaries attn_canary_${build})
 endforeach()
-add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-executor ${workers} ${canaries})
+add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-translate attnfuzz-executor ${workers} ${canaries})
 
-install(FILES kernels/attention.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
+install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
 install(DIRECTORY kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
-        FILES_MATCHING PATTERN "*.h" PATTERN example EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" PATTERN pipeline PATTERN barrier PATTERN example EXCLUDE)
 
 configure_package_config_file(cmake/attnfuzzConfig.cmake.in ${PROJECT_BINARY_DIR}/attnfuzzConfig.cmake
   INSTALL_DESTINATION ${package_dir} NO_CHECK_REQUIRED_COMPONENTS_MACRO)

@@ -12,6 +12,7 @@
 # Each exports attn_kernel_at() and carries attn_build_identity (kernels/identity.h):
 # hashes of what the compiler reads for it from ROOT (default: the project's source
 # tree), computed anew whenever one of those files or the flags change.
+# Sources of CUDA as it stands, with <<<>>> and whatever else nvcc takes, are translated for the executor.
 # CUDA_SOURCES are compiled for CUDA alone. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
@@ -30,12 +31,15 @@ include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
 if(NOT TARGET attnfuzz::attnfuzz-identity)
   add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/identity ${PROJECT_BINARY_DIR}/identity)
 endif()
+if(NOT TARGET attnfuzz::attnfuzz-translate)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/translate ${PROJECT_BINARY_DIR}/translate)
+endif()
 
-# attnfuzz_add_identity(<target> [ROOT <dir>] [OBJECTS <object library>...])
+# attnfuzz_add_identity(<target> [ROOT <dir>] [OBJECTS <object library>...] [DEPENDS <file>...])
 # Links attn_build_identity into a target: of its own sources, and of the object
-# libraries it holds.
+# libraries it holds. DEPENDS: what they need besides to be compiled.
 function(attnfuzz_add_identity target)
-  cmake_parse_arguments(arg "" "ROOT" "OBJECTS" ${ARGN})
+  cmake_parse_arguments(arg "" "ROOT" "OBJECTS;DEPENDS" ${ARGN})
   if(NOT arg_ROOT)
     set(arg_ROOT ${PROJECT_SOURCE_DIR})
   endif()
@@ -54,7 +58,7 @@ function(attnfuzz_add_identity target)
   add_custom_command(OUTPUT ${generated}/identity.c
     COMMAND attnfuzz::attnfuzz-identity ${arg_ROOT} ${CMAKE_BINARY_DIR} ${CMAKE_BINARY_DIR}/compile_commands.json
             ${objects} ${generated}/identity.c ${generated}/identity.d
-    DEPENDS attnfuzz::attnfuzz-identity ${CMAKE_BINARY_DIR}/compile_commands.json ${sources}
+    DEPENDS attnfuzz::attnfuzz-identity ${CMAKE_BINARY_DIR}/compile_commands.json ${sources} ${arg_DEPENDS}
     DEPFILE ${generated}/identity.d
     COMMENT "Build identity of ${target}" VERBATIM)
   target_sources(${target} PRIVATE ${generated}/identity.c)
@@ -87,6 +91,30 @@ function(attnfuzz_add_kernel)
     message(FATAL_ERROR "attnfuzz_add_kernel(${arg_NAME}): kernels are compiled for the CPU executor with clang 19, "
                         "this project's C++ compiler is ${CMAKE_CXX_COMPILER}: configure with "
                         "-DCMAKE_CXX_COMPILER=clang++-19, or build for CUDA alone with BACKENDS cuda")
+  endif()
+  # CUDA as it stands is translated for the executor first (translate.h): what has launches, dynamic
+  # shared memory or inline PTX, or is an adapter of a source that may have.
+  set(translated)  # the overlay for clang
+  foreach(source IN LISTS arg_SOURCES)
+    if("cpu" IN_LIST arg_BACKENDS AND source MATCHES "\\.cu$")
+      get_filename_component(source ${source} ABSOLUTE)
+      set(found)
+      if(EXISTS ${source})  # or made by a build
+        file(STRINGS ${source} found LIMIT_COUNT 1 REGEX "<<<|ATTN_ADAPTER|extern .*__shared__|asm *(volatile)? *\\(")
+      endif()
+      if(found)
+        set(translated ${CMAKE_CURRENT_BINARY_DIR}/attn_${arg_NAME}_translated)
+      endif()
+      list(APPEND cuda_sources ${source})
+    endif()
+  endforeach()
+  if(translated)
+    list(TRANSFORM arg_INCLUDES PREPEND "-I;" OUTPUT_VARIABLE folders)
+    add_custom_command(OUTPUT ${translated}.stamp
+      COMMAND attnfuzz::attnfuzz-translate ${translated} ${translated}.stamp ${folders} ${cuda_sources}
+      DEPENDS attnfuzz::attnfuzz-translate ${cuda_sources} DEPFILE ${translated}.stamp.d
+      COMMENT "Translating ${arg_NAME} for the CPU executor" VERBATIM COMMAND_EXPAND_LISTS)
+    add_custom_target(attn_${arg_NAME}_translated DEPENDS ${translated}.stamp)
   endif()
   set(builds)  # "cpu", "cpu-asan", "cuda"
   if("cpu" IN_LIST arg_BACKENDS)
@@ -125,6 +153,9 @@ function(attnfuzz_add_kernel)
         string(MAKE_C_IDENTIFIER ${name} name)
         file(CONFIGURE OUTPUT ${generated}/${name}.cc CONTENT "#include \"@source@\"\n" @ONLY)
         set(source ${generated}/${name}.cc)
+        if(translated)
+          set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${translated}.stamp)
+        endif()
       endif()
       list(APPEND sources ${source})
     endforeach()
@@ -148,7 +179,14 @@ function(attnfuzz_add_kernel)
       $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20> ${ATTNFUZZ_KERNEL_OPTIONS} ${options})
     target_link_options(${target} PRIVATE ${link_options})
 
-    attnfuzz_add_identity(${target} ROOT ${arg_ROOT})
+    if(translated AND backend STREQUAL "cpu")
+      # cuda_runtime.h comes by itself, as with nvcc.
+      target_compile_options(${target} PRIVATE -ivfsoverlay ${translated}/overlay.yaml -include cuda_runtime.h)
+      add_dependencies(${target} attn_${arg_NAME}_translated)
+      attnfuzz_add_identity(${target} ROOT ${arg_ROOT} DEPENDS ${translated}.stamp)
+    else()
+      attnfuzz_add_identity(${target} ROOT ${arg_ROOT})
+    endif()
   endforeach()
   set_property(GLOBAL PROPERTY ATTNFUZZ_BUILDS_${arg_NAME} ${builds})
   if(NOT checks_at EQUAL -1)

@@ -398,6 +398,36 @@ typedef struct attn_build {
   const char* const* file_hashes; /* XXH3-128 of each, lower-case hex */
 } attn_build;
 
+/* Which values a size may have: all from `least` to `most` that are a multiple, or
+ * those of a list. All zero: any. */
+typedef struct attn_sizes {
+  int64_t least;
+  int64_t most;     /* 0: no limit */
+  int64_t multiple; /* 0: any */
+  int64_t count;    /* of `list`; 0: none, and the range counts */
+  int64_t list[12];
+} attn_sizes;
+
+/* What a kernel takes, so that cases are drawn, changed and reduced inside of it.
+ * plan() refuses what is outside all the same. 0 everywhere: anything. */
+typedef struct attn_domain {
+  uint32_t size;
+  uint32_t dtypes; /* bits 1 << attn_dtype; 0: any */
+  attn_sizes batch;
+  attn_sizes heads_q;
+  attn_sizes group; /* heads_q / heads_kv */
+  attn_sizes seq_q;
+  attn_sizes seq_k;
+  attn_sizes dim_qk;
+  attn_sizes dim_v;
+  int32_t equal_lengths; /* boolean: seq_q = seq_k */
+  int32_t equal_dims;    /* boolean: dim_qk = dim_v */
+  int32_t causal;        /* 0: either; 1: never; 2: always */
+  int32_t align;         /* of causal, where lengths differ. 0: either; 1 + attn_align: that one */
+  int32_t lse;           /* 0: whether wanted or not; 1: never wanted; 2: always */
+  int32_t usual_scale;   /* boolean: scale = 1 / sqrt(dim_qk) */
+} attn_domain;
+
 /* One kernel on one back end. */
 typedef struct attn_kernel {
   uint32_t size;
@@ -432,6 +462,7 @@ typedef struct attn_kernel {
 
   uint64_t
       features; /* appended: bits of attn_problem.features that plan() reads; 0: dense forward calls only */
+  const attn_domain* domain; /* appended: NULL: not declared; what is refused is found out */
 } attn_kernel;
 
 /* What a plug-in exports: its kernels by index, NULL past the last. */

@@ -18,6 +18,7 @@
 // file's own version. Mine may also have
 //   static constexpr std::array kVariants = {"small", "large"};
 //   static constexpr uint64_t kFeatures = ...;                  // attn_kernel.features
+//   static constexpr const attn_domain* kDomain = ...;          // what it takes, attn_kernel.domain
 //   static constexpr const attn_build* kBuild = &attn_build_identity;   // kernels/identity.h
 //   partial() and reduce(), as run(), and static attn_partials partials(const attn_problem&, const attn_plan&)
 // Needs C++20 and nothing of CUDA; host code alone.
@@ -307,6 +308,7 @@ constexpr attn_kernel plug_in() {
   kernel.variant_count = Entry::variants();
   if constexpr (requires { K::kVariants; }) kernel.variants = K::kVariants.data();
   if constexpr (requires { K::kBuild; }) kernel.build = K::kBuild;
+  if constexpr (requires { K::kDomain; }) kernel.domain = K::kDomain;
   kernel.plan = Entry::plan;
   kernel.run = Entry::template run<K::run>;
   if constexpr (requires { K::partials; }) {

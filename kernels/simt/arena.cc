@@ -104,6 +104,34 @@ void* dynamic_shared(Place here) {
   return carve(whole, running().launch->shared_bytes, 16, here);
 }
 
+namespace {
+
+// Static arrays from here on, so far from the arena that no index leads from one to the other.
+constexpr uint32_t kStaticsAt = 0x400000;
+
+}  // namespace
+
+uint32_t shared_offset(const void* pointer, Place here) {
+  const Block& b = running();
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  const uintptr_t arena = address - reinterpret_cast<uintptr_t>(base());
+  if (arena < kCapacity) return static_cast<uint32_t>(arena);
+  const auto first = reinterpret_cast<uintptr_t>(b.statics) / kBaseAlign * kBaseAlign;
+  const uintptr_t last = reinterpret_cast<uintptr_t>(b.statics) + b.statics_bytes;
+  if (b.statics && address >= first && address <= last)
+    return kStaticsAt + static_cast<uint32_t>(address - first);
+  fault(ATTN_REPORT_ADDRESS, &self().thread, here, "the address %p is not of shared memory", pointer);
+}
+
+void* shared_pointer(uint32_t offset, Place here) {
+  const Block& b = running();
+  if (offset < kCapacity) return base() + offset;
+  const auto first = reinterpret_cast<uintptr_t>(b.statics) / kBaseAlign * kBaseAlign;
+  if (b.statics && offset - kStaticsAt < b.statics_bytes + kBaseAlign)
+    return reinterpret_cast<void*>(first + offset - kStaticsAt);
+  fault(ATTN_REPORT_ADDRESS, &self().thread, here, "%#x is no address of shared memory", offset);
+}
+
 void reset_arena(Block& b) {
   sanitizer::allow(base(), b.shared_used);
   sanitizer::renew(base(), b.shared_used);

@@ -5,6 +5,9 @@
 // is also checked for being the same one for all, by its place in the source.
 // The whole block must come from one place; at a named barrier only the lanes
 // of one warp must, since producers and consumers meet there by design.
+//
+// A barrier of the whole block counts the threads that have not left the kernel, as
+// hardware does: an early return holds nobody up. One with a count waits for that many.
 #include <bit>
 
 #include "kernels/simt/block.h"
@@ -78,12 +81,13 @@ void barrier(uint32_t id, uint32_t threads, bool wait, Place here) {
     check_company(b, me, id, threads, wait, whole, here);
   } else {
     barrier.expected = threads;
+    barrier.whole = whole;
     barrier.first = me.thread.linear;
     barrier.here = here;
   }
   char* const tag = &b.order_tags.barrier[id][barrier.phase % 2];
   sanitizer::release(tag);
-  if (++barrier.arrived == barrier.expected) {
+  if (++barrier.arrived == (whole ? b.live : barrier.expected)) {
     release(b, barrier);
     if (wait) sanitizer::acquire(tag);
     return;
@@ -96,8 +100,23 @@ void barrier(uint32_t id, uint32_t threads, bool wait, Place here) {
   sanitizer::acquire(tag);
 }
 
+BlockVote block_vote(bool predicate, Place here) {
+  Block& b = running();
+  // Read by all before anybody comes to the barrier after the next one.
+  BlockVote& votes = b.votes[b.barriers[0].phase % 2];
+  if (!b.barriers[0].expected) votes = {};
+  ++(predicate ? votes.yes : votes.no);
+  barrier(0, kWholeBlock, true, here);
+  return votes;
+}
+
 void reset_barriers(Block& b) {
   for (Barrier& barrier : b.barriers) barrier = {};
+}
+
+void leave_barriers(Block& b) {
+  Barrier& barrier = b.barriers[0];
+  if (barrier.expected && barrier.whole && barrier.arrived == b.live) release(b, barrier);
 }
 
 void check_barriers(Block& b) {

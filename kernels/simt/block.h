@@ -25,7 +25,8 @@ inline constexpr uint32_t kBarriers = 16;
 
 struct Copy {
   void* shared;
-  const void* global;  // null: zeros
+  const void* global;
+  uint32_t bytes, given;  // what is not given becomes zeros
   uint64_t group;
   Place here;
 };
@@ -82,6 +83,7 @@ struct Warp {
   uint32_t number;
   uint32_t ready = 0;
   uint32_t existing = 0;
+  uint32_t left = 0;  // lanes whose thread has left the kernel
   void* argument[kWarpSize];
   uint32_t active = 0;  // groups with a lane in them
   Group group[kWarpSize];
@@ -108,6 +110,7 @@ struct Lane {
 struct Barrier {
   uint32_t arrived = 0;
   uint32_t expected = 0;  // 0: nobody has arrived yet
+  bool whole = false;     // of all threads that have not left
   uint32_t first = 0;     // the thread that came first
   Place here{};           // its place
   uint32_t warps = 0;     // with a waiting lane
@@ -164,6 +167,7 @@ struct Block {
   std::vector<Lane*> lanes;  // made once, never moved: fibers hold their addresses
   Warp warp_state[kMaxWarps];
   Barrier barriers[kBarriers];
+  BlockVote votes[2] = {};  // at barrier 0, by parity of its phase
   std::vector<SharedArray> arrays;
   std::deque<MBarrier> mbarriers;  // never moved: a sanitizer knows their addresses
   std::vector<TensorCopy> loads;   // under way
@@ -172,7 +176,10 @@ struct Block {
   std::vector<uint32_t> generic_writes;
   bool asynchronous = false;               // a block used some of these
   bool dependent = false, waited = false;  // the launch, and this block for the one before it
-  size_t shared_used = 0;                  // bytes of the arena that are not all poison any more
+  void* statics = nullptr;                 // __shared__ arrays of plain CUDA code
+  size_t statics_bytes = 0;
+  size_t statics_checked = 0;  // the module that was last seen to have few enough
+  size_t shared_used = 0;      // bytes of the arena that are not all poison any more
   // What a sanitizer ties the order of memory to: by number of barrier or warp, and parity of its use.
   // A thread may come to the next use of a barrier before the last has left this one.
   struct {
@@ -225,6 +232,10 @@ void check_copies(Block& block, Lane& lane);  // at a thread's end
 // barrier.cc
 void reset_barriers(Block& block);
 void check_barriers(Block& block);  // at a block's end
+void leave_barriers(Block& block);  // a thread has left: nobody waits for it at a barrier of the block
+
+// collective.cc
+void leave_collectives(Block& block, Lane& lane);  // nor in a collective of its warp
 
 // mbarrier.cc
 MBarrier& mbarrier_at(Block& block, void* address, const char* word, Place here);  // or faults
@@ -250,9 +261,13 @@ size_t describe_warpgroup(const Block& block, const Lane& waiting, char* to, siz
 struct Statics {
   size_t module = 0;  // 0: none
   size_t bytes = 0;
+  const char* path = nullptr;  // of the module
+  void* memory = nullptr;      // of this OS thread, once it has been filled
 };
 Statics find_statics(const void* kernel);
-void poison_statics(const Statics& statics);
+void poison_statics(Statics& statics);
+// Whether a function of the module has more than `limit` bytes of them; says which.
+bool beyond_static_shared(const char* module, size_t limit, char* words, size_t size);
 
 }  // namespace simt
 

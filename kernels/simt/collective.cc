@@ -1,4 +1,5 @@
-// Collectives of a warp: checked on arrival, computed by the last to arrive.
+// Collectives of a warp: checked on arrival, computed by the last to arrive. Lanes of
+// the mask whose threads have left the kernel are not waited for, as CUDA has it.
 #include <string.h>
 
 #include <bit>
@@ -53,10 +54,23 @@ namespace {
 
 }  // namespace
 
+// Those that wait for lanes that have left have waited long enough: the one that leaves last computes.
+void leave_collectives(Block&, Lane& me) {
+  Warp& warp = *me.warp;
+  for (uint32_t rest = warp.active; rest; rest &= rest - 1) {
+    Group& group = warp.group[std::countr_zero(rest)];
+    const uint32_t members = group.mask & warp.existing & ~warp.left;
+    if (group.arrived != members) continue;
+    group.arrived = 0;
+    warp.active &= ~(1u << (&group - warp.group));
+    complete(me, *group.op, members, group.here);
+  }
+}
+
 void meet(const WarpOp& op, void* argument, uint32_t mask, Place here) {
   Lane& me = self();
   Warp& warp = *me.warp;
-  const uint32_t members = mask & warp.existing;
+  const uint32_t members = mask & warp.existing & ~warp.left;
   if (!(members & me.bit)) [[unlikely]] {
     fault(ATTN_REPORT_DIVERGENCE, &me.thread, here, "%s with mask %08x, which leaves out the calling lane %d",
           op.name, mask, std::countr_zero(me.bit));
@@ -91,6 +105,8 @@ void meet(const WarpOp& op, void* argument, uint32_t mask, Place here) {
   }
   if (tag) sanitizer::acquire(tag);
 }
+
+uint32_t active_lanes() { return self().warp->existing; }
 
 const Thread* lane_of_warp(int lane) {
   return &running().lane(self().warp->number * kWarpSize + static_cast<uint32_t>(lane)).thread;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include <type_traits>
+
 #include "kernels/simt/atomic_update.h"
 #include "kernels/simt/cuda.h"
 
@@ -94,6 +96,17 @@ inline void __syncthreads(simt::Place here = simt::Place::now()) {
   simt::barrier(0, simt::kWholeBlock, true, here);
 }
 
+// And how many, whether any, whether all of the block's threads say yes.
+inline int __syncthreads_count(int predicate, simt::Place here = simt::Place::now()) {
+  return simt::block_vote(predicate != 0, here).yes;
+}
+inline int __syncthreads_or(int predicate, simt::Place here = simt::Place::now()) {
+  return simt::block_vote(predicate != 0, here).yes > 0;
+}
+inline int __syncthreads_and(int predicate, simt::Place here = simt::Place::now()) {
+  return simt::block_vote(predicate != 0, here).no == 0;
+}
+
 inline void __syncwarp(unsigned mask = simt::kFullMask, simt::Place here = simt::Place::now()) {
   simt::PlainSync sync;
   simt::meet(sync, mask, here);
@@ -130,44 +143,161 @@ inline int __all_sync(unsigned mask, int predicate, simt::Place here = simt::Pla
   return ballot.result == ballot.members;
 }
 
+// All lanes of the warp: a GPU says fewer where some have left, or gone another way.
+inline unsigned __activemask() { return simt::active_lanes(); }
+
+namespace simt {
+
+template <class T>
+struct PlainMatch {
+  static constexpr const char* kName = "__match_sync";
+  T value;
+  unsigned any;
+  unsigned all;
+  SIMT_SLOTS static void run(Lanes<PlainMatch> lanes, const Meeting& meeting) {
+    for (int lane = 0; lane < 32; ++lane) {
+      if (!(meeting.members >> lane & 1)) continue;
+      unsigned same = 0;
+      for (int other = 0; other < 32; ++other) {
+        if (meeting.members >> other & 1)
+          same |= static_cast<unsigned>(memcmp(&lanes[lane].value, &lanes[other].value, sizeof(T)) == 0)
+                  << other;
+      }
+      lanes[lane].any = same;
+      lanes[lane].all = same == meeting.members ? same : 0;
+    }
+  }
+};
+
+template <class T, class Of>
+struct PlainReduce {
+  static constexpr const char* kName = "__reduce_sync";
+  T value;
+  SIMT_SLOTS static void run(Lanes<PlainReduce> lanes, const Meeting& meeting) {
+    bool first = true;
+    T sum{};
+    for (int lane = 0; lane < 32; ++lane) {
+      if (!(meeting.members >> lane & 1)) continue;
+      sum = first ? lanes[lane].value : static_cast<T>(Of::of(sum, lanes[lane].value));
+      first = false;
+    }
+    for (int lane = 0; lane < 32; ++lane) {
+      if (meeting.members >> lane & 1) lanes[lane].value = sum;
+    }
+  }
+};
+
+#define ATTN_SIMT_OF(Name, expression) \
+  struct Name {                        \
+    template <class T>                 \
+    static T of(T a, T b) {            \
+      return expression;               \
+    }                                  \
+  };
+ATTN_SIMT_OF(ReduceAdd, a + b)
+ATTN_SIMT_OF(ReduceMin, b < a ? b : a)
+ATTN_SIMT_OF(ReduceMax, a < b ? b : a)
+ATTN_SIMT_OF(ReduceAnd, a& b)
+ATTN_SIMT_OF(ReduceOr, a | b)
+ATTN_SIMT_OF(ReduceXor, a ^ b)
+#undef ATTN_SIMT_OF
+
+template <class Of, class T>
+inline T reduce(unsigned mask, T value, Place here) {
+  PlainReduce<T, Of> reduce{value};
+  meet(reduce, mask, here);
+  return reduce.value;
+}
+
+}  // namespace simt
+
+template <class T>
+inline unsigned __match_any_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
+  simt::PlainMatch<T> match{value, 0, 0};
+  simt::meet(match, mask, here);
+  return match.any;
+}
+template <class T>
+inline unsigned __match_all_sync(unsigned mask, T value, int* all, simt::Place here = simt::Place::now()) {
+  simt::PlainMatch<T> match{value, 0, 0};
+  simt::meet(match, mask, here);
+  *all = match.all != 0;
+  return match.all;
+}
+template <class T>
+inline T __reduce_add_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
+  return simt::reduce<simt::ReduceAdd>(mask, value, here);
+}
+template <class T>
+inline T __reduce_min_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
+  return simt::reduce<simt::ReduceMin>(mask, value, here);
+}
+template <class T>
+inline T __reduce_max_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
+  return simt::reduce<simt::ReduceMax>(mask, value, here);
+}
+template <class T>
+inline T __reduce_and_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
+  return simt::reduce<simt::ReduceAnd>(mask, value, here);
+}
+template <class T>
+inline T __reduce_or_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
+  return simt::reduce<simt::ReduceOr>(mask, value, here);
+}
+template <class T>
+inline T __reduce_xor_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
+  return simt::reduce<simt::ReduceXor>(mask, value, here);
+}
+
 inline void __threadfence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __threadfence(); }
 inline void __threadfence_system() { __threadfence(); }
 inline void __nanosleep(unsigned) { simt::yield(); }
 
 template <class T>
-inline T atomicAdd(T* address, T value) {
+inline T atomicAdd(T* address, std::type_identity_t<T> value) {
   return simt::atomic_update(address, [&](T before) -> T { return before + value; });
 }
 template <class T>
-inline T atomicSub(T* address, T value) {
+inline T atomicSub(T* address, std::type_identity_t<T> value) {
   return simt::atomic_update(address, [&](T before) -> T { return before - value; });
 }
 template <class T>
-inline T atomicMax(T* address, T value) {
+inline T atomicMax(T* address, std::type_identity_t<T> value) {
   return simt::atomic_update(address, [&](T before) { return before < value ? value : before; });
 }
 template <class T>
-inline T atomicMin(T* address, T value) {
+inline T atomicMin(T* address, std::type_identity_t<T> value) {
   return simt::atomic_update(address, [&](T before) { return value < before ? value : before; });
 }
 template <class T>
-inline T atomicAnd(T* address, T value) {
+inline T atomicAnd(T* address, std::type_identity_t<T> value) {
   return simt::atomic_update(address, [&](T before) -> T { return before & value; });
 }
 template <class T>
-inline T atomicOr(T* address, T value) {
+inline T atomicOr(T* address, std::type_identity_t<T> value) {
   return simt::atomic_update(address, [&](T before) -> T { return before | value; });
+}
+template <class T>
+inline T atomicXor(T* address, std::type_identity_t<T> value) {
+  return simt::atomic_update(address, [&](T before) -> T { return before ^ value; });
+}
+inline unsigned atomicInc(unsigned* address, unsigned limit) {
+  return simt::atomic_update(address, [&](unsigned before) { return before >= limit ? 0 : before + 1; });
+}
+inline unsigned atomicDec(unsigned* address, unsigned limit) {
+  return simt::atomic_update(
+      address, [&](unsigned before) { return before == 0 || before > limit ? limit : before - 1; });
 }
 
 // These two are what locks are made of: others must run while one is held.
 template <class T>
-inline T atomicExch(T* address, T value) {
+inline T atomicExch(T* address, std::type_identity_t<T> value) {
   simt::yield();
   return simt::atomic_update(address, [&](T) { return value; });
 }
 template <class T>
-inline T atomicCAS(T* address, T expected, T value) {
+inline T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
   simt::yield();
   return simt::atomic_update(address, [&](T before) { return before == expected ? value : before; });
 }

@@ -29,6 +29,8 @@ struct BlockOrder {
   }
 };
 
+constexpr size_t kStaticShared = 48 * 1024;
+
 void reset_asynchronous(Block& b) {
   const sanitizer::Unseen books;
   b.asynchronous = false;
@@ -53,7 +55,7 @@ void check_dependency(Block& b) {
                "depends on has ended");
 }
 
-void run_one(Block& b, const Statics& statics) {
+void run_one(Block& b, Statics& statics) {
   b.waited = false;
   reset_arena(b);
   reset_barriers(b);
@@ -61,6 +63,8 @@ void run_one(Block& b, const Statics& statics) {
   // These stay where they are: each block's use of them comes after the last one's.
   if (statics.module) end_lanes(b);
   poison_statics(statics);
+  b.statics = statics.memory;
+  b.statics_bytes = statics.bytes;
   run_block(b);
   if (!b.fault.set) check_barriers(b);
   if (!b.fault.set && b.asynchronous) check_asynchronous(b);
@@ -92,7 +96,17 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
                 schedule.products_early,
                 schedule.elected_lane};
   start_lanes(b);
-  const Statics statics = find_statics(launch.kernel);
+  Statics statics = find_statics(launch.kernel);
+  if (statics.bytes > kStaticShared && statics.module != b.statics_checked) {
+    char words[400];
+    if (beyond_static_shared(statics.path, kStaticShared, words, sizeof words)) {
+      b.fault.set = false;
+      record_fault(b, ATTN_REPORT_LAUNCH, {0, 0, 0}, {nullptr, 0}, "%s", words);
+      send_report(b, launch.env);
+      return ATTN_LAUNCH_FAILED;
+    }
+    b.statics_checked = statics.module;
+  }
   const Index grid = launch.grid;
   const BlockOrder blocks(uint64_t{grid.x} * grid.y * grid.z, schedule.order, seed);
   for (uint64_t i = 0; i < blocks.count; ++i) {

@@ -32,8 +32,6 @@
 // Where MSan keeps the shadow of a call's arguments.
 extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_param_tls[800];
 #elif defined(SIMT_LANE_TSAN)
-extern "C" void __tsan_read16(void* address);
-extern "C" void __tsan_write16(void* address);
 extern "C" void __tsan_read_range(void* address, unsigned long bytes);
 extern "C" void __tsan_write_range(void* address, unsigned long bytes);
 extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
@@ -171,26 +169,24 @@ inline void undefine([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes
 #endif
 }
 
-// The executor copied 16 bytes for the running lane; from null: zeros.
-inline void copied16([[maybe_unused]] void* to, [[maybe_unused]] const void* from) {
+// The executor copied `given` of `bytes` bytes for the running lane; the rest are zeros.
+inline void copied([[maybe_unused]] void* to, [[maybe_unused]] const void* from, [[maybe_unused]] size_t given,
+                   [[maybe_unused]] size_t bytes) {
 #if defined(SIMT_LANE_MSAN)
-  if (from) {
-    __msan_copy_shadow(to, from, 16);
-  } else {
-    __msan_unpoison(to, 16);
-  }
+  __msan_unpoison(to, bytes);
+  if (given) __msan_copy_shadow(to, from, given);
 #elif defined(SIMT_LANE_TSAN)
-  if (from) __tsan_read16(const_cast<void*>(from));
-  __tsan_write16(to);
+  if (given) __tsan_read_range(const_cast<void*>(from), given);
+  __tsan_write_range(to, bytes);
 #endif
 }
 
-// The executor will write these 16 bytes for the running lane at some later time.
-inline void will_copy16([[maybe_unused]] void* to) {
+// The executor will write these bytes for the running lane at some later time.
+inline void will_copy([[maybe_unused]] void* to, [[maybe_unused]] size_t bytes) {
 #if defined(SIMT_LANE_MSAN)
-  __msan_poison(to, 16);
+  __msan_poison(to, bytes);
 #elif defined(SIMT_LANE_TSAN)
-  __tsan_write16(to);
+  __tsan_write_range(to, bytes);
 #endif
 }
 

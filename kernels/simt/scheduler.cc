@@ -96,6 +96,11 @@ void finish(Block& b, Lane& me) {
   me.done = true;
   --b.live;
   sanitizer::release(&b.order_tags.end);
+  if (b.live) {
+    me.warp->left |= me.bit;
+    if (b.barriers[0].expected) leave_barriers(b);
+    if (me.warp->active) leave_collectives(b, me);
+  }
   Lane* next = b.live ? next_lane(b) : nullptr;
   if (!next && b.live) record_deadlock(b);
   jump(me, next ? *next : b.host);
@@ -173,6 +178,7 @@ void run_block(Block& b) {
   for (uint32_t warp = 0; warp < b.warps; ++warp) {
     b.warp_state[warp].ready = b.warp_state[warp].existing;
     b.warp_state[warp].active = 0;
+    b.warp_state[warp].left = 0;
     for (Group& group : b.warp_state[warp].group) group.arrived = 0;
   }
   for (uint32_t i = 0; i < b.threads; ++i) {

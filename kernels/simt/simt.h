@@ -123,11 +123,23 @@ inline void meet(Op& argument, uint32_t mask, Place here) {
 inline constexpr uint32_t kWholeBlock = 0xffffffffu;
 SIMT_EXPORT void barrier(uint32_t id, uint32_t threads, bool wait, Place here);
 
+// A barrier of the block, and how its threads voted.
+struct BlockVote {
+  int yes, no;
+};
+SIMT_EXPORT BlockVote block_vote(bool predicate, Place here);
+
+// The lanes of the caller's warp, whatever way they have gone: the same for all of them,
+// and who has left holds no collective up.
+SIMT_EXPORT uint32_t active_lanes();
+
 // Lets the others run before this thread goes on: what a polling loop needs.
 SIMT_EXPORT void yield();
 
 // Asynchronous copies of 16 bytes; see copy.cc for when they land.
 SIMT_EXPORT void copy_async16(void* shared, const void* global, bool valid, Place here);
+// Of 4, 8 or 16 bytes, of which the first `given` are copied and the rest are zeros.
+SIMT_EXPORT void copy_async(void* shared, const void* global, uint32_t bytes, uint32_t given, Place here);
 SIMT_EXPORT void copy_commit();
 SIMT_EXPORT void copy_wait(uint32_t groups_left);
 
@@ -141,6 +153,11 @@ SIMT_EXPORT void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place h
 
 // The whole of the launch's dynamic shared memory as one array.
 SIMT_EXPORT void* dynamic_shared(Place here);
+
+// What __cvta_generic_to_shared gives, and back: 32 bits, of the dynamic array or of a
+// __shared__ one. Anything else is reported.
+SIMT_EXPORT uint32_t shared_offset(const void* pointer, Place here);
+SIMT_EXPORT void* shared_pointer(uint32_t offset, Place here);
 
 // Ends the block with a report about `thread`. Only device code may call it.
 [[noreturn]] SIMT_EXPORT void fault(attn_report_kind kind, const Thread* thread, Place here, const char* format,

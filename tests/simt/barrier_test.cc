@@ -77,17 +77,50 @@ TEST(Barrier, ReachedFromDifferentPlacesIsReported) {
             (std::array<uint32_t, 3>{2, 1, 0}));
 }
 
-__global__ void exits_early(int* line) {
-  *line = __LINE__ + 2;
+__global__ void exits_early(int* calls) {
   if (threadIdx.x == 5) return;
-  cta_sync();
+  for (int i = 0; i < 3; ++i) {
+    ++*calls;
+    cta_sync();
+  }
 }
 
-TEST(Barrier, ExitWhileOthersWaitIsReported) {
+// As on hardware: barriers of the block count the threads that are still there.
+TEST(Barrier, ThreadsThatHaveLeftHoldNobody) {
+  for (uint64_t seed : kOrders) {
+    int calls = 0;
+    EXPECT_EQ(run_on_cpu(exits_early, 1, dim3(64), {.seed = seed}, &calls).told(), "ok");
+    EXPECT_EQ(calls, 63 * 3);
+  }
+}
+
+__global__ void all_but_one_warp_leaves(int* calls) {
+  if (threadIdx.x >= 32) return;
+  for (int i = 0; i < 3; ++i) {
+    ++*calls;
+    cta_sync();
+  }
+}
+
+TEST(Barrier, NorDoWarpsThatHaveLeft) {
+  for (uint64_t seed : kOrders) {
+    int calls = 0;
+    EXPECT_EQ(run_on_cpu(all_but_one_warp_leaves, 1, dim3(128), {.seed = seed}, &calls).told(), "ok");
+    EXPECT_EQ(calls, 32 * 3);
+  }
+}
+
+__global__ void leaves_a_named_barrier(int* line) {
+  *line = __LINE__ + 2;
+  if (threadIdx.x == 5) return;
+  bar_sync(1, 64);
+}
+
+TEST(NamedBarrier, WaitsForItsCount) {
   for (uint64_t seed : kOrders) {
     int line = 0;
-    expect_fault(run_on_cpu(exits_early, 1, dim3(64), {.seed = seed}, &line), ATTN_REPORT_DEADLOCK, {0, 0, 0},
-                 line, "thread (5,0,0) has left");
+    expect_fault(run_on_cpu(leaves_a_named_barrier, 1, dim3(64), {.seed = seed}, &line), ATTN_REPORT_DEADLOCK,
+                 {0, 0, 0}, line, "thread (5,0,0) has left");
   }
 }
 

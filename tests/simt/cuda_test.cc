@@ -6,6 +6,8 @@
 #include "tests/simt/harness.h"
 #include "tests/simt/plain_kernels.h"
 
+ATTN_EXPORT attn_status run_large_static(const attn_env* env, float* out);
+
 namespace attn {
 namespace {
 
@@ -71,6 +73,20 @@ TEST(PlainCuda, NumbersAreCuda) {
   const attn_env env = env_of(0);
   ASSERT_EQ(run_numbers(&env, &wrong), ATTN_OK);
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(PlainCuda, MoreStaticSharedMemoryThanNvccGivesIsRefused) {
+  std::vector<float> out(64);
+  std::string told;
+  attn_env env = env_of(0);
+  env.user = &told;
+  env.report = [](void* user, const attn_report* report) {
+    *static_cast<std::string*>(user) = report->message;
+  };
+  EXPECT_EQ(run_large_static(&env, out.data()), ATTN_LAUNCH_FAILED);
+  EXPECT_NE(told.find("large(float*) has 65536 bytes of static shared memory: nvcc refuses more than 49152"),
+            std::string::npos)
+      << told;
 }
 
 TEST(PlainCuda, LocksMakeProgress) {

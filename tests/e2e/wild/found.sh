@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# found.sh ATTNFUZZ LIBRARY [CASES]
+#
+# A kernel with a wrong line: a check finds it, reduces it, and says how many cases it took.
+set -u
+attnfuzz=$1 library=$2 cases=${3:-5000}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+"$attnfuzz" check "$library" --cases "$cases" --jobs 1 --out "$out/found" >"$out/log" 2>&1
+status=$?
+if [ $status -ne 1 ] || ! grep -q '^FAILURE in case' "$out/log"; then
+  echo "status $status: the wrong line was not found in $cases cases"
+  tail -40 "$out/log"
+  exit 1
+fi
+grep -A2 '^FAILURE in case' "$out/log"
+sed -n '/^REDUCED/{n;s/^ */reduced: /p;}' "$out/log"
