@@ -17,6 +17,7 @@
 #include "fuzz/host/kernel_registry.h"
 #include "fuzz/host/processes.h"
 #include "fuzz/host/subprocess.h"
+#include "properties/case/domain.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
 #include "properties/memory/layout.h"
@@ -137,6 +138,7 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   aim.splits = target.info().has_stages;
   aim.work = options.work;
   aim.refused = ask_for_refusals(target);
+  aim.domain = target.info().domain;
   aim.tiles_q.clear();
   aim.tiles_k.clear();
   // A kernel may tile each head dimension differently: ask about one of each.
@@ -144,6 +146,7 @@ Aim aim_at(Target& target, const CheckOptions& options) {
     Case c;
     c.problem.dim_qk = c.problem.dim_v = dim;
     c.env.variant = target.info().variants.empty() ? 0 : 1;
+    if (aim.domain) fit(*aim.domain, c);
     const Execution e(c, target);
     if (!e.why_not().empty()) continue;  // the first case says what is wrong with it
     const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
@@ -359,7 +362,10 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
 }  // namespace
 
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
-                         const Calibration& calibration, const ReduceOptions& options) {
+                         const Calibration& calibration, const ReduceOptions& given) {
+  ReduceOptions options = given;
+  if (const auto& domain = target.info().domain)
+    options.fit = [&](Case& candidate) { fit(*domain, candidate); };
   // Most candidates hang if the case does: none of them gets more than the brief
   // watch, and the minimal one is held to the full one at the end.
   target.watch(Watch::kBrief);

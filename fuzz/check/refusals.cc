@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "properties/case/domain.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
 #include "properties/judge/execution.h"
@@ -143,6 +144,7 @@ class Asking {
             c.problem.scale = 1.0f / std::sqrt(static_cast<float>(size.dim));
             c.want_lse = lse;
             c.env.variant = target_.info().variants.empty() ? 0 : 1;
+            if (const auto& domain = target_.info().domain) fit(*domain, c);
             if (!takes(c)) continue;
             base_ = c;
             if (!lse) refused_.those.push_back(&kLse);

@@ -128,6 +128,8 @@ struct Description {
   uint32_t kernel_count, variant_count, file_count, worker_file_count;
   int32_t has_stages, has_build;
   uint64_t features;                    // attn_kernel.features
+  int32_t has_domain;
+  attn_domain domain;                   // attn_kernel.domain, as far as this version knows it
   uint64_t arena_base;                  // where the worker mapped the arena
   uint64_t library_begin, library_end;  // where the library was loaded
   uint32_t text_bytes;

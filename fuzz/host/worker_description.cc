@@ -87,6 +87,7 @@ std::optional<KernelInfo> kernel_info(const wire::Description& d) {
   KernelInfo info;
   info.backend = d.backend == ATTN_CUDA ? ATTN_CUDA : ATTN_CPU;
   info.features = d.features;
+  if (d.has_domain) info.domain = d.domain;
   info.has_stages = d.has_stages != 0;
   info.exact_name = strings.next();
   info.name = kernel_label(info.exact_name);

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "kernels/attention.h"
 
 namespace attnfuzz {
 
@@ -21,6 +24,7 @@ struct Aim {
   std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // of variant 1; its plans tell
   bool splits = false;                                  // whether num_splits means something to it
   Refused refused = {};
+  std::optional<attn_domain> domain = {};  // what the kernel says that it takes
   // Upper end of sizes: about as many multiply-adds (b*h*sq*sk*(dqk+dv)) as a case may cost.
   int64_t work = 3'000'000;
 };

@@ -15,6 +15,8 @@ int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles);
 void draw_many_heads(Dice& dice, Case& c);
 // Takes out what the kernel refuses, as far as it has been drawn.
 void strip_refused(const Refused& refused, Case& c);
+// Moves what has been drawn into what the kernel declares, within aim.work.
+void fit_domain(const Aim& aim, Case& c);
 // Makes drawn sizes affordable; and once in a while one length beyond 16 bits.
 void fit_sizes(const Aim& aim, Dice& dice, Problem& p);
 

@@ -29,6 +29,7 @@ Case make_case(const Aim& aim, const rc::Random& random, bool many_heads = false
       Problem& p = c.problem;
       if (p.seq_q * p.seq_k > 64) p.batch = p.heads_q = p.heads_kv = 1;
     }
+    fit_domain(aim, c);
   }
   if (!illegal(c)) return c;
   // What can make it so is memory: strides that no slot holds.

@@ -149,6 +149,7 @@ bool legalize(const Aim& aim, const Case& parent, const CostBudget& budget, Dice
   c.remap = {};
   if (aim.refused != Refused{} && !dice.percent(3)) strip_refused(aim.refused, c);
   if (!sane(c.problem)) return false;
+  fit_domain(aim, c);
   make_room(parent, budget, dice, c);
   if (!budget.affords(c)) return false;
   if (c.env.variant > aim.variants) c.env.variant = aim.variants;

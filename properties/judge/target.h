@@ -35,6 +35,7 @@ struct KernelInfo {
   std::vector<std::string> variants;
   bool has_stages = false;
   uint64_t features = 0;  // what a problem may ask of it beyond a dense forward call: attn_kernel.features
+  std::optional<attn_domain> domain;  // what it says that it takes
   BuildInfo build;
   BuildInfo worker;    // of the program that runs it: the executor
   std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty

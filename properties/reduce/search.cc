@@ -94,6 +94,7 @@ const Search::Known& Search::judge(const Case& c) {
 Search::Answer Search::ask(Case c, Verdict* verdict) {
   if (out_of_time()) return Answer::kPasses;
   tidy(c);
+  if (options_.fit) options_.fit(c);
   const Known& known = judge(c);
   if (verdict != nullptr) *verdict = known.verdict;
   return known.answer;
@@ -102,6 +103,7 @@ Search::Answer Search::ask(Case c, Verdict* verdict) {
 bool Search::attempt(Case c, Step step) {
   if (out_of_time()) return false;
   tidy(c);
+  if (options_.fit) options_.fit(c);
   std::vector<int64_t> cost = complexity(c);
   if (cost >= cost_ || cost == avoided_ || too_large(c, found_)) return false;
   if (options_.may_take && !options_.may_take(best_, verdict_, c, step)) return false;

@@ -1,0 +1,47 @@
+#include "properties/case/domain.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "properties/case/switches.h"
+
+namespace attnfuzz {
+
+int64_t nearest(const attn_sizes& sizes, int64_t n) {
+  if (sizes.count > 0) {
+    const int64_t* const end = sizes.list + std::min<int64_t>(sizes.count, std::size(sizes.list));
+    return *std::min_element(sizes.list, end, [&](int64_t a, int64_t b) {
+      const int64_t x = std::abs(a - n), y = std::abs(b - n);
+      return x != y ? x < y : a < b;
+    });
+  }
+  const int64_t step = std::max<int64_t>(sizes.multiple, 1);
+  n = std::max(n, sizes.least);
+  if (sizes.most > 0) n = std::min(n, sizes.most / step * step);
+  const int64_t up = (n + step - 1) / step * step;
+  return sizes.most > 0 && up > sizes.most ? up - step : up;
+}
+
+void fit(const attn_domain& domain, Case& c) {
+  Problem& p = c.problem;
+  if (domain.dtypes && !(domain.dtypes >> p.dtype & 1))
+    p.dtype = domain.dtypes >> ATTN_F16 & 1 ? ATTN_F16 : ATTN_BF16;
+  p.batch = nearest(domain.batch, p.batch);
+  const int64_t group = nearest(domain.group, p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1);
+  p.heads_q = nearest(domain.heads_q, std::max<int64_t>(p.heads_q, 1));
+  // As many heads of K and V as before, if that is in reach.
+  p.heads_kv = std::max<int64_t>(p.heads_q / std::max<int64_t>(group, 1), 1);
+  if (p.heads_q % p.heads_kv != 0) p.heads_q = p.heads_kv * group;
+  p.seq_k = nearest(domain.seq_k, p.seq_k);
+  p.seq_q = domain.equal_lengths ? p.seq_k : nearest(domain.seq_q, p.seq_q);
+  const bool usual = p.scale == 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
+  p.dim_qk = nearest(domain.dim_qk, p.dim_qk);
+  p.dim_v = domain.equal_dims ? p.dim_qk : nearest(domain.dim_v, p.dim_v);
+  if (domain.usual_scale || usual) p.scale = 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
+  if (domain.causal) p.causal = domain.causal == 2;
+  if (domain.align && p.seq_q != p.seq_k) p.align = domain.align - 1;
+  if (domain.lse) c.want_lse = domain.lse == 2;
+  tidy(c);
+}
+
+}  // namespace attnfuzz

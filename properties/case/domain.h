@@ -1,0 +1,18 @@
+// What a kernel takes, as it declares it: attn_domain.
+//
+// Draws, mutations and the reducer go through fit(): each size becomes the nearest that
+// the domain has, and sizes that it couples move together.
+#pragma once
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+// The nearest value that `sizes` has.
+int64_t nearest(const attn_sizes& sizes, int64_t n);
+
+// Moves the case into the domain; what is in it already stays as it is. Lengths follow
+// seq_k, dims dim_qk, where they must be equal.
+void fit(const attn_domain& domain, Case& c);
+
+}  // namespace attnfuzz
