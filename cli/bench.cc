@@ -6,9 +6,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/help.h"
 #include "cli/print.h"
 #include "cli/session.h"
-#include "fuzz/campaign/store/json_text.h"
+#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {
@@ -28,17 +29,16 @@ struct Arguments {
 };
 
 void print_rows(const std::vector<BenchRow>& rows) {
-  std::printf("  %-25s %-8s %-5s %10s %10s  %8s %8s %8s %8s %8s %8s\n", "problem", "kernel", "", "cases/s",
-              "us a case", "lay out", "kernel", "trip", "oracle", "judge", "rest");
+  std::string last;
   for (const BenchRow& row : rows) {
-    const double rest =
-        row.total_s - row.lay_out_s - row.kernel_s - row.round_trip_s - row.oracle_s - row.judge_s;
-    std::printf("  %-25s %-8s %-5s %10.1f %10.1f ", row.shape.c_str(), row.kernel.c_str(),
-                backend_name(row.backend), row.cases_per_s, row.total_s * 1e6);
-    for (const double stage :
-         {row.lay_out_s, row.kernel_s, row.round_trip_s, row.oracle_s, row.judge_s, rest}) {
-      std::printf(" %7.1f%%", 100 * stage / row.total_s);
-    }
+    const std::string target = row.kernel + " (" + backend_name(row.backend) + ")";
+    if (target != last)
+      std::printf("  %-25s %10s %7s %7s %7s %7s %7s\n", target.c_str(), "cases/s", "lay out", "kernel", "trip",
+                  "oracle", "judge");
+    last = target;
+    std::printf("  %-25s %10.1f", row.shape.c_str(), row.cases_per_s);
+    for (const double stage : {row.lay_out_s, row.kernel_s, row.round_trip_s, row.oracle_s, row.judge_s})
+      std::printf(" %6.1f%%", 100 * stage / row.total_s);
     std::printf("\n");
   }
 }
@@ -124,7 +124,7 @@ void add_bench(CLI::App& app, Action& action) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("kernel", arguments->kernels, "kernels by name")->capture_default_str();
   command->add_option("--backend", arguments->backends, "cpu, cuda, or both")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(is_backend())
       ->capture_default_str();
   command->add_option("--repeats", arguments->repeats, "of each problem")
       ->check(CLI::Range(1, 100000))
@@ -133,8 +133,8 @@ void add_bench(CLI::App& app, Action& action) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->add_option("--json", arguments->json, "write all figures to this file");
-  command->add_flag("--allow-stale", arguments->target.allow_stale,
-                    "time a library whose sources have changed since it was built");
+  add_stale_flag(*command, arguments->target);
+  add_footer(*command, "attnfuzz bench fa1 --repeats 50", {"it was measured", "", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return bench(*arguments); }; });
 }
 

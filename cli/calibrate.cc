@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/help.h"
 #include "fuzz/host/subprocess.h"
 #include "reference/calibration.h"
 #include "text/files.h"
@@ -128,7 +129,7 @@ void add_calibrate(CLI::App& app, Action& action) {
       "calibrate", "Measures how wrong a back end's instructions are: the table that bounds are made from");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("--backend", arguments->backend, "cpu (the executor) or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(one_of("back end", {"cpu", "cuda"}))
       ->capture_default_str();
   command
       ->add_option("--stride", arguments->stride,
@@ -138,6 +139,9 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 1000000));
   command->add_option("--out", arguments->out, "write the table to this file, for --calibration");
   command->add_option("--json", arguments->raw, "write everything that was measured to this file");
+  add_footer(
+      *command, "attnfuzz calibrate --backend cuda --out my-gpu.json",
+      {"it was measured", "what was measured contradicts what is documented (OBJECTION)", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return calibrate(*arguments); }; });
 }
 

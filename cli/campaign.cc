@@ -11,9 +11,11 @@
 #include <set>
 #include <thread>
 
+#include "cli/help.h"
 #include "cli/print.h"
 #include "cli/session.h"
 #include "cli/status_line.h"
+#include "cli/terminal.h"
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/check/refusals.h"
@@ -259,7 +261,6 @@ Exit run(Arguments arguments) {
   if (arguments.campaign.dir.empty()) throw UserError("say where the campaign's folder is to be: --out DIR");
   CampaignOptions& options = arguments.campaign;
   options.seconds = parse_duration(arguments.duration);
-  for (const std::string& name : arguments.properties) property_named(name);
   if (!arguments.ledger.empty()) options.ledger = read_ledger(arguments.ledger, ledger_names(arguments));
   const auto has = [&](const char* backend) {
     return std::ranges::find(arguments.backends, backend) != arguments.backends.end();
@@ -281,12 +282,16 @@ Exit run(Arguments arguments) {
   CampaignSummary summary;
   {
     // Events as JSON tell of the state themselves.
-    StatusLine line(isatty(STDERR_FILENO) != 0, arguments.json ? std::numeric_limits<double>::infinity() : 30);
+    StatusLine line(is_terminal(STDERR_FILENO), arguments.json ? std::numeric_limits<double>::infinity() : 30);
     const OnEvent event = [&](const std::string& json) {
       const std::string text = arguments.json ? json : printable_lines(words_of(Json::parse(json), targets));
       if (text.empty()) return;
       line.clear();
-      std::printf("%s\n", text.c_str());
+      if (arguments.json) {
+        std::printf("%s\n", text.c_str());
+      } else {
+        print(text + "\n");
+      }
       std::fflush(stdout);
     };
     summary = run_campaign(options, targets, event, [&](const CampaignState& s) { line.show(status_of(s)); });
@@ -316,13 +321,13 @@ void add_campaign(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--backend", arguments->backends, "cpu, cuda or both")
       ->delimiter(',')
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(is_backend())
       ->capture_default_str();
   command
       ->add_option("--lane", arguments->lanes,
                    "lanes of the CPU, by commas: plain, schedules, coverage, asan, ...")
       ->delimiter(',')
-      ->check(CLI::IsMember(lane_names()))
+      ->check(is_lane())
       ->capture_default_str();
   command
       ->add_option("--for", arguments->duration,
@@ -341,7 +346,8 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_option("--seed", options.seed, "of all streams of cases")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
-  command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)");
+  command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
+      ->check(is_property());
   command->add_option("--work", options.work, "multiply-adds that one case may cost")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
       ->capture_default_str();
@@ -358,20 +364,12 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_flag("--json", arguments->json, "events as JSON lines on standard output");
   command->add_flag("--no-canary", arguments->no_canary,
                     "without the planted bug that shows the campaign finds any");
-  command->add_option("--calibration", arguments->target.calibration, "table of the device's errors")
-      ->check(CLI::ExistingFile);
-  command
-      ->add_option("--watchdog", arguments->target.watchdog,
-                   "seconds that one plan or run may take; as in check")
-      ->check(CLI::Range(0.01, 86400.0));
-  command->add_flag("--allow-stale", arguments->target.allow_stale,
-                    "judge a library whose sources have changed since it was built");
-  command->footer(
-      "Status 0: nothing was found; 1: a new finding, a failure that waits to be reduced, or a planted bug "
-      "that "
-      "was missed; 2: bad use, a folder of which a part is missing, or no room on the disk. SIGINT, SIGTERM "
-      "and "
-      "SIGHUP end a session early, and well. attnfuzz status DIR says how one stands.");
+  add_calibration_option(*command, arguments->target);
+  add_watchdog_option(*command, arguments->target);
+  add_stale_flag(*command, arguments->target);
+  add_footer(
+      *command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kStandingStatuses,
+      "SIGINT, SIGTERM and SIGHUP end a session early, and well. attnfuzz status DIR says how one stands.");
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -4,18 +4,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <set>
 #include <thread>
 
+#include "cli/help.h"
 #include "cli/print.h"
 #include "cli/session.h"
-#include "fuzz/check/progress_line.h"
+#include "cli/status_line.h"
+#include "cli/terminal.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/processes.h"
 #include "properties/case/words.h"
-#include "properties/explain/clues.h"
 
 namespace attnfuzz {
 namespace {
@@ -34,12 +36,11 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
              const Interrupts& interrupts) {
   Filed filed;
   std::string& file = filed.reproducer;
-  const auto print = [&](const char* headline) {
-    std::printf("\nFAILURE %s\n%s  case: %s\n", headline, verdict_text(found.verdict).c_str(),
-                describe(found.c).c_str());
+  const auto tell = [&](const std::string& where) {
+    print("\nFAILURE " + where + "\n" + verdict_text(found.verdict) + "  case: " + describe(found.c) + "\n");
   };
   if (!found.file.empty()) {
-    print(("found before, and still there: " + found.file).c_str());
+    tell("found before, and still there: " + found.file);
     file = found.file;
     return filed;
   }
@@ -51,16 +52,11 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
         "; FLAKY: it did not fail again in two fresh workers, so it comes and goes, or depends "
         "on what ran before";
   }
-  print(
-      ("in case " + std::to_string(found.index) + " of seed " + std::to_string(arguments.check.seed)).c_str());
+  tell("in case " + std::to_string(found.index) + " of seed " + std::to_string(arguments.check.seed));
 
   const auto file_it = [&](const Case& c, const Verdict& v, const Reduction* reduction) {
-    Reproducer r =
-        found.fatal ? without_digests(c, v, target.info()) : reproducer_of(c, v, target.info(), target);
-    if (reduction != nullptr) {
-      r.needs = reduction->needs;
-      r.indifferent = reduction->indifferent;
-    }
+    const Reproducer r =
+        found.fatal ? without_digests(c, v, target.info()) : reproducer_of(c, v, reduction, target);
     const std::string name =
         (std::filesystem::path(arguments.out) / (reproducer_name(r) + ".attn.json")).string();
     write_file(name, encode(r, name));
@@ -84,19 +80,10 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
   filed.reduce_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Reduction& reduction = *filed.reduction;
   file_it(reduction.minimal, reduction.verdict, &reduction);
-  std::printf("\nREDUCED in %lld evaluations%s\n  %s\n%s", (long long)reduction.evaluations,
-              reduction.complete ? "" : " (the clock ran out: attnfuzz reduce FILE goes on)",
-              describe(reduction.minimal).c_str(), verdict_text(reduction.verdict).c_str());
-  for (const std::string& need : lines_of(reduction.needs)) std::printf("  %s\n", need.c_str());
-  if (!reduction.indifferent.empty()) {
-    std::printf("  does not matter:");
-    for (const std::string& part : reduction.indifferent) std::printf(" %s;", part.c_str());
-    std::printf("\n");
-  }
-  const FaultGuess guess = filed.guess =
-      guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target.info().lane,
-                   gather_clues(reduction.minimal, reduction.verdict, target, calibration)});
-  if (guess.known()) std::printf("  %s\n", guess.line().c_str());
+  std::printf("\nREDUCED in %lld evaluations%s\n", (long long)reduction.evaluations,
+              reduction.complete ? "" : " (the clock ran out: attnfuzz reduce FILE goes on)");
+  filed.guess = guess_of(reduction, target, calibration);
+  print(reduction_text(reduction, filed.guess));
   return filed;
 }
 
@@ -115,10 +102,8 @@ void try_found_before(Target& target, const Calibration& calibration, const Argu
   int tried = 0;
   target.watch(Watch::kBrief);
   for (const std::string& file : files) {
-    const auto text = read_file(file);
-    if (!std::holds_alternative<std::string>(text)) continue;
-    const auto decoded = decode_reproducer(std::get<std::string>(text));
-    const Reproducer* r = std::get_if<Reproducer>(&decoded);
+    const auto read = read_reproducer(file);
+    const Reproducer* r = std::get_if<Reproducer>(&read);
     if (r == nullptr || illegal(r->c) || r->backend != kernel.backend || r->c.lane != kernel.lane) continue;
     const auto property = std::ranges::find(arguments.check.properties, find_property(r->property));
     std::error_code other;
@@ -181,16 +166,19 @@ Checked check_kernel(const KernelLibrary& library, const Arguments& arguments, c
     }
   };
   if (result.failures.empty() || options.keep_going) {
-    ProgressLine line(name, isatty(STDERR_FILENO) != 0);
+    StatusLine line;
     CheckResult drawn = check(open_one, calibration, options, [&](uint64_t done, uint64_t of, double seconds) {
-      line.show(done, of, seconds);
+      line.show(name + ": " + std::to_string(done) + (of > 0 ? " of " + std::to_string(of) : "") + " cases, " +
+                std::to_string(std::lround(seconds)) + " s, " +
+                std::to_string(std::lround(static_cast<double>(done) / std::max(seconds, 1e-9))) + " cases/s");
     });
+    line.clear();
     for (Failure& before : result.failures) drawn.add(std::move(before));
     result = std::move(drawn);
     if (!result.interrupted) {
       checked.not_judged = not_judged(result, checked.kernel.name, refused, arguments.properties.empty());
     }
-    std::printf("%s%s", properties_table(result).c_str(), check_notes(result, refused).c_str());
+    print(properties_table(result) + check_notes(result, refused));
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
@@ -202,14 +190,6 @@ Checked check_kernel(const KernelLibrary& library, const Arguments& arguments, c
   }
   std::fflush(stdout);
   return checked;
-}
-
-void write_report(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  } else {
-    write_file(path, text);
-  }
 }
 
 Exit run(Arguments arguments) {
@@ -235,10 +215,10 @@ Exit run(Arguments arguments) {
     if (const int before = suites[checked.suite]++; before > 0)
       checked.suite += "-" + std::to_string(before + 1);
   }
-  if (!arguments.junit.empty()) write_report(arguments.junit, junit_xml(all));
+  if (!arguments.junit.empty()) write_to(arguments.junit, junit_xml(all));
   std::string json;
   for (const Checked& checked : all) json += check_json(arguments.check, checked);
-  if (!arguments.json.empty()) write_report(arguments.json, json);
+  if (!arguments.json.empty()) write_to(arguments.json, json);
   bool found = false, unjudged = false;
   for (const Checked& checked : all) {
     found |= !checked.result.failures.empty();
@@ -259,15 +239,16 @@ Exit run(Arguments arguments) {
 void add_check(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("check", "Checks kernels on drawn cases; stops at the first failure of each");
-  command->footer(
-      "exit status: 0 it held; 1 a failure was found, or too little was judged; 2 bad use or a bad file;\n"
-      "             129, 130, 143 nothing was found before SIGHUP, SIGINT or SIGTERM came");
+  add_footer(*command, "attnfuzz check fa1 ./libmine.so --cases 5000 --out found",
+             {"it held", "a failure was found, or too little was judged", kBadUseStatus},
+             "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("kernel", arguments->kernels,
                    "kernels by name, or plug-ins by path (./libmine.so, ./libmine.so:KERNEL)")
       ->required();
-  command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)");
+  command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
+      ->check(is_property());
   arguments->check.jobs = 0;
   command->add_option("--cases", arguments->check.cases, "cases to draw for each kernel")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))

@@ -40,5 +40,6 @@ void add_export(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
 void add_status(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
 
 }  // namespace attnfuzz

@@ -8,11 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "fuzz/host/lanes.h"
 #include "fuzz/host/subprocess.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 namespace {
@@ -26,6 +27,9 @@ constexpr std::string_view kMark = "=========";
 constexpr std::array kHeadlines = {"Invalid ", "Misaligned ",   "Uninitialized ", "Race reported",
                                    "hazard",   "Barrier error", "Program hit "};
 
+// A kernel that is wrong everywhere fills it.
+constexpr ReadLimits kLog = {int64_t{256} << 20, 0};
+
 struct Log {
   std::map<std::string, int> findings;  // headline and the place below it, how often
   bool ran = false;                     // the tool itself started
@@ -33,7 +37,7 @@ struct Log {
 
 Log read_log(const fs::path& path) {
   Log log;
-  std::ifstream in(path);
+  std::istringstream in(file_text(path, kLog));
   std::string headline;
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with(kMark)) continue;

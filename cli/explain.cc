@@ -1,15 +1,15 @@
 // attnfuzz explain: what the case of a file is, and how it goes wrong.
 #include "properties/explain/explain.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 
+#include "cli/help.h"
 #include "cli/print.h"
 #include "cli/probe.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
 #include "properties/explain/trace.h"
@@ -17,18 +17,10 @@
 namespace attnfuzz {
 namespace {
 
-struct Arguments {
-  std::string file, kernel;
+struct Arguments : CaseArguments {
   bool ascii = false;
-  TargetOptions target;
   ProbeArguments probe;
 };
-
-int terminal_width() {
-  winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
-  return std::clamp<int>(size.ws_col, 40, 200);
-}
 
 // What the kernel makes of the case now: O of its first call, beside the oracle.
 struct Seen {
@@ -53,35 +45,34 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
 
 Exit run(const Arguments& arguments) {
   parse_probe(arguments.probe.place);  // refused before anything runs
-  Reproducer r = load_reproducer(arguments.file);
-  r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
-  const TargetOptions options = for_file(arguments.target, r);
+  const OpenedCase opened = open_case(arguments);
+  const Reproducer& r = opened.r;
+  Target& target = *opened.target;
+  const Calibration& calibration = opened.calibration;
   ExplainOptions explain_options;
-  explain_options.color = isatty(STDOUT_FILENO) != 0;
-  explain_options.width = terminal_width();
+  explain_options.color = takes_colors(STDOUT_FILENO);
+  explain_options.width = columns_of(STDOUT_FILENO);
   explain_options.ascii = arguments.ascii;
   explain_options.reproducer = &r;
 
-  std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
-  const Calibration calibration = calibration_for(target->info(), options);
-  const Seen seen = look(r.c, *target, calibration);
+  const Seen seen = look(r.c, target, calibration);
   const bool ran = seen.why_not.empty();
   std::printf("%s",
               explain(r.c, seen.plan, ran ? &seen.reference : nullptr, ran ? &seen.o : nullptr, explain_options)
                   .c_str());
-  if (!ran) std::printf("\nno picture of the error: %s\n", seen.why_not.c_str());
-  const Verdict verdict = judge(r.c, property_named(r.property), *target, calibration);
-  std::printf("\n%s\n%s", identity_line(target->info(), options).c_str(), verdict_text(verdict).c_str());
+  if (!ran) print("\nno picture of the error: " + seen.why_not + "\n");
+  const Verdict verdict = judge(r.c, opened.property, target, calibration);
+  print("\n" + opened.identity + "\n" + verdict_text(verdict));
   if (verdict.outcome == Outcome::kFail) {
     const Case& failing = verdict.failing ? *verdict.failing : r.c;
-    const Trace trace = trace_values(failing, *target, calibration);
-    for (const std::string& line : trace.lines) std::printf("with position-coded V: %s\n", line.c_str());
-    const Clues clues = gather_clues(r.c, verdict, *target, calibration);
-    for (const std::string& line : lines_of(clues)) std::printf("%s\n", line.c_str());
-    std::printf("%s", guess_fault({r.c, verdict, r.needs, target->info().lane, clues}).text().c_str());
+    const Trace trace = trace_values(failing, target, calibration);
+    for (const std::string& line : trace.lines) print("with position-coded V: " + line + "\n");
+    const Clues clues = gather_clues(r.c, verdict, target, calibration);
+    for (const std::string& line : lines_of(clues)) print(line + "\n");
+    print(guess_fault({r.c, verdict, r.needs, target.info().lane, clues}).text());
   }
   if (arguments.probe.wanted()) {
-    const ProbedCase probed = probe(r.c, verdict, *target, arguments.probe);
+    const ProbedCase probed = probe(r.c, verdict, target, arguments.probe);
     std::printf("\n%s", probe_text(verdict.failing ? *verdict.failing : r.c, probed).c_str());
   }
   return verdict.outcome == Outcome::kFail ? kFound : kHeld;
@@ -93,11 +84,10 @@ void add_explain(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("explain", "Says what the case of a file is, with pictures of masks and errors");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("file", arguments->file, "NAME.attn.json")->required()->check(CLI::ExistingFile);
-  command->add_option("--kernel", arguments->kernel, "another kernel than the file's, by name or path");
+  add_case_arguments(*command, *arguments);
   command->add_flag("--ascii", arguments->ascii, "no block characters");
   add_probe_option(*command, arguments->probe);
-  add_target_options(*command, arguments->target);
+  add_footer(*command, "attnfuzz explain found/fa1-wrong-1a2b3c.attn.json --probe", kJudgedStatuses);
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -1,7 +1,9 @@
 // attnfuzz list: kernels, properties, lanes, back ends.
 #include <cstdio>
 
+#include "cli/help.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "properties/judge/property.h"
 
 namespace attnfuzz {
@@ -25,10 +27,9 @@ Exit list() {
                 info.device.c_str());
   }
   std::printf("\nproperties\n");
-  for (const Property* property : properties())
-    std::printf("  %-16s %s\n", property->name, property->statement);
+  for (const Property* property : properties()) print(beside(property->name, property->statement));
   std::printf("\nlanes\n");
-  for (const Lane& lane : lanes()) std::printf("  %-16s %s\n", lane.name, lane.words);
+  for (const Lane& lane : lanes()) print(beside(lane.name, lane.words));
   std::printf("\nback ends\n  cpu   the executor: CUDA's thread model on this machine\n");
   std::printf("  cuda  an NVIDIA GPU of compute capability 8.0 or later\n");
   return kHeld;
@@ -38,6 +39,7 @@ Exit list() {
 
 void add_list(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("list", "Lists kernels, properties, lanes and back ends");
+  add_footer(*command, "attnfuzz list", {"they were listed"});
   command->callback([&] { action = list; });
 }
 

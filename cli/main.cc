@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "cli/command.h"
+#include "cli/help.h"
 #include "text/printable.h"
 
 namespace {
@@ -28,16 +29,20 @@ int main(int argc, char** argv) {
   CLI::App app("attnfuzz: finds, shrinks and replays failures of attention kernels.", "attnfuzz");
   app.require_subcommand(1);
   app.set_version_flag("--version", ATTNFUZZ_VERSION);
+  set_formatter(app);
+  app.footer("attnfuzz SUBCOMMAND --help says more, with an example and what its exit status means.");
   Action action;
   for (const auto add : {add_list, add_check, add_replay, add_reduce, add_explain, add_calibrate, add_bench,
-                         add_campaign, add_export, add_report, add_status, add_merge}) {
+                         add_campaign, add_export, add_report, add_status, add_merge, add_completion}) {
     add(app, action);
   }
   try {
     app.parse(argc, argv);
     return finish(action());
   } catch (const CLI::ParseError& error) {
-    return finish(app.exit(error) == 0 ? kHeld : kBadUse);
+    const bool asked = app.exit(error) == 0;  // --help, --version
+    if (!asked) std::fprintf(stderr, "%s", meant(app).c_str());
+    return finish(asked ? kHeld : kBadUse);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attnfuzz: %s\n", printable(error.what()).c_str());
     return finish(kBadUse);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "cli/help.h"
 #include "fuzz/campaign/store/standing.h"
 #include "text/printable.h"
 
@@ -40,7 +41,7 @@ void add_merge(CLI::App& app, Action& action) {
       ->required();
   command->add_option("-o,--out", arguments->out, "folder to make; one from an earlier merge is replaced")
       ->required();
-  command->footer("Otherwise it ends with the status of attnfuzz report for the folder that it made.");
+  add_footer(*command, "attnfuzz merge tasks/0 tasks/1 --out merged", kStandingStatuses);
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -8,9 +8,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "fuzz/campaign/store/json_text.h"
+#include "fuzz/check/records.h"
 #include "properties/case/words.h"
+#include "properties/explain/clues.h"
+#include "properties/explain/fault_class.h"
 #include "properties/judge/judge.h"
+#include "text/json_text.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -30,16 +33,16 @@ std::string ratio(double value, uint64_t count) {
   return std::isfinite(value) ? format("%.3g", value) : "inf";
 }
 
-std::string row(const char* name, const PropertyCount& n) {
-  return format("  %-16s %9llu %9llu %8llu %8llu %6llu  %9s %9s\n", name, (unsigned long long)n.cases,
+std::string row(const char* name, const PropertyStats& n) {
+  return format("  %-16s %8llu %8llu %8llu %8llu %6llu %9s %8s\n", name, (unsigned long long)n.cases,
                 (unsigned long long)n.passed, (unsigned long long)n.rejected,
                 (unsigned long long)n.uninformative, (unsigned long long)n.failed,
                 ratio(n.ratios.worst(), n.ratios.count()).c_str(),
                 ratio(n.ratios.median(), n.ratios.count()).c_str());
 }
 
-PropertyCount total_of(const CheckResult& result) {
-  PropertyCount total;
+PropertyStats total_of(const CheckResult& result) {
+  PropertyStats total;
   for (const auto& [name, n] : result.properties) total.merge(n);
   return total;
 }
@@ -47,7 +50,7 @@ PropertyCount total_of(const CheckResult& result) {
 }  // namespace
 
 std::string properties_table(const CheckResult& result) {
-  std::string text = format("  %-16s %9s %9s %8s %8s %6s  %9s %9s\n", "property", "cases", "passed", "rejected",
+  std::string text = format("  %-16s %8s %8s %8s %8s %6s %9s %8s\n", "property", "cases", "passed", "rejected",
                             "uninform", "failed", "worst e/b", "median");
   for (const Property* property : properties()) {
     const auto it = result.properties.find(property->name);
@@ -57,10 +60,9 @@ std::string properties_table(const CheckResult& result) {
 }
 
 std::string check_notes(const CheckResult& result, const Refused& refused) {
-  std::string text = result.classification.table();
-  const std::vector<std::string> broken =
-      result.classification.broken_floors(refused, Classification::kByChance);
-  if (result.classification.cases < 500) {
+  std::string text = result.features.table();
+  const std::vector<std::string> broken = result.features.broken_floors(refused, Classification::kByChance);
+  if (result.features.cases < 500) {
     text += "  floors of the draw: not judged below 500 cases\n";
   } else if (broken.empty()) {
     text += "  floors of the draw: kept\n";
@@ -77,12 +79,11 @@ std::string check_notes(const CheckResult& result, const Refused& refused) {
             "\n";
   }
   for (const std::string& assumption : result.assumptions) text += "  assumed: " + printable(assumption) + "\n";
-  const double sum =
-      result.stage_seconds[0] + result.stage_seconds[1] + result.stage_seconds[2] + result.stage_seconds[3];
-  if (sum > 0) {
-    text += format("  time: lay out %.0f %%, kernel %.0f %%, oracle %.0f %%, judge %.0f %%\n",
-                   100 * result.stage_seconds[0] / sum, 100 * result.stage_seconds[1] / sum,
-                   100 * result.stage_seconds[2] / sum, 100 * result.stage_seconds[3] / sum);
+  const StageSeconds& spent = result.stages;
+  if (const double percent = spent.sum() / 100; percent > 0) {
+    text +=
+        format("  time: lay out %.0f %%, kernel %.0f %%, oracle %.0f %%, judge %.0f %%\n",
+               spent.lay_out / percent, spent.kernel / percent, spent.oracle / percent, spent.judge / percent);
   }
   text += format("  %llu cases in %.1f s: %.0f cases/s; stream digest %s\n", (unsigned long long)result.cases(),
                  result.seconds, result.cases() / std::max(result.seconds, 1e-9), result.digest.hex().c_str());
@@ -129,6 +130,28 @@ std::string verdict_text(const Verdict& verdict) {
   for (const std::string& assumption : verdict.assumptions)
     text += "  assumed: " + printable(assumption) + "\n";
   return text;
+}
+
+FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibration& calibration) {
+  return guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target.info().lane,
+                      gather_clues(reduction.minimal, reduction.verdict, target, calibration)});
+}
+
+std::string reduction_text(const Reduction& reduction, const FaultGuess& guess) {
+  std::string text = "  " + describe(reduction.minimal) + "\n" + verdict_text(reduction.verdict);
+  for (const std::string& need : lines_of(reduction.needs)) text += "  " + need + "\n";
+  for (const std::string& part : reduction.indifferent) text += "  does not matter: " + part + "\n";
+  if (guess.known()) text += "  " + guess.line() + "\n";
+  return text;
+}
+
+Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction* reduction, Target& target) {
+  Reproducer r = reproducer_of(c, verdict, target.info(), target);
+  if (reduction != nullptr) {
+    r.needs = reduction->needs;
+    r.indifferent = reduction->indifferent;
+  }
+  return r;
 }
 
 namespace {
@@ -192,28 +215,14 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["cases"] = result.cases();
   j["seconds"] = result.seconds;
   j["digest"] = result.digest.hex();
-  const auto count = [](const PropertyCount& n) {
-    json c = {{"cases", n.cases},           {"passed", n.passed},
-              {"rejected", n.rejected},     {"uninformative", n.uninformative},
-              {"failed", n.failed},         {"runs", n.ratios.count()},
-              {"median", n.ratios.median()}};
-    // JSON has no infinity.
-    c["worst"] = std::isfinite(n.ratios.worst()) ? json(n.ratios.worst()) : json("inf");
-    return c;
-  };
-  for (const auto& [name, n] : result.properties) j["properties"][name] = count(n);
-  j["all"] = count(total_of(result));
-  j["features"] = result.classification.counts;
-  j["broken_floors"] = result.classification.broken_floors(checked.refused, Classification::kByChance);
-  j["rejections"] = in_utf8(result.rejections);
-  j["rows"] = {{"judged", result.rows},
-               {"dead", result.dead_rows},
-               {"uninformative", result.uninformative_rows},
-               {"unconstrained", result.unconstrained_rows}};
-  j["stage_seconds"] = {{"lay_out", result.stage_seconds[0]},
-                        {"kernel", result.stage_seconds[1]},
-                        {"oracle", result.stage_seconds[2]},
-                        {"judge", result.stage_seconds[3]}};
+  j.update(json(static_cast<const Statistics&>(result)));
+  // Of all properties together, with what a reader asks first.
+  const PropertyStats all = total_of(result);
+  j["all"] = all;
+  j["all"]["runs"] = all.ratios.count();
+  j["all"]["median"] = all.ratios.median();
+  j["all"]["worst"] = std::isfinite(all.ratios.worst()) ? json(all.ratios.worst()) : json("inf");
+  j["broken_floors"] = result.features.broken_floors(checked.refused, Classification::kByChance);
   // The first by itself, for there is seldom another.
   for (size_t i = 0; i < result.failures.size(); ++i) {
     const Filed filed = i < checked.filed.size() ? checked.filed[i] : Filed{};

@@ -18,6 +18,14 @@ std::string check_notes(const CheckResult& result, const Refused& refused);
 // A verdict in a few lines: what, where, how it looks.
 std::string verdict_text(const Verdict& verdict);
 
+FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibration& calibration);
+
+// What a reduction came to: its minimal case, what that needs, what does not matter, the likely fault.
+std::string reduction_text(const Reduction& reduction, const FaultGuess& guess);
+
+// A reproducer of what was reduced; `reduction`: null while it goes on.
+Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction* reduction, Target& target);
+
 // What became of a failure: its file, and unless it was not seen again, its reduction.
 struct Filed {
   std::string reproducer;
@@ -39,8 +47,9 @@ struct Checked {
 // "found", "interrupted", "not judged" or "held".
 const char* status_of(const Checked& checked);
 
-// One line. Of a failure: "seconds" until it was found, "reduction" with seconds,
-// evaluations and the minimal case in words.
+// One line: what was checked, its statistics as a campaign keeps them (fuzz/check/records.h), and
+// of a failure "seconds" until it was found, "reduction" with seconds, evaluations and the
+// minimal case in words.
 std::string check_json(const CheckOptions& options, const Checked& checked);
 
 // One test suite a kernel, one test case a property.

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/probe.h"
-#include "fuzz/campaign/store/json_text.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
 #include "properties/judge/judge.h"
 #include "properties/reduce/reduce.h"
+#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {

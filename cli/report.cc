@@ -7,8 +7,9 @@
 #include <filesystem>
 #include <map>
 
+#include "cli/help.h"
 #include "cli/session.h"
-#include "fuzz/campaign/store/json_text.h"
+#include "text/json_text.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -132,10 +133,7 @@ void add_report(CLI::App& app, Action& action) {
       ->add_flag("--allow-stale", arguments->allow_stale,
                  "run a library whose sources have changed since it was built")
       ->needs("--run");
-  command->footer(
-      "Status 0: nothing was found; 1: a new finding, a failure that waits to be reduced, or a planted bug "
-      "that "
-      "was missed; 2: a part of the folder is missing or cannot be read, or the disk was full.");
+  add_footer(*command, "attnfuzz report night", kStandingStatuses);
   command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 
@@ -147,7 +145,7 @@ void add_status(CLI::App& app, Action& action) {
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_flag("--json", arguments->json, "as one JSON object: the summary of report.json");
-  command->footer("Ends with the status of attnfuzz report.");
+  add_footer(*command, "attnfuzz status night", kStandingStatuses);
   command->callback([&action, arguments] { action = [arguments] { return show(*arguments); }; });
 }
 

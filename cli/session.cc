@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 
 #include "cli/compute_sanitizer.h"
+#include "cli/help.h"
 #include "fuzz/host/freshness.h"
 #include "fuzz/host/zygote.h"
 #include "properties/judge/property.h"
@@ -22,21 +24,62 @@ const std::vector<std::string>& lane_names() {
   return names;
 }
 
-void add_target_options(CLI::App& app, TargetOptions& options) {
-  app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
-      ->check(CLI::IsMember(lane_names()))
-      ->capture_default_str();
+CLI::Validator is_backend() { return one_of("back end", {"cpu", "cuda"}); }
+CLI::Validator is_lane() { return one_of("lane", lane_names()); }
+CLI::Validator is_property() {
+  std::vector<std::string> names;
+  for (const Property* property : properties()) names.emplace_back(property->name);
+  return one_of("property", names);
+}
+
+void add_calibration_option(CLI::App& app, TargetOptions& options) {
   app.add_option("--calibration", options.calibration, "table of the device's errors, from attnfuzz calibrate")
       ->check(CLI::ExistingFile);
+}
+
+void add_watchdog_option(CLI::App& app, TargetOptions& options) {
   app.add_option(
          "--watchdog", options.watchdog,
          "seconds that one plan or run may take, and more for much work: of processor time (default: 3, in "
          "a sanitizer's lane 12), on a GPU of the clock (default: 60)")
       ->check(CLI::Range(0.01, 86400.0));
+}
+
+void add_stale_flag(CLI::App& app, TargetOptions& options) {
   app.add_flag("--allow-stale", options.allow_stale,
-               "judge a library whose sources have changed since it was built");
+               "run a library whose sources have changed since it was built");
+}
+
+void add_target_options(CLI::App& app, TargetOptions& options) {
+  app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
+      ->check(is_backend());
+  app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
+      ->check(is_lane())
+      ->capture_default_str();
+  add_calibration_option(app, options);
+  add_watchdog_option(app, options);
+  add_stale_flag(app, options);
+}
+
+void add_kernel_option(CLI::App& app, std::string& kernel) {
+  app.add_option("--kernel", kernel, "another kernel than the file's, by name or path");
+}
+
+void add_case_arguments(CLI::App& app, CaseArguments& arguments) {
+  app.add_option("file", arguments.file, "NAME.attn.json, or a case")->required()->check(CLI::ExistingFile);
+  add_kernel_option(app, arguments.kernel);
+  add_target_options(app, arguments.target);
+}
+
+OpenedCase open_case(const CaseArguments& arguments) {
+  Reproducer r = load_reproducer(arguments.file);
+  r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
+  const TargetOptions options = for_file(arguments.target, r);
+  const Property& property = property_named(r.property);
+  std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
+  std::string identity = identity_line(target->info(), options);
+  const Calibration calibration = calibration_for(target->info(), options);
+  return {std::move(r), property, std::move(target), calibration, std::move(identity)};
 }
 
 namespace {
@@ -44,9 +87,8 @@ namespace {
 // A lane may come from a file, and becomes part of a library's name.
 std::string lane_of(const TargetOptions& options) {
   if (options.lane.empty()) return "plain";
-  if (std::ranges::find(lane_names(), options.lane) != lane_names().end()) return options.lane;
-  throw UserError("there is no lane '" + printable(options.lane, 60) + "'" +
-                  suggestion(options.lane, lane_names()));
+  if (const std::string why = is_lane()(options.lane); !why.empty()) throw UserError(why);
+  return options.lane;
 }
 
 Wanted wanted_by(const TargetOptions& options) {
@@ -119,10 +161,15 @@ double parse_duration(const std::string& text) {
 
 const Property& property_named(const std::string& name) {
   if (const Property* property = find_property(name)) return *property;
-  std::string names;
-  for (const Property* property : properties())
-    names += std::string(names.empty() ? "" : ", ") + property->name;
-  throw UserError("there is no property '" + printable(name, 60) + "'; there are: " + names);
+  throw UserError(is_property()(name));
+}
+
+void write_to(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  } else {
+    write_file(path, text);
+  }
 }
 
 Reproducer load_reproducer(const std::string& path) {

@@ -25,11 +25,38 @@ struct TargetOptions {
 // Every lane there is.
 const std::vector<std::string>& lane_names();
 
+// Of kernels: cpu or cuda; and of CPU lanes.
+CLI::Validator is_backend();
+CLI::Validator is_lane();
+CLI::Validator is_property();
+
+// The same in all subcommands that have them.
+void add_calibration_option(CLI::App& app, TargetOptions& options);
+void add_watchdog_option(CLI::App& app, TargetOptions& options);
+void add_stale_flag(CLI::App& app, TargetOptions& options);
 // --backend, --lane, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
 
 // What was not given, as the file has it.
 TargetOptions for_file(TargetOptions options, const Reproducer& file);
+
+// A file of a case, and what to judge it with: of explain, export and reduce.
+struct CaseArguments {
+  std::string file, kernel;
+  TargetOptions target;
+};
+// FILE, --kernel and the options of a target.
+void add_case_arguments(CLI::App& app, CaseArguments& arguments);
+void add_kernel_option(CLI::App& app, std::string& kernel);
+
+struct OpenedCase {
+  Reproducer r;
+  const Property& property;
+  std::unique_ptr<Target> target;
+  Calibration calibration;
+  std::string identity;  // identity_line()
+};
+OpenedCase open_case(const CaseArguments& arguments);
 
 // Each throws UserError with what to do.
 // All that a name stands for: a plug-in may have several kernels.
@@ -51,5 +78,8 @@ std::string trusted_kernel(const Reproducer& r, const std::string& path, const s
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
 
 const char* backend_name(int32_t backend);
+
+// To the file, or to standard output where that is "-".
+void write_to(const std::string& path, const std::string& text);
 
 }  // namespace attnfuzz

@@ -13,11 +13,13 @@
 #include <cstdio>
 #include <string>
 
+#include "cli/terminal.h"
+
 namespace attnfuzz {
 
 class StatusLine {
  public:
-  explicit StatusLine(bool terminal = isatty(STDERR_FILENO) != 0, double every = 30, std::FILE* to = stderr)
+  explicit StatusLine(bool terminal = is_terminal(STDERR_FILENO), double every = 30, std::FILE* to = stderr)
       : terminal_(terminal), every_(every), to_(to) {}
   ~StatusLine() { clear(); }
   StatusLine(const StatusLine&) = delete;
@@ -25,7 +27,9 @@ class StatusLine {
 
   void show(const std::string& text) {
     if (terminal_) {
-      std::fprintf(to_, "\r\033[K%s", text.c_str());
+      // What is broken into two lines cannot be written over.
+      const auto room = static_cast<size_t>(columns_of(fileno(to_)) - 1);
+      std::fprintf(to_, "\r\033[K%s", text.substr(0, room).c_str());
     } else {
       const auto now = std::chrono::steady_clock::now();
       if (std::chrono::duration<double>(now - told_).count() < every_) return;

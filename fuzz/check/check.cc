@@ -201,7 +201,7 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
       if (target == nullptr) target = open(&error);
       if (target == nullptr) throw std::runtime_error(error);
       Failure failure = fatal_failure(shared.at[i] - 1, job.how, *target, options);
-      PropertyCount& n = result.properties[failure.property->name];
+      PropertyStats& n = result.properties[failure.property->name];
       ++n.cases, ++n.failed;
       result.add(std::move(failure));
     }
@@ -238,10 +238,10 @@ std::vector<std::string> not_judged(const CheckResult& result, const std::string
     return {"no result of " + kernel + " was compared: a check that checks nothing does not pass"};
   }
   if (whole) {
-    for (const std::string& floor : result.classification.broken_floors(refused, Classification::kByChance))
+    for (const std::string& floor : result.features.broken_floors(refused, Classification::kByChance))
       why.push_back(kernel + ": floor of the draw broken: " + floor);
   }
-  const Classification& drawn = result.classification;
+  const Classification& drawn = result.features;
   constexpr uint64_t kFewest = 20;
   if (why.empty() && drawn.cases >= kFewest && 2 * (drawn.rejected + drawn.uninformative) > drawn.cases) {
     why.push_back("most cases of " + kernel + " were not judged: of " + std::to_string(drawn.cases) + " " +
@@ -274,6 +274,15 @@ Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelIn
   r.message = verdict.message;
   r.shape = text_of(verdict.shapes);
   return r;
+}
+
+std::variant<Reproducer, DecodeError> read_reproducer(const std::string& path, const ReadLimits& limits) {
+  auto text = read_file(path, limits);
+  if (auto* error = std::get_if<DecodeError>(&text)) return std::move(*error);
+  auto decoded = decode_reproducer(std::get<std::string>(text));
+  if (auto* error = std::get_if<DecodeError>(&decoded))
+    error->message = path + " is no reproducer: " + error->message;
+  return decoded;
 }
 
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target) {

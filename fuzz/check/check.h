@@ -12,15 +12,14 @@
 // which case it is at before it judges it: one that dies is a failure of that case.
 #pragma once
 
-#include <array>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "fuzz/check/ratio_histogram.h"
+#include "fuzz/check/statistics.h"
 #include "properties/case/codec.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
@@ -42,12 +41,6 @@ struct CheckOptions {
   std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is
 };
 
-struct PropertyCount {
-  uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
-  RatioHistogram ratios;  // of every run that was judged
-  void merge(const PropertyCount& other);
-};
-
 struct Failure {
   uint64_t index = 0;
   Case c = {};           // as adapted by the property
@@ -58,21 +51,17 @@ struct Failure {
   std::string file = {};  // it was found before, and is this one's; index means nothing then
 };
 
-struct CheckResult {
-  std::map<std::string, PropertyCount> properties;
-  std::map<std::string, uint64_t> rejections;  // reason -> count
-  Classification classification;
+struct CheckResult : Statistics {
   StreamDigest digest;
-  std::vector<Failure> failures;             // the one with the lowest index of each kind class; by index
-  std::array<double, 4> stage_seconds = {};  // lay out, kernel, oracle, judge; summed over jobs
-  uint64_t dead_rows = 0, rows = 0, unconstrained_rows = 0, uninformative_rows = 0;
+  std::vector<Failure> failures;  // the one with the lowest index of each kind class; by index
   std::vector<std::string> assumptions;
   double seconds = 0;
   bool interrupted = false;
   std::vector<uint64_t> given_up;  // cases that jobs were in when an interrupted check ended
-  uint64_t cases() const;
+  using Statistics::add;
   // Drops what has the kind class of an earlier one.
   void add(Failure failure);
+  void assume(const std::vector<std::string>& what);
   void merge(const CheckResult& other);
 };
 
@@ -107,6 +96,9 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo
 
 // The same of a case that nobody dares to lay out: without its tensors' digests.
 Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel);
+
+// The error names the file.
+std::variant<Reproducer, DecodeError> read_reproducer(const std::string& path, const ReadLimits& limits = {});
 
 // Reduces a failing case; each better one goes to on_better. What fails by
 // itself, whichever property met it, is reduced by the simplest property,

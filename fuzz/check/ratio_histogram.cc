@@ -6,31 +6,34 @@
 namespace attnfuzz {
 
 void RatioHistogram::add(double ratio) {
-  ++count_;
   worst_ = std::max(worst_, ratio);
-  if (!(ratio > 0)) {
-    ++zeros_;
-    return;
+  int bucket = kExact;
+  if (ratio > 0) {
+    const double at = (std::log2(ratio) - kLowest) * kPerOctave;
+    bucket = static_cast<int>(std::clamp(at, 0.0, static_cast<double>(kPerOctave * kOctaves - 1)));
   }
-  const double bucket = (std::log2(ratio) - kLowest) * kPerOctave;
-  ++buckets_[static_cast<size_t>(std::clamp(bucket, 0.0, static_cast<double>(buckets_.size() - 1)))];
+  ++buckets_[bucket];
 }
 
 void RatioHistogram::merge(const RatioHistogram& other) {
-  for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
-  zeros_ += other.zeros_;
-  count_ += other.count_;
+  for (const auto& [bucket, n] : other.buckets_) buckets_[bucket] += n;
   worst_ = std::max(worst_, other.worst_);
 }
 
+uint64_t RatioHistogram::count() const {
+  uint64_t sum = 0;
+  for (const auto& [bucket, n] : buckets_) sum += n;
+  return sum;
+}
+
 double RatioHistogram::median() const {
-  uint64_t seen = zeros_;
-  if (count_ == 0 || seen * 2 >= count_) return 0;
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    seen += buckets_[i];
-    if (seen * 2 >= count_) return std::exp2((i + 0.5) / kPerOctave + kLowest);
+  const uint64_t all = count();
+  uint64_t seen = 0;
+  for (const auto& [bucket, n] : buckets_) {
+    seen += n;
+    if (seen * 2 >= all) return bucket == kExact ? 0 : std::exp2((bucket + 0.5) / kPerOctave + kLowest);
   }
-  return worst_;
+  return 0;
 }
 
 }  // namespace attnfuzz

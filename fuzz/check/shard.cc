@@ -1,6 +1,5 @@
 #include "fuzz/check/shard.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "properties/case/switches.h"
@@ -8,44 +7,6 @@
 
 namespace attnfuzz {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-void count(const Verdict& verdict, const Case& c, const Property& property, CheckResult& result) {
-  PropertyCount& n = result.properties[property.name];
-  ++n.cases;
-  for (float ratio : verdict.ratios) n.ratios.add(ratio);
-  switch (verdict.outcome) {
-    case Outcome::kPass:
-      ++n.passed;
-      break;
-    case Outcome::kReject:
-      ++n.rejected;
-      ++result.classification.rejected;
-      ++result.rejections[verdict.property + ": " + verdict.message];
-      break;
-    case Outcome::kUninformative:
-      ++n.uninformative;
-      ++result.classification.uninformative;
-      break;
-    case Outcome::kFail:
-      ++n.failed;
-      break;
-  }
-  result.classification.add(c, std::max<int64_t>(verdict.plan.tile_q, 1),
-                            std::max<int64_t>(verdict.plan.tile_k, 1));
-  result.rows += verdict.rows;
-  result.dead_rows += verdict.dead_rows;
-  result.unconstrained_rows += verdict.unconstrained_rows;
-  result.uninformative_rows += verdict.uninformative_rows;
-  for (const std::string& assumption : verdict.assumptions) {
-    if (std::ranges::find(result.assumptions, assumption) == result.assumptions.end()) {
-      result.assumptions.push_back(assumption);
-    }
-  }
-  const double seconds[] = {verdict.lay_out_s, verdict.kernel_s, verdict.oracle_s, verdict.judge_s};
-  for (int i = 0; i < 4; ++i) result.stage_seconds[i] += seconds[i];
-}
 
 Case without_refused(Case c, const Refused& refused) {
   strip_refused(refused, c);
@@ -86,6 +47,7 @@ Drawn case_at(const Aim& aim, const CheckOptions& options, const std::string& la
 
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
                       Shared& shared) {
+  using Clock = std::chrono::steady_clock;
   CheckResult result;
   const Aim aim = aim_at(target, options);
   const auto start = Clock::now();
@@ -111,7 +73,8 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
       }
     }
     shared.at[job] = 0;
-    count(verdict, c, *property, result);
+    result.add(c, verdict);
+    result.assume(verdict.assumptions);
     ++shared.done;
     if (verdict.outcome != Outcome::kFail) continue;
     result.add({.index = index, .c = c, .verdict = verdict, .property = property});

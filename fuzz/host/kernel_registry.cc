@@ -147,6 +147,11 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
     *error = "there is no file " + plug_in.path;
     return {};
   }
+  std::error_code none;
+  if (!fs::is_directory(plug_in.path) && !fs::is_regular_file(plug_in.path, none)) {
+    *error = plug_in.path + " is no regular file";  // which might never come to its end
+    return {};
+  }
   if (name.ends_with(':') && plug_in.kernel.empty()) {
     *error = name + " ends in ':': write the kernel's name behind it, or no ':' for all of them";
     return {};
@@ -203,13 +208,16 @@ std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& w
   *error = "there is no kernel '" + printable(name, 200) + "' for the back end " + backend_name(backend);
   if (wanted.lane != "plain") *error += " in the lane " + wanted.lane;
   *error += " (a plug-in is given by a path with a '/': ./" + printable(name, 200) + "); there are:";
+  std::vector<std::string> names;
   for (const KernelLibrary& k : our_kernels(wanted.lane)) {
     if (k.name == name && k.backend == backend) {
       error->clear();
       return {k};
     }
     *error += " " + k.name + "/" + backend_name(k.backend);
+    names.push_back(k.name);
   }
+  *error += suggestion(name, names);
   return {};
 }
 

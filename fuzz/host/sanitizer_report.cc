@@ -131,13 +131,13 @@ std::optional<Report> address(std::string_view text, const std::string& library,
 }
 
 // "kernels/x.h:41:12: runtime error: ...": the place stands in the line itself.
-std::optional<Fault> undefined(std::string_view text) {
+std::optional<SanitizerFault> undefined(std::string_view text) {
   constexpr std::string_view kKey = ": runtime error: ";
   const size_t at = text.find(kKey);
   if (at == text.npos) return std::nullopt;
   const size_t begin = text.rfind('\n', at) + 1;
   std::string place(text.substr(begin, at - begin));
-  Fault fault = {};
+  SanitizerFault fault = {};
   fault.kind = ATTN_REPORT_UNDEFINED;
   const std::string what = first_line(text.substr(at + kKey.size()));
   fault.message = "UndefinedBehaviorSanitizer: " + what;
@@ -152,6 +152,7 @@ std::optional<Fault> undefined(std::string_view text) {
   if (line != place.npos) {
     fault.line = std::atoi(place.c_str() + line + 1);
     fault.file = short_name(place.substr(0, line));
+    fault.site = "UndefinedBehaviorSanitizer at " + in_words({fault.file, fault.line});
   }
   return fault;
 }
@@ -171,15 +172,15 @@ SourcePlace SourcePlaces::at(uint64_t offset) {
   return known_.emplace(offset, place_in_kernel(text)).first->second;
 }
 
-std::optional<Fault> sanitizer_fault(const std::string& output, const std::string& library,
-                                     SourcePlaces& places,
-                                     const std::function<std::string(uint64_t)>& describe_address) {
+std::optional<SanitizerFault> sanitizer_fault(const std::string& output, const std::string& library,
+                                              SourcePlaces& places,
+                                              const std::function<std::string(uint64_t)>& describe_address) {
   if (auto fault = undefined(output)) return fault;
   std::optional<Report> report = race(output, library, places);
   if (!report) report = memory(output, library);
   if (!report) report = address(output, library, describe_address);
   if (!report) return std::nullopt;
-  Fault fault = {};
+  SanitizerFault fault = {};
   fault.kind = report->kind;
   fault.message = report->message;
   fault.detail = report->detail;
@@ -187,11 +188,15 @@ std::optional<Fault> sanitizer_fault(const std::string& output, const std::strin
     const SourcePlace place = places.at(*report->frame);
     fault.file = short_name(place.file);
     fault.line = place.line;
+    std::string at = in_words(place);
     if (fault.file.empty()) {
       char where[32];
       std::snprintf(where, sizeof where, "+0x%llx", static_cast<unsigned long long>(*report->frame));
-      fault.message += ", at " + library.substr(library.rfind('/') + 1) + where;
+      at = library.substr(library.rfind('/') + 1) + where;
+      fault.message += ", at " + at;
     }
+    if (fault.kind != ATTN_REPORT_RACE)
+      fault.site = fault.message.substr(0, fault.message.find(':')) + " at " + at;
   }
   return fault;
 }

@@ -33,10 +33,20 @@ class SourcePlaces {
   std::map<uint64_t, SourcePlace> known_;
 };
 
+// Of one kind at one place: what failures are grouped by, as site.h has it of crashes.
+//
+//   "AddressSanitizer at kernels/forward/store.h:41"     the line, for each shape of a kernel is code of its own
+//   "MemorySanitizer at libmine_cpu-msan.so+0x1a2f"      where no line is known
+//
+// None of a race: which of its two accesses comes first is chance.
+struct SanitizerFault : Fault {
+  std::string site;
+};
+
 // Nothing where `output` holds no report. `describe_address` says what lies at
 // an address of the worker's, or nothing.
-std::optional<Fault> sanitizer_fault(const std::string& output, const std::string& library,
-                                     SourcePlaces& places,
-                                     const std::function<std::string(uint64_t)>& describe_address);
+std::optional<SanitizerFault> sanitizer_fault(const std::string& output, const std::string& library,
+                                              SourcePlaces& places,
+                                              const std::function<std::string(uint64_t)>& describe_address);
 
 }  // namespace attnfuzz

@@ -300,6 +300,7 @@ class WorkerTarget final : public Target {
         outcome = {Ending::kTimedOut, "no answer before the watchdog ended it", site_of_hang(*process_)};
       } else {
         outcome = {Ending::kDied, describe_exit(), site_of_death(wire)};
+        if (finding_ && !finding_->site.empty()) outcome.site = finding_->site;
       }
       process_.reset();
       return outcome;
@@ -330,7 +331,7 @@ class WorkerTarget final : public Target {
 
   WorkerOptions options_;
   SourcePlaces places_{options_.library};
-  std::optional<Fault> finding_;  // of a worker that a sanitizer ended
+  std::optional<SanitizerFault> finding_;  // of a worker that a sanitizer ended
   Arena arena_;
   KernelInfo info_;
   std::vector<MemoryRange> ranges_;

@@ -1,6 +1,6 @@
 // The static page with a report in it.
-#include "fuzz/campaign/store/json_text.h"
 #include "fuzz/report/report.h"
+#include "text/json_text.h"
 #include "text/printable.h"
 
 namespace attnfuzz::report {

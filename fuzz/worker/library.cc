@@ -141,7 +141,9 @@ Library choose(const attn_kernel* (*kernel_at)(uint32_t), const std::string& pat
   }
   if (!chosen && !foreign) {
     library.error = path + " has no kernel '" + selector + "'; it has:";
-    for (const attn_kernel& k : library.all) library.error += " " + kernel_label(k.name);
+    std::vector<std::string> names;
+    for (const attn_kernel& k : library.all) library.error += " " + names.emplace_back(kernel_label(k.name));
+    library.error += suggestion(selector, names);
     return library;
   }
   if (!chosen) {

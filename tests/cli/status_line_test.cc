@@ -1,7 +1,9 @@
-// One line that is overwritten on a terminal, and now and then a line elsewhere.
+// One line that is overwritten on a terminal, and now and then a line elsewhere; and what a terminal is.
 #include "cli/status_line.h"
 
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <limits>
@@ -32,6 +34,29 @@ TEST(StatusLine, IsOverwrittenOnATerminal) {
 TEST(StatusLine, IsLinesElsewhere) { EXPECT_EQ(shown(false, 0), "1 case\n2 cases\n"); }
 
 TEST(StatusLine, ThatComeNowAndThen) { EXPECT_EQ(shown(false, std::numeric_limits<double>::infinity()), ""); }
+
+TEST(Terminal, IsWhatSaysSoAndTakesColorsUnlessToldNotTo) {
+  int host = -1, terminal = -1;
+  winsize size = {.ws_row = 10, .ws_col = 50, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(openpty(&host, &terminal, nullptr, nullptr, &size), 0);
+  unsetenv("NO_COLOR");
+  setenv("TERM", "xterm", 1);
+  EXPECT_TRUE(is_terminal(terminal) && takes_colors(terminal));
+  EXPECT_EQ(columns_of(terminal), 50);
+  setenv("NO_COLOR", "1", 1);
+  EXPECT_TRUE(is_terminal(terminal) && !takes_colors(terminal));
+  unsetenv("NO_COLOR");
+  setenv("TERM", "dumb", 1);
+  EXPECT_FALSE(is_terminal(terminal) || takes_colors(terminal));
+  close(terminal);
+  close(host);
+}
+
+TEST(Wrapped, BreaksLinesBetweenWords) {
+  EXPECT_EQ(wrapped("  one two three\nfour\n", 10), "  one two\n    three\nfour\n");
+  EXPECT_EQ(wrapped("anywordthatistoolong stays", 10), "anywordthatistoolong\n  stays");
+  EXPECT_EQ(wrapped("fits", 10), "fits");
+}
 
 }  // namespace
 }  // namespace attnfuzz

@@ -23,14 +23,18 @@ refuse() {
 refuse "subcommand is required"
 refuse "no kernel 'nothing'" check nothing
 refuse "there is no property 'nothing'" check fa1 --property nothing
+refuse "'chekc': did you mean 'check'?" chekc fa1
+refuse "'--csaes': did you mean '--cases'?" check fa1 --csaes 5
+refuse "did you mean 'fa1'?" check fa11
+refuse "there is no property 'refrence': did you mean 'reference'?" check fa1 --property refrence
 refuse "no property is left to judge" check fa1 --property stages
 refuse "is not a duration" check fa1 --for soon
 refuse "excludes" check fa1 --for 1s --cases 5
-refuse "not in" check fa1 --backend quantum
+refuse "there is no back end 'quantum'; there are: cpu,cuda" check fa1 --backend quantum
 refuse "not in range" check fa1 --cases -5
 refuse "not in range" check fa1 --first 18446744073709551606
 refuse "not in range" campaign fa1 --seed 18446744073709551616 --out "$out/night"
-refuse "not in {plain" campaign fa1 --lane assan --out "$out/night"
+refuse "there is no lane 'assan': did you mean 'asan'?" campaign fa1 --lane assan --out "$out/night"
 refuse "does not exist" replay "$out/nothing.attn.json"
 refuse "does not exist" explain "$out/nothing.attn.json"
 
@@ -83,7 +87,33 @@ done
 refuse "No space left on device" check fa1 --cases 20 --jobs 1 --property reference --json /dev/full
 [ -c /dev/full ] || { echo "/dev/full was replaced by a file"; bad=1; }
 
+# Each subcommand's help has an example and the exit statuses, in 80 columns; a shell can complete it.
+commands=$("$attnfuzz" completion words)
+[ "$(wc -w <<<"$commands")" -ge 12 ] || { echo "completion knows: $commands"; bad=1; }
+for command in $commands; do
+  "$attnfuzz" "$command" --help >"$out/help"
+  for words in "Example:" "Exit status:"; do
+    grep -q "^$words" "$out/help" || { echo "$command --help has no $words"; bad=1; }
+  done
+  awk -v c="$command" 'length > 80 { print c " --help: " $0; bad = 1 } END { exit bad }' "$out/help" || bad=1
+done
+completes() {  # WORD COMMAND-LINE...
+  local word=$1
+  shift
+  COMP_WORDS=("$attnfuzz" "$@") COMP_CWORD=$# COMPREPLY=()
+  _attnfuzz
+  [[ " ${COMPREPLY[*]} " == *" $word "* ]] || { echo "completion of $*: ${COMPREPLY[*]}, wanted $word"; bad=1; }
+}
+# shellcheck disable=SC1090
+source <("$attnfuzz" completion bash)
+completes check ch
+completes --property check fa1 --pr
+completes asan check fa1 --lane a
+completes reference campaign fa1 --property ref
+completes splitk check sp
+
 # Plug-ins that are none.
+refuse "is no regular file" check "$out/fifo"
 printf 'not a library' >"$out/libmine.so"
 refuse "libmine.so is a text file, not a shared library" check "$out/libmine.so"
 refuse "(a plug-in is given by a path with a '/': ./libmine.so)" check libmine.so

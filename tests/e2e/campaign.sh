@@ -55,8 +55,8 @@ refused() {
   [ $? -eq 2 ] && grep -q "$words" "$out/refused.log" || die "not refused: $*"
 }
 refused "holds a campaign of seed 1" fa1 --for 1s --seed 2 --out "$out/night"
-mkdir "$out/future" && echo '{"format": 2}' >"$out/future/campaign.json"
-refused "is of format 2" fa1 --for 1s --out "$out/future"
+mkdir "$out/future" && echo '{"format": 3}' >"$out/future/campaign.json"
+refused "is of format 3" fa1 --for 1s --out "$out/future"
 echo '{"format": 1, "known": [{"mode": "tolerated", "key": "x"}]}' >"$out/ledger.json"
 refused "it has no reason" fa1 --for 1s --out "$out/other" --ledger "$out/ledger.json"
 echo '{"format": 1, "known": [{"mode": "quarantined", "features": ["soft cap"], "reason": "issue 1"}]}' >"$out/ledger.json"

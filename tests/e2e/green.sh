@@ -44,6 +44,9 @@ ends 1 "FLAKY" "$fakes/attention.so:crashes-once" --cases 400
 says "SIGSEGV in run()" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 says '"kind":"crash"' "$out/check.json"
 says '"flaky":true' "$out/check.json"
+"$attnfuzz" replay --allow-stale --kernel "$fakes/attention.so:crashes-once" "$out"/found/*.attn.json >"$out/log" 2>&1
+[ $? -eq 0 ] || complain "a replay fails that held"
+says "its file says 'crash': it held in 3 runs, all but the first in fresh workers" "$out/log"
 ends 1 "FLAKY" "$fakes/attention.so:hangs-once" --cases 400 --watchdog 1
 says "did not finish before the watchdog ended it" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 

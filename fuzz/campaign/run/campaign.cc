@@ -9,6 +9,7 @@
 #include "fuzz/campaign/run/event_log.h"
 #include "fuzz/campaign/run/triage_process.h"
 #include "fuzz/campaign/run/worker_pool.h"
+#include "fuzz/campaign/store/archive_json.h"
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/campaign/triage/recheck.h"
@@ -141,22 +142,15 @@ class Supervisor {
     summary.canaries = canaries_.of_session();
     for (const Canary& canary : summary.canaries) {
       summary.harness_broken |= !canary.found;
-      events_.say("canary", {{"target", canary.target},
-                             {"found", canary.found},
-                             {"cases", canary.cases},
-                             {"message", canary.message}});
+      events_.say("canary", canary);
     }
     summary.waiting = waiting_failures(options_.dir);
     summary.standing = standing(summary.findings, summary.waiting, summary.canaries, header_);
-    const CampaignState s = state_now();
-    events_.say("end", {{"ended", session_.ended},
-                        {"cases", s.cases},
-                        {"corpus", s.corpus},
-                        {"findings", s.findings},
-                        {"tolerated", s.tolerated},
-                        {"waiting", summary.waiting},
-                        {"restarts", s.restarts},
-                        {"harness_broken", summary.harness_broken}});
+    Json end = state_now();
+    end["waiting"] = summary.waiting;  // in the folder, whatever was counted
+    end["ended"] = session_.ended;
+    end["harness_broken"] = summary.harness_broken;
+    events_.say("end", end);
     return summary;
   }
 
@@ -216,14 +210,7 @@ class Supervisor {
     }
     if (seconds_since(told_event_) > kEventSeconds) {
       told_event_ = Clock::now();
-      events_.say("state", {{"cases", s.cases},
-                            {"cases_per_second", s.cases_per_second},
-                            {"corpus", s.corpus},
-                            {"signals", s.signals},
-                            {"coverage", s.coverage},
-                            {"findings", s.findings},
-                            {"waiting", s.waiting},
-                            {"restarts", s.restarts}});
+      events_.say("state", s);
     }
     if (seconds_since(told_header_) > kHeaderSeconds) {
       told_header_ = Clock::now();

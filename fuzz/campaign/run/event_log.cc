@@ -1,6 +1,7 @@
 #include "fuzz/campaign/run/event_log.h"
 
-#include "fuzz/campaign/store/json_text.h"
+#include "fuzz/campaign/store/archive_json.h"
+#include "text/json_text.h"
 
 namespace attnfuzz {
 
@@ -9,8 +10,8 @@ EventLog::EventLog(const std::string& dir, const SessionClock& clock, const OnEv
   for (const Finding& f : read_findings(dir).findings) told_.insert(f.name);
 }
 
-void EventLog::say(const char* event, nlohmann::ordered_json more) const {
-  nlohmann::ordered_json j = {{"event", event}, {"t", clock_.now()}};
+void EventLog::say(const char* event, const Json& more) const {
+  Json j = {{"event", event}, {"t", clock_.now()}};
   j.update(more);
   event_(json_text(j));
 }
@@ -28,15 +29,9 @@ void EventLog::look_at_findings() {
   for (const Finding& f : all.findings) {
     ++(f.tolerated.empty() ? findings_ : tolerated_);
     if (!told_.insert(f.name).second) continue;
-    say("finding", {{"name", f.name},
-                    {"target", f.target},
-                    {"kind", f.kind},
-                    {"property", f.property},
-                    {"minimal", f.minimal},
-                    {"message", f.message},
-                    {"repeats", to_string(f.repeats)},
-                    {"tolerated", f.tolerated},
-                    {"file", dir_ + "/findings/" + f.name + ".attn.json"}});
+    Json finding = f;
+    finding["file"] = dir_ + "/findings/" + f.name + ".attn.json";
+    say("finding", finding);
   }
 }
 

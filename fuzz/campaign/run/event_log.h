@@ -8,7 +8,6 @@
 
 #include <sys/stat.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
@@ -21,7 +20,7 @@ class EventLog {
  public:
   // Findings that are in the folder now are none. The others must outlive this.
   EventLog(const std::string& dir, const SessionClock& clock, const OnEvent& event);
-  void say(const char* event, nlohmann::ordered_json more) const;
+  void say(const char* event, const Json& more) const;
   // Cheap while there are no new ones.
   void look_at_findings();
   size_t findings() const { return findings_; }    // that nobody knew of

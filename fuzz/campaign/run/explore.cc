@@ -231,8 +231,8 @@ class Explorer {
     crash.c = candidate.c;
     crash.kind = to_string(verdict.kind);
     crash.message = verdict.message;
-      crash.shape = text_of(verdict.shapes);
-      crash.site = verdict.site;
+    crash.shape = text_of(verdict.shapes);
+    crash.site = verdict.site;
     crash.t = s_.clock.now();
     crash.shard = s_.shard;
     crash.index = candidate.index;

@@ -9,11 +9,11 @@
 #include <tuple>
 
 #include "fuzz/campaign/store/archive_json.h"
-#include "fuzz/campaign/store/json_text.h"
 #include "fuzz/campaign/store/lines.h"
 #include "properties/case/codec.h"
 #include "text/files.h"
 #include "text/json.h"
+#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {
@@ -189,15 +189,11 @@ FindingsFile read_findings(const std::string& dir) {
   if (!j)
     throw std::runtime_error(
         path + " is missing, so what was found is not known: bring back a copy, or begin in another folder");
-  try {
-    return {j->at("findings").get<std::vector<Finding>>(), j->at("never_again").get<std::vector<Finding>>()};
-  } catch (const std::exception& e) {
-    throw std::runtime_error(path + " cannot be understood: " + e.what());
-  }
+  return read_record<FindingsFile>(path, *j);
 }
 
 void write_findings(const std::string& dir, const FindingsFile& findings) {
-  write_json(dir + "/findings.json", {{"findings", findings.findings}, {"never_again", findings.never_again}});
+  write_json(dir + "/findings.json", Json(findings));
 }
 
 std::vector<Crash> read_crashes(const std::string& dir) {

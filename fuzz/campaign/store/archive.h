@@ -41,14 +41,14 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/check/statistics.h"
 #include "properties/case/case.h"
-#include "properties/draw/generator.h"
 #include "properties/judge/verdict.h"
 #include "properties/reduce/need.h"
 
 namespace attnfuzz {
 
-inline constexpr int kCampaignFormat = 1;
+inline constexpr int kCampaignFormat = 2;
 
 // One kernel on one back end in one lane.
 struct TargetRecord {
@@ -108,13 +108,6 @@ struct SeriesLine {
   int gpu = -1;                        // which, of a CUDA target
 };
 
-struct PropertyStats {
-  uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
-  double worst = 0;                // error/bound of runs that held
-  std::map<int, uint64_t> ratios;  // floor(log2(error/bound)) -> runs; exact ones under kExact
-  static constexpr int kExact = -99;
-};
-
 struct HeatCell {
   uint64_t cases = 0;
   double worst = 0;  // error/bound
@@ -122,17 +115,13 @@ struct HeatCell {
 // Of a length: 0, 1, 2, 3..4, 5..8, ...: the number of bits of length - 1, plus one.
 int heat_bucket(int64_t length);
 
-struct TargetStats {
-  std::map<std::string, PropertyStats> properties;
-  std::map<std::string, uint64_t> rejections;  // reason -> count
-  Classification features;
+// Ratios are those of runs that held.
+struct TargetStats : Statistics {
   std::map<std::pair<int, int>, HeatCell> heat;  // heat_bucket of (seq_q, seq_k)
   std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases
   std::map<std::string, uint64_t> not_filed;     // failures of a kind that are already waiting in numbers
   uint64_t quarantined = 0;                      // drawn and never launched
-  uint64_t rows = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
-  double wall = 0, lay_out = 0, kernel = 0, oracle = 0, judge = 0;  // seconds
-  // Counts a judged case.
+  double wall = 0;                               // seconds
   void add(const Case& c, const Verdict& verdict);
   void merge(const TargetStats& other);
 };

@@ -1,37 +1,84 @@
-// The campaign's records as JSON: for archive.cc alone.
+// The campaign's records as JSON: their members, by the names that files have.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "fuzz/campaign/store/archive.h"
+#include "fuzz/check/records.h"
 
 namespace attnfuzz {
 
-using Json = nlohmann::ordered_json;
+void fields(Is<TargetRecord> auto& r, auto f) {
+  f("name", r.name), f("kernel", r.kernel), f("backend", r.backend), f("lane", r.lane), f("build", r.build);
+  f("worker_build", r.worker_build), f("compiler", r.compiler), f("flags", r.flags), f("device", r.device);
+  f("calibration", r.calibration), f("canary", r.canary);
+}
 
-// Each pair: to_json never fails; from_json throws nlohmann::json::exception on
-// what is missing or of the wrong type.
-void to_json(Json& j, const TargetRecord& r);
-void from_json(const Json& j, TargetRecord& r);
-void to_json(Json& j, const Machine& r);
-void from_json(const Json& j, Machine& r);
-void to_json(Json& j, const Session& r);
-void from_json(const Json& j, Session& r);
-void to_json(Json& j, const CampaignHeader& r);
-void from_json(const Json& j, CampaignHeader& r);
-void to_json(Json& j, const SeriesLine& r);
-void from_json(const Json& j, SeriesLine& r);
-void to_json(Json& j, const TargetStats& r);
-void from_json(const Json& j, TargetStats& r);
-void to_json(Json& j, const ShardStats& r);
-void from_json(const Json& j, ShardStats& r);
-void to_json(Json& j, const CorpusEntry& r);
-void from_json(const Json& j, CorpusEntry& r);
-void to_json(Json& j, const Crash& r);
-void from_json(const Json& j, Crash& r);
-void to_json(Json& j, const Finding& r);
-void from_json(const Json& j, Finding& r);
-void to_json(Json& j, const Canary& r);
-void from_json(const Json& j, Canary& r);
+void fields(Is<Machine> auto& r, auto f) {
+  f("host", r.host), f("cpu", r.cpu), f("os", r.os), f("cores", r.cores), f("gpus", r.gpus);
+}
+
+void fields(Is<Session> auto& r, auto f) {
+  f("started", r.started), f("from", r.from), f("asked", r.asked), f("seconds", r.seconds), f("ended", r.ended);
+  f("jobs", r.jobs), f("gpus", r.gpus), f("builds", r.builds), f("notes", r.notes), f("machine", r.machine);
+}
+
+void fields(Is<CampaignHeader> auto& r, auto f) {
+  f("format", r.format), f("version", r.version), f("signals", r.signals), f("seed", r.seed);
+  f("started", r.started), f("command", r.command), f("targets", r.targets), f("sessions", r.sessions);
+}
+
+void fields(Is<SeriesLine> auto& r, auto f) {
+  f("t", r.t), f("target", r.target), f("cases", r.cases), f("passed", r.passed), f("rejected", r.rejected);
+  f("uninformative", r.uninformative), f("failed", r.failed), f("signals", r.signals);
+  f("coverage", r.coverage), f("corpus", r.corpus), f("crashes", r.crashes), f("restarts", r.restarts);
+  f("since_new", r.since_new), f("wall", r.wall), f("kernel", r.kernel), f("gpu", r.gpu);
+}
+
+void fields(Is<HeatCell> auto& r, auto f) { f("cases", r.cases), f("worst", r.worst); }
+
+// Those of Statistics, and a target's own.
+void fields(Is<TargetStats> auto& r, auto f) {
+  using Base =
+      std::conditional_t<std::is_const_v<std::remove_reference_t<decltype(r)>>, const Statistics, Statistics>;
+  fields(static_cast<Base&>(r), f);
+  f("heat", r.heat), f("origins", r.origins), f("not_filed", r.not_filed), f("quarantined", r.quarantined);
+  f("wall", r.wall);
+}
+
+void fields(Is<ShardStats> auto& r, auto f) { f("last", r.last), f("next", r.next), f("targets", r.targets); }
+
+void fields(Is<CorpusEntry> auto& r, auto f) {
+  f("id", r.id), f("kernel", r.kernel), f("target", r.target), f("property", r.property);
+  f("origin", r.origin), f("t", r.t), f("seconds", r.seconds), f("signals", r.signals);
+  f.later("edges", r.edges);
+}
+
+void fields(Is<Crash> auto& r, auto f) {
+  f("id", r.id), f("target", r.target), f("property", r.property), f("kind", r.kind), f("message", r.message);
+  f("shape", r.shape), f.later("site", r.site), f("t", r.t), f("shard", r.shard), f("index", r.index),
+      f("case", r.c);
+}
+
+inline void to_json(Json& j, const Repeats& repeats) { j = to_string(repeats); }
+inline void from_json(const Json& j, Repeats& repeats) {
+  for (const Repeats one : {Repeats::kAlways, Repeats::kSometimes, Repeats::kAfterOthers, Repeats::kNever}) {
+    if (j == to_string(one)) repeats = one;
+  }
+}
+
+void fields(Is<Finding> auto& r, auto f) {
+  f("name", r.name), f("key", r.key), f("target", r.target), f("property", r.property), f("kind", r.kind);
+  f("message", r.message), f("shape", r.shape), f("found", r.found), f("minimal", r.minimal);
+  f("needs", r.needs), f("indifferent", r.indifferent), f("guess", r.guess), f("repeats", r.repeats);
+  f("failed", r.failed), f("runs", r.runs), f("t", r.t), f("count", r.count), f("reduced", r.reduced);
+  f("evaluations", r.evaluations), f("reduce_seconds", r.reduce_seconds), f("tolerated", r.tolerated);
+  f("also", r.also), f.later("sites", r.sites), f("crashes", r.crashes);
+}
+
+void fields(Is<FindingsFile> auto& r, auto f) { f("findings", r.findings), f("never_again", r.never_again); }
+
+void fields(Is<Canary> auto& r, auto f) {
+  f("target", r.target), f("session", r.session), f("found", r.found), f("cases", r.cases);
+  f("seconds", r.seconds), f("finding", r.finding), f("message", r.message);
+}
 
 }  // namespace attnfuzz

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "fuzz/campaign/store/json_text.h"
 #include "properties/data/fills.h"
 #include "text/json.h"
+#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {

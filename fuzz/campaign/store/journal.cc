@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "fuzz/campaign/store/json_text.h"
 #include "properties/case/codec.h"
 #include "text/json.h"
+#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {

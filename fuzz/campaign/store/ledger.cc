@@ -21,7 +21,8 @@ void refuse_unknown(const std::vector<std::string>& features) {
     if (std::ranges::find(there, feature) != there.end()) continue;
     std::string list;
     for (const std::string& one : there) list += (list.empty() ? "" : ", ") + ("'" + one + "'");
-    throw std::runtime_error("there is no feature '" + printable(feature, 60) + "'; there are " + list);
+    throw std::runtime_error("there is no feature '" + printable(feature, 60) + "'; there are " + list +
+                             suggestion(feature, there));
   }
 }
 

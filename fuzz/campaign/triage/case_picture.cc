@@ -5,11 +5,11 @@
 #include <limits>
 #include <stdexcept>
 
-#include "fuzz/campaign/store/json_text.h"
 #include "fuzz/campaign/store/lines.h"
 #include "properties/data/recipe.h"
 #include "text/files.h"
 #include "text/json.h"
+#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {

@@ -13,10 +13,8 @@ std::vector<KnownFinding> recall(const std::string& dir, const std::vector<Campa
     if (f.repeats != Repeats::kAlways || !f.reduced) continue;
     const auto owner = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == f.target; });
     if (owner == targets.end() || owner->folder != target.folder) continue;
-    const auto text = read_file(dir + "/findings/" + f.name + ".attn.json", kInFolder);
-    if (!std::holds_alternative<std::string>(text)) continue;
-    const auto decoded = decode_reproducer(std::get<std::string>(text));
-    const auto* r = std::get_if<Reproducer>(&decoded);
+    const auto read = read_reproducer(dir + "/findings/" + f.name + ".attn.json", kInFolder);
+    const auto* r = std::get_if<Reproducer>(&read);
     if (r == nullptr || r->property != "reference") continue;
     KnownFinding known = {.name = f.name,
                           .tolerated = !f.tolerated.empty(),

@@ -66,12 +66,9 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
   const auto unknown = [&](const std::string& why) {
     return Recheck{known.key, Answer::kUnknown, subject + "was not looked at: " + why};
   };
-  const auto text = read_file(known.reproducer);
-  if (const auto* error = std::get_if<DecodeError>(&text)) return unknown(error->message);
-  const auto decoded = decode_reproducer(std::get<std::string>(text));
-  if (const auto* error = std::get_if<DecodeError>(&decoded))
-    return unknown(known.reproducer + ": " + error->message);
-  const Reproducer& r = std::get<Reproducer>(decoded);
+  const auto read = read_reproducer(known.reproducer);
+  if (const auto* error = std::get_if<DecodeError>(&read)) return unknown(error->message);
+  const Reproducer& r = std::get<Reproducer>(read);
   const Property* property = find_property(r.property);
   if (const auto why = illegal(r.c))
     return unknown(known.reproducer + " holds a case that cannot be run: " + *why);

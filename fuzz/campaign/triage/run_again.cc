@@ -1,8 +1,8 @@
 #include "fuzz/campaign/triage/run_again.h"
 
 #include "fuzz/campaign/store/journal.h"
-#include "text/files.h"
 #include "properties/judge/trial.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 namespace {

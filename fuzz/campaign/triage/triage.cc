@@ -193,18 +193,16 @@ class OneCrash {
     Case start = start_;
     Verdict verdict = verdict_;
     const Property* property = property_;
-    if (const auto text = read_file(best_file); std::holds_alternative<std::string>(text)) {
-      const auto best = decode_reproducer(std::get<std::string>(text));
-      if (const auto* r = std::get_if<Reproducer>(&best)) {
-        const Property* by = find_property(r->property);
-        worker_->renew();
-        const Verdict again = by ? judge(r->c, *by, *worker_, target_.calibration) : Verdict{};
-        if (by != nullptr && again.outcome == Outcome::kFail &&
-            reduction_key(target_.info, again) == reduction_key(target_.info, verdict)) {
-          start = r->c;
-          verdict = again;
-          property = by;
-        }
+    const auto best = read_reproducer(best_file);
+    if (const auto* r = std::get_if<Reproducer>(&best)) {
+      const Property* by = find_property(r->property);
+      worker_->renew();
+      const Verdict again = by ? judge(r->c, *by, *worker_, target_.calibration) : Verdict{};
+      if (by != nullptr && again.outcome == Outcome::kFail &&
+          reduction_key(target_.info, again) == reduction_key(target_.info, verdict)) {
+        start = r->c;
+        verdict = again;
+        property = by;
       }
     }
     ReduceOptions options;

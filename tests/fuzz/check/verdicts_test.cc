@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "fuzz/check/check.h"
-#include "fuzz/check/progress_line.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/features/feature.h"
 #include "tests/properties/support/fake_target.h"
@@ -174,7 +173,7 @@ TEST(NotJudged, IsNoPass) {
   CheckResult result;
   EXPECT_EQ(not_judged(result, "k", {}, true).size(), 1u);
   result.rows = 1000;
-  Classification& drawn = result.classification;
+  Classification& drawn = result.features;
   drawn.cases = 1000;
   drawn.counts = {{"kv tiles >= 3", 400}, {"gqa", 200}, {"dead rows", 170}};
   EXPECT_TRUE(not_judged(result, "k", {}, true).empty());
@@ -196,16 +195,6 @@ TEST(NotJudged, IsNoPass) {
     }
   }
   EXPECT_TRUE(not_judged(result, "k", grouped, true).empty()) << "it does not do them, and says so";
-}
-
-TEST(ProgressLine, SpeaksEveryHalfMinuteWhereThereIsNoTerminal) {
-  testing::internal::CaptureStderr();
-  {
-    ProgressLine line("fa1", /*terminal=*/false);
-    for (const double seconds : {0.5, 29.0, 30.0, 31.0, 59.0, 60.5}) line.show(100, 2000, seconds);
-  }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "fa1: 100 of 2000 cases, 30 s, 3 cases/s\nfa1: 100 of 2000 cases, 60 s, 2 cases/s\n");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 
 constexpr char kLibrary[] = "lib/libattn_mine_cpu-asan.so";
 
-std::optional<Fault> parse(const std::string& text) {
+std::optional<SanitizerFault> parse(const std::string& text) {
   SourcePlaces places("/nowhere");
   return sanitizer_fault(text, kLibrary, places, [](uint64_t address) {
     return address == 0x7f00deadbeef ? std::string("byte 128 of the memory of k") : std::string();
@@ -27,6 +27,7 @@ TEST(SanitizerReport, OfAnAddress) {
   EXPECT_EQ(fault->message,
             "AddressSanitizer: use-after-poison, READ of size 16, byte 128 of the memory of k, at "
             "libattn_mine_cpu-asan.so+0x1a2b");
+  EXPECT_EQ(fault->site, "AddressSanitizer at libattn_mine_cpu-asan.so+0x1a2b");
 }
 
 TEST(SanitizerReport, OfUndefinedBehaviourNamesItsLine) {
@@ -37,6 +38,7 @@ TEST(SanitizerReport, OfUndefinedBehaviourNamesItsLine) {
   EXPECT_EQ(fault->kind, ATTN_REPORT_UNDEFINED);
   EXPECT_EQ(fault->file, "kernels/fa1/kernel.h");
   EXPECT_EQ(fault->line, 41);
+  EXPECT_EQ(fault->site, "UndefinedBehaviorSanitizer at kernels/fa1/kernel.h:41");
   EXPECT_EQ(fault->message,
             "UndefinedBehaviorSanitizer: signed integer overflow: 2147483647 + 1 cannot be represented in type "
             "'int'");
@@ -56,6 +58,7 @@ TEST(SanitizerReport, OfARaceTellsBothSides) {
       fault->message,
       "ThreadSanitizer: data race: Write of size 2; Previous read of size 8, and nothing orders the two, at "
       "libattn_mine_cpu-asan.so+0x10");
+  EXPECT_EQ(fault->site, "") << "which of the two comes first is chance";
 }
 
 TEST(SanitizerReport, OfWhatIsNotInitialised) {

@@ -93,11 +93,13 @@ void write_shard(const std::string& dir, int shard, const Night& night) {
     for (const char* property :
          {"reference", "repeat", "contract", "dead_rows", "nan_visible", "exact_mean", "gqa"}) {
       PropertyStats& p = t.properties[property];
-      p = {line.cases / 14, line.passed / 14, line.rejected / 14, line.uninformative / 14, 0, 0, {}};
-      for (int k = -8; k < 0; ++k) p.ratios[k] = static_cast<uint64_t>(100 * (9 + k));
-      p.worst = 0.7 + 0.29 * noise(1, p.cases + std::string(property).size());
+      p = {line.cases / 14, line.passed / 14, line.rejected / 14, line.uninformative / 14, 0, {}};
+      for (int k = -8; k < 0; ++k) {
+        for (int n = 0; n < 100 * (9 + k); ++n) p.ratios.add(std::exp2(k));
+      }
+      p.ratios.add(0.7 + 0.29 * noise(1, p.cases + std::string(property).size()));
     }
-    t.properties["softcap"] = {12, 0, 12, 0, 0, 0, {}};
+    t.properties["softcap"] = {12, 0, 12, 0, 0, {}};
     if (!night.green && std::string(name).starts_with("fa1")) t.properties["reference"].failed = 3;
     t.rejections[marked(night, "reference: dim_qk 257 is not supported")] = 400;
     t.rejections["softcap: the case has no softcap to speak of"] = 90;
@@ -127,10 +129,7 @@ void write_shard(const std::string& dir, int shard, const Night& night) {
     t.dead_rows = t.rows / 5;
     t.uninformative_rows = t.rows / 400;
     t.wall = line.wall / 2;
-    t.lay_out = t.wall * .04;
-    t.kernel = t.wall * .8;
-    t.oracle = t.wall * .13;
-    t.judge = t.wall * .03;
+    t.stages = {t.wall * .04, t.wall * .8, t.wall * .13, t.wall * .03};
   }
   write_stats(dir, shard, stats);
 }

@@ -1,0 +1,38 @@
+// How the command explains itself: --help that fits 80 columns, a word that was meant for
+// one that was mistyped, what could come next for a shell. All of it is made from CLI11's
+// own tree of subcommands and options.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace attnfuzz {
+
+// For the app and, by inheritance, for subcommands that are added later.
+void set_formatter(CLI::App& app);
+
+// What stands at the end of a subcommand's --help. `statuses`: of kHeld, kFound and kBadUse; empty: it
+// has none.
+inline constexpr const char* kBadUseStatus = "bad use or a bad file";
+inline const std::vector<std::string> kJudgedStatuses = {"it held", "it failed", kBadUseStatus};
+inline const std::vector<std::string> kStandingStatuses = {
+    "nothing was found", "a new finding, a failure that waits to be reduced, or a planted bug that was missed",
+    "bad use; a part of the folder is missing or cannot be read; or the disk was full"};
+void add_footer(CLI::App& command, const std::string& example, const std::vector<std::string>& statuses,
+                const std::string& more = "");
+
+// "  NAME            words", as list and --help have it: 80 columns wide.
+std::string beside(const std::string& name, const std::string& words, size_t column = 19);
+
+// One of `names`; else "there is no WHAT 'assan': did you mean 'asan'?". Completion knows them.
+CLI::Validator one_of(const std::string& what, const std::vector<std::string>& names);
+
+// Of a command line that could not be parsed: "'chekc': did you mean 'check'?", line by line.
+std::string meant(const CLI::App& app);
+
+// What may come after `words`, the first of them a subcommand.
+std::vector<std::string> completions(const CLI::App& app, const std::vector<std::string>& words,
+                                     const std::vector<std::string>& kernels);
+
+}  // namespace attnfuzz

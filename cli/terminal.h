@@ -1,0 +1,25 @@
+// What the commands print goes to people: 80 columns, or those of the terminal; colours and
+// lines that are written over only where they are wanted.
+#pragma once
+
+#include <string>
+
+namespace attnfuzz {
+
+// A terminal that a line can be written over on: not where TERM is "dumb" or not set.
+bool is_terminal(int fd);
+
+// The same, unless NO_COLOR is set to anything (https://no-color.org).
+bool takes_colors(int fd);
+
+// 80 where nothing says otherwise.
+int columns_of(int fd);
+
+// Lines longer than `width` are broken between words; what follows is indented as the line was, and by
+// two more. A word stays whole.
+std::string wrapped(const std::string& text, int width = 80);
+
+// To standard output: wrapped on a terminal, line by line as it is elsewhere, for whoever searches a log.
+void print(const std::string& text);
+
+}  // namespace attnfuzz

@@ -1,0 +1,28 @@
+#include "fuzz/check/records.h"
+
+#include <limits>
+#include <stdexcept>
+
+#include "properties/case/codec.h"
+
+namespace attnfuzz {
+
+void to_json(Json& j, const Case& c) { j = Json::parse(encode(c)); }
+
+void from_json(const Json& j, Case& c) {
+  auto decoded = decode(j.dump());
+  if (auto* error = std::get_if<DecodeError>(&decoded)) throw std::runtime_error(error->message);
+  c = std::get<Case>(std::move(decoded));
+}
+
+void to_json(Json& j, const RatioHistogram& r) {
+  j = {{"runs", r.count()}, {"median", r.median()}, {"worst", r.worst()}, {"buckets", r.buckets()}};
+}
+
+void from_json(const Json& j, RatioHistogram& r) {
+  const Json& worst = j.at("worst");
+  r = {j.at("buckets").get<RatioHistogram::Buckets>(),
+       worst.is_null() ? std::numeric_limits<double>::infinity() : worst.get<double>()};
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,58 @@
+// Statistics, and the verdict of a failure, as JSON: what a job of a check tells its
+// parent, what a campaign keeps in its folder, and what `check --json` prints.
+//
+// Of a verdict it is what is told of a failure, and read by the same program alone.
+#pragma once
+
+#include "fuzz/check/statistics.h"
+#include "text/json_record.h"
+
+namespace attnfuzz {
+
+// As codec.h writes it. Throws std::runtime_error for a case that cannot be read.
+void to_json(Json& j, const Case& c);
+void from_json(const Json& j, Case& c);
+
+// {"runs", "median", "worst": null beyond all numbers, "buckets": [[bucket, runs], ...]}
+void to_json(Json& j, const RatioHistogram& r);
+void from_json(const Json& j, RatioHistogram& r);
+
+void fields(Is<PropertyStats> auto& r, auto f) {
+  f("cases", r.cases), f("passed", r.passed), f("rejected", r.rejected);
+  f("uninformative", r.uninformative), f("failed", r.failed), f("ratios", r.ratios);
+}
+
+void fields(Is<Classification> auto& r, auto f) {
+  f("cases", r.cases), f("rejected", r.rejected), f("uninformative", r.uninformative), f("counts", r.counts);
+}
+
+void fields(Is<StageSeconds> auto& r, auto f) {
+  f("lay_out", r.lay_out), f("kernel", r.kernel), f("oracle", r.oracle), f("judge", r.judge);
+}
+
+void fields(Is<Statistics> auto& r, auto f) {
+  f("properties", r.properties), f("rejections", r.rejections), f("features", r.features);
+  f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
+  f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
+}
+
+void fields(Is<Shape> auto& r, auto f) { f("text", r.text), f("kind", r.kind); }
+
+void fields(Is<Where> auto& r, auto f) {
+  f("tensor", r.tensor), f("b", r.b), f("h", r.h), f("q", r.q), f("d", r.d), f("tile_q", r.tile_q);
+  f("got", r.got), f("expected", r.expected), f("bound", r.bound), f("bad", r.bad), f("of", r.of);
+}
+
+void fields(Is<Fault> auto& r, auto f) {
+  f("kind", r.kind), f("block", r.block), f("thread", r.thread), f("message", r.message), f("file", r.file);
+  f("line", r.line), f("detail", r.detail);
+}
+
+void fields(Is<Verdict> auto& r, auto f) {
+  f("outcome", r.outcome), f("kind", r.kind), f("property", r.property), f("message", r.message);
+  f("crash", r.crash), f("site", r.site), f("shapes", r.shapes), f("where", r.where), f("fault", r.fault);
+  f("failing", r.failing), f("call", r.call), f("worst", r.worst), f.bytes("plan", r.plan);
+  f("rows", r.rows), f("sampled", r.sampled), f("assumptions", r.assumptions);
+}
+
+}  // namespace attnfuzz

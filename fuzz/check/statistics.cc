@@ -1,0 +1,73 @@
+#include "fuzz/check/statistics.h"
+
+#include <algorithm>
+
+#include "text/printable.h"
+
+namespace attnfuzz {
+
+void PropertyStats::merge(const PropertyStats& other) {
+  cases += other.cases;
+  passed += other.passed;
+  rejected += other.rejected;
+  uninformative += other.uninformative;
+  failed += other.failed;
+  ratios.merge(other.ratios);
+}
+
+void StageSeconds::merge(const StageSeconds& other) {
+  lay_out += other.lay_out;
+  kernel += other.kernel;
+  oracle += other.oracle;
+  judge += other.judge;
+}
+
+void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
+  PropertyStats& n = properties[verdict.property];
+  ++n.cases;
+  switch (verdict.outcome) {
+    case Outcome::kPass:
+      ++n.passed;
+      break;
+    case Outcome::kReject:
+      ++n.rejected;
+      ++features.rejected;
+      ++rejections[printable(verdict.property + ": " + verdict.message)];
+      break;
+    case Outcome::kUninformative:
+      ++n.uninformative;
+      ++features.uninformative;
+      break;
+    case Outcome::kFail:
+      ++n.failed;
+      break;
+  }
+  for (float ratio : verdict.ratios) {
+    if (ratios) n.ratios.add(ratio);
+  }
+  features.add(c, std::max<int64_t>(verdict.plan.tile_q, 1), std::max<int64_t>(verdict.plan.tile_k, 1));
+  rows += static_cast<uint64_t>(verdict.rows);
+  dead_rows += static_cast<uint64_t>(verdict.dead_rows);
+  uninformative_rows += static_cast<uint64_t>(verdict.uninformative_rows);
+  unconstrained_rows += static_cast<uint64_t>(verdict.unconstrained_rows);
+  stages.merge({verdict.lay_out_s, verdict.kernel_s, verdict.oracle_s, verdict.judge_s});
+}
+
+void Statistics::merge(const Statistics& other) {
+  for (const auto& [name, n] : other.properties) properties[name].merge(n);
+  for (const auto& [reason, n] : other.rejections) rejections[reason] += n;
+  features.merge(other.features);
+  rows += other.rows;
+  dead_rows += other.dead_rows;
+  uninformative_rows += other.uninformative_rows;
+  unconstrained_rows += other.unconstrained_rows;
+  stages.merge(other.stages);
+}
+
+uint64_t Statistics::cases() const {
+  uint64_t sum = 0;
+  for (const auto& [name, n] : properties) sum += n.cases;
+  return sum;
+}
+
+}  // namespace attnfuzz

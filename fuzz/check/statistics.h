@@ -1,0 +1,45 @@
+// What judged cases come to, counted: one way to count them, to add them up and to write
+// them, for the jobs of a check and for a campaign's targets.
+//
+//   Statistics s;
+//   s.add(c, verdict);            // each case that was judged, adapted as it was
+//   s.merge(of_another_job);
+//   const Json j = s;             // records.h
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "fuzz/check/ratio_histogram.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/verdict.h"
+
+namespace attnfuzz {
+
+struct PropertyStats {
+  uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
+  RatioHistogram ratios;  // error/bound of runs
+  void merge(const PropertyStats& other);
+};
+
+struct StageSeconds {
+  double lay_out = 0, kernel = 0, oracle = 0, judge = 0;
+  double sum() const { return lay_out + kernel + oracle + judge; }
+  void merge(const StageSeconds& other);
+};
+
+struct Statistics {
+  std::map<std::string, PropertyStats> properties;
+  std::map<std::string, uint64_t> rejections;  // "PROPERTY: reason", printable -> count
+  Classification features;
+  uint64_t rows = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
+  StageSeconds stages;
+
+  // With the ratios of its runs, unless `ratios` says that they are not to count.
+  void add(const Case& c, const Verdict& verdict, bool ratios = true);
+  void merge(const Statistics& other);
+  uint64_t cases() const;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,85 @@
+// Records as JSON: one list of a record's members serves both directions.
+//
+//   void fields(Is<Machine> auto& r, auto f) { f("host", r.host), f("cores", r.cores); }
+//
+//   Json j = machine;    // of a vector or a map of them, too
+//   j.get_to(machine);   // throws nlohmann::json::exception on what is missing or of the wrong type
+//
+// The list stands in the record's namespace, before it is used.
+#pragma once
+
+#include <concepts>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace attnfuzz {
+
+using Json = nlohmann::ordered_json;
+
+template <class R, class Record>
+concept Is = std::same_as<std::remove_const_t<R>, Record>;
+
+struct WriteFields {
+  Json& j;
+  template <class T>
+  void operator()(const char* name, const T& value) const {
+    j[name] = value;
+  }
+  template <class T>
+  void operator()(const char* name, const std::optional<T>& value) const {
+    j[name] = value ? Json(*value) : Json();
+  }
+  // Of a member that came later: what was written before has none.
+  template <class T>
+  void later(const char* name, const T& value) const {
+    j[name] = value;
+  }
+  // As it lies in memory: for whoever reads it in the same program.
+  template <class T>
+  void bytes(const char* name, const T& value) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    j[name] = std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+};
+
+struct ReadFields {
+  const Json& j;
+  template <class T>
+  void operator()(const char* name, T& value) const {
+    j.at(name).get_to(value);
+  }
+  template <class T>
+  void operator()(const char* name, std::optional<T>& value) const {
+    value.reset();
+    if (const Json& given = j.at(name); !given.is_null()) given.get_to(value.emplace());
+  }
+  template <class T>
+  void later(const char* name, T& value) const {
+    if (j.contains(name)) j.at(name).get_to(value);
+  }
+  template <class T>
+  void bytes(const char* name, T& value) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto& text = j.at(name).get_ref<const std::string&>();
+    if (text.size() != sizeof value) throw std::runtime_error(std::string(name) + " is of another size");
+    std::memcpy(static_cast<void*>(&value), text.data(), sizeof value);
+  }
+};
+
+template <class R>
+  requires requires(const R& r, WriteFields f) { fields(r, f); }
+void to_json(Json& j, const R& r) {
+  fields(r, WriteFields{j});
+}
+
+template <class R>
+  requires requires(R& r, ReadFields f) { fields(r, f); }
+void from_json(const Json& j, R& r) {
+  fields(r, ReadFields{j});
+}
+
+}  // namespace attnfuzz
