@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 // What the executor is built for: at most this many times the time of plain C++.
 constexpr double kRatioTarget = 4;
 
-struct Arguments {
+struct BenchArguments {
   std::vector<std::string> kernels = {"fa1", "splitk"};
   std::vector<std::string> backends = {"cpu"};
   int repeats = 20;
@@ -67,7 +67,7 @@ ordered_json to_json(const BenchRow& row) {
       {"oracle_s", row.oracle_s},   {"judge_s", row.judge_s}};
 }
 
-Exit bench(const Arguments& arguments) {
+Exit bench(const BenchArguments& arguments) {
   std::vector<std::unique_ptr<Target>> opened;
   std::vector<BenchTarget> targets;
   Target* executor_target = nullptr;
@@ -121,7 +121,7 @@ Exit bench(const Arguments& arguments) {
 void add_bench(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("bench", "Times the judging of cases, and the executor beside plain C++");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchArguments>();
   command->add_option("kernel", arguments->kernels, "kernels by name")->capture_default_str();
   command->add_option("--backend", arguments->backends, "cpu, cuda, or both")
       ->check(is_backend())

@@ -23,13 +23,13 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-struct Arguments {
+struct CalibrateArguments {
   std::string backend = "cpu", out, raw;
   int64_t stride = 0, random = 0;  // 0: the program's own default
 };
 
 // "NVIDIA H200" -> "h200"
-std::string short_name(const std::string& device) {
+std::string device_short_name(const std::string& device) {
   std::string name;
   const std::string vendor = "NVIDIA ";
   for (const char c : device.starts_with(vendor) ? device.substr(vendor.size()) : device) {
@@ -46,7 +46,7 @@ Calibration make_calibration(const json& measured, const std::string& backend) {
   ordered_json table = ordered_json::parse(calibration_text(documented()));
   for (const auto& [key, value] : measured.at("table").items()) table[key] = value;
   table["device"] = measured.at("device");
-  table["name"] = backend == "cpu" ? "executor" : short_name(measured.at("device"));
+  table["name"] = backend == "cpu" ? "executor" : device_short_name(measured.at("device"));
   table["measured"] = stride == 1;
   std::string inputs = "all 2^32 inputs";
   if (stride > 1) inputs = "one in " + std::to_string(stride) + " of all 2^32 inputs";
@@ -92,7 +92,7 @@ void print_products(const json& measured) {
   }
 }
 
-Exit calibrate(const Arguments& arguments) {
+Exit calibrate(const CalibrateArguments& arguments) {
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::string program = (here / ("attnfuzz-calibrate-" + arguments.backend)).string();
   if (!std::filesystem::exists(program)) {
@@ -127,7 +127,7 @@ Exit calibrate(const Arguments& arguments) {
 void add_calibrate(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "calibrate", "Measures how wrong a back end's instructions are: the table that bounds are made from");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CalibrateArguments>();
   command->add_option("--backend", arguments->backend, "cpu (the executor) or cuda")
       ->check(one_of("back end", {"cpu", "cuda"}))
       ->capture_default_str();

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-struct Arguments {
+struct CampaignArguments {
   std::vector<std::string> kernels, backends = {"cpu"}, lanes = {"plain"}, properties;
   std::string duration = "1h", ledger;
   TargetOptions target;
@@ -114,7 +114,7 @@ CampaignTarget canary_of(const std::string& backend, const std::string& lane, Ta
   return target;
 }
 
-std::vector<CampaignTarget> targets_of(const Arguments& arguments) {
+std::vector<CampaignTarget> targets_of(const CampaignArguments& arguments) {
   std::vector<CampaignTarget> targets;
   std::set<std::string> names;
   std::vector<std::pair<std::string, std::string>> where;
@@ -231,13 +231,13 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
 }
 
 // What a ledger may speak of: all that there is here and that this session has.
-LedgerNames ledger_names(const Arguments& arguments) {
+LedgerNames ledger_names(const CampaignArguments& arguments) {
   LedgerNames names = {arguments.kernels, lane_names()};
   for (const KernelLibrary& library : our_kernels()) names.kernels.push_back(library.name);
   return names;
 }
 
-Exit run_prune(Arguments arguments) {
+Exit prune_corpus_of(CampaignArguments arguments) {
   arguments.no_canary = true;
   if (arguments.prune_to.empty()) throw UserError("--prune needs a folder to write to: --to FOLDER");
   if (!read_header(arguments.prune_from)) throw UserError(arguments.prune_from + " holds no campaign");
@@ -256,8 +256,8 @@ Exit run_prune(Arguments arguments) {
   return kHeld;
 }
 
-Exit run(Arguments arguments) {
-  if (!arguments.prune_from.empty()) return run_prune(arguments);
+Exit start_campaign(CampaignArguments arguments) {
+  if (!arguments.prune_from.empty()) return prune_corpus_of(arguments);
   if (arguments.campaign.dir.empty()) throw UserError("say where the campaign's folder is to be: --out DIR");
   CampaignOptions& options = arguments.campaign;
   options.seconds = parse_duration(arguments.duration);
@@ -305,7 +305,7 @@ Exit run(Arguments arguments) {
 void add_campaign(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "campaign", "Checks kernels for hours: explores, reduces and files what fails, resumes by itself");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CampaignArguments>();
   CampaignOptions& options = arguments->campaign;
   command->add_option("kernel", arguments->kernels, "kernels by name, or plug-ins by path")->required();
   command->add_option("--out", options.dir, "folder of the campaign; one that is there is gone on with");
@@ -370,7 +370,7 @@ void add_campaign(CLI::App& app, Action& action) {
   add_footer(
       *command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kStandingStatuses,
       "SIGINT, SIGTERM and SIGHUP end a session early, and well. attnfuzz status DIR says how one stands.");
-  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return start_campaign(*arguments); }; });
 }
 
 }  // namespace attnfuzz

@@ -22,7 +22,7 @@
 namespace attnfuzz {
 namespace {
 
-struct Arguments {
+struct CheckArguments {
   std::vector<std::string> kernels;
   std::vector<std::string> properties;
   TargetOptions target;
@@ -32,7 +32,7 @@ struct Arguments {
 };
 
 // Judges the failure again, reduces it, writes its reproducer, says everything about it.
-Filed report(Failure& found, Target& target, const Calibration& calibration, const Arguments& arguments,
+Filed report(Failure& found, Target& target, const Calibration& calibration, const CheckArguments& arguments,
              const Interrupts& interrupts) {
   Filed filed;
   std::string& file = filed.reproducer;
@@ -89,7 +89,7 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
 
 // Judges the reproducers of this kernel, back end and lane that lie in the folder of
 // reproducers; those that fail still come to the front of the result.
-void try_found_before(Target& target, const Calibration& calibration, const Arguments& arguments,
+void try_found_before(Target& target, const Calibration& calibration, const CheckArguments& arguments,
                       CheckResult& result) {
   std::error_code none;
   std::set<std::string> files;
@@ -123,7 +123,8 @@ void try_found_before(Target& target, const Calibration& calibration, const Argu
   }
 }
 
-Checked check_kernel(const KernelLibrary& library, const Arguments& arguments, const Interrupts& interrupts) {
+Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
+                     const Interrupts& interrupts) {
   const std::string& name = library.name;
   std::unique_ptr<Target> target = open(library, arguments.target);
   Checked checked;
@@ -192,7 +193,7 @@ Checked check_kernel(const KernelLibrary& library, const Arguments& arguments, c
   return checked;
 }
 
-Exit run(Arguments arguments) {
+Exit run_check(CheckArguments arguments) {
   if (!arguments.duration.empty()) arguments.check.seconds = parse_duration(arguments.duration);
   if (arguments.properties.empty()) {
     arguments.check.properties.assign(properties().begin(), properties().end());
@@ -242,7 +243,7 @@ void add_check(CLI::App& app, Action& action) {
   add_footer(*command, "attnfuzz check fa1 ./libmine.so --cases 5000 --out found",
              {"it held", "a failure was found, or too little was judged", kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CheckArguments>();
   command
       ->add_option("kernel", arguments->kernels,
                    "kernels by name, or plug-ins by path (./libmine.so, ./libmine.so:KERNEL)")
@@ -278,7 +279,7 @@ void add_check(CLI::App& app, Action& action) {
                       "write results as JSON lines to this file, - for standard output");
   command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");
   add_target_options(*command, arguments->target);
-  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });
 }
 
 }  // namespace attnfuzz

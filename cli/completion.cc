@@ -17,12 +17,12 @@ constexpr const char* kBash = R"(_attnfuzz() {
 complete -o default -F _attnfuzz attnfuzz
 )";
 
-struct Arguments {
+struct CompletionArguments {
   std::string what;
   std::vector<std::string> words;
 };
 
-Exit run(const CLI::App& app, const Arguments& arguments) {
+Exit run_completion(const CLI::App& app, const CompletionArguments& arguments) {
   if (arguments.what == "bash") {
     std::printf("%s", kBash);
     return kHeld;
@@ -37,7 +37,7 @@ Exit run(const CLI::App& app, const Arguments& arguments) {
 
 void add_completion(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("completion", "Prints a script that completes words for bash");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompletionArguments>();
   command
       ->add_option("what", arguments->what,
                    "bash: the script; words: what may come after WORDS, for the script")
@@ -46,7 +46,7 @@ void add_completion(CLI::App& app, Action& action) {
   command->add_option("words", arguments->words, "of a command line, behind --");
   add_footer(*command, "source <(attnfuzz completion bash)", {"it was printed", "", kBadUseStatus});
   command->callback(
-      [&app, &action, arguments] { action = [&app, arguments] { return run(app, *arguments); }; });
+      [&app, &action, arguments] { action = [&app, arguments] { return run_completion(app, *arguments); }; });
 }
 
 }  // namespace attnfuzz

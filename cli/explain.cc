@@ -17,7 +17,7 @@
 namespace attnfuzz {
 namespace {
 
-struct Arguments : CaseArguments {
+struct ExplainArguments : CaseArguments {
   bool ascii = false;
   ProbeArguments probe;
 };
@@ -43,7 +43,7 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
   return seen;
 }
 
-Exit run(const Arguments& arguments) {
+Exit run_explain(const ExplainArguments& arguments) {
   parse_probe(arguments.probe.place);  // refused before anything runs
   const OpenedCase opened = open_case(arguments);
   const Reproducer& r = opened.r;
@@ -83,12 +83,12 @@ Exit run(const Arguments& arguments) {
 void add_explain(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("explain", "Says what the case of a file is, with pictures of masks and errors");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ExplainArguments>();
   add_case_arguments(*command, *arguments);
   command->add_flag("--ascii", arguments->ascii, "no block characters");
   add_probe_option(*command, arguments->probe);
   add_footer(*command, "attnfuzz explain found/fa1-wrong-1a2b3c.attn.json --probe", kJudgedStatuses);
-  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return run_explain(*arguments); }; });
 }
 
 }  // namespace attnfuzz

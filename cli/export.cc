@@ -11,12 +11,12 @@
 namespace attnfuzz {
 namespace {
 
-struct Arguments : CaseArguments {
+struct ExportArguments : CaseArguments {
   std::string out = "-";
   bool cpp = false, python = false;
 };
 
-Exit run(const Arguments& arguments) {
+Exit run_export(const ExportArguments& arguments) {
   if (arguments.cpp == arguments.python) throw UserError("say which: --cpp or --python");
   const OpenedCase opened = open_case(arguments);
   const auto prepared = prepare_export(opened.r, *opened.target, opened.calibration);
@@ -39,7 +39,7 @@ Exit run(const Arguments& arguments) {
 void add_export(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("export", "Writes a finding as one C++ or Python file that shows it without attnfuzz");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ExportArguments>();
   add_case_arguments(*command, *arguments);
   command->add_flag("--cpp", arguments->cpp, "a C++17 file that needs kernels/attention.h alone");
   command->add_flag("--python", arguments->python, "a Python script that needs NumPy alone");
@@ -47,7 +47,7 @@ void add_export(CLI::App& app, Action& action) {
       ->capture_default_str();
   add_footer(*command, "attnfuzz export found/fa1-wrong-1a2b3c.attn.json --cpp -o finding.cc",
              {"it was written", "", kBadUseStatus});
-  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return run_export(*arguments); }; });
 }
 
 }  // namespace attnfuzz

@@ -11,12 +11,12 @@
 namespace attnfuzz {
 namespace {
 
-struct Arguments {
+struct MergeArguments {
   std::vector<std::string> dirs;
   std::string out;
 };
 
-Exit run(const Arguments& arguments) {
+Exit run_merge(const MergeArguments& arguments) {
   std::vector<std::string> command = {"attnfuzz", "merge"};
   command.insert(command.end(), arguments.dirs.begin(), arguments.dirs.end());
   command.insert(command.end(), {"--out", arguments.out});
@@ -34,7 +34,7 @@ Exit run(const Arguments& arguments) {
 void add_merge(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("merge", "Makes one campaign's folder of several that ran side by side");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<MergeArguments>();
   command
       ->add_option("dir", arguments->dirs,
                    "folders of campaigns; one that cannot be read is left out and named, with status 2")
@@ -42,7 +42,7 @@ void add_merge(CLI::App& app, Action& action) {
   command->add_option("-o,--out", arguments->out, "folder to make; one from an earlier merge is replaced")
       ->required();
   add_footer(*command, "attnfuzz merge tasks/0 tasks/1 --out merged", kStandingStatuses);
-  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return run_merge(*arguments); }; });
 }
 
 }  // namespace attnfuzz

@@ -9,12 +9,12 @@
 namespace attnfuzz {
 namespace {
 
-struct Arguments : CaseArguments {
+struct ReduceArguments : CaseArguments {
   std::string out;
   double seconds = 60;
 };
 
-Exit run(const Arguments& arguments) {
+Exit run_reduce(const ReduceArguments& arguments) {
   const OpenedCase opened = open_case(arguments);
   const Case& c = opened.r.c;
   Target& target = *opened.target;
@@ -44,7 +44,7 @@ Exit run(const Arguments& arguments) {
 
 void add_reduce(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("reduce", "Makes the failing case of a file smaller");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ReduceArguments>();
   add_case_arguments(*command, *arguments);
   command->add_option("--out", arguments->out, "where to write it (default: over the file)");
   command->add_option("--seconds", arguments->seconds, "wall clock")
@@ -52,7 +52,7 @@ void add_reduce(CLI::App& app, Action& action) {
       ->capture_default_str();
   add_footer(*command, "attnfuzz reduce found/fa1-wrong-1a2b3c.attn.json --seconds 300",
              {"it does not fail", "it fails, and FILE holds the smallest case found", kBadUseStatus});
-  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return run_reduce(*arguments); }; });
 }
 
 }  // namespace attnfuzz

@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-struct Arguments {
+struct ReplayArguments {
   std::vector<std::string> files;
   std::string kernel;    // instead of the file's
   std::string property;  // instead of the file's
@@ -40,7 +40,7 @@ std::optional<Verdict> fails_again(const Case& c, const Property& property, Targ
   return std::nullopt;
 }
 
-Exit replay(const std::string& path, const Arguments& arguments, Opened& opened, std::string* json) {
+Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& opened, std::string* json) {
   Reproducer r = load_reproducer(path);
   r.kernel = trusted_kernel(r, path, arguments.kernel);
   if (!arguments.property.empty()) r.property = arguments.property;
@@ -90,7 +90,7 @@ Exit replay(const std::string& path, const Arguments& arguments, Opened& opened,
 }
 
 // Each file in a process of its own, for the tool watches processes.
-Exit replay_all_under(const Arguments& arguments) {
+Exit replay_all_under(const ReplayArguments& arguments) {
   if (arguments.target.backend == "cpu")
     throw UserError("the lane " + arguments.target.lane + " is the GPU's alone");
   std::vector<std::string> further = {"--watchdog", "300"};
@@ -106,7 +106,7 @@ Exit replay_all_under(const Arguments& arguments) {
   return status;
 }
 
-Exit run(const Arguments& arguments) {
+Exit run_replay(const ReplayArguments& arguments) {
   parse_probe(arguments.probe.place);  // refused before anything runs
   if (is_compute_sanitizer(arguments.target.lane)) return replay_all_under(arguments);
   Opened opened;
@@ -123,7 +123,7 @@ Exit run(const Arguments& arguments) {
 
 void add_replay(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("replay", "Runs the cases of reproducer files again");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ReplayArguments>();
   command->add_option("file", arguments->files, "NAME.attn.json")->required()->check(CLI::ExistingFile);
   add_kernel_option(*command, arguments->kernel);
   command->add_option("--property", arguments->property, "another property than the file's")
@@ -136,7 +136,7 @@ void add_replay(CLI::App& app, Action& action) {
   add_target_options(*command, arguments->target);
   add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --lane asan",
              {"all of them held", "one failed, once in three runs at least", kBadUseStatus});
-  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return run_replay(*arguments); }; });
 }
 
 }  // namespace attnfuzz

@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::string dir, out;
   std::vector<std::string> kernels;
   bool run = false, allow_stale = false, json = false;
@@ -24,7 +24,7 @@ struct Arguments {
 // Targets that findings are run on again for their pictures: one of each, or why there is none.
 class Targets {
  public:
-  explicit Targets(const Arguments& arguments) : named_(arguments.kernels) {
+  explicit Targets(const ReportArguments& arguments) : named_(arguments.kernels) {
     options_.allow_stale = arguments.allow_stale;
   }
 
@@ -67,7 +67,7 @@ report::Report read(const std::string& dir) {
   return report;
 }
 
-Exit run(const Arguments& arguments) {
+Exit run_report(const ReportArguments& arguments) {
   report::Report report = read(arguments.dir);
   if (arguments.run) {
     Targets targets(arguments);
@@ -89,7 +89,7 @@ Exit run(const Arguments& arguments) {
   return static_cast<Exit>(report.standing);
 }
 
-Exit show(const Arguments& arguments) {
+Exit show(const ReportArguments& arguments) {
   const report::Report report = read(arguments.dir);
   const auto s = report::summary_json(report);
   if (arguments.json) {
@@ -118,7 +118,7 @@ Exit show(const Arguments& arguments) {
 void add_report(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "report", "Makes one HTML page of a campaign's folder, and the same as JSON beside it; runs nothing");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("dir", arguments->dir, "folder of the campaign")
       ->required()
       ->check(CLI::ExistingDirectory);
@@ -134,13 +134,13 @@ void add_report(CLI::App& app, Action& action) {
                  "run a library whose sources have changed since it was built")
       ->needs("--run");
   add_footer(*command, "attnfuzz report night", kStandingStatuses);
-  command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return run_report(*arguments); }; });
 }
 
 void add_status(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("status", "Says how a campaign stands, also while it runs: reads its folder alone");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("dir", arguments->dir, "folder of the campaign")
       ->required()
       ->check(CLI::ExistingDirectory);

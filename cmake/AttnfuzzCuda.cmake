@@ -13,7 +13,17 @@ else()
     find_program(ATTNFUZZ_CUDA_HOST NAMES g++-12 g++-13 g++)
     set(CMAKE_CUDA_HOST_COMPILER ${ATTNFUZZ_CUDA_HOST})
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)
+      # That of the GPU here. Without one the newest that has kernels of its own, to see that all compiles;
+      # what travels to other machines names its architectures (the preset bundle).
+      set(CMAKE_CUDA_ARCHITECTURES 90a-real)
+      find_program(ATTNFUZZ_NVIDIA_SMI nvidia-smi)
+      if(ATTNFUZZ_NVIDIA_SMI)
+        execute_process(COMMAND ${ATTNFUZZ_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+                        OUTPUT_VARIABLE capability ERROR_QUIET)
+        if(capability MATCHES "^([0-9]+)\\.([0-9]+)" AND NOT CMAKE_MATCH_0 STREQUAL "9.0")
+          set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
+        endif()
+      endif()
     endif()
     enable_language(CUDA)
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)

@@ -181,7 +181,8 @@ function(attnfuzz_add_kernel)
 
     if(translated AND backend STREQUAL "cpu")
       # cuda_runtime.h comes by itself, as with nvcc.
-      target_compile_options(${target} PRIVATE -ivfsoverlay ${translated}/overlay.yaml -include cuda_runtime.h)
+      target_compile_options(${target} PRIVATE -ivfsoverlay ${translated}/overlay.yaml
+        "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include cuda_runtime.h>")
       add_dependencies(${target} attn_${arg_NAME}_translated)
       attnfuzz_add_identity(${target} ROOT ${arg_ROOT} DEPENDS ${translated}.stamp)
     else()

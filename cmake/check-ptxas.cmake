@@ -1,35 +1,52 @@
-# cmake -D nvcc=FILE [-D host=FILE] -D include=DIR -D source=FILE -D stamp=FILE -D dependencies=FILE -P check-ptxas.cmake
+# cmake -P check-ptxas.cmake -- NVCC ARGUMENT...
 #
-# Compiles a source of sm_90a kernels once more, and fails where ptxas says that it
-# spilled registers or gave up the pipelining that the kernels are written for:
+# Launches nvcc as it is told to, with -Xptxas=-v among the arguments, and fails where
+# ptxas says that it spilled registers or gave up the pipelining that sm_90a kernels are
+# written for:
 #   C7508 setmaxnreg ignored    C7510 to C7519 wgmma serialised, or a fence injected
+# Without -Xptxas=-v it launches and asks nothing.
 cmake_minimum_required(VERSION 3.25)
-if(host)
-  list(PREPEND nvcc_options -ccbin ${host})
-endif()
-execute_process(
-  COMMAND ${nvcc} ${nvcc_options} -std=c++20 -O3 -I ${include} -gencode=arch=compute_90a,code=sm_90a -Xptxas -v
-          -MD -MF ${dependencies} -MT ${stamp} -cubin -o ${stamp}.cubin ${source}
-  RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+set(command)
+set(at 0)
+while(NOT CMAKE_ARGV${at} STREQUAL "--")
+  math(EXPR at "${at} + 1")
+endwhile()
+math(EXPR at "${at} + 1")
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${at} ${last})
+  string(REPLACE ";" "\\;" argument "${CMAKE_ARGV${i}}")
+  list(APPEND command "${argument}")
+endforeach()
+execute_process(COMMAND ${command} RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(failed)
-  message(FATAL_ERROR "${source}: it does not compile for sm_90a:\n${output}")
+  message(FATAL_ERROR "${output}")
 endif()
+if(NOT command MATCHES "-Xptxas[;=]-v")
+  if(output)
+    message("${output}")
+  endif()
+  return()
+endif()
+
+foreach(option -o -c)
+  list(FIND command ${option} at)
+  math(EXPR at "${at} + 1")
+  list(GET command ${at} after${option})
+endforeach()
+set(object ${after-o})
+set(source ${after-c})
 string(REGEX MATCHALL "[0-9]+ bytes spill stores" spills "${output}")
 if(NOT spills)
+  file(REMOVE ${object})
   message(FATAL_ERROR "${source}: ptxas says nothing about spills: its output is not understood:\n${output}")
 endif()
-set(found)
-foreach(spill IN LISTS spills)
-  if(NOT spill STREQUAL "0 bytes spill stores")
-    list(APPEND found "${spill}")
-  endif()
-endforeach()
+list(FILTER spills EXCLUDE REGEX "^0 bytes")
 string(REGEX MATCHALL "\\(C75[0-9][0-9]\\)[^\n]*" warnings "${output}")
-list(APPEND found ${warnings})
-if(found)
-  list(JOIN found "\n  " found)
-  message(FATAL_ERROR "${source}: its kernels are not as fast as they are written:\n  ${found}\n"
+if(spills OR warnings)
+  file(REMOVE ${object})
+  list(JOIN spills "\n  " spills)
+  list(JOIN warnings "\n  " warnings)
+  message(FATAL_ERROR "${source}: its kernels are not as fast as they are written:\n  ${spills}\n  ${warnings}\n"
                       "Give the computing warpgroups more registers or less to hold, keep a wgmma_fence before each "
                       "batch, and let no product be under way at a loop's end.")
 endif()
-file(TOUCH ${stamp})

@@ -6,7 +6,8 @@
 // and what is wrong in words. It exits with 1 where the failure shows, 0 where
 // it does not, 2 where it cannot be tried. What the reference cannot know, how far
 // rounding may bring each element off, is in the file as well: bounds of the
-// oracle, for the plan that the kernel makes here.
+// oracle, for the plan that the kernel makes here. They are about the exact result,
+// and so wider than the oracle's own where that predicts how P is rounded.
 //
 //   auto prepared = prepare_export(reproducer, *target, calibration);
 //   if (auto* why = std::get_if<std::string>(&prepared)) die(*why);

@@ -107,11 +107,12 @@ std::string bounds_text(const Export& e, TensorId tensor) {
         words.add("nan");
         break;
       case Due::kNumber:
-        // The middle of a hull is not the exact value, but as far from it as the hull goes at most.
-        words.add(state == RowState::kDead ? "0"
-                  : std::isinf(due.bound[at])
-                      ? "inf"
-                      : rounded_up(due.bound[at] * (state == RowState::kUninformative ? 2 : 1)));
+        // The program's reference is exact: it knows of no rounding that the oracle predicts. And the
+        // middle of a hull is not the exact value, but as far from it as the hull goes at most.
+        words.add(state == RowState::kDead    ? "0"
+                  : std::isinf(due.bound[at]) ? "inf"
+                                              : rounded_up(due.allowance(static_cast<int64_t>(at)) *
+                                                           (state == RowState::kUninformative ? 2 : 1)));
     }
   }
   return words.text();
