@@ -9,8 +9,9 @@
 #   lib/cmake/attnfuzz/
 #   share/attnfuzz/slurm/  campaigns on many machines
 #
-# What has not been built is left out: a worker, a kernel or a lane is there if the
-# build made it. `--target tools` makes what a project of its own needs, none of our kernels.
+# What has not been built of workers, kernels and lanes is left out; the command,
+# attnfuzz-identity, attnfuzz-translate and the executor must be there: `--target tools`
+# makes them, and none of our kernels.
 #
 # The folders are fixed relative to one another: the command finds its workers
 # beside itself, and the whole may be moved.
@@ -52,7 +53,7 @@ endforeach()
 add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-translate attnfuzz-executor ${workers} ${canaries})
 
 install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
-install(DIRECTORY kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
+install(DIRECTORY kernels/adapter kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
         FILES_MATCHING PATTERN "*.h" PATTERN pipeline PATTERN barrier PATTERN example EXCLUDE)
 
 configure_package_config_file(cmake/attnfuzzConfig.cmake.in ${PROJECT_BINARY_DIR}/attnfuzzConfig.cmake

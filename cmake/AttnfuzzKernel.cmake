@@ -44,11 +44,15 @@ function(attnfuzz_add_identity target)
     set(arg_ROOT ${PROJECT_SOURCE_DIR})
   endif()
   get_target_property(names ${target} SOURCES)
+  if(NOT names)
+    set(names)  # it has objects of libraries alone
+  endif()
   set(sources)
   foreach(name IN LISTS names)
     get_filename_component(name ${name} ABSOLUTE)
     list(APPEND sources ${name})
   endforeach()
+  list(FILTER arg_OBJECTS EXCLUDE REGEX "::")  # imported: not compiled here
   set(objects /${target}.dir/)
   foreach(library IN LISTS arg_OBJECTS)
     string(APPEND objects ":/${library}.dir/")
@@ -65,6 +69,7 @@ function(attnfuzz_add_identity target)
   if(NOT CMAKE_C_COMPILER_LOADED)
     set_source_files_properties(${generated}/identity.c PROPERTIES LANGUAGE CXX)
   endif()
+  set_source_files_properties(${generated}/identity.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # made from the others
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS ON)
 endfunction()
 

@@ -3,7 +3,7 @@
 # Launches nvcc as it is told to, with -Xptxas=-v among the arguments, and fails where
 # ptxas says that it spilled registers or gave up the pipelining that sm_90a kernels are
 # written for:
-#   C7508 setmaxnreg ignored    C7510 to C7519 wgmma serialised, or a fence injected
+#   any warning C75xx: C7508 setmaxnreg ignored, C7510 to C7519 wgmma serialised or a fence injected
 # Without -Xptxas=-v it launches and asks nothing.
 cmake_minimum_required(VERSION 3.25)
 set(command)

@@ -45,7 +45,7 @@ endif()
 
 file(COPY ${source}/corpus DESTINATION ${root})
 file(COPY ${source}/kernels/attention.py ${source}/kernels/bench.py DESTINATION ${root}/kernels)
-file(COPY ${source}/fuzz/bench/torch.py DESTINATION ${root}/fuzz)
+file(COPY ${source}/fuzz/bench/torch_loop.py DESTINATION ${root}/fuzz/bench)
 file(COPY ${source}/cmake/run-bundle.sh DESTINATION ${root})
 file(COPY ${source}/LICENSE DESTINATION ${root})
 file(WRITE ${root}/own-kernels "${kernels}\n")  # what the script checks

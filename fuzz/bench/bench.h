@@ -29,7 +29,7 @@ std::vector<BenchShape> bench_shapes();
 std::string describe(const BenchShape& shape);  // "1x1x65x64 causal f16"
 Case bench_case(const BenchShape& shape);
 
-// The small problems of a plain fuzzing loop (fuzz/bench/torch.py draws the
+// The small problems of a plain fuzzing loop (fuzz/bench/torch_loop.py draws the
 // same): batch 1..3, heads 1..4, 1..300 positions, dimension 32, 64 or 128.
 BenchShape drawn_shape(uint64_t index);
 

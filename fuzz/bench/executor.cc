@@ -1,7 +1,7 @@
 // What the executor costs: nanoseconds for a switch at a barrier, a shuffle, an
 // empty block; and rows of tiles against a plain fp32 loop on the same numbers.
 //
-//   build/bin/simt_bench
+//   build/full/bin/simt_bench     (target simt_bench, not part of `all`)
 #include <stdio.h>
 #include <string.h>
 

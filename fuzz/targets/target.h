@@ -1,8 +1,8 @@
-// A libFuzzer target over cases: one file that defines kFuzzTarget, and one line of
-// CMake. harness.cc makes a fuzzer of it.
+// A libFuzzer target over cases: one file that defines kFuzzTarget. CMake finds it,
+// and harness.cc makes a fuzzer of it.
 //
 //   namespace attnfuzz {
-//   const FuzzTarget kFuzzTarget = {"fa1", {"fa1"}, [](Bench& bench, const Case& c) {
+//   extern const FuzzTarget kFuzzTarget = {"fa1", {"fa1"}, [](Bench& bench, const Case& c) {
 //     return bench.judge(0, c, "reference");
 //   }};
 //   }

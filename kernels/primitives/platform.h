@@ -1,5 +1,6 @@
-// Which back end is being compiled for. The only question the other headers of
-// this folder ask is whether __CUDACC__ is defined; nothing outside asks it.
+// Which back end is being compiled for. The other headers of this folder ask whether
+// __CUDACC__ is defined, and so does kernels/adapter/backend.h. Kernels need not ask;
+// those with a path for one back end alone ask kBackend.
 //
 // On the CPU, words that threads meet in take the place in the source where they
 // stand, so that a report can name it. ATTN_HERE declares that last parameter,

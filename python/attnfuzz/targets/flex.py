@@ -1,5 +1,5 @@
-"""torch.nn.attention.flex_attention, compiled, on a GPU: causal, window and mask as a mask_mod, softcap and bias as a
-score_mod. Its LSE is natural; a row that sees nothing has O = 0.
+"""torch.nn.attention.flex_attention, compiled, on a GPU: full, or causal as a mask_mod. Its LSE is natural; a row that
+sees nothing has O = 0.
 
 One compilation serves a head dimension and a set of features, so the first cases take seconds each.
 """

@@ -1,9 +1,9 @@
 """torch.nn.functional.scaled_dot_product_attention, one target a back end, on a GPU.
 
 PyTorch's own convention: is_causal is of the top left; a boolean mask is True where a key may be seen; a float mask is
-added; a row that sees nothing gives 0. `efficient`, `cudnn` and `flash` are called as aten's own operators where those
-give the LSE. What a back end does not take it says by a RuntimeError before it launches anything ("No available
-kernel"), which counts as refused.
+added; a row that sees nothing gives 0. Only `flash`, whose is_causal is of the bottom right, and `efficient_lse` are
+called as aten's own operators, which give the LSE. What a back end does not take it says by a RuntimeError before it
+launches anything ("No available kernel"), which counts as refused.
 """
 
 import math

@@ -4,7 +4,7 @@
 // fp32 max by its bits: right for negative numbers too
 __device__ __forceinline__ void atomicMaxFloat(float* address, float value) {
   int* as_int = (int*)address;
-  int old = *as_int, assumed;
+  int old = atomicOr(as_int, 0), assumed;
   do {
     assumed = old;
     if (__int_as_float(assumed) >= value) break;

@@ -1,10 +1,12 @@
 # The kernels of this folder, each with one wrong line:
 #
-#   wild_bug(<kernel> <name> <text> <in its place>)
+#   wild_bug(<kernel> <name> <text> <in its place> [<lane>])
 #
 # builds attn_wild_<kernel>_<name> from a copy in which the text, which must be there once, is
-# replaced.
+# replaced; it is found in the lane (default: plain).
 function(wild_bug kernel name old new)
+  set(lane plain ${ARGN})
+  list(GET lane -1 lane)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${kernel}_${name})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernel}.cu ${kernel}.adapter.cu)
   file(READ ${kernel}.cu text)
@@ -16,20 +18,24 @@ function(wild_bug kernel name old new)
   string(REPLACE "${old}" "${new}" text "${text}")
   file(CONFIGURE OUTPUT ${folder}/${kernel}.cu CONTENT "${text}" @ONLY)
   file(COPY_FILE ${kernel}.adapter.cu ${folder}/${kernel}.adapter.cu ONLY_IF_DIFFERENT)
-  attnfuzz_add_kernel(NAME wild_${kernel}_${name} SOURCES ${folder}/${kernel}.adapter.cu BACKENDS cpu LANES plain
+  attnfuzz_add_kernel(NAME wild_${kernel}_${name} SOURCES ${folder}/${kernel}.adapter.cu BACKENDS cpu LANES plain ${ARGN}
     OPTIONS -Wno-sign-compare ROOT ${folder} DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
   set(target attn_wild_${kernel}_${name}_cpu)
+  set(targets ${target})
+  if(TARGET ${target}-${lane})
+    list(APPEND targets ${target}-${lane})
+  endif()
   set(labels wild)
   if(NOT kernel IN_LIST wild_bugs_in_ci)
-    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    set_target_properties(${targets} PROPERTIES EXCLUDE_FROM_ALL ON)
     set(labels wild long)
   endif()
   add_test(NAME wild.${kernel}.${name}
-    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/found.sh $<TARGET_FILE:attnfuzz> $<TARGET_FILE:${target}>)
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/found.sh $<TARGET_FILE:attnfuzz> $<TARGET_FILE:${target}> ${lane})
   set_tests_properties(wild.${kernel}.${name} PROPERTIES LABELS "${labels}" TIMEOUT 900)
   if("long" IN_LIST labels)
     set_tests_properties(wild.${kernel}.${name} PROPERTIES FIXTURES_REQUIRED wild)
-    set_property(GLOBAL APPEND PROPERTY WILD_LONG ${target})
+    set_property(GLOBAL APPEND PROPERTY WILD_LONG ${targets})
   endif()
 endfunction()
 
@@ -37,11 +43,11 @@ wild_bug(naive padding "if (j >= S) return;" "if (j > S) return;")
 wild_bug(flash_tiles rescale "(__expf(row_m_prev - row_m_new) * row_l_prev) +" "row_l_prev +")
 wild_bug(warp_row diagonal "min(Sk, row + 1)" "min(Sk, row)")
 wild_bug(row_thread barrier "for (int start = 0; start < last; start += BLOCK_N) {\n        __syncthreads();" "for (int start = 0; start < last; start += BLOCK_N) {")
-wild_bug(wmma_tiles tail "const float p = j < keys ? __expf(sS[lane * TILE + j] - m) : 0.f;" "const float p = __expf(sS[lane * TILE + j] - m)\;")
+wild_bug(wmma_tiles tail "const float p = j < keys ? __expf(sS[lane * TILE + j] - m) : 0.f;" "const float p = __expf(sS[lane * TILE + j] - m);")
 wild_bug(ptx_mma wait "CP_ASYNC_WAIT_GROUP(1);" "CP_ASYNC_WAIT_GROUP(2);")
 wild_bug(cg_block alignment "row + seq_k - seq_q + 1" "row + 1")
 wild_bug(split_kv merge "partial_sum[row * num_splits + s] * expf(partial_max[row * num_splits + s] - m)" "partial_sum[row * num_splits + s]")
-wild_bug(atomic_rows exchange "old = atomicCAS(as_int, assumed, __float_as_int(value));" "old = assumed\; *as_int = __float_as_int(value)\; break\;")
+wild_bug(atomic_rows sum "atomicAdd(&sum[r], p);" "sum[r] += p;" tsan)
 wild_bug(paged_decode page "block_table[token / BLOCK_SIZE]" "block_table[token / (BLOCK_SIZE + 1)]")
 wild_bug(half2_rows high "__high2float(a), __high2float(b)" "__high2float(a), __low2float(b)")
 wild_bug(pipelined stage "tile_v[t % kStages], v + (size_t)t * BLOCK_N * D" "tile_v[t % kStages], v + (size_t)(t ? t - 1 : 0) * BLOCK_N * D")

@@ -1,6 +1,5 @@
-#include "naive.cu"
-
 #include "kernels/adapter.h"
+#include "naive.cu"
 
 struct Naive {
   static constexpr const char* kName = "naive";

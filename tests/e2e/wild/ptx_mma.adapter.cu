@@ -1,6 +1,5 @@
-#include "ptx_mma.cu"
-
 #include "kernels/adapter.h"
+#include "ptx_mma.cu"
 
 struct PtxMma {
   static constexpr const char* kName = "ptx_mma";

@@ -1,6 +1,5 @@
-#include "wmma_tiles.cu"
-
 #include "kernels/adapter.h"
+#include "wmma_tiles.cu"
 
 struct WmmaTiles {
   static constexpr const char* kName = "wmma_tiles";

@@ -16,7 +16,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr int kTileK = 16;
 constexpr double kLog2e = 1.4426950408889634;
@@ -90,22 +90,22 @@ std::vector<float> records(const Case& c, ScoresAs as, int first, const Spoil& s
   const std::vector<double> v = oracle.values(0, 1);
   std::vector<float> out;
   record_queries(out, p, 1, first);
-  std::vector<double> m(16, -kInf);
+  std::vector<double> m(16, -kInfinity);
   std::vector<std::vector<double>> o(16, std::vector<double>(8));
-  const auto x = [&](int row, int j) { return j < p.seq_k ? exact[row].x[j] : -kInf; };
+  const auto x = [&](int row, int j) { return j < p.seq_k ? exact[row].x[j] : -kInfinity; };
   for (int tile = 0; tile * kTileK < p.seq_k; ++tile) {
     record(out, ATTN_PROBE_S, tile, kTileK, [&](int row, int column) {
       const int j = tile * kTileK + column;
       double value = x(row, j);
-      if (value != -kInf && as == ScoresAs::kProduct) value = -exact[row].product[j];
-      if (value != -kInf && as == ScoresAs::kLog2) value *= kLog2e;
+      if (value != -kInfinity && as == ScoresAs::kProduct) value = -exact[row].product[j];
+      if (value != -kInfinity && as == ScoresAs::kLog2) value *= kLog2e;
       return spoil(ATTN_PROBE_S, tile, row, column, static_cast<float>(value));
     });
     std::vector<double> before = m;
     for (int row = 0; row < 16; ++row) {
       for (int column = 0; column < kTileK; ++column) m[row] = std::max(m[row], x(row, tile * kTileK + column));
     }
-    const auto reference = [&](int row) { return m[row] == -kInf ? 0 : m[row]; };
+    const auto reference = [&](int row) { return m[row] == -kInfinity ? 0 : m[row]; };
     const auto alpha = [&](int row) { return std::exp(before[row] - reference(row)); };
     record_rows(out, ATTN_PROBE_ROW_MAX, tile, [&](int row) {
       return spoil(ATTN_PROBE_ROW_MAX, tile, row, 0, static_cast<float>(m[row] * kLog2e));
@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
         Spoiled{ATTN_PROBE_SCALE, 0, 9, 0, kNaN, "the rescale factor of tile 0"},
         Spoiled{ATTN_PROBE_P, 2, 0, 14, kNaN, "P of tile 2 at (b=0,h=1,q=0), key 46: nan, expected 0"},
         Spoiled{ATTN_PROBE_P, 0, 4, 7, 1.01f, "P of tile 0"},
-        Spoiled{ATTN_PROBE_O, 1, 15, 6, kInf, "the accumulator O of tile 1 at (b=0,h=1,q=15), column 6"}));
+        Spoiled{ATTN_PROBE_O, 1, 15, 6, kInfinity, "the accumulator O of tile 1 at (b=0,h=1,q=15), column 6"}));
 
 TEST(ProbeCheck, SmallErrorsOfFp32AreNone) {
   const CheckedProbe checked = check(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast a plain fuzzing loop in PyTorch is: the comparison for attnfuzz bench.
 
-    python3 bench_torch.py [--seconds 10] [--back-ends flash efficient cudnn math] [--json FILE]
+    python3 fuzz/bench/torch_loop.py [--seconds 10] [--back-ends flash efficient cudnn math] [--json FILE]
 
 Draws problems like `attnfuzz bench` (batch 1..3, heads 1..4, 1..300 positions,
 dim 32, 64 or 128, full or causal, f16 or bf16, Gaussian), runs one back end,
@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        print("bench_torch.py: torch sees no GPU")
+        print("torch_loop.py: torch sees no GPU")
         return 2
     warnings.filterwarnings("ignore")  # torch says at length why a back end is not available
     device = torch.device("cuda")

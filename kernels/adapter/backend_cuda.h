@@ -1,0 +1,47 @@
+// backend.h on a GPU: everything on the call's stream.
+#pragma once
+
+namespace attn::adapter {
+
+static __global__ void move_all(Move move, int64_t count) {
+  for (int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < count;
+       n += int64_t{gridDim.x} * blockDim.x)
+    move(n);
+}
+static __global__ void fill_bytes(unsigned char* at, unsigned char value, int64_t count) {
+  for (int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < count;
+       n += int64_t{gridDim.x} * blockDim.x)
+    at[n] = value;
+}
+static __global__ void fill_pages(int* pages, int* lengths, const int64_t* given, int64_t batch, int64_t each,
+                                  int64_t keys) {
+  for (int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < batch * each;
+       n += int64_t{gridDim.x} * blockDim.x)
+    fill_page(n, pages, lengths, given, batch, each, keys);
+}
+
+inline void fill(const Call& call, char* at, unsigned char value, uint64_t bytes) {
+  if (bytes == 0) return;
+  launch(fill_bytes, dim3(256), dim3(256), 0, &call.env, reinterpret_cast<unsigned char*>(at), value,
+         static_cast<int64_t>(bytes));
+}
+
+inline void make_pages(const Call& call, int* pages, int* lengths, const int64_t* given, int64_t each) {
+  launch(fill_pages, dim3(64), dim3(256), 0, &call.env, pages, lengths, given, call.problem.batch, each,
+         call.problem.seq_k);
+}
+
+inline void move_each(const Call& call, const Move& move, int64_t count) {
+  if (count > 0) launch(move_all, dim3(256), dim3(256), 0, &call.env, move, count);
+}
+
+template <class F>
+attn_status run_between_guards(const Call& call, const Takes&, const Layout&, char*, F run) {
+  run();
+  const cudaError_t error = cudaGetLastError();
+  if (error == cudaSuccess) return ATTN_OK;
+  report_launch(&call.env, ATTN_REPORT_DEVICE, cudaGetErrorString(error));
+  return ATTN_LAUNCH_FAILED;
+}
+
+}  // namespace attn::adapter

@@ -1,0 +1,157 @@
+// What a kernel behind an adapter takes: the declaration, and the refusal of the rest.
+//
+//   constexpr attn::Takes takes = {.dim = attn::one_of(32, 64), .equal_lengths = true};
+//   takes.domain()          // as the contract has it, for the draw
+//   refusal(takes, call)    // "a head dimension of 48: it takes 32 or 64", or ""
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "kernels/plug_in.h"
+
+namespace attn {
+
+// Which values a size may have.
+struct Sizes {
+  int64_t least = 1, most = int64_t{1} << 40, multiple = 1;
+  std::array<int64_t, 12> set = {};  // of these, where `count` is not 0
+  int count = 0;
+
+  constexpr bool take(int64_t n) const {
+    for (int i = 0; i < count; ++i) {
+      if (set[static_cast<size_t>(i)] == n) return true;
+    }
+    return count == 0 && n >= least && n <= most && n % multiple == 0;
+  }
+  constexpr attn_sizes sizes() const {
+    attn_sizes result = {least, most < int64_t{1} << 40 ? most : 0, multiple, count, {}};
+    for (int i = 0; i < count; ++i) result.list[i] = set[static_cast<size_t>(i)];
+    return result;
+  }
+  std::string words() const {
+    std::string result;
+    for (int i = 0; i < count; ++i)
+      result += (i ? i + 1 == count ? " or " : ", " : "") + std::to_string(set[static_cast<size_t>(i)]);
+    if (count) return result;
+    if (multiple > 1) result = "a multiple of " + std::to_string(multiple) + ", ";
+    return result + "at least " + std::to_string(least) +
+           (most < int64_t{1} << 40 ? " and at most " + std::to_string(most) : "");
+  }
+  constexpr Sizes up_to(int64_t n) const {
+    Sizes result = *this;
+    result.most = n;
+    return result;
+  }
+  constexpr Sizes from(int64_t n) const {
+    Sizes result = *this;
+    result.least = n;
+    return result;
+  }
+};
+constexpr Sizes any_size() { return {}; }
+constexpr Sizes at_most(int64_t n) { return Sizes{}.up_to(n); }
+constexpr Sizes between(int64_t least, int64_t most) { return Sizes{}.from(least).up_to(most); }
+constexpr Sizes multiple_of(int64_t n) {
+  Sizes result;
+  result.multiple = n;
+  return result;
+}
+template <class... N>
+constexpr Sizes one_of(N... values) {
+  Sizes result;
+  result.set = {static_cast<int64_t>(values)...};
+  result.count = sizeof...(values);
+  return result;
+}
+
+enum class Formats { kF16 = 1, kBf16 = 2, kEither = 3, kF32 = 4 };  // kF32: by conversion
+enum class Order { kBhsd, kBshd };                                  // dense, outermost first
+enum class Causal { kNever, kOnly, kEither };
+enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused. Dense (b, h, s), natural log
+enum class Scale { kGiven, kOwn };   // own: 1 / sqrt(dim); the rest of it is multiplied into Q
+
+struct Takes {
+  Formats format = Formats::kF16;
+  Sizes dim = {};  // of Q and K; of V as well, where equal_dims
+  Sizes dim_v = {};
+  Sizes seq = {};  // of queries; of keys as well, where equal_lengths
+  Sizes seq_k = {};
+  Sizes batch = at_most(128);
+  Sizes heads = at_most(128);
+  Sizes group = one_of(1);  // query heads a head of K and V
+  bool equal_dims = true;
+  bool equal_lengths = false;
+  Causal causal = Causal::kNever;
+  attn_align align = ATTN_TOP_LEFT;  // of the causal mask, where lengths differ
+  Lse lse = Lse::kNone;
+  Scale scale = Scale::kGiven;
+  Order order = Order::kBhsd;
+  uintptr_t align_bytes = 16;  // of each pointer
+  int page = 0;                // keys a page: K and V come in pages, with a.pages and a.lengths
+  bool keeps_scratch = false;  // what it takes with cudaMalloc may live until the next call
+  int64_t tile = 64;           // of queries and keys: where borders are aimed at
+  // It multiplies, adds, scales and weighs in fp32 (__expf or better, P not rounded to 16 bits);
+  // otherwise nothing is known of how it computes, and the loosest classes count.
+  bool in_fp32 = false;
+
+  constexpr attn_domain domain() const {
+    attn_domain d = {};
+    d.size = sizeof d;
+    d.dtypes = format == Formats::kF16 ? 1u << ATTN_F16 : format == Formats::kBf16 ? 1u << ATTN_BF16 : 0;
+    d.batch = batch.sizes(), d.heads_q = heads.sizes(), d.group = group.sizes();
+    d.seq_q = seq.sizes(), d.seq_k = (equal_lengths ? seq : seq_k).sizes();
+    d.dim_qk = dim.sizes(), d.dim_v = (equal_dims ? dim : dim_v).sizes();
+    d.equal_lengths = equal_lengths;
+    d.equal_dims = equal_dims;
+    d.causal = causal == Causal::kNever ? 1 : causal == Causal::kOnly ? 2 : 0;
+    d.align = causal == Causal::kNever ? 0 : 1 + align;
+    d.lse = lse == Lse::kNone ? 1 : 0;
+    d.usual_scale = scale == Scale::kOwn;
+    return d;
+  }
+};
+
+// What an own scale is.
+inline float usual_scale(const attn_problem& p) { return 1.0f / std::sqrt(static_cast<float>(p.dim_qk)); }
+
+// Why a problem is none of those taken, or nothing.
+inline std::string refusal(const Takes& takes, const Call& call) {
+  const attn_problem& p = call.problem;
+  const auto wrong = [](const char* what, const Sizes& sizes, int64_t n) {
+    return std::string(what) + " " + std::to_string(n) + ": it takes " + sizes.words();
+  };
+  if (takes.format == Formats::kF16 && p.dtype != ATTN_F16) return "fp16 alone";
+  if (takes.format == Formats::kBf16 && p.dtype != ATTN_BF16) return "bf16 alone";
+  if (p.batch == 0 || p.heads_q == 0 || p.seq_q == 0) return {};
+  if (takes.equal_dims && p.dim_qk != p.dim_v) return "head dimensions of Q and V that differ";
+  if (!takes.dim.take(p.dim_qk)) return wrong("a head dimension of", takes.dim, p.dim_qk);
+  if (!takes.equal_dims && !takes.dim_v.take(p.dim_v))
+    return wrong("a head dimension of V of", takes.dim_v, p.dim_v);
+  if (takes.equal_lengths && p.seq_q != p.seq_k) return "as many queries as keys alone";
+  if (!takes.seq.take(p.seq_q)) return wrong("a number of queries of", takes.seq, p.seq_q);
+  const Sizes& keys = takes.equal_lengths ? takes.seq : takes.seq_k;
+  if (!keys.take(p.seq_k)) return wrong("a number of keys of", keys, p.seq_k);
+  if (!takes.batch.take(p.batch)) return wrong("a batch of", takes.batch, p.batch);
+  if (!takes.heads.take(p.heads_q)) return wrong("a number of heads of", takes.heads, p.heads_q);
+  if (!takes.group.take(p.heads_q / p.heads_kv))
+    return wrong("query heads a head of K and V of", takes.group, p.heads_q / p.heads_kv);
+  if (p.causal && takes.causal == Causal::kNever) return "a causal mask";
+  if (!p.causal && takes.causal == Causal::kOnly) return "the causal mask alone";
+  if (p.causal && p.seq_q != p.seq_k && p.align != takes.align)
+    return takes.align == ATTN_TOP_LEFT ? "causal aligned bottom-right" : "causal aligned top-left";
+  if (p.window_left >= 0 || p.window_right >= 0) return "a window";
+  if (p.softcap != 0) return "a softcap";
+  if (p.bias_dtype != ATTN_NONE) return "a bias";
+  if (p.has_mask) return "a mask";
+  if (p.has_key_lengths && takes.page == 0) return "key lengths";
+  if (call.tensors.lse.data && takes.lse == Lse::kNone) return "an LSE";
+  if (takes.scale == Scale::kOwn && !std::isfinite(p.scale / usual_scale(p))) return "such a scale";
+  for (const int64_t n : {p.batch * p.heads_q, p.seq_q, p.seq_k}) {
+    if (n > 0x7FFFFFFF / 512) return "more than its integers hold";
+  }
+  return {};
+}
+
+}  // namespace attn
