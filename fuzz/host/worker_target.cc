@@ -292,7 +292,8 @@ class WorkerTarget final : public Target {
     auto event = WorkerProcess::Event::kRang;
     const bool runs = request.command == wire::Command::kRun;
     const double full =
-        runs ? allowance(options_.watchdog, request.problem, request.plan.num_splits) : options_.watchdog;
+        runs ? allowance(options_.watchdog, request.problem, request.plan.num_splits, info_.backend)
+             : options_.watchdog;
     if (!spin_until(answered)) event = wait_for(answered, full);
     if (!answered()) {
       Outcome outcome;

@@ -205,11 +205,12 @@ TEST(Watchdog, AllowsMoreForMoreWork) {
   EXPECT_GT(work_of(p, 1), small);
   p.seq_k = 0;
   EXPECT_GT(work_of(p, 1), 0) << "blocks without keys are not free";
-  EXPECT_GT(allowance(5, p, 1), 5);
+  EXPECT_GT(allowance(5, p, 1, ATTN_CPU), 5);
+  EXPECT_LT(allowance(5, p, 1, ATTN_CUDA), allowance(5, p, 1, ATTN_CPU));  // by the clock alone
   p.batch = p.heads_q = p.seq_q = p.seq_k = INT64_MAX;
-  EXPECT_LT(allowance(5, p, INT64_MAX), 1e5);
+  EXPECT_LT(allowance(5, p, INT64_MAX, ATTN_CPU), 1e5);
   p.batch = -1;
-  EXPECT_EQ(allowance(5, p, 1), 5);
+  EXPECT_EQ(allowance(5, p, 1, ATTN_CPU), 5);
 }
 
 TEST(Worker, WatchesPlanToo) {
