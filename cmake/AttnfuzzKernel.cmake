@@ -176,6 +176,9 @@ function(attnfuzz_add_kernel)
     if(backend STREQUAL "cpu")
       # Stand-ins for the toolkit's headers, that are not to be mixed with the toolkit's.
       list(APPEND includes ${ATTNFUZZ_INCLUDE_DIR}/kernels/simt/include)
+      # Loops stay loops: a GPU needs them unrolled, for registers cannot be indexed. Here half of the compilation
+      # would go into it, and a call hardly gains.
+      list(APPEND options "SHELL:-mllvm -pragma-unroll-threshold=1" -Wno-pass-failed)
     endif()
     target_include_directories(${target} BEFORE PRIVATE ${includes})
     set_target_properties(${target} PROPERTIES CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)

@@ -179,6 +179,11 @@ void WorkerProcess::read_status() {
 std::optional<double> WorkerProcess::processor_seconds() {
   clockid_t clock;
   timespec used;
+  if (worker_ < 0) {
+    // The guard says the number as soon as the worker has started, which may have answered before that.
+    pollfd fd = {status_fd_, POLLIN, 0};
+    poll(&fd, 1, 10'000);
+  }
   read_status();
   if (worker_ <= 0 || clock_getcpuclockid(worker_, &clock) != 0 || clock_gettime(clock, &used) != 0)
     return std::nullopt;
