@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "cli/entry.h"
 #include "cli/help.h"
 #include "cli/print.h"
 #include "cli/session.h"
@@ -28,6 +29,7 @@ struct CheckArguments {
   TargetOptions target;
   CheckOptions check;
   std::string duration, out = ".", json, junit;
+  std::string entry, takes;  // of a CUDA source
   double reduce_seconds = 30;
 };
 
@@ -44,8 +46,16 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
     file = found.file;
     return filed;
   }
+  // Of a hang this may take several times what the watchdog gives a call.
+  const auto at_work = [](const std::string& what) {
+    std::printf("%s ...\n", what.c_str());
+    std::fflush(stdout);
+  };
   std::optional<Verdict> again;
-  if (!found.fatal) again = confirm(found.c, found.verdict, *found.property, target, calibration);
+  if (!found.fatal) {
+    at_work("\ncase " + std::to_string(found.index) + " fails: judged again, in a fresh worker");
+    again = confirm(found.c, found.verdict, *found.property, target, calibration);
+  }
   found.flaky = !found.fatal && !again;
   if (found.flaky) {
     found.verdict.message +=
@@ -71,6 +81,7 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
                 again->message.c_str());
   }
 
+  at_work("reduced, for " + std::to_string(std::lround(arguments.reduce_seconds)) + " s at most");
   ReduceOptions options;
   options.seconds = arguments.reduce_seconds;
   options.stop = [&] { return interrupts.came(); };
@@ -193,6 +204,25 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   return checked;
 }
 
+// A source as a plug-in.
+std::string built(const std::string& source, const CheckArguments& arguments) {
+  if (arguments.entry.empty()) {
+    throw UserError(
+        source +
+        " is a source: say how its function is called, --entry 'launch(q, k, v, o, B, H, S, D)', or name "
+        "a library");
+  }
+  std::printf("%s: built for %s ...\n", source.c_str(),
+              arguments.target.backend == "cuda" ? "CUDA" : "the CPU executor");
+  std::fflush(stdout);
+  return build_entry({.source = source,
+                      .call = arguments.entry,
+                      .takes = arguments.takes,
+                      .backend = arguments.target.backend.empty() ? "cpu" : arguments.target.backend,
+                      .lane = arguments.target.lane},
+                     arguments.out);
+}
+
 Exit run_check(CheckArguments arguments) {
   if (!arguments.duration.empty()) arguments.check.seconds = parse_duration(arguments.duration);
   if (arguments.properties.empty()) {
@@ -202,6 +232,9 @@ Exit run_check(CheckArguments arguments) {
     arguments.check.properties.push_back(&property_named(name));
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 
+  for (std::string& kernel : arguments.kernels) {
+    if (is_cuda_source(kernel)) kernel = built(kernel, arguments);
+  }
   const Interrupts interrupts;
   std::vector<Checked> all;
   for (const std::string& name : arguments.kernels) {
@@ -245,9 +278,18 @@ void add_check(CLI::App& app, Action& action) {
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
   const auto arguments = std::make_shared<CheckArguments>();
   command
-      ->add_option("kernel", arguments->kernels,
-                   "kernels by name, or plug-ins by path (./libmine.so, ./libmine.so:KERNEL)")
+      ->add_option(
+          "kernel", arguments->kernels,
+          "kernels by name, plug-ins by path (./libmine.so, ./libmine.so:KERNEL), or a CUDA source (mine.cu)")
       ->required();
+  CLI::Option* entry = command->add_option(
+      "--entry", arguments->entry,
+      "how a source's function is called: 'launch(q, k, v, o, B, H, S, D)'; names: kernels/adapter.h, Args");
+  command
+      ->add_option("--takes", arguments->takes,
+                   "what it takes beyond what the call says: 'dim = one_of(32, 64); causal = Causal::kOnly'; "
+                   "names: kernels/adapter/takes.h")
+      ->needs(entry);
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
       ->check(is_property());
   arguments->check.jobs = 0;

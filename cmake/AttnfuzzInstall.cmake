@@ -56,9 +56,17 @@ install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/p
 install(DIRECTORY kernels/adapter kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
         FILES_MATCHING PATTERN "*.h" PATTERN pipeline PATTERN barrier PATTERN example EXCLUDE)
 
-configure_package_config_file(cmake/attnfuzzConfig.cmake.in ${PROJECT_BINARY_DIR}/attnfuzzConfig.cmake
+# The build tree has the same shape, so that the command builds sources (check --entry) from it as well.
+set(package ${PROJECT_BINARY_DIR}/${package_dir})
+configure_package_config_file(cmake/attnfuzzConfig.cmake.in ${package}/attnfuzzConfig.cmake
   INSTALL_DESTINATION ${package_dir} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/attnfuzzConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/attnfuzzConfig.cmake ${PROJECT_BINARY_DIR}/attnfuzzConfigVersion.cmake
-              cmake/AttnfuzzKernel.cmake cmake/AttnfuzzChecks.cmake cmake/AttnfuzzLanes.cmake cmake/AttnfuzzCuda.cmake
-        DESTINATION ${package_dir})
+write_basic_package_version_file(${package}/attnfuzzConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+export(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: FILE ${package}/attnfuzzTargets.cmake)
+set(modules AttnfuzzKernel.cmake AttnfuzzChecks.cmake AttnfuzzLanes.cmake AttnfuzzCuda.cmake)
+foreach(module IN LISTS modules)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/cmake/${module} ${package}/${module} SYMBOLIC)
+endforeach()
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include/attnfuzz SYMBOLIC)
+list(TRANSFORM modules PREPEND cmake/)
+install(FILES ${package}/attnfuzzConfig.cmake ${package}/attnfuzzConfigVersion.cmake ${modules} DESTINATION ${package_dir})

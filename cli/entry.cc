@@ -1,0 +1,142 @@
+#include "cli/entry.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <regex>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cli/command.h"
+#include "fuzz/host/subprocess.h"
+#include "text/files.h"
+#include "text/printable.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In the order of attn::Args.
+constexpr std::string_view kNames =
+    "q, k, v, o, lse, B, H, Hkv, S, Sq, Sk, D, Dv, scale, causal, dtype, stream, pages, lengths, pages_each, "
+    "pages_all";
+constexpr std::string_view kTypes =
+    "Tensor q, Tensor k, Tensor v, Tensor o, float* lse, int B, int H, int Hkv, int S, int Sq, int Sk, int D, "
+    "int Dv, "
+    "float scale, bool causal, attn_dtype dtype, cudaStream_t stream, const int* pages, const int* lengths, "
+    "int pages_each, int pages_all";
+
+bool names(const std::string& call, const std::string& name) {
+  return std::regex_search(call, std::regex("(^|[^A-Za-z0-9_.>])" + name + "([^A-Za-z0-9_]|$)"));
+}
+
+std::string identifier(std::string stem) {
+  for (char& c : stem) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return stem.empty() || std::isdigit(static_cast<unsigned char>(stem[0])) ? "k_" + stem : stem;
+}
+
+// "t.dim = one_of(32, 64);" of each statement.
+std::string assignments(const std::string& takes) {
+  std::string text;
+  for (size_t begin = 0; begin < takes.size();) {
+    const size_t end = std::min(takes.find(';', begin), takes.size());
+    const size_t first = takes.find_first_not_of(" .", begin);
+    if (first < end) text += "    t." + takes.substr(first, end - first) + ";\n";
+    begin = end + 1;
+  }
+  return text;
+}
+
+std::string plug_in(const Entry& entry, const std::string& name) {
+  const auto has = [&](const char* field) { return names(entry.call, field); };
+  std::string deduced;
+  if (has("S") && !has("Sq") && !has("Sk")) deduced += "    t.equal_lengths = true;\n";
+  if (has("Dv")) deduced += "    t.equal_dims = false;\n";
+  if (has("Hkv")) deduced += "    t.group = any_size();\n";
+  if (has("causal")) deduced += "    t.causal = Causal::kEither;\n";
+  if (has("lse")) deduced += "    t.lse = Lse::kWritten;\n";
+  if (!has("scale")) deduced += "    t.scale = Scale::kOwn;\n";
+  return "// Made by attnfuzz check " + fs::path(entry.source).filename().string() + " --entry '" + entry.call +
+         "'\n#include \"" + fs::path(entry.source).filename().string() +
+         "\"\n#include \"kernels/adapter/entry.h\"\n\n"
+         "struct Entry {\n"
+         "  static constexpr const char* kName = \"" +
+         name +
+         "\";\n"
+         "  template <class Tensor>\n  static constexpr bool kCalls = requires(" +
+         std::string(kTypes) + ") { " + entry.call +
+         "; };\n"
+         "  static constexpr attn::Takes kTakes = [] {\n    using namespace attn;\n    Takes t;\n"
+         "    t.format = entry_format<Entry>();\n" +
+         deduced + assignments(entry.takes) +
+         "    return t;\n  }();\n"
+         "  static void run(const attn::Args& a) {\n    const auto& [" +
+         std::string(kNames) + "] = a;\n    " + entry.call + ";\n  }\n};\nATTN_ADAPTER(Entry)\n";
+}
+
+std::string project(const Entry& entry, const std::string& name, const fs::path& folder) {
+  const std::string lanes = entry.lane.empty() || entry.lane == "plain" ? "plain" : "plain " + entry.lane;
+  const std::string sources = fs::absolute(entry.source).parent_path().lexically_normal().string();
+  return "cmake_minimum_required(VERSION 3.25)\nproject(" + name +
+         " LANGUAGES CXX)\nfind_package(attnfuzz REQUIRED)\nattnfuzz_add_kernel(NAME " + name +
+         " SOURCES plug_in.cu BACKENDS " + entry.backend + " LANES " + lanes + "\n  INCLUDES [==[" + sources +
+         "]==] ROOT [==[" + sources + "]==] DIRECTORY [==[" + fs::absolute(folder).string() + "]==])\n";
+}
+
+// Left alone where it is the same, so that nothing is built again.
+void write_if_new(const fs::path& path, const std::string& text) {
+  std::string before;
+  if (fs::exists(path)) {
+    const auto read = read_file(path);
+    if (const auto* text_before = std::get_if<std::string>(&read)) before = *text_before;
+  }
+  if (before != text) write_file(path, text);
+}
+
+void run_or_say(const std::string& what, const std::vector<std::string>& command) {
+  std::vector<std::string> words = {"sh", "-c", "exec \"$@\" 2>&1", "sh"};
+  words.insert(words.end(), command.begin(), command.end());
+  constexpr size_t kMost = 1 << 20, kShown = 4000;
+  const Ran ran = run_program(words, {.take_output = true, .most = kMost});
+  if (ran.status == 0) return;
+  // The first error is the one to mend.
+  const size_t first =
+      std::min(ran.output.find("error:"), ran.output.size() - std::min(ran.output.size(), kShown));
+  const size_t line = ran.output.rfind('\n', first);
+  throw UserError(what + " (" + describe_status(ran.status) + "):\n" +
+                  printable_lines(ran.output.substr(line == std::string::npos ? 0 : line + 1, kShown)));
+}
+
+}  // namespace
+
+bool is_cuda_source(const std::string& kernel) { return kernel.ends_with(".cu"); }
+
+std::string build_entry(const Entry& entry, const std::string& folder) {
+  if (!fs::is_regular_file(entry.source)) throw UserError(entry.source + " is not there");
+  if (entry.call.find_first_of("\n\\;") != std::string::npos ||
+      entry.takes.find_first_of("\n\\") != std::string::npos)
+    throw UserError("--entry is one call, as 'launch(q, k, v, o, B, H, S, D)', --takes one line");
+  const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  if (!fs::exists(prefix / "lib/cmake/attnfuzz/attnfuzzConfig.cmake"))
+    throw UserError("--entry builds with the CMake package of attnfuzz, which is not at " +
+                    (prefix / "lib/cmake/attnfuzz").string() + ": install it with cmake --install");
+  const std::string name = identifier(fs::path(entry.source).stem());
+  const fs::path at = fs::absolute(fs::path(folder) / (name + ".attnfuzz"));
+  fs::create_directories(at);
+  write_if_new(at / "plug_in.cu", plug_in(entry, name));
+  write_if_new(at / "CMakeLists.txt", project(entry, name, at));
+  const fs::path build = at / "build";
+  run_or_say("CMake cannot configure " + at.string(),
+             {"cmake", "-S", at, "-B", build, "-DCMAKE_CXX_COMPILER=clang++-19",
+              "-Dattnfuzz_DIR=" + (prefix / "lib/cmake/attnfuzz").string(),
+              std::string("-DATTNFUZZ_CUDA=") + (entry.backend == "cuda" ? "ON" : "OFF")});
+  run_or_say(entry.source + " does not build as it is called in " + (at / "plug_in.cu").string(),
+             {"cmake", "--build", build});
+  return (fs::path(folder) / (name + ".attnfuzz") / ("libattn_" + name + "_" + entry.backend + ".so")).string();
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# entry.sh ATTNFUZZ SOURCE
+#
+# A CUDA source as it stands, checked by one command: it is built, judged, built again when
+# it changed, and refused with the compiler's words, or with what to do, where it cannot be.
+# SOURCE has attention_forward(float* q, k, v, out, int B, H, S, D).
+set -u
+attnfuzz=$1 source=$2
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cp "$source" "$out/mine.cu"
+cd "$out" || exit 1
+wrong=0
+# expect STATUS WORDS ARGUMENT...: of `attnfuzz check mine.cu`.
+expect() {
+  local status=$1 words=$2
+  shift 2
+  "$attnfuzz" check mine.cu --cases 40 --jobs 1 "$@" >log 2>&1
+  local got=$?
+  if [ $got -ne "$status" ] || ! grep -q -e "$words" log; then
+    echo "check mine.cu $*: status $got, $status is due, and '$words' in"
+    cat log
+    wrong=1
+  fi
+}
+call='attention_forward(q, k, v, o, B, H, S, D)'
+expect 2 "say how its function is called"
+expect 2 "does not build" --entry 'attention_backward(q, k, v, o, B, H, S, D)'
+grep -q "attention_backward" log || { echo "the compiler's words are missing"; cat log; wrong=1; }
+expect 0 "40 cases in" --entry "$call"
+sed -i 's/for (int j = 0; j < S; j++) acc/for (int j = 0; j + 1 < S; j++) acc/' mine.cu
+cmp -s "$source" mine.cu && { echo "entry.sh: nothing to break"; wrong=1; }
+expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
+eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log)" >replayed 2>&1
+[ $? -eq 1 ] || { echo "the replay line does not fail"; cat replayed; wrong=1; }
+exit $wrong
