@@ -15,8 +15,8 @@
 //
 // Life of an export: the finding is judged again here. Where another variant of
 // the case failed than the case itself, that one is exported. A failure that takes
-// two runs to see, each right by itself, is not one call's, and is refused; so is
-// one that only a sanitizer sees.
+// two runs to see, each right by itself, is not one call's, and is refused; so are
+// one that only a sanitizer sees, and one that only the predicted rounding of P shows.
 #pragma once
 
 #include <string>
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
+#include "properties/judge/operation.h"
 #include "properties/judge/target.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/calibration.h"
@@ -49,6 +50,10 @@ inline constexpr int64_t kMaxExported = int64_t{1} << 20;
 // Or a sentence: why it cannot be exported, and what to do.
 std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& target,
                                                  const Calibration& calibration);
+
+// Whether some output is farther from what is exactly due than a right one may be: what a program sees that
+// knows nothing of roundings.
+bool seen_from_exact_values(const Reference& reference, const Outputs& outputs);
 
 // `name`: of the file, for the lines that say how it is compiled and run.
 std::string export_cpp(const Export& e, const std::string& name);

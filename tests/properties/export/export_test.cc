@@ -96,6 +96,24 @@ TEST(Export, RefusesWhatTakesTwoRunsToSee) {
   EXPECT_NE(std::get<std::string>(prepared).find("one call does not show it"), std::string::npos);
 }
 
+TEST(Export, ProgramsSeeWhatIsFarFromTheExactValues) {
+  Reference reference{.rows = 1, .outputs = {{.tensor = TensorId::kO, .columns = 1}}};
+  Expected& o = reference.outputs[0];
+  o.value = {1.01};  // as P rounds
+  o.exact = {1.00};
+  o.bound = {0.001};
+  o.rule = {static_cast<uint8_t>(Due::kNumber)};
+  o.overflow = 65520;
+  Outputs got;
+  got[TensorId::kO] = {1.005f};
+  EXPECT_GT(o.ratio(0, 0, 1.005f), 1);
+  EXPECT_FALSE(seen_from_exact_values(reference, got));
+  got[TensorId::kO] = {1.02f};
+  EXPECT_TRUE(seen_from_exact_values(reference, got));
+  got[TensorId::kO] = {NAN};
+  EXPECT_TRUE(seen_from_exact_values(reference, got));
+}
+
 TEST(Export, RefusesWhatIsTooLargeToRead) {
   FakeTarget target;
   Reproducer r;
