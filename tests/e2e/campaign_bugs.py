@@ -22,7 +22,7 @@ import tempfile
 
 
 def smallest(patch):
-    return re.search(r"^Smallest: (.*)$", pathlib.Path(patch).read_text(), re.M).group(1)
+    return re.search(r"^Smallest: (.*)$", pathlib.Path(patch).read_text(), re.M).group(1).split(" or ")
 
 
 def fails_on(attnfuzz, library, file):
@@ -55,7 +55,7 @@ def main():
             target = re.sub(r"^composed-(.*)\.cpu\.plain$", r"\1", f["target"])
             file = out / "findings" / f"{f['name']}.attn.json"
             owners = [bug for bug in bugs[target] if fails_on(attnfuzz, f"{single}/libattn_bug-{bug}_cpu.so", file)]
-            is_named = [bug for bug, case in bugs[target].items() if case == f["minimal"]]
+            is_named = [bug for bug, cases in bugs[target].items() if f["minimal"] in cases]
             trouble = []
             if not f["reduced"]:
                 trouble.append("not reduced")

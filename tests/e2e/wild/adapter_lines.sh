@@ -9,4 +9,4 @@ for adapter in *.adapter.cu; do
   [ "$lines" -gt "$most" ] && most=$lines
 done
 echo "most: $most"
-[ "$most" -le 15 ]
+[ "$most" -gt 0 ] && [ "$most" -le 15 ]

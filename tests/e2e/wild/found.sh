@@ -14,4 +14,4 @@ if [ $status -ne 1 ] || ! grep -q '^FAILURE in case' "$out/log"; then
   exit 1
 fi
 grep -A2 '^FAILURE in case' "$out/log"
-sed -n '/^REDUCED/{n;s/^ */reduced: /p;}' "$out/log"
+sed -n '/^REDUCED/{n;s/^ */reduced: /p;}' "$out/log" | grep . || { echo "it was not reduced"; exit 1; }
