@@ -37,8 +37,7 @@
  * lack it. So a library built with any version of this file works with a host
  * built with any other. C++ has all of it in kernels/plug_in.h.
  */
-#ifndef ATTNFUZZ_KERNELS_ATTENTION_H_
-#define ATTNFUZZ_KERNELS_ATTENTION_H_
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -477,5 +476,3 @@ static_assert(ATTN_PROBLEM_MIN <= sizeof(attn_problem) && ATTN_TENSORS_MIN <= si
                   ATTN_KERNEL_MIN <= sizeof(attn_kernel),
               "fields are appended, never taken away");
 #endif
-
-#endif /* ATTNFUZZ_KERNELS_ATTENTION_H_ */

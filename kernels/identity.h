@@ -6,8 +6,7 @@
  * The value is generated at build time for each library that attnfuzz_add_kernel
  * (cmake/AttnfuzzKernel.cmake) makes; cmake/identity/ has the tool. Hidden, so
  * that each library sees its own. */
-#ifndef ATTNFUZZ_KERNELS_IDENTITY_H_
-#define ATTNFUZZ_KERNELS_IDENTITY_H_
+#pragma once
 
 #include "kernels/attention.h"
 
@@ -20,5 +19,3 @@ extern const attn_build attn_build_identity __attribute__((visibility("hidden"))
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
-
-#endif /* ATTNFUZZ_KERNELS_IDENTITY_H_ */

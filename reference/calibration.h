@@ -10,8 +10,7 @@
 //   std::string error;
 //   Calibration mine = read_calibration("my-gpu.json", &error);
 //   if (!error.empty()) mine = documented();
-#ifndef ATTNFUZZ_REFERENCE_CALIBRATION_H_
-#define ATTNFUZZ_REFERENCE_CALIBRATION_H_
+#pragma once
 
 #include <string>
 
@@ -58,5 +57,3 @@ Calibration parse_calibration(const std::string& text, std::string* error);
 std::string calibration_text(const Calibration& calibration);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_CALIBRATION_H_

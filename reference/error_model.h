@@ -11,8 +11,7 @@
 //
 // Symbols are those of the bound's derivation (see weighted_mean.h, scores.h):
 // u = 2^-24; gamma(m, w) = m w / (1 - m w).
-#ifndef ATTNFUZZ_REFERENCE_ERROR_MODEL_H_
-#define ATTNFUZZ_REFERENCE_ERROR_MODEL_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -113,5 +112,3 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
 double rescales_of(const ErrorModel& model, int64_t first, int64_t last);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_ERROR_MODEL_H_

@@ -3,8 +3,7 @@
 //
 //   const Expected& o = reference[TensorId::kO];
 //   if (o.ratio(row, column, got) > 1) fail(...);
-#ifndef ATTNFUZZ_REFERENCE_EXPECTED_H_
-#define ATTNFUZZ_REFERENCE_EXPECTED_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -44,5 +43,3 @@ struct Expected {
 };
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_EXPECTED_H_

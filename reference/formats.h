@@ -7,8 +7,7 @@
 //   double x = decode(ATTN_F16, q.data, index);       // index in elements
 //   uint16_t bits = encode16(ATTN_BF16, 0.1f);        // round to nearest even
 //   double rounding = format_of(ATTN_F16).unit;       // 2^-11
-#ifndef ATTNFUZZ_REFERENCE_FORMATS_H_
-#define ATTNFUZZ_REFERENCE_FORMATS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -36,5 +35,3 @@ uint16_t encode16(int32_t dtype, float value);
 void decode_strided(int32_t dtype, const void* base, int64_t index, int64_t stride, int64_t count, double* out);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_FORMATS_H_

@@ -12,8 +12,7 @@
 // that does not see the key; a key that is not finite is marked.
 //
 //   const Operands operands = load_operands(problem, tensors, b, kv_head, 0, length);
-#ifndef ATTNFUZZ_REFERENCE_OPERANDS_H_
-#define ATTNFUZZ_REFERENCE_OPERANDS_H_
+#pragma once
 
 #include <Eigen/Core>
 #include <cstdint>
@@ -69,5 +68,3 @@ Operands load_operands(const attn_problem& problem, const attn_tensors& tensors,
 Values make_values(const double* rows, int64_t count, int64_t columns, int64_t stride);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_OPERANDS_H_

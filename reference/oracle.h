@@ -23,8 +23,7 @@
 //     (0 * NaN reaches a tensor-core product). Beyond len_k[b] it must not matter.
 //   - An infinite query, visible key or visible bias: the row is unconstrained.
 //   - A key that is hidden does not matter, whatever its score.
-#ifndef ATTNFUZZ_REFERENCE_ORACLE_H_
-#define ATTNFUZZ_REFERENCE_ORACLE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -72,5 +71,3 @@ Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, c
                         const std::vector<int64_t>& rows, int64_t first, int64_t last);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_ORACLE_H_

@@ -22,8 +22,7 @@
 //   PartialReference p = evaluate_partials(problem, tensors, plan, calibration, s);
 //   p.reference[TensorId::kO].ratio(row, c, partial_o);
 //   Reference r = bound_reduce(problem, plan, calibration, splits, o.data(), lse.data());
-#ifndef ATTNFUZZ_REFERENCE_PARTIALS_H_
-#define ATTNFUZZ_REFERENCE_PARTIALS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -49,5 +48,3 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
                        int64_t num_splits, const float* o, const float* lse);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_PARTIALS_H_

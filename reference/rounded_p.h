@@ -17,8 +17,7 @@
 //
 // Relative to the kernel's own last maximum: L, being a sum of e^(x_j - m), is then off
 // by the error of that maximum too (`common`; with splits it is in phi).
-#ifndef ATTNFUZZ_REFERENCE_ROUNDED_P_H_
-#define ATTNFUZZ_REFERENCE_ROUNDED_P_H_
+#pragma once
 
 #include "reference/error_model.h"
 #include "reference/scores.h"
@@ -38,5 +37,3 @@ bool round_p(const ErrorModel& model, const RowScores& scores, int64_t n, double
              RoundedP* out);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_ROUNDED_P_H_

@@ -6,8 +6,7 @@
 // other half is spread at random.
 //
 //   for (int64_t row : sampled_rows(problem, plan.tile_q, {.limit = 200, .seed = 7})) ...
-#ifndef ATTNFUZZ_REFERENCE_ROW_SAMPLE_H_
-#define ATTNFUZZ_REFERENCE_ROW_SAMPLE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -26,5 +25,3 @@ struct RowSample {
 std::vector<int64_t> sampled_rows(const attn_problem& problem, int64_t tile_q, RowSample sample);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_ROW_SAMPLE_H_

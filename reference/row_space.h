@@ -5,8 +5,7 @@
 //   const RowSpace rows(problem);           // attn_problem, or a case's Problem
 //   for (int64_t row = 0; row < rows.count(); ++row) { const Row at = rows.at(row); ... }
 //   o[rows.of(b, h, i) * dim_v + d]
-#ifndef ATTNFUZZ_REFERENCE_ROW_SPACE_H_
-#define ATTNFUZZ_REFERENCE_ROW_SPACE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -33,5 +32,3 @@ class RowSpace {
 };
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_ROW_SPACE_H_

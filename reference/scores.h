@@ -31,8 +31,7 @@
 // by one factor, at most 2^(u (|m| + max delta) log2 e). It cancels in O, but not
 // before P is rounded: from scores of 1e8 up an fp16 P is subnormal, then 0. So does
 // whatever else multiplies a maximum and rounds it before it is subtracted.
-#ifndef ATTNFUZZ_REFERENCE_SCORES_H_
-#define ATTNFUZZ_REFERENCE_SCORES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -81,5 +80,3 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
                       RowScores* out);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_SCORES_H_

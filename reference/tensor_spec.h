@@ -11,8 +11,7 @@
 // A row's place in the table is its TensorId, its slot in guarded memory and its
 // place in the wire. Files name tensors by `name`, so that rows may be added
 // anywhere; a worker and its parent are built from one table (wire::kVersion).
-#ifndef ATTNFUZZ_REFERENCE_TENSOR_SPEC_H_
-#define ATTNFUZZ_REFERENCE_TENSOR_SPEC_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -144,5 +143,3 @@ inline void set_view(attn_tensors& tensors, const TensorSpec& spec, const attn_t
 }
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_TENSOR_SPEC_H_

@@ -11,8 +11,7 @@
 //
 // A tile can make it grow if its largest x_j + err_j is above the largest x_j - err_j
 // before. Without a declared rule every tile rescales (rescales_of()).
-#ifndef ATTNFUZZ_REFERENCE_TILE_WALK_H_
-#define ATTNFUZZ_REFERENCE_TILE_WALK_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -42,5 +41,3 @@ void walk_tiles(const ErrorModel& model, int64_t first, const int64_t* keys, int
                 const double* error, TileWalk* out);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_TILE_WALK_H_

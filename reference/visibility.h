@@ -9,8 +9,7 @@
 //
 //   std::vector<int64_t> keys;
 //   row_keys(problem, tensors, b, h, i, 0, problem.seq_k, &keys);  // ascending
-#ifndef ATTNFUZZ_REFERENCE_VISIBILITY_H_
-#define ATTNFUZZ_REFERENCE_VISIBILITY_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -42,5 +41,3 @@ inline int64_t offset_of(const attn_tensor& tensor, int64_t i0, int64_t i1, int6
 }
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_VISIBILITY_H_

@@ -63,8 +63,7 @@
 // values is left, min v - pad <= O <= max v + pad.
 //
 // The same algebra serves a row over its keys and a merge over its splits.
-#ifndef ATTNFUZZ_REFERENCE_WEIGHTED_MEAN_H_
-#define ATTNFUZZ_REFERENCE_WEIGHTED_MEAN_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -131,5 +130,3 @@ MeanResult weighted_mean(const MeanTerms& terms, const int64_t* keys, int64_t n,
                          double* o_bound, uint8_t* column, double* exact = nullptr);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_WEIGHTED_MEAN_H_

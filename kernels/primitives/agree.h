@@ -5,8 +5,7 @@
 //   check_quad_agrees(row_max);  // float, or float row_max[2]: all of them in one call
 //
 // On the CPU: a DISAGREEMENT report. On CUDA it compiles to nothing.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_AGREE_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_AGREE_H_
+#pragma once
 
 #include "kernels/primitives/platform.h"
 
@@ -56,5 +55,3 @@ inline void check_quad_agrees(float value ATTN_AND_HERE) {
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_AGREE_H_

@@ -14,8 +14,7 @@
 // On the CPU ld_acquire lets the other threads of the block run, so a thread
 // may poll; but blocks run one after the other, and polling for another block
 // that has not run yet never ends.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_ATOMIC_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_ATOMIC_H_
+#pragma once
 
 #include "kernels/primitives/platform.h"
 
@@ -65,5 +64,3 @@ inline void st_release(uint32_t* address, uint32_t value) {
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_ATOMIC_H_

@@ -7,8 +7,7 @@
 // `threads` counts arrivals and waits together and is a multiple of 32; all who
 // come must give the same. After the last has come the barrier is as new. What
 // any of them wrote to shared memory before is visible to those that waited.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_BARRIER_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_BARRIER_H_
+#pragma once
 
 #include "kernels/primitives/platform.h"
 
@@ -41,5 +40,3 @@ inline void bar_arrive(int id, int threads ATTN_AND_HERE) {
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_BARRIER_H_

@@ -15,8 +15,7 @@
 //
 // The CPU lands a copy as late or as early as is legal (the schedule seed says
 // which), and wants every copy waited for before its thread ends.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_COPY_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_COPY_H_
+#pragma once
 
 #include "kernels/primitives/platform.h"
 
@@ -58,5 +57,3 @@ inline void cp_wait() {
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_COPY_H_

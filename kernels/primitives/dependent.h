@@ -19,8 +19,7 @@
 //
 // On the CPU the second kernel runs after the first, and a block that ends without having
 // waited is reported. What it read before it waited is not seen.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_DEPENDENT_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_DEPENDENT_H_
+#pragma once
 
 #include "kernels/primitives/launch.h"
 
@@ -59,5 +58,3 @@ inline void grid_dependents_start() {}
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_DEPENDENT_H_

@@ -6,8 +6,7 @@
 // launch goes to env->stream and is not waited for. CPU: it has run when this
 // returns. What cannot be launched is refused with ATTN_LAUNCH_FAILED and told
 // to env->report, before anything runs; a device error also, and is cleared.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_LAUNCH_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_LAUNCH_H_
+#pragma once
 
 #include <stdio.h>
 
@@ -119,5 +118,3 @@ attn_status launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_by
 }
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_LAUNCH_H_

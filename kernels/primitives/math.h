@@ -11,8 +11,7 @@
 //
 // A NaN goes in and a NaN comes out, of all but fmax. The CPU bodies of ex2 and
 // fmax have no branches and no calls, so that loops over them are vectorised.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MATH_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_MATH_H_
+#pragma once
 
 #include "kernels/primitives/platform.h"
 
@@ -90,5 +89,3 @@ __device__ __forceinline__ float neg_inf() { return -inf(); }
 __device__ __forceinline__ float lowest() { return -0x1.fffffep127f; }
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MATH_H_

@@ -24,8 +24,7 @@
 // columns of C from n on stay as they are. The order of summation within a
 // product of 16 is the hardware's; products follow one another, k ascending. On
 // the CPU the schedule seed chooses between two roundings (kernels/simt/mma.h).
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_H_
+#pragma once
 
 #include "kernels/primitives/types.h"
 #include "kernels/primitives/warp.h"
@@ -130,5 +129,3 @@ __device__ __forceinline__ void mma_pb(float (&c)[D / 8][4], const uint32_t (&p)
 #ifndef __CUDACC__
 #include "kernels/primitives/matrix_cpu.h"
 #endif
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_H_

@@ -5,8 +5,7 @@
 // simt::mma_columns. Reading tiles happens here, in code that is instrumented
 // like the kernel it is compiled with; reading what other lanes deposited is
 // not a race (SIMT_SLOTS); the arithmetic is in the executor.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_CPU_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_CPU_H_
+#pragma once
 
 #include <string.h>
 
@@ -339,5 +338,3 @@ inline void mma_pb(float (&c)[D / 8][4], const uint32_t (&p)[K / 16][4], SharedT
 }
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_CPU_H_

@@ -5,8 +5,7 @@
 //
 // All lanes of a warp must call. tma_store and wgmma see it after fence_proxy_async
 // by each of them (tma.h), and a barrier.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_H_
+#pragma once
 
 #include "kernels/primitives/warp.h"
 
@@ -35,5 +34,3 @@ inline void stsm4(void* row, const uint32_t (&r)[4] ATTN_AND_HERE) {
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_H_

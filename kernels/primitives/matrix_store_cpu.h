@@ -1,6 +1,5 @@
 // The CPU body of matrix_store.h, which says what it means and includes this file.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_CPU_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_CPU_H_
+#pragma once
 
 #include <string.h>
 
@@ -37,5 +36,3 @@ struct StoreMatrix {
 
 }  // namespace cpu
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MATRIX_STORE_CPU_H_

@@ -16,8 +16,7 @@
 //   mbarrier_wait(empty, (n + 1) % 2);         mbarrier_wait(full, n % 2);
 //   mbarrier_expect(full, bytes);              ... read it ...
 //   tma_load(buffer, map, full, ...);          mbarrier_arrive(empty, thread_id() == 0);
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_MBARRIER_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_MBARRIER_H_
+#pragma once
 
 #include "kernels/primitives/platform.h"
 
@@ -97,5 +96,3 @@ inline void mbarrier_wait(Mbarrier* bar, uint32_t parity ATTN_AND_HERE) {
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_MBARRIER_H_

@@ -8,8 +8,7 @@
 //
 //   __device__ void cta_sync(ATTN_HERE);
 //   __device__ float shfl(float value, int lane ATTN_AND_HERE);
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_PLATFORM_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_PLATFORM_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ inline constexpr attn_backend kBackend = ATTN_CPU;
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_PLATFORM_H_

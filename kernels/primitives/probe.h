@@ -8,8 +8,7 @@
 // itself is in host memory. Records of different lanes come in any order; values
 // are fragments as the lane holds them, row after row. Loops over them unroll,
 // so that asking leaves a fragment in its registers.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_PROBE_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_PROBE_H_
+#pragma once
 
 #include "kernels/attention.h"
 #include "kernels/primitives/atomic.h"
@@ -60,5 +59,3 @@ __device__ __forceinline__ void probe(const attn_probe* request, attn_probe_tag 
 }
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_PROBE_H_

@@ -11,8 +11,7 @@
 // Alignments are powers of two from 16 (or alignof(T)) to 1024. The contents
 // are undefined at the start of a block; on the CPU they are NaNs, arrays have
 // red zones between them, and a carve beyond the launch's bytes is reported.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_SHARED_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_SHARED_H_
+#pragma once
 
 #include "kernels/primitives/platform.h"
 
@@ -64,5 +63,3 @@ class SharedArena {
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_SHARED_H_

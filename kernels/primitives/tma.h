@@ -28,8 +28,7 @@
 //
 //   mbarrier_expect(full, 64 * 128);
 //   tma_load(tile, map, full, {column, position, head, batch});
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_TMA_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_TMA_H_
+#pragma once
 
 #include <stdio.h>
 
@@ -187,5 +186,3 @@ inline void tma_prefetch(const TensorMap&) {}
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_TMA_H_

@@ -7,8 +7,7 @@
 //   F16 h = from_float<F16>(0.1f);
 //   float f = to_float(h);
 //   uint32_t word = pack2<BF16>(lo, hi);  // lo in bits 0-15
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_TYPES_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_TYPES_H_
+#pragma once
 
 #include "kernels/primitives/platform.h"
 
@@ -108,5 +107,3 @@ __device__ __forceinline__ void unpack2(uint32_t word, float& lo, float& hi) {
 }
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_TYPES_H_

@@ -15,8 +15,7 @@
 //
 //   float row_max[2] = {...};
 //   quad_max(row_max);
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_WARP_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_WARP_H_
+#pragma once
 
 #include "kernels/primitives/math.h"
 #include "kernels/primitives/platform.h"
@@ -219,5 +218,3 @@ __device__ __forceinline__ int lane_id() { return thread_id() & 31; }
 __device__ __forceinline__ int warp_id() { return thread_id() >> 5; }
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_WARP_H_

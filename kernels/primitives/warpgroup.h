@@ -14,8 +14,7 @@
 // together never hold more. All 128 threads must come; what is taken was given before.
 //
 // Barriers between warpgroups are bar_sync and bar_arrive (barrier.h).
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_WARPGROUP_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_WARPGROUP_H_
+#pragma once
 
 #include "kernels/primitives/warp.h"
 
@@ -86,5 +85,3 @@ inline int warpgroup_id() { return thread_id() / kWarpgroup; }
 #endif
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_WARPGROUP_H_

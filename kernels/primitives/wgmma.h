@@ -27,8 +27,7 @@
 //
 // The order of summation within a product of 16 is the hardware's; products follow
 // one another, k ascending.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_WGMMA_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_WGMMA_H_
+#pragma once
 
 #include "kernels/primitives/tma.h"
 
@@ -164,5 +163,3 @@ __device__ __forceinline__ void wgmma_pv(float (&o)[D / 8][4], const uint32_t (&
 }
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_WGMMA_H_

@@ -1,7 +1,6 @@
 // The wordings of wgmma.h's products for PTX, which wants each register by its
 // name: one block a width. Included by wgmma.h alone; its macros end with this file.
-#ifndef ATTNFUZZ_KERNELS_PRIMITIVES_WGMMA_PTX_H_
-#define ATTNFUZZ_KERNELS_PRIMITIVES_WGMMA_PTX_H_
+#pragma once
 
 namespace attn {
 
@@ -84,5 +83,3 @@ ATTN_BOTH(RS, 256, ATTN_N256, 128, 129, 130, 131, 132, 133, ATTN_D256(d))
 #undef ATTN_BOTH
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_KERNELS_PRIMITIVES_WGMMA_PTX_H_

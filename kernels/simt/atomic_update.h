@@ -1,8 +1,7 @@
 // Atomic operations on the executor: one thread runs at a time, so reading,
 // changing and writing is one step already. Both halves are written as atomic
 // accesses all the same, for ThreadSanitizer to take them as such.
-#ifndef ATTNFUZZ_KERNELS_SIMT_ATOMIC_UPDATE_H_
-#define ATTNFUZZ_KERNELS_SIMT_ATOMIC_UPDATE_H_
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -28,5 +27,3 @@ inline T atomic_update(T* address, Update update) {
 }
 
 }  // namespace simt
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_ATOMIC_UPDATE_H_

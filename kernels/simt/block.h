@@ -4,8 +4,7 @@
 // Warp::ready), waiting (in a collective: Group::arrived; at a barrier:
 // Barrier::waiting), or done. Warp::ready and Block::ready_warps are bit sets,
 // so that finding the next lane is two instructions in any order.
-#ifndef ATTNFUZZ_KERNELS_SIMT_BLOCK_H_
-#define ATTNFUZZ_KERNELS_SIMT_BLOCK_H_
+#pragma once
 
 #include <deque>
 #include <vector>
@@ -270,5 +269,3 @@ void poison_statics(Statics& statics);
 bool beyond_static_shared(const char* module, size_t limit, char* words, size_t size);
 
 }  // namespace simt
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_BLOCK_H_

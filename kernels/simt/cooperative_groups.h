@@ -1,7 +1,6 @@
 // <cooperative_groups.h> on the executor: the block, its tiles, coalesced threads;
 // reductions of them. A grid cannot be synchronised: its blocks run one after the other.
-#ifndef ATTNFUZZ_KERNELS_SIMT_COOPERATIVE_GROUPS_H_
-#define ATTNFUZZ_KERNELS_SIMT_COOPERATIVE_GROUPS_H_
+#pragma once
 
 #include "kernels/simt/cuda_api.h"
 
@@ -202,5 +201,3 @@ inline void wait_prior(const Group& group, simt::Place here = simt::Place::now()
 }
 
 }  // namespace cooperative_groups
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_COOPERATIVE_GROUPS_H_

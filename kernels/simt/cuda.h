@@ -5,8 +5,7 @@
 // and a name costs one load that way. __shared__ is thread_local: legal for
 // arrays in a function and for extern ones, and the executor runs a block on one
 // OS thread. The rest of the device API is in cuda_api.h.
-#ifndef ATTNFUZZ_KERNELS_SIMT_CUDA_H_
-#define ATTNFUZZ_KERNELS_SIMT_CUDA_H_
+#pragma once
 
 #include "kernels/simt/simt.h"
 
@@ -33,5 +32,3 @@ struct dim3 {
 #define blockDim (static_cast<const ::simt::Thread*>(::simt::current)->geometry->block_dim)
 #define gridDim (static_cast<const ::simt::Thread*>(::simt::current)->geometry->grid_dim)
 #define warpSize 32
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_CUDA_H_

@@ -1,7 +1,6 @@
 // __half and __nv_bfloat16 in plain CUDA code: conversions, and arithmetic that
 // is done in a wider format and rounded once, as on a GPU.
-#ifndef ATTNFUZZ_KERNELS_SIMT_CUDA_HALF_H_
-#define ATTNFUZZ_KERNELS_SIMT_CUDA_HALF_H_
+#pragma once
 
 #include <math.h>
 
@@ -296,5 +295,3 @@ ATTN_SIMT_FUNCTION(rint, rintf(x))
 #define CUDART_ONE_FP16 __ushort_as_half(static_cast<unsigned short>(0x3C00U))
 #define CUDART_INF_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x7F80U))
 #define CUDART_NAN_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x7FFFU))
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_CUDA_HALF_H_

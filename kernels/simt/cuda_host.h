@@ -11,8 +11,7 @@
 //   simt::HostCall call(env);           // launches report there, and take its schedule
 //   launch(q, k, v, o, ...);            // code as it stands
 //   return call.end();                  // ATTN_OK, or what the first launch that failed gave
-#ifndef ATTNFUZZ_KERNELS_SIMT_CUDA_HOST_H_
-#define ATTNFUZZ_KERNELS_SIMT_CUDA_HOST_H_
+#pragma once
 
 #include <math.h>
 #include <stdarg.h>
@@ -507,5 +506,3 @@ inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, F, 
   *grid = simt::attribute(cudaDevAttrMultiProcessorCount);
   return cudaSuccess;
 }
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_CUDA_HOST_H_

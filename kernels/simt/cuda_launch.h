@@ -5,8 +5,7 @@
 // Arguments are converted to the kernel's parameters once, on the host. A launch that
 // CUDA refuses runs nothing, is told to the environment of simt::HostCall, and is what
 // cudaGetLastError() gives.
-#ifndef ATTNFUZZ_KERNELS_SIMT_CUDA_LAUNCH_H_
-#define ATTNFUZZ_KERNELS_SIMT_CUDA_LAUNCH_H_
+#pragma once
 
 #include <tuple>
 #include <type_traits>
@@ -144,5 +143,3 @@ inline cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block,
   }(std::index_sequence_for<P...>());
   return simt::host.last;
 }
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_CUDA_LAUNCH_H_

@@ -1,7 +1,6 @@
 // CUDA's device functions of numbers. Fast ones (__expf, ...) are computed with
 // the platform's accurate function: their error on a GPU is larger.
-#ifndef ATTNFUZZ_KERNELS_SIMT_CUDA_MATH_H_
-#define ATTNFUZZ_KERNELS_SIMT_CUDA_MATH_H_
+#pragma once
 
 #include <math.h>
 
@@ -174,5 +173,3 @@ inline long long clock64() {
   static long long calls = 0;
   return ++calls;
 }
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_CUDA_MATH_H_

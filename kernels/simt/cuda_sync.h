@@ -1,6 +1,5 @@
 // Where threads of plain CUDA code meet: barriers, warp collectives, atomics.
-#ifndef ATTNFUZZ_KERNELS_SIMT_CUDA_SYNC_H_
-#define ATTNFUZZ_KERNELS_SIMT_CUDA_SYNC_H_
+#pragma once
 
 #include <string.h>
 
@@ -224,30 +223,18 @@ inline unsigned __match_all_sync(unsigned mask, T value, int* all, simt::Place h
   *all = match.all != 0;
   return match.all;
 }
-template <class T>
-inline T __reduce_add_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
-  return simt::reduce<simt::ReduceAdd>(mask, value, here);
-}
-template <class T>
-inline T __reduce_min_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
-  return simt::reduce<simt::ReduceMin>(mask, value, here);
-}
-template <class T>
-inline T __reduce_max_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
-  return simt::reduce<simt::ReduceMax>(mask, value, here);
-}
-template <class T>
-inline T __reduce_and_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
-  return simt::reduce<simt::ReduceAnd>(mask, value, here);
-}
-template <class T>
-inline T __reduce_or_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
-  return simt::reduce<simt::ReduceOr>(mask, value, here);
-}
-template <class T>
-inline T __reduce_xor_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) {
-  return simt::reduce<simt::ReduceXor>(mask, value, here);
-}
+#define SIMT_REDUCE(name, Operation)                                                               \
+  template <class T>                                                                               \
+  inline T __reduce_##name##_sync(unsigned mask, T value, simt::Place here = simt::Place::now()) { \
+    return simt::reduce<simt::Operation>(mask, value, here);                                       \
+  }
+SIMT_REDUCE(add, ReduceAdd)
+SIMT_REDUCE(min, ReduceMin)
+SIMT_REDUCE(max, ReduceMax)
+SIMT_REDUCE(and, ReduceAnd)
+SIMT_REDUCE(or, ReduceOr)
+SIMT_REDUCE(xor, ReduceXor)
+#undef SIMT_REDUCE
 
 inline void __threadfence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __threadfence(); }
@@ -301,5 +288,3 @@ inline T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_ident
   simt::yield();
   return simt::atomic_update(address, [&](T before) { return before == expected ? value : before; });
 }
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_CUDA_SYNC_H_

@@ -2,8 +2,7 @@
 // kernels/primitives/mbarrier.h, tma.h, wgmma.h and warpgroup.h, which say what
 // each of them means. Device code uses those. Here is said what is checked, and
 // what a schedule chooses. Misuse is an ASYNC report where no other is named.
-#ifndef ATTNFUZZ_KERNELS_SIMT_HOPPER_H_
-#define ATTNFUZZ_KERNELS_SIMT_HOPPER_H_
+#pragma once
 
 #include "kernels/simt/simt.h"
 
@@ -134,5 +133,3 @@ inline bool elect_one(Place here) {
 }
 
 }  // namespace simt
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_HOPPER_H_

@@ -1,8 +1,7 @@
 // MemorySanitizer's lanes: functions of libm are not instrumented, and what they make of
 // an undefined number would count as defined. Here they are defined anew for the kernel's
 // module: the executor computes (libm.cc), and the result is as defined as the arguments.
-#ifndef ATTNFUZZ_KERNELS_SIMT_LIBM_H_
-#define ATTNFUZZ_KERNELS_SIMT_LIBM_H_
+#pragma once
 
 #include <math.h>
 
@@ -61,5 +60,3 @@ SIMT_LIBM_2(SIMT_DEFINE_BOTH)
 #undef SIMT_DEFINE
 #undef SIMT_DEFINE_BOTH
 #endif
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_LIBM_H_

@@ -1,7 +1,6 @@
 // Matrix products for the CPU bodies of the tensor-core primitives: 16 rows by 8
 // columns at a time, accumulators read and written where the lanes hold them.
-#ifndef ATTNFUZZ_KERNELS_SIMT_MMA_H_
-#define ATTNFUZZ_KERNELS_SIMT_MMA_H_
+#pragma once
 
 #include "kernels/simt/simt.h"
 
@@ -55,5 +54,3 @@ SIMT_EXPORT void mma_columns(float* const (&c)[32], const float* a, const float*
                              bool truncates);
 
 }  // namespace simt
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_MMA_H_

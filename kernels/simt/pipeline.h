@@ -1,8 +1,7 @@
 // <cuda/pipeline>, <cuda/barrier> and <cuda_pipeline.h> on the executor: asynchronous
 // copies of a thread or of a block, in their common uses. Copies land late or early as the
 // schedule says (schedule.h), as those of cp.async do.
-#ifndef ATTNFUZZ_KERNELS_SIMT_PIPELINE_H_
-#define ATTNFUZZ_KERNELS_SIMT_PIPELINE_H_
+#pragma once
 
 #include "kernels/simt/cooperative_groups.h"
 #include "kernels/simt/cuda_api.h"
@@ -144,5 +143,3 @@ inline void memcpy_async(T* to, const T* from, Size bytes, barrier<kScope>&,
 }
 
 }  // namespace cuda
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_PIPELINE_H_

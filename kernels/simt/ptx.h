@@ -8,430 +8,23 @@
 // compiler names the instruction, the file and the line. Meanings are those of the PTX
 // manual; approximations (ex2.approx) are as accurate as kernels/primitives/math.h says.
 // Modifiers of caches, of rounding to nearest and of memory order mean nothing here.
-#ifndef ATTNFUZZ_KERNELS_SIMT_PTX_H_
-#define ATTNFUZZ_KERNELS_SIMT_PTX_H_
+#pragma once
 
 #include <string.h>
 
 #include <string_view>
-#include <type_traits>
 
 #include "kernels/primitives/copy.h"
 #include "kernels/primitives/math.h"
-#include "kernels/primitives/matrix.h"
-#include "kernels/simt/cuda_api.h"
+#include "kernels/simt/ptx_matrix.h"
+#include "kernels/simt/ptx_text.h"
+#include "kernels/simt/ptx_values.h"
 
 namespace simt::ptx {
-
-// --- Reading -----------------------------------------------------------------------
-
-template <size_t N>
-struct Text {
-  char chars[N];
-  constexpr Text(const char (&text)[N]) {
-    for (size_t i = 0; i < N; ++i) chars[i] = text[i];
-  }
-  constexpr std::string_view view() const { return {chars, N - 1}; }
-};
-
-inline constexpr int kMostParts = 8, kMostOperands = 6, kMostInstructions = 24;
-
-// %n, a register that the text declares, a number or a special register.
-struct Value {
-  enum Kind { kNone, kArgument, kRegister, kNumber, kSpecial } kind = kNone;
-  long long number = 0;
-  std::string_view name;
-  bool negated = false;  // !p
-};
-
-// A value, several in braces, or an address in brackets.
-struct Operand {
-  Value parts[kMostParts];
-  int count = 0;
-  bool address = false;
-  long long offset = 0;
-};
-
-struct Instruction {
-  std::string_view op;
-  Value guard;
-  Operand operands[kMostOperands];
-  int count = 0;
-};
-
-struct Program {
-  Instruction instructions[kMostInstructions];
-  int count = 0;
-  std::string_view registers[16];
-  int register_count = 0;
-  bool legible = true;
-};
-
-struct Reader {
-  std::string_view text;
-  size_t at = 0;
-  Program program;
-
-  constexpr explicit Reader(std::string_view of) : text(of) {}
-  constexpr bool blank(char c) const { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-  constexpr char peek() const { return at < text.size() ? text[at] : '\0'; }
-  constexpr void skip() {
-    for (;;) {
-      while (at < text.size() && blank(text[at])) ++at;
-      if (text.substr(at, 2) == "//") {
-        while (at < text.size() && text[at] != '\n') ++at;
-      } else if (text.substr(at, 2) == "/*") {
-        const size_t end = text.find("*/", at);
-        at = end == std::string_view::npos ? text.size() : end + 2;
-      } else {
-        return;
-      }
-    }
-  }
-  constexpr bool in_word(char c) const {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-           c == ':' || c == '$';
-  }
-  constexpr std::string_view word() {
-    skip();
-    const size_t begin = at;
-    while (at < text.size() && in_word(text[at])) ++at;
-    return text.substr(begin, at - begin);
-  }
-  constexpr bool take(char c) {
-    skip();
-    if (peek() != c) return false;
-    ++at;
-    return true;
-  }
-  constexpr int find_register(std::string_view name) const {
-    for (int i = 0; i < program.register_count; ++i) {
-      if (program.registers[i] == name) return i;
-    }
-    return -1;
-  }
-  static constexpr long long number_of(std::string_view w) {
-    const bool hex = w.size() > 2 && w[0] == '0' && (w[1] == 'x' || w[1] == 'X');
-    // 0f3F800000: the bits of a float
-    const bool bits = w.size() == 10 && w[0] == '0' && (w[1] == 'f' || w[1] == 'F');
-    long long result = 0;
-    for (const char c : w.substr(hex || bits ? 2 : 0)) {
-      if (c == 'U' || c == 'u') continue;
-      const int digit = c <= '9' ? c - '0' : c <= 'F' ? c - 'A' + 10 : c - 'a' + 10;
-      result = result * (hex || bits ? 16 : 10) + digit;
-    }
-    return result;
-  }
-  constexpr Value value() {
-    Value result;
-    skip();
-    if (take('!')) result.negated = true;
-    const bool minus = take('-');
-    if (take('%')) {
-      take('%');
-      const std::string_view w = word();
-      if (!w.empty() && w[0] >= '0' && w[0] <= '9') return {Value::kArgument, number_of(w), w, result.negated};
-      return {Value::kSpecial, 0, w, false};
-    }
-    const std::string_view w = word();
-    if (w.empty()) {
-      program.legible = false;
-    } else if (w[0] >= '0' && w[0] <= '9') {
-      result.kind = Value::kNumber;
-      result.number = minus ? -number_of(w) : number_of(w);
-    } else if (w == "_") {
-      result.kind = Value::kNone;
-    } else {
-      const int index = find_register(w);
-      result.kind = Value::kRegister;
-      result.number = index;
-      if (index < 0) program.legible = false;
-    }
-    return result;
-  }
-  constexpr Operand operand() {
-    Operand result;
-    if (take('{')) {
-      do {
-        result.parts[result.count++] = value();
-      } while (result.count < kMostParts && take(','));
-      if (!take('}')) program.legible = false;
-    } else if (take('[')) {
-      result.address = true;
-      result.parts[result.count++] = value();
-      if (take('+')) result.offset = value().number;
-      if (!take(']')) program.legible = false;
-    } else {
-      result.parts[result.count++] = value();
-      if (take('|')) result.parts[result.count++] = value();
-    }
-    return result;
-  }
-  constexpr void declare() {  // after .reg .type
-    do {
-      std::string_view name = word();
-      if (take('%')) name = word();
-      if (program.register_count < 16) program.registers[program.register_count++] = name;
-    } while (take(','));
-  }
-  constexpr Program read() {
-    while (program.legible) {
-      skip();
-      if (at >= text.size()) break;
-      if (take(';') || take('{') || take('}')) continue;
-      Instruction now;
-      if (take('@')) now.guard = value();
-      now.op = word();
-      if (now.op == ".reg") {
-        word();
-        declare();
-        continue;
-      }
-      if (now.op.empty()) program.legible = false;
-      skip();
-      while (peek() != ';' && peek() != '\0' && peek() != '}' && program.legible) {
-        if (now.count == kMostOperands) program.legible = false;
-        if (!program.legible) break;
-        now.operands[now.count++] = operand();
-        skip();
-        if (!take(',')) break;
-        skip();
-      }
-      skip();
-      if (peek() != ';' && peek() != '\0' && peek() != '}') program.legible = false;
-      if (program.count == kMostInstructions) program.legible = false;
-      if (program.legible) program.instructions[program.count++] = now;
-    }
-    return program;
-  }
-};
-
-template <Text kText>
-struct Parsed {
-  static constexpr Program kProgram = Reader(kText.view()).read();
-};
-
-// --- Operands of C++ -----------------------------------------------------------------
-
-// An argument as bytes.
-struct Cell {
-  void* data;
-  size_t size;
-};
-
-template <class T>
-struct In {
-  T value;
-  Cell cell() { return {&value, sizeof value}; }
-};
-template <class T>
-struct Out {
-  T* where;
-  Cell cell() { return {const_cast<void*>(static_cast<const volatile void*>(where)), sizeof(T)}; }
-};
-
-template <class T>
-inline In<std::decay_t<T>> in(T&& value) {
-  return {static_cast<std::decay_t<T>>(value)};
-}
-template <class T>
-inline Out<T> out(T& value) {
-  return {&value};
-}
-template <class T>
-inline Out<T> inout(T& value) {
-  return {&value};
-}
-
-// --- Running ---------------------------------------------------------------------------
-
-// Registers that the text declares.
-struct Registers {
-  uint64_t values[16];
-};
-
-struct Context {
-  Cell* cells;
-  Registers& registers;
-  Place here;
-
-  template <class T>
-  SIMT_SLOTS T read(const Value& v) const {
-    T result{};
-    if (v.kind == Value::kArgument) {
-      const Cell& cell = cells[v.number];
-      memcpy(&result, cell.data, cell.size < sizeof result ? cell.size : sizeof result);
-    } else if (v.kind == Value::kRegister) {
-      memcpy(&result, &registers.values[v.number], sizeof result);
-    } else if (v.kind == Value::kNumber) {
-      const long long number = v.number;
-      memcpy(&result, &number, sizeof result);
-    } else if (v.kind == Value::kSpecial) {
-      const uint64_t number = special(v.name);
-      memcpy(&result, &number, sizeof result);
-    }
-    return result;
-  }
-  template <class T>
-  void write(const Value& v, T value) const {
-    if (v.kind == Value::kArgument) {
-      const Cell& cell = cells[v.number];
-      if (cell.size > sizeof value) memset(cell.data, 0, cell.size);
-      memcpy(cell.data, &value, cell.size < sizeof value ? cell.size : sizeof value);
-    } else if (v.kind == Value::kRegister) {
-      registers.values[v.number] = 0;
-      memcpy(&registers.values[v.number], &value, sizeof value);
-    }
-  }
-  bool holds(const Value& guard) const {
-    if (guard.kind == Value::kNone) return true;
-    return read<bool>(guard) != guard.negated;
-  }
-  static uint64_t special(std::string_view name) {
-    if (name == "laneid") return current->linear % 32;
-    if (name == "warpid") return current->linear / 32;
-    if (name == "tid.x") return threadIdx.x;
-    if (name == "tid.y") return threadIdx.y;
-    if (name == "tid.z") return threadIdx.z;
-    if (name == "ctaid.x") return blockIdx.x;
-    if (name == "ctaid.y") return blockIdx.y;
-    if (name == "ctaid.z") return blockIdx.z;
-    if (name == "ntid.x") return blockDim.x;
-    if (name == "ntid.y") return blockDim.y;
-    if (name == "ntid.z") return blockDim.z;
-    if (name == "nctaid.x") return gridDim.x;
-    if (name == "nctaid.y") return gridDim.y;
-    if (name == "lanemask_lt") return (1u << current->linear % 32) - 1;
-    return 0;
-  }
-};
-
-constexpr bool known_special(std::string_view name) {
-  for (const std::string_view known :
-       {"laneid", "warpid", "tid.x", "tid.y", "tid.z", "ctaid.x", "ctaid.y", "ctaid.z", "ntid.x", "ntid.y",
-        "ntid.z", "nctaid.x", "nctaid.y", "lanemask_lt"}) {
-    if (name == known) return true;
-  }
-  return false;
-}
-
-// Whether the dotted parts of `op` begin with those of `words`.
-constexpr bool begins(std::string_view op, std::string_view words) {
-  return op.substr(0, words.size()) == words && (op.size() == words.size() || op[words.size()] == '.');
-}
-constexpr bool has(std::string_view op, std::string_view part) {
-  for (size_t at = op.find(part); at != std::string_view::npos; at = op.find(part, at + 1)) {
-    const size_t end = at + part.size();
-    if (at > 0 && op[at - 1] == '.' && (end == op.size() || op[end] == '.' || op[end] == ':')) return true;
-  }
-  return false;
-}
-constexpr std::string_view last_part(std::string_view op) { return op.substr(op.rfind('.') + 1); }
-
-// The C++ type of a PTX type.
-template <size_t kBytes, bool kSigned>
-struct IntegerOf;
-template <>
-struct IntegerOf<1, false> {
-  using type = uint8_t;
-};
-template <>
-struct IntegerOf<1, true> {
-  using type = int8_t;
-};
-template <>
-struct IntegerOf<2, false> {
-  using type = uint16_t;
-};
-template <>
-struct IntegerOf<2, true> {
-  using type = int16_t;
-};
-template <>
-struct IntegerOf<4, false> {
-  using type = uint32_t;
-};
-template <>
-struct IntegerOf<4, true> {
-  using type = int32_t;
-};
-template <>
-struct IntegerOf<8, false> {
-  using type = uint64_t;
-};
-template <>
-struct IntegerOf<8, true> {
-  using type = int64_t;
-};
-constexpr size_t bytes_of(std::string_view type) {
-  const std::string_view digits = type.substr(1);
-  return digits == "8"                        ? 1
-         : digits == "16"                     ? 2
-         : digits == "32" || digits == "16x2" ? 4
-         : digits == "64"                     ? 8
-                                              : 0;
-}
-constexpr bool is_integer(std::string_view type) {
-  return !type.empty() && (type[0] == 'b' || type[0] == 'u' || type[0] == 's') && bytes_of(type) &&
-         type != "bf16";
-}
 
 template <class F>
 inline Float16Pair<F> pair_of(uint32_t bits) {
   return __builtin_bit_cast(Float16Pair<F>, bits);
-}
-
-// ldmatrix, of 1, 2 or 4 matrices.
-template <int kCount, bool kTrans>
-struct LoadMatrix {
-  static constexpr const char* kName = "ldmatrix";
-  const void* row;
-  uint32_t r[4];
-  SIMT_SLOTS static void run(Lanes<LoadMatrix> lanes, const Meeting& meeting) {
-    attn::cpu::need_lanes(meeting, kName);
-    uint16_t matrix[4][8][8];
-    for (int lane = 0; lane < 8 * kCount; ++lane) {
-      attn::cpu::check_row(lanes[lane].row, lane, meeting, kName);
-      attn::cpu::load_row(matrix[lane / 8][lane % 8], lanes[lane].row);
-    }
-    for (int lane = 0; lane < 32; ++lane) {
-      const int g = lane / 4, t = lane % 4;
-      for (int j = 0; j < kCount; ++j) {
-        const uint32_t low = kTrans ? matrix[j][2 * t][g] : matrix[j][g][2 * t];
-        const uint32_t high = kTrans ? matrix[j][2 * t + 1][g] : matrix[j][g][2 * t + 1];
-        lanes[lane].r[j] = low | high << 16;
-      }
-    }
-  }
-};
-
-template <bool kTrans>
-struct StoreMatrix {
-  static constexpr const char* kName = "stmatrix";
-  void* row;
-  uint32_t r[4];
-  int count;
-  SIMT_SLOTS static void run(Lanes<StoreMatrix> lanes, const Meeting& meeting) {
-    attn::cpu::need_lanes(meeting, kName);
-    for (int lane = 0; lane < 32; ++lane) {
-      const int g = lane / 4, t = lane % 4;
-      for (int j = 0; j < lanes[lane].count; ++j) {
-        for (int half = 0; half < 2; ++half) {
-          const auto value = static_cast<uint16_t>(lanes[lane].r[j] >> 16 * half);
-          const int i = kTrans ? 2 * t + half : g, column = kTrans ? g : 2 * t + half;
-          attn::cpu::check_row(lanes[8 * j + i].row, 8 * j + i, meeting, kName);
-          memcpy(static_cast<uint16_t*>(lanes[8 * j + i].row) + column, &value, sizeof value);
-        }
-      }
-    }
-  }
-};
-
-// An address in brackets: of shared memory, 32 bits; or 64.
-inline char* address(const Operand& operand, const Context& c, bool shared) {
-  const uint64_t at = c.read<uint64_t>(operand.parts[0]) + static_cast<uint64_t>(operand.offset);
-  if (shared) return static_cast<char*>(shared_pointer(static_cast<uint32_t>(at), c.here));
-  return reinterpret_cast<char*>(at);
 }
 
 template <class T>
@@ -479,7 +72,7 @@ inline void step(const Context& c) {
       put(Float16Pair<F>(Float16Bits<F>(apply(float(a.x), float(b.x), float(d.x))),
                          Float16Bits<F>(apply(float(a.y), float(b.y), float(d.y)))));
     } else if constexpr (is_integer(kType)) {
-      using I = typename IntegerOf<bytes_of(kType), kType[0] == 's'>::type;
+      using I = Integer<bytes_of(kType), kType[0] == 's'>;
       using W = std::make_unsigned_t<I>;
       if constexpr (kType[0] == 's') {
         put(static_cast<I>(apply(in(1, I{}), in(2, I{}), in(3, I{}))));
@@ -683,7 +276,7 @@ inline void step(const Context& c) {
     constexpr std::string_view kHow = kOp.substr(5, kOp.find('.', 5) - 5);
     if constexpr (kType == "f32") put(compare(kHow, f(1), f(2)));
     if constexpr (is_integer(kType)) {
-      using I = typename IntegerOf<bytes_of(kType), kType[0] == 's'>::type;
+      using I = Integer<bytes_of(kType), kType[0] == 's'>;
       put(compare(kHow, in(1, I{}), in(2, I{})));
     }
     static_assert(kType == "f32" || is_integer(kType),
@@ -719,7 +312,7 @@ inline void step(const Context& c) {
     if (reinterpret_cast<uintptr_t>(at) % (kBytes * kWhat.count) != 0)
       fault(ATTN_REPORT_ALIGNMENT, current, c.here, "ld or st of %zu bytes at %p: not a multiple of them",
             kBytes * kWhat.count, static_cast<void*>(at));
-    using I = typename IntegerOf<kBytes, false>::type;
+    using I = Integer<kBytes, false>;
     for (int i = 0; i < kWhat.count; ++i) {
       I value;
       if constexpr (kLoad) {
@@ -783,5 +376,3 @@ inline void run(Place here, Operands... operands) {
 }
 
 }  // namespace simt::ptx
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_PTX_H_

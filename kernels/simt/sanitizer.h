@@ -10,8 +10,7 @@
 // TSan sees races between lanes because switching from one to the next orders
 // nothing. Barriers and __syncwarp do, a launch's start and end do; shuffles,
 // mma and ldmatrix do not, as on a GPU.
-#ifndef ATTNFUZZ_KERNELS_SIMT_SANITIZER_H_
-#define ATTNFUZZ_KERNELS_SIMT_SANITIZER_H_
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -259,5 +258,3 @@ inline void writes([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) 
 }
 
 }  // namespace simt::sanitizer
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_SANITIZER_H_

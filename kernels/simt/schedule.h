@@ -13,8 +13,7 @@
 // All 64 bits seed the random order and which lane is elected. Seed 0 is thus the plain case: in order,
 // late, to nearest. Late alone would hide a buffer that is refilled too soon,
 // early alone a missing wait: a campaign needs both.
-#ifndef ATTNFUZZ_KERNELS_SIMT_SCHEDULE_H_
-#define ATTNFUZZ_KERNELS_SIMT_SCHEDULE_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -58,5 +57,3 @@ constexpr Schedule schedule_of(uint64_t seed) {
 }
 
 }  // namespace simt
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_SCHEDULE_H_

@@ -22,8 +22,7 @@
 //
 // What goes wrong ends the block: a fault is told once to env->report, no thread
 // of the block runs on, and the launch returns ATTN_FAULT.
-#ifndef ATTNFUZZ_KERNELS_SIMT_SIMT_H_
-#define ATTNFUZZ_KERNELS_SIMT_SIMT_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -184,5 +183,3 @@ SIMT_EXPORT attn_status launch(const Launch& launch);
 SIMT_EXPORT attn_status launch_dependent(const Launch& launch);
 
 }  // namespace simt
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_SIMT_H_

@@ -1,8 +1,7 @@
 // Stacks for fibers: mapped once, kept for the life of the process, each with a
 // guard page below. A thread that runs into its guard page is led back to
 // `on_overflow` instead of ending the process (Linux, x86-64 and AArch64).
-#ifndef ATTNFUZZ_KERNELS_SIMT_STACKS_H_
-#define ATTNFUZZ_KERNELS_SIMT_STACKS_H_
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ void watch_stacks(void (*on_overflow)(size_t index));
 __attribute__((visibility("default"))) bool recover_stack_overflow(void* siginfo, void* ucontext);
 
 }  // namespace simt
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_STACKS_H_

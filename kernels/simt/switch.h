@@ -5,8 +5,7 @@
 // a warp have the same callers, so all returns after the switch are predicted.
 // A barrier costs half of what it does with the jump. Floating-point control
 // words are not saved: kernels do not change them. Elsewhere it is Boost's.
-#ifndef ATTNFUZZ_KERNELS_SIMT_SWITCH_H_
-#define ATTNFUZZ_KERNELS_SIMT_SWITCH_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -62,5 +61,3 @@ inline Context new_context(Stack stack, void (*entry)()) {
 #endif
 
 }  // namespace simt
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_SWITCH_H_

@@ -5,8 +5,7 @@
 // accumulators lie as mma.m16n8k16's do. Element-wise work on fragments is right; code that
 // leans on a layout is found out. Sums are fp32, to nearest or truncated as the schedule
 // says (schedule.h).
-#ifndef ATTNFUZZ_KERNELS_SIMT_WMMA_H_
-#define ATTNFUZZ_KERNELS_SIMT_WMMA_H_
+#pragma once
 
 #include "kernels/primitives/matrix.h"
 #include "kernels/simt/cuda_api.h"
@@ -207,5 +206,3 @@ inline float __float_to_tf32(float x) {
 }
 
 }  // namespace nvcuda::wmma
-
-#endif  // ATTNFUZZ_KERNELS_SIMT_WMMA_H_

@@ -1,6 +1,5 @@
 // Plans that declare: all of it, as the shipped kernels do, or anything at random.
-#ifndef ATTNFUZZ_TESTS_REFERENCE_DECLARED_H_
-#define ATTNFUZZ_TESTS_REFERENCE_DECLARED_H_
+#pragma once
 
 #include "tests/reference/support.h"
 
@@ -40,5 +39,3 @@ inline void declare_any(Random* random, attn_plan* plan) {
 }
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_TESTS_REFERENCE_DECLARED_H_

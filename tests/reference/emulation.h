@@ -9,8 +9,7 @@
 //
 //   Output got = emulate(c, {.mma = Mma::kTruncate});
 //   Output bad = emulate(c, {.bug = Bug::kNoRescale});
-#ifndef ATTNFUZZ_TESTS_REFERENCE_EMULATION_H_
-#define ATTNFUZZ_TESTS_REFERENCE_EMULATION_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -72,5 +71,3 @@ struct Worst {
 Worst worst_of(const Reference& reference, const Output& output);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_TESTS_REFERENCE_EMULATION_H_

@@ -1,8 +1,7 @@
 // Random legal kernels against the bound: each case a shape, data, a plan that
 // declares anything, an arithmetic that its calibration describes, and a kernel that
 // does as declared.
-#ifndef ATTNFUZZ_TESTS_REFERENCE_LEGAL_CASES_H_
-#define ATTNFUZZ_TESTS_REFERENCE_LEGAL_CASES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,5 +17,3 @@ struct LegalTally {
 LegalTally run_legal_cases(uint64_t first, int64_t count);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_TESTS_REFERENCE_LEGAL_CASES_H_

@@ -7,8 +7,7 @@
 // purpose shows what the bound can catch.
 //
 //   const Output got = run_as_planned(c, {.seed = 7, .mma = Arithmetic::kHopper});
-#ifndef ATTNFUZZ_TESTS_REFERENCE_LEGAL_KERNEL_H_
-#define ATTNFUZZ_TESTS_REFERENCE_LEGAL_KERNEL_H_
+#pragma once
 
 #include "tests/reference/emulation.h"
 
@@ -44,5 +43,3 @@ struct Choices {
 Output run_as_planned(Case& c, const Choices& how);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_TESTS_REFERENCE_LEGAL_KERNEL_H_

@@ -9,8 +9,7 @@
 // mode, 16-bit partials, all that a plan declares of its order, 8-bit formats, P known
 // or not, long rows, and the hull of uninformative rows. It also serves as the plain
 // reference for O and LSE.
-#ifndef ATTNFUZZ_TESTS_REFERENCE_LITERAL_H_
-#define ATTNFUZZ_TESTS_REFERENCE_LITERAL_H_
+#pragma once
 
 #include <vector>
 
@@ -28,5 +27,3 @@ struct LiteralRow {
 LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_TESTS_REFERENCE_LITERAL_H_

@@ -3,8 +3,7 @@
 //   Case c({.seq_q = 5, .seq_k = 9, .causal = true});
 //   c.fill(Regime::kGaussian, 1);
 //   Reference r = evaluate(c.problem, c.tensors(), c.plan, documented());
-#ifndef ATTNFUZZ_TESTS_REFERENCE_SUPPORT_H_
-#define ATTNFUZZ_TESTS_REFERENCE_SUPPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -79,5 +78,3 @@ struct Case {
 };
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_TESTS_REFERENCE_SUPPORT_H_

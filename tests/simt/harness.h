@@ -5,8 +5,7 @@
 //   EXPECT_EQ(run.reports.at(0).kind, ATTN_REPORT_DEADLOCK);
 //
 // A kernel that is meant to be caught notes the line: *line = __LINE__ + 1.
-#ifndef ATTNFUZZ_TESTS_SIMT_HARNESS_H_
-#define ATTNFUZZ_TESTS_SIMT_HARNESS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -103,5 +102,3 @@ inline std::vector<uint64_t> all_schedules() {
 }
 
 }  // namespace attn
-
-#endif  // ATTNFUZZ_TESTS_SIMT_HARNESS_H_
