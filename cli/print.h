@@ -29,7 +29,7 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction*
 // What became of a failure: its file, and unless it was not seen again, its reduction.
 struct Filed {
   std::string reproducer;
-  std::optional<Reduction> reduction;
+  std::optional<Reduction> reduction = {};
   double reduce_seconds = 0;
   FaultGuess guess;  // of a reduction
 };

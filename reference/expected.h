@@ -24,7 +24,7 @@ struct Expected {
   std::vector<double> bound;  // the interval value +- bound; infinite: any number passes
   // What is due without any rounding, where `value` is not that but what the kernel's known
   // roundings make of it (rounded_p.h); empty: `value` everywhere.
-  std::vector<double> exact;
+  std::vector<double> exact = {};
   std::vector<uint8_t> rule;  // Due: a number is due, NaN is due, or anything passes
   double overflow = 0;        // where |value| + bound reaches this an infinity of that sign passes too
   bool logarithm = false;     // -inf is a value as others are, and no overflow makes an infinity pass

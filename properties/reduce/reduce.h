@@ -42,7 +42,7 @@ enum class Step { kPass, kLeap };
 
 struct ReduceOptions {
   double seconds = 30;         // wall clock; the best so far is returned
-  std::function<bool()> stop;  // asked now and then: as if the clock had run out
+  std::function<bool()> stop = {};  // asked now and then: as if the clock had run out
   int confirmations = 1;       // a candidate must fail this many times ...
   int attempts = 1;            // ... of this many at most: raise it for a flaky failure
   std::function<void(const Case& best, const Verdict& verdict)> on_better;  // e.g. writes it to disk

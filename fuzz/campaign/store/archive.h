@@ -147,8 +147,8 @@ struct Crash {
   std::string id;
   std::string target, property;
   Case c = {};
-  std::string kind, message, shape;
-  std::string site;  // where it died or is stuck (fuzz/host/site.h); empty: not known
+  std::string kind = {}, message = {}, shape = {};
+  std::string site = {};  // where it died or is stuck (fuzz/host/site.h); empty: not known
   double t = 0;
   int shard = 0;
   uint64_t index = 0;

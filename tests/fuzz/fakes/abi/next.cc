@@ -4,7 +4,7 @@
 #include "kernels/plug_in.h"
 #include "tests/fuzz/fakes/abi/forward.h"
 
-static_assert(sizeof(attn_problem::appended) && sizeof(attn_plan::appended), "not the contract of the future");
+static_assert(sizeof(attn_problem::appended) > 0 && sizeof(attn_plan::appended) > 0, "not the contract of the future");
 
 namespace {
 
