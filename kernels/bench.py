@@ -365,14 +365,19 @@ def print_head(unit):
 
 
 def markdown(out, kernel):
-    """The rows of one of our kernels: cold rate, and ratios to cuDNN and flash, cold and hot; of decode, also the
-    time hot and the share of the read rate."""
+    """The rows of one of our kernels: cold rate, and ratios to cuDNN and flash, cold and hot, as far as they ran; of
+    decode, also the time hot and the share of the read rate."""
     decode = any(row["unit"] == "GB/s" for row in out["rows"])
     unit = "GB/s" if decode else "TFLOP/s"
+    rivals = [(name, title) for name, title in (("cudnn", "cuDNN"), ("flash", "flash"))
+              if any(name in row["contenders"] for row in out["rows"])]
+    head = ["problem", "path", *(["us hot", "of read rate"] if decode else []), f"{unit} cold",
+            *(f"{title} cold" for _, title in rivals[:1])]
+    for _, title in rivals:
+        head += [f"x {title} cold", "hot"]
     lines = [f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; "
              f"{say_ceilings(out['before'])} before, {say_ceilings(out['after'])} after.", "",
-             f"| problem | path | {'us hot | of read rate | ' if decode else ''}{unit} cold | cuDNN cold | x cuDNN cold | hot | x flash "
-             "cold | hot |", "|-|-|-|-|-|-|-|-|" + ("-|-|" if decode else "")]
+             f"| {' | '.join(head)} |", "|" + "-|" * len(head)]
     logs = []
     for row in out["rows"]:
         mine = row["contenders"].get(kernel)
@@ -383,17 +388,17 @@ def markdown(out, kernel):
             read = out["before"]["read_gbs"]
             cells += [f"{mine['seconds'] * 1e6:.2f}", f"{mine['rate'] / read:.2f}" if read else "-"]
         cells.append(f"{mine['cold_rate']:.0f}")
-        cudnn = row["contenders"].get("cudnn")
-        cells.append(f"{cudnn['cold_rate']:.0f}" if cudnn else "-")
-        for name in ("cudnn", "flash"):
-            other = row["contenders"].get(name)
+        others = [row["contenders"].get(name) for name, _ in rivals]
+        for other in others[:1]:
+            cells.append(f"{other['cold_rate']:.0f}" if other else "-")
+            if other:
+                logs.append(math.log(mine["cold_rate"] / other["cold_rate"]))
+        for other in others:
             for rate in ("cold_rate", "rate"):
                 cells.append(f"{mine[rate] / other[rate]:.2f}" if other else "-")
-        if cudnn:
-            logs.append(math.log(mine["cold_rate"] / cudnn["cold_rate"]))
         lines.append("| " + " | ".join(cells) + " |")
     if logs:
-        lines += ["", f"Geometric mean of the cold ratios to cuDNN: {math.exp(sum(logs) / len(logs)):.3f}, "
+        lines += ["", f"Geometric mean of the cold ratios to {rivals[0][1]}: {math.exp(sum(logs) / len(logs)):.3f}, "
                       f"least {math.exp(min(logs)):.3f}, of {len(logs)}."]
     return "\n".join(lines) + "\n"
 
@@ -408,6 +413,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=420, help="no new problem is begun after as many")
     parser.add_argument("--longest", type=int, default=16384, help="positions of a prefill; 8 times as many keys")
     parser.add_argument("--dims", default="64,128,256", help="of prefill")
+    parser.add_argument("--variant", type=int, default=0,
+                        help="instantiation to ask for; 2: fa1's path for sm_80, whatever the GPU")
     parser.add_argument("--kernels", default=",".join(OURS), help="which of ours")
     parser.add_argument("--against", default=",".join(BACK_ENDS), help="which of PyTorch's back ends")
     parser.add_argument("--cold", action="store_true", help="measure after a rest as well")
@@ -422,7 +429,7 @@ def main():
     start = time.monotonic()
     device = torch.device("cuda")
     properties = torch.cuda.get_device_properties(device)
-    env = attention.environment(properties)
+    env = attention.environment(properties, arguments.variant)
     kernels = [attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so"))
                for name in arguments.kernels.split(",")]
     dtypes = list(DTYPES.values()) if arguments.dtype == "both" else [DTYPES[arguments.dtype]]

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdio>
 
+#include "kernels/fa1/ampere/ampere.h"
 #include "kernels/fa1/hopper/hopper.h"
 #include "kernels/fa1/launch.h"
 #include "kernels/forward/checks.h"
@@ -48,6 +49,15 @@ Refusal Fa1::plan(const Call& call, attn_plan* plan) {
       return {};
     }
   }
+  if constexpr (kAmpere) {
+    if (const int choice = ampere_choice(problem, call.env, params); choice >= 0) {
+      const AmpereSpec& spec = ampere_spec(choice);
+      describe(problem, params, spec.tile_q(), spec.tile_k, plan);
+      plan->key_order = ATTN_KEYS_DESCENDING;
+      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d mma", spec.tile_q(), spec.tile_k, spec.dim);
+      return {};
+    }
+  }
   size_t index;
   if (Refusal refusal = choose_shape(kFa1Shapes, problem, call.env, &index)) return refusal;
   const ShapeSpec& shape = kFa1Shapes[index];
@@ -67,6 +77,10 @@ attn_status Fa1::run(const Call& call, const attn_plan&) {
   if constexpr (kHopper) {
     if (const int choice = hopper_choice(problem, env, params); choice >= 0)
       return hopper_run(choice, problem, params, &env);
+  }
+  if constexpr (kAmpere) {
+    if (const int choice = ampere_choice(problem, env, params); choice >= 0)
+      return ampere_run(choice, problem, params, &env);
   }
   size_t index;
   if (Refusal refusal = choose_shape(kFa1Shapes, problem, env, &index)) return refusal.status;

@@ -8,12 +8,14 @@ namespace {
 
 class PlanChoices : public PlanTest {};
 class SplitChoices : public PlanTest {};  // of the kernel that has splits
+class MmaChoices : public PlanTest {};    // of the kernel that has a path for plain scores
 
 TEST_P(PlanChoices, ShapesAsAskedForAndAsTheyFit) {
   const auto with = [&](int32_t variant, int64_t dim, int64_t limit) {
     return ask([&](Offer& x) {
       x.env.variant = variant, x.env.shared_memory_limit = limit;
       x.problem.dim_qk = dim;
+      x.problem.softcap = 1;  // which fa1 has no shapes of its own for
       x.dense();
     });
   };
@@ -76,6 +78,39 @@ TEST_P(SplitChoices, HeadsAreSharedByATileThatOneWouldLeaveEmpty) {
   EXPECT_FALSE(packed(1, 1));
 }
 
+TEST_P(MmaChoices, TakesPlainScoresOfWholeChunks) {
+  const auto taken = [&](const std::function<void(Offer&)>& change) {
+    const Answer answer = ask([&](Offer& x) {
+      x.env.variant = 2;
+      x.problem.batch = x.problem.heads_q = x.problem.heads_kv = 2;
+      x.dense();
+      change(x);
+    });
+    EXPECT_TRUE(answer.ok()) << answer.reason;
+    return std::string(answer.plan.path).find(" mma") != std::string::npos;
+  };
+  EXPECT_TRUE(taken([](Offer&) {}));
+  EXPECT_TRUE(taken([](Offer& x) { x.env.variant = 0; }));
+  EXPECT_TRUE(taken([](Offer& x) { x.env.compute_capability = 80; }));
+  EXPECT_TRUE(taken([](Offer& x) { x.problem.causal = 1, x.problem.window_left = 3; }));
+  EXPECT_TRUE(taken([](Offer& x) { x.problem.dim_qk = 128, x.problem.dim_v = 8, x.dense(); }));
+  EXPECT_TRUE(taken([](Offer& x) { x.tensors.k.stride[0] = 0, x.tensors.lse.data = nullptr; }));
+  EXPECT_TRUE(taken([](Offer& x) { x.env.shared_memory_limit = 49152; })) << "(128 + 4 * 64) rows of 128 bytes";
+  EXPECT_FALSE(taken([](Offer& x) { x.env.variant = 0, x.env.shared_memory_limit = 49151; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.env.variant = 1; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 1; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.seq_k = 0; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.seq_q = int64_t{1} << 28, x.dense(); }));
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.dim_qk = 136, x.dense(); }));
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.dim_v = 60, x.dense(); }));
+  EXPECT_FALSE(taken([](Offer& x) { x.tensors.q.stride[2] += 4; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.stride[0] += 8, x.tensors.o.stride[1] += 4; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.data = static_cast<char*>(x.tensors.o.data) + 8; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaChoices, testing::Values("fa1"),
+                         [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kernels, SplitChoices, testing::Values("splitk"),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kernels, PlanChoices, testing::Values("fa1", "splitk"),

@@ -1,0 +1,20 @@
+// The mma path of FA-1, as its plan and run see it.
+#pragma once
+
+#include "kernels/fa1/ampere/shapes.h"
+#include "kernels/forward/params.h"
+
+namespace attn {
+
+// Which instantiation does a checked problem: an index for ampere_spec() and
+// ampere_run(), or -1 where the path cannot take it. It takes plain scores (no bias,
+// mask or softcap; causal, windows and key lengths yes) of tensors whose rows are
+// whole 16-byte chunks, up to 128 columns, and any variant but the first.
+int ampere_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params);
+
+const AmpereSpec& ampere_spec(int choice);
+
+attn_status ampere_run(int choice, const attn_problem& problem, const ForwardParams& params,
+                       const attn_env* env);
+
+}  // namespace attn

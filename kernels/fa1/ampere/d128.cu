@@ -1,0 +1,3 @@
+#include "kernels/fa1/ampere/launch.h"
+
+ATTN_AMPERE_SHAPE(Ampere128);

@@ -1,0 +1,102 @@
+// FA-1 on mma.m16n8k16 and cp.async: one block a query tile, whose warps own 16 rows or
+// a few times as many.
+//
+// Tiles of keys are walked from the last to the first, so that masked ones come first
+// under a causal mask. A step:
+//
+//   wait for K(t), V(t) | barrier | start K(t-1), V(t-1) | S = Q K(t)' | maxima, O *= alpha
+//   for each 16 keys: P = 2^(sigma S - mu) of the next 16 | O += P V
+//
+// There is room for two tiles of K and of V. The barrier says that what all threads have
+// copied is there, and also that all warps have done with tile t + 1, whose room t - 1
+// takes. Between barriers warps drift apart: one multiplies while another computes
+// exponentials.
+#pragma once
+
+#include "kernels/fa1/ampere/load.h"
+#include "kernels/fa1/ampere/mask.h"
+#include "kernels/fa1/ampere/store.h"
+#include "kernels/primitives/barrier.h"
+#include "kernels/primitives/matrix_rows.h"
+#include "kernels/primitives/shared.h"
+
+namespace attn {
+
+template <class T, AmpereSpec kSpec>
+__device__ __forceinline__ void attend_rows(const AmpereParams& p) {
+  constexpr int kGroups = kSpec.groups, kDim = kSpec.dim, kTileK = kSpec.tile_k;
+  using Tile = SharedTile<T, kDim>;
+  SharedArena arena;
+  const Tile q{arena.template carve<T>(kSpec.tile_q() * kDim, 1024)};
+  const Tile k_tiles{arena.template carve<T>(2 * kTileK * kDim, 1024)};
+  const Tile v_tiles{arena.template carve<T>(2 * kTileK * kDim, 1024)};
+  const auto slot = [](Tile of, int32_t t) { return Tile{of.base + (t & 1) * (kTileK * kDim)}; };
+
+  const AmpereBlock block = block_of<kSpec>(p);
+  const Keys tiles = live_tiles<kSpec>(p, block), plain = plain_tiles<kSpec>(p, block, tiles);
+  const int warp_row = warp_id() * kSpec.warp_rows();
+  float o[kGroups][kDim / 8][4] = {};
+  SoftmaxRows<kGroups> rows;
+
+  if (tiles.begin < tiles.end) {
+    int32_t t = tiles.end - 1;
+    const int32_t kv_head = static_cast<int32_t>(static_cast<uint32_t>(block.h) / p.group);
+    TileSource<T, kSpec, kSpec.tile_q()> queries(p.q.at<const T>(block.b, block.h, 0), p.q.stride[2],
+                                                 block.first_row, p.dim_qk);
+    TileSource<T, kSpec, kTileK> keys(p.k.at<const T>(block.b, kv_head, 0), p.k.stride[2], t * kTileK,
+                                      p.dim_qk);
+    TileSource<T, kSpec, kTileK> values(p.v.at<const T>(block.b, kv_head, 0), p.v.stride[2], t * kTileK,
+                                        p.dim_v);
+    queries.load(q, p.seq_q - block.first_row);
+    keys.load(slot(k_tiles, t), block.length - t * kTileK);
+    values.load(slot(v_tiles, t), block.length - t * kTileK);
+    cp_commit();
+
+    uint32_t q_fragments[kGroups][kSpec.q_registers ? kDim / 16 : 1][4];
+    if constexpr (kSpec.q_registers) {
+      cp_wait<0>();
+      cta_sync();
+      ldsm_rows<kGroups>(q, warp_row, q_fragments);
+    }
+
+    const auto step = [&]<bool kMasked>() {
+      cp_wait<0>();
+      cta_sync();
+      if (t > tiles.begin) {
+        keys.load(slot(k_tiles, t - 1));
+        values.load(slot(v_tiles, t - 1));
+        cp_commit();
+      }
+      float s[kGroups][kTileK / 8][4] = {};
+      if constexpr (kSpec.q_registers) {
+        mma_abt<kTileK>(s, q_fragments, slot(k_tiles, t));
+      } else {
+        mma_abt<kTileK>(s, q, warp_row, slot(k_tiles, t));
+      }
+      if constexpr (kMasked) mask_tile(p, block, block.first_row + warp_row + lane_id() / 4, t * kTileK, s);
+      take_maxima(s, p.sigma, rows);
+      rescale_rows(o, rows);
+      uint32_t probabilities[2][kGroups][4];
+      make_probabilities<T>(s, 0, p.sigma, rows, probabilities[0]);
+#pragma unroll
+      for (int k = 0; k < kTileK / 16; ++k) {
+        if (k + 1 < kTileK / 16) make_probabilities<T>(s, k + 1, p.sigma, rows, probabilities[(k + 1) % 2]);
+        mma_pb(o, probabilities[k % 2], slot(v_tiles, t), 16 * k);
+      }
+    };
+    while (t >= tiles.begin) {
+      const int32_t stop = t >= plain.end ? plain.end : t < plain.begin ? tiles.begin : t + 1;
+      for (; t >= stop; --t) step.template operator()<true>();
+      for (; t >= plain.begin; --t) step.template operator()<false>();
+    }
+  }
+  store_rows<T, kSpec>(p, block, q, o, rows);
+}
+
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_per_sm)
+    fa1_ampere_kernel(const __grid_constant__ AmpereParams p) {
+  attend_rows<T, Shape::kSpec>(p);
+}
+
+}  // namespace attn

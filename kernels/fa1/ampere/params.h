@@ -1,0 +1,86 @@
+// What the mma kernel needs on the device, passed by value, and what its parts make of
+// it: which rows a block has, which keys they see, which tiles it walks.
+#pragma once
+
+#include "kernels/fa1/ampere/shapes.h"
+#include "kernels/forward/params.h"
+#include "kernels/forward/warpgroup_softmax.h"
+
+namespace attn {
+
+// Sequences are shorter than this; an unbounded side of a window lies at twice as
+// much, so that a few of them added stay within 32 bits.
+inline constexpr int32_t kAmpereSequence = 1 << 28;
+
+struct AmpereParams {
+  Strided q, k, v, o, lse;     // strides in elements; lse.data nullptr: not wanted
+  const int64_t* key_lengths;  // nullptr: all seq_k
+  int32_t seq_q, seq_k;        //
+  int32_t dim_qk, dim_v;       // multiples of 8
+  int32_t left, right;         // of the window, causal included
+  bool bottom_right;           // where the diagonal lies
+  bool first_hidden;           // keys before the window may be
+  bool last_hidden;            // keys beyond the diagonal or the window may be
+  bool may_be_plain;           // a tile that is seen whole needs no more than its products
+  float sign, sigma;           // scores are products times sign; exponents of two scores times sigma
+  uint32_t heads_q, group;     // query heads, and those of a KV head
+  uint32_t heads, q_tiles;     // of all batch entries; query tiles of a head
+  uint32_t section;            // heads that are worked on side by side: their K and V stay in L2
+};
+
+// One query tile of one head, as a block sees it.
+struct AmpereBlock {
+  int32_t b, h;
+  int32_t first_row;
+  int32_t length;  // keys of this batch entry
+  int32_t shift;   // diag(i) = i + shift
+};
+
+// Blocks are started in the order of their numbers: of a section of heads first the last
+// query tiles, which under a causal mask have most to do.
+template <AmpereSpec kSpec>
+__device__ __forceinline__ AmpereBlock block_of(const AmpereParams& p) {
+  const uint32_t section_blocks = p.section * p.q_tiles, number = blockIdx.x / section_blocks;
+  const uint32_t in_section = blockIdx.x - number * section_blocks, first = number * p.section;
+  const uint32_t left = p.heads - first, heads = left < p.section ? left : p.section;
+  const uint32_t step = in_section / heads, head = first + in_section - step * heads, b = head / p.heads_q;
+  AmpereBlock block;
+  block.b = static_cast<int32_t>(b);
+  block.h = static_cast<int32_t>(head - b * p.heads_q);
+  block.first_row = static_cast<int32_t>(p.q_tiles - 1 - step) * kSpec.tile_q();
+  block.length = p.seq_k;
+  if (p.key_lengths != nullptr) {
+    const int64_t length = p.key_lengths[block.b];
+    block.length = length < 0 ? 0 : length < p.seq_k ? static_cast<int32_t>(length) : p.seq_k;
+  }
+  block.shift = p.bottom_right ? block.length - p.seq_q : 0;
+  return block;
+}
+
+// The keys that query i may see, if any: [begin, end).
+__device__ __forceinline__ Keys visible_keys(const AmpereParams& p, const AmpereBlock& block, int32_t i) {
+  const int32_t diagonal = i + block.shift, begin = diagonal - p.left, end = diagonal + p.right + 1;
+  return {begin > 0 ? begin : 0, end < block.length ? end : block.length};
+}
+
+// The KV tiles [begin, end) that hold a key which some row of the block may see.
+template <AmpereSpec kSpec>
+__device__ __forceinline__ Keys live_tiles(const AmpereParams& p, const AmpereBlock& block) {
+  const int32_t past = block.first_row + kSpec.tile_q(), last = (past < p.seq_q ? past : p.seq_q) - 1;
+  const int32_t begin = visible_keys(p, block, block.first_row).begin / kSpec.tile_k;
+  const int32_t end = (visible_keys(p, block, last).end + kSpec.tile_k - 1) / kSpec.tile_k;
+  return {begin, end > begin ? end : begin};
+}
+
+// The tiles among them that all rows of the block see whole.
+template <AmpereSpec kSpec>
+__device__ __forceinline__ Keys plain_tiles(const AmpereParams& p, const AmpereBlock& block, Keys tiles) {
+  const int32_t last = block.first_row + kSpec.tile_q() - 1;
+  const int32_t begin = (visible_keys(p, block, last).begin + kSpec.tile_k - 1) / kSpec.tile_k;
+  const int32_t end = visible_keys(p, block, block.first_row).end / kSpec.tile_k;  // of a negative number: none
+  const Keys plain = {begin > tiles.begin ? begin : tiles.begin, end < tiles.end ? end : tiles.end};
+  if (!p.may_be_plain || plain.end <= plain.begin) return {tiles.end, tiles.end};
+  return plain;
+}
+
+}  // namespace attn

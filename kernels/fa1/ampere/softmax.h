@@ -1,0 +1,100 @@
+// The running softmax of a warp's rows (../../forward/online_softmax.h says what holds
+// of it), in two parts: the maxima need a whole tile of scores, the probabilities are
+// made 16 keys at a time, beside the products of the 16 before.
+#pragma once
+
+#include "kernels/forward/online_softmax.h"
+#include "kernels/primitives/types.h"
+
+namespace attn {
+
+// Of 16 M rows, two of each 16 a thread.
+template <int M>
+struct SoftmaxRows {
+  float mu[M][2];         // row max times sigma
+  float sum[M][2] = {};   // of this thread's columns only, until finish_rows()
+  float reference[M][2];  // mu, or 0 for a row that has seen no key yet
+  float alpha[M][2];      // what the accumulator is to be rescaled by; the sum has been
+
+  __device__ __forceinline__ SoftmaxRows() {
+#pragma unroll
+    for (int m = 0; m < M; ++m) mu[m][0] = mu[m][1] = neg_inf();
+  }
+};
+
+// Takes in the maxima of one tile of scores.
+template <int M, int N>
+__device__ __forceinline__ void take_maxima(const float (&s)[M][N][4], float sigma, SoftmaxRows<M>& rows) {
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+    // Two chains a row: one would wait for itself.
+    float most[2][2], row_max[2];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = s[m][0][e];
+#pragma unroll
+    for (int n = 1; n < N; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = fmax(most[e / 2][e % 2], s[m][n][e]);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) row_max[r] = fmax(most[r][0], most[r][1]);
+    quad_max(row_max);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float mu = fmax(rows.mu[m][r], row_max[r] * sigma);
+      rows.reference[m][r] = mu == neg_inf() ? 0.0f : mu;
+      rows.alpha[m][r] = ex2(rows.mu[m][r] - rows.reference[m][r]);
+      rows.mu[m][r] = mu;
+      rows.sum[m][r] *= rows.alpha[m][r];
+    }
+    check_quad_agrees(rows.mu[m]);
+  }
+}
+
+// The probabilities of keys 16 k.. of a tile as A operands.
+template <class T, int M, int N>
+__device__ __forceinline__ void make_probabilities(const float (&s)[M][N][4], int k, float sigma,
+                                                   SoftmaxRows<M>& rows, uint32_t (&p)[M][4]) {
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+    float x[2][4];
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        x[n][e] = ex2(fma(s[m][2 * k + n][e], sigma, -rows.reference[m][e / 2]));
+        rows.sum[m][e / 2] += x[n][e];
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) p[m][e] = pack2<T>(x[e / 2][e % 2 * 2], x[e / 2][e % 2 * 2 + 1]);
+  }
+}
+
+template <int M, int N>
+__device__ __forceinline__ void rescale_rows(float (&o)[M][N][4], const SoftmaxRows<M>& rows) {
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) o[m][n][e] *= rows.alpha[m][e / 2];
+    }
+  }
+}
+
+// What rows 16 m.. came to.
+template <int M>
+__device__ __forceinline__ void finish_rows(SoftmaxRows<M>& rows, int m, RowResult (&result)[2]) {
+  float(&sum)[2] = rows.sum[m];
+  quad_sum(sum);
+  check_quad_agrees(sum);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    // A row with a key has one probability near 1; NaN is not 0.
+    const bool dead = sum[r] == 0;
+    result[r] = {dead, dead ? 0.0f : rcp(sum[r]), dead ? neg_inf() : (rows.mu[m][r] + lg2(sum[r])) * kLn2};
+  }
+}
+
+}  // namespace attn

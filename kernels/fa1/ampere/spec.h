@@ -1,0 +1,27 @@
+// How an instantiation of the mma path is shaped.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/primitives/platform.h"
+
+namespace attn {
+
+struct AmpereSpec {
+  int dim;            // columns that tiles have room for: 64, 128
+  int warps;          //
+  int groups;         // of 16 query rows a warp: what is loaded of K and V serves all of them
+  int tile_k;         // keys of a tile
+  bool q_registers;   // Q stays in registers, else it is loaded for each tile of keys
+  int blocks_per_sm;  // that registers are to suffice for
+
+  __host__ __device__ constexpr int warp_rows() const { return 16 * groups; }
+  __host__ __device__ constexpr int tile_q() const { return warp_rows() * warps; }
+  __host__ __device__ constexpr int threads() const { return 32 * warps; }
+  // Dynamic shared memory of a block, in bytes: a tile of Q, two of K, two of V.
+  __host__ __device__ constexpr size_t shared() const {
+    return static_cast<size_t>(tile_q() + 4 * tile_k) * dim * 2;
+  }
+};
+
+}  // namespace attn

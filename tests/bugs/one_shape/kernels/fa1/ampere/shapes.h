@@ -1,0 +1,16 @@
+// Known bugs are compiled in one small instantiation, those of the general path without
+// the mma path beside it: this header is found before the kernel's own.
+#pragma once
+
+#include "kernels/fa1/ampere/spec.h"
+
+namespace attn {
+
+inline constexpr bool kAmpere = false;
+
+struct Ampere64 {
+  static constexpr AmpereSpec kSpec = {64, 2, 2, 64, false, 1};
+};
+using Ampere128 = Ampere64;
+
+}  // namespace attn
