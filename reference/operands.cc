@@ -9,21 +9,29 @@
 namespace attnfuzz {
 namespace {
 
+using AllConst = Eigen::Map<const Eigen::ArrayXd>;
+
 void resize_values(int64_t count, int64_t columns, Values* out) {
   out->count = count;
   out->columns = columns;
   out->data.assign(static_cast<size_t>(out->chunks() * count * kLanes), 0.0);
 }
 
-void put_row(const double* row, int64_t j, Values* out) {
+// What is not finite goes to the blemishes, and 0 takes its place.
+void take_blemishes(double* row, int64_t j, Values* out) {
   for (int64_t c = 0; c < out->columns; ++c) {
-    double value = row[c];
-    if (!std::isfinite(value)) {
-      out->blemish.push_back({j, c, std::isnan(value)});
-      value = 0;
-    }
-    out->largest = std::max(out->largest, std::abs(value));
-    out->data[static_cast<size_t>(((c / kLanes) * out->count + j) * kLanes + c % kLanes)] = value;
+    if (std::isfinite(row[c])) continue;
+    out->blemish.push_back({j, c, std::isnan(row[c])});
+    row[c] = 0;
+  }
+}
+
+void put_row(double* row, int64_t j, Values* out) {
+  if (purity_of(row, out->columns) != Purity::kFinite) take_blemishes(row, j, out);
+  out->largest = std::max(out->largest, AllConst(row, out->columns).abs().maxCoeff());
+  for (int64_t first = 0; first < out->columns; first += kLanes) {
+    double* to = out->data.data() + (first / kLanes * out->count + j) * kLanes;
+    std::copy_n(row + first, std::min<int64_t>(kLanes, out->columns - first), to);
   }
 }
 
@@ -31,7 +39,7 @@ void put_row(const double* row, int64_t j, Values* out) {
 
 Purity purity_of(const double* values, int64_t count) {
   // x * 0 is 0 for every finite x, NaN for the others: one pass settles the common case.
-  const Eigen::Map<const Eigen::ArrayXd> all(values, count);
+  const AllConst all(values, count);
   if ((all * 0.0).sum() == 0) return Purity::kFinite;
   return all.isNaN().any() ? Purity::kNaN : Purity::kInfinite;
 }
@@ -52,13 +60,10 @@ Operands load_operands(const attn_problem& problem, const attn_tensors& tensors,
     decode_strided(problem.dtype, tensors.k.data, offset_of(tensors.k, b, g, first + j, 0), tensors.k.stride[3],
                    problem.dim_qk, row.data());
     double* panel = out.keys.data() + (j / kLanes) * out.dim_qk * kLanes + j % kLanes;
-    double norm = 0;
-    for (int64_t t = 0; t < out.dim_qk; ++t) {
-      panel[t * kLanes] = row[static_cast<size_t>(t)];
-      const double size = std::abs(row[static_cast<size_t>(t)]);
-      norm += size;
-      if (size != 0) out.least_key = std::min(out.least_key, size);
-    }
+    for (int64_t t = 0; t < out.dim_qk; ++t) panel[t * kLanes] = row[static_cast<size_t>(t)];
+    const Eigen::ArrayXd size = AllConst(row.data(), out.dim_qk).abs();
+    const double norm = size.sum();
+    out.least_key = std::min(out.least_key, (size == 0).select(out.least_key, size).minCoeff());
     const Purity purity = purity_of(row.data(), problem.dim_qk);
     out.key_norm[static_cast<size_t>(j)] = norm;
     out.key_purity[static_cast<size_t>(j)] = purity;
@@ -74,7 +79,11 @@ Operands load_operands(const attn_problem& problem, const attn_tensors& tensors,
 Values make_values(const double* rows, int64_t count, int64_t columns, int64_t stride) {
   Values out;
   resize_values(count, columns, &out);
-  for (int64_t j = 0; j < count; ++j) put_row(rows + j * stride, j, &out);
+  std::vector<double> row(static_cast<size_t>(columns));
+  for (int64_t j = 0; j < count; ++j) {
+    std::copy_n(rows + j * stride, columns, row.data());
+    put_row(row.data(), j, &out);
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "reference/formats.h"
 #include "reference/operands.h"
@@ -33,32 +34,35 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model) 
   // The rule asks for |o| + B'' >= threshold; its bound is B'' after rounding to
   // O's format, so the threshold takes the same step.
   out[TensorId::kO].overflow = model.overflow * (1 + model.o_unit) + model.o_tiny;
-  if (model.p_predicted != ATTN_NONE) out[TensorId::kO].exact = out[TensorId::kO].value;
+  if (model.p_predicted != ATTN_NONE) out[TensorId::kO].exact.assign(out[TensorId::kO].value.size(), 0);
   out.assumptions = model.assumptions;
   return out;
 }
 
 // g_t of each tile, in order: what its products may add to the accumulator's error. Returns their sum.
-double tile_costs(const ErrorModel& model, const TileWalk& walk, const int64_t* keys, int64_t first,
-                  std::vector<double>* costs) {
+double tile_costs(const ErrorModel& model, const TileWalk& walk, std::span<const int64_t> keys, int64_t first,
+                  std::vector<TileCost>* costs) {
   double sum = 0;
   costs->clear();
   for (const TileRun& run : walk.runs) {
-    int64_t blocks = 0, previous = -1;
-    for (int64_t k = run.begin; k < run.end; ++k) {
-      const int64_t block = (first + keys[k]) % model.tile_k / model.mma_block;
-      blocks += block != previous;
-      previous = block;
+    const int64_t tile = (first + keys[static_cast<size_t>(run.begin)]) / model.tile_k;
+    int64_t blocks = 0;
+    // Blocks of the mma are counted from the tile's first key.
+    for (int64_t k = run.begin, border = tile * model.tile_k; k < run.end; ++k) {
+      const int64_t key = first + keys[static_cast<size_t>(k)];
+      if (k > run.begin && key < border) continue;
+      border = key + model.mma_block - (key - tile * model.tile_k) % model.mma_block;
+      ++blocks;
     }
     const double products = static_cast<double>(run.end - run.begin);
-    costs->push_back(products * model.product_unit + static_cast<double>(blocks) * model.sum_unit);
-    sum += costs->back();
+    const double cost = products * model.product_unit + static_cast<double>(blocks) * model.sum_unit;
+    costs->push_back({tile, run.begin, run.end, cost});
+    sum += cost;
   }
   return sum;
 }
 
-MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, const std::vector<double>& costs,
-                     double all_costs) {
+MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, double all_costs) {
   MeanTerms terms;
   const double T = scores.walk.rescales;
   const double splits = static_cast<double>(model.splits);
@@ -94,13 +98,24 @@ MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, const std
   terms.partial_overflow = model.partial_overflow;
   terms.merged = merged ? splits : 0;
   terms.merge_steps = model.merge_steps;
-  terms.walk = &scores.walk;
-  terms.tile_cost = costs.data();
   terms.tile_costs = all_costs;
   return terms;
 }
 
-// One row at a time, with scratch that lives across rows.
+// Rows that are evaluated together: two blocks of what the products hold in registers.
+constexpr size_t kBlockRows = 12;
+
+// One row of a block. Buffers live on from block to block.
+struct BlockRow {
+  int64_t row;
+  Row at;
+  std::vector<int64_t> keys;  // that it sees, counted from Operands::first
+  std::vector<double> q, q_size, bias;
+  Buffer dot, absolute, running;  // by position in the block
+  MeanRow mean;
+};
+
+// Rows in blocks, with scratch that lives across them.
 class Evaluator {
  public:
   Evaluator(const attn_problem& problem, const attn_tensors& tensors, const ErrorModel& model, int64_t first,
@@ -110,36 +125,22 @@ class Evaluator {
         model_(model),
         first_(first),
         last_(last),
-        q_(static_cast<size_t>(problem.dim_qk)),
         out_(empty_reference(problem, model)) {}
 
-  void row(int64_t row) {
-    const auto [b, h, i] = RowSpace(problem_).at(row);
-    load_group(b, h / (problem_.heads_q / problem_.heads_kv));
-    ++out_.sampled;
-    row_keys(problem_, tensors_, b, h, i, first_, last_, &keys_);
-    if (keys_.empty()) {
-      out_.state[static_cast<size_t>(row)] = RowState::kDead;
-      ++out_.dead;
-      o_.fill_row(row, Due::kNumber, 0, 0);
-      lse_.fill_row(row, Due::kNumber, -kInfinity, 0);
-      return;
-    }
-    load_bias(b, h, i);
-    for (int64_t& key : keys_) key -= operands_.first;
-    decode_strided(problem_.dtype, tensors_.q.data, offset_of(tensors_.q, b, h, i, 0), tensors_.q.stride[3],
-                   problem_.dim_qk, q_.data());
-    const int64_t n = static_cast<int64_t>(keys_.size());
-    const ScoreInput input{q_.data(), purity_of(q_.data(), problem_.dim_qk), keys_.data(), n,
-                           bias_.empty() ? nullptr : bias_.data()};
-    switch (row_scores(model_, operands_, input, &scores_)) {
-      case ScoreState::kNaN:
-        return fill(row, RowState::kNaN, Due::kMustBeNaN);
-      case ScoreState::kUnconstrained:
-        ++out_.unconstrained;
-        return fill(row, RowState::kUnconstrained, Due::kAnything);
-      case ScoreState::kBounded:
-        return bounded(row, n);
+  // Takes rows of one (batch, kv head) together.
+  void rows(std::span<const int64_t> rows) {
+    const RowSpace space(problem_);
+    const int64_t group = problem_.heads_q / std::max<int64_t>(problem_.heads_kv, 1);
+    for (size_t next = 0; next < rows.size();) {
+      const Row at = space.at(rows[next]);
+      load_group(at.b, at.h / group);
+      live_ = 0;
+      for (; next < rows.size() && live_ < kBlockRows; ++next) {
+        const Row here = space.at(rows[next]);
+        if (here.b != at.b || here.h / group != g_) break;
+        if (load_row(rows[next], here)) ++live_;
+      }
+      evaluate_block(std::span(block_rows_).first(live_));
     }
   }
 
@@ -154,11 +155,123 @@ class Evaluator {
         load_operands(problem_, tensors_, b, g, first_, std::min(last_, key_length(problem_, tensors_, b)));
   }
 
-  void load_bias(int64_t b, int64_t h, int64_t i) {
+  // Reads a row into the next place of the block. False if it is dead, and so done.
+  bool load_row(int64_t number, const Row& at) {
+    ++out_.sampled;
+    BlockRow& row = block_rows_[live_];
+    row_keys(problem_, tensors_, at.b, at.h, at.i, first_, last_, &row.keys);
+    if (row.keys.empty()) {
+      out_.state[static_cast<size_t>(number)] = RowState::kDead;
+      ++out_.dead;
+      o_.fill_row(number, Due::kNumber, 0, 0);
+      lse_.fill_row(number, Due::kNumber, -kInfinity, 0);
+      return false;
+    }
+    row.row = number;
+    row.at = at;
+    load_bias(&row);
+    for (int64_t& key : row.keys) key -= operands_.first;
+    row.q.resize(static_cast<size_t>(problem_.dim_qk));
+    row.q_size.resize(row.q.size());
+    decode_strided(problem_.dtype, tensors_.q.data, offset_of(tensors_.q, at.b, at.h, at.i, 0),
+                   tensors_.q.stride[3], problem_.dim_qk, row.q.data());
+    for (size_t t = 0; t < row.q.size(); ++t) row.q_size[t] = std::abs(row.q[t]);
+    return true;
+  }
+
+  void load_bias(BlockRow* row) {
     if (problem_.bias_dtype == ATTN_NONE) return;
-    bias_.resize(keys_.size());
-    for (size_t k = 0; k < keys_.size(); ++k)
-      bias_[k] = decode(problem_.bias_dtype, tensors_.bias.data, offset_of(tensors_.bias, b, h, i, keys_[k]));
+    row->bias.resize(row->keys.size());
+    const std::vector<int64_t>& keys = row->keys;
+    // Neighbours are decoded together.
+    for (size_t k = 0, end; k < keys.size(); k = end) {
+      for (end = k + 1; end < keys.size() && keys[end] == keys[end - 1] + 1; ++end) {
+      }
+      decode_strided(problem_.bias_dtype, tensors_.bias.data,
+                     offset_of(tensors_.bias, row->at.b, row->at.h, row->at.i, keys[k]),
+                     tensors_.bias.stride[3], static_cast<int64_t>(end - k), &row->bias[k]);
+    }
+  }
+
+  void evaluate_block(std::span<BlockRow> rows) {
+    if (rows.empty()) return;
+    visible_.clear();
+    size_t seen = 0;
+    for (const BlockRow& row : rows) visible_.push_back(row.keys), seen += row.keys.size();
+    make_key_block(model_, operands_.first, operands_.count, visible_, &block_);
+    // Rows that see different keys share too little.
+    const auto wasted = static_cast<size_t>(block_.positions() - kLanes);
+    if (rows.size() > 1 && 4 * seen < rows.size() * wasted) {
+      const size_t half = rows.size() / 2;
+      evaluate_block(rows.first(half));
+      return evaluate_block(rows.subspan(half));
+    }
+    queries_.clear();
+    for (BlockRow& row : rows) {
+      for (Buffer* buffer : {&row.dot, &row.absolute, &row.running})
+        if (static_cast<int64_t>(buffer->size()) < block_.positions())
+          buffer->resize(static_cast<size_t>(block_.positions()));
+      queries_.push_back(
+          {row.q.data(), row.q_size.data(), row.dot.data(), row.absolute.data(), row.running.data()});
+    }
+    score_products(operands_, block_.panels, queries_);
+    means_.clear();
+    for (BlockRow& row : rows)
+      if (begin_row(&row)) means_.push_back(&row.mean);
+    finish_means(block_, operands_.values, means_);
+    for (const BlockRow& row : rows)
+      if (out_.state[static_cast<size_t>(row.row)] == RowState::kBounded) end_row(row);
+  }
+
+  // Scores and weights. False if the row is none of numbers, and so done.
+  bool begin_row(BlockRow* row) {
+    const auto n = static_cast<int64_t>(row->keys.size());
+    MeanRow& mean = row->mean;
+    mean.keys = row->keys;
+    block_.place(mean.keys, &mean.places);
+    const ScoreInput input{row->q.data(),
+                           purity_of(row->q.data(), problem_.dim_qk),
+                           row->keys.data(),
+                           n,
+                           row->bias.empty() ? nullptr : row->bias.data(),
+                           mean.places.gather(row->dot.data(), &dot_),
+                           mean.places.gather(row->absolute.data(), &absolute_),
+                           mean.places.gather(row->running.data(), &running_)};
+    switch (row_scores(model_, operands_, input, &scores_)) {
+      case ScoreState::kNaN:
+        fill(row->row, RowState::kNaN, Due::kMustBeNaN);
+        return false;
+      case ScoreState::kUnconstrained:
+        ++out_.unconstrained;
+        fill(row->row, RowState::kUnconstrained, Due::kAnything);
+        return false;
+      case ScoreState::kBounded:
+        break;
+    }
+    const double all_costs = tile_costs(model_, scores_.walk, mean.keys, operands_.first, &mean.costs);
+    mean.terms = mean_terms(model_, scores_, all_costs);
+    const Eigen::Map<const Eigen::ArrayXd> x(scores_.x.data(), n), weight(scores_.weight.data(), n);
+    const bool rounded =
+        model_.in_order() && round_p(model_, scores_, n, x.maxCoeff(), weight.sum(), &rounded_);
+    const auto at = static_cast<size_t>(row->row * o_.columns);
+    std::fill_n(&o_.rule[at], o_.columns, static_cast<uint8_t>(Due::kNumber));
+    mean.o = &o_.value[at];
+    mean.o_bound = &o_.bound[at];
+    mean.rule = &o_.rule[at];
+    mean.exact = o_.exact.empty() ? nullptr : &o_.exact[at];
+    begin_mean(block_, operands_.values, scores_.x.data(), scores_.e.data(), scores_.weight.data(),
+               rounded ? &rounded_ : nullptr, &work_, &mean);
+    out_.state[static_cast<size_t>(row->row)] = RowState::kBounded;
+    return true;
+  }
+
+  void end_row(const BlockRow& row) {
+    const MeanResult& result = row.mean.result;
+    lse_.fill_row(row.row, Due::kNumber, result.lse, result.lse_bound);
+    if (!result.informative) out_.state[static_cast<size_t>(row.row)] = RowState::kUninformative;
+    out_.uninformative += !result.informative;
+    const bool anything = mark_blemishes(row) || result.unconstrained_column;
+    out_.unconstrained += anything;
   }
 
   void fill(int64_t row, RowState state, Due column) {
@@ -166,34 +279,15 @@ class Evaluator {
     for (Expected& output : out_.outputs) output.fill_row(row, column, 0, kInfinity);
   }
 
-  void bounded(int64_t row, int64_t n) {
-    const double all_costs = tile_costs(model_, scores_.walk, keys_.data(), operands_.first, &costs_);
-    MeanTerms terms = mean_terms(model_, scores_, costs_, all_costs);
-    const Eigen::Map<const Eigen::ArrayXd> x(scores_.x.data(), n), weight(scores_.weight.data(), n);
-    if (model_.in_order() && round_p(model_, scores_, n, x.maxCoeff(), weight.sum(), &rounded_))
-      terms.rounded = &rounded_;
-    o_.fill_row(row, Due::kNumber, 0, 0);
-    const auto at = static_cast<size_t>(row * o_.columns);
-    const MeanResult result = weighted_mean(
-        terms, keys_.data(), n, scores_.x.data(), scores_.e.data(), scores_.weight.data(), operands_.values,
-        &work_, &o_.value[at], &o_.bound[at], &o_.rule[at], o_.exact.empty() ? nullptr : &o_.exact[at]);
-    lse_.fill_row(row, Due::kNumber, result.lse, result.lse_bound);
-    out_.state[static_cast<size_t>(row)] = result.informative ? RowState::kBounded : RowState::kUninformative;
-    out_.uninformative += !result.informative;
-    const bool anything = mark_blemishes(row) || result.unconstrained_column;
-    out_.unconstrained += anything;
-  }
-
   // Values that are not finite; true if a visible infinity left a column unconstrained.
-  bool mark_blemishes(int64_t row) {
-    const std::vector<Blemish>& blemishes = operands_.values.blemish;
+  bool mark_blemishes(const BlockRow& row) {
     bool anything = false;
     size_t next = 0;
-    for (const Blemish& blemish : blemishes) {
-      while (next < keys_.size() && keys_[next] < blemish.key) ++next;
-      const bool visible = next < keys_.size() && keys_[next] == blemish.key;
+    for (const Blemish& blemish : operands_.values.blemish) {
+      while (next < row.keys.size() && row.keys[next] < blemish.key) ++next;
+      const bool visible = next < row.keys.size() && row.keys[next] == blemish.key;
       if (!visible && model_.isolates_masked_nan) continue;
-      const auto at = static_cast<size_t>(row * o_.columns + blemish.column);
+      const auto at = static_cast<size_t>(row.row * o_.columns + blemish.column);
       if (o_.rule[at] == static_cast<uint8_t>(Due::kMustBeNaN)) continue;
       const bool must = visible && blemish.nan;
       o_.rule[at] = static_cast<uint8_t>(must ? Due::kMustBeNaN : Due::kAnything);
@@ -209,12 +303,16 @@ class Evaluator {
   const int64_t first_, last_;
   int64_t b_ = -1, g_ = -1;
   Operands operands_;
-  std::vector<int64_t> keys_;
-  std::vector<double> q_, bias_;
+  BlockRow block_rows_[kBlockRows];
+  size_t live_ = 0;
+  KeyBlock block_;
+  std::vector<std::span<const int64_t>> visible_;
+  std::vector<QueryRow> queries_;
+  std::vector<MeanRow*> means_;
+  Buffer dot_, absolute_, running_;  // of visible keys
   RowScores scores_;
   MeanWork work_;
   RoundedP rounded_;
-  std::vector<double> costs_;
   Reference out_;
   Expected& o_ = out_[TensorId::kO];
   Expected& lse_ = out_[TensorId::kLse];
@@ -225,7 +323,7 @@ class Evaluator {
 Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
                         const std::vector<int64_t>& rows, int64_t first, int64_t last) {
   Evaluator evaluator(problem, host, model, first, last);
-  for (const int64_t row : rows) evaluator.row(row);
+  evaluator.rows(rows);
   return evaluator.take();
 }
 

@@ -68,6 +68,8 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
   std::vector<double> x, e, values;
   std::vector<int64_t> index;
   MeanWork work;
+  MeanRow mean;
+  KeyBlock block;
   for (int64_t row = 0; row < out.rows; ++row) {
     const auto at = static_cast<size_t>(row);
     x.clear();
@@ -104,9 +106,14 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
     to_o.fill_row(row, Due::kNumber, 0, 0);
     const Values partials = make_values(values.data(), n, columns, columns);
     const auto first = static_cast<size_t>(row * columns);
-    const MeanResult result =
-        weighted_mean(reduce_terms(model, splits), index.data(), n, x.data(), e.data(), nullptr, partials,
-                      &work, &to_o.value[first], &to_o.bound[first], &to_o.rule[first]);
+    mean.terms = reduce_terms(model, splits);
+    mean.keys = std::span<const int64_t>(index).first(x.size());
+    mean.o = &to_o.value[first], mean.o_bound = &to_o.bound[first], mean.rule = &to_o.rule[first];
+    if (block.positions() < n || block.spans[0].count != n) make_key_block({}, 0, n, {{mean.keys}}, &block);
+    block.place(mean.keys, &mean.places);
+    begin_mean(block, partials, x.data(), e.data(), nullptr, nullptr, &work, &mean);
+    finish_means(block, partials, {{&mean}});
+    const MeanResult& result = mean.result;
     to_lse.fill_row(row, Due::kNumber, result.lse, result.lse_bound);
     out.state[at] = result.informative ? RowState::kBounded : RowState::kUninformative;
     out.uninformative += !result.informative;

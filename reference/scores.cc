@@ -5,39 +5,13 @@
 #include <limits>
 #include <numbers>
 
+#include "reference/products.h"
+
 namespace attnfuzz {
 namespace {
 
 using All = Eigen::Map<Eigen::ArrayXd>;
 using AllConst = Eigen::Map<const Eigen::ArrayXd>;
-
-constexpr int64_t kBlock = 16;  // columns of one mma
-
-// q.k, sum |q_t k_t| and the running sums of the visible keys, a panel at a time.
-void products(const Operands& operands, const ScoreInput& input, double* dot, double* absolute,
-              double* running) {
-  const int64_t d = operands.dim_qk;
-  int64_t k = 0;
-  while (k < input.n) {
-    const int64_t panel = input.keys[k] / kLanes;
-    const double* keys = operands.keys.data() + panel * d * kLanes;
-    Lanes sum = Lanes::Zero(), sum_absolute = Lanes::Zero(), sum_running = Lanes::Zero();
-    for (int64_t first = 0; first < d; first += kBlock) {
-      sum_running += sum.abs();
-      for (int64_t t = first; t < std::min(d, first + kBlock); ++t) {
-        const LanesAt key(keys + t * kLanes);
-        sum += input.q[t] * key;
-        sum_absolute += std::abs(input.q[t]) * key.abs();
-      }
-    }
-    for (; k < input.n && input.keys[k] / kLanes == panel; ++k) {
-      const auto lane = input.keys[k] % kLanes;
-      dot[k] = sum[lane];
-      absolute[k] = sum_absolute[lane];
-      running[k] = sum_running[lane];
-    }
-  }
-}
 
 bool any_below(const double* x, int64_t n, double least) {
   for (int64_t t = 0; t < n; ++t)
@@ -63,8 +37,8 @@ void aligned_sizes(const ErrorModel& model, const Operands& operands, const Scor
 }
 
 // What flushing may take from a score: subnormal factors, a subnormal scale.
-void flushed_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input, All absolute,
-                    All delta) {
+void flushed_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                    AllConst absolute, All delta) {
   if (!model.flushes) return;
   const double scale = std::abs(model.scale);
   if (scale < 2 * kFlush) delta += scale * absolute;
@@ -155,8 +129,8 @@ void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
 
 void reserve(int64_t n, RowScores* out) {
   if (out->x.size() >= static_cast<size_t>(n)) return;
-  for (Buffer* buffer : {&out->x, &out->e, &out->weight, &out->error, &out->absolute, &out->running,
-                         &out->delta, &out->tanh_size, &out->capped})
+  for (Buffer* buffer :
+       {&out->x, &out->e, &out->weight, &out->error, &out->delta, &out->tanh_size, &out->capped})
     buffer->resize(static_cast<size_t>(n));
 }
 
@@ -170,16 +144,16 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   const int64_t n = input.n;
   reserve(n, out);
   All x(out->x.data(), n), e(out->e.data(), n), error(out->error.data(), n), delta(out->delta.data(), n),
-      absolute(out->absolute.data(), n), running(out->running.data(), n), tanh_size(out->tanh_size.data(), n),
-      capped(out->capped.data(), n);
+      tanh_size(out->tanh_size.data(), n), capped(out->capped.data(), n);
+  const AllConst absolute(input.absolute, n), running(input.running, n);
+  out->absolute = input.absolute;
   const bool adjusted = model.softcap > 0 || input.bias != nullptr;
 
-  products(operands, input, x.data(), absolute.data(), running.data());
-  x *= model.scale;
+  x = AllConst(input.dot, n) * model.scale;
   // `delta` holds the sizes that the products' error is relative to, for now.
   delta = absolute;
   aligned_sizes(model, operands, input, delta.data());
-  const double blocks = std::ceil(model.dim_qk / static_cast<double>(kBlock)) * model.score_block;
+  const double blocks = std::ceil(model.dim_qk / static_cast<double>(kDotBlock)) * model.score_block;
   if (model.ascending_dot && blocks < 1)
     delta = (running + delta) * (model.score_block / (1 - blocks));
   else

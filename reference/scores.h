@@ -45,13 +45,12 @@ namespace attnfuzz {
 struct RowScores {
   Buffer x;  // one a visible key
   Buffer e;
-  Buffer weight;    // e^(x_j - m)
-  Buffer error;     // err_j
-  Buffer absolute;  // sum_t |q_t k_jt|
-  Buffer running;   // sum over blocks of |sum of the blocks before it|
+  Buffer weight;  // e^(x_j - m)
+  Buffer error;   // err_j
   Buffer delta;
-  Buffer tanh_size;  // |tanh(a_j / c)|, with softcap
-  Buffer capped;     // |a'_j|, with softcap or bias
+  Buffer tanh_size;                  // |tanh(a_j / c)|, with softcap
+  Buffer capped;                     // |a'_j|, with softcap or bias
+  const double* absolute = nullptr;  // ScoreInput's
   double largest_delta = 0;
   double largest_error = 0;
   double misplaced = 1;  // that factor
@@ -68,13 +67,17 @@ enum class ScoreState : uint8_t {
 };
 
 // One query. bias is NULL or holds one value a key of `keys`. Indices in keys
-// count from operands.first, ascending; n >= 1.
+// count from operands.first, ascending; n >= 1. What is known of the products
+// (products.h) is one number a key too.
 struct ScoreInput {
   const double* q;
   Purity q_purity;
   const int64_t* keys;
   int64_t n;
   const double* bias;
+  const double* dot;       // q.k_j
+  const double* absolute;  // sum_t |q_t k_jt|
+  const double* running;   // sum over blocks of |sum of the blocks before it|
 };
 ScoreState row_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
                       RowScores* out);

@@ -1,5 +1,6 @@
 #include "reference/tile_walk.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,9 +25,9 @@ struct Maximum {
 };
 
 Maximum of_tile(const TileRun& run, const double* x, const double* error) {
-  Maximum out;
-  for (int64_t k = run.begin; k < run.end; ++k) out.take({x[k], x[k] - error[k], x[k] + error[k]});
-  return out;
+  const Eigen::Map<const Eigen::ArrayXd> scores(x + run.begin, run.end - run.begin),
+      errors(error + run.begin, run.end - run.begin);
+  return {scores.maxCoeff(), (scores - errors).maxCoeff(), (scores + errors).maxCoeff()};
 }
 
 // Runs [begin, end) are one split, in the order of work.
@@ -61,14 +62,13 @@ void walk_tiles(const ErrorModel& model, int64_t first, const int64_t* keys, int
                 const double* error, TileWalk* out) {
   std::vector<TileRun>& runs = out->runs;
   runs.clear();
-  int64_t tile = -1;
-  for (int64_t k = 0; k < n; ++k) {
-    const int64_t of_key = (first + keys[k]) / model.tile_k;
-    if (of_key != tile) {
-      runs.push_back({k, k, model.split_tiles > 0 ? of_key / model.split_tiles : 0});
-      tile = of_key;
-    }
-    runs.back().end = k + 1;
+  for (int64_t k = 0; k < n;) {
+    const int64_t tile = (first + keys[k]) / model.tile_k, border = (tile + 1) * model.tile_k - first;
+    // Mostly every key up to the border is there.
+    int64_t end = std::min(n, k + border - keys[k]);
+    while (keys[end - 1] >= border) --end;
+    runs.push_back({k, end, model.split_tiles > 0 ? tile / model.split_tiles : 0});
+    k = end;
   }
   if (model.key_order == ATTN_KEYS_DESCENDING) std::reverse(runs.begin(), runs.end());
   out->split_max.resize(runs.size());

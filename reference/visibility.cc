@@ -78,8 +78,21 @@ void row_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t 
     std::iota(keys->begin(), keys->end(), first);
     return;
   }
-  for (int64_t j = first; j < last; ++j)
-    if (masks_allow(problem, tensors, b, h, i, j)) keys->push_back(j);
+  constexpr int64_t kAtOnce = 256;
+  double bias[kAtOnce] = {};
+  for (int64_t at = first; at < last; at += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, last - at);
+    if (problem.bias_dtype != ATTN_NONE)
+      decode_strided(problem.bias_dtype, tensors.bias.data, offset_of(tensors.bias, b, h, i, at),
+                     tensors.bias.stride[3], count, bias);
+    const uint8_t* mask = nullptr;
+    if (problem.has_mask)
+      mask = static_cast<const uint8_t*>(tensors.mask.data) + offset_of(tensors.mask, b, h, i, at);
+    for (int64_t k = 0; k < count; ++k) {
+      const bool masked = mask && mask[k * tensors.mask.stride[3]] == 0;
+      if (!masked && bias[k] != -std::numeric_limits<double>::infinity()) keys->push_back(at + k);
+    }
+  }
 }
 
 }  // namespace attnfuzz

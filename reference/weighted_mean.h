@@ -65,10 +65,13 @@
 // The same algebra serves a row over its keys and a merge over its splits.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "reference/expected.h"
+#include "reference/key_block.h"
 #include "reference/operands.h"
 #include "reference/rounded_p.h"
 
@@ -101,12 +104,8 @@ struct MeanTerms {
   double v_overflow = 0;        // |v| from here on is no number once converted; 0: V stays as it is
   double grown_by_delta = 1;    // e^(max delta)
   double misplaced = 1;         // what a fused scale may multiply all weights of a row by
-  // Where P is known: its weights, the tiles in their order, g_t of each; else NULL.
-  const RoundedP* rounded = nullptr;
-  const TileWalk* walk = nullptr;
-  const double* tile_cost = nullptr;
-  double tile_costs = 0;  // their sum
   double hull_tiny = 0;   // eta_P without e^(max delta): in the hull all is relative to the computed weights
+  double tile_costs = 0;  // sum of g_t, where P is known
 };
 
 struct MeanResult {
@@ -116,17 +115,67 @@ struct MeanResult {
   double lse_bound = 0;
 };
 
-// Scratch of one row, kept by the caller so that rows do not allocate.
-struct MeanWork {
-  Buffer weight, error, coefficient;
+// g_t of one tile that a row sees keys of: those with indices [begin, end) in its list.
+struct TileCost {
+  int64_t tile;
+  int64_t begin, end;
+  double cost;
 };
 
-// Row over the n values with indices keys[0..n), n >= 1, of scores x and
-// allowances e; `weight`, if given, holds e^(x - m). Writes values.columns results to o, o_bound and column;
-// the latter only where a sum may overflow fp32 (the rest is the caller's); `exact`, if
-// given, is o as it would be if P were not rounded.
-MeanResult weighted_mean(const MeanTerms& terms, const int64_t* keys, int64_t n, const double* x,
-                         const double* e, const double* weight, const Values& values, MeanWork* work, double* o,
-                         double* o_bound, uint8_t* column, double* exact = nullptr);
+// What all columns of a row share of the way from B1 to B_c.
+struct Stored {
+  double merge = 0;    // e^(M C) - 1
+  double flushed = 0;  // what flushed weights of partials may take away
+  // Of numbers or Lanes: |o| and B1.
+  template <class Number>
+  Number operator()(const MeanTerms& terms, const Number& o, Number bound) const {
+    bound += merge * (o + bound);
+    const double normalise = std::max(4 * kU, terms.eps_reciprocal + 2 * kU);
+    bound += normalise * (o + bound) + flushed;
+    return bound + terms.o_unit * (o + bound) + terms.o_tiny;
+  }
+};
+
+// A row of a block: first weighed by itself, then its values are added up together with
+// those of the others. Buffers live on from row to row, so that rows do not allocate.
+struct MeanRow {
+  // Given.
+  MeanTerms terms;
+  std::span<const int64_t> keys;  // ascending, n >= 1
+  KeyPlaces places;               // of the keys, in the block
+  std::vector<TileCost> costs;    // in the order of work; only where P is known
+  // Where the results go: one a column of the values. `rule` is written only where a sum
+  // may overflow fp32 (the rest is the caller's); `exact`, if given, is o as it would be
+  // if P were not rounded.
+  double* o = nullptr;
+  double* o_bound = nullptr;
+  uint8_t* rule = nullptr;
+  double* exact = nullptr;
+
+  MeanResult result;
+
+  // On the way. Buffers are indexed by position (key_block.h).
+  Stored stored;
+  double l = 0, rho_w = 0, denominator = 0;
+  bool known = false;  // by the bound that knows P
+  double common = 0;   // of RoundedP
+  Buffer weight;       // w_j
+  Buffer error;        // w_j rho_j
+  Buffer centre;       // c_j, where P is known
+  Buffer charge;       // all that is charged of |v_j| then
+};
+
+// Scratch of one row.
+struct MeanWork {
+  Buffer weight, error, charge;
+};
+
+// Scores x and allowances e of the row's keys; `weight`, if given, holds e^(x - m); `rounded`, if
+// given, P as it is known.
+void begin_mean(const KeyBlock& block, const Values& values, const double* x, const double* e,
+                const double* weight, const RoundedP* rounded, MeanWork* work, MeanRow* row);
+
+// The results of rows that have begun.
+void finish_means(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows);
 
 }  // namespace attnfuzz

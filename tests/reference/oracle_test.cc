@@ -6,12 +6,78 @@
 #include <cmath>
 
 #include "reference/formats.h"
+#include "reference/products.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Sums are chains of fused multiply-adds in the order of t and of keys: the same bits from
+// every level of x86-64 that this machine runs, in blocks of any height.
+TEST(Products, HaveTheSameBitsAtEveryLevel) {
+  constexpr int64_t kDim = 37, kPanels = 3, kKeys = kPanels * kLanes;
+  Random random(11);
+  const auto numbers = [&](int64_t count) {
+    Buffer out(static_cast<size_t>(count));
+    for (double& x : out) x = random.gaussian();
+    return out;
+  };
+  Operands operands;
+  operands.dim_qk = kDim;
+  operands.keys = numbers(kKeys * kDim);
+  const Buffer values = numbers(kKeys * kLanes), mean = numbers(kLanes);
+  const std::vector<int64_t> panels = {0, 2};
+  const std::vector<KeySpan> spans = {{3, 0, 20}, {40, 20, 7}};
+  for (const ProductLevel& level : product_levels()) {
+    for (size_t rows = 1; rows <= 13; ++rows) {
+      std::vector<Buffer> q, size, dot(rows, Buffer(2 * kLanes)), absolute = dot, running = dot, weight, sum;
+      std::vector<QueryRow> queries;
+      for (size_t r = 0; r < rows; ++r) {
+        size.push_back(q.emplace_back(numbers(kDim)));
+        for (double& x : size.back()) x = std::abs(x);
+        weight.push_back(numbers(27));
+      }
+      for (size_t r = 0; r < rows; ++r)
+        queries.push_back({q[r].data(), size[r].data(), dot[r].data(), absolute[r].data(), running[r].data()});
+      level.scores(operands, panels, queries);
+      for (size_t r = 0; r < rows; ++r)
+        for (size_t at = 0; at < dot[r].size(); ++at) {
+          const size_t panel = static_cast<size_t>(panels[at / kLanes]), lane = at % kLanes;
+          double expected[3] = {};
+          for (size_t t = 0; t < kDim; ++t) {
+            const double key = operands.keys[(panel * kDim + t) * kLanes + lane];
+            if (t % kDotBlock == 0) expected[2] += std::abs(expected[0]);
+            expected[0] = std::fma(q[r][t], key, expected[0]);
+            expected[1] = std::fma(std::abs(q[r][t]), std::abs(key), expected[1]);
+          }
+          ASSERT_EQ(dot[r][at], expected[0]) << level.name << " rows " << rows;
+          ASSERT_EQ(absolute[r][at], expected[1]) << level.name << " rows " << rows;
+          ASSERT_EQ(running[r][at], expected[2]) << level.name << " rows " << rows;
+        }
+      for (const Term term : {Term::kValue, Term::kSize, Term::kDistance}) {
+        sum.assign(rows, mean);
+        std::vector<WeightedRow> weighted;
+        for (size_t r = 0; r < rows; ++r) weighted.push_back({weight[r].data(), sum[r].data(), mean.data()});
+        level.weigh[static_cast<size_t>(term)](values.data(), spans, weighted);
+        for (size_t r = 0; r < rows; ++r)
+          for (size_t lane = 0; lane < kLanes; ++lane) {
+            double expected = mean[lane];
+            for (const KeySpan& span : spans)
+              for (int64_t k = 0; k < span.count; ++k) {
+                const double v = values[static_cast<size_t>(span.key + k) * kLanes + lane];
+                const double of = term == Term::kValue  ? v
+                                  : term == Term::kSize ? std::abs(v)
+                                                        : std::abs(v - mean[lane]);
+                expected = std::fma(weight[r][static_cast<size_t>(span.position + k)], of, expected);
+              }
+            ASSERT_EQ(sum[r][lane], expected) << level.name << " rows " << rows;
+          }
+      }
+    }
+  }
+}
 
 TEST(Oracle, ZeroQueryIsTheMeanOfTheVisibleValues) {
   Case c({.seq_q = 4, .seq_k = 4, .dim_v = 3, .causal = true});
