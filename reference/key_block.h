@@ -10,8 +10,7 @@
 //   score_products(operands, block.panels, rows);
 //   block.place(keys, &places);
 //   for (int64_t k = 0; k < places.count; ++k) x[k] = dot[places.of(k)];
-#ifndef ATTNFUZZ_REFERENCE_KEY_BLOCK_H_
-#define ATTNFUZZ_REFERENCE_KEY_BLOCK_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -60,5 +59,3 @@ void make_key_block(const ErrorModel& model, int64_t first, int64_t count,
                     std::span<const std::span<const int64_t>> rows, KeyBlock* out);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_KEY_BLOCK_H_

@@ -5,8 +5,7 @@
 //   plain_columns(block, values, rows);  // the others
 //
 // A row with a bound that is not finite loses its flag: `known`, then `result.informative`.
-#ifndef ATTNFUZZ_REFERENCE_MEAN_COLUMNS_H_
-#define ATTNFUZZ_REFERENCE_MEAN_COLUMNS_H_
+#pragma once
 
 #include "reference/weighted_mean.h"
 
@@ -22,5 +21,3 @@ double aligned_values(const MeanTerms& terms, double count, double l);
 double lost_of_known(const MeanRow& row);
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_MEAN_COLUMNS_H_

@@ -12,8 +12,7 @@
 //
 //   score_products(operands, panels, rows);           // rows[r].dot[p * kLanes + lane] = q.k
 //   weigh(Term::kValue, values.panel(chunk), spans, weighted);  // weighted[r].sum[lane] += sum w v
-#ifndef ATTNFUZZ_REFERENCE_PRODUCTS_H_
-#define ATTNFUZZ_REFERENCE_PRODUCTS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -70,5 +69,3 @@ struct ProductLevel {
 std::vector<ProductLevel> product_levels();
 
 }  // namespace attnfuzz
-
-#endif  // ATTNFUZZ_REFERENCE_PRODUCTS_H_
