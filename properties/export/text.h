@@ -28,7 +28,7 @@ struct TensorText {
   bool page_end = false;
   uint32_t surround = 0;
   std::string values = {};  // of an input: "3c00 64*0000"
-  std::string bounds;  // of an output, run by run: "64*3e-08 nan any inf"
+  std::string bounds = {};  // of an output, run by run: "64*3e-08 nan any inf"
 };
 // Those that there are, but for the workspace: inputs, then outputs.
 std::vector<TensorText> tensor_texts(const Export& e);
