@@ -232,6 +232,8 @@ Exit run_check(CheckArguments arguments) {
     arguments.check.properties.push_back(&property_named(name));
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 
+  if (!arguments.entry.empty() && !std::ranges::any_of(arguments.kernels, is_cuda_source))
+    throw UserError("--entry says how the function of a CUDA source is called: name the source, mine.cu");
   for (std::string& kernel : arguments.kernels) {
     if (is_cuda_source(kernel)) kernel = built(kernel, arguments);
   }

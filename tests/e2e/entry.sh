@@ -25,6 +25,8 @@ expect() {
 }
 call='attention_forward(q, k, v, o, B, H, S, D)'
 expect 2 "say how its function is called"
+"$attnfuzz" check fa1 --cases 1 --entry "$call" >log 2>&1
+[ $? -eq 2 ] && grep -q "name the source" log || { echo "--entry without a source is taken"; cat log; wrong=1; }
 expect 2 "does not build" --entry 'attention_backward(q, k, v, o, B, H, S, D)'
 grep -q "attention_backward" log || { echo "the compiler's words are missing"; cat log; wrong=1; }
 expect 0 "40 cases in" --entry "$call"
