@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <filesystem>
 #include <regex>
 #include <string_view>
@@ -103,12 +104,12 @@ void run_or_say(const std::string& what, const std::vector<std::string>& command
   constexpr size_t kMost = 1 << 20, kShown = 4000;
   const Ran ran = run_program(words, {.take_output = true, .most = kMost});
   if (ran.status == 0) return;
-  // The first error is the one to mend.
-  const size_t first =
-      std::min(ran.output.find("error:"), ran.output.size() - std::min(ran.output.size(), kShown));
-  const size_t line = ran.output.rfind('\n', first);
-  throw UserError(what + " (" + describe_status(ran.status) + "):\n" +
-                  printable_lines(ran.output.substr(line == std::string::npos ? 0 : line + 1, kShown)));
+  // The first error is the one to mend; without one, the end says most.
+  const size_t error = ran.output.find("error:");
+  const size_t from = error != std::string::npos ? ran.output.rfind('\n', error) + 1  // npos + 1 is 0
+                                                 : ran.output.size() - std::min(ran.output.size(), kShown);
+  std::fprintf(stderr, "%s\n", printable_lines(ran.output.substr(from, kShown)).c_str());
+  throw UserError(what + " (" + describe_status(ran.status) + "): see above");
 }
 
 }  // namespace
@@ -125,7 +126,7 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
     throw UserError("--entry builds with the CMake package of attnfuzz, which is not at " +
                     (prefix / "lib/cmake/attnfuzz").string() + ": install it with cmake --install");
   const std::string name = identifier(fs::path(entry.source).stem());
-  const fs::path at = fs::absolute(fs::path(folder) / (name + ".attnfuzz"));
+  const fs::path at = fs::absolute(fs::path(folder) / (name + ".attnfuzz")).lexically_normal();
   fs::create_directories(at);
   write_if_new(at / "plug_in.cu", plug_in(entry, name));
   write_if_new(at / "CMakeLists.txt", project(entry, name, at));
