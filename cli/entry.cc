@@ -25,8 +25,8 @@ constexpr std::string_view kNames =
     "pages_all";
 constexpr std::string_view kTypes =
     "Tensor q, Tensor k, Tensor v, Tensor o, float* lse, int B, int H, int Hkv, int S, int Sq, int Sk, int D, "
-    "int Dv, "
-    "float scale, bool causal, attn_dtype dtype, cudaStream_t stream, const int* pages, const int* lengths, "
+    "int Dv, float scale, bool causal, attn_dtype dtype, cudaStream_t stream, const int* pages, const int* "
+    "lengths, "
     "int pages_each, int pages_all";
 
 bool names(const std::string& call, const std::string& name) {

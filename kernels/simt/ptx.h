@@ -16,9 +16,9 @@
 
 #include "kernels/primitives/copy.h"
 #include "kernels/primitives/math.h"
-#include "kernels/simt/ptx_matrix.h"
-#include "kernels/simt/ptx_text.h"
-#include "kernels/simt/ptx_values.h"
+#include "kernels/simt/ptx/matrix.h"
+#include "kernels/simt/ptx/text.h"
+#include "kernels/simt/ptx/values.h"
 
 namespace simt::ptx {
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "kernels/simt/cuda_api.h"
-#include "kernels/simt/ptx_text.h"
+#include "kernels/simt/ptx/text.h"
 
 namespace simt::ptx {
 
