@@ -23,6 +23,9 @@
 namespace attnfuzz {
 namespace {
 
+// Of fewer cases coverage says how few they are.
+constexpr uint64_t kFewestToMeasure = 1000;
+
 struct CheckArguments {
   std::vector<std::string> kernels;
   std::vector<std::string> properties;
@@ -167,6 +170,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
   std::fflush(stdout);
   try_found_before(*target, calibration, arguments, result);
+  const Aim aim = aim_at(*target, options);
   target.reset();  // each job opens its own
 
   const OpenTarget open_one = [&](std::string* error) -> std::unique_ptr<Target> {
@@ -190,7 +194,8 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     if (!result.interrupted) {
       checked.not_judged = not_judged(result, checked.kernel.name, refused, arguments.properties.empty());
     }
-    print(properties_table(result) + check_notes(result, refused));
+    if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
+    print(properties_table(result) + check_notes(result, refused, checked.covered));
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);

@@ -59,8 +59,10 @@ std::string properties_table(const CheckResult& result) {
   return text + row("all", total_of(result));
 }
 
-std::string check_notes(const CheckResult& result, const Refused& refused) {
+std::string check_notes(const CheckResult& result, const Refused& refused,
+                        const std::optional<Covered>& covered) {
   std::string text = result.features.table();
+  if (covered) text += attnfuzz::text(*covered);
   const std::vector<std::string> broken = result.features.broken_floors(refused, Classification::kByChance);
   if (result.features.cases < 500) {
     text += "  floors of the draw: not judged below 500 cases\n";
@@ -192,6 +194,18 @@ json failure_json(const Failure& failure, double seconds, const Filed& filed) {
   return j;
 }
 
+json share_json(const Covered::Share& share) {
+  return {{"met", share.met}, {"legal", share.legal}, {"percent", share.percent()}};
+}
+
+json covered_json(const Covered& covered) {
+  return {{"classes", share_json(covered.classes)},
+          {"pairs", share_json(covered.pairs)},
+          {"triples", share_json(covered.triples)},
+          {"classes_missing", covered.classes_missing},
+          {"pairs_missing", covered.pairs_missing}};
+}
+
 }  // namespace
 
 const char* status_of(const Checked& checked) {
@@ -223,6 +237,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["all"]["median"] = all.ratios.median();
   j["all"]["worst"] = std::isfinite(all.ratios.worst()) ? json(all.ratios.worst()) : json("inf");
   j["broken_floors"] = result.features.broken_floors(checked.refused, Classification::kByChance);
+  if (checked.covered) j["coverage"] = covered_json(*checked.covered);
   // The first by itself, for there is seldom another.
   for (size_t i = 0; i < result.failures.size(); ++i) {
     const Filed filed = i < checked.filed.size() ? checked.filed[i] : Filed{};

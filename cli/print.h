@@ -12,8 +12,9 @@ namespace attnfuzz {
 // "  reference            250    249      0      1    0.412    0.0031" and its head.
 std::string properties_table(const CheckResult& result);
 
-// Everything a check prints after its table: draw, floors, digest, speed.
-std::string check_notes(const CheckResult& result, const Refused& refused);
+// Everything a check prints after its table: draw, coverage where it was measured, floors, digest, speed.
+std::string check_notes(const CheckResult& result, const Refused& refused,
+                        const std::optional<Covered>& covered);
 
 // A verdict in a few lines: what, where, how it looks.
 std::string verdict_text(const Verdict& verdict);
@@ -40,6 +41,7 @@ struct Checked {
   KernelInfo kernel;
   Refused refused;
   CheckResult result;
+  std::optional<Covered> covered = {};  // measured of so many cases that it says something
   std::vector<Filed> filed;             // of each of result.failures
   std::vector<std::string> not_judged;  // why it is no pass though nothing failed, see fuzz/check
 };

@@ -21,6 +21,7 @@
 
 #include "fuzz/check/statistics.h"
 #include "properties/case/codec.h"
+#include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "properties/reduce/reduce.h"
@@ -53,6 +54,7 @@ struct Failure {
 
 struct CheckResult : Statistics {
   StreamDigest digest;
+  Coverage coverage;              // of the cases that were judged, as adapted
   std::vector<Failure> failures;  // the one with the lowest index of each kind class; by index
   std::vector<std::string> assumptions;
   double seconds = 0;

@@ -10,6 +10,7 @@ namespace attnfuzz {
 void CheckResult::merge(const CheckResult& other) {
   Statistics::merge(other);
   digest.merge(other.digest);
+  coverage.merge(other.coverage);
   for (const Failure& failure : other.failures) add(failure);
   assume(other.assumptions);
   seconds = std::max(seconds, other.seconds);
@@ -53,7 +54,8 @@ void fields(Is<CheckResult> auto& r, auto f) {
 // CBOR, which keeps every bit of a number and every byte of a text.
 std::string serialize(const CheckResult& result) {
   std::string text;
-  Json::to_cbor(Json::array({Json(static_cast<const Statistics&>(result)), Json(result)}), text);
+  Json::to_cbor(
+      Json::array({Json(static_cast<const Statistics&>(result)), Json(result), result.coverage.bytes()}), text);
   return text;
 }
 
@@ -63,6 +65,7 @@ CheckResult deserialize(const std::string& text) {
     CheckResult result;
     j.at(0).get_to(static_cast<Statistics&>(result));
     j.at(1).get_to(result);
+    result.coverage = Coverage::of_bytes(j.at(2).get_ref<const std::string&>());
     return result;
   } catch (const std::exception& e) {
     throw std::runtime_error(std::string("a job of the check ended before its result was complete: ") +

@@ -1,0 +1,162 @@
+// Of memory: where each tensor lies and by which strides, and what surrounds a call.
+#include <algorithm>
+#include <bit>
+
+#include "properties/case/codec_fields.h"
+#include "properties/case/geometry.h"
+#include "properties/draw/axes/axis.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr auto kPlaced = Phase::kMemory;
+constexpr std::array<std::array<uint8_t, 3>, 6> kOrders = {
+    {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}};
+constexpr const char* kOrderNames[] = {"bhs", "bsh", "hbs", "hsb", "sbh", "shb"};
+constexpr const char* kBases[] = {"of 1 byte",   "of 2 bytes",  "of 4 bytes",          "of 8 bytes",
+                                  "of 16 bytes", "of 32 bytes", "of 64 bytes or more", "at a page's end"};
+constexpr const char* kGaps[] = {"none", "of single bytes", "of 4 bytes", "of 16 bytes"};
+constexpr const char* kReaches[] = {"below 2^31", "2^31", "2^32"};
+constexpr const char* kSizeOneStrides[] = {"as dense", "junk"};
+
+const TensorLayout& layout_of(const Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
+
+// What is not there is made to be: a mask that hides nothing, a bias of 0.
+TensorLayout& layout_of(Case& c, TensorId t) {
+  if (t == TensorId::kLse) c.want_lse = true;
+  if (t == TensorId::kMask && !c.problem.mask) c.problem.mask.emplace();
+  if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();
+  return c.layout[static_cast<size_t>(t)];
+}
+// So many bytes in elements of a tensor; a bias can have smaller ones.
+int64_t elements(Case& c, TensorId t, int64_t bytes) {
+  if (t == TensorId::kBias && bytes % 4 != 0 && element_bytes(c.problem, t) == 4)
+    c.problem.bias->dtype = ATTN_F16;
+  return bytes / element_bytes(c.problem, t);
+}
+
+// The largest power of two that divides it, as an exponent up to `most`.
+int power_of(int64_t n, int most) {
+  return n == 0 ? most : std::min(std::countr_zero(static_cast<uint64_t>(n)), most);
+}
+
+// How far the last element lies from the first, where a dimension can be spread that far.
+int reach_of(const Case& c, TensorId t) {
+  if (layout_of(c, t).spread == 0) return 0;
+  const auto g = geometry(c, t);
+  const int64_t elements = g ? g->span_bytes / g->element_bytes : 0;
+  return elements >= int64_t{1} << 32 ? 2 : elements >= int64_t{1} << 31 ? 1 : 0;
+}
+
+std::vector<CaseAxis> axes_of(TensorId t) {
+  const auto there = [t](auto get) {
+    return [=](const Case& c) { return is_present(c, t) ? get(c, layout_of(c, t)) : kNoClass; };
+  };
+  const std::string name = name_of(t);
+  return {
+      kinds("alignment of " + name, kPlaced, kBases, there([t](const Case& c, const TensorLayout& l) {
+              if (l.placement == Placement::kPageEnd) return 7;
+              return power_of(l.offset * element_bytes(c.problem, t), 6);
+            }),
+            [t](const Toss& toss, int at, Case& c) {
+              TensorLayout& l = layout_of(c, t);
+              l.placement = at == 7 ? Placement::kPageEnd : Placement::kGuarded;
+              const int64_t step = at == 7 ? 0 : elements(c, t, int64_t{1} << at);
+              l.offset = at == 7   ? 0
+                         : at == 6 ? 64 * toss.dice.range(0, 3)
+                                   : step * (2 * toss.dice.range(0, 3) + 1);
+            }),
+      kinds("gap after rows of " + name, kPlaced, kGaps, there([t](const Case& c, const TensorLayout& l) {
+              const int64_t bytes = l.row_gap * element_bytes(c.problem, t);
+              return bytes == 0 ? 0 : bytes % 16 == 0 ? 3 : bytes % 4 == 0 ? 2 : 1;
+            }),
+            [t](const Toss& toss, int at, Case& c) {
+              TensorLayout& l = layout_of(c, t);
+              const int64_t bytes[] = {0, toss.dice.range(0, 3) * 4 + 2, toss.dice.range(0, 3) * 16 + 4,
+                                       toss.dice.pick<int64_t>({16, 32, 128})};
+              l.row_gap = elements(c, t, bytes[at]);
+            }),
+      kinds("order of " + name, kPlaced, kOrderNames, there([](const Case&, const TensorLayout& l) {
+              return static_cast<int>(std::ranges::find(kOrders, l.order) - kOrders.begin());
+            }),
+            [t](const Toss&, int at, Case& c) { layout_of(c, t).order = kOrders[static_cast<size_t>(at)]; }),
+      kinds("offsets into " + name + " reach", kPlaced, kReaches,
+            there([t](const Case& c, const TensorLayout&) { return reach_of(c, t); }),
+            [t](const Toss& toss, int at, Case& c) {
+              const TensorLayout before = layout_of(c, t);
+              const int64_t beyond = toss.dice.pick<int64_t>({0, 1 << 20, (1 << 20) + 1});
+              layout_of(c, t).spread = at == 0 ? 0 : at * ((int64_t{1} << 31) + beyond);
+              if (reach_of(c, t) != at) layout_of(c, t) = before;
+            }),
+      kinds("strides of one element of " + name, kPlaced, kSizeOneStrides,
+            there([](const Case&, const TensorLayout& l) { return l.junk_unit_strides ? 1 : 0; }),
+            [t](const Toss&, int at, Case& c) { layout_of(c, t).junk_unit_strides = at == 1; }),
+  };
+}
+
+bool any_dirty(const Case& c) { return std::ranges::any_of(c.calls, &Call::dirty_workspace); }
+bool second_stream(const Case& c) {
+  return std::ranges::any_of(c.calls, [](const Call& call) { return call.stream != 0; });
+}
+
+template <int64_t kCount>
+constexpr Choice calls(const char* name) {
+  return {name, [](const Case& c) { return static_cast<int64_t>(c.calls.size()) == kCount; },
+          [](const Toss&, Case& c) { c.calls.resize(kCount); }};
+}
+
+}  // namespace
+
+std::vector<CaseAxis> axes_of_memory() {
+  std::vector<CaseAxis> table;
+  for (const TensorSpec& spec : kTensors) {
+    if (spec.strided) std::ranges::move(axes_of(spec.id), std::back_inserter(table));
+  }
+  const std::vector<CaseAxis> others = {
+      choice("outputs before:", kPlaced,
+             {{"NaN", [](const Case& c) { return c.prefill == Prefill::kNan; },
+               [](const Toss&, Case& c) { c.prefill = Prefill::kNan; }},
+              {"huge", [](const Case&) { return true; },
+               [](const Toss&, Case& c) { c.prefill = Prefill::kHuge; }}}),
+      choice(
+          "LSE", kPlaced,
+          {{"wanted", [](const Case& c) { return c.want_lse; },
+            [](const Toss&, Case& c) { c.want_lse = true; }},
+           {"not wanted", [](const Case&) { return true; }, [](const Toss&, Case& c) { c.want_lse = false; }}}),
+      number(
+          "SMs", kPlaced, {1, 2, 8, 16, 17, 32, 64, 108, 109, 132, 133}, 256,
+          [](const Case& c) { return int64_t{c.env.sm_count}; },
+          [](Case& c, int64_t n) { c.env.sm_count = static_cast<int32_t>(n); }),
+      choice("schedule:", kPlaced,
+             {{"in order", [](const Case& c) { return c.env.schedule_seed == 0; },
+               [](const Toss&, Case& c) { c.env.schedule_seed = 0; }},
+              {"random", [](const Case&) { return true; },
+               [](const Toss& toss, Case& c) { c.env.schedule_seed = 1 + toss.dice.bits() % 65535; }}}),
+      choice("calls:", kPlaced, {calls<1>("1"), calls<2>("2"), calls<3>("3")}),
+      choice("workspace", kPlaced,
+             {{"clean", [](const Case& c) { return !any_dirty(c); },
+               [](const Toss&, Case& c) {
+                 for (Call& call : c.calls) call.dirty_workspace = false;
+               }},
+              {"dirty", [](const Case&) { return true; },
+               [](const Toss&, Case& c) { c.calls.back().dirty_workspace = true; }}}),
+      choice(
+          "streams:", kPlaced,
+          {{"one", [](const Case& c) { return !second_stream(c); },
+            [](const Toss&, Case& c) {
+              for (Call& call : c.calls) call.stream = 0;
+            }},
+           {"two", [](const Case&) { return true; }, [](const Toss&, Case& c) { c.calls.back().stream = 1; }}}),
+  };
+  std::ranges::copy(others, std::back_inserter(table));
+  // Instantiations of the kernel, as many as it has.
+  table.push_back({.name = "variant",
+                   .phase = kPlaced,
+                   .classes = {"of the kernel's choice", "1", "2", "3", "4 or more"},
+                   .of = [](const Tiled& x) { return std::clamp(x.c.env.variant, 0, 4); },
+                   .make = [](const Toss& toss, int at,
+                              Case& c) { c.env.variant = std::min<int32_t>(at, toss.aim.variants); }});
+  return table;
+}
+
+}  // namespace attnfuzz

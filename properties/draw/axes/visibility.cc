@@ -1,0 +1,240 @@
+// Of visibility: what hides keys. And of values.
+#include <cmath>
+
+#include "properties/case/codec_fields.h"
+#include "properties/case/features/pattern.h"
+#include "properties/draw/axes/axis.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr auto kSeen = Phase::kVisibility, kNumbers = Phase::kValues;
+constexpr int64_t k15 = int64_t{1} << 15, k16 = int64_t{1} << 16, k31 = int64_t{1} << 31,
+                  k32 = int64_t{1} << 32;
+constexpr int64_t kWidest = INT64_MAX - 1;
+constexpr const char* kBroadcasts[] = {"nothing", "batch",           "head",           "batch and head",
+                                       "query",   "batch and query", "head and query", "everything"};
+
+int broadcast_of(const Broadcast& b) { return (b.batch ? 1 : 0) + (b.head ? 2 : 0) + (b.query ? 4 : 0); }
+Broadcast broadcast_at(int at) { return {(at & 1) != 0, (at & 2) != 0, (at & 4) != 0}; }
+
+Mask& mask_of(const Toss& toss, Case& c) {
+  if (!c.problem.mask) c.problem.mask = Mask{draw_pattern(toss, c.problem), draw_broadcast(toss.dice)};
+  return *c.problem.mask;
+}
+Bias& bias_of(const Toss& toss, Case& c) {
+  if (!c.problem.bias) {
+    Bias& bias = c.problem.bias.emplace();
+    bias.dtype = toss.dice.pick<int32_t>({ATTN_F32, ATTN_F16, ATTN_BF16});
+    bias.kind = static_cast<BiasKind>(toss.dice.range(0, kBiasKinds - 1));
+    bias.seed = toss.dice.bits() % 65536;
+  }
+  return *c.problem.bias;
+}
+Pattern pattern_of(const Toss& toss, const Problem& p, int kind) {
+  Pattern pattern = draw_pattern(toss, p);
+  pattern.kind = static_cast<PatternKind>(kind);
+  pattern.parameter = toss.dice.range(1, pattern.kind == PatternKind::kRandom ? 15 : toss.tile_k);
+  return pattern;
+}
+
+// None, then those of the enumeration.
+std::vector<const char*> and_none(std::span<const char* const> names) {
+  std::vector<const char*> all = {"none"};
+  all.insert(all.end(), names.begin(), names.end());
+  return all;
+}
+
+constexpr int64_t kNoLengths = INT64_MIN;
+int64_t shortest(const Case& c) {
+  const auto& lengths = c.problem.key_lengths;
+  return !lengths || lengths->empty() ? kNoLengths : *std::ranges::min_element(*lengths);
+}
+void set_shortest(Case& c, int64_t n) {
+  auto& lengths = c.problem.key_lengths;
+  if (!lengths) lengths.emplace(static_cast<size_t>(std::max<int64_t>(c.problem.batch, 0)), n);
+  // The first is the shortest, the others stay where they are longer.
+  for (int64_t& length : *lengths) length = &length == lengths->data() ? n : std::max(length, n);
+}
+void of_length(const Toss& toss, Case& c, int64_t low, int64_t high) {
+  set_shortest(c, toss.dice.range(low, std::max(low, high)));
+}
+
+CaseAxis window(const char* name, Get get, Set set) {
+  return number(name, kSeen, beside({-1, 0, 1, 2, k15, k31, k32}, {16, 32, 64, 128}), kWidest, get, set);
+}
+
+}  // namespace
+
+std::vector<CaseAxis> axes_of_visibility() {
+  static const std::vector<const char*> masks = and_none(codec::kPatternNames),
+                                        biases = and_none(codec::kBiasNames);
+  return {
+      choice("causal:", kSeen,
+             {{"no", [](const Case& c) { return !c.problem.causal; },
+               [](const Toss&, Case& c) { c.problem.causal = false; }},
+              {"top-left", [](const Case& c) { return c.problem.align == ATTN_TOP_LEFT; },
+               [](const Toss&, Case& c) { c.problem.causal = true, c.problem.align = ATTN_TOP_LEFT; }},
+              {"bottom-right", [](const Case&) { return true; },
+               [](const Toss&, Case& c) { c.problem.causal = true, c.problem.align = ATTN_BOTTOM_RIGHT; }}}),
+      window(
+          "window_left", [](const Case& c) { return c.problem.window_left; },
+          [](Case& c, int64_t n) { c.problem.window_left = n; }),
+      window(
+          "window_right", [](const Case& c) { return c.problem.window_right; },
+          [](Case& c, int64_t n) { c.problem.window_right = n; }),
+      choice("window's alignment:", kSeen,
+             {{"top-left",
+               [](const Case& c) {
+                 return (c.problem.window_left >= 0 || c.problem.window_right >= 0) &&
+                        c.problem.align == ATTN_TOP_LEFT;
+               },
+               [](const Toss& toss, Case& c) {
+                 if (c.problem.window_left < 0) c.problem.window_left = toss.dice.range(0, c.problem.seq_k);
+                 c.problem.align = ATTN_TOP_LEFT;
+               }},
+              {"bottom-right",
+               [](const Case& c) { return c.problem.window_left >= 0 || c.problem.window_right >= 0; },
+               [](const Toss& toss, Case& c) {
+                 if (c.problem.window_left < 0) c.problem.window_left = toss.dice.range(0, c.problem.seq_k);
+                 c.problem.align = ATTN_BOTTOM_RIGHT;
+               }}}),
+      choice(
+          "shortest key length:", kSeen,
+          {{"none", [](const Case& c) { return shortest(c) == kNoLengths; },
+            [](const Toss&, Case& c) { c.problem.key_lengths.reset(); }},
+           {"negative", [](const Case& c) { return shortest(c) < 0; },
+            [](const Toss& toss, Case& c) { of_length(toss, c, -9, -1); }},
+           {"0", [](const Case& c) { return shortest(c) == 0; },
+            [](const Toss&, Case& c) { set_shortest(c, 0); }},
+           {"seq_k", [](const Case& c) { return shortest(c) == c.problem.seq_k; },
+            [](const Toss&, Case& c) { set_shortest(c, c.problem.seq_k); }},
+           {"seq_k less 1", [](const Case& c) { return shortest(c) == c.problem.seq_k - 1; },
+            [](const Toss&, Case& c) { set_shortest(c, c.problem.seq_k - 1); }},
+           {"1", [](const Case& c) { return shortest(c) == 1; },
+            [](const Toss&, Case& c) { set_shortest(c, 1); }},
+           {"between", [](const Case& c) { return shortest(c) < c.problem.seq_k; },
+            [](const Toss& toss, Case& c) { of_length(toss, c, 2, c.problem.seq_k - 2); }},
+           {"beyond seq_k", [](const Case& c) { return shortest(c) < k15; },
+            [](const Toss& toss, Case& c) { of_length(toss, c, c.problem.seq_k + 1, c.problem.seq_k + 100); }},
+           {"2^15 or more", [](const Case& c) { return shortest(c) < k16; },
+            [](const Toss& toss, Case& c) { of_length(toss, c, k15, k16 - 1); }},
+           {"2^16 or more", [](const Case& c) { return shortest(c) < k31; },
+            [](const Toss&, Case& c) { set_shortest(c, k16); }},
+           {"2^31 or more", [](const Case& c) { return shortest(c) < k32; },
+            [](const Toss&, Case& c) { set_shortest(c, k31); }},
+           {"2^32 or more", [](const Case&) { return true; },
+            [](const Toss&, Case& c) { set_shortest(c, k32); }}}),
+      in_tiles("shortest key length in tiles:", kSeen, &Toss::tile_k, &Tiled::tile_k, shortest, set_shortest),
+      choice("NaN beyond lengths:", kSeen,
+             {{"yes", [](const Case& c) { return c.nan_beyond_lengths; },
+               [](const Toss& toss, Case& c) {
+                 if (!c.problem.key_lengths) of_length(toss, c, 0, c.problem.seq_k);
+                 c.nan_beyond_lengths = true;
+               }},
+              {"no", [](const Case&) { return true; },
+               [](const Toss&, Case& c) { c.nan_beyond_lengths = false; }}}),
+      kinds(
+          "mask:", kSeen, masks,
+          [](const Case& c) { return c.problem.mask ? 1 + static_cast<int>(c.problem.mask->visible.kind) : 0; },
+          [](const Toss& toss, int at, Case& c) {
+            if (at == 0) return c.problem.mask.reset();
+            mask_of(toss, c).visible = pattern_of(toss, c.problem, at - 1);
+          }),
+      kinds(
+          "mask repeated over", kSeen, kBroadcasts,
+          [](const Case& c) { return c.problem.mask ? broadcast_of(c.problem.mask->broadcast) : kNoClass; },
+          [](const Toss& toss, int at, Case& c) { mask_of(toss, c).broadcast = broadcast_at(at); }),
+      kinds(
+          "bias:", kSeen, biases,
+          [](const Case& c) { return c.problem.bias ? 1 + static_cast<int>(c.problem.bias->kind) : 0; },
+          [](const Toss& toss, int at, Case& c) {
+            if (at == 0) return c.problem.bias.reset();
+            bias_of(toss, c).kind = static_cast<BiasKind>(at - 1);
+          }),
+      kinds(
+          "bias finite at", kSeen, codec::kPatternNames,
+          [](const Case& c) {
+            return c.problem.bias ? static_cast<int>(c.problem.bias->finite.kind) : kNoClass;
+          },
+          [](const Toss& toss, int at, Case& c) { bias_of(toss, c).finite = pattern_of(toss, c.problem, at); }),
+      kinds(
+          "bias of", kSeen, codec::kDtypes,
+          [](const Case& c) { return c.problem.bias ? static_cast<int>(c.problem.bias->dtype) : kNoClass; },
+          [](const Toss& toss, int at, Case& c) { bias_of(toss, c).dtype = at; }),
+      kinds(
+          "bias repeated over", kSeen, kBroadcasts,
+          [](const Case& c) { return c.problem.bias ? broadcast_of(c.problem.bias->broadcast) : kNoClass; },
+          [](const Toss& toss, int at, Case& c) { bias_of(toss, c).broadcast = broadcast_at(at); }),
+  };
+}
+
+namespace {
+
+float usual_scale(const Case& c) {
+  return 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(c.problem.dim_qk, 1)));
+}
+
+template <Fill Case::* kFill>
+CaseAxis fill(const char* name) {
+  return kinds(
+      name, kNumbers, codec::kFillNames, [](const Case& c) { return static_cast<int>((c.*kFill).kind); },
+      [](const Toss& toss, int at, Case& c) {
+        c.*kFill = {.kind = static_cast<FillKind>(at), .seed = toss.dice.bits() % 65536};
+        // As the draw scales them: scores stay where softmax tells them apart.
+        if ((c.*kFill).kind == FillKind::kPosition && kFill != &Case::v) (c.*kFill).exponent = -6;
+      });
+}
+
+template <TensorId kWhere>
+constexpr Choice planted_in(const char* name) {
+  return {name, [](const Case& c) { return c.planted.front().tensor == kWhere; },
+          [](const Toss& toss, Case& c) {
+            const auto size = shape_of(spec_of(kWhere), c.problem);
+            if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) return;
+            Dice& dice = toss.dice;
+            const bool f16 = c.problem.dtype == ATTN_F16;
+            const uint32_t infinity = f16 ? 0x7c00 : 0x7f80, nan = f16 ? 0x7e00 : 0x7fc0;
+            Planted x = {.tensor = kWhere};
+            x.b = dice.range(0, size[0] - 1), x.h = dice.range(0, size[1] - 1);
+            x.s = dice.range(0, size[2] - 1), x.d = dice.range(0, size[3] - 1);
+            x.bits = dice.pick<uint32_t>({nan, nan, nan, infinity, infinity | 0x8000});
+            c.planted = {x};
+          }};
+}
+
+}  // namespace
+
+std::vector<CaseAxis> axes_of_values() {
+  return {
+      fill<&Case::q>("Q"),
+      fill<&Case::k>("K"),
+      fill<&Case::v>("V"),
+      choice("scale:", kNumbers,
+             {{"usual", [](const Case& c) { return c.problem.scale == usual_scale(c); },
+               [](const Toss&, Case& c) { c.problem.scale = usual_scale(c); }},
+              {"0", [](const Case& c) { return c.problem.scale == 0; },
+               [](const Toss&, Case& c) { c.problem.scale = 0; }},
+              {"negative", [](const Case& c) { return c.problem.scale < 0; },
+               [](const Toss&, Case& c) { c.problem.scale = -usual_scale(c); }},
+              {"other", [](const Case&) { return true; },
+               [](const Toss& toss, Case& c) {
+                 c.problem.scale = std::ldexp(1.0f, static_cast<int>(toss.dice.range(-8, 1)));
+               }}}),
+      choice("softcap:", kNumbers,
+             {{"none", [](const Case& c) { return c.problem.softcap == 0; },
+               [](const Toss&, Case& c) { c.problem.softcap = 0; }},
+              {"up to 5", [](const Case& c) { return c.problem.softcap <= 5; },
+               [](const Toss& toss, Case& c) { c.problem.softcap = toss.dice.pick({1.0f, 5.0f}); }},
+              {"above 5", [](const Case&) { return true; },
+               [](const Toss& toss, Case& c) { c.problem.softcap = toss.dice.pick({30.0f, 50.0f}); }}}),
+      choice("NaN or infinity planted in", kNumbers,
+             {{"nothing", [](const Case& c) { return c.planted.empty(); },
+               [](const Toss&, Case& c) { c.planted.clear(); }},
+              planted_in<TensorId::kQ>("Q"),
+              planted_in<TensorId::kK>("K"),
+              planted_in<TensorId::kV>("V")}),
+  };
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,75 @@
+// What the draw reaches, without running a kernel:
+//
+//   draw_measure LIBRARY CASES [SEEDS]
+//
+// prints the coverage of the table of axes by CASES cases of seed 1 (as `attnfuzz check` does,
+// but of cases that no kernel has refused, on the tiles of its first plan), how many are drawn
+// a second, and of how many seeds each bug of bugs_of_three.h shows within 20,000 cases, and
+// the median of the first case that shows it.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "fuzz/check/check.h"
+#include "fuzz/host/kernel_registry.h"
+#include "properties/draw/axes/axis.h"
+#include "properties/draw/coverage.h"
+#include "tests/properties/draw/bugs_of_three.h"
+
+int main(int argc, char** argv) {
+  using namespace attnfuzz;
+  using Clock = std::chrono::steady_clock;
+  if (argc < 3) {
+    std::fprintf(
+        stderr,
+        "draw_measure LIBRARY CASES [SEEDS]: a kernel of the plain lane, how many cases, of how many seeds\n");
+    return 2;
+  }
+  const uint64_t cases = std::strtoull(argv[2], nullptr, 10);
+  const uint64_t seeds = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 10;
+  std::string error;
+  const auto library = find_kernel(argv[1], {ATTN_CPU, "plain"}, &error);
+  const auto target = library ? open_target(worker_options(*library), &error) : nullptr;
+  if (target == nullptr) {
+    std::fprintf(stderr, "%s\n", error.c_str());
+    return 2;
+  }
+  const Aim aim = aim_at(*target, {});
+
+  Coverage met;
+  std::vector<Case> drawn;
+  auto start = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  for (uint64_t i = 0; i < cases; ++i) drawn.push_back(draw(aim, 1, i));
+  std::printf("%.0f cases drawn a second, ", static_cast<double>(cases) / seconds());
+  start = Clock::now();
+  for (const Case& c : drawn)
+    met.add({c, c.problem, aim.tiles_q.front(), aim.tiles_k.front(), c.problem.num_splits});
+  std::printf("%.0f counted, ", static_cast<double>(cases) / seconds());
+  start = Clock::now();
+  const Covered covered = measure(met, aim);
+  std::printf("the rest tried in %.1f s\n%s", seconds(), text(covered).c_str());
+
+  constexpr uint64_t kMost = 20'000;
+  constexpr size_t kBugs = std::size(kBugsOfThree);
+  std::vector<std::vector<uint64_t>> found(kBugs);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    std::vector<uint64_t> first(kBugs, kMost);
+    for (uint64_t i = 0; i < kMost; ++i) {
+      const Case c = draw(aim, seed, i);
+      if (c.problem.batch == 0 || c.problem.seq_q == 0) continue;  // there is no output to be wrong
+      for (size_t bug = 0; bug < kBugs; ++bug) {
+        if (first[bug] == kMost && kBugsOfThree[bug].shows(c, c.problem)) first[bug] = i;
+      }
+    }
+    for (size_t bug = 0; bug < kBugs; ++bug) found[bug].push_back(first[bug]);
+  }
+  for (size_t bug = 0; bug < kBugs && seeds > 0; ++bug) {
+    std::vector<uint64_t>& all = found[bug];
+    std::ranges::sort(all);
+    std::printf("%-62s %2lld of %llu seeds, median %llu\n", kBugsOfThree[bug].name,
+                static_cast<long long>(std::ranges::count_if(all, [](uint64_t n) { return n < kMost; })),
+                static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(all[all.size() / 2]));
+  }
+  return 0;
+}
