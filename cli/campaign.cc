@@ -1,6 +1,7 @@
 // attnfuzz campaign: hours of checking that can be left alone.
 #include "fuzz/campaign/run/campaign.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -212,10 +213,12 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   std::printf("\nended: %s; %zu finding(s), %zu known, %zu never seen again, %zu still to reduce\n",
               s.ended.c_str(), s.findings.findings.size() - known, known, s.findings.never_again.size(),
               s.waiting);
-  for (const Finding& f : s.findings.findings) {
-    std::printf("  %s x%llu %s%s\n    %s\n    %s\n", printable(f.name).c_str(), (unsigned long long)f.count,
-                to_string(f.repeats), f.tolerated.empty() ? "" : printable(", known: " + f.tolerated).c_str(),
-                printable(f.minimal).c_str(), printable(f.message).c_str());
+  for (const auto* list : {&s.findings.findings, &s.findings.never_again}) {
+    for (const Finding& f : *list) {
+      std::printf("  %s x%llu %s%s\n    %s\n    %s\n", printable(f.name).c_str(), (unsigned long long)f.count,
+                  to_string(f.repeats), f.tolerated.empty() ? "" : printable(", known: " + f.tolerated).c_str(),
+                  printable(f.minimal).c_str(), printable(f.message).c_str());
+    }
   }
   for (const Canary& c : s.canaries) {
     if (c.found) {
@@ -297,6 +300,11 @@ Exit start_campaign(CampaignArguments arguments) {
     summary = run_campaign(options, targets, event, [&](const CampaignState& s) { line.show(status_of(s)); });
   }
   if (!arguments.json) print_end(summary, options.dir);
+  if (summary.signal != 0 && summary.standing == Standing::kHeld) {
+    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: the same command goes on\n",
+                 sigabbrev_np(summary.signal));
+    return static_cast<Exit>(128 + summary.signal);
+  }
   return static_cast<Exit>(summary.standing);
 }
 
@@ -367,9 +375,9 @@ void add_campaign(CLI::App& app, Action& action) {
   add_calibration_option(*command, arguments->target);
   add_watchdog_option(*command, arguments->target);
   add_stale_flag(*command, arguments->target);
-  add_footer(
-      *command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kStandingStatuses,
-      "SIGINT, SIGTERM and SIGHUP end a session early, and well. attnfuzz status DIR says how one stands.");
+  add_footer(*command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kStandingStatuses,
+             "SIGINT, SIGTERM and SIGHUP end a session early, and well: 130, 143 or 129 if nothing was found. "
+             "attnfuzz status DIR says how one stands.");
   command->callback([&action, arguments] { action = [arguments] { return start_campaign(*arguments); }; });
 }
 

@@ -19,6 +19,7 @@
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/processes.h"
 #include "properties/case/words.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -102,9 +103,11 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
 }
 
 // Judges the reproducers of this kernel, back end and lane that lie in the folder of
-// reproducers; those that fail still come to the front of the result.
+// reproducers; those that fail still come to the front of the result. What cannot be read
+// may be one of them: it is told, and no pass.
 void try_found_before(Target& target, const Calibration& calibration, const CheckArguments& arguments,
-                      CheckResult& result) {
+                      Checked& checked) {
+  CheckResult& result = checked.result;
   std::error_code none;
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(arguments.out, none)) {
@@ -117,12 +120,24 @@ void try_found_before(Target& target, const Calibration& calibration, const Chec
   target.watch(Watch::kBrief);
   for (const std::string& file : files) {
     const auto read = read_reproducer(file);
+    const auto not_tried = [&](const std::string& why) {
+      checked.not_judged.push_back(file + " was not tried: " + why + "; mend it, or move it away");
+    };
+    if (const auto* error = std::get_if<DecodeError>(&read)) {
+      not_tried(error->message);
+      continue;
+    }
     const Reproducer* r = std::get_if<Reproducer>(&read);
-    if (r == nullptr || illegal(r->c) || r->backend != kernel.backend || r->c.lane != kernel.lane) continue;
-    const auto property = std::ranges::find(arguments.check.properties, find_property(r->property));
+    if (r->backend != kernel.backend || r->c.lane != kernel.lane) continue;
     std::error_code other;
-    if (property == arguments.check.properties.end()) continue;
     if (r->kernel != name && !std::filesystem::equivalent(r->kernel, name, other)) continue;
+    const auto why = illegal(r->c);
+    if (why || find_property(r->property) == nullptr) {
+      not_tried(why ? *why : "there is no property '" + printable(r->property, 60) + "'");
+      continue;
+    }
+    const auto property = std::ranges::find(arguments.check.properties, find_property(r->property));
+    if (property == arguments.check.properties.end()) continue;
     ++tried;
     Failure failure = {
         .c = r->c, .verdict = judge(r->c, **property, target, calibration), .property = *property};
@@ -131,6 +146,7 @@ void try_found_before(Target& target, const Calibration& calibration, const Chec
     if (!result.failures.empty() && !arguments.check.keep_going) break;
   }
   target.watch(Watch::kFull);
+  for (const std::string& why : checked.not_judged) print("  " + printable(why) + "\n");
   if (tried > 0) {
     std::printf("  found before, in %s: %d tried, %s\n", arguments.out.c_str(), tried,
                 result.failures.empty() ? "none fails" : "one fails still");
@@ -169,7 +185,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   }
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
   std::fflush(stdout);
-  try_found_before(*target, calibration, arguments, result);
+  try_found_before(*target, calibration, arguments, checked);
   const Aim aim = aim_at(*target, options);
   target.reset();  // each job opens its own
 
@@ -192,7 +208,8 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     for (Failure& before : result.failures) drawn.add(std::move(before));
     result = std::move(drawn);
     if (!result.interrupted) {
-      checked.not_judged = not_judged(result, checked.kernel.name, refused, arguments.properties.empty());
+      for (std::string& why : not_judged(result, checked.kernel.name, refused, arguments.properties.empty()))
+        checked.not_judged.push_back(std::move(why));
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
     print(properties_table(result) + check_notes(result, refused, checked.covered));

@@ -4,7 +4,7 @@
 //   void add_check(CLI::App& app, Action& action)
 //
 // Exit status: 0 it held, 1 a failure was found or too little was judged, 2 bad use or
-// a bad file; of an interrupted check that had found nothing 128 and the signal's number.
+// a bad file; of an interrupted check or campaign that had found nothing 128 and the signal's number.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -17,7 +17,8 @@ void set_formatter(CLI::App& app);
 inline constexpr const char* kBadUseStatus = "bad use or a bad file";
 inline const std::vector<std::string> kJudgedStatuses = {"it held", "it failed", kBadUseStatus};
 inline const std::vector<std::string> kStandingStatuses = {
-    "nothing was found", "a new finding, a failure that waits to be reduced, or a planted bug that was missed",
+    "nothing was found",
+    "a new finding, also one that came once; a failure that waits to be reduced; a planted bug that was missed",
     "bad use; a part of the folder is missing or cannot be read; or the disk was full"};
 void add_footer(CLI::App& command, const std::string& example, const std::vector<std::string>& statuses,
                 const std::string& more = "");

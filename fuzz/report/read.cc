@@ -23,11 +23,6 @@ FindingEntry entry_of(const std::string& dir, const Finding& finding, Report& re
   FindingEntry entry;
   entry.finding = finding;
   entry.file = dir + "/findings/" + finding.name + ".attn.json";
-  if (finding.name.find('/') != finding.name.npos) {
-    report.problems.push_back("findings.json names a finding '" + printable(finding.name) +
-                              "', which is no file's name");
-    return entry;
-  }
   auto text = read_file(entry.file, kInFolder);
   if (auto* error = std::get_if<DecodeError>(&text)) {
     report.problems.push_back(error->message);
@@ -96,6 +91,7 @@ Report read_report(const std::string& dir) {
   for (const Session& session : report.header.sessions)
     report.end = std::max(report.end, session.from + session.seconds);
   FindingsFile found;
+  found.never_again = report.never_again;
   for (const FindingEntry& entry : report.findings) found.findings.push_back(entry.finding);
   report.standing = standing(found, report.waiting, report.canaries, report.header);
   if (!report.problems.empty()) report.standing = Standing::kUnknown;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "fuzz/campaign/store/finding_list.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 namespace {
@@ -30,23 +31,33 @@ Task read_task(const std::string& dir) {
   task.header = std::move(*header);
   task.findings = read_findings(dir);
   task.canaries = read_canaries(dir);
+  if (fs::is_symlink(dir + "/shards"))
+    throw std::runtime_error(dir + "/shards is a link, which is not followed");
   task.shards = shards_of(dir);
   for (const int n : task.shards) read_stats(dir, n);  // throws while nothing is written yet
   read_crashes(dir);                                   // and for one that is cut short
   return task;
 }
 
-// Files that are not there yet: a task's and another's of one name say the same.
-void copy_missing(const fs::path& from, const fs::path& to) {
-  if (!fs::is_directory(from)) return;
-  fs::create_directories(to);
-  for (const auto& entry : fs::directory_iterator(from)) {
-    const fs::path place = to / entry.path().filename();
-    if (entry.is_directory()) {
-      copy_missing(entry.path(), place);
-    } else if (entry.is_regular_file() && !fs::exists(place)) {
-      fs::copy_file(entry.path(), place);
-    }
+// Copies what is not there yet: a task's and another's of one name say the same. The folder may be a
+// stranger's: no link is followed, and what is no file, or larger than any reader takes, is not
+// copied but named in `left_out`.
+void copy_missing(const fs::path& from, const fs::path& to, std::vector<std::string>& left_out) {
+  const fs::file_status status = fs::symlink_status(from);
+  if (fs::is_symlink(status)) {
+    left_out.push_back(from.string() + " is a link, which is not followed");
+  } else if (fs::exists(status) && fs::exists(to) && fs::is_directory(status) != fs::is_directory(to)) {
+    left_out.push_back(from.string() + " is a folder in one campaign and none in another");
+  } else if (fs::is_directory(status)) {
+    fs::create_directories(to);
+    for (const auto& entry : fs::directory_iterator(from))
+      copy_missing(entry.path(), to / entry.path().filename(), left_out);
+  } else if (fs::exists(status) && !fs::is_regular_file(status)) {
+    left_out.push_back(from.string() + " is no regular file");
+  } else if (fs::exists(status) && fs::file_size(from) > static_cast<uintmax_t>(kInFolder.bytes)) {
+    left_out.push_back(from.string() + " is larger than any file of a campaign");
+  } else if (fs::exists(status) && !fs::exists(to)) {
+    fs::copy_file(from, to);
   }
 }
 
@@ -54,7 +65,7 @@ class Merge {
  public:
   explicit Merge(fs::path to) : to_(std::move(to)) {}
 
-  void add(const Task& task) {
+  void add(const Task& task, std::vector<std::string>& left_out) {
     const int first_session = static_cast<int>(header_.sessions.size());
     if (first_session == 0) header_ = base_of(task.header);
     for (const TargetRecord& target : task.header.targets) add_target(task, target);
@@ -68,9 +79,10 @@ class Merge {
       canary.session += first_session;
       canaries_.push_back(std::move(canary));
     }
-    for (const int n : task.shards) copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), shards_++));
+    for (const int n : task.shards)
+      copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), shards_++), left_out);
     for (const char* folder : {"corpus", "findings", "never_again", "canary", "crashing"})
-      copy_missing(fs::path(task.dir) / folder, to_ / folder);
+      copy_missing(fs::path(task.dir) / folder, to_ / folder, left_out);
     for (const Finding& finding : task.findings.findings) add_finding(finding);
     auto& never = findings_.never_again;
     never.insert(never.end(), task.findings.never_again.begin(), task.findings.never_again.end());
@@ -176,7 +188,7 @@ MergeSummary merge_campaigns(const std::vector<std::string>& from, const std::st
       summary.left_out.emplace_back(e.what());
       continue;
     }
-    merge.add(task);
+    merge.add(task, summary.left_out);
     ++summary.merged;
   }
   if (summary.merged == 0) {

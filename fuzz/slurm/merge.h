@@ -1,6 +1,6 @@
 // Campaigns that ran side by side as one: what the tasks of a job array found.
 //
-// The merged folder has the layout of any campaign's (campaign/archive.h): shards of
+// The merged folder has the layout of any campaign's (campaign/store/archive.h): shards of
 // all tasks under new numbers, the union of their corpora, findings that are the same
 // by key counted together, every session and canary. So `attnfuzz report` shows it
 // and `attnfuzz campaign` may go on from it.
@@ -9,7 +9,8 @@
 //
 // The folder is built beside the place it goes to, and put there whole. One that an
 // earlier merge left there is replaced; anything else is not. A task's folder that
-// cannot be read, or was never begun, is named in `left_out`; the others are merged.
+// cannot be read, or was never begun, is named in `left_out`; the others are merged. So
+// is a file of a folder that is not copied: a link, no regular file, or too large a one.
 #pragma once
 
 #include <string>

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# campaign.sh ATTNFUZZ LIBRARY: a campaign of seconds. LIBRARY is a kernel with a
+# campaign.sh ATTNFUZZ LIBRARY FAKES: a campaign of seconds. LIBRARY is a kernel with a
 # known bug: it is found, reported once, by name, with all its files; the canary is
-# found; a second session goes on; what contradicts the folder is refused.
+# found; a second session goes on; what contradicts the folder is refused. FAKES is the
+# folder of the fake kernels: a worker that is killed, though once, is a failure.
 set -u
-attnfuzz=$1 library=$2
+attnfuzz=$1 library=$2 fakes=$3
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 die() {
@@ -29,6 +30,15 @@ before=$(ls "$out"/night/corpus/fa1 | wc -l)
 [ $? -eq 1 ] || die "the second session did not end with status 1"
 grep -q '"event":"finding"' "$out/second.log" && die "a finding of the first session is new in the second"
 [ "$(ls "$out"/night/corpus/fa1 | wc -l)" -ge "$before" ] || die "the archive has shrunk"
+
+# SIGKILL may come from the kernel itself: the first verdict is filed, and what came once is no pass.
+ATTNFUZZ_FAKE_ONCE=$out/once "$attnfuzz" campaign "$fakes/attention.so:kills-itself-once" --for 3s --jobs 1 --no-canary \
+  --allow-stale --out "$out/once-killed" >"$out/killed.log" 2>&1
+[ $? -eq 1 ] || die "a campaign passes whose worker was killed"
+grep -q '^ended: time; 0 finding(s), 0 known, 1 never seen again' "$out/killed.log" || die "what came once is not counted"
+grep -q 'the worker died while the kernel ran: SIGKILL in run()' "$out/killed.log" || die "what killed it is not told"
+"$attnfuzz" status "$out/once-killed" >"$out/status.log" 2>&1
+[ $? -eq 1 ] || die "status passes what came once"
 
 # Known: the ledger makes it a known one, and the status that of a good night. That it goes on failing
 # is no news; a reproducer that holds is, and stays in the folder; so is one that cannot be read.
@@ -69,7 +79,10 @@ until grep -q '"event":"start"' "$out/hangup.log"; do kill -0 "$job" || die "it 
 "$attnfuzz" status "$out/hangup" >"$out/status.log" 2>&1 || die "a campaign that runs has no status"
 grep -q 'still runs' "$out/status.log" || die "status does not say that it runs"
 kill -HUP "$job"
-wait "$job" || die "SIGHUP ends it with status $?"
+wait "$job"
+status=$?
+[ "$status" -eq 129 ] || die "SIGHUP ends it with status $status, and nothing was found"
+grep -q 'interrupted by SIGHUP' "$out/hangup.log" || die "the signal is not told"
 grep -q '"event":"end".*"ended":"interrupted"' "$out/hangup.log" || die "SIGHUP does not end it well"
 
 # Pruned: few readable files that replay. It takes the entries of all kernels.

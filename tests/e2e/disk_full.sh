@@ -95,6 +95,20 @@ grep -q '^ended: disk full' "$out/second.log" || die "it does not say that it en
 grep -q 'NOT FOUND (.*the disk was full)' "$out/second.log" || die "why the canary was not found is not said"
 before=$(files)
 
+# The same of a right kernel without a canary: nothing was found, and that says nothing.
+rm -rf "$disk/idle"
+until
+  "$attnfuzz" campaign fa1 --for 1s --jobs 1 --no-canary --out "$disk/idle" >"$out/idle.log" 2>&1
+  status=$?
+  grep -q '^ended: ' "$out/idle.log"
+do
+  [ "$status" -eq 2 ] || die "a start without room ended with status $status"
+  truncate -s -4k "$disk/filler"
+done
+[ "$status" -eq 2 ] || die "a session that the disk was full for ended with status $status"
+grep -q '^ended: disk full; 0 finding(s)' "$out/idle.log" || die "it does not say that the disk was full"
+rm -r "$disk/idle"
+
 rm "$disk/filler"
 room 64m
 "$attnfuzz" campaign "$library" fa1 --for 5s --jobs 2 --out "$disk/night" >"$out/third.log" 2>&1

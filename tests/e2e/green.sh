@@ -50,6 +50,12 @@ says "its file says 'crash': it held in 3 runs, all but the first in fresh worke
 ends 1 "FLAKY" "$fakes/attention.so:hangs-once" --cases 400 --watchdog 1
 says "did not finish before the watchdog ended it" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 
+# However it hangs.
+for how in sleeps stops ignores-signals; do
+  ends 1 "FLAKY" "$fakes/attention.so:$how-once" --cases 400 --watchdog 0.1
+  says "did not finish before the watchdog ended it" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
+done
+
 # It reaches no further than its own parent.
 ends 1 "SIGKILL, sent to the worker's parent" "$fakes/attention.so:kills-parent" --cases 400 --reduce-seconds 2
 says "FAILURE in case" "$out/log"
@@ -76,6 +82,14 @@ says "FAILURE found before, and still there: $out/found/" "$out/log"
 grep -q '^FAILURE in case' "$out/log" && complain "cases were drawn though a failure found before is there"
 "$attnfuzz" check "$fakes/attention.so:right" --cases 20 --allow-stale --out "$out/found" >"$out/log" 2>&1
 [ $? -eq 0 ] || complain "another kernel is judged by what was found"
+# What was found and cannot be read any more may be this kernel's.
+file=$(ls "$out"/found/*.attn.json | head -1)
+head -c 200 "$file" >"$file.cut" && mv "$file.cut" "$file"
+"$attnfuzz" check "$fakes/attention.so:right" --cases 20 --allow-stale --out "$out/found" --json "$out/check.json" \
+  >"$out/log" 2>&1
+[ $? -eq 1 ] || complain "a file in found/ that cannot be read is a pass"
+says "$file was not tried: " "$out/log" "$out/check.json"
+says '"status":"not judged"' "$out/check.json"
 
 # interrupted SIGNAL STATUS
 interrupted() {

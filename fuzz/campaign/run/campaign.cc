@@ -134,6 +134,7 @@ class Supervisor {
   CampaignSummary sum_up() {
     CampaignSummary summary;
     summary.ended = session_.ended;
+    summary.signal = interrupts_.signal();
     canaries_.settle(session_.ended == kDiskFull ? "; the disk was full" : "");
     keep([&] { canaries_.write(); });
     keep([&] { write_header(options_.dir, header_); });

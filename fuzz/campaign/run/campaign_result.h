@@ -37,6 +37,7 @@ struct CampaignSummary {
   std::vector<Canary> canaries;  // of this session
   size_t waiting = 0;            // failures not yet reduced
   std::string ended;
+  int signal = 0;               // that interrupted it
   bool harness_broken = false;  // a canary was not found
   Standing standing = Standing::kHeld;
 };

@@ -194,12 +194,8 @@ class Explorer {
   }
 
   Verdict judged(const Candidate& candidate) {
-    const auto once = [&] {
-      return judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
-    };
-    Verdict verdict = once();
-    // No kernel does that to itself: someone, or the system that is out of memory.
-    if (verdict.kind == Kind::kCrash && verdict.message.find("SIGKILL") != std::string::npos) verdict = once();
+    // The first verdict stands, whoever the worker was ended by: triage runs it again.
+    Verdict verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
     if (verdict.kind == Kind::kHang && ++full_watches_ == kMostFullWatches) target_->watch(Watch::kBrief);
     return verdict;
   }

@@ -14,6 +14,7 @@
 #include "text/files.h"
 #include "text/json.h"
 #include "text/json_text.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -40,6 +41,17 @@ T read_record(const std::string& path, const Json& j) {
     throw std::runtime_error(path + " cannot be understood: move it away, or bring back a copy (" + e.what() +
                              ")");
   }
+}
+
+// Files are read, written and removed by these names.
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
+         name.find('\0') == name.npos;
+}
+
+void check_name(const std::string& path, const char* what, const std::string& name) {
+  if (is_file_name(name)) return;
+  throw std::runtime_error(path + " names " + what + " '" + printable(name, 60) + "', which is no file's name");
 }
 
 // Of a list that may not be there.
@@ -189,7 +201,14 @@ FindingsFile read_findings(const std::string& dir) {
   if (!j)
     throw std::runtime_error(
         path + " is missing, so what was found is not known: bring back a copy, or begin in another folder");
-  return read_record<FindingsFile>(path, *j);
+  FindingsFile file = read_record<FindingsFile>(path, *j);
+  for (const auto* list : {&file.findings, &file.never_again}) {
+    for (const Finding& f : *list) {
+      check_name(path, "a finding", f.name);
+      for (const std::string& id : f.crashes) check_name(path, "a crash", id);
+    }
+  }
+  return file;
 }
 
 void write_findings(const std::string& dir, const FindingsFile& findings) {
@@ -203,7 +222,10 @@ std::vector<Crash> read_crashes(const std::string& dir) {
     const std::string path = folder.path().string() + "/crash.json";
     // A folder of another name is one that was being written.
     if (folder.path().filename().string().starts_with('.')) continue;
-    if (const auto j = read_json(path)) crashes.push_back(read_record<Crash>(path, *j));
+    const auto j = read_json(path);
+    if (!j) continue;
+    crashes.push_back(read_record<Crash>(path, *j));
+    check_name(path, "a crash", crashes.back().id);
   }
   std::ranges::sort(crashes,
                     [](const Crash& a, const Crash& b) { return std::tie(a.t, a.id) < std::tie(b.t, b.id); });
@@ -228,6 +250,10 @@ void write_canaries(const std::string& dir, const std::vector<Canary>& canaries)
 std::string line_of(const SeriesLine& line) { return json_text(Json(line)); }
 std::string line_of(const CorpusEntry& entry) { return json_text(Json(entry)); }
 std::optional<SeriesLine> parse_series_line(const std::string& text) { return parse_line<SeriesLine>(text); }
-std::optional<CorpusEntry> parse_corpus_line(const std::string& text) { return parse_line<CorpusEntry>(text); }
+std::optional<CorpusEntry> parse_corpus_line(const std::string& text) {
+  auto entry = parse_line<CorpusEntry>(text);
+  if (entry && !(is_file_name(entry->id) && is_file_name(entry->kernel))) return std::nullopt;
+  return entry;
+}
 
 }  // namespace attnfuzz

@@ -31,7 +31,8 @@
 //   for (const Finding& f : read_findings(dir).findings) puts(f.minimal.c_str());
 //
 // All readers throw std::runtime_error that names the file and what is wrong
-// with it; writers throw std::system_error (a full disk: ENOSPC, EDQUOT).
+// with it, also where it names what is no file's name ("../x"): a folder may come
+// from a stranger. Writers throw std::system_error (a full disk: ENOSPC, EDQUOT).
 #pragma once
 
 #include <cstdint>
@@ -216,7 +217,8 @@ void write_crash(const std::string& dir, const Crash& crash, const std::string& 
 std::vector<Canary> read_canaries(const std::string& dir);
 void write_canaries(const std::string& dir, const std::vector<Canary>& canaries);
 
-// One line each, as the files hold them; parse_ functions return nothing for a line that is cut short.
+// One line each, as the files hold them; parse_ functions return nothing for a line that is cut short
+// or names what is no file's name.
 std::string line_of(const SeriesLine& line);
 std::string line_of(const CorpusEntry& entry);
 std::optional<SeriesLine> parse_series_line(const std::string& text);

@@ -57,6 +57,15 @@ KnownFailure read_entry(const Json& j, const std::string& folder, const LedgerNa
   if (known.kernel.find('/') == known.kernel.npos) refuse_unknown("kernel", known.kernel, names.kernels);
   refuse_unknown("lane", known.lane, names.lanes);
   refuse_unknown("back end", known.backend, {"cpu", "cuda"});
+  // What the other mode alone goes by would be read, and do nothing.
+  const std::vector<const char*> others = known.quarantined
+                                              ? std::vector{"key", "reproducer"}
+                                              : std::vector{"kernel", "backend", "lane", "features"};
+  for (const char* field : others) {
+    if (j.contains(field))
+      throw std::runtime_error("it is " + mode + ", and '" + field + "' is for a " +
+                               (known.quarantined ? "tolerated" : "quarantined") + " failure: leave it out");
+  }
   if (known.quarantined ? known.features.empty() && known.kernel.empty() : known.key.empty()) {
     throw std::runtime_error(known.quarantined
                                  ? "it has neither features nor a kernel, and would hide everything"

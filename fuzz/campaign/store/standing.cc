@@ -13,7 +13,8 @@ Standing standing(const FindingsFile& findings, size_t waiting, const std::vecto
     const std::string ended = n < header.sessions.size() ? header.sessions[n].ended : "?";
     return !canary.found && !ended.empty() && ended != "killed";
   };
-  if (waiting > 0 || std::ranges::any_of(findings.findings, is_new) || std::ranges::any_of(canaries, missed))
+  if (waiting > 0 || std::ranges::any_of(findings.findings, is_new) ||
+      std::ranges::any_of(findings.never_again, is_new) || std::ranges::any_of(canaries, missed))
     return Standing::kFound;
   const bool cut_short = !header.sessions.empty() && header.sessions.back().ended == kDiskFull;
   return cut_short ? Standing::kUnknown : Standing::kHeld;

@@ -1,11 +1,17 @@
 // How a campaign's folder stands, for `campaign`, `report`, `merge` and `status` alike:
 // they end with the same status.
 //
-//   0 kHeld     nothing was found, and all that was to be looked at was
-//   1 kFound    a finding that nobody knew of, a failure that waits to be reduced, or a
-//               planted bug that was not found in a session that was not killed
+//   0 kHeld     nothing was found in what was judged so far. Whether a session lasted its
+//               time is for Session::ended to say: one that still runs, was killed or was
+//               interrupted is gone on with
+//   1 kFound    a finding that nobody knew of, also one that failed once and in no later
+//               run; a failure that waits to be reduced; or a planted bug that was not
+//               found in a session that was not killed
 //   2 kUnknown  a part of the folder is missing or cannot be read; or nothing was found,
 //               and the last session ended for want of room on the disk
+//
+// A `campaign` that a signal ended and that is kHeld ends as any command that is
+// interrupted: with 128 and the signal's number.
 #pragma once
 
 #include <string>

@@ -125,6 +125,21 @@ TEST_F(LedgerFile, SaysWhatIsWrongWithAnEntry) {
             std::string::npos);
 }
 
+TEST_F(LedgerFile, RefusesWhatTheOtherModeGoesBy) {
+  for (const char* field : {"key", "reproducer"}) {
+    const std::string error = error_of(R"({"format":1,"known":[{"mode":"quarantined","kernel":"fa1",")" +
+                                       std::string(field) + R"(":"zz","reason":"r"}]})");
+    EXPECT_NE(error.find(std::string("'") + field + "' is for a tolerated failure"), std::string::npos)
+        << error;
+  }
+  for (const char* field :
+       {R"("kernel":"fa1")", R"("backend":"cpu")", R"("lane":"tsan")", R"("features":[])"}) {
+    const std::string error = error_of(R"({"format":1,"known":[{"mode":"tolerated","key":"k","reason":"r",)" +
+                                       std::string(field) + "}]}");
+    EXPECT_NE(error.find("is for a quarantined failure: leave it out"), std::string::npos) << error;
+  }
+}
+
 TEST_F(LedgerFile, RefusesAFeatureThatNoCaseHas) {
   const std::string error = error_of(
       R"({"format":1,"known":[{"mode":"quarantined","features":["causal","soft cap"],"reason":"r"}]})");

@@ -1,4 +1,5 @@
 // Kernels that compute attention, and so pass many cases before they misbehave.
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,14 @@ bool now() {
   return ++calls == 60;
 }
 
+// Whether this is the first time for all processes: the file that $ATTNFUZZ_FAKE_ONCE names is then made.
+bool first_of_all() {
+  const char* file = getenv("ATTNFUZZ_FAKE_ONCE");
+  const int fd = file == nullptr ? -1 : open(file, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
 #define RUN \
   [](const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) -> attn_status
 
@@ -50,6 +59,37 @@ const attn_kernel kernels[] = {
         RUN {
           volatile int spin = 1;
           while (now() || spin == 2) spin = 2;
+          return run(p, t, plan, env);
+        }),
+    fake::kernel(
+        "sleeps-once", plan,
+        RUN {
+          if (now()) sleep(100'000);
+          return run(p, t, plan, env);
+        }),
+    fake::kernel(
+        "stops-once", plan,
+        RUN {
+          if (now()) raise(SIGSTOP);
+          return run(p, t, plan, env);
+        }),
+    // Deaf to all that can be ignored or blocked.
+    fake::kernel(
+        "ignores-signals-once", plan,
+        RUN {
+          if (now()) {
+            sigset_t all;
+            sigfillset(&all);
+            sigprocmask(SIG_BLOCK, &all, nullptr);
+            for (int n = 1; n < NSIG; ++n) signal(n, SIG_IGN);
+            for (;;) pause();
+          }
+          return run(p, t, plan, env);
+        }),
+    fake::kernel(
+        "kills-itself-once", plan,
+        RUN {
+          if (now() && first_of_all()) raise(SIGKILL);
           return run(p, t, plan, env);
         }),
     fake::kernel(

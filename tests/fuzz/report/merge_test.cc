@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "tests/fuzz/report/night.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 namespace {
@@ -84,6 +86,60 @@ TEST_F(Merge, LeavesOutWhatCannotBeRead) {
   EXPECT_NE(s.left_out[0].find("begun"), std::string::npos);
   EXPECT_NE(s.left_out[1].find("stats.json"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(at("merged.merging")));
+}
+
+bool names(const MergeSummary& s, const std::string& what) {
+  return std::ranges::any_of(s.left_out, [&](const std::string& one) { return one.starts_with(what); });
+}
+
+// Its folder may be anyone's.
+TEST_F(Merge, FollowsNoLinkAndCopiesNothingLarge) {
+  namespace fs = std::filesystem;
+  fs::create_directories(at("private/folder"));
+  std::ofstream(at("private/folder/secret")) << "s";
+  fs::create_directory_symlink(at("private/folder"), at("b/corpus/z"));
+  fs::create_symlink(at("private/folder/secret"), at("b/findings/q.md"));
+  fs::remove_all(at("b/canary"));
+  fs::create_directory_symlink(at("private"), at("b/canary"));
+  std::ofstream(at("b/findings/big.md")) << "";
+  fs::resize_file(at("b/findings/big.md"), uintmax_t{3} << 30);
+  const MergeSummary s = merge({"a", "b"});
+  EXPECT_EQ(s.merged, 2u);
+  for (const char* what : {"b/corpus/z", "b/findings/q.md", "b/canary"})
+    EXPECT_TRUE(names(s, at(what) + " is a link")) << what;
+  EXPECT_TRUE(names(s, at("b/findings/big.md") + " is larger"));
+  for (const char* what : {"corpus/z", "findings/q.md", "canary/folder", "findings/big.md"})
+    EXPECT_FALSE(fs::exists(fs::symlink_status(at(std::string("merged/") + what)))) << what;
+}
+
+TEST_F(Merge, LeavesOutAFolderOfLinkedShards) {
+  std::filesystem::rename(at("b/shards"), at("elsewhere"));
+  std::filesystem::create_directory_symlink(at("elsewhere"), at("b/shards"));
+  const MergeSummary s = merge({"a", "b"});
+  EXPECT_EQ(s.merged, 1u);
+  EXPECT_TRUE(names(s, at("b/shards is a link")));
+}
+
+TEST_F(Merge, RefusesNamesThatAreNoFiles) {
+  for (const char* name : {"../../planted", "..", ""}) {
+    FindingsFile findings = read_findings(at("a"));
+    findings.findings[0].name = name;
+    write_findings(at("b"), findings);
+    const MergeSummary s = merge({"a", "b"});
+    EXPECT_EQ(s.merged, 1u);
+    EXPECT_TRUE(names(s, at("b/findings.json") + " names a finding '" + name + "', which is no file's name"));
+  }
+  write_findings(at("b"), {});
+  Crash crash;
+  crash.id = "1234";
+  crash.target = "fa1.cpu.plain";
+  write_crash(at("b"), crash, "");
+  EXPECT_EQ(merge({"a", "b"}).merged, 2u);
+  const std::string file = at("b/crashing/1234/crash.json");
+  std::string text = file_text(file);
+  text.replace(text.find("1234"), 4, "../../../x");
+  write_file(file, text);
+  EXPECT_THROW(read_crashes(at("b")), std::runtime_error) << "its folder is removed once it is reduced";
 }
 
 TEST_F(Merge, ReplacesAnEarlierMergeAndNothingElse) {
