@@ -159,18 +159,18 @@ std::string clock_text(double seconds) {
   return text;
 }
 
+// What matters most comes first: a narrow terminal cuts the end off.
 std::string status_of(const CampaignState& s) {
   char text[400];
   std::snprintf(text, sizeof text,
-                "%s, %s left%s: %llu cases, %.0f/s; corpus %llu, signals %llu, coverage %llu; %zu finding(s), "
-                "%llu to reduce",
+                "%s, %s left%s: %zu finding(s), %llu to reduce; %llu cases, %.0f/s; corpus %llu, signals %llu, "
+                "coverage %llu",
                 clock_text(s.t).c_str(), clock_text(s.left).c_str(),
                 s.disk_full  ? ", DISK FULL, waiting"
                 : s.draining ? ", ending"
                              : "",
-                (unsigned long long)s.cases, s.cases_per_second, (unsigned long long)s.corpus,
-                (unsigned long long)s.signals, (unsigned long long)s.coverage, s.findings,
-                (unsigned long long)s.waiting);
+                s.findings, (unsigned long long)s.waiting, (unsigned long long)s.cases, s.cases_per_second,
+                (unsigned long long)s.corpus, (unsigned long long)s.signals, (unsigned long long)s.coverage);
   return text;
 }
 
@@ -215,9 +215,9 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
               s.waiting);
   for (const auto* list : {&s.findings.findings, &s.findings.never_again}) {
     for (const Finding& f : *list) {
-      std::printf("  %s x%llu %s%s\n    %s\n    %s\n", printable(f.name).c_str(), (unsigned long long)f.count,
-                  to_string(f.repeats), f.tolerated.empty() ? "" : printable(", known: " + f.tolerated).c_str(),
-                  printable(f.minimal).c_str(), printable(f.message).c_str());
+      print("  " + printable(f.name) + " x" + std::to_string(f.count) + " " + to_string(f.repeats) +
+            (f.tolerated.empty() ? "" : printable(", known: " + f.tolerated)) + "\n    " +
+            printable(f.minimal) + "\n    " + printable(f.message) + "\n");
     }
   }
   for (const Canary& c : s.canaries) {

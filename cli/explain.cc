@@ -57,9 +57,7 @@ Exit run_explain(const ExplainArguments& arguments) {
 
   const Seen seen = look(r.c, target, calibration);
   const bool ran = seen.why_not.empty();
-  std::printf("%s",
-              explain(r.c, seen.plan, ran ? &seen.reference : nullptr, ran ? &seen.o : nullptr, explain_options)
-                  .c_str());
+  print(explain(r.c, seen.plan, ran ? &seen.reference : nullptr, ran ? &seen.o : nullptr, explain_options));
   if (!ran) print("\nno picture of the error: " + seen.why_not + "\n");
   const Verdict verdict = judge(r.c, opened.property, target, calibration);
   print("\n" + opened.identity + "\n" + verdict_text(verdict));

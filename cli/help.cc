@@ -122,6 +122,11 @@ std::vector<std::string> completions(const CLI::App& app, const std::vector<std:
     if (option != nullptr && option->get_items_expected_max() > 0) return values_of(*option);
   }
   std::vector<std::string> all = option_names(*command);
+  for (const CLI::Option* option : command->get_options()) {
+    if (!option->get_positional()) continue;
+    const std::vector<std::string> values = values_of(*option);
+    all.insert(all.end(), values.begin(), values.end());
+  }
   const CLI::Option* positional = command->get_option_no_throw("kernel");
   if (positional != nullptr && positional->get_positional())
     all.insert(all.end(), kernels.begin(), kernels.end());

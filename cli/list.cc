@@ -16,15 +16,16 @@ Exit list() {
     const auto target = open_target(worker_options(library), &error);
     const std::string label = library.name + " (" + backend_name(library.backend) + ")";
     if (target == nullptr) {
-      std::printf("  %-16s cannot be used here: %s\n", label.c_str(), error.c_str());
+      print(beside(label, "cannot be used here: " + error));
       continue;
     }
     const KernelInfo& info = target->info();
-    std::printf("  %-16s %s\n", label.c_str(), info.description.c_str());
-    std::printf("  %-16s variants: 0 own choice", "");
-    for (size_t i = 0; i < info.variants.size(); ++i) std::printf(", %zu %s", i + 1, info.variants[i].c_str());
-    std::printf("; build %s%s%s\n", info.build.hash.substr(0, 12).c_str(), info.device.empty() ? "" : "; ",
-                info.device.c_str());
+    std::string more = "variants: 0 own choice";
+    for (size_t i = 0; i < info.variants.size(); ++i)
+      more += ", " + std::to_string(i + 1) + " " + info.variants[i];
+    more += "; build " + info.build.hash.substr(0, 12);
+    if (!info.device.empty()) more += "; " + info.device;
+    print(beside(label, info.description + "\n" + more));
   }
   std::printf("\nproperties\n");
   for (const Property* property : properties()) print(beside(property->name, property->statement));

@@ -27,15 +27,34 @@ int columns_of(int fd) {
   return std::clamp<int>(size.ws_col, 40, 200);
 }
 
+namespace {
+
+// How many bytes of a line `most` columns hold: what continues a character of UTF-8, and a colour,
+// take none.
+size_t bytes_of(const std::string& line, size_t most) {
+  size_t column = 0;
+  for (size_t at = 0; at < line.size(); ++at) {
+    if ((line[at] & 0xc0) == 0x80) continue;
+    if (line.compare(at, 2, "\x1b[") == 0) {
+      at = std::min(line.find('m', at), line.size());
+      continue;
+    }
+    if (column++ == most) return at;
+  }
+  return line.size();
+}
+
+}  // namespace
+
 std::string wrapped(const std::string& text, int width) {
   const auto most = static_cast<size_t>(width);
   std::string out;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const size_t indent = std::min(line.find_first_not_of(' '), line.size());
-    while (line.size() > most) {
-      size_t at = line.rfind(' ', most);
-      if (at == line.npos || at <= indent + 2) at = line.find(' ', most);
+    for (size_t end; (end = bytes_of(line, most)) < line.size();) {
+      size_t at = line.rfind(' ', end);
+      if (at == line.npos || at <= indent + 2) at = line.find(' ', end);
       if (at == line.npos || at <= indent + 2) break;
       out += line.substr(0, line.find_last_not_of(' ', at) + 1) + "\n";
       line = std::string(indent + 2, ' ') + line.substr(std::min(line.find_first_not_of(' ', at), line.size()));
@@ -47,7 +66,8 @@ std::string wrapped(const std::string& text, int width) {
 }
 
 void print(const std::string& text) {
-  const std::string shown = is_terminal(STDOUT_FILENO) ? wrapped(text, columns_of(STDOUT_FILENO)) : text;
+  const bool shown_to_someone = isatty(STDOUT_FILENO) != 0;
+  const std::string shown = shown_to_someone ? wrapped(text, columns_of(STDOUT_FILENO)) : text;
   std::fwrite(shown.data(), 1, shown.size(), stdout);
 }
 

@@ -9,17 +9,18 @@ namespace attnfuzz {
 // A terminal that a line can be written over on: not where TERM is "dumb" or not set.
 bool is_terminal(int fd);
 
-// The same, unless NO_COLOR is set to anything (https://no-color.org).
+// The same, unless NO_COLOR is set and not empty (https://no-color.org).
 bool takes_colors(int fd);
 
 // 80 where nothing says otherwise.
 int columns_of(int fd);
 
 // Lines longer than `width` are broken between words; what follows is indented as the line was, and by
-// two more. A word stays whole.
+// two more. A word stays whole. Colours, and all but the first byte of a character, take no column.
 std::string wrapped(const std::string& text, int width = 80);
 
-// To standard output: wrapped on a terminal, line by line as it is elsewhere, for whoever searches a log.
+// To standard output: wrapped on a terminal of any kind, line by line as it is elsewhere, for whoever searches
+// a log.
 void print(const std::string& text);
 
 }  // namespace attnfuzz

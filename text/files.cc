@@ -145,10 +145,12 @@ void write_file(const std::string& given, const std::string& text) {
   std::string temporary = path + ".XXXXXX";
   Descriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
   if (file.fd < 0) fail("cannot create a file beside", path, errno);
+  // What is replaced keeps its mode; mkostemp gives 0600, and a reproducer is for others to read as well.
+  struct stat before = {};
+  const mode_t mode = ::stat(path.c_str(), &before) == 0 ? before.st_mode & 07777 : 0644;
   try {
     write_all(file.fd, text, temporary);
-    // mkostemp gives 0600; a reproducer is for others to read as well.
-    if (::fchmod(file.fd, 0644) != 0) fail("cannot set the mode of", temporary, errno);
+    if (::fchmod(file.fd, mode) != 0) fail("cannot set the mode of", temporary, errno);
     if (::fsync(file.fd) != 0) fail("cannot flush", temporary, errno);
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail("cannot write", path, errno);
   } catch (...) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 namespace attnfuzz {
 namespace {
@@ -73,20 +74,20 @@ bool is_plain_word(std::string_view text) {
                               "_./+-:=@%,") == text.npos;
 }
 
-// How many letters differ, are missing or too many.
+// How many letters differ, are missing or too many, or stand in each other's place.
 size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
+  std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      row[j] = std::min({last[j - 1] + (a[i - 1] != b[j - 1]), last[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
+    before = std::exchange(last, row);
   }
-  return row.back();
+  return last.back();
 }
 
 }  // namespace
@@ -162,7 +163,7 @@ std::string shell_word(std::string_view text) {
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   const std::string* nearest = nullptr;
-  size_t least = std::clamp<size_t>(word.size() / 2, 1, 3) + 1;
+  size_t least = std::clamp<size_t>(word.size() / 3, 1, 3) + 1;
   for (const std::string& one : known) {
     if (word.size() > 100 || one.size() > 100) continue;
     if (const size_t d = distance(word, one); d < least) {

@@ -59,7 +59,7 @@ std::string Classification::table() const {
     char item[96];
     std::snprintf(item, sizeof item, " %s %.1f %%;", name.c_str(),
                   cases == 0 ? 0.0 : 100.0 * static_cast<double>(n) / static_cast<double>(cases));
-    if (column + std::char_traits<char>::length(item) > 108) {
+    if (column + std::char_traits<char>::length(item) > 80) {
       text += "\n        ";
       column = 9;
     }

@@ -56,6 +56,11 @@ TEST(Wrapped, BreaksLinesBetweenWords) {
   EXPECT_EQ(wrapped("  one two three\nfour\n", 10), "  one two\n    three\nfour\n");
   EXPECT_EQ(wrapped("anywordthatistoolong stays", 10), "anywordthatistoolong\n  stays");
   EXPECT_EQ(wrapped("fits", 10), "fits");
+  EXPECT_EQ(wrapped("0 \u2588\u2588\u2588\u2593\u2593\u2593\u00b7\u00b7", 10),
+            "0 \u2588\u2588\u2588\u2593\u2593\u2593\u00b7\u00b7")
+      << "as wide as its characters";
+  EXPECT_EQ(wrapped("\x1b[32mone\x1b[0m two thr", 11), "\x1b[32mone\x1b[0m two thr") << "colours have no width";
+  EXPECT_EQ(wrapped("\x1b[32mone\x1b[0m two three", 10), "\x1b[32mone\x1b[0m two\n  three");
 }
 
 }  // namespace

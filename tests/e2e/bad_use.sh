@@ -31,6 +31,8 @@ refuse "no property is left to judge" check fa1 --property stages
 refuse "is not a duration" check fa1 --for soon
 refuse "excludes" check fa1 --for 1s --cases 5
 refuse "there is no back end 'quantum'; there are: cpu,cuda" check fa1 --backend quantum
+refuse "there is no back end 'cdua': did you mean 'cuda'?" check fa1 --backend cdua
+refuse "there is no shell 'fish'; there are: bash" completion fish
 refuse "not in range" check fa1 --cases -5
 refuse "not in range" check fa1 --first 18446744073709551606
 refuse "not in range" campaign fa1 --seed 18446744073709551616 --out "$out/night"
@@ -79,7 +81,7 @@ printf '{"unit":"2^-24","unit":"2^-24"}' >"$out/table.json"
 refuse "given twice" check fa1 --calibration "$out/table.json"
 
 # Results that do not arrive are no success.
-for arguments in "list" "--version" "check --help" "check fa1 --cases 20 --jobs 1 --property reference --json -" "check fa1 --cases 20 --jobs 1 --property reference --junit -"; do
+for arguments in "list" "completion bash" "--version" "check --help" "check fa1 --cases 20 --jobs 1 --property reference --json -" "check fa1 --cases 20 --jobs 1 --property reference --junit -"; do
   # shellcheck disable=SC2086
   "$attnfuzz" $arguments >/dev/full 2>"$out/full.log"
   [ $? -eq 2 ] && grep -q "could not be written" "$out/full.log" || { echo "$arguments >/dev/full is a success"; bad=1; }
@@ -111,6 +113,22 @@ completes --property check fa1 --pr
 completes asan check fa1 --lane a
 completes reference campaign fa1 --property ref
 completes splitk check sp
+completes bash completion ""
+
+# What is printed fits a terminal of 80 columns, whatever kind it is; and list has all lanes.
+for arguments in "list" "check fa1 --cases 40 --jobs 1 --property reference --out $out/found"; do
+  TERM=dumb script -qec "stty cols 80; $(printf '%q' "$attnfuzz") $arguments" /dev/null >"$out/pty" || { echo "$arguments fails on a terminal"; bad=1; }
+  sed 's/\r//g' "$out/pty" | awk -v a="$arguments" 'length > 80 { print a ": " $0; bad = 1 } END { exit bad }' || bad=1
+done
+sed 's/\r//g' "$out/pty" | awk '
+  /^  drawn:/ { on = 1 }
+  on && /^  [a-z]/ && !/^  drawn:/ { exit }
+  on { if (last != "" && length(last) < 50) bad = 1; last = $0 }
+  END { exit bad || !on }' || { echo "the list of what was drawn is ragged"; bad=1; }
+lanes=$("$attnfuzz" list | sed -n '/^lanes$/,/^$/s/^  \([a-z][^ ]*\) .*/\1/p')
+for lane in plain schedules coverage asan msan msan-O0 tsan memcheck racecheck initcheck synccheck; do
+  grep -qxF -- "$lane" <<<"$lanes" || { echo "list does not have the lane $lane"; bad=1; }
+done
 
 # Plug-ins that are none.
 refuse "is no regular file" check "$out/fifo"

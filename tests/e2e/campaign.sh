@@ -32,11 +32,14 @@ grep -q '"event":"finding"' "$out/second.log" && die "a finding of the first ses
 [ "$(ls "$out"/night/corpus/fa1 | wc -l)" -ge "$before" ] || die "the archive has shrunk"
 
 # SIGKILL may come from the kernel itself: the first verdict is filed, and what came once is no pass.
-ATTNFUZZ_FAKE_ONCE=$out/once "$attnfuzz" campaign "$fakes/attention.so:kills-itself-once" --for 3s --jobs 1 --no-canary \
-  --allow-stale --out "$out/once-killed" >"$out/killed.log" 2>&1
+# On a terminal of 80 columns what was found stands in the line that says how it goes.
+ATTNFUZZ_FAKE_ONCE=$out/once TERM=xterm script -qec "stty cols 80; $(printf '%q ' "$attnfuzz" campaign \
+  "$fakes/attention.so:kills-itself-once" --for 3s --jobs 1 --no-canary --allow-stale --out "$out/once-killed")" /dev/null \
+  >"$out/killed.log" 2>&1
 [ $? -eq 1 ] || die "a campaign passes whose worker was killed"
 grep -q '^ended: time; 0 finding(s), 0 known, 1 never seen again' "$out/killed.log" || die "what came once is not counted"
 grep -q 'the worker died while the kernel ran: SIGKILL in run()' "$out/killed.log" || die "what killed it is not told"
+tr '\r' '\n' <"$out/killed.log" | grep -q 'left: [0-9]* finding(s), [0-9]* to reduce; ' || die "the status line does not say what was found"
 "$attnfuzz" status "$out/once-killed" >"$out/status.log" 2>&1
 [ $? -eq 1 ] || die "status passes what came once"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# failure.sh ATTNFUZZ LIBRARY: the way of a failure through the command. LIBRARY
-# is a kernel with a known bug.
+# failure.sh ATTNFUZZ LIBRARY SOURCE: the way of a failure through the command. LIBRARY
+# is a kernel with a known bug, the one that README shows a picture of.
 set -u
-attnfuzz=$1 library=$2
+attnfuzz=$1 library=$2 source=$3
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 die() {
@@ -31,6 +31,31 @@ done
 "$attnfuzz" explain --kernel "$library" --ascii "$file" >"$out/explain.log" 2>&1
 [ $? -eq 1 ] || die "explain did not end with status 1"
 grep -q "non-finite" "$out/explain.log" || die "explain does not say what is wrong"
+# README's picture is what is printed; "..." stands for lines that it leaves out.
+"$attnfuzz" explain "$source/corpus/seeds/window.case.json" --kernel "$library" >"$out/window"
+sed -n '/^    \$ attnfuzz explain/,/^[^ ]/p' "$source/README.md" | sed '1d; $d; s/^    //; s/ *$//' |
+  awk -v printed="$out/window" '
+    BEGIN { while ((getline line <printed) > 0) { sub(/ *$/, "", line); lines[++n] = line } }
+    /^ *\.\.\.$/ { skips = 1; next }
+    at == n && $0 == "" { next }
+    {
+      for (to = at + 1; to <= n && lines[to] != $0; ++to) if (!skips) break
+      if (lines[to] != $0) { print "README shows, and explain does not print: " $0; bad = 1; exit 1 }
+      at = to; skips = 0; ++shown
+    }
+    END { if (!bad && shown < 40) { print "README shows " shown " lines"; exit 1 } }' || die "README's picture is not true"
+# On a terminal of any kind nothing is wider than it; elsewhere a line is a line.
+for term in dumb xterm; do
+  TERM=$term script -qec "stty cols 80; $(printf '%q ' "$attnfuzz" explain --kernel "$library" --ascii "$file")" /dev/null >"$out/pty"
+  [ $? -eq 1 ] || die "explain on a terminal did not end with status 1"
+  sed 's/\x1b\[[0-9;]*m//g; s/\r//g' "$out/pty" | awk 'length > 80 && / / && !/^ *[^ ]* *[^ ]*$/ { print; bad = 1 } END { exit bad }' ||
+    die "explain is wider than a terminal that is $term"
+done
+"$attnfuzz" export --cpp --kernel "$library" "$file" >/dev/full 2>"$out/full.log"
+[ $? -eq 2 ] || die "export to a full standard output is a success"
+"$attnfuzz" export --cpp --kernel "$library" "$file" --out /dev/full 2>"$out/full.log"
+[ $? -eq 2 ] || die "export to a full disk is a success"
+
 "$attnfuzz" reduce "$file" --kernel "$library" --out "$out/smaller.attn.json" >"$out/reduce.log" 2>&1
 [ $? -eq 1 ] || die "reduce did not end with status 1"
 cmp -s <(grep -v '"replay"' "$file") <(grep -v '"replay"' "$out/smaller.attn.json") ||

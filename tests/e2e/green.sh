@@ -82,6 +82,13 @@ says "FAILURE found before, and still there: $out/found/" "$out/log"
 grep -q '^FAILURE in case' "$out/log" && complain "cases were drawn though a failure found before is there"
 "$attnfuzz" check "$fakes/attention.so:right" --cases 20 --allow-stale --out "$out/found" >"$out/log" 2>&1
 [ $? -eq 0 ] || complain "another kernel is judged by what was found"
+# Two libraries whose kernels, and files, have the same name are two suites.
+mkdir "$out/other" && cp "$fakes/attention.so" "$out/other/"
+"$attnfuzz" check "$fakes/attention.so:right" "$out/other/attention.so:right" --cases 20 --allow-stale --out "$out/none" \
+  --junit "$out/check.xml" >"$out/log" 2>&1
+[ $? -eq 0 ] || complain "two libraries are not checked"
+for suite in attnfuzz.attention.right.cpu attnfuzz.attention.right.cpu-2; do says "<testsuite name=\"$suite\"" "$out/check.xml"; done
+
 # What was found and cannot be read any more may be this kernel's.
 file=$(ls "$out"/found/*.attn.json | head -1)
 head -c 200 "$file" >"$file.cut" && mv "$file.cut" "$file"

@@ -114,6 +114,12 @@ expect 2 "no regular file" campaign fa1 --for 1s --seed 42 --out "$out/odd" --no
 "$attnfuzz" report "$out/a" --out - >/dev/full 2>"$out/full.log"
 [ $? -ne 0 ] && grep -q "could not be written" "$out/full.log" || { echo "a full standard output is no failure"; bad=$((bad + 1)); }
 
+for arguments in "status $out/a" "merge $out/a --out $out/merged"; do
+  # shellcheck disable=SC2086
+  "$attnfuzz" $arguments >/dev/full 2>"$out/full.log"
+  [ $? -ne 0 ] && grep -q "could not be written" "$out/full.log" || { echo "$arguments >/dev/full is a success"; bad=$((bad + 1)); }
+done
+
 printf '{"format": 7}' >"$out/b/campaign.json"
 expect 2 "format 7" report "$out/b"
 expect 2 "left out: $out/b/campaign.json is of format 7" merge "$out/a" "$out/b" --out "$out/merged"

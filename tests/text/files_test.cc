@@ -73,6 +73,18 @@ TEST_F(Files, ThatAreLinksAreWrittenBehindThem) {
   EXPECT_THROW(write_file(at("circle"), "x"), std::exception);
 }
 
+TEST_F(Files, KeepTheirMode) {
+  const std::string file = folder_ + "/kept";
+  const auto mode = [&] { return static_cast<int>(fs::status(file).permissions()); };
+  write_file(file, "new");
+  EXPECT_EQ(mode(), 0644);
+  for (const int kept : {0640, 0600, 0755}) {
+    fs::permissions(file, static_cast<fs::perms>(kept));
+    write_file(file, "again");
+    EXPECT_EQ(mode(), kept);
+  }
+}
+
 TEST_F(Files, ThatAreDevicesAreWrittenToAndStay) {
   // Links to devices: what they are links to is nothing to lose.
   fs::create_symlink("/dev/null", at("null"));

@@ -108,6 +108,8 @@ TEST(Suggestion, NamesTheNearest) {
   const std::vector<std::string> lanes = {"plain", "asan", "tsan", "msan-O0"};
   EXPECT_EQ(suggestion("plian", lanes), ": did you mean 'plain'?");
   EXPECT_EQ(suggestion("assan", lanes), ": did you mean 'asan'?");
+  EXPECT_EQ(suggestion("cdua", {"cpu", "cuda"}), ": did you mean 'cuda'?");
+  EXPECT_EQ(suggestion("fish", {"bash", "words"}), "");
   EXPECT_EQ(suggestion("nothing", lanes), "");
   EXPECT_EQ(suggestion(std::string(1 << 20, 'x'), lanes), "");
 }

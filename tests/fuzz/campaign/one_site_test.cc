@@ -12,10 +12,10 @@
 namespace attnfuzz {
 namespace {
 
-// Dies at one place of a softcap or a bias, and at another of any 17 keys or more.
+// Dies, or hangs, at one place of a softcap or a bias, and at another of any 17 keys or more.
 class Dies : public FakeTarget {
  public:
-  explicit Dies(int* runs) : runs_(runs) {}
+  explicit Dies(int* runs, bool hangs = false) : runs_(runs), hangs_(hangs) {}
   RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
                const attn_env& env, int stream) override {
     ++*runs_;
@@ -23,13 +23,16 @@ class Dies : public FakeTarget {
     if (!first && problem.seq_k < 17) return FakeTarget::run(stage, problem, tensors, plan, env, stream);
     RunReply reply;
     reply.status = ATTN_FAULT;
-    reply.crash = "SIGSEGV in run()";
+    reply.timed_out = hangs_;
+    if (!hangs_) reply.crash = "SIGSEGV in run()";
     reply.site = first ? "SIGSEGV at fake.so+0x10" : "SIGSEGV at fake.so+0x20";
+    if (hangs_) reply.site.replace(0, 10, "stuck in");
     return reply;
   }
 
  private:
   int* runs_;
+  bool hangs_;
 };
 
 class OneSite : public ::testing::Test {
@@ -44,7 +47,7 @@ class OneSite : public ::testing::Test {
     target.record.kernel = target.folder = "fake";
     target.record.lane = "plain";
     target.info = FakeTarget().info();
-    target.open = [this](std::string*) { return std::make_unique<Dies>(&runs_); };
+    target.open = [this](std::string*) { return std::make_unique<Dies>(&runs_, hangs_); };
     target.calibration = executor();
     target.properties = {find_property("reference")};
     targets_ = {target};
@@ -66,9 +69,9 @@ class OneSite : public ::testing::Test {
 
   void file(const Case& c, double t) {
     int runs = 0;
-    Dies kernel(&runs);
+    Dies kernel(&runs, hangs_);
     const Verdict verdict = judge(c, *find_property("reference"), kernel, executor());
-    ASSERT_EQ(verdict.kind, Kind::kCrash) << verdict.message;
+    ASSERT_EQ(verdict.kind, hangs_ ? Kind::kHang : Kind::kCrash) << verdict.message;
     ASSERT_NE(verdict.site, "");
     Crash crash;
     crash.id = digest(c).substr(0, 12);
@@ -91,6 +94,7 @@ class OneSite : public ::testing::Test {
 
   CampaignOptions options_;
   int runs_ = 0;
+  bool hangs_ = false;
   std::vector<CampaignTarget> targets_;
 };
 
@@ -106,6 +110,20 @@ TEST_F(OneSite, IsOneFindingHoweverItIsReached) {
   EXPECT_EQ(found[0].sites, std::vector<std::string>{"SIGSEGV at fake.so+0x10"});
   EXPECT_EQ(runs_, before) << "nothing needs to be run to know";
   EXPECT_TRUE(read_crashes(options_.dir).empty());
+}
+
+TEST_F(OneSite, AHangIsOneFindingToo) {
+  hangs_ = true;
+  file(softcapped(5), 1);
+  ASSERT_EQ(findings().size(), 1u);
+  const int before = runs_;
+  file(biased(9), 2);
+  file(softcapped(64), 3);
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 1u) << found.back().minimal;
+  EXPECT_EQ(found[0].kind, "hang");
+  EXPECT_EQ(found[0].count, 3u);
+  EXPECT_EQ(runs_, before) << "each run of a hang costs all of a watch";
 }
 
 TEST_F(OneSite, AReductionStaysWhereItBegan) {
