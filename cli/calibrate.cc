@@ -93,7 +93,7 @@ void print_products(const json& measured) {
 }
 
 Exit calibrate(const CalibrateArguments& arguments) {
-  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const auto here = program_folder();
   const std::string program = (here / ("attnfuzz-calibrate-" + arguments.backend)).string();
   if (!std::filesystem::exists(program)) {
     throw UserError("there is no " + program + ": build the target attnfuzz-calibrate-" + arguments.backend +

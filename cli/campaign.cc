@@ -20,6 +20,7 @@
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/check/refusals.h"
+#include "fuzz/host/subprocess.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -98,7 +99,7 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
 
 // The planted bug that a lane is there to see.
 CampaignTarget canary_of(const std::string& backend, const std::string& lane, TargetOptions options) {
-  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
+  const fs::path program = program_folder();
   const fs::path library = program.parent_path() / "lib" / "attnfuzz" / ("libattn_canary_" + backend + ".so");
   if (!fs::exists(library)) {
     throw UserError("the canary, " + library.string() + ", is not there: build attn_canary_" + backend +

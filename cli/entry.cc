@@ -121,7 +121,7 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   if (entry.call.find_first_of("\n\\;") != std::string::npos ||
       entry.takes.find_first_of("\n\\") != std::string::npos)
     throw UserError("--entry is one call, as 'launch(q, k, v, o, B, H, S, D)', --takes one line");
-  const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  const fs::path prefix = program_folder().parent_path();
   if (!fs::exists(prefix / "lib/cmake/attnfuzz/attnfuzzConfig.cmake"))
     throw UserError("--entry builds with the CMake package of attnfuzz, which is not at " +
                     (prefix / "lib/cmake/attnfuzz").string() + ": install it with cmake --install");

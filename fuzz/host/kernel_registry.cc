@@ -5,6 +5,7 @@
 
 #include "cmake/identity/identity.h"
 #include "fuzz/host/lanes.h"
+#include "fuzz/host/subprocess.h"
 #include "fuzz/host/zygote.h"
 #include "text/printable.h"
 
@@ -41,11 +42,6 @@ std::string build_name(int32_t backend, const std::string& lane) {
 std::string worker_name(int32_t backend, const std::string& lane) {
   const std::string sanitizer = sanitizer_of(lane);
   return std::string("attnfuzz-worker-") + backend_name(backend) + (sanitizer.empty() ? "" : "-" + sanitizer);
-}
-
-fs::path program_folder() {
-  std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path();
 }
 
 std::string worker_of(int32_t backend, const std::string& lane) {

@@ -88,4 +88,11 @@ Ran run_program(const std::vector<std::string>& words, const RunOptions& options
   return ran;
 }
 
+std::filesystem::path program_folder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+void throw_errno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
 }  // namespace attnfuzz

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,12 @@ struct Ran {
   int status = -1;  // as waitpid() gives it; -1: it could not be started
   std::string output;
 };
+
+// The folder of the program that is running; what was installed with it lies around that.
+std::filesystem::path program_folder();
+
+// What errno says of `what`, as std::system_error.
+[[noreturn]] void throw_errno(const char* what);
 
 Ran run_program(const std::vector<std::string>& words, const RunOptions& options = {});
 

@@ -23,16 +23,14 @@
 namespace attnfuzz {
 namespace {
 
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
-
 // Clear of the numbers the worker finds them at, so that placing one cannot overwrite another.
 int raised(int fd, const char* what) {
-  if (fd < 0) fail(what);
+  if (fd < 0) throw_errno(what);
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, 64);
   const int error = errno;
   close(fd);
   errno = error;
-  if (high < 0) fail(what);
+  if (high < 0) throw_errno(what);
   return high;
 }
 
@@ -44,7 +42,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
   // Not blocking at either end: a kernel that prints without end loses its output, not its time.
   const auto open_pipe = [](int& ours, int& its) {
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) fail("pipe2");
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("pipe2");
     ours = fds[0];
     its = raised(fds[1], "fcntl");
   };
@@ -55,9 +53,9 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
   };
   try {
     wire_fd_ = raised(memfd_create("attnfuzz-wire", MFD_CLOEXEC), "memfd_create");
-    if (ftruncate(wire_fd_, sizeof(wire::Wire)) != 0) fail("ftruncate");
+    if (ftruncate(wire_fd_, sizeof(wire::Wire)) != 0) throw_errno("ftruncate");
     void* p = mmap(nullptr, sizeof(wire::Wire), PROT_READ | PROT_WRITE, MAP_SHARED, wire_fd_, 0);
-    if (p == MAP_FAILED) fail("mmap");
+    if (p == MAP_FAILED) throw_errno("mmap");
     wire_ = static_cast<wire::Wire*>(p);
     wire_->version = wire::kVersion;
     wire_->size = sizeof(wire::Wire);
@@ -66,11 +64,12 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     open_pipe(output_fd_, ends[0]);
     // Of both ways: the guard learns from it that we have gone.
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) fail("socketpair");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
+      throw_errno("socketpair");
     status_fd_ = pair[0];
     ends[1] = raised(pair[1], "fcntl");
     arena = fcntl(arena_fd, F_DUPFD_CLOEXEC, 64);
-    if (arena < 0) fail("fcntl");
+    if (arena < 0) throw_errno("fcntl");
     if (is_python(command.library)) {
       zygote_of(command.library)
           .fork_worker(command.worker, command.kernel,
@@ -154,7 +153,7 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
         {guard_ == kForked ? status_fd_ : pidfd_, static_cast<short>(guard_ == kForked ? 0 : POLLIN), 0},
         {listen ? output_fd_ : -1, POLLIN, 0}};
     const int n = ppoll(fds, 3, &timeout, nullptr);
-    if (n < 0 && errno != EINTR) fail("ppoll");
+    if (n < 0 && errno != EINTR) throw_errno("ppoll");
     if (n == 0) return Event::kTimeout;
     if (n < 0) continue;
     if (fds[2].revents & POLLIN) drain();

@@ -25,11 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr int kSocketFd = 3;
 
-fs::path program_folder() {
-  std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path();
-}
-
 // Where the package attnfuzz lies: around bin/ in a wheel, beside it in a build tree.
 fs::path package_root() {
   const fs::path home = program_folder().parent_path();
@@ -39,8 +34,6 @@ fs::path package_root() {
   }
   return "";
 }
-
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 }  // namespace
 
@@ -79,10 +72,10 @@ void Zygote::start() {
   const char* given = std::getenv("ATTNFUZZ_PYTHON");
   const std::string python = given && *given ? given : "python3";
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw_errno("socketpair");
   socket_ = ends[0];
   output_ = memfd_create("attnfuzz-zygote", MFD_CLOEXEC);
-  if (output_ < 0) fail("memfd_create");
+  if (output_ < 0) throw_errno("memfd_create");
   fcntl(output_, F_SETFL, O_APPEND);
   const int high = fcntl(ends[1], F_DUPFD_CLOEXEC, 64), printed = fcntl(output_, F_DUPFD_CLOEXEC, 64);
   close(ends[1]);
@@ -129,7 +122,7 @@ void Zygote::fork_worker(const std::string& library, const std::string& kernel,
   const std::string words = library + '\0' + kernel;
   if (socket_ >= 0 && send(words, descriptors)) return;
   start();
-  if (!send(words, descriptors)) fail("the zygote cannot be asked for a worker");
+  if (!send(words, descriptors)) throw_errno("the zygote cannot be asked for a worker");
 }
 
 std::string Zygote::output() const {

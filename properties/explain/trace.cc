@@ -18,9 +18,9 @@ namespace attnfuzz {
 namespace {
 
 constexpr size_t kMostRows = 24;                   // of the wrong ones that readings are tried on
-constexpr int64_t kMostValues = int64_t{1} << 15;  // of V: more do not all differ in 16 bits
+constexpr int64_t kMostOfV = int64_t{1} << 15;  // of V: more do not all differ in 16 bits
 constexpr int64_t kMostWork = int64_t{1} << 26;    // multiply-adds a reading
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // An element of V: column d of key j of batch entry b and KV head g.
 struct ValueAt {
@@ -189,7 +189,7 @@ class Tracer {
 
   // Single elements of V, where all that is wrong is one.
   std::string looked_up() {
-    if (p_.batch * p_.heads_kv * p_.seq_k * p_.dim_v > kMostValues) return "";
+    if (p_.batch * p_.heads_kv * p_.seq_k * p_.dim_v > kMostOfV) return "";
     struct Found {
       ValueAt place;
       bool twice;
@@ -252,20 +252,20 @@ class Tracer {
   bool row_fits(const Reading& reading, RowOracle& oracle, int64_t row) {
     const auto [b, h, i] = query(row);
     ExactRow exact = oracle.row(b, h, i);
-    const auto visible = [&](double x) { return x != -kInf; };
+    const auto visible = [&](double x) { return x != -kInfinity; };
     const auto first = std::ranges::find_if(exact.x, visible);
     if (first != exact.x.end() && reading.lost) {
       const auto from = first - exact.x.begin();
       auto last = static_cast<std::ptrdiff_t>(exact.x.size()) - 1;
       while (!visible(exact.x[static_cast<size_t>(last)])) --last;
       for (auto j = from; j <= last; ++j) {
-        if (reading.lost(j, from, last)) exact.x[static_cast<size_t>(j)] = -kInf;
+        if (reading.lost(j, from, last)) exact.x[static_cast<size_t>(j)] = -kInfinity;
       }
     }
-    double most = -kInf, sum = 0;
+    double most = -kInfinity, sum = 0;
     for (const double x : exact.x) most = std::max(most, x);
     std::vector<double> weight(exact.x.size());
-    for (size_t j = 0; j < weight.size() && most != -kInf; ++j) sum += weight[j] = std::exp(exact.x[j] - most);
+    for (size_t j = 0; j < weight.size() && most != -kInfinity; ++j) sum += weight[j] = std::exp(exact.x[j] - most);
     for (int64_t d = 0; d < p_.dim_v; ++d) {
       double o = 0, size = 0;
       for (size_t j = 0; j < weight.size() && sum > 0; ++j) {

@@ -15,8 +15,6 @@ constexpr int64_t kRowsOfWarp = 16;  // that a warp has of a query tile, as mma 
 
 using Form = std::function<void(Case&)>;
 
-Fill of(FillKind kind, int exponent = 0) { return {.kind = kind, .exponent = exponent}; }
-
 // Scores that differ from key to key in every way a fill knows, values that do
 // not; then values that tell keys apart.
 std::vector<Data> all_data() {
@@ -24,13 +22,14 @@ std::vector<Data> all_data() {
   std::vector<Data> all(regimes().begin(), regimes().end());
   for (const FillKind kind : {FillKind::kOneHot, FillKind::kSmallInt, FillKind::kPosition, FillKind::kUniform,
                               FillKind::kGaussian, FillKind::kBlocks}) {
-    for (const int exponent : {0, 4}) all.push_back({of(FillKind::kConstant, exponent), of(kind), one});
+    for (const int exponent : {0, 4})
+      all.push_back({fill_of(FillKind::kConstant, exponent), fill_of(kind), one});
   }
   // Two values whose sum no fp16 holds.
-  all.push_back({one, one, of(FillKind::kConstant, 15)});
+  all.push_back({one, one, fill_of(FillKind::kConstant, 15)});
   for (const FillKind kind : {FillKind::kSmallInt, FillKind::kPosition, FillKind::kGaussian}) {
-    all.push_back({of(kind), of(kind), one});
-    all.push_back({one, one, of(kind)});
+    all.push_back({fill_of(kind), fill_of(kind), one});
+    all.push_back({one, one, fill_of(kind)});
   }
   return all;
 }
@@ -44,9 +43,9 @@ std::vector<Data> random_scores() {
   for (const FillKind kind :
        {FillKind::kSmallInt, FillKind::kUniform, FillKind::kNegative, FillKind::kGaussian, FillKind::kBlocks}) {
     for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-      Fill k = of(kind);
+      Fill k = fill_of(kind);
       k.seed = seed;
-      all.push_back({of(FillKind::kConstant, 4), k, one});
+      all.push_back({fill_of(FillKind::kConstant, 4), k, one});
     }
   }
   return all;
@@ -58,9 +57,9 @@ std::vector<Data> far_apart() {
   std::vector<Data> all;
   for (const FillKind kind : {FillKind::kUniform, FillKind::kNegative}) {
     for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-      Fill k = of(kind, 8);
+      Fill k = fill_of(kind, 8);
       k.seed = seed;
-      all.push_back({Fill{}, k, of(FillKind::kZero)});
+      all.push_back({Fill{}, k, fill_of(FillKind::kZero)});
     }
   }
   return all;
@@ -70,7 +69,7 @@ std::vector<Data> far_apart() {
 // value, and by score too.
 std::vector<Data> few_data() {
   const Fill one;
-  return {{one, one, one}, {one, one, of(FillKind::kPosition)}, regimes()[1]};
+  return {{one, one, one}, {one, one, fill_of(FillKind::kPosition)}, regimes()[1]};
 }
 
 // Canonical forms of each feature.
@@ -87,7 +86,7 @@ std::vector<Case> late_maxima(const Case& c, int64_t tile_k) {
   for (const int64_t splits : {0, 2}) {
     for (const int exponent : {0, 2, 4, 7}) {
       for (const FillKind v : {FillKind::kZero, FillKind::kConstant}) {
-        Case late = with_data(c, {Fill{}, of(FillKind::kZero), of(v)});
+        Case late = with_data(c, {Fill{}, fill_of(FillKind::kZero), fill_of(v)});
         late.problem.num_splits = splits;
         const auto bits = static_cast<uint32_t>((15 + exponent) << 10);  // fp16 2^exponent
         late.planted = {{.tensor = TensorId::kK, .s = tile_k, .bits = bits}};

@@ -13,6 +13,9 @@
 
 namespace attnfuzz {
 
+// A fill without a seed.
+constexpr Fill fill_of(FillKind kind, int exponent = 0) { return {.kind = kind, .exponent = exponent}; }
+
 // Numbers from here on are not lowered in pairs, nor step by step with other values:
 // such a number stands at a limit, and each try of one slightly smaller is slow.
 inline constexpr int64_t kMany = 1 << 14;

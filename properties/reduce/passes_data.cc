@@ -9,7 +9,6 @@ namespace attnfuzz {
 namespace {
 
 constexpr Fill constant(int exponent) { return {.kind = FillKind::kConstant, .exponent = exponent}; }
-constexpr Fill of(FillKind kind, int exponent = 0) { return {.kind = kind, .exponent = exponent}; }
 
 // Fills by themselves, simplest first: each kind, and constants of all sizes
 // that 16 bits hold, because a bug that needs large values needs no more.
@@ -17,7 +16,7 @@ std::vector<Fill> plain_fills() {
   std::vector<Fill> fills;
   for (int k = 0; k < kFillKinds; ++k) {
     const auto kind = static_cast<FillKind>(k);
-    fills.push_back(of(kind));
+    fills.push_back(fill_of(kind));
     if (kind == FillKind::kConstant) {
       for (const int exponent : {1, 2, 4, 8, 12, 15, -4, -8, -14, -24}) fills.push_back(constant(exponent));
     }
@@ -30,13 +29,14 @@ std::vector<Fill> plain_fills() {
 std::span<const Data> regimes() {
   static const Data all[] = {
       {constant(0), constant(0), constant(0)},
-      {of(FillKind::kGaussian), of(FillKind::kGaussian), of(FillKind::kGaussian)},
-      {constant(4), constant(4), constant(0)},                 // large scores
-      {constant(4), of(FillKind::kNegative, 4), constant(0)},  // scores far below 0
-      {constant(0), constant(0), constant(8)},                 // large values
-      {of(FillKind::kPosition), of(FillKind::kPosition), of(FillKind::kPosition)},
-      {of(FillKind::kGaussian, 2), of(FillKind::kGaussian, 2), of(FillKind::kGaussian)},  // peaked
-      {of(FillKind::kHuge), of(FillKind::kHuge), of(FillKind::kHuge)},
+      {fill_of(FillKind::kGaussian), fill_of(FillKind::kGaussian), fill_of(FillKind::kGaussian)},
+      {constant(4), constant(4), constant(0)},                      // large scores
+      {constant(4), fill_of(FillKind::kNegative, 4), constant(0)},  // scores far below 0
+      {constant(0), constant(0), constant(8)},                      // large values
+      {fill_of(FillKind::kPosition), fill_of(FillKind::kPosition), fill_of(FillKind::kPosition)},
+      {fill_of(FillKind::kGaussian, 2), fill_of(FillKind::kGaussian, 2),
+       fill_of(FillKind::kGaussian)},  // peaked
+      {fill_of(FillKind::kHuge), fill_of(FillKind::kHuge), fill_of(FillKind::kHuge)},
   };
   return all;
 }
@@ -133,8 +133,8 @@ void shrink_data_together(Search& s) {
       for (int k = 0; q + k <= sum && k < kFillKinds; ++k) {
         const int v = sum - q - k;
         if (v >= kFillKinds) continue;
-        if (s.attempt(with_data(s.best(), {of(static_cast<FillKind>(q)), of(static_cast<FillKind>(k)),
-                                           of(static_cast<FillKind>(v))}))) {
+        if (s.attempt(with_data(s.best(), {fill_of(static_cast<FillKind>(q)), fill_of(static_cast<FillKind>(k)),
+                                           fill_of(static_cast<FillKind>(v))}))) {
           return;
         }
       }

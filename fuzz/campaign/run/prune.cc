@@ -17,7 +17,7 @@ constexpr double kMostSeconds = 0.25;
 // Added to each case's cost: the start of a replay is not free either.
 constexpr double kLeastSeconds = 0.002;
 
-struct Candidate {
+struct Entry {
   Case c;
   std::string id;
   std::vector<uint64_t> shows;
@@ -25,7 +25,7 @@ struct Candidate {
 };
 
 // Runs the case; false if it fails.
-bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Candidate& candidate) {
+bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Entry& candidate) {
   Case c = candidate.c;
   c.lane = target.record.lane;
   worker.begin_case();
@@ -41,7 +41,7 @@ bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Ca
   return true;
 }
 
-std::string name_of(const Candidate& candidate) {
+std::string name_of(const Entry& candidate) {
   std::string name;
   int parts = 0;
   for (std::string part : features(candidate.c, 64, 64)) {
@@ -79,7 +79,7 @@ std::string readable(const Case& c) {
 
 PruneResult prune(const std::string& dir, const std::vector<CampaignTarget>& targets, size_t most) {
   PruneResult result;
-  std::vector<Candidate> candidates;
+  std::vector<Entry> candidates;
   std::set<std::string> ids;
   for (const CorpusEntry& entry : read_corpus(dir)) {
     if (!ids.insert(entry.id).second) continue;
@@ -99,7 +99,7 @@ PruneResult prune(const std::string& dir, const std::vector<CampaignTarget>& tar
   }
   result.failing = failing.size();
   std::set<uint64_t> all;
-  std::vector<Candidate> left;
+  std::vector<Entry> left;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (failing.contains(i)) continue;
     all.insert(candidates[i].shows.begin(), candidates[i].shows.end());
@@ -113,10 +113,10 @@ PruneResult prune(const std::string& dir, const std::vector<CampaignTarget>& tar
 
   std::set<uint64_t> shown;
   while (result.kept.size() < most) {
-    const Candidate* best = nullptr;
+    const Entry* best = nullptr;
     double best_worth = 0;
     size_t best_fresh = 0;
-    for (const Candidate& candidate : left) {
+    for (const Entry& candidate : left) {
       size_t fresh = 0;
       for (uint64_t id : candidate.shows) fresh += !shown.contains(id);
       const double worth = static_cast<double>(fresh) / (candidate.seconds + kLeastSeconds);

@@ -10,8 +10,6 @@
 namespace attnfuzz {
 namespace {
 
-using Json = nlohmann::json;
-
 // Decoded cases kept in memory: enough for what is picked most.
 constexpr size_t kMostCases = 4096;
 constexpr double kCheapSeconds = 0.01;
@@ -27,7 +25,7 @@ uint64_t number_of(const std::string& id) {
 }  // namespace
 
 std::string confirmed_line(const std::string& id, const std::string& target) {
-  return json_text(Json{{"id", id}, {"target", target}});
+  return json_text(nlohmann::json{{"id", id}, {"target", target}});
 }
 
 std::multimap<std::string, std::string> read_confirmed(const std::string& dir) {

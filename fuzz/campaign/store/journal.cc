@@ -9,8 +9,6 @@
 namespace attnfuzz {
 namespace {
 
-using Json = nlohmann::json;
-
 std::string file_of(const std::string& shard_dir, int n) {
   return shard_dir + "/trace-" + std::to_string(n) + ".jsonl";
 }
@@ -18,9 +16,10 @@ std::string file_of(const std::string& shard_dir, int n) {
 std::string line_of(const Journaled& entry, uint64_t number) {
   std::string text = encode(entry.c);
   std::erase(text, '\n');  // white space: inside strings it is escaped
-  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(Json(entry.target)) +
-         R"(,"property":)" + json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) +
-         R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
+  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(nlohmann::json(entry.target)) +
+         R"(,"property":)" + json_text(nlohmann::json(entry.property)) + R"(,"index":)" +
+         std::to_string(entry.index) + R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" +
+         text + "}";
 }
 
 // Of a line: a case, or that nothing is in flight. Nothing at all of a line cut short.
@@ -42,7 +41,7 @@ std::optional<Line> parse(const std::string& text) {
     line.entry =
         Journaled{j.at("target"), j.at("property"), std::get<Case>(decoded), j.at("index"), j.at("attempts")};
     return line;
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }
