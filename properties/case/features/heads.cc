@@ -71,7 +71,7 @@ extern constinit const Feature heads = {
     .numbers = numbers,
     .steps = none,
     .refusals = {{"grouped heads",
-                  [](Problem& p) { p.heads_kv = 1; },
+                  [](Problem& p) { p.heads_q = std::max<int64_t>(p.heads_q, 2), p.heads_kv = 1; },
                   [](Case& c) { c.problem.heads_kv = c.problem.heads_q; },
                   {"gqa"},
                   "gqa"}},

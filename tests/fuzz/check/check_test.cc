@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 
+#include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
+#include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "tests/properties/support/fake_target.h"
 
@@ -151,6 +154,35 @@ TEST(Check, BlamesAnAbsurdPlanAndDrawsNoCaseForIt) {
   }
   AbsurdTarget large(1 << 20);  // legal, if large: cases are drawn
   EXPECT_EQ(check_20(large).cases(), 20u);
+}
+
+// Takes one head, and declares it.
+class OneHeadTarget : public FakeTarget {
+ public:
+  OneHeadTarget() {
+    info_ = FakeTarget::info();
+    attn_domain domain = {};
+    domain.size = sizeof domain;
+    domain.heads_q = {1, 1, 0, 0, {}};
+    info_.domain = domain;
+  }
+  const KernelInfo& info() const override { return info_; }
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(problem, tensors, env);
+    if (problem.heads_q > 1) reply.status = ATTN_UNSUPPORTED, reply.reason = "more than one head";
+    return reply;
+  }
+
+ private:
+  KernelInfo info_;
+};
+
+TEST(Check, DoesNotMissGroupedHeadsOfAKernelOfOneHead) {
+  OneHeadTarget target;
+  const Refused refused = ask_for_refusals(target);
+  EXPECT_TRUE(std::ranges::any_of(refused.those, [](const Refusal* r) {
+    return std::string_view(r->name) == "grouped heads";
+  })) << in_words(refused);
 }
 
 }  // namespace
