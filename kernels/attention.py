@@ -1,94 +1,20 @@
-"""attention.h for Python: the contract's structs, and kernels loaded from a library.
+"""Kernels loaded from a library, on torch's tensors.
 
     kernel = load("lib/libattn_fa1_cuda.so")
     call = kernel.prepare(q, k, v, o, lse, causal=True, environment=environment())
     call()   # launches on torch's current stream, and raises if it was refused
 
-Tensors are torch's, (batch, head, position, dim). Layouts follow attention.h
-field by field, as far as the first contract goes: a library of a later one is called
-as an older host would, one of another ABI is refused.
+Tensors are (batch, head, position, dim). A library of another ABI is refused.
 """
 
 import ctypes
-from ctypes import c_char_p, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+import sys
+from ctypes import c_int64, c_uint32
+from pathlib import Path
 
-ABI = 1
-OK, UNSUPPORTED = 0, 1
-NONE, F16, BF16 = -1, 0, 1
-CUDA = 1
-
-
-class Problem(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint32), ("dtype", c_int32),
-        ("batch", c_int64), ("heads_q", c_int64), ("heads_kv", c_int64), ("seq_q", c_int64), ("seq_k", c_int64),
-        ("dim_qk", c_int64), ("dim_v", c_int64),
-        ("scale", c_float), ("softcap", c_float), ("causal", c_int32), ("align", c_int32),
-        ("window_left", c_int64), ("window_right", c_int64),
-        ("has_key_lengths", c_int32), ("bias_dtype", c_int32), ("has_mask", c_int32), ("reserved", c_int32),
-        ("num_splits", c_int64), ("features", c_uint64),
-    ]
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [("data", c_void_p), ("stride", c_int64 * 4)]
-
-
-class Tensors(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint32), ("reserved", c_uint32),
-        ("q", Tensor), ("k", Tensor), ("v", Tensor), ("o", Tensor), ("lse", Tensor), ("bias", Tensor),
-        ("mask", Tensor),
-        ("key_lengths", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
-    ]
-
-
-class Report(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint32), ("kind", c_int32), ("block", c_uint32 * 3), ("thread", c_uint32 * 3),
-        ("message", c_char_p), ("file", c_char_p), ("line", c_int32), ("reserved", c_int32),
-    ]
-
-
-ReportFunction = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(Report))
-
-
-class Environment(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint32), ("backend", c_int32), ("sm_count", c_int32), ("compute_capability", c_int32),
-        ("shared_memory_limit", c_int64), ("schedule_seed", c_uint64), ("variant", c_int32), ("reserved", c_int32),
-        ("stream", c_void_p), ("report", ReportFunction), ("user", c_void_p), ("probe", c_void_p),
-    ]
-
-
-class Plan(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint32), ("accumulator", c_int32), ("path", ctypes.c_char * 64),
-        ("tile_q", c_int64), ("tile_k", c_int64), ("num_splits", c_int64), ("split_tiles", c_int64),
-        ("rescales", c_int64), ("merges", c_int64),
-        ("mma_block", c_int32), ("exp_class", c_int32), ("log_class", c_int32), ("rcp_class", c_int32),
-        ("tanh_class", c_int32), ("scale_mode", c_int32), ("p_format", c_int32), ("partial_format", c_int32),
-        ("flush_to_zero", c_int32), ("isolates_masked_nan", c_int32), ("deterministic", c_int32),
-        ("reserved", c_int32),
-        ("workspace_bytes", c_uint64), ("workspace_align", c_uint64),
-        ("key_order", c_int32), ("max_rule", c_int32), ("sum_rule", c_int32), ("sum_lanes", c_int32),
-        ("dot_order", c_int32), ("merge_rule", c_int32), ("conversion", c_int32), ("v_format", c_int32),
-        ("exp_error", c_float), ("p_scale", c_float), ("v_scale", c_float), ("reserved_2", c_int32),
-    ]
-
-
-_ProblemP, _TensorsP, _EnvironmentP, _PlanP = map(ctypes.POINTER, (Problem, Tensors, Environment, Plan))
-PlanFunction = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _PlanP, c_char_p, c_uint64)
-RunFunction = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _EnvironmentP)
-
-
-class KernelStruct(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint32), ("abi", c_uint32), ("name", c_char_p), ("description", c_char_p),
-        ("backend", c_int32), ("variant_count", c_uint32), ("variants", ctypes.POINTER(c_char_p)),
-        ("build", c_void_p), ("plan", PlanFunction), ("run", RunFunction),
-        ("partials", c_void_p), ("partial", c_void_p), ("reduce", c_void_p),
-    ]
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
+from attnfuzz.contract import (ABI, BF16, CUDA, F16, NONE, OK, Environment, KernelStruct, Plan, Problem,  # noqa: E402
+                               ReportFunction, Tensors, TensorView)
 
 
 class Refused(Exception):
@@ -112,7 +38,7 @@ def environment(properties, variant=0):
 
 
 def _tensor(t):
-    return Tensor(t.data_ptr(), (c_int64 * 4)(*t.stride()))
+    return TensorView(t.data_ptr(), (c_int64 * 4)(*t.stride()))
 
 
 class Call:

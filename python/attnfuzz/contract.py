@@ -1,8 +1,13 @@
-"""The structs of kernels/attention.h, field by field, and of fuzz/worker/hosted.h."""
+"""The structs of kernels/attention.h, field by field, for ctypes.
+
+As far as the first contract goes: a library of a later one is called as an older host
+would. Exported programs carry this file whole: it needs Python's own library and nothing else.
+"""
 
 import ctypes
 from ctypes import c_char, c_char_p, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
+ABI = 1
 OK, UNSUPPORTED, INVALID, LAUNCH_FAILED, FAULT = range(5)
 NONE, F16, BF16, F32 = -1, 0, 1, 2
 TOP_LEFT, BOTTOM_RIGHT = 0, 1
@@ -34,11 +39,21 @@ class Tensors(ctypes.Structure):
     ]
 
 
+class Report(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint32), ("kind", c_int32), ("block", c_uint32 * 3), ("thread", c_uint32 * 3),
+        ("message", c_char_p), ("file", c_char_p), ("line", c_int32), ("reserved", c_int32),
+    ]
+
+
+ReportFunction = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(Report))
+
+
 class Environment(ctypes.Structure):
     _fields_ = [
         ("size", c_uint32), ("backend", c_int32), ("sm_count", c_int32), ("compute_capability", c_int32),
         ("shared_memory_limit", c_int64), ("schedule_seed", c_uint64), ("variant", c_int32), ("reserved", c_int32),
-        ("stream", c_void_p), ("report", c_void_p), ("user", c_void_p), ("probe", c_void_p),
+        ("stream", c_void_p), ("report", ReportFunction), ("user", c_void_p), ("probe", c_void_p),
     ]
 
 
@@ -52,23 +67,21 @@ class Plan(ctypes.Structure):
         ("flush_to_zero", c_int32), ("isolates_masked_nan", c_int32), ("deterministic", c_int32),
         ("reserved", c_int32),
         ("workspace_bytes", c_uint64), ("workspace_align", c_uint64),
+        ("key_order", c_int32), ("max_rule", c_int32), ("sum_rule", c_int32), ("sum_lanes", c_int32),
+        ("dot_order", c_int32), ("merge_rule", c_int32), ("conversion", c_int32), ("v_format", c_int32),
+        ("exp_error", c_float), ("p_scale", c_float), ("v_scale", c_float), ("reserved_2", c_int32),
     ]
 
 
-_pointers = [ctypes.POINTER(t) for t in (Problem, Tensors, Environment, Plan)]
-PlanFunction = ctypes.CFUNCTYPE(c_int32, _pointers[0], _pointers[1], _pointers[2], _pointers[3], c_void_p, c_uint64)
-RunFunction = ctypes.CFUNCTYPE(c_int32, _pointers[0], _pointers[1], _pointers[3], _pointers[2], c_void_p, c_uint64)
+_ProblemP, _TensorsP, _EnvironmentP, _PlanP = map(ctypes.POINTER, (Problem, Tensors, Environment, Plan))
+PlanFunction = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _PlanP, c_char_p, c_uint64)
+RunFunction = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _EnvironmentP)
 
 
-class Hosted(ctypes.Structure):
+class KernelStruct(ctypes.Structure):
     _fields_ = [
-        ("size", c_uint32), ("backend", c_int32), ("name", c_char_p), ("description", c_char_p),
-        ("domain", c_char_p), ("source_hash", c_char_p), ("host", c_char_p), ("source", c_char_p),
-        ("plan", PlanFunction), ("run", RunFunction),
+        ("size", c_uint32), ("abi", c_uint32), ("name", c_char_p), ("description", c_char_p),
+        ("backend", c_int32), ("variant_count", c_uint32), ("variants", ctypes.POINTER(c_char_p)),
+        ("build", c_void_p), ("plan", PlanFunction), ("run", RunFunction),
+        ("partials", c_void_p), ("partial", c_void_p), ("reduce", c_void_p),
     ]
-
-
-def write_text(address, size, text):
-    """Into a buffer of C, cut to its size and NUL-terminated."""
-    data = text.encode("utf-8", "replace")[: size - 1] + b"\0"
-    ctypes.memmove(address, data, len(data))

@@ -13,11 +13,32 @@ import signal
 import socket
 import sys
 import traceback
+from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
-from attnfuzz.contract import (CUDA, F16, FAULT, OK, UNSUPPORTED, Environment, Hosted, Plan, PlanFunction, Problem,
-                               RunFunction, Tensors, write_text)
+from attnfuzz.contract import CUDA, F16, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
 from attnfuzz.declare import Target, Unsupported
 from attnfuzz.tensor import Tensor, as_float32, numpy_view, to_bits_of_bf16
+
+_ProblemP, _TensorsP, _EnvironmentP, _PlanP = map(ctypes.POINTER, (Problem, Tensors, Environment, Plan))
+_HostedPlan = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _PlanP, c_void_p, c_uint64)
+_HostedRun = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _EnvironmentP, c_void_p, c_uint64)
+
+
+class Hosted(ctypes.Structure):
+    """fuzz/worker/hosted.h, field by field."""
+
+    _fields_ = [
+        ("size", c_uint32), ("backend", c_int32), ("name", c_char_p), ("description", c_char_p),
+        ("domain", c_char_p), ("source_hash", c_char_p), ("host", c_char_p), ("source", c_char_p),
+        ("plan", _HostedPlan), ("run", _HostedRun),
+    ]
+
+
+def write_text(address, size, text):
+    """Into a buffer of C, cut to its size and NUL-terminated."""
+    data = text.encode("utf-8", "replace")[: size - 1] + b"\0"
+    ctypes.memmove(address, data, len(data))
+
 
 SOCKET = 3
 # What a worker finds at which number, in the order in which it is sent: output, then wire.h's.
@@ -118,7 +139,7 @@ def host_of(name, target, path):
     hosted = Hosted(size=ctypes.sizeof(Hosted), backend=target.backend, name=name.encode(),
                     description=target.description.encode(), domain=target.domain.words().encode(),
                     source_hash=source.encode(), host=host.encode(), source=path.encode(),
-                    plan=PlanFunction(kernel.plan), run=RunFunction(kernel.run))
+                    plan=_HostedPlan(kernel.plan), run=_HostedRun(kernel.run))
     _kept.append((kernel, hosted))
     return hosted
 
