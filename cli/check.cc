@@ -208,11 +208,12 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     for (Failure& before : result.failures) drawn.add(std::move(before));
     result = std::move(drawn);
     if (!result.interrupted) {
-      for (std::string& why : not_judged(result, checked.kernel.name, refused, arguments.properties.empty()))
+      for (std::string& why : not_judged(result, checked.kernel.name, refused,
+                                         arguments.properties.empty() && options.way.empty()))
         checked.not_judged.push_back(std::move(why));
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
-    print(properties_table(result) + check_notes(result, refused, checked.covered));
+    print(properties_table(result) + check_notes(result, refused, checked.covered, options.way));
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
@@ -317,6 +318,8 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
       ->check(is_property());
   arguments->check.jobs = 0;
+  command->add_option("--way", arguments->check.way,
+                      "only cases that the kernel goes this way with: words of its plan's path, as in 'wgmma'");
   command->add_option("--cases", arguments->check.cases, "cases to draw for each kernel")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();

@@ -33,9 +33,14 @@ std::string ratio(double value, uint64_t count) {
   return std::isfinite(value) ? format("%.3g", value) : "inf";
 }
 
-std::string row(const char* name, const PropertyStats& n) {
-  return format("  %-16s %8llu %8llu %8llu %8llu %6llu %9s %8s\n", name, (unsigned long long)n.cases,
-                (unsigned long long)n.passed, (unsigned long long)n.rejected,
+std::string head(const char* what, int width) {
+  return format("  %-*s %8s %8s %8s %8s %6s %9s %8s\n", width, what, "cases", "passed", "rejected", "uninform",
+                "failed", "worst e/b", "median");
+}
+
+std::string row(const std::string& name, int width, const PropertyStats& n) {
+  return format("  %-*s %8llu %8llu %8llu %8llu %6llu %9s %8s\n", width, name.c_str(),
+                (unsigned long long)n.cases, (unsigned long long)n.passed, (unsigned long long)n.rejected,
                 (unsigned long long)n.uninformative, (unsigned long long)n.failed,
                 ratio(n.ratios.worst(), n.ratios.count()).c_str(),
                 ratio(n.ratios.median(), n.ratios.count()).c_str());
@@ -50,21 +55,27 @@ PropertyStats total_of(const CheckResult& result) {
 }  // namespace
 
 std::string properties_table(const CheckResult& result) {
-  std::string text = format("  %-16s %8s %8s %8s %8s %6s %9s %8s\n", "property", "cases", "passed", "rejected",
-                            "uninform", "failed", "worst e/b", "median");
+  constexpr int kName = 16, kWay = 24;
+  std::string text = head("property", kName);
   for (const Property* property : properties()) {
     const auto it = result.properties.find(property->name);
-    if (it != result.properties.end()) text += row(property->name, it->second);
+    if (it != result.properties.end()) text += row(property->name, kName, it->second);
   }
-  return text + row("all", total_of(result));
+  text += row("all", kName, total_of(result));
+  if (!result.ways.empty()) text += head("way through the kernel", kWay);
+  for (const auto& [way, n] : result.ways) text += row(way, kWay, n);
+  return text;
 }
 
 std::string check_notes(const CheckResult& result, const Refused& refused,
-                        const std::optional<Covered>& covered) {
+                        const std::optional<Covered>& covered, const std::string& way) {
   std::string text = result.features.table();
   if (covered) text += attnfuzz::text(*covered);
-  const std::vector<std::string> broken = result.features.broken_floors(refused, Classification::kByChance);
-  if (result.features.cases < 500) {
+  std::vector<std::string> broken;
+  if (way.empty()) broken = result.features.broken_floors(refused, Classification::kByChance);
+  if (!way.empty()) {
+    text += "  floors of the draw: not judged, for cases of one way alone were drawn\n";
+  } else if (result.features.cases < 500) {
     text += "  floors of the draw: not judged below 500 cases\n";
   } else if (broken.empty()) {
     text += "  floors of the draw: kept\n";
@@ -236,7 +247,10 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["all"]["runs"] = all.ratios.count();
   j["all"]["median"] = all.ratios.median();
   j["all"]["worst"] = std::isfinite(all.ratios.worst()) ? json(all.ratios.worst()) : json("inf");
-  j["broken_floors"] = result.features.broken_floors(checked.refused, Classification::kByChance);
+  if (!options.way.empty()) j["way"] = options.way;
+  j["broken_floors"] = options.way.empty()
+                           ? result.features.broken_floors(checked.refused, Classification::kByChance)
+                           : std::vector<std::string>{};
   if (checked.covered) j["coverage"] = covered_json(*checked.covered);
   // The first by itself, for there is seldom another.
   for (size_t i = 0; i < result.failures.size(); ++i) {

@@ -9,12 +9,14 @@
 
 namespace attnfuzz {
 
-// "  reference            250    249      0      1    0.412    0.0031" and its head.
+// "  reference            250    249      0      1    0.412    0.0031" and its head; the same of each
+// way through the kernel (fuzz/check/way.h).
 std::string properties_table(const CheckResult& result);
 
 // Everything a check prints after its table: draw, coverage where it was measured, floors, digest, speed.
+// `way`: the one asked for, or empty.
 std::string check_notes(const CheckResult& result, const Refused& refused,
-                        const std::optional<Covered>& covered);
+                        const std::optional<Covered>& covered, const std::string& way);
 
 // A verdict in a few lines: what, where, how it looks.
 std::string verdict_text(const Verdict& verdict);

@@ -44,19 +44,25 @@ def _tensor(t):
 class Call:
     """One problem on one set of tensors, planned; calling it launches it."""
 
-    def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None, num_splits=0):
+    def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None, num_splits=0, window_left=-1,
+                 softcap=0.0, key_lengths=None, bias=None):
         import torch
 
-        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse)
+        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, key_lengths, bias)
         self.o, self.lse = o, lse
         batch, heads_q, seq_q, dim_qk = q.shape
         self.problem = Problem(
             size=ctypes.sizeof(Problem), dtype=F16 if q.dtype == torch.float16 else BF16, batch=batch,
             heads_q=heads_q, heads_kv=k.shape[1], seq_q=seq_q, seq_k=k.shape[2], dim_qk=dim_qk, dim_v=v.shape[3],
-            scale=dim_qk**-0.5, causal=int(causal), window_left=-1, window_right=-1, bias_dtype=NONE,
-            num_splits=num_splits)
+            scale=dim_qk**-0.5, causal=int(causal), window_left=window_left, window_right=-1, softcap=softcap,
+            has_key_lengths=int(key_lengths is not None), num_splits=num_splits,
+            bias_dtype=NONE if bias is None else F16 if bias.dtype == torch.float16 else BF16)
         self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
                                lse=_tensor(lse.unsqueeze(-1)))
+        if key_lengths is not None:
+            self.tensors.key_lengths = key_lengths.data_ptr()
+        if bias is not None:
+            self.tensors.bias = _tensor(bias)
         self.plan = Plan(size=ctypes.sizeof(Plan))
         reason = ctypes.create_string_buffer(512)
         status = kernel.struct.plan(self.problem, self.tensors, env, self.plan, reason, len(reason))
@@ -83,8 +89,9 @@ class Kernel:
     def __init__(self, library, struct):
         self.library, self.struct, self.name = library, struct, struct.name.decode()
 
-    def prepare(self, q, k, v, o, lse, causal, environment, workspace=None, num_splits=0):
-        return Call(self, q, k, v, o, lse, causal, environment, workspace, num_splits)
+    def prepare(self, *arguments, **named):
+        """A Call of this kernel. `key_lengths`: int64, one a batch entry; `bias`: (batch, head, query, key), expanded."""
+        return Call(self, *arguments, **named)
 
 
 def load(path):

@@ -114,9 +114,9 @@ class Inputs:
         self.k, self.v = random(shape.heads_kv, shape.seq_k), random(shape.heads_kv, shape.seq_k)
 
 
-def make_sets(shape, device):
+def make_sets(shape, device, make=Inputs):
     count = max(1, min(128, math.ceil(COLD_BYTES / shape.kv_bytes())))
-    return [Inputs(shape, device) for _ in range(count)]
+    return [make(shape, device) for _ in range(count)]
 
 
 class Ours:

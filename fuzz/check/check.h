@@ -38,6 +38,7 @@ struct CheckOptions {
   int jobs = 1;
   int64_t work = Aim{}.work;
   int32_t max_variant = 1 << 30;
+  std::string way;                    // not empty: only cases that the kernel goes this way with (way.h)
   bool keep_going = false;            // after a failure, for the next of another kind class
   std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is
 };

@@ -31,7 +31,7 @@ void fields(Is<StageSeconds> auto& r, auto f) {
 }
 
 void fields(Is<Statistics> auto& r, auto f) {
-  f("properties", r.properties), f("rejections", r.rejections), f("features", r.features);
+  f("properties", r.properties), f.later("ways", r.ways), f("rejections", r.rejections), f("features", r.features);
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
 }

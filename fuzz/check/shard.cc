@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "fuzz/check/way.h"
 #include "properties/case/switches.h"
 #include "properties/draw/draw.h"
 
@@ -37,11 +38,13 @@ std::optional<Verdict> rejected_by(const Property& property, Case& c, const Kern
   return verdict;
 }
 
-Drawn case_at(const Aim& aim, const CheckOptions& options, const std::string& lane, uint64_t index,
+Drawn case_at(const Aim& aim, const CheckOptions& options, Target& target, uint64_t index,
               StreamDigest* digest) {
-  Drawn drawn = {draw(aim, options.seed, index), options.properties[index % options.properties.size()]};
+  Drawn drawn = {options.way.empty() ? draw(aim, options.seed, index)
+                                     : draw_on_way(aim, options.seed, index, options.way, target),
+                 options.properties[index % options.properties.size()]};
   if (digest != nullptr) digest->add(index, drawn.c);
-  enter_lane(drawn.c, lane, index);
+  enter_lane(drawn.c, target.info().lane, index);
   return drawn;
 }
 
@@ -55,7 +58,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   for (uint64_t index = options.first + job;; index += options.jobs) {
     if (options.seconds > 0 ? elapsed() >= options.seconds : index - options.first >= options.cases) break;
     if (shared.stop || index > shared.first_failure) break;
-    auto [c, property] = case_at(aim, options, target.info().lane, index, &result.digest);
+    auto [c, property] = case_at(aim, options, target, index, &result.digest);
     shared.at[job] = index + 1;
     const Case as_drawn = c;
     const std::optional<Verdict> rejected = rejected_by(*property, c, target.info());

@@ -18,12 +18,13 @@ struct Shared {
   std::atomic<uint64_t> at[kMostJobs] = {};  // one more than the case that a job is at; 0: at none
 };
 
-// Case `index` as it is judged: drawn, and what its lane decides of it; not yet adapted.
+// Case `index` as it is judged: drawn (for the way asked for, see way.h), and what its lane decides of it;
+// not yet adapted.
 struct Drawn {
   Case c;
   const Property* property;
 };
-Drawn case_at(const Aim& aim, const CheckOptions& options, const std::string& lane, uint64_t index,
+Drawn case_at(const Aim& aim, const CheckOptions& options, Target& target, uint64_t index,
               StreamDigest* digest = nullptr);
 
 // What the lane decides of a drawn case. Where schedules are what is looked for,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fuzz/check/way.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -22,29 +23,23 @@ void StageSeconds::merge(const StageSeconds& other) {
   judge += other.judge;
 }
 
-void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
-  PropertyStats& n = properties[verdict.property];
-  ++n.cases;
-  switch (verdict.outcome) {
-    case Outcome::kPass:
-      ++n.passed;
-      break;
-    case Outcome::kReject:
-      ++n.rejected;
-      ++features.rejected;
-      ++rejections[printable(verdict.property + ": " + verdict.message)];
-      break;
-    case Outcome::kUninformative:
-      ++n.uninformative;
-      ++features.uninformative;
-      break;
-    case Outcome::kFail:
-      ++n.failed;
-      break;
-  }
+void PropertyStats::add(const Verdict& verdict, bool with_ratios) {
+  ++cases;
+  passed += verdict.outcome == Outcome::kPass;
+  rejected += verdict.outcome == Outcome::kReject;
+  uninformative += verdict.outcome == Outcome::kUninformative;
+  failed += verdict.outcome == Outcome::kFail;
   for (float ratio : verdict.ratios) {
-    if (ratios) n.ratios.add(ratio);
+    if (with_ratios) ratios.add(ratio);
   }
+}
+
+void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
+  properties[verdict.property].add(verdict, ratios);
+  if (verdict.plan.size > 0) ways[way_of(verdict.plan)].add(verdict, ratios);
+  features.rejected += verdict.outcome == Outcome::kReject;
+  features.uninformative += verdict.outcome == Outcome::kUninformative;
+  if (verdict.outcome == Outcome::kReject) ++rejections[printable(verdict.property + ": " + verdict.message)];
   features.add(c, std::max<int64_t>(verdict.plan.tile_q, 1), std::max<int64_t>(verdict.plan.tile_k, 1));
   rows += static_cast<uint64_t>(verdict.rows);
   dead_rows += static_cast<uint64_t>(verdict.dead_rows);
@@ -55,6 +50,7 @@ void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
 
 void Statistics::merge(const Statistics& other) {
   for (const auto& [name, n] : other.properties) properties[name].merge(n);
+  for (const auto& [name, n] : other.ways) ways[name].merge(n);
   for (const auto& [reason, n] : other.rejections) rejections[reason] += n;
   features.merge(other.features);
   rows += other.rows;

@@ -17,9 +17,11 @@
 
 namespace attnfuzz {
 
+// Of one property, or of one way through the kernel.
 struct PropertyStats {
   uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
   RatioHistogram ratios;  // error/bound of runs
+  void add(const Verdict& verdict, bool with_ratios);
   void merge(const PropertyStats& other);
 };
 
@@ -31,6 +33,7 @@ struct StageSeconds {
 
 struct Statistics {
   std::map<std::string, PropertyStats> properties;
+  std::map<std::string, PropertyStats> ways;   // by way_of() its plan (way.h): of cases that have one
   std::map<std::string, uint64_t> rejections;  // "PROPERTY: reason", printable -> count
   Classification features;
   uint64_t rows = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;

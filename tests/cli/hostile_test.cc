@@ -340,7 +340,7 @@ TEST_F(Hostile, NamesStayTextInJUnit) {
 TEST_F(Hostile, NamesStayTextOnATerminal) {
   each([](const Document&, const Document& d) {
     expect_clean(verdict_text(d.result.failures[0].verdict));
-    expect_clean(check_notes(d.result, {}, {}));
+    expect_clean(check_notes(d.result, {}, {}, ""));
     ExplainOptions options;
     options.reproducer = &d.e.r;
     Case c = d.e.r.c;

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstring>
 #include <functional>
 
 #include "fuzz/check/check.h"
 #include "fuzz/check/shard.h"
+#include "fuzz/check/way.h"
 #include "properties/case/features/feature.h"
 #include "tests/properties/support/fake_target.h"
 
@@ -195,6 +197,51 @@ TEST(NotJudged, IsNoPass) {
     }
   }
   EXPECT_TRUE(not_judged(result, "k", grouped, true).empty()) << "it does not do them, and says so";
+}
+
+std::string way(const char* path) {
+  attn_plan plan = {};
+  std::strncpy(plan.path, path, sizeof plan.path);  // not terminated where it fills the field
+  return way_of(plan);
+}
+
+TEST(Ways, AreAPathsWordsWithoutSizes) {
+  EXPECT_EQ(way("64x64 d128 packed split wgmma"), "packed split wgmma");
+  EXPECT_EQ(way("64x64 d64 elementwise(qk v)"), "elementwise");
+  EXPECT_EQ(way("64x64"), "64x64");
+  EXPECT_EQ(way(""), "");
+  EXPECT_EQ(way(std::string(80, 'x').c_str()), std::string(sizeof attn_plan::path, 'x'));
+}
+
+// Goes a way that is hardly ever drawn: the kernel's own choice, and no bias.
+class TwoWays : public FakeTarget {
+ public:
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(problem, tensors, env);
+    const bool fast = env.variant == 0 && problem.bias_dtype == ATTN_NONE;
+    std::strcpy(reply.plan.path, fast ? "16x16 fast" : "16x16 general");
+    return reply;
+  }
+};
+
+TEST(Ways, OneThatIsAskedForIsDrawn) {
+  TwoWays target;
+  const CheckResult any = shard(target, few(100));
+  EXPECT_GT(any.ways.at("general").cases, 80u);
+  EXPECT_GT(any.ways.at("fast").cases, 0u);
+  CheckOptions options = few(100);
+  options.way = "fast";
+  const CheckResult fast = shard(target, options);
+  EXPECT_EQ(fast.ways.size(), 1u);
+  EXPECT_EQ(fast.ways.at("fast").cases, 100u);
+  EXPECT_GT(fast.ways.at("fast").ratios.worst(), 0);
+  options.way = "sideways";
+  try {
+    shard(target, options);
+    FAIL() << "no case goes sideways";
+  } catch (const std::runtime_error& e) {
+    EXPECT_NE(std::string(e.what()).find("'fast', 'general'"), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace

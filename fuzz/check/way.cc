@@ -1,0 +1,67 @@
+#include "fuzz/check/way.h"
+
+#include <cstring>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "properties/judge/execution.h"
+#include "text/printable.h"
+
+namespace attnfuzz {
+
+namespace {
+
+std::set<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::set<std::string> words;
+  for (std::string word; stream >> word;) words.insert(word);
+  return words;
+}
+
+}  // namespace
+
+std::string way_of(const attn_plan& plan) {
+  const std::string path(plan.path, strnlen(plan.path, sizeof plan.path));
+  std::string way;
+  for (size_t at = 0; at < path.size() && path[at] != '(';) {
+    const size_t end = std::min(path.find_first_of(" (", at), path.size());
+    const std::string word = path.substr(at, end - at);
+    if (!word.empty() && word.find_first_of("0123456789") == std::string::npos)
+      way += (way.empty() ? "" : " ") + word;
+    at = end + (end < path.size() && path[end] == ' ');
+  }
+  return printable(way.empty() ? path : way);
+}
+
+bool goes(const std::string& way, const std::string& asked) {
+  const std::set<std::string> words = words_of(way);
+  for (const std::string& word : words_of(asked)) {
+    if (!words.contains(word)) return false;
+  }
+  return true;
+}
+
+Case draw_on_way(const Aim& aim, uint64_t seed, uint64_t index, const std::string& asked, Target& target) {
+  constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // no check comes that far
+  std::set<std::string> met;
+  for (uint64_t draw_number = 0; draw_number < kDraws; ++draw_number) {
+    Case c = draw(aim, seed, index + draw_number * kApart);
+    const int32_t drawn = c.env.variant;
+    for (int32_t other = -1; other <= aim.variants; ++other) {
+      if (other == drawn) continue;
+      c.env.variant = other < 0 ? drawn : other;
+      const Execution e(c, target);
+      if (!e.why_not().empty()) continue;
+      const std::string way = way_of(e.plan);
+      if (goes(way, asked)) return c;
+      met.insert(way);
+    }
+  }
+  std::string ways;
+  for (const std::string& way : met) ways += (ways.empty() ? "'" : ", '") + way + "'";
+  throw std::runtime_error("no case of a thousand goes the way '" + printable(asked) + "' through " +
+                           target.info().name + "; met were " + (ways.empty() ? "none" : ways));
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,29 @@
+// Which of its ways through itself a kernel takes with a case, and cases that take a given one.
+//
+// A kernel has several where some problems go a faster way than others, and a draw that is
+// fair to problems may hardly ever meet one of them.
+//
+//   attnfuzz check fa1 --backend cuda --way wgmma
+#pragma once
+
+#include <string>
+
+#include "properties/draw/generator.h"
+#include "properties/judge/target.h"
+
+namespace attnfuzz {
+
+// The plan's path without its sizes: its words up to a bracket that hold no digit. "64x64 d128
+// packed split wgmma": "packed split wgmma"; "64x64 d64 elementwise(qk)": "elementwise". All of
+// it, where none is left.
+std::string way_of(const attn_plan& plan);
+
+// Whether all words of `asked` are among those of `way`: "wgmma" is part of "packed split wgmma".
+bool goes(const std::string& way, const std::string& asked);
+
+// Case `index` of those of the stream `seed` that go the way asked for: the first that does,
+// of as many draws as it takes; each as drawn and with its other variants. Throws
+// std::runtime_error, with the ways that were met, if none of a thousand does.
+Case draw_on_way(const Aim& aim, uint64_t seed, uint64_t index, const std::string& asked, Target& target);
+
+}  // namespace attnfuzz

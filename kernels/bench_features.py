@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Times fa1 and splitk where there is more than a causal mask, and on the seven smallest problems.
+
+    python3 bench_features.py --lib build/full/lib --only features --markdown features.md
+    python3 bench_features.py --lib build/full/lib --only small --markdown small.md
+
+features: a window, eight query heads a KV head, key lengths, a bias, a soft cap; in prefill
+(16 heads of 128) and in decoding (one query). Beside FlexAttention, compiled for the
+problem, and those of PyTorch's back ends that can be told: a window, lengths and a bias go to
+them as a tensor of attn_mask, made beforehand; a soft cap does not.
+small: batch and heads 1, causal, 4 positions of 4 and 64 to 512 of 64, a call in a graph.
+
+Contenders are compared and timed as bench.py does it, with outputs of all held to double
+precision first; TFLOP/s and GB/s count what is visible.
+
+Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU.
+"""
+
+import argparse
+import math
+import pathlib
+import statistics
+import sys
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import sdpa_kernel
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import attention
+import bench
+from bench import log
+
+
+class Problem:
+    """A shape with at most one feature: window (keys to the left), lengths, bias, softcap."""
+
+    def __init__(self, name, kernel, batch, heads_q, heads_kv, seq_q, seq_k, dim, causal, window=None, lengths=False,
+                 bias=False, softcap=0.0, dtype=torch.float16):
+        self.name, self.kernel, self.batch, self.heads_q, self.heads_kv = name, kernel, batch, heads_q, heads_kv
+        self.seq_q, self.seq_k, self.dim, self.causal, self.dtype = seq_q, seq_k, dim, causal, dtype
+        self.window, self.lengths, self.bias, self.softcap = window, lengths, bias, softcap
+
+    def kv_bytes(self):
+        return 4 * self.batch * self.heads_kv * self.seq_k * self.dim
+
+    def length_of(self, b):
+        # A quarter to all of the keys, none a multiple of a tile.
+        return self.seq_k - (b * 977 * self.seq_k // 4096) % (3 * self.seq_k // 4) if self.lengths else self.seq_k
+
+    def visible(self, b, device):
+        """(query, key) booleans, or None: all."""
+        if not self.causal and self.window is None and not self.lengths:
+            return None
+        row = torch.arange(self.seq_q, device=device)[:, None]
+        key = torch.arange(self.seq_k, device=device)[None, :]
+        seen = (key < self.length_of(b)).expand(self.seq_q, self.seq_k)
+        if self.causal:
+            seen = seen & (key <= row)
+        if self.window is not None:
+            seen = seen & (key >= row - self.window)
+        return seen
+
+    def pairs(self):
+        """Visible pairs of query and key, of all heads."""
+        total = 0
+        for b in range(self.batch):
+            length = self.length_of(b)
+            for i in range(self.seq_q) if self.causal else ():
+                total += min(i + 1, length) - max(0, i - self.window if self.window is not None else 0)
+            total += 0 if self.causal else self.seq_q * length
+        return total * self.heads_q
+
+    def describe(self):
+        name = next(n for n, d in bench.DTYPES.items() if d == self.dtype)
+        sizes = f"S={self.seq_k}" if self.seq_q > 1 else f"Sk={self.seq_k}"
+        return f"{self.name}, {name} D{self.dim} {self.heads_q}/{self.heads_kv} B={self.batch} {sizes}"
+
+    def rate(self, seconds):
+        if self.seq_q > 1:
+            return 4 * self.pairs() * self.dim / seconds / 1e12
+        keys = sum(self.length_of(b) for b in range(self.batch))
+        return 4 * self.heads_kv * keys * self.dim / seconds / 1e9
+
+
+FEATURES = [
+    Problem("causal, window 1024", "fa1", 2, 16, 16, 8192, 8192, 128, True, window=1024),
+    Problem("causal, 8 heads a KV head", "fa1", 4, 16, 2, 4096, 4096, 128, True),
+    Problem("key lengths", "fa1", 8, 16, 16, 2048, 2048, 128, False, lengths=True),
+    Problem("bias", "fa1", 8, 16, 16, 2048, 2048, 128, False, bias=True),
+    Problem("causal, soft cap 20", "fa1", 4, 16, 16, 4096, 4096, 128, True, softcap=20.0),
+    Problem("decode, 8 heads a KV head", "splitk", 8, 64, 8, 1, 8192, 128, False),
+    Problem("decode, key lengths", "splitk", 64, 32, 8, 1, 8192, 128, False, lengths=True),
+    Problem("decode, bias", "splitk", 8, 32, 8, 1, 8192, 128, False, bias=True),
+    Problem("decode, soft cap 20", "splitk", 8, 32, 8, 1, 8192, 128, False, softcap=20.0),
+]
+SMALL = [Problem("causal", "fa1", 1, 1, 1, s, s, d, True)
+         for s, d in ((4, 4), (64, 64), (65, 64), (128, 64), (192, 64), (256, 64), (512, 64))]
+
+
+class Inputs(bench.Inputs):
+    """One set of tensors, and what the feature adds to it."""
+
+    def __init__(self, p, device):
+        super().__init__(p, device)
+        self.lengths = torch.tensor([p.length_of(b) for b in range(p.batch)], device=device) if p.lengths else None
+        self.bias = torch.randn(1, p.heads_q, p.seq_q, p.seq_k, dtype=p.dtype, device=device) if p.bias else None
+
+
+def dense_mask(p, inputs):
+    """What attn_mask takes; None where is_causal says it all."""
+    if p.bias:
+        return inputs.bias.expand(p.batch, -1, -1, -1)
+    if p.window is None and not p.lengths:
+        return None
+    seen = torch.stack([p.visible(b, inputs.q.device) for b in range(p.batch if p.lengths else 1)])[:, None]
+    return torch.where(seen, 0.0, -math.inf).to(p.dtype).expand(p.batch, p.heads_q, -1, -1)
+
+
+class Ours:
+    def __init__(self, kernel, p, sets, env):
+        self.calls = []
+        workspace = None
+        for inputs in sets:
+            o = torch.full_like(inputs.q, math.nan)
+            lse = torch.full(inputs.q.shape[:3], math.nan, dtype=torch.float32, device=inputs.q.device)
+            bias = None if inputs.bias is None else inputs.bias.expand(p.batch, -1, -1, -1)
+            call = kernel.prepare(inputs.q, inputs.k, inputs.v, o, lse, p.causal, env, workspace,
+                                  window_left=-1 if p.window is None else p.window, softcap=p.softcap,
+                                  key_lengths=inputs.lengths, bias=bias)
+            workspace = call.workspace
+            self.calls.append(call)
+        self.path = self.calls[0].plan.path.decode()
+
+    def run(self, n):
+        self.calls[n]()
+
+    def result(self):
+        self.run(0)
+        return self.calls[0].o, self.calls[0].lse
+
+
+class Torch:
+    def __init__(self, back_end, p, sets):
+        if p.softcap > 0:
+            raise attention.Refused("it knows no soft cap")
+        self.back_end, self.p, self.sets, self.path = back_end, p, sets, ""
+        self.masks = [dense_mask(p, inputs) for inputs in sets]
+
+    def run(self, n):
+        inputs, mask = self.sets[n], self.masks[n]
+        with sdpa_kernel([self.back_end]):
+            return F.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v, attn_mask=mask,
+                                                  is_causal=self.p.causal and mask is None,
+                                                  enable_gqa=self.p.heads_q != self.p.heads_kv)
+
+    def result(self):
+        return self.run(0), None
+
+
+class Flex:
+    def __init__(self, p, sets):
+        torch._dynamo.reset()
+        self.compiled, self.p, self.sets, self.path = torch.compile(flex_attention, dynamic=False), p, sets, ""
+        first = sets[0]
+        lengths, bias = first.lengths, first.bias  # in the block mask, and so the same for all sets
+        self.block_mask, self.score_mod = None, None
+        if p.causal or p.lengths:
+            def seen(b, h, q, k):
+                result = k >= 0
+                if p.causal:
+                    result = result & (k <= q)
+                if p.window is not None:
+                    result = result & (k >= q - p.window)
+                return result & (k < lengths[b]) if p.lengths else result
+            self.block_mask = create_block_mask(seen, p.batch if p.lengths else None, None, p.seq_q, p.seq_k,
+                                                device=first.q.device)
+        if p.softcap > 0:
+            self.score_mod = lambda score, b, h, q, k: p.softcap * torch.tanh(score / p.softcap)
+        if p.bias:
+            self.score_mod = lambda score, b, h, q, k: score + bias[0, h, q, k]
+
+    def run(self, n):
+        inputs = self.sets[n]
+        return self.compiled(inputs.q, inputs.k, inputs.v, score_mod=self.score_mod, block_mask=self.block_mask,
+                             enable_gqa=self.p.heads_q != self.p.heads_kv)
+
+    def result(self):
+        return self.run(0), None
+
+
+def reference(p, inputs):
+    """Yields (batch, query head, O, LSE) in double precision."""
+    for b in range(p.batch):
+        seen = p.visible(b, inputs.q.device)
+        for h in range(p.heads_q):
+            kv = h // (p.heads_q // p.heads_kv)
+            scores = inputs.q[b, h].double() @ inputs.k[b, kv].double().T * p.dim**-0.5
+            if p.softcap > 0:
+                scores = p.softcap * torch.tanh(scores / p.softcap)
+            if p.bias:
+                scores += inputs.bias[0, h].double()
+            if seen is not None:
+                scores.masked_fill_(~seen, -math.inf)
+            yield b, h, torch.softmax(scores, -1) @ inputs.v[b, kv].double(), torch.logsumexp(scores, -1)
+
+
+def errors(p, inputs, results):
+    """name -> (||O - ref|| / ||ref||, largest |LSE - ref| or None). NaN stays NaN."""
+    size, o_error = 0.0, dict.fromkeys(results, 0.0)
+    lse_error = {name: None if lse is None else 0.0 for name, (_, lse) in results.items()}
+    for b, h, o, lse in reference(p, inputs):
+        size += (o * o).sum().item()
+        for name, (got_o, got_lse) in results.items():
+            o_error[name] += (got_o[b, h].double() - o).square().sum().item()
+            if got_lse is not None:
+                worst = (got_lse[b, h].double() - lse).abs().max().item()
+                lse_error[name] = worst if math.isnan(worst) else max(worst, lse_error[name])
+    return {name: (math.sqrt(o_error[name] / size), lse_error[name]) for name in results}
+
+
+def measure(p, kernels, env, device, rounds, cold, flex):
+    """name -> (seconds a call hot, cold or None, path), and name -> why it has none."""
+    # A mask or a bias is read as well: one set of those is more than the cache holds.
+    sets = [Inputs(p, device)] if p.bias else bench.make_sets(p, device, Inputs)
+    makers = {p.kernel: lambda: Ours(kernels[p.kernel], p, sets, env)}
+    makers |= {name: (lambda back_end=back_end: Torch(back_end, p, sets)) for name, back_end in bench.BACK_ENDS.items()
+               if name != "math" or p.seq_q * p.seq_k <= 512**2}
+    if flex:
+        makers["flex"] = lambda: Flex(p, sets)
+    contenders, results, notes = {}, {}, {}
+    for name, make in makers.items():
+        try:
+            contender = make()
+            results[name] = contender.result()
+            torch.cuda.synchronize()
+            contenders[name] = contender
+        except Exception as error:  # a compiler's own, too
+            notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
+    for name, error in errors(p, sets[0], results).items():
+        if not bench.right(p, error):
+            contenders.pop(name)
+            notes[name] = f"WRONG: relative error {error[0]:.3g} of O, LSE off by {error[1]}"
+    del results
+    samples, rested, failed = bench.time_all(contenders, sets, rounds, cold)
+    found = {name: (statistics.median(samples[name]), statistics.median(rested[name]) if cold else None,
+                    contenders[name].path) for name in samples}
+    return found, notes | failed
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lib", type=pathlib.Path, default=here.parent / "lib", help="folder of libattn_*_cuda.so")
+    parser.add_argument("--only", choices=("features", "small"), required=True)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--variant", type=int, default=0)
+    parser.add_argument("--no-flex", action="store_true", help="do not compile FlexAttention")
+    parser.add_argument("--markdown", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        log("bench_features.py: torch sees no GPU")
+        return 2
+    warnings.filterwarnings("ignore")
+    torch.manual_seed(1)
+    device = torch.device("cuda")
+    properties = torch.cuda.get_device_properties(device)
+    env = attention.environment(properties, arguments.variant)
+    kernels = {name: attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in bench.OURS}
+    small = arguments.only == "small"
+    ceilings = bench.ceilings(device)
+    lines = [f"{properties.name}, torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
+             f"{torch.backends.cudnn.version()}; {bench.say_ceilings(ceilings)}.", ""]
+    # The time of a call, hot; of features the rate as well.
+    head = ["problem", "kernel: path", "us", *([] if small else ["rate"]), "best other", "us", "ratio", "cold", "others"]
+    lines += [f"| {' | '.join(head)} |", "|" + "-|" * len(head)]
+    log("\n".join(lines))
+    held = True
+    for p in SMALL if small else FEATURES:
+        found, notes = measure(p, kernels, env, device, arguments.rounds, True, not small and not arguments.no_flex)
+        torch.cuda.empty_cache()
+        others = sorted((name for name in found if name != p.kernel), key=lambda name: found[name][0])
+        if p.kernel not in found:
+            held = False
+            log(f"{p.describe()}: {notes[p.kernel]}")
+            continue
+        hot, cold, path = found[p.kernel]
+        cells = [p.describe(), f"{p.kernel}: {path}", f"{hot * 1e6:.2f}"]
+        if not small:
+            cells.append(f"{p.rate(hot):.0f} {'TFLOP/s' if p.seq_q > 1 else 'GB/s'}")
+        best = others[0] if others else None
+        cells += [best, f"{found[best][0] * 1e6:.2f}", f"{found[best][0] / hot:.2f}",
+                  f"{found[best][1] / cold:.2f}"] if best else ["-"] * 4
+        cells.append(", ".join(f"{name} {found[name][0] * 1e6:.1f}" for name in others[1:]))
+        lines.append(f"| {' | '.join(cells)} |")
+        log(lines[-1])
+        for name, why in notes.items():
+            log(f"    {name}: {why[:160]}")
+    if arguments.markdown:
+        arguments.markdown.write_text("\n".join(lines) + "\n")
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
