@@ -45,6 +45,7 @@ Refusal Fa1::plan(const Call& call, attn_plan* plan) {
       const HopperSpec& spec = hopper_spec(choice);
       describe(problem, params, spec.tile_q(), spec.tile_k, plan);
       plan->key_order = ATTN_KEYS_DESCENDING;
+      plan->workspace_bytes = hopper_workspace(choice, problem, call.env);
       std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
       return {};
     }
@@ -76,7 +77,7 @@ attn_status Fa1::run(const Call& call, const attn_plan&) {
   const ForwardParams params = make_params(problem, tensors, env, 1);
   if constexpr (kHopper) {
     if (const int choice = hopper_choice(problem, env, params); choice >= 0)
-      return hopper_run(choice, problem, params, &env);
+      return hopper_run(choice, problem, tensors, params, &env);
   }
   if constexpr (kAmpere) {
     if (const int choice = ampere_choice(problem, env, params); choice >= 0)

@@ -1,4 +1,6 @@
-// From raw products to scores: scale, cap, bias and visibility, in registers.
+// From raw products to scores: scale, cap, bias and visibility, in registers. One pass over a
+// thread's scores for each that is asked for, without a branch between two of them: their loads
+// and divisions are under way together.
 #pragma once
 
 #include "kernels/forward/params.h"
@@ -13,61 +15,109 @@ struct RowView {
   KeyRange keys;
 };
 
-__device__ inline float load_bias(const ForwardParams& p, const RowView& row, int64_t j) {
-  switch (p.bias_dtype) {
-    case ATTN_F16:
-      return to_float(p.bias.at<F16>(row.b, row.h, row.i)[j * p.bias.stride[3]]);
-    case ATTN_BF16:
-      return to_float(p.bias.at<BF16>(row.b, row.h, row.i)[j * p.bias.stride[3]]);
-    default:
-      return p.bias.at<float>(row.b, row.h, row.i)[j * p.bias.stride[3]];
-  }
-}
+// The scores of two rows (lane / 4 and 8 below it) with the keys of a tile of N, and which of
+// the keys, counted from the tile's first, these rows see, mask aside.
+template <int N>
+struct TileScores {
+  float (&s)[N / 8][4];
+  int begin[2], end[2];
 
-// The score of one visible or hidden pair; -inf exactly if hidden. Hidden means
-// selected away, never added: whatever K or the bias holds there does not matter.
-__device__ inline float general_score(const ForwardParams& p, const RowView& row, int64_t j, float product) {
-  if (j < row.keys.begin || j >= row.keys.end) return neg_inf();
-  if (p.has_mask && p.mask.at<uint8_t>(row.b, row.h, row.i)[j * p.mask.stride[3]] == 0) return neg_inf();
-  float score;
-  if (p.mode == ScoreMode::kFused) {
-    score = product * p.sign;
-  } else {
-    score = product * p.scale;
-    if (p.softcap > 0) score = p.softcap * tanh(score / p.softcap);
-    if (p.bias_dtype != ATTN_NONE) {
-      const float bias = load_bias(p, row, j);
-      if (bias == neg_inf()) return neg_inf();
-      score += bias;
+  __device__ bool sees(int r, int j) const { return j >= begin[r] && j < end[r]; }
+
+  // score = change(r, j, score) of each.
+  template <class Change>
+  __device__ __forceinline__ void each(Change change) {
+    const int column = 2 * (lane_id() % 4);
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[n][e] = change(e / 2, column + 8 * n + e % 2, s[n][e]);
     }
-    const float scaled = score * kLog2e;
-    // Only what is hidden may be -inf: a split of nothing but very low scores is not empty.
-    score = scaled == neg_inf() ? lowest() : scaled;
   }
-  return score;
+};
+
+// A score as the exponent of two that softmax takes. Only what is hidden may be -inf: a split
+// of nothing but very low scores is not empty.
+__device__ __forceinline__ float exponent_of(float score) {
+  const float scaled = score * kLog2e;
+  return scaled == neg_inf() ? lowest() : scaled;
 }
 
-// Turns the products of two rows (lane / 4 and 8 below it) with keys first_key..
-// first_key + N into scores. `plain`: every pair is visible and kFused holds.
+// What lies at a row's keys from `first_key` on in a tensor of pairs.
+template <class B>
+__device__ __forceinline__ const B* row_of_pairs(const Strided& tensor, const RowView& row, int64_t first_key) {
+  return tensor.at<const B>(row.b, row.h, row.i) + first_key * tensor.stride[3];
+}
+
+template <class B>
+__device__ __forceinline__ float bias_of(B value) {
+  return to_float(value);
+}
+__device__ __forceinline__ float bias_of(float value) { return value; }
+
+// Exponents of scores with their bias. One of -inf hides, whatever the score; of hidden keys
+// none is read.
+template <class B, int N>
+__device__ void add_bias(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
+                         TileScores<N>& tile) {
+  const B* at[2] = {row_of_pairs<B>(p.bias, rows[0], first_key), row_of_pairs<B>(p.bias, rows[1], first_key)};
+  tile.each([&](int r, int j, float score) {
+    const float bias = tile.sees(r, j) ? bias_of(at[r][j * p.bias.stride[3]]) : 0.0f;
+    return bias == neg_inf() ? neg_inf() : exponent_of(score + bias);
+  });
+}
+
+// kGeneral: scaled, capped, biased.
+template <int N>
+__device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
+                               TileScores<N>& tile) {
+  tile.each([&](int, int, float product) { return product * p.scale; });
+  if (p.softcap > 0) tile.each([&](int, int, float score) { return p.softcap * tanh(score / p.softcap); });
+  switch (p.bias_dtype) {
+    case ATTN_NONE:
+      return tile.each([](int, int, float score) { return exponent_of(score); });
+    case ATTN_F16:
+      return add_bias<F16>(p, rows, first_key, tile);
+    case ATTN_BF16:
+      return add_bias<BF16>(p, rows, first_key, tile);
+    default:
+      return add_bias<float>(p, rows, first_key, tile);
+  }
+}
+
+// Turns products with keys first_key..first_key + N into scores; -inf exactly if hidden. Hidden
+// means selected away, never added: whatever K or the bias holds there does not matter.
+// `plain`: every pair is visible and kFused holds.
 template <int N>
 __device__ void make_scores(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key, bool plain,
                             float (&s)[N / 8][4]) {
+  TileScores<N> tile = {s, {}, {}};
   if (plain) {
-    if (p.sign < 0) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) s[n][e] = -s[n][e];
-      }
-    }
+    if (p.sign < 0) tile.each([](int, int, float product) { return -product; });
     return;
   }
-  const int64_t column = first_key + 2 * (lane_id() % 4);
+  const auto within = [&](int64_t key) {
+    const int64_t at = key - first_key;
+    return static_cast<int>(at < 0 ? 0 : at > N ? N : at);
+  };
 #pragma unroll
-  for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) s[n][e] = general_score(p, rows[e / 2], column + 8 * n + e % 2, s[n][e]);
+  for (int r = 0; r < 2; ++r) {
+    tile.begin[r] = within(rows[r].keys.begin);
+    tile.end[r] = within(rows[r].keys.end);
   }
+  if (p.mode == ScoreMode::kFused) {
+    tile.each([&](int, int, float product) { return product * p.sign; });
+  } else {
+    make_exponents(p, rows, first_key, tile);
+  }
+  if (p.has_mask) {
+    const uint8_t* at[2] = {row_of_pairs<uint8_t>(p.mask, rows[0], first_key),
+                            row_of_pairs<uint8_t>(p.mask, rows[1], first_key)};
+    tile.each([&](int r, int j, float score) {
+      return tile.sees(r, j) && at[r][j * p.mask.stride[3]] != 0 ? score : neg_inf();
+    });
+  }
+  tile.each([&](int r, int j, float score) { return tile.sees(r, j) ? score : neg_inf(); });
 }
 
 }  // namespace attn

@@ -4,6 +4,7 @@
 
 #include "kernels/fa1/hopper/hopper.h"
 #include "kernels/fa1/hopper/params.h"
+#include "kernels/fa1/hopper/reset.h"
 #include "kernels/forward/checks.h"
 #include "kernels/primitives/launch.h"
 #include "kernels/primitives/warpgroup.h"
@@ -32,8 +33,9 @@ constexpr std::array kInstantiations = {
 };
 enum Choice { k64, k64Mid, k64Short, k128, k256, k256Short };
 
-// K and V of the heads that are worked on side by side, in bytes: over half of an H200's L2.
-constexpr int64_t kSectionBytes = 32 << 20;
+// K and V of the heads that are worked on side by side, in bytes: a quarter of an H200's L2, for
+// where one section ends another has begun, and Q and O pass through as well.
+constexpr int64_t kSectionBytes = 16 << 20;
 
 TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
   return {tensor.data, {columns, rows, heads, batch}, {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
@@ -54,6 +56,14 @@ int by_shape(const attn_problem& p) {
   if (dim <= 64) return p.seq_k > 2048 ? k64 : p.causal ? k64Short : p.seq_k <= 1024 ? k64Mid : k64;
   if (dim <= 128) return k128;
   return p.seq_k <= 512 || (p.causal && p.seq_k <= 1024) ? k256Short : k256;
+}
+
+int64_t items_of(const attn_problem& p, const HopperSpec& spec) {
+  return p.batch * p.heads_q * ceil_div(p.seq_q, spec.tile_q());
+}
+
+int64_t blocks_at_once(const HopperSpec& spec, const attn_env& env) {
+  return std::max<int64_t>(env.sm_count, 1) * spec.blocks_per_sm;
 }
 
 int32_t clamp_far(int64_t value) {
@@ -84,10 +94,15 @@ int hopper_choice(const attn_problem& problem, const attn_env& env, const Forwar
   return choice;
 }
 
+uint64_t hopper_workspace(int choice, const attn_problem& problem, const attn_env& env) {
+  const HopperSpec& spec = hopper_spec(choice);
+  return problem.causal && items_of(problem, spec) > blocks_at_once(spec, env) ? sizeof(uint32_t) : 0;
+}
+
 const HopperSpec& hopper_spec(int choice) { return kInstantiations[static_cast<size_t>(choice)].spec; }
 
-attn_status hopper_run(int choice, const attn_problem& problem, const ForwardParams& params,
-                       const attn_env* env) {
+attn_status hopper_run(int choice, const attn_problem& problem, const attn_tensors& tensors,
+                       const ForwardParams& params, const attn_env* env) {
   const Instantiation& chosen = kInstantiations[static_cast<size_t>(choice)];
   const HopperSpec& spec = chosen.spec;
   HopperParams p = {};
@@ -112,19 +127,24 @@ attn_status hopper_run(int choice, const attn_problem& problem, const ForwardPar
   p.group = static_cast<uint32_t>(params.group);
   p.heads = static_cast<uint32_t>(problem.heads_q * problem.batch);
   p.q_tiles = static_cast<uint32_t>(ceil_div(problem.seq_q, spec.tile_q()));
-  p.items = p.heads * p.q_tiles;
+  p.items = static_cast<uint32_t>(items_of(problem, spec));
   const int64_t head_bytes = problem.seq_k * (problem.dim_qk + problem.dim_v) * 2;
   p.section = static_cast<uint32_t>(
       std::min<int64_t>(p.heads, std::max<int64_t>(1, kSectionBytes / head_bytes) * params.group));
   p.section_items = p.section * p.q_tiles;
   p.sections = (p.heads + p.section - 1) / p.section;
+  if (hopper_workspace(choice, problem, *env) > 0) {
+    p.taken = static_cast<uint32_t*>(tensors.workspace);
+    if (p.taken == nullptr || tensors.workspace_bytes < sizeof *p.taken) return ATTN_INVALID;
+    const attn_status status = launch(fa1_hopper_reset, dim3(1), dim3(32), 0, env, p.taken);
+    if (status != ATTN_OK) return status;
+  }
   p.longest_first = problem.causal != 0;
   p.windowed = params.left < kFar;
   p.may_be_plain = params.sign > 0;
   p.sign = params.sign;
   p.sigma = params.sigma;
-  const uint32_t most = static_cast<uint32_t>(env->sm_count) * spec.blocks_per_sm;
-  const unsigned blocks = std::min(p.items, most);
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(p.items, blocks_at_once(spec, *env)));
   return problem.dtype == ATTN_F16 ? chosen.f16(p, blocks, env) : chosen.bf16(p, blocks, env);
 }
 

@@ -14,7 +14,10 @@ int hopper_choice(const attn_problem& problem, const attn_env& env, const Forwar
 
 const HopperSpec& hopper_spec(int choice);
 
-attn_status hopper_run(int choice, const attn_problem& problem, const ForwardParams& params,
-                       const attn_env* env);
+// Bytes of workspace: of a counter, where blocks take items as they get done.
+uint64_t hopper_workspace(int choice, const attn_problem& problem, const attn_env& env);
+
+attn_status hopper_run(int choice, const attn_problem& problem, const attn_tensors& tensors,
+                       const ForwardParams& params, const attn_env* env);
 
 }  // namespace attn

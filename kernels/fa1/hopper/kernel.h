@@ -43,7 +43,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
   };
 
   if (kSpec.turns && consumer == kSpec.consumers - 1) your_turn();
-  Work work = work_at(p, 0);
+  Work work = work_in(p, pipe, 0);
   if (kSpec.cross_tile && work.any) {
     mbarrier_wait(pipe.q_full, 0);
     mbarrier_wait(pipe.k_full, 0);
@@ -56,7 +56,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     const int32_t my_row = row + warp_id() % 4 * 16 + lane_id() / 4;
     const Keys rows[2] = {visible_keys(p, my_row), visible_keys(p, my_row + 8)};
     const Keys tiles = block_tiles<kSpec>(p, work.tile), plain = plain_tiles<kSpec>(p, row, tiles);
-    Work next = kSpec.cross_tile ? work_at(p, turn + 1) : Work{0, 0, false};
+    Work next = kSpec.cross_tile ? work_in(p, pipe, turn + 1) : Work{0, 0, false};
     RowState<kSpec.dim> state;
     // O += P V is put on its way.
     const auto start_output = [&] {
@@ -155,7 +155,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       bulk_wait_read<0>();
       mbarrier_arrive(pipe.q_empty + q.slot, true);
     }
-    if constexpr (!kSpec.cross_tile) next = work_at(p, turn + 1);
+    if constexpr (!kSpec.cross_tile) next = work_in(p, pipe, turn + 1);
     q = q_next;
     kv = kv_next;
     work = next;

@@ -8,8 +8,8 @@ namespace attn {
 
 template <class T, class Shape>
 attn_status hopper_launch(const HopperParams& params, unsigned blocks, const attn_env* env) {
-  return launch(fa1_hopper_kernel<T, Shape>, dim3(blocks), dim3(Shape::kSpec.threads()), Shape::kSpec.shared(),
-                env, params);
+  return launch_as(params.taken != nullptr, fa1_hopper_kernel<T, Shape>, dim3(blocks),
+                   dim3(Shape::kSpec.threads()), Shape::kSpec.shared(), env, params);
 }
 
 }  // namespace attn

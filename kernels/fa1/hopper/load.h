@@ -34,8 +34,10 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
                 owed.b);
     v = v.next();
   };
+  uint32_t item = blockIdx.x;
+  tell_item(pipe, 0, item);
   for (uint32_t turn = 0;; ++turn) {
-    const Work work = work_at(p, turn);
+    const Work work = work_of(p, item);
     if (!work.any) break;
     const HeadOf head = head_of(p, work);
     const int32_t kv_head = static_cast<uint32_t>(head.h) / p.group;
@@ -50,6 +52,11 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
         load_panels(pipe.q(q.slot), p.q, pipe.q_full + q.slot, pipe.q_empty + q.slot, q.phase,
                     work.tile * kSpec.tile_q(), head.h, head.b);
         q = q.next();
+      }
+      // As late as consumers let it be: what is taken early waits here while others have nothing to do.
+      if (t == (kSpec.cross_tile ? tiles.end - 1 : tiles.begin)) {
+        item = next_item(p, turn, item);
+        tell_item(pipe, turn + 1, item);
       }
     }
   }

@@ -4,6 +4,8 @@
 
 #include "kernels/fa1/hopper/shapes.h"
 #include "kernels/forward/warpgroup_softmax.h"
+#include "kernels/primitives/atomic.h"
+#include "kernels/primitives/dependent.h"
 #include "kernels/primitives/tma.h"
 
 namespace attn {
@@ -24,6 +26,7 @@ struct HopperParams {
   uint32_t items;                   // heads * q_tiles, less than 2^31
   uint32_t section, section_items;  // heads that are worked on side by side: their K and V stay in L2
   uint32_t sections;
+  uint32_t* taken;  // items that were taken beyond the first of each block; nullptr: a fixed deal
   bool longest_first;
   bool windowed;      // the first keys may be hidden
   bool may_be_plain;  // a tile that is seen whole needs no more than its products
@@ -65,13 +68,17 @@ struct Work {
   bool any;
 };
 
-// What a block does in its n-th turn. Blocks take items in the order of their
-// numbers, then the other way round, so that a list of falling costs is shared out
-// evenly. With longest_first costs fall and rise by turns from one section to the
+// Items of equal cost are dealt out; of others, whoever is free takes the next. `turn`: how many
+// the block has had. Before the counter is 0 nobody may add to it: hence the wait (reset.h).
+__device__ __forceinline__ uint32_t next_item(const HopperParams& p, uint32_t turn, uint32_t item) {
+  if (p.taken == nullptr) return item + gridDim.x;
+  if (turn == 0) grid_dependency_wait();
+  return gridDim.x + atomic_add(p.taken, 1u);
+}
+
+// What an item is. With longest_first costs fall and rise by turns from one section to the
 // next, without a step between them, and fall in the last.
-__device__ __forceinline__ Work work_at(const HopperParams& p, uint32_t turn) {
-  const uint32_t blocks = gridDim.x, mine = turn % 2 != 0 ? blocks - 1 - blockIdx.x : blockIdx.x;
-  const uint32_t item = turn * blocks + mine;
+__device__ __forceinline__ Work work_of(const HopperParams& p, uint32_t item) {
   if (item >= p.items) return {0, 0, false};
   if (!p.longest_first) {
     const uint32_t head = item / p.q_tiles;

@@ -10,14 +10,17 @@
 
 namespace attn {
 
-// full: the loader's copies have come. empty: every consumer has done with the slot.
+// full: the loader's copies have come. empty: every consumer has done with the slot. An item's
+// slot needs no empty: there are more of them than of Q.
 template <class T, HopperSpec kSpec>
 struct Pipeline {
+  static_assert(kSpec.q_stages < kItemSlots);
   using Q = PanelTile<T, kSpec.tile_q(), kSpec.dim>;
   using KV = PanelTile<T, kSpec.tile_k, kSpec.dim>;
 
   T *q_tiles, *k_tiles, *v_tiles;
-  Mbarrier *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
+  Mbarrier *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty, *item_full;
+  uint32_t* items;
 
   __device__ __forceinline__ Q q(int slot) const { return {q_tiles + slot * (kSpec.tile_q() * kSpec.dim)}; }
   __device__ __forceinline__ KV k(int slot) const { return {k_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
@@ -39,6 +42,8 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   pipe.k_empty = pipe.k_full + kSpec.stages;
   pipe.v_full = pipe.k_empty + kSpec.stages;
   pipe.v_empty = pipe.v_full + kSpec.stages;
+  pipe.item_full = pipe.v_empty + kSpec.stages;
+  pipe.items = arena.template carve<uint32_t>(kItemSlots);
   if (thread_id() == 0) {
     for (int n = 0; n < kSpec.q_stages; ++n) {
       mbarrier_init(pipe.q_full + n, 1);
@@ -50,10 +55,24 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
       mbarrier_init(pipe.v_full + n, 1);
       mbarrier_init(pipe.v_empty + n, kSpec.consumers);
     }
+    for (int n = 0; n < kItemSlots; ++n) mbarrier_init(pipe.item_full + n, 1);
     mbarrier_init_fence();
   }
   cta_sync();
   return pipe;
+}
+
+// The loader says what the block does in its n-th turn; consumers wait for it.
+template <class T, HopperSpec kSpec>
+__device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32_t turn, uint32_t item) {
+  pipe.items[turn % kItemSlots] = item;
+  mbarrier_arrive(pipe.item_full + turn % kItemSlots, true);
+}
+
+template <class T, HopperSpec kSpec>
+__device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T, kSpec>& pipe, uint32_t turn) {
+  mbarrier_wait(pipe.item_full + turn % kItemSlots, turn / kItemSlots % 2);
+  return work_of(p, pipe.items[turn % kItemSlots]);
 }
 
 // Named barriers: one a warpgroup for itself, and one for its turn.

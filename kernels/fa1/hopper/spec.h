@@ -8,6 +8,10 @@
 
 namespace attn {
 
+// Of numbers of items, from the one who takes them to those who compute: he is as many ahead
+// of them as there are slots of Q, and one.
+inline constexpr int kItemSlots = 4;
+
 struct HopperSpec {
   int dim;            // columns that tiles have room for: 64, 128, 256
   int consumers;      // warpgroups of 64 query rows; one more loads
@@ -22,10 +26,11 @@ struct HopperSpec {
 
   __host__ __device__ constexpr int tile_q() const { return 64 * consumers; }
   __host__ __device__ constexpr int threads() const { return 128 * (consumers + 1); }
-  __host__ __device__ constexpr int barriers() const { return 2 * q_stages + 4 * stages; }
-  // Dynamic shared memory of a block: its tiles, then its barriers.
+  __host__ __device__ constexpr int barriers() const { return 2 * q_stages + 4 * stages + kItemSlots; }
+  // Dynamic shared memory of a block: its tiles, then its barriers, then numbers of items.
   __host__ __device__ constexpr size_t shared() const {
-    return static_cast<size_t>(q_stages * tile_q() + 2 * stages * tile_k) * dim * 2 + barriers() * 8 + 16;
+    return static_cast<size_t>(q_stages * tile_q() + 2 * stages * tile_k) * dim * 2 + barriers() * 8 +
+           kItemSlots * 4 + 32;
   }
 };
 

@@ -44,6 +44,7 @@ struct Fa1h {
       plan->tile_q = spec.tile_q();
       plan->tile_k = spec.tile_k;
       plan->key_order = ATTN_KEYS_DESCENDING;
+      plan->workspace_bytes = hopper_workspace(0, problem, call.env);
     } else if (!kBothPaths) {
       return {ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"};
     } else {
@@ -67,7 +68,7 @@ struct Fa1h {
     const auto& [problem, tensors, env] = call;
     const ForwardParams params = make_params(problem, tensors, env, 1);
     if (const int choice = choose(problem, env, params); choice >= 0)
-      return hopper_run(choice, problem, params, &env);
+      return hopper_run(choice, problem, tensors, params, &env);
     if (!kBothPaths) return ATTN_UNSUPPORTED;
     size_t index;
     if (Refusal refusal = choose_shape(kFa1Shapes, problem, env, &index)) return refusal.status;
