@@ -83,7 +83,7 @@ class Shape:
         return "TFLOP/s" if self.kind == "prefill" else "GB/s"
 
 
-def shapes(only, dtypes, dims, tokens, width, longest):
+def shapes(only, dtypes, dims, batches, tokens, width, longest):
     for dtype in dtypes:
         if only in (None, "prefill"):
             for dim in dims:
@@ -94,11 +94,11 @@ def shapes(only, dtypes, dims, tokens, width, longest):
                         yield Shape("prefill", tokens // seq, heads, heads, seq, seq, dim, causal, dtype)
                         seq *= 2
         if only in (None, "decode"):
-            for batch in (1, 8, 64):
+            for batch in batches:
                 seq = 512
                 while seq <= min(131072, 8 * longest):
                     shape = Shape("decode", batch, 32, 8, 1, seq, 128, False, dtype)
-                    if shape.kv_bytes() <= 20 << 30:
+                    if shape.kv_bytes() <= 40 << 30:
                         yield shape
                     seq *= 2
 
@@ -413,6 +413,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=420, help="no new problem is begun after as many")
     parser.add_argument("--longest", type=int, default=16384, help="positions of a prefill; 8 times as many keys")
     parser.add_argument("--dims", default="64,128,256", help="of prefill")
+    parser.add_argument("--batches", default="1,8,64", help="of decode")
     parser.add_argument("--variant", type=int, default=0,
                         help="instantiation to ask for; 2: fa1's path for sm_80, whatever the GPU")
     parser.add_argument("--kernels", default=",".join(OURS), help="which of ours")
@@ -437,8 +438,8 @@ def main():
            "cudnn": torch.backends.cudnn.version(), "rounds": arguments.rounds, "before": ceilings(device), "rows": []}
     log(f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; {say_ceilings(out['before'])}")
     skipped, unit = [], None
-    dims = [int(dim) for dim in arguments.dims.split(",")]
-    for shape in shapes(arguments.only, dtypes, dims, 16384, 2048, arguments.longest):
+    dims, batches = ([int(n) for n in text.split(",")] for text in (arguments.dims, arguments.batches))
+    for shape in shapes(arguments.only, dtypes, dims, batches, 16384, 2048, arguments.longest):
         if time.monotonic() - start > arguments.seconds:
             skipped.append(shape.describe())
             continue
