@@ -33,15 +33,17 @@ std::string ratio(double value, uint64_t count) {
   return std::isfinite(value) ? format("%.3g", value) : "inf";
 }
 
-std::string head(const char* what, int width) {
-  return format("  %-*s %8s %8s %8s %8s %6s %9s %8s\n", width, what, "cases", "passed", "rejected", "uninform",
-                "failed", "worst e/b", "median");
+std::string row(const char* name, const PropertyStats& n) {
+  return format("  %-16s %8llu %8llu %8llu %8llu %6llu %9s %8s\n", name, (unsigned long long)n.cases,
+                (unsigned long long)n.passed, (unsigned long long)n.rejected,
+                (unsigned long long)n.uninformative, (unsigned long long)n.failed,
+                ratio(n.ratios.worst(), n.ratios.count()).c_str(),
+                ratio(n.ratios.median(), n.ratios.count()).c_str());
 }
 
-std::string row(const std::string& name, int width, const PropertyStats& n) {
-  return format("  %-*s %8llu %8llu %8llu %8llu %6llu %9s %8s\n", width, name.c_str(),
-                (unsigned long long)n.cases, (unsigned long long)n.passed, (unsigned long long)n.rejected,
-                (unsigned long long)n.uninformative, (unsigned long long)n.failed,
+std::string way_row(const std::string& way, const PropertyStats& n) {
+  return format("  %-24s %8llu %8llu %8llu %6llu %9s %8s\n", way.c_str(), (unsigned long long)n.cases,
+                (unsigned long long)n.passed, (unsigned long long)n.uninformative, (unsigned long long)n.failed,
                 ratio(n.ratios.worst(), n.ratios.count()).c_str(),
                 ratio(n.ratios.median(), n.ratios.count()).c_str());
 }
@@ -55,15 +57,19 @@ PropertyStats total_of(const CheckResult& result) {
 }  // namespace
 
 std::string properties_table(const CheckResult& result) {
-  constexpr int kName = 16, kWay = 24;
-  std::string text = head("property", kName);
+  std::string text = format("  %-16s %8s %8s %8s %8s %6s %9s %8s\n", "property", "cases", "passed", "rejected",
+                            "uninform", "failed", "worst e/b", "median");
   for (const Property* property : properties()) {
     const auto it = result.properties.find(property->name);
-    if (it != result.properties.end()) text += row(property->name, kName, it->second);
+    if (it != result.properties.end()) text += row(property->name, it->second);
   }
-  text += row("all", kName, total_of(result));
-  if (!result.ways.empty()) text += head("way through the kernel", kWay);
-  for (const auto& [way, n] : result.ways) text += row(way, kWay, n);
+  text += row("all", total_of(result));
+  // The names of ways are longer: no room is left for cases rejected.
+  if (!result.ways.empty()) {
+    text += format("  %-24s %8s %8s %8s %6s %9s %8s\n", "way through the kernel", "cases", "passed", "uninform",
+                   "failed", "worst e/b", "median");
+  }
+  for (const auto& [way, n] : result.ways) text += way_row(way, n);
   return text;
 }
 

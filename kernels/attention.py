@@ -1,7 +1,7 @@
 """Kernels loaded from a library, on torch's tensors.
 
     kernel = load("lib/libattn_fa1_cuda.so")
-    call = kernel.prepare(q, k, v, o, lse, causal=True, environment=environment())
+    call = kernel.prepare(q, k, v, o, lse, True, environment(torch.cuda.get_device_properties(0)))
     call()   # launches on torch's current stream, and raises if it was refused
 
 Tensors are (batch, head, position, dim). A library of another ABI is refused.
