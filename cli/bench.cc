@@ -20,7 +20,7 @@ using nlohmann::ordered_json;
 constexpr double kRatioTarget = 4;
 
 struct BenchArguments {
-  std::vector<std::string> kernels = {"fa1", "splitk"};
+  std::vector<std::string> kernels;
   std::vector<std::string> backends = {"cpu"};
   int repeats = 20;
   double drawn_seconds = 3;
@@ -67,7 +67,12 @@ ordered_json to_json(const BenchRow& row) {
       {"oracle_s", row.oracle_s},   {"judge_s", row.judge_s}};
 }
 
-Exit bench(const BenchArguments& arguments) {
+Exit bench(BenchArguments arguments) {
+  for (const KernelLibrary& library :
+       arguments.kernels.empty() ? our_kernels() : std::vector<KernelLibrary>{}) {
+    if (std::ranges::find(arguments.kernels, library.name) == arguments.kernels.end())
+      arguments.kernels.push_back(library.name);
+  }
   std::vector<std::unique_ptr<Target>> opened;
   std::vector<BenchTarget> targets;
   Target* executor_target = nullptr;
@@ -122,7 +127,7 @@ void add_bench(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("bench", "Times the judging of cases, and the executor beside plain C++");
   const auto arguments = std::make_shared<BenchArguments>();
-  command->add_option("kernel", arguments->kernels, "kernels by name")->capture_default_str();
+  command->add_option("kernel", arguments->kernels, "kernels by name (default: all of ours)");
   command->add_option("--backend", arguments->backends, "cpu, cuda, or both")
       ->check(is_backend())
       ->capture_default_str();

@@ -19,6 +19,7 @@
 #include "cli/terminal.h"
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
+#include "fuzz/campaign/store/planted.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/subprocess.h"
 #include "text/printable.h"
@@ -105,10 +106,7 @@ CampaignTarget canary_of(const std::string& backend, const std::string& lane, Ta
     throw UserError("the canary, " + library.string() + ", is not there: build attn_canary_" + backend +
                     ", or say --no-canary and go without its word");
   }
-  const std::string kernel = lane == "asan"             ? "canary-address"
-                             : lane.starts_with("msan") ? "canary-uninitialised"
-                             : lane == "tsan"           ? "canary-race"
-                                                        : "canary";
+  const std::string kernel = planted_bug(lane).kernel;
   options.backend = backend;
   options.lane = lane;
   CampaignTarget target = target_of(library_of(library.string() + ":" + kernel, options), options, "canary");
@@ -131,8 +129,10 @@ std::vector<CampaignTarget> targets_of(const CampaignArguments& arguments) {
     TargetOptions options = arguments.target;
     options.backend = backend;
     options.lane = lane;
-    // Counting edges changes nothing about what is checked.
-    const std::string canary_lane = lane == "coverage" ? "plain" : lane;
+    // Without a sanitizer a lane that is compiled for itself, to count edges, checks what plain does.
+    const Lane* row = find_lane(lane);
+    const bool as_plain = row != nullptr && row->kind == Lane::kBuilt && !row->sanitizer();
+    const std::string canary_lane = as_plain ? "plain" : lane;
     if (!arguments.no_canary && names.insert("canary." + backend + "." + canary_lane).second)
       targets.push_back(canary_of(backend, canary_lane, options));
     for (const std::string& kernel : arguments.kernels) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 
 #include "cli/compute_sanitizer.h"
@@ -38,10 +39,15 @@ void add_calibration_option(CLI::App& app, TargetOptions& options) {
 }
 
 void add_watchdog_option(CLI::App& app, TargetOptions& options) {
-  app.add_option(
-         "--watchdog", options.watchdog,
-         "seconds that one plan or run may take, and more for much work: of processor time (default: 3, in "
-         "a sanitizer's lane 12), on a GPU of the clock (default: 60)")
+  const auto of = [](double seconds) { return std::to_string(std::lround(seconds)); };
+  std::string sanitizers;
+  for (const Lane& lane : lanes()) {
+    if (lane.sanitizer()) sanitizers = of(lane.watchdog);
+  }
+  app.add_option("--watchdog", options.watchdog,
+                 "seconds that one plan or run may take, and more for much work: of processor time (default: " +
+                     of(default_watchdog(ATTN_CPU, "plain")) + ", in a sanitizer's lane " + sanitizers +
+                     "), on a GPU of the clock (default: " + of(default_watchdog(ATTN_CUDA, "plain")) + ")")
       ->check(CLI::Range(0.01, 86400.0));
 }
 

@@ -32,9 +32,10 @@ function(attnfuzz_add_bundle)
   attnfuzz_collect_targets(${PROJECT_SOURCE_DIR} targets)
   get_property(kernels GLOBAL PROPERTY ATTNFUZZ_KERNELS)
   list(JOIN kernels " " kernels)
+  list(JOIN ATTNFUZZ_LANES " " lanes)
   add_custom_target(bundle
     COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR}
-            "-D kernels=${kernels}" -P ${PROJECT_SOURCE_DIR}/cmake/make-bundle.cmake
+            "-D kernels=${kernels}" "-D lanes=${lanes}" -P ${PROJECT_SOURCE_DIR}/cmake/make-bundle.cmake
     COMMENT "Packing attnfuzz-bundle.tar.gz" VERBATIM)
   if(targets)
     add_dependencies(bundle ${targets})

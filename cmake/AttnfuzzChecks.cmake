@@ -7,8 +7,8 @@
 #   check.<name>                all properties on the CPU executor, CASES (2000) drawn cases
 #   check.<name>.<property>     instead, for each of PROPERTIES: an entry of its own, CASES each
 #   check.<name>.schedules      each case under many orders of its threads; LANE_CASES (500)
-#   check.<name>.<lane>         each sanitizer's lane: asan, msan, msan-O0, tsan; LANE_CASES, and in
-#                               msan-O0, where nothing is optimised, O0_CASES (LANE_CASES / 5)
+#   check.<name>.<lane>         each sanitizer's lane: asan, msan, msan-O0, tsan; LANE_CASES, and
+#                               where nothing is optimised (-O0) O0_CASES (LANE_CASES / 5)
 #   check.<name>.cuda           on a GPU; CUDA_CASES (CASES)
 #
 # Labels: `check`, LABELS, and `property`, `lane` or `gpu`. The GPU's entry asks
@@ -71,7 +71,8 @@ function(attnfuzz_add_checks)
         continue()  # it would find what plain finds
       endif()
       set(cases ${arg_LANE_CASES})
-      if(lane STREQUAL "msan-O0")
+      attnfuzz_lane_options(${lane} flags)
+      if("-O0" IN_LIST flags)
         set(cases ${arg_O0_CASES})
       endif()
       add(.${lane} lane --backend cpu --lane ${lane} --cases ${cases})

@@ -38,7 +38,7 @@ cd "$here" || exit 1
 cores=$(nproc)
 : "${PYTHON:=python3}" "${CHECK_CASES:=2000}" "${CHECK_SEED:=1}"
 : "${SANITIZE_TOOLS:=memcheck racecheck initcheck synccheck}"
-: "${LANE_CASES:=2000}" "${LANES:=plain schedules asan msan msan-O0 tsan}" "${LANES_SECONDS:=560}"
+: "${LANE_CASES:=2000}" "${LANES:=$(cat own-lanes)}" "${LANES_SECONDS:=560}"
 : "${TESTS_SECONDS:=240}" "${CHECK_SECONDS:=150}" "${PLUGINS_SECONDS:=120}" "${CALIBRATE_SECONDS:=60}" "${SANITIZE_SECONDS:=480}"
 : "${BENCH_SECONDS:=120}" "${KERNELS_SECONDS:=420}" "${TORCH_SECONDS:=60}"
 export PYTHONUNBUFFERED=1
@@ -218,7 +218,7 @@ run_lanes() {
       fi
     done
   done
-  echo "$held of $(($(wc -w <<<"$LANES") * 2)) without a finding in $LANE_CASES cases each" >&3
+  echo "$held of $(($(wc -w <<<"$LANES") * $(wc -w <own-kernels))) without a finding in $LANE_CASES cases each" >&3
   return "$status"
 }
 

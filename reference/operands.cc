@@ -17,17 +17,17 @@ void resize_values(int64_t count, int64_t columns, Values* out) {
   out->data.assign(static_cast<size_t>(out->chunks() * count * kLanes), 0.0);
 }
 
-// What is not finite goes to the blemishes, and 0 takes its place.
-void take_blemishes(double* row, int64_t j, Values* out) {
+// What is not finite goes to Values::non_finite, and 0 takes its place.
+void take_non_finite(double* row, int64_t j, Values* out) {
   for (int64_t c = 0; c < out->columns; ++c) {
     if (std::isfinite(row[c])) continue;
-    out->blemish.push_back({j, c, std::isnan(row[c])});
+    out->non_finite.push_back({j, c, std::isnan(row[c])});
     row[c] = 0;
   }
 }
 
 void put_row(double* row, int64_t j, Values* out) {
-  if (purity_of(row, out->columns) != Purity::kFinite) take_blemishes(row, j, out);
+  if (purity_of(row, out->columns) != Purity::kFinite) take_non_finite(row, j, out);
   out->largest = std::max(out->largest, AllConst(row, out->columns).abs().maxCoeff());
   for (int64_t first = 0; first < out->columns; first += kLanes) {
     double* to = out->data.data() + (first / kLanes * out->count + j) * kLanes;

@@ -32,7 +32,7 @@ enum class Purity : uint8_t { kFinite, kInfinite, kNaN };
 // kNaN if any element is NaN, else kInfinite if any is infinite.
 Purity purity_of(const double* values, int64_t count);
 
-struct Blemish {
+struct NonFinite {
   int64_t key;  // counted from Operands::first
   int64_t column;
   bool nan;
@@ -42,8 +42,8 @@ struct Values {
   int64_t count = 0;  // keys
   int64_t columns = 0;
   Buffer data;
-  double largest = 0;            // max |v| of the finite ones
-  std::vector<Blemish> blemish;  // ascending by key
+  double largest = 0;                 // max |v| of the finite ones
+  std::vector<NonFinite> non_finite;  // ascending by key
   const double* panel(int64_t chunk) const { return data.data() + chunk * count * kLanes; }
   int64_t chunks() const { return (columns + kLanes - 1) / kLanes; }
 };

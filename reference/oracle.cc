@@ -270,7 +270,7 @@ class Evaluator {
     lse_.fill_row(row.row, Due::kNumber, result.lse, result.lse_bound);
     if (!result.informative) out_.state[static_cast<size_t>(row.row)] = RowState::kUninformative;
     out_.uninformative += !result.informative;
-    const bool anything = mark_blemishes(row) || result.unconstrained_column;
+    const bool anything = mark_non_finite(row) || result.unconstrained_column;
     out_.unconstrained += anything;
   }
 
@@ -280,16 +280,16 @@ class Evaluator {
   }
 
   // Values that are not finite; true if a visible infinity left a column unconstrained.
-  bool mark_blemishes(const BlockRow& row) {
+  bool mark_non_finite(const BlockRow& row) {
     bool anything = false;
     size_t next = 0;
-    for (const Blemish& blemish : operands_.values.blemish) {
-      while (next < row.keys.size() && row.keys[next] < blemish.key) ++next;
-      const bool visible = next < row.keys.size() && row.keys[next] == blemish.key;
+    for (const NonFinite& one : operands_.values.non_finite) {
+      while (next < row.keys.size() && row.keys[next] < one.key) ++next;
+      const bool visible = next < row.keys.size() && row.keys[next] == one.key;
       if (!visible && model_.isolates_masked_nan) continue;
-      const auto at = static_cast<size_t>(row.row * o_.columns + blemish.column);
+      const auto at = static_cast<size_t>(row.row * o_.columns + one.column);
       if (o_.rule[at] == static_cast<uint8_t>(Due::kMustBeNaN)) continue;
-      const bool must = visible && blemish.nan;
+      const bool must = visible && one.nan;
       o_.rule[at] = static_cast<uint8_t>(must ? Due::kMustBeNaN : Due::kAnything);
       o_.bound[at] = kInfinity;
       anything = anything || (visible && !must);

@@ -118,13 +118,13 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
     out.state[at] = result.informative ? RowState::kBounded : RowState::kUninformative;
     out.uninformative += !result.informative;
     bool anything = result.unconstrained_column;
-    for (const Blemish& blemish : partials.blemish) {
-      auto& rule = to_o.rule[first + static_cast<size_t>(blemish.column)];
-      if (blemish.nan)
+    for (const NonFinite& one : partials.non_finite) {
+      auto& rule = to_o.rule[first + static_cast<size_t>(one.column)];
+      if (one.nan)
         rule = static_cast<uint8_t>(Due::kMustBeNaN);
       else if (rule != static_cast<uint8_t>(Due::kMustBeNaN))
         rule = static_cast<uint8_t>(Due::kAnything);
-      anything = anything || !blemish.nan;
+      anything = anything || !one.nan;
     }
     out.unconstrained += anything;
   }

@@ -5,7 +5,7 @@
 // turn the direction of writing. Whoever shows them passes them through here.
 //
 //   std::printf("refused: %s\n", printable(reason).c_str());
-//   html += cat("<td>", markup(message), "</td>");
+//   xml += "<failure message=\"" + markup(message) + "\"/>";
 //   line = "attnfuzz replay " + shell_word(file);
 #pragma once
 

@@ -1,10 +1,12 @@
 // Where in a kernel's code its worker died or is stuck, as one word that is the same
 // each time: what a campaign groups failures by before it reduces any.
 //
-//   "SIGSEGV at libmine.so+0x1a2f"   the instruction, or the call into the C library it came from
-//   "stuck in libmine.so+0x1a00"     the function that most of some samples lie in; a loop has many
-//   instructions "stuck in run()"                 it does not answer where it is: it is stopped, or blocks
-//   signals
+//   "SIGSEGV at libmine.so+0x1a2f"
+//       the instruction, or the call into the C library it came from
+//   "stuck in libmine.so+0x1a00"
+//       the function that most of some samples lie in: a loop has many instructions
+//   "stuck in run()"
+//       it does not answer where it is: it is stopped, or blocks signals
 //
 // A function and not a name: plug-ins may be stripped. Everything comes from memory
 // that the kernel may have written over, and is made safe.

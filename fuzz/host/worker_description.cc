@@ -33,24 +33,29 @@ class Strings {
   bool good_ = true;
 };
 
-const char* in_words(wire::Doing doing) {
+// The function of the kernel's that it is in; null: in none.
+const char* function_of(wire::Doing doing) {
   switch (doing) {
-    case wire::Doing::kLoading:
-      return "while the library was loaded";
     case wire::Doing::kPlanning:
-      return "in plan()";
+      return "plan()";
     case wire::Doing::kRunning:
-      return "in run()";
+      return "run()";
     case wire::Doing::kPartialStage:
-      return "in partial()";
+      return "partial()";
     case wire::Doing::kReduceStage:
-      return "in reduce()";
+      return "reduce()";
     case wire::Doing::kDescribingPartials:
-      return "in partials()";
+      return "partials()";
+    case wire::Doing::kLoading:
     case wire::Doing::kNothing:
       break;
   }
-  return "between two calls";
+  return nullptr;
+}
+
+std::string in_words(wire::Doing doing) {
+  if (const char* function = function_of(doing)) return std::string("in ") + function;
+  return doing == wire::Doing::kLoading ? "while the library was loaded" : "between two calls";
 }
 
 std::string hex(uint64_t value) {
@@ -131,8 +136,8 @@ std::string death(const std::string& ending, const wire::Wire& wire, const std::
 }
 
 std::string call_in_words(wire::Doing doing) {
-  const std::string words = in_words(doing);
-  return words.starts_with("in ") ? words.substr(3) : words;
+  const char* function = function_of(doing);
+  return function == nullptr ? in_words(doing) : function;
 }
 
 std::string place_of(uint64_t address, const wire::Wire& wire) {

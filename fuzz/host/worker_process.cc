@@ -34,6 +34,12 @@ int raised(int fd, const char* what) {
   return high;
 }
 
+Death death_of(int status) {
+  if (!WIFSIGNALED(status)) return Death::kExit;
+  const int signal = WTERMSIG(status);
+  return signal == SIGKILL ? Death::kKilled : signal == SIGFPE ? Death::kArithmetic : Death::kSignal;
+}
+
 }  // namespace
 
 WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
@@ -235,8 +241,10 @@ std::string WorkerProcess::end() {
     // Once a kernel is loaded: before that it was somebody else.
     const bool loaded = wire_->state.load() == wire::State::kReady;
     ending_ = (forked ? "killed" : describe_status(guards)) + (loaded ? ", sent to the worker's parent," : "");
+    death_ = forked ? Death::kKilled : death_of(guards);
   } else {
     ending_ = describe_status(*status_);
+    death_ = death_of(*status_);
     if (!WIFEXITED(*status_)) return ending_;
     if (WEXITSTATUS(*status_) == wire::kExitBells) ending_ += " (the kernel closed the worker's descriptors)";
     if (WEXITSTATUS(*status_) == wire::kExitScribbled)

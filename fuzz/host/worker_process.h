@@ -14,6 +14,7 @@
 #include <string>
 
 #include "fuzz/host/wire.h"
+#include "properties/judge/death.h"
 
 namespace attnfuzz {
 
@@ -47,9 +48,11 @@ class WorkerProcess {
   // Sends wire::kWhereSignal; whether there is a process to send it to.
   bool ask_where();
 
-  // Ends it if it still lives. How it ended: "SIGSEGV", "exit status 3". Call once wait() said kDied,
-  // or to be rid of it.
+  // Ends it if it still lives. How it ended, for people: "SIGSEGV", "exit status 3". Call once wait() said
+  // kDied, or to be rid of it.
   std::string end();
+  // The same for a program, after end(); kNone of one that was ended.
+  Death death() const { return death_; }
   // The last of what it printed, at most kOutputTail bytes.
   std::string output();
   static constexpr size_t kOutputTail = 32 * 1024;
@@ -67,6 +70,7 @@ class WorkerProcess {
   int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1, status_fd_ = -1;
   wire::Wire* wire_ = nullptr;
   std::string output_, ending_;
+  Death death_ = Death::kNone;
 };
 
 }  // namespace attnfuzz

@@ -86,6 +86,7 @@ class WorkerTarget final : public Target {
       reply.site = outcome.site;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = finding_ ? in_words(*finding_) : outcome.message;
+      reply.death = outcome.death;
       return reply;
     }
     const wire::Answer& answer = answer_;
@@ -124,6 +125,7 @@ class WorkerTarget final : public Target {
       reply.site = outcome.site;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = outcome.message;
+      reply.death = outcome.death;
       if (!reply.timed_out) reply.fault = finding_;
       return reply;
     }
@@ -168,6 +170,7 @@ class WorkerTarget final : public Target {
   struct Outcome {
     Ending ending;
     std::string message, site;
+    Death death = Death::kNone;
   };
 
   static wire::Request request_of(wire::Command command, const attn_problem& problem) {
@@ -229,7 +232,7 @@ class WorkerTarget final : public Target {
     } else {
       why = options_.library + ": " + describe_exit();
       if (is_python(options_.library)) why += "\n" + printable_lines(zygote_of(options_.library).output());
-      killed = event == WorkerProcess::Event::kDied && process_->end() == "SIGKILL";
+      killed = event == WorkerProcess::Event::kDied && process_->death() == Death::kKilled;
     }
     process_.reset();
     return why;
@@ -298,9 +301,10 @@ class WorkerTarget final : public Target {
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
-        outcome = {Ending::kTimedOut, "no answer before the watchdog ended it", site_of_hang(*process_)};
+        outcome = {Ending::kTimedOut, "no answer before the watchdog ended it", site_of_hang(*process_),
+                   Death::kNone};
       } else {
-        outcome = {Ending::kDied, describe_exit(), site_of_death(wire)};
+        outcome = {Ending::kDied, describe_exit(), site_of_death(wire), process_->death()};
         if (finding_ && !finding_->site.empty()) outcome.site = finding_->site;
       }
       process_.reset();
@@ -313,7 +317,7 @@ class WorkerTarget final : public Target {
     }
     if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
-    return {Ending::kAnswered, "", ""};
+    return {Ending::kAnswered, "", "", Death::kNone};
   }
 
   void add_coverage(const wire::Wire& wire) {

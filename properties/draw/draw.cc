@@ -40,7 +40,7 @@ void fit_domain(const Aim& aim, Case& c) {
 void strip_refused(const Refused& refused, Case& c) {
   c.problem.dim_qk = std::min(c.problem.dim_qk, refused.max_dim);
   c.problem.dim_v = std::min(c.problem.dim_v, refused.max_dim);
-  for (const Refusal* refusal : refused.those) refusal->spare(c);
+  for (const Refusal* refusal : refused.those) refusal->strip(c);
 }
 
 }  // namespace attnfuzz

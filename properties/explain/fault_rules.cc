@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "properties/case/switches.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/fault_class.h"
@@ -74,8 +75,10 @@ class Evidence {
     if (!reduced()) {
       return std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l != TensorLayout{}; });
     }
-    return std::ranges::any_of(needs_, [](const Need& n) {
-      return !n.refused && std::string_view(n.part).starts_with("the layout of");
+    return std::ranges::any_of(switches(), [&](const Switch& s) {
+      const bool layout = s.trait == Trait::kLayout || s.trait == Trait::kInputLayout;
+      return layout &&
+             std::ranges::any_of(needs_, [&](const Need& n) { return !n.refused && n.part == s.name; });
     });
   }
   // A spread that 31 bits cannot hold, and whose need was not met by a smaller one.
@@ -213,7 +216,7 @@ constexpr Rule kRules[] = {
               (e.v.fault && (e.lane == "tsan" || e.lane == "racecheck" || e.lane == "synccheck"));
      },
      "the back end reports threads that do not meet as they should"},
-    {Class::kDispatch, [](const Evidence& e) { return e.v.crash.starts_with("SIGFPE"); },
+    {Class::kDispatch, [](const Evidence& e) { return e.v.death == Death::kArithmetic; },
      "an integer was divided by zero"},
     {Class::kTail,
      [](const Evidence& e) {

@@ -46,6 +46,7 @@ std::string case_text(const Export& e) {
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("WORKSPACE_PAGE_END, WORKSPACE_PREFILL = ", page_end ? "True" : "False", ", 0x",
               hex(workspace_prefill(c)), "\n");
+  text += cat("MOST_WORKSPACE = ", kMaxCaseBytes, "  # bytes\n");
   text += "CALLS = [";  // dirty workspace, stream
   for (size_t n = 0; n < c.calls.size(); ++n) {
     text += cat(n ? ", (" : "(", c.calls[n].dirty_workspace ? "True" : "False", ", ", c.calls[n].stream, ")");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "properties/memory/arena.h"
+#include "properties/memory/layout.h"
 
 namespace attnfuzz {
 namespace {
@@ -49,7 +50,7 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
       {"isolates_masked_nan", p.isolates_masked_nan, 0, 1, kFlag},
       {"deterministic", p.deterministic, 0, 1, kFlag},
       {"workspace_bytes", number(p.workspace_bytes), 0, kMostBytes, "0 means: none"},
-      {"workspace_align", number(p.workspace_align), 1, 1 << 21, "a power of two; 1 will do"},
+      {"workspace_align", number(p.workspace_align), 1, kMaxWorkspaceAlign, "a power of two; 1 will do"},
       {"key_order", p.key_order, ATTN_KEYS_ANY, ATTN_KEYS_CONSECUTIVE, kChoice},
       {"max_rule", p.max_rule, ATTN_MAX_UNKNOWN, ATTN_MAX_WHOLE, kChoice},
       {"sum_rule", p.sum_rule, ATTN_SUM_OF_EXP, ATTN_SUM_OF_ROUNDED_P, "0 means: before P is rounded"},

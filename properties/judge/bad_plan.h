@@ -2,8 +2,9 @@
 //
 // A plan comes from plan(), in good faith or scribbled over. What it says must be
 // possible at all: tiles that a case can be drawn for, enumerations that
-// attention.h knows, a workspace that there is room for. Whether it is true is
-// another matter.
+// attention.h knows, a workspace that fits a slot of the arena and is aligned to at most
+// kMaxWorkspaceAlign. Whether it is true is another matter; and that a workspace has more
+// than kMaxCaseBytes is no mistake of the plan: Execution::no_room() turns the case down.
 //
 //   bad_plan(plan)  "tile_q is 0, must be 1..1048576 (1 will do for a kernel without tiles)"
 //

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "properties/judge/death.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz {
@@ -47,8 +48,10 @@ struct PlanReply {
   attn_status status = ATTN_OK;
   attn_plan plan = {};
   std::string reason;  // of a refusal
-  // The worker died while planning ("SIGFPE in plan()"); a new one takes its place.
+  // The worker died while planning ("SIGFPE in plan(), at libmine.so+0x1a2f"), or what it answered
+  // is no status; a new worker takes its place.
   std::optional<std::string> crash;
+  Death death = Death::kNone;           // of a crash
   std::optional<std::string> bad_plan;  // it came back, but the plan makes no sense ("tile_q is 0, ...")
   bool timed_out = false;               // the watchdog ended it
   std::string site;                     // as in RunReply
@@ -84,7 +87,8 @@ struct Probe {
 struct RunReply {
   attn_status status = ATTN_OK;
   std::optional<Fault> fault;
-  std::optional<std::string> crash;  // the worker died: "SIGSEGV", "exit 3"; a new one takes its place
+  std::optional<std::string> crash;  // as in PlanReply: "exit status 3 in run()"
+  Death death = Death::kNone;        // of a crash
   bool timed_out = false;            // the watchdog ended the worker
   std::string site;                  // of a crash or a hang: where in the kernel's code; empty: not known
   double seconds = 0;                // inside run(), synchronised

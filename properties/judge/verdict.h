@@ -54,9 +54,9 @@ struct Verdict {
   Outcome outcome = Outcome::kPass;
   Kind kind = Kind::kNone;
   std::string property;
-  std::string message;  // one line for a person
-  std::string site;     // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if it is not known
-  std::string crash;    // of kCrash: "SIGSEGV", "exit 3"
+  std::string message;         // one line for a person
+  std::string site;            // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if it is not known
+  Death death = Death::kNone;  // of kCrash
   // Of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised.
   std::vector<Shape> shapes;
   std::optional<Where> where;

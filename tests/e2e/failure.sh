@@ -55,6 +55,8 @@ done
 [ $? -eq 2 ] || die "export to a full standard output is a success"
 "$attnfuzz" export --cpp --kernel "$library" "$file" --out /dev/full 2>"$out/full.log"
 [ $? -eq 2 ] || die "export to a full disk is a success"
+"$attnfuzz" reduce --kernel "$library" "$file" --out /dev/full >"$out/full.log" 2>&1
+[ $? -eq 2 ] || die "reduce to a full disk is a success"
 
 "$attnfuzz" reduce "$file" --kernel "$library" --out "$out/smaller.attn.json" >"$out/reduce.log" 2>&1
 [ $? -eq 1 ] || die "reduce did not end with status 1"

@@ -54,8 +54,8 @@ expect 1 "0 finding(s), 1 failure(s) to reduce" report "$out/waits"
 expect 1 "1 failure(s) to reduce" status "$out/waits"
 expect 1 "1 campaign(s)" merge "$out/waits" --out "$out/merged-waits"
 cut=$(echo "$out"/waits/crashing/*/crash.json) && head -c 100 "$cut" >"$cut.cut" && mv "$cut.cut" "$cut"
-expect 2 "crash.json is not JSON" report "$out/waits"
-expect 2 "left out: $cut is not JSON" merge "$out/waits" "$out/green" --out "$out/merged-waits"
+expect 2 "crash.json: not JSON" report "$out/waits"
+expect 2 "left out: $cut: not JSON" merge "$out/waits" "$out/green" --out "$out/merged-waits"
 rm "$out/green/findings.json"
 expect 2 "findings.json is missing" report "$out/green"
 expect 2 "findings.json is missing" status "$out/green"
@@ -124,13 +124,13 @@ printf '{"format": 7}' >"$out/b/campaign.json"
 expect 2 "format 7" report "$out/b"
 expect 2 "left out: $out/b/campaign.json is of format 7" merge "$out/a" "$out/b" --out "$out/merged"
 printf '{"format": 1, "ver' >"$out/b/campaign.json"
-expect 2 "campaign.json is not JSON" report "$out/b"
+expect 2 "campaign.json: not JSON" report "$out/b"
 printf '{"findings": [{' >"$out/a/findings.json"
-expect 2 "findings.json is not JSON" report "$out/a"
-grep -q "findings.json is not JSON" "$out/a/report.json" || {
+expect 2 "findings.json: not JSON" report "$out/a"
+grep -q "findings.json: not JSON" "$out/a/report.json" || {
   echo "the page does not say what is missing"
   bad=$((bad + 1))
 }
-expect 2 "left out: $out/a/findings.json is not JSON" merge "$out/a" "$out/merged" --out "$out/again"
+expect 2 "left out: $out/a/findings.json: not JSON" merge "$out/a" "$out/merged" --out "$out/again"
 
 [ "$bad" -eq 0 ] && echo "each got a clear word"

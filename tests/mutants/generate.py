@@ -17,19 +17,13 @@ import sys
 sys.dont_write_bytecode = True
 
 from clang_tree import fields_by_id, parse
+from mutated import KERNELS, MUTATED, SHARED
 from schemata import File, site_at
 from walk import Walk
 
-# The sources that are changed, and the units that say how they are instantiated.
-MUTATED = {
-    "fa1": ["fa1/fa1.cu", "fa1/kernel.h", "fa1/launch.h"],
-    "splitk": ["splitk/splitk.cu", "splitk/plan.h", "splitk/kernel.h", "splitk/launch.h"],
-    "forward": ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
-                "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h", "forward/store.h",
-                "forward/tile_loader.h", "plug_in.h"],
-}
-UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
-         "splitk/splitk.cu", "forward/checks.cu", "forward/shapes.cu"]
+# What says how the changed sources are instantiated.
+UNITS = [f"{kernel}/{kernel}{part}.cu" for kernel in KERNELS for part in ("_f16", "_bf16", "")]
+UNITS += [f"{SHARED}/checks.cu", f"{SHARED}/shapes.cu"]
 ERROR = re.compile(r"^(.*?):(\d+):(\d+): (fatal error|error|note|warning): (.*)$")
 
 
@@ -146,7 +140,7 @@ def main():
     groups = {name: group for group, names in MUTATED.items() for name in names}
     mutants = [dict(id=m.id, key=m.key(), file=m.file, line=m.line, function=m.function, operator=m.operator,
                     original=m.original, mutated=m.mutated,
-                    kernels=["fa1", "splitk"] if groups[m.file] == "forward" else [groups[m.file]])
+                    kernels=list(KERNELS) if groups[m.file] == SHARED else [groups[m.file]])
                for file in files.values() for s in file.sites if not s.dropped for m in s.mutants]
     mutants.sort(key=lambda m: m["id"])
     digest = hashlib.sha256()

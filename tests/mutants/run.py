@@ -28,6 +28,7 @@ import time
 sys.dont_write_bytecode = True
 
 import survey
+from mutated import KERNELS
 
 # lane : cases : seconds that one launch may take : multiply-adds that one case may
 # cost. Early stages are short of all of them, so that the many mutants that fail
@@ -36,7 +37,6 @@ import survey
 STAGES = ("plain:100:3:300000,unit:0:60:0,asan:300:60:300000,plain:1000:20:1000000,msan:300:60:300000,"
           "msan-O0:100:60:300000,tsan:300:60:300000,plain:3000:60:3000000,asan:3000:60:1000000,plain:30000:60:3000000")
 
-KERNELS = ("fa1", "splitk")
 Stage = collections.namedtuple("Stage", "lane cases watchdog work")
 
 

@@ -229,6 +229,7 @@ class Explorer {
     crash.message = verdict.message;
     crash.shape = text_of(verdict.shapes);
     crash.site = verdict.site;
+    crash.death = verdict.death;
     crash.t = s_.clock.now();
     crash.shard = s_.shard;
     crash.index = candidate.index;

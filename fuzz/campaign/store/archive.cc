@@ -27,8 +27,7 @@ std::optional<Json> read_json(const std::string& path) {
   if (!fs::exists(fs::symlink_status(path, none))) return std::nullopt;
   auto parsed = parse_ordered_json(file_text(path, kInFolder));
   if (auto* error = std::get_if<DecodeError>(&parsed)) {
-    throw std::runtime_error(path + (error->message.starts_with("not ") ? " is " : ": ") + error->message +
-                             "; move it away, or bring back a copy");
+    throw std::runtime_error(path + ": " + error->message + "; move it away, or bring back a copy");
   }
   return std::get<Json>(std::move(parsed));
 }

@@ -153,6 +153,7 @@ struct Crash {
   double t = 0;
   int shard = 0;
   uint64_t index = 0;
+  Death death = Death::kNone;
 };
 
 enum class Repeats { kAlways, kSometimes, kAfterOthers, kNever };

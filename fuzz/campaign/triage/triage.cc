@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "fuzz/campaign/store/finding_list.h"
+#include "fuzz/campaign/store/planted.h"
 #include "fuzz/campaign/store/session_clock.h"
 #include "fuzz/campaign/triage/finding_files.h"
 #include "fuzz/campaign/triage/known_findings.h"
@@ -20,14 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMostAttempts = 2;  // of looking at one crash, if that ends the process that looks
 constexpr double kCanarySeconds = 10;
-
-// The kind of the bug that a lane's canary has.
-std::string planted(const std::string& lane) {
-  if (lane == "asan") return to_string(Kind::kAddress);
-  if (lane.starts_with("msan")) return to_string(Kind::kUninitialised);
-  if (lane == "tsan") return to_string(Kind::kRace);
-  return to_string(Kind::kWrong);
-}
 
 class OneCrash {
  public:
@@ -293,7 +286,7 @@ class OneCrash {
     // The last session's.
     const auto mine = std::ranges::find(canaries.rbegin(), canaries.rend(), finding_.target, &Canary::target);
     if (mine == canaries.rend()) return;
-    const std::string due = planted(target_.record.lane);
+    const std::string due = to_string(planted_bug(target_.record.lane).kind);
     mine->found = finding_.repeats != Repeats::kNever && r.kind == due;
     mine->finding = finding_.name;
     if (mine->found) {

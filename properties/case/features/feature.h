@@ -110,7 +110,7 @@ struct Mark {
 struct Refusal {
   const char* name;  // as people are told: "windows"
   void (*ask)(Problem& p);
-  void (*spare)(Case& c);
+  void (*strip)(Case& c);
   std::array<const char*, 2> properties = {};  // that are about nothing else
   const char* floor = nullptr;                 // of the draw, that cannot be kept then (generator.h)
 };

@@ -9,7 +9,10 @@
 
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/ledger.h"
+#include "fuzz/campaign/store/planted.h"
 #include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/campaign/triage/run_again.h"
+#include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
 namespace {
@@ -61,6 +64,38 @@ Crash crash_with(const std::string& target, const std::string& kind, int64_t key
   crash.c.problem.causal = causal;
   crash.c.problem.softcap = softcap ? 5.0f : 0.0f;
   return crash;
+}
+
+// Ended by SIGKILL in each run.
+class Killed : public FakeTarget {
+ public:
+  RunReply run(Stage, const attn_problem&, const attn_tensors&, const attn_plan&, const attn_env&,
+               int) override {
+    RunReply reply;
+    reply.status = ATTN_FAULT;
+    reply.crash = "it died";
+    reply.death = Death::kKilled;
+    return reply;
+  }
+};
+
+TEST(RunAgain, AKillConfirmsAKillAndNoOtherFailure) {
+  Crash crash = crash_with("fake", "crash", 4, false, false);
+  const auto again = [&] {
+    Killed worker;
+    return run_again(crash, *find_property("reference"), worker, executor(), "").repeats;
+  };
+  EXPECT_EQ(again(), Repeats::kNever) << "anyone may have sent it";
+  crash.death = Death::kKilled;
+  EXPECT_EQ(again(), Repeats::kAlways);
+}
+
+TEST(PlantedBug, IsOfTheKindThatALanesSanitizerSees) {
+  EXPECT_EQ(planted_bug("plain").kind, Kind::kWrong);
+  EXPECT_EQ(planted_bug("coverage").kind, Kind::kWrong);
+  EXPECT_EQ(planted_bug("msan-O0").kind, Kind::kUninitialised);
+  for (const Lane& lane : lanes())
+    EXPECT_EQ(planted_bug(lane.name).kind != Kind::kWrong, lane.sanitizer()) << lane.name;
 }
 
 TEST(ChooseCrash, TakesTheKindThatHadLeastAttentionAndThenTheUnlikest) {

@@ -194,7 +194,7 @@ TEST_F(ReportOfANight, NamesWhatCannotBeRead) {
   const Json j = json();
   ASSERT_EQ(report_.problems.size(), 2u);
   EXPECT_THAT(report_.problems[0], HasSubstr("shards/1/stats.json cannot be understood"));
-  EXPECT_THAT(report_.problems[1], HasSubstr("findings.json is not JSON"));
+  EXPECT_THAT(report_.problems[1], HasSubstr("findings.json: not JSON"));
   EXPECT_GT(j["summary"]["cases"], 1000000) << "the rest is shown";
   EXPECT_EQ(j["summary"]["standing"], "unknown");
 }

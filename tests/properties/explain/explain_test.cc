@@ -175,8 +175,8 @@ TEST(Tiles, StatesAreWhatTheMaskSays) {
     const Case c = random_case(seed);
     const Problem& p = c.problem;
     if (illegal(c) || p.seq_q * p.seq_k == 0) continue;
-    const VisibilityCache sight(c, p.batch - 1, p.heads_q - 1);
-    const TileMap map = tile_map(c, sight, 32, 64);
+    const VisibilityCache visible(c, p.batch - 1, p.heads_q - 1);
+    const TileMap map = tile_map(c, visible, 32, 64);
     ASSERT_FALSE(map.sampled);
     for (int64_t r = 0; r < map.rows; ++r) {
       for (int64_t t = 0; t < map.columns; ++t) {

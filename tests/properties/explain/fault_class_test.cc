@@ -308,7 +308,7 @@ TEST(FaultClass, ANeedsValueIsRead) {
 
 TEST(FaultClass, ADivisionByZeroAndARunThatDisagreesWithItsPlan) {
   Finding division(Kind::kCrash);
-  division.v.crash = "SIGFPE";
+  division.v.death = Death::kArithmetic;
   expect(division, FaultClass::kDispatch);
   Finding refusal(Kind::kRefusal);
   refusal.v.plan.size = sizeof(attn_plan);

@@ -50,6 +50,7 @@ TEST(BadPlan, NamesTheFieldAndWhatWillDo) {
       {"deterministic is 2", [](attn_plan& p) { p.deterministic = 2; }},
       {"workspace_bytes is 9223372036854775807", [](attn_plan& p) { p.workspace_bytes = ~uint64_t{0}; }},
       {"workspace_align is 24, must be a power of two", [](attn_plan& p) { p.workspace_align = 24; }},
+      {"workspace_align is 2097152, must be 1..1048576", [](attn_plan& p) { p.workspace_align = 1 << 21; }},
       {"workspace_align is 0", [](attn_plan& p) { p.workspace_align = 0; }},
       {"key_order is 4", [](attn_plan& p) { p.key_order = 4; }},
       {"sum_lanes is -1", [](attn_plan& p) { p.sum_lanes = -1; }},

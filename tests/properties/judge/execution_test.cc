@@ -54,7 +54,7 @@ TEST(Execution, SaysWhyItCannotRun) {
     const char* why;
   } plans[] = {
       {[](PlanReply& r) { r.plan.workspace_bytes = uint64_t{1} << 40; }, "workspace_bytes is 1099511627776"},
-      {[](PlanReply& r) { r.plan.workspace_align = uint64_t{1} << 21; }, "aligned to 2097152"},
+      {[](PlanReply& r) { r.plan.workspace_align = uint64_t{1} << 21; }, "workspace_align is 2097152"},
       {[](PlanReply& r) { r.plan.tile_k = 0; }, "tile_k"},
       {[](PlanReply& r) { r.status = ATTN_UNSUPPORTED, r.reason = "no such thing"; }, "no such thing"},
       {[](PlanReply& r) { r.crash = "SIGSEGV"; }, "SIGSEGV"},
