@@ -34,7 +34,7 @@ struct Filed {
   std::string reproducer;
   std::optional<Reduction> reduction = {};
   double reduce_seconds = 0;
-  FaultGuess guess;  // of a reduction
+  FaultGuess guess = {};  // of a reduction
 };
 
 // All that came of checking one kernel.
