@@ -18,7 +18,6 @@
 #include "fuzz/host/processes.h"
 #include "fuzz/host/subprocess.h"
 #include "properties/case/domain.h"
-#include "properties/draw/covering.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
 #include "properties/memory/layout.h"
@@ -142,30 +141,22 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   aim.domain = target.info().domain;
   aim.tiles_q.clear();
   aim.tiles_k.clear();
-  const int32_t usual = target.info().variants.empty() ? 0 : 1;
-  // A kernel may tile each head dimension differently, and each variant does: ask about one of each.
-  const auto ask = [&](int64_t dim, int32_t variant) {
+  // A kernel may tile each head dimension differently: ask about one of each.
+  for (int64_t dim : {64, 128, 256}) {
     Case c;
     c.problem.dim_qk = c.problem.dim_v = dim;
-    c.env.variant = variant;
+    c.env.variant = target.info().variants.empty() ? 0 : 1;
     if (aim.domain) fit(*aim.domain, c);
     const Execution e(c, target);
-    if (!e.why_not().empty()) return;  // the first case says what is wrong with it
+    if (!e.why_not().empty()) continue;  // the first case says what is wrong with it
     const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
       if (tile > 0 && std::ranges::find(tiles, tile) == tiles.end()) tiles.push_back(tile);
     };
-    if (e.plan.tile_q > 0 && e.plan.tile_k > 0)
-      aim.tilings.push_back({variant, dim, e.plan.tile_q, e.plan.tile_k});
-    if (variant != usual) return;
     add(aim.tiles_q, e.plan.tile_q);
     add(aim.tiles_k, e.plan.tile_k);
-  };
-  for (const int64_t dim : {64, 128, 256}) {
-    for (int32_t variant = 0; variant <= std::max(aim.variants, usual); ++variant) ask(dim, variant);
   }
   if (aim.tiles_q.empty()) aim.tiles_q = Aim{}.tiles_q;
   if (aim.tiles_k.empty()) aim.tiles_k = Aim{}.tiles_k;
-  aim.covering = std::make_shared<Covering>(aim);
   return aim;
 }
 

@@ -10,9 +10,6 @@ constexpr int64_t kBlocks = 140'000, kElements = 4'000'000, kLongest = 66'000;
 
 Wide whole(int64_t n, int64_t tile) { return (static_cast<Wide>(n) + tile - 1) / tile * tile; }
 
-// Of an empty batch what one entry would cost: who lays it out goes over its mask all the same.
-Wide entries(const Problem& p) { return std::max<int64_t>(p.batch, 1); }
-
 // Whole tiles less, so that it ends where it ended within one; at the last a half.
 int64_t fewer(Dice& dice, int64_t n, int64_t tile) {
   if (n <= tile || dice.percent(20)) return n / 2;
@@ -69,8 +66,7 @@ constexpr Give kGives[] = {
        p.seq_q = fewer(dice, p.seq_q, tiling.q);
        return true;
      }},
-    // Three KV tiles or more is where double buffers wrap round: not given up lightly.
-    {3,
+    {8,
      [](const Tiling& tiling, Dice& dice, Problem& p) {
        if (p.seq_k <= 1) return false;
        p.seq_k = fewer(dice, p.seq_k, tiling.k);
@@ -80,16 +76,19 @@ constexpr Give kGives[] = {
 
 }  // namespace
 
-Wide exact_work(const Problem& p) { return entries(p) * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
+Wide exact_work(const Problem& p) {
+  return static_cast<Wide>(p.batch) * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v);
+}
 
 Price price(const Aim& aim, const Case& c) {
   const Problem& p = c.problem;
   const Tiling tiling = tiling_of(aim, c);
-  const Wide rows = entries(p) * p.heads_q;
+  const Wide rows = static_cast<Wide>(p.batch) * p.heads_q;
   const Wide q = whole(p.seq_q, tiling.q), columns = 2 * whole(std::max(p.dim_qk, p.dim_v), kColumns);
   return {rows * q * whole(p.seq_k, tiling.k) * columns,
           rows * (q / tiling.q) * std::max<int64_t>(p.num_splits, 1),
-          entries(p) * std::max(p.heads_q * p.seq_q, p.heads_kv * p.seq_k) * std::max(p.dim_qk, p.dim_v)};
+          static_cast<Wide>(p.batch) * std::max(p.heads_q * p.seq_q, p.heads_kv * p.seq_k) *
+              std::max(p.dim_qk, p.dim_v)};
 }
 
 Price most(const Aim& aim, const Case& c, int64_t eighths) {

@@ -1,6 +1,7 @@
 #include "properties/draw/covering.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "properties/data/fills.h"
 #include "properties/draw/axes/axis.h"
@@ -9,42 +10,37 @@
 namespace attnfuzz {
 namespace {
 
-constexpr uint64_t kSeed = 0x9e3779b9, kDrawn = 2000;
-constexpr uint32_t kRare = 1;      // a pair met more often is left to chance
+constexpr uint64_t kSeed = 0x9e3779b9, kDrawn = 3000;
+constexpr uint32_t kRare = 2;      // a pair met more often is left to chance
 constexpr size_t kInARow = 8;      // classes
 constexpr size_t kLookedAt = 160;  // pairs, for the next that goes with a row
 
+struct Class {
+  size_t axis;
+  int at;
+  bool operator==(const Class&) const = default;
+};
 struct Pair {
-  Ask a, b;
+  Class a, b;
   uint32_t met;
 };
 
 // Classes that may be asked for: of the dear ones chance draws as many as can be paid for.
-std::vector<Ask> classes() {
-  std::vector<Ask> all;
+std::vector<Class> classes() {
+  std::vector<Class> all;
   for (size_t axis = 0; axis < axes().size(); ++axis) {
-    for (int at = 0; at < axes()[axis].usual(); ++at) all.push_back({axis, at});
+    const int end = axes()[axis].dear < 0 ? static_cast<int>(axes()[axis].classes.size()) : axes()[axis].dear;
+    for (int at = 0; at < end; ++at) all.push_back({axis, at});
   }
   return all;
 }
 
-// Classes, and pairs of classes, that are met least, the least met first; those met as often
-// in an order of their own.
-struct Rare {
-  std::vector<Ask> singles;  // all of them
-  std::vector<Pair> pairs;   // met kRare times at most
-};
-
-uint64_t any_order(const Ask& a, const Ask& b) {
-  const auto number = [](const Ask& x) { return x.axis << 16 | static_cast<size_t>(x.at); };
-  return mix(kSeed, number(a), number(b), 0, 0);
-}
-
-Rare rare(const Aim& aim) {
-  const std::vector<Ask> all = classes();
+// The rare ones, least met first, those met as often in an order of their own.
+std::vector<Pair> rare_pairs(const Aim& aim) {
+  const std::vector<Class> all = classes();
   std::vector<size_t> first(axes().size());  // in `all`
   for (size_t n = all.size(); n-- > 0;) first[all[n].axis] = n;
-  std::vector<uint32_t> met(all.size() * all.size());  // with itself: it alone
+  std::vector<uint32_t> met(all.size() * all.size());
   for (uint64_t i = 0; i < kDrawn; ++i) {
     const Case c = draw(aim, kSeed, i);
     const Tiling tiling = tiling_of(aim, c);
@@ -52,38 +48,45 @@ Rare rare(const Aim& aim) {
     std::vector<size_t> is;
     for (size_t axis = 0; axis < axes().size(); ++axis) {
       const int at = axes()[axis].of(tiled);
-      if (at == kNoClass || at >= axes()[axis].usual()) continue;
+      if (at == kNoClass || (axes()[axis].dear >= 0 && at >= axes()[axis].dear)) continue;
       is.push_back(first[axis] + static_cast<size_t>(at));
       for (const size_t before : is) ++met[before * all.size() + is.back()];
     }
   }
-  std::vector<Pair> singles, pairs;
+  std::vector<Pair> rare;
   for (size_t a = 0; a < all.size(); ++a) {
-    singles.push_back({all[a], all[a], met[a * all.size() + a]});
     for (size_t b = a + 1; b < all.size(); ++b) {
       const uint32_t n = met[a * all.size() + b];
-      if (all[a].axis != all[b].axis && n <= kRare) pairs.push_back({all[a], all[b], n});
+      if (all[a].axis != all[b].axis && n <= kRare) rare.push_back({all[a], all[b], n});
     }
   }
-  const auto order = [](const Pair& x) { return std::pair(x.met, any_order(x.a, x.b)); };
-  std::ranges::sort(singles, {}, order);
-  std::ranges::sort(pairs, {}, order);
-  Rare rare = {{}, std::move(pairs)};
-  for (const Pair& one : singles) rare.singles.push_back(one.a);
+  const auto order = [](const Pair& x) {
+    const auto number = [](const Class& y) { return y.axis << 16 | static_cast<size_t>(y.at); };
+    return std::pair(x.met, mix(kSeed, number(x.a), number(x.b), 0, 0));
+  };
+  std::ranges::sort(rare, {}, order);
   return rare;
 }
 
 // Whether a class can be had beside those of a row.
-bool goes_with(const std::vector<Ask>& row, const Ask& x) {
+bool goes_with(const std::vector<Ask>& row, const Class& x) {
   return std::ranges::all_of(row, [&](const Ask& ask) { return ask.axis != x.axis || ask.at == x.at; });
 }
-// In the order of the draw.
-void ask(std::vector<Ask>& row, const Ask& x) {
-  const auto at = std::ranges::lower_bound(row, x.axis, {}, &Ask::axis);
-  if (at == row.end() || at->axis != x.axis) row.insert(at, x);
+void ask(std::vector<Ask>& row, const Class& x) {
+  if (std::ranges::none_of(row, [&](const Ask& ask) { return ask.axis == x.axis; })) row.push_back({x.axis, x.at});
 }
 
-std::vector<std::vector<Ask>> rows_of(const std::vector<Pair>& pairs) {
+}  // namespace
+
+std::span<const Ask> Covering::row(uint64_t seed, uint64_t number) const {
+  if (rows_.empty()) return {};
+  return rows_[(mix(seed, 0, 0, 0, 0) % rows_.size() + number) % rows_.size()];
+}
+
+std::shared_ptr<const Covering> covering_of(const Aim& aim) {
+  Aim alone = aim;
+  alone.covering.reset();
+  const std::vector<Pair> pairs = rare_pairs(alone);
   std::vector<bool> taken(pairs.size());
   std::vector<std::vector<Ask>> rows;
   for (size_t next = 0; next < pairs.size(); ++next) {
@@ -94,34 +97,11 @@ std::vector<std::vector<Ask>> rows_of(const std::vector<Pair>& pairs) {
       ask(row, pairs[n].a), ask(row, pairs[n].b);
       taken[n] = true;
     }
+    // As the draw goes.
+    std::ranges::sort(row, {}, &Ask::axis);
     rows.push_back(std::move(row));
   }
-  return rows;
-}
-
-}  // namespace
-
-Covering::Covering(Aim aim) : aim_(std::move(aim)) { aim_.covering.reset(); }
-
-void Covering::make() const {
-  std::call_once(made_, [&] {
-    Rare rare = attnfuzz::rare(aim_);
-    rows_ = rows_of(rare.pairs);
-    singles_ = std::move(rare.singles);
-  });
-}
-
-size_t Covering::size() const {
-  make();
-  return rows_.size();
-}
-
-std::vector<Ask> Covering::row(uint64_t seed, uint64_t number) const {
-  make();
-  std::vector<Ask> row;
-  if (!rows_.empty()) row = rows_[(mix(seed, 0, 0, 0, 0) % rows_.size() + number) % rows_.size()];
-  ask(row, singles_[number % singles_.size()]);
-  return row;
+  return std::make_shared<const Covering>(std::move(rows));
 }
 
 }  // namespace attnfuzz

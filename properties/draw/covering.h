@@ -1,17 +1,18 @@
 // A covering design: which classes of the table of axes cases are asked to have at once,
 // so that pairs that chance alone meets least are met as well.
 //
-// Some thousand cases are drawn without it, once and when the first row is asked for, and each
-// pair of classes is counted. Those met least are put together in rows of up to eight classes,
-// the least met first; one case of two of a stream is asked for the next row, and for the
-// next of all classes. What is asked for depends on the aim, the seed and the number alone.
+// A few thousand cases are drawn without it, once for an aim, and each pair of classes is
+// counted. Those met least are put together in rows of up to eight classes, the least met
+// first; every other case of a stream is asked for the next row. What is asked for depends
+// on the aim, the seed and the index alone.
 //
-//   aim.covering = std::make_shared<Covering>(aim);
-//   for (const Ask& ask : aim.covering->row(seed, number)) axes()[ask.axis].make(toss, ask.at, c);
+//   aim.covering = covering_of(aim);
+//   for (const Ask& ask : aim.covering->row(seed, index)) axes()[ask.axis].make(toss, ask.at, c);
 #pragma once
 
 #include <cstdint>
-#include <mutex>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "properties/case/aim.h"
@@ -25,19 +26,15 @@ struct Ask {
 
 class Covering {
  public:
-  // Of what an aim draws where it has no covering.
-  explicit Covering(Aim aim);
-  // Of different axes, in the order of the table.
-  std::vector<Ask> row(uint64_t seed, uint64_t number) const;
-  size_t size() const;  // rows until they come again
+  explicit Covering(std::vector<std::vector<Ask>> rows) : rows_(std::move(rows)) {}
+  std::span<const Ask> row(uint64_t seed, uint64_t number) const;
+  size_t size() const { return rows_.size(); }
 
  private:
-  void make() const;
-
-  Aim aim_;
-  mutable std::once_flag made_;
-  mutable std::vector<std::vector<Ask>> rows_;
-  mutable std::vector<Ask> singles_;
+  std::vector<std::vector<Ask>> rows_;
 };
+
+// Of an aim without one.
+std::shared_ptr<const Covering> covering_of(const Aim& aim);
 
 }  // namespace attnfuzz

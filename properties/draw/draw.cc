@@ -18,6 +18,7 @@ void draw_phase(Phase phase, const Aim& aim, Dice& dice, Case& c) {
   for (const Feature* feature : all_features()) {
     if (feature->draw.phase == phase) feature->draw.draw({aim, dice, tile_q, tile_k}, c);
   }
+  if (sizes) fit_sizes(aim, dice, c.problem);
 }
 
 void fit_domain(const Aim& aim, Case& c) {

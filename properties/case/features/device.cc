@@ -35,9 +35,6 @@ extern constinit const Feature device = {
                using Device = std::tuple<int32_t, int32_t, int64_t>;
                kFields(c) = toss.dice.pick<Device>(
                    {{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
-               // Parts of a device, and others.
-               if (toss.dice.percent(30))
-                 c.env.sm_count = static_cast<int32_t>(toss.dice.range(1, int64_t{1} << toss.dice.range(1, 8)));
              }},
     .parts = {{"device", 2, take<kFields>}},
     .numbers = none,

@@ -13,8 +13,7 @@ TensorLayout some_layout(Dice& dice) {
   static constexpr std::array<uint8_t, 3> kOrders[] = {{0, 1, 2}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
   TensorLayout layout;
   if (dice.percent(40)) layout.order = dice.pick<std::array<uint8_t, 3>>(kOrders);
-  if (dice.percent(35))
-    layout.offset = dice.coin() ? dice.pick<int64_t>({1, 2, 3, 4, 7, 8, 16}) : dice.range(1, 64);
+  if (dice.percent(35)) layout.offset = dice.pick<int64_t>({1, 2, 3, 4, 7, 8, 16});
   if (dice.percent(35)) layout.row_gap = dice.pick<int64_t>({1, 2, 8, 13, 64});
   layout.junk_unit_strides = dice.percent(20);
   if (dice.percent(35)) layout.placement = Placement::kPageEnd;
