@@ -161,6 +161,7 @@ TEST_F(CampaignFolder, TextThatIsNoUtf8IsKeptAsFarAsItIs) {
   EXPECT_EQ(read_crashes(dir_)[0].message, kept);
 
   Finding f;
+  f.name = "wrong-1";
   f.message = bad;
   write_findings(dir_, {{f}, {}});
   EXPECT_EQ(read_findings(dir_).findings.at(0).message, kept);
@@ -238,6 +239,7 @@ TEST_F(CampaignFolder, ACorpusEntryWithoutItsLineIsStillAnEntry) {
 // A night that was begun before edges were kept is gone on with; its entries show their signals.
 TEST_F(CampaignFolder, ACorpusLineWithoutEdgesIsRead) {
   CorpusEntry entry;
+  entry.id = "5eed", entry.kernel = "fa1";
   entry.target = "fa1.cpu.coverage";
   entry.signals = {3, 5};
   std::string line = line_of(entry);
