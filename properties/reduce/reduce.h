@@ -41,19 +41,19 @@ namespace attnfuzz {
 enum class Step { kPass, kLeap };
 
 struct ReduceOptions {
-  double seconds = 30;         // wall clock; the best so far is returned
+  double seconds = 30;              // wall clock; the best so far is returned
   std::function<bool()> stop = {};  // asked now and then: as if the clock had run out
-  int confirmations = 1;       // a candidate must fail this many times ...
-  int attempts = 1;            // ... of this many at most: raise it for a flaky failure
-  std::function<void(const Case& best, const Verdict& verdict)> on_better;  // e.g. writes it to disk
+  int confirmations = 1;            // a candidate must fail this many times ...
+  int attempts = 1;                 // ... of this many at most: raise it for a flaky failure
+  std::function<void(const Case& best, const Verdict& verdict)> on_better = {};  // e.g. writes it to disk
   // Of a crash or a hang: what dies or is stuck elsewhere in the kernel's code is another
   // failure. For reduce_failure(), which makes the key.
   bool keep_site = false;
   // Of a kernel that may have several bugs: whether what `to` shows, if it fails, will
   // be the same one. None: all that has the key is the same.
-  std::function<bool(const Case& best, const Verdict& verdict, const Case& to, Step step)> may_take;
+  std::function<bool(const Case& best, const Verdict& verdict, const Case& to, Step step)> may_take = {};
   // Moves a candidate into what the kernel declares; for reduce_failure(). None: it takes anything.
-  std::function<void(Case& c)> fit;
+  std::function<void(Case& c)> fit = {};
 };
 
 struct Reduction {

@@ -97,8 +97,10 @@ TEST(Export, RefusesWhatTakesTwoRunsToSee) {
 }
 
 TEST(Export, ProgramsSeeWhatIsFarFromTheExactValues) {
-  Reference reference{.rows = 1, .outputs = {{.tensor = TensorId::kO, .columns = 1}}};
-  Expected& o = reference.outputs[0];
+  Reference reference;
+  reference.rows = 1;
+  Expected& o = reference.outputs.emplace_back();
+  o.tensor = TensorId::kO, o.columns = 1;
   o.value = {1.01};  // as P rounds
   o.exact = {1.00};
   o.bound = {0.001};
