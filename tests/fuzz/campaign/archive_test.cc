@@ -184,6 +184,7 @@ TEST_F(CampaignFolder, TextThatIsNoUtf8IsKeptAsFarAsItIs) {
   line.target = bad;
   EXPECT_EQ(parse_series_line(line_of(line))->target, kept);
   CorpusEntry entry;
+  entry.id = "5eed", entry.kernel = "fa1";
   entry.target = bad;
   EXPECT_EQ(parse_corpus_line(line_of(entry))->target, kept);
 
