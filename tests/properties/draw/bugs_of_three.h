@@ -1,6 +1,5 @@
 // Twenty bugs that need three things at once, as conditions on a case: what a kernel with
-// the bug would get wrong. Written down before the draw was driven by the table of axes,
-// none of them with a class of that table in view.
+// the bug would get wrong. Written down with none of the classes of the table of axes in view.
 #pragma once
 
 #include <algorithm>
