@@ -1,5 +1,6 @@
 #include "fuzz/check/way.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <sstream>

@@ -14,7 +14,7 @@ extern const char* const kProgramCpp;
 extern const char* const kMemoryCpu;
 extern const char* const kMemoryCuda;
 extern const char* const kProgramPython;
-extern const char* const kContractPython;  // the structs of kernels/attention.py
+extern const char* const kContractPython;  // python/attnfuzz/contract.py, whole
 
 // The library with the CPU executor, which CPU kernels expect to be loaded.
 inline constexpr const char* kExecutorLibrary = "libattnfuzz-executor.so";
