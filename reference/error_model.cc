@@ -234,12 +234,4 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
   return model;
 }
 
-double rescales_of(const ErrorModel& model, int64_t first, int64_t last) {
-  int64_t tiles = last / model.tile_k - first / model.tile_k + 1;
-  if (model.split_tiles > 0) tiles = std::min(tiles, model.split_tiles);
-  // A plan may rescale less often than once a tile, or more often: it says so.
-  if (model.rescales > tiles) tiles = model.rescales;
-  return static_cast<double>(tiles);
-}
-
 }  // namespace attnfuzz

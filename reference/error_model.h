@@ -13,6 +13,7 @@
 // u = 2^-24; gamma(m, w) = m w / (1 - m w).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "reference/both.h"
 #include "reference/calibration.h"
 
 namespace attnfuzz {
@@ -29,13 +31,14 @@ inline constexpr double kFlush = 0x1p-126;    // the largest that flushing subno
 inline constexpr double kOverflow = 0x1p127;  // an fp32 intermediate this large may have overflowed
 
 // What roundings of sizes that add up to `sum` come to; infinite once they could lose everything.
-inline double compound(double sum) {
+ATTN_BOTH inline double compound(double sum) {
   return sum < 1 ? sum / (1 - sum) : std::numeric_limits<double>::infinity();
 }
 // The error of m roundings of relative error w each.
-inline double gamma(double m, double w) { return compound(m * w); }
+ATTN_BOTH inline double gamma(double m, double w) { return compound(m * w); }
 
-struct ErrorModel {
+// Plain numbers: what a device is told.
+struct ErrorNumbers {
   // Matrix products.
   bool tensor_cores = false;
   // Adding c <= k_hw products to an accumulator errs by (c u_p + u_s) of the largest term or sum.
@@ -48,7 +51,7 @@ struct ErrorModel {
   double score_block = 0;      // the error of adding the 16 columns (or d, if fewer)
   double least_factor = 0;     // a non-zero 16-bit factor below this is aligned as if it were this
   double flushed_factor = 0;   // and one below this may count as 0
-  double block_error(double products) const {
+  ATTN_BOTH double block_error(double products) const {
     return products * product_unit + std::ceil(products / static_cast<double>(mma_block)) * sum_unit;
   }
 
@@ -95,9 +98,13 @@ struct ErrorModel {
   double merge_steps = 0;   // how often an error of the LSE multiplies O and cancels nowhere; 0: never
   double merge_rounds = 1;  // how often a weight goes through an LSE
   bool flushes = false;     // fp32 subnormals may become 0
-  bool in_order() const { return key_order == ATTN_KEYS_ASCENDING || key_order == ATTN_KEYS_DESCENDING; }
+  ATTN_BOTH bool in_order() const {
+    return key_order == ATTN_KEYS_ASCENDING || key_order == ATTN_KEYS_DESCENDING;
+  }
   bool isolates_masked_nan = false;
+};
 
+struct ErrorModel : ErrorNumbers {
   std::vector<std::string> assumptions;
 };
 
@@ -109,6 +116,12 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
 
 // T where the plan tells of no maximum: how often a row over keys first..last (inclusive)
 // is rescaled at most within one split. See tile_walk.h for where it does.
-double rescales_of(const ErrorModel& model, int64_t first, int64_t last);
+ATTN_BOTH inline double rescales_of(const ErrorNumbers& model, int64_t first, int64_t last) {
+  int64_t tiles = last / model.tile_k - first / model.tile_k + 1;
+  if (model.split_tiles > 0) tiles = std::min(tiles, model.split_tiles);
+  // A plan may rescale less often than once a tile, or more often: it says so.
+  if (model.rescales > tiles) tiles = model.rescales;
+  return static_cast<double>(tiles);
+}
 
 }  // namespace attnfuzz

@@ -16,6 +16,18 @@ namespace attnfuzz {
 // What an element must be.
 enum class Due : uint8_t { kNumber = 0, kMustBeNaN = 1, kAnything = 2 };
 
+// What an input is where it is read.
+enum class Purity : uint8_t { kFinite, kInfinite, kNaN };
+
+enum class RowState : uint8_t {
+  kDead,           // sees no key: O = 0 and LSE = -inf, exactly
+  kBounded,        // within the bounds
+  kUninformative,  // the scores are too uncertain: O in the hull of its values, LSE any number
+  kUnconstrained,  // an intermediate may overflow, or an input is infinite: any value passes
+  kNaN,            // sees a NaN in q, k or bias: O and LSE must be NaN
+  kSkipped         // not sampled: nothing is known
+};
+
 // What one output must hold: element row * columns + column, dense.
 struct Expected {
   TensorId tensor = TensorId::kO;

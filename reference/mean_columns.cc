@@ -3,20 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reference/error_model.h"
+#include "reference/row_terms.h"
 
 namespace attnfuzz {
 namespace {
 
-constexpr int64_t kLongRow = 4096;
-
 double count_of(const MeanRow& row) { return static_cast<double>(row.keys.size()); }
-
-double constant_of(const MeanRow& row) {
-  const MeanTerms& terms = row.terms;
-  return (count_of(row) + 2 * terms.rescales) * kFlush / row.l + terms.partial_tiny + terms.v_tiny +
-         aligned_values(terms, count_of(row), row.l);
-}
 
 // Writes one panel of columns. False if a bound is not finite.
 bool put_columns(const MeanRow& row, const Values& values, int64_t chunk, const Lanes& mean,
@@ -46,15 +38,6 @@ void end_tile(const KeyTile& tile, const MeanRow& row, KnownSums* sums) {
   sums->prefix.setZero();
 }
 
-struct KnownShares {
-  double lost, grown, of_o, constant;
-};
-
-KnownShares shares_of_known(const MeanRow& row) {
-  const double costs = row.terms.tile_costs, lost = lost_of_known(row);
-  return {lost, 1 + 2 * costs / (1 - costs), lost + kFlush * count_of(row) / row.l, constant_of(row)};
-}
-
 // The error of a long sum of products on a tensor core. Each block errs by
 // (k_hw + 2) 2^-23 of its largest term, accumulator included: where V's signs
 // cancel the accumulator stays small, and charging sum |w v| for it is far too
@@ -80,34 +63,7 @@ struct alignas(64) PlainSums {
   Lanes mean, absolute, shifted;
 };
 
-struct PlainShares {
-  bool long_row;
-  double rounding, partial, of_o, constant;
-};
-
-PlainShares shares_of_plain(const MeanRow& row) {
-  const MeanTerms& terms = row.terms;
-  PlainShares out;
-  // For long rows the tensor core's share is bounded apart, by long_products().
-  out.long_row = terms.consecutive && count_of(row) > kLongRow;
-  out.rounding = (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) *
-                     (1 + (out.long_row ? 0 : terms.mma_gamma)) -
-                 1;
-  // A partial kept in 16 bits is rounded once more: u_O |o_s| is at most u_O of its |w v| terms.
-  out.partial = terms.partial_unit * (1 + out.rounding) / row.denominator;
-  const double tiny = terms.rounded_sum ? terms.p_tiny : kFlush;
-  out.of_o = terms.sum_gamma * (1 + row.rho_w) + tiny * count_of(row) / row.l;
-  out.constant = constant_of(row);
-  return out;
-}
-
 }  // namespace
-
-double aligned_values(const MeanTerms& terms, double count, double l) {
-  return terms.aligned_tiny * (1 + count * terms.least_factor / l);
-}
-
-double lost_of_known(const MeanRow& row) { return 1 - row.denominator + row.common * (2 - row.denominator); }
 
 void known_columns(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows) {
   std::vector<KnownSums> sums(rows.size());
@@ -117,7 +73,9 @@ void known_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
     centre.push_back({rows[r]->centre.data(), sums[r].tile.data(), nullptr});
     exact.push_back({rows[r]->weight.data(), sums[r].exact.data(), nullptr});
     charged.push_back({rows[r]->charge.data(), sums[r].charged.data(), nullptr});
-    shares.push_back(shares_of_known(*rows[r]));
+    const MeanRow& row = *rows[r];
+    shares.push_back(
+        shares_of_known(row.terms, lost_of_known(row.denominator, row.common), count_of(row), row.l));
   }
   for (int64_t chunk = 0; chunk < values.chunks(); ++chunk) {
     const double* panel = values.panel(chunk);
@@ -152,7 +110,8 @@ void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
   std::vector<WeightedRow> mean, size, distance;
   for (size_t r = 0; r < rows.size(); ++r) {
     MeanRow& row = *rows[r];
-    const PlainShares& of = shares.emplace_back(shares_of_plain(row));
+    const PlainShares& of =
+        shares.emplace_back(shares_of_plain(row.terms, row.rho_w, row.denominator, count_of(row), row.l));
     // (r + s) w (1 + rho) + eta_P / l, of the keys that the row sees.
     if (row.charge.size() < row.weight.size()) row.charge.resize(row.weight.size());
     std::fill_n(row.charge.begin(), block.positions(), 0.0);

@@ -14,10 +14,4 @@ namespace attnfuzz {
 void known_columns(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows);
 void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows);
 
-// What V's subnormals may be misaligned by, and those of V that meet those of P.
-double aligned_values(const MeanTerms& terms, double count, double l);
-
-// `lost` of a row whose P is known.
-double lost_of_known(const MeanRow& row);
-
 }  // namespace attnfuzz

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "reference/expected.h"
 
 namespace attnfuzz {
 
@@ -26,8 +27,6 @@ inline constexpr int kLanes = 16;
 using Lanes = Eigen::Array<double, kLanes, 1>;
 using LanesAt = Eigen::Map<const Lanes, Eigen::Aligned32>;
 using Buffer = std::vector<double, Eigen::aligned_allocator<double>>;
-
-enum class Purity : uint8_t { kFinite, kInfinite, kNaN };
 
 // kNaN if any element is NaN, else kInfinite if any is infinite.
 Purity purity_of(const double* values, int64_t count);

@@ -8,6 +8,7 @@
 #include "reference/formats.h"
 #include "reference/operands.h"
 #include "reference/rounded_p.h"
+#include "reference/row_terms.h"
 #include "reference/scores.h"
 #include "reference/visibility.h"
 #include "reference/weighted_mean.h"
@@ -60,46 +61,6 @@ double tile_costs(const ErrorModel& model, const TileWalk& walk, std::span<const
     sum += cost;
   }
   return sum;
-}
-
-MeanTerms mean_terms(const ErrorModel& model, const RowScores& scores, double all_costs) {
-  MeanTerms terms;
-  const double T = scores.walk.rescales;
-  const double splits = static_cast<double>(model.splits);
-  const bool merged = model.splits > 1;
-  terms.eps_exp = terms.eps_weight = model.eps_exp;
-  terms.sum_gamma = scores.sum_gamma + (merged ? gamma(splits + 3, kU) : 0);
-  terms.product_gamma = gamma(2 * T + 2 * splits + 3, kU);
-  terms.mma_gamma = compound(all_costs);
-  terms.consecutive = model.tensor_cores && model.key_order != ATTN_KEYS_ANY;
-  terms.p_unit = model.p_unit;
-  terms.v_unit = model.v_unit;
-  terms.v_tiny = model.v_tiny;
-  terms.v_overflow = model.v_overflow;
-  terms.least_factor = model.least_factor;
-  terms.aligned_tiny = model.block_error(16) * model.least_factor;
-  terms.misplaced = scores.misplaced;
-  terms.grown_by_delta = std::exp(scores.largest_delta);
-  // alpha, O * alpha and the exponential itself may each flush a weight.
-  terms.hull_tiny = (std::max(model.p_tiny, kFlush) + kFlush) * scores.misplaced + terms.aligned_tiny;
-  terms.p_tiny = terms.hull_tiny * terms.grown_by_delta;
-  if (model.rounded_sum) {
-    terms.rounded_sum = true;
-    terms.eps_weight = (1 + model.eps_exp) * (1 + model.p_unit) - 1;
-    terms.p_unit = 0;
-  }
-  terms.rescales = T;
-  terms.eps_log = model.eps_log;
-  terms.eps_reciprocal = model.eps_reciprocal;
-  terms.o_unit = model.o_unit;
-  terms.o_tiny = model.o_tiny;
-  terms.partial_unit = model.partial_unit;
-  terms.partial_tiny = model.partial_tiny;
-  terms.partial_overflow = model.partial_overflow;
-  terms.merged = merged ? splits : 0;
-  terms.merge_steps = model.merge_steps;
-  terms.tile_costs = all_costs;
-  return terms;
 }
 
 // Rows that are evaluated together: two blocks of what the products hold in registers.
@@ -249,7 +210,9 @@ class Evaluator {
         break;
     }
     const double all_costs = tile_costs(model_, scores_.walk, mean.keys, operands_.first, &mean.costs);
-    mean.terms = mean_terms(model_, scores_, all_costs);
+    mean.terms =
+        mean_terms(model_, {scores_.walk.rescales, scores_.sum_gamma, scores_.misplaced, scores_.largest_delta},
+                   all_costs);
     const Eigen::Map<const Eigen::ArrayXd> x(scores_.x.data(), n), weight(scores_.weight.data(), n);
     const bool rounded =
         model_.in_order() && round_p(model_, scores_, n, x.maxCoeff(), weight.sum(), &rounded_);

@@ -38,15 +38,6 @@
 
 namespace attnfuzz {
 
-enum class RowState : uint8_t {
-  kDead,           // sees no key: O = 0 and LSE = -inf, exactly
-  kBounded,        // within the bounds
-  kUninformative,  // the scores are too uncertain: O in the hull of its values, LSE any number
-  kUnconstrained,  // an intermediate may overflow, or an input is infinite: any value passes
-  kNaN,            // sees a NaN in q, k or bias: O and LSE must be NaN
-  kSkipped         // not sampled: nothing is known
-};
-
 struct Reference {
   int64_t rows = 0;  // of RowSpace; what is said of rows below speaks of queries
   std::vector<Expected> outputs;

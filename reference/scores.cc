@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "reference/products.h"
+#include "reference/row_terms.h"
 
 namespace attnfuzz {
 namespace {
@@ -18,9 +19,6 @@ bool any_below(const double* x, int64_t n, double least) {
     if (x[t] != 0 && std::abs(x[t]) < least) return true;
   return false;
 }
-
-// |x|, but of what is not 0 no less than `least`.
-double counted(double x, double least) { return x == 0 ? 0 : std::max(std::abs(x), least); }
 
 // sum |q_t k_t| as the tensor core aligns it, where there are factors it takes for larger than they are.
 void aligned_sizes(const ErrorModel& model, const Operands& operands, const ScoreInput& input, double* sizes) {
@@ -75,29 +73,11 @@ bool folded_query_overflows(const ErrorModel& model, const Operands& operands, c
   return most * std::abs(model.scale) * std::numbers::log2e >= model.folded_overflow;
 }
 
-// fp32 arithmetic may overflow on the way to these scores. A key far below a
-// moderate maximum is no danger, however low: its weight is 0 either way. Nor are
-// keys that are all equally low, as those of a row that a bias of the lowest
-// finite number was meant to mask: their weights are equal.
-bool overflows(const ErrorModel& model, double most_absolute, double most_capped, double m, bool level,
-               double misplaced) {
-  constexpr double kScore = kOverflow / std::numbers::log2e;
-  if (!(most_absolute < kOverflow) || !(most_absolute * std::abs(model.scale) < kScore)) return true;
-  if (!(std::abs(m) < kScore) && !(level && m < 0 && -m <= std::numeric_limits<float>::max())) return true;
-  if (!(most_capped < kScore)) return true;
-  // A cap that may be flushed divides by 0.
-  if (model.flushes && model.softcap > 0 && model.softcap < kFlush) return true;
-  // Weights that are misplaced too far overflow, and sooner so where P is fp16.
-  return misplaced >= std::min(60.0, std::log2(model.p_overflow) - 1);
-}
-
 // The error of the row sum. Its parts are summed tile by tile: what each addition
 // loses is u of the sum as it is then, at most that of the tiles so far.
-double sum_error(const ErrorModel& model, const TileWalk& walk, int64_t n, const double* weight) {
-  const double T = walk.rescales;
-  if (model.sum_lanes <= 0) return gamma(static_cast<double>(n) + 2 * T, kU);
-  const auto lanes = static_cast<double>(model.sum_lanes);
-  const double most = std::ceil(static_cast<double>(model.tile_k) / lanes);
+double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, const double* weight) {
+  if (model.sum_lanes <= 0) return sum_error(model, walk.rescales, static_cast<double>(n), 0);
+  const double most = most_additions(model);
   double all = 0, so_far = 0, lost = 0;
   for (const TileRun& run : walk.runs) {
     double tile = 0;
@@ -107,16 +87,7 @@ double sum_error(const ErrorModel& model, const TileWalk& walk, int64_t n, const
     lost += std::min(most, static_cast<double>(run.end - run.begin)) * so_far;
     if (run.last) so_far = 0;
   }
-  return compound((lost / all + 2 * T + lanes - 1) * kU);
-}
-
-// The merge of S partials weighs each by e^(LSE_s - LSE), both rounded: what
-// that adds to e_j, apart from its part that grows with R_j.
-double merge_constant(const ErrorModel& model, double m, double n, double sum_gamma) {
-  const double ln_n = std::log(n);
-  const double once = 6 * kU * std::abs(m) + model.eps_log * (1 + ln_n) + 2 * kU * (std::abs(m) + ln_n) +
-                      2 * model.eps_exp + (kU + 2 * model.eps_exp_slope) * ln_n;
-  return model.merge_rounds * once + sum_gamma;
+  return sum_error(model, walk.rescales, static_cast<double>(n), lost / all);
 }
 
 void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
@@ -186,7 +157,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
   const double T = out->walk.rescales;
   for (int64_t k = 0; k < n; ++k) out->weight[static_cast<size_t>(k)] = std::exp(x[k] - m);
-  out->sum_gamma = sum_error(model, out->walk, n, out->weight.data());
+  out->sum_gamma = sum_error_of(model, out->walk, n, out->weight.data());
   const bool merged = model.splits > 1;
   out->merge_constant = merged ? merge_constant(model, m, static_cast<double>(n), out->sum_gamma) : 0;
   out->merge_range = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;

@@ -3,26 +3,11 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "reference/row_terms.h"
 
 namespace attnfuzz {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// What is known of a maximum: its exact value, and between what the kernel's lies.
-struct Maximum {
-  double exact = -kInfinity, low = -kInfinity, high = -kInfinity;
-  void take(const Maximum& other) {
-    exact = std::max(exact, other.exact);
-    low = std::max(low, other.low);
-    high = std::max(high, other.high);
-  }
-  double uncertain(const ErrorModel& model) const {
-    const double off = std::max(high - exact, exact - low);
-    return model.may_be_fused ? off + kU * (std::abs(exact) + off) : off;
-  }
-};
 
 Maximum of_tile(const TileRun& run, const double* x, const double* error) {
   const Eigen::Map<const Eigen::ArrayXd> scores(x + run.begin, run.end - run.begin),

@@ -15,14 +15,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using All = Eigen::Map<Eigen::ArrayXd>;
 using AllConst = Eigen::Map<const Eigen::ArrayXd>;
 
-// e^(M C) - 1: a factor common to the whole of O, from the LSE that partials are weighed by.
-double merge_growth(const MeanTerms& terms, double lam, double largest_e) {
-  if (terms.merge_steps == 0) return 0;
-  const double ln_s = std::log(terms.merged);
-  return std::expm1(terms.merge_steps * (3 * kU * (std::abs(lam) + largest_e) + terms.eps_log * (1 + ln_s) +
-                                         2 * kU * ln_s + gamma(terms.merged + 3, kU) + 2 * terms.eps_exp));
-}
-
 // The weight of a partial, relative to all, may flush, once or (one by one) once a merge.
 double flushed_partials(const MeanTerms& terms, std::span<const int64_t> keys, const Values& values) {
   if (terms.merged == 0) return 0;
@@ -56,9 +48,6 @@ void weight_errors(const MeanTerms& terms, int64_t n, const double* x, const dou
 // min and max over the keys, widened by everything but the scores' error.
 void hull(const MeanRow& row, const Values& values) {
   const MeanTerms& terms = row.terms;
-  const double spread = (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) *
-                            (1 + terms.mma_gamma) / (1 - terms.sum_gamma) * (1 + terms.partial_unit) -
-                        1;
   for (int64_t chunk = 0; chunk < values.chunks(); ++chunk) {
     const double* panel = values.panel(chunk);
     Lanes low = Lanes::Constant(kInfinity), high = -low;
@@ -70,14 +59,11 @@ void hull(const MeanRow& row, const Values& values) {
     for (int64_t lane = 0; lane < std::min<int64_t>(kLanes, values.columns - chunk * kLanes); ++lane) {
       const double most = std::max(std::abs(low[lane]), std::abs(high[lane]));
       const double count = static_cast<double>(row.keys.size());
-      const double pad = spread * most + terms.hull_tiny * count * most + terms.partial_tiny + terms.v_tiny +
-                         aligned_values(terms, count, 1);
       const double middle = low[lane] / 2 + high[lane] / 2;
       const double half = high[lane] / 2 - low[lane] / 2;
       const int64_t c = chunk * kLanes + lane;
       row.o[c] = middle;
-      // Rounding acts on the value, which lies anywhere in the hull: charge the largest.
-      row.o_bound[c] = spread >= 0 ? half + row.stored(terms, most, pad) : kInfinity;
+      row.o_bound[c] = hull_bound(terms, row.stored, half, most, count);
     }
   }
 }
@@ -95,9 +81,7 @@ bool mark_overflow(const Values& values, double grown, const MeanRow& row) {
       most = most.max(size);
     }
     for (int64_t lane = 0; lane < std::min<int64_t>(kLanes, values.columns - chunk * kLanes); ++lane) {
-      const bool partial = terms.partial_overflow > 0 && most[lane] * grown >= terms.partial_overflow;
-      const bool value = terms.v_overflow > 0 && most[lane] >= terms.v_overflow;
-      if (sum[lane] * row.l * terms.misplaced < kOverflow && !partial && !value) continue;
+      if (!column_overflows(terms, grown, row.l, sum[lane], most[lane])) continue;
       any = true;
       row.o_bound[chunk * kLanes + lane] = kInfinity;
       row.rule[chunk * kLanes + lane] = static_cast<uint8_t>(Due::kAnything);
@@ -111,11 +95,9 @@ bool charge_known(const KeyBlock& block, const RoundedP& rounded, MeanWork* work
   const MeanTerms& terms = row->terms;
   const auto n = static_cast<int64_t>(row->keys.size());
   row->common = rounded.common;
-  const double lost = lost_of_known(*row);
+  const double lost = lost_of_known(row->denominator, row->common);
   if (!(lost < 1) || !(terms.tile_costs < 0.5)) return false;
-  const double merges = gamma(2 * std::max(terms.merged, 1.0) + 3, kU);
-  const double relative = terms.v_unit + merges + terms.partial_unit * (1 + terms.mma_gamma) / (1 - lost);
-  const double tiny = (2 * kFlush * terms.misplaced * terms.grown_by_delta + terms.aligned_tiny) / row->l;
+  const auto [relative, tiny] = charges_of_known(terms, lost, row->l);
   const AllConst centre(rounded.centre.data(), n), charge(rounded.charge.data(), n);
   All all(work->charge.data(), n);
   all = charge + relative * (centre + charge) + tiny;
@@ -148,8 +130,7 @@ void begin_mean(const KeyBlock& block, const Values& values, const double* x, co
   const double largest_e = AllConst(e, n).maxCoeff();
   weight_errors(terms, n, x, e, lam, largest_e, work);
   const double rho_w = All(work->error.data(), n).sum();
-  const double tiny = terms.rounded_sum ? terms.p_tiny * count / l : 0;
-  const double lost = rho_w + terms.sum_gamma * (1 + rho_w) + tiny;
+  const double lost = lost_of(terms, rho_w, count, l);
 
   row->l = l;
   row->rho_w = rho_w;
@@ -164,8 +145,7 @@ void begin_mean(const KeyBlock& block, const Values& values, const double* x, co
   row->known = false;
   row->places.spread(weight, block.positions(), &row->weight);
   if (!result.informative) return;
-  result.lse_bound = -std::log1p(-lost) + 3 * kU * std::abs(m) + terms.eps_log * (1 + std::log(l)) +
-                     2 * kU * std::log(l) + 3 * kU * std::abs(lam);
+  result.lse_bound = lse_bound_of(terms, lost, m, l, lam);
   row->places.spread(work->error.data(), block.positions(), &row->error);
   row->known =
       rounded && rounded->total_charge < terms.p_unit + rho_w && charge_known(block, *rounded, work, row);
@@ -187,13 +167,8 @@ void finish_means(const KeyBlock& block, const Values& values, std::span<MeanRow
       hull(*row, values);
     }
     if (row->exact && !row->known) std::copy_n(row->o, values.columns, row->exact);
-    // By what a partial may exceed the largest of its values.
-    const double grown = (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) *
-                         (1 + terms.mma_gamma) / std::max(1 - terms.sum_gamma, 0.5);
-    const double nearly =
-        std::min(terms.partial_overflow > 0 ? terms.partial_overflow / (2 * grown) : kInfinity,
-                 terms.v_overflow > 0 ? terms.v_overflow : kInfinity);
-    if (count * values.largest * terms.misplaced >= kOverflow / 2 || values.largest >= nearly)
+    const double grown = partial_growth(terms);
+    if (may_overflow(terms, grown, count, values.largest))
       row->result.unconstrained_column = mark_overflow(values, grown, *row);
   }
 }

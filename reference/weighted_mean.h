@@ -74,39 +74,9 @@
 #include "reference/key_block.h"
 #include "reference/operands.h"
 #include "reference/rounded_p.h"
+#include "reference/row_terms.h"
 
 namespace attnfuzz {
-
-struct MeanTerms {
-  double eps_exp = 0;           // eps_e
-  double eps_weight = 0;        // the same in rho_j: u_P is in where the sum is one of rounded P
-  double sum_gamma = 0;         // g_l: of the sum of weights
-  double product_gamma = 0;     // g_v, of the weighted values: rescales and merges
-  double mma_gamma = 0;         // g_m: the products' sum itself
-  bool consecutive = false;     // that sum goes through consecutive keys
-  double p_unit = 0;            // u_P
-  double p_tiny = 0;            // eta_P, grown by e^(max delta) and by what a fused scale misplaces
-  double rescales = 0;          // T
-  double eps_log = 0;           // eps_l
-  double eps_reciprocal = 0;    // eps_rcp
-  double o_unit = 0;            // u_O
-  double o_tiny = 0;            // eta_O
-  double partial_unit = 0;      // u_S: u_O of partials kept in 16 bits
-  double partial_tiny = 0;      // eta_S
-  double partial_overflow = 0;  // |o_s| from here on may be an infinity; 0: none of 16 bits
-  double merged = 0;            // S if partials were merged, else 0
-  double merge_steps = 0;       // M
-  double v_unit = 0;            // u_V
-  double v_tiny = 0;            // eta_V
-  double aligned_tiny = 0;      // eta_A
-  double least_factor = 0;      // the 2^-14 in it
-  bool rounded_sum = false;     // the sum of weights is one of rounded P
-  double v_overflow = 0;        // |v| from here on is no number once converted; 0: V stays as it is
-  double grown_by_delta = 1;    // e^(max delta)
-  double misplaced = 1;         // what a fused scale may multiply all weights of a row by
-  double hull_tiny = 0;   // eta_P without e^(max delta): in the hull all is relative to the computed weights
-  double tile_costs = 0;  // sum of g_t, where P is known
-};
 
 struct MeanResult {
   bool informative = true;  // false: o and o_bound are the hull, lse_bound is infinite
@@ -120,20 +90,6 @@ struct TileCost {
   int64_t tile;
   int64_t begin, end;
   double cost;
-};
-
-// What all columns of a row share of the way from B1 to B_c.
-struct Stored {
-  double merge = 0;    // e^(M C) - 1
-  double flushed = 0;  // what flushed weights of partials may take away
-  // Of numbers or Lanes: |o| and B1.
-  template <class Number>
-  Number operator()(const MeanTerms& terms, const Number& o, Number bound) const {
-    bound += merge * (o + bound);
-    const double normalise = std::max(4 * kU, terms.eps_reciprocal + 2 * kU);
-    bound += normalise * (o + bound) + flushed;
-    return bound + terms.o_unit * (o + bound) + terms.o_tiny;
-  }
 };
 
 // A row of a block: first weighed by itself, then its values are added up together with

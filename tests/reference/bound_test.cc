@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "reference/row_terms.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/literal.h"
 
@@ -111,6 +112,14 @@ TEST(Bound, IsItsDefinitionOfLongRows) {
       if (splits == 1) c.plan.partial_format = ATTN_FORMAT_OF_INPUT;
       expect_agrees(c, "order " + std::to_string(order));
     }
+}
+
+TEST(Bound, OfAHullIsInfiniteWhereItsPadIs) {
+  MeanTerms terms;
+  EXPECT_TRUE(std::isfinite(hull_bound(terms, {}, 1, 1, 1)));
+  // As a fused scale's misplaced weights make it. Not NaN, by which no result would pass.
+  terms.hull_tiny = HUGE_VAL;
+  EXPECT_EQ(hull_bound(terms, {}, 1, 1, 1), HUGE_VAL);
 }
 
 TEST(Bound, ConstantValuesHaveNoScoreError) {
