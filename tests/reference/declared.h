@@ -1,7 +1,8 @@
 // Plans that declare: all of it, as the shipped kernels do, or anything at random.
 #pragma once
 
-#include "tests/reference/support.h"
+#include "kernels/attention.h"
+#include "tests/reference/random.h"
 
 namespace attnfuzz {
 

@@ -9,6 +9,29 @@
 namespace attnfuzz {
 namespace {
 
+// Which arithmetic a calibration describes.
+Calibration arithmetic(Random* random, attn_plan* plan, Choices* how) {
+  switch (random->below(4)) {
+    case 0:
+      how->mma = Arithmetic::kHopper;
+      how->exp_units = 1.4;
+      return h200();
+    case 1:
+      how->mma = Arithmetic::kChain;
+      how->exp_units = 0.7;
+      return executor();
+    case 2:
+      how->mma = Arithmetic::kTruncate;
+      return documented();
+    default:
+      how->mma = Arithmetic::kBlocks4;
+      plan->mma_block = random->below(2) ? 4 : 0;
+      return documented();
+  }
+}
+
+}  // namespace
+
 Shape random_shape(Random* random) {
   constexpr int64_t kDims[] = {1, 16, 24, 64, 40};
   Shape s;
@@ -32,29 +55,6 @@ Shape random_shape(Random* random) {
   s.num_splits = random->below(2) ? 1 : 1 + random->below(5);
   return s;
 }
-
-// Which arithmetic a calibration describes.
-Calibration arithmetic(Random* random, attn_plan* plan, Choices* how) {
-  switch (random->below(4)) {
-    case 0:
-      how->mma = Arithmetic::kHopper;
-      how->exp_units = 1.4;
-      return h200();
-    case 1:
-      how->mma = Arithmetic::kChain;
-      how->exp_units = 0.7;
-      return executor();
-    case 2:
-      how->mma = Arithmetic::kTruncate;
-      return documented();
-    default:
-      how->mma = Arithmetic::kBlocks4;
-      plan->mma_block = random->below(2) ? 4 : 0;
-      return documented();
-  }
-}
-
-}  // namespace
 
 LegalTally run_legal_cases(uint64_t first, int64_t count) {
   LegalTally tally;

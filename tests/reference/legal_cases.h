@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/reference/support.h"
+
 namespace attnfuzz {
 
 struct LegalTally {
@@ -13,6 +15,9 @@ struct LegalTally {
   double worst_o = 0, worst_lse = 0;
   std::string violation;  // what the first one was; the run ends there
 };
+// The problem of such a case.
+Shape random_shape(Random* random);
+
 // Cases number first, first + 1, ...: the same on every machine.
 LegalTally run_legal_cases(uint64_t first, int64_t count);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "reference/formats.h"
 
@@ -32,18 +31,6 @@ const char* name_of(Regime regime) {
   constexpr const char* kNames[] = {"Gaussian",  "uniform",    "peaked",      "Q=0",  "negative",
                                     "equal max", "constant V", "neg const V", "tiny", "wide"};
   return kNames[static_cast<int>(regime)];
-}
-
-uint64_t Random::bits() {
-  uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-double Random::gaussian() {
-  const double radius = std::sqrt(-2 * std::log(1 - uniform()));
-  return radius * std::cos(2 * std::numbers::pi * uniform());
 }
 
 Case::Case(const Shape& s) {

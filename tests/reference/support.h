@@ -10,6 +10,7 @@
 
 #include "kernels/attention.h"
 #include "reference/oracle.h"
+#include "tests/reference/random.h"
 
 namespace attnfuzz {
 
@@ -41,19 +42,6 @@ struct Shape {
   int32_t bias_dtype = ATTN_NONE;
   bool mask = false;
   int64_t tile_q = 16, tile_k = 16, num_splits = 1;
-};
-
-// Small, fast, and the same on every machine.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t bits();
-  int64_t below(int64_t n) { return static_cast<int64_t>(bits() % static_cast<uint64_t>(n)); }
-  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
-  double gaussian();
-
- private:
-  uint64_t state_;
 };
 
 struct Case {

@@ -1,0 +1,242 @@
+#include "reference/cuda/cuda_oracle.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "reference/cuda/pack.h"
+
+namespace attnfuzz {
+namespace {
+
+using namespace cuda;
+
+// Beyond it fewer rows are evaluated at once.
+constexpr size_t kMostScratch = size_t{1} << 30;
+constexpr size_t kMostResults = size_t{512} << 20;
+constexpr int kBlocksASm = 6;
+
+std::string in_words(const char* what, cudaError_t error) {
+  return std::string("the oracle on the GPU: ") + what + ": " + cudaGetErrorName(error) + ", " +
+         cudaGetErrorString(error);
+}
+
+void check(const char* what, cudaError_t error) {
+  if (error != cudaSuccess) throw std::runtime_error(in_words(what, error));
+}
+
+// Memory that grows and is never given back before the end.
+template <cudaError_t (*allocate)(void**, size_t), cudaError_t (*release)(void*)>
+class Room {
+ public:
+  ~Room() { release(memory_); }
+  std::byte* of(size_t bytes) {
+    if (bytes <= size_) return memory_;
+    release(memory_);
+    memory_ = nullptr;
+    size_ = 0;
+    const size_t more = std::max<size_t>(2 * bytes, size_t{1} << 20);
+    void* memory = nullptr;
+    check("memory", allocate(&memory, more));
+    memory_ = static_cast<std::byte*>(memory);
+    size_ = more;
+    return memory_;
+  }
+
+ private:
+  std::byte* memory_ = nullptr;
+  size_t size_ = 0;
+};
+cudaError_t pinned(void** memory, size_t bytes) { return cudaMallocHost(memory, bytes); }
+cudaError_t on_device(void** memory, size_t bytes) { return cudaMalloc(memory, bytes); }
+
+// Where the results of `rows` rows lie in one block of bytes.
+struct Results {
+  size_t o, o_bound, o_exact, lse, lse_bound, rule, state, bytes;
+
+  Results(size_t rows, size_t columns, bool exact) {
+    size_t at = 0;
+    const auto take = [&](size_t count) { return std::exchange(at, at + count); };
+    o = take(rows * columns * sizeof(double));
+    o_bound = take(rows * columns * sizeof(double));
+    o_exact = take(exact ? rows * columns * sizeof(double) : 0);
+    lse = take(rows * sizeof(double));
+    lse_bound = take(rows * sizeof(double));
+    rule = take(rows * columns);
+    state = take(rows);
+    bytes = at;
+  }
+};
+
+template <class T>
+T* at(std::byte* block, size_t offset) {
+  return reinterpret_cast<T*>(block + offset);
+}
+
+template <class T>
+void relocate(T*& pointer, std::byte* block) {
+  pointer = reinterpret_cast<T*>(block + reinterpret_cast<uintptr_t>(pointer));
+}
+
+class CudaOracle final : public FastOracle {
+ public:
+  explicit CudaOracle(double least_work) : least_work_(least_work) {}
+
+  bool open(std::string* why) {
+    const auto failed = [&](const char* what, cudaError_t error) {
+      if (error == cudaSuccess) return false;
+      *why = in_words(what, error) + "; judge by the CPU's (--oracle cpu)";
+      return true;
+    };
+    cudaDeviceProp properties;
+    if (failed("CUDA device 0", cudaSetDevice(0)) ||
+        failed("CUDA device 0", cudaGetDeviceProperties(&properties, 0)) ||
+        failed("a stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)))
+      return false;
+    device_ = properties.name;
+    blocks_ = kBlocksASm * properties.multiProcessorCount;
+    return true;
+  }
+
+  std::string device() const override { return device_; }
+
+  std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
+                                    const attn_plan& plan, const Calibration& calibration, RowSample sample,
+                                    std::string* why) override {
+    const ErrorModel model = make_error_model(problem, plan, calibration);
+    const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
+    if (rows.empty()) return evaluate_keys(problem, host, model, rows, 0, 0);
+    const Results results(rows.size(), static_cast<size_t>(problem.dim_v), model.p_predicted != ATTN_NONE);
+    if (results.bytes > kMostResults) {
+      *why = "more than 512 MiB of results";
+      return std::nullopt;
+    }
+    Packed packed;
+    const auto room = [&](size_t bytes) { return sent_.of(bytes); };
+    if (!pack(problem, host, rows, least_work_, room, &packed, why)) return std::nullopt;
+    packed.input.model = model;
+    run(packed, results);
+
+    // An evaluation of no row at all has the right shape; where all rows were evaluated there is nothing to
+    // shape.
+    const bool all = static_cast<int64_t>(rows.size()) == RowSpace(problem).count();
+    attn_problem shape = problem;
+    if (all) shape.batch = 0;
+    Reference reference = evaluate_keys(shape, host, model, {}, 0, 0);
+    take(rows, all, results, reference);
+    return reference;
+  }
+
+ private:
+  void run(Packed& packed, const Results& results) {
+    RowsInput& in = packed.input;
+    std::byte* inputs = inputs_.of(packed.bytes);
+    relocate(in.facts, inputs);
+    relocate(in.tasks, inputs);
+    relocate(in.lengths, inputs);
+    relocate(in.q, inputs);
+    relocate(in.k, inputs);
+    relocate(in.v, inputs);
+    relocate(in.bias, inputs);
+    if (packed.has_mask)
+      relocate(in.mask, inputs);
+    else
+      in.mask = nullptr;
+    std::byte* to = results_.of(results.bytes);
+    RowsOutput out;
+    out.o = at<double>(to, results.o);
+    out.o_bound = at<double>(to, results.o_bound);
+    out.o_exact = results.o_exact < results.lse ? at<double>(to, results.o_exact) : nullptr;
+    out.lse = at<double>(to, results.lse);
+    out.lse_bound = at<double>(to, results.lse_bound);
+    out.o_rule = at<uint8_t>(to, results.rule);
+    out.state = at<uint8_t>(to, results.state);
+    RowsScratch scratch;
+    scratch.bytes_a_block = scratch_bytes(in);
+    const size_t fit = std::max<size_t>(kMostScratch / std::max<size_t>(scratch.bytes_a_block, 1), 1);
+    scratch.blocks =
+        static_cast<int>(std::min<size_t>({static_cast<size_t>(in.rows), static_cast<size_t>(blocks_), fit}));
+    const size_t of_blocks = scratch.bytes_a_block * static_cast<size_t>(scratch.blocks);
+    const size_t slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys);
+    scratch.memory = scratch_.of(of_blocks + slots * (sizeof(double) + 1));
+    scratch.key_norm = at<double>(scratch.memory, of_blocks);
+    scratch.key_purity = at<uint8_t>(scratch.memory, of_blocks + slots * sizeof(double));
+    std::byte* back = received_.of(results.bytes);
+    check("copying to the device",
+          cudaMemcpyAsync(inputs, packed.block, packed.bytes, cudaMemcpyHostToDevice, stream_));
+    attn_env env = {};
+    env.size = sizeof env;
+    env.stream = stream_;
+    env.shared_memory_limit = 48 * 1024;
+    if (launch_rows(in, out, scratch, &env) != ATTN_OK)
+      throw std::runtime_error("the oracle on the GPU: its kernels could not be launched");
+    check("copying from the device", cudaMemcpyAsync(back, to, results.bytes, cudaMemcpyDeviceToHost, stream_));
+    check("its kernels", cudaStreamSynchronize(stream_));
+  }
+
+  // From the block that came back into the shape that the host's oracle gives.
+  void take(const std::vector<int64_t>& rows, bool all, const Results& results, Reference& reference) {
+    std::byte* from = received_.of(results.bytes);
+    Expected &o = reference[TensorId::kO], &lse = reference[TensorId::kLse];
+    const auto columns = static_cast<size_t>(o.columns), count = rows.size();
+    // Where all rows were evaluated they lie as they are wanted.
+    const auto copy = [&](auto& to, size_t offset, size_t width) {
+      using Element = std::remove_reference_t<decltype(to[0])>;
+      const Element* source = at<Element>(from, offset);
+      if (all)
+        to.assign(source, source + count * width);
+      else
+        for (size_t r = 0; r < count; ++r)
+          std::copy_n(source + r * width, width, to.begin() + rows[r] * static_cast<int64_t>(width));
+    };
+    copy(o.value, results.o, columns);
+    copy(o.bound, results.o_bound, columns);
+    copy(o.rule, results.rule, columns);
+    if (results.o_exact < results.lse) copy(o.exact, results.o_exact, columns);
+    copy(lse.value, results.lse, 1);
+    copy(lse.bound, results.lse_bound, 1);
+    if (all) {
+      reference.rows = static_cast<int64_t>(count);
+      reference.state.resize(count);
+      lse.rule.resize(count);
+    }
+    const uint8_t* states = at<uint8_t>(from, results.state);
+    for (size_t r = 0; r < count; ++r) {
+      const auto row = static_cast<size_t>(rows[r]);
+      const auto state = static_cast<RowState>(states[r] & ~kAnyColumn);
+      if (state > RowState::kNaN)
+        throw std::runtime_error("the oracle on the GPU: a row that was not evaluated");
+      reference.state[row] = state;
+      const Due due = state == RowState::kNaN             ? Due::kMustBeNaN
+                      : state == RowState::kUnconstrained ? Due::kAnything
+                                                          : Due::kNumber;
+      lse.rule[row] = static_cast<uint8_t>(due);
+      ++reference.sampled;
+      reference.dead += state == RowState::kDead;
+      reference.uninformative += state == RowState::kUninformative;
+      reference.unconstrained += state == RowState::kUnconstrained || (states[r] & kAnyColumn) != 0;
+    }
+  }
+
+  const double least_work_;
+  std::string device_;
+  cudaStream_t stream_ = nullptr;
+  int blocks_ = 0;
+  Room<pinned, cudaFreeHost> sent_, received_;
+  Room<on_device, cudaFree> inputs_, results_, scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work) {
+  auto oracle = std::make_unique<CudaOracle>(least_work);
+  if (!oracle->open(why)) return nullptr;
+  return oracle;
+}
+
+}  // namespace attnfuzz

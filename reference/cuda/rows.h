@@ -1,0 +1,71 @@
+// What the host and the kernels of the oracle on a GPU tell each other: plain data.
+//
+//   launch_rows(input, output, scratch, &env);     // rows.cu; asynchronous on a GPU
+//
+// All pointers are of device memory. Inputs are packed: 16-bit numbers, q a row of it for each
+// task, k and v `keys` slots a group (one batch entry and kv head), each row padded with zeros
+// to a multiple of kPad elements and aligned to 16 bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "reference/error_model.h"
+
+namespace attnfuzz::cuda {
+
+inline constexpr int kPad = 16;       // columns of one mma, and two loads of 16 bytes
+inline constexpr int kThreads = 128;  // of a block, which evaluates a row at a time
+
+// One row to evaluate.
+struct RowTask {
+  int64_t bias, mask;   // where its own begin, in elements
+  int32_t group;        // its keys and values
+  int32_t first, last;  // the keys [first, last) that position allows (visibility.h)
+};
+
+// Of one group, over the keys that it has: found on the device before the rows are.
+struct GroupFacts {
+  unsigned long long least_key;  // bits of the least |k_t| that is not 0
+  unsigned long long largest;    // bits of max |v| of the finite ones
+  int32_t impure_keys;           // whether a key, or a value, is not finite
+  int32_t impure_values;
+};
+
+struct RowsInput {
+  ErrorNumbers model;
+  int32_t dtype, bias_dtype;              // attn_dtype; no bias: ATTN_NONE
+  int32_t rows, groups, keys, most_keys;  // most_keys: the largest last - first
+  int32_t dim_qk, dim_v, stride_qk, stride_v;
+  const RowTask* tasks;
+  const int32_t* lengths;  // of each group: how many keys it has
+  const uint16_t *q, *k, *v;
+  const void* bias;
+  const uint8_t* mask;  // NULL: none
+  GroupFacts* facts;    // on entry as if there were no key: 2^1023, 0, 0, 0
+};
+
+// One a task; columns of O together.
+struct RowsOutput {
+  double *o, *o_bound, *o_exact;  // o_exact: NULL where no P is predicted
+  double *lse, *lse_bound;
+  uint8_t *o_rule, *state;  // Due; RowState, and kAnyColumn
+};
+// A column of the row is unconstrained.
+inline constexpr uint8_t kAnyColumn = 0x80;
+
+// Memory for what is known on the way.
+struct RowsScratch {
+  std::byte* memory;
+  size_t bytes_a_block;
+  int blocks;
+  double* key_norm;     // groups x keys: sum |k_t|
+  uint8_t* key_purity;  // Purity
+};
+size_t scratch_bytes(const RowsInput& input);  // of a block
+
+// On env->stream, or run when this returns: attn::launch().
+attn_status launch_rows(const RowsInput& input, const RowsOutput& output, const RowsScratch& scratch,
+                        const attn_env* env);
+
+}  // namespace attnfuzz::cuda

@@ -1,0 +1,18 @@
+// oracle_agreement_declared COUNT [FIRST]: holds the oracle on a GPU to the host's on problems and plans of
+// declared_cases.h. Ends with 0 if they agree, 1 if not, 77 where there is no GPU.
+#include <cstdio>
+#include <cstdlib>
+
+#include "reference/cuda/cuda_oracle.h"
+#include "tests/reference/cuda/declared_cases.h"
+
+int main(int argc, char** argv) {
+  std::string why;
+  const auto oracle = attnfuzz::open_cuda_oracle(&why, 0);
+  if (!oracle) {
+    std::fprintf(stderr, "oracle_agreement_declared: %s\n", why.c_str());
+    return 77;
+  }
+  const long long count = argc > 1 ? std::atoll(argv[1]) : 1000, first = argc > 2 ? std::atoll(argv[2]) : 0;
+  return attnfuzz::hold_on_declared(*oracle, static_cast<uint64_t>(first), count).say() ? 0 : 1;
+}

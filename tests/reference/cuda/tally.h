@@ -1,0 +1,41 @@
+// What came of holding an oracle on a GPU to the host's over many cases.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "reference/agreement.h"
+
+namespace attnfuzz {
+
+struct AgreementTally {
+  int64_t cases = 0, rows = 0, bounded = 0, uninformative = 0, not_for_it = 0;
+  double value = 0, bound = 0;  // the largest of Agreement
+  int64_t differences = 0;
+  std::string first;  // of them
+
+  void add(const std::string& name, const Reference& reference, const Agreement& agreement) {
+    ++cases;
+    rows += reference.sampled;
+    bounded += std::ranges::count(reference.state, RowState::kBounded);
+    uninformative += reference.uninformative;
+    value = std::max(value, agreement.value);
+    bound = std::max(bound, agreement.bound);
+    if (agreement.difference.empty()) return;
+    if (differences++ == 0) first = name + ": " + agreement.difference;
+  }
+  // Prints it. False if there is a difference, or nothing was compared.
+  bool say() const {
+    std::printf(
+        "%lld comparisons of %lld rows (%lld bounded, %lld uninformative): values %.3g of a bound apart, "
+        "bounds %.3g of themselves (at most %.3g); %lld differ, %lld not for it\n",
+        (long long)cases, (long long)rows, (long long)bounded, (long long)uninformative, value, bound, kApart,
+        (long long)differences, (long long)not_for_it);
+    if (!first.empty()) std::printf("first difference: %s\n", first.c_str());
+    return differences == 0 && cases > 0;
+  }
+};
+
+}  // namespace attnfuzz
