@@ -82,6 +82,7 @@ Exit bench(BenchArguments arguments) {
     for (const std::string& kernel : arguments.kernels) {
       opened.push_back(open(library_of(kernel, options), options));
       Target* target = opened.back().get();
+      if (backend == "cuda") put_oracle(*target, options);
       std::printf("%s\n", identity_line(target->info(), options).c_str());
       targets.push_back({target, calibration_for(target->info(), options)});
       if (executor_target == nullptr && target->info().backend == ATTN_CPU) executor_target = target;
@@ -138,6 +139,7 @@ void add_bench(CLI::App& app, Action& action) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->add_option("--json", arguments->json, "write all figures to this file");
+  add_oracle_option(*command, arguments->target);
   add_stale_flag(*command, arguments->target);
   add_footer(*command, "attnfuzz bench fa1 --repeats 50", {"it was measured", "", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return bench(*arguments); }; });

@@ -56,11 +56,13 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
     std::fflush(stdout);
   };
   std::optional<Verdict> again;
-  if (!found.fatal) {
+  // Two oracles that do not agree say nothing of the kernel, and here the CPU's is asked alone.
+  const bool once = found.fatal || found.verdict.kind == Kind::kOracle;
+  if (!once) {
     at_work("\ncase " + std::to_string(found.index) + " fails: judged again, in a fresh worker");
     again = confirm(found.c, found.verdict, *found.property, target, calibration);
   }
-  found.flaky = !found.fatal && !again;
+  found.flaky = !once && !again;
   if (found.flaky) {
     found.verdict.message +=
         "; FLAKY: it did not fail again in two fresh workers, so it comes and goes, or depends "
@@ -191,7 +193,9 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
 
   const OpenTarget open_one = [&](std::string* error) -> std::unique_ptr<Target> {
     try {
-      return open(library, arguments.target);
+      std::unique_ptr<Target> opened = open(library, arguments.target);
+      put_oracle(*opened, arguments.target);
+      return opened;
     } catch (const UserError& e) {
       *error = e.what();
       return nullptr;
@@ -211,6 +215,9 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
       for (std::string& why : not_judged(result, checked.kernel.name, refused,
                                          arguments.properties.empty() && options.way.empty()))
         checked.not_judged.push_back(std::move(why));
+      if (arguments.target.oracle != "cpu" && result.oracle.fast == 0)
+        checked.not_judged.push_back(
+            checked.kernel.name + ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
     print(properties_table(result) + check_notes(result, refused, checked.covered, options.way));
@@ -348,6 +355,7 @@ void add_check(CLI::App& app, Action& action) {
                       "write results as JSON lines to this file, - for standard output");
   command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");
   add_target_options(*command, arguments->target);
+  add_oracle_option(*command, arguments->target);
   command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });
 }
 

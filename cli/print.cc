@@ -98,6 +98,13 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
             "\n";
   }
   for (const std::string& assumption : result.assumptions) text += "  assumed: " + printable(assumption) + "\n";
+  if (const OracleUse& oracle = result.oracle; !oracle.device.empty()) {
+    text += format("  oracle on %s: %llu results, %llu of them by the CPU's too; by the CPU's alone %llu\n",
+                   printable(oracle.device).c_str(), (unsigned long long)oracle.fast,
+                   (unsigned long long)oracle.both, (unsigned long long)oracle.left_in_all());
+    for (const auto& [reason, n] : oracle.left)
+      text += format("    left to the CPU's %llu x ", (unsigned long long)n) + printable(reason) + "\n";
+  }
   const StageSeconds& spent = result.stages;
   if (const double percent = spent.sum() / 100; percent > 0) {
     text +=

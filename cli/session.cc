@@ -9,7 +9,9 @@
 #include "cli/help.h"
 #include "fuzz/host/freshness.h"
 #include "fuzz/host/zygote.h"
+#include "properties/judge/oracles.h"
 #include "properties/judge/property.h"
+#include "reference/cuda/cuda_oracle.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -54,6 +56,15 @@ void add_watchdog_option(CLI::App& app, TargetOptions& options) {
 void add_stale_flag(CLI::App& app, TargetOptions& options) {
   app.add_flag("--allow-stale", options.allow_stale,
                "run a library whose sources have changed since it was built");
+}
+
+void add_oracle_option(CLI::App& app, TargetOptions& options) {
+  app.add_option(
+         "--oracle", options.oracle,
+         "cpu, or cuda: on a GPU, in double; what fails by it, and one result in a hundred, is judged by "
+         "the CPU's too")
+      ->check(one_of("oracle", {"cpu", "cuda"}))
+      ->capture_default_str();
 }
 
 void add_target_options(CLI::App& app, TargetOptions& options) {
@@ -141,6 +152,14 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);
   return target;
+}
+
+void put_oracle(Target& target, const TargetOptions& options) {
+  if (options.oracle != "cuda") return;
+  std::string why;
+  std::unique_ptr<FastOracle> oracle = open_cuda_oracle(&why);
+  if (!oracle) throw UserError(why);
+  target.oracles = std::make_shared<Oracles>(std::move(oracle));
 }
 
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {

@@ -20,6 +20,7 @@ struct TargetOptions {
   std::string calibration;  // file; empty: the committed table for the device
   double watchdog = 0;      // seconds; 0: as default_watchdog() says
   bool allow_stale = false;
+  std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails
 };
 
 // Every lane there is.
@@ -34,6 +35,7 @@ CLI::Validator is_property();
 void add_calibration_option(CLI::App& app, TargetOptions& options);
 void add_watchdog_option(CLI::App& app, TargetOptions& options);
 void add_stale_flag(CLI::App& app, TargetOptions& options);
+void add_oracle_option(CLI::App& app, TargetOptions& options);
 // --backend, --lane, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
 
@@ -64,6 +66,9 @@ std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOpt
 // Of a name that must stand for one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
+// The oracle that the options ask for, if that is another than the CPU's. Not in a process that goes on to
+// fork: CUDA does not survive it.
+void put_oracle(Target& target, const TargetOptions& options);
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);
 // "30s", "5m", "2h", "45" (seconds).
 double parse_duration(const std::string& text);

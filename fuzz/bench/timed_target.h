@@ -19,7 +19,7 @@ class TimedTarget : public Target {
     double round_trip_s = 0;  // all else of plan(), run() and partials(): copies, wire, the worker's waking
   };
 
-  explicit TimedTarget(Target& inner) : inner_(inner) {}
+  explicit TimedTarget(Target& inner) : inner_(inner) { oracles = inner.oracles; }
 
   const Times& times() const { return times_; }
   void reset() { times_ = {}; }

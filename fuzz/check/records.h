@@ -30,10 +30,16 @@ void fields(Is<StageSeconds> auto& r, auto f) {
   f("lay_out", r.lay_out), f("kernel", r.kernel), f("oracle", r.oracle), f("judge", r.judge);
 }
 
+void fields(Is<OracleUse> auto& r, auto f) {
+  f("device", r.device), f("fast", r.fast), f("both", r.both), f("left", r.left);
+}
+
 void fields(Is<Statistics> auto& r, auto f) {
-  f("properties", r.properties), f.later("ways", r.ways), f("rejections", r.rejections), f("features", r.features);
+  f("properties", r.properties), f.later("ways", r.ways), f("rejections", r.rejections),
+      f("features", r.features);
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
+  f.later("oracle", r.oracle);
 }
 
 void fields(Is<Shape> auto& r, auto f) { f("text", r.text), f("kind", r.kind); }

@@ -5,6 +5,7 @@
 #include "fuzz/check/way.h"
 #include "properties/case/switches.h"
 #include "properties/draw/draw.h"
+#include "properties/judge/oracles.h"
 
 namespace attnfuzz {
 namespace {
@@ -90,6 +91,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     }
     break;
   }
+  if (target.oracles) result.oracle = target.oracles->use();
   result.seconds = elapsed();
   return result;
 }

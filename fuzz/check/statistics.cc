@@ -58,6 +58,7 @@ void Statistics::merge(const Statistics& other) {
   uninformative_rows += other.uninformative_rows;
   unconstrained_rows += other.unconstrained_rows;
   stages.merge(other.stages);
+  oracle.merge(other.oracle);
 }
 
 uint64_t Statistics::cases() const {

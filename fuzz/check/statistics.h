@@ -13,6 +13,7 @@
 
 #include "fuzz/check/ratio_histogram.h"
 #include "properties/draw/generator.h"
+#include "properties/judge/oracles.h"
 #include "properties/judge/verdict.h"
 
 namespace attnfuzz {
@@ -38,6 +39,7 @@ struct Statistics {
   Classification features;
   uint64_t rows = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   StageSeconds stages;
+  OracleUse oracle;
 
   // With the ratios of its runs, unless `ratios` says that they are not to count.
   void add(const Case& c, const Verdict& verdict, bool ratios = true);

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -99,6 +100,8 @@ struct RunReply {
 // many cases of which some hang; what it calls a hang is to be confirmed.
 enum class Watch { kFull, kBrief };
 
+class Oracles;
+
 class Target {
  public:
   virtual ~Target() = default;
@@ -136,6 +139,9 @@ class Target {
   // and is left empty otherwise.
   virtual std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
                                                 std::string* why = nullptr) = 0;
+
+  // By which its runs are judged, beside the CPU's (oracles.h); none: by the CPU's alone.
+  std::shared_ptr<Oracles> oracles = {};
 };
 
 }  // namespace attnfuzz

@@ -27,6 +27,7 @@ struct Run {
   Case c;
   attn_plan plan = {};
   Reference reference;
+  bool by_fast = false;  // it is a fast oracle's (oracles.h)
   std::vector<Outputs> calls;
 
   // Of the first call, as relations compare it.
@@ -39,7 +40,8 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
 
 class Trial {
  public:
-  Trial(const Case& c, Target& target, const Calibration& calibration);
+  // `fast`: whether the target's fast oracle may be asked, if it has one.
+  Trial(const Case& c, Target& target, const Calibration& calibration, bool fast = true);
 
   const Case& base() const { return base_; }
   Target& target() { return target_; }
@@ -56,6 +58,8 @@ class Trial {
   void fail(Kind kind, std::string message);
   void reject(std::string why);
   bool done() const { return verdict_.outcome != Outcome::kPass; }
+  // Whether a fast oracle said anything of what was judged.
+  bool asked_fast() const { return asked_fast_; }
 
   // For relations that run a kernel's stages: lays out and plans a case, no
   // more, and runs one stage of it, held to status and guards. What prepare()
@@ -77,6 +81,13 @@ class Trial {
  private:
   // Runs what lays out and calls the kernel, and books the time.
   RunReply timed(Execution& e, const std::function<RunReply()>& run);
+  // What a run must give, by the fast oracle if there is one. False (and failed) if it was held to the CPU's
+  // and they do not say the same.
+  bool evaluate(Execution& e, Run& run);
+  // The CPU's word on it, in place of the fast one's. False (and failed) as above.
+  bool evaluate_again(Execution& e, Run& run);
+  // Holds outputs to it; what fails by the fast oracle, by the CPU's.
+  bool judge_call(Execution& e, Run& run, const Outputs& outputs);
   // Fails with a relation that does not hold; false.
   bool differ(TensorId tensor, const Run& a, int64_t row, int64_t column, double x, double y, double bound,
               std::string_view what);
@@ -86,6 +97,8 @@ class Trial {
   const Case base_;
   Target& target_;
   const Calibration& calibration_;
+  const bool fast_;
+  bool asked_fast_ = false;
   Verdict verdict_;
   int variants_ = 0;  // cases run or prepared so far
   std::vector<std::unique_ptr<Run>> runs_;

@@ -34,11 +34,12 @@ enum class Kind {
   kHang,           // the watchdog did
   kCrash,          // the worker died
   kBadPlan,        // the plan makes no sense: nothing was run
+  kOracle,         // two oracles do not say the same of what is due: no fault of the kernel (oracles.h)
 };
-inline constexpr int kKindCount = static_cast<int>(Kind::kBadPlan) + 1;
+inline constexpr int kKindCount = static_cast<int>(Kind::kOracle) + 1;
 const char* to_string(Kind kind);
 // "wrong", "non-finite", "contract", "fault", "address", "undefined",
-// "uninitialised", "race", "hang", "crash" or "bad-plan".
+// "uninitialised", "race", "hang", "crash", "bad-plan" or "oracle".
 const char* kind_class(Kind kind);
 
 // Where an output first goes wrong, and how it looks as a whole.

@@ -37,5 +37,7 @@ ends 1 "was never written" check "$fakes/behaviours.so:idle" "${few[@]}"
 # There is nothing to run.
 ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stale
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
+# What was asked to judge cannot: no other does it in its place unsaid.
+CUDA_VISIBLE_DEVICES= ends 2 "(--oracle cpu)" check fa1 --oracle cuda "${few[@]}"
 
 [ "$bad" -eq 0 ] && echo "no run that checked nothing has passed"

@@ -1,0 +1,119 @@
+// Two oracles and one verdict: what passes by the fast one passes, what fails goes to the CPU's, and where they
+// do not agree neither is believed.
+#include "properties/judge/oracles.h"
+
+#include <gtest/gtest.h>
+
+#include "properties/judge/trial.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+// The CPU's word, changed.
+class ChangedOracle final : public FastOracle {
+ public:
+  using Change = void (*)(Reference&);
+  explicit ChangedOracle(Change change) : change_(change) {}
+  std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
+                                    const attn_plan& plan, const Calibration& calibration, RowSample sample,
+                                    std::string* why) override {
+    if (!change_) {
+      *why = "a matter of taste";
+      return std::nullopt;
+    }
+    Reference reference = attnfuzz::evaluate(problem, host, plan, calibration, sample);
+    change_(reference);
+    return reference;
+  }
+  std::string device() const override { return "a fake"; }
+
+ private:
+  const Change change_;
+};
+
+Case small() {
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 33;
+  c.problem.dim_qk = c.problem.dim_v = 8;
+  c.q = c.k = c.v = Fill{.kind = FillKind::kGaussian, .seed = 1};
+  return c;
+}
+
+constexpr auto kSame = [](Reference&) {};
+constexpr auto kNarrow = [](Reference& r) {
+  for (double& bound : r[TensorId::kO].bound) bound *= 1e-6;
+};
+constexpr auto kWide = [](Reference& r) {
+  for (Expected& output : r.outputs)
+    for (double& bound : output.bound) bound *= 1e12;
+};
+
+struct Judged {
+  Verdict verdict;
+  OracleUse use;
+};
+// Judged twice, so that of the second nothing is drawn at random: the first always is.
+Judged judged(Flaw flaw, ChangedOracle::Change first, ChangedOracle::Change then, const char* property) {
+  FakeTarget target(flaw);
+  static ChangedOracle::Change now;
+  now = first;
+  target.oracles =
+      std::make_shared<Oracles>(std::make_unique<ChangedOracle>(first ? +[](Reference& r) { now(r); } : first));
+  judge(small(), *find_property("reference"), target, documented());
+  now = then;
+  Verdict verdict = judge(small(), *find_property(property), target, documented());
+  return {std::move(verdict), target.oracles->use()};
+}
+
+TEST(Oracles, PassAKernelThatTheFastOnePasses) {
+  const Judged j = judged(Flaw::kNone, kSame, kSame, "reference");
+  EXPECT_EQ(j.verdict.outcome, Outcome::kPass) << j.verdict.message;
+  EXPECT_EQ(j.use.fast, 2u);
+  EXPECT_EQ(j.use.both, 1u) << "the first, and none by a failure";
+  EXPECT_EQ(j.use.device, "a fake");
+}
+
+TEST(Oracles, JudgeAFailureByTheCpusAgain) {
+  const Judged j = judged(Flaw::kDropsLastKey, kSame, kSame, "reference");
+  FakeTarget alone(Flaw::kDropsLastKey);
+  const Verdict v = judge(small(), *find_property("reference"), alone, documented());
+  EXPECT_EQ(j.verdict.kind, Kind::kWrong) << j.verdict.message;
+  EXPECT_EQ(j.verdict.message, v.message);
+  EXPECT_EQ(j.verdict.ratios, v.ratios);
+  EXPECT_EQ(j.verdict.worst, v.worst);
+  EXPECT_EQ(j.use.both, 2u);
+}
+
+TEST(Oracles, ThatDoNotAgreeAreAFindingOfTheirOwn) {
+  const Judged narrow = judged(Flaw::kNone, kSame, kNarrow, "reference");
+  EXPECT_EQ(narrow.verdict.outcome, Outcome::kFail) << "a right kernel, and a bound that is too small";
+  EXPECT_EQ(narrow.verdict.kind, Kind::kOracle);
+  EXPECT_STREQ(kind_class(narrow.verdict.kind), "oracle");
+  EXPECT_NE(narrow.verdict.message.find("No fault of the kernel"), std::string::npos) << narrow.verdict.message;
+  EXPECT_EQ(narrow.verdict.message.find("variant"), std::string::npos);
+  // What is too wide shows where both are asked though nothing fails.
+  FakeTarget target(Flaw::kNone);
+  target.oracles = std::make_shared<Oracles>(std::make_unique<ChangedOracle>(kWide));
+  EXPECT_EQ(judge(small(), *find_property("reference"), target, documented()).kind, Kind::kOracle);
+}
+
+TEST(Oracles, AskBothOfOneResultInAHundred) {
+  FakeTarget target(Flaw::kNone);
+  target.oracles = std::make_shared<Oracles>(std::make_unique<ChangedOracle>(kSame));
+  for (int n = 0; n < 1000; ++n) judge(small(), *find_property("reference"), target, documented());
+  EXPECT_EQ(target.oracles->use().fast, 1000u);
+  EXPECT_GE(target.oracles->use().both, 4u);
+  EXPECT_LE(target.oracles->use().both, 24u);
+}
+
+TEST(Oracles, CountWhatIsLeftToTheCpus) {
+  const Judged j = judged(Flaw::kDropsLastKey, nullptr, nullptr, "reference");
+  EXPECT_EQ(j.verdict.kind, Kind::kWrong);
+  EXPECT_EQ(j.use.fast, 0u);
+  EXPECT_EQ(j.use.left_in_all(), 2u);
+  EXPECT_EQ(j.use.left.at("a matter of taste"), 2u);
+}
+
+}  // namespace
+}  // namespace attnfuzz
