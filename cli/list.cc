@@ -4,6 +4,8 @@
 #include "cli/help.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
+#include "fuzz/check/check.h"
+#include "fuzz/check/way.h"
 #include "properties/judge/property.h"
 
 namespace attnfuzz {
@@ -23,7 +25,11 @@ Exit list() {
     std::string more = "variants: 0 own choice";
     for (size_t i = 0; i < info.variants.size(); ++i)
       more += ", " + std::to_string(i + 1) + " " + info.variants[i];
-    more += "; build " + info.build.hash.substr(0, 12);
+    std::string ways;
+    for (const std::string& way : ways_through(aim_at(*target, {}), *target))
+      ways += (ways.empty() ? "paths: " : ", ") + way;
+    if (!ways.empty()) more += "\n" + ways;
+    more += "\nbuild " + info.build.hash.substr(0, 12);
     if (!info.device.empty()) more += "; " + info.device;
     print(beside(label, info.description + "\n" + more));
   }

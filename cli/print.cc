@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fuzz/check/records.h"
+#include "fuzz/check/way.h"
 #include "properties/case/words.h"
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
@@ -144,8 +145,7 @@ std::string verdict_text(const Verdict& verdict) {
   }
   if (verdict.plan.size > 0) {
     const attn_plan& plan = verdict.plan;
-    text += format("  plan: %s, %lld split(s), tiles %lld x %lld\n",
-                   printable({plan.path, strnlen(plan.path, sizeof plan.path)}).c_str(),
+    text += format("  plan: %s, %lld split(s), tiles %lld x %lld\n", path_of(plan).c_str(),
                    (long long)verdict.plan.num_splits, (long long)verdict.plan.tile_q,
                    (long long)verdict.plan.tile_k);
   }
@@ -194,6 +194,7 @@ json reduction_json(const Filed& filed) {
           {"property", r.verdict.property},
           {"kind", to_string(r.verdict.kind)},
           {"message", r.verdict.message},
+          {"path", path_of(r.verdict.plan)},
           {"needs", r.needs},
           {"indifferent", r.indifferent},
           {"guess", guess.known()
@@ -207,6 +208,7 @@ json failure_json(const Failure& failure, double seconds, const Filed& filed) {
   json j = {{"property", failure.property->name},
             {"kind", to_string(failure.verdict.kind)},
             {"message", failure.verdict.message},
+            {"path", path_of(failure.verdict.plan)},
             {"flaky", failure.flaky},
             {"seconds", seconds},
             {"reproducer", filed.reproducer}};
@@ -293,11 +295,21 @@ std::string junit_xml(const std::vector<Checked>& all) {
       std::string& test = tests[name];
       if (n.passed == 0 && n.failed == 0) test = "<skipped message=\"no case of this property was judged\"/>";
     }
-    for (const Failure& failure : result.failures) fails(failure.property->name, failure.verdict.message);
+    for (const Failure& failure : result.failures) {
+      const std::string path = path_of(failure.verdict.plan);
+      fails(failure.property->name, failure.verdict.message + (path.empty() ? "" : " (path: " + path + ")"));
+    }
     for (const std::string& why : checked.not_judged) fails("judged", why);
     if (result.interrupted) fails("complete", "interrupted: what was not judged may fail");
     text += format("  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%zu\" time=\"%.3f\">\n", suite.c_str(),
                    tests.size(), failed, result.seconds);
+    if (!result.ways.empty()) {
+      text += "    <properties>\n";
+      for (const auto& [way, n] : result.ways)
+        text += format("      <property name=\"cases by path %s\" value=\"%llu\"/>\n", markup(way).c_str(),
+                       (unsigned long long)n.cases);
+      text += "    </properties>\n";
+    }
     for (const auto& [name, test] : tests) {
       text += format("    <testcase classname=\"%s\" name=\"%s\">", suite.c_str(), markup(name).c_str());
       text += test + "</testcase>\n";

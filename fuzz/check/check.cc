@@ -14,6 +14,7 @@
 
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
+#include "fuzz/check/way.h"
 #include "fuzz/host/kernel_registry.h"
 #include "fuzz/host/processes.h"
 #include "fuzz/host/subprocess.h"
@@ -273,6 +274,7 @@ Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelIn
   r.kind = to_string(verdict.kind);
   r.message = verdict.message;
   r.shape = text_of(verdict.shapes);
+  r.path = path_of(verdict.plan);
   return r;
 }
 

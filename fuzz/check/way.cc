@@ -6,6 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "properties/case/domain.h"
 #include "properties/judge/execution.h"
 #include "text/printable.h"
 
@@ -21,6 +22,10 @@ std::set<std::string> words_of(const std::string& text) {
 }
 
 }  // namespace
+
+std::string path_of(const attn_plan& plan) {
+  return printable({plan.path, strnlen(plan.path, sizeof plan.path)});
+}
 
 std::string way_of(const attn_plan& plan) {
   const std::string path(plan.path, strnlen(plan.path, sizeof plan.path));
@@ -41,6 +46,35 @@ bool goes(const std::string& way, const std::string& asked) {
     if (!words.contains(word)) return false;
   }
   return true;
+}
+
+std::set<std::string> ways_through(const Aim& aim, Target& target) {
+  std::set<std::string> met;
+  const auto plan = [&](Case c) {
+    if (aim.domain) fit(*aim.domain, c);
+    for (c.env.variant = 0; c.env.variant <= aim.variants; ++c.env.variant) {
+      const Execution e(c, target);
+      if (e.why_not().empty()) met.insert(way_of(e.plan));
+    }
+  };
+  for (const int64_t dim : {4, 64, 128, 256}) {
+    for (const int64_t queries : {1, 128}) {
+      for (const bool causal : {false, true}) {
+        for (const bool biased : {false, true}) {
+          Case c;
+          c.problem.heads_q = 4;
+          c.problem.seq_q = queries;
+          c.problem.seq_k = 1024;
+          c.problem.dim_qk = c.problem.dim_v = dim;
+          c.problem.causal = causal;
+          if (biased) c.problem.bias = Bias{};
+          plan(c);
+        }
+      }
+    }
+  }
+  for (uint64_t index = 0; index < 100; ++index) plan(draw(aim, 1, index));
+  return met;
 }
 
 Case draw_on_way(const Aim& aim, uint64_t seed, uint64_t index, const std::string& asked, Target& target) {

@@ -6,12 +6,16 @@
 //   attnfuzz check fa1 --backend cuda --way wgmma
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "properties/draw/generator.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz {
+
+// The plan's path, to be printed; empty without a plan.
+std::string path_of(const attn_plan& plan);
 
 // The plan's path without its sizes: its words up to a bracket that hold no digit. "64x64 d128
 // packed split wgmma": "packed split wgmma"; "64x64 d64 elementwise(qk)": "elementwise". All of
@@ -20,6 +24,10 @@ std::string way_of(const attn_plan& plan);
 
 // Whether all words of `asked` are among those of `way`: "wgmma" is part of "packed split wgmma".
 bool goes(const std::string& way, const std::string& asked);
+
+// The ways through a kernel, as its plans of dense problems of all kinds and of a hundred drawn cases have
+// them, in each of its variants: what it names itself, or takes in rarer cases only, may be missing.
+std::set<std::string> ways_through(const Aim& aim, Target& target);
 
 // Case `index` of those of the stream `seed` that go the way asked for: the first that does,
 // of as many draws as it takes; each as drawn and with its other variants. Throws

@@ -131,6 +131,7 @@ std::string encode(const Reproducer& r, const std::string& file_name) {
   json["property"] = r.property;
   json["kernel"] = r.kernel;
   json["backend"] = backend_name(r.backend);
+  if (!r.path.empty()) json["path"] = r.path;
   if (!r.device.empty()) json["device"] = r.device;
   Json build = Json::object();
   if (!r.build_hash.empty()) build["hash"] = r.build_hash;
@@ -179,6 +180,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
   reader.texts("indifferent", &r.indifferent);
   reader.text("property", true, &r.property);
   reader.text("kernel", true, &r.kernel);
+  reader.text("path", false, &r.path);
   reader.text("device", false, &r.device);
   std::string backend;
   reader.text("backend", true, &backend);

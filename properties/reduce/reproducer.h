@@ -24,6 +24,7 @@ struct Reproducer {
   std::string build_hash, compiler, flags, device;
   // What was seen.
   std::string kind, message, shape;
+  std::string path;  // through the kernel, as its plan names it; empty: it did not get as far
   std::vector<Need> needs;
   std::vector<std::string> indifferent;
   std::array<uint64_t, kTensorCount> digests = {};  // 0: tensor absent

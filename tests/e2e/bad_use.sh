@@ -125,9 +125,13 @@ sed 's/\r//g' "$out/pty" | awk '
   on && /^  [a-z]/ && !/^  drawn:/ { exit }
   on { if (last != "" && length(last) < 50) bad = 1; last = $0 }
   END { exit bad || !on }' || { echo "the list of what was drawn is ragged"; bad=1; }
-lanes=$("$attnfuzz" list | sed -n '/^lanes$/,/^$/s/^  \([a-z][^ ]*\) .*/\1/p')
+listed=$("$attnfuzz" list)
+lanes=$(sed -n '/^lanes$/,/^$/s/^  \([a-z][^ ]*\) .*/\1/p' <<<"$listed")
 for lane in plain schedules coverage asan msan msan-O0 tsan memcheck racecheck initcheck synccheck; do
   grep -qxF -- "$lane" <<<"$lanes" || { echo "list does not have the lane $lane"; bad=1; }
+done
+for paths in "cp.async, elementwise, mma" "cp.async, elementwise, packed cp.async, packed elementwise"; do
+  tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
 done
 
 # Plug-ins that are none.

@@ -19,9 +19,16 @@ file=$(ls "$out"/found/*.attn.json)
 [ "$line" = "replay $file --kernel $library" ] || die "the replay line does not name file and library: $line"
 grep -q '"failure"' "$out/check.json" || die "the JSON names no failure"
 grep -q '<failure' "$out/check.xml" || die "the JUnit file names no failure"
+path=$(sed -n 's/^  plan: \([^,]*\),.*/\1/p' "$out/check.log" | tail -1)
+[ -n "$path" ] || die "the verdict does not say which way through the kernel it took"
+grep -qF "\"path\": \"$path\"" "$out/check.json" || grep -qF "\"path\":\"$path\"" "$out/check.json" || die "the JSON does not name the path $path"
+grep -qF "\"path\": \"$path\"" "$file" || die "the reproducer does not name the path $path"
+first=$(sed -n 's/^  plan: \([^,]*\),.*/\1/p' "$out/check.log" | head -1)  # before it was reduced
+grep -qF "(path: $first)" "$out/check.xml" || die "the JUnit file does not name the path $first"
 
 eval "\"\$attnfuzz\" $line" >"$out/replay.log" 2>&1
 [ $? -eq 1 ] || die "the reproducer does not fail again"
+grep -qF "  plan: $path," "$out/replay.log" || die "replay does not name the path $path"
 # A library is loaded for whoever names it, and for no file.
 for command in replay explain "reduce --out $out/no" "export --cpp"; do
   # shellcheck disable=SC2086

@@ -224,6 +224,11 @@ class TwoWays : public FakeTarget {
   }
 };
 
+TEST(Ways, ThroughATargetAreAllNamed) {
+  TwoWays target;
+  EXPECT_EQ(ways_through(aim_at(target, few(1)), target), (std::set<std::string>{"fast", "general"}));
+}
+
 TEST(Ways, OneThatIsAskedForIsDrawn) {
   TwoWays target;
   const CheckResult any = shard(target, few(100));

@@ -18,6 +18,7 @@ Reproducer example() {
   r.build_hash = "0123456789abcdef0123456789abcdef";
   r.compiler = "clang 19.1";
   r.flags = "-O2";
+  r.path = "64x64 d64 mma";
   r.kind = "non-finite";
   r.message = "o(0,0,0,0) is NaN, 1 is due";
   r.shape = "only query tile 0; all NaN";
@@ -32,7 +33,7 @@ Reproducer example() {
 bool same(const Reproducer& a, const Reproducer& b) {
   return a.c == b.c && a.property == b.property && a.kernel == b.kernel && a.backend == b.backend &&
          a.build_hash == b.build_hash && a.compiler == b.compiler && a.flags == b.flags &&
-         a.device == b.device && a.kind == b.kind && a.message == b.message && a.shape == b.shape &&
+         a.device == b.device && a.kind == b.kind && a.message == b.message && a.shape == b.shape && a.path == b.path &&
          a.needs == b.needs && a.indifferent == b.indifferent && a.digests == b.digests;
 }
 
@@ -72,7 +73,7 @@ TEST(Reproducer, ReadsWellFromTheTop) {
   EXPECT_TRUE(text.ends_with("}\n"));
   size_t at = 0;
   for (const char* name : {"replay", "message", "about", "kind", "shape", "needs", "indifferent", "case",
-                           "property", "kernel", "backend", "build", "digests", "reproducer"}) {
+                           "property", "kernel", "backend", "path", "build", "digests", "reproducer"}) {
     const size_t found = text.find("\n  \"" + std::string(name) + "\":");
     EXPECT_NE(found, std::string::npos) << name;
     EXPECT_GT(found, at) << name;
