@@ -1,6 +1,6 @@
 """Makes the copy of the kernels that holds every mutant, and the list of them.
 
-    generate.py --kernels kernels --overlay one_shape/kernels --out BUILD -- clang++-19 FLAGS...
+    generate.py --kernels kernels --overlay shapes/kernels [--overlay ...] --out BUILD -- clang++-19 FLAGS...
 
 BUILD/kernels is then compiled as any kernel is, with -include kernels/mutant.h;
 BUILD/mutants.json says what each number in ATTNFUZZ_MUTANT is. A place whose
@@ -17,13 +17,10 @@ import sys
 sys.dont_write_bytecode = True
 
 from clang_tree import fields_by_id, parse
-from mutated import KERNELS, MUTATED, SHARED
+from mutated import MUTATED, UNITS, kernels_of
 from schemata import File, site_at
 from walk import Walk
 
-# What says how the changed sources are instantiated.
-UNITS = [f"{kernel}/{kernel}{part}.cu" for kernel in KERNELS for part in ("_f16", "_bf16", "")]
-UNITS += [f"{SHARED}/checks.cu", f"{SHARED}/shapes.cu"]
 ERROR = re.compile(r"^(.*?):(\d+):(\d+): (fatal error|error|note|warning): (.*)$")
 
 
@@ -105,7 +102,8 @@ def drop_what_does_not_compile(files, out, compile_unit, units):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernels", type=pathlib.Path, required=True)
-    parser.add_argument("--overlay", type=pathlib.Path, help="files to lay over the copy: other tile shapes")
+    parser.add_argument("--overlay", type=pathlib.Path, action="append", default=[],
+                        help="files to lay over the copy, other tile shapes and more kernels; the first that has one")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("compiler", nargs="+")
     arguments = parser.parse_args()
@@ -115,19 +113,21 @@ def main():
     root = kernels.parent
 
     changed = [name for names in MUTATED.values() for name in names]
-    originals = [p for p in kernels.rglob("*") if p.suffix in (".h", ".cu") and "simt" not in p.parts]
-    for path in originals:
-        name = path.relative_to(kernels)
-        overlay = arguments.overlay / name if arguments.overlay else None
-        source = overlay if overlay and overlay.exists() else path
-        if str(name) not in changed:
+    sources = {}  # name below kernels/ -> the file that is copied
+    for folder in [*arguments.overlay, kernels]:
+        folder = folder.resolve()
+        for path in folder.rglob("*"):
+            if path.suffix in (".h", ".cu") and "simt" not in path.relative_to(folder).parts:
+                sources.setdefault(str(path.relative_to(folder)), path)
+    for name, source in sources.items():
+        if name not in changed:
             write_if_changed(tree / name, source.read_text())
     write_if_changed(tree / "mutant.h", (here / "mutant.h").read_text())
 
-    overlay_root = [f"-I{arguments.overlay.resolve().parent}"] if arguments.overlay else []
-    command = [*arguments.compiler, "-x", "c++", *overlay_root, f"-I{root}"]
+    overlay_roots = [f"-I{overlay.resolve().parent}" for overlay in arguments.overlay]
+    command = [*arguments.compiler, "-x", "c++", *overlay_roots, f"-I{root}"]
     files = {str(kernels / name): File(name, (kernels / name).read_text()) for name in changed}
-    collect(files, command, [kernels / u for u in UNITS], "attn")
+    collect(files, command, [sources[u] for u in UNITS], "attn")
     generated = number(files)
 
     includes = [f"-I{arguments.out.resolve()}", f"-I{root}", "-include", "kernels/mutant.h"]
@@ -137,10 +137,9 @@ def main():
                                "-fno-color-diagnostics", str(tree / unit)], capture_output=True, text=True)
     dropped = drop_what_does_not_compile(files, tree, compile_unit, UNITS)
 
-    groups = {name: group for group, names in MUTATED.items() for name in names}
     mutants = [dict(id=m.id, key=m.key(), file=m.file, line=m.line, function=m.function, operator=m.operator,
                     original=m.original, mutated=m.mutated,
-                    kernels=list(KERNELS) if groups[m.file] == SHARED else [groups[m.file]])
+                    kernels=kernels_of(m.file))
                for file in files.values() for s in file.sites if not s.dropped for m in s.mutants]
     mutants.sort(key=lambda m: m["id"])
     digest = hashlib.sha256()

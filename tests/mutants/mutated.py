@@ -1,10 +1,33 @@
 """Which sources are changed, of which kernels: what generate.py and run.py go by."""
-SHARED = "forward"  # by all kernels
+# By whom a source is run: one kernel, or all that share it.
 MUTATED = {
     "fa1": ["fa1/fa1.cu", "fa1/kernel.h", "fa1/launch.h"],
     "splitk": ["splitk/splitk.cu", "splitk/plan.h", "splitk/kernel.h", "splitk/launch.h"],
-    SHARED: ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
-             "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h", "forward/store.h",
-             "forward/tile_loader.h", "plug_in.h"],
+    "fa1a": ["fa1/ampere/ampere.cu", "fa1/ampere/kernel.h", "fa1/ampere/launch.h", "fa1/ampere/load.h",
+             "fa1/ampere/mask.h", "fa1/ampere/params.h", "fa1/ampere/softmax.h", "fa1/ampere/spec.h",
+             "fa1/ampere/store.h"],
+    "fa1h": ["fa1/hopper/hopper.cu", "fa1/hopper/kernel.h", "fa1/hopper/launch.h", "fa1/hopper/load.h",
+             "fa1/hopper/params.h", "fa1/hopper/pipeline.h", "fa1/hopper/reset.h", "fa1/hopper/spec.h",
+             "fa1/hopper/store.h"],
+    "splitkh": ["splitk/hopper/hopper.cu", "splitk/hopper/kernel.h", "splitk/hopper/launch.h",
+                "splitk/hopper/params.h", "splitk/hopper/reduce.h", "splitk/hopper/spec.h",
+                "splitk/hopper/store.h"],
+    "fa1, splitk": ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
+                    "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h",
+                    "forward/store.h", "forward/tile_loader.h", "plug_in.h"],
+    "fa1h, splitkh": ["forward/ring.h", "forward/warpgroup_softmax.h"],
 }
-KERNELS = tuple(name for name in MUTATED if name != SHARED)
+KERNELS = tuple(name for name in MUTATED if "," not in name)
+
+# The way that a kernel's cases are drawn for (attnfuzz check --way): its sources are that way alone.
+WAYS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
+
+# What says how the changed sources are instantiated, below kernels/.
+UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
+         "splitk/splitk.cu", "forward/checks.cu", "forward/shapes.cu", "fa1a/fa1a.cu", "fa1h/fa1h.cu",
+         "fa1a/large.cu", "fa1h/more.cu", "splitkh/splitkh.cu"]
+
+
+def kernels_of(file):
+    """The kernels that a changed source is run in."""
+    return next(names.split(", ") for names, files in MUTATED.items() if file in files)

@@ -209,7 +209,7 @@ class Rules:
         if not node.placed or e - b > 200 or "{\n" in self.text(node):
             return
         self.add(node, 20, [(operator, "dropped")],
-                 lambda id, render: f"({on(id)} ? void() : void({render(b, e)}))", "dropped")
+                 lambda id, render: f"({on(id)} ? void() : void(({render(b, e)})))", "dropped")
 
     def dropped_guard(self, node):
         """if (Refusal r = ...) return r;"""

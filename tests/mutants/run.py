@@ -2,9 +2,10 @@
 """Runs `attnfuzz check` on every mutant, and says who killed it and after how many cases.
 
     run.py --mutants DIR --attnfuzz BIN/attnfuzz [--jobs 2]     # all of them, or the rest of them
+    run.py --mutants DIR --attnfuzz BIN/attnfuzz --kernels fa1h,splitkh --sample 500   # some of some
     run.py --mutants DIR --report-only                          # the page from what there is
 
-DIR holds mutants.json and libattn_mutants-{fa1,splitk}_cpu.so, as the targets of
+DIR holds mutants.json and libattn_mutants-KERNEL_cpu.so of each kernel, as the targets of
 CMakeLists.txt leave them; nothing else is needed, no compiler and no sources.
 First each library without a mutant must hold, in every stage. Then stage after
 stage of rising cost is run on those that live. Each answer is a line of
@@ -18,6 +19,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -28,7 +30,7 @@ import time
 sys.dont_write_bytecode = True
 
 import survey
-from mutated import KERNELS
+from mutated import KERNELS, WAYS
 
 # lane : cases : seconds that one launch may take : multiply-adds that one case may
 # cost. Early stages are short of all of them, so that the many mutants that fail
@@ -46,13 +48,14 @@ def parse_stages(text, lanes):
     return [s for s in stages if s.lane in lanes]
 
 
-def check(arguments, library, stage, mutant, limit):
+def check(arguments, library, kernel, stage, mutant, limit):
     """One check: a dict that says how it ended."""
     with tempfile.TemporaryDirectory(prefix="attnfuzz-mutant-") as folder:
         report = pathlib.Path(folder) / "report.json"
         command = [str(arguments.attnfuzz), "check", str(library), "--lane", stage.lane, "--cases", str(stage.cases),
                    "--work", str(stage.work), "--watchdog", str(stage.watchdog), "--seed", str(arguments.seed),
-                   "--jobs", "1", "--reduce-seconds", "0", "--allow-stale", "--out", folder, "--json", str(report)]
+                   "--jobs", "1", "--reduce-seconds", "0", "--allow-stale", "--out", folder, "--json", str(report),
+                   *(["--way", WAYS[kernel]] if kernel in WAYS else [])]
         start = time.monotonic()
         try:
             done = subprocess.run(command, env={**os.environ, "ATTNFUZZ_MUTANT": str(mutant)}, cwd=folder,
@@ -88,7 +91,7 @@ def unit_tests(arguments, libraries, kernel, mutant, limit):
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                               timeout=limit, env={**os.environ, "ATTNFUZZ_MUTANT": str(mutant),
-                                   **{f"ATTNFUZZ_{k.upper()}_LIBRARY": str(libraries[k]) for k in KERNELS}})
+                                   **{f"ATTNFUZZ_{k.upper()}_LIBRARY": str(path) for k, path in libraries.items()}})
     except subprocess.TimeoutExpired:
         return {"end": "killed", "property": "(kernels_test)", "kind": "hang", "cases": 0, "seconds": limit,
                 "why": f"not done after {limit} s"}
@@ -134,7 +137,7 @@ class Results:
 
 
 def run(arguments, mutants, results, stages):
-    libraries = {k: arguments.mutants / f"libattn_mutants-{k}_cpu.so" for k in KERNELS}
+    libraries = {k: arguments.mutants / f"libattn_mutants-{k}_cpu.so" for k in arguments.kernels}
 
     def ask(mutant, stage, kernel, limit):
         answer = results.get(mutant, stage, kernel)
@@ -142,7 +145,7 @@ def run(arguments, mutants, results, stages):
             if stage.lane == "unit":
                 answer = unit_tests(arguments, libraries, kernel, mutant, stage.watchdog)
             else:
-                answer = check(arguments, libraries[kernel], stage, mutant, limit)
+                answer = check(arguments, libraries[kernel], kernel, stage, mutant, limit)
             results.put(mutant, stage, kernel, answer)
         return answer
 
@@ -187,6 +190,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="mutants with this in their name")
+    parser.add_argument("--kernels", default=",".join(KERNELS), help="mutants of these: %(default)s")
+    parser.add_argument("--sample", type=int, help="as many mutants, drawn by --seed; default: all")
     parser.add_argument("--results", type=pathlib.Path, help="default: results.jsonl beside mutants.json")
     parser.add_argument("--survivors", type=pathlib.Path, default=here / "SURVIVORS.md")
     parser.add_argument("--page", type=pathlib.Path, help="write the summary there (MUTANTS.md), and what killed each beside it (killed.md)")
@@ -196,9 +201,15 @@ def main():
     if not (arguments.mutants / "mutants.json").exists():
         sys.exit(f"{arguments.mutants}/mutants.json is not there: build the target `mutants`")
     listing = json.loads((arguments.mutants / "mutants.json").read_text())
-    mutants = [m for m in listing["mutants"] if not arguments.only or arguments.only in m["key"]]
+    arguments.kernels = arguments.kernels.split(",")
+    if unknown := set(arguments.kernels) - set(KERNELS):
+        sys.exit(f"there is no kernel {' or '.join(sorted(unknown))} with mutants: {', '.join(KERNELS)}")
+    mutants = [m for m in listing["mutants"] if (not arguments.only or arguments.only in m["key"])
+               and set(m["kernels"]) <= set(arguments.kernels)]
     if not mutants:
         sys.exit(f"no mutant has '{arguments.only}' in its name" if arguments.only else "there are no mutants")
+    if arguments.sample and arguments.sample < len(mutants):
+        mutants = sorted(random.Random(arguments.seed).sample(mutants, arguments.sample), key=lambda m: m["id"])
     results = Results(arguments.results or arguments.mutants / "results.jsonl", listing["digest"])
     if not arguments.report_only:
         if not arguments.attnfuzz:
@@ -207,8 +218,8 @@ def main():
         lanes = arguments.lanes.split(",")
         if lanes == ["all"]:
             lanes = ["plain", *(lane for lane in ("asan", "msan", "msan-O0", "tsan") if all(
-                (arguments.mutants / f"libattn_mutants-{k}_cpu-{lane}.so").exists() for k in KERNELS))]
-        missing = [k for k in KERNELS if not (arguments.mutants / f"libattn_mutants-{k}_cpu.so").exists()]
+                (arguments.mutants / f"libattn_mutants-{k}_cpu-{lane}.so").exists() for k in arguments.kernels))]
+        missing = [k for k in arguments.kernels if not (arguments.mutants / f"libattn_mutants-{k}_cpu.so").exists()]
         if missing:
             sys.exit(f"{arguments.mutants} has no library of {' and '.join(missing)}: build the target `mutants`")
         if arguments.unit_tests:

@@ -30,11 +30,12 @@ void notes() {
   note();
 }
 int guarded(int x) {
-  if (x > 3) return x;
+  if (const int y = x; y > 3) return x;
   return 0;
 }
 template <class T>
 T shrunk(T x) {
+  if constexpr (sizeof(T) > 4) return x;  // a constant stays one
   T y = x;
   y *= 3;
   return y;

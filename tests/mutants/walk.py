@@ -165,12 +165,18 @@ class Walk(Rules):
 
     def if_statement(self, node):
         children = [c for c in node.children]
+        if node.raw.get("hasInit"):
+            self.walk(children.pop(0))
         if node.raw.get("hasVar"):
             for child in children[:-1]:
                 if child.kind == "DeclStmt":
                     self.walk(child)
             return self.body(children[-1])
         condition, branches = children[0], children[1:]
+        if node.raw.get("isConstexpr"):
+            for branch in branches:
+                self.body(branch)
+            return
         if strip(condition).placed and self.left_alone(strip(condition)):
             return
         self.condition(condition)

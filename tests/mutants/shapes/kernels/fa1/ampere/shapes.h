@@ -1,0 +1,20 @@
+// Small instantiations of the mma path.
+#pragma once
+
+#include "kernels/fa1/ampere/spec.h"
+
+namespace attn {
+
+inline constexpr bool kAmpere = true;
+
+struct Ampere64 {
+  static constexpr AmpereSpec kSpec = {64, 2, 2, 64, false, 1};
+};
+struct Ampere128 {
+  static constexpr AmpereSpec kSpec = {128, 2, 2, 64, false, 1};
+};
+
+// K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
+inline constexpr int64_t kAmpereSection = 16 << 10;
+
+}  // namespace attn

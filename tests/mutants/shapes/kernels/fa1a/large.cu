@@ -1,0 +1,4 @@
+// The second of the mma path's two instantiations; fa1a.cu has the first, and takes no more columns than that.
+#include "kernels/fa1/ampere/launch.h"
+
+ATTN_AMPERE_SHAPE(Ampere128);
