@@ -9,8 +9,9 @@
 //   grid_dependents_start()   of this block's making, dependents may begin. A grid that
 //                             never says so is waited for whole
 //
-// What the caller of the first kernel had launched before has ended when that one
-// begins, so it need not be waited for.
+// Whoever has waited has waited for all that came before: the kernel waited for was either begun when
+// that had ended, or had waited for it itself. So the first kernel of a call may be a dependent, of
+// whatever its caller launched before.
 //
 //   launch(partial, ...);            launch_dependent(reduce, ...);
 //   // partial                       // reduce

@@ -28,9 +28,6 @@ constexpr AmpereInstantiation ampere_instantiation() {
 constexpr std::array kAmpereInstantiations = {ampere_instantiation<Ampere64>(),
                                               ampere_instantiation<Ampere128>()};
 
-// K and V of the heads that are worked on side by side, in bytes: over half of an H200's L2.
-constexpr int64_t kAmpereSection = 32 << 20;
-
 // Rows of O can be stored in whole 16-byte chunks.
 bool whole_chunks(const Strided& o, int64_t dim) {
   return reinterpret_cast<uintptr_t>(o.data) % 16 == 0 && dim % 8 == 0 && o.stride[3] == 1 &&

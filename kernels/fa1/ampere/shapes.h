@@ -15,4 +15,7 @@ struct Ampere128 {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 64, false, 2};
 };
 
+// K and V of the heads that are worked on side by side, in bytes: over half of an H200's L2.
+inline constexpr int64_t kAmpereSection = 32 << 20;
+
 }  // namespace attn

@@ -33,10 +33,6 @@ constexpr std::array kInstantiations = {
 };
 enum Choice { k64, k64Mid, k64Short, k128, k256, k256Short };
 
-// K and V of the heads that are worked on side by side, in bytes: a quarter of an H200's L2, for
-// where one section ends another has begun, and Q and O pass through as well.
-constexpr int64_t kSectionBytes = 16 << 20;
-
 TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
   return {tensor.data, {columns, rows, heads, batch}, {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
 }
@@ -130,13 +126,13 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   p.items = static_cast<uint32_t>(items_of(problem, spec));
   const int64_t head_bytes = problem.seq_k * (problem.dim_qk + problem.dim_v) * 2;
   p.section = static_cast<uint32_t>(
-      std::min<int64_t>(p.heads, std::max<int64_t>(1, kSectionBytes / head_bytes) * params.group));
+      std::min<int64_t>(p.heads, std::max<int64_t>(1, kHopperSection / head_bytes) * params.group));
   p.section_items = p.section * p.q_tiles;
   p.sections = (p.heads + p.section - 1) / p.section;
   if (hopper_workspace(choice, problem, *env) > 0) {
     p.taken = static_cast<uint32_t*>(tensors.workspace);
     if (p.taken == nullptr || tensors.workspace_bytes < sizeof *p.taken) return ATTN_INVALID;
-    const attn_status status = launch(fa1_hopper_reset, dim3(1), dim3(32), 0, env, p.taken);
+    const attn_status status = launch_dependent(fa1_hopper_reset, dim3(1), dim3(32), 0, env, p.taken);
     if (status != ATTN_OK) return status;
   }
   p.longest_first = problem.causal != 0;
@@ -144,8 +140,12 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   p.may_be_plain = params.sign > 0;
   p.sign = params.sign;
   p.sigma = params.sigma;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(p.items, blocks_at_once(spec, *env)));
-  return problem.dtype == ATTN_F16 ? chosen.f16(p, blocks, env) : chosen.bf16(p, blocks, env);
+  // Items of equal cost take as many turns with as few blocks as have one each time: what is left
+  // out would only use power.
+  int64_t blocks = std::min<int64_t>(p.items, blocks_at_once(spec, *env));
+  if (!p.longest_first) blocks = ceil_div(p.items, ceil_div(p.items, blocks));
+  return problem.dtype == ATTN_F16 ? chosen.f16(p, static_cast<unsigned>(blocks), env)
+                                   : chosen.bf16(p, static_cast<unsigned>(blocks), env);
 }
 
 }  // namespace attn

@@ -26,6 +26,17 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
   Ring<kSpec.q_stages> q;
   Ring<kSpec.stages> kv;
   const bool leader = thread_id() % kWarpgroup == 0;
+  // With one slot of Q, O goes out by the slots of the last K and V, one a warpgroup: Q's is free once
+  // it has met the last K, and the next Q comes beside the rest.
+  constexpr bool kStaged = kSpec.q_stages == 1;
+  constexpr int kInKeys = 1;  // the warpgroup whose O lies where K was
+  static_assert(!kStaged || (kSpec.consumers == 2 && !kSpec.cross_tile && kSpec.tile_k >= 64));
+  int held = 0;  // slot that O lies in
+  const auto output_read = [&] {
+    if (!leader) return;
+    bulk_wait_read<0>();
+    if constexpr (kStaged) mbarrier_arrive((consumer == kInKeys ? pipe.k_empty : pipe.v_empty) + held, true);
+  };
   constexpr int kTurn = 2 * kWarpgroup;
   const auto my_turn = [&] {
     if constexpr (kSpec.turns) bar_sync(turn_barrier(consumer), kTurn);
@@ -72,14 +83,21 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       mbarrier_arrive(pipe.v_empty + kv.slot, leader);
     };
 
-    // Those after `at`, if they come; else for what is there. The wait's loop also keeps the
+    // Those after `at`, if they come; else for what is there and stays. The wait's loop also keeps the
     // compiler from waiting for the products before the softmax that is to run beside them.
     const auto wait_for_keys = [&](const Ring<kSpec.stages>& at, bool come) {
       const Ring<kSpec.stages> after = at.next();
-      mbarrier_wait(come ? pipe.k_full + after.slot : pipe.q_full + q.slot, come ? after.phase : q.phase);
+      Mbarrier* const there = kStaged ? pipe.k_full + at.slot : pipe.q_full + q.slot;
+      mbarrier_wait(come ? pipe.k_full + after.slot : there, come ? after.phase : kStaged ? at.phase : q.phase);
     };
 
     int32_t t = tiles.end - 1;
+    // The scores of tile t are there, of K in `slot`.
+    const auto scores_done = [&](int slot) {
+      const bool keep = kStaged && t == tiles.begin;
+      mbarrier_arrive(pipe.k_empty + slot, leader && !(keep && consumer == kInKeys));
+      if constexpr (kStaged) mbarrier_arrive(pipe.q_empty + q.slot, leader && keep);
+    };
     if constexpr (!kSpec.cross_tile) {
       mbarrier_wait(pipe.q_full + q.slot, q.phase);
       mbarrier_wait(pipe.k_full + kv.slot, kv.phase);
@@ -87,7 +105,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       wgmma_wait<0>();
       wgmma_pin(s);
     }
-    mbarrier_arrive(pipe.k_empty + kv.slot, leader);
+    scores_done(kv.slot);
     if (t >= plain.end || t < plain.begin) mask_scores(p, rows, t * kSpec.tile_k, s);
     softmax_of_tile(s, p.sigma, state, alpha);
     pack_probabilities<T>(s, probabilities);
@@ -95,6 +113,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       bulk_wait_read<0>();
       mbarrier_arrive(pipe.q_empty + q.next().slot, true);
     }
+    if (kStaged && turn > 0) output_read();
     if constexpr (kSpec.overlap) wait_for_keys(kv, t > tiles.begin || next.any);
 
     // One tile; kv.slot is that of the tile before, whose V is still to be used.
@@ -112,7 +131,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       your_turn();
       wgmma_wait<kSpec.overlap ? 1 : 0>();
       wgmma_pin(s);
-      mbarrier_arrive(pipe.k_empty + ahead.slot, leader);
+      scores_done(ahead.slot);
       if constexpr (kMasked) mask_scores(p, rows, t * kSpec.tile_k, s);
       softmax_of_tile(s, p.sigma, state, alpha);
       if constexpr (kSpec.overlap) wait_for_keys(ahead, t > tiles.begin || next.any);
@@ -145,15 +164,20 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       start_output();
       wgmma_wait<0>();
     }
-    output_done();
-    store_rows<T, kSpec>(p, pipe.q(q.slot), consumer, work, state);
+    if constexpr (kStaged) {
+      wgmma_pin(state.o);
+      mbarrier_arrive(pipe.v_empty + kv.slot, leader && consumer == kInKeys);
+      bar_sync(kStagedBarrier, kSpec.consumers * kWarpgroup);  // both have done with both slots
+      store_rows<T, kSpec>(p, consumer == kInKeys ? pipe.staged(pipe.k(kv.slot)) : pipe.staged(pipe.v(kv.slot)),
+                           0, consumer, work, state);
+      held = kv.slot;
+    } else {
+      output_done();
+      store_rows<T, kSpec>(p, pipe.q(q.slot), 64 * consumer, consumer, work, state);
+    }
     if constexpr (kSpec.cross_tile) {
       wgmma_wait<0>();
       wgmma_pin(s);
-    }
-    if (kSpec.q_stages == 1 && leader) {
-      bulk_wait_read<0>();
-      mbarrier_arrive(pipe.q_empty + q.slot, true);
     }
     if constexpr (!kSpec.cross_tile) next = work_in(p, pipe, turn + 1);
     q = q_next;
@@ -161,7 +185,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     work = next;
   }
   if (kSpec.turns && consumer == 0) my_turn();  // the one that was given first
-  if (leader) bulk_wait_read<0>();
+  output_read();
 }
 
 template <class T, class Shape>

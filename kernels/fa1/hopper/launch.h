@@ -2,14 +2,14 @@
 #pragma once
 
 #include "kernels/fa1/hopper/kernel.h"
-#include "kernels/primitives/launch.h"
+#include "kernels/primitives/dependent.h"
 
 namespace attn {
 
 template <class T, class Shape>
 attn_status hopper_launch(const HopperParams& params, unsigned blocks, const attn_env* env) {
-  return launch_as(params.taken != nullptr, fa1_hopper_kernel<T, Shape>, dim3(blocks),
-                   dim3(Shape::kSpec.threads()), Shape::kSpec.shared(), env, params);
+  return launch_dependent(fa1_hopper_kernel<T, Shape>, dim3(blocks), dim3(Shape::kSpec.threads()),
+                          Shape::kSpec.shared(), env, params);
 }
 
 }  // namespace attn

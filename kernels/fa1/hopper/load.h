@@ -36,6 +36,11 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
   };
   uint32_t item = blockIdx.x;
   tell_item(pipe, 0, item);
+  tma_prefetch(p.k);
+  tma_prefetch(p.q);
+  tma_prefetch(p.v);
+  tma_prefetch(p.o);
+  grid_dependency_wait();
   for (uint32_t turn = 0;; ++turn) {
     const Work work = work_of(p, item);
     if (!work.any) break;
@@ -55,7 +60,7 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
       }
       // As late as consumers let it be: what is taken early waits here while others have nothing to do.
       if (t == (kSpec.cross_tile ? tiles.end - 1 : tiles.begin)) {
-        item = next_item(p, turn, item);
+        item = next_item(p, item);
         tell_item(pipe, turn + 1, item);
       }
     }

@@ -68,11 +68,9 @@ struct Work {
   bool any;
 };
 
-// Items of equal cost are dealt out; of others, whoever is free takes the next. `turn`: how many
-// the block has had. Before the counter is 0 nobody may add to it: hence the wait (reset.h).
-__device__ __forceinline__ uint32_t next_item(const HopperParams& p, uint32_t turn, uint32_t item) {
+// Items of equal cost are dealt out; of others, whoever is free takes the next after `item`.
+__device__ __forceinline__ uint32_t next_item(const HopperParams& p, uint32_t item) {
   if (p.taken == nullptr) return item + gridDim.x;
-  if (turn == 0) grid_dependency_wait();
   return gridDim.x + atomic_add(p.taken, 1u);
 }
 

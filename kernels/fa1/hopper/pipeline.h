@@ -17,6 +17,7 @@ struct Pipeline {
   static_assert(kSpec.q_stages < kItemSlots);
   using Q = PanelTile<T, kSpec.tile_q(), kSpec.dim>;
   using KV = PanelTile<T, kSpec.tile_k, kSpec.dim>;
+  using Staged = PanelTile<T, 64, kSpec.dim>;  // a warpgroup's O
 
   T *q_tiles, *k_tiles, *v_tiles;
   Mbarrier *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty, *item_full;
@@ -25,6 +26,8 @@ struct Pipeline {
   __device__ __forceinline__ Q q(int slot) const { return {q_tiles + slot * (kSpec.tile_q() * kSpec.dim)}; }
   __device__ __forceinline__ KV k(int slot) const { return {k_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
   __device__ __forceinline__ KV v(int slot) const { return {v_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
+  // Where a tile of keys was, once it is not read any more.
+  __device__ __forceinline__ Staged staged(KV slot) const { return {slot.panel(0)}; }
 };
 
 // All threads of the block.
@@ -75,8 +78,9 @@ __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T,
   return work_of(p, pipe.items[turn % kItemSlots]);
 }
 
-// Named barriers: one a warpgroup for itself, and one for its turn.
+// Named barriers: one a warpgroup for itself, and one for its turn; and one of all that compute.
 __device__ __forceinline__ int own_barrier(int consumer) { return 1 + consumer; }
 __device__ __forceinline__ int turn_barrier(int consumer) { return 5 + consumer; }
+inline constexpr int kStagedBarrier = 9;
 
 }  // namespace attn

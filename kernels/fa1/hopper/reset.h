@@ -1,5 +1,5 @@
 // The counter of items taken, set to 0 right ahead of the kernel that counts with it: a workspace
-// may hold anything. That kernel is launched as a dependent, and its first items need no counter.
+// may hold anything, and the kernel before may still use it. Whoever waits for this one has waited for that.
 #pragma once
 
 #include "kernels/primitives/dependent.h"
@@ -8,6 +8,7 @@ namespace attn {
 
 static __global__ void fa1_hopper_reset(uint32_t* taken) {
   grid_dependents_start();
+  grid_dependency_wait();
   if (threadIdx.x == 0) *taken = 0;
 }
 

@@ -25,4 +25,8 @@ struct Hopper256Short {
   static constexpr HopperSpec kSpec = {256, 2, 64, 2, 1, 1, true, false, false, 40, 232};
 };
 
+// K and V of the heads that are worked on side by side, in bytes: a quarter of an H200's L2, for
+// where one section ends another has begun, and Q and O pass through as well.
+inline constexpr int64_t kHopperSection = 16 << 20;
+
 }  // namespace attn

@@ -7,15 +7,15 @@
 
 namespace attn {
 
-// O goes by way of the warpgroup's own rows of its Q tile, which nobody reads any
-// more; one thread then starts the copies and closes their group. The Q slot is free
-// when that group has read it. `consumer`: which 64 rows of the tile.
-template <class T, HopperSpec kSpec>
-__device__ __forceinline__ void store_rows(const HopperParams& p, typename Pipeline<T, kSpec>::Q q,
-                                           int consumer, const Work& work, RowState<kSpec.dim>& state) {
-  const int row = 64 * consumer, lane = lane_id(), warp_row = row + warp_id() % 4 * 16;
+// O goes by way of 64 rows of a tile from `row` on, which nobody reads any more; one thread then
+// starts the copies and closes their group. The tile's slot is free when that group has read it.
+// `consumer`: which 64 rows of the query tile.
+template <class T, HopperSpec kSpec, class Tile>
+__device__ __forceinline__ void store_rows(const HopperParams& p, Tile tile, int row, int consumer,
+                                           const Work& work, RowState<kSpec.dim>& state) {
+  const int lane = lane_id(), warp_row = warp_id() % 4 * 16;
   const auto [b, h] = head_of(p, work);
-  const int32_t first = work.tile * kSpec.tile_q();
+  const int32_t first = work.tile * kSpec.tile_q() + 64 * consumer;
   RowResult result[2];
   finish(state, result);
 #pragma unroll
@@ -24,12 +24,12 @@ __device__ __forceinline__ void store_rows(const HopperParams& p, typename Pipel
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const RowResult& mine = result[i % 2];
-      const float(&tile)[4] = state.o[2 * n + i / 2];
+      const float(&o)[4] = state.o[2 * n + i / 2];
       // Selected, not multiplied: a dead row is 0 even where 0 * NaN reached its accumulator.
-      words[i] = pack2<T>(mine.dead ? 0.0f : tile[i % 2 * 2] * mine.inverse,
-                          mine.dead ? 0.0f : tile[i % 2 * 2 + 1] * mine.inverse);
+      words[i] = pack2<T>(mine.dead ? 0.0f : o[i % 2 * 2] * mine.inverse,
+                          mine.dead ? 0.0f : o[i % 2 * 2 + 1] * mine.inverse);
     }
-    stsm4(q.at(warp_row + lane % 16, 16 * n + lane / 16 * 8), words);
+    stsm4(tile.at(row + warp_row + lane % 16, 16 * n + lane / 16 * 8), words);
   }
   fence_proxy_async();
   if (p.lse != nullptr && lane % 4 == 0) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void store_rows(const HopperParams& p, typename Pipel
   if (thread_id() % kWarpgroup == 0) {
 #pragma unroll
     for (int n = 0; n < kSpec.dim / kBoxColumns; ++n) {
-      tma_store(p.o, q.panel(n) + row * kBoxColumns, {{n * kBoxColumns, first + row, h, b}});
+      tma_store(p.o, tile.panel(n) + row * kBoxColumns, {{n * kBoxColumns, first, h, b}});
     }
     bulk_commit();
   }

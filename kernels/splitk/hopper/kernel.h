@@ -71,6 +71,7 @@ __device__ __forceinline__ void load_tile_of_keys(Tile tile, const TensorMap& ma
 // that it need not wait for anybody before its first loads.
 template <class T, DecodeSpec kSpec>
 __device__ __forceinline__ void load_keys(const DecodeParams& p, const DecodePipeline<T, kSpec>& pipe) {
+  grid_dependency_wait();
   Ring<kSpec.stages> at;
   for (uint32_t item = blockIdx.x; item < p.items; item += gridDim.x) {
     const Part part = part_of<kSpec.tile_k>(p, item);
@@ -121,6 +122,7 @@ __device__ __forceinline__ void clear_values(Tile v, int first_row) {
 // The computing warpgroup. R: rows that a thread has in use; 1 where there are 8 at most.
 template <class T, DecodeSpec kSpec, int R>
 __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeline<T, kSpec>& pipe) {
+  grid_dependency_wait();
   const bool leader = thread_id() == 0;
   const int my_row = warp_id() * 16 + lane_id() / 4;
   Ring<kSpec.stages> at;

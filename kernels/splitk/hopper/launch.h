@@ -7,8 +7,9 @@ namespace attn {
 
 template <class T, class Shape>
 attn_status decode_launch(const DecodeParams& params, unsigned blocks, const attn_env* env) {
-  return launch(params.rows <= 8 ? splitk_decode_kernel<T, Shape, 1> : splitk_decode_kernel<T, Shape, 2>,
-                dim3(blocks), dim3(DecodeSpec::kThreads), Shape::kSpec.shared(), env, params);
+  return launch_dependent(
+      params.rows <= 8 ? splitk_decode_kernel<T, Shape, 1> : splitk_decode_kernel<T, Shape, 2>, dim3(blocks),
+      dim3(DecodeSpec::kThreads), Shape::kSpec.shared(), env, params);
 }
 
 }  // namespace attn

@@ -1,6 +1,7 @@
 // FA-1 as it is on sm_90a, in one small instantiation of each path, for the CPU
 // executor: the sm_90a path where that takes the problem, else the other one, or a
 // refusal (paths.h).
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -20,11 +21,12 @@ namespace {
 
 // The choice for a checked problem, on whatever device; -1: refused.
 int choose(const attn_problem& problem, const attn_env& env, const ForwardParams& params) {
-  if (problem.dim_qk > Hopper64::kSpec.dim || problem.dim_v > Hopper64::kSpec.dim) return -1;
   attn_env hopper = env;
   hopper.compute_capability = 90;
   hopper.variant = 0;
-  return hopper_choice(problem, hopper, params);
+  const int choice = hopper_choice(problem, hopper, params);
+  if (choice < 0 || std::max(problem.dim_qk, problem.dim_v) > hopper_spec(choice).dim) return -1;
+  return choice;
 }
 
 struct Fa1h {
@@ -38,13 +40,13 @@ struct Fa1h {
     const attn_problem& problem = call.problem;
     const ForwardParams params = make_params(problem, call.tensors, call.env, 1);
     describe_arithmetic(params, plan);
-    if (choose(problem, call.env, params) >= 0) {
-      const HopperSpec& spec = Hopper64::kSpec;
+    if (const int choice = choose(problem, call.env, params); choice >= 0) {
+      const HopperSpec& spec = hopper_spec(choice);
       std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
       plan->tile_q = spec.tile_q();
       plan->tile_k = spec.tile_k;
       plan->key_order = ATTN_KEYS_DESCENDING;
-      plan->workspace_bytes = hopper_workspace(0, problem, call.env);
+      plan->workspace_bytes = hopper_workspace(choice, problem, call.env);
     } else if (!kBothPaths) {
       return {ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"};
     } else {

@@ -13,4 +13,7 @@ struct Ampere64 {
 };
 using Ampere128 = Ampere64;
 
+// K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
+inline constexpr int64_t kAmpereSection = 16 << 10;
+
 }  // namespace attn

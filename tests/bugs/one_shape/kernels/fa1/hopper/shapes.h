@@ -16,4 +16,7 @@ using Hopper128Causal = Hopper64;
 using Hopper256 = Hopper64;
 using Hopper256Short = Hopper64;
 
+// K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
+inline constexpr int64_t kHopperSection = 16 << 10;
+
 }  // namespace attn
