@@ -4,17 +4,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "cli/help.h"
 #include "cli/print.h"
 #include "cli/session.h"
-#include "text/json_text.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
-
-using nlohmann::ordered_json;
 
 // What the executor is built for: at most this many times the time of plain C++.
 constexpr double kRatioTarget = 4;
@@ -59,7 +56,7 @@ void print_ratios(const std::string& kernel, const std::vector<RatioRow>& rows) 
               worst <= kRatioTarget ? "met" : "MISSED");
 }
 
-ordered_json to_json(const BenchRow& row) {
+Json to_json(const BenchRow& row) {
   return {
       {"problem", row.shape},       {"kernel", row.kernel},           {"backend", backend_name(row.backend)},
       {"repeats", row.repeats},     {"cases_per_s", row.cases_per_s}, {"total_s", row.total_s},
@@ -106,10 +103,10 @@ Exit bench(BenchArguments arguments) {
   }
 
   if (!arguments.json.empty()) {
-    ordered_json out;
-    out["cases"] = ordered_json::array();
+    Json out;
+    out["cases"] = Json::array();
     for (const BenchRow& row : rows) out["cases"].push_back(to_json(row));
-    out["executor"] = ordered_json::array();
+    out["executor"] = Json::array();
     for (const RatioRow& row : ratios) {
       out["executor"].push_back({{"problem", row.shape},
                                  {"kernel_s", row.kernel_s},

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,12 +15,10 @@
 #include "fuzz/host/subprocess.h"
 #include "reference/calibration.h"
 #include "text/files.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
-
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 struct CalibrateArguments {
   std::string backend = "cpu", out, raw;
@@ -41,9 +38,9 @@ std::string device_short_name(const std::string& device) {
 }
 
 // The documented classes with what was measured in their place.
-Calibration make_calibration(const json& measured, const std::string& backend) {
+Calibration make_calibration(const Json& measured, const std::string& backend) {
   const int64_t stride = measured.at("stride");
-  ordered_json table = ordered_json::parse(calibration_text(documented()));
+  Json table = json_of(calibration_text(documented()));
   for (const auto& [key, value] : measured.at("table").items()) table[key] = value;
   table["device"] = measured.at("device");
   table["name"] = backend == "cpu" ? "executor" : device_short_name(measured.at("device"));
@@ -53,13 +50,13 @@ Calibration make_calibration(const json& measured, const std::string& backend) {
   table["origin"] = "attnfuzz calibrate: ex2, lg2, rcp and tanhf at " + inputs +
                     ", mma by probes and random sums; the rest as documented";
   std::string error;
-  const Calibration calibration = parse_calibration(table.dump(), &error);
+  const Calibration calibration = parse_calibration(json_text(table), &error);
   if (!error.empty()) throw std::runtime_error(error);
   return calibration;
 }
 
-void print_functions(const json& measured) {
-  const ordered_json known = ordered_json::parse(calibration_text(documented()));
+void print_functions(const Json& measured) {
+  const Json known = json_of(calibration_text(documented()));
   std::printf("  %-12s %12s %12s   in units of 2^-24\n", "", "measured", "documented");
   for (const auto& [key, value] : measured.at("table").items()) {
     std::printf("  %-12s %12.5g %12.5g\n", key.c_str(), value.get<double>(), known.at(key).get<double>());
@@ -70,7 +67,7 @@ void print_functions(const json& measured) {
       if (gone == 0 && kept == 0) return "none";
       return kept == 0 ? gone_word : gone == 0 ? "kept" : "some kept, some " + std::string(gone_word);
     };
-    const json &in = f.at("subnormal_inputs"), &out = f.at("subnormal_results");
+    const Json &in = f.at("subnormal_inputs"), &out = f.at("subnormal_results");
     std::printf("  %-5s worst at %s; subnormal inputs: %s; subnormal results: %s\n", name.c_str(),
                 f.at("relative_at").get<std::string>().c_str(),
                 fate(in.at("taken_for_zero"), in.at("kept"), "taken for 0").c_str(),
@@ -78,8 +75,8 @@ void print_functions(const json& measured) {
   }
 }
 
-void print_products(const json& measured) {
-  for (const json& f : measured.at("products")) {
+void print_products(const Json& measured) {
+  for (const Json& f : measured.at("products")) {
     const int block = f.at("block");
     const std::string blocks =
         block == 1 ? "one product after the other" : "blocks of " + std::to_string(block);
@@ -107,14 +104,14 @@ Exit calibrate(const CalibrateArguments& arguments) {
     throw UserError(program + " could not measure: see its message above");
   }
 
-  const json measured = json::parse(ran.output);
+  const Json measured = json_of(ran.output);
   const Calibration calibration = make_calibration(measured, arguments.backend);
   std::printf("calibration '%s' of %s\n  %s\n\n", calibration.name.c_str(), calibration.device.c_str(),
               calibration.origin.c_str());
   print_functions(measured);
   print_products(measured);
-  const json& objections = measured.at("objections");
-  for (const json& objection : objections)
+  const Json& objections = measured.at("objections");
+  for (const Json& objection : objections)
     std::printf("  OBJECTION: %s\n", objection.get<std::string>().c_str());
 
   if (!arguments.out.empty()) write_file(arguments.out, calibration_text(calibration));

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
@@ -22,13 +21,13 @@
 #include "fuzz/campaign/store/planted.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/subprocess.h"
+#include "text/json.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 struct CampaignArguments {
   std::vector<std::string> kernels, backends = {"cpu"}, lanes = {"plain"}, properties;
@@ -288,7 +287,7 @@ Exit start_campaign(CampaignArguments arguments) {
     // Events as JSON tell of the state themselves.
     StatusLine line(is_terminal(STDERR_FILENO), arguments.json ? std::numeric_limits<double>::infinity() : 30);
     const OnEvent event = [&](const std::string& json) {
-      const std::string text = arguments.json ? json : printable_lines(words_of(Json::parse(json), targets));
+      const std::string text = arguments.json ? json : printable_lines(words_of(json_of(json), targets));
       if (text.empty()) return;
       line.clear();
       if (arguments.json) {

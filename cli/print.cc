@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "fuzz/check/records.h"
 #include "fuzz/check/way.h"
@@ -14,7 +13,7 @@
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
 #include "properties/judge/judge.h"
-#include "text/json_text.h"
+#include "text/json.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -182,9 +181,7 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction*
 
 namespace {
 
-using json = nlohmann::ordered_json;
-
-json reduction_json(const Filed& filed) {
+Json reduction_json(const Filed& filed) {
   const Reduction& r = *filed.reduction;
   const FaultGuess& guess = filed.guess;
   return {{"seconds", filed.reduce_seconds},
@@ -198,14 +195,14 @@ json reduction_json(const Filed& filed) {
           {"needs", r.needs},
           {"indifferent", r.indifferent},
           {"guess", guess.known()
-                        ? json{{"class", id_of(guess.likely)},
+                        ? Json{{"class", id_of(guess.likely)},
                                {"why", guess.why},
-                               {"also", guess.also == FaultClass::kUnknown ? json() : json(id_of(guess.also))}}
-                        : json()}};
+                               {"also", guess.also == FaultClass::kUnknown ? Json() : Json(id_of(guess.also))}}
+                        : Json()}};
 }
 
-json failure_json(const Failure& failure, double seconds, const Filed& filed) {
-  json j = {{"property", failure.property->name},
+Json failure_json(const Failure& failure, double seconds, const Filed& filed) {
+  Json j = {{"property", failure.property->name},
             {"kind", to_string(failure.verdict.kind)},
             {"message", failure.verdict.message},
             {"path", path_of(failure.verdict.plan)},
@@ -220,11 +217,11 @@ json failure_json(const Failure& failure, double seconds, const Filed& filed) {
   return j;
 }
 
-json share_json(const Covered::Share& share) {
+Json share_json(const Covered::Share& share) {
   return {{"met", share.met}, {"legal", share.legal}, {"percent", share.percent()}};
 }
 
-json covered_json(const Covered& covered) {
+Json covered_json(const Covered& covered) {
   return {{"classes", share_json(covered.classes)},
           {"pairs", share_json(covered.pairs)},
           {"triples", share_json(covered.triples)},
@@ -243,7 +240,7 @@ const char* status_of(const Checked& checked) {
 std::string check_json(const CheckOptions& options, const Checked& checked) {
   const KernelInfo& kernel = checked.kernel;
   const CheckResult& result = checked.result;
-  json j;
+  Json j;
   j["status"] = status_of(checked);
   j["not_judged"] = checked.not_judged;
   j["kernel"] = kernel.name;
@@ -255,13 +252,13 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["cases"] = result.cases();
   j["seconds"] = result.seconds;
   j["digest"] = result.digest.hex();
-  j.update(json(static_cast<const Statistics&>(result)));
+  j.update(Json(static_cast<const Statistics&>(result)));
   // Of all properties together, with what a reader asks first.
   const PropertyStats all = total_of(result);
   j["all"] = all;
   j["all"]["runs"] = all.ratios.count();
   j["all"]["median"] = all.ratios.median();
-  j["all"]["worst"] = std::isfinite(all.ratios.worst()) ? json(all.ratios.worst()) : json("inf");
+  j["all"]["worst"] = std::isfinite(all.ratios.worst()) ? Json(all.ratios.worst()) : Json("inf");
   if (!options.way.empty()) j["way"] = options.way;
   j["broken_floors"] = options.way.empty()
                            ? result.features.broken_floors(checked.refused, Classification::kByChance)
@@ -270,7 +267,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   // The first by itself, for there is seldom another.
   for (size_t i = 0; i < result.failures.size(); ++i) {
     const Filed filed = i < checked.filed.size() ? checked.filed[i] : Filed{};
-    json failure = failure_json(result.failures[i], result.seconds, filed);
+    Json failure = failure_json(result.failures[i], result.seconds, filed);
     if (i == 0) j["failure"] = failure;
     if (filed.reduction) failure["reduction"] = reduction_json(filed);
     if (i == 0 && filed.reduction) j["reduction"] = failure["reduction"];

@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "cli/probe.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
 #include "properties/judge/judge.h"
 #include "properties/reduce/reduce.h"
-#include "text/json_text.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr int kRowsShown = 3;
 constexpr int64_t kColumnsShown = 6;
@@ -223,21 +220,21 @@ class Page {
 };
 
 // JSON knows no NaN and no infinity.
-ordered_json plain(double x) {
+Json plain(double x) {
   if (std::isfinite(x)) return x;
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
-ordered_json plain(const ExpectedValue& e) {
+Json plain(const ExpectedValue& e) {
   if (!e.known || std::isinf(e.tolerance)) return nullptr;
   return plain(e.value);
 }
 
-ordered_json matrix_json(const ProbedMatrix& got, const CheckedMatrix* expected) {
-  ordered_json values = ordered_json::array(), dues = ordered_json::array();
+Json matrix_json(const ProbedMatrix& got, const CheckedMatrix* expected) {
+  Json values = Json::array(), dues = Json::array();
   int64_t wrong = 0;
   for (int row = 0; row < kProbedRows && got.columns > 0; ++row) {
-    ordered_json value = ordered_json::array(), is_due = ordered_json::array();
+    Json value = Json::array(), is_due = Json::array();
     for (int64_t column = 0; column < got.columns; ++column) {
       value.push_back(plain(got.at(row, column)));
       if (expected == nullptr || expected->columns == 0) continue;
@@ -251,8 +248,8 @@ ordered_json matrix_json(const ProbedMatrix& got, const CheckedMatrix* expected)
 }
 
 template <class Values, class Dues>
-ordered_json rows_json(const Values& got, const Dues* expected) {
-  ordered_json values = ordered_json::array(), dues = ordered_json::array();
+Json rows_json(const Values& got, const Dues* expected) {
+  Json values = Json::array(), dues = Json::array();
   int wrong = 0;
   for (size_t row = 0; row < kProbedRows; ++row) {
     values.push_back(plain(got[row]));
@@ -271,19 +268,19 @@ std::string probe_text(const Case& c, const ProbedCase& probed) {
 }
 
 std::string probe_json(const Case& c, const ProbedCase& probed) {
-  if (!probed.why_not.empty()) return json_text(ordered_json{{"why_not", probed.why_not}}) + "\n";
+  if (!probed.why_not.empty()) return json_text(Json{{"why_not", probed.why_not}}) + "\n";
   const CheckedProbe& checked = probed.checked;
-  ordered_json out = {
+  Json out = {
       {"case", describe(c)}, {"block", probed.at.block}, {"warp", probed.at.warp}, {"call", probed.call}};
   if (!probed.ended.empty()) out["ended"] = probed.ended;
   if (probed.warp.rows) {
-    ordered_json rows = ordered_json::array();
+    Json rows = Json::array();
     for (const ProbedQuery& q : *probed.warp.rows) rows.push_back({q.b, q.h, q.i});
     out["rows"] = rows;
   }
   out["score_unit"] = checked.score_unit;
   out["max_unit"] = checked.max_unit;
-  ordered_json notes = probed.warp.notes;
+  Json notes = probed.warp.notes;
   for (const std::string& note : checked.notes) notes.push_back(note);
   out["notes"] = notes;
   out["first_wrong"] = nullptr;
@@ -292,11 +289,11 @@ std::string probe_json(const Case& c, const ProbedCase& probed) {
                           {"column", w->column},       {"got", plain(w->got)}, {"due", plain(w->expected)},
                           {"words", w->words}};
   }
-  out["tiles"] = ordered_json::array();
+  out["tiles"] = Json::array();
   for (size_t t = 0; t < probed.warp.tiles.size(); ++t) {
     const ProbedTile& tile = probed.warp.tiles[t];
     const CheckedTile* due_tile = t < checked.tiles.size() ? &checked.tiles[t] : nullptr;
-    ordered_json j = {{"tile", tile.tile}};
+    Json j = {{"tile", tile.tile}};
     if (tile.s.columns > 0) j["s"] = matrix_json(tile.s, due_tile ? &due_tile->s : nullptr);
     if (tile.row_max) j["row_max"] = rows_json(*tile.row_max, due_tile ? &due_tile->row_max : nullptr);
     if (tile.scale) j["scale"] = rows_json(*tile.scale, due_tile ? &due_tile->scale : nullptr);

@@ -9,7 +9,7 @@
 
 #include "cli/help.h"
 #include "cli/session.h"
-#include "text/json_text.h"
+#include "text/json.h"
 #include "text/printable.h"
 
 namespace attnfuzz {

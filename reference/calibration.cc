@@ -32,7 +32,7 @@ constexpr std::pair<const char*, double Calibration::*> kErrors[] = {
     {"mma_unit", &Calibration::mma_unit},
 };
 
-double error_or(const nlohmann::json& file, const char* key, double otherwise) {
+double error_or(const Json& file, const char* key, double otherwise) {
   if (!file.contains(key)) return otherwise;
   const double error = file.at(key);
   if (!(error >= 0) || !std::isfinite(error)) throw std::runtime_error(std::string(key) + " is no error");
@@ -42,7 +42,7 @@ double error_or(const nlohmann::json& file, const char* key, double otherwise) {
 Calibration parse(const std::string& text) {
   const auto parsed = parse_json(text);
   if (const auto* error = std::get_if<DecodeError>(&parsed)) throw std::runtime_error(error->message);
-  const nlohmann::json& file = std::get<nlohmann::json>(parsed);
+  const Json& file = std::get<Json>(parsed);
   if (file.at("unit") != "2^-24") throw std::runtime_error("unit is not \"2^-24\"");
   Calibration out;
   out.name = file.at("name");
@@ -93,7 +93,7 @@ Calibration read_calibration(const std::string& path, std::string* error) {
 }
 
 std::string calibration_text(const Calibration& calibration) {
-  nlohmann::ordered_json file;
+  Json file;
   file["name"] = calibration.name;
   file["device"] = calibration.device;
   file["measured"] = calibration.measured;
@@ -104,7 +104,7 @@ std::string calibration_text(const Calibration& calibration) {
   file["mma_product"] = calibration.mma_product / kFileUnit;
   file["mma_sum"] = calibration.mma_sum / kFileUnit;
   file["mma_least_f16"] = calibration.mma_least_f16;
-  return file.dump(2) + "\n";
+  return json_text(file, 2) + "\n";
 }
 
 }  // namespace attnfuzz

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <set>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -18,22 +19,21 @@ std::string syntax(const std::exception& e) {
 }
 
 // Builds the tree event by event, and stops at the first thing that is refused.
-template <class J>
-class Builder : public nlohmann::json_sax<J> {
+class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(const JsonLimits& limits) : limits_(limits) {}
-  J take() { return std::move(root_); }
+  Json take() { return std::move(root_); }
   const std::string& error() const { return error_; }
 
-  bool null() override { return add(J(nullptr)); }
-  bool boolean(bool value) override { return add(J(value)); }
-  bool number_integer(int64_t value) override { return add(J(value)); }
-  bool number_unsigned(uint64_t value) override { return add(J(value)); }
-  bool number_float(double value, const std::string&) override { return add(J(value)); }
-  bool string(std::string& value) override { return add(J(std::move(value))); }
-  bool binary(typename J::binary_t&) override { return fail("binary data is not JSON"); }
-  bool start_object(size_t) override { return open(J::object()); }
-  bool start_array(size_t) override { return open(J::array()); }
+  bool null() override { return add(Json(nullptr)); }
+  bool boolean(bool value) override { return add(Json(value)); }
+  bool number_integer(int64_t value) override { return add(Json(value)); }
+  bool number_unsigned(uint64_t value) override { return add(Json(value)); }
+  bool number_float(double value, const std::string&) override { return add(Json(value)); }
+  bool string(std::string& value) override { return add(Json(std::move(value))); }
+  bool binary(Json::binary_t&) override { return fail("binary data is not JSON"); }
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool start_array(size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(std::string& name) override {
@@ -50,7 +50,7 @@ class Builder : public nlohmann::json_sax<J> {
 
  private:
   struct Level {
-    J value;
+    Json value;
     std::string name = {};  // of the member that comes next
     std::set<std::string> names = {};
   };
@@ -63,7 +63,7 @@ class Builder : public nlohmann::json_sax<J> {
     if (++values_ <= limits_.values) return true;
     return fail("the text holds more than " + std::to_string(limits_.values) + " values");
   }
-  bool open(J value) {
+  bool open(Json value) {
     if (!count()) return false;
     if (open_.size() == static_cast<size_t>(limits_.depth)) {
       return fail("the text is nested more than " + std::to_string(limits_.depth) + " deep");
@@ -72,65 +72,70 @@ class Builder : public nlohmann::json_sax<J> {
     return true;
   }
   bool close() {
-    J value = std::move(open_.back().value);
+    Json value = std::move(open_.back().value);
     open_.pop_back();
     put(std::move(value));
     return true;
   }
-  bool add(J value) {
+  bool add(Json value) {
     if (!count()) return false;
     put(std::move(value));
     return true;
   }
-  void put(J value) {
+  void put(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
     } else if (Level& level = open_.back(); level.value.is_array()) {
       level.value.push_back(std::move(value));
-    } else if constexpr (std::is_same_v<J, nlohmann::ordered_json>) {
-      // A name that is new, as key() knows: without the library's search for it.
-      level.value.template get_ref<typename J::object_t&>().emplace_back(std::move(level.name),
-                                                                         std::move(value));
     } else {
-      level.value.emplace(std::move(level.name), std::move(value));
+      // A name that is new, as key() knows: without the library's search for it.
+      level.value.get_ref<Json::object_t&>().emplace_back(std::move(level.name), std::move(value));
     }
   }
 
   const JsonLimits limits_;
-  J root_;
+  Json root_;
   std::vector<Level> open_;
   size_t values_ = 0;
   std::string error_;
 };
 
-template <class J>
-std::variant<J, DecodeError> parse(std::string_view text, const JsonLimits& limits) {
+}  // namespace
+
+std::variant<Json, DecodeError> parse_json(std::string_view text, const JsonLimits& limits) {
   try {
-    Builder<J> builder(limits);
-    if (J::sax_parse(text.begin(), text.end(), &builder)) return builder.take();
+    Builder builder(limits);
+    if (Json::sax_parse(text.begin(), text.end(), &builder)) return builder.take();
     return DecodeError{builder.error()};
-  } catch (const nlohmann::json::exception& e) {
+  } catch (const Json::exception& e) {
     return DecodeError{syntax(e)};
   } catch (const std::exception& e) {
     return DecodeError{std::string("not read: ") + e.what()};
   }
 }
 
-}  // namespace
-
-std::variant<nlohmann::json, DecodeError> parse_json(std::string_view text, const JsonLimits& limits) {
-  return parse<nlohmann::json>(text, limits);
-}
-
-std::variant<nlohmann::ordered_json, DecodeError> parse_ordered_json(std::string_view text,
-                                                                     const JsonLimits& limits) {
-  return parse<nlohmann::ordered_json>(text, limits);
-}
-
-std::optional<nlohmann::ordered_json> json_line(std::string_view text) {
-  auto parsed = parse_ordered_json(text);
-  if (auto* j = std::get_if<nlohmann::ordered_json>(&parsed)) return std::move(*j);
+std::optional<Json> json_line(std::string_view text) {
+  auto parsed = parse_json(text);
+  if (auto* j = std::get_if<Json>(&parsed)) return std::move(*j);
   return std::nullopt;
+}
+
+Json json_of(std::string_view text) {
+  auto parsed = parse_json(text);
+  if (auto* error = std::get_if<DecodeError>(&parsed)) throw std::runtime_error(error->message);
+  return std::move(std::get<Json>(parsed));
+}
+
+std::string json_text(const Json& j, int indent) {
+  return j.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string brief(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array of " + std::to_string(value.size());
+  const auto* text = value.get_ptr<const std::string*>();
+  if (text != nullptr && text->size() > 60) return brief(Json(text->substr(0, 57) + "..."));
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace attnfuzz

@@ -3,22 +3,19 @@
 //   void fields(Is<Machine> auto& r, auto f) { f("host", r.host), f("cores", r.cores); }
 //
 //   Json j = machine;    // of a vector or a map of them, too
-//   j.get_to(machine);   // throws nlohmann::json::exception on what is missing or of the wrong type
+//   j.get_to(machine);   // throws Json::exception on what is missing or of the wrong type
 //
 // The list stands in the record's namespace, before it is used.
 #pragma once
 
 #include <concepts>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 
 namespace attnfuzz {
-
-using Json = nlohmann::ordered_json;
 
 template <class R, class Record>
 concept Is = std::same_as<std::remove_const_t<R>, Record>;

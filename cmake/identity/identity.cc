@@ -8,12 +8,12 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <stdexcept>
 
 #include "cmake/identity/command.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
@@ -69,7 +69,7 @@ Compilation dissect(const std::vector<std::string>& words, const std::string& so
   return c;
 }
 
-std::string object_of(const nlohmann::json& entry, const std::vector<std::string>& words) {
+std::string object_of(const Json& entry, const std::vector<std::string>& words) {
   if (entry.contains("output")) return entry["output"].get<std::string>();
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     if (words[i] == "-o") return words[i + 1];
@@ -121,7 +121,7 @@ Identity identify(const IdentityOptions& options) {
     throw std::runtime_error("cannot read " + options.commands +
                              ": configure with CMAKE_EXPORT_COMPILE_COMMANDS=ON and Ninja or Makefiles");
   }
-  const nlohmann::json entries = nlohmann::json::parse(*text);
+  const Json entries = json_of(*text);
   const fs::path root = fs::weakly_canonical(options.root);
   const fs::path build = fs::weakly_canonical(options.build);
   const bool root_is_generated = inside(root, build).has_value();

@@ -4,13 +4,14 @@
 #include <stdexcept>
 
 #include "properties/case/codec.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 
-void to_json(Json& j, const Case& c) { j = Json::parse(encode(c)); }
+void to_json(Json& j, const Case& c) { j = json_of(encode(c)); }
 
 void from_json(const Json& j, Case& c) {
-  auto decoded = decode(j.dump());
+  auto decoded = decode(json_text(j));
   if (auto* error = std::get_if<DecodeError>(&decoded)) throw std::runtime_error(error->message);
   c = std::get<Case>(std::move(decoded));
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "fuzz/check/statistics.h"
+#include "text/json.h"
 #include "text/json_record.h"
 
 namespace attnfuzz {

@@ -1,6 +1,6 @@
 // The static page with a report in it.
 #include "fuzz/report/report.h"
-#include "text/json_text.h"
+#include "text/json.h"
 #include "text/printable.h"
 
 namespace attnfuzz::report {
@@ -11,11 +11,10 @@ extern const char* const kPageEnd;
 namespace {
 
 // For eyes: what would hide text, or turn its direction, is seen as what it is.
-nlohmann::ordered_json shown(const nlohmann::ordered_json& j) {
+Json shown(const Json& j) {
   if (j.is_string()) return printable_lines(j.get_ref<const std::string&>());
   if (!j.is_structured()) return j;
-  nlohmann::ordered_json out =
-      j.is_array() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::object();
+  Json out = j.is_array() ? Json::array() : Json::object();
   for (const auto& [name, value] : j.items()) {
     if (j.is_array()) {
       out.push_back(shown(value));
@@ -28,7 +27,7 @@ nlohmann::ordered_json shown(const nlohmann::ordered_json& j) {
 
 }  // namespace
 
-std::string report_page(const nlohmann::ordered_json& report) {
+std::string report_page(const Json& report) {
   std::string page = kPageBegin;
   // Without "<" no text can end the element that holds it, nor begin a comment in it.
   for (const char c : json_text(shown(report))) c == '<' ? page += "\\u003c" : page += c;

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +25,7 @@
 #include "fuzz/campaign/store/standing.h"
 #include "fuzz/campaign/triage/case_picture.h"
 #include "properties/reduce/reproducer.h"
+#include "text/json.h"
 
 namespace attnfuzz::report {
 
@@ -64,12 +64,12 @@ struct Report {
 Report read_report(const std::string& dir);
 
 // What a person asks first, in numbers: cases, findings, what waits, whether it runs.
-nlohmann::ordered_json summary_json(const Report& report);
+Json summary_json(const Report& report);
 
 // All of it. Of each job's series at most some 80 lines a target. `made`: when.
-nlohmann::ordered_json report_json(const Report& report, const std::string& made);
+Json report_json(const Report& report, const std::string& made);
 
-std::string report_page(const nlohmann::ordered_json& report);
+std::string report_page(const Json& report);
 
 // The newest sums of a shard.
 const SeriesLine& last_of(const Shard& shard);

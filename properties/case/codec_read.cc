@@ -12,8 +12,6 @@ namespace attnfuzz {
 namespace codec {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr size_t kMaxText = size_t{16} << 20;                             // bytes
 constexpr JsonLimits kLimits = {.depth = 16, .values = size_t{1} << 21};  // more than all arrays can hold
 

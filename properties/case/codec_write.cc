@@ -4,18 +4,16 @@
 #include <cmath>
 #include <concepts>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "properties/case/codec.h"
 #include "properties/case/codec_fields.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace codec {
 namespace {
 
-using Json = nlohmann::json;
-
-// Text straight from the table: as nlohmann::json would dump it, without its tree.
+// Text straight from the table: as Json would dump it, without its tree.
 class Writer {
  public:
   template <Structure T>
@@ -47,11 +45,9 @@ class Writer {
     *std::to_chars(digits, std::end(digits) - 1, x).ptr = 0;
     double shortest = std::strtod(digits, nullptr);
     if (static_cast<float>(shortest) != x) shortest = x;
-    out += Json(shortest).dump();
+    out += json_text(Json(shortest));
   }
-  void value(const std::string& x, Plain) {
-    out += Json(x).dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
+  void value(const std::string& x, Plain) { out += json_text(Json(x)); }
   template <typename E>
     requires std::is_enum_v<E> || std::integral<E>
   void value(E x, Names form) {

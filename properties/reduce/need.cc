@@ -1,7 +1,6 @@
 #include "properties/reduce/need.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 namespace attnfuzz {
@@ -24,7 +23,7 @@ std::vector<std::string> lines_of(const std::vector<Need>& needs) {
   return lines;
 }
 
-void to_json(nlohmann::ordered_json& json, const Need& need) {
+void to_json(Json& json, const Need& need) {
   json = {{"part", need.part}, {"relation", to_string(need.relation)}};
   if (need.value != 0) json["value"] = need.value;
   if (need.period != 0) json["period"] = need.period;
@@ -33,7 +32,7 @@ void to_json(nlohmann::ordered_json& json, const Need& need) {
   json["text"] = need.text;
 }
 
-void from_json(const nlohmann::ordered_json& json, Need& need) {
+void from_json(const Json& json, Need& need) {
   need = {};
   if (json.is_string()) {
     // As files of an earlier version have it: a line for people, which says nothing else.

@@ -10,10 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "text/json.h"
 
 namespace attnfuzz {
 
@@ -43,8 +44,8 @@ std::string line_of(const Need& need);
 std::vector<std::string> lines_of(const std::vector<Need>& needs);
 
 // One JSON object a need; an earlier version's line of text becomes a need without a part. Reading throws
-// nlohmann::json::exception on a field of the wrong type, std::invalid_argument on a relation unknown here.
-void to_json(nlohmann::ordered_json& json, const Need& need);
-void from_json(const nlohmann::ordered_json& json, Need& need);
+// Json::exception on a field of the wrong type, std::invalid_argument on a relation unknown here.
+void to_json(Json& json, const Need& need);
+void from_json(const Json& json, Need& need);
 
 }  // namespace attnfuzz

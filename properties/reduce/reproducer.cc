@@ -14,8 +14,6 @@
 namespace attnfuzz {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
 // Reads fields out of an object, and afterwards knows which ones nobody asked
@@ -127,7 +125,7 @@ std::string encode(const Reproducer& r, const std::string& file_name) {
   if (!r.shape.empty()) json["shape"] = r.shape;
   if (!r.needs.empty()) json["needs"] = r.needs;
   if (!r.indifferent.empty()) json["indifferent"] = r.indifferent;
-  json["case"] = Json::parse(encode(r.c));
+  json["case"] = json_of(encode(r.c));
   json["property"] = r.property;
   json["kernel"] = r.kernel;
   json["backend"] = backend_name(r.backend);
@@ -144,11 +142,11 @@ std::string encode(const Reproducer& r, const std::string& file_name) {
   }
   if (!digests.empty()) json["digests"] = digests;
   json["reproducer"] = Reproducer::kFormat;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
-  const auto parsed = parse_ordered_json(text);
+  const auto parsed = parse_json(text);
   if (const auto* error = std::get_if<DecodeError>(&parsed)) return *error;
   const Json& json = std::get<Json>(parsed);
   if (!json.is_object()) return DecodeError{"holds " + brief(json) + ", must be one JSON object"};

@@ -17,17 +17,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
 #include "reference/calibrate/mma_probe.h"
 #include "reference/calibrate/sweep.h"
+#include "text/json.h"
 
 namespace {
 
-using nlohmann::ordered_json;
 using namespace attn;
+using attnfuzz::Json;
+using attnfuzz::json_text;
 
 const char* name_of(Function function) {
   switch (function) {
@@ -73,8 +74,8 @@ std::string hex(uint32_t bits) {
   return text;
 }
 
-ordered_json describe(const Findings& f) {
-  ordered_json out;
+Json describe(const Findings& f) {
+  Json out;
   out["inputs"] = f.inputs;
   out["relative"] = in_units(f.relative);
   out["relative_at"] = hex(f.relative_at);
@@ -91,8 +92,8 @@ ordered_json describe(const Findings& f) {
   return out;
 }
 
-ordered_json describe(const MmaFindings& f) {
-  ordered_json out;
+Json describe(const MmaFindings& f) {
+  Json out;
   out["format"] = f.format;
   out["rounding_seed"] = f.rounding_seed;
   out["rounding"] = f.rounding;
@@ -102,12 +103,11 @@ ordered_json describe(const MmaFindings& f) {
   out["products"] = f.products;
   out["worst"] = f.worst;
   out["bias"] = f.bias;
-  out["worst_ratio"] =
-      std::isfinite(f.worst_ratio) ? ordered_json(f.worst_ratio) : ordered_json("not a number");
+  out["worst_ratio"] = std::isfinite(f.worst_ratio) ? Json(f.worst_ratio) : Json("not a number");
   return out;
 }
 
-void object(const MmaFindings& f, ordered_json& objections) {
+void object(const MmaFindings& f, Json& objections) {
   const std::string where = f.format + " products, rounding seed " + std::to_string(f.rounding_seed) + ": ";
   if (!f.regular)
     objections.push_back(where + "not added in blocks of one size, or not alike in all rows and columns");
@@ -118,8 +118,8 @@ void object(const MmaFindings& f, ordered_json& objections) {
   }
 }
 
-ordered_json measure(const Device& device, uint32_t stride, int random) {
-  ordered_json out, table, functions, products = ordered_json::array(), objections = ordered_json::array();
+Json measure(const Device& device, uint32_t stride, int random) {
+  Json out, table, functions, products = Json::array(), objections = Json::array();
   for (const Function function : kFunctions) {
     const Findings f = sweep(function, stride, device);
     functions[name_of(function)] = describe(f);
@@ -185,13 +185,13 @@ int main(int argc, char** argv) {
         throw std::runtime_error(std::string(argv[i]) + " is not known; use [--stride N] [--random N]");
       }
     }
-    ordered_json measured;
+    Json measured;
     try {
       measured = measure(device, static_cast<uint32_t>(stride), static_cast<int>(random));
     } catch (const std::exception& error) {
       throw std::runtime_error(error.what() + (fault.empty() ? "" : ": " + fault));
     }
-    std::printf("%s\n", measured.dump(2).c_str());
+    std::printf("%s\n", json_text(measured, 2).c_str());
     return measured["objections"].empty() ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attnfuzz-calibrate: %s\n", error.what());

@@ -268,7 +268,7 @@ TEST_F(Hostile, NamesStayTextInTheReport) {
     EXPECT_EQ(data.find('<'), data.npos);
     expect_clean(data);
     const auto parsed = parse_json(data);
-    EXPECT_TRUE(std::holds_alternative<nlohmann::json>(parsed)) << std::get<DecodeError>(parsed).message;
+    EXPECT_TRUE(std::holds_alternative<Json>(parsed)) << std::get<DecodeError>(parsed).message;
   });
 }
 
@@ -294,7 +294,7 @@ TEST_F(Hostile, NamesStayTextInAnIssue) {
 
 TEST_F(Hostile, NamesStayTextInJson) {
   each([](const Document& plain, const Document& d) {
-    const auto names = [](const nlohmann::json& j) {
+    const auto names = [](const Json& j) {
       std::string all;
       for (const auto& [name, value] : j.items()) all += name + (value.is_structured() ? " {}\n" : "\n");
       return all;
@@ -303,8 +303,8 @@ TEST_F(Hostile, NamesStayTextInJson) {
       const std::string line = check_json({}, of.checked());
       EXPECT_EQ(std::ranges::count(line, '\n'), 1);
       const auto parsed = parse_json(line);
-      EXPECT_TRUE(std::holds_alternative<nlohmann::json>(parsed)) << line;
-      return names(std::get<nlohmann::json>(parsed));
+      EXPECT_TRUE(std::holds_alternative<Json>(parsed)) << line;
+      return names(std::get<Json>(parsed));
     };
     EXPECT_EQ(json(d), json(plain));
     // Bytes that are no UTF-8 are replaced once, when it is first written.

@@ -5,10 +5,10 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "reference/calibration.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
@@ -34,8 +34,8 @@ Measured measure(const std::string& arguments) {
 TEST(Calibrate, CoarseSweepStaysWithinTheCommittedTable) {
   const Measured measured = measure("--stride 2003 --random 500");
   ASSERT_EQ(measured.status, 0) << measured.text;
-  const nlohmann::json out = nlohmann::json::parse(measured.text);
-  const nlohmann::json committed = nlohmann::json::parse(calibration_text(executor()));
+  const Json out = Json::parse(measured.text);
+  const Json committed = Json::parse(calibration_text(executor()));
   EXPECT_TRUE(committed.at("measured").get<bool>());
   for (const auto& [key, value] : out.at("table").items()) {
     // Fewer products added at once are looser; of all other figures larger ones are.
@@ -53,9 +53,9 @@ TEST(Calibrate, CoarseSweepStaysWithinTheCommittedTable) {
 TEST(Calibrate, ProbesTellTheExecutorsTwoRoundingsApart) {
   const Measured measured = measure("--stride 1000003 --random 10");
   ASSERT_EQ(measured.status, 0) << measured.text;
-  const nlohmann::json out = nlohmann::json::parse(measured.text);
+  const Json out = Json::parse(measured.text);
   int seen = 0;
-  for (const nlohmann::json& f : out.at("products")) {
+  for (const Json& f : out.at("products")) {
     const bool truncates = f.at("rounding_seed").get<int>() == 8;
     EXPECT_EQ(f.at("rounding"), truncates ? "zero" : "nearest");
     EXPECT_EQ(f.at("block"), truncates ? 16 : 1);

@@ -14,10 +14,7 @@ std::string repeated(const std::string& text, size_t n) {
 
 std::string refusal(const std::string& text, const JsonLimits& limits = {}) {
   const auto parsed = parse_json(text, limits);
-  const auto ordered = parse_ordered_json(text, limits);
   const auto* error = std::get_if<DecodeError>(&parsed);
-  const auto* other = std::get_if<DecodeError>(&ordered);
-  EXPECT_EQ(error ? error->message : "", other ? other->message : "");
   return error ? error->message : "";
 }
 
@@ -25,10 +22,9 @@ TEST(ParseJson, ReadsAsTheLibraryDoes) {
   for (const std::string text : {"null", "[]", "{}", "\"a\"", "-3", "18446744073709551615", "0.1",
                                  "[true, false]", R"({"b":[1,{"a":null}],"a":{"b":"\u00e9\u0000"}})"}) {
     const auto parsed = parse_json(text);
-    ASSERT_TRUE(std::holds_alternative<nlohmann::json>(parsed)) << text;
-    EXPECT_EQ(std::get<nlohmann::json>(parsed), nlohmann::json::parse(text));
-    const auto ordered = parse_ordered_json(text);
-    EXPECT_EQ(std::get<nlohmann::ordered_json>(ordered).dump(), nlohmann::ordered_json::parse(text).dump());
+    ASSERT_TRUE(std::holds_alternative<Json>(parsed)) << text;
+    EXPECT_EQ(std::get<Json>(parsed), Json::parse(text));
+    EXPECT_EQ(json_text(std::get<Json>(parsed)), Json::parse(text).dump());
   }
 }
 
@@ -76,9 +72,9 @@ TEST(ParseJson, RefusalsAreShortAndPrintable) {
 }
 
 TEST(Brief, IsShort) {
-  EXPECT_EQ(brief(nlohmann::json::array({1, 2})), "an array of 2");
-  EXPECT_EQ(brief(nlohmann::json("\x1b\xff")), "\"\\u001b\\ufffd\"");
-  EXPECT_LT(brief(nlohmann::json(std::string(1 << 20, 'x'))).size(), 70u);
+  EXPECT_EQ(brief(Json::array({1, 2})), "an array of 2");
+  EXPECT_EQ(brief(Json("\x1b\xff")), "\"\\u001b\\ufffd\"");
+  EXPECT_LT(brief(Json(std::string(1 << 20, 'x'))).size(), 70u);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #include "fuzz/campaign/run/prune.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
 #include "fuzz/campaign/run/observed_target.h"
 #include "properties/case/codec.h"
 #include "properties/judge/signals.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 namespace {
@@ -66,11 +66,10 @@ std::string name_of(const Entry& candidate) {
 
 // One line a field of the case.
 std::string readable(const Case& c) {
-  using Json = nlohmann::ordered_json;
-  const Json j = Json::parse(encode(c));
-  std::string text = "{\n  \"format\": " + j.at("format").dump();
+  const Json j = json_of(encode(c));
+  std::string text = "{\n  \"format\": " + json_text(j.at("format"));
   for (const auto& [key, value] : j.items()) {
-    if (key != "format") text += ",\n  " + Json(key).dump() + ": " + value.dump();
+    if (key != "format") text += ",\n  " + json_text(Json(key)) + ": " + json_text(value);
   }
   return text + "\n}\n";
 }

@@ -13,7 +13,6 @@
 #include "properties/case/codec.h"
 #include "text/files.h"
 #include "text/json.h"
-#include "text/json_text.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -25,7 +24,7 @@ namespace fs = std::filesystem;
 std::optional<Json> read_json(const std::string& path) {
   std::error_code none;
   if (!fs::exists(fs::symlink_status(path, none))) return std::nullopt;
-  auto parsed = parse_ordered_json(file_text(path, kInFolder));
+  auto parsed = parse_json(file_text(path, kInFolder));
   if (auto* error = std::get_if<DecodeError>(&parsed)) {
     throw std::runtime_error(path + ": " + error->message + "; move it away, or bring back a copy");
   }

@@ -5,7 +5,6 @@
 
 #include "properties/data/fills.h"
 #include "text/json.h"
-#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {
@@ -25,7 +24,7 @@ uint64_t number_of(const std::string& id) {
 }  // namespace
 
 std::string confirmed_line(const std::string& id, const std::string& target) {
-  return json_text(nlohmann::json{{"id", id}, {"target", target}});
+  return json_text(Json{{"id", id}, {"target", target}});
 }
 
 std::multimap<std::string, std::string> read_confirmed(const std::string& dir) {

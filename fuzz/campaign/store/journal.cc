@@ -4,7 +4,6 @@
 
 #include "properties/case/codec.h"
 #include "text/json.h"
-#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {
@@ -16,10 +15,9 @@ std::string file_of(const std::string& shard_dir, int n) {
 std::string line_of(const Journaled& entry, uint64_t number) {
   std::string text = encode(entry.c);
   std::erase(text, '\n');  // white space: inside strings it is escaped
-  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(nlohmann::json(entry.target)) +
-         R"(,"property":)" + json_text(nlohmann::json(entry.property)) + R"(,"index":)" +
-         std::to_string(entry.index) + R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" +
-         text + "}";
+  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(Json(entry.target)) +
+         R"(,"property":)" + json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) +
+         R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
 }
 
 // Of a line: a case, or that nothing is in flight. Nothing at all of a line cut short.
@@ -36,12 +34,12 @@ std::optional<Line> parse(const std::string& text) {
     Line line;
     j.at("n").get_to(line.number);
     if (!j.contains("case")) return line;
-    auto decoded = decode(j["case"].dump());
+    auto decoded = decode(json_text(j["case"]));
     if (!std::holds_alternative<Case>(decoded)) return std::nullopt;
     line.entry =
         Journaled{j.at("target"), j.at("property"), std::get<Case>(decoded), j.at("index"), j.at("attempts")};
     return line;
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     return std::nullopt;
   }
 }

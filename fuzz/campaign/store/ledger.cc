@@ -30,12 +30,12 @@ void refuse_unknown(const char* what, const std::string& name, const std::vector
                            suggestion(name, known));
 }
 
-void refuse_unknown_fields(const nlohmann::json& j, const std::vector<std::string>& known) {
+void refuse_unknown_fields(const Json& j, const std::vector<std::string>& known) {
   if (!j.is_object()) throw std::runtime_error("it is " + brief(j) + ", must be an object");
   for (const auto& [name, value] : j.items()) refuse_unknown("field", name.empty() ? " " : name, known);
 }
 
-KnownFailure read_entry(const nlohmann::json& j, const std::string& folder, const LedgerNames& names) {
+KnownFailure read_entry(const Json& j, const std::string& folder, const LedgerNames& names) {
   refuse_unknown_fields(j, {"mode", "reason", "key", "reproducer", "kernel", "backend", "lane", "features"});
   KnownFailure known;
   const std::string mode = j.at("mode");
@@ -94,7 +94,7 @@ Ledger parse_ledger(const std::string& text, const std::string& path, const Ledg
   const auto parsed = parse_json(text);
   if (const auto* error = std::get_if<DecodeError>(&parsed))
     throw std::runtime_error(path + " is no ledger: " + error->message);
-  const nlohmann::json& j = std::get<nlohmann::json>(parsed);
+  const Json& j = std::get<Json>(parsed);
   if (!j.is_object() || !j.contains("known") || !j.at("known").is_array())
     throw std::runtime_error(path + R"( is no ledger: {"format": 1, "known": [...]} is due)");
   try {
@@ -102,10 +102,10 @@ Ledger parse_ledger(const std::string& text, const std::string& path, const Ledg
   } catch (const std::exception& e) {
     throw std::runtime_error(path + ": " + e.what());
   }
-  if (j.value("format", nlohmann::json()) != 1) throw std::runtime_error(path + " is of another format than 1");
+  if (j.value("format", Json()) != 1) throw std::runtime_error(path + " is of another format than 1");
   Ledger ledger;
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  for (const nlohmann::json& entry : j.at("known")) {
+  for (const Json& entry : j.at("known")) {
     try {
       ledger.known.push_back(read_entry(entry, folder, names));
     } catch (const std::exception& e) {

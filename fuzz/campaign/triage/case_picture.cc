@@ -9,7 +9,6 @@
 #include "properties/data/recipe.h"
 #include "text/files.h"
 #include "text/json.h"
-#include "text/json_text.h"
 
 namespace attnfuzz {
 namespace {
@@ -37,7 +36,7 @@ double seen_share(const Case& c, int64_t b, int64_t h, const Cell& cell) {
   return of > 0 ? static_cast<double>(seen) / static_cast<double>(of) : 0;
 }
 
-nlohmann::ordered_json axis_json(const Ruler& ruler) {
+Json axis_json(const Ruler& ruler) {
   std::vector<size_t> borders;
   for (size_t n = 0; n < ruler.border.size(); ++n) {
     if (ruler.border[n]) borders.push_back(n);
@@ -45,7 +44,7 @@ nlohmann::ordered_json axis_json(const Ruler& ruler) {
   return {{"starts", ruler.starts}, {"border", borders}, {"tile", ruler.tile}};
 }
 
-Ruler axis_of(const nlohmann::ordered_json& j) {
+Ruler axis_of(const Json& j) {
   Ruler ruler;
   j.at("starts").get_to(ruler.starts);
   j.at("tile").get_to(ruler.tile);
@@ -97,7 +96,7 @@ CasePicture picture_without_error(const Case& c, const std::string& why) {
   return picture;
 }
 
-nlohmann::ordered_json picture_json(const CasePicture& picture) {
+Json picture_json(const CasePicture& picture) {
   std::vector<int> seen;
   for (const double share : picture.seen) seen.push_back(static_cast<int>(std::ceil(100 * share)));
   return {{"batch", picture.b},
@@ -111,10 +110,10 @@ nlohmann::ordered_json picture_json(const CasePicture& picture) {
 }
 
 CasePicture read_picture(const std::string& path) {
-  const auto parsed = parse_ordered_json(file_text(path, kInFolder));
+  const auto parsed = parse_json(file_text(path, kInFolder));
   try {
     if (const auto* error = std::get_if<DecodeError>(&parsed)) throw std::runtime_error(error->message);
-    const auto& j = std::get<nlohmann::ordered_json>(parsed);
+    const auto& j = std::get<Json>(parsed);
     if (!j.is_object()) throw std::runtime_error("no JSON object");
     CasePicture picture;
     j.at("batch").get_to(picture.b);

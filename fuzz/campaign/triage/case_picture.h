@@ -9,7 +9,6 @@
 //   CasePicture picture = read_picture(path);
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "properties/judge/operation.h"
 #include "reference/calibration.h"
 #include "reference/oracle.h"
+#include "text/json.h"
 
 namespace attnfuzz {
 
@@ -42,7 +42,7 @@ CasePicture take_picture(const Case& c, const std::string& property, const std::
                          const Calibration& calibration);
 
 // Shares as whole percents; an error/bound beyond all numbers is null.
-nlohmann::ordered_json picture_json(const CasePicture& picture);
+Json picture_json(const CasePicture& picture);
 
 // Throws std::runtime_error that names the file where it is none, or says what cannot be.
 CasePicture read_picture(const std::string& path);

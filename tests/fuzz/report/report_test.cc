@@ -14,7 +14,6 @@
 namespace attnfuzz {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

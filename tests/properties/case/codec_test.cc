@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 Case decoded(const std::string& text) {
   auto result = decode(text);
@@ -82,7 +82,7 @@ void expect_round_trip(const Case& c) {
   const Case back = decoded(text);
   EXPECT_TRUE(back == c) << text;
   EXPECT_EQ(encode(back), text);
-  EXPECT_EQ(Json::parse(text).dump(), text) << "keys are not sorted, or numbers not as JSON writes them";
+  EXPECT_EQ(SortedJson::parse(text).dump(), text) << "keys are not sorted, or numbers not as JSON writes them";
 }
 
 TEST(Codec, RoundTrip) {
@@ -110,7 +110,7 @@ TEST(Codec, TextIsAsDocumented) {
 
 TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
-  const Json json = Json::parse(encode(full_case()));
+  const SortedJson json = SortedJson::parse(encode(full_case()));
   EXPECT_EQ(json.size(), 14u);
   EXPECT_EQ(json["problem"].size(), 18u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
@@ -159,7 +159,7 @@ TEST(Codec, IllegalCasesAreStillWritten) {
   c.lane = "\xff\xfe";
   c.q.kind = static_cast<FillKind>(200);
   const std::string text = encode(c);
-  EXPECT_EQ(Json::parse(text).dump(), text);
+  EXPECT_EQ(SortedJson::parse(text).dump(), text);
   EXPECT_NE(text.find(R"("scale":"0x7fc00000")"), std::string::npos) << text;
   EXPECT_EQ(refusal(text).find("problem.align is -1, must be one of"), 0u) << refusal(text);
 }
@@ -270,10 +270,10 @@ TEST(Codec, NoTruncationOrBentByteCrashes) {
 }
 
 // Puts `junk` in place of each value in turn.
-void replace_each(Json& root, Json& node, const Json& junk) {
+void replace_each(SortedJson& root, SortedJson& node, const SortedJson& junk) {
   if (!node.is_structured()) return;
-  for (Json& child : node) {
-    const Json kept = child;
+  for (SortedJson& child : node) {
+    const SortedJson kept = child;
     child = junk;
     auto result = decode(root.dump());
     if (const Case* c = std::get_if<Case>(&result)) EXPECT_TRUE(decoded(encode(*c)) == *c) << root.dump();
@@ -283,11 +283,19 @@ void replace_each(Json& root, Json& node, const Json& junk) {
 }
 
 TEST(Codec, NoWrongTypeAnywhereCrashes) {
-  Json json = Json::parse(encode(full_case()));
-  const Json junk[] = {
-      nullptr,       true,           -1,         18446744073709551615ull,  1e300, "x", "0xffffffffffff",
-      Json::array(), Json::object(), {{"a", 1}}, Json::array({nullptr, 1})};
-  for (const Json& value : junk) replace_each(json, json, value);
+  SortedJson json = SortedJson::parse(encode(full_case()));
+  const SortedJson junk[] = {nullptr,
+                             true,
+                             -1,
+                             18446744073709551615ull,
+                             1e300,
+                             "x",
+                             "0xffffffffffff",
+                             SortedJson::array(),
+                             SortedJson::object(),
+                             {{"a", 1}},
+                             SortedJson::array({nullptr, 1})};
+  for (const SortedJson& value : junk) replace_each(json, json, value);
 }
 
 TEST(Codec, DigestsTellCasesApart) {

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "tests/properties/support/random_case.h"
-
+#include "text/json.h"
 namespace attnfuzz {
 namespace {
 
