@@ -27,7 +27,7 @@ std::string function_of(const char* type, const char* name, const std::vector<Fi
   return text + "  return x;\n}\n\n";
 }
 
-std::string case_text(const Export& e) {
+std::string cpp_case(const Export& e) {
   const Case& c = e.c;
   std::vector<Field> environment = environment_fields(c);
   environment.insert(environment.begin(), {"backend", e.backend == ATTN_CUDA ? "ATTN_CUDA" : "ATTN_CPU", ""});
@@ -67,7 +67,7 @@ std::string export_cpp(const Export& e, const std::string& name) {
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
           ".so, or another that exports attn_kernel_at()."};
   return fill_in(kProgramCpp, {{"HEAD", head(e, how, "//")},
-                               {"CASE", case_text(e)},
+                               {"CASE", cpp_case(e)},
                                {"MEMORY", e.backend == ATTN_CUDA ? kMemoryCuda : kMemoryCpu}});
 }
 

@@ -11,7 +11,7 @@ std::string tuple(const std::array<int64_t, 4>& n) {
   return cat("(", n[0], ", ", n[1], ", ", n[2], ", ", n[3], ")");
 }
 
-std::string case_text(const Export& e) {
+std::string python_case(const Export& e) {
   const Case& c = e.c;
   std::string text = cat("BACKEND, KERNEL = ", e.backend == ATTN_CUDA ? "CUDA" : "CPU", ", b",
                          "\"" + in_literal(e.kernel_name) + "\"", "  # of the library's, or its first\n");
@@ -64,7 +64,7 @@ std::string export_python(const Export& e, const std::string& name) {
           std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
           ".so, or another that exports attn_kernel_at() of attnfuzz's kernels/attention.h."};
   return fill_in(kProgramPython,
-                 {{"HEAD", head(e, how, "#")}, {"CONTRACT", kContractPython}, {"CASE", case_text(e)}});
+                 {{"HEAD", head(e, how, "#")}, {"CONTRACT", kContractPython}, {"CASE", python_case(e)}});
 }
 
 }  // namespace attnfuzz
