@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reference/formats.h"
+#include "reference/row_terms.h"
 #include "reference/visibility.h"
 
 namespace attnfuzz {
@@ -45,7 +46,7 @@ Purity purity_of(const double* values, int64_t count) {
 }
 
 Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
-                       int64_t first, int64_t last) {
+                       int64_t first, int64_t last, double least) {
   Operands out;
   out.first = first;
   out.count = std::max<int64_t>(last - first, 0);
@@ -72,6 +73,10 @@ Operands load_operands(const attn_problem& problem, const attn_tensors& tensors,
     decode_strided(problem.dtype, tensors.v.data, offset_of(tensors.v, b, g, first + j, 0), tensors.v.stride[3],
                    problem.dim_v, row.data());
     put_row(row.data(), j, &out.values);
+  }
+  if (least > 0) {
+    out.aligned.resize(out.keys.size());
+    std::ranges::transform(out.keys, out.aligned.begin(), [&](double k) { return counted(k, least); });
   }
   return out;
 }

@@ -52,6 +52,7 @@ struct Operands {
   int64_t count = 0;
   int64_t dim_qk = 0;
   Buffer keys;
+  Buffer aligned;  // |k_t| in the same order, but of what is not 0 at least `least`; empty where that is 0
   std::vector<Purity> key_purity;
   std::vector<double> key_norm;  // sum_t |k_t|, for a scale folded into Q
   double least_key = 0x1p1023;   // the least |k_t| that is not 0
@@ -59,9 +60,9 @@ struct Operands {
   Values values;
 };
 
-// Keys first..last-1 of batch b, kv head g.
+// Keys first..last-1 of batch b, kv head g. `least`: ErrorModel::least_factor.
 Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
-                       int64_t first, int64_t last);
+                       int64_t first, int64_t last, double least = 0);
 
 // `rows` gives `count` rows of `columns` numbers each, `stride` apart.
 Values make_values(const double* rows, int64_t count, int64_t columns, int64_t stride);

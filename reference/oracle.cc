@@ -112,8 +112,8 @@ class Evaluator {
     if (b == b_ && g == g_) return;
     b_ = b;
     g_ = g;
-    operands_ =
-        load_operands(problem_, tensors_, b, g, first_, std::min(last_, key_length(problem_, tensors_, b)));
+    operands_ = load_operands(problem_, tensors_, b, g, first_,
+                              std::min(last_, key_length(problem_, tensors_, b)), model_.least_factor);
   }
 
   // Reads a row into the next place of the block. False if it is dead, and so done.

@@ -24,13 +24,14 @@ bool any_below(const double* x, int64_t n, double least) {
 void aligned_sizes(const ErrorModel& model, const Operands& operands, const ScoreInput& input, double* sizes) {
   const double least = model.least_factor;
   if (!(operands.least_key < least) && !any_below(input.q, operands.dim_qk, least)) return;
-  for (int64_t k = 0; k < input.n; ++k) {
-    const double* key =
-        operands.keys.data() + input.keys[k] / kLanes * operands.dim_qk * kLanes + input.keys[k] % kLanes;
-    double size = 0;
+  // All keys of a panel at once.
+  for (int64_t k = 0; k < input.n;) {
+    const int64_t panel = input.keys[k] / kLanes;
+    const double* keys = operands.aligned.data() + panel * operands.dim_qk * kLanes;
+    Lanes size = Lanes::Zero();
     for (int64_t t = 0; t < operands.dim_qk; ++t)
-      size += counted(input.q[t], least) * counted(key[t * kLanes], least);
-    sizes[k] = size;
+      size += counted(input.q[t], least) * LanesAt(keys + t * kLanes);
+    for (; k < input.n && input.keys[k] / kLanes == panel; ++k) sizes[k] = size[input.keys[k] % kLanes];
   }
 }
 
