@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -26,6 +28,10 @@ int finish(int status) {
 int main(int argc, char** argv) {
   using namespace attnfuzz;
   std::signal(SIGPIPE, SIG_IGN);  // a worker that dies closes its pipe: that is an answer, not our end
+  // Every case takes and frees the same large arrays: given back to the system they would be mapped anew, page
+  // by page.
+  mallopt(M_MMAP_THRESHOLD, 256 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   CLI::App app("attnfuzz: finds, shrinks and replays failures of attention kernels.", "attnfuzz");
   app.require_subcommand(1);
   app.set_version_flag("--version", ATTNFUZZ_VERSION);
