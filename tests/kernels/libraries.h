@@ -30,7 +30,10 @@ inline KernelAt load(const char* variable, const char* path) {
 inline KernelAt kernel_at_of(const std::string& name) {
   static const KernelAt fa1 = load("ATTNFUZZ_FA1_LIBRARY", FA1_LIBRARY);
   static const KernelAt splitk = load("ATTNFUZZ_SPLITK_LIBRARY", SPLITK_LIBRARY);
-  return name == "fa1" ? fa1 : splitk;
+  // The paths for sm_90a on the executor (tests/bugs).
+  static const KernelAt fa1h = load("ATTNFUZZ_FA1H_LIBRARY", FA1H_LIBRARY);
+  static const KernelAt splitkh = load("ATTNFUZZ_SPLITKH_LIBRARY", SPLITKH_LIBRARY);
+  return name == "fa1" ? fa1 : name == "fa1h" ? fa1h : name == "splitkh" ? splitkh : splitk;
 }
 
 inline const attn_kernel* kernel_named(const std::string& name) { return kernel_at_of(name)(0); }

@@ -1,0 +1,119 @@
+// Which problems the paths for sm_90a take: a choice that no answer shows, for what they leave
+// goes another way. Asked of fa1h and splitkh, which have them on the executor.
+#include "tests/kernels/offer.h"
+
+namespace attnfuzz {
+namespace {
+
+using Change = std::function<void(Offer&)>;
+
+class HopperChoices : public PlanTest {
+ protected:
+  Answer answer(const Change& change) {
+    return ask([&](Offer& x) {
+      x.problem.batch = 2, x.problem.heads_q = x.problem.heads_kv = 3;
+      x.dense();
+      change(x);
+    });
+  }
+  bool takes(const Change& change) {
+    const Answer a = answer(change);
+    EXPECT_TRUE(a.ok()) << a.reason;
+    return std::string(a.plan.path).find("wgmma") != std::string::npos;
+  }
+};
+class PrefillChoices : public HopperChoices {};
+class DecodeChoices : public HopperChoices {
+ protected:
+  bool takes(const Change& change) {
+    return HopperChoices::takes([&](Offer& x) {
+      x.problem.heads_q = 12, x.problem.seq_q = 1;  // four a KV head
+      x.dense();
+      change(x);
+    });
+  }
+};
+
+char* eight_beyond(void* data) { return static_cast<char*>(data) + 8; }
+
+TEST_P(PrefillChoices, WhatTheCopyEngineTakes) {
+  EXPECT_TRUE(takes([](Offer&) {}));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.causal = 1, x.problem.window_left = 3; }));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.dim_qk = 8, x.problem.dim_v = 24, x.dense(); }));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.scale = -1, x.tensors.lse.data = nullptr; }));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.seq_q = 1, x.problem.seq_k = 5000, x.dense(); }));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.seq_q = x.problem.seq_k = (1 << 28) - 1, x.dense(); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_q = 1 << 28, x.dense(); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 1 << 28, x.dense(); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 1; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
+  EXPECT_FALSE(takes([](Offer& x) {
+    x.problem.has_key_lengths = 1, x.tensors.key_lengths = reinterpret_cast<const int64_t*>(0x60000);
+  }));
+  EXPECT_FALSE(takes([](Offer& x) {
+    x.problem.dim_v = 60, x.tensors.v.stride[0] *= 2, x.tensors.o.stride[0] *= 2;
+  })) << "the engine stores whole chunks";
+  for (int tensor = 0; tensor < 4; ++tensor) {
+    const auto of = [&](Offer& x) -> attn_tensor& {
+      attn_tensors& t = x.tensors;
+      return tensor == 0 ? t.q : tensor == 1 ? t.k : tensor == 2 ? t.v : t.o;
+    };
+    SCOPED_TRACE(tensor);
+    EXPECT_FALSE(takes([&](Offer& x) { of(x).data = eight_beyond(of(x).data); }));
+    EXPECT_FALSE(takes([&](Offer& x) { of(x).stride[0] += 4; }));
+    EXPECT_FALSE(takes([&](Offer& x) { of(x).stride[1] += 4, of(x).stride[0] *= 2; }));
+    EXPECT_FALSE(takes([&](Offer& x) { of(x).stride[2] = 68, of(x).stride[1] *= 2, of(x).stride[0] *= 2; }));
+    EXPECT_TRUE(takes([&](Offer& x) { of(x).stride[2] = 72, of(x).stride[1] *= 2, of(x).stride[0] *= 2; }));
+  }
+  for (int64_t attn_problem::* size : {&attn_problem::batch, &attn_problem::seq_q, &attn_problem::seq_k})
+    EXPECT_FALSE(takes([&](Offer& x) { x.problem.*size = 0, x.dense(); }));
+}
+
+TEST_P(PrefillChoices, ItsSharedMemoryAndItsCounter) {
+  // Two tiles of 128 queries, two of 64 keys and of their values, 64 columns; 16 barriers; 4 numbers; room to
+  // align.
+  constexpr int64_t kBytes = (2 * 128 + 2 * 2 * 64) * 64 * 2 + 16 * 8 + 4 * 4 + 32;
+  EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
+  const auto counter = [&](int64_t heads, bool causal) {
+    return answer([&](Offer& x) {
+             x.problem.batch = 1, x.problem.heads_q = x.problem.heads_kv = heads;
+             x.problem.causal = causal;
+             x.dense();
+           })
+        .plan.workspace_bytes;
+  };
+  EXPECT_EQ(counter(133, true), sizeof(uint32_t)) << "more query tiles than blocks, of unequal cost";
+  EXPECT_EQ(counter(132, true), 0u);
+  EXPECT_EQ(counter(133, false), 0u);
+}
+
+TEST_P(DecodeChoices, FewRowsAndWhatTheCopyEngineTakes) {
+  EXPECT_TRUE(takes([](Offer&) {}));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.seq_q = 16, x.dense(); })) << "64 rows";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_q = 17, x.dense(); })) << "68 rows";
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.causal = 1, x.problem.window_left = 3; }));
+  EXPECT_TRUE(takes([](Offer& x) {
+    x.problem.has_key_lengths = 1, x.tensors.key_lengths = reinterpret_cast<const int64_t*>(0x60000);
+  }));
+  EXPECT_TRUE(takes([](Offer& x) { x.tensors.o.data = eight_beyond(x.tensors.o.data); }))
+      << "no engine stores O";
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.dim_v = 62; })) << "rows keep their 64";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.dim_v = 63; })) << "two columns of a partial O at a time";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 1; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 0, x.dense(); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 1 << 28, x.dense(); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.tensors.k.data = eight_beyond(x.tensors.k.data); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.tensors.v.stride[1] += 4, x.tensors.v.stride[0] *= 2; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.tensors.q.data = eight_beyond(x.tensors.q.data); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, PrefillChoices, testing::Values("fa1h"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Kernels, DecodeChoices, testing::Values("splitkh"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace attnfuzz
