@@ -1,4 +1,4 @@
-// Small instantiations of the mma path.
+// The mma path as it is, but for its sections.
 #pragma once
 
 #include "kernels/fa1/ampere/spec.h"
@@ -8,10 +8,10 @@ namespace attn {
 inline constexpr bool kAmpere = true;
 
 struct Ampere64 {
-  static constexpr AmpereSpec kSpec = {64, 2, 2, 64, false, 1};
+  static constexpr AmpereSpec kSpec = {64, 4, 2, 64, true, 2};
 };
 struct Ampere128 {
-  static constexpr AmpereSpec kSpec = {128, 2, 2, 64, false, 1};
+  static constexpr AmpereSpec kSpec = {128, 4, 2, 64, false, 2};
 };
 
 // K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
