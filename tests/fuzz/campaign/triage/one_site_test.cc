@@ -1,13 +1,6 @@
 // Failures that die or hang at one place in the kernel are one finding, without a run of any
 // but the first; those of two places are two, wherever a reduction might lead.
-#include <gtest/gtest.h>
-
-#include <filesystem>
-
-#include "fuzz/campaign/store/finding_list.h"
-#include "fuzz/campaign/triage/triage.h"
-#include "properties/case/codec.h"
-#include "tests/properties/support/fake_target.h"
+#include "tests/fuzz/campaign/triage/crash_folder.h"
 
 namespace attnfuzz {
 namespace {
@@ -35,24 +28,9 @@ class Dies : public FakeTarget {
   bool hangs_;
 };
 
-class OneSite : public ::testing::Test {
+class OneSite : public CrashFolder {
  protected:
-  OneSite() {
-    std::string name = (std::filesystem::temp_directory_path() / "one-site-XXXXXX").string();
-    options_.dir = mkdtemp(name.data());
-    std::filesystem::create_directories(options_.dir + "/findings");
-    write_findings(options_.dir, {});
-    CampaignTarget target;
-    target.record.name = "fake.cpu.plain";
-    target.record.kernel = target.folder = "fake";
-    target.record.lane = "plain";
-    target.info = FakeTarget().info();
-    target.open = [this](std::string*) { return std::make_unique<Dies>(&runs_, hangs_); };
-    target.calibration = executor();
-    target.properties = {find_property("reference")};
-    targets_ = {target};
-  }
-  ~OneSite() override { std::filesystem::remove_all(options_.dir); }
+  OneSite() : CrashFolder([this] { return std::make_unique<Dies>(&runs_, hangs_); }) {}
 
   static Case softcapped(int64_t keys) {
     Case c;
@@ -73,57 +51,38 @@ class OneSite : public ::testing::Test {
     const Verdict verdict = judge(c, *find_property("reference"), kernel, executor());
     ASSERT_EQ(verdict.kind, hangs_ ? Kind::kHang : Kind::kCrash) << verdict.message;
     ASSERT_NE(verdict.site, "");
-    Crash crash;
-    crash.id = digest(c).substr(0, 12);
-    crash.target = "fake.cpu.plain";
-    crash.property = "reference";
-    crash.c = c;
-    crash.kind = to_string(verdict.kind);
-    crash.message = verdict.message;
-    crash.site = verdict.site;
-    crash.t = t;
-    write_crash(options_.dir, crash, "");
+    CrashFolder::file(c, verdict, t);
   }
 
-  std::vector<Finding> findings() {
-    const SharedStatePtr shared = make_shared_state();
-    std::atomic<bool> waits = false;
-    triage({options_, targets_, *shared, waits});
-    return read_findings(options_.dir).findings;
+  // One finding of three failures, of which the first alone was run.
+  Finding only_finding() {
+    file(softcapped(5), 1);
+    EXPECT_EQ(findings().size(), 1u);
+    const int before = runs_;
+    file(biased(9), 2);
+    file(softcapped(64), 3);
+    const std::vector<Finding> found = findings();
+    EXPECT_EQ(runs_, before) << "nothing needs to be run to know; each run of a hang costs all of a watch";
+    if (found.size() != 1) {
+      ADD_FAILURE() << found.size() << " findings";
+      return {};
+    }
+    EXPECT_EQ(found[0].count, 3u);
+    return found[0];
   }
 
-  CampaignOptions options_;
   int runs_ = 0;
   bool hangs_ = false;
-  std::vector<CampaignTarget> targets_;
 };
 
 TEST_F(OneSite, IsOneFindingHoweverItIsReached) {
-  file(softcapped(5), 1);
-  ASSERT_EQ(findings().size(), 1u);
-  const int before = runs_;
-  file(biased(9), 2);
-  file(softcapped(64), 3);
-  const std::vector<Finding> found = findings();
-  ASSERT_EQ(found.size(), 1u) << found.back().minimal;
-  EXPECT_EQ(found[0].count, 3u);
-  EXPECT_EQ(found[0].sites, std::vector<std::string>{"SIGSEGV at fake.so+0x10"});
-  EXPECT_EQ(runs_, before) << "nothing needs to be run to know";
+  EXPECT_EQ(only_finding().sites, std::vector<std::string>{"SIGSEGV at fake.so+0x10"});
   EXPECT_TRUE(read_crashes(options_.dir).empty());
 }
 
 TEST_F(OneSite, AHangIsOneFindingToo) {
   hangs_ = true;
-  file(softcapped(5), 1);
-  ASSERT_EQ(findings().size(), 1u);
-  const int before = runs_;
-  file(biased(9), 2);
-  file(softcapped(64), 3);
-  const std::vector<Finding> found = findings();
-  ASSERT_EQ(found.size(), 1u) << found.back().minimal;
-  EXPECT_EQ(found[0].kind, "hang");
-  EXPECT_EQ(found[0].count, 3u);
-  EXPECT_EQ(runs_, before) << "each run of a hang costs all of a watch";
+  EXPECT_EQ(only_finding().kind, "hang");
 }
 
 TEST_F(OneSite, AReductionStaysWhereItBegan) {

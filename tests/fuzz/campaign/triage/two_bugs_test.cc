@@ -1,11 +1,5 @@
 // A kernel with two bugs, and what triage makes of the crashes.
-#include <gtest/gtest.h>
-
-#include <filesystem>
-
-#include "fuzz/campaign/triage/triage.h"
-#include "properties/case/codec.h"
-#include "tests/properties/support/fake_target.h"
+#include "tests/fuzz/campaign/triage/crash_folder.h"
 
 namespace attnfuzz {
 namespace {
@@ -24,24 +18,9 @@ class TwoBugs : public FakeTarget {
   FakeTarget heads_{Flaw::kHeadMap};
 };
 
-class TwoBugsTriage : public ::testing::Test {
+class TwoBugsTriage : public CrashFolder {
  protected:
-  TwoBugsTriage() {
-    std::string name = (std::filesystem::temp_directory_path() / "two-bugs-XXXXXX").string();
-    options_.dir = mkdtemp(name.data());
-    std::filesystem::create_directories(options_.dir + "/findings");
-    write_findings(options_.dir, {});
-    CampaignTarget target;
-    target.record.name = "fake.cpu.plain";
-    target.record.kernel = target.folder = "fake";
-    target.record.lane = "plain";
-    target.info = kernel_.info();
-    target.open = [](std::string*) { return std::make_unique<TwoBugs>(); };
-    target.calibration = executor();
-    target.properties = {find_property("reference")};
-    targets_ = {target};
-  }
-  ~TwoBugsTriage() override { std::filesystem::remove_all(options_.dir); }
+  TwoBugsTriage() : CrashFolder([] { return std::make_unique<TwoBugs>(); }) {}
 
   Verdict judged(const Case& c) { return judge(c, *find_property("reference"), kernel_, executor()); }
 
@@ -49,27 +28,11 @@ class TwoBugsTriage : public ::testing::Test {
   bool file(const Case& c) {
     const Verdict verdict = judged(c);
     if (verdict.outcome != Outcome::kFail) return false;
-    Crash crash;
-    crash.id = digest(c).substr(0, 12);
-    crash.target = "fake.cpu.plain";
-    crash.property = "reference";
-    crash.c = c;
-    crash.kind = to_string(verdict.kind);
-    crash.message = verdict.message;
-    write_crash(options_.dir, crash, "");
+    CrashFolder::file(c, verdict);
     return true;
   }
 
-  std::vector<Finding> findings() {
-    const SharedStatePtr shared = make_shared_state();
-    std::atomic<bool> waits = false;
-    triage({options_, targets_, *shared, waits});
-    return read_findings(options_.dir).findings;
-  }
-
-  CampaignOptions options_;
   TwoBugs kernel_;
-  std::vector<CampaignTarget> targets_;
 };
 
 TEST_F(TwoBugsTriage, EachIsOneFinding) {
