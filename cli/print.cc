@@ -217,18 +217,6 @@ Json failure_json(const Failure& failure, double seconds, const Filed& filed) {
   return j;
 }
 
-Json share_json(const Covered::Share& share) {
-  return {{"met", share.met}, {"legal", share.legal}, {"percent", share.percent()}};
-}
-
-Json covered_json(const Covered& covered) {
-  return {{"classes", share_json(covered.classes)},
-          {"pairs", share_json(covered.pairs)},
-          {"triples", share_json(covered.triples)},
-          {"classes_missing", covered.classes_missing},
-          {"pairs_missing", covered.pairs_missing}};
-}
-
 }  // namespace
 
 const char* status_of(const Checked& checked) {
@@ -263,7 +251,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["broken_floors"] = options.way.empty()
                            ? result.features.broken_floors(checked.refused, Classification::kByChance)
                            : std::vector<std::string>{};
-  if (checked.covered) j["coverage"] = covered_json(*checked.covered);
+  if (checked.covered) j["coverage"] = *checked.covered;
   // The first by itself, for there is seldom another.
   for (size_t i = 0; i < result.failures.size(); ++i) {
     const Filed filed = i < checked.filed.size() ? checked.filed[i] : Filed{};

@@ -105,6 +105,14 @@ Exit show(const ReportArguments& arguments) {
               n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"), n("restarts"));
   std::printf("  %llu finding(s), %llu known, %llu never seen again, %llu failure(s) to reduce\n",
               n("findings"), n("known"), n("never_again"), n("waiting"));
+  for (const auto& [target, measured] : report.coverage) {
+    const Covered& covered = measured.covered;
+    std::printf(
+        "  %s met of the table of axes in %llu cases: %.0f %% of classes, %.0f %% of pairs, %.0f %% of "
+        "triples\n",
+        printable(target).c_str(), (unsigned long long)measured.cases, covered.classes.percent(),
+        covered.pairs.percent(), covered.triples.percent());
+  }
   for (const report::FindingEntry& entry : report.findings) {
     const Finding& f = entry.finding;
     std::printf("  %s x%llu%s\n", printable(f.name).c_str(), (unsigned long long)f.count,

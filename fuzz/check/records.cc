@@ -20,6 +20,15 @@ void to_json(Json& j, const RatioHistogram& r) {
   j = {{"runs", r.count()}, {"median", r.median()}, {"worst", r.worst()}, {"buckets", r.buckets()}};
 }
 
+void to_json(Json& j, const Covered::Share& share) {
+  j = {{"met", share.met}, {"legal", share.legal}, {"percent", share.percent()}};
+}
+
+void from_json(const Json& j, Covered::Share& share) {
+  j.at("met").get_to(share.met);
+  j.at("legal").get_to(share.legal);
+}
+
 void from_json(const Json& j, RatioHistogram& r) {
   const Json& worst = j.at("worst");
   r = {j.at("buckets").get<RatioHistogram::Buckets>(),

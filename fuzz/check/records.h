@@ -43,6 +43,15 @@ void fields(Is<Statistics> auto& r, auto f) {
   f.later("oracle", r.oracle);
 }
 
+// {"met", "legal", "percent"}, of which the last is read from the others
+void to_json(Json& j, const Covered::Share& share);
+void from_json(const Json& j, Covered::Share& share);
+
+void fields(Is<Covered> auto& r, auto f) {
+  f("classes", r.classes), f("pairs", r.pairs), f("triples", r.triples);
+  f("classes_missing", r.classes_missing), f("pairs_missing", r.pairs_missing);
+}
+
 void fields(Is<Shape> auto& r, auto f) { f("text", r.text), f("kind", r.kind); }
 
 void fields(Is<Where> auto& r, auto f) {

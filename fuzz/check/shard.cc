@@ -78,9 +78,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     }
     shared.at[job] = 0;
     result.add(c, verdict);
-    if (verdict.outcome != Outcome::kReject && verdict.plan.tile_q > 0 && verdict.plan.tile_k > 0) {
-      result.coverage.add({c, c.problem, verdict.plan.tile_q, verdict.plan.tile_k, verdict.plan.num_splits});
-    }
+    add_met(result.coverage, c, verdict);
     result.assume(verdict.assumptions);
     ++shared.done;
     if (verdict.outcome != Outcome::kFail) continue;

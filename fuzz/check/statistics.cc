@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/check/way.h"
+#include "properties/case/features/feature.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -59,6 +60,12 @@ void Statistics::merge(const Statistics& other) {
   unconstrained_rows += other.unconstrained_rows;
   stages.merge(other.stages);
   oracle.merge(other.oracle);
+}
+
+void add_met(Coverage& coverage, const Case& c, const Verdict& verdict) {
+  const attn_plan& plan = verdict.plan;
+  if (verdict.outcome == Outcome::kReject || plan.tile_q <= 0 || plan.tile_k <= 0) return;
+  coverage.add({c, c.problem, plan.tile_q, plan.tile_k, plan.num_splits});
 }
 
 uint64_t Statistics::cases() const {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "fuzz/check/ratio_histogram.h"
+#include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/verdict.h"
@@ -46,5 +47,8 @@ struct Statistics {
   void merge(const Statistics& other);
   uint64_t cases() const;
 };
+
+// What a case has met of the table of axes, on the tiles that it ran with; of one that was refused, nothing.
+void add_met(Coverage& coverage, const Case& c, const Verdict& verdict);
 
 }  // namespace attnfuzz

@@ -100,7 +100,13 @@ Json report_json(const Report& report, const std::string& made) {
             {"corpus", report.corpus},
             {"newest", Json::array()}};
   for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry));
-  for (const auto& [name, stats] : report.targets) j["targets"][name] = stats_json(stats);
+  for (const auto& [name, stats] : report.targets) {
+    j["targets"][name] = stats_json(stats);
+    if (const auto measured = report.coverage.find(name); measured != report.coverage.end()) {
+      j["targets"][name]["coverage"] = measured->second.covered;
+      j["targets"][name]["coverage"]["cases"] = measured->second.cases;
+    }
+  }
   for (const Shard& shard : report.shards) {
     j["shards"].push_back({{"number", shard.number},
                            {"last", last_of(shard)},

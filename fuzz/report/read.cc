@@ -77,6 +77,7 @@ Report read_report(const std::string& dir) {
       report.findings.push_back(entry_of(report.dir, finding, report));
     report.never_again = std::move(file.never_again);
   });
+  attempt(report, [&] { report.coverage = read_coverage(report.dir); });
   attempt(report, [&] { report.canaries = read_canaries(report.dir); });
   attempt(report, [&] { report.waiting = waiting_failures(report.dir); });
   attempt(report, [&] {

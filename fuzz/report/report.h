@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "fuzz/campaign/store/archive.h"
+#include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/standing.h"
 #include "fuzz/campaign/triage/case_picture.h"
 #include "properties/reduce/reproducer.h"
@@ -47,8 +48,9 @@ struct Report {
   std::string dir;
   CampaignHeader header;
   std::vector<Shard> shards;
-  std::map<std::string, TargetStats> targets;  // of all shards
-  std::vector<FindingEntry> findings;          // new ones first, then tolerated ones
+  std::map<std::string, TargetStats> targets;        // of all shards
+  std::map<std::string, MeasuredCoverage> coverage;  // of targets with enough cases
+  std::vector<FindingEntry> findings;                // new ones first, then tolerated ones
   std::vector<Finding> never_again;
   std::vector<Canary> canaries;
   size_t waiting = 0;                      // crashes not yet reduced

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/finding_list.h"
 #include "text/files.h"
 
@@ -83,6 +84,11 @@ class Merge {
       copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), shards_++), left_out);
     for (const char* folder : {"corpus", "findings", "never_again", "canary", "crashing"})
       copy_missing(fs::path(task.dir) / folder, to_ / folder, left_out);
+    try {
+      merge_coverage(task.dir, to_.string());
+    } catch (const std::runtime_error& e) {
+      left_out.emplace_back(e.what());
+    }
     for (const Finding& finding : task.findings.findings) add_finding(finding);
     auto& never = findings_.never_again;
     never.insert(never.end(), task.findings.never_again.begin(), task.findings.never_again.end());

@@ -12,6 +12,7 @@
 #include "properties/draw/draw.h"
 #include "properties/draw/mutate.h"
 #include "properties/draw/random_dice.h"
+#include "text/hash.h"
 
 namespace attnfuzz {
 namespace {
@@ -20,14 +21,18 @@ namespace {
 struct Table {
   std::vector<uint32_t> first;              // of each axis
   std::vector<std::pair<int, int>> places;  // axis and class of each number
+  uint64_t name = text_hash("");            // of all of it
 };
 const Table& table() {
   static const Table all = [] {
     Table t;
     for (size_t axis = 0; axis < axes().size(); ++axis) {
       t.first.push_back(static_cast<uint32_t>(t.places.size()));
-      for (size_t at = 0; at < axes()[axis].classes.size(); ++at)
+      t.name = text_hash(axes()[axis].name + "\n", t.name);
+      for (size_t at = 0; at < axes()[axis].classes.size(); ++at) {
         t.places.emplace_back(static_cast<int>(axis), static_cast<int>(at));
+        t.name = text_hash(axes()[axis].classes[at] + "\n", t.name);
+      }
     }
     return t;
   }();
@@ -146,7 +151,8 @@ bool Coverage::met(uint32_t a, uint32_t b) const { return has(pairs_, pair_at(a,
 bool Coverage::met(uint32_t a, uint32_t b, uint32_t c) const { return has(triples_, triple_at(a, b, c)); }
 
 std::string Coverage::bytes() const {
-  std::string all(reinterpret_cast<const char*>(&cases_), sizeof cases_);
+  std::string all(reinterpret_cast<const char*>(&table().name), sizeof(uint64_t));
+  all.append(reinterpret_cast<const char*>(&cases_), sizeof cases_);
   for (const auto* part : {&classes_, &pairs_, &triples_})
     all.append(reinterpret_cast<const char*>(part->data()), part->size() * sizeof(uint64_t));
   return all;
@@ -154,8 +160,10 @@ std::string Coverage::bytes() const {
 
 Coverage Coverage::of_bytes(const std::string& bytes) {
   Coverage coverage;
-  if (bytes.size() != coverage.bytes().size()) throw std::runtime_error("coverage is of another size");
-  const char* at = bytes.data();
+  const std::string none = coverage.bytes();
+  if (bytes.size() != none.size() || bytes.compare(0, sizeof(uint64_t), none, 0, sizeof(uint64_t)) != 0)
+    throw std::runtime_error("coverage is of another table of axes");
+  const char* at = bytes.data() + sizeof(uint64_t);
   const auto take = [&](void* to, size_t size) { std::memcpy(to, at, size), at += size; };
   take(&coverage.cases_, sizeof coverage.cases_);
   for (auto* part : {&coverage.classes_, &coverage.pairs_, &coverage.triples_})

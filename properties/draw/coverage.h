@@ -34,9 +34,10 @@ class Coverage {
   bool met(uint32_t a, uint32_t b, uint32_t c) const;
   uint64_t cases() const { return cases_; }
 
-  // For a job to tell its parent, of the same program.
+  // For a job to tell its parent, and for a campaign's folder. Throws std::runtime_error for what is
+  // of another table of axes.
   std::string bytes() const;
-  static Coverage of_bytes(const std::string& bytes);  // throws std::runtime_error
+  static Coverage of_bytes(const std::string& bytes);
 
  private:
   uint64_t cases_ = 0;

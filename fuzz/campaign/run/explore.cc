@@ -6,12 +6,14 @@
 
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/corpus_view.h"
+#include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/journal.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/codec.h"
 #include "properties/data/fills.h"
 #include "properties/draw/mutate.h"
 #include "properties/judge/signals.h"
+#include "text/hash.h"
 
 namespace attnfuzz {
 namespace {
@@ -28,12 +30,6 @@ constexpr int kMostFullWatches = 2;
 // Launches of a case whose job did not survive it: others may have killed the job.
 constexpr int kMostAttempts = 3;
 constexpr double kSeriesSeconds = 5, kRefreshSeconds = 1;
-
-uint64_t number_of(const std::string& text) {
-  uint64_t n = 0xcbf29ce484222325;
-  for (unsigned char c : text) n = (n ^ c) * 0x100000001b3;
-  return n;
-}
 
 // A case on its way from draw to archive.
 struct Candidate {
@@ -73,7 +69,7 @@ class Explorer {
       journal_.emplace(folder_);
     });
     begun_ = told_ = refreshed_ = Clock::now();
-    stream_ = mix(slice.options.seed, number_of(name_), static_cast<uint64_t>(slice.shard), 0, 0);
+    stream_ = mix(slice.options.seed, text_hash(name_), static_cast<uint64_t>(slice.shard), 0, 0);
   }
 
   void run() {
@@ -87,6 +83,7 @@ class Explorer {
     }
     save([&] { journal_->rest(); });
     tell();
+    if (met_.cases() > 0) save([&] { add_coverage(s_.options.dir, name_, met_, aim_); });
   }
 
  private:
@@ -202,6 +199,7 @@ class Explorer {
 
   void count(const Candidate& candidate, const Verdict& verdict) {
     counts().add(candidate.c, verdict);
+    add_met(met_, candidate.c, verdict);
     ++counts().origins[candidate.origin];
     SeriesLine& last = stats_.last;
     ++last.cases;
@@ -311,6 +309,7 @@ class Explorer {
   std::optional<CorpusView> view_;
   std::optional<LineFile> corpus_, confirmed_, series_;
   std::optional<Journal> journal_;
+  Coverage met_;  // in this slice
   int full_watches_ = 0;
   std::map<std::string, int> sites_;  // failures of this slice
   Clock::time_point begun_, told_, refreshed_;

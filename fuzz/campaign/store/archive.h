@@ -12,6 +12,7 @@
 //   crashing/ID/                  found, not yet reduced: crash.json (Crash), trace.jsonl, and best.attn.json
 //                                 while it is being reduced
 //   corpus/KERNEL/ID.case.json    the archive: cases that showed something new, ID = digest of the case
+//   coverage/TARGET.met, .json    what its cases met of the table of axes (coverage_file.h)
 //   shards/N/series.jsonl         SeriesLine: one about every 5 s, and at the end of each slice
 //   shards/N/stats.json           ShardStats, cumulative: at most 5 s old after a kill
 //   shards/N/corpus.jsonl         CorpusEntry: what each entry of this shard showed first

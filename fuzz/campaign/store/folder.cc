@@ -14,6 +14,7 @@
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/machine.h"
 #include "properties/judge/signals.h"
+#include "text/hash.h"
 
 namespace attnfuzz {
 namespace {
@@ -71,10 +72,8 @@ FolderLock::FolderLock(const std::string& dir) {
 FolderLock::~FolderLock() { ::close(fd_); }
 
 std::string signal_table() {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (uint16_t id = 0; id < signal_count(); ++id) {
-    for (unsigned char c : signal_name(id) + "\n") hash = (hash ^ c) * 0x100000001b3;
-  }
+  uint64_t hash = text_hash("");
+  for (uint16_t id = 0; id < signal_count(); ++id) hash = text_hash(signal_name(id) + "\n", hash);
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
   return text;

@@ -6,10 +6,12 @@
 
 #include "fuzz/campaign/store/lines.h"
 #include "fuzz/campaign/triage/case_picture.h"
+#include "fuzz/check/records.h"
 #include "properties/case/codec.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
 #include "properties/reduce/reproducer.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 namespace {
@@ -99,6 +101,7 @@ void write_shard(const std::string& dir, int shard, const Night& night) {
       }
       p.ratios.add(0.7 + 0.29 * noise(1, p.cases + std::string(property).size()));
     }
+    t.ways[marked(night, "wgmma")] = t.properties["reference"];
     t.properties["softcap"] = {12, 0, 12, 0, 0, {}};
     if (!night.green && std::string(name).starts_with("fa1")) t.properties["reference"].failed = 3;
     t.rejections[marked(night, "reference: dim_qk 257 is not supported")] = 400;
@@ -193,6 +196,14 @@ void make_night(const std::string& dir, const Night& night) {
     std::filesystem::create_directories(shard_dir(dir, n));
     write_shard(dir, n, night);
   }
+  std::filesystem::create_directories(dir + "/coverage");
+  const Covered covered = {{520, 525},
+                           {121000, 132550},
+                           {9000000, 21425146},
+                           {marked(night, "seq_q 257")},
+                           {marked(night, "dtype bf16 with seq_q 31")}};
+  write_file(dir + "/coverage/fa1.cpu.plain.json",
+             json_text(Json({{"cases", 1250000}, {"covered", covered}})) + "\n");
   LineFile corpus(shard_dir(dir, 0) + "/corpus.jsonl");
   for (int n = 0; n < 20; ++n) {
     Case c;

@@ -77,6 +77,12 @@ TEST_F(ReportOfANight, HasAllThatTheFolderSays) {
   EXPECT_EQ(j["campaign"]["targets"][0]["compiler"], "clang version 19.1.7");
   EXPECT_EQ(j["campaign"]["sessions"][1]["machine"]["host"], "node-1");
   EXPECT_EQ(j["targets"]["fa1.cpu.plain"]["rejections"]["reference: dim_qk 257 is not supported"], 1200);
+  const Json target = j["targets"]["fa1.cpu.plain"];
+  EXPECT_EQ(target["coverage"]["cases"], 1250000);
+  EXPECT_EQ(target["coverage"]["pairs"]["met"], 121000);
+  EXPECT_EQ(target["coverage"]["classes_missing"], Json::array({"seq_q 257"}));
+  EXPECT_FALSE(j["targets"]["splitk.cpu.plain"].contains("coverage")) << "none was measured";
+  EXPECT_GT(target["ways"]["wgmma"]["cases"], 0);
   EXPECT_EQ(j["canaries"].size(), 2u);
   ASSERT_EQ(j["newest"].size(), 12u);
   EXPECT_EQ(j["newest"][0]["edges"], 11) << "how many, not which";

@@ -1,0 +1,133 @@
+#include "fuzz/campaign/store/coverage_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <vector>
+
+#include "fuzz/check/records.h"
+#include "text/files.h"
+
+namespace attnfuzz {
+
+void fields(Is<MeasuredCoverage> auto& r, auto f) { f("cases", r.cases), f("covered", r.covered); }
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class Lock {
+ public:
+  explicit Lock(const std::string& path) : fd_(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666)) {
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path);
+    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~Lock() { ::close(fd_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int fd_;
+};
+
+std::string stem_of(const std::string& dir, const std::string& target) { return dir + "/coverage/" + target; }
+
+// Nothing if there is none, or it is of another table of axes.
+std::optional<Coverage> read_met(const std::string& stem) {
+  if (!fs::exists(stem + ".met")) return std::nullopt;
+  const std::string bytes = file_text(stem + ".met", kInFolder);
+  try {
+    return Coverage::of_bytes(bytes);
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<MeasuredCoverage> read_measured(const std::string& path) {
+  if (!fs::exists(path)) return std::nullopt;
+  auto parsed = parse_json(file_text(path, kInFolder));
+  std::string why;
+  if (const auto* error = std::get_if<DecodeError>(&parsed)) {
+    why = error->message;
+  } else {
+    try {
+      return std::get<Json>(parsed).get<MeasuredCoverage>();
+    } catch (const std::exception& e) {
+      why = e.what();
+    }
+  }
+  throw std::runtime_error(path + " cannot be understood: move it away, and it is measured again (" + why +
+                           ")");
+}
+
+void write_measured(const std::string& path, const MeasuredCoverage& measured) {
+  write_file(path, json_text(Json(measured), 1) + "\n");
+}
+
+// The targets that have a file of this ending, which begins with a dot.
+std::vector<std::string> targets_with(const std::string& dir, const std::string& ending) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(dir + "/coverage", none)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_symlink(none) && name.ends_with(ending))
+      names.push_back(name.substr(0, name.size() - ending.size()));
+  }
+  return names;
+}
+
+}  // namespace
+
+void add_coverage(const std::string& dir, const std::string& target, const Coverage& met, const Aim& aim) {
+  fs::create_directories(dir + "/coverage");
+  const std::string stem = stem_of(dir, target);
+  Coverage all = met;
+  {
+    const Lock lock(stem + ".lock");
+    if (const auto before = read_met(stem)) all.merge(*before);
+    write_file(stem + ".met", all.bytes());
+  }
+  if (all.cases() < kFewestMeasured) return;
+  std::optional<MeasuredCoverage> before;
+  try {
+    before = read_measured(stem + ".json");
+  } catch (const std::runtime_error&) {
+    // Measured again is as good.
+  }
+  // Fewer than were measured: of another table, or of a folder that was taken apart.
+  if (before && before->cases <= all.cases() && all.cases() < before->cases + before->cases / 4) return;
+  write_measured(stem + ".json", {all.cases(), measure(all, aim)});
+}
+
+std::map<std::string, MeasuredCoverage> read_coverage(const std::string& dir) {
+  std::map<std::string, MeasuredCoverage> all;
+  for (const std::string& target : targets_with(dir, ".json")) {
+    if (auto measured = read_measured(stem_of(dir, target) + ".json")) all[target] = std::move(*measured);
+  }
+  return all;
+}
+
+void merge_coverage(const std::string& from, const std::string& to) {
+  fs::create_directories(to + "/coverage");
+  for (const std::string& target : targets_with(from, ".met")) {
+    const std::string stem = stem_of(to, target);
+    auto met = read_met(stem_of(from, target));
+    if (!met) continue;
+    if (const auto before = read_met(stem)) met->merge(*before);
+    write_file(stem + ".met", met->bytes());
+  }
+  for (const auto& [target, measured] : read_coverage(from)) {
+    const std::string path = stem_of(to, target) + ".json";
+    const auto before = read_measured(path);
+    if (!before || before->cases < measured.cases) write_measured(path, measured);
+  }
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,100 @@
+// What the cases of a campaign have met of the table of axes: added up over jobs, measured
+// now and then, kept where campaigns are merged.
+#include "fuzz/campaign/store/coverage_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "properties/case/features/feature.h"
+#include "text/files.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CoverageFile : public ::testing::Test {
+ protected:
+  CoverageFile() {
+    std::string name = (fs::temp_directory_path() / "coverage-XXXXXX").string();
+    root_ = mkdtemp(name.data());
+    for (const char* dir : {"/a", "/b"}) fs::create_directories(root_ + dir);
+  }
+  ~CoverageFile() override { fs::remove_all(root_); }
+  std::string at(const std::string& name) const { return root_ + "/" + name; }
+  Coverage met(const std::string& dir) const {
+    return Coverage::of_bytes(file_text(at(dir) + "/coverage/fa1.cpu.plain.met", kInFolder));
+  }
+  void add(const std::string& dir, const Coverage& met) { add_coverage(at(dir), "fa1.cpu.plain", met, {}); }
+
+ private:
+  std::string root_;
+};
+
+// Of one case, again and again.
+Coverage cases(int64_t keys, uint64_t at_least) {
+  Case c;
+  c.problem.seq_k = keys;
+  Coverage met;
+  met.add({c, c.problem, 64, 64, 1});
+  while (met.cases() < at_least) met.merge(met);
+  return met;
+}
+
+TEST_F(CoverageFile, JobsAddUp) {
+  add("a", cases(5, 1));
+  add("a", cases(6, 1));
+  add("b", cases(6, 1));
+  Coverage both = cases(5, 1);
+  both.merge(cases(6, 1));
+  EXPECT_EQ(met("a").bytes(), both.bytes());
+  EXPECT_TRUE(read_coverage(at("a")).empty()) << "too few to measure";
+  merge_coverage(at("a"), at("b"));
+  EXPECT_EQ(met("b").cases(), 3u);
+  EXPECT_EQ(read_coverage(at("none")).size(), 0u);
+}
+
+TEST_F(CoverageFile, OfAnotherTableIsBegunAnew) {
+  add("a", cases(5, 1));
+  const std::string file = at("a") + "/coverage/fa1.cpu.plain.met";
+  std::string bytes = file_text(file, kInFolder);
+  bytes[0] ^= 1;
+  write_file(file, bytes);
+  EXPECT_THROW(met("a"), std::runtime_error);
+  merge_coverage(at("a"), at("b"));
+  EXPECT_FALSE(fs::exists(at("b") + "/coverage/fa1.cpu.plain.met"));
+  add("a", cases(5, 1));
+  EXPECT_EQ(met("a").cases(), 1u);
+}
+
+TEST_F(CoverageFile, IsMeasuredAgainWithAQuarterMore) {
+  const Coverage many = cases(5, kFewestMeasured);
+  add("a", many);
+  const auto first = read_coverage(at("a"));
+  ASSERT_EQ(first.size(), 1u);
+  const MeasuredCoverage& measured = first.at("fa1.cpu.plain");
+  EXPECT_EQ(measured.cases, many.cases());
+  EXPECT_GT(measured.covered.pairs.met, 0u);
+  EXPECT_GT(measured.covered.pairs.legal, measured.covered.pairs.met);
+  EXPECT_FALSE(measured.covered.classes_missing.empty());
+  add("a", cases(6, 1));
+  EXPECT_EQ(read_coverage(at("a")).at("fa1.cpu.plain").cases, many.cases());
+
+  add("b", cases(6, 1));
+  merge_coverage(at("a"), at("b"));
+  EXPECT_EQ(read_coverage(at("b")).at("fa1.cpu.plain").cases, many.cases());
+
+  write_file(at("b") + "/coverage/fa1.cpu.plain.json", "{\"cases\": 3}");
+  try {
+    read_coverage(at("b"));
+    ADD_FAILURE() << "half of a file was read";
+  } catch (const std::runtime_error& e) {
+    EXPECT_NE(std::string(e.what()).find("coverage/fa1.cpu.plain.json"), std::string::npos) << e.what();
+  }
+  add("b", many);
+  EXPECT_EQ(read_coverage(at("b")).at("fa1.cpu.plain").cases, met("b").cases()) << "and measured anew";
+}
+
+}  // namespace
+}  // namespace attnfuzz
