@@ -225,7 +225,7 @@ typedef struct attn_env {
   int32_t compute_capability;  /* 10 * major + minor: 80, 90 */
   int64_t shared_memory_limit; /* bytes a block may have after opting in */
   uint64_t schedule_seed;      /* CPU: order of threads, early or late copies, rounding of mma; 0: in order */
-  int32_t variant;             /* 0: the kernel's own choice; n: its n-th instantiation, see attn_kernel */
+  int32_t variant;             /* 0: the kernel's own choice; n: its n-th instantiation, told by plan.path */
   int32_t reserved;
   void* stream; /* CUDA: the cudaStream_t to launch on */
   void (*report)(void* user, const attn_report* report);

@@ -1,10 +1,19 @@
 // For any problem a clear refusal before launch, or a right answer. The drawn
 // case is run as it is: what is refused with a reason has passed here. Then
 // problems that mean nothing, one change each away from the case, are offered to
-// plan() alone: each must be refused, with a sentence that says why.
+// plan() alone: each must be refused, with a sentence that says why. So are problems
+// far beyond any memory, where sizes kept in 32 bits show, and each variant that the
+// kernel says it has, which must give a plan of its own.
+#include <algorithm>
+#include <bit>
+#include <cstring>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
 
+#include "properties/judge/bad_plan.h"
 #include "properties/judge/judge.h"
 #include "properties/relations/tools.h"
 
@@ -80,6 +89,11 @@ std::vector<Nonsense> nonsense() {
       {"k without data", [](Offer& x) { x.tensors.k.data = nullptr; }},
       {"v without data", [](Offer& x) { x.tensors.v.data = nullptr; }},
       {"o without data", [](Offer& x) { x.tensors.o.data = nullptr; }},
+      {"o without data, where there are no keys but rows to be filled with 0",
+       [](Offer& x) {
+         x.problem.seq_k = 0;
+         x.tensors.o.data = nullptr;
+       }},
       {"env.variant = -1", [](Offer& x) { x.env.variant = -1; }},
   };
 }
@@ -95,14 +109,15 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-bool refuses_nonsense(Trial& trial) {
-  LaidOut laid(trial.base(), trial.target().arena());
-  trial.target().memory(laid.ranges());
+PlanReply plan(Trial& trial, const Offer& offer) {
+  return trial.target().plan(offer.problem, offer.tensors, offer.env);
+}
+
+bool refuses_nonsense(Trial& trial, const Offer& sense) {
   for (const Nonsense& nonsense : nonsense()) {
-    Offer offer = {laid.problem(), laid.tensors(), laid.env()};
-    offer.env.backend = trial.target().info().backend;
+    Offer offer = sense;
     nonsense.change(offer);
-    const PlanReply reply = trial.target().plan(offer.problem, offer.tensors, offer.env);
+    const PlanReply reply = plan(trial, offer);
     if (reply.status == ATTN_OK) {
       trial.fail(Kind::kRefusal, std::string("accepted nonsense: plan() has nothing against ") + nonsense.name);
       return false;
@@ -117,9 +132,123 @@ bool refuses_nonsense(Trial& trial) {
   return true;
 }
 
+// A workspace may stay as it is while a size grows, but not shrink where the same is done with it.
+// The size is doubled around 2^31 and 2^32 bytes of workspace; what is far below is passed over.
+bool counts_in_64_bits(Trial& trial, const Offer& sense) {
+  // Of a plan this large no double is beyond what a plan may ask for.
+  constexpr uint64_t kRoom = Arena::kSlotBytes / 8;
+  constexpr uint64_t kSmall = uint64_t{1} << 29;
+  constexpr int64_t kMost = int64_t{1} << 40;  // rows
+  for (const auto& [name, size] :
+       {std::pair{"batch", &attn_problem::batch}, std::pair{"seq_q", &attn_problem::seq_q}}) {
+    std::optional<attn_plan> smaller;
+    Offer offer = sense;
+    const auto room = [&] { return kMost / offer.problem.heads_q / offer.problem.batch / offer.problem.seq_q; };
+    while (room() > 0) {
+      const PlanReply reply = plan(trial, offer);
+      const std::string at = std::string(name) + " = " + std::to_string(offer.problem.*size) + ": ";
+      const bool bad = reply.bad_plan || (reply.status == ATTN_OK && bad_plan(reply.plan));
+      if (bad && smaller && smaller->workspace_bytes > kRoom) break;
+      Verdict v;
+      if (!accept_plan(reply, v)) {
+        if (v.outcome != Outcome::kFail) break;
+        trial.fail(v.kind, at + v.message);
+        return false;
+      }
+      const attn_plan& larger = reply.plan;
+      if (smaller && larger.workspace_bytes < smaller->workspace_bytes &&
+          larger.num_splits == smaller->num_splits && std::string_view(larger.path) == smaller->path) {
+        trial.fail(Kind::kBadPlan, at + "a workspace of " + std::to_string(larger.workspace_bytes) +
+                                       " bytes, and of " + std::to_string(smaller->workspace_bytes) +
+                                       " for a smaller one: count its bytes in 64 bits");
+        return false;
+      }
+      smaller = larger;
+      const uint64_t times = std::bit_floor(kSmall / std::max<uint64_t>(larger.workspace_bytes, 1));
+      offer.problem.*size *= std::clamp<int64_t>(static_cast<int64_t>(times), 2, std::max<int64_t>(room(), 2));
+    }
+  }
+  return true;
+}
+
+// The plans of a problem in each variant that takes it; nothing if one of them is a failure.
+std::optional<std::vector<std::pair<std::string, attn_plan>>> plans_of_variants(Trial& trial, Offer offer) {
+  const std::vector<std::string>& names = trial.target().info().variants;
+  std::vector<std::pair<std::string, attn_plan>> plans;
+  for (size_t n = 0; n < names.size(); ++n) {
+    offer.env.variant = static_cast<int32_t>(n + 1);
+    const PlanReply reply = plan(trial, offer);
+    Verdict v;
+    if (accept_plan(reply, v)) {
+      plans.emplace_back(names[n], reply.plan);
+    } else if (v.outcome == Outcome::kFail) {
+      trial.fail(v.kind, "variant " + names[n] + ": " + v.message);
+      return std::nullopt;
+    }
+  }
+  return plans;
+}
+
+// One head, dense, nothing special about it.
+Offer plain(Trial& trial, const Offer& like, int64_t dim, int64_t length, int32_t causal) {
+  Offer offer = like;
+  attn_problem& p = offer.problem;
+  p.batch = p.heads_q = p.heads_kv = 1;
+  p.seq_q = p.seq_k = length;
+  p.dim_qk = p.dim_v = dim;
+  p.causal = causal;
+  p.window_left = p.window_right = -1;
+  p.bias_dtype = ATTN_NONE;
+  p.has_mask = p.has_key_lengths = 0;
+  p.softcap = 0;
+  attn_tensors& t = offer.tensors;
+  for (const auto& [id, tensor] : {std::pair{TensorId::kQ, &t.q}, std::pair{TensorId::kK, &t.k},
+                                   std::pair{TensorId::kV, &t.v}, std::pair{TensorId::kO, &t.o}}) {
+    *tensor = {trial.target().arena().slot(id), {length * dim, length * dim, dim, 1}};
+  }
+  t.lse = {trial.target().arena().slot(TensorId::kLse), {length, length, 1, 1}};
+  return offer;
+}
+
+// By what a plan can say: by `path`, if by nothing else. Variants may be the same for some problems:
+// those of which no problem of many dims and lengths makes two are one.
+bool tells_variants_apart(Trial& trial, const Offer& sense) {
+  std::vector<Offer> offers = {sense};
+  for (const int64_t dim : {32, 64, 128, 256}) {
+    for (const int64_t length : {1, 65, 2048}) {
+      for (const int32_t causal : {0, 1}) offers.push_back(plain(trial, sense, dim, length, causal));
+    }
+  }
+  std::string same;
+  for (const Offer& offer : offers) {
+    const auto plans = plans_of_variants(trial, offer);
+    if (!plans) return false;
+    if (plans->size() < 2) continue;
+    const auto& [first, plan] = plans->front();
+    for (const auto& [name, other] : *plans) {
+      if (std::memcmp(&plan, &other, sizeof plan) != 0) return true;
+    }
+    same = first + " and " + plans->at(1).first;
+  }
+  if (same.empty()) return true;
+  trial.fail(Kind::kBadPlan, "variants " + same +
+                                 " have one plan, whatever the problem: do as env.variant says, and name it in "
+                                 "plan.path");
+  return false;
+}
+
+bool plans_hold(Trial& trial) {
+  LaidOut laid(trial.base(), trial.target().arena());
+  trial.target().memory(laid.ranges());
+  Offer sense = {laid.problem(), laid.tensors(), laid.env()};
+  sense.env.backend = trial.target().info().backend;
+  return refuses_nonsense(trial, sense) && counts_in_64_bits(trial, sense) &&
+         tells_variants_apart(trial, sense);
+}
+
 void check(Trial& trial) {
   if (auto why = illegal(trial.base())) return trial.reject("cannot be run: " + *why);
-  if (!refuses_nonsense(trial) || trial.run(trial.base())) return;
+  if (!plans_hold(trial) || trial.run(trial.base())) return;
   // A refusal with a reason is what the contract asks for.
   Verdict& v = trial.verdict();
   if (v.outcome == Outcome::kReject) v.outcome = Outcome::kPass;

@@ -57,6 +57,9 @@ constexpr std::pair<Flaw, const char*> kNames[] = {
     {Flaw::kAcceptsDims, "accepts_dims"},
     {Flaw::kAcceptsNanScale, "accepts_nan_scale"},
     {Flaw::kPlanNonsense, "plan_nonsense"},
+    {Flaw::kPlansIn32Bits, "plans_in_32_bits"},
+    {Flaw::kLeavesForNoKeys, "leaves_for_no_keys"},
+    {Flaw::kIgnoresVariant, "ignores_variant"},
     {Flaw::kCrashes, "crashes"},
     {Flaw::kHangs, "hangs"},
     {Flaw::kFaults, "faults"},
@@ -83,6 +86,7 @@ const char* nonsense(Flaw flaw, const attn_problem& p, const attn_tensors& t, co
   if (p.align != ATTN_TOP_LEFT && p.align != ATTN_BOTTOM_RIGHT) return "align is unknown";
   if (p.bias_dtype < ATTN_NONE || p.bias_dtype > ATTN_F32) return "bias_dtype is unknown";
   if (env.variant < 0 || env.sm_count < 1) return "env.variant or env.sm_count makes no sense";
+  if (flaw == Flaw::kLeavesForNoKeys && p.seq_k == 0) return nullptr;
   if (p.batch * p.heads_q * p.seq_q > 0) {
     if (!t.q.data || !t.o.data) return "q or o has no data";
     if (p.seq_k > 0 && (!t.k.data || !t.v.data)) return "k or v has no data";
@@ -111,6 +115,7 @@ FakeTarget::FakeTarget(Flaw flaw, bool stages) : flaw_(flaw) {
   info_.name = std::string("fake-") + to_string(flaw);
   info_.description = "plain host attention";
   info_.variants = {"16x16"};
+  if (flaw == Flaw::kIgnoresVariant) info_.variants.emplace_back("32x32");
   info_.has_stages = stages;
 }
 
@@ -148,6 +153,7 @@ PlanReply FakeTarget::plan(const attn_problem& p, const attn_tensors& t, const a
   // The partials, and one word that outlives a call.
   plan.workspace_bytes = fake_lse_offset(p, plan.num_splits) +
                          4ull * static_cast<uint64_t>(plan.num_splits * p.batch * p.heads_q * p.seq_q) + 4;
+  if (flaw_ == Flaw::kPlansIn32Bits) plan.workspace_bytes &= 0xffffffff;
   plan.workspace_align = 64;
   return reply;
 }

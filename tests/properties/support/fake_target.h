@@ -67,8 +67,11 @@ enum class Flaw {
   kRefusesLate,      // dim_qk above 64, in run()
   kAcceptsDims,      // dims above 256
   kAcceptsNanScale,
-  kPlanNonsense,  // tile_k = 0
-  kCrashes,       // pretends to, where seq_k is 1 more than a multiple of the tile
+  kPlanNonsense,     // tile_k = 0
+  kPlansIn32Bits,    // the workspace's bytes
+  kLeavesForNoKeys,  // before it has looked at O
+  kIgnoresVariant,   // of two that it says it has
+  kCrashes,          // pretends to, where seq_k is 1 more than a multiple of the tile
   kHangs,
   kFaults,
 };
