@@ -156,9 +156,24 @@ bool Trial::judge_call(Execution& e, Run& run, const Outputs& outputs) {
 
 const Run* Trial::run(const Case& c, std::string_view label) {
   Execution* execution = prepare(c, label);
+  return execution ? run_calls(*execution, label) : nullptr;
+}
+
+const Run* Trial::run_in_place(const Case& c, std::string_view label) {
+  std::vector<std::byte> left;
+  if (prepared_) {
+    const auto bytes = prepared_->laid.workspace();
+    left.assign(bytes.begin(), bytes.end());
+  }
+  Execution* execution = prepare(c, label);
   if (!execution) return nullptr;
+  if (execution->laid.workspace().size() == left.size()) execution->laid.keep_workspace(left);
+  return run_calls(*execution, label);
+}
+
+const Run* Trial::run_calls(Execution& e, std::string_view label) {
   const int variant = variants_ - 1;
-  Execution& e = *execution;
+  const Case& c = e.c;
   const Problem& p = c.problem;
   auto run = std::make_unique<Run>();
   run->c = c;

@@ -53,6 +53,9 @@ class Trial {
   // in messages which variant of the base case this was. The first case run is
   // taken as the case itself.
   const Run* run(const Case& c, std::string_view label = "");
+  // The same in the memory of the case that ran last, whose shape it has: its workspace is as those calls
+  // left it, where the first call is on a dirty one.
+  const Run* run_in_place(const Case& c, std::string_view label);
 
   // Ends the trial: the relation does not hold, or says nothing here.
   void fail(Kind kind, std::string message);
@@ -79,6 +82,7 @@ class Trial {
   bool all_bits(const Run& a, const Run& b, std::string_view what);
 
  private:
+  const Run* run_calls(Execution& e, std::string_view label);
   // Runs what lays out and calls the kernel, and books the time.
   RunReply timed(Execution& e, const std::function<RunReply()>& run);
   // What a run must give, by the fast oracle if there is one. False (and failed) if it was held to the CPU's

@@ -264,6 +264,19 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   tensors_.workspace_bytes = bytes;
 }
 
+std::span<const std::byte> LaidOut::workspace() const {
+  const Extent& e = extent(TensorId::kWorkspace);
+  if (!e.g.present) return {};
+  return {e.data, static_cast<size_t>(e.g.span_bytes)};
+}
+
+void LaidOut::keep_workspace(std::span<const std::byte> left) {
+  if (left.size() != workspace().size()) throw std::invalid_argument("another workspace's bytes");
+  if (left.empty()) return;
+  std::memcpy(extent(TensorId::kWorkspace).data, left.data(), left.size());
+  workspace_used_ = true;
+}
+
 void LaidOut::prefill_outputs() {
   for (TensorId t : kOutputs) {
     for (const auto& stretch : extent(t).touched) {
@@ -294,7 +307,8 @@ std::optional<MemoryFault> LaidOut::check_inputs() const {
     if (!e.g.present || hash_touched(e) == e.hash) continue;
     if (auto fault = surroundings(e, t, kInputCanary)) return fault;
     if (auto fault = changed_element(case_, e, t)) return fault;
-    return MemoryFault{MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
+    return MemoryFault{
+        MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
   }
   return std::nullopt;
 }

@@ -69,6 +69,10 @@ class LaidOut {
   // Needed before each run. A workspace that is not to be dirty is prefilled,
   // so partials made by hand are written after this.
   void before_call(const Call& call);
+  // What lies in the workspace, and what a dirty first call is to find there in place of junk: as many bytes
+  // as were given, or std::invalid_argument.
+  std::span<const std::byte> workspace() const;
+  void keep_workspace(std::span<const std::byte> left);
   // `outputs`: whether the outputs must be complete (false after the partial
   // stage). Completeness is told from Prefill::kNan only: what kHuge leaves is a
   // number, and the oracle finds it if it is wrong.

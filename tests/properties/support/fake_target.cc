@@ -43,6 +43,7 @@ constexpr std::pair<Flaw, const char*> kNames[] = {
     {Flaw::kLayoutRounds, "layout_rounds"},
     {Flaw::kScaleRounds, "scale_rounds"},
     {Flaw::kWorkspaceTrusted, "workspace_trusted"},
+    {Flaw::kKeepsPartials, "keeps_partials"},
     {Flaw::kCountsCalls, "counts_calls"},
     {Flaw::kStreamMatters, "stream_matters"},
     {Flaw::kWritesPast, "writes_past"},
@@ -176,13 +177,14 @@ RunReply FakeTarget::run(Stage stage, const attn_problem& p, const attn_tensors&
   uint32_t word;
   char* const memory = static_cast<char*>(t.workspace) + (plan.workspace_bytes - 4);
   std::memcpy(&word, memory, 4);
-  if (stage != Stage::kReduce) fake_partial(flaw_, p, t, plan);
+  constexpr uint32_t kUsed = 0x1234;
+  const bool used = word == kUsed;
+  const bool kept = flaw_ == Flaw::kKeepsPartials && used;
+  if (stage != Stage::kReduce && !kept) fake_partial(flaw_, p, t, plan);
   if (stage != Stage::kPartial) fake_reduce(flaw_, p, t, plan);
   if (rows == 0 || stage == Stage::kPartial) return reply;
 
   uint16_t* const last = last_of(t.o, p.batch, p.heads_q, p.seq_q, p.dim_v);
-  constexpr uint32_t kUsed = 0x1234;
-  const bool used = word == kUsed;
   std::memcpy(memory, &kUsed, 4);
   // The last bit of a result, and not of an exact 0 or a NaN.
   const bool plain = (*last & 0x7fff) != 0 && (*last & 0x7c00) != 0x7c00;

@@ -53,6 +53,7 @@ enum class Flaw {
   kScaleRounds,      // a score is rounded after adding 2^-12
   // State and memory.
   kWorkspaceTrusted,  // what a used workspace holds changes the result
+  kKeepsPartials,     // that it finds in the workspace, whoever left them
   kCountsCalls,       // from the second call on the last bit of O differs
   kStreamMatters,
   kWritesPast,         // one element behind O
