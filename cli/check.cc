@@ -169,9 +169,11 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   std::printf("  bound: calibration '%s'%s; seed %llu, %d job(s)\n", calibration.name.c_str(),
               calibration.measured ? "" : " (documented, not measured)",
               (unsigned long long)arguments.check.seed, arguments.check.jobs);
+  screening_of(*target, arguments.target);  // says so where there is none
   const Refused& refused = checked.refused = ask_for_refusals(*target);
 
   CheckOptions options = arguments.check;
+  options.batch = arguments.target.batch;
   options.interrupted = [&] { return interrupts.came(); };
   std::string silent, refused_too;
   std::erase_if(options.properties, [&](const Property* property) {
@@ -218,6 +220,10 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
       if (arguments.target.oracle != "cpu" && result.oracle.fast == 0)
         checked.not_judged.push_back(
             checked.kernel.name + ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
+      if (options.batch > 0 && result.screen.screened + result.screen.doubted == 0)
+        checked.not_judged.push_back(
+            checked.kernel.name +
+            ": nothing was judged in batches: leave --batch out, or add --property reference");
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
     print(properties_table(result) + check_notes(result, refused, checked.covered, options.way));
@@ -356,6 +362,7 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");
   add_target_options(*command, arguments->target);
   add_oracle_option(*command, arguments->target);
+  add_batch_option(*command, arguments->target);
   command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });
 }
 

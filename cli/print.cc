@@ -105,6 +105,7 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
     for (const auto& [reason, n] : oracle.left)
       text += format("    left to the CPU's %llu x ", (unsigned long long)n) + printable(reason) + "\n";
   }
+  if (const ScreenUse& use = result.screen; use.screened + use.doubted > 0) text += "  " + words(use) + "\n";
   const StageSeconds& spent = result.stages;
   if (const double percent = spent.sum() / 100; percent > 0) {
     text +=

@@ -67,6 +67,23 @@ void add_oracle_option(CLI::App& app, TargetOptions& options) {
       ->capture_default_str();
 }
 
+void add_batch_option(CLI::App& app, TargetOptions& options) {
+  app.add_option(
+         "--batch", options.batch,
+         "so many cases at once are made, run and judged on the GPU, in the kernel's own process; what is "
+         "wrong there, and one case in a hundred, is judged one by one by the CPU's oracle; 0: none")
+      ->check(CLI::Range(0u, screen::kMostCalls))
+      ->capture_default_str();
+}
+
+void add_beside_option(CLI::App& app, TargetOptions& options) {
+  app.add_option("--beside", options.beside,
+                 "threads, with a worker each, that judge the one in a hundred of a batch while the GPU goes "
+                 "on; 0: none")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+}
+
 void add_target_options(CLI::App& app, TargetOptions& options) {
   app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
       ->check(is_backend());
@@ -160,6 +177,16 @@ void put_oracle(Target& target, const TargetOptions& options) {
   std::unique_ptr<FastOracle> oracle = open_cuda_oracle(&why);
   if (!oracle) throw UserError(why);
   target.oracles = std::make_shared<Oracles>(std::move(oracle));
+}
+
+Screening* screening_of(Target& target, const TargetOptions& options) {
+  if (options.batch == 0) return nullptr;
+  auto* screening = dynamic_cast<Screening*>(&target);
+  const std::string why = screening ? screening->why_no_screen() : "its worker has none";
+  if (!why.empty())
+    throw UserError("--batch: " + target.info().name + " has no screen: " + why +
+                    "; give --backend cuda, or leave --batch out");
+  return screening;
 }
 
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "fuzz/host/kernel_registry.h"
 #include "fuzz/host/lanes.h"
+#include "fuzz/screen/screen.h"
 #include "properties/judge/property.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/calibration.h"
@@ -21,6 +22,8 @@ struct TargetOptions {
   double watchdog = 0;      // seconds; 0: as default_watchdog() says
   bool allow_stale = false;
   std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails
+  int beside = 0;              // threads that judge by the CPU what is drawn of a batch (Screen)
+  uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/screen); 0: none
 };
 
 // Every lane there is.
@@ -36,6 +39,8 @@ void add_calibration_option(CLI::App& app, TargetOptions& options);
 void add_watchdog_option(CLI::App& app, TargetOptions& options);
 void add_stale_flag(CLI::App& app, TargetOptions& options);
 void add_oracle_option(CLI::App& app, TargetOptions& options);
+void add_batch_option(CLI::App& app, TargetOptions& options);
+void add_beside_option(CLI::App& app, TargetOptions& options);
 // --backend, --lane, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
 
@@ -69,6 +74,8 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
 // The oracle that the options ask for, if that is another than the CPU's. Not in a process that goes on to
 // fork: CUDA does not survive it.
 void put_oracle(Target& target, const TargetOptions& options);
+// The screen that --batch asks for; nullptr: it asks for none. Throws UserError where the target has none.
+Screening* screening_of(Target& target, const TargetOptions& options);
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);
 // "30s", "5m", "2h", "45" (seconds).
 double parse_duration(const std::string& text);

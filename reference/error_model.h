@@ -114,6 +114,12 @@ ErrorModel make_error_model(const attn_problem& problem, const attn_plan& plan, 
 ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& plan,
                                const Calibration& calibration);
 
+// From where an infinity may be what |o| + B'' comes to: the rule asks for that to reach the threshold of
+// O's format; a bound is B'' after rounding to that format, so the threshold takes the same step.
+ATTN_BOTH inline double output_overflow(const ErrorNumbers& model) {
+  return model.overflow * (1 + model.o_unit) + model.o_tiny;
+}
+
 // T where the plan tells of no maximum: how often a row over keys first..last (inclusive)
 // is rescaled at most within one split. See tile_walk.h for where it does.
 ATTN_BOTH inline double rescales_of(const ErrorNumbers& model, int64_t first, int64_t last) {

@@ -1,28 +1,12 @@
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <stdexcept>
 
 #include "reference/oracle.h"
 
 namespace attnfuzz {
-namespace {
-
-constexpr double kFails = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 double Expected::ratio(int64_t row, int64_t column, float got) const {
   const auto at = static_cast<size_t>(row * columns + column);
-  const Due due = static_cast<Due>(rule[at]);
-  if (due == Due::kAnything) return 0;
-  if (due == Due::kMustBeNaN) return std::isnan(got) ? 0 : kFails;
-  if (std::isnan(got)) return kFails;
-  const double centre = value[at], allowed = bound[at];
-  if (got == centre) return 0;
-  if (std::isinf(got)) return !logarithm && (got > 0 ? centre : -centre) + allowed >= overflow ? 0 : kFails;
-  if (std::isinf(allowed)) return 0;
-  return allowed > 0 ? std::abs(got - centre) / allowed : kFails;
+  return ratio_of(static_cast<Due>(rule[at]), value[at], bound[at], overflow, logarithm, got);
 }
 
 void Expected::fill_row(int64_t row, Due due, double of, double allowed) {

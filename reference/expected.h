@@ -9,12 +9,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "reference/ratio.h"
 #include "reference/tensor_spec.h"
 
 namespace attnfuzz {
-
-// What an element must be.
-enum class Due : uint8_t { kNumber = 0, kMustBeNaN = 1, kAnything = 2 };
 
 // What an input is where it is read.
 enum class Purity : uint8_t { kFinite, kInfinite, kNaN };

@@ -32,9 +32,7 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model) 
     expected.bound.assign(elements, 0);
     expected.rule.assign(elements, static_cast<uint8_t>(Due::kAnything));
   }
-  // The rule asks for |o| + B'' >= threshold; its bound is B'' after rounding to
-  // O's format, so the threshold takes the same step.
-  out[TensorId::kO].overflow = model.overflow * (1 + model.o_unit) + model.o_tiny;
+  out[TensorId::kO].overflow = output_overflow(model);
   if (model.p_predicted != ATTN_NONE) out[TensorId::kO].exact.assign(out[TensorId::kO].value.size(), 0);
   out.assumptions = model.assumptions;
   return out;

@@ -10,20 +10,6 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-
-// A window side may be as large as an int64_t is: sums saturate.
-int64_t plus(int64_t a, int64_t b) {
-  int64_t sum;
-  if (__builtin_add_overflow(a, b, &sum)) return b > 0 ? kMost : kLeast;
-  return sum;
-}
-
-int64_t diagonal(const attn_problem& problem, int64_t length, int64_t i) {
-  return problem.align == ATTN_BOTTOM_RIGHT ? i + length - problem.seq_q : i;
-}
-
 bool masks_allow(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
                  int64_t j) {
   if (problem.has_mask &&
@@ -55,15 +41,7 @@ bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, i
 }
 
 KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i) {
-  const int64_t length = key_length(problem, tensors, b);
-  const int64_t diag = diagonal(problem, length, i);
-  int64_t right = problem.window_right < 0 ? kMost : problem.window_right;
-  if (problem.causal) right = std::min<int64_t>(right, 0);
-  KeyRange range{0, length};
-  if (problem.window_left >= 0) range.first = std::max(range.first, plus(diag, -problem.window_left));
-  range.last = std::min(range.last, plus(plus(diag, right), 1));
-  range.last = std::max(range.last, range.first);
-  return range;
+  return key_range(problem, key_length(problem, tensors, b), i);
 }
 
 void row_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "reference/key_range.h"
 
 namespace attnfuzz {
 
@@ -24,11 +25,7 @@ int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int
 // Whether query i of head h in batch b may see key j, for any j.
 bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, int64_t j);
 
-// The keys that position alone allows: length, causality, window. [first, last), maybe empty.
-struct KeyRange {
-  int64_t first;
-  int64_t last;
-};
+// The keys that position alone allows: length, causality, window.
 KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i);
 
 // Replaces *keys by the visible keys j with begin <= j < end, ascending.

@@ -24,8 +24,8 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-constexpr double BenchRow::*kStages[] = {&BenchRow::total_s,      &BenchRow::lay_out_s, &BenchRow::kernel_s,
-                                         &BenchRow::round_trip_s, &BenchRow::oracle_s,  &BenchRow::judge_s};
+constexpr double BenchRow::* kStages[] = {&BenchRow::total_s,      &BenchRow::lay_out_s, &BenchRow::kernel_s,
+                                          &BenchRow::round_trip_s, &BenchRow::oracle_s,  &BenchRow::judge_s};
 
 // One case judged, and what each part of it took.
 BenchRow judge_once(const BenchTarget& target, const Case& c) {
@@ -197,6 +197,59 @@ std::vector<BenchRow> bench_drawn(const std::vector<BenchTarget>& targets, doubl
     for (const auto stage : kStages) row.*stage /= row.repeats;
     row.cases_per_s = 1 / row.total_s;
   }
+  return rows;
+}
+
+std::vector<ScreenRow> bench_screened(Screening& screening, const BenchTarget& target,
+                                      const std::vector<BenchShape>& shapes, uint32_t batch, int repeats,
+                                      double drawn_seconds, const Screen::Open& open, int threads) {
+  std::vector<ScreenRow> rows;
+  uint64_t seed = 0;
+  const auto passes = [&](const Verdict& v) {
+    if (v.outcome != Outcome::kPass)
+      throw std::runtime_error(target.target->info().name + " does not pass a benchmark's case: " + v.message);
+  };
+  const auto all_held = [&](Screen& screen, bool all) {
+    for (const Late& late : screen.late(all)) passes(late.verdict);
+  };
+  const auto run = [&](const std::string& shape, auto next, auto more) {
+    ScreenRow row;
+    row.shape = shape;
+    Screen screen(screening, *target.target, target.calibration, 1, open, threads);
+    std::vector<Case> cases;
+    // The first batch warms up, and has the first case that is judged both ways.
+    ScreenUse before;
+    Clock::time_point start = Clock::now();
+    for (bool warm = false; !warm || more(row, since(start)); warm = true) {
+      cases.clear();
+      for (uint32_t n = 0; n < batch; ++n) {
+        Case& c = cases.emplace_back(bench_case(next()));
+        c.q.seed = ++seed, c.k.seed = ++seed, c.v.seed = ++seed;
+      }
+      for (const Verdict& v : screen.judge(cases)) passes(v);
+      if (warm) {
+        row.cases += batch;
+        continue;
+      }
+      all_held(screen, true);
+      before = screen.use();
+      start = Clock::now();
+    }
+    all_held(screen, true);
+    row.seconds = since(start);
+    row.use = screen.use();
+    row.use.take(before);
+    rows.push_back(row);
+  };
+  for (const BenchShape& shape : shapes)
+    run(
+        describe(shape), [&] { return shape; },
+        [&](const ScreenRow& row, double) { return row.cases < static_cast<uint64_t>(batch) * repeats; });
+  uint64_t index = 0;
+  if (drawn_seconds > 0)
+    run(
+        "drawn, up to 3x4x300x128", [&] { return drawn_shape(++index); },
+        [&](const ScreenRow&, double seconds) { return seconds < drawn_seconds; });
   return rows;
 }
 

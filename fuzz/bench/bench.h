@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/screen/screen.h"
 #include "properties/case/case.h"
 #include "properties/judge/target.h"
 #include "reference/calibration.h"
@@ -53,6 +54,18 @@ std::vector<BenchRow> bench_cases(const std::vector<BenchTarget>& targets,
                                   const std::vector<BenchShape>& shapes, int repeats);
 // Drawn shapes one after the other for `seconds` a target; figures are means.
 std::vector<BenchRow> bench_drawn(const std::vector<BenchTarget>& targets, double seconds);
+
+// The same problems, many at once on the device (fuzz/screen): `batch` of a shape, or of drawn shapes one after
+// the other; each with data of its own. `open` and `threads`: of Screen.
+struct ScreenRow {
+  std::string shape;
+  uint64_t cases = 0;
+  double seconds = 0;
+  ScreenUse use;
+};
+std::vector<ScreenRow> bench_screened(Screening& screening, const BenchTarget& target,
+                                      const std::vector<BenchShape>& shapes, uint32_t batch, int repeats,
+                                      double drawn_seconds, const Screen::Open& open, int threads);
 
 struct RatioRow {
   std::string shape;

@@ -38,8 +38,9 @@ struct CheckOptions {
   int jobs = 1;
   int64_t work = Aim{}.work;
   int32_t max_variant = 1 << 30;
-  std::string way;                    // not empty: only cases that the kernel goes this way with (way.h)
-  bool keep_going = false;            // after a failure, for the next of another kind class
+  std::string way;          // not empty: only cases that the kernel goes this way with (way.h)
+  uint32_t batch = 0;       // > 0: so many cases by `reference` at once, on a target with a screen (screen.h)
+  bool keep_going = false;  // after a failure, for the next of another kind class
   std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is
 };
 

@@ -35,12 +35,16 @@ void fields(Is<OracleUse> auto& r, auto f) {
   f("device", r.device), f("fast", r.fast), f("both", r.both), f("left", r.left);
 }
 
+void fields(Is<ScreenUse> auto& r, auto f) {
+  f("screened", r.screened), f("both", r.both), f("doubted", r.doubted), f("lost", r.lost), f("left", r.left);
+}
+
 void fields(Is<Statistics> auto& r, auto f) {
   f("properties", r.properties), f.later("ways", r.ways), f("rejections", r.rejections),
       f("features", r.features);
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
-  f.later("oracle", r.oracle);
+  f.later("oracle", r.oracle), f.later("screen", r.screen);
 }
 
 // {"met", "legal", "percent"}, of which the last is read from the others

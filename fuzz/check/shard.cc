@@ -1,6 +1,7 @@
 #include "fuzz/check/shard.h"
 
 #include <chrono>
+#include <deque>
 
 #include "fuzz/check/way.h"
 #include "properties/case/switches.h"
@@ -18,6 +19,61 @@ Case without_refused(Case c, const Refused& refused) {
   tidy(c);
   return c;
 }
+
+// Cases drawn ahead, those by `reference` judged many at once where the target has a screen.
+class Ahead {
+ public:
+  struct Taken {
+    uint64_t index;
+    Drawn drawn;
+    StreamDigest digest;
+    std::optional<Verdict> verdict;  // none: not judged yet
+  };
+
+  Ahead(const Aim& aim, const CheckOptions& options, Target& target, const Calibration& calibration)
+      : aim_(aim), options_(options), target_(target) {
+    auto* screening = options.batch > 0 ? dynamic_cast<Screening*>(&target) : nullptr;
+    if (screening) screen_.emplace(*screening, target, calibration, options.seed);
+  }
+
+  Taken take(uint64_t index) {
+    if (taken_.empty()) draw_from(index);
+    Taken next = std::move(taken_.front());
+    taken_.pop_front();
+    return next;
+  }
+
+  ScreenUse use() const { return screen_ ? screen_->use() : ScreenUse{}; }
+
+ private:
+  void draw_from(uint64_t index) {
+    const size_t count = screen_ ? options_.batch : 1;
+    const Property* reference = find_property("reference");
+    std::vector<Case> cases;
+    std::vector<size_t> of;
+    while (taken_.size() < count && (taken_.empty() || index - options_.first < limit())) {
+      Taken& next = taken_.emplace_back();
+      next.index = index;
+      next.drawn = case_at(aim_, options_, target_, index, &next.digest);
+      index += static_cast<uint64_t>(options_.jobs);
+      if (!screen_ || next.drawn.property != reference) continue;
+      Case c = next.drawn.c;
+      if (rejected_by(*reference, c, target_.info()) || illegal(c)) continue;
+      of.push_back(taken_.size() - 1);
+      cases.push_back(std::move(c));
+    }
+    if (cases.empty()) return;
+    std::vector<Verdict> verdicts = screen_->judge(cases);
+    for (size_t n = 0; n < of.size(); ++n) taken_[of[n]].verdict = std::move(verdicts[n]);
+  }
+  uint64_t limit() const { return options_.seconds > 0 ? ~uint64_t{0} : options_.cases; }
+
+  const Aim& aim_;
+  const CheckOptions& options_;
+  Target& target_;
+  std::optional<Screen> screen_;
+  std::deque<Taken> taken_;
+};
 
 }  // namespace
 
@@ -54,16 +110,19 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   using Clock = std::chrono::steady_clock;
   CheckResult result;
   const Aim aim = aim_at(target, options);
+  Ahead ahead(aim, options, target, calibration);
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   for (uint64_t index = options.first + job;; index += options.jobs) {
     if (options.seconds > 0 ? elapsed() >= options.seconds : index - options.first >= options.cases) break;
     if (shared.stop || index > shared.first_failure) break;
-    auto [c, property] = case_at(aim, options, target, index, &result.digest);
     shared.at[job] = index + 1;
+    auto [taken, drawn, digest, judged] = ahead.take(index);
+    auto& [c, property] = drawn;
+    result.digest.merge(digest);
     const Case as_drawn = c;
     const std::optional<Verdict> rejected = rejected_by(*property, c, target.info());
-    Verdict verdict = rejected ? *rejected : judge(c, *property, target, calibration);
+    Verdict verdict = rejected ? *rejected : judged ? *judged : judge(c, *property, target, calibration);
     if (verdict.outcome == Outcome::kReject && aim.refused != Refused{}) {
       // Of a kernel that does not do everything a relation may ask too much. Then the case is
       // judged by itself, and one that is refused even so without what it may be refused for.
@@ -90,6 +149,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     break;
   }
   if (target.oracles) result.oracle = target.oracles->use();
+  result.screen = ahead.use();
   result.seconds = elapsed();
   return result;
 }

@@ -60,6 +60,7 @@ void Statistics::merge(const Statistics& other) {
   unconstrained_rows += other.unconstrained_rows;
   stages.merge(other.stages);
   oracle.merge(other.oracle);
+  screen.merge(other.screen);
 }
 
 void add_met(Coverage& coverage, const Case& c, const Verdict& verdict) {

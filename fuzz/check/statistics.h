@@ -12,6 +12,7 @@
 #include <string>
 
 #include "fuzz/check/ratio_histogram.h"
+#include "fuzz/screen/screen.h"
 #include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/oracles.h"
@@ -41,6 +42,7 @@ struct Statistics {
   uint64_t rows = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   StageSeconds stages;
   OracleUse oracle;
+  ScreenUse screen;
 
   // With the ratios of its runs, unless `ratios` says that they are not to count.
   void add(const Case& c, const Verdict& verdict, bool ratios = true);

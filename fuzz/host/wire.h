@@ -18,12 +18,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "fuzz/screen/call.h"
 #include "kernels/attention.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 7;
+inline constexpr uint32_t kVersion = 8;
 // Descriptors a worker finds open when it starts; kStatusFd its guard alone (worker/guard.h), which
 // writes two int32 there: the worker's process id, and its status as waitpid() gave it.
 enum Descriptor : int {
@@ -37,7 +38,8 @@ enum Descriptor : int {
 // How a worker ends by itself; anything else is the kernel's doing.
 enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
 
-enum class Command : uint32_t { kPlan = 1, kRun = 2, kPartials = 3 };
+// kScreenPlans and kScreenRuns: of Wire::calls, of which there are Request::calls.
+enum class Command : uint32_t { kPlan = 1, kRun = 2, kPartials = 3, kScreenPlans = 4, kScreenRuns = 5 };
 enum class Doing : uint32_t {
   kNothing,
   kLoading,
@@ -69,7 +71,7 @@ struct Request {
   Tensor tensors[kTensorCount];  // by TensorId
   uint64_t workspace_bytes;
   uint32_t tensors_size;  // attn_tensors.size as the caller set it: a kernel must refuse a wrong one
-  uint32_t reserved;
+  uint32_t calls;
   attn_env env;  // stream, callbacks and probe NULL
   attn_plan plan;
   Probe probe;  // of kRun
@@ -127,7 +129,7 @@ struct Description {
   int32_t backend;
   uint32_t kernel_count, variant_count, file_count, worker_file_count;
   int32_t has_stages, has_build;
-  uint64_t features;                    // attn_kernel.features
+  uint64_t features;  // attn_kernel.features
   int32_t has_domain;
   attn_domain domain;                   // attn_kernel.domain, as far as this version knows it
   uint64_t arena_base;                  // where the worker mapped the arena
@@ -164,6 +166,9 @@ struct Wire {
   // taken, see worker/coverage.h; all that fits. None: its library does not count.
   uint32_t counter_count;
   uint8_t counters[kMaxCounters];
+  // Of a screen (fuzz/screen).
+  screen::Call calls[screen::kMostCalls];
+  screen::Result results[screen::kMostCalls];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
 

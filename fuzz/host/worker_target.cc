@@ -15,6 +15,7 @@
 #include "fuzz/host/worker_description.h"
 #include "fuzz/host/worker_process.h"
 #include "fuzz/host/zygote.h"
+#include "fuzz/screen/screen.h"
 #include "properties/judge/bad_plan.h"
 #include "text/printable.h"
 
@@ -40,7 +41,7 @@ std::string in_words(const Fault& fault) {
   return fault.message + (fault.file.empty() ? "" : ", at " + fault.file + ":" + std::to_string(fault.line));
 }
 
-class WorkerTarget final : public Target {
+class WorkerTarget final : public Target, public Screening {
  public:
   explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {}
 
@@ -145,6 +146,24 @@ class WorkerTarget final : public Target {
     return reply;
   }
 
+  std::string why_no_screen() override {
+    wire::Request request = {};
+    request.command = wire::Command::kScreenPlans;
+    return screen(request, {}, {});
+  }
+
+  std::string plan(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
+    wire::Request request = {};
+    request.command = wire::Command::kScreenPlans;
+    return screen(request, calls, results);
+  }
+
+  std::string run(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
+    wire::Request request = {};
+    request.command = wire::Command::kScreenRuns;
+    return screen(request, calls, results);
+  }
+
   std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
                                         std::string* why) override {
     if (why) why->clear();
@@ -178,6 +197,19 @@ class WorkerTarget final : public Target {
     request.command = command;
     request.problem = problem;
     return request;
+  }
+
+  std::string screen(wire::Request& request, std::span<const screen::Call> calls,
+                     std::span<screen::Result> results) {
+    if (calls.size() > screen::kMostCalls) throw std::logic_error("a batch of too many cases");
+    request.calls = static_cast<uint32_t>(calls.size());
+    const Outcome outcome = ask(request, calls);
+    if (outcome.ending == Ending::kTimedOut) return "the watchdog";
+    if (outcome.ending == Ending::kDied) return "the worker's death: " + outcome.message;
+    if (answer_.status != ATTN_OK)
+      return printable({answer_.reason, strnlen(answer_.reason, sizeof answer_.reason)});
+    std::ranges::copy(screened_, results.begin());
+    return "";
   }
 
   static attn_env plain(attn_env env) {
@@ -274,7 +306,7 @@ class WorkerTarget final : public Target {
 
   // Does one round trip; the answer is in answer_. Whatever else came of it, the
   // next call finds a sound worker or none.
-  Outcome ask(const wire::Request& request) {
+  Outcome ask(const wire::Request& request, std::span<const screen::Call> calls = {}) {
     if (!process_) {
       if (auto why = start()) throw std::runtime_error("no new worker: " + *why);
     }
@@ -287,6 +319,7 @@ class WorkerTarget final : public Target {
     }
     wire.request.range_count = static_cast<uint32_t>(ranges_.size());
     std::copy(ranges_.begin(), ranges_.end(), wire.ranges);
+    std::ranges::copy(calls, wire.calls);
     ++asked_;
     wire.asked.store(asked_, std::memory_order_release);
     process_->ring();
@@ -315,6 +348,7 @@ class WorkerTarget final : public Target {
       probed_.used = wire.probe_used;
       probed_.values.assign(wire.probe, wire.probe + std::min(probed_.used, wire::kProbeValues));
     }
+    screened_.assign(wire.results, wire.results + calls.size());
     if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
     return {Ending::kAnswered, "", "", Death::kNone};
@@ -348,7 +382,8 @@ class WorkerTarget final : public Target {
   std::vector<uint8_t> coverage_;  // of runs since it was last asked for
   mutable bool coverage_asked_ = false;
   wire::Answer answer_ = {};
-  Probe probed_;  // likewise
+  Probe probed_;                          // likewise
+  std::vector<screen::Result> screened_;  // likewise
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "fuzz/screen/device.h"
 #include "kernels/attention.h"
 #include "properties/judge/target.h"
 #include "properties/memory/arena.h"
@@ -42,6 +43,11 @@ class Memory {
   virtual Failure open_probe(uint64_t capacity, attn_probe& probe) = 0;
   // What was recorded there, after finish(): `values` has room for `capacity`.
   virtual Failure read_probe(const attn_probe& probe, float* values, uint64_t* used) = 0;
+  // That judges many cases at once; nullptr, with a reason, where there is none.
+  virtual screen::Device* screen(std::string* why) {
+    *why = "only a worker on a GPU has one";
+    return nullptr;
+  }
 };
 
 // nullptr, with a reason, where the device cannot be used.

@@ -180,9 +180,15 @@ class CudaMemory final : public Memory {
     return std::nullopt;
   }
 
+  screen::Device* screen(std::string* why) override {
+    if (!screen_) screen_ = screen::open_device(why);
+    return screen_.get();
+  }
+
  private:
   Arena& arena_;
   Mirror mirror_;
+  std::unique_ptr<screen::Device> screen_;
   cudaStream_t streams_[kStreams] = {};
   std::byte* staging_ = nullptr;
   int compute_capability_ = 0;

@@ -98,6 +98,10 @@ class Server {
       case wire::Command::kRun:
         run(request, ranges, env, answer);
         break;
+      case wire::Command::kScreenPlans:
+      case wire::Command::kScreenRuns:
+        screen(request, answer);
+        break;
       case wire::Command::kPartials:
         wire_.doing = wire::Doing::kDescribingPartials;
         partials(request, env, answer);
@@ -107,6 +111,30 @@ class Server {
   }
 
  private:
+  void screen(const wire::Request& request, wire::Answer& answer) {
+    const bool runs = request.command == wire::Command::kScreenRuns;
+    wire_.doing = runs ? wire::Doing::kRunning : wire::Doing::kPlanning;
+    std::string why;
+    screen::Device* device = memory_.screen(&why);
+    if (!device) {
+      answer.status = ATTN_UNSUPPORTED;
+      copy_text(answer.reason, why.c_str());
+      return;
+    }
+    const size_t count = std::min(request.calls, screen::kMostCalls);
+    // Copies: the kernel is given addresses in them.
+    calls_.assign(wire_.calls, wire_.calls + count);
+    results_.resize(count);
+    const auto limit = [](void* memory, attn_env& env) { static_cast<const Memory*>(memory)->limit(env); };
+    const Failure failed = runs ? device->run(kernel_, limit, &memory_, calls_, results_)
+                                : device->plan(kernel_, limit, &memory_, calls_, results_);
+    if (failed) {
+      copy_text(answer.reason, failed->c_str());
+      return report_device(answer, *failed);
+    }
+    std::ranges::copy(results_, wire_.results);
+  }
+
   void partials(const wire::Request& request, const attn_env& env, wire::Answer& answer) {
     Room<attn_partials> room;
     all_defined(request, env);
@@ -227,6 +255,8 @@ class Server {
   const attn_kernel& kernel_;
   Memory& memory_;
   const Arena& arena_;
+  std::vector<screen::Call> calls_;
+  std::vector<screen::Result> results_;
 };
 
 // Sleeps until the bell was rung. False: there is no bell any more. (Bells do

@@ -14,28 +14,9 @@
 #include <cstdint>
 
 #include "kernels/attention.h"
+#include "properties/data/round16.h"
 
 namespace attnfuzz {
-
-struct Format16 {
-  int mantissa_bits;
-  int bias;
-  uint16_t largest;  // bits of the largest finite number
-  uint16_t nan;      // a quiet NaN, positive, no payload
-  uint16_t infinity;
-};
-
-constexpr Format16 format16(int32_t dtype) {
-  return dtype == ATTN_F16 ? Format16{10, 15, 0x7bff, 0x7e00, 0x7c00}
-                           : Format16{7, 127, 0x7f7f, 0x7fc0, 0x7f80};
-}
-
-// 2^n exactly, for n in the normal range of double.
-constexpr double exp2_exact(int n) { return std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52); }
-constexpr float exp2f_exact(int n) { return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23); }
-
-// `value` is finite. Rounds to nearest even, once; saturates.
-uint16_t to_bits(int32_t dtype, double value);
 
 // The same for a float; inline, and vectorisable in a loop.
 inline uint16_t f16_from_float(float value) {

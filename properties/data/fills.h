@@ -6,16 +6,11 @@
 #pragma once
 
 #include "properties/case/case.h"
+#include "properties/data/fill_values.h"
 
 namespace attnfuzz {
 
-// A 64-bit hash of a counter: the one source of randomness in fills.
-uint64_t mix(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
-
-// Bits of element (b,h,s,d) of a 16-bit tensor with `dim` columns. Rounded to
-// nearest even; a value beyond the format becomes its largest finite number.
-uint16_t fill_bits(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim);
-// The same for a whole row; fast.
+// fill_bits() of a whole row; fast.
 void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, uint16_t* out);
 
 // Whether `pattern` lets query i see key j.

@@ -11,6 +11,7 @@
 #include "properties/data/recipe.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
+#include "properties/memory/prefill.h"
 #include "reference/row_space.h"
 
 namespace attnfuzz {
@@ -19,7 +20,16 @@ namespace {
 // Tensors that touched more than this do not keep their pages for the next case.
 constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
-attn_problem make_problem(const Problem& p) {
+// What an output or a workspace of a dtype is prefilled with.
+uint32_t prefill_pattern(Prefill prefill, int32_t dtype, uint32_t nan) {
+  if (prefill == Prefill::kNan) return nan;
+  if (dtype == ATTN_F16) return 0x7bff7bff;
+  return dtype == ATTN_BF16 ? 0x71807180 : 0x71800000;  // 2^100
+}
+
+}  // namespace
+
+attn_problem problem_of(const Problem& p) {
   attn_problem out = {};
   out.size = sizeof out;
   out.dtype = p.dtype;
@@ -43,16 +53,26 @@ attn_problem make_problem(const Problem& p) {
   return out;
 }
 
-// What an output or a workspace of a dtype is prefilled with.
-uint32_t prefill_pattern(Prefill prefill, int32_t dtype, uint32_t nan) {
-  if (prefill == Prefill::kNan) return nan;
-  if (dtype == ATTN_F16) return 0x7bff7bff;
-  return dtype == ATTN_BF16 ? 0x71807180 : 0x71800000;  // 2^100
+attn_env env_of(const Environment& from) {
+  attn_env env = {};
+  env.size = sizeof env;
+  env.backend = ATTN_CPU;
+  env.sm_count = from.sm_count;
+  env.compute_capability = from.compute_capability;
+  env.shared_memory_limit = from.shared_memory_limit;
+  env.schedule_seed = from.schedule_seed;
+  env.variant = from.variant;
+  return env;
 }
 
 uint32_t output_pattern(const Case& c, TensorId t) {
   return prefill_pattern(c.prefill, dtype_of(c.problem, t), kNeverWritten);
 }
+
+// All ones whatever its size, which need not be a multiple of anything.
+uint32_t workspace_pattern(const Case& c) { return prefill_pattern(c.prefill, ATTN_F32, kAllOnes); }
+
+namespace {
 
 std::string coordinates(const std::array<int64_t, 4>& at) {
   return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + "," +
@@ -190,7 +210,7 @@ void LaidOut::fill_input(TensorId t) {
 }
 
 LaidOut::LaidOut(const Case& c, Arena& arena) : case_(c), arena_(arena), extents_(kTensorCount) {
-  problem_ = make_problem(c.problem);
+  problem_ = problem_of(c.problem);
   tensors_.size = sizeof tensors_;
   for (const TensorSpec& spec : kTensors) {
     if (spec.role != Role::kScratch) set_view(tensors_, spec, place(spec.id));
@@ -211,17 +231,7 @@ LaidOut::~LaidOut() {
   }
 }
 
-attn_env LaidOut::env() const {
-  attn_env env = {};
-  env.size = sizeof env;
-  env.backend = ATTN_CPU;
-  env.sm_count = case_.env.sm_count;
-  env.compute_capability = case_.env.compute_capability;
-  env.shared_memory_limit = case_.env.shared_memory_limit;
-  env.schedule_seed = case_.env.schedule_seed;
-  env.variant = case_.env.variant;
-  return env;
-}
+attn_env LaidOut::env() const { return env_of(case_.env); }
 
 void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   if (bytes > static_cast<uint64_t>(kMaxCaseBytes)) {
@@ -258,7 +268,7 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   // All ones whatever the prefill: its size need not be a multiple of anything.
   fill_pattern(e.begin, e.data, kAllOnes);
   fill_pattern(e.elements_end(), e.end, kAllOnes);
-  fill_pattern(e.data, e.elements_end(), prefill_pattern(case_.prefill, ATTN_F32, kAllOnes));
+  fill_pattern(e.data, e.elements_end(), workspace_pattern(case_));
   workspace_used_ = false;
   tensors_.workspace = e.data;
   tensors_.workspace_bytes = bytes;
@@ -290,7 +300,7 @@ void LaidOut::before_call(const Call& call) {
   const Extent& e = extent(TensorId::kWorkspace);
   if (!e.g.present) return;
   if (!call.dirty_workspace) {
-    fill_pattern(e.data, e.elements_end(), prefill_pattern(case_.prefill, ATTN_F32, kAllOnes));
+    fill_pattern(e.data, e.elements_end(), workspace_pattern(case_));
   } else if (!workspace_used_) {
     // What a call of another shape could have left: no pattern, no NaN in particular.
     for (int64_t at = 0; at < e.g.span_bytes; at += 8) {

@@ -92,10 +92,11 @@ __device__ inline Purity purity_of(const RowsInput& in, const RowTask& task, con
 // q.k and what it is made of.
 struct Product {
   double dot = 0, absolute = 0, running = 0;
+  double aligned = 0;  // sum |q_t k_t| as the tensor core aligns it, if that is asked for
 };
 
 // The same chains as products.cc: one rounding a term, in the order of t.
-template <bool kBf16>
+template <bool kBf16, bool kAligned>
 __device__ inline Product product_of(const RowsInput& in, const double* q, const uint16_t* key) {
   Product p;
   for (int t = 0; t < in.stride_qk; t += kPad) {
@@ -108,18 +109,11 @@ __device__ inline Product product_of(const RowsInput& in, const double* q, const
       const double k = number<kBf16>(pairs[i / 2] >> (i % 2 * 16) & 0xffffu);
       p.dot = fma(q[t + i], k, p.dot);
       p.absolute = fma(fabs(q[t + i]), fabs(k), p.absolute);
+      if constexpr (kAligned)
+        p.aligned += counted(q[t + i], in.model.least_factor) * counted(k, in.model.least_factor);
     }
   }
   return p;
-}
-
-// sum |q_t k_t| as the tensor core aligns it.
-template <bool kBf16>
-__device__ inline double aligned_size(const RowsInput& in, const double* q, const uint16_t* key) {
-  double size = 0;
-  for (int t = 0; t < in.dim_qk; ++t)
-    size += counted(q[t], in.model.least_factor) * counted(number<kBf16>(key[t]), in.model.least_factor);
-  return size;
 }
 
 // x, err, delta, absolute of each key; m and the largest. row.overflowing: nothing can be said of the row.
@@ -139,8 +133,9 @@ __device__ inline void find_scores(const RowsInput& in, const RowTask& task, con
   for (int k = threadIdx.x; k < row.n; k += kThreads) {
     const int32_t j = row.key[k];
     const uint16_t* key = row.keys + static_cast<int64_t>(j) * in.stride_qk;
-    const Product product = product_of<kBf16>(in, q, key);
-    const double size = aligned ? aligned_size<kBf16>(in, q, key) : product.absolute;
+    const Product product =
+        aligned ? product_of<kBf16, true>(in, q, key) : product_of<kBf16, false>(in, q, key);
+    const double size = aligned ? product.aligned : product.absolute;
     double delta = model.ascending_dot && blocks < 1
                        ? (product.running + size) * (model.score_block / (1 - blocks))
                        : size * model.score_gamma;

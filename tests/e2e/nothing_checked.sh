@@ -39,5 +39,6 @@ ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stal
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
 # What was asked to judge cannot: no other does it in its place unsaid.
 CUDA_VISIBLE_DEVICES= ends 2 "(--oracle cpu)" check fa1 --oracle cuda "${few[@]}"
+ends 2 "or leave --batch out" check fa1 --property reference --batch 8 "${few[@]}"
 
 [ "$bad" -eq 0 ] && echo "no run that checked nothing has passed"

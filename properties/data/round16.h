@@ -1,8 +1,42 @@
-#include "properties/data/bits16.h"
+// A double rounded to the bits of a 16-bit format, in integers alone: the same on a host and on a
+// device. What bits16.h offers besides needs the host's compiler.
+//
+//   to_bits(ATTN_F16, 0.1)          // 0x2e66: to nearest, ties to even
+//   to_bits(ATTN_F16, 1e9)          // 0x7bff: saturates, never becomes infinite
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "kernels/attention.h"
+#include "reference/both.h"
 
 namespace attnfuzz {
 
-uint16_t to_bits(int32_t dtype, double value) {
+struct Format16 {
+  int mantissa_bits;
+  int bias;
+  uint16_t largest;  // bits of the largest finite number
+  uint16_t nan;      // a quiet NaN, positive, no payload
+  uint16_t infinity;
+};
+
+ATTN_BOTH constexpr Format16 format16(int32_t dtype) {
+  return dtype == ATTN_F16 ? Format16{10, 15, 0x7bff, 0x7e00, 0x7c00}
+                           : Format16{7, 127, 0x7f7f, 0x7fc0, 0x7f80};
+}
+
+// 2^n exactly, for n in the normal range of double.
+ATTN_BOTH constexpr double exp2_exact(int n) {
+  return std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52);
+}
+ATTN_BOTH constexpr float exp2f_exact(int n) {
+  return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
+}
+
+// `value` is finite. Rounds to nearest even, once; saturates.
+ATTN_BOTH inline uint16_t to_bits(int32_t dtype, double value) {
   const Format16 format = format16(dtype);
   const uint64_t raw = std::bit_cast<uint64_t>(value);
   const uint16_t sign = static_cast<uint16_t>((raw >> 48) & 0x8000);

@@ -1,0 +1,35 @@
+// A screen's side in the process that has the kernel: the whole batch is launched before anything is
+// waited for, case after case on streams in turn, and waited for once.
+//
+//   auto device = open_device(&why);                 // it takes memory as it is needed
+//   device->plan(kernel, limit, of, calls, results);   // results[i].plan
+//   device->run(kernel, limit, of, calls, results);    // results[i].counts
+//
+// A fault of any of the kernels is the whole batch's: who asked finds out whose it is, a case at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "fuzz/screen/call.h"
+
+namespace attnfuzz::screen {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // Makes room for the batch and asks the kernel how it would do each call. `limit` makes of an env what the
+  // device has. Nothing, or what failed.
+  virtual std::optional<std::string> plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
+                                          std::span<const Call> calls, std::span<Result> results) = 0;
+  // Runs calls, as planned.
+  virtual std::optional<std::string> run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
+                                         std::span<const Call> calls, std::span<Result> results) = 0;
+};
+
+// nullptr, with a reason: no device, no memory.
+std::unique_ptr<Device> open_device(std::string* why);
+
+}  // namespace attnfuzz::screen

@@ -1,0 +1,187 @@
+// The values a recipe stands for, one at a time, on a host and on a device: what fills.h offers by
+// rows on a host is held to these by a test.
+//
+//   fill_bits({.kind = FillKind::kPosition}, ATTN_F16, b, h, s, d, dim)
+#pragma once
+
+#include <algorithm>
+
+#include "properties/case/case.h"
+#include "properties/data/round16.h"
+#include "reference/both.h"
+
+namespace attnfuzz {
+namespace fill_values {
+
+inline constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+
+// The finaliser of SplitMix64: every input bit reaches every output bit.
+ATTN_BOTH constexpr uint64_t finish(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// What mix() makes of all but its last counter.
+ATTN_BOTH constexpr uint64_t row_key(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t x = finish(seed + kStep);
+  x = finish(x + (a + 1) * 0xd1b54a32d192ed03);
+  x = finish(x + (b + 1) * 0xabc98388fb8fac03);
+  return finish(x + (c + 1) * 0x8cb92ba72f3d8dd7);
+}
+
+ATTN_BOTH constexpr uint64_t element(uint64_t key, uint64_t d) { return finish(key + (d + 1) * kStep); }
+
+}  // namespace fill_values
+
+// A 64-bit hash of a counter: the one source of randomness in fills.
+ATTN_BOTH inline uint64_t mix(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+  return fill_values::element(fill_values::row_key(seed, a, b, c), d);
+}
+
+namespace fill_values {
+
+// One source for both compilers: what either makes an instruction of.
+ATTN_BOTH constexpr int bits_set(uint64_t x) {
+  x -= x >> 1 & 0x5555555555555555;
+  x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
+  return static_cast<int>((x + (x >> 4) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+}
+
+// A random value is an integer of at most 24 bits times a power of two that is
+// the same along a row, so that float holds it exactly.
+template <FillKind kind>
+ATTN_BOTH int32_t random_integer(uint64_t hash, bool f16) {
+  switch (kind) {
+    case FillKind::kSmallInt: {
+      constexpr int32_t kChoice[4] = {-2, -1, 1, 2};
+      return (hash >> 62) == 3 ? kChoice[(hash >> 60) & 3] : 0;
+    }
+    case FillKind::kUniform:
+    case FillKind::kNegative: {
+      // Capped at 1 - 2^-8: what is nearer to 1 would round up to it.
+      const int32_t u = std::min(static_cast<int32_t>(hash >> 40), 0xff0000);
+      return kind == FillKind::kUniform ? u : -u;
+    }
+    case FillKind::kGaussian:
+    case FillKind::kSameRows:
+    case FillKind::kBlocks:
+      // 64 coins, deviation 4, smoothed by a uniform step: in units of 2^-18 of
+      // the deviation. The step comes from bits that a product has spread.
+      return (bits_set(hash) - 32) * 65536 + static_cast<int32_t>((hash * kStep) >> 48) - 32768;
+    case FillKind::kHuge: {
+      const int32_t range = f16 ? 65504 - 8188 : 65536 - 8192;
+      const int32_t low = f16 ? 8188 : 8192;
+      const int32_t magnitude =
+          low + static_cast<int32_t>(((hash & 0xffff) * static_cast<uint32_t>(range)) >> 16);
+      return hash >> 63 ? -magnitude : magnitude;
+    }
+    default:
+      return 0;
+  }
+}
+
+// The power of two that goes with it.
+ATTN_BOTH inline int unit_exponent(const Fill& fill, bool f16, int64_t b, int64_t h, int64_t s) {
+  switch (fill.kind) {
+    case FillKind::kUniform:
+    case FillKind::kNegative:
+      return -24;
+    case FillKind::kGaussian:
+    case FillKind::kSameRows:
+      return -18;
+    case FillKind::kBlocks:
+      return -18 - 4 + static_cast<int>(mix(fill.seed, b, h, s / 16, ~uint64_t{0}) & 7);
+    case FillKind::kHuge:
+      return f16 ? 0 : 44;
+    default:
+      return 0;
+  }
+}
+
+// All scores of a query are equal if every key is the same row.
+ATTN_BOTH constexpr int64_t row_of(FillKind kind, int64_t s) { return kind == FillKind::kSameRows ? 0 : s; }
+
+// A value of the format for every position: sign, 16 (bf16: 32) exponents around
+// 1, and all of the mantissa. Neighbours are far apart, and two rows never run
+// in step: heads and batches are offset by odd numbers.
+ATTN_BOTH inline uint16_t position_bits(bool f16, int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim) {
+  const uint64_t place = static_cast<uint64_t>(d + dim * s + 4201 * h + 13331 * b);
+  const uint32_t code = static_cast<uint32_t>(place * 20077);  // odd: a permutation of any power of two
+  if (f16) {
+    const uint32_t c = code & 0x7fff;
+    return static_cast<uint16_t>(((c & 1) << 15) | ((((c >> 1) & 15) + 15 - 8) << 10) | (c >> 5));
+  }
+  const uint32_t c = code & 0x1fff;
+  return static_cast<uint16_t>(((c & 1) << 15) | ((((c >> 1) & 31) + 127 - 16) << 7) | (c >> 6));
+}
+
+ATTN_BOTH inline uint16_t subnormal_bits(bool f16, uint64_t hash) {
+  const uint32_t count = f16 ? 1023 : 127;
+  const uint32_t mantissa = 1 + static_cast<uint32_t>(((hash & 0xffff) * count) >> 16);
+  return static_cast<uint16_t>(((hash >> 63) << 15) | mantissa);
+}
+
+ATTN_BOTH inline double scaled(double value, int exponent) {
+  return value * exp2_exact(std::clamp(exponent, -600, 600));
+}
+
+// The number that finite bits stand for.
+ATTN_BOTH inline double number_of_bits(int32_t dtype, uint16_t bits) {
+  const Format16 format = format16(dtype);
+  const int field = (bits & 0x7fff) >> format.mantissa_bits,
+            mantissa = bits & ((1 << format.mantissa_bits) - 1);
+  const double size = (field > 0 ? mantissa + (1 << format.mantissa_bits) : mantissa) *
+                      exp2_exact((field > 0 ? field : 1) - format.bias - format.mantissa_bits);
+  return bits & 0x8000 ? -size : size;
+}
+
+ATTN_BOTH inline uint16_t rescaled(int32_t dtype, uint16_t bits, int exponent) {
+  return exponent == 0 ? bits : to_bits(dtype, scaled(number_of_bits(dtype, bits), exponent));
+}
+
+ATTN_BOTH inline int32_t random_integer(FillKind kind, uint64_t hash, bool f16) {
+  switch (kind) {
+    case FillKind::kSmallInt:
+      return random_integer<FillKind::kSmallInt>(hash, f16);
+    case FillKind::kUniform:
+      return random_integer<FillKind::kUniform>(hash, f16);
+    case FillKind::kNegative:
+      return random_integer<FillKind::kNegative>(hash, f16);
+    case FillKind::kHuge:
+      return random_integer<FillKind::kHuge>(hash, f16);
+    default:
+      return random_integer<FillKind::kGaussian>(hash, f16);
+  }
+}
+
+}  // namespace fill_values
+
+// Bits of element (b,h,s,d) of a 16-bit tensor with `dim` columns. Rounded to
+// nearest even; a value beyond the format becomes its largest finite number.
+ATTN_BOTH inline uint16_t fill_bits(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d,
+                                    int64_t dim) {
+  using namespace fill_values;
+  const bool f16 = dtype == ATTN_F16;
+  switch (fill.kind) {
+    case FillKind::kZero:
+      return 0;
+    case FillKind::kConstant:
+      return to_bits(dtype, scaled(1, fill.exponent));
+    case FillKind::kOneHot:
+      return d == s % dim ? to_bits(dtype, scaled(1, fill.exponent)) : uint16_t{0};
+    case FillKind::kPosition:
+      return rescaled(dtype, position_bits(f16, b, h, s, d, dim), fill.exponent);
+    case FillKind::kSignedZero:
+      return static_cast<uint16_t>((mix(fill.seed, b, h, s, d) >> 63) << 15);
+    case FillKind::kSubnormal:
+      return rescaled(dtype, subnormal_bits(f16, mix(fill.seed, b, h, s, d)), fill.exponent);
+    default: {
+      const uint64_t hash = mix(fill.seed, b, h, row_of(fill.kind, s), d);
+      const int unit = unit_exponent(fill, f16, b, h, s) + fill.exponent;
+      return to_bits(dtype, scaled(random_integer(fill.kind, hash, f16), unit));
+    }
+  }
+}
+
+}  // namespace attnfuzz
