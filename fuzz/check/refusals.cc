@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "fuzz/check/memory_refusals.h"
 #include "properties/case/domain.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
@@ -58,6 +59,10 @@ constexpr Refusal kNegativeScale = {"a scale that is not positive", nothing, [](
                                       if (!(c.problem.scale > 0))
                                         c.problem.scale = c.problem.scale < 0 ? -c.problem.scale : 1;
                                     }};
+constexpr Refusal kZeroScale = {"a scale of 0", nothing, [](Case& c) {
+                                  if (c.problem.scale == 0)
+                                    c.problem.scale = 1.0f / std::sqrt(static_cast<float>(c.problem.dim_qk));
+                                }};
 constexpr Refusal kBiasWithMask = {"a bias with a mask", nothing, [](Case& c) {
                                      if (c.problem.bias) c.problem.mask.reset();
                                    }};
@@ -110,6 +115,7 @@ class Asking {
     ask_for_dims();
     ask_for_lengths();
     ask_for_the_rest();
+    for (const MemoryRefusals& of : kMemoryRefusals) ask_for_memory(of);
     return refused_;
   }
 
@@ -201,6 +207,7 @@ class Asking {
     ask(kEmptyBatch, [](Case& c) { c.problem.batch = 0; });
     ask(kScale, [](Case& c) { c.problem.scale *= 1.5f; });
     ask(kNegativeScale, [](Case& c) { c.problem.scale = -c.problem.scale; });
+    ask(kZeroScale, [](Case& c) { c.problem.scale = 0; });
     const auto knows = [&](std::string_view name) {
       return std::ranges::none_of(refused_.those, [&](const Refusal* r) { return r->name == name; });
     };
@@ -231,6 +238,50 @@ class Asking {
     }
   }
 
+  // How a tensor lies, of several rows and heads; rows before bases, for where rows end depends on them.
+  void ask_for_memory(const MemoryRefusals& of) {
+    const auto refuses_layout = [&](const std::function<void(const Case&, TensorLayout&)>& change) {
+      return refuses([&](Case& c) {
+        if (of.tensor == TensorId::kLse) c.want_lse = true;
+        if (of.tensor == TensorId::kBias) c.problem.bias = Bias{};
+        if (of.tensor == TensorId::kMask) c.problem.mask = Mask{};
+        change(c, c.layout[static_cast<size_t>(of.tensor)]);
+      });
+    };
+    if (refuses_layout([](const Case&, TensorLayout&) {})) return;  // it has none
+    const auto ask = [&](const Refusal& refusal, const std::function<void(TensorLayout&)>& change) {
+      if (refuses_layout([&](const Case&, TensorLayout& l) { change(l); })) refused_.those.push_back(&refusal);
+    };
+    ask(of.order, [](TensorLayout& l) { l.order = {0, 2, 1}; });
+    ask(of.junk, [](TensorLayout& l) { l.junk_unit_strides = true; });
+    ask(of.spread, [](TensorLayout& l) { l.spread = int64_t{1} << 32; });
+    // The smallest that is taken of what is odd in terms of it; none needed if that of one element is.
+    const auto least = [&](const auto& change) -> const memory_refusals::Alignment* {
+      if (!refuses_layout([&](const Case&, TensorLayout& l) { change(l, 1); })) return nullptr;
+      for (const memory_refusals::Alignment& a : of.alignments) {
+        if (!refuses_layout([&](const Case& c, TensorLayout& l) {
+              change(l, std::max<int64_t>(a.bytes / element_bytes(c.problem, of.tensor), 1));
+            }))
+          return &a;
+      }
+      return &of.alignments.back();
+    };
+    const int64_t columns = logical_size(base_.problem, of.tensor)[3];
+    const auto row_of = [&](TensorLayout& l, int64_t step) {
+      // Whole steps, an odd number of them.
+      int64_t row = (columns / step + 1) * step;
+      if (row / step % 2 == 0) row += step;
+      l.row_gap = row - columns;
+    };
+    if (refuses_layout([&](const Case&, TensorLayout& l) { row_of(l, 128); })) {
+      refused_.those.push_back(&of.gaps);
+    } else if (const auto* a = least(row_of)) {
+      refused_.those.push_back(a->rows);
+    }
+    if (const auto *a = least([](TensorLayout& l, int64_t step) { l.offset = step; }))
+      refused_.those.push_back(a->base);
+  }
+
   Target& target_;
   Case base_;
   Refused refused_;
@@ -248,8 +299,25 @@ bool speaks_of(const Property& property, const Refused& refused) {
 }
 
 std::string in_words(const Refused& refused) {
+  // What several tensors are refused for is said once.
   std::vector<std::string> words;
-  for (const Refusal* refusal : refused.those) words.emplace_back(refusal->name);
+  std::vector<std::pair<std::string_view, std::string>> of_tensors;
+  for (const Refusal* refusal : refused.those) {
+    const std::string_view name = refusal->name;
+    const size_t colon = name.find(": ");
+    if (colon == name.npos) {
+      words.emplace_back(name);
+      continue;
+    }
+    const std::string_view what = name.substr(colon + 2);
+    const auto at = std::ranges::find(of_tensors, what, &std::pair<std::string_view, std::string>::first);
+    if (at == of_tensors.end()) {
+      of_tensors.emplace_back(what, name.substr(0, colon));
+    } else {
+      at->second += cat(" ", name.substr(0, colon));
+    }
+  }
+  for (const auto& [what, tensors] : of_tensors) words.push_back(cat(what, " (", tensors, ")"));
   if (refused.max_dim < 256) words.push_back(cat("head dimensions above ", refused.max_dim));
   return join(words, ", ");
 }

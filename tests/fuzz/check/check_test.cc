@@ -12,6 +12,7 @@
 #include "fuzz/check/shard.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
+#include "properties/draw/draw.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -183,6 +184,38 @@ TEST(Check, DoesNotMissGroupedHeadsOfAKernelOfOneHead) {
   EXPECT_TRUE(std::ranges::any_of(refused.those, [](const Refusal* r) {
     return std::string_view(r->name) == "grouped heads";
   })) << in_words(refused);
+}
+
+// Copies rows of K by 16 bytes, and forgot to look at those of the others.
+class AlignedKeysTarget : public FakeTarget {
+ public:
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(problem, tensors, env);
+    const attn_tensor& k = tensors.k;
+    if (reinterpret_cast<uintptr_t>(k.data) % 16 != 0 || k.stride[1] % 8 != 0 || k.stride[2] % 8 != 0)
+      reply.status = ATTN_UNSUPPORTED, reply.reason = "K is not aligned to 16 bytes";
+    return reply;
+  }
+};
+
+TEST(Check, LearnsOfEachTensorHowItMayLie) {
+  AlignedKeysTarget target;
+  const Refused refused = ask_for_refusals(target);
+  EXPECT_EQ(in_words(refused),
+            "head dimensions that are no multiple of 8, strides that are no multiple of 16 bytes (k), base "
+            "addresses that are no multiple of 16 bytes (k)");
+  Case c;
+  c.problem.dim_qk = c.problem.dim_v = 8;
+  c.layout[static_cast<size_t>(TensorId::kK)] = {.offset = 3, .row_gap = 5, .spread = (int64_t{1} << 31) + 1};
+  c.layout[static_cast<size_t>(TensorId::kV)] = {.offset = 3, .row_gap = 5};
+  strip_refused(refused, c);
+  const TensorLayout& k = c.layout[static_cast<size_t>(TensorId::kK)];
+  EXPECT_EQ(k.offset, 8);
+  EXPECT_EQ(k.row_gap, 8);
+  EXPECT_EQ(k.spread % 8, 0);
+  EXPECT_EQ(c.layout[static_cast<size_t>(TensorId::kV)].offset, 3) << "V was not refused";
+  FakeTarget any;
+  EXPECT_EQ(in_words(ask_for_refusals(any)), "");
 }
 
 }  // namespace

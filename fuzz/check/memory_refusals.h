@@ -1,0 +1,123 @@
+// What a kernel may refuse of how a tensor lies in memory, one by one, and how a case is
+// spared it: base addresses and rows that are no multiple of so many bytes, gaps, another
+// order of its dimensions, spans beyond 2^31 elements, junk as the stride of one element.
+//
+// Asked of each tensor by itself: of a kernel that looks at three tensors and forgot the
+// fourth, the fourth is still drawn as ever.
+//
+//   for (const MemoryRefusals& of : kMemoryRefusals) ask(of.order, of.another_order);
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "properties/case/features/feature.h"
+#include "properties/case/geometry.h"
+
+namespace attnfuzz {
+namespace memory_refusals {
+
+template <TensorId T>
+TensorLayout& layout(Case& c) {
+  return c.layout[static_cast<size_t>(T)];
+}
+
+inline int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// So many bytes in elements of the tensor.
+template <TensorId T, int64_t kBytes>
+int64_t elements(const Case& c) {
+  return std::max<int64_t>(kBytes / element_bytes(c.problem, T), 1);
+}
+
+// "q: ...", kept by the type.
+template <TensorId T, int64_t kBytes>
+constexpr auto kName = [](std::string_view what) {
+  std::array<char, 96> text = {};
+  char* at = std::ranges::copy(std::string_view(attnfuzz::name_of(T)), text.begin()).out;
+  at = std::ranges::copy(std::string_view(": "), at).out;
+  at = std::ranges::copy(what, at).out;
+  if (kBytes == 0) return text;
+  for (int64_t digit = kBytes >= 100 ? 100 : kBytes >= 10 ? 10 : 1; digit > 0; digit /= 10)
+    *at++ = static_cast<char>('0' + kBytes / digit % 10);
+  std::ranges::copy(std::string_view(" bytes"), at);
+  return text;
+};
+template <TensorId T, int64_t kBytes>
+constexpr auto kBaseName = kName<T, kBytes>("base addresses that are no multiple of ");
+template <TensorId T, int64_t kBytes>
+constexpr auto kRowsName = kName<T, kBytes>("strides that are no multiple of ");
+template <TensorId T>
+constexpr auto kGapsName = kName<T, 0>("gaps after rows");
+template <TensorId T>
+constexpr auto kOrderName = kName<T, 0>("an order other than batch, head, row");
+template <TensorId T>
+constexpr auto kSpreadName = kName<T, 0>("offsets beyond 2^31");
+template <TensorId T>
+constexpr auto kJunkName = kName<T, 0>("any stride of one element");
+
+inline void nothing(Problem&) {}
+
+template <TensorId T, int64_t kBytes>
+void align_base(Case& c) {
+  TensorLayout& l = layout<T>(c);
+  l.offset = rounded_up(l.offset, elements<T, kBytes>(c));
+  if (l.placement != Placement::kPageEnd) return;
+  const auto g = geometry(c, T);
+  if (!g || g->span_bytes % kBytes != 0) l.placement = Placement::kGuarded;
+}
+
+template <TensorId T, int64_t kBytes>
+void align_rows(Case& c) {
+  TensorLayout& l = layout<T>(c);
+  const int64_t step = elements<T, kBytes>(c), columns = logical_size(c.problem, T)[3];
+  // Dense rows that are no multiple themselves: their length is what is refused, not their gap.
+  if (l.row_gap != 0 || (columns % step != 0 && l.spread != 0))
+    l.row_gap = rounded_up(columns + l.row_gap, step) - columns;
+  l.spread = rounded_up(l.spread, step);
+}
+
+template <TensorId T, int64_t kBytes>
+constexpr Refusal kBase = {kBaseName<T, kBytes>.data(), nothing, align_base<T, kBytes>};
+template <TensorId T, int64_t kBytes>
+constexpr Refusal kRows = {kRowsName<T, kBytes>.data(), nothing, align_rows<T, kBytes>};
+
+struct Alignment {
+  int64_t bytes;
+  const Refusal *base, *rows;
+};
+
+}  // namespace memory_refusals
+
+struct MemoryRefusals {
+  TensorId tensor;
+  Refusal gaps, order, spread, junk;
+  std::array<memory_refusals::Alignment, 7> alignments;  // the smallest first
+};
+
+namespace memory_refusals {
+
+template <TensorId T>
+constexpr MemoryRefusals kOf = {
+    T,
+    {kGapsName<T>.data(), nothing, [](Case& c) { layout<T>(c).row_gap = 0; }},
+    {kOrderName<T>.data(), nothing, [](Case& c) { layout<T>(c).order = {0, 1, 2}; }},
+    {kSpreadName<T>.data(), nothing, [](Case& c) { layout<T>(c).spread = 0; }},
+    {kJunkName<T>.data(), nothing, [](Case& c) { layout<T>(c).junk_unit_strides = false; }},
+    {{{2, &kBase<T, 2>, &kRows<T, 2>},
+      {4, &kBase<T, 4>, &kRows<T, 4>},
+      {8, &kBase<T, 8>, &kRows<T, 8>},
+      {16, &kBase<T, 16>, &kRows<T, 16>},
+      {32, &kBase<T, 32>, &kRows<T, 32>},
+      {64, &kBase<T, 64>, &kRows<T, 64>},
+      {128, &kBase<T, 128>, &kRows<T, 128>}}}};
+
+}  // namespace memory_refusals
+
+inline constexpr MemoryRefusals kMemoryRefusals[] = {
+    memory_refusals::kOf<TensorId::kQ>,   memory_refusals::kOf<TensorId::kK>,
+    memory_refusals::kOf<TensorId::kV>,   memory_refusals::kOf<TensorId::kO>,
+    memory_refusals::kOf<TensorId::kLse>, memory_refusals::kOf<TensorId::kBias>,
+    memory_refusals::kOf<TensorId::kMask>};
+
+}  // namespace attnfuzz
