@@ -16,6 +16,8 @@
 #include "cli/session.h"
 #include "cli/status_line.h"
 #include "cli/terminal.h"
+#include "cli/terms.h"
+#include "fuzz/check/cheats.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/processes.h"
 #include "properties/case/words.h"
@@ -33,6 +35,7 @@ struct CheckArguments {
   TargetOptions target;
   CheckOptions check;
   std::string duration, out = ".", json, junit;
+  std::string domain;        // the caller's; empty: none
   std::string entry, takes;  // of a CUDA source
   double reduce_seconds = 30;
 };
@@ -63,6 +66,9 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
     again = confirm(found.c, found.verdict, *found.property, target, calibration);
   }
   found.flaky = !once && !again;
+  // Right in a fresh worker: an answer that depends on those before it.
+  if (found.flaky && !arguments.target.untrusted.empty() && is_about_numbers(found.verdict.kind))
+    found.verdict.cheat = Cheat::kState;
   if (found.flaky) {
     found.verdict.message +=
         "; FLAKY: it did not fail again in two fresh workers, so it comes and goes, or depends "
@@ -93,6 +99,11 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
   options.stop = [&] { return interrupts.came(); };
   options.on_better = [&](const Case& best, const Verdict& v) { file_it(best, v, nullptr); };
   const auto start = std::chrono::steady_clock::now();
+  if (!arguments.target.untrusted.empty()) {
+    const Cheat cheat = find_cheat(found.c, *again, *found.property, target, calibration);
+    if (cheat != Cheat::kNone) found.verdict.cheat = cheat;
+    if (cheat != Cheat::kNone) std::printf("  it looks like: %s\n", to_string(cheat));
+  }
   filed.reduction = reduce_failure(found.c, *again, *found.property, target, calibration, options);
   filed.reduce_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Reduction& reduction = *filed.reduction;
@@ -155,6 +166,25 @@ void try_found_before(Target& target, const Calibration& calibration, const Chec
   }
 }
 
+// How much of what it may be asked a kernel takes. Refusing is no way to pass: of the caller's domain
+// nearly all is due, and of what there is at least something.
+void measure_taken(Target& target, const CheckOptions& options, Checked& checked) {
+  constexpr double kOfDomain = 0.95, kOfAll = 0.05;
+  Aim aim;
+  aim.work = 100'000;
+  if (options.terms) aim.refused = options.terms->refused, aim.domain = options.terms->domain;
+  const double taken = share_taken(target, aim), floor = options.terms ? kOfDomain : kOfAll;
+  checked.taken = taken;
+  const std::string of = options.terms ? "problems inside --domain" : "problems of all kinds";
+  std::printf("  takes %.0f %% of %s\n", 100 * taken, of.c_str());
+  if (taken >= floor) return;
+  checked.cheat = Cheat::kRefusing;
+  checked.not_judged.push_back(
+      checked.kernel.name + " takes " + std::to_string(std::lround(100 * taken)) + " % of " + of +
+      ", and at least " + std::to_string(std::lround(100 * floor)) +
+      " % is due: a kernel that refuses does not pass; say with --domain what it must take");
+}
+
 Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
                      const Interrupts& interrupts) {
   const std::string& name = library.name;
@@ -162,6 +192,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   Checked checked;
   CheckResult& result = checked.result;
   checked.kernel = target->info();
+  checked.measures = library.measures;
   const std::string stem = is_plug_in(name) ? std::filesystem::path(library.path).stem().string() + "." : "";
   checked.suite = "attnfuzz." + stem + checked.kernel.name + "." + backend_name(checked.kernel.backend);
   const Calibration calibration = calibration_for(checked.kernel, arguments.target);
@@ -170,7 +201,9 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
               calibration.measured ? "" : " (documented, not measured)",
               (unsigned long long)arguments.check.seed, arguments.check.jobs);
   screening_of(*target, arguments.target);  // says so where there is none
-  const Refused& refused = checked.refused = ask_for_refusals(*target);
+  if (checked.measures != 0) print(confinement_text(checked.measures));
+  const Refused& refused = checked.refused =
+      arguments.check.terms ? arguments.check.terms->refused : ask_for_refusals(*target);
 
   CheckOptions options = arguments.check;
   options.batch = arguments.target.batch;
@@ -191,6 +224,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   std::fflush(stdout);
   try_found_before(*target, calibration, arguments, checked);
   const Aim aim = aim_at(*target, options);
+  if (!arguments.target.untrusted.empty()) measure_taken(*target, arguments.check, checked);
   target.reset();  // each job opens its own
 
   const OpenTarget open_one = [&](std::string* error) -> std::unique_ptr<Target> {
@@ -234,7 +268,8 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   for (Failure& failure : result.failures) {
     const Filed& filed =
         checked.filed.emplace_back(report(failure, *target, calibration, arguments, interrupts));
-    std::printf("\nreplay: %s\n", replay_line(filed.reproducer, library.name).c_str());
+    std::printf("\nreplay: %s%s\n", replay_line(filed.reproducer, library.name).c_str(),
+                distrust_words(arguments.target).c_str());
   }
   std::fflush(stdout);
   return checked;
@@ -266,6 +301,11 @@ Exit run_check(CheckArguments arguments) {
   }
   for (const std::string& name : arguments.properties)
     arguments.check.properties.push_back(&property_named(name));
+  if (!arguments.target.untrusted.empty() && arguments.target.batch > 0)
+    throw UserError(
+        "--batch judges in the kernel's own process, and --untrusted is for kernels that may change that: "
+        "leave one out");
+  if (!arguments.domain.empty()) arguments.check.terms = parse_domain(arguments.domain);
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 
   if (!arguments.entry.empty() && !std::ranges::any_of(arguments.kernels, is_cuda_source))
@@ -352,6 +392,10 @@ void add_check(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--out", arguments->out, "folder for reproducers; those that lie there are tried first")
       ->capture_default_str();
+  command->add_option(
+      "--domain", arguments->domain,
+      "what the kernel must take: 'dim=64,128 seq<=4096 no_bias'; what it refuses inside counts "
+      "against it (docs/untrusted.md)");
   command->add_flag("--keep-going", arguments->check.keep_going,
                     "after a failure, look for the next of another kind (a crash after wrong numbers)");
   command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")

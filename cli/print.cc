@@ -9,6 +9,7 @@
 
 #include "fuzz/check/records.h"
 #include "fuzz/check/way.h"
+#include "fuzz/host/confinement.h"
 #include "properties/case/words.h"
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
@@ -106,6 +107,12 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
       text += format("    left to the CPU's %llu x ", (unsigned long long)n) + printable(reason) + "\n";
   }
   if (const ScreenUse& use = result.screen; use.screened + use.doubted > 0) text += "  " + words(use) + "\n";
+  if (result.declared_of > 0) {
+    text +=
+        format("  of the bound %.0f %% is what the kernel declares or leaves open, in the mean of %llu cases\n",
+               100 * result.declared / static_cast<double>(result.declared_of),
+               (unsigned long long)result.declared_of);
+  }
   const StageSeconds& spent = result.stages;
   if (const double percent = spent.sum() / 100; percent > 0) {
     text +=
@@ -122,6 +129,7 @@ std::string verdict_text(const Verdict& verdict) {
   std::string text = format("%s (%s", kOutcomes[static_cast<int>(verdict.outcome)], verdict.property.c_str());
   if (verdict.kind != Kind::kNone) text += std::string(", ") + to_string(verdict.kind);
   text += "): " + (verdict.message.empty() ? "holds" : printable_lines(verdict.message)) + "\n";
+  if (verdict.cheat != Cheat::kNone) text += std::string("  it looks like: ") + to_string(verdict.cheat) + "\n";
   if (!verdict.shapes.empty()) text += "  shape of the error: " + printable(text_of(verdict.shapes)) + "\n";
   if (verdict.where) {
     const Where& w = *verdict.where;
@@ -153,6 +161,9 @@ std::string verdict_text(const Verdict& verdict) {
     text += format("  %lld of %lld rows were compared with the oracle\n", (long long)verdict.sampled,
                    (long long)verdict.rows);
   }
+  if (verdict.declared)
+    text +=
+        format("  of its bound %.0f %% is what the plan declares or leaves open\n", 100 * *verdict.declared);
   for (const std::string& assumption : verdict.assumptions)
     text += "  assumed: " + printable(assumption) + "\n";
   return text;
@@ -207,6 +218,7 @@ Json failure_json(const Failure& failure, double seconds, const Filed& filed) {
             {"kind", to_string(failure.verdict.kind)},
             {"message", failure.verdict.message},
             {"path", path_of(failure.verdict.plan)},
+            {"cheat", to_string(failure.verdict.cheat)},
             {"flaky", failure.flaky},
             {"seconds", seconds},
             {"reproducer", filed.reproducer}};
@@ -216,6 +228,12 @@ Json failure_json(const Failure& failure, double seconds, const Filed& filed) {
     j["found_before"] = true;
   }
   return j;
+}
+
+Json confinement_json(uint32_t measures) {
+  Json confined = Json::array(), lacking = Json::array();
+  for (const MeasureName& m : measure_names()) (measures & m.measure ? confined : lacking).push_back(m.name);
+  return {{"confined", confined}, {"lacking", lacking}};
 }
 
 }  // namespace
@@ -237,6 +255,9 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["lane"] = kernel.lane;
   j["build"] = kernel.build.hash;
   if (!kernel.device.empty()) j["device"] = kernel.device;
+  if (checked.measures != 0) j["untrusted"] = confinement_json(checked.measures);
+  if (checked.taken) j["taken_share"] = *checked.taken;
+  if (checked.cheat != Cheat::kNone) j["cheat"] = to_string(checked.cheat);
   j["seed"] = options.seed;
   j["cases"] = result.cases();
   j["seconds"] = result.seconds;
@@ -249,6 +270,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["all"]["median"] = all.ratios.median();
   j["all"]["worst"] = std::isfinite(all.ratios.worst()) ? Json(all.ratios.worst()) : Json("inf");
   if (!options.way.empty()) j["way"] = options.way;
+  if (result.declared_of > 0) j["declared_share"] = result.declared / static_cast<double>(result.declared_of);
   j["broken_floors"] = options.way.empty()
                            ? result.features.broken_floors(checked.refused, Classification::kByChance)
                            : std::vector<std::string>{};

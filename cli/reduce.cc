@@ -36,7 +36,8 @@ Exit run_reduce(const ReduceArguments& arguments) {
   std::printf("%lld evaluations%s\n", (long long)reduction.evaluations,
               reduction.complete ? "" : "; the clock ran out");
   print(reduction_text(reduction, guess_of(reduction, target, opened.calibration)));
-  std::printf("\nreplay: %s\n", replay_line(out, smaller.kernel).c_str());
+  std::printf("\nreplay: %s%s\n", replay_line(out, smaller.kernel).c_str(),
+              distrust_words(arguments.target).c_str());
   return kFound;
 }
 

@@ -7,10 +7,13 @@
 
 #include "cli/compute_sanitizer.h"
 #include "cli/help.h"
+#include "cli/terms.h"
+#include "fuzz/host/confinement.h"
 #include "fuzz/host/freshness.h"
 #include "fuzz/host/zygote.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/property.h"
+#include "reference/ceiling.h"
 #include "reference/cuda/cuda_oracle.h"
 #include "text/printable.h"
 
@@ -84,7 +87,19 @@ void add_beside_option(CLI::App& app, TargetOptions& options) {
       ->capture_default_str();
 }
 
+void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
+  app.add_flag(
+         "--untrusted{available}", options.untrusted,
+         "the kernel is a stranger's: its worker is confined as far as this machine can, and what it says "
+         "of itself loosens no bound; --untrusted=strict: refused where anything is lacking")
+      ->check(one_of("way to distrust a kernel", {"available", "strict"}));
+  app.add_option("--errors", options.errors,
+                 "the loosest rounding that its plans may claim: 'p=input accumulator=tensor merges=8' "
+                 "(docs/untrusted.md)");
+}
+
 void add_target_options(CLI::App& app, TargetOptions& options) {
+  add_untrusted_flag(app, options);
   app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
       ->check(is_backend());
   app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
@@ -126,12 +141,47 @@ std::string lane_of(const TargetOptions& options) {
 }
 
 Wanted wanted_by(const TargetOptions& options) {
-  Wanted wanted = {std::nullopt, lane_of(options)};
+  Wanted wanted = {std::nullopt, lane_of(options), measures_of(options)};
   if (!options.backend.empty()) wanted.backend = options.backend == "cuda" ? ATTN_CUDA : ATTN_CPU;
   return wanted;
 }
 
 }  // namespace
+
+uint32_t measures_of(const TargetOptions& options) {
+  if (options.untrusted.empty()) return 0;
+  const Lane* lane = find_lane(lane_of(options));
+  if (lane == nullptr || lane->sanitizer() || lane->kind == Lane::kTool) {
+    throw UserError(
+        "--untrusted is for the lanes plain, schedules and coverage: a sanitizer needs what it takes away");
+  }
+  const uint32_t measures = available_measures();
+  const std::vector<std::string> lacking = lacking_words(measures);
+  if (options.untrusted == "strict" && !lacking.empty()) {
+    std::string text = "--untrusted=strict: this machine lacks what it needs:";
+    for (const std::string& words : lacking) text += "\n  " + words;
+    throw UserError(
+        text +
+        "\nallow Landlock (Linux 6.12, lsm=landlock) and seccomp, or say --untrusted for as much as there is");
+  }
+  guard_own_memory();
+  return measures;
+}
+
+std::string distrust_words(const TargetOptions& options) {
+  return (options.untrusted.empty() ? "" : " --untrusted") +
+         (options.errors.empty() ? "" : " --errors " + shell_word(options.errors));
+}
+
+std::string confinement_text(uint32_t measures) {
+  std::string text;
+  for (const MeasureName& m : measure_names()) {
+    if (measures & m.measure) text += std::string(text.empty() ? "" : ", ") + m.name;
+  }
+  text = "  untrusted: confined by " + text + "\n";
+  for (const std::string& words : lacking_words(measures)) text += "  NOT CONFINED: " + words + "\n";
+  return text;
+}
 
 TargetOptions for_file(TargetOptions options, const Reproducer& file) {
   if (options.backend.empty()) options.backend = backend_name(file.backend);
@@ -189,7 +239,9 @@ Screening* screening_of(Target& target, const TargetOptions& options) {
   return screening;
 }
 
-Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {
+namespace {
+
+Calibration device_calibration(const KernelInfo& kernel, const TargetOptions& options) {
   if (!options.calibration.empty()) {
     std::string error;
     Calibration calibration = read_calibration(options.calibration, &error);
@@ -198,6 +250,18 @@ Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& optio
   }
   if (kernel.backend == ATTN_CPU) return executor();
   return kernel.device.find("H200") != std::string::npos ? h200() : documented();
+}
+
+}  // namespace
+
+Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {
+  Calibration calibration = device_calibration(kernel, options);
+  if (!options.errors.empty()) {
+    calibration.ceiling = parse_errors(options.errors);
+  } else if (!options.untrusted.empty()) {
+    calibration.ceiling = documented_ceiling();
+  }
+  return calibration;
 }
 
 double parse_duration(const std::string& text) {

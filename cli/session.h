@@ -24,6 +24,8 @@ struct TargetOptions {
   std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails
   int beside = 0;              // threads that judge by the CPU what is drawn of a batch (Screen)
   uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/screen); 0: none
+  std::string errors;  // what plans may claim at most (cli/terms.h); empty: with `untrusted` what is documented
+  std::string untrusted;  // "": as trusted as the command; "available", "strict" (confinement.h)
 };
 
 // Every lane there is.
@@ -41,7 +43,9 @@ void add_stale_flag(CLI::App& app, TargetOptions& options);
 void add_oracle_option(CLI::App& app, TargetOptions& options);
 void add_batch_option(CLI::App& app, TargetOptions& options);
 void add_beside_option(CLI::App& app, TargetOptions& options);
-// --backend, --lane, --calibration, --watchdog, --allow-stale.
+// --untrusted, --untrusted=strict, --errors.
+void add_untrusted_flag(CLI::App& app, TargetOptions& options);
+// The same, and --backend, --lane, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
 
 // What was not given, as the file has it.
@@ -88,6 +92,14 @@ std::string trusted_kernel(const Reproducer& r, const std::string& path, const s
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
+
+// What the worker of a kernel that is not trusted takes on, 0 of one that is; throws UserError where
+// that is not to be had. From then on nobody can trace this process either.
+uint32_t measures_of(const TargetOptions& options);
+// "confined: process, files, network, signals, system calls" and what is lacking, a line each.
+std::string confinement_text(uint32_t measures);
+// What a replay line must say to be as careful.
+std::string distrust_words(const TargetOptions& options);
 
 const char* backend_name(int32_t backend);
 

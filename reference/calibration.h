@@ -12,7 +12,10 @@
 //   if (!error.empty()) mine = documented();
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "kernels/attention.h"
 
 namespace attnfuzz {
 
@@ -44,6 +47,9 @@ struct Calibration {
   // The least |x| that a non-zero fp16 factor is aligned as: 2^-14 where subnormals
   // keep the exponent they are stored with; 0: aligned by their value.
   double mma_least_f16 = 0;
+
+  // Not of the device: what plans may claim at most (ceiling.h); none: they are believed.
+  std::optional<attn_plan> ceiling = {};
 };
 
 Calibration documented();  // the loosest documented classes: any device not otherwise known

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reference/ceiling.h"
 #include "reference/formats.h"
 
 namespace attnfuzz {
@@ -208,8 +209,9 @@ void order_of_work(const attn_plan& plan, ErrorModel* model) {
 
 }  // namespace
 
-ErrorModel make_error_model(const attn_problem& problem, const attn_plan& plan,
+ErrorModel make_error_model(const attn_problem& problem, const attn_plan& declared,
                             const Calibration& calibration) {
+  const attn_plan plan = capped_plan(problem, declared, calibration);
   ErrorModel model;
   order_of_work(plan, &model);
   accumulator(problem, plan, calibration, &model);
@@ -225,7 +227,7 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
   model.splits = 1;
   model.merge_steps = 0;
   model.partial_unit = model.partial_tiny = model.partial_overflow = 0;
-  if (plan.partial_format != ATTN_FORMAT_OF_INPUT) {
+  if (capped_plan(problem, plan, calibration).partial_format != ATTN_FORMAT_OF_INPUT) {
     const Format fp32 = format_of(ATTN_F32);
     model.o_unit = fp32.unit;
     model.o_tiny = kFlush;

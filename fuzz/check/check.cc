@@ -138,8 +138,8 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   aim.splits = target.info().has_stages;
   aim.work = options.work;
-  aim.refused = ask_for_refusals(target);
-  aim.domain = target.info().domain;
+  aim.refused = options.terms ? options.terms->refused : ask_for_refusals(target);
+  aim.domain = options.terms ? options.terms->domain : target.info().domain;
   aim.tiles_q.clear();
   aim.tiles_k.clear();
   // A kernel may tile each head dimension differently: ask about one of each.

@@ -29,6 +29,12 @@
 
 namespace attnfuzz {
 
+// What a kernel must take, by whoever asks for the check: what it says itself is not heard then.
+struct Terms {
+  attn_domain domain = {};
+  Refused refused = {};  // what it need not take
+};
+
 struct CheckOptions {
   uint64_t seed = 1;
   uint64_t first = 0;     // the case to begin with
@@ -38,9 +44,10 @@ struct CheckOptions {
   int jobs = 1;
   int64_t work = Aim{}.work;
   int32_t max_variant = 1 << 30;
-  std::string way;          // not empty: only cases that the kernel goes this way with (way.h)
-  uint32_t batch = 0;       // > 0: so many cases by `reference` at once, on a target with a screen (screen.h)
-  bool keep_going = false;  // after a failure, for the next of another kind class
+  std::string way;     // not empty: only cases that the kernel goes this way with (way.h)
+  uint32_t batch = 0;  // > 0: so many cases by `reference` at once, on a target with a screen (screen.h)
+  std::optional<Terms> terms = {};    // of the caller
+  bool keep_going = false;            // after a failure, for the next of another kind class
   std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is
 };
 
@@ -59,6 +66,8 @@ struct CheckResult : Statistics {
   Coverage coverage;              // of the cases that were judged, as adapted
   std::vector<Failure> failures;  // the one with the lowest index of each kind class; by index
   std::vector<std::string> assumptions;
+  double declared = 0;       // Verdict::declared, added up over ...
+  uint64_t declared_of = 0;  // ... so many cases
   double seconds = 0;
   bool interrupted = false;
   std::vector<uint64_t> given_up;  // cases that jobs were in when an interrupted check ended

@@ -13,6 +13,8 @@ void CheckResult::merge(const CheckResult& other) {
   coverage.merge(other.coverage);
   for (const Failure& failure : other.failures) add(failure);
   assume(other.assumptions);
+  declared += other.declared;
+  declared_of += other.declared_of;
   seconds = std::max(seconds, other.seconds);
 }
 
@@ -48,7 +50,7 @@ void from_json(const Json& j, Failure& r) {
 
 void fields(Is<CheckResult> auto& r, auto f) {
   f.bytes("digest", r.digest), f("assumptions", r.assumptions), f("seconds", r.seconds),
-      f("failures", r.failures);
+      f("declared", r.declared), f("declared_of", r.declared_of), f("failures", r.failures);
 }
 
 // CBOR, which keeps every bit of a number and every byte of a text.

@@ -139,6 +139,10 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     result.add(c, verdict);
     add_met(result.coverage, c, verdict);
     result.assume(verdict.assumptions);
+    if (verdict.declared) {
+      result.declared += *verdict.declared;
+      ++result.declared_of;
+    }
     ++shared.done;
     if (verdict.outcome != Outcome::kFail) continue;
     result.add({.index = index, .c = c, .verdict = verdict, .property = property});

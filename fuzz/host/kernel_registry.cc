@@ -106,6 +106,12 @@ std::string in_lane(const std::string& path, const std::string& lane) {
 // Asks the workers: only they load kernels.
 std::vector<KernelLibrary> kernels_of(const PlugIn& plug_in, const Wanted& wanted, std::string* error) {
   const bool python = is_python(plug_in.path);
+  if (python && wanted.measures != 0) {
+    *error = plug_in.path +
+             " is Python, which the process imports that forks its workers: nothing confines that, "
+             "so it cannot be checked as --untrusted";
+    return {};
+  }
   for (const int32_t backend : {ATTN_CPU, ATTN_CUDA}) {
     if (wanted.backend && *wanted.backend != backend) continue;
     const std::string worker = python ? host_library(backend) : worker_of(backend, wanted.lane);
@@ -114,7 +120,8 @@ std::vector<KernelLibrary> kernels_of(const PlugIn& plug_in, const Wanted& wante
           (error->empty() ? "" : "; but ") + (python ? no_host(backend) : no_worker(backend, wanted.lane));
       return {};
     }
-    KernelLibrary library = {plug_in.path, backend, wanted.lane, plug_in.path, plug_in.kernel, worker};
+    KernelLibrary library = {plug_in.path,   backend, wanted.lane,    plug_in.path,
+                             plug_in.kernel, worker,  wanted.measures};
     if (!plug_in.kernel.empty()) library.name += ":" + kernel_label(plug_in.kernel);
     bool other_backend = false;
     const auto target = open_target(worker_options(library), error, &other_backend);
@@ -208,7 +215,9 @@ std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& w
   for (const KernelLibrary& k : our_kernels(wanted.lane)) {
     if (k.name == name && k.backend == backend) {
       error->clear();
-      return {k};
+      KernelLibrary found = k;
+      found.measures = wanted.measures;
+      return {found};
     }
     *error += " " + k.name + "/" + backend_name(k.backend);
     names.push_back(k.name);
@@ -240,6 +249,7 @@ WorkerOptions worker_options(const KernelLibrary& kernel) {
   options.library = kernel.path;
   options.kernel = kernel.kernel;
   options.lane = kernel.lane;
+  options.measures = kernel.measures;
   return options;
 }
 

@@ -25,13 +25,15 @@ struct KernelLibrary {
   int32_t backend = ATTN_CPU;
   std::string lane = "plain";
   std::string path;
-  std::string kernel;  // which of the library's, kernel_label() of its name or that itself; empty: its first
-  std::string worker;  // the program that loads it
+  std::string kernel;     // which of the library's, kernel_label() of its name or that itself; empty: its first
+  std::string worker;     // the program that loads it
+  uint32_t measures = 0;  // bits of Measure (confinement.h) that its worker takes on
 };
 
 struct Wanted {
   std::optional<int32_t> backend;  // by default the CPU; of a plug-in the one that its descriptors name
   std::string lane = "plain";
+  uint32_t measures = 0;  // likewise
 };
 
 // Every lib/libattn_NAME_{cpu,cuda}.so beside this program's bin/, or in its own

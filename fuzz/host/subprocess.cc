@@ -39,8 +39,15 @@ pid_t spawn_program(const std::vector<std::string>& words, const SpawnOptions& o
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  if (!options.name.empty()) argv[0] = const_cast<char*>(options.name.c_str());
+  std::vector<char*> environment;
+  if (options.environment != nullptr) {
+    for (const std::string& one : *options.environment) environment.push_back(const_cast<char*>(one.c_str()));
+    environment.push_back(nullptr);
+  }
   pid_t pid = -1;
-  const int error = posix_spawnp(&pid, argv[0], &files, &attributes, argv.data(), environ);
+  const int error = posix_spawnp(&pid, words[0].c_str(), &files, &attributes, argv.data(),
+                                 options.environment != nullptr ? environment.data() : environ);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) throw std::system_error(error, std::generic_category(), "cannot start " + words[0]);

@@ -23,7 +23,9 @@ struct SpawnOptions {
   bool silent = false;                                // its errors go nowhere
   // A group of its own, to be killed with whatever it starts; and signals as at a program's start.
   bool own_group = false;
-  std::string directory = {};  // to begin in; empty: ours
+  std::string directory = {};                             // to begin in; empty: ours
+  std::string name = {};                                  // its argv[0]; empty: words[0]
+  const std::vector<std::string>* environment = nullptr;  // "NAME=value"; null: ours
 };
 
 // Looks for words[0] on the PATH if it has no '/'. Throws std::system_error if it cannot be started.

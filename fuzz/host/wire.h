@@ -26,14 +26,16 @@ namespace attnfuzz::wire {
 
 inline constexpr uint32_t kVersion = 8;
 // Descriptors a worker finds open when it starts; kStatusFd its guard alone (worker/guard.h), which
-// writes two int32 there: the worker's process id, and its status as waitpid() gave it.
+// writes two int32 there: the worker's process id, and its status as waitpid() gave it. kProgramFd
+// likewise, where it runs a copy of the worker's program that has no name.
 enum Descriptor : int {
   kWireFd = 3,
   kArenaFd = 4,
   kRequestBell = 5,
   kAnswerBell = 6,
   kStatusFd = 7,
-  kFirstUnused = 8
+  kProgramFd = 8,
+  kFirstUnused = 9
 };
 // How a worker ends by itself; anything else is the kernel's doing.
 enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
@@ -93,6 +95,8 @@ struct Answer {
   attn_plan plan;
   attn_partials partials;
   Report report;
+  uint64_t
+      outputs;  // of a confined worker, after a run: hash_outputs() of what had been written when it returned
 };
 
 // A place in the kernel's code: of the innermost frame that is not the C library's, a
@@ -107,6 +111,8 @@ struct Site {
 struct Crash {
   int32_t signal;  // 0: none
   int32_t code;
+  int32_t call;  // of SIGSYS: the number of the system call that was refused
+  int32_t reserved;
   uint64_t address;  // the fault's, in the worker's address space
   uint64_t pc;
   Site site;
@@ -147,8 +153,8 @@ inline constexpr uint32_t kMaxCounters = 1 << 16;  // our kernels have some 10,0
 
 struct Wire {
   uint32_t version;
-  uint32_t reserved;
-  uint64_t size;  // sizeof(Wire)
+  uint32_t measures;  // bits of Measure (confinement.h), from the parent: what the worker is to be kept from
+  uint64_t size;      // sizeof(Wire)
   std::atomic<State> state;
   std::atomic<Doing> doing;
   std::atomic<uint64_t> asked, answered;

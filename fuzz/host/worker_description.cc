@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "fuzz/host/confinement.h"
+#include "fuzz/host/refused_calls.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -126,6 +128,8 @@ std::string death(const std::string& ending, const wire::Wire& wire, const std::
   const wire::Crash crash = wire.crash;
   std::string message = ending + " " + in_words(wire.doing);
   if (crash.signal == 0) return message;
+  if (crash.signal == SIGSYS)
+    message += ", of " + call_name(crash.call) + ", which no untrusted kernel may call";
   const bool has_address = (crash.signal == SIGSEGV || crash.signal == SIGBUS) && crash.code > 0;
   if (has_address) message += ", " + place(crash.address, wire.description.arena_base);
   const uint64_t begin = wire.description.library_begin, end = wire.description.library_end;
@@ -133,6 +137,29 @@ std::string death(const std::string& ending, const wire::Wire& wire, const std::
     message += ", at " + library.substr(library.rfind('/') + 1) + "+" + hex(crash.pc - begin);
   }
   return message;
+}
+
+Cheat cheat_of(const wire::Wire& wire, Death death, std::optional<int> exit_status) {
+  const wire::Crash crash = wire.crash;
+  if (death == Death::kExit) return exit_status == wire::kExitBells ? Cheat::kDescriptors : Cheat::kEnds;
+  if (death != Death::kSignal) return Cheat::kNone;
+  if (crash.signal == SIGSYS) {
+    for (const RefusedCall& call : kRefusedCalls) {
+      if (call.number != crash.call) continue;
+      static constexpr Cheat kOfAims[] = {Cheat::kProcess, Cheat::kSignal,  Cheat::kMemory,   Cheat::kNetwork,
+                                          Cheat::kFile,    Cheat::kHandler, Cheat::kPrivilege};
+      return kOfAims[static_cast<size_t>(call.aim)];
+    }
+  }
+  // Of the inputs' memory all can be read, and nothing written.
+  if (crash.signal != SIGSEGV) return Cheat::kNone;
+  const uint64_t offset = crash.address - wire.description.arena_base;
+  for (const TensorId t : kInputs) {
+    const uint64_t begin = Arena::slot_offset(t);
+    if (wire.description.backend == ATTN_CPU && offset >= begin && offset - begin < Arena::kSlotBytes)
+      return Cheat::kInputs;
+  }
+  return Cheat::kNone;
 }
 
 std::string call_in_words(wire::Doing doing) {

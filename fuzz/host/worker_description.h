@@ -17,6 +17,9 @@ std::optional<KernelInfo> kernel_info(const wire::Description& description);
 // `ending`: how the process ended (WorkerProcess::end).
 std::string death(const std::string& ending, const wire::Wire& wire, const std::string& library);
 
+// What a confined worker that died was about, as far as how it died tells.
+Cheat cheat_of(const wire::Wire& wire, Death death, std::optional<int> exit_status);
+
 // "run()", "plan()": the call that a worker is in.
 std::string call_in_words(wire::Doing doing);
 

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -14,6 +16,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <new>
 #include <system_error>
 
@@ -22,6 +29,56 @@
 
 namespace attnfuzz {
 namespace {
+
+// The program at `path` as a file that has no name, to be run from a descriptor: copied once a process,
+// and kept.
+int nameless(const std::string& path) {
+  static std::map<std::string, int> copies;
+  if (const auto known = copies.find(path); known != copies.end()) return known->second;
+  const int from = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (from < 0) throw_errno(path.c_str());
+  const int to = memfd_create("main", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  struct stat about = {};
+  bool copied = to >= 0 && fstat(from, &about) == 0;
+  for (off_t at = 0; copied && at < about.st_size;)
+    copied = sendfile(to, from, &at, static_cast<size_t>(about.st_size - at)) > 0;
+  close(from);
+  if (!copied) throw_errno("a copy of the worker's program");
+  // Whoever gets hold of it can read and run it alone.
+  fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
+  return copies[path] = fcntl(to, F_DUPFD_CLOEXEC, 64);
+}
+
+// What of the environment a worker needs that must not know where it is.
+std::vector<std::string> bare_environment() {
+  std::vector<std::string> kept = {"HOME=/nonexistent", "TMPDIR=/nonexistent", "LANG=C.UTF-8"};
+  for (char** one = environ; *one != nullptr; ++one) {
+    for (const char* name :
+         {"PATH=", "TZ=", "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=", "CUDA_MODULE_LOADING=", "NVIDIA_",
+          "OMP_NUM_THREADS=", "CTEST_RESOURCE_GROUP_0_GPUS="}) {
+      if (std::strncmp(*one, name, std::strlen(name)) == 0) kept.emplace_back(*one);
+    }
+  }
+  return kept;
+}
+
+// The state of a thread, from "TID (any name) STATE ..."; 'X': it is gone.
+char state_of(const std::string& stat_file) {
+  std::ifstream in(stat_file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const size_t name_ends = text.rfind(')');
+  return name_ends == text.npos || name_ends + 2 >= text.size() ? 'X' : text[name_ends + 2];
+}
+
+bool all_stopped(pid_t pid) {
+  std::error_code error;
+  for (const auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
+    const char state = state_of(thread.path().string() + "/stat");
+    if (std::strchr("TtZXx", state) == nullptr) return false;
+  }
+  return true;
+}
 
 // Clear of the numbers the worker finds them at, so that placing one cannot overwrite another.
 int raised(int fd, const char* what) {
@@ -58,13 +115,15 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     }
   };
   try {
-    wire_fd_ = raised(memfd_create("attnfuzz-wire", MFD_CLOEXEC), "memfd_create");
+    wire_fd_ =
+        raised(memfd_create(command.measures != 0 ? "shared" : "attnfuzz-wire", MFD_CLOEXEC), "memfd_create");
     if (ftruncate(wire_fd_, sizeof(wire::Wire)) != 0) throw_errno("ftruncate");
     void* p = mmap(nullptr, sizeof(wire::Wire), PROT_READ | PROT_WRITE, MAP_SHARED, wire_fd_, 0);
     if (p == MAP_FAILED) throw_errno("mmap");
     wire_ = static_cast<wire::Wire*>(p);
     wire_->version = wire::kVersion;
     wire_->size = sizeof(wire::Wire);
+    wire_->measures = command.measures;
     request_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     answer_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     open_pipe(output_fd_, ends[0]);
@@ -84,8 +143,8 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
       close_theirs();
       return;
     }
-    guard_ = spawn_program({command.worker, command.library, command.kernel, std::to_string(getpid())},
-                           {.descriptors = {{ends[0], STDOUT_FILENO},
+    const bool confined = command.measures != 0;
+    SpawnOptions options = {.descriptors = {{ends[0], STDOUT_FILENO},
                                             {ends[0], STDERR_FILENO},
                                             {wire_fd_, wire::kWireFd},
                                             {arena, wire::kArenaFd},
@@ -94,7 +153,18 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
                                             {ends[1], wire::kStatusFd}},
                             .close_from = wire::kFirstUnused,
                             .no_input = true,
-                            .own_group = true});
+                            .own_group = true};
+    const std::vector<std::string> environment = bare_environment();
+    if (confined) {
+      options.descriptors.emplace_back(nameless(command.worker), wire::kProgramFd);
+      options.name = "main";
+      options.environment = &environment;
+    } else {
+      options.close_from = wire::kProgramFd;
+    }
+    guard_ = spawn_program({confined ? "/proc/self/fd/" + std::to_string(wire::kProgramFd) : command.worker,
+                            command.library, command.kernel, std::to_string(getpid())},
+                           options);
     // Where the system has none (before Linux 5.3, some sandboxes), wait() takes the end of its output
     // for its death.
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, guard_, 0));
@@ -181,15 +251,32 @@ void WorkerProcess::read_status() {
   if (worker_ > 0 && !status_ && read(status_fd_, &number, sizeof number) == sizeof number) status_ = number;
 }
 
-std::optional<double> WorkerProcess::processor_seconds() {
-  clockid_t clock;
-  timespec used;
+void WorkerProcess::await_number() {
   if (worker_ < 0) {
     // The guard says the number as soon as the worker has started, which may have answered before that.
     pollfd fd = {status_fd_, POLLIN, 0};
     poll(&fd, 1, 10'000);
   }
   read_status();
+}
+
+void WorkerProcess::freeze() {
+  await_number();
+  if (worker_ <= 0 || status_ || kill(worker_, SIGSTOP) != 0) return;
+  constexpr int kMostRounds = 20'000;  // some seconds: who does not stop is in the system's code
+  for (int round = 0; round < kMostRounds && !all_stopped(worker_); ++round) {
+    if (round > 100) usleep(100);
+  }
+}
+
+void WorkerProcess::thaw() {
+  if (worker_ > 0 && !status_) kill(worker_, SIGCONT);
+}
+
+std::optional<double> WorkerProcess::processor_seconds() {
+  clockid_t clock;
+  timespec used;
+  await_number();
   if (worker_ <= 0 || clock_getcpuclockid(worker_, &clock) != 0 || clock_gettime(clock, &used) != 0)
     return std::nullopt;
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
@@ -198,6 +285,10 @@ std::optional<double> WorkerProcess::processor_seconds() {
 bool WorkerProcess::ask_where() {
   read_status();
   return worker_ > 0 && !status_ && kill(worker_, wire::kWhereSignal) == 0;
+}
+
+std::optional<int> WorkerProcess::exit_status() const {
+  return status_ && WIFEXITED(*status_) ? std::optional(WEXITSTATUS(*status_)) : std::nullopt;
 }
 
 bool WorkerProcess::guard_ended(int milliseconds) {

@@ -22,6 +22,7 @@ namespace attnfuzz {
 // hosts workers with (zygote.h).
 struct WorkerCommand {
   std::string worker, library, kernel;
+  uint32_t measures = 0;  // bits of Measure (confinement.h); 0: as trusted as this process
 };
 
 class WorkerProcess {
@@ -48,11 +49,17 @@ class WorkerProcess {
   // Sends wire::kWhereSignal; whether there is a process to send it to.
   bool ask_where();
 
+  // Stops all its threads, as far as they are in its own code, until thaw(): what it shares stays as it is.
+  void freeze();
+  void thaw();
+
   // Ends it if it still lives. How it ended, for people: "SIGSEGV", "exit status 3". Call once wait() said
   // kDied, or to be rid of it.
   std::string end();
   // The same for a program, after end(); kNone of one that was ended.
   Death death() const { return death_; }
+  // Of one that ended itself.
+  std::optional<int> exit_status() const;
   // The last of what it printed, at most kOutputTail bytes.
   std::string output();
   static constexpr size_t kOutputTail = 32 * 1024;
@@ -60,6 +67,7 @@ class WorkerProcess {
  private:
   void drain();
   void read_status();
+  void await_number();
   bool guard_ended(int milliseconds);
   void close_all();
 

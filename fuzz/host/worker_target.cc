@@ -1,5 +1,8 @@
 #include "fuzz/host/worker_target.h"
 
+#include <sys/random.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -8,6 +11,7 @@
 #include <system_error>
 
 #include "fuzz/host/answer_checks.h"
+#include "fuzz/host/output_hash.h"
 #include "fuzz/host/sanitizer_report.h"
 #include "fuzz/host/site.h"
 #include "fuzz/host/spin.h"
@@ -43,7 +47,11 @@ std::string in_words(const Fault& fault) {
 
 class WorkerTarget final : public Target, public Screening {
  public:
-  explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {}
+  explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {
+    uint64_t random = 0;
+    if (confined() && getrandom(&random, sizeof random, 0) == sizeof random)
+      arena_.poison = random_poison(random);
+  }
 
   // Why there is no worker, or nothing. Who kills a process that has hardly begun, a
   // person or a machine that is out of memory, says nothing of the kernel: it is begun again.
@@ -88,6 +96,7 @@ class WorkerTarget final : public Target, public Screening {
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = finding_ ? in_words(*finding_) : outcome.message;
       reply.death = outcome.death;
+      reply.cheat = outcome.cheat;
       return reply;
     }
     const wire::Answer& answer = answer_;
@@ -127,6 +136,7 @@ class WorkerTarget final : public Target, public Screening {
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = outcome.message;
       reply.death = outcome.death;
+      reply.cheat = outcome.cheat;
       if (!reply.timed_out) reply.fault = finding_;
       return reply;
     }
@@ -138,6 +148,10 @@ class WorkerTarget final : public Target, public Screening {
     }
     reply.status = checked_status(answer.status);
     reply.fault = fault(answer.report);
+    if (late_ && !reply.fault) {
+      reply.cheat = Cheat::kLate;
+      reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, kLateWords, "", 0};
+    }
     // Only in Python a library may say so late; other kernels have a plan() for it.
     if (reply.status == ATTN_UNSUPPORTED && !is_python(options_.library)) reply.fault.reset();
     reply.crash = unknown_status(answer.status);
@@ -190,6 +204,7 @@ class WorkerTarget final : public Target, public Screening {
     Ending ending;
     std::string message, site;
     Death death = Death::kNone;
+    Cheat cheat = Cheat::kNone;
   };
 
   static wire::Request request_of(wire::Command command, const attn_problem& problem) {
@@ -234,7 +249,7 @@ class WorkerTarget final : public Target, public Screening {
   std::optional<std::string> start_once(bool& killed) {
     try {
       process_ = std::make_unique<WorkerProcess>(
-          WorkerCommand{options_.worker, options_.library, options_.kernel}, arena_.fd());
+          WorkerCommand{options_.worker, options_.library, options_.kernel, options_.measures}, arena_.fd());
     } catch (const std::runtime_error& e) {  // a std::system_error too
       return std::string("the worker cannot be started: ") + e.what();
     }
@@ -296,7 +311,13 @@ class WorkerTarget final : public Target, public Screening {
     auto deadline = before ? std::min(Clock::now() + seconds(allowed), last) : last;
     for (;;) {
       auto event = WorkerProcess::Event::kRang;
-      while (!answered() && event == WorkerProcess::Event::kRang) event = process_->wait(deadline);
+      while (!answered() && event == WorkerProcess::Event::kRang) {
+        event = process_->wait(confined() ? std::min(deadline, Clock::now() + kLook) : deadline);
+        if (!confined()) continue;
+        if (hoards()) return event;
+        if (event == WorkerProcess::Event::kTimeout && Clock::now() < deadline)
+          event = WorkerProcess::Event::kRang;  // only looked
+      }
       if (answered() || event != WorkerProcess::Event::kTimeout || Clock::now() >= last) return event;
       const double left = allowed - (process_->processor_seconds().value_or(0) - before.value_or(0));
       if (left <= 0) return event;
@@ -312,6 +333,8 @@ class WorkerTarget final : public Target, public Screening {
     }
     wire::Wire& wire = process_->wire();
     process_->discard_output();
+    if (confined()) process_->thaw();
+    held_before_ = confined() ? held_blocks() : 0;
     wire.request = request;
     if (ranges_.size() > wire::kMaxRanges) {
       throw std::runtime_error("a case of " + std::to_string(ranges_.size()) + " memory ranges; " +
@@ -331,19 +354,33 @@ class WorkerTarget final : public Target, public Screening {
         runs ? allowance(options_.watchdog, request.problem, request.plan.num_splits, info_.backend)
              : options_.watchdog;
     if (!spin_until(answered)) event = wait_for(answered, full);
+    if (confined() && hoards()) {
+      process_.reset();
+      for (const TensorSpec& spec : kTensors) arena_.forget(spec.id);
+      return {
+          Ending::kDied,
+          "it wrote more than " + std::to_string(kMostStray >> 20) + " MiB of memory in which no tensor lies",
+          "", Death::kKilled, Cheat::kHoards};
+    }
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
         outcome = {Ending::kTimedOut, "no answer before the watchdog ended it", site_of_hang(*process_),
-                   Death::kNone};
+                   Death::kNone, Cheat::kNone};
       } else {
-        outcome = {Ending::kDied, describe_exit(), site_of_death(wire), process_->death()};
+        outcome = {Ending::kDied, describe_exit(), site_of_death(wire), process_->death(), Cheat::kNone};
+        if (confined()) outcome.cheat = cheat_of(wire, process_->death(), process_->exit_status());
         if (finding_ && !finding_->site.empty()) outcome.site = finding_->site;
       }
       process_.reset();
       return outcome;
     }
     answer_ = wire.answer;
+    if (confined() && runs) {
+      process_->freeze();
+      late_ = answer_.status == ATTN_OK && info_.backend == ATTN_CPU && answered() &&
+              hash_outputs(arena_.base(), ranges_) != answer_.outputs;
+    }
     if (request.probe.wanted) {
       probed_.used = wire.probe_used;
       probed_.values.assign(wire.probe, wire.probe + std::min(probed_.used, wire::kProbeValues));
@@ -351,7 +388,22 @@ class WorkerTarget final : public Target, public Screening {
     screened_.assign(wire.results, wire.results + calls.size());
     if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
-    return {Ending::kAnswered, "", "", Death::kNone};
+    return {Ending::kAnswered, "", "", Death::kNone, Cheat::kNone};
+  }
+
+  bool confined() const { return options_.measures != 0; }
+
+  // Blocks of 512 bytes of the arena that are there.
+  int64_t held_blocks() const {
+    struct stat about = {};
+    return fstat(arena_.fd(), &about) == 0 ? about.st_blocks : 0;
+  }
+  // A confined worker may write where no tensor lies, and so use up the machine's memory: no limit of a
+  // process counts what it shares.
+  bool hoards() const {
+    uint64_t due = kMostStray;
+    for (const MemoryRange& range : ranges_) due += range.end - range.begin + 2 * Arena::kPage;
+    return held_blocks() - held_before_ > static_cast<int64_t>(due / 512);
   }
 
   void add_coverage(const wire::Wire& wire) {
@@ -367,6 +419,10 @@ class WorkerTarget final : public Target, public Screening {
   }
 
   static constexpr size_t kMostWords = 4096;
+  static constexpr uint64_t kMostStray = uint64_t{64} << 20;
+  static constexpr std::chrono::milliseconds kLook{50};
+  static constexpr const char* kLateWords =
+      "the outputs changed after run() had returned: a thread of the kernel's wrote them still";
 
   WorkerOptions options_;
   SourcePlaces places_{options_.library};
@@ -376,6 +432,8 @@ class WorkerTarget final : public Target, public Screening {
   std::vector<MemoryRange> ranges_;
   std::unique_ptr<WorkerProcess> process_;
   uint64_t asked_ = 0;
+  int64_t held_before_ = 0;  // held_blocks() when it was asked
+  bool late_ = false;        // outputs of the last run changed after it had returned
   bool other_backend_ = false;
   Watch watch_ = Watch::kFull;
   std::optional<ProbeRequest> probe_;

@@ -32,6 +32,7 @@ struct WorkerOptions {
   double watchdog = 10;       // seconds that a small plan or run may take, see watchdog.h ...
   double patience = 12;       // ... on the CPU of processor time, and this many times as long by the clock
   double start_seconds = 60;  // seconds that a worker may take to load library and device
+  uint32_t measures = 0;      // bits of Measure (confinement.h); 0: the kernel is trusted
 };
 
 // nullptr, with a reason in *error, if the library or its kernel cannot be used;

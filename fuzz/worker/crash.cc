@@ -1,7 +1,9 @@
 #include "fuzz/worker/crash.h"
 
 #include <dlfcn.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include <cerrno>
@@ -31,11 +33,14 @@ uint64_t program_counter(void* context) {
 // Whose code is but called by what went wrong: the C library, drivers, this program with its executor.
 bool is_runtime(const char* module) {
   for (const char* begin : {"libc.", "libc-", "libm.", "libm-", "libpthread", "ld-linux", "libstdc++",
-                            "libgcc_s", "libcuda", "libcudart", "libnvidia", "linux-vdso", "attnfuzz-worker"}) {
+                            "libgcc_s", "libcuda", "libcudart", "libnvidia", "linux-vdso"}) {
     if (std::strncmp(module, begin, std::strlen(begin)) == 0) return true;
   }
   return false;
 }
+
+// Where this program itself was loaded, whatever it is called.
+void* own_base = nullptr;
 
 struct Walk {
   wire::Site& site;
@@ -53,7 +58,7 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
     return _URC_NO_REASON;
   const char* slash = std::strrchr(info.dli_fname, '/');
   const char* module = slash ? slash + 1 : info.dli_fname;
-  const bool runtime = is_runtime(module);
+  const bool runtime = info.dli_fbase == own_base || is_runtime(module);
   if (runtime && walk.site.module[0] != 0) return _URC_NO_REASON;
   const auto base = reinterpret_cast<uint64_t>(info.dli_fbase);
   walk.site.offset = pc - base;
@@ -67,9 +72,15 @@ void find_site(void* context, wire::Site& site) {
   _Unwind_Backtrace(visit, &walk);
 }
 
+// As the kernel of the system takes it: no handler, no flags, no mask.
+alignas(16) constexpr unsigned char kDefaultAction[64] = {};
+
+void by_default(int signal) { syscall(SYS_rt_sigaction, signal, kDefaultAction, nullptr, 8); }
+
 void on_signal(int signal, siginfo_t* info, void* context) {
   if (record->signal == 0) {
     record->code = info->si_code;
+    record->call = signal == SIGSYS ? info->si_syscall : 0;
     record->address = reinterpret_cast<uint64_t>(info->si_addr);
     record->pc = program_counter(context);
     record->signal = signal;
@@ -77,8 +88,9 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     find_site(context, record->site);
   }
   // Whoever comes back here runs the instruction again, now to its end.
-  std::signal(signal, SIG_DFL);
-  if (info->si_code <= 0) raise(signal);  // sent, not caused: nothing would happen again
+  by_default(signal);
+  // Sent, not caused, or a system call that was passed over: nothing would happen again.
+  if (info->si_code <= 0 || signal == SIGSYS) raise(signal);
 }
 
 void on_question(int, siginfo_t*, void* context) {
@@ -104,12 +116,17 @@ void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags) {
 void record_crashes(wire::Crash* where, wire::Samples* stuck) {
   record = where;
   samples = stuck;
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&on_signal), &self) != 0) own_base = self.dli_fbase;
   stack_t alternate = {};
   alternate.ss_sp = stack;
   alternate.ss_size = sizeof stack;
   sigaltstack(&alternate, nullptr);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) handle(signal, on_signal, 0);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+    handle(signal, on_signal, 0);
   handle(wire::kWhereSignal, on_question, SA_RESTART);
 }
+
+const void* default_action() { return kDefaultAction; }
 
 }  // namespace attnfuzz::worker

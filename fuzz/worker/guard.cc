@@ -102,12 +102,20 @@ void be_a_guard() {
 
 int guard(char** argv) {
   be_a_guard();
+  const bool confined = std::strcmp(argv[0], kNoName) == 0;
+  if (confined) {
+    close(wire::kProgramFd);
+    prctl(PR_SET_NAME, kNoName);
+    prctl(PR_SET_DUMPABLE, 0);  // it cannot be traced by what it guards against
+  }
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != std::atoi(argv[3])) return wire::kExitUsage;  // it died before prctl
   pid_t worker = -1;
   try {
-    worker =
-        spawn_program({argv[0], argv[1], argv[2], std::to_string(getpid()), "guarded"}, {.own_group = true});
+    // What has no name is found as what it runs itself.
+    worker = spawn_program(
+        {confined ? "/proc/self/exe" : argv[0], argv[1], argv[2], std::to_string(getpid()), "guarded"},
+        {.own_group = true, .name = argv[0]});
   } catch (const std::system_error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return wire::kExitUsage;

@@ -15,6 +15,9 @@
 
 namespace attnfuzz::worker {
 
+// argv[0] of a worker that is confined, and of its guard.
+inline constexpr char kNoName[] = "main";
+
 // `argv` of main(): PROGRAM LIBRARY KERNEL PARENT. Returns the exit status.
 int guard(char** argv);
 // The same for a worker that is this process's child already. Returns once all has ended.

@@ -121,7 +121,7 @@ int32_t attnfuzz_work(const attnfuzz_hosted* kernels, uint32_t count, const char
   if (!live_with(guard)) return attnfuzz::wire::kExitUsage;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(signal, SIG_DFL);
   const int status =
-      work([&](attn_backend backend) { return open(kernels, count, of, selector, refusal, backend); });
+      work({}, [&](attn_backend backend) { return open(kernels, count, of, selector, refusal, backend); });
   std::fflush(nullptr);
   return status;
 }

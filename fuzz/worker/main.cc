@@ -4,24 +4,46 @@
 //
 // Started by worker_process.cc, which passes the descriptors of wire.h, as a guard
 // (guard.h); that starts the worker proper, `guarded`. PARENT is the process id of
-// who started it, with which it dies.
+// who started it, with which it dies. Where it is called kNoName it is confined, and
+// shows neither in its name nor in its arguments what it is.
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 
 #include "fuzz/host/wire.h"
 #include "fuzz/worker/guard.h"
 #include "fuzz/worker/library.h"
 #include "fuzz/worker/work.h"
 
+namespace {
+
+// Of what a process shows of itself nothing is left but kNoName.
+void forget_arguments(int argc, char** argv) {
+  for (int n = 1; n < argc; ++n) std::memset(argv[n], 0, std::strlen(argv[n]));
+  prctl(PR_SET_NAME, attnfuzz::worker::kNoName);
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? "" : path.substr(0, slash + 1);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace attnfuzz::worker;
   if (argc != 4 && argc != 5) return usage("three arguments are needed");
   if (argc == 4) _exit(guard(argv));
   if (!live_with(std::atoi(argv[3]))) return attnfuzz::wire::kExitUsage;
+  const std::string library = argv[1], kernel = argv[2];
+  if (std::string(argv[0]) == kNoName) forget_arguments(argc, argv);
   // _exit: what a kernel library left behind must not be destroyed half-way.
-  const int status = work([&](attn_backend backend) { return load(argv[1], argv[2], backend); });
+  const int status = work({.readable = {library, folder_of(library)}},
+                          [&](attn_backend backend) { return load(library, kernel, backend); });
   std::fflush(nullptr);
   _exit(status);
 }

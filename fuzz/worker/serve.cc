@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "fuzz/host/output_hash.h"
 #include "fuzz/host/spin.h"
 #include "fuzz/worker/coverage.h"
 #include "fuzz/worker/describe.h"
@@ -233,6 +234,7 @@ class Server {
     const bool undefined = undefined_status();
     const Failure failed = memory_.finish(request.stream);
     answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (wire_.measures != 0) answer.outputs = hash_outputs(arena_.base(), ranges);
     wire_.counter_count = read_coverage(wire_.counters, wire::kMaxCounters);
     if (failed) return report_device(answer, *failed);
     if (request.probe.wanted) {

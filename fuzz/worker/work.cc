@@ -47,7 +47,7 @@ int usage(const char* why) {
   return wire::kExitUsage;
 }
 
-int work(const std::function<Library(attn_backend)>& open) {
+int work(const Confined& confined, const std::function<Library(attn_backend)>& open) {
   wire::Wire* wire = map_wire();
   if (!wire)
     return usage("no shared memory of this program's version: rebuild attnfuzz and its workers together");
@@ -58,10 +58,15 @@ int work(const std::function<Library(attn_backend)>& open) {
   try {
     // Both stay mapped to the end. Without the descriptors no kernel can cut the
     // files short, which would be a SIGBUS in the parent.
-    static Arena arena(wire::kArenaFd);
+    // Nor does exit() unmap it.
+    Arena& arena = *new Arena(wire::kArenaFd, wire->measures != 0);
     close(wire::kArenaFd);
     const auto memory = open_memory(arena, &error);
     if (!memory) return refuse(*wire, error);
+    if (wire->measures != 0) {
+      if (const auto why = confine(wire->measures, confined, memory->backend(), arena))
+        return refuse(*wire, "the worker cannot be confined: " + *why);
+    }
     const Library library = open(memory->backend());
     if (!library.kernel) {
       return refuse(*wire, library.error,

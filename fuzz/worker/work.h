@@ -4,13 +4,15 @@
 #include <functional>
 #include <string>
 
+#include "fuzz/worker/confine.h"
 #include "fuzz/worker/library.h"
 
 namespace attnfuzz::worker {
 
-// Maps what the parent shares (host/wire.h), opens the device, gets the kernel from
-// `open` and serves. Returns the exit status; a refusal is told through the wire.
-int work(const std::function<Library(attn_backend)>& open);
+// Maps what the parent shares (host/wire.h), opens the device, gives up what the parent says
+// (confine.h), gets the kernel from `open` and serves. Returns the exit status; a refusal is told
+// through the wire.
+int work(const Confined& confined, const std::function<Library(attn_backend)>& open);
 
 // Dies with `parent`, and leaves no core file, which would hold the arena. False: it has died already.
 bool live_with(int parent);

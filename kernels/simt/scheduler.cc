@@ -141,8 +141,10 @@ void on_stack_overflow(size_t index) {
 
 }  // namespace
 
+void watch_threads() { watch_stacks(on_stack_overflow); }
+
 void start_lanes(Block& b) {
-  watch_stacks(on_stack_overflow);
+  watch_threads();
   const Index dim = b.geometry.block_dim;
   b.threads = dim.x * dim.y * dim.z;
   b.warps = (b.threads + kWarpSize - 1) / kWarpSize;

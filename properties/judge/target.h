@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "properties/judge/cheat.h"
 #include "properties/judge/death.h"
 #include "properties/memory/arena.h"
 
@@ -56,6 +57,7 @@ struct PlanReply {
   std::optional<std::string> bad_plan;  // it came back, but the plan makes no sense ("tile_q is 0, ...")
   bool timed_out = false;               // the watchdog ended it
   std::string site;                     // as in RunReply
+  Cheat cheat = Cheat::kNone;           // likewise
 };
 
 // A fault that the back end reported while the kernel ran.
@@ -93,6 +95,7 @@ struct RunReply {
   bool timed_out = false;            // the watchdog ended the worker
   std::string site;                  // of a crash or a hang: where in the kernel's code; empty: not known
   double seconds = 0;                // inside run(), synchronised
+  Cheat cheat = Cheat::kNone;        // what a run that did not end well was about, as far as the target knows
   std::optional<Probe> probe;        // of a run that came back, if Target::probe() asked for one
 };
 

@@ -9,6 +9,7 @@
 #include "properties/judge/oracles.h"
 #include "properties/judge/stopwatch.h"
 #include "reference/agreement.h"
+#include "reference/ceiling.h"
 #include "reference/error_model.h"
 
 namespace attnfuzz {
@@ -28,6 +29,30 @@ RowSample sample_of(const Problem& p) {
     sample.seed = 1;
   }
   return sample;
+}
+
+// Of the bounds of O's elements, added up on rows that both know: what the best plan would not need.
+std::optional<double> declared_share(const Execution& e, const Reference& reference, const Calibration& by) {
+  constexpr int64_t kRows = 16;
+  const bool all = reference.sampled == RowSpace(e.c.problem).count();
+  Calibration best = by;
+  best.ceiling = best_plan();
+  const RowSample few = {.limit = kRows, .seed = 1};
+  const Reference least = e.evaluate(best, few);
+  const Reference again = all ? Reference{} : e.evaluate(by, few);
+  const Expected &o = (all ? reference : again)[TensorId::kO], &of_best = least[TensorId::kO];
+  double declared = 0, needed = 0;
+  for (int64_t row = 0; row < least.rows; ++row) {
+    if (least.state[row] != RowState::kBounded) continue;
+    for (int64_t i = row * o.columns; i < (row + 1) * o.columns; ++i) {
+      const double x = o.allowance(i), y = of_best.allowance(i);
+      if (!std::isfinite(x) || !std::isfinite(y)) continue;
+      declared += x;
+      needed += std::min(x, y);
+    }
+  }
+  if (declared <= 0) return std::nullopt;
+  return 1 - needed / declared;
 }
 
 std::string difference_between_calls(const Case& c, size_t call) {
@@ -185,6 +210,8 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
     if (n == 0) {
       // Once a case: check_memory() below says if a call changed an input.
       if (!evaluate(e, *run)) break;
+      if (variant == 0 && calibration_.ceiling)
+        verdict_.declared = declared_share(e, run->reference, calibration_);
     }
     Stopwatch watch(verdict_.judge_s);
     if (!accept_memory(e.laid.check_memory(), p, e.plan, verdict_)) break;

@@ -13,6 +13,28 @@ const char* to_string(Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+const char* to_string(Cheat cheat) {
+  static constexpr const char* kNames[] = {"",
+                                           "nothing written",
+                                           "writes inputs",
+                                           "finished late",
+                                           "earlier answer",
+                                           "looser plan",
+                                           "refuses nearly everything",
+                                           "ends the process",
+                                           "uses up descriptors",
+                                           "uses up memory",
+                                           "starts a process",
+                                           "sends signals",
+                                           "reaches for memory",
+                                           "uses the network",
+                                           "writes files",
+                                           "handles crashes",
+                                           "takes privileges"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Cheat::kPrivilege) + 1);
+  return kNames[static_cast<size_t>(cheat)];
+}
+
 const char* kind_class(Kind kind) {
   switch (kind) {
     // One wrong store shows as any of these, depending on what lies where it goes

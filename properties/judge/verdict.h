@@ -58,6 +58,7 @@ struct Verdict {
   std::string message;         // one line for a person
   std::string site;            // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if it is not known
   Death death = Death::kNone;  // of kCrash
+  Cheat cheat = Cheat::kNone;  // of a failure, where it is known
   // Of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised.
   std::vector<Shape> shapes;
   std::optional<Where> where;
@@ -69,6 +70,9 @@ struct Verdict {
   attn_plan plan = {};          // of the case itself
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   std::vector<std::string> assumptions;  // classes the plan left open
+  // Which share of O's bound is there because the plan says so or leaves it open (reference/ceiling.h,
+  // best_plan()); where plans have a ceiling, and of a case that was compared.
+  std::optional<double> declared;
   // Seconds spent, by stage.
   double lay_out_s = 0, kernel_s = 0, oracle_s = 0, judge_s = 0;
 };

@@ -17,9 +17,22 @@ namespace {
   throw std::system_error(errno, std::generic_category(), "guarded memory: " + what);
 }
 
-std::byte* map(int fd) {
+// The upper half of addresses that nobody else is given.
+std::byte* fence() {
+  static_assert(Arena::kBytes <= Arena::kFence / 2);
+  void* all = mmap(nullptr, 2 * Arena::kFence, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (all == MAP_FAILED) fail("cannot reserve 2 TiB of address space; raise `ulimit -v`");
+  auto* const begin = static_cast<std::byte*>(all);
+  const uint64_t below = -reinterpret_cast<uintptr_t>(begin) & (Arena::kFence - 1);
+  if (below > 0) munmap(begin, below);
+  munmap(begin + below + Arena::kFence, Arena::kFence - below);
+  return begin + below + Arena::kFence / 2;
+}
+
+std::byte* map(int fd, bool fenced = false) {
   // Only touched pages exist; NORESERVE keeps the rest out of the commit charge.
-  void* base = mmap(nullptr, Arena::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* base = mmap(fenced ? fence() : nullptr, Arena::kBytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE | (fenced ? MAP_FIXED : 0), fd, 0);
   if (base == MAP_FAILED) {
     fail("cannot map " + std::to_string(Arena::kBytes >> 30) +
          " GiB of address space; raise `ulimit -v` and vm.overcommit_memory must not be 2");
@@ -43,7 +56,7 @@ std::byte* map(int fd) {
 }  // namespace
 
 Arena::Arena() : owned_(true) {
-  fd_ = memfd_create("attnfuzz-arena", MFD_CLOEXEC);
+  fd_ = memfd_create("shared", MFD_CLOEXEC);
   if (fd_ < 0) fail("cannot create an anonymous file");
   try {
     if (ftruncate(fd_, static_cast<off_t>(kBytes)) != 0)
@@ -55,7 +68,7 @@ Arena::Arena() : owned_(true) {
   }
 }
 
-Arena::Arena(int fd) : fd_(fd) {
+Arena::Arena(int fd, bool fenced) : fd_(fd) {
   struct stat status;
   if (fstat(fd, &status) != 0) fail("file descriptor " + std::to_string(fd) + " is not open");
   if (static_cast<uint64_t>(status.st_size) != kBytes) {
@@ -64,7 +77,7 @@ Arena::Arena(int fd) : fd_(fd) {
                                 std::to_string(status.st_size) + " bytes, not an arena's " +
                                 std::to_string(kBytes) + "; was it made by another version?");
   }
-  base_ = map(fd);
+  base_ = map(fd, fenced);
 }
 
 Arena::~Arena() {

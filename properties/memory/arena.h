@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "properties/case/geometry.h"
+#include "properties/memory/poison.h"
 
 namespace attnfuzz {
 
@@ -28,8 +29,11 @@ class Arena {
   static constexpr uint64_t kSlotBytes = attnfuzz::kSlotBytes;  // 32 GiB
   static constexpr uint64_t kBytes = kPage + kTensorCount * (kSlotBytes + kPage);
 
-  Arena();                 // creates the file; throws std::system_error
-  explicit Arena(int fd);  // maps one created elsewhere; does not own fd
+  Arena();  // creates the file; throws std::system_error
+  // Maps one created elsewhere; does not own fd. Fenced: nothing else lies, or comes to lie, in the
+  // kFence bytes around it, which begin at a multiple of kFence; it lies in their upper half.
+  explicit Arena(int fd, bool fenced = false);
+  static constexpr uint64_t kFence = uint64_t{1} << 40;
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -45,6 +49,9 @@ class Arena {
   static constexpr uint64_t kNowhere = ~uint64_t{0};
   uint64_t offset(const void* p) const;
   void* at(uint64_t offset) const;
+
+  // What is laid out in it is surrounded by this.
+  Poison poison;
 
   // Gives the pages of a slot back to the system (their content becomes 0).
   void forget(TensorId t);

@@ -58,8 +58,6 @@ void for_each_row(const Extent& e, Visit&& visit) {
 
 // What guards, gaps and prefilled outputs hold: a 32-bit pattern, repeated by
 // address (every pattern is the same in both halves, or whole for fp32).
-inline constexpr uint32_t kInputCanary = 0xfffefffe;
-inline constexpr uint32_t kAllOnes = 0xffffffff;
 void fill_pattern(std::byte* begin, std::byte* end, uint32_t pattern);
 // The first byte that differs; nullptr if none does.
 const std::byte* differs_from(const std::byte* begin, const std::byte* end, uint32_t pattern);

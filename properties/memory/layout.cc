@@ -21,10 +21,10 @@ namespace {
 constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
 // What an output or a workspace of a dtype is prefilled with.
-uint32_t prefill_pattern(Prefill prefill, int32_t dtype, uint32_t nan) {
+uint32_t prefill_pattern(Prefill prefill, int32_t dtype, uint32_t nan, uint32_t below_huge) {
   if (prefill == Prefill::kNan) return nan;
-  if (dtype == ATTN_F16) return 0x7bff7bff;
-  return dtype == ATTN_BF16 ? 0x71807180 : 0x71800000;  // 2^100
+  if (dtype == ATTN_F16) return 0x7bff7bff - below_huge;
+  return (dtype == ATTN_BF16 ? 0x71807180 : 0x71800000) - below_huge;  // 2^100
 }
 
 }  // namespace
@@ -65,12 +65,14 @@ attn_env env_of(const Environment& from) {
   return env;
 }
 
-uint32_t output_pattern(const Case& c, TensorId t) {
-  return prefill_pattern(c.prefill, dtype_of(c.problem, t), kNeverWritten);
+uint32_t output_pattern(const Case& c, TensorId t, const Poison& poison) {
+  return prefill_pattern(c.prefill, dtype_of(c.problem, t), poison.output, poison.below_huge);
 }
 
 // All ones whatever its size, which need not be a multiple of anything.
-uint32_t workspace_pattern(const Case& c) { return prefill_pattern(c.prefill, ATTN_F32, kAllOnes); }
+uint32_t workspace_pattern(const Case& c, const Poison& poison) {
+  return prefill_pattern(c.prefill, ATTN_F32, poison.workspace, poison.below_huge);
+}
 
 namespace {
 
@@ -143,29 +145,29 @@ std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, Tenso
 }
 
 template <typename Bits>
-int64_t find_never_written(const std::byte* row, int64_t count) {
+int64_t find_never_written(const std::byte* row, int64_t count, uint32_t pattern) {
   // Counted without a branch first: nearly always there is none.
   int64_t found = 0;
   for (int64_t n = 0; n < count; ++n) {
     Bits bits;
     std::memcpy(&bits, row + n * sizeof bits, sizeof bits);
-    found += bits == static_cast<Bits>(kNeverWritten);
+    found += bits == static_cast<Bits>(pattern);
   }
   if (found == 0) return -1;
   for (int64_t n = 0; n < count; ++n) {
     Bits bits;
     std::memcpy(&bits, row + n * sizeof bits, sizeof bits);
-    if (bits == static_cast<Bits>(kNeverWritten)) return n;
+    if (bits == static_cast<Bits>(pattern)) return n;
   }
   return -1;
 }
 
-std::optional<MemoryFault> never_written(const Extent& e, TensorId t) {
+std::optional<MemoryFault> never_written(const Extent& e, TensorId t, uint32_t pattern) {
   std::optional<MemoryFault> fault;
   for_each_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
-    const int64_t d = e.g.element_bytes == 2 ? find_never_written<uint16_t>(row, e.g.size[3])
-                                             : find_never_written<uint32_t>(row, e.g.size[3]);
+    const int64_t d = e.g.element_bytes == 2 ? find_never_written<uint16_t>(row, e.g.size[3], pattern)
+                                             : find_never_written<uint32_t>(row, e.g.size[3], pattern);
     if (d < 0) return;
     const std::array<int64_t, 4> index = {at.n[0], at.n[1], at.n[2], d};
     fault = MemoryFault{MemoryFault::Kind::kUnwritten, t, index,
@@ -198,11 +200,11 @@ void LaidOut::fill_input(TensorId t) {
   if (!e.g.present) return;
   if (e.has_gaps()) {
     for (const auto& stretch : e.touched) {
-      fill_pattern(stretch.data(), stretch.data() + stretch.size(), kInputCanary);
+      fill_pattern(stretch.data(), stretch.data() + stretch.size(), arena_.poison.input);
     }
   } else {
-    fill_pattern(e.begin, e.data, kInputCanary);
-    fill_pattern(e.elements_end(), e.end, kInputCanary);
+    fill_pattern(e.begin, e.data, arena_.poison.input);
+    fill_pattern(e.elements_end(), e.end, arena_.poison.input);
   }
   InputRows rows(case_, t);
   for_each_row(e, [&](const Index& at, std::byte* row) { rows.write(at, row); });
@@ -266,9 +268,9 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   e.begin = e.data - kGuardBefore;
   e.touched.emplace_back(e.begin, e.end);
   // All ones whatever the prefill: its size need not be a multiple of anything.
-  fill_pattern(e.begin, e.data, kAllOnes);
-  fill_pattern(e.elements_end(), e.end, kAllOnes);
-  fill_pattern(e.data, e.elements_end(), workspace_pattern(case_));
+  fill_pattern(e.begin, e.data, arena_.poison.workspace);
+  fill_pattern(e.elements_end(), e.end, arena_.poison.workspace);
+  fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
   workspace_used_ = false;
   tensors_.workspace = e.data;
   tensors_.workspace_bytes = bytes;
@@ -290,7 +292,7 @@ void LaidOut::keep_workspace(std::span<const std::byte> left) {
 void LaidOut::prefill_outputs() {
   for (TensorId t : kOutputs) {
     for (const auto& stretch : extent(t).touched) {
-      fill_pattern(stretch.data(), stretch.data() + stretch.size(), output_pattern(case_, t));
+      fill_pattern(stretch.data(), stretch.data() + stretch.size(), output_pattern(case_, t, arena_.poison));
     }
   }
 }
@@ -300,7 +302,7 @@ void LaidOut::before_call(const Call& call) {
   const Extent& e = extent(TensorId::kWorkspace);
   if (!e.g.present) return;
   if (!call.dirty_workspace) {
-    fill_pattern(e.data, e.elements_end(), workspace_pattern(case_));
+    fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
   } else if (!workspace_used_) {
     // What a call of another shape could have left: no pattern, no NaN in particular.
     for (int64_t at = 0; at < e.g.span_bytes; at += 8) {
@@ -315,7 +317,7 @@ std::optional<MemoryFault> LaidOut::check_inputs() const {
   for (TensorId t : kInputs) {
     const Extent& e = extent(t);
     if (!e.g.present || hash_touched(e) == e.hash) continue;
-    if (auto fault = surroundings(e, t, kInputCanary)) return fault;
+    if (auto fault = surroundings(e, t, arena_.poison.input)) return fault;
     if (auto fault = changed_element(case_, e, t)) return fault;
     return MemoryFault{
         MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
@@ -327,8 +329,8 @@ std::optional<MemoryFault> LaidOut::check_planned() const {
   for (TensorId t : kOutputs) {
     for (const std::span<const std::byte> stretch : extent(t).touched) {
       const std::byte* end = stretch.data() + stretch.size();
-      if (differs_from(stretch.data(), end, output_pattern(case_, t)) == nullptr) continue;
-      if (auto fault = surroundings(extent(t), t, output_pattern(case_, t))) return fault;
+      if (differs_from(stretch.data(), end, output_pattern(case_, t, arena_.poison)) == nullptr) continue;
+      if (auto fault = surroundings(extent(t), t, output_pattern(case_, t, arena_.poison))) return fault;
       return MemoryFault{MemoryFault::Kind::kTooEarly, t, {}, std::string(name_of(t)) + " was written"};
     }
   }
@@ -339,15 +341,15 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   for (TensorId t : kOutputs) {
     const Extent& e = extent(t);
     if (!e.g.present) continue;
-    if (auto fault = surroundings(e, t, output_pattern(case_, t))) return fault;
+    if (auto fault = surroundings(e, t, output_pattern(case_, t, arena_.poison))) return fault;
   }
   if (const Extent& e = extent(TensorId::kWorkspace); e.g.present) {
-    if (auto fault = surroundings(e, TensorId::kWorkspace, kAllOnes)) return fault;
+    if (auto fault = surroundings(e, TensorId::kWorkspace, arena_.poison.workspace)) return fault;
   }
   if (auto fault = check_inputs()) return fault;
   if (!outputs || case_.prefill != Prefill::kNan) return std::nullopt;
   for (TensorId t : kOutputs) {
-    if (auto fault = never_written(extent(t), t)) return fault;
+    if (auto fault = never_written(extent(t), t, arena_.poison.output)) return fault;
   }
   return std::nullopt;
 }

@@ -1,0 +1,37 @@
+// The caller's terms of a check: how wrong a kernel may be, and what it must take.
+//
+//   parse_errors("accumulator=tensor p=input merges=8")    // a ceiling of plans (reference/ceiling.h)
+//
+// Words as attnfuzz.Errors has them in Python (docs/python.md).
+#pragma once
+
+#include <string>
+
+#include "fuzz/check/check.h"
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+// What is not named stays at what is documented. Throws UserError with what there is.
+//
+//   accumulator  ffma, tensor              rcp    approx, exact
+//   p, partials  fp32, input, e4m3, e5m2   tanh   approx, tanhf
+//   exp          ex2.approx, exp2f, expf, fast_expf, or its relative error: 2e-4
+//   log          lg2.approx, logf, fast_logf
+//   scale        fused, separate, separate_fma, folded_q
+//   v            as p                      sum    exp, rounded_p
+//   merge        weight, lse, one_by_one   conversion  nearest, faithful
+//   merges, rescales, mma_block, p_scale, v_scale   numbers
+//   flush_to_zero, isolates_masked_nan              0, 1
+attn_plan parse_errors(const std::string& words);
+
+// What a kernel must take: "dim=64,128 seq<=4096 no_bias no_mask". Sizes (batch, heads_q, seq_q, seq_k,
+// dim_qk, dim_v; seq and dim: both of theirs) with = and a list, >=, <= or % and a number; and
+//
+//   no_f16 no_bf16 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
+//   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale
+//
+// Throws UserError with what there is.
+Terms parse_domain(const std::string& words);
+
+}  // namespace attnfuzz

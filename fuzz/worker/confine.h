@@ -1,0 +1,35 @@
+// Takes rights from this process for good, before it loads a kernel that nobody vouches for.
+//
+// What is taken is listed in host/confinement.h. What remains: to compute, in its own memory and
+// in the arena, whose inputs can only be read and whose protection cannot be changed; threads;
+// reading the system's libraries and the folder that the kernel's library lies in; printing.
+// On a device its driver's files, ioctl() and mappings too, and what those can do is not confined.
+// An interpreter (hosted.h) reads its own files, and is not held to a list of system calls: only
+// those that are refused by name (host/refused_calls.h), files aside, are kept from it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "properties/memory/arena.h"
+
+namespace attnfuzz::worker {
+
+struct Confined {
+  std::vector<std::string> readable;  // files and folders besides the system's
+  bool interpreter = false;
+};
+
+// `measures` are bits of Measure. The reason why one of them cannot be had, or nothing.
+std::optional<std::string> confine(uint32_t measures, const Confined& with, attn_backend backend,
+                                   const Arena& arena);
+
+// Its parts. Of all paths that exist the files below can be read; those of `writable` written too.
+std::optional<std::string> restrict_files(uint32_t measures, const std::vector<std::string>& readable,
+                                          const std::vector<std::string>& writable, bool ioctl);
+std::optional<std::string> restrict_calls(const Confined& with, attn_backend backend, const Arena& arena);
+
+}  // namespace attnfuzz::worker

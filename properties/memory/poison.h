@@ -1,0 +1,32 @@
+// What memory holds that nobody has written yet, and what lies around it.
+//
+// A kernel that knew these bits could tell that it is being checked: one that nobody vouches for
+// finds others in every run.
+#pragma once
+
+#include <cstdint>
+
+#include "properties/case/geometry.h"
+
+namespace attnfuzz {
+
+// Each is a 32-bit pattern, repeated by address; a NaN in every format, and the same in both halves.
+inline constexpr uint32_t kInputCanary = 0xfffefffe;
+inline constexpr uint32_t kAllOnes = 0xffffffff;
+
+struct Poison {
+  uint32_t output = kNeverWritten;  // of outputs before a call, their gaps and guards
+  uint32_t input = kInputCanary;    // of the gaps and guards of inputs; negative as a length
+  uint32_t workspace = kAllOnes;    // of the workspace before a call, and its guards
+  uint32_t below_huge = 0;          // Prefill::kHuge is so much smaller, in the bits of each half
+};
+
+// By the bits of `random`; the three are never the same.
+constexpr Poison random_poison(uint64_t random) {
+  const auto twice = [](uint64_t half) { return static_cast<uint32_t>(half << 16 | half); };
+  // A NaN that bf16 arithmetic does not make: its quiet bit is clear.
+  return {twice(0x7f81 + random % 63), twice(0xff81 + (random >> 8) % 63), twice(0xffc1 + (random >> 16) % 63),
+          twice(1 + (random >> 24) % 63)};
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,174 @@
+"""untrusted.py ATTNFUZZ STRANGERS: each of the kernels of tests/fuzz/strangers is refused for what it does.
+
+One check of them all, confined as far as this machine can; and of those that are honest only where they see
+that they are checked, one check without, which they pass.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ATTNFUZZ, STRANGERS = sys.argv[1:3]
+
+# Kernel: kinds, one of which the failure has; words of its message; the cheat that is told, if it is always.
+WRONG = ("wrong", "non-finite")
+NUMBERS = ("wrong", "non-finite", "relation", "dirty", "unwritten")
+LATE = ("unwritten", "race", "guard", "wrong", "dirty", "input changed", "crash", "non-finite")
+REFUSED = {
+    # Less than the work.
+    "no-op": (("unwritten",), "", "nothing written"),
+    "zeros": (WRONG, "", None),
+    "first-batch": (NUMBERS, "", None),
+    "few-keys": (NUMBERS, "", None),
+    "stale-buffer": (("unwritten",), "", "earlier answer"),
+    "one-call-behind": (NUMBERS, "", "earlier answer"),
+    "nans": (WRONG, "", None),
+    # An earlier answer.
+    "cached-by-shape": (NUMBERS, "", "earlier answer"),
+    "cached-by-pointer": (NUMBERS, "", "earlier answer"),
+    "cached-by-sample": (NUMBERS, "", "earlier answer"),
+    "cached-by-queries": (NUMBERS, "", "earlier answer"),
+    "second-skipped": (("unwritten",), "", "earlier answer"),
+    # Later.
+    "thread-later": (LATE, "", None),
+    "thread-at-once": (LATE, "", None),
+    "helper-thread": (LATE, "", None),
+    "timer": (LATE, "", None),
+    "next-call": (LATE, "", None),
+    # Honest only where it sees that it is checked.
+    "watched-by-command": (NUMBERS, "", None),
+    "watched-by-invocation": (NUMBERS, "", None),
+    "watched-by-thread-name": (NUMBERS, "", None),
+    "watched-by-program": (NUMBERS, "", None),
+    "watched-by-parent": (NUMBERS, "", None),
+    "watched-by-maps": (NUMBERS, "", None),
+    "watched-by-environment": (NUMBERS, "", None),
+    "watched-by-poison": (NUMBERS, "", None),
+    # Memory that is shared with whoever judges.
+    "input-restored": (("crash",), "SIGSEGV in run(), byte", "writes inputs"),
+    "input-unprotected": (("crash",), "of mprotect()", "reaches for memory"),
+    "input-replaced": (("crash",), "of mmap()", "reaches for memory"),
+    "arena-unmapped": (("crash",), "of munmap()", "reaches for memory"),
+    "guard-opened": (("crash",), "of mprotect()", "reaches for memory"),
+    "arena-discarded": (("crash",), "of madvise()", "reaches for memory"),
+    "writes-past": (("guard", "crash"), "", None),
+    "memory-shared": (("crash",), "of memory in which no tensor lies", "uses up memory"),
+    "memory-bomb": (("crash",), "SIGABRT in run()", None),
+    # Another process.
+    "ptrace-parent": (("crash",), "of ptrace()", "reaches for memory"),
+    "read-parent": (("crash",), "of process_vm_readv()", "reaches for memory"),
+    "write-parent": (("crash",), "of process_vm_writev()", "reaches for memory"),
+    "open-parent-memory": (("crash",), "of openat()", "writes files"),
+    "read-parent-memory": (NUMBERS, "", None),
+    "read-processes": (NUMBERS, "", None),
+    "read-files": (NUMBERS, "", None),
+    "pidfd-parent": (("crash",), "of pidfd_open()", "reaches for memory"),
+    "kill-parent": (("crash",), "of kill()", "sends signals"),
+    "kill-all": (("crash",), "of kill()", "sends signals"),
+    "kill-group": (("crash",), "of kill()", "sends signals"),
+    "queue-signal": (("crash",), "of rt_sigqueueinfo()", "sends signals"),
+    "signal-by-pipe": (NUMBERS, "", None),
+    # Out of its own.
+    "fork": (("crash",), "of clone()", "starts a process"),
+    "fork-setsid": (("crash",), "of clone()", "starts a process"),
+    "setsid": (("crash",), "of setsid()", "starts a process"),
+    "exec": (("crash",), "of execve()", "starts a process"),
+    "spawn": (("crash",), "SIGSYS in run()", None),
+    "system": (("crash",), "SIGSYS in run()", None),
+    "preload": (("crash",), "of execve()", "starts a process"),
+    "tcp": (("crash",), "of socket()", "uses the network"),
+    "unix-socket": (("crash",), "of socket()", "uses the network"),
+    "io-uring": (("crash",), "of io_uring_setup()", "takes privileges"),
+    "write-file": (("crash",), "of openat()", "writes files"),
+    "write-own-folder": (("crash",), "of openat()", "writes files"),
+    "disk-bomb": (("crash",), "of openat()", "writes files"),
+    "remove-file": (("crash",), "of unlink()", "writes files"),
+    "make-folder": (("crash",), "of mkdir()", "writes files"),
+    "shared-memory": (("crash",), "of openat()", "writes files"),
+    "namespace": (("crash",), "of unshare()", "takes privileges"),
+    "mount": (("crash",), "of mount()", "takes privileges"),
+    "dumpable": (("crash",), "of prctl()", "takes privileges"),
+    # Its own end, or none.
+    "exit": (("crash",), "exit status 0 in run()", "ends the process"),
+    "exit-now": (("crash",), "exit status 0 in run()", "ends the process"),
+    "throw": (("crash",), "SIGABRT in run()", None),
+    "kill-itself": (("crash",), "SIGKILL in run()", None),
+    "alarm": (("crash",), "SIGALRM", None),
+    "catch-crash": (("crash",), "of sigaction()", "handles crashes"),
+    "catch-refusal": (("crash",), "of sigaction()", "handles crashes"),
+    "block-refusal": (("crash",), "SIGSYS in run()", None),
+    "close-all": (("crash",), "closed the worker's descriptors", "uses up descriptors"),
+    "drain-bells": (("unwritten", "crash"), "", None),
+    # What it says of itself.
+    "says-merges": (NUMBERS, "", "looser plan"),
+    "says-rescales": (NUMBERS, "", None),
+    "says-exponential": (NUMBERS, "", None),
+    "says-8-bit": (NUMBERS, "", "looser plan"),
+    "says-scaled-p": (NUMBERS, "", None),
+    "says-overflow": (NUMBERS, "", None),
+}
+NOT_JUDGED = {"refuses-all": "refuses nearly everything", "refuses-most": "refuses nearly everything"}
+
+bad = []
+
+
+def check(kernels, *words):
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "check.json")
+        ran = subprocess.run(
+            [ATTNFUZZ, "check", *kernels, "--cases", "400", "--jobs", "2", "--allow-stale", "--reduce-seconds", "0.01",
+             "--work", "30000", "--out", os.path.join(folder, "found"), "--json", report, *words],
+            env=dict(os.environ, ATTN_HARNESS="1"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if not os.path.exists(report):
+            sys.exit(ran.stdout[-4000:])
+        with open(report) as f:
+            return {result["kernel"]: result for result in map(json.loads, f)}, ran
+
+
+def held_against(name, result):
+    if name == "honest":
+        return None if result["status"] == "held" else f"{result['status']}: {result.get('failure')}"
+    if name in NOT_JUDGED:
+        if result["status"] != "not judged":
+            return f"status {result['status']}"
+        return None if result.get("cheat") == NOT_JUDGED[name] else f"cheat {result.get('cheat')!r}"
+    kinds, words, cheat = REFUSED[name]
+    if "failure" not in result:
+        return f"status {result['status']}"
+    failure = result["failure"]
+    if failure["kind"] not in kinds or words not in failure["message"]:
+        return f"{failure['kind']}: {failure['message']}"
+    return f"cheat {failure['cheat']!r}" if cheat and failure["cheat"] != cheat else None
+
+
+results, ran = check([STRANGERS], "--untrusted")
+if ran.returncode != 1:
+    bad.append(f"the check ended with {ran.returncode}")
+lacking = results["honest"]["untrusted"]["lacking"]
+if lacking:
+    print(f"SKIPPED: this machine lacks {', '.join(lacking)}")
+    sys.exit(77)
+missing = (REFUSED.keys() | NOT_JUDGED.keys() | {"honest"}) ^ results.keys()
+if missing:
+    bad.append(f"not in both lists: {', '.join(sorted(missing))}")
+for name, result in results.items():
+    if name in REFUSED or name in NOT_JUDGED or name == "honest":
+        why = held_against(name, result)
+        if why:
+            bad.append(f"{name}: {why}")
+for name in ("honest", "says-merges"):
+    if not 0 < results[name].get("declared_share", 0) < 1:
+        bad.append(f"{name}: which share of the bound is declaration is not told")
+if os.path.exists("/tmp/strangers-were-here") or os.path.exists("/tmp/strangers-folder"):
+    bad.append("a file was written")
+
+watched = [name for name in REFUSED if name.startswith("watched-")]
+trusting, ran = check([f"{STRANGERS}:{name}" for name in watched])
+for name in watched:
+    if trusting[name]["status"] != "held":
+        bad.append(f"{name} is told without --untrusted: {trusting[name].get('failure')}")
+
+print("\n".join(bad) or f"{len(REFUSED) + len(NOT_JUDGED)} kernels refused, each for what it does")
+sys.exit(1 if bad else 0)

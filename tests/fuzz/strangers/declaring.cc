@@ -1,0 +1,94 @@
+// A plan that excuses what the kernel does, or a kernel that hardly takes anything.
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <vector>
+
+#include "tests/fuzz/strangers/stranger.h"
+
+namespace stranger {
+namespace {
+
+// O in 5 bits, or as many as are said.
+void round_outputs(const attn_problem* p, const attn_tensors* t, int bits) {
+  const int mantissa = p->dtype == ATTN_F16 ? 10 : 7, dropped = mantissa - bits;
+  if (dropped <= 0) return;
+  for (int64_t b = 0; b < p->batch; ++b) {
+    for (int64_t h = 0; h < p->heads_q; ++h) {
+      for (int64_t s = 0; s < p->seq_q; ++s) {
+        for (int64_t d = 0; d < p->dim_v; ++d) {
+          uint16_t& x = static_cast<uint16_t*>(
+              t->o.data)[b * t->o.stride[0] + h * t->o.stride[1] + s * t->o.stride[2] + d * t->o.stride[3]];
+          x = static_cast<uint16_t>(x >> dropped << dropped);
+        }
+      }
+    }
+  }
+}
+
+template <int bits>
+attn_status rounded(const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
+  compute(p, t, plan, env);
+  round_outputs(p, t, bits);
+  return ATTN_OK;
+}
+
+template <void (*declare)(attn_plan& plan)>
+attn_status loose(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* out,
+                  char* reason, uint64_t size) {
+  const attn_status status = stranger::plan(p, t, env, out, reason, size);
+  if (status == ATTN_OK) declare(*out);
+  return status;
+}
+
+#define STRANGER_SAYS [](attn_plan & x)
+
+const Kernel merges{"says-merges", rounded<5>,
+                    loose < STRANGER_SAYS{x.merges = 100'000, x.p_format = x.partial_format = 0;
+}  // namespace
+>
+};  // namespace stranger
+const Kernel rescales{"says-rescales", rounded<4>, loose < STRANGER_SAYS{x.rescales = 1 << 30;
+}
+>
+}
+;
+const Kernel exponential{"says-exponential", rounded<3>, loose < STRANGER_SAYS{x.exp_error = 0.24f;
+}
+>
+}
+;
+const Kernel eight_bits{"says-8-bit", rounded<3>,
+                        loose < STRANGER_SAYS{x.p_format = x.v_format = ATTN_FORMAT_E5M2;
+}
+>
+}
+;
+const Kernel scaled{"says-scaled-p", rounded<3>,
+                    loose < STRANGER_SAYS{x.p_format = ATTN_FORMAT_OF_INPUT, x.p_scale = 0x1p-20f;
+}
+>
+}
+;
+const Kernel scaled_up{"says-overflow", rounded<3>,
+                       loose < STRANGER_SAYS{x.p_format = ATTN_FORMAT_OF_INPUT, x.p_scale = 0x1p50f;
+}
+>
+}
+;
+
+template <bool (*takes)(const attn_problem& p)>
+attn_status only(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* out,
+                 char* reason, uint64_t size) {
+  const attn_status status = stranger::plan(p, t, env, out, reason, size);
+  if (status != ATTN_OK || takes(*p)) return status;
+  strncpy(reason, "not today", size);
+  return ATTN_UNSUPPORTED;
+}
+const Kernel refuses{"refuses-all", rounded<3>, only<[](const attn_problem&) { return false; }>};
+const Kernel refuses_most{"refuses-most", compute,
+                          only<[](const attn_problem& p) { return p.seq_k == 2 || p.seq_k == 3; }>};
+
+}  // namespace
+}  // namespace stranger

@@ -1,0 +1,38 @@
+// Kernels that nobody should trust: each is right as far as it goes, and cheats or attacks in one way.
+//
+//   namespace {
+//   const stranger::Kernel no_op{"no-op", STRANGER_RUN { return ATTN_OK; }};
+//   }
+//
+// tests/e2e/untrusted.py has what each must be refused for. The honest way is attention on the host
+// (tests/properties/support/fake_attention.h), with all of a plug-in's checks of sense.
+#pragma once
+
+#include "kernels/attention.h"
+
+namespace stranger {
+
+using Plan = decltype(attn_kernel::plan);
+using Run = decltype(attn_kernel::run);
+
+// Adds itself to the library's kernels.
+struct Kernel {
+  Kernel(const char* name, Run run, Plan plan = nullptr);  // no plan: the honest one
+};
+
+attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
+                 char* reason, uint64_t size);
+// The right answer.
+attn_status compute(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
+                    const attn_env* env);
+// What somebody might take for one: O = 0 and LSE = 0.
+attn_status cheap(const attn_problem* problem, const attn_tensors* tensors);
+
+// From the sixth call on, so that a first look sees nothing.
+bool now();
+
+}  // namespace stranger
+
+#define STRANGER_RUN                                                                 \
+  []([[maybe_unused]] const attn_problem* p, [[maybe_unused]] const attn_tensors* t, \
+     [[maybe_unused]] const attn_plan* plan, [[maybe_unused]] const attn_env* env) -> attn_status
