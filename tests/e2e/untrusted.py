@@ -118,7 +118,7 @@ def check(kernels, *words):
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "check.json")
         ran = subprocess.run(
-            [ATTNFUZZ, "check", *kernels, "--cases", "400", "--jobs", "2", "--allow-stale", "--reduce-seconds", "0.01",
+            [ATTNFUZZ, "check", *kernels, "--cases", "150", "--jobs", "2", "--allow-stale", "--reduce-seconds", "0.01",
              "--work", "30000", "--out", os.path.join(folder, "found"), "--json", report, *words],
             env=dict(os.environ, ATTN_HARNESS="1"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if not os.path.exists(report):
