@@ -5,8 +5,8 @@
 // asked for loads nothing, so what the parent asked for is what there is: nothing that the
 // kernel's process says counts.
 //
-//   uint32_t measures = available_measures(ATTN_CPU);
-//   if (measures != all_measures(ATTN_CPU)) say(lacking_words(measures, ATTN_CPU));
+//   const uint32_t measures = available_measures();
+//   for (const std::string& one : lacking_words(measures)) say(one);
 #pragma once
 
 #include <cstdint>

@@ -62,47 +62,41 @@ attn_status cached(const std::string& key, const attn_problem* p, const attn_ten
   return ATTN_OK;
 }
 
-const Kernel by_shape{"cached-by-shape", STRANGER_RUN{return cached(shape_of(p, t), p, t, plan, env);
-}  // namespace
-};  // namespace stranger
+STRANGER(by_shape, "cached-by-shape") { return cached(shape_of(p, t), p, t, plan, env); }
 
-const Kernel by_pointer{"cached-by-pointer", STRANGER_RUN{std::string key = shape_of(p, t);
-for (const attn_tensor* x : {&t->q, &t->k, &t->v, &t->o}) add(key, &x->data, sizeof x->data);
-return cached(key, p, t, plan, env);
+STRANGER(by_pointer, "cached-by-pointer") {
+  std::string key = shape_of(p, t);
+  for (const attn_tensor* x : {&t->q, &t->k, &t->v, &t->o}) add(key, &x->data, sizeof x->data);
+  return cached(key, p, t, plan, env);
 }
-}
-;
 
 // A few elements of each input stand for all of it.
-const Kernel by_sample{"cached-by-sample", STRANGER_RUN{std::string key = shape_of(p, t);
-add(key, &p->scale, 4), add(key, &p->causal, 4);
-if (p->batch > 0 && p->seq_q > 0) sample(key, t->q, 1, p->dim_qk, 8);
-if (p->batch > 0 && p->seq_k > 0) sample(key, t->k, 1, p->dim_qk, 8), sample(key, t->v, 1, p->dim_v, 8);
-return cached(key, p, t, plan, env);
+STRANGER(by_sample, "cached-by-sample") {
+  std::string key = shape_of(p, t);
+  add(key, &p->scale, 4), add(key, &p->causal, 4);
+  if (p->batch > 0 && p->seq_q > 0) sample(key, t->q, 1, p->dim_qk, 8);
+  if (p->batch > 0 && p->seq_k > 0) sample(key, t->k, 1, p->dim_qk, 8), sample(key, t->v, 1, p->dim_v, 8);
+  return cached(key, p, t, plan, env);
 }
-}
-;
 
 // All of Q, and K and V are the ones they were.
-const Kernel by_queries{"cached-by-queries", STRANGER_RUN{std::string key = shape_of(p, t);
-add(key, &p->scale, 4), add(key, &p->causal, 4), add(key, &p->softcap, 4);
-if (p->batch > 0) sample(key, t->q, p->seq_q, p->dim_qk, 1);
-return cached(key, p, t, plan, env);
+STRANGER(by_queries, "cached-by-queries") {
+  std::string key = shape_of(p, t);
+  add(key, &p->scale, 4), add(key, &p->causal, 4), add(key, &p->softcap, 4);
+  if (p->batch > 0) sample(key, t->q, p->seq_q, p->dim_qk, 1);
+  return cached(key, p, t, plan, env);
 }
-}
-;
 
 // The same call again: what is due lies there already.
-const Kernel second_skipped{"second-skipped", STRANGER_RUN{static std::string last;
-std::string key = shape_of(p, t);
-for (const attn_tensor* x : {&t->q, &t->k, &t->v, &t->o}) add(key, &x->data, sizeof x->data);
-if (p->batch > 0 && p->seq_q > 0) sample(key, t->q, p->seq_q, p->dim_qk, 1);
-if (key == last) return ATTN_OK;
-last = key;
-return compute(p, t, plan, env);
+STRANGER(second_skipped, "second-skipped") {
+  static std::string last;
+  std::string key = shape_of(p, t);
+  for (const attn_tensor* x : {&t->q, &t->k, &t->v, &t->o}) add(key, &x->data, sizeof x->data);
+  if (p->batch > 0 && p->seq_q > 0) sample(key, t->q, p->seq_q, p->dim_qk, 1);
+  if (key == last) return ATTN_OK;
+  last = key;
+  return compute(p, t, plan, env);
 }
-}
-;
 
 }  // namespace
 }  // namespace stranger

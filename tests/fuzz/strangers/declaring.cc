@@ -42,41 +42,23 @@ attn_status loose(const attn_problem* p, const attn_tensors* t, const attn_env* 
   return status;
 }
 
-#define STRANGER_SAYS [](attn_plan & x)
+// O in so many bits, and what follows of the plan.
+#define STRANGER_SAYS(function, name, bits)                             \
+  void function(attn_plan& x);                                          \
+  const Kernel function##_kernel{name, rounded<bits>, loose<function>}; \
+  void function(attn_plan& x)
 
-const Kernel merges{"says-merges", rounded<5>,
-                    loose < STRANGER_SAYS{x.merges = 100'000, x.p_format = x.partial_format = 0;
-}  // namespace
->
-};  // namespace stranger
-const Kernel rescales{"says-rescales", rounded<4>, loose < STRANGER_SAYS{x.rescales = 1 << 30;
-}
->
-}
-;
-const Kernel exponential{"says-exponential", rounded<3>, loose < STRANGER_SAYS{x.exp_error = 0.24f;
-}
->
-}
-;
-const Kernel eight_bits{"says-8-bit", rounded<3>,
-                        loose < STRANGER_SAYS{x.p_format = x.v_format = ATTN_FORMAT_E5M2;
-}
->
-}
-;
-const Kernel scaled{"says-scaled-p", rounded<3>,
-                    loose < STRANGER_SAYS{x.p_format = ATTN_FORMAT_OF_INPUT, x.p_scale = 0x1p-20f;
-}
->
-}
-;
-const Kernel scaled_up{"says-overflow", rounded<3>,
-                       loose < STRANGER_SAYS{x.p_format = ATTN_FORMAT_OF_INPUT, x.p_scale = 0x1p50f;
-}
->
-}
-;
+STRANGER_SAYS(merges, "says-merges", 5) { x.merges = 100'000, x.p_format = x.partial_format = 0; }
+
+STRANGER_SAYS(rescales, "says-rescales", 4) { x.rescales = 1 << 30; }
+
+STRANGER_SAYS(exponential, "says-exponential", 3) { x.exp_error = 0.24f; }
+
+STRANGER_SAYS(eight_bits, "says-8-bit", 3) { x.p_format = x.v_format = ATTN_FORMAT_E5M2; }
+
+STRANGER_SAYS(scaled, "says-scaled-p", 3) { x.p_format = ATTN_FORMAT_OF_INPUT, x.p_scale = 0x1p-20f; }
+
+STRANGER_SAYS(scaled_up, "says-overflow", 3) { x.p_format = ATTN_FORMAT_OF_INPUT, x.p_scale = 0x1p50f; }
 
 template <bool (*takes)(const attn_problem& p)>
 attn_status only(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* out,

@@ -16,71 +16,62 @@ namespace {
 volatile int zero;
 sigjmp_buf back;
 
-const Kernel leaves{"exit", STRANGER_RUN{if (now()) exit(0);
-return compute(p, t, plan, env);
-}  // namespace
-};  // namespace stranger
-const Kernel leaves_at_once{"exit-now", STRANGER_RUN{if (now()) _exit(0);
-return compute(p, t, plan, env);
+STRANGER(leaves, "exit") {
+  if (now()) exit(0);
+  return compute(p, t, plan, env);
 }
+STRANGER(leaves_at_once, "exit-now") {
+  if (now()) _exit(0);
+  return compute(p, t, plan, env);
 }
-;
-const Kernel throws{"throw", STRANGER_RUN{if (now()) throw std::runtime_error("not caught here");
-return compute(p, t, plan, env);
+STRANGER(throws, "throw") {
+  if (now()) throw std::runtime_error("not caught here");
+  return compute(p, t, plan, env);
 }
+STRANGER(dies, "kill-itself") {
+  if (now()) kill(getpid(), SIGKILL);
+  return compute(p, t, plan, env);
 }
-;
-const Kernel dies{"kill-itself", STRANGER_RUN{if (now()) kill(getpid(), SIGKILL);
-return compute(p, t, plan, env);
+STRANGER(clock_runs, "alarm") {
+  alarm(1);
+  while (now()) {
+  }
+  return compute(p, t, plan, env);
 }
-}
-;
-const Kernel clock_runs{"alarm", STRANGER_RUN{alarm(1);
-while (now()) {
-}
-return compute(p, t, plan, env);
-}
-}
-;
 
 // Reads on until it may not, and goes on all the same.
-const Kernel catches{"catch-crash", STRANGER_RUN{struct sigaction action = {};
-action.sa_handler = [](int) { siglongjmp(back, 1); };
-action.sa_flags = SA_NODEFER;
-sigaction(SIGSEGV, &action, nullptr);
-if (sigsetjmp(back, 1) == 0) *reinterpret_cast<volatile int*>(static_cast<uintptr_t>(zero)) = 1;
-return compute(p, t, plan, env);
+STRANGER(catches, "catch-crash") {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { siglongjmp(back, 1); };
+  action.sa_flags = SA_NODEFER;
+  sigaction(SIGSEGV, &action, nullptr);
+  if (sigsetjmp(back, 1) == 0) *reinterpret_cast<volatile int*>(static_cast<uintptr_t>(zero)) = 1;
+  return compute(p, t, plan, env);
 }
-}
-;
 // Calls what is refused, and means to survive it.
-const Kernel catches_refusal{"catch-refusal", STRANGER_RUN{signal(SIGSYS, [](int) {});
-syscall(SYS_ptrace, 16, getppid(), nullptr, nullptr);
-return compute(p, t, plan, env);
+STRANGER(catches_refusal, "catch-refusal") {
+  signal(SIGSYS, [](int) {});
+  syscall(SYS_ptrace, 16, getppid(), nullptr, nullptr);
+  return compute(p, t, plan, env);
 }
+STRANGER(blocks_refusal, "block-refusal") {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  syscall(SYS_ptrace, 16, getppid(), nullptr, nullptr);
+  return compute(p, t, plan, env);
 }
-;
-const Kernel blocks_refusal{"block-refusal", STRANGER_RUN{sigset_t all;
-sigfillset(&all);
-sigprocmask(SIG_BLOCK, &all, nullptr);
-syscall(SYS_ptrace, 16, getppid(), nullptr, nullptr);
-return compute(p, t, plan, env);
-}
-}
-;
 
 // The descriptors that it finds open.
-const Kernel closes{"close-all", STRANGER_RUN{for (int fd = 3; fd < 64; ++fd) close(fd);
-return compute(p, t, plan, env);
+STRANGER(closes, "close-all") {
+  for (int fd = 3; fd < 64; ++fd) close(fd);
+  return compute(p, t, plan, env);
 }
+STRANGER(drains, "drain-bells") {
+  const unsigned long long many = 0xfffffffffffffff0;
+  for (int fd = 3; fd < 64; ++fd) (void)!write(fd, &many, sizeof many);
+  return ATTN_OK;
 }
-;
-const Kernel drains{"drain-bells", STRANGER_RUN{const unsigned long long many = 0xfffffffffffffff0;
-for (int fd = 3; fd < 64; ++fd) (void)!write(fd, &many, sizeof many);
-return ATTN_OK;
-}
-}
-;
 
 }  // namespace
 }  // namespace stranger

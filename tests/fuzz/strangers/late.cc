@@ -21,53 +21,48 @@ Work* under_way;
 
 void finish(const Work& w) { compute(&w.p, &w.t, &w.plan, nullptr); }
 
-const Kernel thread_later{"thread-later", STRANGER_RUN{std::thread([w = Work{*p, *t, *plan}] {
-                                                         usleep(20'000);
-                                                         finish(w);
-                                                       }).detach();
-return ATTN_OK;
-}  // namespace
-};  // namespace stranger
+STRANGER(thread_later, "thread-later") {
+  std::thread([w = Work{*p, *t, *plan}] {
+    usleep(20'000);
+    finish(w);
+  }).detach();
+  return ATTN_OK;
+}
 
 // As soon as it can, so that it is mostly done when somebody looks.
-const Kernel thread_at_once{"thread-at-once",
-                            STRANGER_RUN{std::thread([w = Work{*p, *t, *plan}] { finish(w); }).detach();
-return ATTN_OK;
+STRANGER(thread_at_once, "thread-at-once") {
+  std::thread([w = Work{*p, *t, *plan}] { finish(w); }).detach();
+  return ATTN_OK;
 }
-}
-;
 
 // A helper that waits for work all the time.
-const Kernel helper{"helper-thread", STRANGER_RUN{static std::atomic<Work*> next;
-static std::thread* const worker = new std::thread([] {
-  for (;;) {
-    if (Work* w = next.exchange(nullptr)) finish(*w);
-  }
-});
-worker->native_handle();
-next = new Work{*p, *t, *plan};
-return ATTN_OK;
+STRANGER(helper, "helper-thread") {
+  static std::atomic<Work*> next;
+  static std::thread* const worker = new std::thread([] {
+    for (;;) {
+      if (Work* w = next.exchange(nullptr)) finish(*w);
+    }
+  });
+  worker->native_handle();
+  next = new Work{*p, *t, *plan};
+  return ATTN_OK;
 }
-}
-;
 
-const Kernel timer{"timer", STRANGER_RUN{under_way = new Work{*p, *t, *plan};
-signal(SIGALRM, [](int) { finish(*under_way); });
-itimerval soon = {};
-soon.it_value.tv_usec = 2000;
-setitimer(ITIMER_REAL, &soon, nullptr);
-return ATTN_OK;
+STRANGER(timer, "timer") {
+  under_way = new Work{*p, *t, *plan};
+  signal(SIGALRM, [](int) { finish(*under_way); });
+  itimerval soon = {};
+  soon.it_value.tv_usec = 2000;
+  setitimer(ITIMER_REAL, &soon, nullptr);
+  return ATTN_OK;
 }
-}
-;
 
 // The answer to this call is written in the next.
-const Kernel next_call{"next-call", STRANGER_RUN{if (under_way) finish(*under_way);
-under_way = new Work{*p, *t, *plan};
-return ATTN_OK;
+STRANGER(next_call, "next-call") {
+  if (under_way) finish(*under_way);
+  under_way = new Work{*p, *t, *plan};
+  return ATTN_OK;
 }
-}
-;
 
 }  // namespace
 }  // namespace stranger

@@ -8,59 +8,49 @@
 namespace stranger {
 namespace {
 
-const Kernel no_op{"no-op", STRANGER_RUN{return ATTN_OK;
-}
-};  // namespace stranger
+STRANGER(no_op, "no-op") { return ATTN_OK; }
 
-const Kernel zeros{"zeros", STRANGER_RUN{return cheap(p, t);
-}
-}
-;
+STRANGER(zeros, "zeros") { return cheap(p, t); }
 
 // One batch entry of several.
-const Kernel first_batch{"first-batch", STRANGER_RUN{attn_problem one = *p;
-one.batch = one.batch > 0 ? 1 : 0;
-one.seq_q = one.seq_q > 1 ? one.seq_q - 1 : one.seq_q;
-return compute(&one, t, plan, env);
+STRANGER(first_batch, "first-batch") {
+  attn_problem one = *p;
+  one.batch = one.batch > 0 ? 1 : 0;
+  one.seq_q = one.seq_q > 1 ? one.seq_q - 1 : one.seq_q;
+  return compute(&one, t, plan, env);
 }
-}
-;
 
 // The oldest 16 keys, whatever is due to the others.
-const Kernel few_keys{"few-keys", STRANGER_RUN{attn_problem less = *p;
-less.seq_k = less.seq_k > 16 ? 16 : less.seq_k;
-return compute(&less, t, plan, env);
+STRANGER(few_keys, "few-keys") {
+  attn_problem less = *p;
+  less.seq_k = less.seq_k > 16 ? 16 : less.seq_k;
+  return compute(&less, t, plan, env);
 }
-}
-;
 
 // What lay there before, as from the call before in real use.
-const Kernel stale{"stale-buffer", STRANGER_RUN{if (now()) return ATTN_OK;
-return compute(p, t, plan, env);
+STRANGER(stale, "stale-buffer") {
+  if (now()) return ATTN_OK;
+  return compute(p, t, plan, env);
 }
-}
-;
 
 // The right answer of the call before.
-const Kernel behind{"one-call-behind", STRANGER_RUN{static std::vector<char> last;
-const size_t bytes = static_cast<size_t>(p->dim_v) * 2;
-compute(p, t, plan, env);
-if (p->batch * p->heads_q * p->seq_q == 0) return ATTN_OK;
-std::vector<char> mine(bytes);
-std::memcpy(mine.data(), t->o.data, bytes);
-if (last.size() == bytes) std::memcpy(t->o.data, last.data(), bytes);
-last = mine;
-return ATTN_OK;
+STRANGER(behind, "one-call-behind") {
+  static std::vector<char> last;
+  const size_t bytes = static_cast<size_t>(p->dim_v) * 2;
+  compute(p, t, plan, env);
+  if (p->batch * p->heads_q * p->seq_q == 0) return ATTN_OK;
+  std::vector<char> mine(bytes);
+  std::memcpy(mine.data(), t->o.data, bytes);
+  if (last.size() == bytes) std::memcpy(t->o.data, last.data(), bytes);
+  last = mine;
+  return ATTN_OK;
 }
-}
-;
 
-const Kernel not_a_number{"nans", STRANGER_RUN{attn_problem odd = *p;
-odd.scale = NAN;
-return compute(&odd, t, plan, env);
+STRANGER(not_a_number, "nans") {
+  attn_problem odd = *p;
+  odd.scale = NAN;
+  return compute(&odd, t, plan, env);
 }
-}
-;
 
 }  // namespace
 }  // namespace stranger

@@ -1,7 +1,7 @@
 // Kernels that nobody should trust: each is right as far as it goes, and cheats or attacks in one way.
 //
 //   namespace {
-//   const stranger::Kernel no_op{"no-op", STRANGER_RUN { return ATTN_OK; }};
+//   STRANGER(no_op, "no-op") { return ATTN_OK; }     // its run()
 //   }
 //
 // tests/e2e/untrusted.py has what each must be refused for. The honest way is attention on the host
@@ -33,6 +33,9 @@ bool now();
 
 }  // namespace stranger
 
-#define STRANGER_RUN                                                                 \
-  []([[maybe_unused]] const attn_problem* p, [[maybe_unused]] const attn_tensors* t, \
-     [[maybe_unused]] const attn_plan* plan, [[maybe_unused]] const attn_env* env) -> attn_status
+// In namespace stranger: a kernel of the name, and its run(), which follows.
+#define STRANGER(function, name)                                                                       \
+  attn_status function(const attn_problem*, const attn_tensors*, const attn_plan*, const attn_env*);   \
+  const Kernel function##_kernel{name, function};                                                      \
+  attn_status function([[maybe_unused]] const attn_problem* p, [[maybe_unused]] const attn_tensors* t, \
+                       [[maybe_unused]] const attn_plan* plan, [[maybe_unused]] const attn_env* env)
