@@ -169,7 +169,9 @@ uint32_t measures_of(const TargetOptions& options) {
 }
 
 std::string distrust_words(const TargetOptions& options) {
-  return (options.untrusted.empty() ? "" : " --untrusted") +
+  return (options.untrusted.empty()       ? ""
+          : options.untrusted == "strict" ? " --untrusted=strict"
+                                          : " --untrusted") +
          (options.errors.empty() ? "" : " --errors " + shell_word(options.errors));
 }
 

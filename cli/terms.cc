@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <functional>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -52,6 +54,11 @@ std::optional<double> number(const std::string& text) {
     return std::nullopt;
   return value;
 }
+std::optional<int64_t> whole_number(const std::string& text) {
+  const std::optional<double> value = number(text);
+  if (!value || *value != static_cast<double>(static_cast<int64_t>(*value))) return std::nullopt;
+  return static_cast<int64_t>(*value);
+}
 
 bool set_number(const std::string& name, double value, attn_plan& plan) {
   const auto whole = static_cast<int64_t>(value);
@@ -64,32 +71,53 @@ bool set_number(const std::string& name, double value, attn_plan& plan) {
   return false;
 }
 
-}  // namespace
+// A size of the domain, and what a case can have of it.
+struct Limited {
+  const char* name;
+  std::vector<attn_sizes*> of;
+  int64_t low, high;
+};
 
-namespace {
-
-// Of "seq<=4096": the sizes that it limits, the sign, the numbers.
-void limit(const std::string& word, const std::vector<attn_sizes*>& sizes, size_t sign) {
+// Of "seq<=4096": the sign, and what is set by it. Each is said once, and some size is left.
+void limit(const std::string& word, const Limited& size, size_t sign) {
+  const auto refuse = [&](const std::string& why) {
+    throw UserError("--domain '" + printable(word, 60) + "': " + why);
+  };
   const bool two = word[sign] == '<' || word[sign] == '>';
   const size_t begin = sign + (two ? 2 : 1);
   std::istringstream in(word.size() > begin && (!two || word[sign + 1] == '=') ? word.substr(begin) : "");
   std::vector<int64_t> numbers;
+  bool numeric = true;
   for (std::string text; std::getline(in, text, ',');) {
-    const std::optional<double> n = number(text);
-    if (!n || *n != static_cast<double>(static_cast<int64_t>(*n))) numbers.assign(99, 0);
-    if (n) numbers.push_back(static_cast<int64_t>(*n));
+    const std::optional<int64_t> n = whole_number(text);
+    numeric = numeric && n;
+    numbers.push_back(n.value_or(0));
   }
-  if (numbers.empty() || numbers.size() > std::size(attn_sizes{}.list) ||
+  if (!numeric || numbers.empty() || numbers.size() > std::size(attn_sizes{}.list) ||
       (word[sign] != '=' && numbers.size() > 1))
-    throw UserError("--domain '" + printable(word, 60) +
-                    "': write seq<=4096, dim%16 or dim=64,128 (12 at most)");
-  for (attn_sizes* of : sizes) {
-    if (word[sign] == '<') of->most = numbers[0];
-    if (word[sign] == '>') of->least = numbers[0];
-    if (word[sign] == '%') of->multiple = numbers[0];
-    if (word[sign] != '=') continue;
-    of->count = static_cast<int64_t>(numbers.size());
-    std::ranges::copy(numbers, of->list);
+    refuse("write seq<=4096, dim%16 or dim=64,128 (12 at most)");
+  const int64_t least_said = std::ranges::min(numbers), most_said = std::ranges::max(numbers);
+  // Of a limit from above 0 is no size; a larger one than there can be is none.
+  const bool above = word[sign] == '<' || word[sign] == '%';
+  if (least_said < (above ? std::max<int64_t>(size.low, 1) : size.low) ||
+      (word[sign] != '<' && most_said > size.high))
+    refuse(std::string(size.name) + " of a case is " + std::to_string(size.low) + ".." +
+           std::to_string(size.high));
+  for (attn_sizes* of : size.of) {
+    int64_t* const said = word[sign] == '<' ? &of->most : word[sign] == '>' ? &of->least : &of->multiple;
+    if (word[sign] == '=' ? of->count != 0 || of->most != 0 || of->least != 0 || of->multiple != 0
+                          : of->count != 0 || *said != 0)
+      refuse("that size has been spoken of: say each once, a list (dim=64,128) or a range");
+    if (word[sign] == '=') {
+      of->count = static_cast<int64_t>(numbers.size());
+      std::ranges::copy(numbers, of->list);
+      continue;
+    }
+    *said = numbers[0];
+    const int64_t most = of->most != 0 ? std::min(of->most, size.high) : size.high;
+    const int64_t step = std::max<int64_t>(of->multiple, 1);
+    if (std::max(of->least, size.low) > most / step * step || most / step * step < size.low)
+      refuse("no size is left by all that is said of it");
   }
 }
 
@@ -108,10 +136,12 @@ Terms parse_domain(const std::string& words) {
   Terms terms;
   attn_domain& d = terms.domain;
   d.size = sizeof d;
-  const std::vector<std::pair<std::string, std::vector<attn_sizes*>>> sizes = {
-      {"batch", {&d.batch}}, {"heads_q", {&d.heads_q}},     {"seq_q", {&d.seq_q}},
-      {"seq_k", {&d.seq_k}}, {"seq", {&d.seq_q, &d.seq_k}}, {"dim_qk", {&d.dim_qk}},
-      {"dim_v", {&d.dim_v}}, {"dim", {&d.dim_qk, &d.dim_v}}};
+  constexpr int64_t kMostEntries = 1024, kMostKeys = 65536, kMostDims = 256;
+  const std::vector<Limited> sizes = {
+      {"batch", {&d.batch}, 0, kMostEntries},      {"heads_q", {&d.heads_q}, 1, kMostEntries},
+      {"seq_q", {&d.seq_q}, 0, kMostKeys},         {"seq_k", {&d.seq_k}, 0, kMostKeys},
+      {"seq", {&d.seq_q, &d.seq_k}, 0, kMostKeys}, {"dim_qk", {&d.dim_qk}, 1, kMostDims},
+      {"dim_v", {&d.dim_v}, 1, kMostDims},         {"dim", {&d.dim_qk, &d.dim_v}, 1, kMostDims}};
   const std::vector<std::pair<std::string, std::function<void()>>> flags = {
       {"no_f16", [&] { d.dtypes |= 1u << ATTN_BF16, spare(terms, "f16"); }},
       {"no_bf16", [&] { d.dtypes |= 1u << ATTN_F16, spare(terms, "bf16"); }},
@@ -129,25 +159,40 @@ Terms parse_domain(const std::string& words) {
       {"equal_lengths", [&] { d.equal_lengths = 1; }},
       {"equal_dims", [&] { d.equal_dims = 1, spare(terms, "dim_v other than dim_qk"); }},
       {"usual_scale", [&] { d.usual_scale = 1; }}};
+  static constexpr std::pair<const char*, const char*> kNotBoth[] = {
+      {"no_f16", "no_bf16"}, {"no_causal", "only_causal"}, {"top_left", "bottom_right"}};
+  std::set<std::string> said;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
+    said.insert(word);
     const size_t sign = word.find_first_of("<>=%");
     const std::string name = word.substr(0, sign);
-    const auto size = std::ranges::find_if(sizes, [&](const auto& s) { return s.first == name; });
+    const auto size = std::ranges::find_if(sizes, [&](const Limited& s) { return s.name == name; });
     const auto flag = std::ranges::find_if(flags, [&](const auto& f) { return f.first == name; });
     if (sign != word.npos && size != sizes.end()) {
-      limit(word, size->second, sign);
+      limit(word, *size, sign);
     } else if (sign == word.npos && flag != flags.end()) {
       flag->second();
     } else {
       std::string text = "--domain '" + printable(word, 60) + "': there are";
       std::vector<std::string> names;
-      for (const auto& [known, of] : sizes) names.push_back(known + "=N");
+      for (const Limited& known : sizes) names.push_back(std::string(known.name) + "=N");
       for (const auto& [known, set] : flags) names.push_back(known);
       for (const std::string& known : names) text += " " + known;
       throw UserError(text + suggestion(name, names));
     }
   }
+  if (said.empty())
+    throw UserError("--domain says nothing: write what a kernel must take, as 'dim=64,128 no_bias'");
+  for (const auto& [one, other] : kNotBoth) {
+    if (said.contains(one) && said.contains(other))
+      throw UserError(std::string("--domain: nothing is left by both ") + one + " and " + other);
+  }
+  const auto differ = [](const attn_sizes& a, const attn_sizes& b) {
+    return std::memcmp(&a, &b, sizeof a) != 0 && a.count > 0 && b.count > 0;
+  };
+  if ((d.equal_lengths && differ(d.seq_q, d.seq_k)) || (d.equal_dims && differ(d.dim_qk, d.dim_v)))
+    throw UserError("--domain: sizes that are to be equal have lists that are not");
   return terms;
 }
 
@@ -159,8 +204,15 @@ attn_plan parse_errors(const std::string& words) {
     const std::string name = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
     const auto of = std::ranges::find_if(classes(), [&](const Class& c) { return c.name == name; });
     const std::optional<double> as_number = number(value);
+    if (std::ranges::find(kNumbers, name) != std::end(kNumbers)) {
+      const bool scale = name.ends_with("_scale");
+      if (!as_number || !(*as_number > 0) || (!scale && !whole_number(value)))
+        throw UserError("--errors '" + printable(word, 60) + "': " + name +
+                        (scale ? " is a number above 0" : " is a whole number from 1 on"));
+      set_number(name, *as_number, plan);
+      continue;
+    }
     if (of == classes().end()) {
-      if (as_number && set_number(name, *as_number, plan)) continue;
       std::vector<std::string> names(std::begin(kNumbers), std::end(kNumbers));
       for (const Class& c : classes()) names.emplace_back(c.name);
       std::string text = "--errors '" + printable(word, 60) + "': write NAME=VALUE, with a name of";
@@ -176,7 +228,7 @@ attn_plan parse_errors(const std::string& words) {
     } else {
       std::string text = "--errors '" + printable(word, 60) + "': " + name + " is one of";
       for (const char* known : of->values) text += known != nullptr ? std::string(" ") + known : "";
-      throw UserError(text);
+      throw UserError(text + (name == "exp" ? ", or its relative error: a number below 0.25" : ""));
     }
   }
   return plan;

@@ -15,13 +15,15 @@ namespace attnfuzz {
 // What is not named stays at what is documented. Throws UserError with what there is.
 //
 //   accumulator  ffma, tensor              rcp    approx, exact
-//   p, partials  fp32, input, e4m3, e5m2   tanh   approx, tanhf
+//   p            fp32, input, e4m3, e5m2   tanh   approx, tanhf
 //   exp          ex2.approx, exp2f, expf, fast_expf, or its relative error: 2e-4
 //   log          lg2.approx, logf, fast_logf
 //   scale        fused, separate, separate_fma, folded_q
 //   v            as p                      sum    exp, rounded_p
+//   partials     fp32, input
 //   merge        weight, lse, one_by_one   conversion  nearest, faithful
-//   merges, rescales, mma_block, p_scale, v_scale   numbers
+//   merges, rescales, mma_block                     whole numbers from 1 on
+//   p_scale, v_scale                                numbers above 0
 //   flush_to_zero, isolates_masked_nan              0, 1
 attn_plan parse_errors(const std::string& words);
 

@@ -39,7 +39,7 @@ const std::vector<MeasureName>& measure_names();
 uint32_t all_measures();
 // What this machine and this build have.
 uint32_t available_measures();
-// "seccomp: system calls are not filtered", one each; empty: nothing is lacking.
+// "without seccomp: it may make any system call", one each; empty: nothing is lacking.
 std::vector<std::string> lacking_words(uint32_t measures);
 
 // The version of Landlock that the system has; 0: none.
@@ -48,7 +48,7 @@ int landlock_version();
 // The calling process, whose memory a worker must not reach: it can be traced no more.
 void guard_own_memory();
 
-// The name of a system call that a confined worker died of: "ptrace"; "system call 335" for one that is
+// The name of a system call that a confined worker died of: "ptrace()"; "system call 335" for one that is
 // not among those that are refused by name.
 std::string call_name(int32_t number);
 

@@ -1,6 +1,6 @@
 // System calls that no kernel needs in order to compute: a confined worker that makes one dies of SIGSYS.
 //
-// What is neither here nor allowed (worker/seccomp.cc) fails with ENOSYS: libraries that try it
+// What is neither here nor allowed (worker/restrict_calls.cc) fails with ENOSYS: libraries that try it
 // find another way.
 #pragma once
 
@@ -37,6 +37,7 @@ inline constexpr RefusedCall kRefusedCalls[] = {
     {SYS_rt_sigqueueinfo, "rt_sigqueueinfo", Aim::kSignal},
     {SYS_rt_tgsigqueueinfo, "rt_tgsigqueueinfo", Aim::kSignal},
     {SYS_pidfd_send_signal, "pidfd_send_signal", Aim::kSignal},
+    {SYS_prlimit64, "prlimit64", Aim::kSignal},  // of another process: a limit of 0 s ends it
     // Read and written.
     {SYS_ptrace, "ptrace", Aim::kMemory},
     {SYS_process_vm_readv, "process_vm_readv", Aim::kMemory},
@@ -46,7 +47,7 @@ inline constexpr RefusedCall kRefusedCalls[] = {
     {SYS_kcmp, "kcmp", Aim::kMemory},
     {440, "process_madvise", Aim::kMemory},
     {SYS_userfaultfd, "userfaultfd", Aim::kMemory},
-    // The arena's own protection: in these with an address of it.
+    // The arena's own protection: in these with an address of it, from or to.
     {SYS_mmap, "mmap", Aim::kMemory},
     {SYS_munmap, "munmap", Aim::kMemory},
     {SYS_mprotect, "mprotect", Aim::kMemory},

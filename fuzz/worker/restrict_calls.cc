@@ -10,6 +10,7 @@
 #include <seccomp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -58,6 +59,11 @@ void trap_in_arena(Rules& rules, int call, const Arena& arena) {
   constexpr uint64_t kRegion = ~(Arena::kFence - 1);
   rules.add(kTrap, call, {arg(0, SCMP_CMP_MASKED_EQ, kRegion, base & kRegion)});
   rules.add(kTrap, call, {arg(1, SCMP_CMP_GE, Arena::kFence / 2)});
+  if (call != SYS_mremap) return;
+  // Where to, and how long then.
+  const auto fixed = arg(3, SCMP_CMP_MASKED_EQ, MREMAP_FIXED, MREMAP_FIXED);
+  rules.add(kTrap, call, {fixed, arg(4, SCMP_CMP_MASKED_EQ, kRegion, base & kRegion)});
+  rules.add(kTrap, call, {fixed, arg(2, SCMP_CMP_GE, Arena::kFence / 2)});
 }
 
 void trap_opening(Rules& rules, int call, unsigned flags) {
@@ -75,6 +81,9 @@ void trap(Rules& rules, const Confined& with, bool device, const Arena& arena) {
       case SYS_kill:
       case SYS_tgkill:
         rules.add(kTrap, call.number, {arg(0, SCMP_CMP_NE, self)});
+        break;
+      case SYS_prlimit64:
+        rules.add(kTrap, call.number, {arg(0, SCMP_CMP_NE, 0)});
         break;
       case SYS_mmap:
       case SYS_munmap:
@@ -175,7 +184,6 @@ void let_through(Rules& rules) {
                          SCMP_SYS(futex),
                          SCMP_SYS(sched_yield),
                          SCMP_SYS(sched_getaffinity),
-                         SCMP_SYS(sched_setaffinity),
                          SCMP_SYS(sched_getparam),
                          SCMP_SYS(sched_getscheduler),
                          SCMP_SYS(sched_get_priority_max),
@@ -211,16 +219,11 @@ void let_through(Rules& rules) {
                          SCMP_SYS(exit_group)}) {
     rules.add(SCMP_ACT_ALLOW, call);
   }
-  // Of the bells no flag may change: the parent reads and writes them too, and must not block.
-  constexpr int kLast = wire::kFirstUnused - 1;
-  for (const int command : {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD, F_DUPFD_CLOEXEC}) {
-    const auto is = arg(1, SCMP_CMP_EQ, static_cast<uint64_t>(command));
-    const bool harmless = command == F_GETFD || command == F_GETFL;
-    if (harmless)
-      rules.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), {is});
-    else
-      rules.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), {arg(0, SCMP_CMP_GT, kLast), is});
-  }
+  // Its own affinity, not another process's.
+  rules.add(SCMP_ACT_ALLOW, SCMP_SYS(sched_setaffinity), {arg(0, SCMP_CMP_EQ, 0)});
+  // Not F_SETFL, of no descriptor: a copy of a bell shares its flags with the parent's, which must not block.
+  for (const int command : {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC})
+    rules.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), {arg(1, SCMP_CMP_EQ, static_cast<uint64_t>(command))});
 }
 
 }  // namespace

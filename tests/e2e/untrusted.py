@@ -50,6 +50,7 @@ REFUSED = {
     "input-restored": (("crash",), "SIGSEGV in run(), byte", "writes inputs"),
     "input-unprotected": (("crash",), "of mprotect()", "reaches for memory"),
     "input-replaced": (("crash",), "of mmap()", "reaches for memory"),
+    "input-remapped": (("crash",), "of mremap()", "reaches for memory"),
     "arena-unmapped": (("crash",), "of munmap()", "reaches for memory"),
     "guard-opened": (("crash",), "of mprotect()", "reaches for memory"),
     "arena-discarded": (("crash",), "of madvise()", "reaches for memory"),
@@ -57,6 +58,7 @@ REFUSED = {
     "memory-shared": (("crash",), "of memory in which no tensor lies", "uses up memory"),
     "memory-bomb": (("crash",), "SIGABRT in run()", None),
     # Another process.
+    "limit-parent": (("crash",), "of prlimit64()", "sends signals"),
     "ptrace-parent": (("crash",), "of ptrace()", "reaches for memory"),
     "read-parent": (("crash",), "of process_vm_readv()", "reaches for memory"),
     "write-parent": (("crash",), "of process_vm_writev()", "reaches for memory"),

@@ -40,6 +40,14 @@ STRANGER(replaced, "input-replaced") {
   return compute(p, t, plan, env);
 }
 
+// A page of its own, moved to where the input's was.
+STRANGER(remapped, "input-remapped") {
+  if (empty(p)) return compute(p, t, plan, env);
+  void* const own = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mremap(own, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, page_of(t->q.data));
+  return compute(p, t, plan, env);
+}
+
 STRANGER(from_below, "arena-unmapped") {
   if (empty(p)) return compute(p, t, plan, env);
   munmap(page_of(t->o.data) - (uint64_t{1} << 40), uint64_t{1} << 40);

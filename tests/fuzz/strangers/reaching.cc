@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -29,6 +30,13 @@ attn_status transfer(const attn_problem* p, const attn_tensors* t, const attn_pl
 }
 const Kernel reader{"read-parent", transfer<SYS_process_vm_readv>};
 const Kernel writer{"write-parent", transfer<SYS_process_vm_writev>};
+
+// No time is left to whoever judges.
+STRANGER(limited, "limit-parent") {
+  const rlimit none = {0, 0};
+  prlimit(getppid(), RLIMIT_CPU, &none, nullptr);
+  return compute(p, t, plan, env);
+}
 
 STRANGER(memory_file, "open-parent-memory") {
   open(("/proc/" + std::to_string(getppid()) + "/mem").c_str(), O_RDWR);
