@@ -300,6 +300,8 @@ Exit start_campaign(CampaignArguments arguments) {
     summary = run_campaign(options, targets, event, [&](const CampaignState& s) { line.show(status_of(s)); });
   }
   if (!arguments.json) print_end(summary, options.dir);
+  if (!summary.unkept.empty())
+    std::fprintf(stderr, "attnfuzz: what was met is not kept: %s\n", printable(summary.unkept).c_str());
   if (summary.signal != 0 && summary.standing == Standing::kHeld) {
     std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: the same command goes on\n",
                  sigabbrev_np(summary.signal));

@@ -10,6 +10,7 @@
 #include "fuzz/campaign/run/triage_process.h"
 #include "fuzz/campaign/run/worker_pool.h"
 #include "fuzz/campaign/store/archive_json.h"
+#include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/campaign/triage/recheck.h"
@@ -147,6 +148,12 @@ class Supervisor {
     }
     summary.waiting = waiting_failures(options_.dir);
     summary.standing = standing(summary.findings, summary.waiting, summary.canaries, header_);
+    try {
+      read_coverage(options_.dir);
+    } catch (const std::runtime_error& error) {
+      summary.unkept = error.what();
+      if (summary.standing == Standing::kHeld) summary.standing = Standing::kUnknown;
+    }
     Json end = state_now();
     end["waiting"] = summary.waiting;  // in the folder, whatever was counted
     end["ended"] = session_.ended;

@@ -39,6 +39,7 @@ struct CampaignSummary {
   std::string ended;
   int signal = 0;               // that interrupted it
   bool harness_broken = false;  // a canary was not found
+  std::string unkept;           // what could not be kept of it: a coverage file that is none
   Standing standing = Standing::kHeld;
 };
 

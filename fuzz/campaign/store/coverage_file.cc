@@ -39,9 +39,18 @@ class Lock {
 
 std::string stem_of(const std::string& dir, const std::string& target) { return dir + "/coverage/" + target; }
 
+// Nothing there, or a file or folder of the campaign's own: a link would lead out of it.
+bool is_there(const std::string& path) {
+  std::error_code none;
+  const fs::file_status status = fs::symlink_status(path, none);
+  if (fs::is_symlink(status))
+    throw std::runtime_error(path + " is a link, which is not followed: move it away");
+  return fs::exists(status);
+}
+
 // Nothing if there is none, or it is of another table of axes.
 std::optional<Coverage> read_met(const std::string& stem) {
-  if (!fs::exists(stem + ".met")) return std::nullopt;
+  if (!is_there(stem + ".met")) return std::nullopt;
   const std::string bytes = file_text(stem + ".met", kInFolder);
   try {
     return Coverage::of_bytes(bytes);
@@ -51,7 +60,7 @@ std::optional<Coverage> read_met(const std::string& stem) {
 }
 
 std::optional<MeasuredCoverage> read_measured(const std::string& path) {
-  if (!fs::exists(path)) return std::nullopt;
+  if (!is_there(path)) return std::nullopt;
   auto parsed = parse_json(file_text(path, kInFolder));
   std::string why;
   if (const auto* error = std::get_if<DecodeError>(&parsed)) {
@@ -74,11 +83,12 @@ void write_measured(const std::string& path, const MeasuredCoverage& measured) {
 // The targets that have a file of this ending, which begins with a dot.
 std::vector<std::string> targets_with(const std::string& dir, const std::string& ending) {
   std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(dir + "/coverage", none)) {
+  const std::string folder = dir + "/coverage";
+  if (!is_there(folder)) return names;
+  if (!fs::is_directory(folder)) throw std::runtime_error(folder + " is no folder: move it away");
+  for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (!entry.is_symlink(none) && name.ends_with(ending))
-      names.push_back(name.substr(0, name.size() - ending.size()));
+    if (name.ends_with(ending)) names.push_back(name.substr(0, name.size() - ending.size()));
   }
   return names;
 }
@@ -108,6 +118,12 @@ void add_coverage(const std::string& dir, const std::string& target, const Cover
 
 std::map<std::string, MeasuredCoverage> read_coverage(const std::string& dir) {
   std::map<std::string, MeasuredCoverage> all;
+  for (const std::string& target : targets_with(dir, ".met")) read_met(stem_of(dir, target));
+  for (const std::string& target : targets_with(dir, ".lock")) {
+    const std::string lock = stem_of(dir, target) + ".lock";
+    if (is_there(lock) && !fs::is_regular_file(lock))
+      throw std::runtime_error(lock + " is no file: move it away");
+  }
   for (const std::string& target : targets_with(dir, ".json")) {
     if (auto measured = read_measured(stem_of(dir, target) + ".json")) all[target] = std::move(*measured);
   }

@@ -1,7 +1,7 @@
 // How much of the table of axes (properties/draw/coverage.h) the cases of a target have met,
 // of all jobs and sessions of a campaign together:
 //
-//   coverage/TARGET.met    Coverage::bytes(); that of another table of axes is begun anew
+//   coverage/TARGET.met    Coverage::bytes(); what is of another table of axes, or damaged, is begun anew
 //   coverage/TARGET.json   MeasuredCoverage
 //   coverage/TARGET.lock   held by the job that adds to them
 //
@@ -25,10 +25,12 @@ struct MeasuredCoverage {
 };
 
 // Adds what a job met, and measures it for a kernel as in `aim` if it is time to. A job that is
-// killed before costs what it had not added. Throws std::system_error where it cannot be written.
+// killed before costs what it had not added. Throws std::system_error where it cannot be written,
+// std::runtime_error where what is there is no file of a campaign.
 void add_coverage(const std::string& dir, const std::string& target, const Coverage& met, const Aim& aim);
 
-// Of each target that was measured. Throws std::runtime_error that names the file.
+// Of each target that was measured. Throws std::runtime_error that names what is no file of a campaign, or
+// cannot be understood: a campaign begins with no such folder, and does not end well with it.
 std::map<std::string, MeasuredCoverage> read_coverage(const std::string& dir);
 
 // Adds a campaign's to another's; of two that were measured the one of more cases is kept until

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "fuzz/campaign/store/corpus_view.h"
+#include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/machine.h"
 #include "properties/judge/signals.h"
 #include "text/hash.h"
@@ -85,7 +86,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   auto old = read_header(dir);
   const bool first = !old;
   if (old) header = std::move(*old);
-  if (!first) read_findings(dir);  // throws where it is lost
+  if (!first) read_findings(dir), read_coverage(dir);  // they throw for what is lost, or no campaign's
   Session session;
   session.started = utc_now();
   session.asked = options.seconds;

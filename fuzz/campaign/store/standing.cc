@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "fuzz/campaign/store/coverage_file.h"
+
 namespace attnfuzz {
 
 Standing standing(const FindingsFile& findings, size_t waiting, const std::vector<Canary>& canaries,
@@ -29,6 +31,7 @@ size_t waiting_failures(const std::string& dir) {
 Standing standing_of(const std::string& dir) {
   const auto header = read_header(dir);
   if (!header) throw std::runtime_error("there is no campaign in " + dir);
+  read_coverage(dir);
   return standing(read_findings(dir), waiting_failures(dir), read_canaries(dir), *header);
 }
 

@@ -7,8 +7,8 @@
 //   1 kFound    a finding that nobody knew of, also one that failed once and in no later
 //               run; a failure that waits to be reduced; or a planted bug that was not
 //               found in a session that was not killed
-//   2 kUnknown  a part of the folder is missing or cannot be read; or nothing was found,
-//               and the last session ended for want of room on the disk
+//   2 kUnknown  a part of the folder is missing or cannot be read, or what was met could not be
+//               kept; or nothing was found, and the last session ended for want of room on the disk
 //
 // A `campaign` that a signal ended and that is kHeld ends as any command that is
 // interrupted: with 128 and the signal's number.

@@ -96,5 +96,40 @@ TEST_F(CoverageFile, IsMeasuredAgainWithAQuarterMore) {
   EXPECT_EQ(read_coverage(at("b")).at("fa1.cpu.plain").cases, met("b").cases()) << "and measured anew";
 }
 
+TEST_F(CoverageFile, WhatIsNoFileOfACampaignIsNamed) {
+  const std::string folder = at("a") + "/coverage", met = folder + "/fa1.cpu.plain.met";
+  const auto refused = [&](const std::string& named) {
+    for (const bool reads : {true, false}) {
+      try {
+        reads ? static_cast<void>(read_coverage(at("a"))) : merge_coverage(at("a"), at("b"));
+        ADD_FAILURE() << named << (reads ? " was read" : " was merged");
+      } catch (const std::runtime_error& e) {
+        EXPECT_NE(std::string(e.what()).find(named), std::string::npos) << e.what();
+      }
+    }
+  };
+  write_file(folder, "a file");
+  refused(folder);
+  fs::remove(folder);
+  fs::create_symlink(at("b"), folder);
+  refused(folder);
+  fs::remove(folder);
+  add("a", cases(5, 1));
+  fs::rename(met, at("elsewhere"));
+  fs::create_symlink(at("elsewhere"), met);
+  refused(met);
+  const std::string before = file_text(at("elsewhere"), kInFolder);
+  EXPECT_THROW(add("a", cases(6, 1)), std::runtime_error);
+  EXPECT_EQ(file_text(at("elsewhere"), kInFolder), before) << "nothing is written where a link leads";
+  fs::remove(met);
+  fs::create_directory(met);
+  refused(met);
+  fs::remove(met);
+  EXPECT_NO_THROW(read_coverage(at("a")));
+  fs::remove(folder + "/fa1.cpu.plain.lock");
+  fs::create_directory(folder + "/fa1.cpu.plain.lock");
+  EXPECT_THROW(read_coverage(at("a")), std::runtime_error);
+}
+
 }  // namespace
 }  // namespace attnfuzz
