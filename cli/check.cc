@@ -173,7 +173,7 @@ void measure_taken(Target& target, const CheckOptions& options, Checked& checked
   Aim aim;
   aim.work = 100'000;
   if (options.terms) aim.refused = options.terms->refused, aim.domain = options.terms->domain;
-  const double taken = share_taken(target, aim), floor = options.terms ? kOfDomain : kOfAll;
+  const double taken = problems_taken(target, aim).share(), floor = options.terms ? kOfDomain : kOfAll;
   checked.taken = taken;
   const std::string of = options.terms ? "problems inside --domain" : "problems of all kinds";
   std::printf("  takes %.0f %% of %s\n", 100 * taken, of.c_str());
@@ -206,6 +206,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
       arguments.check.terms ? arguments.check.terms->refused : ask_for_refusals(*target);
 
   CheckOptions options = arguments.check;
+  options.refused = refused;
   options.batch = arguments.target.batch;
   options.interrupted = [&] { return interrupts.came(); };
   std::string silent, refused_too;
@@ -216,9 +217,11 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     return true;
   });
   if (!silent.empty()) std::printf("  left out, for this kernel has no stages: %s\n", silent.c_str());
-  if (refused != Refused{}) {
+  if (!refused.nothing()) {
     std::printf("  refused by this kernel, and drawn but rarely: %s%s%s\n", in_words(refused).c_str(),
                 refused_too.empty() ? "" : "; left out: ", refused_too.c_str());
+    if (!arguments.check.terms && !checked.kernel.domain)
+      std::printf("    as a declaration of what it takes: attnfuzz limits %s\n", printable(name).c_str());
   }
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
   std::fflush(stdout);

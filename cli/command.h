@@ -29,6 +29,7 @@ struct UserError : std::runtime_error {
 using Action = std::function<Exit()>;
 
 void add_list(CLI::App& app, Action& action);
+void add_limits(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_replay(CLI::App& app, Action& action);
 void add_reduce(CLI::App& app, Action& action);

@@ -1,6 +1,9 @@
 #include "fuzz/check/cheats.h"
 
+#include "properties/case/switches.h"
+#include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
+#include "properties/judge/execution.h"
 
 namespace attnfuzz {
 namespace {
@@ -30,16 +33,24 @@ Cheat find_cheat(const Case& c, const Verdict& verdict, const Property& property
   return verdict.cheat;
 }
 
-double share_taken(Target& target, const Aim& aim, int of) {
-  int taken = 0;
+Taken problems_taken(Target& target, const Aim& aim, int of) {
+  Taken all;
+  all.of = of;
   for (int n = 0; n < of; ++n) {
     Case c = draw(aim, 1, static_cast<uint64_t>(n));
+    strip_refused(aim.refused, c, aim.work);  // also what was drawn to be refused
+    fit_domain(aim, c);
+    tidy(c);
     c.lane = target.info().lane;
-    if (illegal(c)) continue;
+    if (illegal(c)) c.layout = {};  // a stride that no slot holds
     const PlanReply reply = Execution(c, target).planned;
-    taken += reply.status != ATTN_UNSUPPORTED && reply.status != ATTN_INVALID;
+    if (reply.status != ATTN_UNSUPPORTED && reply.status != ATTN_INVALID) {
+      ++all.taken;
+    } else {
+      ++all.reasons[reply.reason];
+    }
   }
-  return static_cast<double>(taken) / of;
+  return all;
 }
 
 }  // namespace attnfuzz

@@ -3,6 +3,9 @@
 //   if (verdict.cheat == Cheat::kNone) verdict.cheat = find_cheat(c, verdict, property, target, calibration);
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "properties/case/aim.h"
 #include "properties/judge/trial.h"
 
@@ -16,8 +19,15 @@ bool is_about_numbers(Kind kind);
 Cheat find_cheat(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                  const Calibration& calibration);
 
-// Of problems of all kinds, or of those inside `aim`'s domain and what it says is refused, the share that
-// the kernel's plan() takes: of so many drawn ones. Nothing is run.
-double share_taken(Target& target, const Aim& aim, int of = 100);
+// Of so many problems that were drawn, those that plan() takes, and why it does not take the others.
+struct Taken {
+  int taken = 0, of = 0;
+  std::map<std::string, int> reasons = {};
+  double share() const { return static_cast<double>(taken) / of; }
+};
+
+// Of problems of all kinds, or of those inside `aim`'s domain and without what it says is refused. Nothing
+// is run.
+Taken problems_taken(Target& target, const Aim& aim, int of = 100);
 
 }  // namespace attnfuzz

@@ -138,7 +138,9 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   aim.splits = target.info().has_stages;
   aim.work = options.work;
-  aim.refused = options.terms ? options.terms->refused : ask_for_refusals(target);
+  aim.refused = options.terms     ? options.terms->refused
+                : options.refused ? *options.refused
+                                  : ask_for_refusals(target);
   aim.domain = options.terms ? options.terms->domain : target.info().domain;
   aim.tiles_q.clear();
   aim.tiles_k.clear();
@@ -375,8 +377,10 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                          const Calibration& calibration, const ReduceOptions& given) {
   ReduceOptions options = given;
-  if (const auto& domain = target.info().domain)
-    options.fit = [&](Case& candidate) { fit(*domain, candidate); };
+  // Sizes that move together: what the kernel declares, or was found to take.
+  std::optional<attn_domain> domain = target.info().domain;
+  if (!domain) domain = ask_for_sizes(target);
+  if (domain && is_inside(*domain, c)) options.fit = [domain](Case& candidate) { fit(*domain, candidate); };
   // Most candidates hang if the case does: none of them gets more than the brief
   // watch, and the minimal one is held to the full one at the end.
   target.watch(Watch::kBrief);

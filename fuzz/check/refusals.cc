@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "fuzz/check/memory_refusals.h"
+#include "fuzz/check/sizes_taken.h"
 #include "properties/case/domain.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
@@ -26,8 +27,6 @@ void dims(Case& c, int64_t dim) { c.problem.dim_qk = c.problem.dim_v = dim; }
 
 bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
 
-int64_t rounded(int64_t n, int64_t to) { return std::max<int64_t>((n + to - 1) / to, 1) * to; }
-
 void nothing(Problem&) {}
 
 // What no feature alone is refused for, and how a case is spared it.
@@ -36,12 +35,6 @@ constexpr Refusal kNotCausal = {
     "all that is not causal", nothing, [](Case& c) { c.problem.causal = true; }, {}, "causal"};
 constexpr Refusal kOtherLengths = {
     "seq_q other than seq_k", nothing, [](Case& c) { c.problem.seq_q = c.problem.seq_k; }, {}, "dead rows"};
-constexpr Refusal kNoKeys = {
-    "no queries or no keys", nothing,
-    [](Case& c) { lengths(c, std::max<int64_t>(c.problem.seq_q, 1), std::max<int64_t>(c.problem.seq_k, 1)); }};
-constexpr Refusal kEmptyBatch = {"an empty batch", nothing,
-                                 [](Case& c) { c.problem.batch = std::max<int64_t>(c.problem.batch, 1); }};
-constexpr Refusal kBatch = {"more than one batch entry", nothing, [](Case& c) { c.problem.batch = 1; }};
 constexpr Refusal kBottomRight = {"a diagonal of the bottom right",
                                   nothing,
                                   [](Case& c) {
@@ -70,35 +63,8 @@ constexpr Refusal kCausalWithMask = {"causal with a mask or a bias", nothing, []
                                        if (c.problem.bias || c.problem.mask) c.problem.causal = false;
                                      }};
 
-// Lengths and head dimensions of certain multiples alone, the smallest first.
-template <int64_t M>
-void round_lengths(Case& c) {
-  lengths(c, rounded(c.problem.seq_q, M), rounded(c.problem.seq_k, M));
-}
-template <int64_t M>
-void round_dims(Case& c) {
-  c.problem.dim_qk = rounded(c.problem.dim_qk, M);
-  c.problem.dim_v = rounded(c.problem.dim_v, M);
-}
-template <int64_t Least>
-void powers_of_two(Case& c) {
-  for (int64_t* dim : {&c.problem.dim_qk, &c.problem.dim_v})
-    *dim = std::max(Least, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(*dim))));
-}
-struct Multiple {
-  int64_t of;
-  Refusal lengths, dims, powers;
-};
-#define ATTN_MULTIPLE(m)                                                                   \
-  {                                                                                        \
-    m, {"lengths that are no multiple of " #m, nothing, round_lengths<m>},                 \
-        {"head dimensions that are no multiple of " #m, nothing, round_dims<m>}, {         \
-      "head dimensions that are no power of two from " #m " on", nothing, powers_of_two<m> \
-    }                                                                                      \
-  }
-constexpr Multiple kMultiples[] = {ATTN_MULTIPLE(2),  ATTN_MULTIPLE(4),  ATTN_MULTIPLE(8),  ATTN_MULTIPLE(16),
-                                   ATTN_MULTIPLE(32), ATTN_MULTIPLE(64), ATTN_MULTIPLE(128)};
-#undef ATTN_MULTIPLE
+// A feature's, that is asked for by one size.
+constexpr std::string_view kOtherDims = "dim_v other than dim_qk";
 
 class Asking {
  public:
@@ -112,16 +78,22 @@ class Asking {
         if (refuses([&](Case& c) { refusal.ask(c.problem); })) refused_.those.push_back(&refusal);
       }
     }
-    ask_for_dims();
-    ask_for_lengths();
+    ask_for_sizes();
     ask_for_the_rest();
     for (const MemoryRefusals& of : kMemoryRefusals) ask_for_memory(of);
     return refused_;
   }
 
+  std::optional<attn_domain> sizes() {
+    if (find_base()) ask_for_sizes();
+    return refused_.sizes;
+  }
+
  private:
   bool takes(const Case& c) {
+    if (faults_ >= kMostFaults) return true;
     const PlanReply reply = Execution(c, target_).planned;
+    faults_ += reply.status == ATTN_FAULT;
     return reply.status != ATTN_UNSUPPORTED && reply.status != ATTN_INVALID;
   }
 
@@ -131,6 +103,9 @@ class Asking {
     change(c);
     return !takes(c);
   }
+
+  // Of a kernel whose plan() crashes or hangs, the cases will say so: it is asked no more.
+  static constexpr int kMostFaults = 3;
 
   // A small problem that the kernel takes, the smallest and plainest first.
   bool find_base() {
@@ -163,48 +138,26 @@ class Asking {
     return false;
   }
 
-  void ask_for_dims() {
-    for (const int64_t dim : {256, 192, 128, 96, 64, 32, 16, 8}) {
-      refused_.max_dim = dim;
-      if (!refuses([&](Case& c) { dims(c, dim); })) break;
-      // One of the two alone: a check may have forgotten it.
-      if (!refuses([&](Case& c) { c.problem.dim_qk = dim; })) break;
-      if (!refuses([&](Case& c) { c.problem.dim_v = dim; })) break;
+  void ask_for_sizes() {
+    Bases bases = {base_};
+    for (const auto& [seq, dim, heads] : {std::array<int64_t, 3>{256, 64, 4}, {128, 128, 2}}) {
+      Case c = base_;
+      lengths(c, seq, seq);
+      dims(c, dim);
+      c.problem.scale = 1.0f / std::sqrt(static_cast<float>(dim));
+      c.problem.heads_q = c.problem.heads_kv = heads;
+      if (takes(c)) bases.push_back(c);
     }
-    if (refused_.max_dim < 8 || !refuses([](Case& c) { dims(c, 5); })) return;
-    const auto taken = [&](int64_t dim) { return !refuses([&](Case& c) { dims(c, dim); }); };
-    for (const Multiple& m : kMultiples) {
-      if (3 * m.of > refused_.max_dim || !taken(m.of) || !taken(3 * m.of)) continue;
-      refused_.those.push_back(&m.dims);
-      return;
-    }
-    for (const Multiple& m : kMultiples) {
-      if (!taken(m.of)) continue;
-      refused_.those.push_back(&m.powers);
-      return;
-    }
-  }
-
-  void ask_for_lengths() {
-    const int64_t seq = base_.problem.seq_q;
-    if (refuses([&](Case& c) { lengths(c, seq, 2 * seq); }) &&
-        !refuses([&](Case& c) { lengths(c, 2 * seq, 2 * seq); }))
-      refused_.those.push_back(&kOtherLengths);
-    if (refuses([](Case& c) { lengths(c, 0, 0); })) refused_.those.push_back(&kNoKeys);
-    if (!refuses([](Case& c) { lengths(c, 37, 37); })) return;
-    for (const Multiple& m : kMultiples) {
-      if (refuses([&](Case& c) { lengths(c, 3 * m.of, 3 * m.of); })) continue;
-      refused_.those.push_back(&m.lengths);
-      return;
-    }
+    // It was asked for with one size of all: sizes say it, if it is so.
+    std::erase_if(refused_.those, [](const Refusal* r) { return r->name == kOtherDims; });
+    refused_.sizes = sizes_taken(bases, [&](const Case& c) { return takes(c); });
+    if (refused_.sizes && refused_.sizes->equal_lengths) refused_.those.push_back(&kOtherLengths);
   }
 
   void ask_for_the_rest() {
     const auto ask = [&](const Refusal& refusal, const Change& change) {
       if (refuses(change)) refused_.those.push_back(&refusal);
     };
-    ask(kBatch, [](Case& c) { c.problem.batch = 2; });
-    ask(kEmptyBatch, [](Case& c) { c.problem.batch = 0; });
     ask(kScale, [](Case& c) { c.problem.scale *= 1.5f; });
     ask(kNegativeScale, [](Case& c) { c.problem.scale = -c.problem.scale; });
     ask(kZeroScale, [](Case& c) { c.problem.scale = 0; });
@@ -285,11 +238,14 @@ class Asking {
   Target& target_;
   Case base_;
   Refused refused_;
+  int faults_ = 0;
 };
 
 }  // namespace
 
 Refused ask_for_refusals(Target& target) { return Asking(target).all(); }
+
+std::optional<attn_domain> ask_for_sizes(Target& target) { return Asking(target).sizes(); }
 
 bool speaks_of(const Property& property, const Refused& refused) {
   return std::ranges::none_of(refused.those, [&](const Refusal* refusal) {
@@ -318,7 +274,11 @@ std::string in_words(const Refused& refused) {
     }
   }
   for (const auto& [what, tensors] : of_tensors) words.push_back(cat(what, " (", tensors, ")"));
-  if (refused.max_dim < 256) words.push_back(cat("head dimensions above ", refused.max_dim));
+  if (refused.sizes) {
+    for (std::string& of : in_words(*refused.sizes)) {
+      if (std::ranges::find(words, of) == words.end()) words.push_back(std::move(of));
+    }
+  }
   return join(words, ", ");
 }
 

@@ -123,7 +123,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     const Case as_drawn = c;
     const std::optional<Verdict> rejected = rejected_by(*property, c, target.info());
     Verdict verdict = rejected ? *rejected : judged ? *judged : judge(c, *property, target, calibration);
-    if (verdict.outcome == Outcome::kReject && aim.refused != Refused{}) {
+    if (verdict.outcome == Outcome::kReject && !aim.refused.nothing()) {
       // Of a kernel that does not do everything a relation may ask too much. Then the case is
       // judged by itself, and one that is refused even so without what it may be refused for.
       for (const Case& other : {as_drawn, without_refused(as_drawn, aim.refused)}) {

@@ -14,9 +14,9 @@ struct Refusal;  // features/feature.h
 // What a kernel refuses when it is asked for that alone, and so is drawn for it
 // in a few cases only: a check of nothing but refusals checks nothing.
 struct Refused {
-  std::vector<const Refusal*> those;
-  int64_t max_dim = 256;  // of those it takes
-  bool operator==(const Refused&) const = default;
+  std::vector<const Refusal*> those = {};
+  std::optional<attn_domain> sizes = {};  // that it takes; nothing: any
+  bool nothing() const { return those.empty() && !sizes; }
 };
 
 struct Aim {

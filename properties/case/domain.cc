@@ -44,4 +44,10 @@ void fit(const attn_domain& domain, Case& c) {
   tidy(c);
 }
 
+bool is_inside(const attn_domain& domain, const Case& c) {
+  Case fitted = c;
+  fit(domain, fitted);
+  return fitted.problem == c.problem;
+}
+
 }  // namespace attnfuzz

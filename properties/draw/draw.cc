@@ -21,27 +21,34 @@ void draw_phase(Phase phase, const Aim& aim, Dice& dice, Case& c) {
   if (sizes) fit_sizes(aim, dice, c.problem);
 }
 
-void fit_domain(const Aim& aim, Case& c) {
-  if (!aim.domain) return;
+namespace {
+
+// Into the domain; and its least sizes may be more than the draw meant to pay for.
+void fit_within(const attn_domain& domain, int64_t most_work, Case& c) {
   Problem& p = c.problem;
-  fit(*aim.domain, c);
-  // Its least sizes may be more than the draw meant to pay for.
+  fit(domain, c);
   const auto work = [&] { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); };
-  while (work() > aim.work) {
+  while (work() > most_work) {
     const Problem before = p;
-    (p.seq_q > p.seq_k && !aim.domain->equal_lengths ? p.seq_q : p.seq_k) /= 2;
-    fit(*aim.domain, c);
+    (p.seq_q > p.seq_k && !domain.equal_lengths ? p.seq_q : p.seq_k) /= 2;
+    fit(domain, c);
     if (p != before) continue;
     p.batch = p.heads_q = p.heads_kv = 1;
-    fit(*aim.domain, c);
+    fit(domain, c);
     if (p == before) return;
   }
 }
 
-void strip_refused(const Refused& refused, Case& c) {
-  c.problem.dim_qk = std::min(c.problem.dim_qk, refused.max_dim);
-  c.problem.dim_v = std::min(c.problem.dim_v, refused.max_dim);
+}  // namespace
+
+void fit_domain(const Aim& aim, Case& c) {
+  if (aim.domain) fit_within(*aim.domain, aim.work, c);
+}
+
+void strip_refused(const Refused& refused, Case& c, int64_t work) {
+  if (refused.sizes) fit_within(*refused.sizes, work, c);
   for (const Refusal* refusal : refused.those) refusal->strip(c);
+  if (refused.sizes) fit_within(*refused.sizes, work, c);
 }
 
 }  // namespace attnfuzz

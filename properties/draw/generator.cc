@@ -19,11 +19,11 @@ constexpr uint64_t kManyHeadsEvery = 997;
 Case make_case(const Aim& aim, const rc::Random& random, bool many_heads = false) {
   RandomDice dice(random);
   Case c;
-  const bool spared = aim.refused != Refused{} && !dice.percent(3);
+  const bool spared = !aim.refused.nothing() && !dice.percent(3);
   for (const Phase phase : {Phase::kSizes, Phase::kVisibility, Phase::kValues, Phase::kMemory}) {
     draw_phase(phase, aim, dice, c);
     if (phase == Phase::kSizes && many_heads) draw_many_heads(dice, c);
-    if (spared) strip_refused(aim.refused, c);
+    if (spared) strip_refused(aim.refused, c, aim.work);
     if (phase == Phase::kSizes && many_heads) {
       // A kernel of long rows alone makes of many heads more than a case may hold.
       Problem& p = c.problem;

@@ -147,7 +147,7 @@ bool sane(const Problem& p) {
 // these, or nothing new.
 bool legalize(const Aim& aim, const Case& parent, const CostBudget& budget, Dice& dice, Case& c) {
   c.remap = {};
-  if (aim.refused != Refused{} && !dice.percent(3)) strip_refused(aim.refused, c);
+  if (!aim.refused.nothing() && !dice.percent(3)) strip_refused(aim.refused, c, aim.work);
   if (!sane(c.problem)) return false;
   fit_domain(aim, c);
   make_room(parent, budget, dice, c);

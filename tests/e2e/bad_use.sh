@@ -81,7 +81,7 @@ printf '{"unit":"2^-24","unit":"2^-24"}' >"$out/table.json"
 refuse "given twice" check fa1 --calibration "$out/table.json"
 
 # Results that do not arrive are no success.
-for arguments in "list" "completion bash" "--version" "check --help" "check fa1 --cases 20 --jobs 1 --property reference --json -" "check fa1 --cases 20 --jobs 1 --property reference --junit -"; do
+for arguments in "list" "limits fa1 --cases 20" "completion bash" "--version" "check --help" "check fa1 --cases 20 --jobs 1 --property reference --json -" "check fa1 --cases 20 --jobs 1 --property reference --junit -"; do
   # shellcheck disable=SC2086
   "$attnfuzz" $arguments >/dev/full 2>"$out/full.log"
   [ $? -eq 2 ] && grep -q "could not be written" "$out/full.log" || { echo "$arguments >/dev/full is a success"; bad=1; }

@@ -40,5 +40,8 @@ ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
 # What was asked to judge cannot: no other does it in its place unsaid.
 CUDA_VISIBLE_DEVICES= ends 2 "(--oracle cpu)" check fa1 --oracle cuda "${few[@]}"
 ends 2 "or leave --batch out" check fa1 --property reference --batch 8 "${few[@]}"
+# Limits that leave nothing are no limits.
+said=$("$attnfuzz" limits "$fakes/behaviours.so:refuse" --allow-stale)
+[ $? -eq 1 ] && grep -q "takes 0 (0.0 %)" <<<"$said" || { echo "limits of a kernel that refuses all: $said"; bad=1; }
 
 [ "$bad" -eq 0 ] && echo "no run that checked nothing has passed"

@@ -8,8 +8,12 @@
 #include <functional>
 #include <optional>
 
+#include "fuzz/check/cheats.h"
+#include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
+#include "fuzz/check/sizes_taken.h"
+#include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
@@ -201,9 +205,10 @@ class AlignedKeysTarget : public FakeTarget {
 TEST(Check, LearnsOfEachTensorHowItMayLie) {
   AlignedKeysTarget target;
   const Refused refused = ask_for_refusals(target);
-  EXPECT_EQ(in_words(refused),
-            "head dimensions that are no multiple of 8, strides that are no multiple of 16 bytes (k), base "
-            "addresses that are no multiple of 16 bytes (k)");
+  EXPECT_EQ(
+      in_words(refused),
+      "strides that are no multiple of 16 bytes (k), base addresses that are no multiple of 16 bytes (k), "
+      "head dimensions other than multiples of 8");
   Case c;
   c.problem.dim_qk = c.problem.dim_v = 8;
   c.layout[static_cast<size_t>(TensorId::kK)] = {.offset = 3, .row_gap = 5, .spread = (int64_t{1} << 31) + 1};
@@ -216,6 +221,107 @@ TEST(Check, LearnsOfEachTensorHowItMayLie) {
   EXPECT_EQ(c.layout[static_cast<size_t>(TensorId::kV)].offset, 3) << "V was not refused";
   FakeTarget any;
   EXPECT_EQ(in_words(ask_for_refusals(any)), "");
+}
+
+TEST(Limits, AreTheSimplestThatAgreeWithWhatWasTaken) {
+  const std::vector<int64_t> asked = {0, 1, 2, 8, 16, 24, 32, 48, 64, 96, 128, 129};
+  const auto simplest = [&](const std::vector<int64_t>& taken) {
+    const attn_sizes s = simplest_sizes(asked, taken);
+    return std::vector<int64_t>{s.least, s.most, s.multiple, s.count};
+  };
+  EXPECT_EQ(simplest({0, 8, 16, 24, 32, 48, 64, 96, 128}), (std::vector<int64_t>{0, 0, 8, 0}));
+  EXPECT_EQ(simplest({64, 128}), (std::vector<int64_t>{0, 0, 0, 2}));
+  EXPECT_EQ(simplest({16, 32, 48, 64}), (std::vector<int64_t>{1, 64, 16, 0}));
+  EXPECT_EQ(simplest({1, 2, 8, 16, 24}), (std::vector<int64_t>{1, 24, 0, 0}));
+  EXPECT_EQ(simplest({32, 64, 128}), (std::vector<int64_t>{0, 0, 0, 3})) << "96 was refused";
+}
+
+// What many kernels of the field are: one tile's length, a template for each head dimension.
+class LimitedTarget : public FakeTarget {
+ public:
+  PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(p, tensors, env);
+    const auto refuse = [&](const char* why) { reply.status = ATTN_UNSUPPORTED, reply.reason = why; };
+    if (p.dim_qk != 64 && p.dim_qk != 128) refuse("dim");
+    if (p.dim_v != p.dim_qk) refuse("dim_v");
+    if (p.seq_q != p.seq_k || p.seq_q % 64 != 0 || p.seq_q == 0) refuse("lengths");
+    if (p.heads_q != p.heads_kv) refuse("grouped heads");
+    if (p.batch == 0 || p.batch > 4) refuse("batch");
+    if (p.bias_dtype != ATTN_NONE || p.has_mask || p.softcap != 0) refuse("features");
+    if (!p.causal) refuse("not causal");
+    if (tensors.lse.data != nullptr) refuse("an LSE");
+    if (p.dtype != ATTN_F16) refuse("bf16");
+    ++asked;
+    return reply;
+  }
+  int asked = 0;
+};
+
+TEST(Limits, AreFoundAndPrintedAsADeclaration) {
+  LimitedTarget target;
+  const Refused refused = ask_for_refusals(target);
+  EXPECT_LT(target.asked, 1500);
+  const Declaration takes = declaration_of(refused);
+  EXPECT_EQ(
+      as_terms(takes),
+      "batch>=1 batch<=4 seq>=1 seq%64 dim=64,128 equal_lengths equal_dims no_lse only_causal no_bf16 no_gqa "
+      "no_bias no_mask no_softcap");
+  EXPECT_EQ(
+      as_python(takes),
+      "attnfuzz.Domain(batch=range(1, 5), seq=attnfuzz.multiple(64, least=1), dim={64, 128}, "
+      "equal_lengths=True, "
+      "equal_dims=True, lse=False, causal=\"only\", dtypes=(\"f16\",), gqa=False, bias=False, mask=False, "
+      "softcap=False)");
+  EXPECT_EQ(as_c(takes),
+            "static const attn_domain kTakes = {\n"
+            "    .size = sizeof(attn_domain),\n"
+            "    .dtypes = 1u << ATTN_F16,\n"
+            "    .batch = {.least = 1, .most = 4},\n"
+            "    .group = {.count = 1, .list = {1}},\n"
+            "    .seq_q = {.least = 1, .multiple = 64},\n"
+            "    .seq_k = {.least = 1, .multiple = 64},\n"
+            "    .dim_qk = {.count = 2, .list = {64, 128}},\n"
+            "    .dim_v = {.count = 2, .list = {64, 128}},\n"
+            "    .equal_lengths = 1,\n"
+            "    .equal_dims = 1,\n"
+            "    .causal = 2,\n"
+            "    .lse = 1,\n"
+            "};\n");
+  Aim aim;
+  aim.refused = refused;
+  const Taken inside = problems_taken(target, aim, 300);
+  EXPECT_EQ(inside.taken, inside.of) << (inside.reasons.empty() ? "" : inside.reasons.begin()->first);
+  aim.refused = {};
+  EXPECT_LT(problems_taken(target, aim, 300).share(), 0.05);
+}
+
+TEST(Limits, AreNotAskedForOfAKernelWhosePlanFaults) {
+  class Faulting : public FakeTarget {
+   public:
+    PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+      PlanReply reply = FakeTarget::plan(p, tensors, env);
+      if (p.seq_k > 200) reply.status = ATTN_FAULT, ++faults;
+      return reply;
+    }
+    int faults = 0;
+  };
+  Faulting target;
+  ask_for_refusals(target);
+  EXPECT_LE(target.faults, 3);
+}
+
+TEST(ReduceFailure, MovesSizesThatGoTogetherWithoutADeclaration) {
+  LimitedTarget target;
+  Case c;
+  c.problem.causal = true;
+  c.want_lse = false;
+  c.problem.dim_qk = c.problem.dim_v = 128;
+  c.problem.seq_q = c.problem.seq_k = 256;
+  const auto sizes = ask_for_sizes(target);
+  ASSERT_TRUE(sizes);
+  EXPECT_TRUE(is_inside(*sizes, c));
+  c.problem.seq_k = 255;
+  EXPECT_FALSE(is_inside(*sizes, c));
 }
 
 }  // namespace

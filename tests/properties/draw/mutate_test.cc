@@ -14,7 +14,9 @@ namespace {
 
 // By their names, and head dimensions above 64.
 Refused refused(const std::set<std::string_view>& names) {
-  Refused refused{.those = {}, .max_dim = 64};
+  attn_domain sizes = {};
+  sizes.dim_qk.most = sizes.dim_v.most = 64;
+  Refused refused{.sizes = sizes};
   for (const Feature* feature : all_features()) {
     for (const Refusal& refusal : feature->refusals) {
       if (names.contains(refusal.name)) refused.those.push_back(&refusal);

@@ -1,0 +1,186 @@
+#include "fuzz/check/declaration.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "properties/case/features/feature.h"
+#include "properties/case/words.h"
+
+namespace attnfuzz {
+namespace {
+
+// What is refused by a name: of the domain, in terms, in Python. Empty: there is no word for it.
+struct Word {
+  std::string_view refusal;
+  void (*set)(attn_domain& d);
+  const char *term, *python;
+};
+
+void none(attn_domain&) {}
+
+constexpr Word kWords[] = {
+    {"f16", [](attn_domain& d) { d.dtypes |= 1u << ATTN_BF16; }, "no_f16", "dtypes=(\"bf16\",)"},
+    {"bf16", [](attn_domain& d) { d.dtypes |= 1u << ATTN_F16; }, "no_bf16", "dtypes=(\"f16\",)"},
+    {"grouped heads", [](attn_domain& d) { d.group.count = 1, d.group.list[0] = 1; }, "no_gqa", "gqa=False"},
+    {"bias", none, "no_bias", "bias=False"},
+    {"mask", none, "no_mask", "mask=False"},
+    {"windows", none, "no_window", "window=False"},
+    {"softcap", none, "no_softcap", "softcap=False"},
+    {"key lengths", none, "no_key_lengths", "key_lengths=False"},
+    {"an LSE", [](attn_domain& d) { d.lse = 1; }, "no_lse", "lse=False"},
+    {"causal", [](attn_domain& d) { d.causal = 1; }, "no_causal", "causal=False"},
+    {"all that is not causal", [](attn_domain& d) { d.causal = 2; }, "only_causal", "causal=\"only\""},
+    {"a diagonal of the bottom right", [](attn_domain& d) { d.align = 1 + ATTN_TOP_LEFT; }, "top_left",
+     "align=\"top_left\""},
+    {"a diagonal of the top left", [](attn_domain& d) { d.align = 1 + ATTN_BOTTOM_RIGHT; }, "bottom_right",
+     "align=\"bottom_right\""},
+    {"a scale other than 1/sqrt(dim_qk)", [](attn_domain& d) { d.usual_scale = 1; }, "usual_scale",
+     "scale=False"},
+    {"a scale that is not positive", none, "", "scale=\"positive\""},
+    {"a bias with a mask", none, "", "bias_with_mask=False"},
+    {"causal with a mask or a bias", none, "", "causal_with_mask=False"},
+};
+
+const Word* word_of(const Refusal& refusal) {
+  const auto word = std::ranges::find(kWords, std::string_view(refusal.name), &Word::refusal);
+  return word == std::end(kWords) ? nullptr : &*word;
+}
+
+// A size or two that are the same, by their name in C (several, of one), in terms and in Python.
+struct Named {
+  std::string name;
+  attn_sizes sizes;
+};
+
+bool same(const attn_sizes& a, const attn_sizes& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+// Two of one kind as one where they are the same.
+std::vector<Named> named(const attn_domain& d, bool together) {
+  std::vector<Named> all = {{"batch", d.batch}, {"heads_q", d.heads_q}};
+  const auto add = [&](const char* both, const char* one, const attn_sizes& a, const char* other,
+                       const attn_sizes& b) {
+    if (together && same(a, b)) {
+      all.push_back({both, a});
+    } else {
+      all.push_back({one, a});
+      all.push_back({other, b});
+    }
+  };
+  add("seq", "seq_q", d.seq_q, "seq_k", d.seq_k);
+  add("dim", "dim_qk", d.dim_qk, "dim_v", d.dim_v);
+  std::erase_if(all, [](const Named& n) { return same(n.sizes, attn_sizes{}); });
+  return all;
+}
+
+std::string list_of(const attn_sizes& s) {
+  std::string text;
+  for (int64_t i = 0; i < s.count; ++i) text += (i ? ", " : "") + std::to_string(s.list[i]);
+  return text;
+}
+
+// ".least = 1, .most = 128", "least=1, most=128"
+std::string limits_of(const attn_sizes& s, const char* before, const char* equals) {
+  std::vector<std::string> parts;
+  for (const auto& [name, n] : {std::pair{"least", s.least}, {"most", s.most}, {"multiple", s.multiple}}) {
+    if (n != 0) parts.push_back(cat(before, name, equals, n));
+  }
+  return join(parts, ", ");
+}
+
+std::string python_size(const attn_sizes& s) {
+  if (s.count == 1) return std::to_string(s.list[0]);
+  if (s.count > 1) return "{" + list_of(s) + "}";
+  const auto also = [&](const char* name, int64_t n) { return n != 0 ? cat(", ", name, "=", n) : ""; };
+  if (s.multiple != 0)
+    return cat("attnfuzz.multiple(", s.multiple, also("least", s.least), also("most", s.most), ")");
+  if (s.least != 0 && s.most != 0) return cat("range(", s.least, ", ", s.most + 1, ")");
+  return s.least != 0 ? cat("attnfuzz.at_least(", s.least, ")") : cat("attnfuzz.at_most(", s.most, ")");
+}
+
+}  // namespace
+
+Declaration declaration_of(const Refused& refused) {
+  Declaration takes;
+  if (refused.sizes) takes.domain = *refused.sizes;
+  takes.domain.size = sizeof takes.domain;
+  for (const Refusal* refusal : refused.those) {
+    const Word* word = word_of(*refusal);
+    if (word == nullptr) continue;
+    word->set(takes.domain);
+    takes.refused.push_back(refusal);
+  }
+  return takes;
+}
+
+std::string as_c(const Declaration& declaration) {
+  const attn_domain& d = declaration.domain;
+  std::string text = "static const attn_domain kTakes = {\n    .size = sizeof(attn_domain),\n";
+  for (const auto& [format, name] : {std::pair{ATTN_F16, "ATTN_F16"}, {ATTN_BF16, "ATTN_BF16"}}) {
+    if (d.dtypes == 1u << format) text += cat("    .dtypes = 1u << ", name, ",\n");
+  }
+  std::vector<Named> sizes = named(d, false);
+  if (!same(d.group, attn_sizes{}))
+    sizes.insert(std::ranges::find(sizes, "seq_q", &Named::name), {"group", d.group});
+  // In the order of the struct, as C++ wants it.
+  for (const char* field : {"batch", "heads_q", "group", "seq_q", "seq_k", "dim_qk", "dim_v"}) {
+    const auto of = std::ranges::find(sizes, field, &Named::name);
+    if (of == sizes.end()) continue;
+    const attn_sizes& s = of->sizes;
+    text +=
+        cat("    .", field, " = {",
+            s.count > 0 ? cat(".count = ", s.count, ", .list = {", list_of(s), "}") : limits_of(s, ".", " = "),
+            "},\n");
+  }
+  for (const auto& [field, value] :
+       {std::pair{"equal_lengths", d.equal_lengths}, {"equal_dims", d.equal_dims}, {"causal", d.causal}}) {
+    if (value != 0) text += cat("    .", field, " = ", value, ",\n");
+  }
+  if (d.align != 0)
+    text +=
+        cat("    .align = 1 + ", d.align == 1 + ATTN_TOP_LEFT ? "ATTN_TOP_LEFT" : "ATTN_BOTTOM_RIGHT", ",\n");
+  for (const auto& [field, value] : {std::pair{"lse", d.lse}, {"usual_scale", d.usual_scale}}) {
+    if (value != 0) text += cat("    .", field, " = ", value, ",\n");
+  }
+  return text + "};\n";
+}
+
+std::string as_python(const Declaration& declaration) {
+  const attn_domain& d = declaration.domain;
+  std::vector<std::string> parts;
+  for (const auto& [name, sizes] : named(d, true)) parts.push_back(cat(name, "=", python_size(sizes)));
+  if (d.equal_lengths) parts.emplace_back("equal_lengths=True");
+  if (d.equal_dims) parts.emplace_back("equal_dims=True");
+  for (const Refusal* refusal : declaration.refused) {
+    const Word* word = word_of(*refusal);
+    if (*word->python != '\0') parts.emplace_back(word->python);
+  }
+  return "attnfuzz.Domain(" + join(parts, ", ") + ")";
+}
+
+std::string as_terms(const Declaration& declaration) {
+  const attn_domain& d = declaration.domain;
+  std::vector<std::string> words;
+  for (const auto& [name, s] : named(d, true)) {
+    if (s.count > 0) {
+      std::string list = list_of(s);
+      std::erase(list, ' ');
+      words.push_back(cat(name, "=", list));
+    }
+    if (s.least > 0) words.push_back(cat(name, ">=", s.least));
+    if (s.most > 0) words.push_back(cat(name, "<=", s.most));
+    if (s.multiple > 0) words.push_back(cat(name, "%", s.multiple));
+  }
+  if (d.equal_lengths) words.emplace_back("equal_lengths");
+  if (d.equal_dims) words.emplace_back("equal_dims");
+  for (const Refusal* refusal : declaration.refused) {
+    const Word* word = word_of(*refusal);
+    if (*word->term != '\0') words.emplace_back(word->term);
+  }
+  return join(words, " ");
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,30 @@
+// What a kernel takes, as text to paste: of what it was found to refuse, or of what it declares.
+//
+//   const Declaration takes = declaration_of(ask_for_refusals(target));
+//   as_c(takes);       static const attn_domain kTakes = {...};   what attn_kernel.domain points to
+//   as_python(takes);  attnfuzz.Domain(dim={64, 128}, bias=False)
+//   as_terms(takes);   dim=64,128 no_bias                         of --domain
+//
+// In C there is no word for a feature: what plan() refuses of those is found out as before. Of query heads a
+// KV head terms have no_gqa alone. How tensors may lie in memory no declaration says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "properties/case/aim.h"
+
+namespace attnfuzz {
+
+struct Declaration {
+  attn_domain domain = {};
+  std::vector<const Refusal*> refused = {};  // of features
+};
+
+Declaration declaration_of(const Refused& refused);
+
+std::string as_c(const Declaration& declaration);
+std::string as_python(const Declaration& declaration);
+std::string as_terms(const Declaration& declaration);
+
+}  // namespace attnfuzz

@@ -1,0 +1,199 @@
+#include "fuzz/check/sizes_taken.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <numeric>
+#include <set>
+
+namespace attnfuzz {
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+// All up to 8, then multiples, and the neighbours of powers of two.
+Numbers up_to(int64_t most, int64_t step) {
+  std::set<int64_t> numbers;
+  for (int64_t n = 1; n <= std::min<int64_t>(most, 8); ++n) numbers.insert(n);
+  for (int64_t n = step; n <= std::min<int64_t>(most, 32 * step); n += step) numbers.insert(n);
+  for (int64_t n = 16; n <= most; n *= 2) {
+    for (const int64_t near : {n - 1, n, n + 1, n + n / 2}) {
+      if (near <= most) numbers.insert(near);
+    }
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+// A kind of size: what of it is asked, in which order, and how a case is given it.
+struct Kind {
+  Numbers asked;
+  std::array<int64_t, 5> odd;  // a kernel that takes these takes any
+  void (*set)(Case& c, int64_t n);
+};
+
+// A kernel that computes a scale of its own takes no other.
+void set_dim_qk(Case& c, int64_t n) {
+  c.problem.dim_qk = n;
+  c.problem.scale = 1.0f / std::sqrt(static_cast<float>(n));
+}
+void set_dim_v(Case& c, int64_t n) { c.problem.dim_v = n; }
+void set_dims(Case& c, int64_t n) { set_dim_qk(c, n), set_dim_v(c, n); }
+void set_queries(Case& c, int64_t n) { c.problem.seq_q = n; }
+void set_keys(Case& c, int64_t n) { c.problem.seq_k = n; }
+void set_lengths(Case& c, int64_t n) { set_queries(c, n), set_keys(c, n); }
+
+Numbers with_none(Numbers numbers) {
+  numbers.insert(numbers.begin(), 0);
+  return numbers;
+}
+
+constexpr std::array<int64_t, 5> kOddDims = {1, 5, 33, 100, 256}, kOddLengths = {0, 1, 37, 255, 2048};
+const Numbers kSomeDims = up_to(256, 8), kSomeLengths = with_none(up_to(4096, 16));
+const Kind kDims = {kSomeDims, kOddDims, set_dims}, kDimsOfQk = {kSomeDims, kOddDims, set_dim_qk},
+           kDimsOfV = {kSomeDims, kOddDims, set_dim_v};
+const Kind kLengths = {kSomeLengths, kOddLengths, set_lengths},
+           kQueries = {kSomeLengths, kOddLengths, set_queries}, kKeys = {kSomeLengths, kOddLengths, set_keys};
+const Kind kBatch = {
+    {0, 1, 2, 3, 4, 5, 7, 8, 16, 33}, {0, 1, 2, 5, 33}, [](Case& c, int64_t n) { c.problem.batch = n; }};
+const Kind kHeads = {{1, 2, 3, 4, 5, 6, 8, 12, 16, 33}, {1, 2, 3, 5, 33}, [](Case& c, int64_t n) {
+                       c.problem.heads_q = c.problem.heads_kv = n;
+                     }};
+const Kind kGroup = {{1, 2, 3, 4, 5, 6, 8, 12, 16}, {1, 2, 3, 5, 16}, [](Case& c, int64_t n) {
+                       c.problem.heads_q = n * c.problem.heads_kv;
+                     }};
+
+bool any(const attn_sizes& s) { return s.least == 0 && s.most == 0 && s.multiple == 0 && s.count == 0; }
+
+// Elements of a tensor from which on the first base alone is asked, which is small: memory is what asking
+// costs.
+constexpr int64_t kLarge = 1 << 16;
+
+class Search {
+ public:
+  Search(const Bases& bases, const std::function<bool(const Case&)>& takes) : bases_(bases), takes_(takes) {}
+
+  std::optional<attn_domain> all() {
+    attn_domain found = {};
+    found.size = sizeof found;
+    found.equal_dims = ask_for_two(kDims, kDimsOfQk, kDimsOfV, found.dim_qk, found.dim_v);
+    found.equal_lengths = ask_for_two(kLengths, kQueries, kKeys, found.seq_q, found.seq_k);
+    ask(kBatch, found.batch);
+    ask(kHeads, found.heads_q);
+    ask(kGroup, found.group);
+    if (!narrowed_ && !found.equal_dims && !found.equal_lengths) return std::nullopt;
+    return found;
+  }
+
+ private:
+  bool taken(const Kind& kind, int64_t n) const {
+    return std::ranges::all_of(bases_, [&](const Case& base) {
+      Case c = base;
+      kind.set(c, n);
+      const Problem& p = c.problem;
+      const int64_t elements = p.batch * p.heads_q * std::max(p.seq_q, p.seq_k) * std::max(p.dim_qk, p.dim_v);
+      return (elements > kLarge && &base != &bases_.front()) || takes_(c);
+    });
+  }
+
+  // What was taken of what was asked.
+  Numbers ask(const Kind& kind, attn_sizes& sizes) {
+    if (std::ranges::all_of(kind.odd, [&](int64_t n) { return taken(kind, n); }))
+      return {kind.odd.begin(), kind.odd.end()};
+    Numbers takes;
+    std::ranges::copy_if(kind.asked, std::back_inserter(takes), [&](int64_t n) { return taken(kind, n); });
+    if (takes.empty() || takes.size() == kind.asked.size()) return takes;
+    sizes = simplest_sizes(kind.asked, takes);
+    narrowed_ = true;
+    return takes;
+  }
+
+  // Two sizes together, then each by itself; whether they must be equal.
+  bool ask_for_two(const Kind& both, const Kind& one, const Kind& other, attn_sizes& of_one,
+                   attn_sizes& of_other) {
+    const Numbers taken_together = ask(both, of_one);
+    of_other = of_one;
+    const bool apart = std::ranges::any_of(bases_, [&](const Case& base) {
+      return std::ranges::any_of(taken_together, [&](int64_t n) {
+        Case c = base;
+        one.set(c, n);
+        const bool moved = c.problem.dim_qk != base.problem.dim_qk || c.problem.seq_q != base.problem.seq_q;
+        return n > 0 && moved && takes_(c);
+      });
+    });
+    if (!apart) return taken_together.size() > 1;
+    if (any(of_one)) return false;
+    ask(one, of_one);
+    ask(other, of_other);
+    return false;
+  }
+
+  const Bases& bases_;
+  const std::function<bool(const Case&)>& takes_;
+  bool narrowed_ = false;
+};
+
+}  // namespace
+
+attn_sizes simplest_sizes(const std::vector<int64_t>& asked, const std::vector<int64_t>& taken) {
+  attn_sizes sizes = {};
+  const auto holds = [&] {
+    Numbers in;
+    std::ranges::copy_if(asked, std::back_inserter(in), [&](int64_t n) {
+      return n >= sizes.least && (sizes.most == 0 || n <= sizes.most) &&
+             (sizes.multiple == 0 || n % sizes.multiple == 0);
+    });
+    return in == taken;
+  };
+  int64_t multiple = 0;
+  for (const int64_t n : taken) multiple = std::gcd(multiple, n);
+  if (multiple > 1) sizes.multiple = multiple;
+  // A limit is said where there is something beyond it.
+  for (const int64_t n : asked) {
+    if (n % std::max<int64_t>(multiple, 1) != 0) continue;
+    if (n < taken.front()) sizes.least = n + 1;
+    if (n > taken.back() && sizes.most == 0) sizes.most = taken.back();
+  }
+  constexpr size_t kFew = 3;
+  if ((holds() && taken.size() > kFew) || taken.size() > std::size(sizes.list)) return sizes;
+  sizes = {};
+  sizes.count = static_cast<int64_t>(taken.size());
+  std::ranges::copy(taken, sizes.list);
+  return sizes;
+}
+
+std::vector<std::string> in_words(const attn_domain& sizes) {
+  std::vector<std::string> words;
+  const auto other = [&](const char* what, const attn_sizes& of) {
+    std::string but;
+    if (of.count > 0) {
+      for (int64_t i = 0; i < of.count; ++i) but += (i ? ", " : "") + std::to_string(of.list[i]);
+    } else {
+      if (of.multiple > 0) but += "multiples of " + std::to_string(of.multiple);
+      if (of.least > 0) but += (but.empty() ? "" : " ") + ("from " + std::to_string(of.least)) + " on";
+      if (of.most > 0) but += (but.empty() ? "" : " ") + ("up to " + std::to_string(of.most));
+    }
+    if (!but.empty()) words.push_back(std::string(what) + " other than " + but);
+  };
+  const auto others = [&](const char* both, const char* one, const attn_sizes& of_one, const char* two,
+                          const attn_sizes& of_two) {
+    if (std::memcmp(&of_one, &of_two, sizeof of_one) == 0) return other(both, of_one);
+    other(one, of_one);
+    other(two, of_two);
+  };
+  others("head dimensions", "dim_qk", sizes.dim_qk, "dim_v", sizes.dim_v);
+  if (sizes.equal_dims) words.emplace_back("dim_v other than dim_qk");
+  others("lengths", "seq_q", sizes.seq_q, "seq_k", sizes.seq_k);
+  if (sizes.equal_lengths) words.emplace_back("seq_q other than seq_k");
+  other("a batch", sizes.batch);
+  other("heads", sizes.heads_q);
+  other("query heads a KV head", sizes.group);
+  return words;
+}
+
+std::optional<attn_domain> sizes_taken(const Bases& bases, const std::function<bool(const Case&)>& takes) {
+  return Search(bases, takes).all();
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,32 @@
+// Which sizes a kernel takes, found by asking: head dimensions, lengths, heads, batches and
+// query heads a KV head, and which of them must be equal.
+//
+//   const auto sizes = sizes_taken(bases, [&](const Case& c) { return takes(target, c); });
+//
+// A size counts as taken if every base problem is taken with it. Asked are small numbers, powers
+// of two and their neighbours, so what is found is the simplest that agrees with those: a range, a
+// multiple, both, or a list. A kernel that takes five odd sizes of a kind is asked no more of it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+// Taken, the plainest first; at least one.
+using Bases = std::vector<Case>;
+
+// Its sizes and equal_lengths, equal_dims alone; nothing if it takes all that was asked.
+std::optional<attn_domain> sizes_taken(const Bases& bases, const std::function<bool(const Case&)>& takes);
+
+// What it refuses: "head dimensions other than multiples of 8 up to 128", "seq_q other than seq_k".
+std::vector<std::string> in_words(const attn_domain& sizes);
+
+// The simplest that has of `asked` just what was `taken`, both ascending and not empty; a few are a list.
+attn_sizes simplest_sizes(const std::vector<int64_t>& asked, const std::vector<int64_t>& taken);
+
+}  // namespace attnfuzz
