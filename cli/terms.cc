@@ -122,7 +122,7 @@ void limit(const std::string& word, const Limited& size, size_t sign) {
 }
 
 // What a feature is refused as, by its name there.
-void spare(Terms& terms, const std::string& name) {
+void leave_out(Terms& terms, const std::string& name) {
   for (const Feature* feature : all_features()) {
     for (const Refusal& refusal : feature->refusals) {
       if (refusal.name == name) terms.refused.those.push_back(&refusal);
@@ -143,21 +143,21 @@ Terms parse_domain(const std::string& words) {
       {"seq", {&d.seq_q, &d.seq_k}, 0, kMostKeys}, {"dim_qk", {&d.dim_qk}, 1, kMostDims},
       {"dim_v", {&d.dim_v}, 1, kMostDims},         {"dim", {&d.dim_qk, &d.dim_v}, 1, kMostDims}};
   const std::vector<std::pair<std::string, std::function<void()>>> flags = {
-      {"no_f16", [&] { d.dtypes |= 1u << ATTN_BF16, spare(terms, "f16"); }},
-      {"no_bf16", [&] { d.dtypes |= 1u << ATTN_F16, spare(terms, "bf16"); }},
-      {"no_gqa", [&] { d.group.count = 1, d.group.list[0] = 1, spare(terms, "grouped heads"); }},
-      {"no_bias", [&] { spare(terms, "bias"); }},
-      {"no_mask", [&] { spare(terms, "mask"); }},
-      {"no_window", [&] { spare(terms, "windows"); }},
-      {"no_softcap", [&] { spare(terms, "softcap"); }},
-      {"no_key_lengths", [&] { spare(terms, "key lengths"); }},
+      {"no_f16", [&] { d.dtypes |= 1u << ATTN_BF16, leave_out(terms, "f16"); }},
+      {"no_bf16", [&] { d.dtypes |= 1u << ATTN_F16, leave_out(terms, "bf16"); }},
+      {"no_gqa", [&] { d.group.count = 1, d.group.list[0] = 1, leave_out(terms, "grouped heads"); }},
+      {"no_bias", [&] { leave_out(terms, "bias"); }},
+      {"no_mask", [&] { leave_out(terms, "mask"); }},
+      {"no_window", [&] { leave_out(terms, "windows"); }},
+      {"no_softcap", [&] { leave_out(terms, "softcap"); }},
+      {"no_key_lengths", [&] { leave_out(terms, "key lengths"); }},
       {"no_lse", [&] { d.lse = 1; }},
-      {"no_causal", [&] { d.causal = 1, spare(terms, "causal"); }},
+      {"no_causal", [&] { d.causal = 1, leave_out(terms, "causal"); }},
       {"only_causal", [&] { d.causal = 2; }},
       {"top_left", [&] { d.align = 1 + ATTN_TOP_LEFT; }},
       {"bottom_right", [&] { d.align = 1 + ATTN_BOTTOM_RIGHT; }},
       {"equal_lengths", [&] { d.equal_lengths = 1; }},
-      {"equal_dims", [&] { d.equal_dims = 1, spare(terms, "dim_v other than dim_qk"); }},
+      {"equal_dims", [&] { d.equal_dims = 1, leave_out(terms, "dim_v other than dim_qk"); }},
       {"usual_scale", [&] { d.usual_scale = 1; }}};
   static constexpr std::pair<const char*, const char*> kNotBoth[] = {
       {"no_f16", "no_bf16"}, {"no_causal", "only_causal"}, {"top_left", "bottom_right"}};

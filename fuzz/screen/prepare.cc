@@ -77,8 +77,8 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   return call;
 }
 
-bool settle(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
-            std::vector<std::string>* assumptions, std::string* why) {
+bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
+              std::vector<std::string>* assumptions, std::string* why) {
   const auto no = [&](const char* reason) {
     *why = reason;
     return false;

@@ -3,7 +3,7 @@
 //   std::string why;
 //   auto call = prepare(c, &why);              // nothing: `why` it is left to the ordinary way
 //   ... the device plans it ...
-//   if (settle(result.plan, calibration, &*call, &why)) ... the device runs it ...
+//   if (add_plan(result.plan, calibration, &*call, &why)) ... the device runs it ...
 //
 // Laid out as LaidOut lays it out, byte for byte: a test holds the two together.
 #pragma once
@@ -22,7 +22,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
 
 // Gives a call the plan, the workspace that it wants and what its bound charges. False, with a reason: it
 // is left to the ordinary way. *assumptions: as ErrorModel has them.
-bool settle(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
-            std::vector<std::string>* assumptions, std::string* why);
+bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
+              std::vector<std::string>* assumptions, std::string* why);
 
 }  // namespace attnfuzz::screen

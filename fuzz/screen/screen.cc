@@ -261,8 +261,8 @@ std::vector<Verdict> Screen::judge(std::span<const Case> cases) {
     for (size_t n = 0; n < calls.size(); ++n) {
       std::string why = "a plan that is a refusal";
       const bool planned = results[n].status == ATTN_OK && !results[n].reported;
-      if (planned && screen::settle(cases[of[n].index], results[n].plan, calibration_, &calls[n],
-                                    &of[n].assumptions, &why)) {
+      if (planned && screen::add_plan(cases[of[n].index], results[n].plan, calibration_, &calls[n],
+                                      &of[n].assumptions, &why)) {
         calls[kept] = calls[n];
         of[kept++] = of[n];
       } else {

@@ -33,7 +33,7 @@ std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k)
 std::vector<std::string> feature_names();  // all that there are
 
 // Counts over a run, and the floors that the draw must keep
-// (generators-and-properties: three KV tiles, GQA, dead rows, rejected, uninformative).
+// (three KV tiles, GQA, dead rows; at most so many rejected and uninformative).
 struct Classification {
   uint64_t cases = 0, rejected = 0, uninformative = 0;
   std::map<std::string, uint64_t> counts;

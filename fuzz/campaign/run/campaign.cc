@@ -136,7 +136,7 @@ class Supervisor {
     CampaignSummary summary;
     summary.ended = session_.ended;
     summary.signal = interrupts_.signal();
-    canaries_.settle(session_.ended == kDiskFull ? "; the disk was full" : "");
+    canaries_.conclude(session_.ended == kDiskFull ? "; the disk was full" : "");
     keep([&] { canaries_.write(); });
     keep([&] { write_header(options_.dir, header_); });
     summary.header = header_;

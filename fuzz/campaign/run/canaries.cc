@@ -40,7 +40,7 @@ void Canaries::ran(int target, uint64_t cases, double seconds) {
   canary.message = "it was not found in " + std::to_string(canary.cases) + " cases";
 }
 
-void Canaries::settle(const std::string& excuse) {
+void Canaries::conclude(const std::string& excuse) {
   for (const Canary& from : read_canaries(dir_)) {
     for (Canary& to : all_) {
       if (to.target != from.target || to.session != from.session || !from.found) continue;

@@ -4,7 +4,7 @@
 //   2. while (auto target = canaries.next(gpu))    // a job explores it, until it fails or its time is up
 //        canaries.ran(*target, cases, seconds);
 //      canaries.again(*target);                    // or else: the job was killed, and that was no answer
-//   3. canaries.settle("");                        // who was found is in the file: the triage writes it there
+//   3. canaries.conclude("");                        // who was found is in the file: the triage writes it there
 //      for (const Canary& c : canaries.of_session()) ...
 #pragma once
 
@@ -30,7 +30,7 @@ class Canaries {
   void ran(int target, uint64_t cases, double seconds);
 
   // Takes over what the triage has found. `excuse` is added to the message of those that were not found.
-  void settle(const std::string& excuse);
+  void conclude(const std::string& excuse);
   void write() const;
   std::vector<Canary> of_session() const;
 
