@@ -40,6 +40,19 @@ struct CheckArguments {
   double reduce_seconds = 30;
 };
 
+// Its name; where a file of that name is another kernel's (libraries of one name in two folders), with a
+// number.
+std::string file_for(const Reproducer& r, const std::string& folder) {
+  const std::filesystem::path stem = std::filesystem::path(folder) / reproducer_name(r);
+  for (int n = 1;; ++n) {
+    const std::string name = stem.string() + (n > 1 ? "-" + std::to_string(n) : "") + ".attn.json";
+    if (!std::filesystem::exists(name)) return name;
+    const auto there = read_reproducer(name);
+    const auto* other = std::get_if<Reproducer>(&there);
+    if (other != nullptr && other->kernel == r.kernel) return name;
+  }
+}
+
 // Judges the failure again, reduces it, writes its reproducer, says everything about it.
 Filed report(Failure& found, Target& target, const Calibration& calibration, const CheckArguments& arguments,
              const Interrupts& interrupts) {
@@ -79,8 +92,7 @@ Filed report(Failure& found, Target& target, const Calibration& calibration, con
   const auto file_it = [&](const Case& c, const Verdict& v, const Reduction* reduction) {
     const Reproducer r =
         found.fatal ? without_digests(c, v, target.info()) : reproducer_of(c, v, reduction, target);
-    const std::string name =
-        (std::filesystem::path(arguments.out) / (reproducer_name(r) + ".attn.json")).string();
+    const std::string name = file_for(r, arguments.out);
     write_file(name, encode(r, name));
     if (!file.empty() && file != name) std::filesystem::remove(file);
     file = name;
@@ -240,6 +252,10 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
       return nullptr;
     }
   };
+  // What a draw of the whole has is not due.
+  const std::string part = !options.way.empty()            ? "cases of one way"
+                           : !arguments.properties.empty() ? "cases of some properties"
+                                                           : "";
   if (result.failures.empty() || options.keep_going) {
     StatusLine line;
     CheckResult drawn = check(open_one, calibration, options, [&](uint64_t done, uint64_t of, double seconds) {
@@ -251,8 +267,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     for (Failure& before : result.failures) drawn.add(std::move(before));
     result = std::move(drawn);
     if (!result.interrupted) {
-      for (std::string& why : not_judged(result, checked.kernel.name, refused,
-                                         arguments.properties.empty() && options.way.empty()))
+      for (std::string& why : not_judged(result, checked.kernel.name, refused, part.empty()))
         checked.not_judged.push_back(std::move(why));
       if (arguments.target.oracle != "cpu" && result.oracle.fast == 0)
         checked.not_judged.push_back(
@@ -263,7 +278,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
             ": nothing was judged in batches: leave --batch out, or add --property reference");
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
-    print(properties_table(result) + check_notes(result, refused, checked.covered, options.way));
+    print(properties_table(result) + check_notes(result, refused, checked.covered, part));
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
@@ -316,6 +331,13 @@ Exit run_check(CheckArguments arguments) {
   for (std::string& kernel : arguments.kernels) {
     if (is_cuda_source(kernel)) kernel = built(kernel, arguments);
   }
+  // Before hours of work: where its results will go.
+  for (const std::string& path : {arguments.json, arguments.junit}) {
+    if (!path.empty() && path != "-") expect_room_for(path);
+  }
+  std::filesystem::path folder = std::filesystem::absolute(arguments.out);
+  while (!std::filesystem::exists(folder)) folder = folder.parent_path();  // it is made when there is a failure
+  expect_room_for((folder / "reproducer").string());
   const Interrupts interrupts;
   std::vector<Checked> all;
   for (const std::string& name : arguments.kernels) {

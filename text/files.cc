@@ -159,4 +159,17 @@ void write_file(const std::string& given, const std::string& text) {
   }
 }
 
+void expect_room_for(const std::string& path) {
+  std::error_code none;
+  if (fs::is_directory(path, none)) throw std::runtime_error(path + " is a folder: name a file in it");
+  if (fs::exists(path, none)) return;  // a device or a file, which is replaced
+  const fs::path parent = fs::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  if (!fs::is_directory(folder, none))
+    throw std::runtime_error(folder + (fs::exists(folder, none) ? " is no folder" : " is not there") +
+                             ": nothing can be written to " + path);
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    throw std::runtime_error(folder + ": " + std::strerror(errno) + ": nothing can be written to " + path);
+}
+
 }  // namespace attnfuzz

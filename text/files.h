@@ -35,6 +35,10 @@ std::string file_text(const std::string& path, const ReadLimits& limits = {});
 // Opens for reading what is a regular file, and never waits. -1 with *error empty: there is no such file.
 int open_regular(const std::string& path, std::string* error);
 
+// Throws std::runtime_error that says why write_file() would fail: the path is a folder, or that above it is
+// not there, is none or may not be written to. For whoever writes hours later.
+void expect_room_for(const std::string& path);
+
 // Writes by way of a temporary file beside it, so that a file is whole or not
 // there; of a symbolic link, beside its target. What is no regular file (a device,
 // a FIFO) is written to, never replaced. Throws std::system_error that names the file.

@@ -88,6 +88,13 @@ for arguments in "list" "limits fa1 --cases 20" "completion bash" "--version" "c
 done
 refuse "No space left on device" check fa1 --cases 20 --jobs 1 --property reference --json /dev/full
 [ -c /dev/full ] || { echo "/dev/full was replaced by a file"; bad=1; }
+# Where results cannot go is said before hours of work.
+mkdir -p "$out/folder" && : >"$out/file"
+refuse "nowhere is not there: nothing can be written" check fa1 --cases 1000000 --json "$out/nowhere/a.json"
+refuse "nowhere is not there: nothing can be written" check fa1 --cases 1000000 --junit "$out/nowhere/a.xml"
+refuse "folder is a folder: name a file in it" check fa1 --cases 1000000 --json "$out/folder"
+refuse "file is no folder" check fa1 --cases 1000000 --out "$out/file"
+refuse "file is no folder" check fa1 --cases 1000000 --out "$out/file/found"
 
 # Each subcommand's help has an example and the exit statuses, in 80 columns; a shell can complete it.
 commands=$("$attnfuzz" completion words)
