@@ -75,13 +75,13 @@ std::string properties_table(const CheckResult& result) {
 }
 
 std::string check_notes(const CheckResult& result, const Refused& refused,
-                        const std::optional<Covered>& covered, const std::string& way) {
+                        const std::optional<Covered>& covered, const std::string& part) {
   std::string text = result.features.table();
   if (covered) text += attnfuzz::text(*covered);
   std::vector<std::string> broken;
-  if (way.empty()) broken = result.features.broken_floors(refused, Classification::kByChance);
-  if (!way.empty()) {
-    text += "  floors of the draw: not judged, for cases of one way alone were drawn\n";
+  if (part.empty()) broken = result.features.broken_floors(refused, Classification::kByChance);
+  if (!part.empty()) {
+    text += "  floors of the draw: not judged, for " + part + " alone were drawn\n";
   } else if (result.features.cases < 500) {
     text += "  floors of the draw: not judged below 500 cases\n";
   } else if (broken.empty()) {
@@ -177,7 +177,7 @@ FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibratio
 std::string reduction_text(const Reduction& reduction, const FaultGuess& guess) {
   std::string text = "  " + describe(reduction.minimal) + "\n" + verdict_text(reduction.verdict);
   for (const std::string& need : lines_of(reduction.needs)) text += "  " + need + "\n";
-  for (const std::string& part : reduction.indifferent) text += "  does not matter: " + part + "\n";
+  if (!reduction.indifferent.empty()) text += "  does not matter: " + join(reduction.indifferent, "; ") + "\n";
   if (guess.known()) text += "  " + guess.line() + "\n";
   return text;
 }

@@ -16,7 +16,7 @@ std::string properties_table(const CheckResult& result);
 // Everything a check prints after its table: draw, coverage where it was measured, floors, digest, speed.
 // `way`: the one asked for, or empty.
 std::string check_notes(const CheckResult& result, const Refused& refused,
-                        const std::optional<Covered>& covered, const std::string& way);
+                        const std::optional<Covered>& covered, const std::string& part);
 
 // A verdict in a few lines: what, where, how it looks.
 std::string verdict_text(const Verdict& verdict);

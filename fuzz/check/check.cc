@@ -134,6 +134,7 @@ Failure fatal_failure(uint64_t index, const std::string& how, Target& target, co
 }  // namespace
 
 Aim aim_at(Target& target, const CheckOptions& options) {
+  constexpr int64_t kSmallTile = 16, kUsualTile = 64;
   Aim aim;
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   aim.splits = target.info().has_stages;
@@ -158,8 +159,10 @@ Aim aim_at(Target& target, const CheckOptions& options) {
     add(aim.tiles_q, e.plan.tile_q);
     add(aim.tiles_k, e.plan.tile_k);
   }
-  if (aim.tiles_q.empty()) aim.tiles_q = Aim{}.tiles_q;
-  if (aim.tiles_k.empty()) aim.tiles_k = Aim{}.tiles_k;
+  for (std::vector<int64_t>* tiles : {&aim.tiles_q, &aim.tiles_k}) {
+    // Few keys fill small tiles: what goes wrong beyond them is drawn for as well, whatever the plan says.
+    if (tiles->empty() || std::ranges::max(*tiles) < kSmallTile) tiles->push_back(kUsualTile);
+  }
   return aim;
 }
 
@@ -374,8 +377,10 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
 
 }  // namespace
 
-Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
-                         const Calibration& calibration, const ReduceOptions& given) {
+namespace {
+
+Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& property, Target& target,
+                    const Calibration& calibration, const ReduceOptions& given) {
   ReduceOptions options = given;
   // Sizes that move together: what the kernel declares, or was found to take.
   std::optional<attn_domain> domain = target.info().domain;
@@ -399,6 +404,17 @@ Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& 
   const int64_t before = reduction.evaluations;
   reduction = reduce_watched(c, verdict, property, judging, options);
   reduction.evaluations += before;
+  return reduction;
+}
+
+}  // namespace
+
+Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
+                         const Calibration& calibration, const ReduceOptions& options) {
+  Reduction reduction = reduce_on(c, verdict, property, target, calibration, options);
+  // A kernel without variants refuses all but its own choice, which is no need of the failure.
+  if (target.info().variants.empty())
+    std::erase_if(reduction.needs, [](const Need& need) { return need.part == "variant"; });
   return reduction;
 }
 

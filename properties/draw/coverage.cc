@@ -242,14 +242,14 @@ std::string text(const Covered& covered) {
       covered.pairs.percent(), static_cast<unsigned long long>(covered.triples.met),
       static_cast<unsigned long long>(covered.triples.legal), covered.triples.percent());
   std::string all = line;
-  const auto name = [&](const char* what, const std::vector<std::string>& missing) {
+  const auto name = [&](const char* what, const std::vector<std::string>& missing, size_t most) {
     if (missing.empty()) return;
     all += std::string("    ") + what + ": ";
-    for (size_t i = 0; i < std::min(missing.size(), kNamed); ++i) all += (i == 0 ? "" : "; ") + missing[i];
-    all += missing.size() > kNamed ? cat("; and ", missing.size() - kNamed, " more\n") : "\n";
+    for (size_t i = 0; i < std::min(missing.size(), most); ++i) all += (i == 0 ? "" : "; ") + missing[i];
+    all += missing.size() > kNamed ? cat("; and ", missing.size() - most, " more\n") : "\n";
   };
-  name("classes not met", covered.classes_missing);
-  name("pairs not met, some", covered.pairs_missing);
+  name("classes not met", covered.classes_missing, kNamed);
+  name("pairs not met, some", covered.pairs_missing, 3);
   return all;
 }
 

@@ -370,8 +370,6 @@ constexpr Rule kRules[] = {
      "only one instantiation does it"},
     {Class::kDispatch, [](const Evidence& e) { return e.report({ATTN_REPORT_LAUNCH}); },
      "run() launches what the device refuses, though plan() accepted it"},
-    {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kBadPlan; },
-     "plan() says what no kernel can mean"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kRefusal && e.v.plan.size > 0; },
      "run() does not do what plan() accepted"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kRefusal; },
@@ -438,6 +436,7 @@ const Rule* next(const Evidence& e, const Rule* from, Class besides) {
 FaultGuess guess_fault(const FaultQuestion& question) {
   FaultGuess guess;
   if (question.verdict.outcome != Outcome::kFail) return guess;
+  if (question.verdict.kind == Kind::kBadPlan) return guess;  // its message says what is wrong: nothing was run
   const Evidence evidence(question);
   const auto class_of = [&](const Rule& rule) {
     return rule.fault == Class::kUnknown ? evidence.traced : rule.fault;

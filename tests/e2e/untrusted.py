@@ -104,6 +104,7 @@ REFUSED = {
     "close-all": (("crash",), "closed the worker's descriptors", "uses up descriptors"),
     "drain-bells": (("unwritten", "crash"), "", None),
     # What it says of itself.
+    "says-small-tiles": (NUMBERS, "", None),
     "says-merges": (NUMBERS, "", "looser plan"),
     "says-rescales": (NUMBERS, "", None),
     "says-exponential": (NUMBERS, "", None),

@@ -35,7 +35,7 @@ extern constinit const Feature variant = {
     .numbers = none,
     .steps = none,
     .refusals = none,
-    .marks = {{"other variant", [](const Tiled& x) { return x.c.env.variant != 1; }}},
+    .marks = {{"other variant", [](const Tiled& x) { return x.c.env.variant > 1; }}},
     .words = {{Told::kSurroundings, 1,
                [](const Case& c, Sentence& words) {
                  if (is_set<kFields>(c)) words.push_back(cat("variant ", c.env.variant));

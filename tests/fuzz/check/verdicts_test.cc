@@ -199,6 +199,21 @@ TEST(NotJudged, IsNoPass) {
   EXPECT_TRUE(not_judged(result, "k", grouped, true).empty()) << "it does not do them, and says so";
 }
 
+TEST(Aims, AreNotAtSmallTilesAlone) {
+  class SmallTiles : public FakeTarget {
+   public:
+    PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+      PlanReply reply = FakeTarget::plan(problem, tensors, env);
+      reply.plan.tile_k = 4;
+      return reply;
+    }
+  };
+  SmallTiles small;
+  const Aim aim = aim_at(small, few(1));
+  EXPECT_EQ(aim.tiles_k, (std::vector<int64_t>{4, 64}));
+  EXPECT_EQ(aim.tiles_q, (std::vector<int64_t>{16}));
+}
+
 std::string way(const char* path) {
   attn_plan plan = {};
   std::strncpy(plan.path, path, sizeof plan.path);  // not terminated where it fills the field

@@ -60,6 +60,15 @@ STRANGER_SAYS(scaled, "says-scaled-p", 3) { x.p_format = ATTN_FORMAT_OF_INPUT, x
 
 STRANGER_SAYS(scaled_up, "says-overflow", 3) { x.p_format = ATTN_FORMAT_OF_INPUT, x.p_scale = 0x1p50f; }
 
+// Wrong beyond 64 keys, and draws are aimed at the borders of tiles of 8.
+attn_status beyond(const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
+  compute(p, t, plan, env);
+  if (p->seq_k > 64) round_outputs(p, t, 4);
+  return ATTN_OK;
+}
+void small_tiles(attn_plan& x) { x.tile_q = x.tile_k = 8; }
+const Kernel small{"says-small-tiles", beyond, loose<small_tiles>};
+
 template <bool (*takes)(const attn_problem& p)>
 attn_status only(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* out,
                  char* reason, uint64_t size) {
