@@ -254,6 +254,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lib", type=pathlib.Path, default=here.parent / "lib", help="folder of libattn_*_cuda.so")
     parser.add_argument("--only", choices=("features", "small"), required=True)
+    parser.add_argument("--named", default="", help="only problems whose name has one of these words: bias,cap")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--variant", type=int, default=0)
     parser.add_argument("--no-flex", action="store_true", help="do not compile FlexAttention")
@@ -277,7 +278,10 @@ def main():
     lines += [f"| {' | '.join(head)} |", "|" + "-|" * len(head)]
     log("\n".join(lines))
     held = True
+    words = arguments.named.split(",")
     for p in SMALL if small else FEATURES:
+        if not any(word in p.name for word in words):
+            continue
         found, notes = measure(p, kernels, env, device, arguments.rounds, True, not small and not arguments.no_flex)
         torch.cuda.empty_cache()
         others = sorted((name for name in found if name != p.kernel), key=lambda name: found[name][0])

@@ -46,7 +46,8 @@ Refusal Fa1::plan(const Call& call, attn_plan* plan) {
       describe(problem, params, spec.tile_q(), spec.tile_k, plan);
       plan->key_order = ATTN_KEYS_DESCENDING;
       plan->workspace_bytes = hopper_workspace(choice, problem, call.env);
-      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
+      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma%s", spec.tile_q(), spec.tile_k, spec.dim,
+                    spec.scored ? " scored" : "");
       return {};
     }
   }
@@ -55,7 +56,8 @@ Refusal Fa1::plan(const Call& call, attn_plan* plan) {
       const AmpereSpec& spec = ampere_spec(choice);
       describe(problem, params, spec.tile_q(), spec.tile_k, plan);
       plan->key_order = ATTN_KEYS_DESCENDING;
-      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d mma", spec.tile_q(), spec.tile_k, spec.dim);
+      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d mma%s", spec.tile_q(), spec.tile_k, spec.dim,
+                    spec.scored ? " scored" : "");
       return {};
     }
   }

@@ -7,6 +7,8 @@
 namespace attn {
 namespace {
 
+constexpr double kLog2eInFull = 1.4426950408889634;
+
 // 16-byte copies need aligned rows of whole 8-element chunks.
 bool copies_by_16_bytes(const Strided& tensor, const int64_t (&shape)[3], int dim) {
   if (reinterpret_cast<uintptr_t>(tensor.data) % 16 != 0 || dim % 8 != 0 || tensor.stride[3] != 1) return false;
@@ -68,6 +70,28 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   p.softcap = problem.softcap;
   p.probe = probe_of(&env);
   return p;
+}
+
+bool make_score_terms(const attn_problem& problem, const ForwardParams& params, ScoreTerms* terms) {
+  if (params.has_mask) return false;
+  *terms = {};
+  ScoreTerms& t = *terms;
+  t.bias = params.bias;
+  t.bias_dtype = problem.bias_dtype;
+  t.seq_q = static_cast<int32_t>(problem.seq_q);
+  t.seq_k = static_cast<int32_t>(problem.seq_k);
+  const int64_t shape[3] = {problem.batch, problem.heads_q, problem.seq_q};
+  t.pairs = (t.bias_dtype == ATTN_F16 || t.bias_dtype == ATTN_BF16) && t.bias.stride[3] == 1 &&
+            reinterpret_cast<uintptr_t>(t.bias.data) % 4 == 0;
+  for (int i = 0; i < 3; ++i) t.pairs = t.pairs && (shape[i] <= 1 || t.bias.stride[i] % 2 == 0);
+  t.capped = problem.softcap > 0;
+  t.scale = problem.scale;
+  if (!t.capped) return true;
+  const double cap = problem.softcap;
+  t.inner = static_cast<float>(problem.scale / cap);
+  t.outer = static_cast<float>(t.bias_dtype == ATTN_NONE ? cap * kLog2eInFull : cap);
+  t.scale = 1;
+  return (std::isnormal(t.inner) || problem.scale == 0) && std::isnormal(t.outer);
 }
 
 std::string copy_path(const ForwardParams& params) {

@@ -6,6 +6,7 @@
 #include "kernels/forward/params.h"
 #include "kernels/primitives/math.h"
 #include "kernels/primitives/types.h"
+#include "kernels/primitives/warp.h"
 
 namespace attn {
 

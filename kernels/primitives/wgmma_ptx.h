@@ -14,12 +14,14 @@ __device__ void wgmma_rs(float (&d)[M][4], const uint32_t (&a)[4], WgmmaOperand 
 #define ATTN_D16(d, n) ATTN_D8(d, n), ATTN_D8(d, n + 1)
 #define ATTN_D64(d, n) ATTN_D16(d, n), ATTN_D16(d, n + 2), ATTN_D16(d, n + 4), ATTN_D16(d, n + 6)
 #define ATTN_D80(d) ATTN_D64(d, 0), ATTN_D16(d, 8)
+#define ATTN_D96(d) ATTN_D64(d, 0), ATTN_D16(d, 8), ATTN_D16(d, 10)
 #define ATTN_D128(d) ATTN_D64(d, 0), ATTN_D64(d, 8)
 #define ATTN_D256(d) ATTN_D64(d, 0), ATTN_D64(d, 8), ATTN_D64(d, 16), ATTN_D64(d, 24)
 #define ATTN_N64                                                           \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define ATTN_N80 ATTN_N64 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define ATTN_N96 ATTN_N80 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define ATTN_N128_REST                                                               \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
@@ -59,10 +61,12 @@ __device__ void wgmma_rs(float (&d)[M][4], const uint32_t (&a)[4], WgmmaOperand 
 
 ATTN_BOTH(SS, 64, ATTN_N64, 32, 33, 34, ATTN_D64(d, 0))
 ATTN_BOTH(SS, 80, ATTN_N80, 40, 41, 42, ATTN_D80(d))
+ATTN_BOTH(SS, 96, ATTN_N96, 48, 49, 50, ATTN_D96(d))
 ATTN_BOTH(SS, 128, ATTN_N128, 64, 65, 66, ATTN_D128(d))
 ATTN_BOTH(SS, 256, ATTN_N256, 128, 129, 130, ATTN_D256(d))
 ATTN_BOTH(RS, 64, ATTN_N64, 32, 33, 34, 35, 36, 37, ATTN_D64(d, 0))
 ATTN_BOTH(RS, 80, ATTN_N80, 40, 41, 42, 43, 44, 45, ATTN_D80(d))
+ATTN_BOTH(RS, 96, ATTN_N96, 48, 49, 50, 51, 52, 53, ATTN_D96(d))
 ATTN_BOTH(RS, 128, ATTN_N128, 64, 65, 66, 67, 68, 69, ATTN_D128(d))
 ATTN_BOTH(RS, 256, ATTN_N256, 128, 129, 130, 131, 132, 133, ATTN_D256(d))
 
@@ -70,10 +74,12 @@ ATTN_BOTH(RS, 256, ATTN_N256, 128, 129, 130, 131, 132, 133, ATTN_D256(d))
 #undef ATTN_D16
 #undef ATTN_D64
 #undef ATTN_D80
+#undef ATTN_D96
 #undef ATTN_D128
 #undef ATTN_D256
 #undef ATTN_N64
 #undef ATTN_N80
+#undef ATTN_N96
 #undef ATTN_N128_REST
 #undef ATTN_N128
 #undef ATTN_N256_REST

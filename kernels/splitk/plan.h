@@ -28,6 +28,7 @@ inline constexpr int64_t kMaxSplits = 65535;
 // decide() writes all of it, or refuses.
 struct Decision {
   int decode;          // hopper/'s choice, or -1
+  bool scored;         // of that: there is a cap or a bias
   int64_t own_splits;  // and how many splits it would take
   size_t shape;        // of kSplitkShapes, otherwise
   int64_t tile_q, tile_k;
@@ -64,6 +65,7 @@ Refusal decide_path(const Call& call, Decision* d) {
   const attn_problem& problem = call.problem;
   const int64_t group = problem.heads_kv == 0 ? 1 : problem.heads_q / problem.heads_kv;
   d->decode = -1;
+  d->scored = false;
   if constexpr (kPaths.decode) {
     attn_env env = call.env;
     if (kPaths.pretend) env.compute_capability = 90, env.variant = 0;
@@ -73,6 +75,7 @@ Refusal decide_path(const Call& call, Decision* d) {
       d->tile_q = DecodeSpec::kTileQ;
       d->tile_k = spec.tile_k;
       d->dim = spec.dim;
+      d->scored = spec.scored;
       d->packed = static_cast<int>(group);
       d->own_splits = decode_splits(d->decode, problem, env);
       return {};
@@ -128,7 +131,9 @@ Refusal plan_splits(const Call& call, attn_plan* plan) {
   describe_arithmetic(params, plan);
   std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d%s%s %s", static_cast<int>(d.tile_q),
                 static_cast<int>(d.tile_k), d.dim, d.packed > 1 ? " packed" : "", d.splits > 1 ? " split" : "",
-                d.decode >= 0 ? "wgmma" : copy_path(params).c_str());
+                d.decode < 0 ? copy_path(params).c_str()
+                : d.scored   ? "wgmma scored"
+                             : "wgmma");
   plan->tile_q = d.tile_q;
   plan->tile_k = d.tile_k;
   plan->num_splits = d.splits;

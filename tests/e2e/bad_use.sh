@@ -137,7 +137,7 @@ lanes=$(sed -n '/^lanes$/,/^$/s/^  \([a-z][^ ]*\) .*/\1/p' <<<"$listed")
 for lane in plain schedules coverage asan msan msan-O0 tsan memcheck racecheck initcheck synccheck; do
   grep -qxF -- "$lane" <<<"$lanes" || { echo "list does not have the lane $lane"; bad=1; }
 done
-for paths in "cp.async, elementwise, mma" "cp.async, elementwise, packed cp.async, packed elementwise"; do
+for paths in "cp.async, elementwise, mma, mma scored" "cp.async, elementwise, packed cp.async, packed elementwise"; do
   tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
 done
 

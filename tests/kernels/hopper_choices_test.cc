@@ -16,21 +16,27 @@ class HopperChoices : public PlanTest {
       change(x);
     });
   }
-  bool takes(const Change& change) {
+  std::string path(const Change& change) {
     const Answer a = answer(change);
     EXPECT_TRUE(a.ok()) << a.reason;
-    return std::string(a.plan.path).find("wgmma") != std::string::npos;
+    return a.plan.path;
   }
+  bool takes(const Change& change) { return path(change).find("wgmma") != std::string::npos; }
+  bool scores(const Change& change) { return path(change).find("wgmma scored") != std::string::npos; }
 };
 class PrefillChoices : public HopperChoices {};
 class DecodeChoices : public HopperChoices {
  protected:
-  bool takes(const Change& change) {
-    return HopperChoices::takes([&](Offer& x) {
+  bool takes(const Change& change) { return HopperChoices::takes(four_heads(change)); }
+  bool scores(const Change& change) { return HopperChoices::scores(four_heads(change)); }
+
+ private:
+  static Change four_heads(const Change& change) {
+    return [change](Offer& x) {
       x.problem.heads_q = 12, x.problem.seq_q = 1;  // four a KV head
       x.dense();
       change(x);
-    });
+    };
   }
 };
 
@@ -45,8 +51,11 @@ TEST_P(PrefillChoices, WhatTheCopyEngineTakes) {
   EXPECT_TRUE(takes([](Offer& x) { x.problem.seq_q = x.problem.seq_k = (1 << 28) - 1, x.dense(); }));
   EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_q = 1 << 28, x.dense(); }));
   EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 1 << 28, x.dense(); }));
-  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 1; }));
-  EXPECT_FALSE(takes([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_FALSE(scores([](Offer& x) { x.problem.scale = -1; }));
+  EXPECT_TRUE(scores([](Offer& x) { x.problem.softcap = 1; }));
+  EXPECT_TRUE(scores([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_TRUE(scores([](Offer& x) { x.problem.bias_dtype = ATTN_F32, x.tensors.bias = x.tensors.q; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 3e38f; })) << "times log2 e it has no 32 bits";
   EXPECT_FALSE(takes([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
   EXPECT_FALSE(takes([](Offer& x) {
     x.problem.has_key_lengths = 1, x.tensors.key_lengths = reinterpret_cast<const int64_t*>(0x60000);
@@ -101,8 +110,11 @@ TEST_P(DecodeChoices, FewRowsAndWhatTheCopyEngineTakes) {
       << "no engine stores O";
   EXPECT_TRUE(takes([](Offer& x) { x.problem.dim_v = 62; })) << "rows keep their 64";
   EXPECT_FALSE(takes([](Offer& x) { x.problem.dim_v = 63; })) << "two columns of a partial O at a time";
-  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 1; }));
-  EXPECT_FALSE(takes([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_FALSE(scores([](Offer& x) { x.problem.scale = -1; }));
+  EXPECT_TRUE(scores([](Offer& x) { x.problem.softcap = 1; }));
+  EXPECT_TRUE(scores([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_TRUE(scores([](Offer& x) { x.problem.bias_dtype = ATTN_F32, x.tensors.bias = x.tensors.q; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 3e38f; })) << "times log2 e it has no 32 bits";
   EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 0, x.dense(); }));
   EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 1 << 28, x.dense(); }));
   EXPECT_FALSE(takes([](Offer& x) { x.tensors.k.data = eight_beyond(x.tensors.k.data); }));

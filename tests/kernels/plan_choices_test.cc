@@ -8,15 +8,15 @@ namespace {
 
 class PlanChoices : public PlanTest {};
 class SplitChoices : public PlanTest {};  // of the kernel that has splits
-class MmaChoices : public PlanTest {};    // of the kernel that has a path for plain scores
+class MmaChoices : public PlanTest {};    // of the kernel that has a path for aligned rows
 
 TEST_P(PlanChoices, ShapesAsAskedForAndAsTheyFit) {
   const auto with = [&](int32_t variant, int64_t dim, int64_t limit) {
     return ask([&](Offer& x) {
       x.env.variant = variant, x.env.shared_memory_limit = limit;
       x.problem.dim_qk = dim;
-      x.problem.softcap = 1;  // which fa1 has no shapes of its own for
       x.dense();
+      x.problem.has_mask = 1, x.tensors.mask = x.tensors.q;  // which fa1 has no shapes of its own for
     });
   };
   constexpr int64_t kMuch = 232448;
@@ -78,8 +78,8 @@ TEST_P(SplitChoices, HeadsAreSharedByATileThatOneWouldLeaveEmpty) {
   EXPECT_FALSE(packed(1, 1));
 }
 
-TEST_P(MmaChoices, TakesPlainScoresOfWholeChunks) {
-  const auto taken = [&](const std::function<void(Offer&)>& change) {
+TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
+  const auto path = [&](const std::function<void(Offer&)>& change) {
     const Answer answer = ask([&](Offer& x) {
       x.env.variant = 2;
       x.problem.batch = x.problem.heads_q = x.problem.heads_kv = 2;
@@ -87,7 +87,13 @@ TEST_P(MmaChoices, TakesPlainScoresOfWholeChunks) {
       change(x);
     });
     EXPECT_TRUE(answer.ok()) << answer.reason;
-    return std::string(answer.plan.path).find(" mma") != std::string::npos;
+    return std::string(answer.plan.path);
+  };
+  const auto taken = [&](const std::function<void(Offer&)>& change) {
+    return path(change).find(" mma") != std::string::npos;
+  };
+  const auto scored = [&](const std::function<void(Offer&)>& change) {
+    return path(change).find(" mma scored") != std::string::npos;
   };
   EXPECT_TRUE(taken([](Offer&) {}));
   EXPECT_TRUE(taken([](Offer& x) { x.env.variant = 0; }));
@@ -98,8 +104,16 @@ TEST_P(MmaChoices, TakesPlainScoresOfWholeChunks) {
   EXPECT_TRUE(taken([](Offer& x) { x.env.shared_memory_limit = 49152; })) << "(128 + 4 * 64) rows of 128 bytes";
   EXPECT_FALSE(taken([](Offer& x) { x.env.variant = 0, x.env.shared_memory_limit = 49151; }));
   EXPECT_FALSE(taken([](Offer& x) { x.env.variant = 1; }));
-  EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 1; }));
-  EXPECT_FALSE(taken([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_FALSE(scored([](Offer& x) { x.problem.scale = -1; }));
+  EXPECT_TRUE(scored([](Offer& x) { x.problem.softcap = 1; }));
+  EXPECT_TRUE(scored([](Offer& x) { x.problem.softcap = 1, x.problem.scale = 0; }));
+  EXPECT_TRUE(scored([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_TRUE(scored([](Offer& x) { x.problem.bias_dtype = ATTN_F16, x.tensors.bias = x.tensors.q; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 1e-40f; })) << "subnormal";
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 1e-30f, x.problem.scale = 1e30f; }))
+      << "their ratio is no number of 32 bits";
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 3e38f; })) << "nor is this, times log2 e";
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
   EXPECT_FALSE(taken([](Offer& x) { x.problem.seq_k = 0; }));
   EXPECT_FALSE(taken([](Offer& x) { x.problem.seq_q = int64_t{1} << 28, x.dense(); }));
   EXPECT_FALSE(taken([](Offer& x) { x.problem.dim_qk = 136, x.dense(); }));

@@ -88,9 +88,33 @@ TEST(Math, FmaxDropsNaN) {
 
 TEST(Math, FmaRoundsOnce) { EXPECT_EQ(fma(1 + 0x1p-23f, 1 - 0x1p-23f, -1.0f), -0x1p-46f); }
 
-TEST(Math, TanhIsThePlatforms) {
-  EXPECT_EQ(tanh(0.5f), ::tanhf(0.5f));
+double worst_error_of_tanh(uint32_t stride) {
+  double worst = 0;
+  for (uint32_t bits = 1; bits < std::bit_cast<uint32_t>(12.0f); bits += stride) {
+    const float x = std::bit_cast<float>(bits);
+    const double exact = std::tanh(static_cast<double>(x));
+    worst = std::max(worst, std::fabs(static_cast<double>(tanh(x)) - exact) / exact);
+  }
+  return worst;
+}
+
+TEST(Math, TanhHasARelativeErrorBelow2ToTheMinus22) {
+  const double worst = worst_error_of_tanh(211);
+  RecordProperty("log2_of_worst_error", std::to_string(std::log2(worst)));
+  EXPECT_LT(worst, 0x1p-22);
+}
+
+TEST(Math, TanhAtTheEdges) {
+  EXPECT_EQ(tanh(inf()), 1.0f);
   EXPECT_EQ(tanh(neg_inf()), -1.0f);
+  EXPECT_EQ(tanh(1e30f), 1.0f);
+  EXPECT_EQ(tanh(-100.0f), -1.0f);
+  EXPECT_EQ(std::bit_cast<uint32_t>(tanh(0.0f)), 0u);
+  EXPECT_EQ(std::bit_cast<uint32_t>(tanh(-0.0f)), 0x80000000u);
+  EXPECT_EQ(tanh(kTiny / 2), kTiny / 2);
+  EXPECT_EQ(tanh(-kTiny), -kTiny);
+  EXPECT_EQ(tanh(-0.7f), -tanh(0.7f));
+  EXPECT_TRUE(std::isnan(tanh(kNaN)));
 }
 
 }  // namespace

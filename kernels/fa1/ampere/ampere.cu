@@ -25,8 +25,9 @@ constexpr AmpereInstantiation ampere_instantiation() {
   return {Shape::kSpec, ampere_launch<F16, Shape>, ampere_launch<BF16, Shape>};
 }
 
-constexpr std::array kAmpereInstantiations = {ampere_instantiation<Ampere64>(),
-                                              ampere_instantiation<Ampere128>()};
+constexpr std::array kAmpereInstantiations = {
+    ampere_instantiation<Ampere64>(), ampere_instantiation<Ampere128>(), ampere_instantiation<Ampere64Scored>(),
+    ampere_instantiation<Ampere128Scored>()};
 
 // Rows of O can be stored in whole 16-byte chunks.
 bool whole_chunks(const Strided& o, int64_t dim) {
@@ -42,14 +43,15 @@ int32_t ampere_clamp(int64_t value) {
 
 int ampere_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params) {
   if (env.variant == 1 || env.variant > 2 || env.variant < 0) return -1;
-  if (params.mode != ScoreMode::kFused || params.has_mask) return -1;
   if (!params.async_q || !params.async_k || !params.async_v || !whole_chunks(params.o, problem.dim_v))
     return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
   if (problem.seq_q >= kAmpereSequence || problem.seq_k >= kAmpereSequence) return -1;
+  if (ScoreTerms terms; !make_score_terms(problem, params, &terms)) return -1;
   const int64_t dim = std::max(problem.dim_qk, problem.dim_v);
+  const bool scored = params.mode != ScoreMode::kFused;
   int choice = 0;
-  while (dim > ampere_spec(choice).dim) {
+  while (dim > ampere_spec(choice).dim || scored != ampere_spec(choice).scored) {
     if (++choice == static_cast<int>(kAmpereInstantiations.size())) return -1;
   }
   const AmpereSpec& spec = ampere_spec(choice);
@@ -81,6 +83,11 @@ attn_status ampere_run(int choice, const attn_problem& problem, const ForwardPar
   p.last_hidden = params.right < kFar;
   p.may_be_plain = params.sign > 0;
   p.sign = params.sign;
+  if (chosen.spec.scored) {
+    if (!make_score_terms(problem, params, &p.terms)) return ATTN_UNSUPPORTED;
+    p.may_be_plain = true;
+    p.sign = 1;
+  }
   p.sigma = params.sigma;
   p.heads_q = static_cast<uint32_t>(problem.heads_q);
   p.group = static_cast<uint32_t>(params.group);

@@ -7,8 +7,8 @@
 namespace attn {
 
 // Which instantiation does a checked problem: an index for ampere_spec() and
-// ampere_run(), or -1 where the path cannot take it. It takes plain scores (no bias,
-// mask or softcap; causal, windows and key lengths yes) of tensors whose rows are
+// ampere_run(), or -1 where the path cannot take it. It takes scores without a mask
+// tensor (causal, windows, key lengths, a bias and a softcap yes) of tensors whose rows are
 // whole 16-byte chunks, up to 128 columns, and any variant but the first.
 int ampere_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params);
 

@@ -15,6 +15,7 @@
 
 #include "kernels/fa1/ampere/load.h"
 #include "kernels/fa1/ampere/mask.h"
+#include "kernels/fa1/ampere/scores.h"
 #include "kernels/fa1/ampere/store.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/matrix_rows.h"
@@ -73,6 +74,8 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
       } else {
         mma_abt<kTileK>(s, q, warp_row, slot(k_tiles, t));
       }
+      if constexpr (kSpec.scored)
+        score_tile(p, block, block.first_row + warp_row + lane_id() / 4, t * kTileK, s);
       if constexpr (kMasked) mask_tile(p, block, block.first_row + warp_row + lane_id() / 4, t * kTileK, s);
       take_maxima(s, p.sigma, rows);
       rescale_rows(o, rows);

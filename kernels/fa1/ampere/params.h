@@ -4,6 +4,7 @@
 
 #include "kernels/fa1/ampere/shapes.h"
 #include "kernels/forward/params.h"
+#include "kernels/forward/score_terms.h"
 #include "kernels/forward/warpgroup_softmax.h"
 
 namespace attn {
@@ -26,6 +27,7 @@ struct AmpereParams {
   uint32_t heads_q, group;     // query heads, and those of a KV head
   uint32_t heads, q_tiles;     // of all batch entries; query tiles of a head
   uint32_t section;            // heads that are worked on side by side: their K and V stay in L2
+  ScoreTerms terms;            // of a scored shape, where sign and sigma are 1
 };
 
 // One query tile of one head, as a block sees it.

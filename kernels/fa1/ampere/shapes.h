@@ -14,6 +14,13 @@ struct Ampere64 {
 struct Ampere128 {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 64, false, 2};
 };
+// Registers do not suffice for Q, or for 64 keys of 128 columns, and a bias.
+struct Ampere64Scored {
+  static constexpr AmpereSpec kSpec = {64, 4, 2, 64, false, 2, true};
+};
+struct Ampere128Scored {
+  static constexpr AmpereSpec kSpec = {128, 4, 2, 32, false, 2, true};
+};
 
 // K and V of the heads that are worked on side by side, in bytes: over half of an H200's L2.
 inline constexpr int64_t kAmpereSection = 32 << 20;

@@ -8,12 +8,13 @@
 namespace attn {
 
 struct AmpereSpec {
-  int dim;            // columns that tiles have room for: 64, 128
-  int warps;          //
-  int groups;         // of 16 query rows a warp: what is loaded of K and V serves all of them
-  int tile_k;         // keys of a tile
-  bool q_registers;   // Q stays in registers, else it is loaded for each tile of keys
-  int blocks_per_sm;  // that registers are to suffice for
+  int dim;              // columns that tiles have room for: 64, 128
+  int warps;            //
+  int groups;           // of 16 query rows a warp: what is loaded of K and V serves all of them
+  int tile_k;           // keys of a tile
+  bool q_registers;     // Q stays in registers, else it is loaded for each tile of keys
+  int blocks_per_sm;    // that registers are to suffice for
+  bool scored = false;  // there is a cap or a bias: exponents are made by ScoreTerms
 
   __host__ __device__ constexpr int warp_rows() const { return 16 * groups; }
   __host__ __device__ constexpr int tile_q() const { return warp_rows() * warps; }

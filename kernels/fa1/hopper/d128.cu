@@ -1,3 +1,4 @@
 #include "kernels/fa1/hopper/launch.h"
 
 ATTN_HOPPER_SHAPE(Hopper128);
+ATTN_HOPPER_SHAPE(Hopper128Scored);

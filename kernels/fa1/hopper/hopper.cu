@@ -28,10 +28,11 @@ constexpr Instantiation instantiation() {
 }
 
 constexpr std::array kInstantiations = {
-    instantiation<Hopper64>(),  instantiation<Hopper64Mid>(), instantiation<Hopper64Short>(),
-    instantiation<Hopper128>(), instantiation<Hopper256>(),   instantiation<Hopper256Short>(),
+    instantiation<Hopper64>(),       instantiation<Hopper64Mid>(),     instantiation<Hopper64Short>(),
+    instantiation<Hopper128>(),      instantiation<Hopper256>(),       instantiation<Hopper256Short>(),
+    instantiation<Hopper64Scored>(), instantiation<Hopper128Scored>(),
 };
-enum Choice { k64, k64Mid, k64Short, k128, k256, k256Short };
+enum Choice { k64, k64Mid, k64Short, k128, k256, k256Short, k64Scored, k128Scored };
 
 TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
   return {tensor.data, {columns, rows, heads, batch}, {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
@@ -47,8 +48,10 @@ struct Views {
         o(view(params.o, p.batch, p.heads_q, p.seq_q, p.dim_v)) {}
 };
 
-int by_shape(const attn_problem& p) {
+// -1: none.
+int by_shape(const attn_problem& p, bool scored) {
   const int64_t dim = std::max(p.dim_qk, p.dim_v);
+  if (scored) return dim <= 64 ? k64Scored : dim <= 128 ? k128Scored : -1;
   if (dim <= 64) return p.seq_k > 2048 ? k64 : p.causal ? k64Short : p.seq_k <= 1024 ? k64Mid : k64;
   if (dim <= 128) return k128;
   return p.seq_k <= 512 || (p.causal && p.seq_k <= 1024) ? k256Short : k256;
@@ -70,9 +73,10 @@ int32_t clamp_far(int64_t value) {
 
 int hopper_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params) {
   if (env.variant != 0 || env.compute_capability != 90) return -1;
-  if (params.mode != ScoreMode::kFused || params.has_mask || params.key_lengths != nullptr) return -1;
+  if (params.key_lengths != nullptr) return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
   if (problem.seq_q >= kHopperSequence || problem.seq_k >= kHopperSequence) return -1;
+  if (ScoreTerms terms; !make_score_terms(problem, params, &terms)) return -1;
   for (const Strided* tensor : {&params.q, &params.k, &params.v, &params.o}) {
     if (tensor->stride[3] != 1) return -1;
   }
@@ -81,7 +85,8 @@ int hopper_choice(const attn_problem& problem, const attn_env& env, const Forwar
     if (!tensor_map_fits(*view)) return -1;
   }
   if (problem.dim_v % 8 != 0) return -1;  // or the last chunk of a row would write beyond it
-  const int choice = by_shape(problem);
+  const int choice = by_shape(problem, params.mode != ScoreMode::kFused);
+  if (choice < 0) return -1;
   const HopperSpec& spec = hopper_spec(choice);
   if (product_within(ceil_div(problem.seq_q, spec.tile_q()), problem.heads_q, problem.batch, kMaxBlocks / 2) <
       0)
@@ -139,6 +144,11 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   p.windowed = params.left < kFar;
   p.may_be_plain = params.sign > 0;
   p.sign = params.sign;
+  if (spec.scored) {
+    if (!make_score_terms(problem, params, &p.terms)) return ATTN_UNSUPPORTED;
+    p.may_be_plain = true;
+    p.sign = 1;
+  }
   p.sigma = params.sigma;
   // Items of equal cost take as many turns with as few blocks as have one each time: what is left
   // out would only use power.

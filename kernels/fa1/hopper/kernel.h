@@ -67,6 +67,14 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     const int32_t my_row = row + warp_id() % 4 * 16 + lane_id() / 4;
     const Keys rows[2] = {visible_keys(p, my_row), visible_keys(p, my_row + 8)};
     const Keys tiles = block_tiles<kSpec>(p, work.tile), plain = plain_tiles<kSpec>(p, row, tiles);
+    const void* biases[2];
+    BiasWords<2, kSpec.tile_k / 8> words;
+    if constexpr (kSpec.scored) {
+      const HeadOf head = head_of(p, work);
+      biases[0] = bias_row(p.terms, head.b, head.h, my_row);
+      biases[1] = bias_row(p.terms, head.b, head.h, my_row + 8);
+      load_biases(p.terms, biases, (tiles.end - 1) * kSpec.tile_k, words);
+    }
     Work next = kSpec.cross_tile ? work_in(p, pipe, turn + 1) : Work{0, 0, false};
     RowState<kSpec.dim> state;
     // O += P V is put on its way.
@@ -92,6 +100,11 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     };
 
     int32_t t = tiles.end - 1;
+    // Exponents of tile t, and the bias of the one before it is on its way.
+    const auto score = [&] {
+      change_scores(p.terms, biases, t * kSpec.tile_k, words, s);
+      if (t > tiles.begin) load_biases(p.terms, biases, (t - 1) * kSpec.tile_k, words);
+    };
     // The scores of tile t are there, of K in `slot`.
     const auto scores_done = [&](int slot) {
       const bool keep = kStaged && t == tiles.begin;
@@ -106,6 +119,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       wgmma_pin(s);
     }
     scores_done(kv.slot);
+    if constexpr (kSpec.scored) score();
     if (t >= plain.end || t < plain.begin) mask_scores(p, rows, t * kSpec.tile_k, s);
     softmax_of_tile(s, p.sigma, state, alpha);
     pack_probabilities<T>(s, probabilities);
@@ -132,6 +146,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       wgmma_wait<kSpec.overlap ? 1 : 0>();
       wgmma_pin(s);
       scores_done(ahead.slot);
+      if constexpr (kSpec.scored) score();
       if constexpr (kMasked) mask_scores(p, rows, t * kSpec.tile_k, s);
       softmax_of_tile(s, p.sigma, state, alpha);
       if constexpr (kSpec.overlap) wait_for_keys(ahead, t > tiles.begin || next.any);
@@ -200,6 +215,7 @@ __global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_pe
       if (warp_id() == 0 && elect_one()) load(p, pipe);
     } else {
       take_registers<kSpec.take>();
+      if constexpr (kSpec.scored) grid_dependency_wait();  // a bias is read there
       compute(p, pipe, group - 1);
     }
   }

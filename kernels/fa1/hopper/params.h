@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/fa1/hopper/shapes.h"
+#include "kernels/forward/score_terms.h"
 #include "kernels/forward/warpgroup_softmax.h"
 #include "kernels/primitives/atomic.h"
 #include "kernels/primitives/dependent.h"
@@ -31,6 +32,7 @@ struct HopperParams {
   bool windowed;      // the first keys may be hidden
   bool may_be_plain;  // a tile that is seen whole needs no more than its products
   float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
+  ScoreTerms terms;   // of a scored shape, where sign and sigma are 1
 };
 
 // The keys that query i may see, if any: [begin, end).

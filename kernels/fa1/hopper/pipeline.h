@@ -65,7 +65,12 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   return pipe;
 }
 
-// The loader says what the block does in its n-th turn; consumers wait for it.
+// The loader says what the block does in its n-th turn; consumers wait for it. All threads of a
+// consumer read a number, and kItemSlots turns later the loader writes over it. What lies between: the
+// consumer's named barrier, at which it stores O, then its leader's arrival at the empty barrier of a Q
+// that came later, for which the loader has waited. racecheck (compute-sanitizer of CUDA 13.0) reports
+// the pair all the same: it takes an mbarrier to order those who arrive at it, not those whom a named
+// barrier has ordered before them.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32_t turn, uint32_t item) {
   pipe.items[turn % kItemSlots] = item;

@@ -25,6 +25,14 @@ struct Hopper256Short {
   static constexpr HopperSpec kSpec = {256, 2, 64, 2, 1, 1, true, false, false, 40, 232};
 };
 
+// Where a tile's bias is in registers as well; beside O of 256 columns there is no room for it.
+struct Hopper64Scored {
+  static constexpr HopperSpec kSpec = {64, 2, 96, 4, 2, 1, true, true, true, 40, 232, true};
+};
+struct Hopper128Scored {
+  static constexpr HopperSpec kSpec = {128, 2, 80, 3, 2, 1, true, true, true, 40, 232, true};
+};
+
 // K and V of the heads that are worked on side by side, in bytes: a quarter of an H200's L2, for
 // where one section ends another has begun, and Q and O pass through as well.
 inline constexpr int64_t kHopperSection = 16 << 20;

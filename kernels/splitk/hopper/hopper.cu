@@ -27,7 +27,8 @@ constexpr Instantiation instantiation() {
 }
 
 constexpr std::array kInstantiations = {instantiation<Decode64>(), instantiation<Decode128>(),
-                                        instantiation<Decode256>()};
+                                        instantiation<Decode256>(), instantiation<Decode64Scored>(),
+                                        instantiation<Decode128Scored>()};
 
 // Tiles of an item that has a block of its own.
 constexpr int64_t kLongItem = 32;
@@ -73,7 +74,8 @@ int decode_choice(const attn_problem& problem, const attn_tensors& tensors, cons
   if (product_within(problem.seq_q, group, 1, DecodeSpec::kTileQ) < 0) return -1;
   if (product_within(problem.batch, problem.heads_q, problem.seq_q, kMaxBlocks) < 0) return -1;
   const ForwardParams params = make_params(problem, tensors, env, static_cast<int>(group));
-  if (params.mode != ScoreMode::kFused || params.has_mask || !params.async_q) return -1;
+  if (ScoreTerms terms; !params.async_q || !make_score_terms(problem, params, &terms)) return -1;
+  const bool scored = params.mode != ScoreMode::kFused;
   if (problem.dim_v % 2 != 0) return -1;  // partial results are written two columns at a time
   for (const Strided* tensor : {&params.k, &params.v}) {
     if (tensor->stride[3] != 1) return -1;
@@ -81,7 +83,7 @@ int decode_choice(const attn_problem& problem, const attn_tensors& tensors, cons
   if (!tensor_map_fits(keys(problem, params)) || !tensor_map_fits(values(problem, params))) return -1;
   for (size_t n = 0; n < kInstantiations.size(); ++n) {
     const DecodeSpec& spec = kInstantiations[n].spec;
-    if (std::max(problem.dim_qk, problem.dim_v) > spec.dim) continue;
+    if (std::max(problem.dim_qk, problem.dim_v) > spec.dim || scored != spec.scored) continue;
     if (static_cast<int64_t>(spec.shared()) > env.shared_memory_limit || !device_has_warpgroups()) return -1;
     return static_cast<int>(n);
   }
@@ -117,6 +119,10 @@ attn_status decode_partial(int choice, const attn_problem& problem, const Forwar
   const DecodeSpec& spec = decode_spec(choice);
   DecodeParams p = decode_params(problem, params, split);
   p.direct = direct;
+  if (spec.scored) {
+    if (!make_score_terms(problem, params, &p.terms)) return ATTN_UNSUPPORTED;
+    p.sign = 1;
+  }
   char reason[160];
   // Both formats have 16 bits.
   if (!make_tensor_map<F16>(&p.k, keys(problem, params), spec.tile_k, reason, sizeof reason) ||

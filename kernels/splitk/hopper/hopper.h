@@ -8,8 +8,8 @@
 namespace attn {
 
 // Which instantiation does a checked problem: an index for decode_spec(), decode_splits(),
-// decode_partial() and decode_reduce(), or -1 where the path cannot take it. It takes plain
-// scores (no bias, mask or softcap; causal, windows and key lengths yes) where all queries of all
+// decode_partial() and decode_reduce(), or -1 where the path cannot take it. It takes scores
+// without a mask tensor (causal, windows, key lengths, a bias and a softcap yes) where all queries of all
 // heads of a KV head fit a tile of 64 rows, tensors that 16-byte copies and the copy
 // engine can read, at least one query and one key, and the kernel's own choice of variant.
 int decode_choice(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env);

@@ -134,6 +134,16 @@ __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeli
     if (before) grid_dependents_start();
     const Keys rows[2] = {query_keys(p, part.length, my_row / p.packed),
                           query_keys(p, part.length, (my_row + 8) / p.packed)};
+    const void* biases[R];
+    BiasWords<R, kSpec.tile_k / 8> words;
+    if constexpr (kSpec.scored) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const uint32_t row = my_row + 8 * r < p.rows ? my_row + 8 * r : p.rows - 1, query = row / p.packed;
+        biases[r] = bias_row(p.terms, part.b, part.kv_head * p.packed + row - query * p.packed, query);
+      }
+      load_biases(p.terms, biases, part.tiles.begin * kSpec.tile_k, words);
+    }
     RowState<kSpec.dim> state;
     float s[kSpec.tile_k / 8][4];
     uint32_t probabilities[kSpec.tile_k / 16][4] = {};
@@ -149,6 +159,10 @@ __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeli
     const auto step = [&]<bool kMore>(int32_t t) {
       const Ring<kSpec.stages> after = at.next();
       float alpha[2];
+      if constexpr (kSpec.scored) {
+        change_scores(p.terms, biases, t * kSpec.tile_k, words, s);
+        if constexpr (kMore) load_biases(p.terms, biases, (t + 1) * kSpec.tile_k, words);
+      }
       if (t < part.plain.begin || t >= part.plain.end) mask_scores<R>(p, rows, t * kSpec.tile_k, s);
       softmax_of_tile<R>(s, p.sigma, state, alpha);
       pack_probabilities<T>(s, probabilities);
@@ -185,8 +199,10 @@ __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeli
   }
 }
 
+// With a bias, two rows a thread take the registers of two blocks.
 template <class T, class Shape, int R>
-__global__ void __launch_bounds__(DecodeSpec::kThreads, Shape::kSpec.blocks_per_sm)
+__global__ void __launch_bounds__(DecodeSpec::kThreads,
+                                  R == 2 && Shape::kSpec.scored ? 1 : Shape::kSpec.blocks_per_sm)
     splitk_decode_kernel(const __grid_constant__ DecodeParams p) {
   if constexpr (kHasWarpgroups) {
     constexpr DecodeSpec kSpec = Shape::kSpec;

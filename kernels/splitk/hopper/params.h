@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/forward/attend.h"
+#include "kernels/forward/score_terms.h"
 #include "kernels/forward/warpgroup_softmax.h"
 #include "kernels/primitives/tma.h"
 #include "kernels/splitk/hopper/shapes.h"
@@ -23,6 +24,7 @@ struct DecodeParams {
   bool whole;         // every query sees all keys up to the length
   bool windowed;      // first keys may be hidden
   float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
+  ScoreTerms terms;   // of a scored shape, where sign and sigma are 1
 };
 
 // One split of one KV head: all query heads of it, all queries. Row r of the tile is

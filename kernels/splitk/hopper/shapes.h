@@ -14,5 +14,11 @@ struct Decode128 {
 struct Decode256 {
   static constexpr DecodeSpec kSpec = {256, 64, 2, 1};
 };
+struct Decode64Scored {
+  static constexpr DecodeSpec kSpec = {64, 64, 4, 2, true};
+};
+struct Decode128Scored {
+  static constexpr DecodeSpec kSpec = {128, 64, 3, 2, true};
+};
 
 }  // namespace attn

@@ -9,10 +9,11 @@
 namespace attn {
 
 struct DecodeSpec {
-  int dim;            // columns that tiles have room for: 64, 128, 256
-  int tile_k;         // keys of a tile
-  int stages;         // K and V tiles in flight
-  int blocks_per_sm;  //
+  int dim;              // columns that tiles have room for: 64, 128, 256
+  int tile_k;           // keys of a tile
+  int stages;           // K and V tiles in flight
+  int blocks_per_sm;    //
+  bool scored = false;  // there is a cap or a bias: exponents are made by ScoreTerms
 
   // One warpgroup computes, a warp more loads.
   static constexpr int kTileQ = 64, kThreads = 160;

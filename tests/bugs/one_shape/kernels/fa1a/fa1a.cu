@@ -9,6 +9,7 @@
 #include "kernels/identity.h"
 
 ATTN_AMPERE_SHAPE(Ampere64);
+ATTN_AMPERE_SHAPE(Ampere64Scored);
 
 namespace attn {
 namespace {
@@ -42,11 +43,12 @@ struct Fa1a {
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const ForwardParams params = make_params(call.problem, call.tensors, call.env, 1);
-    if (choose(call.problem, call.env, params) < 0)
-      return {ATTN_UNSUPPORTED, "the mma path does not take this problem"};
+    const int choice = choose(call.problem, call.env, params);
+    if (choice < 0) return {ATTN_UNSUPPORTED, "the mma path does not take this problem"};
     describe_arithmetic(params, plan);
-    const AmpereSpec& spec = Ampere64::kSpec;
-    std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d mma", spec.tile_q(), spec.tile_k, spec.dim);
+    const AmpereSpec& spec = ampere_spec(choice);
+    std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d mma%s", spec.tile_q(), spec.tile_k, spec.dim,
+                  spec.scored ? " scored" : "");
     plan->tile_q = spec.tile_q();
     plan->tile_k = spec.tile_k;
     plan->key_order = ATTN_KEYS_DESCENDING;

@@ -15,6 +15,7 @@
 #include "kernels/identity.h"
 
 ATTN_HOPPER_SHAPE(Hopper64);
+ATTN_HOPPER_SHAPE(Hopper64Scored);
 
 namespace attn {
 namespace {
@@ -42,7 +43,8 @@ struct Fa1h {
     describe_arithmetic(params, plan);
     if (const int choice = choose(problem, call.env, params); choice >= 0) {
       const HopperSpec& spec = hopper_spec(choice);
-      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma", spec.tile_q(), spec.tile_k, spec.dim);
+      std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma%s", spec.tile_q(), spec.tile_k, spec.dim,
+                    spec.scored ? " scored" : "");
       plan->tile_q = spec.tile_q();
       plan->tile_k = spec.tile_k;
       plan->key_order = ATTN_KEYS_DESCENDING;

@@ -9,6 +9,7 @@
 #include "kernels/splitkh/paths.h"
 
 ATTN_DECODE_SHAPE(Decode64);
+ATTN_DECODE_SHAPE(Decode64Scored);
 
 namespace attn {
 namespace {

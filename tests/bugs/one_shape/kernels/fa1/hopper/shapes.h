@@ -15,6 +15,10 @@ using Hopper128 = Hopper64;
 using Hopper128Causal = Hopper64;
 using Hopper256 = Hopper64;
 using Hopper256Short = Hopper64;
+struct Hopper64Scored {
+  static constexpr HopperSpec kSpec = {64, 2, 64, 2, 2, 1, true, true, true, 40, 232, true};
+};
+using Hopper128Scored = Hopper64Scored;
 
 // K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
 inline constexpr int64_t kHopperSection = 16 << 10;

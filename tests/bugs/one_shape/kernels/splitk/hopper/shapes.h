@@ -11,5 +11,9 @@ struct Decode64 {
 };
 using Decode128 = Decode64;
 using Decode256 = Decode64;
+struct Decode64Scored {
+  static constexpr DecodeSpec kSpec = {64, 64, 2, 2, true};
+};
+using Decode128Scored = Decode64Scored;
 
 }  // namespace attn

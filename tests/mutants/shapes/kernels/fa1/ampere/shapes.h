@@ -13,6 +13,12 @@ struct Ampere64 {
 struct Ampere128 {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 64, false, 2};
 };
+struct Ampere64Scored {
+  static constexpr AmpereSpec kSpec = {64, 4, 2, 64, false, 2, true};
+};
+struct Ampere128Scored {
+  static constexpr AmpereSpec kSpec = {128, 4, 2, 32, false, 2, true};
+};
 
 // K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
 inline constexpr int64_t kAmpereSection = 16 << 10;

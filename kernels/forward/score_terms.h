@@ -1,0 +1,138 @@
+// Biases and soft caps on the paths whose threads hold whole tiles of scores and whose positions
+// have 32 bits: products become exponents of two, as scores.h says of those that take any problem.
+//
+//   ScoreTerms terms;                 host: make_score_terms() (checks.h) says whether
+//   load_biases(terms, rows, first_key, words);       device: each tile, some time before
+//   change_scores(terms, rows, first_key, words, s);  its products are there; then its mask
+//
+// With a cap c the argument of tanh is one product, with scale / c, and one more with c follows;
+// a bias is added by an fma. A thread reads the bias of what it holds: two neighbouring keys as
+// one word where they lie so.
+#pragma once
+
+#include "kernels/forward/scores.h"
+
+namespace attn {
+
+struct ScoreTerms {
+  Strided bias;
+  int32_t bias_dtype;    // attn_dtype, or ATTN_NONE
+  int32_t seq_q, seq_k;  // its rows and columns
+  bool pairs;            // two keys of a row are one aligned word: the first an even one, both of 16 bits
+  bool capped;
+  float inner, outer;  // of a cap: tanh(product * inner) * outer; with log2 e where no bias follows
+  float scale;         // of what the bias is added to: 1 with a cap
+};
+
+// A row's bias from key 0 on. A row past the last has the last's: what comes of it is not stored.
+__device__ __forceinline__ const void* bias_row(const ScoreTerms& p, int32_t b, int32_t h, int32_t i) {
+  const int64_t row = i < p.seq_q ? i : p.seq_q - 1;
+  const int64_t at = b * p.bias.stride[0] + h * p.bias.stride[1] + row * p.bias.stride[2];
+  return static_cast<const char*>(p.bias.data) + at * (p.bias_dtype == ATTN_F32 ? 4 : 2);
+}
+
+// An exponent: a bias of -inf hides, whatever the product, and it alone.
+__device__ __forceinline__ float biased(float score, float scale, float bias) {
+  const float exponent = fmax_nan(fma(score, scale, bias) * kLog2e, lowest());
+  return bias == neg_inf() ? neg_inf() : exponent;
+}
+
+// The bias of the first R of a thread's two rows and 8 N keys, two keys a word.
+template <int R, int N>
+struct BiasWords {
+  uint32_t at[R][N];
+};
+
+// Whether a tile's bias is loaded by words: all its keys are the tensor's.
+template <int N>
+__device__ __forceinline__ bool by_words(const ScoreTerms& p, int32_t first_key) {
+  return p.pairs && first_key + 8 * N <= p.seq_k;
+}
+
+// Starts to load the bias of a tile, if it has words. rows: R of them.
+template <int R, int N>
+__device__ __forceinline__ void load_biases(const ScoreTerms& p, const void* const* rows, int32_t first_key,
+                                            BiasWords<R, N>& words) {
+  if (!by_words<N>(p, first_key)) return;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const uint16_t* row = static_cast<const uint16_t*>(rows[r]) + (first_key + 2 * (lane_id() % 4));
+#pragma unroll
+    for (int n = 0; n < N; ++n) words.at[r][n] = reinterpret_cast<const uint32_t*>(row)[4 * n];
+  }
+}
+
+template <class B, int R, int N>
+__device__ __forceinline__ void add_words(const ScoreTerms& p, const BiasWords<R, N>& words, float (&s)[N][4]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      float bias[2];
+      unpack2<B>(words.at[r][n], bias[0], bias[1]);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) s[n][2 * r + e] = biased(s[n][2 * r + e], p.scale, bias[e]);
+    }
+  }
+}
+
+// Bias of any layout, some keys at a time. Beyond the tensor's keys none is read: those are hidden.
+template <class B, int R, int N>
+__device__ __forceinline__ void add_singles(const ScoreTerms& p, const void* const* rows, int32_t first_key,
+                                            float (&s)[N][4]) {
+  constexpr int kAtOnce = N % 4 == 0 ? 4 : 2;
+  const int32_t key = first_key + 2 * (lane_id() % 4);
+  const int64_t step = p.bias.stride[3];
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const B* at = static_cast<const B*>(rows[r]) + key * step;
+#pragma unroll
+    for (int first = 0; first < N; first += kAtOnce) {
+      float bias[kAtOnce][2];
+#pragma unroll
+      for (int n = 0; n < kAtOnce; ++n) {
+        const int j = 8 * (first + n);
+        bias[n][0] = key + j < p.seq_k ? bias_of(at[0]) : 0.0f;
+        bias[n][1] = key + j + 1 < p.seq_k ? bias_of(at[step]) : 0.0f;
+        at += 8 * step;
+      }
+#pragma unroll
+      for (int n = 0; n < kAtOnce; ++n) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& score = s[first + n][2 * r + e];
+          score = biased(score, p.scale, bias[n][e]);
+        }
+      }
+    }
+  }
+}
+
+// Products of a tile to exponents. s[n][e]: the row of rows[e / 2], key first_key + 8 n + 2 (lane % 4)
+// + e % 2; of four entries the first 2 R are in use. words: load_biases()'s of this tile.
+template <int R, int N>
+__device__ __forceinline__ void change_scores(const ScoreTerms& p, const void* const* rows, int32_t first_key,
+                                              const BiasWords<R, N>& words, float (&s)[N][4]) {
+  const auto each = [&](auto change) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2 * R; ++e) s[n][e] = change(s[n][e]);
+    }
+  };
+  if (p.capped) each([&](float product) { return tanh(product * p.inner) * p.outer; });
+  const bool paired = by_words<N>(p, first_key);
+  switch (p.bias_dtype) {
+    case ATTN_NONE:
+      if (!p.capped) each([&](float product) { return exponent_of(product * p.scale); });
+      return;
+    case ATTN_F16:
+      return paired ? add_words<F16>(p, words, s) : add_singles<F16, R>(p, rows, first_key, s);
+    case ATTN_BF16:
+      return paired ? add_words<BF16>(p, words, s) : add_singles<BF16, R>(p, rows, first_key, s);
+    default:
+      return add_singles<float, R>(p, rows, first_key, s);
+  }
+}
+
+}  // namespace attn
