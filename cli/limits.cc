@@ -8,6 +8,7 @@
 #include "fuzz/check/check.h"
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
+#include "properties/case/domain.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -27,7 +28,10 @@ Exit run_limits(const LimitsArguments& arguments) {
   print(identity_line(target->info(), arguments.target) + "\n");
   const Aim aim = aim_at(*target, {});
   Declaration takes = declaration_of(aim.refused);
-  if (const auto& declared = target->info().domain) takes.domain = *declared;
+  if (const auto& declared = target->info().domain) {
+    if (says_sizes(*declared)) takes.domain = *declared;
+    takes.domain.dtypes = declared->dtypes;
+  }
   const std::string words = in_words(aim.refused);
   print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
   if (target->info().domain) print("  it declares what it takes: this is asked, and printed, inside of that\n");

@@ -28,8 +28,9 @@ struct Class {
 const std::vector<Class>& classes() {
   static const std::vector<Class> all = {
       {"accumulator", &attn_plan::accumulator, {nullptr, "ffma", "tensor"}},
-      {"p", &attn_plan::p_format, {nullptr, "fp32", "input", "e4m3", "e5m2"}},
-      {"v", &attn_plan::v_format, {nullptr, "fp32", "input", "e4m3", "e5m2"}},
+      {"p", &attn_plan::p_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32"}},
+      {"qk", &attn_plan::qk_format, {nullptr, nullptr, nullptr, nullptr, nullptr, "tf32"}},
+      {"v", &attn_plan::v_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32"}},
       {"partials", &attn_plan::partial_format, {nullptr, "fp32", "input"}},
       {"exp", &attn_plan::exp_class, {nullptr, "ex2.approx", "exp2f", "expf", "fast_expf"}},
       {"log", &attn_plan::log_class, {nullptr, "lg2.approx", "logf", "fast_logf"}},
@@ -145,6 +146,9 @@ Terms parse_domain(const std::string& words) {
   const std::vector<std::pair<std::string, std::function<void()>>> flags = {
       {"no_f16", [&] { d.dtypes |= 1u << ATTN_BF16, leave_out(terms, "f16"); }},
       {"no_bf16", [&] { d.dtypes |= 1u << ATTN_F16, leave_out(terms, "bf16"); }},
+      {"f16", [&] { d.dtypes |= 1u << ATTN_F16; }},
+      {"bf16", [&] { d.dtypes |= 1u << ATTN_BF16; }},
+      {"f32", [&] { d.dtypes |= 1u << ATTN_F32; }},
       {"no_gqa", [&] { d.group.count = 1, d.group.list[0] = 1, leave_out(terms, "grouped heads"); }},
       {"no_bias", [&] { leave_out(terms, "bias"); }},
       {"no_mask", [&] { leave_out(terms, "mask"); }},
@@ -159,8 +163,11 @@ Terms parse_domain(const std::string& words) {
       {"equal_lengths", [&] { d.equal_lengths = 1; }},
       {"equal_dims", [&] { d.equal_dims = 1, leave_out(terms, "dim_v other than dim_qk"); }},
       {"usual_scale", [&] { d.usual_scale = 1; }}};
-  static constexpr std::pair<const char*, const char*> kNotBoth[] = {
-      {"no_f16", "no_bf16"}, {"no_causal", "only_causal"}, {"top_left", "bottom_right"}};
+  static constexpr std::pair<const char*, const char*> kNotBoth[] = {{"no_f16", "no_bf16"},
+                                                                     {"no_f16", "f16"},
+                                                                     {"no_bf16", "bf16"},
+                                                                     {"no_causal", "only_causal"},
+                                                                     {"top_left", "bottom_right"}};
   std::set<std::string> said;
   std::istringstream in(words);
   for (std::string word; in >> word;) {

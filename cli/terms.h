@@ -20,7 +20,7 @@ namespace attnfuzz {
 //   log          lg2.approx, logf, fast_logf
 //   scale        fused, separate, separate_fma, folded_q
 //   v            as p                      sum    exp, rounded_p
-//   partials     fp32, input
+//   partials     fp32, input               qk     tf32
 //   merge        weight, lse, one_by_one   conversion  nearest, faithful
 //   merges, rescales, mma_block                     whole numbers from 1 on
 //   p_scale, v_scale                                numbers above 0
@@ -30,7 +30,7 @@ attn_plan parse_errors(const std::string& words);
 // What a kernel must take: "dim=64,128 seq<=4096 no_bias no_mask". Sizes (batch, heads_q, seq_q, seq_k,
 // dim_qk, dim_v; seq and dim: both of theirs) with = and a list, >=, <= or % and a number; and
 //
-//   no_f16 no_bf16 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
+//   no_f16 no_bf16 f16 bf16 f32 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
 //   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale
 //
 // Throws UserError with what there is.

@@ -13,14 +13,13 @@
 //
 // A problem that Takes does not name is refused with the reason. One that it names is given
 // to run() with dense tensors: where the caller's are not dense, lie at an address that is
-// not a multiple of `align_bytes`, or are in another format or order than the kernel's, run() gets
+// not a multiple of `align_bytes`, or are in another order than the kernel's, run() gets
 // copies in the workspace, between guards, that are compared with what they were made of
 // afterwards; Q is multiplied by what the kernel's own scale lacks. The plan's path says
 // what was done. So a copy hides strides, never elements.
 //
-// A kernel of fp32 gets its inputs converted, exactly, and its output rounded once:
-// attention as a caller in fp16 or bf16 would have it. Errors below that rounding are
-// not seen.
+// A kernel of fp32 (Formats::kF32) is judged in fp32: its inputs are numbers of 24 bits, and a product
+// or a P that it rounds to fewer is an error unless it declares in_tf32, or a format in plan().
 //
 // Struct members beside these, if wanted:
 //   static void plan(const attn::Call&, attn_plan*)   more of the plan than the loosest classes
@@ -75,7 +74,7 @@ struct Adapted {
   }();
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
-  static constexpr const Takes& kTakes = K::kTakes;
+  static constexpr Takes kTakes = K::kTakes;
   static constexpr attn_domain kDeclared = kTakes.domain();
   static constexpr const attn_domain* kDomain = &kDeclared;
 
@@ -94,14 +93,17 @@ struct Adapted {
       plan->scale_mode = ATTN_SCALE_SEPARATE;
       plan->p_format = ATTN_FORMAT_F32;
     }
+    if (kTakes.in_tf32) {
+      plan->accumulator = ATTN_ACC_TENSOR;
+      plan->qk_format = plan->p_format = plan->v_format = ATTN_FORMAT_TF32;
+    }
     if (layout.folds) plan->scale_mode = ATTN_SCALE_FOLDED_Q;
     if constexpr (requires { K::plan(call, plan); }) K::plan(call, plan);
     std::string path = kName;
-    if (layout.converts) path += ", fp32 by conversion";
     if (layout.folds) path += ", scale in Q";
     std::string copies;
     for (int i = kQ; i <= kLse; ++i) {
-      if (layout.pieces[static_cast<size_t>(i)].made && !(layout.converts && i != kLse))
+      if (layout.pieces[static_cast<size_t>(i)].made)
         copies += copies.empty() ? kPieceNames[i] : std::string(" ") + kPieceNames[i];
     }
     if (!copies.empty()) path += ", copies " + copies;

@@ -103,17 +103,20 @@ typedef enum attn_dtype {
   ATTN_NONE = -1, /* there is no such tensor */
   ATTN_F16 = 0,
   ATTN_BF16 = 1,
-  ATTN_F32 = 2 /* for a bias, P or partials only */
+  ATTN_F32 = 2 /* of Q, K, V and O only with ATTN_FEATURE_F32 */
 } attn_dtype;
 
 typedef enum attn_align { ATTN_TOP_LEFT = 0, ATTN_BOTTOM_RIGHT = 1 } attn_align;
 
 typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 
+/* Bits of attn_problem.features. */
+#define ATTN_FEATURE_F32 ((uint64_t)1) /* attn_problem.dtype is ATTN_F32: Q, K, V and O are fp32 */
+
 /* What is asked. Sizes are counts of elements; a zero length is legal. */
 typedef struct attn_problem {
   uint32_t size;
-  int32_t dtype; /* of Q, K, V and O: ATTN_F16 or ATTN_BF16 */
+  int32_t dtype; /* of Q, K, V and O: ATTN_F16, ATTN_BF16, or with ATTN_FEATURE_F32 ATTN_F32 */
   int64_t batch;
   int64_t heads_q;
   int64_t heads_kv; /* divides heads_q */
@@ -132,7 +135,7 @@ typedef struct attn_problem {
   int32_t has_mask;        /* boolean: tensors.mask is given */
   int32_t reserved;
   int64_t num_splits; /* 0: the kernel chooses; more splits than KV tiles is legal */
-  uint64_t features;  /* appended: bits of what it asks beyond a dense forward call; 0: nothing */
+  uint64_t features; /* appended: ATTN_FEATURE_*, what it asks beyond a dense 16-bit forward call; 0: nothing */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -269,7 +272,7 @@ typedef enum attn_scale_mode {
   ATTN_SCALE_UNKNOWN = 0,
   ATTN_SCALE_FUSED = 1,    /* exp2(fma(s, sigma, -mu)) with mu = max * sigma */
   ATTN_SCALE_SEPARATE = 2, /* the scaled score is rounded before the maximum is subtracted */
-  ATTN_SCALE_FOLDED_Q = 3, /* Q is scaled and rounded to its 16-bit format first */
+  ATTN_SCALE_FOLDED_Q = 3, /* Q is scaled and rounded to its own format first */
   /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded:
    * from |x| of 2^27 up that misplaces all weights of a row. */
   ATTN_SCALE_SEPARATE_FMA = 4
@@ -278,9 +281,10 @@ typedef enum attn_scale_mode {
 typedef enum attn_format {
   ATTN_FORMAT_UNKNOWN = 0,
   ATTN_FORMAT_F32 = 1,
-  ATTN_FORMAT_OF_INPUT = 2, /* the problem's 16-bit dtype */
+  ATTN_FORMAT_OF_INPUT = 2, /* the problem's dtype */
   ATTN_FORMAT_E4M3 = 3,     /* 8 bits, 448 at most; of P and V only */
-  ATTN_FORMAT_E5M2 = 4      /* 8 bits, 57344 at most; of P and V only */
+  ATTN_FORMAT_E5M2 = 4,     /* 8 bits, 57344 at most; of P and V only */
+  ATTN_FORMAT_TF32 = 5 /* fp32 with 10 bits of mantissa, as a tensor core takes it; of Q and K, P and V only */
 } attn_format;
 
 /* What follows was appended to the plan. Who declares it is judged by a bound that
@@ -370,7 +374,8 @@ typedef struct attn_plan {
                          polynomial: 2^-13.5); 0: as exp_class says; below 0.25 */
   float p_scale;      /* P is multiplied by this before it is converted, its sum too or not; 0: by 1 */
   float v_scale;      /* V is multiplied by this before it is converted to v_format; 0: by 1 */
-  int32_t reserved_2;
+  int32_t qk_format;  /* attn_format that Q and K are converted to before Q.K: ATTN_FORMAT_TF32; 0: they stay as
+                         they are */
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.
@@ -411,7 +416,7 @@ typedef struct attn_sizes {
  * plan() refuses what is outside all the same. 0 everywhere: anything. */
 typedef struct attn_domain {
   uint32_t size;
-  uint32_t dtypes; /* bits 1 << attn_dtype; 0: any */
+  uint32_t dtypes; /* bits 1 << attn_dtype, that of ATTN_F32 beside ATTN_FEATURE_F32; 0: fp16 and bf16 */
   attn_sizes batch;
   attn_sizes heads_q;
   attn_sizes group; /* heads_q / heads_kv */
@@ -459,8 +464,8 @@ typedef struct attn_kernel {
   attn_status (*reduce)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                         const attn_env* env);
 
-  uint64_t
-      features; /* appended: bits of attn_problem.features that plan() reads; 0: dense forward calls only */
+  uint64_t features; /* appended: bits of attn_problem.features that plan() reads; 0: dense 16-bit forward calls
+                        only */
   const attn_domain* domain; /* appended: NULL: not declared; what is refused is found out */
 } attn_kernel;
 

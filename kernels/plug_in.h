@@ -133,8 +133,10 @@ inline Refusal check_sizes(const attn_problem& p) {
 }
 
 inline Refusal check_switches(const attn_problem& p) {
-  if (p.dtype != ATTN_F16 && p.dtype != ATTN_BF16)
-    return invalid(name_value("dtype", p.dtype) + " is neither f16 nor bf16");
+  const bool fp32 = (p.features & ATTN_FEATURE_F32) != 0;
+  if (fp32 ? p.dtype != ATTN_F32 : p.dtype != ATTN_F16 && p.dtype != ATTN_BF16)
+    return invalid(name_value("dtype", p.dtype) +
+                   (fp32 ? " is not f32, as attn_problem.features says" : " is neither f16 nor bf16"));
   if (!std::isfinite(p.scale)) return invalid("scale is not finite");
   if (!(p.softcap >= 0) || !std::isfinite(p.softcap))
     return invalid("softcap is neither 0 nor positive and finite");
@@ -148,15 +150,16 @@ inline Refusal check_switches(const attn_problem& p) {
 inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0;
   const bool keys = queries && p.seq_k > 0;
+  const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2;
   const struct {
     const char* name;
     const void* data;
     bool needed;
     uintptr_t align;
-  } pointers[] = {{"q", t.q.data, keys, 2},
-                  {"k", t.k.data, keys, 2},
-                  {"v", t.v.data, keys, 2},
-                  {"o", t.o.data, queries, 2},
+  } pointers[] = {{"q", t.q.data, keys, element},
+                  {"k", t.k.data, keys, element},
+                  {"v", t.v.data, keys, element},
+                  {"o", t.o.data, queries, element},
                   {"lse", t.lse.data, false, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
@@ -255,8 +258,13 @@ struct Entry {
     return 0;
   }
   static constexpr uint64_t features() {
-    if constexpr (requires { K::kFeatures; }) return K::kFeatures;
-    return 0;
+    uint64_t features = 0;
+    if constexpr (requires { K::kFeatures; }) features = K::kFeatures;
+    // Who says that fp32 is in its domain knows of it.
+    if constexpr (requires { K::kDomain; }) {
+      if (K::kDomain != nullptr && (K::kDomain->dtypes >> ATTN_F32 & 1) != 0) features |= ATTN_FEATURE_F32;
+    }
+    return features;
   }
   static Refusal read(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
                       Call* call) {

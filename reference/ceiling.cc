@@ -67,10 +67,12 @@ int rank_of_format(int32_t format, int32_t open) {
       return 0;
     case ATTN_FORMAT_OF_INPUT:
       return 1;
-    case ATTN_FORMAT_E4M3:
+    case ATTN_FORMAT_TF32:
       return 2;
-    default:
+    case ATTN_FORMAT_E4M3:
       return 3;
+    default:
+      return 4;
   }
 }
 
@@ -144,6 +146,8 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   plan.partial_format = stricter(plan.partial_format, top.partial_format, of_input);
   plan.v_format =
       stricter(plan.v_format, top.v_format, [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
+  plan.qk_format =
+      stricter(plan.qk_format, top.qk_format, [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
   // A small factor makes what underflows large, a large one what overflows.
   plan.p_scale = top.p_scale;
   plan.v_scale = top.v_scale;

@@ -14,6 +14,8 @@ bool is_8_bit(int32_t format) { return format == ATTN_FORMAT_E4M3 || format == A
 // Of an attn_format.
 Format numbers_of(int32_t format, int32_t dtype) {
   switch (format) {
+    case ATTN_FORMAT_TF32:
+      return {0x1p-11, 0x1p-137, 0x1p128 - 0x1p117, 0x1p128 - 0x1p116};
     case ATTN_FORMAT_E4M3:
       return {0x1p-4, 0x1p-10, 448, 464};
     case ATTN_FORMAT_E5M2:
@@ -30,11 +32,24 @@ Format converted(Format format, const attn_plan& plan) {
   return {2 * format.unit, 2 * format.tiny, format.max, format.max};
 }
 
+// Of inputs in fp32 what is of their format, or not known to be of another, is not rounded any further.
+attn_plan in_fp32(const attn_problem& problem, attn_plan plan) {
+  if (problem.dtype != ATTN_F32) return plan;
+  for (int32_t* format : {&plan.p_format, &plan.partial_format})
+    if (*format == ATTN_FORMAT_UNKNOWN || *format == ATTN_FORMAT_OF_INPUT) *format = ATTN_FORMAT_F32;
+  if (plan.v_format == ATTN_FORMAT_OF_INPUT) plan.v_format = ATTN_FORMAT_F32;
+  return plan;
+}
+
 void accumulator(const attn_problem& problem, const attn_plan& plan, const Calibration& cal,
                  ErrorModel* model) {
-  model->tensor_cores = plan.accumulator != ATTN_ACC_FFMA;
-  if (plan.accumulator == ATTN_ACC_UNKNOWN)
-    model->assumptions.push_back("accumulator not known: tensor cores assumed");
+  // Tensor cores take no fp32: who uses them on it says what he rounds it to, or that he does.
+  const bool chains = problem.dtype == ATTN_F32 && plan.qk_format == ATTN_FORMAT_UNKNOWN;
+  const bool open = plan.accumulator == ATTN_ACC_UNKNOWN;
+  model->tensor_cores = open ? !chains : plan.accumulator != ATTN_ACC_FFMA;
+  if (open)
+    model->assumptions.push_back(chains ? "accumulator not known: FFMA assumed, as inputs are of fp32"
+                                        : "accumulator not known: tensor cores assumed");
   const double d = static_cast<double>(problem.dim_qk);
   if (model->tensor_cores) {
     model->product_unit = cal.mma_product;
@@ -46,10 +61,12 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
     if (plan.mma_block <= 0 && !cal.measured)
       model->assumptions.push_back("mma block not known: " + std::to_string(cal.mma_block) + " assumed");
     if (problem.dtype == ATTN_F16) model->least_factor = cal.mma_least_f16;
+    // Of factors of 32 bits a tensor core takes half as many at once, or fewer; calibrated are those of 16.
+    if (problem.dtype == ATTN_F32) model->mma_block = std::min<int64_t>(model->mma_block, 4);
   }
   // fp16's subnormals are normal numbers of fp32; those of bf16 are not.
   model->flushes = plan.flush_to_zero != 0;
-  if (model->flushes && problem.dtype == ATTN_BF16) model->flushed_factor = kFlush;
+  if (model->flushes && problem.dtype != ATTN_F16) model->flushed_factor = kFlush;
   model->dim_qk = d;
   model->score_gamma = compound(model->block_error(d));
   model->ascending_dot = plan.dot_order == ATTN_DOT_ASCENDING;
@@ -130,12 +147,20 @@ void scaling(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
   model->fused = plan.scale_mode == ATTN_SCALE_FUSED;
   model->may_be_fused = plan.scale_mode != ATTN_SCALE_SEPARATE;
   if (plan.scale_mode == ATTN_SCALE_UNKNOWN)
-    model->assumptions.push_back("scaling not known: folded into a 16-bit Q assumed");
+    model->assumptions.push_back(problem.dtype == ATTN_F32
+                                     ? "scaling not known: folded into Q assumed"
+                                     : "scaling not known: folded into a 16-bit Q assumed");
   if (plan.scale_mode == ATTN_SCALE_UNKNOWN || plan.scale_mode == ATTN_SCALE_FOLDED_Q) {
     const Format format = converted(format_of(problem.dtype), plan);
     model->folded_unit = format.unit;
     model->folded_tiny = format.tiny;
     model->folded_overflow = format.overflow;
+  }
+  if (plan.qk_format != ATTN_FORMAT_UNKNOWN) {
+    const Format format = converted(numbers_of(plan.qk_format, problem.dtype), plan);
+    model->factor_unit = format.unit;
+    model->factor_tiny = format.tiny;
+    model->factor_overflow = format.overflow;
   }
 }
 
@@ -211,7 +236,7 @@ void order_of_work(const attn_plan& plan, ErrorModel* model) {
 
 ErrorModel make_error_model(const attn_problem& problem, const attn_plan& declared,
                             const Calibration& calibration) {
-  const attn_plan plan = capped_plan(problem, declared, calibration);
+  const attn_plan plan = in_fp32(problem, capped_plan(problem, declared, calibration));
   ErrorModel model;
   order_of_work(plan, &model);
   accumulator(problem, plan, calibration, &model);

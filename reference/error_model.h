@@ -60,9 +60,12 @@ struct ErrorNumbers {
   double softcap = 0;          // 0: none
   bool fused = false;          // exp2(fma(s, sigma, -mu))
   bool may_be_fused = false;   // or else something may be subtracted that was rounded after it was multiplied
-  double folded_unit = 0;      // u_Q if the scale is folded into a 16-bit Q, else 0
+  double folded_unit = 0;      // u_Q if the scale is folded into Q before that is rounded, else 0
   double folded_tiny = 0;      // and that format's absolute error
   double folded_overflow = 0;  // and where it overflows; 0: not folded
+  double factor_unit = 0;      // u_T and eta_T, where Q and K are converted
+  double factor_tiny = 0;
+  double factor_overflow = 0;  // of |q| and |k|; 0: they stay as they are
   double eps_exp = 0;          // eps_e at argument 0
   double eps_exp_slope = 0;    // and how it grows per unit of |argument|
   double eps_log = 0;          // eps_l

@@ -74,6 +74,28 @@ bool folded_query_overflows(const ErrorModel& model, const Operands& operands, c
   return most * std::abs(model.scale) * std::numbers::log2e >= model.folded_overflow;
 }
 
+// Q and K converted to a format that may overflow.
+bool factors_overflow(const ErrorModel& model, const Operands& operands, const ScoreInput& input) {
+  if (model.factor_overflow == 0) return false;
+  const double most = AllConst(input.q, operands.dim_qk).abs().maxCoeff();
+  return most >= model.factor_overflow || std::any_of(input.keys, input.keys + input.n, [&](int64_t key) {
+           return operands.key_norm[static_cast<size_t>(key)] >= model.factor_overflow;
+         });
+}
+
+// What converting them may change of a score.
+void converted_factors(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                       AllConst absolute, All error) {
+  if (model.factor_unit == 0) return;
+  const double u = model.factor_unit, tiny = model.factor_tiny, scale = std::abs(model.scale);
+  const double norm = AllConst(input.q, operands.dim_qk).abs().sum();
+  error += scale * (2 * u + u * u) * absolute;
+  for (int64_t k = 0; k < input.n; ++k)
+    error[k] +=
+        scale * tiny *
+        ((1 + u) * (norm + operands.key_norm[static_cast<size_t>(input.keys[k])]) + model.dim_qk * tiny);
+}
+
 // The error of the row sum. Its parts are summed tile by tile: what each addition
 // loses is u of the sum as it is then, at most that of the tiles so far.
 double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, const double* weight) {
@@ -113,6 +135,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   const ScoreState state = purity(operands, input);
   if (state != ScoreState::kBounded) return state;
   if (folded_query_overflows(model, operands, input.q)) return ScoreState::kUnconstrained;
+  if (factors_overflow(model, operands, input)) return ScoreState::kUnconstrained;
   const int64_t n = input.n;
   reserve(n, out);
   All x(out->x.data(), n), e(out->e.data(), n), error(out->error.data(), n), delta(out->delta.data(), n),
@@ -154,6 +177,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
     for (int64_t k = 0; k < n; ++k)
       error[k] += model.folded_tiny * operands.key_norm[static_cast<size_t>(input.keys[k])];
   }
+  converted_factors(model, operands, input, absolute, error);
   out->largest_error = error.maxCoeff();
   walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
   const double T = out->walk.rescales;

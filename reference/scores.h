@@ -8,7 +8,9 @@
 //                                                            16 columns after 16, c_16 = 16 u_p + ceil(16/k_hw) u_s
 //   err_j   = delta_j                                        what the score itself may be off by
 //           + 2u|x_j|                                        unless the scale is fused: the scaled score is rounded
-//           + |tau| u_Q sum|q_t k_jt| + eta_Q sum|k_jt|      if the scale is folded into a 16-bit Q
+//           + |tau| u_Q sum|q_t k_jt| + eta_Q sum|k_jt|      if the scale is folded into Q
+//           + |tau| ((2 u_T + u_T^2) sum|q_t k_jt| + (1 + u_T) eta_T (sum|q_t| + sum|k_jt|) + d eta_T^2)
+//                                                            if Q and K are converted, as to TF32
 //           + c(eps_t |tanh(a_j/c)| + 1.4u)                  with softcap
 //           + 3u(|a'_j| + |b_j|) + u|x_j|                    with bias or softcap
 //   R_j     = (m - x_j) + delta_j + max delta                how far below the maximum

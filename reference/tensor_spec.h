@@ -123,9 +123,9 @@ constexpr int32_t dtype_of(const TensorSpec& spec, int32_t dtype, int32_t bias_d
   return dtypes[static_cast<size_t>(spec.element)];
 }
 
-constexpr int64_t element_bytes(const TensorSpec& spec, int32_t bias_dtype) {
-  const bool narrow = bias_dtype == ATTN_F16 || bias_dtype == ATTN_BF16;
-  const int64_t bytes[] = {2, 4, narrow ? 2 : 4, 1, 8};
+constexpr int64_t element_bytes(const TensorSpec& spec, int32_t dtype, int32_t bias_dtype) {
+  const auto of = [](int32_t d) { return d == ATTN_F16 || d == ATTN_BF16 ? 2 : 4; };
+  const int64_t bytes[] = {of(dtype), 4, of(bias_dtype), 1, 8};
   return bytes[static_cast<size_t>(spec.element)];
 }
 

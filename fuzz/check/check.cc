@@ -384,7 +384,11 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
   ReduceOptions options = given;
   // Sizes that move together: what the kernel declares, or was found to take.
   std::optional<attn_domain> domain = target.info().domain;
-  if (!domain) domain = ask_for_sizes(target);
+  if (!domain || !says_sizes(*domain)) {
+    const uint32_t dtypes = domain ? domain->dtypes : 0;
+    if (const auto sizes = ask_for_sizes(target)) domain = sizes;
+    if (domain && dtypes) domain->dtypes = dtypes;
+  }
   if (domain && is_inside(*domain, c)) options.fit = [domain](Case& candidate) { fit(*domain, candidate); };
   // Most candidates hang if the case does: none of them gets more than the brief
   // watch, and the minimal one is held to the full one at the end.

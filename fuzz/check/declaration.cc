@@ -1,6 +1,7 @@
 #include "fuzz/check/declaration.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -103,6 +104,22 @@ std::string python_size(const attn_sizes& s) {
 
 }  // namespace
 
+bool takes_fp32(const attn_domain& d) { return (d.dtypes >> ATTN_F32 & 1) != 0; }
+
+// Of a kernel of fp32, what else it takes is said by the same bits.
+bool is_said(const attn_domain& d, const Word& word) {
+  return takes_fp32(d) && (word.refusal == "f16" || word.refusal == "bf16");
+}
+
+// Bits of it that `format` writes out, with `between`.
+std::string formats_of(const attn_domain& d, const std::array<const char*, 3>& names, const char* between) {
+  std::vector<std::string> all;
+  for (size_t dtype = 0; dtype < names.size(); ++dtype) {
+    if ((d.dtypes >> dtype & 1) != 0) all.emplace_back(names[dtype]);
+  }
+  return join(all, between);
+}
+
 Declaration declaration_of(const Refused& refused) {
   Declaration takes;
   if (refused.sizes) takes.domain = *refused.sizes;
@@ -122,6 +139,9 @@ std::string as_c(const Declaration& declaration) {
   for (const auto& [format, name] : {std::pair{ATTN_F16, "ATTN_F16"}, {ATTN_BF16, "ATTN_BF16"}}) {
     if (d.dtypes == 1u << format) text += cat("    .dtypes = 1u << ", name, ",\n");
   }
+  if (takes_fp32(d))
+    text += cat("    .dtypes = ", formats_of(d, {"1u << ATTN_F16", "1u << ATTN_BF16", "1u << ATTN_F32"}, " | "),
+                ",  // and attn_kernel.features has ATTN_FEATURE_F32\n");
   std::vector<Named> sizes = named(d, false);
   if (!same(d.group, attn_sizes{}))
     sizes.insert(std::ranges::find(sizes, "seq_q", &Named::name), {"group", d.group});
@@ -154,9 +174,11 @@ std::string as_python(const Declaration& declaration) {
   for (const auto& [name, sizes] : named(d, true)) parts.push_back(cat(name, "=", python_size(sizes)));
   if (d.equal_lengths) parts.emplace_back("equal_lengths=True");
   if (d.equal_dims) parts.emplace_back("equal_dims=True");
+  if (takes_fp32(d))
+    parts.push_back(cat("dtypes=(", formats_of(d, {"\"f16\",", "\"bf16\",", "\"f32\","}, " "), ")"));
   for (const Refusal* refusal : declaration.refused) {
     const Word* word = word_of(*refusal);
-    if (*word->python != '\0') parts.emplace_back(word->python);
+    if (!is_said(d, *word) && *word->python != '\0') parts.emplace_back(word->python);
   }
   return "attnfuzz.Domain(" + join(parts, ", ") + ")";
 }
@@ -176,9 +198,10 @@ std::string as_terms(const Declaration& declaration) {
   }
   if (d.equal_lengths) words.emplace_back("equal_lengths");
   if (d.equal_dims) words.emplace_back("equal_dims");
+  if (takes_fp32(d)) words.push_back(formats_of(d, {"f16", "bf16", "f32"}, " "));
   for (const Refusal* refusal : declaration.refused) {
     const Word* word = word_of(*refusal);
-    if (*word->term != '\0') words.emplace_back(word->term);
+    if (!is_said(d, *word) && *word->term != '\0') words.emplace_back(word->term);
   }
   return join(words, " ");
 }

@@ -49,6 +49,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     return std::nullopt;
   };
   const Problem& p = c.problem;
+  if (p.dtype == ATTN_F32) return no("inputs of fp32");
   if (p.bias || p.mask || p.key_lengths) return no("a bias, a mask or key lengths");
   if (!c.planted.empty() || !(c.remap == Remap{})) return no("planted or rearranged values");
   if (c.calls.size() != 1 || !(c.calls[0] == attnfuzz::Call{})) return no("other calls than a single one");
@@ -84,6 +85,7 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
     return false;
   };
   if (bad_plan(plan)) return no("a plan that makes no sense");
+  if (plan.qk_format != ATTN_FORMAT_UNKNOWN) return no("Q and K that are converted");
   if (plan.workspace_bytes % 4 != 0 || plan.workspace_bytes > kMostBytes || plan.workspace_align > kAlign)
     return no("a workspace of more than 64 MiB, or of an odd size or alignment");
   call->plan = plan;

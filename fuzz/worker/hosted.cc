@@ -26,6 +26,11 @@ constexpr attn_backend kBackend = ATTN_CPU;
 const attnfuzz_hosted* hosted = nullptr;
 std::vector<attn_kernel> kernels;
 std::vector<attn_build> builds;
+std::vector<attn_domain> domains;
+
+uint64_t features_of(const attnfuzz_hosted& of) {
+  return (of.dtypes >> ATTN_F32 & 1) != 0 ? ATTN_FEATURE_F32 : 0;
+}
 
 attn_status checked(int32_t status) {
   return status >= ATTN_OK && status <= ATTN_FAULT ? static_cast<attn_status>(status) : ATTN_FAULT;
@@ -34,7 +39,7 @@ attn_status checked(int32_t status) {
 attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env, attn_plan* plan,
                  char* reason, uint64_t reason_size) {
   attn::Call call;
-  if (attn::Refusal refusal = attn::read_call(problem, tensors, env, kBackend, 0, 0, &call))
+  if (attn::Refusal refusal = attn::read_call(problem, tensors, env, kBackend, 0, features_of(*hosted), &call))
     return attn::refuse(refusal, reason, reason_size);
   attn_plan own = attn::default_plan(call.problem);
   const attn_status status =
@@ -48,7 +53,7 @@ attn_status run(const attn_problem* problem, const attn_tensors* tensors, const 
                 const attn_env* env) {
   attn::Call call;
   attn_plan known;
-  if (attn::Refusal refusal = attn::read_call(problem, tensors, env, kBackend, 0, 0, &call))
+  if (attn::Refusal refusal = attn::read_call(problem, tensors, env, kBackend, 0, features_of(*hosted), &call))
     return refusal.status;
   if (!attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN)) return ATTN_INVALID;
   char text[512] = "";
@@ -83,6 +88,14 @@ void describe(const attnfuzz_hosted& from) {
   kernel.build = &builds.back();
   kernel.plan = plan;
   kernel.run = run;
+  kernel.features = features_of(from);
+  if (kernel.features != 0) {
+    attn_domain domain = {};
+    domain.size = sizeof domain;
+    domain.dtypes = from.dtypes;
+    domains.push_back(domain);
+    kernel.domain = &domains.back();
+  }
   kernels.push_back(kernel);
 }
 
@@ -94,6 +107,7 @@ Library open(const attnfuzz_hosted* all, uint32_t count, const std::string& of, 
     return library;
   }
   builds.reserve(count);
+  domains.reserve(count);
   for (uint32_t i = 0; i < count; ++i) describe(all[i]);
   library = choose(kernel_at, of, selector, backend);
   for (uint32_t i = 0; i < count && library.kernel; ++i) {

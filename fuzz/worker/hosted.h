@@ -34,6 +34,7 @@ typedef struct attnfuzz_hosted {
                   attn_plan* plan, char* text, uint64_t size);
   int32_t (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                  const attn_env* env, char* text, uint64_t size);
+  uint32_t dtypes;  // of Q, K, V and O: bits 1 << attn_dtype. Cases are drawn in fp32 where that is among them
 } attnfuzz_hosted;
 
 // This process becomes the guard (guard.h) of its child `worker`, ends it when whoever

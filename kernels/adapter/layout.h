@@ -29,7 +29,7 @@ struct Layout {
   std::array<Copy, kPieces> pieces = {};
   uint64_t bytes = 0;
   float factor = 1;  // of Q
-  bool converts = false, folds = false;
+  bool folds = false;
   int64_t pages_each = 0;
 };
 
@@ -45,10 +45,9 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   const attn_problem& p = call.problem;
   const attn_tensors t = strided(p, call.tensors);
   Layout layout;
-  layout.converts = takes.format == Formats::kF32;
   if (takes.scale == Scale::kOwn) layout.factor = p.scale / usual_scale(p);
   if (std::fabs(layout.factor - 1) < 1e-6f) layout.factor = 1;
-  layout.folds = layout.factor != 1 && !layout.converts;
+  layout.folds = layout.factor != 1;
   layout.pages_each = takes.page > 0 ? ceil_div(p.seq_k, takes.page) : 0;
   const auto add = [&](Piece i, const attn_tensor& tensor, int64_t h, int64_t s, int64_t d) {
     Copy& c = layout.pieces[i];
@@ -58,11 +57,11 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
     c.from = tensor;
     for (int n = 0; n < 4; ++n) c.shape[n] = shape[n], c.stride[n] = stride[n];
     c.elements = p.batch * h * s * d;
-    c.bytes_each = i == kLse || layout.converts ? 4 : 2;
+    c.bytes_each = i == kLse || p.dtype == ATTN_F32 ? 4 : 2;
     const bool paged = takes.page > 0 && (i == kK || i == kV);
     if (paged) c.elements = p.batch * layout.pages_each * takes.page * h * d;
-    c.made = paged || (layout.converts && i != kLse) || (i == kQ && layout.factor != 1) ||
-             tensor.data == nullptr || !is_dense(tensor, shape, stride) ||
+    c.made = paged || (i == kQ && layout.factor != 1) || tensor.data == nullptr ||
+             !is_dense(tensor, shape, stride) ||
              reinterpret_cast<uintptr_t>(tensor.data) % takes.align_bytes != 0;
     if (i == kLse && takes.lse == Lse::kNone) c.made = false, c.elements = 0;
   };

@@ -13,9 +13,8 @@ struct Move {
   attn_tensor outer;
   char* copy;
   int64_t shape[4], stride[4];
-  int wide;  // bytes of the copy's elements
-  int outer_bytes;
-  bool bf16;
+  int bytes;  // of an element
+  int32_t dtype;
   float factor;
   bool out;          // from the copy
   const int* pages;  // null: none
@@ -25,39 +24,44 @@ struct Move {
   __device__ void operator()(int64_t n) const {
     const int64_t d = n % shape[3], s = n / shape[3] % shape[2], h = n / shape[3] / shape[2] % shape[1];
     const int64_t b = n / shape[3] / shape[2] / shape[1];
-    char* mine = static_cast<char*>(outer.data) + outer_bytes * (b * outer.stride[0] + h * outer.stride[1] +
-                                                                 s * outer.stride[2] + d * outer.stride[3]);
+    char* mine = static_cast<char*>(outer.data) + bytes * (b * outer.stride[0] + h * outer.stride[1] +
+                                                           s * outer.stride[2] + d * outer.stride[3]);
     int64_t at = b * stride[0] + h * stride[1] + s * stride[2] + d * stride[3];
     if (pages) {  // (page number, key, head, dim)
       const int64_t number = pages[b * pages_each + s / page];
       at = ((number * page + s % page) * shape[1] + h) * shape[3] + d;
     }
-    char* its = copy + wide * at;
-    if (outer_bytes == wide && factor == 1) {
-      if (differences) {
-        if (memcmp(mine, its, static_cast<size_t>(wide)) != 0) ++*differences;
-      } else {
-        memcpy(out ? mine : its, out ? its : mine, static_cast<size_t>(wide));
-      }
+    char* its = copy + bytes * at;
+    char result[4];
+    scaled(mine, result);
+    if (differences) {
+      bool same = true;
+      for (int i = 0; i < bytes; ++i) same = same && its[i] == result[i];
+      if (!same) ++*differences;
+    } else {
+      memcpy(out ? mine : its, out ? its : result, static_cast<size_t>(bytes));
+    }
+  }
+
+ private:
+  // What the copy of an element holds.
+  __device__ void scaled(const char* element, char* result) const {
+    memcpy(result, element, static_cast<size_t>(bytes));
+    if (factor == 1) return;
+    if (dtype == ATTN_F32) {
+      float value;
+      memcpy(&value, element, sizeof value);
+      value *= factor;
+      memcpy(result, &value, sizeof value);
       return;
     }
     uint16_t bits;
-    float value;
-    if (out) {
-      memcpy(&value, its, sizeof value);
-      bits = bf16 ? from_float<BF16>(value).bits : from_float<F16>(value).bits;
-      memcpy(mine, &bits, sizeof bits);
-      return;
-    }
-    memcpy(&bits, mine, sizeof bits);
-    value = (bf16 ? to_float(BF16{bits}) : to_float(F16{bits})) * factor;
-    bits = bf16 ? from_float<BF16>(value).bits : from_float<F16>(value).bits;
-    const void* result = wide == 4 ? static_cast<const void*>(&value) : &bits;
-    if (differences) {
-      if (memcmp(its, result, static_cast<size_t>(wide)) != 0) ++*differences;
-    } else {
-      memcpy(its, result, static_cast<size_t>(wide));
-    }
+    memcpy(&bits, element, sizeof bits);
+    if (dtype == ATTN_BF16)
+      bits = from_float<BF16>(to_float(BF16{bits}) * factor).bits;
+    else
+      bits = from_float<F16>(to_float(F16{bits}) * factor).bits;
+    memcpy(result, &bits, sizeof bits);
   }
 };
 
@@ -69,9 +73,8 @@ inline Move move_of(const Takes& takes, const Call& call, const Layout& layout, 
   move.outer = c.from;
   move.copy = space + c.offset;
   for (int n = 0; n < 4; ++n) move.shape[n] = c.shape[n], move.stride[n] = c.stride[n];
-  move.wide = static_cast<int>(c.bytes_each);
-  move.outer_bytes = i == kLse ? 4 : 2;
-  move.bf16 = call.problem.dtype == ATTN_BF16;
+  move.bytes = static_cast<int>(c.bytes_each);
+  move.dtype = call.problem.dtype;
   move.factor = i == kQ ? layout.factor : 1;
   move.out = out;
   if (takes.page > 0 && (i == kK || i == kV)) {

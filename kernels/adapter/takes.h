@@ -66,8 +66,9 @@ constexpr Sizes one_of(N... values) {
   return result;
 }
 
-enum class Formats { kF16 = 1, kBf16 = 2, kEither = 3, kF32 = 4 };  // kF32: by conversion
-enum class Order { kBhsd, kBshd };                                  // dense, outermost first
+// Of Q, K, V and O: bits 1 << attn_dtype.
+enum class Formats { kF16 = 1, kBf16 = 2, kEither = 3, kF32 = 4, kAny = 7 };
+enum class Order { kBhsd, kBshd };  // dense, outermost first
 enum class Causal { kNever, kOnly, kEither };
 enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused. Dense (b, h, s), natural log
 enum class Scale { kGiven, kOwn };   // own: 1 / sqrt(dim); the rest of it is multiplied into Q
@@ -93,13 +94,16 @@ struct Takes {
   bool keeps_scratch = false;  // what it takes with cudaMalloc may live until the next call
   int64_t tile = 64;           // of queries and keys: where borders are aimed at
   // It multiplies, adds, scales and weighs in fp32 (__expf or better, P not rounded to 16 bits);
-  // otherwise nothing is known of how it computes, and the loosest classes count.
+  // otherwise nothing is known of how it computes, and the loosest classes count: of inputs in
+  // fp32 no product or P that is rounded to fewer bits.
   bool in_fp32 = false;
+  // Its products are those of tensor cores that take Q, K, P and V in TF32, rounded to nearest.
+  bool in_tf32 = false;
 
   constexpr attn_domain domain() const {
     attn_domain d = {};
     d.size = sizeof d;
-    d.dtypes = format == Formats::kF16 ? 1u << ATTN_F16 : format == Formats::kBf16 ? 1u << ATTN_BF16 : 0;
+    d.dtypes = static_cast<uint32_t>(format);
     d.batch = batch.sizes(), d.heads_q = heads.sizes(), d.group = group.sizes();
     d.seq_q = seq.sizes(), d.seq_k = (equal_lengths ? seq : seq_k).sizes();
     d.dim_qk = dim.sizes(), d.dim_v = (equal_dims ? dim : dim_v).sizes();
@@ -122,8 +126,12 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   const auto wrong = [](const char* what, const Sizes& sizes, int64_t n) {
     return std::string(what) + " " + std::to_string(n) + ": it takes " + sizes.words();
   };
-  if (takes.format == Formats::kF16 && p.dtype != ATTN_F16) return "fp16 alone";
-  if (takes.format == Formats::kBf16 && p.dtype != ATTN_BF16) return "bf16 alone";
+  if (!(static_cast<int>(takes.format) >> p.dtype & 1)) {
+    return takes.format == Formats::kF16    ? "fp16 alone"
+           : takes.format == Formats::kBf16 ? "bf16 alone"
+           : takes.format == Formats::kF32  ? "fp32 alone"
+                                            : "fp16 and bf16 alone";
+  }
   if (p.batch == 0 || p.heads_q == 0 || p.seq_q == 0) return {};
   if (takes.equal_dims && p.dim_qk != p.dim_v) return "head dimensions of Q and V that differ";
   if (!takes.dim.take(p.dim_qk)) return wrong("a head dimension of", takes.dim, p.dim_qk);

@@ -31,7 +31,6 @@ struct Within {  // an integer, bounds included
   int64_t low, high;
 };
 
-inline constexpr const char* kInputDtypes[] = {"f16", "bf16"};
 inline constexpr const char* kDtypes[] = {"f16", "bf16", "f32"};
 inline constexpr const char* kAlignNames[] = {"top_left", "bottom_right"};
 inline constexpr const char* kFillNames[] = {"zero",      "constant",    "one_hot",   "small_int", "position",
@@ -129,7 +128,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("causal", &Problem::causal),
     field("dim_qk", &Problem::dim_qk),
     field("dim_v", &Problem::dim_v),
-    field("dtype", &Problem::dtype, Names{kInputDtypes}),
+    field("dtype", &Problem::dtype, Names{kDtypes}),
     field("heads_kv", &Problem::heads_kv),
     field("heads_q", &Problem::heads_q),
     field("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths}),

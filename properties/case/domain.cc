@@ -1,8 +1,11 @@
 #include "properties/case/domain.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
+#include "properties/case/planted_rank.h"
 #include "properties/case/switches.h"
 
 namespace attnfuzz {
@@ -24,8 +27,8 @@ int64_t nearest(const attn_sizes& sizes, int64_t n) {
 
 void fit(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
-  if (domain.dtypes && !(domain.dtypes >> p.dtype & 1))
-    p.dtype = domain.dtypes >> ATTN_F16 & 1 ? ATTN_F16 : ATTN_BF16;
+  const uint32_t taken = domain.dtypes & 7;
+  if (taken != 0 && !(taken >> p.dtype & 1)) set_dtype(c, std::countr_zero(taken));
   p.batch = nearest(domain.batch, p.batch);
   const int64_t group = nearest(domain.group, p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1);
   p.heads_q = nearest(domain.heads_q, std::max<int64_t>(p.heads_q, 1));
@@ -42,6 +45,13 @@ void fit(const attn_domain& domain, Case& c) {
   if (domain.align && p.seq_q != p.seq_k) p.align = domain.align - 1;
   if (domain.lse) c.want_lse = domain.lse == 2;
   tidy(c);
+}
+
+bool says_sizes(const attn_domain& domain) {
+  attn_domain formats = {};
+  formats.size = domain.size;
+  formats.dtypes = domain.dtypes;
+  return std::memcmp(&formats, &domain, sizeof domain) != 0;
 }
 
 bool is_inside(const attn_domain& domain, const Case& c) {

@@ -18,4 +18,7 @@ void fit(const attn_domain& domain, Case& c);
 // Whether fit() would leave its problem as it is.
 bool is_inside(const attn_domain& domain, const Case& c);
 
+// Whether it speaks of more than formats.
+bool says_sizes(const attn_domain& domain);
+
 }  // namespace attnfuzz

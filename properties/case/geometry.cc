@@ -29,7 +29,9 @@ int32_t bias_dtype(const Problem& p) { return p.bias ? p.bias->dtype : static_ca
 
 int32_t dtype_of(const Problem& p, TensorId t) { return dtype_of(spec_of(t), p.dtype, bias_dtype(p)); }
 
-int64_t element_bytes(const Problem& p, TensorId t) { return element_bytes(spec_of(t), bias_dtype(p)); }
+int64_t element_bytes(const Problem& p, TensorId t) {
+  return element_bytes(spec_of(t), p.dtype, bias_dtype(p));
+}
 
 bool is_present(const Case& c, TensorId t) {
   switch (t) {

@@ -1,23 +1,53 @@
 #include "properties/case/planted_rank.h"
 
 #include <array>
+#include <bit>
+#include <cmath>
+
+#include "reference/formats.h"
 
 namespace attnfuzz {
 namespace {
 
 // Ascending as integers, which ranks below rely on.
 std::array<uint32_t, 4> well_known(int32_t dtype) {
-  switch (dtype) {
-    case ATTN_F16:
-      return {0, 0x3c00, 0x7c00, 0x7e00};
-    case ATTN_BF16:
-      return {0, 0x3f80, 0x7f80, 0x7fc0};
-    default:
-      return {0, 0x3f800000, 0x7f800000, 0x7fc00000};
-  }
+  const KnownBits known = known_bits(dtype);
+  return {0, known.one, known.infinity, known.nan};
+}
+
+uint32_t converted(uint32_t bits, int32_t from, int32_t to) {
+  const KnownBits old = known_bits(from), known = known_bits(to);
+  const uint32_t size = bits & (old.sign - 1), sign = bits & old.sign ? known.sign : 0;
+  if (size > old.infinity) return known.nan;
+  if (size == old.infinity) return sign | known.infinity;
+  if (from == to || (from != ATTN_F32 && to != ATTN_F32)) return bits;
+  const double value = decode(from, &bits, 0);
+  // Finite stays finite.
+  if (std::abs(value) > decode(to, &known.largest, 0)) return sign | known.largest;
+  return to == ATTN_F32 ? std::bit_cast<uint32_t>(static_cast<float>(value))
+                        : encode16(to, static_cast<float>(value));
 }
 
 }  // namespace
+
+KnownBits known_bits(int32_t dtype) {
+  switch (dtype) {
+    case ATTN_F16:
+      return {0x3c00, 0x7c00, 0x7e00, 0x8000, 0x7bff};
+    case ATTN_BF16:
+      return {0x3f80, 0x7f80, 0x7fc0, 0x8000, 0x7f7f};
+    default:
+      return {0x3f800000, 0x7f800000, 0x7fc00000, 0x80000000, 0x7f7fffff};
+  }
+}
+
+void set_dtype(Case& c, int32_t dtype) {
+  if (c.problem.dtype == dtype) return;
+  for (Planted& x : c.planted) {
+    if (x.tensor != TensorId::kBias) x.bits = converted(x.bits, c.problem.dtype, dtype);
+  }
+  c.problem.dtype = dtype;
+}
 
 uint32_t planted_rank(uint32_t bits, int32_t dtype) {
   const auto known = well_known(dtype);

@@ -23,9 +23,32 @@ void random_row(bool f16, uint64_t key, float unit, int64_t dim, uint16_t* out) 
   f16 ? random_row<kind, true>(key, unit, dim, out) : random_row<kind, false>(key, unit, dim, out);
 }
 
-}  // namespace
+// Scaled in fp32 where neither the unit nor a product with it leaves the normal numbers: exactly.
+template <FillKind kind>
+void random_row32(uint64_t key, float unit, int64_t dim, float* out) {
+  for (int64_t d = 0; d < dim; ++d) out[d] = static_cast<float>(random_integer32(kind, element(key, d))) * unit;
+}
 
-void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, uint16_t* out) {
+void fill_row32(const Fill& fill, int64_t b, int64_t h, int64_t s, int64_t dim, uint32_t* out) {
+  const int unit = unit_exponent32(fill, b, h, s) + fill.exponent;
+  const uint64_t key = row_key(fill.seed, b, h, row_of(fill.kind, s));
+  if (unit >= -120 && unit <= 100) {
+    auto* const to = reinterpret_cast<float*>(out);
+    switch (fill.kind) {
+      case FillKind::kGaussian:
+      case FillKind::kSameRows:
+      case FillKind::kBlocks:
+        return random_row32<FillKind::kGaussian>(key, exp2f_exact(unit), dim, to);
+      case FillKind::kUniform:
+        return random_row32<FillKind::kUniform>(key, exp2f_exact(unit), dim, to);
+      default:
+        break;
+    }
+  }
+  for (int64_t d = 0; d < dim; ++d) out[d] = fill_bits32(fill, b, h, s, d, dim);
+}
+
+void fill_row16(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, uint16_t* out) {
   const bool f16 = dtype == ATTN_F16;
   const uint64_t key = row_key(fill.seed, b, h, row_of(fill.kind, s));
   const int unit_exp = unit_exponent(fill, f16, b, h, s) + fill.exponent;
@@ -78,6 +101,13 @@ void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, 
     default:
       return random_row<FillKind::kGaussian>(f16, key, unit, dim, out);
   }
+}
+
+}  // namespace
+
+void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, void* out) {
+  if (dtype == ATTN_F32) return fill_row32(fill, b, h, s, dim, static_cast<uint32_t*>(out));
+  fill_row16(fill, dtype, b, h, s, dim, static_cast<uint16_t*>(out));
 }
 
 }  // namespace attnfuzz

@@ -2,16 +2,18 @@
 // same on every machine for ever. A change of meaning gets a new version.
 //
 //   fill_bits({.kind = FillKind::kPosition}, ATTN_F16, b, h, s, d, dim)   // one element
+//   fill_bits32({.kind = FillKind::kPosition}, b, h, s, d, dim)           // the same of an fp32 tensor
 //   fill_row(fill, ATTN_F16, b, h, s, dim, out)                           // `dim` of them, fast
 #pragma once
 
 #include "properties/case/case.h"
 #include "properties/data/fill_values.h"
+#include "properties/data/fill_values32.h"
 
 namespace attnfuzz {
 
-// fill_bits() of a whole row; fast.
-void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, uint16_t* out);
+// fill_bits() of a whole row, of fp32 fill_bits32(): `dim` elements of dtype; fast.
+void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, void* out);
 
 // Whether `pattern` lets query i see key j.
 bool visible(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);

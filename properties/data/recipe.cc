@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "properties/data/fills.h"
@@ -43,11 +45,14 @@ PairIndices pair_source(const Case& c, const Broadcast& broadcast, int64_t b, in
           r.seq_k ? r.seq_k : c.problem.seq_k};
 }
 
-void add_row(const Fill& fill, int32_t dtype, const Indices& at, int64_t n, uint16_t* out) {
-  std::vector<uint16_t> added(n);
+void add_row(const Fill& fill, int32_t dtype, const Indices& at, int64_t n, void* out) {
+  std::vector<uint32_t> added(n);
   fill_row(fill, dtype, at.b, at.h, at.s, n, added.data());
+  const int64_t bytes = dtype == ATTN_F32 ? 4 : 2;
   for (int64_t d = 0; d < n; ++d) {
-    out[d] = encode16(dtype, static_cast<float>(decode(dtype, out, d) + decode(dtype, added.data(), d)));
+    const auto sum = static_cast<float>(decode(dtype, out, d) + decode(dtype, added.data(), d));
+    const uint32_t bits = bits_of(dtype, sum);
+    std::memcpy(static_cast<std::byte*>(out) + d * bytes, &bits, static_cast<size_t>(bytes));  // little-endian
   }
 }
 
@@ -72,7 +77,7 @@ int64_t key_length(const Problem& p, int64_t b) {
   return p.key_lengths ? std::clamp<int64_t>((*p.key_lengths)[b], 0, p.seq_k) : p.seq_k;
 }
 
-void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, uint16_t* out) {
+void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out) {
   const int64_t n = columns_of(c.problem, tensor);
   const Indices at = row_source(c, tensor, b, h, s);
   fill_row(c.*fill_of(tensor), c.problem.dtype, at.b, at.h, at.s, n, out);
@@ -143,7 +148,7 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
   if (c.nan_beyond_lengths && of_keys(spec_of(tensor)) && s >= key_length(p, b)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  std::vector<uint16_t> row(columns_of(p, tensor));
+  std::vector<uint32_t> row(columns_of(p, tensor));
   recipe_row(c, tensor, b, h, s, row.data());
   return decode(p.dtype, row.data(), d);
 }
@@ -153,7 +158,7 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
   const int64_t columns = columns_of(p, tensor), rows = size_of(spec_of(tensor).shape[2], p);
   const int64_t length = c.nan_beyond_lengths && of_keys(spec_of(tensor)) ? key_length(p, b) : rows;
   std::vector<double> out(rows * columns, std::numeric_limits<double>::quiet_NaN());
-  std::vector<uint16_t> row(columns);
+  std::vector<uint32_t> row(columns);
   for (int64_t s = 0; s < length; ++s) {
     recipe_row(c, tensor, b, h, s, row.data());
     decode_strided(p.dtype, row.data(), 0, 1, columns, &out[s * columns]);

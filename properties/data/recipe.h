@@ -4,7 +4,7 @@
 // case is given (case.h, Remap), what is added to it and what is planted over
 // it. Layout writes rows from here, relations ask for single values.
 //
-//   std::vector<uint16_t> row(c.problem.dim_v);
+//   std::vector<uint32_t> row(c.problem.dim_v);                   // room for any format
 //   recipe_row(c, TensorId::kV, b, kv_head, j, row.data());       // as fills give it
 //   double v = value_at(c, TensorId::kV, b, kv_head, j, column);  // as the kernel will find it
 #pragma once
@@ -22,7 +22,7 @@ int64_t source(const Axis& axis, int64_t i, int64_t key_length);
 int64_t key_length(const Problem& p, int64_t b);
 
 // Row (b,h,s) of Q, K or V before anything is planted: dim values in the problem's dtype.
-void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, uint16_t* out);
+void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out);
 
 // Mask and bias at (b,h,i,j), broadcast dimensions asked at index 0. The case must have one.
 bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
@@ -42,7 +42,7 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
 // Whether query i sees key j: the contract's definition, literally.
 bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 
-// Bits of a value in a 16-bit dtype, or of fp32; rounded to nearest even.
+// Bits of a value in a dtype; rounded to nearest even.
 uint32_t bits_of(int32_t dtype, float value);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-// A double rounded to the bits of a 16-bit format, in integers alone: the same on a host and on a
+// A double rounded to the bits of a 16-bit format, or of fp32, in integers alone: the same on a host and on a
 // device. What bits16.h offers besides needs the host's compiler.
 //
 //   to_bits(ATTN_F16, 0.1)          // 0x2e66: to nearest, ties to even
@@ -35,27 +35,38 @@ ATTN_BOTH constexpr float exp2f_exact(int n) {
   return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 
-// `value` is finite. Rounds to nearest even, once; saturates.
-ATTN_BOTH inline uint16_t to_bits(int32_t dtype, double value) {
-  const Format16 format = format16(dtype);
+// The bits of |value|, which is finite, in a format of so many bits of mantissa: rounded to nearest
+// even, once. What is beyond the format comes out above its infinity.
+ATTN_BOTH inline int64_t magnitude_bits(int mantissa_bits, int bias, double value) {
   const uint64_t raw = std::bit_cast<uint64_t>(value);
-  const uint16_t sign = static_cast<uint16_t>((raw >> 48) & 0x8000);
   const int field = static_cast<int>((raw >> 52) & 0x7ff);
-  // Doubles below the normal range are far below half of any 16-bit subnormal.
-  if (field == 0) return sign;
+  // Doubles below the normal range are far below half of any subnormal of such a format.
+  if (field == 0) return 0;
   const uint64_t significand = (uint64_t{1} << 52) | (raw & ((uint64_t{1} << 52) - 1));
-  const int exponent = std::max(field - 1023, 1 - format.bias);  // of the result's last place, were it normal
-  const int dropped = 52 - format.mantissa_bits + (exponent - (field - 1023));
-  if (dropped > 63) return sign;
+  const int exponent = std::max(field - 1023, 1 - bias);  // of the result's last place, were it normal
+  const int dropped = 52 - mantissa_bits + (exponent - (field - 1023));
+  if (dropped > 63) return 0;
   uint64_t kept = dropped > 53 ? 0 : significand >> dropped;
   const uint64_t rest = significand & ((uint64_t{1} << dropped) - 1);
   const uint64_t half = uint64_t{1} << (dropped - 1);
   if (rest > half || (rest == half && (kept & 1))) ++kept;
   // A carry out of the mantissa steps the exponent, as the encodings intend;
   // a subnormal has no implicit bit, so its exponent field comes out as 0.
-  const int64_t magnitude =
-      (static_cast<int64_t>(exponent + format.bias - 1) << format.mantissa_bits) + static_cast<int64_t>(kept);
+  return (static_cast<int64_t>(exponent + bias - 1) << mantissa_bits) + static_cast<int64_t>(kept);
+}
+
+// `value` is finite. Rounds to nearest even, once; saturates.
+ATTN_BOTH inline uint16_t to_bits(int32_t dtype, double value) {
+  const Format16 format = format16(dtype);
+  const auto sign = static_cast<uint16_t>(std::bit_cast<uint64_t>(value) >> 48 & 0x8000);
+  const int64_t magnitude = magnitude_bits(format.mantissa_bits, format.bias, value);
   return static_cast<uint16_t>(std::min<int64_t>(magnitude, format.largest)) | sign;
+}
+
+// The same in fp32.
+ATTN_BOTH inline uint32_t to_bits32(double value) {
+  const auto sign = static_cast<uint32_t>(std::bit_cast<uint64_t>(value) >> 32 & 0x80000000);
+  return static_cast<uint32_t>(std::min<int64_t>(magnitude_bits(23, 127, value), 0x7f7fffff)) | sign;
 }
 
 }  // namespace attnfuzz

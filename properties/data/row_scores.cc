@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "properties/data/recipe.h"
+#include "reference/formats.h"
 
 namespace attnfuzz {
 
@@ -22,7 +23,7 @@ ExactRow RowOracle::row(int64_t b, int64_t h, int64_t i) {
   const Problem& p = c_.problem;
   const double* q = matrix(TensorId::kQ, b, h).data() + i * p.dim_qk;
   const std::vector<double>& keys = matrix(TensorId::kK, b, kv_head(h));
-  const double u16 = p.dtype == ATTN_F16 ? 0x1p-11 : 0x1p-8;
+  const double u_q = format_of(p.dtype).unit;
   const double tanh_error = plan_.tanh_class == ATTN_TANH_TANHF ? 16 * u : 0x1p-10;
   ExactRow row;
   for (int64_t j = 0; j < p.seq_k; ++j) {
@@ -35,7 +36,7 @@ ExactRow RowOracle::row(int64_t b, int64_t h, int64_t i) {
     // Each of d sums loses at most a unit in the last place where it truncates.
     const double off = 4 * static_cast<double>(p.dim_qk + 32) * u * absolute;
     double x = p.scale * product, tolerance = std::fabs(p.scale) * off + 8 * u * std::fabs(x);
-    if (plan_.scale_mode == ATTN_SCALE_FOLDED_Q) tolerance += 2 * u16 * std::fabs(p.scale) * absolute;
+    if (plan_.scale_mode == ATTN_SCALE_FOLDED_Q) tolerance += 2 * u_q * std::fabs(p.scale) * absolute;
     if (p.softcap > 0) {
       x = p.softcap * std::tanh(x / p.softcap);
       tolerance += p.softcap * 2 * tanh_error;

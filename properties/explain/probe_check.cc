@@ -8,6 +8,7 @@
 #include "properties/data/recipe.h"
 #include "properties/data/row_scores.h"
 #include "properties/judge/judge.h"
+#include "reference/formats.h"
 
 namespace attnfuzz {
 namespace {
@@ -182,7 +183,7 @@ class Checker {
     const ProbedQuery& q = query(r);
     const std::vector<double>& v = oracle_.values(q.b, q.h);
     const Unit plain = units().front();
-    const double p_rounding = p_.dtype == ATTN_F16 ? 0x1p-11 : 0x1p-8;
+    const double p_rounding = format_of(p_.dtype).unit;
     std::vector<double> o(static_cast<size_t>(p_.dim_v)), size(o), slack(o);
     std::vector<bool> finite(o.size(), true);
     const std::vector<ExpectedValue> largest = maxima(plain, r), recorded = maxima(max_unit, r);

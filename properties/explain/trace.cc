@@ -12,14 +12,15 @@
 #include "properties/data/recipe.h"
 #include "properties/data/row_scores.h"
 #include "properties/judge/execution.h"
+#include "reference/formats.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {
 namespace {
 
-constexpr size_t kMostRows = 24;                   // of the wrong ones that readings are tried on
-constexpr int64_t kMostOfV = int64_t{1} << 15;  // of V: more do not all differ in 16 bits
-constexpr int64_t kMostWork = int64_t{1} << 26;    // multiply-adds a reading
+constexpr size_t kMostRows = 24;                 // of the wrong ones that readings are tried on
+constexpr int64_t kMostOfV = int64_t{1} << 15;   // of V: more do not all differ in 16 bits
+constexpr int64_t kMostWork = int64_t{1} << 26;  // multiply-adds a reading
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // An element of V: column d of key j of batch entry b and KV head g.
@@ -265,7 +266,8 @@ class Tracer {
     double most = -kInfinity, sum = 0;
     for (const double x : exact.x) most = std::max(most, x);
     std::vector<double> weight(exact.x.size());
-    for (size_t j = 0; j < weight.size() && most != -kInfinity; ++j) sum += weight[j] = std::exp(exact.x[j] - most);
+    for (size_t j = 0; j < weight.size() && most != -kInfinity; ++j)
+      sum += weight[j] = std::exp(exact.x[j] - most);
     for (int64_t d = 0; d < p_.dim_v; ++d) {
       double o = 0, size = 0;
       for (size_t j = 0; j < weight.size() && sum > 0; ++j) {
@@ -278,7 +280,7 @@ class Tracer {
         size += weight[j] / sum * std::fabs(v);
       }
       // As far as any kernel's own arithmetic may lead, in units of this result.
-      const double rounding = p_.dtype == ATTN_F16 ? 0x1p-10 : 0x1p-7;
+      const double rounding = 2 * format_of(p_.dtype).unit;
       const double got = at(row, d), off = std::fabs(got - o);
       if (!(off <= 2 * rounding * size + 0x1p-20)) return false;
       // And where it is wrong much nearer to this reading than to what is right.

@@ -182,6 +182,7 @@ std::vector<Field> problem_fields(const Case& c, Language language) {
   add("bias_dtype", p.bias ? dtype(p.bias->dtype) : dtype(ATTN_NONE));
   if (p.mask) add("has_mask", "1");
   if (p.num_splits != 0) add("num_splits", cat(p.num_splits));
+  if (p.dtype == ATTN_F32) add("features", cat(ATTN_FEATURE_F32), "ATTN_FEATURE_F32");
   return fields;
 }
 

@@ -44,7 +44,7 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
       {"rcp_class", p.rcp_class, ATTN_RCP_UNKNOWN, ATTN_RCP_EXACT, kChoice},
       {"tanh_class", p.tanh_class, ATTN_TANH_UNKNOWN, ATTN_TANH_TANHF, kChoice},
       {"scale_mode", p.scale_mode, ATTN_SCALE_UNKNOWN, ATTN_SCALE_SEPARATE_FMA, kChoice},
-      {"p_format", p.p_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_E5M2, kChoice},
+      {"p_format", p.p_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_TF32, kChoice},
       {"partial_format", p.partial_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_OF_INPUT, kChoice},
       {"flush_to_zero", p.flush_to_zero, 0, 1, kFlag},
       {"isolates_masked_nan", p.isolates_masked_nan, 0, 1, kFlag},
@@ -58,7 +58,7 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
       {"dot_order", p.dot_order, ATTN_DOT_ANY, ATTN_DOT_ASCENDING, kChoice},
       {"merge_rule", p.merge_rule, ATTN_MERGE_UNKNOWN, ATTN_MERGE_ONE_BY_ONE, kChoice},
       {"conversion", p.conversion, ATTN_CONVERT_NEAREST, ATTN_CONVERT_FAITHFUL, "0 means: to nearest"},
-      {"v_format", p.v_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_E5M2, "0 means: V stays as it is"},
+      {"v_format", p.v_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_TF32, "0 means: V stays as it is"},
   };
   for (const Limit& limit : limits) {
     if (limit.value >= limit.low && limit.value <= limit.high) continue;
@@ -76,6 +76,9 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
   if (p.max_rule == ATTN_MAX_RUNNING && p.key_order != ATTN_KEYS_ASCENDING &&
       p.key_order != ATTN_KEYS_DESCENDING)
     return "max_rule is ATTN_MAX_RUNNING, which needs a key_order that is ascending or descending";
+  if (p.qk_format != ATTN_FORMAT_UNKNOWN && p.qk_format != ATTN_FORMAT_TF32)
+    return "qk_format is " + std::to_string(p.qk_format) +
+           ", must be 0 (Q and K stay as they are) or 5 (ATTN_FORMAT_TF32)";
   if (!std::has_single_bit(p.workspace_align)) {
     return "workspace_align is " + std::to_string(p.workspace_align) + ", must be a power of two";
   }

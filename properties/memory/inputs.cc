@@ -15,12 +15,15 @@ InputRows::InputRows(const Case& c, TensorId t) : case_(c), tensor_(t), plain_(c
   std::erase_if(planted_, [t](const Planted& planted) { return planted.tensor != t; });
 }
 
-void InputRows::write_values(const Index& at, uint16_t* row) const {
+void InputRows::write_values(const Index& at, std::byte* row) const {
   const Problem& p = case_.problem;
   const auto [b, h, s] = at.n;
   const int64_t dim = logical_size(p, tensor_)[3];
   if (case_.nan_beyond_lengths && of_keys(spec_of(tensor_)) && s >= key_length(p, b)) {
-    std::fill_n(row, dim, format16(p.dtype).nan);
+    if (p.dtype == ATTN_F32)
+      std::fill_n(reinterpret_cast<uint32_t*>(row), dim, uint32_t{0x7fc00000});
+    else
+      std::fill_n(reinterpret_cast<uint16_t*>(row), dim, format16(p.dtype).nan);
   } else if (plain_) {
     fill_row(case_.*fill_of(tensor_), p.dtype, b, h, s, dim, row);
   } else {
@@ -71,7 +74,7 @@ void InputRows::write(const Index& at, std::byte* row) {
       std::memcpy(row, case_.problem.key_lengths->data(), case_.problem.key_lengths->size() * 8);
       break;
     default:
-      write_values(at, reinterpret_cast<uint16_t*>(row));
+      write_values(at, row);
   }
   if (planted_.empty()) return;
   const int64_t bytes = element_bytes(case_.problem, tensor_);

@@ -18,7 +18,7 @@ class InputRows {
   void write(const Index& at, std::byte* row);
 
  private:
-  void write_values(const Index& at, uint16_t* row) const;
+  void write_values(const Index& at, std::byte* row) const;
   void write_bias(const Index& at, std::byte* row);
   void write_mask(const Index& at, uint8_t* row) const;
 

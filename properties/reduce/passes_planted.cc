@@ -78,23 +78,10 @@ void pack(Search& s) {
 
 // Bits at which arithmetic of the format changes, by rank.
 std::vector<uint32_t> edges(int32_t dtype) {
-  std::vector<uint32_t> all;
-  if (dtype == ATTN_F32) return {0, 0x3f800000, 0x7f800000, 0x7fc00000, 0x7f7fffff, 0x80000000, 0xff800000};
-  const bool f16 = dtype == ATTN_F16;
-  const uint32_t one = f16 ? 0x3c00 : 0x3f80, infinity = f16 ? 0x7c00 : 0x7f80, nan = f16 ? 0x7e00 : 0x7fc0;
-  const uint32_t sign = 0x8000;
-  return {0,
-          one,
-          infinity,
-          nan,
-          1,
-          infinity - 1,
-          sign,
-          sign | 1,
-          sign | one,
-          sign | (infinity - 1),
-          sign | infinity,
-          sign | nan};
+  const auto [one, infinity, nan, sign, largest] = known_bits(dtype);
+  return {
+      0,         one, infinity, nan, 1, largest, sign, sign | 1, sign | one, sign | largest, sign | infinity,
+      sign | nan};
 }
 
 }  // namespace

@@ -100,6 +100,13 @@ Search::Answer Search::ask(Case c, Verdict* verdict) {
   return known.answer;
 }
 
+bool Search::forced(const Case& was, Case changed) const {
+  if (!options_.fit) return false;
+  tidy(changed);
+  options_.fit(changed);
+  return changed == was;
+}
+
 bool Search::attempt(Case c, Step step) {
   if (out_of_time()) return false;
   tidy(c);

@@ -38,6 +38,9 @@ class Varier {
   void present() {
     for (const Switch& feature : switches()) {
       if (!feature.present(minimal_) || counted(feature)) continue;
+      Case without = minimal_;
+      feature.remove(without);
+      if (s_.forced(minimal_, without)) continue;
       const Search::Answer answer = with(feature.remove);
       if (s_.out_of_time()) return;
       if (answer == Search::Answer::kFails) {

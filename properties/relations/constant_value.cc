@@ -17,7 +17,7 @@ void check(Trial& trial) {
   if (!base) return;
   if (base->c.problem.batch == 0 || base->c.problem.seq_k == 0) return;
   // As the format holds it, which may have clipped the exponent.
-  std::vector<uint16_t> row(base->c.problem.dim_v);
+  std::vector<uint32_t> row(base->c.problem.dim_v);
   recipe_row(base->c, TensorId::kV, 0, 0, 0, row.data());
   Case plain = base->c;
   plain.nan_beyond_lengths = false;

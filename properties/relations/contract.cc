@@ -40,7 +40,6 @@ std::vector<Nonsense> nonsense() {
       {"tensors.size = 0", [](Offer& x) { x.tensors.size = 0; }},
       {"env.size = 0", [](Offer& x) { x.env.size = 0; }},
       {"dtype = -1 (none)", [](Offer& x) { x.problem.dtype = ATTN_NONE; }},
-      {"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }},
       {"dtype = 7", [](Offer& x) { x.problem.dtype = 7; }},
       {"dim_qk = 0", [](Offer& x) { x.problem.dim_qk = 0; }},
       {"dim_qk = 257", [](Offer& x) { x.problem.dim_qk = 257; }},
@@ -114,7 +113,10 @@ PlanReply plan(Trial& trial, const Offer& offer) {
 }
 
 bool refuses_nonsense(Trial& trial, const Offer& sense) {
-  for (const Nonsense& nonsense : nonsense()) {
+  std::vector<Nonsense> all = nonsense();
+  if ((trial.target().info().features & ATTN_FEATURE_F32) == 0)
+    all.push_back({"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }});
+  for (const Nonsense& nonsense : all) {
     Offer offer = sense;
     nonsense.change(offer);
     const PlanReply reply = plan(trial, offer);

@@ -2,8 +2,8 @@
 // the same bits, as long as nothing under- or overflows.
 #include <cmath>
 
-#include "properties/data/bits16.h"
 #include "properties/relations/tools.h"
+#include "reference/formats.h"
 
 namespace attnfuzz::relations {
 namespace {
@@ -14,7 +14,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   drop_planted(c, TensorId::kQ);
   // Neither Q nor products near the ends of fp32.
   std::erase_if(c.planted, [&](const Planted& x) {
-    const double size = std::fabs(to_float(c.problem.dtype, static_cast<uint16_t>(x.bits)));
+    const double size = std::fabs(decode(c.problem.dtype, &x.bits, 0));
     return x.tensor == TensorId::kK && size != 0 && (size < 0x1p-40 || size > 0x1p40);
   });
   const auto tame = [](Fill& fill, FillKind instead) {

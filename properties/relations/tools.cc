@@ -138,7 +138,7 @@ bool scales_exactly(const Case& c, TensorId tensor, int k) {
   Case scaled = c;
   (scaled.*fill_of(tensor)).exponent += k;
   const double factor = std::ldexp(1.0, k);
-  std::vector<uint16_t> x(n), y(n);
+  std::vector<uint32_t> x(n), y(n);
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t s = 0; s < rows; ++s) {

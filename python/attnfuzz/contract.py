@@ -10,6 +10,8 @@ from ctypes import c_char, c_char_p, c_float, c_int32, c_int64, c_uint32, c_uint
 ABI = 1
 OK, UNSUPPORTED, INVALID, LAUNCH_FAILED, FAULT = range(5)
 NONE, F16, BF16, F32 = -1, 0, 1, 2
+FEATURE_F32 = 1
+FORMAT_TF32 = 5
 TOP_LEFT, BOTTOM_RIGHT = 0, 1
 CPU, CUDA = 0, 1
 
@@ -69,7 +71,7 @@ class Plan(ctypes.Structure):
         ("workspace_bytes", c_uint64), ("workspace_align", c_uint64),
         ("key_order", c_int32), ("max_rule", c_int32), ("sum_rule", c_int32), ("sum_lanes", c_int32),
         ("dot_order", c_int32), ("merge_rule", c_int32), ("conversion", c_int32), ("v_format", c_int32),
-        ("exp_error", c_float), ("p_scale", c_float), ("v_scale", c_float), ("reserved_2", c_int32),
+        ("exp_error", c_float), ("p_scale", c_float), ("v_scale", c_float), ("qk_format", c_int32),
     ]
 
 

@@ -3,7 +3,10 @@
 import inspect
 from dataclasses import dataclass, field
 
-from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, TOP_LEFT
+from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, FORMAT_TF32, TOP_LEFT
+
+
+DTYPES = ("f16", "bf16", "f32")  # in the order of attn_dtype
 
 
 class Unsupported(Exception):
@@ -17,6 +20,7 @@ class Errors:
 
     accumulator  "ffma" (fp32, one rounding a multiply-add) or "tensor" (a tensor core's)
     p            format of the probabilities in P.V: "fp32", or "input" (that of Q, K and V)
+    products     "tf32": Q, K, P and V are rounded to TF32 in the matrix products; None: they are not
     partials     likewise, of partial results that splits of the keys leave
     exp          "ex2.approx", "exp2f", "expf", "fast_expf"
     log          "lg2.approx", "logf", "fast_logf"
@@ -41,6 +45,7 @@ class Errors:
     flush_to_zero: bool = True
     isolates_masked_nan: bool = False
     deterministic: bool = False
+    products: str = None
 
     _classes = {
         "accumulator": (None, "ffma", "tensor"),
@@ -58,12 +63,18 @@ class Errors:
             if getattr(self, name) not in values:
                 known = ", ".join(repr(v) for v in values)
                 raise ValueError(f"Errors({name}={getattr(self, name)!r}): must be one of {known}")
+        if self.products not in (None, "tf32"):
+            raise ValueError(f"Errors(products={self.products!r}): 'tf32' or None")
+        if self.products and self.p:
+            raise ValueError(f"Errors(products={self.products!r}, p={self.p!r}): the products say what P is rounded to")
 
     def fill(self, plan, problem, tiles):
         """Into an attn_plan whose other fields are set."""
         for name, values in self._classes.items():
             column = {"accumulator": name, "p": "p_format", "partials": "partial_format", "scale": "scale_mode"}
             setattr(plan, column.get(name, f"{name}_class"), values.index(getattr(self, name)))
+        if self.products:
+            plan.qk_format = plan.p_format = plan.v_format = FORMAT_TF32
         plan.tile_q, plan.tile_k = tiles
         plan.split_tiles = -(-problem.seq_k // plan.tile_k)
         plan.rescales = plan.split_tiles if self.rescales is None else self.rescales
@@ -124,7 +135,7 @@ class Domain:
     """What the kernel takes. Cases are drawn, varied and reduced inside; what it refuses inside is a failure.
 
     Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` stand for both of theirs): one
-    number, a set, a range, at_most(n), at_least(n) or multiple(n). causal may also be "only", scale "positive",
+    number, a set, a range, at_most(n), at_least(n) or multiple(n). dtypes: of "f16", "bf16" and "f32". causal may also be "only", scale "positive",
     align "top_left" or "bottom_right". A False says that the kernel does not do it; non_finite=False that it promises nothing where
     Q, K or V hold NaN or an infinity.
     """
@@ -157,9 +168,9 @@ class Domain:
     _sizes: dict = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        unknown = set(self.dtypes) - {"f16", "bf16"}
+        unknown = set(self.dtypes) - set(DTYPES)
         if unknown or not self.dtypes:
-            raise ValueError(f"Domain(dtypes={self.dtypes!r}): of 'f16' and 'bf16'")
+            raise ValueError(f"Domain(dtypes={self.dtypes!r}): of 'f16', 'bf16' and 'f32'")
         if self.align not in (None, "top_left", "bottom_right"):
             raise ValueError(f"Domain(align={self.align!r}): 'top_left', 'bottom_right' or None for both")
         if self.causal not in (True, False, "only"):
@@ -198,7 +209,10 @@ class Domain:
     def words(self):
         """As the C++ side reads it (properties/case/domain.h)."""
         words = [word for name, size in self._sizes.items() for word in size.words(name)]
-        return " ".join(words + [name for name, declared, _ in self._rules if declared(self)])
+        names = [name for name, declared, _ in self._rules if declared(self)]
+        if "f32" in self.dtypes:
+            names = [name for name in DTYPES if name in self.dtypes] + [n for n in names if n not in ("no_f16", "no_bf16")]
+        return " ".join(words + names)
 
     def outside(self, p, tensors):
         """Why a problem is not the kernel's to do, in a sentence; None if it is."""

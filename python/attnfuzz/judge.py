@@ -93,16 +93,17 @@ def _target_name(function, errors, domain, folder, device=None, arrays=None):
     return f"{wrapper}:{name}"
 
 
-def smallest_detectable(errors=None, length=1024, dim=64):
+def smallest_detectable(errors=None, length=1024, dim=64, dtype="f16"):
     """The relative error of O, in the median element and to its root mean square, from which on it is found:
-    Gaussian f16 inputs of one head and so many keys."""
+    Gaussian inputs, of f16 or f32, of one head and so many keys."""
     import numpy
 
     from attnfuzz.oracle import oracle
 
     random = numpy.random.default_rng(1)
-    q = random.standard_normal((1, 1, 16, dim)).astype(numpy.float16)
-    k, v = (random.standard_normal((1, 1, length, dim)).astype(numpy.float16) for _ in range(2))
+    of = {"f16": numpy.float16, "f32": numpy.float32}[dtype]
+    q = random.standard_normal((1, 1, 16, dim)).astype(of)
+    k, v = (random.standard_normal((1, 1, length, dim)).astype(of) for _ in range(2))
     expected, bound = oracle(q, k, v, errors=errors)
     return float(numpy.median(bound) / numpy.sqrt((expected**2).mean()))
 
@@ -124,12 +125,13 @@ def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, a
         result, ran = _run(name, words)
     every = result["all"]
     stated = errors or (function.errors if isinstance(function, Target) else None)
+    taken = domain or (function.domain if isinstance(function, Target) else Domain())
     verdict = {
         "verdict": {"held": "held", "found": "failed"}.get(result["status"], "not judged"),
         "cases": every["cases"],
         "judged": (every["passed"] + every["failed"]) / max(every["cases"], 1),
         "worst": every["worst"],
-        "smallest_detectable": smallest_detectable(stated),
+        "smallest_detectable": smallest_detectable(stated, dtype="f32" if set(taken.dtypes) == {"f32"} else "f16"),
         "why_not_judged": result["not_judged"],
         "failure": None,
     }

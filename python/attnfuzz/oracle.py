@@ -4,14 +4,14 @@
     assert (abs(out - expected) <= bound).all()
     attnfuzz.assert_within(out, lse, q, k, v, causal=True)        # the same, and says where and by how much
 
-q (batch, heads, seq_q, dim), k and v (batch, heads_kv, seq_k, dim): NumPy, torch or JAX arrays of f16 or bf16 (in
-NumPy as ml_dtypes.bfloat16), wherever they lie; they are copied to the host. Needs NumPy.
+q (batch, heads, seq_q, dim), k and v (batch, heads_kv, seq_k, dim): NumPy, torch or JAX arrays of f16, bf16
+(in NumPy as ml_dtypes.bfloat16) or f32, wherever they lie; they are copied to the host. Needs NumPy.
 """
 
 import ctypes
 
 from attnfuzz import contract as c
-from attnfuzz.declare import Errors
+from attnfuzz.declare import DTYPES, Errors
 from attnfuzz.home import find
 
 _library = None
@@ -75,7 +75,7 @@ def _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, ma
               calibration):
     import numpy
 
-    (q, fmt), (k, of_k), (v, of_v) = (on_host(n, a, ("f16", "bf16")) for n, a in (("q", q), ("k", k), ("v", v)))
+    (q, fmt), (k, of_k), (v, of_v) = (on_host(n, a, DTYPES) for n, a in (("q", q), ("k", k), ("v", v)))
     for name, a in (("q", q), ("k", k), ("v", v)):
         if a.ndim != 4:
             raise ValueError(f"{name} has {a.ndim} dimensions: must be (batch, heads, length, dim)")
@@ -86,22 +86,23 @@ def _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, ma
     for name, a, due in (("k", k, (batch, heads_kv, seq_k, dim_qk)), ("v", v, (batch, heads_kv, seq_k, v.shape[3]))):
         if a.shape != due:
             raise ValueError(f"{name} has the shape {a.shape}, and beside the others {due} is due")
-    p = c.Problem(size=ctypes.sizeof(c.Problem), dtype=c.F16 if fmt == "f16" else c.BF16, batch=batch,
+    p = c.Problem(size=ctypes.sizeof(c.Problem), dtype=DTYPES.index(fmt), batch=batch,
                   heads_q=heads_q, heads_kv=heads_kv, seq_q=seq_q, seq_k=seq_k, dim_qk=dim_qk, dim_v=v.shape[3],
                   scale=dim_qk**-0.5 if scale is None else scale, softcap=softcap, causal=bool(causal),
                   align={"top_left": c.TOP_LEFT, "bottom_right": c.BOTTOM_RIGHT}[align], window_left=window[0],
-                  window_right=window[1], bias_dtype=c.NONE)
+                  window_right=window[1], bias_dtype=c.NONE,
+                  features=c.FEATURE_F32 if fmt == "f32" else 0)
     o_shape, lse_shape = (batch, heads_q, seq_q, v.shape[3]), (batch, heads_q, seq_q)
     value, bound, lse_value, lse_bound, ratio, lse_ratio = (
         numpy.empty(s, numpy.float64) for s in (o_shape, o_shape, lse_shape, lse_shape, o_shape, lse_shape))
     t = c.Tensors(size=ctypes.sizeof(c.Tensors), q=_view(q), k=_view(k), v=_view(v))
-    dense = numpy.empty(o_shape, numpy.uint16)
+    dense = numpy.empty(o_shape, numpy.uint32 if fmt == "f32" else numpy.uint16)
     t.o = _view(dense)
     square = (batch, heads_q, seq_q, seq_k)
     if bias is not None:
-        bias, bias_fmt = on_host("bias", bias, ("f16", "bf16", "f32"))
+        bias, bias_fmt = on_host("bias", bias, DTYPES)
         bias = numpy.broadcast_to(bias, square)
-        p.bias_dtype = {"f16": c.F16, "bf16": c.BF16, "f32": c.F32}[bias_fmt]
+        p.bias_dtype = DTYPES.index(bias_fmt)
         t.bias = _view(bias)
     if mask is not None:
         mask = numpy.broadcast_to(on_host("mask", mask, ("bool",))[0], square)

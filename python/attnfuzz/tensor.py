@@ -97,7 +97,7 @@ def numpy_bfloat16():
 
 
 def as_float32(array):
-    """A NumPy array of f16 or bf16 (also as bits in uint16) in fp32, exactly."""
+    """A NumPy array of f16, bf16 (also as bits in uint16) or f32 in fp32, exactly."""
     import numpy
 
     if array.dtype == numpy.uint16:

@@ -15,8 +15,8 @@ import sys
 import traceback
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
-from attnfuzz.contract import CUDA, F16, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
-from attnfuzz.declare import Target, Unsupported
+from attnfuzz.contract import CUDA, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
+from attnfuzz.declare import DTYPES, Target, Unsupported
 from attnfuzz.tensor import Tensor, as_float32, numpy_view, to_bits_of_bf16
 
 _ProblemP, _TensorsP, _EnvironmentP, _PlanP = map(ctypes.POINTER, (Problem, Tensors, Environment, Plan))
@@ -30,7 +30,7 @@ class Hosted(ctypes.Structure):
     _fields_ = [
         ("size", c_uint32), ("backend", c_int32), ("name", c_char_p), ("description", c_char_p),
         ("domain", c_char_p), ("source_hash", c_char_p), ("host", c_char_p), ("source", c_char_p),
-        ("plan", _HostedPlan), ("run", _HostedRun),
+        ("plan", _HostedPlan), ("run", _HostedRun), ("dtypes", c_uint32),
     ]
 
 
@@ -139,7 +139,8 @@ def host_of(name, target, path):
     hosted = Hosted(size=ctypes.sizeof(Hosted), backend=target.backend, name=name.encode(),
                     description=target.description.encode(), domain=target.domain.words().encode(),
                     source_hash=source.encode(), host=host.encode(), source=path.encode(),
-                    plan=_HostedPlan(kernel.plan), run=_HostedRun(kernel.run))
+                    plan=_HostedPlan(kernel.plan), run=_HostedRun(kernel.run),
+                    dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)))
     _kept.append((kernel, hosted))
     return hosted
 
@@ -155,7 +156,7 @@ class Call:
                  "has_key_lengths")
 
     def __init__(self, p, want_lse, sm_count):
-        self.dtype = "f16" if p.dtype == F16 else "bf16"
+        self.dtype = DTYPES[p.dtype]
         for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v", "scale", "softcap",
                      "window_left", "window_right"):
             setattr(self, name, getattr(p, name))
@@ -212,7 +213,7 @@ class Kernel:
             return FAULT
 
     def call(self, p, t, env):
-        dtype = "f16" if p.dtype == F16 else "bf16"
+        dtype = DTYPES[p.dtype]
         view = self.view
         arguments = {
             "q": view(t.q, (p.batch, p.heads_q, p.seq_q, p.dim_qk), dtype),
@@ -221,7 +222,7 @@ class Kernel:
         }
         square = (p.batch, p.heads_q, p.seq_q, p.seq_k)
         if p.bias_dtype >= 0:
-            arguments["bias"] = view(t.bias, square, ("f16", "bf16", "f32")[p.bias_dtype])
+            arguments["bias"] = view(t.bias, square, DTYPES[p.bias_dtype])
         if p.has_mask:
             arguments["mask"] = view(t.mask, square, "bool")
         if p.has_key_lengths:

@@ -44,7 +44,8 @@ int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host, c
     env.size = sizeof env;
     env.sm_count = 1;
     attn::Call call;
-    if (const attn::Refusal refusal = attn::read_call(problem, host, &env, ATTN_CPU, 0, 0, &call))
+    if (const attn::Refusal refusal =
+            attn::read_call(problem, host, &env, ATTN_CPU, 0, ATTN_FEATURE_F32, &call))
       throw std::invalid_argument(refusal.reason);
     attn_plan known;
     if (!attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN)) throw std::invalid_argument("no attn_plan");

@@ -109,6 +109,10 @@ class CudaOracle final : public FastOracle {
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
     const ErrorModel model = make_error_model(problem, plan, calibration);
+    if (model.factor_unit > 0) {
+      *why = "Q and K that are converted";
+      return std::nullopt;
+    }
     const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
     if (rows.empty()) return evaluate_keys(problem, host, model, rows, 0, 0);
     const Results results(rows.size(), static_cast<size_t>(problem.dim_v), model.p_predicted != ATTN_NONE);

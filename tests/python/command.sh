@@ -23,6 +23,14 @@ check_example() {
 }
 check_example || die "the example does not hold"
 
+# In fp32: what rounds factors to TF32 is found, and reduced, unless it says so.
+for target in right_fp32 any_format declared_tf32; do
+  check $target --cases 100 || die "$target does not hold"
+  grep -q 'fp32 [1-9]' "$out/log" || die "$target was not drawn in fp32"
+done
+check secret_tf32 --cases 20 --reduce-seconds 10 && die "TF32 that is not declared was not found"
+grep -q '^  B=1 H=1/1 .* f32' "$out/log" || die "TF32 that is not declared was not reduced"
+
 # A declaration is drawn within: nearly all is judged.
 check narrow --cases 150 || die "the narrow one does not hold"
 "$ATTNFUZZ_PYTHON" - "$out/narrow.json" <<'END' || die "more than 5 % of the narrow one's cases were refused"

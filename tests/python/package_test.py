@@ -50,13 +50,26 @@ class Oracle(unittest.TestCase):
         b, _ = attnfuzz.oracle(np.asfortranarray(q), k[:, :, ::-1], v[:, :, ::-1])
         self.assertTrue(np.allclose(a, b, atol=1e-12))
 
+    def test_fp32_is_judged_in_fp32(self):
+        q, k, v = (a.astype(np.float32) * np.float32(1.1) for a in inputs())
+        expected, bound = attnfuzz.oracle(q, k, v, errors=ERRORS)
+        self.assertTrue(np.allclose(expected, plain(q, k, v)[0], rtol=1e-12, atol=1e-12))
+        self.assertTrue((bound < 5e-5).all())
+        tf32 = [(a.view(np.uint32) & ~np.uint32(0x1FFF)).view(np.float32) for a in (q, k, v)]
+        out = plain(*tf32)[0].astype(np.float32)
+        with self.assertRaises(AssertionError):
+            attnfuzz.assert_within(out, None, q, k, v)
+        cut = attnfuzz.Errors(accumulator="tensor", products="tf32")
+        self.assertTrue((abs(plain(q, k, v)[0] - out) <= 2 * attnfuzz.oracle(q, k, v, errors=cut)[1]).all())
+        self.assertLess(attnfuzz.assert_within(plain(q, k, v)[0].astype(np.float32), None, q, k, v, errors=ERRORS), 1)
+
     def test_a_better_declaration_makes_a_tighter_bound(self):
         q, k, v = inputs()
         self.assertLess(attnfuzz.oracle(q, k, v, errors=ERRORS)[1].max(), attnfuzz.oracle(q, k, v)[1].max())
 
     def test_bad_arguments_are_told(self):
         q, k, v = inputs()
-        for arguments, words in (((q.astype(np.float32), k, v), "q is of float32"), ((q[0], k, v), "3 dimensions"),
+        for arguments, words in (((q.astype(np.float64), k, v), "q is of float64"), ((q.astype(np.float32), k, v), "one format"), ((q[0], k, v), "3 dimensions"),
                                  ((q, k[:, :, 1:], v), "v has the shape"), ((q, k, to_bits_of_bf16(v)), "one format")):
             with self.assertRaisesRegex((TypeError, ValueError), words):
                 attnfuzz.oracle(*arguments)
@@ -107,6 +120,10 @@ class Declarations(unittest.TestCase):
     def test_what_makes_no_sense_is_refused(self):
         with self.assertRaisesRegex(ValueError, "accumulator='fp8'"):
             attnfuzz.Errors(accumulator="fp8")
+        with self.assertRaisesRegex(ValueError, "products='bf16'"):
+            attnfuzz.Errors(products="bf16")
+        with self.assertRaisesRegex(ValueError, "'f16', 'bf16' and 'f32'"):
+            attnfuzz.Domain(dtypes=("f64",))
         with self.assertRaisesRegex(ValueError, "align='left'"):
             attnfuzz.Domain(align="left")
         with self.assertRaisesRegex(TypeError, r"function of \(p, q, k, v\)"):
@@ -117,6 +134,7 @@ class Declarations(unittest.TestCase):
     def test_domains_in_words(self):
         domain = attnfuzz.Domain(dim={128, 64}, seq_k=range(1, 513), heads_q=4, bias=False, causal="only")
         self.assertEqual(domain.words(), "heads_q=4 seq_k>=1 seq_k<=512 dim_qk=64,128 dim_v=64,128 only_causal no_bias")
+        self.assertEqual(attnfuzz.Domain(dtypes=("f32", "f16"), bias=False).words(), "f16 f32 no_bias")
 
 
 if __name__ == "__main__":

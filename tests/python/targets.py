@@ -3,12 +3,36 @@
 import ctypes
 import os
 import sys
+from dataclasses import replace
 
 import attnfuzz
 from attnfuzz.targets.numpy_reference import ERRORS
 from attnfuzz.targets.numpy_reference import attention as right
 
 right = attnfuzz.target(right.function, errors=ERRORS)
+
+
+FP32 = attnfuzz.Domain(dtypes=("f32",))
+right_fp32 = attnfuzz.target(right.function, errors=ERRORS, domain=FP32)
+any_format = attnfuzz.target(right.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
+
+
+def to_tf32(a):
+    """With the bits that a tensor core's TF32 has, to nearest."""
+    import numpy
+
+    bits = numpy.ascontiguousarray(a, dtype=numpy.float32).view(numpy.uint32)
+    special = (bits & 0x7F800000) == 0x7F800000
+    return numpy.where(special, bits, (bits + 0x1000) & ~numpy.uint32(0x1FFF)).view(numpy.float32)
+
+
+def tf32_keys(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    """multiplies Q and K in TF32"""
+    return right.function(p, to_tf32(q), to_tf32(k), v, bias, mask, key_lengths)
+
+
+secret_tf32 = attnfuzz.target(tf32_keys, errors=ERRORS, domain=FP32)
+declared_tf32 = attnfuzz.target(tf32_keys, errors=replace(ERRORS, p=None, products="tf32"), domain=FP32)
 
 
 @attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(bias=False, mask=False, key_lengths=False, window=False))

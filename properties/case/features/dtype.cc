@@ -1,31 +1,36 @@
 // The format of Q, K, V and O.
 #include "properties/case/features/feature.h"
+#include "properties/case/planted_rank.h"
 
 namespace attnfuzz::feature {
 namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.dtype); };
 
-// NaN and infinities keep their meaning when the format of Q, K and V changes.
-void set_dtype(Case& c, int32_t dtype) {
-  if (c.problem.dtype == dtype) return;
-  const uint32_t old_inf = c.problem.dtype == ATTN_F16 ? 0x7c00 : 0x7f80;
-  const uint32_t new_inf = dtype == ATTN_F16 ? 0x7c00 : 0x7f80;
-  for (Planted& x : c.planted) {
-    if (x.tensor == TensorId::kBias) continue;
-    const uint32_t magnitude = x.bits & 0x7fff;
-    if (magnitude == old_inf) x.bits = (x.bits & 0x8000) | new_inf;
-    if (magnitude > old_inf) x.bits = new_inf | (new_inf == 0x7c00 ? 0x200 : 0x40);
-  }
-  c.problem.dtype = dtype;
+constexpr uint32_t kBoth = 1u << ATTN_F16 | 1u << ATTN_BF16;
+
+// fp32 is drawn for those who say that they take it, and alone where they take nothing else.
+void draw(const Toss& toss, Case& c) {
+  c.problem.dtype = toss.dice.coin() ? ATTN_F16 : ATTN_BF16;
+  const uint32_t taken = toss.aim.domain ? toss.aim.domain->dtypes : 0;
+  if ((taken >> ATTN_F32 & 1) != 0 && ((taken & kBoth) == 0 || toss.dice.percent(40)))
+    c.problem.dtype = ATTN_F32;
+}
+
+bool is_bf16(const Case& c) { return c.problem.dtype == ATTN_BF16; }
+bool is_fp32(const Case& c) { return c.problem.dtype == ATTN_F32; }
+
+bool add(Case& to, const Case& from, int choice) {
+  if (choice == 0) set_dtype(to, from.problem.dtype);
+  return choice == 0;
 }
 
 }  // namespace
 
 extern constinit const Feature dtype = {
     .switches = {15,
-                 {{"bf16", is_set<kFields>, [](Case& c) { set_dtype(c, ATTN_F16); },
-                   whole_switch<kFields>("").add, Trait::kValue}}},
+                 {{"bf16", is_bf16, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue},
+                  {"fp32", is_fp32, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue}}},
     .dials = none,
     .others = {{"dtype", is_usual<kFields>, {[](Case& c) { c.problem.dtype = ATTN_BF16; }}, "f16"}},
     .cost =
@@ -34,20 +39,25 @@ extern constinit const Feature dtype = {
           cost.at(Rank::kDtype).add(c.problem.dtype);
         },
     .forms = none,
-    .draw = {Phase::kSizes,
-             [](const Toss& toss, Case& c) { c.problem.dtype = toss.dice.coin() ? ATTN_F16 : ATTN_BF16; }},
+    .draw = {Phase::kSizes, draw},
     .parts = {{"dtype", 3, take<kFields>}},
     .numbers = none,
     .steps = none,
-    .refusals = {{"f16", [](Problem& p) { p.dtype = ATTN_F16; }, [](Case& c) { c.problem.dtype = ATTN_BF16; }},
+    .refusals = {{"f16", [](Problem& p) { p.dtype = ATTN_F16; },
+                  [](Case& c) {
+                    if (c.problem.dtype == ATTN_F16) c.problem.dtype = ATTN_BF16;
+                  }},
                  {"bf16", [](Problem& p) { p.dtype = ATTN_BF16; },
-                  [](Case& c) { c.problem.dtype = ATTN_F16; }}},
-    .marks = {{"bf16", [](const Tiled& x) { return x.p.dtype == ATTN_BF16; }}},
+                  [](Case& c) {
+                    if (c.problem.dtype == ATTN_BF16) c.problem.dtype = ATTN_F16;
+                  }}},
+    .marks = {{"bf16", [](const Tiled& x) { return is_bf16(x.c); }},
+              {"fp32", [](const Tiled& x) { return is_fp32(x.c); }}},
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
-      if (c.problem.dtype == ATTN_F16 || c.problem.dtype == ATTN_BF16) return std::nullopt;
-      return say("dtype", c.problem.dtype, "f16 (0) or bf16 (1)");
+      if (c.problem.dtype >= ATTN_F16 && c.problem.dtype <= ATTN_F32) return std::nullopt;
+      return say("dtype", c.problem.dtype, "f16 (0), bf16 (1) or f32 (2)");
     },
 };
 

@@ -23,8 +23,13 @@ void draw(const Toss& toss, Case& c) {
   planted.h = dice.range(0, size[1] - 1);
   planted.s = dice.range(0, size[2] - 1);
   planted.d = dice.range(0, size[3] - 1);
-  const uint32_t infinity = p.dtype == ATTN_F16 ? 0x7c00 : 0x7f80, nan = p.dtype == ATTN_F16 ? 0x7e00 : 0x7fc0;
-  planted.bits = dice.pick<uint32_t>({nan, nan, nan, infinity, infinity | 0x8000});
+  const KnownBits known = known_bits(p.dtype);
+  planted.bits =
+      dice.pick<uint32_t>({known.nan, known.nan, known.nan, known.infinity, known.infinity | known.sign});
+  // Of fp32 the ends too: the largest, what overflows in a product with itself, the least.
+  if (p.dtype == ATTN_F32 && dice.coin())
+    planted.bits =
+        dice.pick<uint32_t>({known.largest, known.largest | known.sign, 0x5f800000, 0xdf800000, 1, 0x807fffff});
   c.planted.push_back(planted);
 }
 
@@ -53,6 +58,8 @@ void tidy(Case& c) {
     const auto size = logical_size(c.problem, x.tensor);
     if (!takes_planted(x.tensor) || !is_present(c, x.tensor)) continue;
     if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
+    // Of another format, which this case was once of.
+    if (element_bytes(c.problem, x.tensor) == 2) x.bits &= 0xffff;
     x.b = std::clamp<int64_t>(x.b, 0, size[0] - 1);
     x.h = std::clamp<int64_t>(x.h, 0, size[1] - 1);
     x.s = std::clamp<int64_t>(x.s, 0, size[2] - 1);

@@ -35,7 +35,8 @@ std::vector<CaseAxis> axes_of_sizes() {
   static constexpr const char* kFormats[] = {"f16", "bf16"};
   std::vector<CaseAxis> table = {
       kinds(
-          "dtype", kSizes, kFormats, [](const Case& c) { return c.problem.dtype == ATTN_BF16 ? 1 : 0; },
+          "dtype", kSizes, kFormats,
+          [](const Case& c) { return c.problem.dtype == ATTN_F32 ? kNoClass : c.problem.dtype; },
           [](const Toss&, int at, Case& c) { c.problem.dtype = at == 0 ? ATTN_F16 : ATTN_BF16; }),
       number(
           "seq_q", kSizes, lengths(), kGrid + 70, [](const Case& c) { return c.problem.seq_q; },

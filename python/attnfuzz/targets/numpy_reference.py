@@ -38,9 +38,14 @@ def attention(p, q, k, v, bias=None, mask=None, key_lengths=None):
         e = np.exp(x - np.where(np.isneginf(top), 0, top))
         total = e.sum(axis=-1, keepdims=True)
         w = np.repeat(as_float32(v), p.heads_q // p.heads_kv, axis=1)
-        o = np.matmul(e, w)
-        if hidden.any() and not np.isfinite(w).all():
-            o = np.where(hidden[..., None], 0, e[..., None] * w[:, :, None]).sum(axis=3)
+        bad = ~np.isfinite(w)
+        o = np.matmul(e, np.where(bad, 0, w))
+        if bad.any():  # adds 0 to all other columns: they keep their bits
+            o = o + np.where(hidden[..., None] | ~bad[:, :, None], 0, e[..., None] * w[:, :, None]).sum(axis=3)
         o = np.where(total == 0, 0, o / np.where(total == 0, 1, total))
         lse = (np.log(total) + top)[..., 0]
     return o.astype(np.float32), lse.astype(np.float32)
+
+
+attention_fp32 = attnfuzz.target(attention.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f32",)),
+                                 description="attention in NumPy, inputs and output in fp32")

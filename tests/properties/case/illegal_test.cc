@@ -31,7 +31,7 @@ struct Spoilt {
 TEST(Illegal, NamesTheFieldAndWhatItMayBe) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const Spoilt cases[] = {
-      {"dtype is 2, must be f16 (0) or bf16 (1)", [](Case& c) { c.problem.dtype = ATTN_F32; }},
+      {"dtype is 3, must be f16 (0), bf16 (1) or f32 (2)", [](Case& c) { c.problem.dtype = 3; }},
       {"align is 2", [](Case& c) { c.problem.align = 2; }},
       {"scale is not finite", [](Case& c) { c.problem.scale = std::numeric_limits<float>::quiet_NaN(); }},
       {"scale is not finite", [](Case& c) { c.problem.scale = std::numeric_limits<float>::infinity(); }},

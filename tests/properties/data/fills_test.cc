@@ -47,6 +47,63 @@ TEST(Fills, RowsAreElements) {
   }
 }
 
+TEST(Fills, RowsOfFp32AreElements) {
+  for (int kind = 0; kind < kFillKinds; ++kind) {
+    for (int exponent : {-256, -150, -133, -118, -102, -24, -10, -2, 0, 3, 16, 60, 101, 127, 256}) {
+      const Fill fill = {.kind = static_cast<FillKind>(kind), .exponent = exponent, .seed = 3};
+      std::vector<uint32_t> row(37);
+      fill_row(fill, ATTN_F32, 1, 2, 5, 37, row.data());
+      for (int64_t d = 0; d < 37; ++d) {
+        ASSERT_EQ(row[d], fill_bits32(fill, 1, 2, 5, d, 37))
+            << "kind " << kind << ", exponent " << exponent << ", d " << d;
+        ASSERT_TRUE(std::isfinite(std::bit_cast<float>(row[d])));
+      }
+    }
+  }
+}
+
+// What bf16 and TF32 would cut off is there, and the numbers are those of the same kind.
+TEST(Fills, OfFp32HaveItsBits) {
+  using enum FillKind;
+  for (const FillKind kind : {kPosition, kSameRows, kUniform, kNegative, kGaussian, kBlocks, kHuge}) {
+    int fine = 0;
+    double most = 0, sum = 0;
+    for (int64_t d = 0; d < 1000; ++d) {
+      const uint32_t bits = fill_bits32({.kind = kind, .seed = 5}, 0, 0, d / 50, d, 1000);
+      fine += (bits & 0x1fff) != 0;
+      most = std::max(most, std::fabs(static_cast<double>(std::bit_cast<float>(bits))));
+      sum += static_cast<double>(std::bit_cast<float>(bits));
+    }
+    EXPECT_GT(fine, 950) << "kind " << static_cast<int>(kind);
+    if (kind == kUniform) EXPECT_NEAR(sum / 1000, 0.5, 0.05);
+    if (kind == kNegative) EXPECT_NEAR(sum / 1000, -0.5, 0.05);
+    if (kind == kGaussian) EXPECT_NEAR(sum / 1000, 0, 0.2);
+    if (kind == kUniform || kind == kNegative) EXPECT_LT(most, 1);
+    if (kind == kGaussian) EXPECT_TRUE(most > 2 && most < 8) << most;
+    if (kind == kHuge) EXPECT_TRUE(most > 0x1p59 && most <= 0x1p60) << most;
+  }
+  std::set<uint32_t> positions;
+  for (int64_t s = 0; s < 1000; ++s) {
+    for (int64_t d = 0; d < 64; ++d) positions.insert(fill_bits32({.kind = kPosition}, 0, 0, s, d, 64));
+  }
+  EXPECT_EQ(positions.size(), 64000u);
+  for (int64_t d = 0; d < 100; ++d) {
+    const float least = std::bit_cast<float>(fill_bits32({.kind = kSubnormal, .seed = 1}, 0, 0, 0, d, 100));
+    EXPECT_EQ(std::fpclassify(least), FP_SUBNORMAL);
+  }
+  EXPECT_EQ(fill_bits32({.kind = kConstant, .exponent = 200}, 0, 0, 0, 0, 1), 0x7f7fffffu);
+}
+
+TEST(Fills, ToFp32IsToNearestEven) {
+  for (uint32_t n = 0; n < 1 << 20; ++n) {
+    const double value = std::bit_cast<double>(0x3600000000000000 + n * uint64_t{0x1234567890b});
+    const auto nearest = static_cast<float>(value);
+    if (!std::isfinite(nearest)) continue;
+    ASSERT_EQ(to_bits32(value), std::bit_cast<uint32_t>(nearest)) << value;
+    ASSERT_EQ(to_bits32(-value), std::bit_cast<uint32_t>(-nearest)) << value;
+  }
+}
+
 // All three conversions agree: by integers, by the compiler, by Eigen.
 TEST(Fills, RoundToNearestEven) {
   for (uint32_t n = 0; n < 1 << 20; ++n) {

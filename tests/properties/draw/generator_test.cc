@@ -9,7 +9,9 @@
 #include <set>
 
 #include "properties/case/codec.h"
+#include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
+#include "properties/case/planted_rank.h"
 
 namespace attnfuzz {
 namespace {
@@ -52,6 +54,46 @@ TEST(Generator, KeepsItsFloors) {
     for (uint64_t i = 0; i < 5000; ++i) classification.add(draw(aim, 1, i), tiles[0], tiles[0]);
     EXPECT_TRUE(classification.broken_floors().empty()) << classification.table();
   }
+}
+
+// fp32 is drawn for whom it is declared, and alone where nothing else is.
+TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
+  constexpr uint32_t kF16 = 1u << ATTN_F16, kBf16 = 1u << ATTN_BF16, kF32 = 1u << ATTN_F32;
+  for (const uint32_t dtypes : {0u, kF16, kF16 | kBf16, kF32, kF16 | kF32, kF16 | kBf16 | kF32}) {
+    Aim aim = aim_of_our_kernels();
+    attn_domain domain = {};
+    domain.size = sizeof domain;
+    domain.dtypes = dtypes;
+    aim.domain = domain;
+    std::array<int, 3> drawn = {};
+    for (uint64_t i = 0; i < 300; ++i) {
+      const Case c = draw(aim, 3, i);
+      ASSERT_EQ(illegal(c), std::nullopt) << encode(c);
+      ASSERT_EQ(std::get<Case>(decode(encode(c))), c);
+      ++drawn[static_cast<size_t>(c.problem.dtype)];
+    }
+    const uint32_t due = dtypes ? dtypes : kF16 | kBf16;
+    for (size_t dtype = 0; dtype < 3; ++dtype)
+      EXPECT_EQ(drawn[dtype] > 0, (due >> dtype & 1) != 0) << "dtypes " << dtypes << ", dtype " << dtype;
+    // Moving a case into the domain changes nothing that is in it.
+    Case c = draw(aim, 3, 1);
+    const Case before = c;
+    fit(*aim.domain, c);
+    EXPECT_EQ(c, before);
+  }
+}
+
+TEST(Generator, PlantedValuesKeepTheirMeaningInAnotherFormat) {
+  Case c;
+  for (const uint32_t bits : {0x7e00u, 0x7c00u, 0xfc00u, 0x3c00u, 0x8001u})
+    c.planted.push_back({TensorId::kV, 0, 0, 0, 0, bits});
+  set_dtype(c, ATTN_F32);
+  const uint32_t due[] = {0x7fc00000, 0x7f800000, 0xff800000, 0x3f800000, 0xb3800000};
+  for (size_t n = 0; n < std::size(due); ++n) EXPECT_EQ(c.planted[n].bits, due[n]) << n;
+  c.planted[4].bits = 0xff7fffff;
+  set_dtype(c, ATTN_F16);
+  const uint32_t again[] = {0x7e00, 0x7c00, 0xfc00, 0x3c00, 0xfbff};
+  for (size_t n = 0; n < std::size(again); ++n) EXPECT_EQ(c.planted[n].bits, again[n]) << n;
 }
 
 TEST(Generator, IsLegal) {

@@ -111,6 +111,11 @@ TEST(Guards, UnwrittenElementsAreNamed) {
           << nan;
     }
   }
+  c.problem.dtype = ATTN_F32;
+  for (uint32_t nan : {0x7fc00000u, 0xffc00000u, 0x7fffffffu, 0xffffffffu}) {
+    EXPECT_FALSE(after(c, [&](const LaidOut& laid) { std::memcpy(data(laid, TensorId::kO), &nan, 4); })) << nan;
+  }
+  expect_fault(c, Fault::kUnwritten, TensorId::kO, forget(TensorId::kO, 1, 2, 3, 1), "o(1,2,3,1)");
   Arena arena;
   LaidOut laid(c, arena);
   laid.before_call({});

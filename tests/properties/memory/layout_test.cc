@@ -201,7 +201,7 @@ TEST(Layout, WhatDoesNotFitIsIllegal) {
 
 TEST(Layout, OutputsAreReadInIndexOrder) {
   Arena arena;
-  for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+  for (int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
     Case c = small_case();
     c.problem.dtype = dtype;
     c.layout[static_cast<size_t>(TensorId::kO)] = {.order = {2, 1, 0}, .row_gap = 2};
@@ -210,8 +210,8 @@ TEST(Layout, OutputsAreReadInIndexOrder) {
     laid.before_call({});
     float next = 0;
     for_each_element(c.problem, TensorId::kO, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
-      const uint16_t bits = encode16(dtype, next++);
-      std::memcpy(element(laid, c.problem, TensorId::kO, b, h, s, d), &bits, 2);
+      const uint32_t bits = bits_of(dtype, next++);
+      std::memcpy(element(laid, c.problem, TensorId::kO, b, h, s, d), &bits, dtype == ATTN_F32 ? 4 : 2);
     });
     const std::vector<float> o = laid.read(TensorId::kO);
     ASSERT_EQ(o.size(), 2u * 4 * 5 * 3);
