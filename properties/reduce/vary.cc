@@ -62,7 +62,10 @@ class Varier {
         if (!others.usual(minimal_)) continue;
         Tally tally;
         for (const auto edit : others.edits) {
-          if (edit) tally.add(with(edit));
+          if (!edit) continue;
+          Case other = minimal_;
+          edit(other);
+          if (!s_.forced(minimal_, other)) tally.add(with(edit));
         }
         if (tally.always()) indifferent(others.part);
         if (tally.never() && others.needed) needs({.part = others.part, .text = others.needed});
