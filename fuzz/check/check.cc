@@ -19,6 +19,7 @@
 #include "fuzz/host/processes.h"
 #include "fuzz/host/subprocess.h"
 #include "properties/case/domain.h"
+#include "properties/draw/covering.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
 #include "properties/memory/layout.h"
@@ -145,24 +146,32 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   aim.domain = options.terms ? options.terms->domain : target.info().domain;
   aim.tiles_q.clear();
   aim.tiles_k.clear();
-  // A kernel may tile each head dimension differently: ask about one of each.
-  for (int64_t dim : {64, 128, 256}) {
+  const int32_t usual = target.info().variants.empty() ? 0 : 1;
+  // A kernel may tile each head dimension differently, and each variant does: ask about one of each.
+  const auto ask = [&](int64_t dim, int32_t variant) {
     Case c;
     c.problem.dim_qk = c.problem.dim_v = dim;
-    c.env.variant = target.info().variants.empty() ? 0 : 1;
+    c.env.variant = variant;
     if (aim.domain) fit(*aim.domain, c);
     const Execution e(c, target);
-    if (!e.why_not().empty()) continue;  // the first case says what is wrong with it
+    if (!e.why_not().empty()) return;  // the first case says what is wrong with it
     const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
       if (tile > 0 && std::ranges::find(tiles, tile) == tiles.end()) tiles.push_back(tile);
     };
+    if (e.plan.tile_q > 0 && e.plan.tile_k > 0)
+      aim.tilings.push_back({variant, dim, e.plan.tile_q, e.plan.tile_k});
+    if (variant != usual) return;
     add(aim.tiles_q, e.plan.tile_q);
     add(aim.tiles_k, e.plan.tile_k);
+  };
+  for (const int64_t dim : {64, 128, 256}) {
+    for (int32_t variant = 0; variant <= std::max(aim.variants, usual); ++variant) ask(dim, variant);
   }
   for (std::vector<int64_t>* tiles : {&aim.tiles_q, &aim.tiles_k}) {
     // Few keys fill small tiles: what goes wrong beyond them is drawn for as well, whatever the plan says.
     if (tiles->empty() || std::ranges::max(*tiles) < kSmallTile) tiles->push_back(kUsualTile);
   }
+  aim.covering = std::make_shared<Covering>(aim);
   return aim;
 }
 

@@ -68,7 +68,11 @@ std::set<std::string> ways_through(const Aim& aim, Target& target) {
           c.problem.dim_qk = c.problem.dim_v = dim;
           c.problem.causal = causal;
           if (biased) c.problem.bias = Bias{};
-          plan(c);
+          for (const int64_t shared : {1, 4}) {
+            c.problem.heads_kv = c.problem.heads_q / shared;
+            for (c.problem.num_splits = 0; c.problem.num_splits <= int64_t{aim.splits}; ++c.problem.num_splits)
+              plan(c);
+          }
         }
       }
     }

@@ -25,6 +25,9 @@ Case redraw(const Part& part, Phase phase, const Case& c, const Aim& aim, Dice& 
   for (int i = 0; i < kDraws; ++i) {
     Case fresh = begin, next = c;
     draw_phase(phase, aim, dice, fresh);
+    if (phase == Phase::kSizes) fit_sizes(aim, dice, fresh);
+    if (phase == Phase::kSizes && dice.range(0, 9999) < 150)
+      draw_long(aim, dice, {.keys = dice.coin(), .beyond_signed = dice.coin()}, fresh);
     part.take(next, fresh);
     if (next != c) return next;
   }

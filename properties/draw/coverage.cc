@@ -72,7 +72,7 @@ class Witness {
       if (aim.variants == 0) c.env.variant = 0;
       fit_domain(aim, c);
     }
-    for (const uint64_t index : {1, 2}) begin_.push_back(draw(aim, 0, index));
+    for (const uint64_t index : {2, 4}) begin_.push_back(draw(aim, 0, index));
   }
 
   template <size_t N>

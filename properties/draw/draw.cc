@@ -18,7 +18,6 @@ void draw_phase(Phase phase, const Aim& aim, Dice& dice, Case& c) {
   for (const Feature* feature : all_features()) {
     if (feature->draw.phase == phase) feature->draw.draw({aim, dice, tile_q, tile_k}, c);
   }
-  if (sizes) fit_sizes(aim, dice, c.problem);
 }
 
 namespace {

@@ -3,23 +3,30 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "properties/case/features/feature.h"
+#include "properties/draw/covering.h"
 
 namespace attnfuzz {
 
-// The features of a phase; sizes within aim.work.
+// The features of a phase; sizes may be more than a case may cost.
 void draw_phase(Phase phase, const Aim& aim, Dice& dice, Case& c);
 // One of a kernel's tile sizes; mostly the first, which is that of usual head dimensions.
 int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles);
-// More batch entries or heads than a grid has rows: whoever launches nothing
-// leaves O unwritten. Too dear to be drawn often.
-void draw_many_heads(Dice& dice, Case& c);
+// More query heads, batch entries or KV heads than a grid has rows, by `what` modulo 3: whoever
+// launches nothing leaves O unwritten. Too dear to be drawn often.
+void draw_many_heads(const Aim& aim, Dice& dice, uint64_t what, Case& c);
+// One sequence longer than 16 bits can count, and the other short.
+struct Longest {
+  bool keys, beyond_signed;  // keys or queries; signed bits or unsigned ones
+};
+void draw_long(const Aim& aim, Dice& dice, Longest what, Case& c);
 // Takes out what the kernel refuses, as far as it has been drawn; within so much work.
 void strip_refused(const Refused& refused, Case& c, int64_t work = INT64_MAX);
 // Moves what has been drawn into what the kernel declares, within aim.work.
 void fit_domain(const Aim& aim, Case& c);
-// Makes drawn sizes affordable; and once in a while one length beyond 16 bits.
-void fit_sizes(const Aim& aim, Dice& dice, Problem& p);
+// Makes drawn sizes affordable, and as far as they can be keeps them what `row` asks for.
+void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row = {});
 
 }  // namespace attnfuzz

@@ -1,36 +1,85 @@
 #include "properties/draw/generator.h"
 
+#include <optional>
 #include <ostream>
 #include <stdexcept>
 
 #include "properties/case/codec.h"
+#include "properties/case/switches.h"
 #include "properties/data/fills.h"
+#include "properties/draw/axes/axis.h"
+#include "properties/draw/covering.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/random_dice.h"
 
 namespace attnfuzz {
 namespace {
 
-// One case of so many has more heads than a grid has rows: exactly one, and the last
-// of them, for it costs as much as hundreds of others. A prime, so that of jobs that
-// take turns each gets its share.
-constexpr uint64_t kManyHeadsEvery = 997;
+// One case of so many has more heads than a grid has rows: exactly one, for it costs as
+// much as hundreds of others, and early enough for a check of 500. A prime, so that of
+// jobs that take turns each gets its share.
+constexpr uint64_t kManyHeadsEvery = 997, kManyHeadsAt = 300;
+// And one of so many a length beyond 16 bits.
+constexpr uint64_t kLongEvery = 167, kLongAt = 83;
+// Of the axes of a case that is asked for anything.
+constexpr int64_t kPercentAsked = 25;
+// Of those of them that leave nothing to compute: few show more than one.
+constexpr int64_t kPercentEmpty = 30;
 
-Case make_case(const Aim& aim, const rc::Random& random, bool many_heads = false) {
+bool is_empty(const Problem& p) { return p.batch == 0 || p.seq_q == 0 || p.seq_k == 0; }
+
+// What a case is asked for beyond what its features draw.
+struct Asked {
+  std::optional<uint64_t> many_heads = {};  // which of them
+  std::optional<Longest> longest = {};
+  bool anything = false;      // classes of some of the axes, each as likely as the next
+  std::vector<Ask> row = {};  // classes that it must have together, as far as it can
+  bool plain = false;         // nothing is to add to its scores
+  bool keeps_keys = false;    // several tiles of keys stay several, unless the row says otherwise
+};
+
+void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
+  const Tiling tiling = tiling_of(aim, c);
+  const Toss toss = {aim, dice, tiling.q, tiling.k};
+  for (const CaseAxis& axis : axes()) {
+    if (!asked.anything || axis.phase != phase || !dice.percent(kPercentAsked)) continue;
+    if (axis.of({c, c.problem, tiling.q, tiling.k, c.problem.num_splits}) == kNoClass) continue;
+    const Case before = c;
+    axis.make(toss, static_cast<int>(dice.range(0, axis.usual() - 1)), c);
+    if (is_empty(c.problem) && !dice.percent(kPercentEmpty)) c = before;
+    if (asked.keeps_keys && c.problem.seq_k < before.problem.seq_k) c = before;
+    if (asked.plain && adds_to_scores(c.problem) && !adds_to_scores(before.problem)) c = before;
+  }
+  if (asked.plain && !asked.row.empty()) {
+    c.problem.mask.reset(), c.problem.bias.reset();
+    c.problem.softcap = 0;
+  }
+  for (const Ask& one : asked.row) {
+    if (axes()[one.axis].phase == phase) axes()[one.axis].make(toss, one.at, c);
+  }
+}
+
+Case make_case(const Aim& aim, const rc::Random& random, const Asked& asked) {
   RandomDice dice(random);
   Case c;
   const bool spared = !aim.refused.nothing() && !dice.percent(3);
   for (const Phase phase : {Phase::kSizes, Phase::kVisibility, Phase::kValues, Phase::kMemory}) {
     draw_phase(phase, aim, dice, c);
-    if (phase == Phase::kSizes && many_heads) draw_many_heads(dice, c);
+    ask(phase, asked, aim, dice, c);
+    if (phase == Phase::kSizes) {
+      fit_sizes(aim, dice, c, asked.row);
+      if (asked.longest) draw_long(aim, dice, *asked.longest, c);
+      if (asked.many_heads) draw_many_heads(aim, dice, *asked.many_heads, c);
+    }
     if (spared) strip_refused(aim.refused, c, aim.work);
-    if (phase == Phase::kSizes && many_heads) {
+    if (phase == Phase::kSizes && asked.many_heads) {
       // A kernel of long rows alone makes of many heads more than a case may hold.
       Problem& p = c.problem;
       if (p.seq_q * p.seq_k > 64) p.batch = p.heads_q = p.heads_kv = 1;
     }
     fit_domain(aim, c);
   }
+  tidy(c);
   if (!illegal(c)) return c;
   // What can make it so is memory: strides that no slot holds.
   for (TensorLayout& layout : c.layout) layout = {};
@@ -38,10 +87,14 @@ Case make_case(const Aim& aim, const rc::Random& random, bool many_heads = false
   return c;
 }
 
+// One of each two cases, either: the properties take turns, and of an even number of them
+// each must get both.
+bool asks(uint64_t seed, uint64_t index) { return (index ^ mix(seed, index / 2, 1, 0, 0)) % 2 == 1; }
+
 }  // namespace
 
 rc::Gen<Case> arbitrary_case(const Aim& aim) {
-  return [aim](const rc::Random& random, int) { return rc::shrinkable::just(make_case(aim, random)); };
+  return [aim](const rc::Random& random, int) { return rc::shrinkable::just(make_case(aim, random, {})); };
 }
 
 void showValue(const Case& c, std::ostream& os) { os << encode(c); }
@@ -49,7 +102,16 @@ void showValue(const Case& c, std::ostream& os) { os << encode(c); }
 Case draw(const Aim& aim, uint64_t seed, uint64_t index) {
   rc::Random::Key key;
   for (size_t i = 0; i < key.size(); ++i) key[i] = mix(seed, index, i, 0, 0);
-  return make_case(aim, rc::Random(key), index % kManyHeadsEvery == kManyHeadsEvery - 1);
+  Asked asked;
+  if (index % kManyHeadsEvery == kManyHeadsAt) asked.many_heads = index / kManyHeadsEvery;
+  if (const uint64_t n = index / kLongEvery; index % kLongEvery == kLongAt)
+    asked.longest = {.keys = n % 2 == 0, .beyond_signed = n / 2 % 2 == 0};
+  // What is dear is made the most of, but for what is dearest: that is called once.
+  asked.anything = (asks(seed, index) || asked.longest) && !asked.many_heads;
+  if (asked.anything && aim.covering) asked.row = aim.covering->row(seed, index / 2);
+  asked.keeps_keys = index / 4 % 3 != 0;
+  asked.plain = std::ranges::none_of(asked.row, [](const Ask& one) { return adds_to_scores(one); });
+  return make_case(aim, rc::Random(key), asked);
 }
 
 }  // namespace attnfuzz

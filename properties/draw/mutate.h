@@ -5,9 +5,9 @@
 // five draw a part anew, by the draw's own functions (draw.h) and so with its
 // bias towards edges, for the sizes that the case has; the others are steps: a
 // size doubled, halved, moved by one or on to a tile's border, two lengths
-// swapped, a call added or taken away, a planted value moved, and now and then a feature
-// turned off. What is on mostly stays on from one generation to the next: triggers that are conjunctions are
-// reached one part at a time.
+// swapped, a call added or taken away, a planted value moved, a class of the table of axes
+// made, and now and then a feature turned off. What is on mostly stays on from one generation to the next:
+// triggers that are conjunctions are reached one part at a time.
 //
 //   Case next = mutate(c, aim, 17);          // the same for the same (c, aim, 17), always
 //   Case child = cross(c, other, aim, 18);   // each part is c's or other's
@@ -31,6 +31,6 @@ Case cross(const Case& a, const Case& b, const Aim& aim, uint64_t seed);
 
 // Whether a case costs no more than a drawn or mutated one may: what a campaign asks of a case
 // that someone else wrote. The case must be legal.
-bool affordable(const Case& c, const Aim& aim);
+bool affordable(const Case& c, const Aim& aim);  // afford.h
 
 }  // namespace attnfuzz

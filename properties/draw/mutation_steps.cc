@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "properties/draw/axes/axis.h"
 #include "properties/draw/draw.h"
 
 namespace attnfuzz {
@@ -78,6 +79,12 @@ void step_values(const Aim& aim, Dice& dice, Case& c) {
   // Where there is nothing to change, the next one's turn.
   auto at = static_cast<size_t>(dice.range(0, static_cast<int64_t>(steps.size()) - 1));
   while (!steps[at % steps.size()](toss, c)) ++at;
+}
+
+void step_class(const Aim& aim, Dice& dice, Case& c) {
+  const CaseAxis& axis = axes()[static_cast<size_t>(dice.range(0, static_cast<int64_t>(axes().size()) - 1))];
+  const Tiling tiling = tiling_of(aim, c);
+  axis.make({aim, dice, tiling.q, tiling.k}, static_cast<int>(dice.range(0, axis.usual() - 1)), c);
 }
 
 void step_off(Dice& dice, Case& c) {

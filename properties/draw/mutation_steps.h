@@ -16,6 +16,8 @@ void step_shape(const Aim& aim, Dice& dice, Case& c);
 void step_calls(Dice& dice, Case& c);
 // One of the features' own steps (features/feature.h): of values and patterns.
 void step_values(const Aim& aim, Dice& dice, Case& c);
+// One axis made to be of another class, as likely of one as of the next (axes/axis.h).
+void step_class(const Aim& aim, Dice& dice, Case& c);
 // One feature turned off, of those that there are.
 void step_off(Dice& dice, Case& c);
 

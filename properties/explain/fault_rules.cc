@@ -40,7 +40,8 @@ class Evidence {
   const FaultClass traced;
   int64_t tile_q = 64, tile_k = 64;
   bool tile_unseen = false;  // in the failing head, some row sees no key of some tile
-  bool dead_row = false;     // the failing row, or the first, sees no key
+  bool row_unseen = false;   // of some tile the failing row itself, or the first, sees no key
+  bool dead_row = false;     // and of none at all
 
   bool reduced() const { return !needs_.empty(); }
   bool kind(std::initializer_list<Kind> kinds) const { return std::ranges::count(kinds, v.kind) > 0; }
@@ -131,8 +132,15 @@ class Evidence {
   bool by_rounding() const {
     return clues.probed == Clues::Probed::kFirstWrong && clues.off > 0 && clues.off < 0x1p-7;
   }
+  // The accumulator, right until a second tile of other scores is added to it.
+  bool rescaled() const {
+    return first_wrong({ATTN_PROBE_O}) && clues.first_wrong_tile > 0 && second_tile() && plain() &&
+           scores_differ();
+  }
   // A wrong set of keys shows in the scores.
   bool may_be_mask() const { return clues.probed == Clues::Probed::kNot || first_wrong({ATTN_PROBE_S}); }
+  // The failing row sees every tile, and what was recorded of its softmax is right: no -inf met another.
+  bool sound_softmax() const { return all_right() && v.where && !row_unseen && !splits(); }
   bool of_many_rows() const { return at_least("seq_q", 2); }
   // A row must hold a vector of 16 bytes: which says how it is copied, not which instantiation runs.
   bool one_vector() const {
@@ -174,7 +182,13 @@ class Evidence {
       tile_unseen |= state == TileState::kRowDead || state == TileState::kDead;
     }
     bool any = false;
-    for (int64_t j = 0; j < p.seq_k && !any; ++j) any = visible(inside(where.q, p.seq_q), j);
+    for (int64_t first = 0; first < p.seq_k; first += tile_k) {
+      bool of_tile = false;
+      for (int64_t j = first; j < std::min(first + tile_k, p.seq_k) && !of_tile; ++j)
+        of_tile = visible(inside(where.q, p.seq_q), j);
+      row_unseen |= !of_tile;
+      any |= of_tile;
+    }
     dead_row = !any;
   }
   double largest_dense_offset() const {
@@ -286,7 +300,7 @@ constexpr Rule kRules[] = {
     {Class::kSplit, [](const Evidence& e) { return e.splits() && !e.hangs_on(false, {"dim_v", "dim_qk"}); },
      "it takes more than one split"},
     // No key for a row, or none in a tile.
-    {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.tile_unseen; },
+    {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.tile_unseen && !e.sound_softmax(); },
      "NaN or infinity, and a query sees no key of a tile: exp(-inf - -inf)"},
     {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.dead_row; },
      "NaN or infinity in a row that sees no key: 0 / 0"},
@@ -323,7 +337,7 @@ constexpr Rule kRules[] = {
      "it takes a scale other than 1"},
     {Class::kNumerics, [](const Evidence& e) { return e.large_values() && e.non_finite(); },
      "NaN or infinity from large scores or values"},
-    {Class::kNumerics, [](const Evidence& e) { return e.wrong() && e.by_rounding(); },
+    {Class::kNumerics, [](const Evidence& e) { return e.wrong() && e.by_rounding() && !e.rescaled(); },
      "the first intermediate that is wrong is off by what 16 bits round"},
     // Which keys, which heads.
     {Class::kMask, [](const Evidence& e) { return e.hides_keys() && e.wrong() && e.may_be_mask(); },
@@ -404,6 +418,12 @@ constexpr Rule kRules[] = {
               e.clues.whole_vectors == Answer::kFails;
      },
      "P is right, V is finite, their product is not, whatever the sizes: V is used before it arrives"},
+    {Class::kRace,
+     [](const Evidence& e) {
+       return e.non_finite() && e.sound_softmax() && e.v.where->tensor == TensorId::kO && !e.large_values() &&
+              e.clues.whole_tiles == Answer::kFails && e.clues.whole_vectors == Answer::kFails;
+     },
+     "scores, P and the row's sum are right, V is finite, O is not: V is used before it arrives"},
     {Class::kLayout,
      [](const Evidence& e) {
        return e.wrong() && e.plain() && e.first_wrong({ATTN_PROBE_O}) && e.clues.first_wrong_tile == 0 &&

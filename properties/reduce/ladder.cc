@@ -12,6 +12,7 @@ namespace attnfuzz {
 namespace {
 
 constexpr int64_t kRowsOfWarp = 16;  // that a warp has of a query tile, as mma wants it
+constexpr int64_t kRowsOfLane = 8;   // from one row that a lane holds to its next
 
 using Form = std::function<void(Case&)>;
 
@@ -60,6 +61,20 @@ std::vector<Data> far_apart() {
       Fill k = fill_of(kind, 8);
       k.seed = seed;
       all.push_back({Fill{}, k, fill_of(FillKind::kZero)});
+    }
+  }
+  return all;
+}
+
+// Scores that differ from row to row and from key to key, each by a fill of its own.
+std::vector<Data> by_row_and_key(FillKind v, std::initializer_list<int> exponents) {
+  constexpr FillKind kKinds[] = {FillKind::kConstant, FillKind::kOneHot,   FillKind::kSmallInt,
+                                 FillKind::kPosition, FillKind::kSameRows, FillKind::kUniform,
+                                 FillKind::kGaussian};
+  std::vector<Data> all;
+  for (const FillKind q : kKinds) {
+    for (const FillKind k : kKinds) {
+      for (const int exponent : exponents) all.push_back({fill_of(q), fill_of(k, exponent), fill_of(v)});
     }
   }
   return all;
@@ -160,6 +175,7 @@ std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below
         Case split = c;
         split.problem.num_splits = 2;
         rungs.add(split, far_apart());
+        rungs.add(split, by_row_and_key(FillKind::kZero, {0, 4, 8}));
         for (const Case& late : late_maxima(c, tile_k)) rungs.add(late);
       }
       // Data shows itself with one query, and in a tile or beyond one: elsewhere it
@@ -172,6 +188,14 @@ std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below
       }
     }
   }
+  // A row and the next of its lane, in two tiles: what one of them keeps for both.
+  Case rows;
+  rows.lane = ground.lane;
+  rows.env.variant = ground.variant;
+  rows.problem.seq_q = kRowsOfLane + 1;
+  rows.problem.seq_k = tile_k + 1;
+  rows.problem.dim_qk = rows.problem.dim_v = ground.least_dim;
+  rungs.add(rows, by_row_and_key(FillKind::kConstant, {0}));
   return rungs.take(limit);
 }
 
@@ -184,11 +208,12 @@ std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit
   for (size_t t = 0; t < kTensorCount; ++t) {
     if (best.layout[t] == TensorLayout{}) continue;
     for (int64_t TensorLayout::* part : {&TensorLayout::row_gap, &TensorLayout::spread}) {
-      all.push_back([=](Case& c) { c.layout[t].*part = 64; });
+      // By one element no vector is aligned any more; by 64 all are.
+      for (const int64_t elements : {1, 64}) all.push_back([=](Case& c) { c.layout[t].*part = elements; });
     }
   }
   const std::pair<int64_t, int64_t> lengths[] = {
-      {p.seq_q, p.seq_k}, {1, p.seq_k}, {1, 1}, {1, 2}, {2, 1}, {2, 2}};
+      {p.seq_q, p.seq_k}, {1, p.seq_k}, {1, 1}, {1, 2}, {2, 1}, {2, 2}, {ground.tiles.tile_q + 1, 1}};
   for (const Switch& feature : switches()) {
     if (!feature.present(best)) continue;
     Case without = best;

@@ -211,6 +211,8 @@ void shrink_dims(Search& s) {
     lower_from(std::max(p.dim_qk, p.dim_v), [](Problem& x, int64_t n) { x.dim_qk = x.dim_v = n; });
     lower_from(p.dim_qk, [](Problem& x, int64_t n) { x.dim_qk = n; });
     lower_from(p.dim_v, [](Problem& x, int64_t n) { x.dim_v = n; });
+    // Where either being large shows it.
+    if (p.dim_qk > p.dim_v) change(s, [](Case& c) { std::swap(c.problem.dim_qk, c.problem.dim_v); });
   }
 }
 

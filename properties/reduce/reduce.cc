@@ -67,7 +67,7 @@ bool climb(Search& s) {
     Ground ground{.lane = s.best().lane, .variant = variant, .tiles = s.borders()};
     if (!find_ground(s, ground)) continue;
     for (const std::vector<Case>& rungs :
-         {ladder(ground, complexity(s.best()), limit), exchanges(ground, s.best(), limit / 2)}) {
+         {ladder(ground, complexity(s.best()), limit), exchanges(ground, s.best(), limit)}) {
       for (const Case& rung : rungs) {
         if (s.elapsed() > until) return false;
         if (s.attempt(rung, Step::kLeap)) return true;
@@ -87,6 +87,11 @@ void usual_surroundings(Case& c) {
 }
 
 void wanted_lse(Case& c) { c.want_lse = true; }
+
+// A clean workspace holds NaN, one that was used may hold numbers.
+void clean_workspace(Case& c) {
+  for (Call& call : c.calls) call.dirty_workspace = false;
+}
 
 // Two results may differ where the oracle lets any value pass, next to an
 // infinity say. With values that leave no such room it says which one is wrong.
@@ -118,7 +123,7 @@ struct Start {
 // Where a reduction of the case had better begin.
 Start start_of(const Case& c, const Verdict& verdict, const Evaluate& evaluate) {
   Start start = {c, verdict};
-  for (const auto change : {usual_surroundings, wanted_lse, plain_values}) {
+  for (const auto change : {usual_surroundings, clean_workspace, wanted_lse, plain_values}) {
     if (change == plain_values && start.verdict.kind != Kind::kRelation) continue;
     Case usual = start.c;
     change(usual);

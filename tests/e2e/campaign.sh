@@ -38,7 +38,8 @@ ATTNFUZZ_FAKE_ONCE=$out/once TERM=xterm script -qec "stty cols 80; $(printf '%q 
   >"$out/killed.log" 2>&1
 [ $? -eq 1 ] || die "a campaign passes whose worker was killed"
 grep -q '^ended: time; 0 finding(s), 0 known, 1 never seen again' "$out/killed.log" || die "what came once is not counted"
-grep -q 'the worker died while the kernel ran: SIGKILL in run()' "$out/killed.log" || die "what killed it is not told"
+# However it is broken into lines.
+tr -s ' \r\n' ' ' <"$out/killed.log" | grep -q 'the worker died while the kernel ran: SIGKILL in run()' || die "what killed it is not told"
 tr '\r' '\n' <"$out/killed.log" | grep -q 'left: [0-9]* finding(s), [0-9]* to reduce; ' || die "the status line does not say what was found"
 "$attnfuzz" status "$out/once-killed" >"$out/status.log" 2>&1
 [ $? -eq 1 ] || die "status passes what came once"

@@ -19,7 +19,8 @@ extern constinit const Feature batch = {
     .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.batch = 2; }); },
     .draw = {Phase::kSizes,
              [](const Toss& toss, Case& c) {
-               c.problem.batch = toss.dice.weighted<int64_t>({{72, 1}, {20, 2}, {7, 3}, {1, 0}});
+               c.problem.batch =
+                   toss.dice.weighted<int64_t>({{70, 1}, {20, 2}, {7, 3}, {2, toss.dice.range(4, 9)}, {1, 0}});
              }},
     .parts = {{"batch", 3, take<kFields>}},
     .numbers =

@@ -15,7 +15,7 @@ constexpr auto kFields = [](auto& c) {
 
 extern constinit const Feature device = {
     .switches = {18,
-                 {whole_switch<kSms>("sm_count"), whole_switch<kCapability>("compute capability"),
+                 {value_switch<kSms, 1>("sm_count"), whole_switch<kCapability>("compute capability"),
                   whole_switch<kShared>("shared memory limit")}},
     .dials = none,
     .others = {{"sm_count",
@@ -25,16 +25,24 @@ extern constinit const Feature device = {
         [](const Case& c, Cost& cost) {
           const Environment usual;
           cost.count(int{is_set<kSms>(c)} + int{is_set<kCapability>(c)} + int{is_set<kShared>(c)});
-          cost.at(Rank::kDevice).distance(c.env.sm_count, usual.sm_count);
+          // One of them first: whoever goes round again does so the sooner.
+          cost.at(Rank::kDevice).add(is_set<kSms>(c) ? c.env.sm_count : 0);
           cost.distance(c.env.compute_capability, usual.compute_capability);
           cost.distance(c.env.shared_memory_limit, usual.shared_memory_limit);
         },
-    .forms = none,
+    // One multiprocessor goes through more than one piece of work, if there are as many.
+    .forms =
+        [](int64_t, auto& forms) {
+          forms.push_back([](Case& c) { c.env.sm_count = c.problem.heads_q = c.problem.heads_kv = 1; });
+        },
     .draw = {Phase::kMemory,
              [](const Toss& toss, Case& c) {
                using Device = std::tuple<int32_t, int32_t, int64_t>;
                kFields(c) = toss.dice.pick<Device>(
                    {{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
+               // Parts of a device, and others.
+               if (toss.dice.percent(30))
+                 c.env.sm_count = static_cast<int32_t>(toss.dice.range(1, int64_t{1} << toss.dice.range(1, 8)));
              }},
     .parts = {{"device", 2, take<kFields>}},
     .numbers = none,

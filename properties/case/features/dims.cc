@@ -12,16 +12,18 @@ constexpr auto kOfKeys = [](auto& c) { return std::tie(c.problem.dim_qk); };
 constexpr auto kOfValues = [](auto& c) { return std::tie(c.problem.dim_v); };
 
 int64_t head_dim(Dice& dice) {
-  enum { kUsual, kSmall, kOdd, kLarge };
-  switch (dice.weighted<int>({{52, kUsual}, {26, kSmall}, {16, kOdd}, {6, kLarge}})) {
+  enum { kUsual, kSmall, kOdd, kLarge, kAny };
+  switch (dice.weighted<int>({{44, kUsual}, {22, kSmall}, {12, kOdd}, {8, kLarge}, {14, kAny}})) {
     case kUsual:
       return dice.pick<int64_t>({16, 32, 64, 64, 64, 128});
     case kSmall:
       return dice.range(1, 16);
     case kOdd:
       return dice.pick<int64_t>({17, 24, 33, 40, 63, 65, 72, 80, 96, 127});
-    default:
+    case kLarge:
       return dice.pick<int64_t>({129, 160, 192, 250, 255, 256});
+    default:
+      return dice.range(1, kMost);
   }
 }
 

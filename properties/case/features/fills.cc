@@ -38,9 +38,9 @@ void draw_logits(Dice& dice, Case& c) {
     c.q = fill(dice, kind, exponent);
     c.k = fill(dice, kind, exponent);
   };
-  switch (dice.weighted<int>({{34, kGaussian},
+  switch (dice.weighted<int>({{31, kGaussian},
                               {9, kUniform},
-                              {7, kPeaked},
+                              {10, kPeaked},
                               {8, kZeroQ},
                               {7, kNegative},
                               {6, kEqual},
@@ -56,7 +56,8 @@ void draw_logits(Dice& dice, Case& c) {
     case kUniform:
       return both(FillKind::kUniform);
     case kPeaked:
-      c.q = fill(dice, FillKind::kGaussian, 4);
+      // From weights that are few to tiles that have none beside others.
+      c.q = fill(dice, FillKind::kGaussian, static_cast<int>(dice.range(3, 8)));
       c.k = fill(dice, FillKind::kGaussian);
       return;
     case kZeroQ:

@@ -63,9 +63,11 @@ extern constinit const Feature heads = {
         },
     .draw = {Phase::kSizes,
              [](const Toss& toss, Case& c) {
-               c.problem.heads_kv = toss.dice.weighted<int64_t>({{70, 1}, {22, 2}, {8, 3}});
+               Dice& dice = toss.dice;
+               c.problem.heads_kv = dice.weighted<int64_t>({{67, 1}, {21, 2}, {8, 3}, {4, dice.range(4, 8)}});
                c.problem.heads_q =
-                   c.problem.heads_kv * toss.dice.weighted<int64_t>({{68, 1}, {11, 2}, {9, 3}, {6, 7}, {6, 8}});
+                   c.problem.heads_kv *
+                   dice.weighted<int64_t>({{64, 1}, {10, 2}, {8, 3}, {5, 7}, {5, 8}, {8, dice.range(4, 16)}});
              }},
     .parts = {{"heads", 5, take<kFields>}},
     .numbers = numbers,

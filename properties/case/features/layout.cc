@@ -9,11 +9,14 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.layout); };
 
+constexpr int64_t kMostGap = 1 << 20;  // after a row
+
 TensorLayout some_layout(Dice& dice) {
   static constexpr std::array<uint8_t, 3> kOrders[] = {{0, 1, 2}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
   TensorLayout layout;
   if (dice.percent(40)) layout.order = dice.pick<std::array<uint8_t, 3>>(kOrders);
-  if (dice.percent(35)) layout.offset = dice.pick<int64_t>({1, 2, 3, 4, 7, 8, 16});
+  if (dice.percent(35))
+    layout.offset = dice.coin() ? dice.pick<int64_t>({1, 2, 3, 4, 7, 8, 16}) : dice.range(1, 64);
   if (dice.percent(35)) layout.row_gap = dice.pick<int64_t>({1, 2, 8, 13, 64});
   layout.junk_unit_strides = dice.percent(20);
   if (dice.percent(35)) layout.placement = Placement::kPageEnd;
@@ -109,6 +112,7 @@ void cost(const Case& c, Cost& cost) {
     cost.count(parts);
     cost.add(parts);
     cost.add(l.order[0] * 9 + l.order[1] * 3 + l.order[2] - 5);
+    cost.add(l.spread > kMostGap);  // gigabytes, where a gap may do
     cost.distance(l.offset, 0);
     cost.distance(l.row_gap, 0);
     cost.distance(l.spread, 0);
@@ -122,7 +126,7 @@ Complaint bad_layout(const std::string& field, const TensorLayout& layout) {
   std::ranges::sort(sorted);
   if (sorted != std::array<uint8_t, 3>{0, 1, 2}) return field + ".order is not an order of 0, 1 and 2";
   if (auto why = outside(field + ".offset", layout.offset, 0, 1 << 20)) return why;
-  if (auto why = outside(field + ".row_gap", layout.row_gap, 0, 1 << 20)) return why;
+  if (auto why = outside(field + ".row_gap", layout.row_gap, 0, kMostGap)) return why;
   return outside(field + ".spread", layout.spread, 0, int64_t{1} << 34);
 }
 

@@ -26,7 +26,8 @@ int64_t some_length(Dice& dice, int64_t tile, int64_t most_tiles) {
     case kPart:
       return tile * dice.range(0, most_tiles - 1) + part_of(dice, tile) + (dice.coin() ? 0 : dice.range(-1, 1));
     case kMultiple:
-      return tile * dice.range(1, most_tiles);
+      // Of the tile, or of what larger ones there are.
+      return dice.coin() ? tile * dice.range(1, most_tiles) : dice.pick<int64_t>({128, 256, 384, 512, 1024});
     case kNone:
       return 0;
     case kOne:
@@ -34,7 +35,8 @@ int64_t some_length(Dice& dice, int64_t tile, int64_t most_tiles) {
     case kShort:
       return dice.range(1, 20);
     default:
-      return dice.range(1, tile * 3 / 2);
+      // Each power of two as likely as the next.
+      return dice.coin() ? dice.range(1, tile * 3 / 2) : dice.range(1, int64_t{1} << dice.range(1, 10));
   }
 }
 

@@ -49,7 +49,7 @@ extern constinit const Feature scale = {
           cost.at(Rank::kScale).add(x == 1.0f ? 0.0f : x);
           cost.at(Rank::kScaleBits).add(x);
         },
-    .forms = none,
+    .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.scale = -1; }); },
     .draw = {Phase::kValues,
              [](const Toss& toss, Case& c) { c.problem.scale = draw_scale(toss.dice, c.problem); }},
     .parts = {{"scale", 3, take<kFields>}},

@@ -21,7 +21,7 @@ extern constinit const Feature schedule = {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kSchedule).bits(c.env.schedule_seed);
         },
-    .forms = none,
+    .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.env.schedule_seed = 1; }); },
     .draw = {Phase::kMemory,
              [](const Toss& toss, Case& c) {
                c.env.schedule_seed = toss.dice.percent(25) ? 0 : toss.dice.bits() % 65536;

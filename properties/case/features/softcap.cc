@@ -22,7 +22,7 @@ extern constinit const Feature softcap = {
     .forms = none,
     .draw = {Phase::kValues,
              [](const Toss& toss, Case& c) {
-               if (toss.dice.percent(8)) c.problem.softcap = toss.dice.pick({1.0f, 5.0f, 30.0f, 50.0f});
+               if (toss.dice.percent(10)) c.problem.softcap = toss.dice.pick({1.0f, 5.0f, 30.0f, 50.0f});
              }},
     .parts = {{"softcap", 3, take<kFields>}},
     .numbers = none,

@@ -23,10 +23,10 @@ extern constinit const Feature variant = {
           cost.at(Rank::kVariantNumber).distance(c.env.variant, plain_case().env.variant);
         },
     .forms = none,
-    .draw = {Phase::kMemory,
+    .draw = {Phase::kSizes,
              [](const Toss& toss, Case& c) {
                const int32_t variants = toss.aim.variants;
-               const bool first = variants > 0 && (has_many_heads(c.problem) || toss.dice.percent(85));
+               const bool first = variants > 0 && toss.dice.percent(85);
                c.env.variant = first          ? 1
                                : variants > 0 ? static_cast<int32_t>(toss.dice.range(0, variants))
                                               : 0;

@@ -14,11 +14,14 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.problem.window_left, c.
 constexpr int64_t kWidest[] = {(int64_t{1} << 31) - 1, int64_t{1} << 31, int64_t{1} << 62,
                                std::numeric_limits<int64_t>::max()};
 
-int64_t draw_side(Dice& dice, int64_t seq_k) {
+int64_t draw_side(Dice& dice, int64_t tile, int64_t seq_k) {
+  // Mostly on the border of a tile itself.
+  const int64_t border = tile * dice.range(1, 2) + dice.pick<int64_t>({0, 0, -1, 1});
   return dice.weighted<int64_t>({{25, -1},
                                  {6, dice.pick<int64_t>(kWidest)},
                                  {20, 0},
-                                 {25, dice.range(1, 8)},
+                                 {22, dice.range(1, 8)},
+                                 {14, border},
                                  {20, dice.range(1, seq_k + 1)},
                                  {10, seq_k + dice.range(0, 5)}});
 }
@@ -84,9 +87,9 @@ extern constinit const Feature window = {
         },
     .draw = {Phase::kVisibility,
              [](const Toss& toss, Case& c) {
-               if (!toss.dice.percent(15)) return;
-               c.problem.window_left = draw_side(toss.dice, c.problem.seq_k);
-               c.problem.window_right = draw_side(toss.dice, c.problem.seq_k);
+               if (!toss.dice.percent(17)) return;
+               c.problem.window_left = draw_side(toss.dice, toss.tile_k, c.problem.seq_k);
+               c.problem.window_right = draw_side(toss.dice, toss.tile_k, c.problem.seq_k);
              }},
     .parts = {{"window", 4, take<kFields>}},
     .numbers =

@@ -36,7 +36,9 @@ struct CaseAxis {
   // Makes the case be of a class, as far as that is in its power: a case of one key has no
   // dead tile. What hangs on what was changed is left to tidy().
   std::function<void(const Toss&, int at, Case&)> make;
-  int dear = -1;  // the first of the classes, to the last, that cost a hundred times the others; -1: none
+  // The first of the classes, to the last, that cost a hundred times the others; -1: none.
+  int dear = -1;
+  int usual() const { return dear < 0 ? static_cast<int>(classes.size()) : dear; }  // so many others
 };
 
 // In the order in which they are drawn.

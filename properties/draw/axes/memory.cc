@@ -149,13 +149,6 @@ std::vector<CaseAxis> axes_of_memory() {
            {"two", [](const Case&) { return true; }, [](const Toss&, Case& c) { c.calls.back().stream = 1; }}}),
   };
   std::ranges::copy(others, std::back_inserter(table));
-  // Instantiations of the kernel, as many as it has.
-  table.push_back({.name = "variant",
-                   .phase = kPlaced,
-                   .classes = {"of the kernel's choice", "1", "2", "3", "4 or more"},
-                   .of = [](const Tiled& x) { return std::clamp(x.c.env.variant, 0, 4); },
-                   .make = [](const Toss& toss, int at,
-                              Case& c) { c.env.variant = std::min<int32_t>(at, toss.aim.variants); }});
   return table;
 }
 

@@ -38,6 +38,13 @@ std::vector<CaseAxis> axes_of_sizes() {
           "dtype", kSizes, kFormats,
           [](const Case& c) { return c.problem.dtype == ATTN_F32 ? kNoClass : c.problem.dtype; },
           [](const Toss&, int at, Case& c) { c.problem.dtype = at == 0 ? ATTN_F16 : ATTN_BF16; }),
+      // Instantiations of the kernel, as many as it has.
+      {.name = "variant",
+       .phase = kSizes,
+       .classes = {"of the kernel's choice", "1", "2", "3", "4 or more"},
+       .of = [](const Tiled& x) { return std::clamp(x.c.env.variant, 0, 4); },
+       .make = [](const Toss& toss, int at,
+                  Case& c) { c.env.variant = std::min<int32_t>(at, toss.aim.variants); }},
       number(
           "seq_q", kSizes, lengths(), kGrid + 70, [](const Case& c) { return c.problem.seq_q; },
           [](Case& c, int64_t n) { c.problem.seq_q = n; }, kBeyondShort),
@@ -98,8 +105,9 @@ std::vector<CaseAxis> axes_of_sizes() {
        .make =
            [](const Toss& toss, int at, Case& c) {
              if (!toss.aim.splits) return;
-             // Between two and as many as tiles, there must be tiles.
-             if (at == 3 && key_tiles(toss, c) < 5) c.problem.seq_k = 5 * toss.tile_k;
+             // Fewer than tiles, there must be tiles.
+             if (at == 2 || at == 3)
+               c.problem.seq_k = std::max(c.problem.seq_k, (2 * at - 2) * toss.tile_k + 1);
              const int64_t tiles = key_tiles(toss, c);
              const int64_t some[] = {0,     1,
                                      2,     toss.dice.range(3, std::max<int64_t>(tiles - 1, 3)),

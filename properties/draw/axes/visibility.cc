@@ -183,6 +183,12 @@ CaseAxis fill(const char* name) {
         c.*kFill = {.kind = static_cast<FillKind>(at), .seed = toss.dice.bits() % 65536};
         // As the draw scales them: scores stay where softmax tells them apart.
         if ((c.*kFill).kind == FillKind::kPosition && kFill != &Case::v) (c.*kFill).exponent = -6;
+        // And a few are peaked: one key has all the weight, and keys of other tiles none.
+        const FillKind kind = (c.*kFill).kind;
+        const bool scales =
+            kind != FillKind::kPosition && kind != FillKind::kHuge && kind != FillKind::kSubnormal;
+        if (scales && kFill != &Case::v && toss.dice.percent(25))
+          (c.*kFill).exponent = static_cast<int32_t>(toss.dice.range(1, 6));
       });
 }
 

@@ -1,5 +1,5 @@
 // Twenty bugs that need three things at once, as conditions on a case: what a kernel with
-// the bug would get wrong. Written down with none of the classes of the table of axes in view.
+// the bug would get wrong. Written down before the draw was driven by the table of axes.
 #pragma once
 
 #include <algorithm>
@@ -75,6 +75,15 @@ inline constexpr BugOfThree kBugsOfThree[] = {
     {"a window of the diagonal alone, seq_q > seq_k, seq_k > 16",
      [](const Case&, const Problem& p) {
        return p.window_left == 0 && p.window_right == 0 && p.seq_q > p.seq_k && p.seq_k > 16;
+     }},
+    // Those of tests/fuzz/conjunction, which need four.
+    {"3 heads, seq_k = 65, causal, seq_q > 130",
+     [](const Case&, const Problem& p) {
+       return p.heads_q == 3 && p.seq_k == 65 && p.causal && p.seq_q > 130;
+     }},
+    {"batch of 2, softcap, window_left = 64, seq_k > 192",
+     [](const Case&, const Problem& p) {
+       return p.batch == 2 && p.softcap != 0 && p.window_left == 64 && p.seq_k > 192;
      }},
 };
 

@@ -8,6 +8,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/draw/axes/axis.h"
+#include "properties/draw/covering.h"
 #include "properties/draw/generator.h"
 
 namespace attnfuzz {
@@ -126,6 +127,20 @@ TEST(Coverage, IsWhatCasesHaveAtOnce) {
   EXPECT_GT(covered.pairs.legal, covered.pairs.met);
   EXPECT_GT(covered.triples.legal, covered.triples.met);
   EXPECT_EQ(covered.pairs_missing.size(), kNamed);
+}
+
+// Pairs that chance alone meets least are asked for.
+TEST(Coverage, IsMoreWhereTheRarestPairsAreAskedFor) {
+  const Aim alone = aim_of_any_kernel();
+  Aim aim = alone;
+  aim.covering = std::make_shared<Covering>(alone);
+  Coverage by_chance, asked;
+  for (uint64_t i = 0; i < 1500; ++i) {
+    by_chance.add(tiled(draw(alone, 8, i)));
+    asked.add(tiled(draw(aim, 8, i)));
+  }
+  const auto pairs = [&](const Coverage& met) { return measure(met, aim, 2).pairs.percent(); };
+  EXPECT_GT(pairs(asked), pairs(by_chance) + 3);
 }
 
 // What a kernel refuses is nothing that it could be checked by.

@@ -67,6 +67,21 @@ TEST(FaultClass, ATileThatARowDoesNotSee) {
   EXPECT_NE(f.guess().why.find("exp(-inf - -inf)"), std::string::npos);
 }
 
+// Another row may not see a tile: a row that sees them all, and whose softmax is right, has met no -inf.
+TEST(FaultClass, ARowThatSeesEveryTileIsNotMasked) {
+  Finding f(Kind::kNonFinite);
+  f.lengths(17, 65).need({at_least("seq_q", 17), at_least("seq_k", 65), exactly("window_right", 48)});
+  f.c.problem.window_right = 48;
+  f.v.where->tensor = TensorId::kO;
+  f.v.where->q = 16;
+  f.clues.whole_tiles = f.clues.whole_vectors = Clues::Answer::kFails;
+  expect(f, FaultClass::kSoftmax);
+  f.clues.probed = Clues::Probed::kAllRight;
+  expect(f, FaultClass::kRace);
+  f.v.where->q = 15;
+  expect(f, FaultClass::kSoftmax);
+}
+
 TEST(FaultClass, AccumulatorNotRescaled) {
   Finding f(Kind::kWrong);
   f.lengths(1, 65).need({at_least("seq_k", 65), {.part = "values of q"}, {.part = "values of k"}});
@@ -283,6 +298,13 @@ TEST(FaultClass, TheFirstWrongIntermediate) {
   expect(first(ATTN_PROBE_O, 0.5).lengths(1, 9).need({at_least("seq_k", 9)}), FaultClass::kLayout);
   // The first tile cannot know of the second, unless its memory is not its own.
   expect(first(ATTN_PROBE_O, 0.5).lengths(1, 65).need({at_least("seq_k", 65)}), FaultClass::kRace);
+  // Rounding would have shown in one tile.
+  Finding rescaled = first(ATTN_PROBE_O, 0x1p-9);
+  rescaled.c.q.kind = FillKind::kPosition;
+  rescaled.clues.first_wrong_tile = 1;
+  rescaled.need({{.part = "values of q"}});
+  expect(rescaled, FaultClass::kNumerics);
+  expect(rescaled.lengths(9, 65).need({at_least("seq_k", 65)}), FaultClass::kSoftmax);
   // A wrong set of keys would have shown in the scores.
   Finding window = first(ATTN_PROBE_O, 0.5);
   window.c.problem.window_right = 63;

@@ -72,11 +72,13 @@ Survey survey(Flaw flaw, int starts = 20) {
     EXPECT_EQ(evaluate(r.minimal).outcome, Outcome::kFail);
     evaluations += r.evaluations;
     worst = std::max(worst, r.evaluations);
-    // One flaw may show as two kinds of failure, and each is reduced as itself.
-    if (s.minima.insert(key_of(v) + encode(r.minimal)).second) {
-      std::printf("  %s: %s\n", key_of(v).c_str(), describe(r.minimal).c_str());
+    // One flaw may show as two kinds of failure, and each is reduced as itself, but for a NaN or an
+    // infinity that the reducer could turn into a wrong number: that is reduced as one.
+    const std::string key = key_of(r.verdict);
+    if (s.minima.insert(key + encode(r.minimal)).second) {
+      std::printf("  %s: %s\n", key.c_str(), describe(r.minimal).c_str());
     }
-    keys.insert(key_of(v));
+    keys.insert(key);
     s.last = r;
   }
   std::printf("%-22s %d starts, %zu kinds, %zu minima, evaluations: mean %lld, worst %lld\n", to_string(flaw),

@@ -12,6 +12,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/case/cost.h"
+#include "properties/case/geometry.h"
 #include "properties/case/planted_rank.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
@@ -340,6 +341,38 @@ TEST(Reduce, Layouts) {
       [](const Case& c) { return c.layout[1].row_gap != c.layout[2].row_gap && c.problem.seq_k > 1; }, 24, {},
       2);
   survey("q's offset is odd", [](const Case& c) { return c.layout[0].offset % 2 == 1; });
+}
+
+// Rows that begin within a vector: a spread of 2^24 + 1 makes them do so, and so does a gap of 1,
+// but no spread between them that is tried.
+TEST(Reduce, ASpreadThatIsARowGap) {
+  Case found;
+  found.problem.seq_k = 2;
+  found.problem.dim_v = 8;
+  found.layout[static_cast<size_t>(TensorId::kV)].spread = (1 << 24) + 1;
+  const Evaluate evaluate = [](const Case& c) {
+    const auto v = geometry(c, TensorId::kV);
+    return verdict_of(c, v && c.problem.dim_v == 8 && c.problem.seq_k > 1 && v->stride[2] % 8 != 0);
+  };
+  const Verdict v = evaluate(found);
+  ASSERT_EQ(v.outcome, Outcome::kFail);
+  const Reduction r = reduce(found, v, key_of(v), evaluate, key_of, options(60));
+  EXPECT_EQ(describe(r.minimal), "B=1 H=1/1 S=0/2 D=1/8 f16; Q, K, V zero; v row gap 1; 1 call");
+}
+
+// Where a clean workspace shows it too, what a used one holds does not decide how.
+TEST(Reduce, ADirtyWorkspaceThatNeedNotBe) {
+  Case found;
+  found.calls[0].dirty_workspace = true;
+  const Evaluate evaluate = [](const Case& c) {
+    Verdict v = verdict_of(c, c.problem.seq_k > 0);
+    if (v.outcome == Outcome::kFail && !c.calls[0].dirty_workspace) v.kind = Kind::kNonFinite;
+    return v;
+  };
+  const Verdict v = evaluate(found);
+  const Reduction r = reduce(found, v, key_of(v), evaluate, key_of, options(60));
+  EXPECT_EQ(r.verdict.kind, Kind::kNonFinite);
+  EXPECT_EQ(describe(r.minimal), "B=1 H=1/1 S=0/1 D=1/1 f16; Q, K, V zero; 1 call");
 }
 
 TEST(Reduce, Data) {

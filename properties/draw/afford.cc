@@ -1,0 +1,121 @@
+#include "properties/draw/afford.h"
+
+#include <algorithm>
+
+namespace attnfuzz {
+namespace {
+
+constexpr int64_t kBlocks = 140'000, kElements = 4'000'000, kLongest = 66'000;
+
+Wide whole(int64_t n, int64_t tile) { return (static_cast<Wide>(n) + tile - 1) / tile * tile; }
+
+// Of an empty batch what one entry would cost: who lays it out goes over its mask all the same.
+Wide entries(const Problem& p) { return std::max<int64_t>(p.batch, 1); }
+
+// Whole tiles less, so that it ends where it ended within one; at the last a half.
+int64_t fewer(Dice& dice, int64_t n, int64_t tile) {
+  if (n <= tile || dice.percent(20)) return n / 2;
+  const int64_t tiles = (n - 1) / tile;
+  return n - tile * (tiles > 8 ? tiles - tiles / 2 : 1);
+}
+
+// How often it is asked, beside the others; and whether it had something to give.
+struct Give {
+  int64_t weight;
+  bool (*give)(const Tiling& tiling, Dice& dice, Problem& p);
+};
+
+constexpr Give kGives[] = {
+    {14,
+     [](const Tiling&, Dice&, Problem& p) {
+       if (p.batch <= 1) return false;
+       p.batch /= 2;
+       return true;
+     }},
+    {14,
+     [](const Tiling&, Dice& dice, Problem& p) {
+       const int64_t group = p.heads_q / p.heads_kv;
+       if (group <= 1) return false;
+       p.heads_q = p.heads_kv * dice.range(1, std::min<int64_t>(group - 1, 16));
+       return true;
+     }},
+    {14,
+     [](const Tiling&, Dice&, Problem& p) {
+       if (p.heads_kv <= 1) return false;
+       p.heads_q = p.heads_q / p.heads_kv * (p.heads_kv / 2);
+       p.heads_kv /= 2;
+       return true;
+     }},
+    {14,
+     [](const Tiling&, Dice& dice, Problem& p) {
+       if (std::max(p.dim_qk, p.dim_v) <= 16) return false;
+       const bool together = p.dim_qk == p.dim_v || dice.coin();
+       int64_t& larger = p.dim_qk > p.dim_v ? p.dim_qk : p.dim_v;
+       int64_t& other = p.dim_qk > p.dim_v ? p.dim_v : p.dim_qk;
+       larger = std::max<int64_t>(larger / 2, 1);
+       if (together) other = std::max<int64_t>(other / 2, 1);
+       return true;
+     }},
+    {8,
+     [](const Tiling&, Dice&, Problem& p) {
+       if (p.num_splits <= 2) return false;
+       p.num_splits /= 2;
+       return true;
+     }},
+    {28,
+     [](const Tiling& tiling, Dice& dice, Problem& p) {
+       if (p.seq_q <= 1) return false;
+       p.seq_q = fewer(dice, p.seq_q, tiling.q);
+       return true;
+     }},
+    // Three KV tiles or more is where double buffers wrap round: not given up lightly.
+    {3,
+     [](const Tiling& tiling, Dice& dice, Problem& p) {
+       if (p.seq_k <= 1) return false;
+       p.seq_k = fewer(dice, p.seq_k, tiling.k);
+       return true;
+     }},
+};
+
+}  // namespace
+
+Wide exact_work(const Problem& p) { return entries(p) * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
+
+Price price(const Aim& aim, const Case& c) {
+  const Problem& p = c.problem;
+  const Tiling tiling = tiling_of(aim, c);
+  const Wide rows = entries(p) * p.heads_q;
+  const Wide q = whole(p.seq_q, tiling.q), columns = 2 * whole(std::max(p.dim_qk, p.dim_v), kColumns);
+  return {rows * q * whole(p.seq_k, tiling.k) * columns,
+          rows * (q / tiling.q) * std::max<int64_t>(p.num_splits, 1),
+          entries(p) * std::max(p.heads_q * p.seq_q, p.heads_kv * p.seq_k) * std::max(p.dim_qk, p.dim_v)};
+}
+
+Price most(const Aim& aim, const Case& c, int64_t eighths) {
+  const Tiling tiling = tiling_of(aim, c);
+  const Wide tile = static_cast<Wide>(tiling.q) * tiling.k * 2 * kColumns;
+  const Wide work = is_long(c.problem) ? tile * (kLongest / std::min(tiling.q, tiling.k) + 1)
+                                       : std::max<Wide>(static_cast<Wide>(aim.work) * eighths / 8, 8 * tile);
+  return {work, kBlocks, kElements};
+}
+
+bool affordable(const Case& c, const Aim& aim) {
+  return exact_work(c.problem) <= aim.work && price(aim, c) <= most(aim, c);
+}
+
+bool give_up(const Aim& aim, Dice& dice, Case& c, const std::function<bool(const Case&)>& keeps) {
+  int64_t sum = 0;
+  for (const Give& give : kGives) sum += give.weight;
+  for (int tries = 0; tries < 24; ++tries) {
+    int64_t at = dice.range(0, sum - 1);
+    const Give* chosen = kGives;
+    while (at >= chosen->weight) at -= (chosen++)->weight;
+    Case less = c;
+    if (!chosen->give(tiling_of(aim, c), dice, less.problem) || !keeps(less)) continue;
+    c.problem = less.problem;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace attnfuzz

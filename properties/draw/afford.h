@@ -1,0 +1,49 @@
+// What a case costs, and what it gives up to cost less.
+//
+// A kernel pays for tiles whole and for the next multiple of 64 columns, so it is tiles of
+// the variant that will run that are counted: a case of 65 keys costs one of 128. A case that
+// costs too much gives up one thing after the other, chosen at random by weight: a draw and
+// a mutation that have always given up the same thing first would never be seen with it.
+//
+//   while (!budget.affords(c) && give_up(aim, dice, c, keeps)) {}
+#pragma once
+
+#include <functional>
+
+#include "properties/case/aim.h"
+#include "properties/case/case.h"
+#include "properties/case/dice.h"
+
+namespace attnfuzz {
+
+// Sizes may be as large as a file asks for.
+using Wide = __int128;
+
+// Head dimensions are paid for by so many columns.
+inline constexpr int64_t kColumns = 64;
+
+// Multiply-adds that a case asks for.
+Wide exact_work(const Problem& p);
+// Those of whole tiles, of all 64 columns; blocks that are launched; elements of the largest tensor.
+struct Price {
+  Wide work, blocks, elements;
+  bool operator<=(const Price& other) const {
+    return work <= other.work && blocks <= other.blocks && elements <= other.elements;
+  }
+};
+Price price(const Aim& aim, const Case& c);
+
+// A sequence that 16 bits cannot count: few are drawn, and of those the other length is short.
+inline bool is_long(const Problem& p) { return std::max(p.seq_q, p.seq_k) >= 32'768; }
+
+// The most that a case may cost, in eighths of aim.work as whole tiles count: always room for
+// eight tiles, and for one row or column of tiles of a long sequence.
+inline constexpr int64_t kMostEighths = 48;
+Price most(const Aim& aim, const Case& c, int64_t eighths = kMostEighths);
+bool affordable(const Case& c, const Aim& aim);
+
+// Makes one thing less: heads, a length, a head dimension, unless `keeps` then says no. False
+// if nothing was left to give up that was tried.
+bool give_up(const Aim& aim, Dice& dice, Case& c, const std::function<bool(const Case&)>& keeps);
+
+}  // namespace attnfuzz

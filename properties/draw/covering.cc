@@ -1,0 +1,155 @@
+#include "properties/draw/covering.h"
+
+#include <algorithm>
+
+#include "properties/data/fills.h"
+#include "properties/draw/axes/axis.h"
+#include "properties/draw/generator.h"
+#include "properties/draw/random_dice.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr uint64_t kSeed = 0x9e3779b9, kDrawn = 2000;
+constexpr uint32_t kRare = 1;      // a pair met more often is left to chance
+constexpr size_t kInARow = 8;      // classes
+constexpr size_t kLookedAt = 160;  // pairs, for the next that goes with a row
+
+struct Pair {
+  Ask a, b;
+  uint32_t met;
+};
+
+// Classes that may be asked for: of the dear ones chance draws as many as can be paid for.
+std::vector<Ask> classes() {
+  std::vector<Ask> all;
+  for (size_t axis = 0; axis < axes().size(); ++axis) {
+    for (int at = 0; at < axes()[axis].usual(); ++at) all.push_back({axis, at});
+  }
+  return all;
+}
+
+// Classes, and pairs of classes, that are met least, the least met first; those met as often
+// in an order of their own.
+struct Rare {
+  std::vector<Ask> singles;  // all of them
+  std::vector<Pair> pairs;   // met kRare times at most
+};
+
+uint64_t any_order(const Ask& a, const Ask& b) {
+  const auto number = [](const Ask& x) { return x.axis << 16 | static_cast<size_t>(x.at); };
+  return mix(kSeed, number(a), number(b), 0, 0);
+}
+
+Rare rare(const Aim& aim) {
+  const std::vector<Ask> all = classes();
+  std::vector<size_t> first(axes().size());  // in `all`
+  for (size_t n = all.size(); n-- > 0;) first[all[n].axis] = n;
+  std::vector<uint32_t> met(all.size() * all.size());  // with itself: it alone
+  for (uint64_t i = 0; i < kDrawn; ++i) {
+    const Case c = draw(aim, kSeed, i);
+    const Tiling tiling = tiling_of(aim, c);
+    const Tiled tiled = {c, c.problem, tiling.q, tiling.k, c.problem.num_splits};
+    std::vector<size_t> is;
+    for (size_t axis = 0; axis < axes().size(); ++axis) {
+      const int at = axes()[axis].of(tiled);
+      if (at == kNoClass || at >= axes()[axis].usual()) continue;
+      is.push_back(first[axis] + static_cast<size_t>(at));
+      for (const size_t before : is) ++met[before * all.size() + is.back()];
+    }
+  }
+  std::vector<Pair> singles, pairs;
+  for (size_t a = 0; a < all.size(); ++a) {
+    singles.push_back({all[a], all[a], met[a * all.size() + a]});
+    for (size_t b = a + 1; b < all.size(); ++b) {
+      const uint32_t n = met[a * all.size() + b];
+      if (all[a].axis != all[b].axis && n <= kRare) pairs.push_back({all[a], all[b], n});
+    }
+  }
+  const auto order = [](const Pair& x) { return std::pair(x.met, any_order(x.a, x.b)); };
+  std::ranges::sort(singles, {}, order);
+  std::ranges::sort(pairs, {}, order);
+  Rare rare = {{}, std::move(pairs)};
+  for (const Pair& one : singles) rare.singles.push_back(one.a);
+  return rare;
+}
+
+// Whether a class can be had beside those of a row.
+bool goes_with(const std::vector<Ask>& row, const Ask& x) {
+  return std::ranges::all_of(row, [&](const Ask& ask) { return ask.axis != x.axis || ask.at == x.at; });
+}
+// In the order of the draw.
+void ask(std::vector<Ask>& row, const Ask& x) {
+  const auto at = std::ranges::lower_bound(row, x.axis, {}, &Ask::axis);
+  if (at == row.end() || at->axis != x.axis) row.insert(at, x);
+}
+
+// adds_to_scores() of all classes, asked once.
+struct Adding {
+  Adding() {
+    for (const Ask& ask : classes()) {
+      all.resize(std::max(all.size(), ask.axis + 1));
+      all[ask.axis].push_back(adds_to_scores(ask));
+    }
+  }
+  bool of(const Ask& ask) const { return all[ask.axis][static_cast<size_t>(ask.at)]; }
+  std::vector<std::vector<bool>> all;
+};
+
+std::vector<std::vector<Ask>> rows_of(const std::vector<Pair>& pairs) {
+  std::vector<bool> taken(pairs.size());
+  std::vector<std::vector<Ask>> rows;
+  for (size_t next = 0; next < pairs.size(); ++next) {
+    if (taken[next]) continue;
+    std::vector<Ask> row;
+    for (size_t n = next; n < pairs.size() && n < next + kLookedAt && row.size() + 1 < kInARow; ++n) {
+      if (taken[n] || !goes_with(row, pairs[n].a) || !goes_with(row, pairs[n].b)) continue;
+      ask(row, pairs[n].a), ask(row, pairs[n].b);
+      taken[n] = true;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+bool adds_to_scores(const Problem& p) { return p.mask || p.bias || p.softcap != 0; }
+
+bool adds_to_scores(const Ask& ask) {
+  const Aim aim;
+  RandomDice dice(rc::Random(rc::Random::Key{}));
+  Case c;
+  axes()[ask.axis].make({aim, dice, aim.tiles_q.front(), aim.tiles_k.front()}, ask.at, c);
+  return adds_to_scores(c.problem);
+}
+
+Covering::Covering(Aim aim) : aim_(std::move(aim)) { aim_.covering.reset(); }
+
+void Covering::make() const {
+  std::call_once(made_, [&] {
+    const Rare rare = attnfuzz::rare(aim_);
+    const Adding adding;
+    std::vector<Pair> plain, others;
+    for (const Pair& x : rare.pairs) (adding.of(x.a) || adding.of(x.b) ? others : plain).push_back(x);
+    plain_.rows = rows_of(plain), adding_.rows = rows_of(others);
+    for (const Ask& one : rare.singles) (adding.of(one) ? adding_ : plain_).singles.push_back(one);
+  });
+}
+
+size_t Covering::size() const {
+  make();
+  return plain_.rows.size() + adding_.rows.size();
+}
+
+std::vector<Ask> Covering::row(uint64_t seed, uint64_t number) const {
+  make();
+  const Turn& turn = number % 2 == 0 ? plain_ : adding_;
+  const uint64_t at = mix(seed, 0, 0, 0, 0) % std::max<size_t>(size(), 1) + number / 2;
+  std::vector<Ask> row;
+  if (!turn.rows.empty()) row = turn.rows[at % turn.rows.size()];
+  ask(row, turn.singles[number / 2 % turn.singles.size()]);
+  return row;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,52 @@
+// A covering design: which classes of the table of axes cases are asked to have at once,
+// so that pairs that chance alone meets least are met as well.
+//
+// Some thousand cases are drawn without it, once and when the first row is asked for, and each
+// pair of classes is counted. Those met least are put together in rows of up to eight classes,
+// the least met first; one case of two of a stream is asked for the next row, and for the
+// next of all classes. Rows without a mask, a bias and a softcap take turns with the others,
+// for there is a way through most kernels that these close. What is asked for depends on the aim, the seed and
+// the number alone.
+//
+//   aim.covering = std::make_shared<Covering>(aim);
+//   for (const Ask& ask : aim.covering->row(seed, number)) axes()[ask.axis].make(toss, ask.at, c);
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "properties/case/aim.h"
+
+namespace attnfuzz {
+
+struct Ask {
+  size_t axis;
+  int at;
+};
+
+// Whether a case has a mask, a bias or a softcap, and whether one that is made to be of this class has.
+bool adds_to_scores(const Problem& p);
+bool adds_to_scores(const Ask& ask);
+
+class Covering {
+ public:
+  // Of what an aim draws where it has no covering.
+  explicit Covering(Aim aim);
+  // Of different axes, in the order of the table.
+  std::vector<Ask> row(uint64_t seed, uint64_t number) const;
+  size_t size() const;  // rows until they come again
+
+ private:
+  void make() const;
+
+  Aim aim_;
+  mutable std::once_flag made_;
+  struct Turn {
+    std::vector<std::vector<Ask>> rows;
+    std::vector<Ask> singles;
+  };
+  mutable Turn plain_, adding_;  // to scores
+};
+
+}  // namespace attnfuzz
