@@ -427,7 +427,8 @@ Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& 
   Reduction reduction = reduce_on(c, verdict, property, target, calibration, options);
   // A kernel without variants refuses all but its own choice, which is no need of the failure.
   if (target.info().variants.empty())
-    std::erase_if(reduction.needs, [](const Need& need) { return need.part == "variant"; });
+    std::erase_if(reduction.needs,
+                  [](const Need& need) { return need.part == "variant" || need.part == "the variant"; });
   return reduction;
 }
 
