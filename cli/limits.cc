@@ -32,15 +32,19 @@ Exit run_limits(const LimitsArguments& arguments) {
     if (says_sizes(*declared)) takes.domain = *declared;
     takes.domain.dtypes = declared->dtypes;
   }
-  const std::string words = in_words(aim.refused);
-  print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
-  if (target->info().domain) print("  it declares what it takes: this is asked, and printed, inside of that\n");
-  std::printf("\n%s", as_c(takes).c_str());
-  std::printf("\n%s\n", as_python(takes).c_str());
-  const std::string terms = as_terms(takes);
-  if (!terms.empty()) std::printf("\n--domain '%s'\n", terms.c_str());
-
   const Taken inside = problems_taken(*target, aim, arguments.cases);
+  const bool declared = target->info().domain.has_value();
+  if (aim.refused.nothing() && !declared && inside.share() < kOfDrawn) {
+    print("  no small problem was found that it takes, so there is nothing to ask from\n");
+  } else {
+    const std::string words = in_words(aim.refused);
+    print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
+    if (declared) print("  it declares what it takes: this was asked inside of that\n");
+    std::printf("\n%s", as_c(takes).c_str());
+    std::printf("\n%s\n", as_python(takes).c_str());
+    const std::string terms = as_terms(takes);
+    if (!terms.empty()) std::printf("\n--domain '%s'\n", terms.c_str());
+  }
   std::printf("\nof %d problems drawn inside it takes %d (%.1f %%)\n", inside.of, inside.taken,
               100 * inside.share());
   for (const auto& [reason, n] : inside.reasons)

@@ -79,7 +79,8 @@ std::vector<Named> named(const attn_domain& d, bool together) {
 
 std::string list_of(const attn_sizes& s) {
   std::string text;
-  for (int64_t i = 0; i < s.count; ++i) text += (i ? ", " : "") + std::to_string(s.list[i]);
+  for (int64_t i = 0; i < std::min<int64_t>(s.count, std::size(s.list)); ++i)
+    text += (i ? ", " : "") + std::to_string(s.list[i]);
   return text;
 }
 

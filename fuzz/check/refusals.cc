@@ -169,13 +169,16 @@ class Asking {
     const bool causal = knows("causal"), masks = !refuses(mask), biases = !refuses(bias);
     if (causal) {
       const int64_t more = knows(kOtherLengths.name) ? base_.problem.seq_q : 0;
-      for (const int32_t align : {ATTN_BOTTOM_RIGHT, ATTN_TOP_LEFT}) {
-        ask(align == ATTN_BOTTOM_RIGHT ? kBottomRight : kTopLeft, [&](Case& c) {
+      const auto refuses_diagonal = [&](int32_t align) {
+        return refuses([&](Case& c) {
           c.problem.causal = true;
           c.problem.align = align;
           c.problem.seq_k += more;
         });
-      }
+      };
+      const bool bottom_right = refuses_diagonal(ATTN_BOTTOM_RIGHT), top_left = refuses_diagonal(ATTN_TOP_LEFT);
+      // Both: it is the lengths that are refused, and nothing is known of diagonals.
+      if (bottom_right != top_left) refused_.those.push_back(bottom_right ? &kBottomRight : &kTopLeft);
     }
     if (causal && base_.problem.causal == false && (masks || biases)) {
       ask(kCausalWithMask, [&](Case& c) {

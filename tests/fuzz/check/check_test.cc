@@ -295,6 +295,24 @@ TEST(Limits, AreFoundAndPrintedAsADeclaration) {
   EXPECT_LT(problems_taken(target, aim, 300).share(), 0.05);
 }
 
+// 256 keys for 128 queries are refused for their number: that says nothing of diagonals.
+TEST(Limits, OfLengthsAreNoneOfDiagonals) {
+  class TwoLengths : public FakeTarget {
+   public:
+    PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+      PlanReply reply = FakeTarget::plan(p, tensors, env);
+      for (const int64_t n : {p.seq_q, p.seq_k}) {
+        if (n != 128 && n != 512) reply.status = ATTN_UNSUPPORTED, reply.reason = "lengths";
+      }
+      return reply;
+    }
+  };
+  TwoLengths target;
+  const std::string words = in_words(ask_for_refusals(target));
+  EXPECT_EQ(words.find("diagonal"), words.npos) << words;
+  EXPECT_NE(words.find("lengths other than 128, 512"), words.npos) << words;
+}
+
 TEST(Limits, AreNotAskedForOfAKernelWhosePlanFaults) {
   class Faulting : public FakeTarget {
    public:

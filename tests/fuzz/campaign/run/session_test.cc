@@ -65,7 +65,7 @@ TEST_F(CampaignSession, ACanaryThatWasNotFoundSaysHowLongItWasLookedFor) {
   EXPECT_EQ(read_canaries(options_.dir).at(0).message, "it has not been run");
   canaries.ran(1, 30, 0.5);
   canaries.ran(1, 12, 0.5);
-  canaries.settle("; the disk was full");
+  canaries.conclude("; the disk was full");
   const std::vector<Canary> all = canaries.of_session();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].cases, 42u);
@@ -79,7 +79,7 @@ TEST_F(CampaignSession, ACanaryIsFoundInItsOwnSessionAlone) {
   Canaries canaries(options_.dir, targets_, 1);
   find("canary.cuda.plain", 1);
   canaries.ran(1, 5, 1);
-  canaries.settle("");
+  canaries.conclude("");
   const std::vector<Canary> of_session = canaries.of_session();
   ASSERT_EQ(of_session.size(), 2u);
   EXPECT_FALSE(of_session[0].found);
