@@ -192,11 +192,12 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
       result.interrupted = shared.stop = true;
       interrupted = Clock::now();
     }
-    // Each may end its case; not what hangs in one.
+    // Each may end its case, and what it has begun to answer; not what hangs in one.
     if (!result.interrupted || Clock::now() - interrupted < kGrace) return;
     for (Job& job : jobs) {
-      if (job.fd >= 0 && !job.given_up) kill(job.pid, SIGKILL);
-      job.given_up |= job.fd >= 0;
+      if (job.fd < 0 || job.given_up || !job.text.empty()) continue;
+      kill(job.pid, SIGKILL);
+      job.given_up = true;
     }
   });
 
