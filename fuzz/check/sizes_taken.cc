@@ -166,6 +166,11 @@ attn_sizes simplest_sizes(const std::vector<int64_t>& asked, const std::vector<i
 std::vector<std::string> in_words(const attn_domain& sizes) {
   std::vector<std::string> words;
   const auto other = [&](const char* what, const attn_sizes& of) {
+    if (of.count == 0 && of.multiple == 0) {
+      if (of.least > 0) words.push_back(std::string(what) + " below " + std::to_string(of.least));
+      if (of.most > 0) words.push_back(std::string(what) + " above " + std::to_string(of.most));
+      return;
+    }
     std::string but;
     if (of.count > 0) {
       for (int64_t i = 0; i < of.count; ++i) but += (i ? ", " : "") + std::to_string(of.list[i]);

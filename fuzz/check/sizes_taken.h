@@ -23,7 +23,7 @@ using Bases = std::vector<Case>;
 // Its sizes and equal_lengths, equal_dims alone; nothing if it takes all that was asked.
 std::optional<attn_domain> sizes_taken(const Bases& bases, const std::function<bool(const Case&)>& takes);
 
-// What it refuses: "head dimensions other than multiples of 8 up to 128", "seq_q other than seq_k".
+// What it refuses: "head dimensions above 64", "lengths other than multiples of 8 up to 128".
 std::vector<std::string> in_words(const attn_domain& sizes);
 
 // The simplest that has of `asked` just what was `taken`, both ascending and not empty; a few are a list.

@@ -203,6 +203,10 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   far.problem.seq_k = 2;
   far.layout[static_cast<size_t>(TensorId::kK)].spread = 1;
   meet(far);
+  // Drawn for whom declares it.
+  Case wide;
+  wide.problem.dtype = ATTN_F32;
+  meet(wide);
   const std::vector<std::string> names = feature_names();
   EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
   EXPECT_EQ(met.size(), names.size());
