@@ -124,6 +124,7 @@ class Search {
     });
     if (!apart) return taken_together.size() > 1;
     if (any(of_one)) return false;
+    of_one = of_other = {};
     ask(one, of_one);
     ask(other, of_other);
     return false;

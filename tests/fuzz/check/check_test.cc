@@ -208,7 +208,8 @@ TEST(Check, LearnsOfEachTensorHowItMayLie) {
   EXPECT_EQ(
       in_words(refused),
       "strides that are no multiple of 16 bytes (k), base addresses that are no multiple of 16 bytes (k), "
-      "head dimensions other than multiples of 8");
+      "dim_qk other than multiples of 8")
+      << "rows of V may be of any";
   Case c;
   c.problem.dim_qk = c.problem.dim_v = 8;
   c.layout[static_cast<size_t>(TensorId::kK)] = {.offset = 3, .row_gap = 5, .spread = (int64_t{1} << 31) + 1};
