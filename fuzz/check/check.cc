@@ -392,14 +392,8 @@ namespace {
 Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                     const Calibration& calibration, const ReduceOptions& given) {
   ReduceOptions options = given;
-  // Sizes that move together: what the kernel declares, or was found to take.
-  std::optional<attn_domain> domain = target.info().domain;
-  if (!domain || !says_sizes(*domain)) {
-    const uint32_t dtypes = domain ? domain->dtypes : 0;
-    if (const auto sizes = ask_for_sizes(target)) domain = sizes;
-    if (domain && dtypes) domain->dtypes = dtypes;
-  }
-  if (domain && is_inside(*domain, c)) options.fit = [domain](Case& candidate) { fit(*domain, candidate); };
+  if (const auto& domain = target.info().domain)
+    options.fit = [&](Case& candidate) { fit(*domain, candidate); };
   // Most candidates hang if the case does: none of them gets more than the brief
   // watch, and the minimal one is held to the full one at the end.
   target.watch(Watch::kBrief);

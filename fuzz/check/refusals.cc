@@ -84,11 +84,6 @@ class Asking {
     return refused_;
   }
 
-  std::optional<attn_domain> sizes() {
-    if (find_base()) ask_for_sizes();
-    return refused_.sizes;
-  }
-
  private:
   bool takes(const Case& c) {
     if (faults_ >= kMostFaults) return true;
@@ -247,8 +242,6 @@ class Asking {
 }  // namespace
 
 Refused ask_for_refusals(Target& target) { return Asking(target).all(); }
-
-std::optional<attn_domain> ask_for_sizes(Target& target) { return Asking(target).sizes(); }
 
 bool speaks_of(const Property& property, const Refused& refused) {
   return std::ranges::none_of(refused.those, [&](const Refusal* refusal) {

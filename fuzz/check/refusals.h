@@ -5,7 +5,6 @@
 // nothing else are left out. Both are said where results are printed.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "properties/draw/generator.h"
@@ -15,9 +14,6 @@ namespace attnfuzz {
 
 // Nothing, if the small problem itself is refused.
 Refused ask_for_refusals(Target& target);
-
-// The sizes alone.
-std::optional<attn_domain> ask_for_sizes(Target& target);
 
 // Whether there is something to judge by the property.
 bool speaks_of(const Property& property, const Refused& refused);

@@ -54,10 +54,4 @@ bool says_sizes(const attn_domain& domain) {
   return std::memcmp(&formats, &domain, sizeof domain) != 0;
 }
 
-bool is_inside(const attn_domain& domain, const Case& c) {
-  Case fitted = c;
-  fit(domain, fitted);
-  return fitted.problem == c.problem;
-}
-
 }  // namespace attnfuzz

@@ -15,9 +15,6 @@ int64_t nearest(const attn_sizes& sizes, int64_t n);
 // seq_k, dims dim_qk, where they must be equal.
 void fit(const attn_domain& domain, Case& c);
 
-// Whether fit() would leave its problem as it is.
-bool is_inside(const attn_domain& domain, const Case& c);
-
 // Whether it speaks of more than formats.
 bool says_sizes(const attn_domain& domain);
 

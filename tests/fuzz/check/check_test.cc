@@ -13,7 +13,6 @@
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/check/sizes_taken.h"
-#include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
@@ -327,20 +326,6 @@ TEST(Limits, AreNotAskedForOfAKernelWhosePlanFaults) {
   Faulting target;
   ask_for_refusals(target);
   EXPECT_LE(target.faults, 3);
-}
-
-TEST(ReduceFailure, MovesSizesThatGoTogetherWithoutADeclaration) {
-  LimitedTarget target;
-  Case c;
-  c.problem.causal = true;
-  c.want_lse = false;
-  c.problem.dim_qk = c.problem.dim_v = 128;
-  c.problem.seq_q = c.problem.seq_k = 256;
-  const auto sizes = ask_for_sizes(target);
-  ASSERT_TRUE(sizes);
-  EXPECT_TRUE(is_inside(*sizes, c));
-  c.problem.seq_k = 255;
-  EXPECT_FALSE(is_inside(*sizes, c));
 }
 
 }  // namespace
