@@ -80,9 +80,9 @@ TEST_P(PrefillChoices, WhatTheCopyEngineTakes) {
 }
 
 TEST_P(PrefillChoices, ItsSharedMemoryAndItsCounter) {
-  // Two tiles of 128 queries, two of 64 keys and of their values, 64 columns; 16 barriers; 4 numbers; room to
+  // Two tiles of 128 queries, two of 64 keys and of their values, 64 columns; 16 barriers; 2 numbers; room to
   // align.
-  constexpr int64_t kBytes = (2 * 128 + 2 * 2 * 64) * 64 * 2 + 16 * 8 + 4 * 4 + 32;
+  constexpr int64_t kBytes = (2 * 128 + 2 * 2 * 64) * 64 * 2 + 16 * 8 + 2 * 4 + 32;
   EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
   EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
   const auto counter = [&](int64_t heads, bool causal) {

@@ -10,17 +10,15 @@
 
 namespace attn {
 
-// full: the loader's copies have come. empty: every consumer has done with the slot. An item's
-// slot needs no empty: there are more of them than of Q.
+// full: the loader's copies have come, or its word. empty: every consumer has done with the slot.
 template <class T, HopperSpec kSpec>
 struct Pipeline {
-  static_assert(kSpec.q_stages < kItemSlots);
   using Q = PanelTile<T, kSpec.tile_q(), kSpec.dim>;
   using KV = PanelTile<T, kSpec.tile_k, kSpec.dim>;
   using Staged = PanelTile<T, 64, kSpec.dim>;  // a warpgroup's O
 
   T *q_tiles, *k_tiles, *v_tiles;
-  Mbarrier *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty, *item_full;
+  Mbarrier *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty, *item_full, *item_empty;
   uint32_t* items;
 
   __device__ __forceinline__ Q q(int slot) const { return {q_tiles + slot * (kSpec.tile_q() * kSpec.dim)}; }
@@ -46,6 +44,7 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   pipe.v_full = pipe.k_empty + kSpec.stages;
   pipe.v_empty = pipe.v_full + kSpec.stages;
   pipe.item_full = pipe.v_empty + kSpec.stages;
+  pipe.item_empty = pipe.item_full + kItemSlots;
   pipe.items = arena.template carve<uint32_t>(kItemSlots);
   if (thread_id() == 0) {
     for (int n = 0; n < kSpec.q_stages; ++n) {
@@ -58,29 +57,35 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
       mbarrier_init(pipe.v_full + n, 1);
       mbarrier_init(pipe.v_empty + n, kSpec.consumers);
     }
-    for (int n = 0; n < kItemSlots; ++n) mbarrier_init(pipe.item_full + n, 1);
+    for (int n = 0; n < kItemSlots; ++n) {
+      mbarrier_init(pipe.item_full + n, 1);
+      mbarrier_init(pipe.item_empty + n, 4 * kSpec.consumers);
+    }
     mbarrier_init_fence();
   }
   cta_sync();
   return pipe;
 }
 
-// The loader says what the block does in its n-th turn; consumers wait for it. All threads of a
-// consumer read a number, and kItemSlots turns later the loader writes over it. What lies between: the
-// consumer's named barrier, at which it stores O, then its leader's arrival at the empty barrier of a Q
-// that came later, for which the loader has waited. racecheck (compute-sanitizer of CUDA 13.0) reports
-// the pair all the same: it takes an mbarrier to order those who arrive at it, not those whom a named
-// barrier has ordered before them.
+// The loader says what the block does in its n-th turn; consumers wait for it. Who reads a slot arrives
+// for it himself, one thread of each warp: racecheck (compute-sanitizer of CUDA 13.0) takes an mbarrier
+// to order those who arrive at it, and not those whom another barrier has ordered before them.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32_t turn, uint32_t item) {
-  pipe.items[turn % kItemSlots] = item;
-  mbarrier_arrive(pipe.item_full + turn % kItemSlots, true);
+  const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
+  mbarrier_wait(pipe.item_empty + slot, phase ^ 1);
+  pipe.items[slot] = item;
+  mbarrier_arrive(pipe.item_full + slot, true);
 }
 
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T, kSpec>& pipe, uint32_t turn) {
-  mbarrier_wait(pipe.item_full + turn % kItemSlots, turn / kItemSlots % 2);
-  return work_of(p, pipe.items[turn % kItemSlots]);
+  const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
+  const bool reads = lane_id() == 0;
+  mbarrier_wait(pipe.item_full + slot, phase);
+  const uint32_t item = shfl(reads ? pipe.items[slot] : 0, 0);
+  mbarrier_arrive(pipe.item_empty + slot, reads);
+  return work_of(p, item);
 }
 
 // Named barriers: one a warpgroup for itself, and one for its turn; and one of all that compute.

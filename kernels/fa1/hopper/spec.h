@@ -8,9 +8,9 @@
 
 namespace attn {
 
-// Of numbers of items, from the one who takes them to those who compute: he is as many ahead
-// of them as there are slots of Q, and one.
-inline constexpr int kItemSlots = 4;
+// Of numbers of items, from the one who takes them to those who compute. With two he does not wait: by
+// the time he tells the next they have read the last, whose query tile had to make room for another.
+inline constexpr int kItemSlots = 2;
 
 struct HopperSpec {
   int dim;              // columns that tiles have room for: 64, 128, 256
@@ -27,7 +27,7 @@ struct HopperSpec {
 
   __host__ __device__ constexpr int tile_q() const { return 64 * consumers; }
   __host__ __device__ constexpr int threads() const { return 128 * (consumers + 1); }
-  __host__ __device__ constexpr int barriers() const { return 2 * q_stages + 4 * stages + kItemSlots; }
+  __host__ __device__ constexpr int barriers() const { return 2 * q_stages + 4 * stages + 2 * kItemSlots; }
   // Dynamic shared memory of a block: its tiles, then its barriers, then numbers of items.
   __host__ __device__ constexpr size_t shared() const {
     return static_cast<size_t>(q_stages * tile_q() + 2 * stages * tile_k) * dim * 2 + barriers() * 8 +
