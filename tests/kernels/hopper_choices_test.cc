@@ -57,7 +57,7 @@ TEST_P(PrefillChoices, WhatTheCopyEngineTakes) {
   EXPECT_TRUE(scores([](Offer& x) { x.problem.bias_dtype = ATTN_F32, x.tensors.bias = x.tensors.q; }));
   EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 3e38f; })) << "times log2 e it has no 32 bits";
   EXPECT_FALSE(takes([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
-  EXPECT_FALSE(takes([](Offer& x) {
+  EXPECT_TRUE(takes([](Offer& x) {
     x.problem.has_key_lengths = 1, x.tensors.key_lengths = reinterpret_cast<const int64_t*>(0x60000);
   }));
   EXPECT_FALSE(takes([](Offer& x) {
@@ -85,10 +85,12 @@ TEST_P(PrefillChoices, ItsSharedMemoryAndItsCounter) {
   constexpr int64_t kBytes = (2 * 128 + 2 * 2 * 64) * 64 * 2 + 16 * 8 + 2 * 4 + 32;
   EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
   EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
-  const auto counter = [&](int64_t heads, bool causal) {
+  const auto counter = [&](int64_t heads, bool causal, bool lengths = false) {
     return answer([&](Offer& x) {
              x.problem.batch = 1, x.problem.heads_q = x.problem.heads_kv = heads;
              x.problem.causal = causal;
+             x.problem.has_key_lengths = lengths;
+             if (lengths) x.tensors.key_lengths = reinterpret_cast<const int64_t*>(0x60000);
              x.dense();
            })
         .plan.workspace_bytes;
@@ -96,6 +98,8 @@ TEST_P(PrefillChoices, ItsSharedMemoryAndItsCounter) {
   EXPECT_EQ(counter(133, true), sizeof(uint32_t)) << "more query tiles than blocks, of unequal cost";
   EXPECT_EQ(counter(132, true), 0u);
   EXPECT_EQ(counter(133, false), 0u);
+  EXPECT_EQ(counter(133, false, true), sizeof(uint32_t)) << "query tiles of long and of short batch entries";
+  EXPECT_EQ(counter(132, false, true), 0u);
 }
 
 TEST_P(DecodeChoices, FewRowsAndWhatTheCopyEngineTakes) {

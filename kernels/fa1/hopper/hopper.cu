@@ -28,11 +28,24 @@ constexpr Instantiation instantiation() {
 }
 
 constexpr std::array kInstantiations = {
-    instantiation<Hopper64>(),       instantiation<Hopper64Mid>(),     instantiation<Hopper64Short>(),
-    instantiation<Hopper128>(),      instantiation<Hopper256>(),       instantiation<Hopper256Short>(),
-    instantiation<Hopper64Scored>(), instantiation<Hopper128Scored>(),
+    instantiation<Hopper64>(),         instantiation<Hopper64Mid>(),      instantiation<Hopper64Short>(),
+    instantiation<Hopper128>(),        instantiation<Hopper256>(),        instantiation<Hopper256Short>(),
+    instantiation<Hopper64Scored>(),   instantiation<Hopper128Scored>(),  instantiation<Hopper64Lengths>(),
+    instantiation<Hopper128Lengths>(), instantiation<Hopper256Lengths>(),
 };
-enum Choice { k64, k64Mid, k64Short, k128, k256, k256Short, k64Scored, k128Scored };
+enum Choice {
+  k64,
+  k64Mid,
+  k64Short,
+  k128,
+  k256,
+  k256Short,
+  k64Scored,
+  k128Scored,
+  k64Lengths,
+  k128Lengths,
+  k256Lengths
+};
 
 TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
   return {tensor.data, {columns, rows, heads, batch}, {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
@@ -52,10 +65,14 @@ struct Views {
 int by_shape(const attn_problem& p, bool scored) {
   const int64_t dim = std::max(p.dim_qk, p.dim_v);
   if (scored) return dim <= 64 ? k64Scored : dim <= 128 ? k128Scored : -1;
+  if (p.has_key_lengths) return dim <= 64 ? k64Lengths : dim <= 128 ? k128Lengths : k256Lengths;
   if (dim <= 64) return p.seq_k > 2048 ? k64 : p.causal ? k64Short : p.seq_k <= 1024 ? k64Mid : k64;
   if (dim <= 128) return k128;
   return p.seq_k <= 512 || (p.causal && p.seq_k <= 1024) ? k256Short : k256;
 }
+
+// Whether query tiles differ in cost, so that blocks take the next as they get done.
+bool uneven(const attn_problem& p) { return p.causal || p.has_key_lengths; }
 
 int64_t items_of(const attn_problem& p, const HopperSpec& spec) {
   return p.batch * p.heads_q * ceil_div(p.seq_q, spec.tile_q());
@@ -73,7 +90,6 @@ int32_t clamp_far(int64_t value) {
 
 int hopper_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params) {
   if (env.variant != 0 || env.compute_capability != 90) return -1;
-  if (params.key_lengths != nullptr) return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
   if (problem.seq_q >= kHopperSequence || problem.seq_k >= kHopperSequence) return -1;
   if (ScoreTerms terms; !make_score_terms(problem, params, &terms)) return -1;
@@ -97,7 +113,7 @@ int hopper_choice(const attn_problem& problem, const attn_env& env, const Forwar
 
 uint64_t hopper_workspace(int choice, const attn_problem& problem, const attn_env& env) {
   const HopperSpec& spec = hopper_spec(choice);
-  return problem.causal && items_of(problem, spec) > blocks_at_once(spec, env) ? sizeof(uint32_t) : 0;
+  return uneven(problem) && items_of(problem, spec) > blocks_at_once(spec, env) ? sizeof(uint32_t) : 0;
 }
 
 const HopperSpec& hopper_spec(int choice) { return kInstantiations[static_cast<size_t>(choice)].spec; }
@@ -123,6 +139,8 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   p.seq_k = static_cast<int32_t>(problem.seq_k);
   p.left = clamp_far(params.left);
   p.right = clamp_far(params.right);
+  p.key_lengths = params.key_lengths;
+  p.bottom_right = params.bottom_right;
   p.shift = params.bottom_right ? p.seq_k - p.seq_q : 0;
   p.heads_q = static_cast<uint32_t>(problem.heads_q);
   p.group = static_cast<uint32_t>(params.group);
@@ -153,7 +171,7 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   // Items of equal cost take as many turns with as few blocks as have one each time: what is left
   // out would only use power.
   int64_t blocks = std::min<int64_t>(p.items, blocks_at_once(spec, *env));
-  if (!p.longest_first) blocks = ceil_div(p.items, ceil_div(p.items, blocks));
+  if (p.taken == nullptr) blocks = ceil_div(p.items, ceil_div(p.items, blocks));
   return problem.dtype == ATTN_F16 ? chosen.f16(p, static_cast<unsigned>(blocks), env)
                                    : chosen.bf16(p, static_cast<unsigned>(blocks), env);
 }

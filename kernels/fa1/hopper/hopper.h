@@ -8,7 +8,7 @@ namespace attn {
 
 // Which instantiation does a checked problem: an index for hopper_spec() and
 // hopper_run(), or -1 where the path cannot take it. It takes scores without a mask
-// tensor or key lengths (causal, windows, a bias and a softcap yes) of tensors that the copy engine can
+// tensor (causal, windows, key lengths, a bias and a softcap yes) of tensors that the copy engine can
 // read, at least one query and one key, and the kernel's own choice of variant.
 int hopper_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params);
 

@@ -16,6 +16,7 @@
 
 #include "kernels/fa1/hopper/load.h"
 #include "kernels/fa1/hopper/store.h"
+#include "kernels/forward/clear_rows.h"
 
 namespace attn {
 
@@ -65,8 +66,10 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
   for (uint32_t turn = 0; work.any; ++turn) {
     const int32_t row = work.tile * kSpec.tile_q() + 64 * consumer;
     const int32_t my_row = row + warp_id() % 4 * 16 + lane_id() / 4;
-    const Keys rows[2] = {visible_keys(p, my_row), visible_keys(p, my_row + 8)};
-    const Keys tiles = block_tiles<kSpec>(p, work.tile), plain = plain_tiles<kSpec>(p, row, tiles);
+    const Extent extent = extent_of<kSpec>(p, work);
+    const Keys rows[2] = {visible_keys<kSpec>(p, extent, my_row), visible_keys<kSpec>(p, extent, my_row + 8)};
+    const Keys tiles = block_tiles<kSpec>(p, extent, work.tile);
+    const Keys plain = plain_tiles<kSpec>(p, extent, row, tiles);
     const void* biases[2];
     BiasWords<2, kSpec.tile_k / 8> words;
     if constexpr (kSpec.scored) {
@@ -129,6 +132,13 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     }
     if (kStaged && turn > 0) output_read();
     if constexpr (kSpec.overlap) wait_for_keys(kv, t > tiles.begin || next.any);
+    // What lies past the tensor has come as zeros.
+    const int32_t left = extent.length - t * kSpec.tile_k;
+    if (kSpec.lengths && extent.length < p.seq_k && left < kSpec.tile_k) {
+      mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
+      clear_rows(pipe.v(kv.slot), left, thread_id() - kWarpgroup, kSpec.consumers * kWarpgroup);
+      bar_sync(kComputingBarrier, kSpec.consumers * kWarpgroup);
+    }
 
     // One tile; kv.slot is that of the tile before, whose V is still to be used.
     const auto step = [&]<bool kMasked>() {
@@ -182,7 +192,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     if constexpr (kStaged) {
       wgmma_pin(state.o);
       mbarrier_arrive(pipe.v_empty + kv.slot, leader && consumer == kInKeys);
-      bar_sync(kStagedBarrier, kSpec.consumers * kWarpgroup);  // both have done with both slots
+      bar_sync(kComputingBarrier, kSpec.consumers * kWarpgroup);  // both have done with both slots
       store_rows<T, kSpec>(p, consumer == kInKeys ? pipe.staged(pipe.k(kv.slot)) : pipe.staged(pipe.v(kv.slot)),
                            0, consumer, work, state);
       held = kv.slot;
@@ -215,7 +225,7 @@ __global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_pe
       if (warp_id() == 0 && elect_one()) load(p, pipe);
     } else {
       take_registers<kSpec.take>();
-      if constexpr (kSpec.scored) grid_dependency_wait();  // a bias is read there
+      if constexpr (kSpec.scored || kSpec.lengths) grid_dependency_wait();  // a bias or lengths are read there
       compute(p, pipe, group - 1);
     }
   }

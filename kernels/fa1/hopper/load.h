@@ -46,7 +46,7 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
     if (!work.any) break;
     const HeadOf head = head_of(p, work);
     const int32_t kv_head = static_cast<uint32_t>(head.h) / p.group;
-    const Keys tiles = block_tiles<kSpec>(p, work.tile);
+    const Keys tiles = block_tiles<kSpec>(p, extent_of<kSpec>(p, work), work.tile);
     for (int32_t t = tiles.end - 1; t >= tiles.begin; --t) {
       load_panels(pipe.k(k.slot), p.k, pipe.k_full + k.slot, pipe.k_empty + k.slot, k.phase, t * kSpec.tile_k,
                   kv_head, head.b);

@@ -19,9 +19,11 @@ struct HopperParams {
   TensorMap q, k, v, o;  // boxes: a block's rows, a tile's keys twice, a warpgroup's rows
   float* lse;            // nullptr: not wanted
   int64_t lse_stride[3];
+  const int64_t* key_lengths;  // nullptr: all seq_k
   int32_t seq_q, seq_k;
   int32_t left, right;  // of the window, causal included
-  int32_t shift;        // diag(i) = i + shift
+  bool bottom_right;    // where the diagonal lies
+  int32_t shift;        // diag(i) = i + shift, where there are no key lengths
   uint32_t heads_q, group;
   uint32_t heads, q_tiles;          // of all batch entries; query tiles of a head
   uint32_t items;                   // heads * q_tiles, less than 2^31
@@ -35,40 +37,65 @@ struct HopperParams {
   ScoreTerms terms;   // of a scored shape, where sign and sigma are 1
 };
 
-// The keys that query i may see, if any: [begin, end).
-__device__ __forceinline__ Keys visible_keys(const HopperParams& p, int32_t i) {
-  const int32_t diagonal = i + p.shift, begin = diagonal - p.left, end = diagonal + p.right + 1;
-  return {begin > 0 ? begin : 0, end < p.seq_k ? end : p.seq_k};
-}
-
-// The KV tiles [begin, end) that a block walks, from the last to the first; at least
-// one, for a block that sees none must write as well.
-template <HopperSpec kSpec>
-__device__ __forceinline__ Keys block_tiles(const HopperParams& p, int32_t q_tile) {
-  const int32_t first = q_tile * kSpec.tile_q(), past = first + kSpec.tile_q();
-  const int32_t last = (past < p.seq_q ? past : p.seq_q) - 1;
-  const int32_t begin = visible_keys(p, first).begin / kSpec.tile_k;
-  const int32_t end = (visible_keys(p, last).end + kSpec.tile_k - 1) / kSpec.tile_k;
-  if (end <= begin) return {0, 1};
-  return {begin, end};
-}
-
-// The tiles among them that all rows of a warpgroup, from `row` on, see whole.
-template <HopperSpec kSpec>
-__device__ __forceinline__ Keys plain_tiles(const HopperParams& p, int32_t row, Keys tiles) {
-  const int32_t begin = (visible_keys(p, row + 63).begin + kSpec.tile_k - 1) / kSpec.tile_k;
-  const int32_t end = visible_keys(p, row).end / kSpec.tile_k;  // of a negative number: none either way
-  const Keys plain = {begin > tiles.begin ? begin : tiles.begin, end < tiles.end ? end : tiles.end};
-  if (!p.may_be_plain || plain.end <= plain.begin) return {tiles.end, tiles.end};
-  return plain;
-}
-
 // One query tile of one head.
 struct Work {
   int32_t tile;
   int32_t head;  // of all batch entries: b * heads_q + h
   bool any;
 };
+
+// The keys of a batch entry.
+struct Extent {
+  int32_t length;
+  int32_t shift;  // diag(i) = i + shift
+};
+
+template <HopperSpec kSpec>
+__device__ __forceinline__ Extent extent_of(const HopperParams& p, const Work& work) {
+  Extent extent = {p.seq_k, p.shift};
+  if constexpr (kSpec.lengths) {
+    if (p.key_lengths != nullptr) {
+      const int64_t length = p.key_lengths[static_cast<uint32_t>(work.head) / p.heads_q];
+      extent.length = length < 0 ? 0 : length < p.seq_k ? static_cast<int32_t>(length) : p.seq_k;
+      extent.shift = p.bottom_right ? extent.length - p.seq_q : 0;
+    }
+  }
+  return extent;
+}
+
+// The keys that query i may see, if any: [begin, end).
+template <HopperSpec kSpec>
+__device__ __forceinline__ Keys visible_keys(const HopperParams& p, const Extent& extent, int32_t i) {
+  // Without lengths these are constants of the launch, which take no registers.
+  const int32_t length = kSpec.lengths ? extent.length : p.seq_k;
+  const int32_t shift = kSpec.lengths ? extent.shift : p.shift;
+  const int32_t diagonal = i + shift, begin = diagonal - p.left, end = diagonal + p.right + 1;
+  return {begin > 0 ? begin : 0, end < length ? end : length};
+}
+
+// The KV tiles [begin, end) that a block walks, from the last to the first; at least
+// one, for a block that sees none must write as well.
+template <HopperSpec kSpec>
+__device__ __forceinline__ Keys block_tiles(const HopperParams& p, const Extent& extent, int32_t q_tile) {
+  const int32_t first = q_tile * kSpec.tile_q(), past = first + kSpec.tile_q();
+  const int32_t last = (past < p.seq_q ? past : p.seq_q) - 1;
+  const int32_t begin = visible_keys<kSpec>(p, extent, first).begin / kSpec.tile_k;
+  const int32_t end = (visible_keys<kSpec>(p, extent, last).end + kSpec.tile_k - 1) / kSpec.tile_k;
+  if (end <= begin) return {0, 1};
+  return {begin, end};
+}
+
+// The tiles among them that all rows of a warpgroup, from `row` on, see whole.
+template <HopperSpec kSpec>
+__device__ __forceinline__ Keys plain_tiles(const HopperParams& p, const Extent& extent, int32_t row,
+                                            Keys tiles) {
+  const int32_t begin = (visible_keys<kSpec>(p, extent, row + 63).begin + kSpec.tile_k - 1) / kSpec.tile_k;
+  const int32_t end =
+      visible_keys<kSpec>(p, extent, row).end / kSpec.tile_k;  // of a negative number: none either way
+  const Keys plain = {begin > tiles.begin ? begin : tiles.begin, end < tiles.end ? end : tiles.end};
+  if (!p.may_be_plain || plain.end <= plain.begin) return {tiles.end, tiles.end};
+  return plain;
+}
 
 // Items of equal cost are dealt out; of others, whoever is free takes the next after `item`.
 __device__ __forceinline__ uint32_t next_item(const HopperParams& p, uint32_t item) {

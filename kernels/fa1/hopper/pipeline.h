@@ -91,6 +91,6 @@ __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T,
 // Named barriers: one a warpgroup for itself, and one for its turn; and one of all that compute.
 __device__ __forceinline__ int own_barrier(int consumer) { return 1 + consumer; }
 __device__ __forceinline__ int turn_barrier(int consumer) { return 5 + consumer; }
-inline constexpr int kStagedBarrier = 9;
+inline constexpr int kComputingBarrier = 9;
 
 }  // namespace attn

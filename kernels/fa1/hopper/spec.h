@@ -13,17 +13,18 @@ namespace attn {
 inline constexpr int kItemSlots = 2;
 
 struct HopperSpec {
-  int dim;              // columns that tiles have room for: 64, 128, 256
-  int consumers;        // warpgroups of 64 query rows; one more loads
-  int tile_k;           // keys of a tile
-  int stages;           // K and V tiles in flight
-  int q_stages;         // Q tiles in flight; O is staged where Q was
-  int blocks_per_sm;    //
-  bool overlap;         // softmax of a tile runs beside P V of the one before
-  bool cross_tile;      // the first product of the next query tile runs beside the epilogue
-  bool turns;           // warpgroups take turns at issuing products
-  int give, take;       // registers a thread that loads keeps, and one that computes gets
-  bool scored = false;  // there is a cap or a bias: exponents are made by ScoreTerms
+  int dim;               // columns that tiles have room for: 64, 128, 256
+  int consumers;         // warpgroups of 64 query rows; one more loads
+  int tile_k;            // keys of a tile
+  int stages;            // K and V tiles in flight
+  int q_stages;          // Q tiles in flight; O is staged where Q was
+  int blocks_per_sm;     //
+  bool overlap;          // softmax of a tile runs beside P V of the one before
+  bool cross_tile;       // the first product of the next query tile runs beside the epilogue
+  bool turns;            // warpgroups take turns at issuing products
+  int give, take;        // registers a thread that loads keeps, and one that computes gets
+  bool scored = false;   // there is a cap or a bias: exponents are made by ScoreTerms
+  bool lengths = false;  // batch entries may have key lengths of their own
 
   __host__ __device__ constexpr int tile_q() const { return 64 * consumers; }
   __host__ __device__ constexpr int threads() const { return 128 * (consumers + 1); }

@@ -10,6 +10,7 @@
 // multiprocessor keep its loads going, and the work on a tile is kept short.
 #pragma once
 
+#include "kernels/forward/clear_rows.h"
 #include "kernels/forward/ring.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/copy.h"
@@ -108,17 +109,6 @@ __device__ __forceinline__ void stage_queries(const DecodeParams& p, const Part&
   }
 }
 
-// Probabilities of keys beyond the length are 0, and what lies there may be NaN.
-template <class Tile>
-__device__ __forceinline__ void clear_values(Tile v, int first_row) {
-  for (int i = first_row * (Tile::D / 8) + thread_id(); i < Tile::kRows * (Tile::D / 8); i += kWarpgroup)
-    cp_async16(v.at(i / (Tile::D / 8), i % (Tile::D / 8) * 8), nullptr, false);
-  cp_commit();
-  cp_wait<0>();
-  fence_proxy_async();
-  bar_sync(kOwnBarrier, kWarpgroup);
-}
-
 // The computing warpgroup. R: rows that a thread has in use; 1 where there are 8 at most.
 template <class T, DecodeSpec kSpec, int R>
 __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeline<T, kSpec>& pipe) {
@@ -171,7 +161,10 @@ __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeli
       rescale(state, alpha);
       mbarrier_wait(pipe.v_full + at.slot, at.phase);
       const int32_t left = part.length - t * kSpec.tile_k;
-      if (!kMore && left < kSpec.tile_k) clear_values(pipe.v(at.slot), left);
+      if (!kMore && left < kSpec.tile_k) {
+        clear_rows(pipe.v(at.slot), left, thread_id(), kWarpgroup);
+        bar_sync(kOwnBarrier, kWarpgroup);
+      }
       wgmma_pin(state.o);
       wgmma_pin(probabilities);
       wgmma_fence();

@@ -1,0 +1,26 @@
+// Values past a length: they are loaded with the rest of their tile, and what lies there may be
+// NaN, which a probability of 0 does not turn into 0.
+//
+//   if (left < Tile::kRows) {
+//     clear_rows(values, left, my_number, threads);
+//     bar_sync(...);                                 then products see zeros
+//   }
+#pragma once
+
+#include "kernels/primitives/copy.h"
+#include "kernels/primitives/wgmma.h"
+
+namespace attn {
+
+// Rows of a PanelTile from `first_row` on become 0. All of `threads` call; `thread` is the caller's number.
+template <class Tile>
+__device__ __forceinline__ void clear_rows(Tile tile, int first_row, int thread, int threads) {
+  constexpr int kChunks = Tile::D / 8;
+  for (int i = first_row * kChunks + thread; i < Tile::kRows * kChunks; i += threads)
+    cp_async16(tile.at(i / kChunks, i % kChunks * 8), nullptr, false);
+  cp_commit();
+  cp_wait<0>();
+  fence_proxy_async();
+}
+
+}  // namespace attn
