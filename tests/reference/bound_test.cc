@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "reference/formats.h"
+#include "reference/partials.h"
 #include "reference/row_terms.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/literal.h"
@@ -13,18 +15,26 @@ namespace {
 
 // Never below the definition, and above it by the series for e^x - 1 alone.
 void expect_bound(double bound, long double literal, const char* what) {
-  const double ratio = bound / static_cast<double>(literal);
+  const auto due = static_cast<double>(literal);
+  if (!std::isfinite(due)) {
+    EXPECT_EQ(bound, HUGE_VAL) << what;
+    return;
+  }
+  const double ratio = bound / due;
   EXPECT_GE(ratio, 1 - 1e-8) << what;
   EXPECT_LE(ratio, 1 + 1e-5) << what;
 }
 
-void expect_agrees(Case& c, const std::string& what) {
-  const Reference reference = c.reference();
+void expect_agrees(Case& c, const std::string& what, const Calibration& device = documented(),
+                   int64_t split = -1) {
+  const Reference reference = split < 0
+                                  ? evaluate(c.problem, c.tensors(), c.plan, device)
+                                  : evaluate_partials(c.problem, c.tensors(), c.plan, device, split).reference;
   const attn_problem& p = c.problem;
   const Expected& o = reference[TensorId::kO];
   for (int64_t row = 0; row < reference.rows; ++row) {
     const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
-    const LiteralRow literal = literal_row(c, b, h, i);
+    const LiteralRow literal = literal_row(c, b, h, i, device, split);
     const RowState state = reference.state[static_cast<size_t>(row)];
     ASSERT_EQ(state == RowState::kDead, literal.dead) << what << " row " << row;
     if (state != RowState::kBounded && state != RowState::kUninformative) continue;
@@ -91,8 +101,6 @@ TEST(Bound, IsItsDefinitionOfWhateverAPlanDeclares) {
     c.fill(regime, random.bits());
     declare_any(&random, &c.plan);
     c.plan.mma_block = 16;
-    // 8-bit products are added up in fewer bits than the literal figures have.
-    if (c.plan.p_format > ATTN_FORMAT_OF_INPUT) c.plan.p_format = ATTN_FORMAT_OF_INPUT;
     if (k % 3 == 0) declare_all(&c.plan), c.plan.conversion = ATTN_CONVERT_NEAREST, c.plan.sum_rule = 0;
     expect_agrees(c, std::string(name_of(regime)) + ", case " + std::to_string(k));
     if (HasFailure()) return;
@@ -101,6 +109,132 @@ TEST(Bound, IsItsDefinitionOfWhateverAPlanDeclares) {
   }
   EXPECT_GT(known, 100);
   EXPECT_GT(uninformative, 20);
+}
+
+// A device that is none: no figure of its own is another's, or covered by another.
+Calibration any_device(Random* random) {
+  Calibration any = random->below(2) ? documented() : h200();
+  for (double* error :
+       {&any.ex2, &any.exp2f, &any.expf, &any.fast_expf, &any.fast_expf_slope, &any.lg2, &any.logf,
+        &any.fast_logf, &any.rcp, &any.rcp_exact, &any.tanhf, &any.mma_product, &any.mma_sum})
+    *error = static_cast<double>(1 + random->below(64)) * 0x1p-26;
+  any.mma_block = 4 << random->below(3);
+  return any;
+}
+
+// Every instruction by its class, Q and K converted, products in 8 bits, chains; whole, and split by split.
+TEST(Bound, IsItsDefinitionOnAnyDevice) {
+  for (int k = 0; k < 500; ++k) {
+    Random random(static_cast<uint64_t>(k) + 9000);
+    Shape shape;
+    shape.dtype = k % 2 ? ATTN_F16 : ATTN_BF16;
+    shape.seq_q = 1 + random.below(4), shape.seq_k = 1 + random.below(90);
+    shape.dim_qk = 1 + random.below(60), shape.dim_v = 1 + random.below(20);
+    shape.tile_k = 12 + 4 * random.below(6);
+    shape.num_splits = random.below(2) ? 1 : 2 + random.below(2);
+    shape.align = static_cast<int32_t>(random.below(2));
+    if (random.below(3) == 0) shape.window_left = random.below(40);
+    if (random.below(3) == 0) shape.window_right = random.below(40);
+    const bool plain = random.below(2);
+    if (!plain && random.below(2)) shape.bias_dtype = ATTN_F32;
+    if (!plain && shape.bias_dtype == ATTN_NONE) shape.softcap = 0.5f + static_cast<float>(random.below(20));
+    Case c(shape);
+    const Regime regime = kRegimes[random.below(std::size(kRegimes))];
+    c.fill(regime, random.bits());
+    declare_any(&random, &c.plan);
+    if (k % 3 == 0) declare_all(&c.plan), c.plan.conversion = ATTN_CONVERT_NEAREST, c.plan.sum_rule = 0;
+    if (!plain) c.plan.scale_mode = random.below(2) ? ATTN_SCALE_SEPARATE : ATTN_SCALE_SEPARATE_FMA;
+    c.plan.accumulator = random.below(3) ? ATTN_ACC_TENSOR : ATTN_ACC_FFMA;
+    c.plan.mma_block = random.below(2) ? 0 : 4 << random.below(4);
+    c.plan.exp_class = static_cast<int32_t>(random.below(5));
+    c.plan.log_class = static_cast<int32_t>(random.below(4));
+    c.plan.rcp_class = static_cast<int32_t>(random.below(3));
+    c.plan.tanh_class = static_cast<int32_t>(random.below(3));
+    if (random.below(4) == 0) c.plan.qk_format = random.below(2) ? ATTN_FORMAT_TF32 : ATTN_FORMAT_E4M3;
+    if (random.below(3)) c.plan.rescales = random.below(4) ? 0 : random.below(12);
+    if (random.below(8) == 0) c.problem.scale *= random.below(2) ? -1 : -3e5f;
+    const Calibration device = any_device(&random);
+    const std::string what = std::string(name_of(regime)) + ", case " + std::to_string(k);
+    expect_agrees(c, what, device);
+    for (int64_t s = 0; shape.num_splits > 1 && s < shape.num_splits; ++s)
+      expect_agrees(c, what + ", split " + std::to_string(s), device, s);
+    if (HasFailure()) return;
+  }
+}
+
+// One key whose products cancel is too uncertain for P to be known, though it weighs next to nothing.
+TEST(Bound, IsItsDefinitionWhereOneKeyIsUncertain) {
+  int known = 0, unknown = 0;
+  for (int step = 0; step < 40; ++step) {
+    Case c({.seq_q = 1, .seq_k = 20, .dim_qk = 3, .dim_v = 5});
+    c.fill(Regime::kGaussian, static_cast<uint64_t>(step) + 1);
+    declare_all(&c.plan);
+    c.problem.scale = 1;
+    for (int64_t t = 0; t < 3; ++t) c.set_q(0, 0, 0, t, t == 2 ? 1 : 16);
+    for (int64_t j = 0; j < 20; ++j)
+      for (int64_t t = 0; t < 2; ++t) c.set_k(0, 0, j, t, 0);
+    const auto size = static_cast<float>(400 * (step + 1));
+    c.set_k(0, 0, 7, 0, size), c.set_k(0, 0, 7, 1, -size), c.set_k(0, 0, 7, 2, -14);
+    expect_agrees(c, "step " + std::to_string(step));
+    if (HasFailure()) return;
+    (literal_row(c, 0, 0, 0).known ? known : unknown)++;
+  }
+  EXPECT_GT(known, 5);
+  EXPECT_GT(unknown, 5);
+}
+
+// Where fp32's subnormals are flushed, and scores are so large that it shows.
+TEST(Bound, IsItsDefinitionOfWhatIsFlushed) {
+  Random random(8);
+  for (int k = 0; k < 120; ++k) {
+    Case c({.dtype = ATTN_BF16,
+            .seq_q = 2,
+            .seq_k = 1 + random.below(30),
+            .dim_qk = 1 + random.below(9),
+            .dim_v = 2});
+    c.fill(Regime::kGaussian, random.bits());
+    c.plan.flush_to_zero = k % 7 != 0;
+    c.plan.scale_mode = k % 2 ? ATTN_SCALE_FUSED : ATTN_SCALE_SEPARATE;
+    const int what = k % 5;
+    // Subnormal queries, some keys or all; none; or a scale at and about the least normal number.
+    c.problem.scale = what != 3 ? 0x1p118f : (1 + 0.25f * static_cast<float>(random.below(6))) * 0x1p-126f;
+    for (size_t at = 0; at < c.q.size(); ++at) {
+      const double to = what == 0   ? 0x1p-126
+                        : what == 1 ? 0x1p-114
+                        : what == 2 ? 0x1p-66
+                        : what == 3 ? 0x1p60
+                                    : 4;
+      c.q[at] = encode16(ATTN_BF16, static_cast<float>(random.gaussian() * to));
+    }
+    for (size_t at = 0; at < c.k.size(); ++at) {
+      const double to = what == 0   ? 1
+                        : what == 1 ? 0x1p-8
+                        : what == 2 ? 0x1p-60
+                        : what == 3 ? 0x1p61
+                                    : 0x1p-129;
+      const bool tiny = what == 1 && random.below(6) == 0;
+      c.k[at] = encode16(ATTN_BF16, static_cast<float>(random.gaussian() * (tiny ? 0x1p-127 : to)));
+    }
+    expect_agrees(c, "case " + std::to_string(k));
+    if (HasFailure()) return;
+  }
+}
+
+// Products so bad that a tile's errors add up to a half, and to all of it, where the scores are none.
+TEST(Bound, IsItsDefinitionWhereProductsMeanNothing) {
+  int informative = 0, known = 0;
+  for (int64_t n = 4; n < 44; ++n) {
+    Case c({.seq_q = 1, .seq_k = n, .dim_qk = 4, .dim_v = 3});
+    c.fill(Regime::kZeroQuery, static_cast<uint64_t>(n));
+    declare_all(&c.plan);
+    Calibration device = documented();
+    device.mma_product = 0x1p-5, device.mma_sum = 0x1p-40;
+    expect_agrees(c, "keys: " + std::to_string(n), device);
+    if (HasFailure()) return;
+    const LiteralRow row = literal_row(c, 0, 0, 0, device);
+    informative += row.informative, known += row.known;
+  }
+  EXPECT_TRUE(0 < known && known < informative && informative < 40) << known << " of " << informative;
 }
 
 TEST(Bound, IsItsDefinitionOfLongRows) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <vector>
 
 #include "reference/error_model.h"
 #include "tests/reference/declared.h"
@@ -105,6 +107,129 @@ TEST(CappedPlan, IsItselfWhereItIsNoLooser) {
     const attn_plan capped = capped_plan(problem_of(1000, ATTN_F16), plan, under(ceiling));
     EXPECT_EQ(std::memcmp(&capped, &plan, sizeof plan), 0);
   }
+}
+
+// Class by class, on a device whose classes all differ.
+TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
+  Calibration device = documented();
+  device.ex2 = 1e-3, device.exp2f = 2e-3, device.expf = 3e-3, device.fast_expf = 1e-4,
+  device.fast_expf_slope = 1e-4;
+  device.lg2 = 3e-3, device.logf = 1e-3, device.fast_logf = 2e-3, device.rcp = 2e-3, device.rcp_exact = 1e-3;
+  device.tanh_approx = 2e-3, device.tanhf = 1e-3;
+  // From the strictest to the loosest.
+  const struct {
+    int32_t attn_plan::* member;
+    std::vector<int32_t> order;
+  } classes[] = {
+      {&attn_plan::exp_class, {ATTN_EXP_EX2_APPROX, ATTN_EXP_EXP2F, ATTN_EXP_EXPF, ATTN_EXP_FAST_EXPF}},
+      {&attn_plan::log_class, {ATTN_LOG_LOGF, ATTN_LOG_FAST_LOGF, ATTN_LOG_LG2_APPROX, ATTN_LOG_UNKNOWN}},
+      {&attn_plan::rcp_class, {ATTN_RCP_EXACT, ATTN_RCP_APPROX, ATTN_RCP_UNKNOWN}},
+      {&attn_plan::tanh_class, {ATTN_TANH_TANHF, ATTN_TANH_APPROX, ATTN_TANH_UNKNOWN}},
+      {&attn_plan::scale_mode,
+       {ATTN_SCALE_SEPARATE, ATTN_SCALE_FUSED, ATTN_SCALE_SEPARATE_FMA, ATTN_SCALE_FOLDED_Q,
+        ATTN_SCALE_UNKNOWN}},
+      {&attn_plan::p_format,
+       {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},
+      {&attn_plan::partial_format, {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT}},
+      {&attn_plan::v_format,
+       {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},
+      {&attn_plan::qk_format, {ATTN_FORMAT_F32, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},
+      {&attn_plan::merge_rule, {ATTN_MERGE_BY_WEIGHT, ATTN_MERGE_BY_LSE, ATTN_MERGE_ONE_BY_ONE}},
+      {&attn_plan::accumulator, {ATTN_ACC_FFMA, ATTN_ACC_TENSOR}},
+      {&attn_plan::flush_to_zero, {0, 1}},
+      {&attn_plan::conversion, {ATTN_CONVERT_NEAREST, ATTN_CONVERT_FAITHFUL}},
+      {&attn_plan::sum_rule, {ATTN_SUM_OF_EXP, ATTN_SUM_OF_ROUNDED_P}},
+  };
+  for (size_t number = 0; number < std::size(classes); ++number) {
+    const auto& [member, order] = classes[number];
+    for (size_t declared = 0; declared < order.size(); ++declared)
+      for (size_t top = 0; top < order.size(); ++top) {
+        attn_plan plan = best_plan(), ceiling = best_plan();
+        plan.*member = order[declared], ceiling.*member = order[top];
+        const attn_plan capped = capped_plan(problem_of(100, ATTN_F16), plan, under(ceiling, device));
+        EXPECT_EQ(capped.*member, order[std::min(declared, top)])
+            << "class " << number << ": " << declared << " under " << top;
+      }
+  }
+  // An exponential that is not known may be any: as loose as the loosest.
+  for (double Calibration::* loosest : {&Calibration::ex2, &Calibration::exp2f, &Calibration::expf}) {
+    Calibration other = device;
+    other.*loosest = 1;
+    attn_plan plan = best_plan(), ceiling = best_plan();
+    plan.exp_class = ATTN_EXP_UNKNOWN, ceiling.exp_class = ATTN_EXP_FAST_EXPF;
+    EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(ceiling, other)).exp_class,
+              ATTN_EXP_FAST_EXPF);
+    EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(ceiling, device)).exp_class, ATTN_EXP_UNKNOWN);
+  }
+}
+
+TEST(CappedPlan, OfAnErrorOfItsOwnAndOfCounts) {
+  const attn_problem p = problem_of(100, ATTN_F16);
+  attn_plan plan = best_plan(), ceiling = best_plan();
+  // An exponential as good as the ceiling's stays what it is.
+  plan.exp_class = ATTN_EXP_EX2_APPROX;
+  EXPECT_EQ(capped_plan(p, plan, under(ceiling)).exp_class, ATTN_EXP_EX2_APPROX);
+  plan.exp_error = 0.1f;
+  attn_plan capped = capped_plan(p, plan, under(ceiling));
+  EXPECT_EQ(capped.exp_error, 0);
+  EXPECT_EQ(capped.exp_class, ATTN_EXP_EXP2F);
+  ceiling.exp_error = 0.05f;
+  EXPECT_EQ(capped_plan(p, plan, under(ceiling)).exp_error, 0.05f);
+  plan.exp_error = 0.01f;
+  EXPECT_EQ(capped_plan(p, plan, under(ceiling)).exp_error, 0.01f);
+  // Splits of 16 keys or more, rescales of one key or more, unless the ceiling says fewer.
+  plan = best_plan();
+  plan.num_splits = 50, plan.merges = 60, plan.rescales = 200;
+  ceiling = documented_ceiling();
+  capped = capped_plan(p, plan, under(ceiling));
+  EXPECT_EQ(capped.num_splits, 7);
+  EXPECT_EQ(capped.merges, 7);
+  EXPECT_EQ(capped.rescales, 100);
+  capped = capped_plan(problem_of(0, ATTN_F16), plan, under(ceiling));
+  EXPECT_EQ(capped.num_splits, 2);
+  EXPECT_EQ(capped.rescales, 1);
+  ceiling.merges = 3, ceiling.rescales = 1;
+  capped = capped_plan(p, plan, under(ceiling));
+  EXPECT_EQ(capped.num_splits, 3);
+  EXPECT_EQ(capped.merges, 3);
+  EXPECT_EQ(capped.rescales, 1);
+  // Fewer products at once are looser; 0 is what the device is known for.
+  const auto block = [&](int32_t declared, int32_t top) {
+    plan.mma_block = declared, ceiling.mma_block = top;
+    return capped_plan(p, plan, under(ceiling, h200())).mma_block;
+  };
+  EXPECT_EQ(block(0, 0), 0);
+  EXPECT_EQ(block(0, 8), 0);
+  EXPECT_EQ(block(16, 0), 16);
+  EXPECT_EQ(block(15, 0), 0);
+  EXPECT_EQ(block(8, 8), 8);
+  EXPECT_EQ(block(7, 8), 8);
+  EXPECT_EQ(block(9, 8), 9);
+  // Scales are the ceiling's; isolating counts where either says so.
+  plan.p_scale = 4, plan.v_scale = 5, ceiling.p_scale = 2, ceiling.v_scale = 3;
+  capped = capped_plan(p, plan, under(ceiling));
+  EXPECT_EQ(capped.p_scale, 2);
+  EXPECT_EQ(capped.v_scale, 3);
+  for (const int mine : {0, 1})
+    for (const int tops : {0, 1}) {
+      plan.isolates_masked_nan = mine, ceiling.isolates_masked_nan = tops;
+      EXPECT_EQ(capped_plan(p, plan, under(ceiling)).isolates_masked_nan, mine | tops);
+    }
+}
+
+TEST(CappedPlan, TheBestIsTheBest) {
+  const attn_plan best = best_plan();
+  EXPECT_EQ((std::array{best.num_splits, best.rescales, best.merges}), (std::array<int64_t, 3>{1, 1, 1}));
+  EXPECT_EQ(
+      (std::array{best.accumulator, best.exp_class, best.log_class, best.rcp_class, best.tanh_class}),
+      (std::array<int32_t, 5>{ATTN_ACC_FFMA, ATTN_EXP_EXP2F, ATTN_LOG_LOGF, ATTN_RCP_EXACT, ATTN_TANH_TANHF}));
+  EXPECT_EQ(
+      (std::array{best.scale_mode, best.p_format, best.partial_format, best.flush_to_zero, best.merge_rule}),
+      (std::array<int32_t, 5>{ATTN_SCALE_SEPARATE, ATTN_FORMAT_F32, ATTN_FORMAT_F32, 0, ATTN_MERGE_BY_WEIGHT}));
+  const attn_plan top = documented_ceiling();
+  EXPECT_EQ((std::array<int64_t, 4>{static_cast<int64_t>(top.size), top.num_splits,
+                                    static_cast<int64_t>(top.workspace_align), top.flush_to_zero}),
+            (std::array<int64_t, 4>{sizeof top, 1, 1, 1}));
 }
 
 TEST(CappedPlan, WithoutACeilingIsWhatWasDeclared) {

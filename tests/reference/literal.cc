@@ -11,13 +11,51 @@ namespace attnfuzz {
 namespace {
 
 using Real = long double;
-constexpr Real u = 0x1p-24L, eps_l = 0x1p-22L, eps_t = 4 * u, tiny = 0x1p-126L;
-constexpr Real u_p = 2 * u, u_s = 4 * u;  // of a product, of a block of k_hw
-constexpr int k_hw = 16;
+constexpr Real u = 0x1p-24L, tiny = 0x1p-126L;
 
 Real compound(Real sum) { return sum < 1 ? sum / (1 - sum) : INFINITY; }
 Real gamma_of(Real m, Real w) { return compound(m * w); }
-Real block_error(Real products) { return products * u_p + std::ceil(products / k_hw) * u_s; }
+
+// Of the instructions that a plan names, the loosest where it names none.
+struct Device {
+  bool tensor;
+  int k_hw = 1;
+  Real u_p = u, u_s = 0;  // of a product, of a block of k_hw
+  Real least = 0;         // as what an fp16 subnormal is aligned
+  Real eps_exp, s_e = 0, eps_l, eps_rcp, eps_t;
+  Real block_error(Real products) const { return products * u_p + std::ceil(products / k_hw) * u_s; }
+};
+Device device_of(const Case& c, const Calibration& cal) {
+  const attn_plan& plan = c.plan;
+  Device d;
+  d.tensor = plan.accumulator != ATTN_ACC_FFMA;
+  if (d.tensor) {
+    d.u_p = cal.mma_product, d.u_s = cal.mma_sum, d.k_hw = cal.mma_block;
+    if (plan.mma_block > 0) d.k_hw = cal.measured ? std::min(d.k_hw, plan.mma_block) : plan.mma_block;
+    if (c.problem.dtype == ATTN_F16) d.least = cal.mma_least_f16;
+  }
+  const Real exps[] = {cal.fast_expf, cal.ex2, cal.exp2f, cal.expf};
+  const bool fast = plan.exp_class == ATTN_EXP_FAST_EXPF;
+  d.eps_exp = plan.exp_error > 0                      ? static_cast<Real>(plan.exp_error)
+              : fast                                  ? exps[0]
+              : plan.exp_class == ATTN_EXP_EX2_APPROX ? exps[1]
+              : plan.exp_class == ATTN_EXP_EXP2F      ? exps[2]
+              : plan.exp_class == ATTN_EXP_EXPF       ? exps[3]
+                                                      : *std::max_element(exps, exps + 4);
+  if (plan.exp_error <= 0 && (fast || plan.exp_class == ATTN_EXP_UNKNOWN)) d.s_e = cal.fast_expf_slope;
+  const Real logs[] = {cal.lg2, cal.logf, cal.fast_logf};
+  d.eps_l = plan.log_class == ATTN_LOG_LG2_APPROX  ? logs[0]
+            : plan.log_class == ATTN_LOG_LOGF      ? logs[1]
+            : plan.log_class == ATTN_LOG_FAST_LOGF ? logs[2]
+                                                   : *std::max_element(logs, logs + 3);
+  d.eps_rcp = plan.rcp_class == ATTN_RCP_APPROX  ? cal.rcp
+              : plan.rcp_class == ATTN_RCP_EXACT ? cal.rcp_exact
+                                                 : std::max(cal.rcp, cal.rcp_exact);
+  d.eps_t = plan.tanh_class == ATTN_TANH_APPROX  ? cal.tanh_approx
+            : plan.tanh_class == ATTN_TANH_TANHF ? cal.tanhf
+                                                 : std::max(cal.tanh_approx, cal.tanhf);
+  return d;
+}
 
 struct Numbers {
   Real unit, tiny;
@@ -27,12 +65,13 @@ Numbers numbers_of(const Case& c, int32_t format) {
             c.problem.dtype == ATTN_F16 ? 0x1p-25L : 0x1p-134L};
   if (format == ATTN_FORMAT_E4M3) n = {0x1p-4L, 0x1p-10L};
   if (format == ATTN_FORMAT_E5M2) n = {0x1p-3L, 0x1p-17L};
+  if (format == ATTN_FORMAT_TF32) n = {0x1p-11L, 0x1p-137L};
   if (c.plan.conversion == ATTN_CONVERT_FAITHFUL) n = {2 * n.unit, 2 * n.tiny};
   return n;
 }
 
 struct Key {
-  int64_t j, tile, split, block;
+  int64_t j, tile, split;
   Real absolute, aligned, running, a_capped, tanh, b, x, delta, err, e, norm;
   std::vector<Real> v;
 };
@@ -41,15 +80,16 @@ Real at(const Case& c, const attn_tensor& t, int64_t i0, int64_t i1, int64_t i2,
   return decode(c.problem.dtype, t.data, offset_of(t, i0, i1, i2, i3));
 }
 
-Key load(Case& c, const attn_tensors& t, int64_t b, int64_t h, int64_t i, int64_t j) {
+Key load(Case& c, const Device& device, const attn_tensors& t, int64_t b, int64_t h, int64_t i, int64_t j,
+         int64_t only_split) {
   const attn_problem& p = c.problem;
   const attn_plan& plan = c.plan;
   const int64_t g = h / (p.heads_q / p.heads_kv);
   Key key{};
-  key.j = j, key.tile = j / plan.tile_k, key.block = j / k_hw;
+  key.j = j, key.tile = j / plan.tile_k;
   key.split = plan.num_splits > 1 ? key.tile / plan.split_tiles : 0;
-  const Real least = p.dtype == ATTN_F16 ? 0x1p-14L : 0, tau = p.scale;
-  const auto counted = [&](Real x) { return x == 0 ? 0 : std::max(std::fabs(x), least); };
+  const Real tau = p.scale;
+  const auto counted = [&](Real x) { return x == 0 ? 0 : std::max(std::fabs(x), device.least); };
   Real dot = 0, q_norm = 0;
   bool subnormal = false;
   for (int64_t s = 0; s < p.dim_qk; ++s) {
@@ -61,10 +101,11 @@ Key load(Case& c, const attn_tensors& t, int64_t b, int64_t h, int64_t i, int64_
     key.norm += std::fabs(k), q_norm += std::fabs(q);
     subnormal = subnormal || (q != 0 && std::fabs(q) < tiny);
   }
-  // A flushed key anywhere in the head is charged to all of its keys.
+  // A flushed key anywhere in the head (or the split that is by itself) is charged to all of its keys.
   const int64_t others = p.dtype == ATTN_BF16 && plan.flush_to_zero ? p.seq_k : 0;
   for (int64_t other = 0; other < others; ++other)
     for (int64_t s = 0; s < p.dim_qk; ++s) {
+      if (only_split >= 0 && other / plan.tile_k / plan.split_tiles != only_split) continue;
       const Real k = at(c, t.k, b, g, other, s);
       subnormal = subnormal || (k != 0 && std::fabs(k) < tiny);
     }
@@ -76,20 +117,26 @@ Key load(Case& c, const attn_tensors& t, int64_t b, int64_t h, int64_t i, int64_
   }
   if (p.bias_dtype != ATTN_NONE) key.b = decode(p.bias_dtype, t.bias.data, offset_of(t.bias, b, h, i, j));
   key.x = key.a_capped + key.b;
-  const Real d = p.dim_qk, c_16 = block_error(std::min<Real>(d, 16));
+  const Real d = p.dim_qk, c_16 = device.block_error(std::min<Real>(d, 16));
   const Real products = plan.dot_order == ATTN_DOT_ASCENDING
                             ? c_16 * (key.running + key.aligned) / (1 - std::ceil(d / 16) * c_16)
-                            : compound(block_error(d)) * key.aligned;
+                            : compound(device.block_error(d)) * key.aligned;
   key.delta = std::fabs(tau) * (products + d * tiny);
   if (plan.flush_to_zero && p.dtype == ATTN_BF16 && subnormal)
     key.delta += std::fabs(tau) * tiny * (key.norm + q_norm);
+  if (plan.flush_to_zero && std::fabs(tau) < 2 * tiny) key.delta += std::fabs(tau) * key.absolute;
   key.err = key.delta;
   if (plan.scale_mode != ATTN_SCALE_FUSED) key.err += 2 * u * std::fabs(key.x);
   if (plan.scale_mode == ATTN_SCALE_FOLDED_Q || plan.scale_mode == ATTN_SCALE_UNKNOWN) {
     const Numbers q = numbers_of(c, 0);
     key.err += std::fabs(tau) * q.unit * key.absolute + q.tiny * key.norm;
   }
-  if (p.softcap > 0) key.err += p.softcap * (eps_t * key.tanh + 1.4L * u);
+  if (plan.qk_format != ATTN_FORMAT_UNKNOWN) {
+    const auto [u_T, eta_T] = numbers_of(c, plan.qk_format);
+    key.err += std::fabs(tau) * ((2 * u_T + u_T * u_T) * key.absolute +
+                                 (1 + u_T) * eta_T * (q_norm + key.norm) + d * eta_T * eta_T);
+  }
+  if (p.softcap > 0) key.err += p.softcap * (device.eps_t * key.tanh + 1.4L * u);
   if (p.softcap > 0 || p.bias_dtype != ATTN_NONE)
     key.err += 3 * u * (std::fabs(key.a_capped) + std::fabs(key.b)) + u * std::fabs(key.x);
   for (int64_t col = 0; col < p.dim_v; ++col) key.v.push_back(at(c, t.v, b, g, j, col));
@@ -126,21 +173,28 @@ Real rounded16(Real x, bool f16) {
 
 }  // namespace
 
-LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
+LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i, const Calibration& calibration,
+                       int64_t only_split) {
   const attn_problem& p = c.problem;
   const attn_plan& plan = c.plan;
+  Device device = device_of(c, calibration);
   const attn_tensors t = c.tensors();
   LiteralRow out;
   std::vector<Key> keys;
   for (int64_t j = 0; j < p.seq_k; ++j)
-    if (sees(p, t, b, h, i, j)) keys.push_back(load(c, t, b, h, i, j));
+    if (sees(p, t, b, h, i, j)) keys.push_back(load(c, device, t, b, h, i, j, only_split));
+  if (only_split >= 0) std::erase_if(keys, [&](const Key& key) { return key.split != only_split; });
   if (keys.empty()) return out;
   out.dead = false;
-  const Real n = keys.size(), S = plan.num_splits, s_e = 0;
+  const Real n = keys.size(), S = only_split >= 0 ? 1 : plan.num_splits, s_e = device.s_e;
+  const Real eps_exp = device.eps_exp, eps_l = device.eps_l;
+  // Products of 8 bits are added up in fewer bits.
+  const bool p_of_8_bits = plan.p_format == ATTN_FORMAT_E4M3 || plan.p_format == ATTN_FORMAT_E5M2;
+  if (device.tensor && p_of_8_bits)
+    device.u_p = std::max(device.u_p, 0x1p-13L), device.u_s = std::max(device.u_s, 0x1p-12L);
   const bool merged = S > 1, ftz = plan.flush_to_zero;
   const bool running = plan.max_rule == ATTN_MAX_RUNNING;
   const bool rounded_max = plan.scale_mode != ATTN_SCALE_SEPARATE;
-  const Real eps_exp = plan.exp_error > 0 ? static_cast<Real>(plan.exp_error) : 0x1p-22L;
 
   Real m = -INFINITY, most_delta = 0, most_err = 0, l = 0;
   for (const Key& key : keys) {
@@ -165,9 +219,10 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
   Real T = 0;
   for (Tile& tile : tiles) {
     std::vector<int64_t> blocks;
-    for (const Key* key : tile.keys) blocks.push_back((key->j % plan.tile_k) / k_hw);
+    for (const Key* key : tile.keys) blocks.push_back((key->j % plan.tile_k) / device.k_hw);
     blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
-    tile.cost = static_cast<Real>(tile.keys.size()) * u_p + static_cast<Real>(blocks.size()) * u_s;
+    tile.cost =
+        static_cast<Real>(tile.keys.size()) * device.u_p + static_cast<Real>(blocks.size()) * device.u_s;
   }
   for (size_t first = 0, end; first < tiles.size(); first = end) {
     Maximum so_far, whole;
@@ -189,7 +244,7 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
   }
   if (plan.max_rule == ATTN_MAX_UNKNOWN) {
     T = keys.back().tile - keys.front().tile + 1;
-    if (merged) T = std::min<Real>(T, plan.split_tiles);
+    if (plan.num_splits > 1) T = std::min<Real>(T, plan.split_tiles);
     T = std::max<Real>(T, plan.rescales);
   }
 
@@ -216,7 +271,7 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
   Real most_e = 0;
   for (Key& key : keys) {
     const Real R = m - key.x + key.delta + most_delta;
-    key.e = key.err + 5 * u * R + T * (eps_exp + 2 * u);
+    key.e = key.err + (5 * u + 2 * s_e) * R + T * (eps_exp + 2 * u);
     if (merged) key.e += merge_constant + merge_range * R;
     most_e = std::max(most_e, key.e);
   }
@@ -229,10 +284,13 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
   const Real eta_rounding = p_rounds ? p_format.tiny / p_scale : 0;
   const Real u_V = v_rounds ? numbers_of(c, plan.v_format).unit + (plan.v_scale > 0 ? 2 * u : 0) : 0;
   const Real eta_V = v_rounds ? numbers_of(c, plan.v_format).tiny / v_scale : 0;
-  const Real u_O = format.unit, eta_O = std::max<Real>(format.tiny, ftz ? tiny : 0);
-  const bool partials16 = plan.partial_format == ATTN_FORMAT_OF_INPUT || (merged && plan.partial_format == 0);
+  // A split by itself is stored as partials are.
+  const bool of_input = plan.partial_format == ATTN_FORMAT_OF_INPUT, alone = only_split >= 0;
+  const Real u_O = alone && !of_input ? u : format.unit;
+  const Real eta_O = alone && !of_input ? tiny : std::max<Real>(format.tiny, ftz ? tiny : 0);
+  const bool partials16 = !alone && (of_input || (merged && plan.partial_format == ATTN_FORMAT_UNKNOWN));
   const Real u_S = partials16 ? format.unit : 0, eta_S = partials16 ? std::max(format.tiny, tiny) : 0;
-  const Real least = p.dtype == ATTN_F16 ? 0x1p-14L : 0, eta_A = block_error(16) * least;
+  const Real least = device.least, eta_A = device.block_error(16) * least;
   const Real eta_hull = (std::max(eta_rounding, tiny) + tiny) * std::exp(misplaced) + eta_A;
   const Real eta_P = eta_hull * std::exp(most_delta);
   Real g = 0;
@@ -243,7 +301,7 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
   const bool rounded_sum = p_rounds && plan.sum_rule == ATTN_SUM_OF_ROUNDED_P;
   const bool predicted = p_rounds && !rounded_sum && plan.p_format == ATTN_FORMAT_OF_INPUT &&
                          plan.max_rule != ATTN_MAX_UNKNOWN && plan.conversion == ATTN_CONVERT_NEAREST &&
-                         ordered;
+                         ordered && eps_exp < 0.0625L;
   const Real eps_w = rounded_sum ? (1 + eps_exp) * (1 + u_P) - 1 : eps_exp;
   if (rounded_sum) u_P = 0;
 
@@ -264,7 +322,7 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
     for (const Real v : key.v) most_v = std::max(most_v, std::fabs(v));
   const auto stored = [&](Real o, Real B) {
     Real B2 = B + growth * (o + B);
-    B2 += 4 * u * (o + B2) + (merged ? 2 * S * tiny * most_v : 0);
+    B2 += std::max(4 * u, device.eps_rcp + 2 * u) * (o + B2) + (merged ? 2 * S * tiny * most_v : 0);
     return B2 + u_O * (o + B2) + eta_O;
   };
   const Real constant = (n + 2 * T) * tiny / l + eta_S + eta_V + eta_A * (1 + n * least / l);
@@ -280,16 +338,17 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
     Real y = 0;
     if (merged || tile.growths > 0) {
       const Real off = tile.off + tile.split_off;
-      y = off + tile.growths * (eps_exp + 2 * u) + 5 * u * (tile.split_max - tile.max + off);
+      y = off + tile.growths * (eps_exp + 2 * u) + (5 * u + s_e) * (tile.split_max - tile.max + off);
     }
     if (merged) y += merge_constant + merge_range * (m - tile.split_max + 2 * most_err);
     const Real phi = std::expm1(y), factor = std::exp(tile.max - m) / l;
     known = known && phi < 1;
     for (const Key* key : tile.keys) {
       const Real off = key->err + tile.off;
-      const Real h = off + 5 * u * (tile.max - key->x + off) + eps_exp + (p_scale != 1 ? u : 0) + 0x1p-46L +
-                     0x1p-48L * (std::fabs(key->x) + std::fabs(tile.max) +
-                                 std::fabs(static_cast<Real>(p.scale)) * key->absolute);
+      const Real h =
+          off + (5 * u + s_e) * (tile.max - key->x + off) + eps_exp + (p_scale != 1 ? u : 0) + 0x1p-46L +
+          0x1p-48L *
+              (std::fabs(key->x) + std::fabs(tile.max) + std::fabs(static_cast<Real>(p.scale)) * key->absolute);
       known = known && h < 0.125L;
       const Real exact = std::exp(key->x - tile.max) * p_scale;
       const Real low = exact * (1 - h) < tiny * std::max<Real>(p_scale, 1) ? 0 : exact * (1 - h);
@@ -345,7 +404,7 @@ LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i) {
       out.o_bound.push_back(stored(std::fabs(centre), N / (1 - lost_known)));
       continue;
     }
-    const bool long_row = plan.key_order != ATTN_KEYS_ANY && n > 4096;
+    const bool long_row = device.tensor && plan.key_order != ATTN_KEYS_ANY && n > 4096;
     const Real r = (1 + u_P) * (1 + u_V) * (1 + g_v) * (1 + (long_row ? 0 : g_m)) - 1;
     const Real s = u_S * (1 + r) / (1 - lost);
     Real N = (g_l * (1 + rho_w) + of_sum) * std::fabs(o) + constant;

@@ -112,6 +112,9 @@ TEST(NonFinite, InfinitiesLeaveRowsOrColumnsUnconstrained) {
   r = c.reference();
   EXPECT_EQ(r.state[4], RowState::kBounded);
   EXPECT_EQ(r[TensorId::kO].rule[4 * 16 + 7], 2);
+  EXPECT_EQ(r[TensorId::kO].bound[4 * 16 + 7], kInfinity);
+  EXPECT_LT(r[TensorId::kO].bound[4 * 16 + 6], 1);
+  EXPECT_LT(r[TensorId::kO].bound[4 * 16 + 8], 1);
   EXPECT_EQ(r[TensorId::kO].rule[4 * 16 + 6], 0);
 }
 

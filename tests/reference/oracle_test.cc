@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "reference/formats.h"
 #include "reference/products.h"
@@ -30,6 +35,10 @@ TEST(Products, HaveTheSameBitsAtEveryLevel) {
   const Buffer values = numbers(kKeys * kLanes), mean = numbers(kLanes);
   const std::vector<int64_t> panels = {0, 2};
   const std::vector<KeySpan> spans = {{3, 0, 20}, {40, 20, 7}};
+  EXPECT_STREQ(product_levels().back().name, "as compiled");
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("x86-64-v4")) EXPECT_STREQ(product_levels().front().name, "x86-64-v4");
+#endif
   for (const ProductLevel& level : product_levels()) {
     for (size_t rows = 1; rows <= 13; ++rows) {
       std::vector<Buffer> q, size, dot(rows, Buffer(2 * kLanes)), absolute = dot, running = dot, weight, sum;
@@ -41,7 +50,10 @@ TEST(Products, HaveTheSameBitsAtEveryLevel) {
       }
       for (size_t r = 0; r < rows; ++r)
         queries.push_back({q[r].data(), size[r].data(), dot[r].data(), absolute[r].data(), running[r].data()});
-      level.scores(operands, panels, queries);
+      Buffer beyond(3 * 2 * kLanes, 5);
+      queries.push_back({q[0].data(), size[0].data(), &beyond[0], &beyond[2 * kLanes], &beyond[4 * kLanes]});
+      level.scores(operands, panels, std::span(queries).first(rows));
+      ASSERT_EQ(std::count(beyond.begin(), beyond.end(), 5), std::ssize(beyond));
       for (size_t r = 0; r < rows; ++r)
         for (size_t at = 0; at < dot[r].size(); ++at) {
           const size_t panel = static_cast<size_t>(panels[at / kLanes]), lane = at % kLanes;
@@ -60,7 +72,11 @@ TEST(Products, HaveTheSameBitsAtEveryLevel) {
         sum.assign(rows, mean);
         std::vector<WeightedRow> weighted;
         for (size_t r = 0; r < rows; ++r) weighted.push_back({weight[r].data(), sum[r].data(), mean.data()});
-        level.weigh[static_cast<size_t>(term)](values.data(), spans, weighted);
+        // A row behind the last is none of theirs.
+        Buffer beyond = mean;
+        weighted.push_back({weight[0].data(), beyond.data(), mean.data()});
+        level.weigh[static_cast<size_t>(term)](values.data(), spans, std::span(weighted).first(rows));
+        ASSERT_EQ(beyond, mean);
         for (size_t r = 0; r < rows; ++r)
           for (size_t lane = 0; lane < kLanes; ++lane) {
             double expected = mean[lane];
@@ -104,6 +120,52 @@ TEST(Oracle, QueryHeadsShareTheirKvHeadInOrder) {
     for (int64_t h = 0; h < 6; ++h)
       EXPECT_NEAR(r[TensorId::kO].value[static_cast<size_t>(b * 6 + h)],
                   static_cast<double>(10 * b + h / 3 + 1), 1e-14);
+}
+
+TEST(Oracle, EachBatchHasItsOwnKeys) {
+  Case c({.batch = 3, .heads_q = 2, .seq_q = 2, .seq_k = 3, .dim_v = 1});
+  c.fill(Regime::kZeroQuery, 1);
+  for (int64_t b = 0; b < 3; ++b)
+    for (int64_t j = 0; j < 3; ++j) c.set_v(b, 0, j, 0, static_cast<float>(b + 1));
+  const Reference r = c.reference();
+  for (size_t row = 0; row < 12; ++row)
+    EXPECT_NEAR(r[TensorId::kO].value[row], static_cast<double>(row / 4 + 1), 1e-14);
+}
+
+// One query that sees a key here and there is a block of its own.
+TEST(Oracle, ARowOfFewKeysFarApart) {
+  Case c({.seq_q = 1, .seq_k = 96, .dim_v = 1, .mask = true});
+  c.fill(Regime::kZeroQuery, 1);
+  c.mask.assign(96, 0);
+  for (const size_t j : {3, 20, 40, 60, 95}) c.mask[j] = 1;
+  for (int64_t j = 0; j < 96; ++j) c.set_v(0, 0, j, 0, static_cast<float>(j));
+  EXPECT_NEAR(c.reference()[TensorId::kO].value[0], (3 + 20 + 40 + 60 + 95) / 5.0, 1e-13);
+}
+
+TEST(Oracle, SaysWhatThePlanLeavesOpen) {
+  Case c({.seq_q = 1, .seq_k = 3});
+  EXPECT_TRUE(c.reference().assumptions.empty());
+  c.plan.exp_class = ATTN_EXP_UNKNOWN;
+  EXPECT_EQ(c.reference().assumptions, std::vector<std::string>{"exp not known: __expf assumed"});
+}
+
+TEST(Oracle, NoLogSumExpIsAnInfinity) {
+  Case c({.seq_q = 1, .seq_k = 3});
+  c.fill(Regime::kGaussian, 1);
+  const Reference r = c.reference();
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, kInfinity), kInfinity);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInfinity), kInfinity);
+}
+
+// A value that is hidden costs nothing, however large: not as a partial whose weight may flush, either.
+TEST(Oracle, HugeHiddenValuesDoNotLoosenTheBound) {
+  Case c({.dtype = ATTN_BF16, .seq_q = 2, .seq_k = 64, .dim_v = 1, .tile_k = 16, .num_splits = 2});
+  c.problem.causal = 1;
+  c.fill(Regime::kGaussian, 1);
+  const double bound = c.reference()[TensorId::kO].bound[1];
+  c.set_v(0, 0, 40, 0, 0x1p124f);
+  c.plan.isolates_masked_nan = 1;
+  EXPECT_NEAR(c.reference()[TensorId::kO].bound[1], bound, 1e-6 * bound);
 }
 
 TEST(Oracle, CausalRowIsTheFullResultOnItsPrefix) {

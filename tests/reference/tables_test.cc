@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "reference/calibration.h"
 #include "reference/error_model.h"
@@ -51,6 +55,13 @@ TEST(Calibration, CommittedTablesReadAndRoundTrip) {
     const Calibration back = parse_calibration(calibration_text(table), &error);
     EXPECT_EQ(error, "");
     EXPECT_EQ(calibration_text(back), calibration_text(table));
+    EXPECT_EQ(back.name, table.name);
+    EXPECT_EQ(back.device, table.device);
+    EXPECT_EQ(back.origin, table.origin);
+    EXPECT_EQ(back.measured, table.measured);
+    EXPECT_EQ(back.mma_product, table.mma_product);
+    EXPECT_EQ(back.mma_sum, table.mma_sum);
+    EXPECT_EQ(back.mma_least_f16, table.mma_least_f16);
     EXPECT_GE(table.ex2, 0x1p-24) << table.name;
     EXPECT_LE(table.ex2, documented().ex2) << table.name;
   }
@@ -69,6 +80,65 @@ TEST(Calibration, BadFilesAreRefusedInWords) {
   broken.mma_block = 0;
   parse_calibration(calibration_text(broken), &error);
   EXPECT_NE(error.find("mma_block"), std::string::npos);
+}
+
+TEST(Calibration, FiguresAreMultiplesOfTheUnitAndMayBeLeftOut) {
+  std::string error;
+  const std::string text = calibration_text(documented());
+  const auto with = [&](const std::string& key, const std::string& value) {
+    std::string changed = text;
+    const size_t at = changed.find("\"" + key + "\": ") + key.size() + 4;
+    changed.replace(at, changed.find_first_of(",\n", at) - at, value);
+    return parse_calibration(changed, &error);
+  };
+  const auto without = [&](const std::string& key) {
+    std::string changed = text;
+    const size_t at = changed.find("\"" + key + "\": ");
+    changed.replace(at, key.size() + 2, "\"x\"");
+    return parse_calibration(changed, &error);
+  };
+  EXPECT_EQ(with("ex2_approx", "3").ex2, 3 * 0x1p-24);
+  EXPECT_EQ(with("mma_product", "0.5").mma_product, 0.5 * 0x1p-24);
+  EXPECT_EQ(with("mma_sum", "0").mma_sum, 0);
+  EXPECT_EQ(error, "");
+  EXPECT_EQ(with("expf", "0").expf, 0);
+  EXPECT_EQ(error, "");
+  // Who gives the error of a block's sum alone has told the rest.
+  EXPECT_EQ(without("mma_product").mma_product, documented().mma_unit);
+  EXPECT_EQ(without("mma_sum").mma_sum, 2 * documented().mma_unit);
+  EXPECT_EQ(without("mma_least_f16").mma_least_f16, 0x1p-14);
+  EXPECT_EQ(error, "");
+  EXPECT_EQ(with("mma_block", "1").mma_block, 1);
+  EXPECT_EQ(with("mma_least_f16", "0").mma_least_f16, 0);
+  EXPECT_EQ(with("mma_least_f16", "1").mma_least_f16, 1);
+  EXPECT_EQ(error, "");
+  const std::pair<const char*, const char*> bad[] = {
+      {"lg2_approx", "-1"}, {"lg2_approx", "1e999"}, {"mma_product", "-1"},     {"mma_sum", "1e999"},
+      {"mma_block", "0"},   {"mma_least_f16", "-1"}, {"mma_least_f16", "1.01"}, {"unit", "\"2^-23\""}};
+  for (const auto& [key, value] : bad) {
+    EXPECT_EQ(with(key, value).name, "documented");
+    EXPECT_NE(error, "") << key << " " << value;
+  }
+  without("mma_unit");
+  EXPECT_NE(error, "");
+  EXPECT_EQ(h200().ex2, 2.4469 * 0x1p-24);
+  EXPECT_TRUE(h200().measured);
+  EXPECT_FALSE(documented().measured);
+}
+
+TEST(Formats, ArraysAreReadByIndexAndStride) {
+  const float floats[] = {1, 2, 3, 4, 5, 6, 7};
+  double out[3];
+  decode_strided(ATTN_F32, floats, 1, 1, 3, out);
+  EXPECT_EQ((std::array{out[0], out[1], out[2]}), (std::array{2.0, 3.0, 4.0}));
+  decode_strided(ATTN_F32, floats, 6, -2, 3, out);
+  EXPECT_EQ((std::array{out[0], out[1], out[2]}), (std::array{7.0, 5.0, 3.0}));
+  EXPECT_EQ(decode(ATTN_F32, floats, 3), 4);
+  const Format format = format_of(ATTN_F32);
+  EXPECT_EQ(format.unit, 0x1p-24);
+  EXPECT_EQ(format.tiny, 0x1p-150);
+  EXPECT_EQ(format.max, std::numeric_limits<float>::max());
+  EXPECT_EQ(format.overflow, 0x1p128 - 0x1p103);
 }
 
 TEST(ErrorModel, WhatThePlanLeavesOpenIsNamedAndLoosest) {
@@ -102,6 +172,96 @@ TEST(ErrorModel, PartialsInTheFormatOfTheInputAtOneSplit) {
   EXPECT_GT(unit(ATTN_FORMAT_OF_INPUT), 0);
   EXPECT_EQ(unit(ATTN_FORMAT_F32), 0);
   EXPECT_EQ(unit(ATTN_FORMAT_UNKNOWN), 0) << "no split: no partials, unless it says so";
+}
+
+TEST(ErrorModel, OfInputsInFp32) {
+  Case c({.dim_qk = 64});
+  c.problem.dtype = ATTN_F32;
+  c.plan.accumulator = ATTN_ACC_UNKNOWN;
+  const auto model = [&] { return make_error_model(c.problem, c.plan, documented()); };
+  ErrorModel m = model();
+  EXPECT_FALSE(m.tensor_cores);
+  EXPECT_EQ(m.assumptions,
+            std::vector<std::string>{"accumulator not known: FFMA assumed, as inputs are of fp32"});
+  EXPECT_EQ(m.score_gamma, gamma(64, kU));
+  EXPECT_EQ(m.flushed_factor, 0x1p-126);
+  // Who says that Q and K are converted uses tensor cores.
+  c.plan.qk_format = ATTN_FORMAT_TF32, c.plan.mma_block = 0;
+  m = model();
+  EXPECT_TRUE(m.tensor_cores);
+  EXPECT_EQ(m.mma_block, 4);
+  EXPECT_EQ(m.assumptions, (std::vector<std::string>{"accumulator not known: tensor cores assumed",
+                                                     "mma block not known: 4 assumed"}));
+  EXPECT_EQ(m.factor_unit, 0x1p-11);
+  EXPECT_EQ(m.factor_overflow, 0x1p128 - 0x1p116);
+  c.plan.mma_block = 1, c.plan.accumulator = ATTN_ACC_TENSOR;
+  EXPECT_TRUE(model().assumptions.empty());
+  EXPECT_EQ(model().mma_block, 1);
+  c.plan.mma_block = 16;
+  EXPECT_EQ(model().mma_block, 4) << "factors of 32 bits: half as many at once, or fewer";
+  c.plan.conversion = ATTN_CONVERT_FAITHFUL;
+  EXPECT_EQ(model().factor_overflow, 0x1p128 - 0x1p117) << "the largest number's other neighbour";
+  EXPECT_EQ(model().factor_unit, 0x1p-10);
+  c.plan.accumulator = ATTN_ACC_FFMA;
+  EXPECT_FALSE(model().tensor_cores);
+}
+
+TEST(ErrorModel, FormatsAndWhatTheyOverflowAt) {
+  Case c({.num_splits = 2});
+  c.plan.v_format = ATTN_FORMAT_E5M2;
+  const auto model = [&] { return make_error_model(c.problem, c.plan, documented()); };
+  EXPECT_EQ(model().v_unit, 0x1p-3);
+  EXPECT_EQ(model().v_overflow, 61440);
+  c.plan.v_scale = 4;
+  EXPECT_EQ(model().v_unit, 0x1p-3 + 2 * kU);
+  EXPECT_EQ(model().v_overflow, 61440 / 4);
+  EXPECT_EQ(model().v_tiny, 0x1p-17 / 4);
+  EXPECT_EQ(model().flushed_factor, 0) << "fp16's subnormals are none of fp32's";
+  // Partials of splits, and what is said of them.
+  const size_t said = model().assumptions.size();
+  c.plan.partial_format = ATTN_FORMAT_OF_INPUT;
+  EXPECT_EQ(model().assumptions.size(), said);
+  EXPECT_EQ(model().partial_overflow, 65520);
+  c.plan.partial_format = ATTN_FORMAT_UNKNOWN;
+  EXPECT_EQ(model().assumptions.size(), said + 1);
+  EXPECT_EQ(model().partial_unit, 0x1p-11);
+  const ErrorModel alone = partial_error_model(c.problem, c.plan, documented());
+  EXPECT_EQ(alone.overflow, 0x1p128 - 0x1p103);
+  EXPECT_EQ(alone.o_unit, kU);
+  EXPECT_EQ(alone.o_tiny, kFlush);
+  EXPECT_EQ(alone.splits, 1);
+  EXPECT_EQ(alone.merge_steps, 0);
+  EXPECT_EQ((std::array{alone.partial_unit, alone.partial_tiny, alone.partial_overflow}),
+            (std::array{0.0, 0.0, 0.0}));
+  c.plan.partial_format = ATTN_FORMAT_OF_INPUT;
+  EXPECT_EQ(partial_error_model(c.problem, c.plan, documented()).overflow, 65520);
+  // P: a scale moves both ends.
+  c.plan.p_format = ATTN_FORMAT_E4M3, c.plan.p_scale = 0.5f;
+  EXPECT_EQ(model().p_unit, 0x1p-4 + kU);
+  EXPECT_EQ(model().p_tiny, 0x1p-9);
+  EXPECT_EQ(model().p_overflow, 928);
+  EXPECT_EQ(model().product_unit, 0x1p-13);
+  EXPECT_EQ(model().sum_unit, 0x1p-12);
+}
+
+// A replay judges the rows that the first run judged: what is drawn never changes.
+TEST(RowSample, IsTheSameForEver) {
+  Case c({.batch = 3, .heads_q = 4, .seq_q = 200});
+  const auto rows = [&](int64_t tile, int64_t limit, uint64_t seed) {
+    return sampled_rows(c.problem, tile, {.limit = limit, .seed = seed});
+  };
+  using Rows = std::vector<int64_t>;
+  EXPECT_EQ(rows(64, 24, 9), (Rows{0,    63,   64,   263,  264,  572,  665,  863,  864,  1194, 1312, 1341,
+                                   1391, 1392, 1417, 1497, 1683, 1937, 2021, 2119, 2127, 2128, 2388, 2399}));
+  EXPECT_EQ(rows(100, 12, 3), (Rows{0, 47, 1270, 1272, 1735, 1899, 1900, 1999, 2042, 2166, 2322, 2399}));
+  EXPECT_EQ(rows(0, 10, 1), (Rows{0, 65, 645, 990, 1835, 2048, 2119, 2133, 2361, 2399}));
+  EXPECT_EQ(rows(150, 9, 4), (Rows{0, 414, 447, 1182, 1345, 2041, 2149, 2150, 2399}));
+  EXPECT_EQ(rows(200, 9, 4), (Rows{0, 414, 447, 999, 1182, 1345, 2041, 2199, 2399}));
+  EXPECT_EQ(rows(20, 60, 7),
+            (Rows{0,    7,    18,   19,   20,   30,   39,   40,   72,   135,  207,  296,  368,  619,  620,
+                  639,  651,  679,  680,  801,  819,  820,  846,  879,  880,  928,  959,  960,  1079, 1080,
+                  1119, 1120, 1259, 1260, 1269, 1363, 1379, 1380, 1432, 1479, 1480, 1531, 1565, 1580, 1602,
+                  1633, 1705, 1730, 1750, 1778, 1866, 1899, 1900, 2059, 2106, 2342, 2358, 2359, 2360, 2399}));
 }
 
 TEST(RowSample, EdgesBordersAndNoRepeats) {

@@ -60,6 +60,7 @@ TEST(RowSpace, CountsQueriesOfHeadsOfEntries) {
     for (int64_t h = 0; h < 3; ++h) {
       for (int64_t i = 0; i < 5; ++i, ++row) {
         EXPECT_EQ(rows.of(b, h, i), row);
+        EXPECT_EQ(rows.of(Row{b, h, i}), row);
         const Row at = rows.at(row);
         EXPECT_TRUE(at.b == b && at.h == h && at.i == i) << row;
       }

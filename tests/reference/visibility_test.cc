@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -69,6 +70,38 @@ TEST(Visibility, HugeWindowsDoNotOverflow) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   Case c({.seq_q = 3, .seq_k = 3, .align = ATTN_BOTTOM_RIGHT, .window_left = kMost, .window_right = kMost});
   for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(seen(c, i), (Keys{0, 1, 2}));
+}
+
+TEST(Visibility, SumsOfPositionsSaturate) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(saturating_sum(2, 3), 5);
+  EXPECT_EQ(saturating_sum(2, -3), -1);
+  EXPECT_EQ(saturating_sum(kMost - 3, 3), kMost);
+  EXPECT_EQ(saturating_sum(kMost - 3, 2), kMost - 1);
+  EXPECT_EQ(saturating_sum(kMost - 3, 4), kMost);
+  EXPECT_EQ(saturating_sum(kMost, 1), kMost);
+  EXPECT_EQ(saturating_sum(kMost, kMost), kMost);
+  EXPECT_EQ(saturating_sum(kLeast + 3, -3), kLeast);
+  EXPECT_EQ(saturating_sum(kLeast + 3, -2), kLeast + 1);
+  EXPECT_EQ(saturating_sum(kLeast + 3, -4), kLeast);
+  EXPECT_EQ(saturating_sum(kLeast, 0), kLeast);
+  EXPECT_EQ(saturating_sum(kMost, 0), kMost);
+  EXPECT_EQ(saturating_sum(kMost, kLeast), -1);
+}
+
+TEST(Visibility, RangesAreNeverNegative) {
+  Case c({.seq_q = 6, .seq_k = 3, .window_left = 1, .window_right = 1});
+  for (int64_t i = 0; i < 6; ++i) {
+    const KeyRange range = key_range(c.problem, 3, i);
+    EXPECT_EQ(range.first, std::max<int64_t>(0, i - 1));
+    EXPECT_EQ(range.last, std::max(range.first, std::min<int64_t>(3, i + 2)));
+  }
+}
+
+TEST(Visibility, OffsetsAreOfAllStrides) {
+  const attn_tensor tensor = {nullptr, {1000, 100, 10, 3}};
+  EXPECT_EQ(offset_of(tensor, 1, 2, 3, 4), 1242);
+  EXPECT_EQ(offset_of({nullptr, {0, 0, 0, 0}}, 1, 2, 3, 4), 0);
 }
 
 TEST(Visibility, KeyLengthsAreClamped) {
