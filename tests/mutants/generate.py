@@ -1,14 +1,17 @@
-"""Makes the copy of the kernels that holds every mutant, and the list of them.
+"""Makes the copy of a room that holds every mutant, and the list of them.
 
-    generate.py --kernels kernels --overlay shapes/kernels [--overlay ...] --out BUILD -- clang++-19 FLAGS...
+    generate.py --folder kernels --overlay shapes/kernels [--overlay ...] --out BUILD -- clang++-19 FLAGS...
+    generate.py --folder reference --out BUILD -- clang++-19 FLAGS...
 
-BUILD/kernels is then compiled as any kernel is, with -include kernels/mutant.h;
-BUILD/mutants.json says what each number in ATTNFUZZ_MUTANT is. A place whose
+BUILD/kernels (BUILD/reference) is then compiled as any kernel (the oracle) is, with -include
+kernels/mutant.h; BUILD/mutants.json says what each number in ATTNFUZZ_MUTANT is. A place whose
 change does not compile is left as it was, and counted.
 """
 import argparse
+import concurrent.futures
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -17,7 +20,8 @@ import sys
 sys.dont_write_bytecode = True
 
 from clang_tree import fields_by_id, parse
-from mutated import MUTATED, UNITS, kernels_of
+from mutated import ROOMS, kernels_of
+from oracle_rules import OracleWalk
 from schemata import File, site_at
 from walk import Walk
 
@@ -30,11 +34,11 @@ def write_if_changed(path, text):
         path.write_text(text)
 
 
-def collect(files, command, units, namespace):
+def collect(files, command, units, namespace, rules=Walk):
     """Sites of all `files` ({path: File}), from the syntax trees of `units`."""
     for unit in units:
         nodes = parse(command, str(unit), namespace)
-        walk = Walk(files, fields_by_id(nodes))
+        walk = rules(files, fields_by_id(nodes))
         before = {path: list(file.sites) for path, file in files.items()}
         for node in nodes:
             walk.visit(node)
@@ -60,7 +64,7 @@ def number(files):
 
 def drop_what_does_not_compile(files, out, compile_unit, units):
     """Writes the files; where the compiler objects, drops the site; until it does not."""
-    dropped = 0
+    dropped, left = 0, units
     for _ in range(60):
         spans = {}
         for path, file in files.items():
@@ -69,10 +73,11 @@ def drop_what_does_not_compile(files, out, compile_unit, units):
             write_if_changed(target, text)
             spans[str(target.resolve())] = marks
         bad, unknown = set(), []
-        for unit in units:
-            done = compile_unit(unit)
-            if done.returncode == 0:
-                continue
+        # What compiles compiles with fewer changes, too.
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            failed = [(unit, done) for unit, done in zip(left, pool.map(compile_unit, left)) if done.returncode]
+        left = [unit for unit, _ in failed]
+        for unit, done in failed:
             group = []
             for line in [*done.stderr.splitlines(), None]:
                 found = ERROR.match(line) if line is not None else None
@@ -101,23 +106,21 @@ def drop_what_does_not_compile(files, out, compile_unit, units):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kernels", type=pathlib.Path, required=True)
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="kernels or reference")
     parser.add_argument("--overlay", type=pathlib.Path, action="append", default=[],
                         help="files to lay over the copy, other tile shapes and more kernels; the first that has one")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("compiler", nargs="+")
     arguments = parser.parse_args()
     here = pathlib.Path(__file__).parent
-    tree = arguments.out / "kernels"
-    kernels = arguments.kernels.resolve()
-    root = kernels.parent
-
-    changed = [name for names in MUTATED.values() for name in names]
-    sources = {}  # name below kernels/ -> the file that is copied
-    for folder in [*arguments.overlay, kernels]:
+    room = arguments.folder.resolve()
+    tree, root = arguments.out / room.name, room.parent
+    changed, units, namespace = ROOMS[room.name]
+    sources = {}  # name below the room -> the file that is copied
+    for folder in [*arguments.overlay, room]:
         folder = folder.resolve()
         for path in folder.rglob("*"):
-            if path.suffix in (".h", ".cu") and "simt" not in path.relative_to(folder).parts:
+            if path.suffix in (".h", ".cu", ".cc") and "simt" not in path.relative_to(folder).parts:
                 sources.setdefault(str(path.relative_to(folder)), path)
     for name, source in sources.items():
         if name not in changed:
@@ -126,16 +129,16 @@ def main():
 
     overlay_roots = [f"-I{overlay.resolve().parent}" for overlay in arguments.overlay]
     command = [*arguments.compiler, "-x", "c++", *overlay_roots, f"-I{root}"]
-    files = {str(kernels / name): File(name, (kernels / name).read_text()) for name in changed}
-    collect(files, command, [sources[u] for u in UNITS], "attn")
+    files = {str(room / name): File(name, (room / name).read_text()) for name in changed}
+    collect(files, command, [sources[u] for u in units], namespace, OracleWalk if room.name == "reference" else Walk)
     generated = number(files)
 
-    includes = [f"-I{arguments.out.resolve()}", f"-I{root}", "-include", "kernels/mutant.h"]
+    includes = [f"-I{arguments.out.resolve()}", f"-I{root}", "-include", f"{room.name}/mutant.h"]
     def compile_unit(unit):
         return subprocess.run([*arguments.compiler, "-x", "c++", *includes, "-fsyntax-only", "-w",
                                "-Wno-c++11-narrowing", "-ferror-limit=0", "-fno-caret-diagnostics",
                                "-fno-color-diagnostics", str(tree / unit)], capture_output=True, text=True)
-    dropped = drop_what_does_not_compile(files, tree, compile_unit, UNITS)
+    dropped = drop_what_does_not_compile(files, tree, compile_unit, units)
 
     mutants = [dict(id=m.id, key=m.key(), file=m.file, line=m.line, function=m.function, operator=m.operator,
                     original=m.original, mutated=m.mutated,

@@ -1,4 +1,4 @@
-"""Makes mutants of sample.cc, and holds each to what its change must do to the output.
+"""Makes mutants of sample.cc and oracle_sample.cc, and holds each to what its change must do to the output.
 
     generate_test.py SCRATCH clang++-19 FLAGS...
 """
@@ -11,7 +11,9 @@ sys.dont_write_bytecode = True
 
 import survey
 from generate import collect, drop_what_does_not_compile, number
+from oracle_rules import OracleWalk
 from schemata import File
+from walk import Walk
 
 RIGHT = "0 34 8 2 -2 0 11 0 6"
 # name -> output; only what is named here may be there.
@@ -50,40 +52,57 @@ EXPECTED = {
     "shrunk: 3 => 4": "0 34 8 2 -2 0 11 0 8",
     "shrunk: y => y + 1": "0 34 8 2 -2 0 11 0 7",
 }
+ORACLE_RIGHT = "10 3 4"
+OF_ORACLE = {
+    "Half: x / 2 => x": "10 3 8",
+    "Half: 2 => 3": "10 3 2.66667",
+    "line: a * x + b => a * x - b": "2 3 4",
+    "line: a * x + b => a * x": "6 3 4",
+    "line: a * x => a": "6 3 4",
+    "line: a * x => x": "7 3 4",
+    "size: std::abs(x) => x": "10 -3 4",
+}
 # What comes before these lines in the sample makes mutants as well; they are not the subject.
 HELPERS = ("note", "fmax", "cp_wait")
 
 
-def main():
-    scratch, compiler = pathlib.Path(sys.argv[1]), sys.argv[2:]
-    here = pathlib.Path(__file__).resolve().parent
-    scratch.mkdir(parents=True, exist_ok=True)
-    source = here / "sample.cc"
-    files = {str(source): File("sample.cc", source.read_text())}
-    collect(files, [*compiler, "-x", "c++"], [source], "sample")
+def problems_of(name, rules, right, expected, scratch, compiler):
+    """What is not as it must be of the mutants of one sample, and how many there are."""
+    source = pathlib.Path(__file__).resolve().parent / name
+    files = {str(source): File(name, source.read_text())}
+    collect(files, [*compiler, "-x", "c++"], [source], "sample", rules)
     number(files)
-    flags = [*compiler, "-w", "-include", str(here / "mutant.h"), str(scratch / "sample.cc")]
+    flags = [*compiler, "-w", "-include", str(source.parent / "mutant.h"), str(scratch / name)]
     drop_what_does_not_compile(files, scratch, lambda unit: subprocess.run(
-        [*flags, "-fsyntax-only", "-fno-caret-diagnostics"], capture_output=True, text=True), ["sample.cc"])
-    subprocess.run([*flags, "-O1", "-o", str(scratch / "sample")], check=True)
+        [*flags, "-fsyntax-only", "-fno-caret-diagnostics"], capture_output=True, text=True), [name])
+    program = (scratch / name).with_suffix("")
+    subprocess.run([*flags, "-O1", "-o", str(program)], check=True)
 
     def output(mutant):
-        return subprocess.run([str(scratch / "sample")], env={**os.environ, "ATTNFUZZ_MUTANT": str(mutant)}, text=True,
+        return subprocess.run([str(program)], env={**os.environ, "ATTNFUZZ_MUTANT": str(mutant)}, text=True,
                               capture_output=True).stdout.strip()
 
-    problems = [] if output(0) == RIGHT else [f"without a mutant: {output(0)}"]
+    problems = [] if output(0) == right else [f"without a mutant: {output(0)}"]
     mutants = {m.key().split(" ", 1)[1]: m for f in files.values() for s in f.sites if not s.dropped
                for m in s.mutants if m.function not in HELPERS}
-    problems += [f"is not there: {name}" for name in EXPECTED if name not in mutants]
+    problems += [f"is not there: {name}" for name in expected if name not in mutants]
     for name, mutant in mutants.items():
-        if name not in EXPECTED:
+        if name not in expected:
             problems.append(f"should not be there: {name}")
-        elif output(mutant.id) != EXPECTED[name]:
-            problems.append(f"{name}: {output(mutant.id)}, not {EXPECTED[name]}")
+        elif output(mutant.id) != expected[name]:
+            problems.append(f"{name}: {output(mutant.id)}, not {expected[name]}")
         if "// a constant" in source.read_text().splitlines()[mutant.line - 1]:
             problems.append(f"a constant is changed: {name}")
-    problems += survey_problems()
-    print("\n".join(problems) or f"{len(mutants)} mutants, each as it must be")
+    return problems, len(mutants)
+
+
+def main():
+    scratch, compiler = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    scratch.mkdir(parents=True, exist_ok=True)
+    problems, count = problems_of("sample.cc", Walk, RIGHT, EXPECTED, scratch, compiler)
+    of_oracle, more = problems_of("oracle_sample.cc", OracleWalk, ORACLE_RIGHT, OF_ORACLE, scratch, compiler)
+    problems += of_oracle + survey_problems()
+    print("\n".join(problems) or f"{count + more} mutants, each as it must be")
     return 1 if problems else 0
 
 
@@ -97,7 +116,7 @@ def survey_problems():
     killers, lived = survey.verdicts(mutants, answers)
     claims = {"f.h f: 3 => x": "only the speed", "f.h f: 2 => x": "wrong"}
     text = survey.page({"generated": 5, "do_not_compile": 1}, mutants, killers, lived, claims)
-    wanted = ["- killed: 2 of 4 (50.0 %)", "- claimed equivalent in SURVIVORS.md: 1 of 4 (25.0 %)", "- unanswered: 1",
+    wanted = ["- killed: 2 of 4 (50.0 %)", "- claimed equivalent: 1 of 4 (25.0 %)", "- unanswered: 1",
               "only the speed", "**unanswered**"]
     problems = [f"the page lacks: {w}" for w in wanted if w not in text]
     killed = survey.killed_page(mutants, killers)

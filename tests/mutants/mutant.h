@@ -82,6 +82,28 @@ constexpr X instead(int id, const X& value, const Y& wrong) {
   return on(id) ? static_cast<X>(wrong) : value;
 }
 
+// Of formulas, x a number or an array of Eigen's. x; -x as mutant `first`, 0 as the next: a term.
+template <class X>
+constexpr auto term(int first, const X& x) {
+  if constexpr (std::is_arithmetic_v<X>)
+    return on(first) ? static_cast<X>(-x) : on(first + 1) ? X{} : x;
+  else
+    return (on(first) ? -1.0 : on(first + 1) ? 0.0 : 1.0) * x;
+}
+// x; 1 as mutant `id`: a factor.
+template <class X>
+constexpr auto factor(int id, const X& x) {
+  if constexpr (std::is_arithmetic_v<X>)
+    return on(id) ? X{1} : x;
+  else
+    return (on(id) ? 0.0 : 1.0) * x + (on(id) ? 1.0 : 0.0);
+}
+// |x|; x as mutant `id`. Of arrays.
+template <class X>
+auto size(int id, const X& x) {
+  return (on(id) ? 0.0 : 1.0) * x.abs() + (on(id) ? 1.0 : 0.0) * x;
+}
+
 template <class A, class B>
 constexpr auto smaller(const A& a, const B& b) {
   return b < a ? b : a;

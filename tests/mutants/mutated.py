@@ -19,6 +19,14 @@ MUTATED = {
 }
 KERNELS = tuple(name for name in MUTATED if "," not in name)
 
+# The oracle's sources: reference/ without its tables (tensor_spec.h, calibrations/), its sweeps (calibrate/)
+# and what it is on a GPU (cuda/), which its agreement with these holds.
+ORACLE = ["agreement.cc", "calibration.cc", "ceiling.cc", "error_model.cc", "error_model.h", "expected.cc",
+          "expected.h", "formats.cc", "key_block.cc", "key_block.h", "key_range.h", "mean_columns.cc", "operands.cc",
+          "operands.h", "oracle.cc", "partials.cc", "products.cc", "ratio.h", "rounded_p.cc", "row_sample.cc",
+          "row_space.h", "row_terms.h", "scores.cc", "tile_walk.cc", "visibility.cc", "visibility.h",
+          "weighted_mean.cc", "weighted_mean.h"]
+
 # The way that a kernel's cases are drawn for (attnfuzz check --way): its sources are that way alone.
 WAYS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 
@@ -32,6 +40,11 @@ UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.c
          "fa1a/large.cu", "fa1h/more.cu", "splitkh/splitkh.cu"]
 
 
+# A folder of sources: what of it is changed, what is compiled of it, in which namespace.
+ROOMS = {"kernels": ([name for names in MUTATED.values() for name in names], UNITS, "attn"),
+         "reference": (ORACLE, [name for name in ORACLE if name.endswith(".cc")], "attnfuzz")}
+
+
 def kernels_of(file):
     """The kernels that a changed source is run in."""
-    return next(names.split(", ") for names, files in MUTATED.items() if file in files)
+    return next((names.split(", ") for names, files in MUTATED.items() if file in files), [])

@@ -1,0 +1,38 @@
+# The target reference-mutants: a copy of reference/ that holds every mutant, and its tests in one program.
+set(oracle_folder ${PROJECT_BINARY_DIR}/reference-mutants)
+set(oracle_tree ${CMAKE_CURRENT_BINARY_DIR}/oracle)
+find_package(Eigen3 REQUIRED NO_MODULE)
+find_package(GTest REQUIRED)
+get_target_property(eigen Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
+list(TRANSFORM eigen PREPEND -isystem)
+file(GLOB_RECURSE oracle_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/reference/*.h ${PROJECT_SOURCE_DIR}/reference/*.cc)
+file(GLOB oracle_units RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/reference/*.cc)
+file(GLOB oracle_tests ${PROJECT_SOURCE_DIR}/tests/reference/*.cc)
+list(FILTER oracle_tests EXCLUDE REGEX "/(audit|calibrate_test)\\.cc$")  # another program; a sweep of its own
+list(TRANSFORM oracle_units PREPEND ${oracle_tree}/)
+
+set(makers generate.py clang_tree.py mutated.py oracle_rules.py rules.py schemata.py walk.py mutant.h)
+list(TRANSFORM makers PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+add_custom_command(OUTPUT ${oracle_tree}.stamp BYPRODUCTS ${oracle_units} ${oracle_folder}/mutants.json
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/generate.py --folder ${PROJECT_SOURCE_DIR}/reference
+          --out ${oracle_tree} -- ${compiler} ${eigen}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${oracle_folder}
+  COMMAND ${CMAKE_COMMAND} -E copy_if_different ${oracle_tree}/mutants.json ${oracle_folder}/mutants.json
+  COMMAND ${CMAKE_COMMAND} -E touch ${oracle_tree}.stamp
+  DEPENDS ${oracle_sources} ${makers}
+  COMMENT "Mutants of the oracle" VERBATIM)
+add_custom_target(oracle-mutant-tree DEPENDS ${oracle_tree}.stamp)
+
+# Compiled by itself, as no other test is: what others have read already knows no mutants.
+add_library(attn_mutants_gtest INTERFACE)
+target_link_libraries(attn_mutants_gtest INTERFACE GTest::gtest_main)
+add_executable(reference_mutants EXCLUDE_FROM_ALL ${oracle_units} ${PROJECT_BINARY_DIR}/reference/embedded.cc ${oracle_tests})
+add_dependencies(reference_mutants oracle-mutant-tree)
+set_target_properties(reference_mutants PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${oracle_folder})
+target_include_directories(reference_mutants BEFORE PRIVATE ${oracle_tree})
+target_link_libraries(reference_mutants PRIVATE attn_text attn_mutants_gtest Eigen3::Eigen)
+target_compile_options(reference_mutants PRIVATE -O2 -g0 -w -Wno-c++11-narrowing "SHELL:-include ${oracle_tree}/reference/mutant.h")
+set(unfused ${oracle_units})
+list(FILTER unfused EXCLUDE REGEX "/products\\.cc$")
+set_source_files_properties(${unfused} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
+add_custom_target(reference-mutants DEPENDS reference_mutants)
