@@ -151,6 +151,7 @@ TEST(Bound, IsItsDefinitionOnAnyDevice) {
     c.plan.rcp_class = static_cast<int32_t>(random.below(3));
     c.plan.tanh_class = static_cast<int32_t>(random.below(3));
     if (random.below(4) == 0) c.plan.qk_format = random.below(2) ? ATTN_FORMAT_TF32 : ATTN_FORMAT_E4M3;
+    if (random.below(2)) c.plan.sum_lanes = static_cast<int32_t>(random.below(6));
     if (random.below(3)) c.plan.rescales = random.below(4) ? 0 : random.below(12);
     if (random.below(8) == 0) c.problem.scale *= random.below(2) ? -1 : -3e5f;
     const Calibration device = any_device(&random);

@@ -115,6 +115,9 @@ TEST(NonFinite, InfinitiesLeaveRowsOrColumnsUnconstrained) {
   EXPECT_EQ(r[TensorId::kO].bound[4 * 16 + 7], kInfinity);
   EXPECT_LT(r[TensorId::kO].bound[4 * 16 + 6], 1);
   EXPECT_LT(r[TensorId::kO].bound[4 * 16 + 8], 1);
+  EXPECT_EQ(r.unconstrained, 4) << "two rows of two heads";
+  c.set_v(0, 0, 4, 7, NAN);
+  EXPECT_EQ(c.reference().unconstrained, 0) << "NaN is due";
   EXPECT_EQ(r[TensorId::kO].rule[4 * 16 + 6], 0);
 }
 
@@ -167,7 +170,28 @@ TEST(NonFinite, ProductsThatOverflowFp32AreUnconstrained) {
   const Reference r = values.reference();
   EXPECT_EQ(r.state[0], RowState::kBounded);
   EXPECT_EQ(r[TensorId::kO].rule[3], 2);
+  EXPECT_EQ(r[TensorId::kO].bound[3], kInfinity);
   EXPECT_EQ(r[TensorId::kO].rule[2], 0);
+}
+
+// Q times the scale and log2 e in fp16; Q and K in 8 bits: from where on they are infinite.
+TEST(NonFinite, ConvertedFactorsThatOverflowAreUnconstrained) {
+  const auto state = [](float q, float k, float scale, int32_t mode, int32_t format) {
+    Case c({.seq_q = 1, .seq_k = 2, .dim_qk = 2});
+    c.set_q(0, 0, 0, 1, q), c.set_k(0, 0, 1, 0, k);
+    c.problem.scale = scale;
+    c.plan.scale_mode = mode, c.plan.qk_format = format;
+    return c.reference().state[0];
+  };
+  EXPECT_EQ(state(45376, 0, 1, ATTN_SCALE_FOLDED_Q, 0), RowState::kBounded);
+  EXPECT_EQ(state(45440, 0, 1, ATTN_SCALE_FOLDED_Q, 0), RowState::kUnconstrained);
+  EXPECT_EQ(state(-22720, 0, -2, ATTN_SCALE_FOLDED_Q, 0), RowState::kUnconstrained);
+  EXPECT_EQ(state(45440, 0, 0.5f, ATTN_SCALE_FOLDED_Q, 0), RowState::kBounded);
+  EXPECT_EQ(state(45440, 0, 1, ATTN_SCALE_FUSED, 0), RowState::kBounded);
+  EXPECT_EQ(state(463.75f, 0, 1, ATTN_SCALE_FUSED, ATTN_FORMAT_E4M3), RowState::kBounded);
+  EXPECT_EQ(state(-464, 0, 1, ATTN_SCALE_FUSED, ATTN_FORMAT_E4M3), RowState::kUnconstrained);
+  EXPECT_EQ(state(0, 463.75f, 1, ATTN_SCALE_FUSED, ATTN_FORMAT_E4M3), RowState::kBounded);
+  EXPECT_EQ(state(0, -464, 1, ATTN_SCALE_FUSED, ATTN_FORMAT_E4M3), RowState::kUnconstrained);
 }
 
 TEST(NonFinite, UninformativeRowsFallToTheHull) {

@@ -149,6 +149,13 @@ TEST(Scores, LookAtTheRowsKeysAlone) {
   EXPECT_EQ(row_scores(model, operands, input, &scores), ScoreState::kBounded);
   EXPECT_EQ(scores.absolute, absolute);
   EXPECT_EQ(scores.x[1], 2 * static_cast<double>(c.problem.scale));
+  const double first[] = {NAN, 0}, second[] = {0, INFINITY};
+  input.bias = first;
+  EXPECT_EQ(row_scores(model, operands, input, &scores), ScoreState::kNaN);
+  input.bias = second;
+  EXPECT_EQ(row_scores(model, operands, input, &scores), ScoreState::kUnconstrained);
+  input.bias = nullptr;
+  EXPECT_EQ(row_scores(model, operands, input, &scores), ScoreState::kBounded);
   input.n = 3;
   EXPECT_EQ(row_scores(model, operands, input, &scores), ScoreState::kNaN);
 }

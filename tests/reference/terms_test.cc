@@ -115,6 +115,7 @@ TEST(Terms, OfSums) {
   EXPECT_EQ(rescales_of(model, 16, 31), 1);
   model.split_tiles = 2;
   EXPECT_EQ(rescales_of(model, 0, 63), 2);
+  EXPECT_EQ(rescales_of(model, 0, 15), 1);
   model.rescales = 5;
   EXPECT_EQ(rescales_of(model, 0, 63), 5);
   EXPECT_EQ(rescales_of(model, 0, 0), 5);
