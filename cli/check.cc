@@ -275,7 +275,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
       if (options.batch > 0 && result.screen.screened + result.screen.doubted == 0)
         checked.not_judged.push_back(
             checked.kernel.name +
-            ": nothing was judged in batches: leave --batch out, or add --property reference");
+            ": nothing was judged in batches: leave --batch out, or give another --property");
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
     print(properties_table(result) + check_notes(result, refused, checked.covered, part));

@@ -49,6 +49,21 @@ struct Pointer {
   }
 };
 
+// The call's stream; and whether run() asked for it.
+class Stream {
+ public:
+  Stream() = default;
+  Stream(::cudaStream_t stream, bool* asked) : stream_(stream), asked_(asked) {}
+  operator ::cudaStream_t() const {
+    if (asked_) *asked_ = true;
+    return stream_;
+  }
+
+ private:
+  ::cudaStream_t stream_ = nullptr;
+  bool* asked_ = nullptr;
+};
+
 struct Args {
   Pointer q, k, v, o;
   float* lse = nullptr;  // never null where Takes has it
@@ -56,7 +71,7 @@ struct Args {
   float scale;
   bool causal;
   attn_dtype dtype;  // of the problem
-  ::cudaStream_t stream;
+  Stream stream;     // whoever does not ask for it may launch on any: what copies O back waits for all of them
   // Of pages: K and V are (page number, key, head, dim); of batch entry b the n-th page is
   // pages[b * pages_each + n], and lengths[b] keys count.
   const int* pages = nullptr;
@@ -141,9 +156,12 @@ struct Adapted {
     args.pages = static_cast<const int*>(at(kPages)), args.lengths = static_cast<const int*>(at(kLengths));
     args.pages_each = static_cast<int>(layout.pages_each);
     args.pages_all = static_cast<int>(layout.pages_each * p.batch);
-    args.stream = static_cast<::cudaStream_t>(call.env.stream);
-    const attn_status status =
-        run_between_guards(call, kTakes, layout, space, [&] { K::run(std::as_const(args)); });
+    bool asked_for_stream = false;
+    args.stream = {static_cast<::cudaStream_t>(call.env.stream), &asked_for_stream};
+    const attn_status status = run_between_guards(call, kTakes, layout, space, [&] {
+      K::run(std::as_const(args));
+      return asked_for_stream;
+    });
     if (status != ATTN_OK) return status;
     for (Piece i : {kO, kLse}) copy(call, layout, i, space, true);
     return ATTN_OK;

@@ -216,17 +216,18 @@ std::vector<ScreenRow> bench_screened(Screening& screening, const BenchTarget& t
     ScreenRow row;
     row.shape = shape;
     Screen screen(screening, *target.target, target.calibration, 1, open, threads);
-    std::vector<Case> cases;
+    std::vector<Asked> asked;
+    const Property* reference = find_property("reference");
     // The first batch warms up, and has the first case that is judged both ways.
     ScreenUse before;
     Clock::time_point start = Clock::now();
     for (bool warm = false; !warm || more(row, since(start)); warm = true) {
-      cases.clear();
+      asked.clear();
       for (uint32_t n = 0; n < batch; ++n) {
-        Case& c = cases.emplace_back(bench_case(next()));
+        Case& c = asked.emplace_back(bench_case(next()), reference).c;
         c.q.seed = ++seed, c.k.seed = ++seed, c.v.seed = ++seed;
       }
-      for (const Verdict& v : screen.judge(cases)) passes(v);
+      for (const Verdict& v : screen.judge(asked)) passes(v);
       if (warm) {
         row.cases += batch;
         continue;

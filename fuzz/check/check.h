@@ -44,8 +44,8 @@ struct CheckOptions {
   int jobs = 1;
   int64_t work = Aim{}.work;
   int32_t max_variant = 1 << 30;
-  std::string way;     // not empty: only cases that the kernel goes this way with (way.h)
-  uint32_t batch = 0;  // > 0: so many cases by `reference` at once, on a target with a screen (screen.h)
+  std::string way;                      // not empty: only cases that the kernel goes this way with (way.h)
+  uint32_t batch = 0;                   // > 0: so many cases at once, on a target with a screen (screen.h)
   std::optional<Terms> terms = {};      // of the caller
   std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
   bool keep_going = false;              // after a failure, for the next of another kind class

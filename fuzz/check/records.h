@@ -37,6 +37,8 @@ void fields(Is<OracleUse> auto& r, auto f) {
 
 void fields(Is<ScreenUse> auto& r, auto f) {
   f("screened", r.screened), f("both", r.both), f("doubted", r.doubted), f("lost", r.lost), f("left", r.left);
+  f.later("prepare_s", r.prepare_s), f.later("plan_s", r.plan_s), f.later("run_s", r.run_s);
+  f.later("launch_s", r.launch_s), f.later("again_s", r.again_s);
 }
 
 void fields(Is<Statistics> auto& r, auto f) {

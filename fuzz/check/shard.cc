@@ -20,7 +20,7 @@ Case without_refused(Case c, const Refused& refused) {
   return c;
 }
 
-// Cases drawn ahead, those by `reference` judged many at once where the target has a screen.
+// Cases drawn ahead, judged many at once where the target has a screen.
 class Ahead {
  public:
   struct Taken {
@@ -48,22 +48,22 @@ class Ahead {
  private:
   void draw_from(uint64_t index) {
     const size_t count = screen_ ? options_.batch : 1;
-    const Property* reference = find_property("reference");
-    std::vector<Case> cases;
+    std::vector<Asked> asked;
     std::vector<size_t> of;
     while (taken_.size() < count && (taken_.empty() || index - options_.first < limit())) {
       Taken& next = taken_.emplace_back();
       next.index = index;
       next.drawn = case_at(aim_, options_, target_, index, &next.digest);
       index += static_cast<uint64_t>(options_.jobs);
-      if (!screen_ || next.drawn.property != reference) continue;
+      if (!screen_) continue;
+      const Property* property = next.drawn.property;
       Case c = next.drawn.c;
-      if (rejected_by(*reference, c, target_.info()) || illegal(c)) continue;
+      if (rejected_by(*property, c, target_.info()) || illegal(c)) continue;
       of.push_back(taken_.size() - 1);
-      cases.push_back(std::move(c));
+      asked.push_back({std::move(c), property});
     }
-    if (cases.empty()) return;
-    std::vector<Verdict> verdicts = screen_->judge(cases);
+    if (asked.empty()) return;
+    std::vector<Verdict> verdicts = screen_->judge(asked);
     for (size_t n = 0; n < of.size(); ++n) taken_[of[n]].verdict = std::move(verdicts[n]);
   }
   uint64_t limit() const { return options_.seconds > 0 ? ~uint64_t{0} : options_.cases; }

@@ -16,6 +16,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "fuzz/screen/call.h"
@@ -24,7 +25,7 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 8;
+inline constexpr uint32_t kVersion = 9;
 // Descriptors a worker finds open when it starts; kStatusFd its guard alone (worker/guard.h), which
 // writes two int32 there: the worker's process id, and its status as waitpid() gave it. kProgramFd
 // likewise, where it runs a copy of the worker's program that has no name.
@@ -175,6 +176,7 @@ struct Wire {
   // Of a screen (fuzz/screen).
   screen::Call calls[screen::kMostCalls];
   screen::Result results[screen::kMostCalls];
+  alignas(4096) std::byte told[screen::kToldBytes];  // screen::Told of those that asked; touched only then
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
 

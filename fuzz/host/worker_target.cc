@@ -178,6 +178,10 @@ class WorkerTarget final : public Target, public Screening {
     return screen(request, calls, results);
   }
 
+  std::span<const std::byte> told() override {
+    return process_ ? std::span<const std::byte>(process_->wire().told) : std::span<const std::byte>();
+  }
+
   std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
                                         std::string* why) override {
     if (why) why->clear();

@@ -1,12 +1,14 @@
 // What a host asks of a screen on a device, and what it is told: plain data, a call and a result a case.
 //
 // A screen (screen.h) is given many cases at once. Each is laid out on the device from its recipe,
-// planned and run, and judged there by the oracle's kernels; only counts come back. It is believed
-// where it finds nothing wrong. A call has no pointer: places are bytes in a stretch of device
-// memory, its slot, that one case of a batch has to itself while it is under way.
+// planned and run, and judged there by the oracle's kernels; what comes back is counts, and, of a call
+// that asks for them, the outputs with what they should have been. It is believed where it finds nothing
+// wrong. A call has no pointer: places are bytes in a stretch of device memory, its slot, that one case of
+// a batch has to itself while it is under way.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/attention.h"
 #include "properties/case/case.h"
@@ -15,20 +17,55 @@
 namespace attnfuzz::screen {
 
 inline constexpr uint32_t kMostCalls = 256;  // of a batch
-enum Tensor : int { kQuery, kKey, kValue, kOutput, kLse, kTensors };
+inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
+// Inputs, then outputs.
+enum Tensor : int { kQuery, kKey, kValue, kBias, kMask, kLengths, kOutput, kLse, kTensors };
+inline constexpr TensorId kIds[kTensors] = {TensorId::kQ,    TensorId::kK,    TensorId::kV,
+                                            TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths,
+                                            TensorId::kO,    TensorId::kLse};
 
-// One tensor in its slot, guards and gaps included: extent.h.
+// One tensor in its slot, guards and gaps included: extent.h. Of one at the end of its page, whose memory is
+// its own, `end` is where mapped memory ends.
 struct Place {
   uint64_t begin, data, elements_end, end;  // bytes; all 0: there is none
   uint32_t size[4], stride[4];              // as stored, in elements
-  uint8_t order[4];                         // of the first three dimensions, outermost first
-  uint32_t pattern;                         // of guards and gaps, and of outputs before the call
-  int64_t told[4];                          // strides as the kernel is told them
+  uint32_t element_bytes;
+  uint8_t order[4];  // of the first three dimensions, outermost first
+  uint32_t pattern;  // of guards and gaps, and of outputs before the call
+  int64_t told[4];   // strides as the kernel is told them
 };
 
 struct Workspace {
   uint64_t begin, data, end_of_data, end;  // multiples of 4 bytes
   uint32_t pattern;                        // of what the kernel may use; its guards are all ones
+};
+
+// One element as it is stored, over all else: planted_at().
+struct Plant {
+  uint32_t bits;
+  int32_t tensor;  // Tensor
+  uint32_t n[4];
+};
+
+// What the inputs hold: recipe.h.
+struct Recipe {
+  Fill fill[3];  // of Q, K and V
+  Bias bias;
+  Mask mask;
+  int32_t remapped;  // whether what follows is not the identity
+  Axis batch, head_q, head_kv, query, key;
+  int64_t seq_q, seq_k;  // that patterns and biases are told
+  int32_t has_k_shift, has_v_added;
+  Fill k_shift, v_added;
+  int32_t nan_beyond_lengths;
+  uint32_t planted;
+  int64_t lengths[kMostLengths];  // of each batch entry, not clamped, where the problem has them
+  Plant plant[kMostPlanted];
+};
+
+// One of the calls of a case: case.h.
+struct Repeat {
+  uint8_t dirty_workspace, stream;
 };
 
 struct Call {
@@ -38,10 +75,52 @@ struct Call {
   ErrorNumbers model;
   Place tensor[kTensors];
   Workspace workspace;
-  Fill fill[3];      // of Q, K and V
+  uint32_t at_page_end;  // bits, by Tensor; of the workspace: by kTensors
+  uint32_t repeats;      // how often the kernel is called
+  Repeat repeat[kMostRepeats];
+  Recipe recipe;
   double overflow;   // Expected::overflow of O
   int32_t complete;  // whether an element never written can be told
   uint64_t bytes;    // of the slot
+  uint64_t told_at;  // where its Told begins in the batch's; kNotTold: only counts are wanted
+  int32_t told_all;  // also what is expected, not only how far from it a result may be
+};
+static_assert(std::is_trivially_copyable_v<Call>);
+inline constexpr uint64_t kNotTold = ~uint64_t{0};
+inline constexpr uint64_t kToldBytes = uint64_t{32} << 20;  // of a batch
+
+// The results of a call in one stretch of bytes: where each begins. O has `columns`. What lies from `from` on
+// is told: where not all is, the bounds are Expected::allowance(), which is what relations go by.
+struct Told {
+  uint64_t o, o_exact, lse;     // double
+  uint64_t o_bound, lse_bound;  // likewise
+  uint64_t got, got_lse;        // float: what the kernel wrote
+  uint64_t rule, state;         // Due of O; RowState, and kAnyColumn (rows.h)
+  uint64_t from = 0, bytes;
+
+  explicit Told(const Call& call) {
+    const attn_problem& p = call.problem;
+    const auto rows = static_cast<uint64_t>(p.batch * p.heads_q * p.seq_q),
+               numbers = rows * static_cast<uint64_t>(p.dim_v);
+    uint64_t at = 0;
+    const auto take = [&](uint64_t more) {
+      const uint64_t here = at;
+      at += more;
+      return here;
+    };
+    o = take(numbers * sizeof(double));
+    o_exact = take(call.model.p_predicted != ATTN_NONE ? numbers * sizeof(double) : 0);
+    lse = take(rows * sizeof(double));
+    o_bound = take(numbers * sizeof(double));
+    lse_bound = take(rows * sizeof(double));
+    got = take(numbers * sizeof(float));
+    got_lse = take(rows * sizeof(float));
+    rule = take(numbers);
+    state = take(rows);
+    bytes = (at + 255) / 256 * 256;
+    if (!call.told_all) from = o_bound;
+  }
+  uint64_t sent() const { return bytes - from; }
 };
 
 // What was counted; all of it 0 but `worst` and the rows where nothing is wrong.
@@ -51,6 +130,7 @@ struct Counts {
   uint32_t guards;           // units of guards and gaps that were written
   uint32_t inputs;           // units of inputs that were
   uint32_t unwritten;        // elements of outputs that were not
+  uint32_t repeated;         // elements that a later call gave other bits, of a plan that is deterministic
   uint32_t dead, uninformative, unconstrained, unknown;  // rows; unknown: not evaluated
 };
 

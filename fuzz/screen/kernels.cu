@@ -1,14 +1,13 @@
-// A screen's own kernels. A thread takes a unit after another: two bytes of a 16-bit tensor, four of the
-// LSE and the workspace, one number of the oracle's inputs or results.
+// A screen's own kernels. A thread takes a unit after another: a byte of a mask, two of any other tensor,
+// four of the workspace, one number of the oracle's inputs or results.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
 #include "fuzz/screen/kernels.h"
+#include "fuzz/screen/laid.cuh"
 #include "kernels/primitives/launch.h"
-#include "properties/data/fill_values.h"
 #include "reference/cuda/block.cuh"
-#include "reference/expected.h"
 #include "reference/key_range.h"
 
 namespace attnfuzz::screen {
@@ -18,13 +17,25 @@ using cuda::kThreads;
 
 // Over which the units of one job are spread.
 constexpr uint64_t kMostBlocks = 48, kUnitsAThread = 4;
-unsigned blocks_for(const Work& work) {
-  uint64_t bytes = work.workspace.end - work.workspace.begin;
-  for (const Place& place : work.tensor) bytes = std::max(bytes, place.end - place.begin);
+unsigned blocks_for(const Call& call) {
+  uint64_t bytes = call.workspace.end - call.workspace.begin;
+  for (const Place& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);
   return static_cast<unsigned>(std::min(bytes / (2 * kThreads * kUnitsAThread) + 1, kMostBlocks));
 }
-enum Job : unsigned { kWorkspaceJob = kTensors, kPackedQuery, kPackedKey, kPackedValue, kTasks, kLayOutJobs };
+enum Job : unsigned {
+  kWorkspaceJob = kTensors,
+  kPackedQuery,
+  kPackedKey,
+  kPackedValue,
+  kPackedBias,
+  kPackedMask,
+  kTasks,
+  kLayOutJobs
+};
 enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };
+
+// From one row of a packed bias or mask to the next.
+__device__ int64_t padded_keys(const cuda::RowsInput& in) { return (in.keys + 7) / 8 * 8; }
 
 __device__ int64_t first_unit() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ int64_t stride_of_units() { return static_cast<int64_t>(gridDim.x) * kThreads; }
@@ -48,88 +59,154 @@ __device__ Element element_at(const Place& place, uint32_t offset) {
   return e;
 }
 
-__device__ uint16_t filled(const Work& work, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
-  return fill_bits(work.fill[t], work.problem.dtype, b, h, s, d, work.tensor[t].size[3]);
+// What of a pattern lies at an address, which is even but for a mask's.
+__device__ uint16_t pattern_at(uint32_t pattern, uint64_t address) {
+  return static_cast<uint16_t>(pattern >> 8 * (address & 3));
 }
 
-// The half of a pattern that lies at an address.
-__device__ uint16_t half_at(uint32_t pattern, uint64_t address) {
-  return static_cast<uint16_t>(address & 2 ? pattern >> 16 : pattern);
-}
-
-// What a unit of two bytes of an input, or of guards, gaps and an output before the call, holds.
-__device__ uint16_t laid(const Work& work, int t, uint64_t at, bool* element) {
-  const Place& place = work.tensor[t];
+// What a unit of an input, or of guards, gaps and an output before the call, holds.
+template <class Unit>
+__device__ Unit laid(const Call& call, int t, uint64_t at, bool* element) {
+  const Place& place = call.tensor[t];
   *element = false;
   if (at >= place.data && at < place.elements_end) {
-    const Element e = element_at(place, static_cast<uint32_t>((at - place.data) / (t == kLse ? 4 : 2)));
+    const auto offset = static_cast<uint32_t>(at - place.data);
+    const Element e = element_at(place, offset / place.element_bytes);
     *element = e.is;
-    if (e.is && t <= kValue) return filled(work, t, e.n[0], e.n[1], e.n[2], e.n[3]);
+    if (e.is && t < kOutput) return static_cast<Unit>(input_unit(call, t, e.n, offset % place.element_bytes));
   }
-  return half_at(place.pattern, at);
+  return static_cast<Unit>(pattern_at(place.pattern, at));
 }
 
+// Calls visit(address, unit) for each unit of a tensor that is this thread's.
+template <class Unit, class Visit>
+__device__ void each_unit(const Work& work, int t, const Visit& visit) {
+  const Place& place = work.call->tensor[t];
+  for (uint64_t at = place.begin + sizeof(Unit) * static_cast<uint64_t>(first_unit()); at < place.end;
+       at += sizeof(Unit) * static_cast<uint64_t>(stride_of_units()))
+    visit(at, *reinterpret_cast<Unit*>(work.base[t] + at));
+}
+
+template <class Unit>
 __device__ void lay_tensor(const Work& work, int t) {
-  const Place& place = work.tensor[t];
+  const Call& call = *work.call;
   bool element;
-  for (uint64_t at = place.begin + 2 * static_cast<uint64_t>(first_unit()); at < place.end;
-       at += 2 * static_cast<uint64_t>(stride_of_units()))
-    *reinterpret_cast<uint16_t*>(work.slot + at) = laid(work, t, at, &element);
+  each_unit<Unit>(work, t, [&](uint64_t at, Unit& unit) { unit = laid<Unit>(call, t, at, &element); });
 }
 
-__device__ uint32_t workspace_word(const Workspace& workspace, uint64_t at) {
-  return at >= workspace.data && at < workspace.end_of_data ? workspace.pattern : ~uint32_t{0};
+__device__ uint32_t workspace_word(const Call& call, uint64_t at) {
+  const Workspace& workspace = call.workspace;
+  if (at < workspace.data || at >= workspace.end_of_data) return ~uint32_t{0};
+  // What a call of another shape could have left is there for the first; later ones keep what there is.
+  if (!call.repeat[0].dirty_workspace) return workspace.pattern;
+  const uint64_t offset = at - workspace.data;
+  return static_cast<uint32_t>(mix(0, 0, 0, 0, offset / 8 * 8) >> 8 * (offset & 4));
 }
 
 // Rows of keys or values, or of queries, dense and padded with zeros: rows.h.
 __device__ void lay_packed(const Work& work, int t, int64_t rows, int64_t length, int64_t heads, int32_t stride,
                            const uint16_t* to) {
+  const Call& call = *work.call;
   for (int64_t unit = first_unit(); unit < rows * stride; unit += stride_of_units()) {
     const int64_t row = unit / stride, d = unit % stride, head = row / length;
-    const bool is = d < work.tensor[t].size[3];
+    const bool is = d < call.tensor[t].size[3];
     const_cast<uint16_t*>(to)[unit] =
-        is ? filled(work, t, static_cast<uint32_t>(head / heads), static_cast<uint32_t>(head % heads),
-                    static_cast<uint32_t>(row % length), static_cast<uint32_t>(d))
+        is ? value_bits(call, t, static_cast<uint32_t>(head / heads), static_cast<uint32_t>(head % heads),
+                        static_cast<uint32_t>(row % length), static_cast<uint32_t>(d))
            : uint16_t{0};
   }
 }
 
+// Which row of a packed bias or mask is that of a query.
+__device__ int64_t shared_row(const Place& place, int64_t b, int64_t h, int64_t i) {
+  return ((place.size[0] == 1 ? 0 : b) * place.size[1] + (place.size[1] == 1 ? 0 : h)) * place.size[2] +
+         (place.size[2] == 1 ? 0 : i);
+}
+
+// The rows of a bias or a mask that are stored, dense.
+template <class Value>
+__device__ void lay_pairs(const Work& work, int t, const void* to, Value value_of) {
+  const Call& call = *work.call;
+  const Place& place = call.tensor[t];
+  using Element = decltype(value_of(call, 0, 0, 0, 0));
+  const int64_t stride = padded_keys(work.input);
+  const int64_t rows = int64_t{1} * place.size[0] * place.size[1] * place.size[2];
+  for (int64_t unit = first_unit(); unit < rows * stride; unit += stride_of_units()) {
+    const int64_t row = unit / stride, j = unit % stride, head = row / place.size[2];
+    if (j >= place.size[3]) continue;
+    static_cast<Element*>(const_cast<void*>(to))[unit] =
+        value_of(call, static_cast<uint32_t>(head / place.size[1]), static_cast<uint32_t>(head % place.size[1]),
+                 static_cast<uint32_t>(row % place.size[2]), static_cast<uint32_t>(j));
+  }
+}
+
+__device__ void lay_workspace(const Work& work, bool clean) {
+  const Workspace& workspace = work.call->workspace;
+  for (uint64_t at = workspace.begin + 4 * static_cast<uint64_t>(first_unit()); at < workspace.end;
+       at += 4 * static_cast<uint64_t>(stride_of_units())) {
+    const bool inside = at >= workspace.data && at < workspace.end_of_data;
+    *reinterpret_cast<uint32_t*>(work.base[kTensors] + at) =
+        clean && inside ? workspace.pattern : workspace_word(*work.call, at);
+  }
+}
+
 __device__ void lay_tasks(const Work& work) {
-  const attn_problem& p = work.problem;
+  const Call& call = *work.call;
+  const attn_problem& p = call.problem;
   const cuda::RowsInput& in = work.input;
-  const int64_t heads_a_group = p.heads_q / p.heads_kv;
+  const int64_t heads_a_group = p.heads_q / p.heads_kv, stride = padded_keys(in);
   for (int64_t row = first_unit(); row < in.rows; row += stride_of_units()) {
-    const int64_t head = row / p.seq_q, b = head / p.heads_q;
-    const KeyRange range = key_range(p, p.seq_k, row % p.seq_q);
+    const int64_t head = row / p.seq_q, b = head / p.heads_q, h = head % p.heads_q, i = row % p.seq_q;
+    const KeyRange range = key_range(p, length_of(call, b), i);
     cuda::RowTask task = {};
-    task.group = static_cast<int32_t>(b * p.heads_kv + head % p.heads_q / heads_a_group);
+    task.group = static_cast<int32_t>(b * p.heads_kv + h / heads_a_group);
     // A window may end before the first key.
     if (range.last > range.first)
       task.first = static_cast<int32_t>(range.first), task.last = static_cast<int32_t>(range.last);
+    if (in.bias) task.bias = shared_row(call.tensor[kBias], b, h, i) * stride;
+    if (in.mask) task.mask = shared_row(call.tensor[kMask], b, h, i) * stride;
     const_cast<cuda::RowTask*>(in.tasks)[row] = task;
   }
   for (int64_t group = first_unit(); group < in.groups; group += stride_of_units()) {
     in.facts[group] = {static_cast<unsigned long long>(__double_as_longlong(0x1p1023)), 0, 0, 0};
-    const_cast<int32_t*>(in.lengths)[group] = in.keys;
+    const_cast<int32_t*>(in.lengths)[group] = static_cast<int32_t>(length_of(call, group / p.heads_kv));
   }
   if (first_unit() == 0) *work.counts = {};
 }
 
 __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant__ Work work) {
   const unsigned job = blockIdx.y;
+  const Call& call = *work.call;
   const cuda::RowsInput& in = work.input;
   const int64_t keys = static_cast<int64_t>(in.groups) * in.keys;
-  if (job < kTensors) lay_tensor(work, static_cast<int>(job));
-  if (job == kWorkspaceJob) {
-    for (uint64_t at = work.workspace.begin + 4 * static_cast<uint64_t>(first_unit()); at < work.workspace.end;
-         at += 4 * static_cast<uint64_t>(stride_of_units()))
-      *reinterpret_cast<uint32_t*>(work.slot + at) = workspace_word(work.workspace, at);
-  }
+  if (job == kMask)
+    lay_tensor<uint8_t>(work, kMask);
+  else if (job < kTensors)
+    lay_tensor<uint16_t>(work, static_cast<int>(job));
+  if (job == kWorkspaceJob) lay_workspace(work, false);
   if (job == kPackedQuery)
-    lay_packed(work, kQuery, in.rows, work.problem.seq_q, work.problem.heads_q, in.stride_qk, in.q);
-  if (job == kPackedKey) lay_packed(work, kKey, keys, in.keys, work.problem.heads_kv, in.stride_qk, in.k);
-  if (job == kPackedValue) lay_packed(work, kValue, keys, in.keys, work.problem.heads_kv, in.stride_v, in.v);
+    lay_packed(work, kQuery, in.rows, call.problem.seq_q, call.problem.heads_q, in.stride_qk, in.q);
+  if (job == kPackedKey) lay_packed(work, kKey, keys, in.keys, call.problem.heads_kv, in.stride_qk, in.k);
+  if (job == kPackedValue) lay_packed(work, kValue, keys, in.keys, call.problem.heads_kv, in.stride_v, in.v);
+  if (job == kPackedBias && in.bias) {
+    if (in.bias_dtype == ATTN_F32)
+      lay_pairs(work, kBias, in.bias, bias_at);
+    else
+      lay_pairs(work, kBias, in.bias, [](const Call& of, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
+        return static_cast<uint16_t>(bias_at(of, b, h, i, j));
+      });
+  }
+  if (job == kPackedMask && in.mask) lay_pairs(work, kMask, in.mask, mask_at);
   if (job == kTasks) lay_tasks(work);
+}
+
+__global__ void __launch_bounds__(kThreads) lay_again_kernel(const __grid_constant__ Work work) {
+  if (blockIdx.y == 0)
+    lay_tensor<uint16_t>(work, kOutput);
+  else if (blockIdx.y == 1)
+    lay_tensor<uint16_t>(work, kLse);
+  else if (!work.call->repeat[work.number].dirty_workspace)
+    lay_workspace(work, true);
 }
 
 // Zeros, which is what there usually is, cost no atomic.
@@ -137,51 +214,46 @@ __device__ void count(uint32_t* to, int mine) {
   if (mine > 0) atomicAdd(to, static_cast<uint32_t>(mine));
 }
 
+template <class Unit>
 __device__ void judge_tensor(const Work& work, int t) {
-  const Place& place = work.tensor[t];
+  const Call& call = *work.call;
+  const Place& place = call.tensor[t];
   int guards = 0, inputs = 0, unwritten = 0;
-  for (uint64_t at = place.begin + 2 * static_cast<uint64_t>(first_unit()); at < place.end;
-       at += 2 * static_cast<uint64_t>(stride_of_units())) {
+  each_unit<Unit>(work, t, [&](uint64_t at, const Unit& is) {
     bool element;
-    const uint16_t is = *reinterpret_cast<const uint16_t*>(work.slot + at), was = laid(work, t, at, &element);
+    const Unit was = laid<Unit>(call, t, at, &element);
     if (!element)
       guards += is != was;
-    else if (t <= kValue)
+    else if (t < kOutput)
       inputs += is != was;
-    else if (work.complete && t == kOutput)
+    else if (call.complete && t == kOutput)
       unwritten += is == was;
-    else if (work.complete && at % 4 == 0)  // the LSE
-      unwritten += *reinterpret_cast<const uint32_t*>(work.slot + at) == place.pattern;
-  }
+    else if (call.complete && at % 4 == 0)  // the LSE
+      unwritten += *reinterpret_cast<const uint32_t*>(work.base[t] + at) == place.pattern;
+  });
   count(&work.counts->guards, guards);
   count(&work.counts->inputs, inputs);
   count(&work.counts->unwritten, unwritten);
 }
 
 __device__ void judge_workspace(const Work& work) {
+  const Workspace& workspace = work.call->workspace;
   int guards = 0;
-  for (uint64_t at = work.workspace.begin + 4 * static_cast<uint64_t>(first_unit()); at < work.workspace.end;
+  for (uint64_t at = workspace.begin + 4 * static_cast<uint64_t>(first_unit()); at < workspace.end;
        at += 4 * static_cast<uint64_t>(stride_of_units())) {
-    if (at >= work.workspace.data && at < work.workspace.end_of_data) continue;
-    guards += *reinterpret_cast<const uint32_t*>(work.slot + at) != ~uint32_t{0};
+    if (at >= workspace.data && at < workspace.end_of_data) continue;
+    guards += *reinterpret_cast<const uint32_t*>(work.base[kTensors] + at) != ~uint32_t{0};
   }
   count(&work.counts->guards, guards);
 }
 
-// What a row's state leaves its LSE to be.
-__device__ Due due_of(RowState state) {
-  return state == RowState::kNaN             ? Due::kMustBeNaN
-         : state == RowState::kUnconstrained ? Due::kAnything
-                                             : Due::kNumber;
-}
-
-__device__ uint64_t place_of(const Work& work, int t, int64_t row, int64_t column) {
-  const Place& place = work.tensor[t];
-  const int64_t head = row / work.problem.seq_q;
-  return place.data + static_cast<uint64_t>((head / work.problem.heads_q * place.stride[0] +
-                                             head % work.problem.heads_q * place.stride[1] +
-                                             row % work.problem.seq_q * place.stride[2] + column) *
-                                            (t == kLse ? 4 : 2));
+__device__ uint64_t place_of(const Call& call, int t, int64_t row, int64_t column) {
+  const Place& place = call.tensor[t];
+  const int64_t head = row / call.problem.seq_q;
+  return place.data + static_cast<uint64_t>((head / call.problem.heads_q * place.stride[0] +
+                                             head % call.problem.heads_q * place.stride[1] +
+                                             row % call.problem.seq_q * place.stride[2] + column) *
+                                            place.element_bytes);
 }
 
 __device__ void judge_ratio(double ratio, double* worst, int* outside) {
@@ -189,6 +261,17 @@ __device__ void judge_ratio(double ratio, double* worst, int* outside) {
     *worst = max(*worst, ratio);
   else
     ++*outside;
+}
+
+// Keeps what the first call wrote, or holds a later one to it. True: it has other bits, and must not.
+__device__ bool keep(const Work& work, float* first, int64_t at, float got) {
+  if (!first) return false;
+  if (work.number == 0) {
+    first[at] = got;
+    return false;
+  }
+  const bool same = __float_as_uint(first[at]) == __float_as_uint(got) || (isnan(first[at]) && isnan(got));
+  return !same && work.call->plan.deterministic;
 }
 
 __device__ void count_ratios(const Work& work, double worst, int outside) {
@@ -201,36 +284,47 @@ __device__ void count_ratios(const Work& work, double worst, int outside) {
 
 template <bool kBf16>
 __device__ void judge_output(const Work& work) {
+  const Call& call = *work.call;
   const cuda::RowsOutput& out = work.output;
-  const int64_t columns = work.problem.dim_v;
+  const int64_t columns = call.problem.dim_v;
   double worst = 0;
-  int outside = 0;
+  int outside = 0, repeated = 0;
+  // Once nothing is judged any more: see Told.
+  const bool allowances = out.o_exact && call.told_at != kNotTold && !call.told_all &&
+                          work.number + 1 == static_cast<int32_t>(call.repeats);
   for (int64_t at = first_unit(); at < work.input.rows * columns; at += stride_of_units()) {
-    const auto* bits =
-        reinterpret_cast<const uint16_t*>(work.slot + place_of(work, kOutput, at / columns, at % columns));
+    const auto* bits = reinterpret_cast<const uint16_t*>(work.base[kOutput] +
+                                                         place_of(call, kOutput, at / columns, at % columns));
     const auto got = static_cast<float>(cuda::number<kBf16>(*bits));
+    repeated += keep(work, work.got, at, got);
     judge_ratio(
-        ratio_of(static_cast<Due>(out.o_rule[at]), out.o[at], out.o_bound[at], work.overflow, false, got),
+        ratio_of(static_cast<Due>(out.o_rule[at]), out.o[at], out.o_bound[at], call.overflow, false, got),
         &worst, &outside);
+    if (allowances) out.o_bound[at] += fabs(out.o[at] - out.o_exact[at]);
   }
   count_ratios(work, worst, outside);
+  count(&work.counts->repeated, repeated);
 }
 
 __device__ void judge_lse(const Work& work) {
   const cuda::RowsOutput& out = work.output;
   double worst = 0;
-  int outside = 0, dead = 0, uninformative = 0, unconstrained = 0, unknown = 0;
+  int outside = 0, dead = 0, uninformative = 0, unconstrained = 0, unknown = 0, repeated = 0;
   for (int64_t row = first_unit(); row < work.input.rows; row += stride_of_units()) {
     const auto state = static_cast<RowState>(out.state[row] & ~cuda::kAnyColumn);
     dead += state == RowState::kDead;
     uninformative += state == RowState::kUninformative;
     unconstrained += state == RowState::kUnconstrained || (out.state[row] & cuda::kAnyColumn) != 0;
     unknown += state > RowState::kNaN;
-    if (work.tensor[kLse].end == 0) continue;
-    const float got = *reinterpret_cast<const float*>(work.slot + place_of(work, kLse, row, 0));
-    judge_ratio(ratio_of(due_of(state), out.lse[row], out.lse_bound[row], 0, true, got), &worst, &outside);
+    if (work.call->tensor[kLse].end == 0) continue;
+    const float got = *reinterpret_cast<const float*>(work.base[kLse] + place_of(*work.call, kLse, row, 0));
+    repeated += keep(work, work.got_lse, row, got);
+    judge_ratio(ratio_of(cuda::lse_due(state), out.lse[row], out.lse_bound[row], 0, true, got), &worst,
+                &outside);
   }
   count_ratios(work, worst, outside);
+  count(&work.counts->repeated, repeated);
+  if (work.number > 0) return;  // they have been counted
   count(&work.counts->dead, dead);
   count(&work.counts->uninformative, uninformative);
   count(&work.counts->unconstrained, unconstrained);
@@ -239,20 +333,28 @@ __device__ void judge_lse(const Work& work) {
 
 __global__ void __launch_bounds__(kThreads) judge_kernel(const __grid_constant__ Work work) {
   const unsigned job = blockIdx.y;
-  if (job < kTensors) judge_tensor(work, static_cast<int>(job));
+  if (job == kMask)
+    judge_tensor<uint8_t>(work, kMask);
+  else if (job < kTensors)
+    judge_tensor<uint16_t>(work, static_cast<int>(job));
   if (job == kWorkspaceJob) judge_workspace(work);
-  if (job == kOutputJob) work.problem.dtype == ATTN_BF16 ? judge_output<true>(work) : judge_output<false>(work);
+  if (job == kOutputJob)
+    work.call->problem.dtype == ATTN_BF16 ? judge_output<true>(work) : judge_output<false>(work);
   if (job == kLseJob) judge_lse(work);
 }
 
 }  // namespace
 
-attn_status lay_out(const Work& work, const attn_env* env) {
-  return attn::launch(lay_out_kernel, dim3(blocks_for(work), kLayOutJobs), dim3(kThreads), 0, env, work);
+attn_status lay_out(const Call& call, const Work& work, const attn_env* env) {
+  return attn::launch(lay_out_kernel, dim3(blocks_for(call), kLayOutJobs), dim3(kThreads), 0, env, work);
 }
 
-attn_status judge(const Work& work, const attn_env* env) {
-  return attn::launch(judge_kernel, dim3(blocks_for(work), kJudgeJobs), dim3(kThreads), 0, env, work);
+attn_status lay_again(const Call& call, const Work& work, const attn_env* env) {
+  return attn::launch(lay_again_kernel, dim3(blocks_for(call), 3), dim3(kThreads), 0, env, work);
+}
+
+attn_status judge(const Call& call, const Work& work, const attn_env* env) {
+  return attn::launch(judge_kernel, dim3(blocks_for(call), kJudgeJobs), dim3(kThreads), 0, env, work);
 }
 
 }  // namespace attnfuzz::screen

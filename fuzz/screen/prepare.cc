@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "properties/case/geometry.h"
+#include "properties/data/recipe.h"
 #include "properties/judge/bad_plan.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/prefill.h"
@@ -11,7 +12,6 @@
 namespace attnfuzz::screen {
 namespace {
 
-constexpr TensorId kIds[kTensors] = {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kLse};
 constexpr uint64_t kAlign = 4096;
 // Larger ones take long enough by themselves, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{64} << 20;
@@ -20,24 +20,80 @@ constexpr int64_t kMostKeys = int64_t{1} << 15;
 
 uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
+// Whether LaidOut fills it as one stretch: no gap between two rows of it is left alone.
+bool in_one_stretch(const Geometry& g) {
+  int64_t inside = g.size[3];
+  for (int n = 2; n >= 0; --n) {
+    const int64_t count = g.size[g.order[n]], stride = g.stride[g.order[n]];
+    if (count <= 1) continue;
+    if ((stride - inside) * g.element_bytes > 2 * kGapEnd) return false;
+    inside += (count - 1) * stride;
+  }
+  return true;
+}
+
+bool at_page_end(const Case& c, TensorId id) {
+  return c.layout[static_cast<size_t>(id)].placement == Placement::kPageEnd;
+}
+
 bool place(const Case& c, Tensor t, uint64_t* bytes, Place* to) {
   const TensorId id = kIds[t];
   const Geometry g = *geometry(c, id);
   const TensorLayout& layout = c.layout[static_cast<size_t>(id)];
   // extent_of() puts a guard in front of a tensor that begins far behind its slot's border.
-  if (g.offset_bytes > kGapEnd || g.span_bytes > static_cast<int64_t>(kMostBytes)) return false;
-  to->begin = aligned(*bytes, kAlign);
-  to->data = to->begin + static_cast<uint64_t>(kGuardBefore + g.offset_bytes);
-  to->elements_end = to->data + static_cast<uint64_t>(g.span_bytes);
-  to->end = *bytes = to->elements_end + static_cast<uint64_t>(g.guard_after());
+  if (g.offset_bytes > kGapEnd || g.span_bytes > static_cast<int64_t>(kMostBytes) || !in_one_stretch(g))
+    return false;
+  const auto span = static_cast<uint64_t>(g.span_bytes);
+  if (at_page_end(c, id)) {
+    to->end = to->elements_end = aligned(kGuardBefore + span, kAlign);
+    to->data = to->end - span;
+    to->begin = to->data - kGuardBefore;
+  } else {
+    to->begin = aligned(*bytes, kAlign);
+    to->data = to->begin + static_cast<uint64_t>(kGuardBefore + g.offset_bytes);
+    to->elements_end = to->data + span;
+    to->end = *bytes = to->elements_end + static_cast<uint64_t>(g.guard_after());
+  }
+  to->element_bytes = static_cast<uint32_t>(g.element_bytes);
   const std::array<int64_t, 4> size = logical_size(c.problem, id);
+  const std::array<bool, 4> once = repeated(c.problem, id);
   for (int n = 0; n < 4; ++n) {
     to->size[n] = static_cast<uint32_t>(g.size[n]);
     to->stride[n] = static_cast<uint32_t>(g.stride[n]);
-    to->told[n] = size[n] == 1 && layout.junk_unit_strides ? kJunkStride + n : g.stride[n];
+    to->told[n] = size[n] == 1 && layout.junk_unit_strides ? kJunkStride + n : once[n] ? 0 : g.stride[n];
   }
   std::copy_n(g.order.begin(), 3, to->order);
   to->pattern = spec_of(id).role == Role::kInput ? kInputCanary : output_pattern(c, id);
+  return true;
+}
+
+// What the inputs hold. False: it is more than a call has room for.
+bool write_recipe(const Case& c, Recipe* to) {
+  const Problem& p = c.problem;
+  const Remap& r = c.remap;
+  to->fill[0] = c.q, to->fill[1] = c.k, to->fill[2] = c.v;
+  if (p.bias) to->bias = *p.bias;
+  if (p.mask) to->mask = *p.mask;
+  to->remapped = !(r == Remap{});
+  to->batch = r.batch, to->head_q = r.head_q, to->head_kv = r.head_kv, to->query = r.query, to->key = r.key;
+  to->seq_q = r.seq_q ? r.seq_q : p.seq_q;
+  to->seq_k = r.seq_k ? r.seq_k : p.seq_k;
+  to->has_k_shift = r.k_shift.has_value(), to->k_shift = r.k_shift.value_or(Fill{});
+  to->has_v_added = r.v_added.has_value(), to->v_added = r.v_added.value_or(Fill{});
+  to->nan_beyond_lengths = c.nan_beyond_lengths;
+  if (p.key_lengths) {
+    if (p.key_lengths->size() > kMostLengths) return false;
+    std::ranges::copy(*p.key_lengths, to->lengths);
+  }
+  if (c.planted.empty()) return true;
+  for (const Planted& x : planted_at(c)) {
+    const auto tensor = std::ranges::find(kIds, x.tensor);
+    if (to->planted == kMostPlanted || tensor == std::end(kIds)) return false;
+    to->plant[to->planted++] = {x.bits,
+                                static_cast<int32_t>(tensor - std::begin(kIds)),
+                                {static_cast<uint32_t>(x.b), static_cast<uint32_t>(x.h),
+                                 static_cast<uint32_t>(x.s), static_cast<uint32_t>(x.d)}};
+  }
   return true;
 }
 
@@ -50,16 +106,10 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   };
   const Problem& p = c.problem;
   if (p.dtype == ATTN_F32) return no("inputs of fp32");
-  if (p.bias || p.mask || p.key_lengths) return no("a bias, a mask or key lengths");
-  if (!c.planted.empty() || !(c.remap == Remap{})) return no("planted or rearranged values");
-  if (c.calls.size() != 1 || !(c.calls[0] == attnfuzz::Call{})) return no("other calls than a single one");
-  for (const TensorLayout& layout : c.layout) {
-    if (layout.placement == Placement::kPageEnd) return no("a tensor at the end of its page");
-    if (layout.spread > 0 || layout.row_gap * 4 > 2 * kGapEnd) return no("a tensor spread widely");
-  }
+  if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =
       static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seq_q);
-  if (rows == 0 || p.seq_k == 0 || p.heads_kv == 0) return no("no query, or no key");
+  if (rows == 0 || p.heads_kv == 0) return no("no query");
   if (p.dim_qk == 0 || p.dim_v == 0) return no("a dimension of 0");
   if (p.seq_k > kMostKeys ||
       rows * static_cast<double>(p.seq_k) * static_cast<double>(p.dim_qk + p.dim_v) > kMostWork)
@@ -71,8 +121,12 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   for (int t = 0; t < kTensors; ++t) {
     if (!is_present(c, kIds[t])) continue;
     if (!place(c, static_cast<Tensor>(t), &call.bytes, &call.tensor[t])) return no("a tensor spread widely");
+    if (at_page_end(c, kIds[t])) call.at_page_end |= uint32_t{1} << t;
   }
-  call.fill[0] = c.q, call.fill[1] = c.k, call.fill[2] = c.v;
+  for (const attnfuzz::Call& one : c.calls)
+    call.repeat[call.repeats++] = {one.dirty_workspace, static_cast<uint8_t>(one.stream != 0)};
+  if (!write_recipe(c, &call.recipe)) return no("many key lengths or planted values");
+  call.told_at = kNotTold;
   call.complete = c.prefill == Prefill::kNan;
   if (call.bytes > kMostBytes) return no("more than 64 MiB");
   return call;
@@ -92,11 +146,16 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   // As LaidOut::give_workspace().
   Workspace& workspace = call->workspace;
   const uint64_t align = std::max<uint64_t>(plan.workspace_align, 1), guard = kGuardBefore;
-  const uint64_t slot = aligned(call->bytes, kAlign);
-  workspace.data = aligned(slot + guard, align);
+  if (at_page_end(c, TensorId::kWorkspace)) {
+    call->at_page_end |= uint32_t{1} << kTensors;
+    workspace.end = aligned(guard + plan.workspace_bytes + align, kAlign);
+    workspace.data = (workspace.end - plan.workspace_bytes) / align * align;
+  } else {
+    workspace.data = aligned(aligned(call->bytes, kAlign) + guard, align);
+    workspace.end = call->bytes = workspace.data + plan.workspace_bytes + guard;
+  }
   workspace.begin = workspace.data - guard;
   workspace.end_of_data = workspace.data + plan.workspace_bytes;
-  workspace.end = call->bytes = workspace.end_of_data + guard;
   workspace.pattern = workspace_pattern(c);
   const ErrorModel model = make_error_model(call->problem, plan, calibration);
   call->model = model;

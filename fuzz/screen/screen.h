@@ -1,11 +1,14 @@
-// Many cases at once, by property `reference`, on a GPU that keeps them to itself: inputs are made there
-// from the recipe, the kernel's results are judged there, beside it, in its own process and context, and
-// what comes back is a count of what is wrong. So a case costs no copy, no wait and hardly any of the CPU.
+// Many cases at once on a GPU that keeps them to itself: inputs are made there from the recipe, the kernel's
+// results are judged there, beside it, in its own process and context, and what comes back is a count of
+// what is wrong. So a case costs no copy, no wait and hardly any of the CPU.
 //
-//   if (auto screen = Screen::on(target, calibration)) {
-//     std::vector<Verdict> verdicts = screen->judge(cases);      // one each, in their order
-//     puts(words(screen->use()).c_str());
-//   }
+//   Screen screen(screening, target, calibration);
+//   std::vector<Verdict> verdicts = screen.judge(asked);      // one each, in their order
+//   puts(words(screen.use()).c_str());
+//
+// A relation compares several runs. It is tried with those that have been made so far (GivenRuns, trial.h);
+// the one that it lacks is of the next batch, and so on until it lacks none. Of its runs outputs, expected
+// values and bounds come back too; of a case by `reference` nothing does.
 //
 // With `open` what is judged both ways though nothing is wrong is judged beside, while the device goes on: by
 // threads with a target each, kernel, worker and all. What they find comes late:
@@ -23,6 +26,7 @@
 // or where the two differ on one in the hundred, that is a failure of its own, Kind::kOracle.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,6 +36,7 @@
 #include <vector>
 
 #include "fuzz/screen/call.h"
+#include "properties/judge/property.h"
 #include "properties/judge/target.h"
 #include "properties/judge/verdict.h"
 #include "reference/calibration.h"
@@ -47,6 +52,14 @@ class Screening {
   // As screen::Device's: an empty string is success.
   virtual std::string plan(std::span<const screen::Call> calls, std::span<screen::Result> results) = 0;
   virtual std::string run(std::span<const screen::Call> calls, std::span<screen::Result> results) = 0;
+  // What the last run told of the calls that asked (Call::told_at); valid until the next.
+  virtual std::span<const std::byte> told() = 0;
+};
+
+// A case to be judged: legal, and as its property has adapted it.
+struct Asked {
+  Case c;
+  const Property* property;
 };
 
 struct ScreenUse {
@@ -77,17 +90,26 @@ class Screen {
   Screen(Screening& screening, Target& target, const Calibration& calibration, uint64_t seed, const Open& open,
          int threads);
   ~Screen();
-  // At most screen::kMostCalls of legal cases.
-  std::vector<Verdict> judge(std::span<const Case> cases);
+  // At most screen::kMostCalls.
+  std::vector<Verdict> judge(std::span<const Asked> asked);
   // What threads have found since it was last asked; `all`: once they have nothing more to judge.
   std::vector<Late> late(bool all);
   const ScreenUse& use() const { return use_; }
 
  private:
   struct Beside;
+  struct Item;
+  struct Batch;
   bool drawn();
-  // `by_cpu_alone`: by the CPU's oracle alone, also where the target has a fast one.
-  Verdict ordinary(const Case& c, bool by_cpu_alone);
+  void ordinary(Batch& batch, size_t index, bool by_cpu_alone = true);
+  void leave(Batch& batch, size_t index, const std::string& why);
+  // Does what each item lacks; in batch.open those remain that lack more.
+  void round(Batch& batch);
+  // The items that can be done at once, as planned.
+  std::vector<screen::Call> planned(Batch& batch, std::vector<Item>& items, std::string* lost);
+  void lost(Batch& batch, const std::vector<Item>& items, const std::string& why);
+  // One of which nothing was wrong on the device; `told` by its last run.
+  void tried(Batch& batch, Item item);
 
   Screening& screening_;
   Target& target_;

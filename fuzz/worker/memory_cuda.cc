@@ -12,6 +12,7 @@
 
 #include "fuzz/worker/memory.h"
 #include "fuzz/worker/mirror_cuda.h"
+#include "fuzz/worker/page_ends_cuda.h"
 
 namespace attnfuzz::worker {
 namespace {
@@ -180,8 +181,12 @@ class CudaMemory final : public Memory {
     return std::nullopt;
   }
 
-  screen::Device* screen(std::string* why) override {
-    if (!screen_) screen_ = screen::open_device(why);
+  screen::Device* screen(std::span<std::byte> told, std::string* why) override {
+    if (screen_) return screen_.get();
+    // Copies go there directly; where that is not done they take longer.
+    if (cudaHostRegister(told.data(), told.size(), cudaHostRegisterDefault) != cudaSuccess) cudaGetLastError();
+    std::unique_ptr<screen::PageEnds> page_ends = open_page_ends(0, why);
+    if (page_ends) screen_ = screen::open_device(std::move(page_ends), why);
     return screen_.get();
   }
 

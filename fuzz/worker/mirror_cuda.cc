@@ -33,25 +33,36 @@ Failure cuda_failure(const char* what, cudaError_t error) {
          cudaGetErrorName(error) + "), " + cudaGetErrorString(error);
 }
 
-Failure Mirror::failure(const char* what, CUresult result) const {
+Failure DriverCalls::failure(const char* what, CUresult result) const {
   if (result == CUDA_SUCCESS) return std::nullopt;
   const char* name = nullptr;
-  if (driver_.error_name(result, &name) != CUDA_SUCCESS || !name) name = "unknown";
+  if (error_name(result, &name) != CUDA_SUCCESS || !name) name = "unknown";
   return std::string(what) + ": CUDA driver error " + std::to_string(static_cast<int>(result)) + " (" + name +
          ")";
 }
 
-Failure Mirror::open(int device) {
-  if (!find("cuMemAddressReserve", &driver_.reserve) || !find("cuMemCreate", &driver_.create) ||
-      !find("cuMemMap", &driver_.map) || !find("cuMemSetAccess", &driver_.set_access) ||
-      !find("cuMemUnmap", &driver_.unmap) || !find("cuMemRelease", &driver_.release) ||
-      !find("cuMemGetAllocationGranularity", &driver_.granularity) ||
-      !find("cuGetErrorName", &driver_.error_name)) {
-    return "this driver has no virtual memory management: CUDA 11 or later is needed";
+Failure DriverCalls::find() {
+  if (worker::find("cuMemAddressReserve", &reserve) && worker::find("cuMemCreate", &create) &&
+      worker::find("cuMemMap", &map) && worker::find("cuMemSetAccess", &set_access) &&
+      worker::find("cuMemUnmap", &unmap) && worker::find("cuMemRelease", &release) &&
+      worker::find("cuMemGetAllocationGranularity", &granularity) &&
+      worker::find("cuGetErrorName", &error_name)) {
+    return std::nullopt;
   }
-  kind_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  kind_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  kind_.location.id = device;
+  return "this driver has no virtual memory management: CUDA 11 or later is needed";
+}
+
+CUmemAllocationProp memory_of(int device) {
+  CUmemAllocationProp kind = {};
+  kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  kind.location.id = device;
+  return kind;
+}
+
+Failure Mirror::open(int device) {
+  if (auto why = driver_.find()) return why;
+  kind_ = memory_of(device);
   if (auto why = failure("virtual memory management",
                          driver_.granularity(&granule_, &kind_, CU_MEM_ALLOC_GRANULARITY_MINIMUM))) {
     return why;

@@ -35,7 +35,14 @@ struct DriverCalls {
   CUresult (*release)(CUmemGenericAllocationHandle);
   CUresult (*granularity)(size_t*, const CUmemAllocationProp*, CUmemAllocationGranularity_flags);
   CUresult (*error_name)(CUresult, const char**);
+
+  // Nothing, or why there are none.
+  Failure find();
+  Failure failure(const char* what, CUresult result) const;
 };
+
+// What a device's own memory is made as.
+CUmemAllocationProp memory_of(int device);
 
 class Mirror {
  public:
@@ -57,7 +64,7 @@ class Mirror {
   std::vector<Span> missing(const std::vector<Span>& wanted) const;
   Failure map(const Span& span, cudaStream_t stream);
   Failure unmap_all();
-  Failure failure(const char* what, CUresult result) const;
+  Failure failure(const char* what, CUresult result) const { return driver_.failure(what, result); }
 
   DriverCalls driver_ = {};
   CUmemAllocationProp kind_ = {};

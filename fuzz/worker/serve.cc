@@ -116,7 +116,7 @@ class Server {
     const bool runs = request.command == wire::Command::kScreenRuns;
     wire_.doing = runs ? wire::Doing::kRunning : wire::Doing::kPlanning;
     std::string why;
-    screen::Device* device = memory_.screen(&why);
+    screen::Device* device = memory_.screen(wire_.told, &why);
     if (!device) {
       answer.status = ATTN_UNSUPPORTED;
       copy_text(answer.reason, why.c_str());
@@ -127,7 +127,7 @@ class Server {
     calls_.assign(wire_.calls, wire_.calls + count);
     results_.resize(count);
     const auto limit = [](void* memory, attn_env& env) { static_cast<const Memory*>(memory)->limit(env); };
-    const Failure failed = runs ? device->run(kernel_, limit, &memory_, calls_, results_)
+    const Failure failed = runs ? device->run(kernel_, limit, &memory_, calls_, results_, wire_.told)
                                 : device->plan(kernel_, limit, &memory_, calls_, results_);
     if (failed) {
       copy_text(answer.reason, failed->c_str());

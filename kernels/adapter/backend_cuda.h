@@ -1,4 +1,5 @@
-// backend.h on a GPU: everything on the call's stream.
+// backend.h on a GPU: everything on the call's stream, but for a kernel that has not asked which that is.
+// Its launches are on one that does not wait for the call's, nor is waited for.
 #pragma once
 
 namespace attn::adapter {
@@ -37,8 +38,10 @@ inline void move_each(const Call& call, const Move& move, int64_t count) {
 
 template <class F>
 attn_status run_between_guards(const Call& call, const Takes&, const Layout&, char*, F run) {
-  run();
-  const cudaError_t error = cudaGetLastError();
+  cudaError_t error = cudaStreamSynchronize(static_cast<cudaStream_t>(call.env.stream));
+  const bool on_stream = run();
+  if (error == cudaSuccess) error = cudaGetLastError();
+  if (error == cudaSuccess && !on_stream) error = cudaDeviceSynchronize();
   if (error == cudaSuccess) return ATTN_OK;
   report_launch(&call.env, ATTN_REPORT_DEVICE, cudaGetErrorString(error));
   return ATTN_LAUNCH_FAILED;

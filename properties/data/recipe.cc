@@ -64,15 +64,6 @@ int64_t saturating_add(int64_t a, int64_t b) {
 
 }  // namespace
 
-int64_t source(const Axis& axis, int64_t i, int64_t key_length) {
-  const int64_t at = axis.repeat > 1 ? i / axis.repeat : i;
-  const int64_t modulus = axis.modulus == Axis::kKeyLength ? key_length : axis.modulus;
-  if (axis.modulus == 0) return axis.multiply * at + axis.add;
-  if (at >= modulus) return at;
-  const int64_t remainder = (axis.multiply * at + axis.add) % modulus;
-  return remainder < 0 ? remainder + modulus : remainder;
-}
-
 int64_t key_length(const Problem& p, int64_t b) {
   return p.key_lengths ? std::clamp<int64_t>((*p.key_lengths)[b], 0, p.seq_k) : p.seq_k;
 }

@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "properties/case/case.h"
+#include "properties/data/source.h"
 
 namespace attnfuzz {
-
-// `key_length` is what Axis::kKeyLength stands for.
-int64_t source(const Axis& axis, int64_t i, int64_t key_length);
 
 // key_lengths[b] clamped to 0..seq_k, or seq_k.
 int64_t key_length(const Problem& p, int64_t b);

@@ -31,6 +31,9 @@ struct Property {
   void (*check)(Trial& trial);
   // Speaks of kernels that split the keys, and of their stages, alone.
   bool needs_stages = false;
+  // Asks of the kernel more than Trial::run() does: plans that are not run, stages, memory that is kept from
+  // one case to the next. Then its runs cannot be made elsewhere (GivenRuns).
+  bool asks_target = false;
   // Of what its runs compute.
   const Operation* operation = &kForward;
 };

@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <stdexcept>
 
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
@@ -70,26 +71,59 @@ std::string difference_between_calls(const Case& c, size_t call) {
 Trial::Trial(const Case& c, Target& target, const Calibration& calibration, bool fast)
     : base_(c), target_(target), calibration_(calibration), fast_(fast && target.oracles) {}
 
+Trial::Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given)
+    : base_(c), target_(target), calibration_(calibration), fast_(false), given_(&given) {}
+
 void Trial::attribute(std::string_view label, int variant) {
   if (label.empty() || !done()) return;
   verdict_.message = "variant \"" + std::string(label) + "\": " + verdict_.message;
   verdict_.call = variant;
 }
 
-Execution* Trial::prepare(const Case& c, std::string_view label) {
-  if (done()) return nullptr;
+bool Trial::begin(const Case& c, std::string_view label) {
+  if (done()) return false;
   const int variant = variants_++;
   if (variant > 0 && has_many_heads(c.problem)) {
     // A second a run, on an executor: the case itself was right, and that must do.
     verdict_.outcome = Outcome::kUninformative;
     verdict_.message = "only the case itself was run: of so many heads a relation is not tried";
-    return nullptr;
+    return false;
   }
   if (auto why = illegal(c)) {
     reject("cannot be run: " + *why);
     attribute(label, variant);
+    return false;
+  }
+  return true;
+}
+
+const Run* Trial::given_run(const Case& c, std::string_view label) {
+  if (!begin(c, label)) return nullptr;
+  const auto variant = static_cast<size_t>(variants_ - 1);
+  if (variant >= given_->runs.size()) {
+    given_->lacking = c;
+    verdict_.outcome = Outcome::kUninformative;
+    verdict_.message = "not all of its runs were given";
     return nullptr;
   }
+  const GivenRun& given = *given_->runs[variant];
+  verdict_.worst = std::max(verdict_.worst, given.worst);
+  verdict_.ratios.push_back(static_cast<float>(given.worst));
+  if (variant > 0) return &given.run;
+  verdict_.plan = given.run.plan;
+  verdict_.assumptions = given.assumptions;
+  verdict_.rows = RowSpace(c.problem).count();
+  verdict_.sampled = given.sampled;
+  verdict_.dead_rows = given.dead;
+  verdict_.uninformative_rows = given.uninformative;
+  verdict_.unconstrained_rows = given.unconstrained;
+  return &given.run;
+}
+
+Execution* Trial::prepare(const Case& c, std::string_view label) {
+  if (given_) throw std::logic_error("a trial of given runs prepares none: Property::asks_target");
+  if (!begin(c, label)) return nullptr;
+  const int variant = variants_ - 1;
   prepared_.reset();  // one laid-out case lives in an arena at a time
   prepared_ = std::make_unique<Execution>(c, target_);
   const Execution& e = *prepared_;
@@ -180,6 +214,7 @@ bool Trial::judge_call(Execution& e, Run& run, const Outputs& outputs) {
 }
 
 const Run* Trial::run(const Case& c, std::string_view label) {
+  if (given_) return given_run(c, label);
   Execution* execution = prepare(c, label);
   return execution ? run_calls(*execution, label) : nullptr;
 }

@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +36,19 @@ struct Run {
   const std::vector<float>& operator[](TensorId t) const { return calls[0][t]; }
 };
 
+// Runs that were made and judged elsewhere, many cases at a time (fuzz/screen), and found right. A trial that
+// is given them runs nothing: it takes them in the order in which its property asks.
+struct GivenRun {
+  Run run;
+  double worst = 0;                                                     // error/bound
+  int64_t sampled = 0, dead = 0, uninformative = 0, unconstrained = 0;  // rows
+  std::vector<std::string> assumptions;
+};
+struct GivenRuns {
+  std::span<const std::unique_ptr<GivenRun>> runs;
+  std::optional<Case> lacking;  // what was asked for beyond them: the trial ended there
+};
+
 // Judges `c` by `property`. The case is adapted first; never throws on a bad
 // case or kernel, only when the machine itself fails.
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration);
@@ -42,6 +57,8 @@ class Trial {
  public:
   // `fast`: whether the target's fast oracle may be asked, if it has one.
   Trial(const Case& c, Target& target, const Calibration& calibration, bool fast = true);
+  // Of a property that does not ask the target itself (Property::asks_target). `given` outlives it.
+  Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given);
 
   const Case& base() const { return base_; }
   Target& target() { return target_; }
@@ -82,6 +99,9 @@ class Trial {
   bool all_bits(const Run& a, const Run& b, std::string_view what);
 
  private:
+  // Counts a variant; false (and ended) if it is none that can be run.
+  bool begin(const Case& c, std::string_view label);
+  const Run* given_run(const Case& c, std::string_view label);
   const Run* run_calls(Execution& e, std::string_view label);
   // Runs what lays out and calls the kernel, and books the time.
   RunReply timed(Execution& e, const std::function<RunReply()>& run);
@@ -102,6 +122,7 @@ class Trial {
   Target& target_;
   const Calibration& calibration_;
   const bool fast_;
+  GivenRuns* const given_ = nullptr;
   bool asked_fast_ = false;
   Verdict verdict_;
   int variants_ = 0;  // cases run or prepared so far

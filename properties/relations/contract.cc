@@ -258,7 +258,11 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property contract = {
-    "contract", "any problem is refused with a reason before launch, or answered right", adapt, check};
+extern const Property contract = {"contract",
+                                  "any problem is refused with a reason before launch, or answered right",
+                                  adapt,
+                                  check,
+                                  /*needs_stages=*/false,
+                                  /*asks_target=*/true};
 
 }  // namespace attnfuzz::relations

@@ -107,8 +107,11 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
 
 }  // namespace
 
-extern const Property merge_order = {
-    "merge_order", "the reduction does not depend on the order or grouping of splits", adapt, check,
-    /*needs_stages=*/true};
+extern const Property merge_order = {"merge_order",
+                                     "the reduction does not depend on the order or grouping of splits",
+                                     adapt,
+                                     check,
+                                     /*needs_stages=*/true,
+                                     /*asks_target=*/true};
 
 }  // namespace attnfuzz::relations

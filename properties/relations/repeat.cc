@@ -60,6 +60,9 @@ extern const Property repeat = {
     "repeat",
     "a call repeated on a clean or dirty workspace, on either stream, gives the same bits, and one with other "
     "values in the same place its own",
-    adapt, check};
+    adapt,
+    check,
+    /*needs_stages=*/false,
+    /*asks_target=*/true};
 
 }  // namespace attnfuzz::relations

@@ -47,7 +47,11 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property stages = {"stages", "each partial is right, and so is the reduction of right partials",
-                                staged_case, check, /*needs_stages=*/true};
+extern const Property stages = {"stages",
+                                "each partial is right, and so is the reduction of right partials",
+                                staged_case,
+                                check,
+                                /*needs_stages=*/true,
+                                /*asks_target=*/true};
 
 }  // namespace attnfuzz::relations

@@ -1,4 +1,4 @@
-// What a block of kThreads threads does together, and how it reads 16-bit numbers.
+// What the threads that share a row do together, a warp or a block of them, and how they read 16-bit numbers.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -36,30 +36,58 @@ __device__ inline double over_warp(double x, Op op) {
   return x;
 }
 
-// Of each of N numbers over the block; all threads get the results, in the same bits.
-template <int N, class Op>
-__device__ inline void over_block(double (&x)[N], Op op) {
-  __shared__ double of_warps[N][kWarps];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const double mine = over_warp(x[i], op);
-    if (lane == 0) of_warps[i][warp] = mine;
+// kSize threads: 32, of which a block has several that know nothing of each other, or kThreads.
+template <int kThreadsARow>
+struct Group {
+  static constexpr int kSize = kThreadsARow, kWarps = kSize / 32;
+  static constexpr bool kWarp = kSize == 32;
+  static_assert(kWarp || kSize == kThreads);
+  __device__ static int rank() { return static_cast<int>(threadIdx.x) % kSize; }
+  __device__ static int warp() { return rank() / 32; }
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ static void sync() {
+    if constexpr (kWarp)
+      __syncwarp();
+    else
+      __syncthreads();
   }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    x[i] = of_warps[i][0];
-    for (int w = 1; w < kWarps; ++w) x[i] = op(x[i], of_warps[i][w]);
+  // Of all of them, and each sees what the others have written.
+  __device__ static bool any(bool mine) {
+    if constexpr (!kWarp) return __syncthreads_or(mine);
+    __syncwarp();
+    return __any_sync(kAll, mine);
   }
-  __syncthreads();
-}
-template <class Op>
-__device__ inline double over_block(double x, Op op) {
-  double one[1] = {x};
-  over_block(one, op);
-  return one[0];
-}
+
+  // Of each of N numbers; all threads get the results, in the same bits.
+  template <int N, class Op>
+  __device__ static void over(double (&x)[N], Op op) {
+    if constexpr (kWarp) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] = over_warp(x[i], op);
+      __syncwarp();
+    } else {
+      __shared__ double of_warps[N][kWarps];
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const double mine = over_warp(x[i], op);
+        if (lane() == 0) of_warps[i][warp()] = mine;
+      }
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        x[i] = of_warps[i][0];
+        for (int w = 1; w < kWarps; ++w) x[i] = op(x[i], of_warps[i][w]);
+      }
+      __syncthreads();
+    }
+  }
+  template <class Op>
+  __device__ static double over(double x, Op op) {
+    double one[1] = {x};
+    over(one, op);
+    return one[0];
+  }
+};
 
 // The first of keys[0, n), ascending, that is not below `bound`.
 __device__ inline int first_from(const int32_t* keys, int n, int64_t bound) {

@@ -19,7 +19,6 @@ using namespace cuda;
 // Beyond it fewer rows are evaluated at once.
 constexpr size_t kMostScratch = size_t{1} << 30;
 constexpr size_t kMostResults = size_t{512} << 20;
-constexpr int kBlocksASm = 6;
 
 std::string in_words(const char* what, cudaError_t error) {
   return std::string("the oracle on the GPU: ") + what + ": " + cudaGetErrorName(error) + ", " +
@@ -85,7 +84,7 @@ void relocate(T*& pointer, std::byte* block) {
 
 class CudaOracle final : public FastOracle {
  public:
-  explicit CudaOracle(double least_work) : least_work_(least_work) {}
+  CudaOracle(double least_work, int threads_a_row) : least_work_(least_work), threads_a_row_(threads_a_row) {}
 
   bool open(std::string* why) {
     const auto failed = [&](const char* what, cudaError_t error) {
@@ -161,15 +160,17 @@ class CudaOracle final : public FastOracle {
     out.o_rule = at<uint8_t>(to, results.rule);
     out.state = at<uint8_t>(to, results.state);
     RowsScratch scratch;
-    scratch.bytes_a_block = scratch_bytes(in);
-    const size_t fit = std::max<size_t>(kMostScratch / std::max<size_t>(scratch.bytes_a_block, 1), 1);
-    scratch.blocks =
-        static_cast<int>(std::min<size_t>({static_cast<size_t>(in.rows), static_cast<size_t>(blocks_), fit}));
-    const size_t of_blocks = scratch.bytes_a_block * static_cast<size_t>(scratch.blocks);
+    scratch.bytes_a_group = scratch_bytes(in);
+    scratch.threads_a_row = threads_a_row_ > 0 ? threads_a_row_ : threads_a_row(in, 0, blocks_);
+    const size_t fit = std::max<size_t>(kMostScratch / std::max<size_t>(scratch.bytes_a_group, 1), 1);
+    const size_t resident =
+        static_cast<size_t>(blocks_) * static_cast<size_t>(kThreads / scratch.threads_a_row);
+    scratch.groups = static_cast<int>(std::min<size_t>({static_cast<size_t>(in.rows), resident, fit}));
+    const size_t of_groups = scratch.bytes_a_group * static_cast<size_t>(scratch.groups);
     const size_t slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys);
-    scratch.memory = scratch_.of(of_blocks + slots * (sizeof(double) + 1));
-    scratch.key_norm = at<double>(scratch.memory, of_blocks);
-    scratch.key_purity = at<uint8_t>(scratch.memory, of_blocks + slots * sizeof(double));
+    scratch.memory = scratch_.of(of_groups + slots * (sizeof(double) + 1));
+    scratch.key_norm = at<double>(scratch.memory, of_groups);
+    scratch.key_purity = at<uint8_t>(scratch.memory, of_groups + slots * sizeof(double));
     std::byte* back = received_.of(results.bytes);
     check("copying to the device",
           cudaMemcpyAsync(inputs, packed.block, packed.bytes, cudaMemcpyHostToDevice, stream_));
@@ -216,10 +217,7 @@ class CudaOracle final : public FastOracle {
       if (state > RowState::kNaN)
         throw std::runtime_error("the oracle on the GPU: a row that was not evaluated");
       reference.state[row] = state;
-      const Due due = state == RowState::kNaN             ? Due::kMustBeNaN
-                      : state == RowState::kUnconstrained ? Due::kAnything
-                                                          : Due::kNumber;
-      lse.rule[row] = static_cast<uint8_t>(due);
+      lse.rule[row] = static_cast<uint8_t>(lse_due(state));
       ++reference.sampled;
       reference.dead += state == RowState::kDead;
       reference.uninformative += state == RowState::kUninformative;
@@ -228,6 +226,7 @@ class CudaOracle final : public FastOracle {
   }
 
   const double least_work_;
+  const int threads_a_row_;
   std::string device_;
   cudaStream_t stream_ = nullptr;
   int blocks_ = 0;
@@ -237,8 +236,8 @@ class CudaOracle final : public FastOracle {
 
 }  // namespace
 
-std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work) {
-  auto oracle = std::make_unique<CudaOracle>(least_work);
+std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work, int threads_a_row) {
+  auto oracle = std::make_unique<CudaOracle>(least_work, threads_a_row);
   if (!oracle->open(why)) return nullptr;
   return oracle;
 }

@@ -35,6 +35,8 @@ inline constexpr double kWorthIt = 0x1p20;
 
 // `least_work`: below it a problem is left to the CPU's; 0: none is. nullptr, with a sentence in *why that says
 // what to do, where there is no device or no nvcc was when this was built.
-std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work = kWorthIt);
+// `threads_a_row`: 32 or 128; 0: as suits.
+std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work = kWorthIt,
+                                             int threads_a_row = 0);
 
 }  // namespace attnfuzz

@@ -16,18 +16,18 @@ struct RowPlace {
 __device__ inline bool is_finite(double x) { return x * 0.0 == 0; }
 
 // The largest |v| that a row sees, if there are values too large to charge for all.
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline double most_flushed(const RowsInput& in, const GroupFacts& facts, const Row& row) {
   double most = __longlong_as_double(static_cast<int64_t>(facts.largest));
   if (row.terms.merged == 0 || !(most > 0x1p40)) return most;
   most = 0;
-  for (int c = threadIdx.x; c < in.dim_v; c += kThreads)
+  for (int c = G::rank(); c < in.dim_v; c += G::kSize)
     for (int k = 0; k < row.n; ++k) most = max(most, fabs(value_at<kBf16>(in, row, k, c)));
-  return over_block(most, Max());
+  return G::over(most, Max());
 }
 
 // w_j, w_j rho_j, the LSE and its bound; whether the row says anything, and whether its P is known.
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, double charges, Row& row) {
   const ErrorNumbers& model = in.model;
   const MeanTerms& terms = row.terms;
@@ -38,10 +38,10 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
     return row.err[k] + slope * (row.m - row.x[k] + row.delta[k] + row.largest_delta) + constant;
   };
   double largest = -INFINITY;
-  for (int k = threadIdx.x; k < row.n; k += kThreads) largest = max(largest, allowance(k));
-  largest = over_block(largest, Max());
+  for (int k = G::rank(); k < row.n; k += G::kSize) largest = max(largest, allowance(k));
+  largest = G::over(largest, Max());
   double rho_w = 0;
-  for (int k = threadIdx.x; k < row.n; k += kThreads) {
+  for (int k = G::rank(); k < row.n; k += G::kSize) {
     const double e = allowance(k), w = row.weight[k] * share;
     double error;
     if (largest <= 0.125) {
@@ -54,9 +54,9 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
     row.error[k] = error;
     rho_w += error;
   }
-  rho_w = over_block(rho_w, Sum());
-  const double flushed = most_flushed<kBf16>(in, facts, row);
-  if (threadIdx.x == 0) {
+  rho_w = G::over(rho_w, Sum());
+  const double flushed = most_flushed<G, kBf16>(in, facts, row);
+  if (G::rank() == 0) {
     row.lam = row.lse = lam;
     row.rho_w = rho_w;
     row.lost = lost_of(terms, rho_w, row.n, row.l);
@@ -69,7 +69,7 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
     row.known = row.informative && charges < terms.p_unit + rho_w && terms.tile_costs < 0.5 &&
                 lost_of_known(row.denominator, row.common) < 1;
   }
-  __syncthreads();
+  G::sync();
 }
 
 // Writes a column; false if its bound is not finite.
@@ -81,21 +81,21 @@ __device__ inline bool put_column(const Row& row, const RowPlace& to, int c, dou
 }
 
 // True if every bound is finite.
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline bool known_columns(const RowsInput& in, const Row& row, const RowPlace& to) {
   const double lost = lost_of_known(row.denominator, row.common);
   const KnownCharges charges = charges_of_known(row.terms, lost, row.l);
-  for (int t = threadIdx.x / 32; t < row.tiles; t += kWarps) {
+  for (int t = G::warp(); t < row.tiles; t += G::kWarps) {
     const Tile& tile = row.tile[t];
-    for (int k = tile.begin + threadIdx.x % 32; k < tile.end; k += 32) {
+    for (int k = tile.begin + G::lane(); k < tile.end; k += 32) {
       const double centre = row.centre[k], charge = row.charge[k];
       row.charge[k] = charge + charges.relative * (centre + charge) + charges.tiny + tile.cost * centre;
     }
   }
-  __syncthreads();
+  G::sync();
   const KnownShares of = shares_of_known(row.terms, lost, row.n, row.l);
   bool finite = true;
-  for (int c = threadIdx.x; c < in.dim_v; c += kThreads) {
+  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
     double prefix = 0, mean = 0, exact = 0, charged = 0, running = 0;
     for (int t = 0; t < row.tiles; ++t) {
       const Tile& tile = row.tile[t];
@@ -118,7 +118,7 @@ __device__ inline bool known_columns(const RowsInput& in, const Row& row, const 
     finite &= put_column(row, to, c, mean, bound);
     to.exact[c] = exact;  // where P is predicted there is room
   }
-  return !__syncthreads_or(!finite);
+  return !G::any(!finite);
 }
 
 // long_products() of mean_columns.cc.
@@ -134,14 +134,14 @@ __device__ inline double long_product(const RowsInput& in, const Row& row, int c
   return terms.mma_gamma * (1 + terms.product_gamma) * min(plain, 2 * most + terms.p_unit * size + wrong);
 }
 
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline bool plain_columns(const RowsInput& in, const Row& row, const RowPlace& to) {
   const PlainShares of = shares_of_plain(row.terms, row.rho_w, row.denominator, row.n, row.l);
-  for (int k = threadIdx.x; k < row.n; k += kThreads)
+  for (int k = G::rank(); k < row.n; k += G::kSize)
     row.charge[k] = (of.rounding + of.partial) * (row.weight[k] + row.error[k]) + row.terms.p_tiny / row.l;
-  __syncthreads();
+  G::sync();
   bool finite = true;
-  for (int c = threadIdx.x; c < in.dim_v; c += kThreads) {
+  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
     double mean = 0, absolute = 0, shifted = 0;
 #pragma unroll 4
     for (int k = 0; k < row.n; ++k) {
@@ -159,13 +159,13 @@ __device__ inline bool plain_columns(const RowsInput& in, const Row& row, const 
                          (shifted + absolute + of.of_o * fabs(mean) + of.constant) / row.denominator);
     if (to.exact) to.exact[c] = mean;
   }
-  return !__syncthreads_or(!finite);
+  return !G::any(!finite);
 }
 
 // min and max over the keys, widened by everything but the scores' error.
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline void hull(const RowsInput& in, const Row& row, const RowPlace& to) {
-  for (int c = threadIdx.x; c < in.dim_v; c += kThreads) {
+  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
     double low = INFINITY, high = -INFINITY;
     for (int k = 0; k < row.n; ++k) {
       const double v = value_at<kBf16>(in, row, k, c);
@@ -180,14 +180,14 @@ __device__ inline void hull(const RowsInput& in, const Row& row, const RowPlace&
 }
 
 // Columns that may have overflowed on the way: mark_overflow() of weighted_mean.cc. True if there are any.
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline bool mark_overflow(const RowsInput& in, const GroupFacts& facts, const Row& row,
                                      const RowPlace& to) {
   const double grown = partial_growth(row.terms);
   const double largest = __longlong_as_double(static_cast<int64_t>(facts.largest));
   if (!may_overflow(row.terms, grown, row.n, largest)) return false;
   bool any = false;
-  for (int c = threadIdx.x; c < in.dim_v; c += kThreads) {
+  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
     double sum = 0, most = 0;
     for (int k = 0; k < row.n; ++k) {
       const double size = fabs(value_at<kBf16>(in, row, k, c));
@@ -199,16 +199,16 @@ __device__ inline bool mark_overflow(const RowsInput& in, const GroupFacts& fact
     to.bound[c] = INFINITY;
     to.rule[c] = static_cast<uint8_t>(Due::kAnything);
   }
-  return __syncthreads_or(any);
+  return G::any(any);
 }
 
 // Values that are not finite: mark_non_finite() of oracle.cc.
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline bool mark_non_finite(const RowsInput& in, const GroupFacts& facts, int length, const Row& row,
                                        const RowPlace& to) {
   if (facts.impure_values == 0) return false;
   bool any = false;
-  for (int c = threadIdx.x; c < in.dim_v; c += kThreads) {
+  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
     int next = 0;
     for (int j = 0; j < length; ++j) {
       const double v = number<kBf16>(row.values[static_cast<int64_t>(j) * in.stride_v + c]);
@@ -223,7 +223,7 @@ __device__ inline bool mark_non_finite(const RowsInput& in, const GroupFacts& fa
       any |= visible && !must;
     }
   }
-  return __syncthreads_or(any);
+  return G::any(any);
 }
 
 }  // namespace attnfuzz::cuda

@@ -1,6 +1,6 @@
-// One row on its way through a block: what row_scores(), walk_tiles(), round_p() and
+// One row on its way through a group: what row_scores(), walk_tiles(), round_p() and
 // begin_mean() hold on the host. Single numbers lie in shared memory; one number a key, and
-// one Tile a KV tile, in the block's scratch.
+// one Tile a KV tile, in the group's scratch.
 #pragma once
 
 #include "reference/cuda/block.cuh"
@@ -56,7 +56,7 @@ struct Row {
 
 inline constexpr int kDoublesAKey = 8;  // x ... charge
 
-// `memory`: of one block.
+// `memory`: of one group.
 __device__ inline void carve(const RowsInput& in, std::byte* memory, Row& row) {
   const int64_t n = (in.most_keys + 1) / 2 * 2;
   double* numbers = reinterpret_cast<double*>(memory);

@@ -1,4 +1,4 @@
-// The oracle's rows on a GPU: a block a row, in double. Nothing here is fast for its own sake: a
+// The oracle's rows on a GPU: a block or a warp a row, in double. Nothing here is fast for its own sake: a
 // row is read, weighed and added up as on the host, but thousands of them at once.
 #include <cuda_runtime.h>
 
@@ -53,21 +53,22 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Of the whole row the same is due.
+template <class G>
 __device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task, const RowPlace& to,
                      RowState state, Due due, double lse, double bound) {
-  for (int c = threadIdx.x; c < in.dim_v; c += kThreads) {
+  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
     to.o[c] = 0;
     to.bound[c] = bound;
     to.rule[c] = static_cast<uint8_t>(due);
     if (to.exact) to.exact[c] = 0;
   }
-  if (threadIdx.x > 0) return;
+  if (G::rank() > 0) return;
   out.lse[task] = lse;
   out.lse_bound[task] = bound;
   out.state[task] = static_cast<uint8_t>(state);
 }
 
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch, int64_t at,
                          double* q, Row& row) {
   const RowTask task = in.tasks[at];
@@ -75,50 +76,54 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
   const int64_t slots = static_cast<int64_t>(task.group) * in.keys, column = at * in.dim_v;
   const RowPlace to = {out.o + column, out.o_bound + column, out.o_exact ? out.o_exact + column : nullptr,
                        out.o_rule + column};
-  if (threadIdx.x == 0) {
+  if (G::rank() == 0) {
     row.keys = in.k + slots * in.stride_qk;
     row.values = in.v + slots * in.stride_v;
   }
-  find_keys(in, task, row);
-  if (row.n == 0) return fill(in, out, at, to, RowState::kDead, Due::kNumber, -INFINITY, 0);
-  const Purity query = read_query<kBf16>(in, at, q, row);
-  const Purity purity = purity_of(in, task, facts, scratch.key_purity + slots, query, row);
-  if (purity == Purity::kNaN) return fill(in, out, at, to, RowState::kNaN, Due::kMustBeNaN, 0, INFINITY);
+  find_keys<G>(in, task, row);
+  if (row.n == 0) return fill<G>(in, out, at, to, RowState::kDead, Due::kNumber, -INFINITY, 0);
+  const Purity query = read_query<G, kBf16>(in, at, q, row);
+  const Purity purity = purity_of<G>(in, task, facts, scratch.key_purity + slots, query, row);
+  if (purity == Purity::kNaN) return fill<G>(in, out, at, to, RowState::kNaN, Due::kMustBeNaN, 0, INFINITY);
   const ErrorNumbers& model = in.model;
   // Scale folded into Q: the 16-bit query may itself overflow (with log2 e folded in, earlier).
   const bool folded =
       model.folded_unit != 0 && row.q_most * fabs(model.scale) * std::numbers::log2e >= model.folded_overflow;
   if (purity == Purity::kFinite && !folded)
-    find_scores<kBf16>(in, task, facts, scratch.key_norm + slots, q, row);
+    find_scores<G, kBf16>(in, task, facts, scratch.key_norm + slots, q, row);
   if (purity == Purity::kInfinite || folded || row.overflowing)
-    return fill(in, out, at, to, RowState::kUnconstrained, Due::kAnything, 0, INFINITY);
+    return fill<G>(in, out, at, to, RowState::kUnconstrained, Due::kAnything, 0, INFINITY);
 
-  find_tiles(in, row);
-  const double charges = round_p(model, row);
-  begin_mean<kBf16>(in, facts, charges, row);
-  for (int c = threadIdx.x; c < in.dim_v; c += kThreads) to.rule[c] = static_cast<uint8_t>(Due::kNumber);
-  const bool known = row.known && known_columns<kBf16>(in, row, to);
-  const bool informative = known || (row.informative && plain_columns<kBf16>(in, row, to));
-  if (!informative) hull<kBf16>(in, row, to);
-  bool any = mark_overflow<kBf16>(in, facts, row, to);
-  any |= mark_non_finite<kBf16>(in, facts, in.lengths[task.group], row, to);
-  if (threadIdx.x > 0) return;
+  find_tiles<G>(in, row);
+  const double charges = round_p<G>(model, row);
+  begin_mean<G, kBf16>(in, facts, charges, row);
+  for (int c = G::rank(); c < in.dim_v; c += G::kSize) to.rule[c] = static_cast<uint8_t>(Due::kNumber);
+  const bool known = row.known && known_columns<G, kBf16>(in, row, to);
+  const bool informative = known || (row.informative && plain_columns<G, kBf16>(in, row, to));
+  if (!informative) hull<G, kBf16>(in, row, to);
+  bool any = mark_overflow<G, kBf16>(in, facts, row, to);
+  any |= mark_non_finite<G, kBf16>(in, facts, in.lengths[task.group], row, to);
+  if (G::rank() > 0) return;
   out.lse[at] = row.lse;
   out.lse_bound[at] = informative ? row.lse_bound : INFINITY;
   out.state[at] = static_cast<uint8_t>(informative ? RowState::kBounded : RowState::kUninformative) |
                   (any ? kAnyColumn : 0);
 }
 
-template <bool kBf16>
-__global__ void __launch_bounds__(kThreads)
+template <class G, bool kBf16>
+__global__ void __launch_bounds__(kThreads, kBlocksASm)
     rows_kernel(const __grid_constant__ RowsInput in, const RowsOutput out, const RowsScratch scratch) {
-  __shared__ double q[256];  // the largest dim_qk that the contract has
-  alignas(16) __shared__ std::byte room[sizeof(Row)];
-  Row& row = *reinterpret_cast<Row*>(room);
-  if (threadIdx.x == 0) carve(in, scratch.memory + scratch.bytes_a_block * blockIdx.x, row);
-  for (int64_t at = blockIdx.x; at < in.rows; at += gridDim.x) {
-    __syncthreads();
-    evaluate<kBf16>(in, out, scratch, at, q, row);
+  constexpr int kGroups = kThreads / G::kSize;
+  __shared__ double queries[kGroups][256];  // the largest dim_qk that the contract has
+  alignas(16) __shared__ std::byte room[kGroups][sizeof(Row)];
+  const int of_block = static_cast<int>(threadIdx.x) / G::kSize,
+            group = static_cast<int>(blockIdx.x) * kGroups + of_block;
+  if (group >= scratch.groups) return;
+  Row& row = *reinterpret_cast<Row*>(room[of_block]);
+  if (G::rank() == 0) carve(in, scratch.memory + scratch.bytes_a_group * static_cast<size_t>(group), row);
+  for (int64_t at = group; at < in.rows; at += scratch.groups) {
+    G::sync();
+    evaluate<G, kBf16>(in, out, scratch, at, queries[of_block], row);
   }
 }
 
@@ -132,8 +137,12 @@ attn_status launch(const RowsInput& in, const RowsOutput& out, const RowsScratch
                                             scratch.key_norm, scratch.key_purity);
     if (status != ATTN_OK) return status;
   }
-  return attn::launch(rows_kernel<kBf16>, dim3(static_cast<unsigned>(scratch.blocks)), dim3(kThreads), 0, env,
-                      in, out, scratch);
+  const auto launched = [&]<class G>(G) {
+    const int groups_a_block = kThreads / G::kSize;
+    const auto blocks = static_cast<unsigned>((scratch.groups + groups_a_block - 1) / groups_a_block);
+    return attn::launch(rows_kernel<G, kBf16>, dim3(blocks), dim3(kThreads), 0, env, in, out, scratch);
+  };
+  return scratch.threads_a_row == 32 ? launched(Group<32>()) : launched(Group<kThreads>());
 }
 
 }  // namespace
@@ -143,6 +152,12 @@ size_t scratch_bytes(const RowsInput& in) {
   const size_t bytes = keys * (kDoublesAKey * sizeof(double) + sizeof(int32_t)) +
                        static_cast<size_t>(tiles_of(in.model, in.most_keys)) * sizeof(Tile);
   return (bytes + 127) / 128 * 128;
+}
+
+int threads_a_row(const RowsInput& in, int64_t others, int blocks) {
+  constexpr int kWarpsKeys = 1024;
+  const bool many = in.rows + others > int64_t{kThreads / 32} * blocks;
+  return many && in.most_keys <= kWarpsKeys ? 32 : kThreads;
 }
 
 attn_status launch_rows(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch,

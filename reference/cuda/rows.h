@@ -11,11 +11,13 @@
 #include <cstdint>
 
 #include "reference/error_model.h"
+#include "reference/expected.h"
 
 namespace attnfuzz::cuda {
 
 inline constexpr int kPad = 16;       // columns of one mma, and two loads of 16 bytes
-inline constexpr int kThreads = 128;  // of a block, which evaluates a row at a time
+inline constexpr int kThreads = 128;  // of a block, which evaluates a row at a time, or one a warp
+inline constexpr int kBlocksASm = 6;  // as many as a multiprocessor has registers for
 
 // One row to evaluate.
 struct RowTask {
@@ -53,16 +55,26 @@ struct RowsOutput {
 };
 // A column of the row is unconstrained.
 inline constexpr uint8_t kAnyColumn = 0x80;
+// What a row's state leaves its LSE to be.
+ATTN_BOTH inline Due lse_due(RowState state) {
+  return state == RowState::kNaN             ? Due::kMustBeNaN
+         : state == RowState::kUnconstrained ? Due::kAnything
+                                             : Due::kNumber;
+}
 
 // Memory for what is known on the way.
 struct RowsScratch {
   std::byte* memory;
-  size_t bytes_a_block;
-  int blocks;
+  size_t bytes_a_group;
+  int threads_a_row;    // of a group: 32 or kThreads
+  int groups;           // of threads; each has one row after another
   double* key_norm;     // groups x keys: sum |k_t|
   uint8_t* key_purity;  // Purity
 };
-size_t scratch_bytes(const RowsInput& input);  // of a block
+size_t scratch_bytes(const RowsInput& input);  // of a group
+// Which does more rows a second: a block is done with its row sooner, warps wait for no other. `others`: rows
+// of other problems that the device has at the same time; `blocks`: that it has room for.
+int threads_a_row(const RowsInput& input, int64_t others, int blocks);
 
 // On env->stream, or run when this returns: attn::launch().
 attn_status launch_rows(const RowsInput& input, const RowsOutput& output, const RowsScratch& scratch,

@@ -8,17 +8,18 @@
 namespace attnfuzz::cuda {
 
 // row.key and row.n. As row_keys(): of those that position allows, what the masks leave.
+template <class G>
 __device__ inline void find_keys(const RowsInput& in, const RowTask& task, Row& row) {
-  const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
+  const int tid = G::rank(), lane = tid % 32, warp = tid / 32;
   if (in.mask == nullptr && in.bias_dtype == ATTN_NONE) {
-    for (int k = tid; k < task.last - task.first; k += kThreads) row.key[k] = task.first + k;
+    for (int k = tid; k < task.last - task.first; k += G::kSize) row.key[k] = task.first + k;
     if (tid == 0) row.n = task.last - task.first;
-    __syncthreads();
+    G::sync();
     return;
   }
-  __shared__ int seen[kWarps];
+  [[maybe_unused]] __shared__ int seen[kWarps];  // of a group that is a block
   int before = 0;
-  for (int at = task.first; at < task.last; at += kThreads) {
+  for (int at = task.first; at < task.last; at += G::kSize) {
     const int j = at + tid;
     bool sees = j < task.last && (in.mask == nullptr || in.mask[task.mask + j] != 0);
     if (sees && in.bias_dtype != ATTN_NONE) {
@@ -26,26 +27,30 @@ __device__ inline void find_keys(const RowsInput& in, const RowTask& task, Row& 
       sees = !(isinf(bias) && bias < 0);
     }
     const unsigned all = __ballot_sync(kAll, sees);
-    if (lane == 0) seen[warp] = __popc(all);
-    __syncthreads();
     int place = before + __popc(all & ((1u << lane) - 1));
-    for (int w = 0; w < kWarps; ++w) {
-      if (w < warp) place += seen[w];
-      before += seen[w];
+    if constexpr (G::kWarp) {
+      before += __popc(all);
+    } else {
+      if (lane == 0) seen[warp] = __popc(all);
+      __syncthreads();
+      for (int w = 0; w < kWarps; ++w) {
+        if (w < warp) place += seen[w];
+        before += seen[w];
+      }
     }
     if (sees) row.key[place] = j;
-    __syncthreads();
+    G::sync();
   }
   if (tid == 0) row.n = before;
-  __syncthreads();
+  G::sync();
 }
 
 // Reads the query into `q` (padded with zeros) and what is asked of all of it. Returns its Purity.
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline Purity read_query(const RowsInput& in, int64_t task, double* q, Row& row) {
   bool nan = false, infinite = false, least = false, flushed = false;
   double norm = 0, most = 0;
-  for (int t = threadIdx.x; t < in.stride_qk; t += kThreads) {
+  for (int t = G::rank(); t < in.stride_qk; t += G::kSize) {
     const double x = number<kBf16>(in.q[task * in.stride_qk + t]), size = fabs(x);
     q[t] = x;
     nan |= isnan(x);
@@ -55,13 +60,13 @@ __device__ inline Purity read_query(const RowsInput& in, int64_t task, double* q
     norm += size;
     most = max(most, size);
   }
-  norm = over_block(norm, Sum());
-  most = over_block(most, Max());
-  least = __syncthreads_or(least);
-  flushed = __syncthreads_or(flushed);
-  nan = __syncthreads_or(nan);
-  infinite = __syncthreads_or(infinite);
-  if (threadIdx.x == 0) {
+  norm = G::over(norm, Sum());
+  most = G::over(most, Max());
+  least = G::any(least);
+  flushed = G::any(flushed);
+  nan = G::any(nan);
+  infinite = G::any(infinite);
+  if (G::rank() == 0) {
     row.q_norm = norm;
     row.q_most = most;
     row.q_below_least = least;
@@ -71,12 +76,13 @@ __device__ inline Purity read_query(const RowsInput& in, int64_t task, double* q
 }
 
 // Impure inputs decide a row before any arithmetic does.
+template <class G>
 __device__ inline Purity purity_of(const RowsInput& in, const RowTask& task, const GroupFacts& facts,
                                    const uint8_t* key_purity, Purity query, const Row& row) {
   bool nan = query == Purity::kNaN, infinite = query == Purity::kInfinite;
   const bool bias = in.bias_dtype != ATTN_NONE;
   if (facts.impure_keys != 0 || bias) {
-    for (int k = threadIdx.x; k < row.n; k += kThreads) {
+    for (int k = G::rank(); k < row.n; k += G::kSize) {
       const int32_t j = row.key[k];
       const auto key = static_cast<Purity>(key_purity[j]);
       const double b = bias ? number_of(in.bias_dtype, in.bias, task.bias + j) : 0;
@@ -84,8 +90,8 @@ __device__ inline Purity purity_of(const RowsInput& in, const RowTask& task, con
       infinite |= key == Purity::kInfinite || isinf(b);
     }
   }
-  nan = __syncthreads_or(nan);
-  infinite = __syncthreads_or(infinite);
+  nan = G::any(nan);
+  infinite = G::any(infinite);
   return nan ? Purity::kNaN : infinite ? Purity::kInfinite : Purity::kFinite;
 }
 
@@ -117,7 +123,7 @@ __device__ inline Product product_of(const RowsInput& in, const double* q, const
 }
 
 // x, err, delta, absolute of each key; m and the largest. row.overflowing: nothing can be said of the row.
-template <bool kBf16>
+template <class G, bool kBf16>
 __device__ inline void find_scores(const RowsInput& in, const RowTask& task, const GroupFacts& facts,
                                    const double* key_norm, const double* q, Row& row) {
   const ErrorNumbers& model = in.model;
@@ -130,7 +136,7 @@ __device__ inline void find_scores(const RowsInput& in, const RowTask& task, con
   enum { kScore, kLowest, kDelta, kError, kAbsolute, kCapped, kMaxima };
   double most[kMaxima];
   for (double& one : most) one = -INFINITY;
-  for (int k = threadIdx.x; k < row.n; k += kThreads) {
+  for (int k = G::rank(); k < row.n; k += G::kSize) {
     const int32_t j = row.key[k];
     const uint16_t* key = row.keys + static_cast<int64_t>(j) * in.stride_qk;
     const Product product =
@@ -165,8 +171,8 @@ __device__ inline void find_scores(const RowsInput& in, const RowTask& task, con
     const double mine[] = {x, -x, delta, err, product.absolute, adjusted ? capped : 0};
     for (int i = 0; i < kMaxima; ++i) most[i] = max(most[i], mine[i]);
   }
-  over_block(most, Max());
-  if (threadIdx.x == 0) {
+  G::over(most, Max());
+  if (G::rank() == 0) {
     row.m = most[kScore];
     row.largest_delta = most[kDelta];
     row.largest_error = most[kError];
@@ -176,7 +182,7 @@ __device__ inline void find_scores(const RowsInput& in, const RowTask& task, con
         overflows(model, most[kAbsolute], most[kCapped], row.m, -most[kLowest] == row.m, misplaced);
     row.misplaced = exp2(misplaced);
   }
-  __syncthreads();
+  G::sync();
 }
 
 // One thread; the tiles' own maxima, sums and costs are there. T, and what the sum loses to its additions.
@@ -218,20 +224,21 @@ __device__ inline double walk_tiles(const ErrorNumbers& model, Row& row) {
 }
 
 // The weights, l, the tiles in the order of work, and what the row's sums may be off by.
+template <class G>
 __device__ inline void find_tiles(const RowsInput& in, Row& row) {
   const ErrorNumbers& model = in.model;
   const int64_t block = model.mma_block, tile_k = model.tile_k;
   double sums[2] = {0, 0};  // l; blocks of the mma that hold a key, counted from the tile's first
-  for (int k = threadIdx.x; k < row.n; k += kThreads) {
+  for (int k = G::rank(); k < row.n; k += G::kSize) {
     sums[0] += row.weight[k] = exp(row.x[k] - row.m);
     const int64_t j = row.key[k], before = k > 0 ? row.key[k - 1] : -1;
     sums[1] += k == 0 || before / tile_k != j / tile_k || before % tile_k / block != j % tile_k / block;
   }
-  over_block(sums, Sum());
+  G::over(sums, Sum());
   const int64_t first = row.key[0] / tile_k, last = row.key[row.n - 1] / tile_k;
   const int tiles = walks(model) ? static_cast<int>(last - first + 1) : 0;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (int t = warp; t < tiles; t += kWarps) {
+  const int lane = G::lane(), warp = G::warp();
+  for (int t = warp; t < tiles; t += G::kWarps) {
     const int64_t number = model.key_order == ATTN_KEYS_DESCENDING ? last - t : first + t;
     const int begin = first_from(row.key, row.n, number * tile_k);
     const int end = first_from(row.key, row.n, (number + 1) * tile_k);
@@ -255,8 +262,8 @@ __device__ inline void find_tiles(const RowsInput& in, Row& row) {
     tile.sum = sum;
     tile.cost = (end - begin) * model.product_unit + blocks * model.sum_unit;
   }
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  G::sync();
+  if (G::rank() == 0) {
     row.tiles = tiles;
     row.l = sums[0];
     row.costs = row.n * model.product_unit + sums[1] * model.sum_unit;
@@ -268,14 +275,15 @@ __device__ inline void find_tiles(const RowsInput& in, Row& row) {
     row.merge_slope = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;
     row.terms = mean_terms(model, {row.T, row.sum_gamma, row.misplaced, row.largest_delta}, row.costs);
   }
-  __syncthreads();
+  G::sync();
 }
 
 // row.centre and row.charge as RoundedP has them. Returns the sum of the charges; infinite: P is not known.
+template <class G>
 __device__ inline double round_p(const ErrorNumbers& model, Row& row) {
   if (!model.in_order() || !p_is_predicted(model)) return INFINITY;
   bool bad = false;
-  for (int t = threadIdx.x; t < row.tiles; t += kThreads) {
+  for (int t = G::rank(); t < row.tiles; t += G::kSize) {
     Tile& tile = row.tile[t];
     if (tile.begin == tile.end) continue;
     const double y =
@@ -285,14 +293,14 @@ __device__ inline double round_p(const ErrorNumbers& model, Row& row) {
     tile.factor = exp(tile.max - row.m) / row.l;
     bad |= !(tile.phi < 1);
   }
-  if (__syncthreads_or(bad)) return INFINITY;
+  if (G::any(bad)) return INFINITY;
   double charges = 0;
-  for (int t = threadIdx.x / 32; t < row.tiles; t += kWarps) {
+  for (int t = G::warp(); t < row.tiles; t += G::kWarps) {
     const Tile& tile = row.tile[t];
     if (tile.begin == tile.end) continue;
     const KeyRounding rounding(model, tile.max, tile.uncertain, tile.factor, tile.phi);
     const double grown = row.m - tile.max < 300 ? exp(row.m - tile.max) : 0;
-    for (int k = tile.begin + threadIdx.x % 32; k < tile.end; k += 32) {
+    for (int k = tile.begin + G::lane(); k < tile.end; k += 32) {
       // The weights are e^(x - m) already; where that lost digits it is done anew.
       double p = row.weight[k] * grown * model.p_scale;
       if (!(grown > 0 && row.weight[k] > 0x1p-500)) p = exp(-(tile.max - row.x[k])) * model.p_scale;
@@ -303,9 +311,9 @@ __device__ inline double round_p(const ErrorNumbers& model, Row& row) {
       charges += key.charge;
     }
   }
-  if (__syncthreads_or(bad)) return INFINITY;
-  if (threadIdx.x == 0) row.common = model.splits > 1 ? 0 : expm1(row.last_uncertain);
-  return over_block(charges, Sum());
+  if (G::any(bad)) return INFINITY;
+  if (G::rank() == 0) row.common = model.splits > 1 ? 0 : expm1(row.last_uncertain);
+  return G::over(charges, Sum());
 }
 
 }  // namespace attnfuzz::cuda

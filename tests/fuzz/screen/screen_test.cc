@@ -11,6 +11,8 @@
 #include "fuzz/screen/device.h"
 #include "fuzz/screen/kernels.h"
 #include "fuzz/screen/prepare.h"
+#include "properties/case/geometry.h"
+#include "properties/case/words.h"
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"
 #include "properties/memory/layout.h"
@@ -19,6 +21,23 @@
 
 namespace attnfuzz {
 namespace {
+
+// Ends of plain memory.
+class PlainEnds : public screen::PageEnds {
+ public:
+  std::optional<std::string> room(int stretch, uint64_t bytes) override {
+    std::vector<std::byte>& memory = memory_[stretch];
+    if (memory.size() < bytes + 4096) memory.resize(bytes + 4096);
+    return std::nullopt;
+  }
+  std::byte* end(int stretch) override {
+    std::byte* last = memory_[stretch].data() + memory_[stretch].size();
+    return last - (reinterpret_cast<uintptr_t>(last) & 4095);
+  }
+
+ private:
+  std::vector<std::byte> memory_[kStretches];
+};
 
 // A screen in this process, on the executor, of a fake's kernel.
 class FakeScreen : public Screening {
@@ -39,7 +58,7 @@ class FakeScreen : public Screening {
       return reply.status;
     };
     std::string why;
-    device_ = screen::open_device(&why);
+    device_ = screen::open_device(std::make_unique<PlainEnds>(), &why);
     EXPECT_TRUE(device_) << why;
   }
   std::string why_no_screen() override { return ""; }
@@ -48,8 +67,9 @@ class FakeScreen : public Screening {
   }
   std::string run(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
     if (!fault.empty()) return fault;
-    return device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results).value_or("");
+    return device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, told_).value_or("");
   }
+  std::span<const std::byte> told() override { return told_; }
 
   static inline bool disturb;  // O's first element, in the screen alone
   std::string fault;           // what every batch ends with
@@ -58,6 +78,7 @@ class FakeScreen : public Screening {
   static inline FakeTarget* fake_;
   std::unique_ptr<screen::Device> device_;
   attn_kernel kernel_ = {};
+  std::vector<std::byte> told_ = std::vector<std::byte>(screen::kToldBytes);
 };
 
 // As drawn, without what a screen leaves to others; a row takes the executor some milliseconds.
@@ -65,16 +86,7 @@ std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
   std::vector<Case> cases;
   for (uint64_t seed = 1; cases.size() < count; ++seed) {
     Case c = random_case(seed);
-    c.problem.bias.reset();
-    c.problem.mask.reset();
-    c.problem.key_lengths.reset();
-    c.nan_beyond_lengths = false;
-    c.planted.clear();
-    c.calls = {attnfuzz::Call{}};
-    for (TensorLayout& layout : c.layout) {
-      layout.placement = Placement::kGuarded;
-      layout.spread = 0;
-    }
+    for (TensorLayout& layout : c.layout) layout.spread = std::min<int64_t>(layout.spread, 1000);
     std::string why;
     const Problem& p = c.problem;
     if (p.batch * p.heads_q * p.seq_q > most_rows || illegal(c)) continue;
@@ -83,13 +95,74 @@ std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
   return cases;
 }
 
-Verdict ordinary(const Case& c, Target& target) {
-  return judge(c, *find_property("reference"), target, documented());
+Verdict ordinary(const Asked& asked, Target& target) {
+  return judge(asked.c, *asked.property, target, documented());
+}
+
+std::vector<Asked> by_reference(const std::vector<Case>& cases) {
+  std::vector<Asked> asked;
+  for (const Case& c : cases) asked.push_back({c, find_property("reference")});
+  return asked;
+}
+
+// A variant as a relation makes them.
+Case rearranged(Case c, uint64_t n) {
+  const Problem& p = c.problem;
+  switch (n % 5) {
+    case 0:
+      c.remap.batch = Axis{.multiply = -1, .add = p.batch - 1, .modulus = p.batch};
+      break;
+    case 1:
+      c.remap.key = Axis{.multiply = -1, .add = 7, .modulus = Axis::kKeyLength};
+      break;
+    case 2:
+      c.remap.head_q.add = 1;
+      c.remap.head_kv.repeat = 2;
+      c.remap.seq_k = p.seq_k + 3;
+      break;
+    case 3:
+      c.k = Fill{.kind = FillKind::kSmallInt, .seed = n};
+      c.remap.k_shift = Fill{.kind = FillKind::kSmallInt, .seed = n + 1};
+      break;
+    default:
+      c.v = Fill{.kind = FillKind::kSmallInt, .seed = n};
+      c.remap.v_added = Fill{.kind = FillKind::kSmallInt, .seed = n + 1};
+  }
+  return c;
+}
+
+// Every kind of bias in every format, and every pattern.
+std::vector<Case> biased() {
+  std::vector<Case> cases;
+  uint64_t seed = 5;
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
+    for (int kind = 0; kind < std::max(kBiasKinds, kPatternKinds); ++kind) {
+      Case c;
+      Problem& p = c.problem;
+      p.batch = 2;
+      p.heads_q = 3;
+      p.seq_q = 11;
+      p.seq_k = 13;
+      const Pattern pattern = {static_cast<PatternKind>(kind % kPatternKinds), 3, ++seed};
+      p.bias = Bias{.dtype = dtype,
+                    .kind = static_cast<BiasKind>(kind % kBiasKinds),
+                    .finite = pattern,
+                    .broadcast = {.batch = kind % 2 == 0, .head = kind % 3 == 0, .query = kind % 4 == 0},
+                    .seed = ++seed};
+      p.mask = Mask{.visible = pattern, .broadcast = {.batch = kind % 3 == 0}};
+      p.key_lengths = std::vector<int64_t>{-4, 9};
+      c.nan_beyond_lengths = kind % 2 == 1;
+      cases.push_back(c);
+    }
+  }
+  return cases;
 }
 
 TEST(Screen, LaysOutWhatLaidOutDoes) {
   Arena arena;
-  std::vector<Case> cases = cases_for_it(60, 1000);
+  std::vector<Case> cases = cases_for_it(120, 1000);
+  for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
+  for (const Case& c : biased()) cases.push_back(c);
   // Every kind of fill in both formats, larger, smaller and as it is.
   for (int kind = 0; kind < kFillKinds; ++kind) {
     for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
@@ -111,28 +184,38 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
     const auto call = screen::prepare(c, ATTN_CPU, &why);
     ASSERT_TRUE(call) << why;
     std::vector<std::byte> slot(call->bytes + 4096);
+    PlainEnds ends;
     screen::Work work = {};
     screen::Counts counts;
-    work.problem = call->problem;
-    std::ranges::copy(call->tensor, work.tensor);
-    std::ranges::copy(call->fill, work.fill);
-    work.slot = slot.data() + (-reinterpret_cast<uintptr_t>(slot.data()) & 4095);
+    work.call = &*call;
+    for (int t = 0; t <= screen::kTensors; ++t) {
+      work.base[t] = slot.data() + (-reinterpret_cast<uintptr_t>(slot.data()) & 4095);
+      if (!(call->at_page_end >> t & 1)) continue;
+      ends.room(t, call->tensor[t].end);
+      work.base[t] = ends.end(t) - call->tensor[t].end;
+    }
     work.counts = &counts;
     work.input.stride_qk = work.input.stride_v = 16;
     attn_env env = {};
     env.size = sizeof env;
     env.shared_memory_limit = 48 * 1024;
-    ASSERT_EQ(lay_out(work, &env), ATTN_OK);
+    ASSERT_EQ(lay_out(*call, work, &env), ATTN_OK);
     const LaidOut laid(c, arena);
     int tensors = 0;
     for (const MemoryRange& range : laid.ranges()) {
-      const screen::Place& place = call->tensor[static_cast<int>(range.tensor)];
-      ASSERT_EQ(place.end - place.begin, range.end - range.begin) << name_of(range.tensor);
-      ASSERT_EQ(std::memcmp(work.slot + place.begin, arena.at(range.begin), range.end - range.begin), 0)
-          << name_of(range.tensor) << " of a " << static_cast<int>(c.q.kind);
+      const TensorId id = range.tensor;
+      const auto tensor = std::ranges::find(screen::kIds, id) - std::begin(screen::kIds);
+      const screen::Place& place = call->tensor[tensor];
+      ASSERT_EQ(place.end - place.begin, range.end - range.begin) << name_of(id);
+      ASSERT_EQ(std::memcmp(work.base[tensor] + place.begin, arena.at(range.begin), range.end - range.begin), 0)
+          << name_of(id) << ": " << describe(c);
+      const attn_tensor view = view_of(laid.tensors(), spec_of(id));
+      ASSERT_EQ(static_cast<const std::byte*>(view.data) - static_cast<const std::byte*>(arena.at(range.begin)),
+                static_cast<ptrdiff_t>(place.data - place.begin));
+      if (spec_of(id).strided) ASSERT_TRUE(std::ranges::equal(view.stride, place.told)) << name_of(id);
       ++tensors;
     }
-    ASSERT_EQ(tensors, c.want_lse ? 5 : 4);
+    ASSERT_EQ(tensors, std::ranges::count_if(screen::kIds, [&](TensorId id) { return is_present(c, id); }));
   }
 }
 
@@ -141,7 +224,7 @@ TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
   FakeScreen device(fake);
   const Calibration calibration = documented();
   Screen screen(device, fake, calibration);
-  const std::vector<Case> cases = cases_for_it(16, 40);
+  const std::vector<Asked> cases = by_reference(cases_for_it(40, 40));
   const std::vector<Verdict> verdicts = screen.judge(cases);
   ASSERT_EQ(verdicts.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -162,8 +245,9 @@ TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
 }
 
 TEST(Screen, DoubtsEveryCaseThatATrialFails) {
-  // A tile and a key, more heads than kv heads, other rows of K than of V; and rows that see no key.
-  std::vector<Case> cases(2);
+  // A tile and a key, more heads than kv heads, other rows of K than of V; rows that see no key; all that is
+  // added to scores or hides keys, and a second call on what the first has left.
+  std::vector<Case> cases(3);
   cases[0].problem.heads_q = 4;
   cases[0].problem.heads_kv = 2;
   cases[0].problem.seq_q = 6;
@@ -177,21 +261,105 @@ TEST(Screen, DoubtsEveryCaseThatATrialFails) {
     c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
     c.q.seed = 1, c.k.seed = 2, c.v.seed = 3;
   }
-  for (const Flaw flaw : {Flaw::kDropsLastKey, Flaw::kWholeTileLost, Flaw::kHeadMap, Flaw::kAlignIgnored,
-                          Flaw::kLseBase, Flaw::kNanOnDeadRow, Flaw::kConstantAdded, Flaw::kWritesPast,
-                          Flaw::kSkipsLastRow, Flaw::kSkipsLse, Flaw::kWritesInput, Flaw::kPlanNonsense}) {
+  Problem& all = cases[2].problem;
+  all.batch = all.heads_q = 2;
+  all.seq_q = 5;
+  all.causal = false;
+  all.num_splits = 2;
+  all.key_lengths = std::vector<int64_t>{17, 9};
+  all.bias = Bias{.kind = BiasKind::kVeryNegative, .finite = {}, .broadcast = {.head = true}, .seed = 4};
+  all.mask = Mask{.visible = {PatternKind::kRandom, 4, 5}, .broadcast = {.batch = true}};
+  cases[2].calls = {attnfuzz::Call{}, attnfuzz::Call{.dirty_workspace = true, .stream = 1}};
+  for (const Flaw flaw :
+       {Flaw::kDropsLastKey, Flaw::kWholeTileLost, Flaw::kHeadMap, Flaw::kAlignIgnored, Flaw::kLseBase,
+        Flaw::kNanOnDeadRow, Flaw::kConstantAdded, Flaw::kWritesPast, Flaw::kSkipsLastRow, Flaw::kSkipsLse,
+        Flaw::kWritesInput, Flaw::kPlanNonsense, Flaw::kBiasClipped, Flaw::kMaskBroadcast, Flaw::kLengthIgnored,
+        Flaw::kWorkspaceTrusted}) {
     FakeTarget fake(flaw);
     FakeScreen device(fake);
     const Calibration calibration = documented();
-    const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(cases);
+    const std::vector<Asked> asked = by_reference(cases);
+    const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(asked);
     int failures = 0;
     for (size_t i = 0; i < cases.size(); ++i) {
-      const Verdict v = ordinary(cases[i], fake);
+      const Verdict v = ordinary(asked[i], fake);
       EXPECT_EQ(verdicts[i].kind, v.kind)
           << to_string(flaw) << ": " << verdicts[i].message << " / " << v.message;
       failures += v.outcome == Outcome::kFail;
     }
     EXPECT_GT(failures, 0) << to_string(flaw);
+  }
+}
+
+// Each relation, adapted to a case that it speaks of.
+std::vector<Asked> relations_on(const Case& c, const KernelInfo& kernel) {
+  std::vector<Asked> asked;
+  for (const Property* property : properties()) {
+    std::string why;
+    Case adapted = c;
+    if (!property->asks_target && property->adapt(adapted, kernel, &why)) asked.push_back({adapted, property});
+  }
+  return asked;
+}
+
+TEST(Screen, SaysOfRelationsWhatATrialDoes) {
+  FakeTarget fake;
+  FakeScreen device(fake);
+  const Calibration calibration = documented();
+  Screen screen(device, fake, calibration);
+  Case c;
+  Problem& p = c.problem;
+  p.batch = p.heads_q = 2;
+  p.seq_q = 3;
+  p.seq_k = 18;
+  p.dim_qk = 4, p.dim_v = 3;
+  p.key_lengths = std::vector<int64_t>{17, 18};
+  c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
+  c.q.seed = 1, c.k.seed = 2, c.v.seed = 3;
+  const std::vector<Asked> asked = relations_on(c, fake.info());
+  EXPECT_GT(asked.size(), 20u);
+  const std::vector<Verdict> verdicts = screen.judge(asked);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const Verdict v = ordinary(asked[i], fake);
+    const char* name = asked[i].property->name;
+    EXPECT_EQ(verdicts[i].outcome, v.outcome) << name << ": " << verdicts[i].message << " / " << v.message;
+    EXPECT_EQ(verdicts[i].property, v.property);
+    EXPECT_NEAR(verdicts[i].worst, v.worst, 1e-5) << name;
+    EXPECT_EQ(verdicts[i].ratios.size(), v.ratios.size()) << name;
+    EXPECT_EQ(verdicts[i].rows, v.rows) << name;
+    EXPECT_EQ(verdicts[i].dead_rows, v.dead_rows) << name;
+  }
+  EXPECT_EQ(screen.use().screened, asked.size()) << words(screen.use());
+}
+
+// What no bound shows.
+TEST(Screen, DoubtsWhatARelationFails) {
+  const std::pair<Flaw, const char*> flaws[] = {{Flaw::kBatchRounds, "permute_batch"},
+                                                {Flaw::kHeadRounds, "permute_heads"},
+                                                {Flaw::kHiddenKeyRounds, "future"},
+                                                {Flaw::kLayoutRounds, "layout"}};
+  for (const auto& [flaw, name] : flaws) {
+    FakeTarget fake(flaw);
+    FakeScreen device(fake);
+    const Calibration calibration = documented();
+    Case c;
+    Problem& p = c.problem;
+    p.batch = p.heads_q = 2;
+    p.seq_q = 5;
+    p.seq_k = 40;
+    p.dim_qk = 8, p.dim_v = 9;
+    p.key_lengths = std::vector<int64_t>{33, 37};
+    c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
+    c.q.seed = 1, c.k.seed = 2, c.v.seed = 3;
+    const Property* property = find_property(name);
+    std::string why;
+    ASSERT_TRUE(property->adapt(c, fake.info(), &why));
+    Screen screen(device, fake, calibration);
+    const Asked asked = {c, property};
+    const Verdict v = screen.judge(std::span(&asked, 1))[0];
+    EXPECT_EQ(v.kind, ordinary(asked, fake).kind) << name;
+    EXPECT_EQ(v.kind, Kind::kRelation) << name << ": " << v.message;
+    EXPECT_EQ(screen.use().doubted, 1u) << name;
   }
 }
 
@@ -204,13 +372,13 @@ TEST(Screen, OfABatchThatIsLostEveryCaseIsJudgedByItself) {
   std::vector<Case> cases(3);
   cases[0].problem.seq_k = cases[2].problem.seq_k = 5;
   cases[1].problem.seq_k = 17;
-  std::vector<Verdict> verdicts = screen.judge(cases);
+  std::vector<Verdict> verdicts = screen.judge(by_reference(cases));
   EXPECT_EQ(verdicts[0].outcome, Outcome::kPass);
   EXPECT_EQ(verdicts[1].kind, Kind::kCrash);
   EXPECT_EQ(verdicts[2].outcome, Outcome::kPass);
   // A fault that none of them has by itself is not passed over.
   cases[1].problem.seq_k = 5;
-  verdicts = screen.judge(cases);
+  verdicts = screen.judge(by_reference(cases));
   EXPECT_EQ(verdicts[0].kind, Kind::kCrash);
   EXPECT_NE(verdicts[0].message.find("CUDA error 700"), std::string::npos);
 }
@@ -222,7 +390,7 @@ TEST(Screen, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
   const Calibration calibration = documented();
   Case c;
   c.problem.seq_q = c.problem.seq_k = 20;
-  const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(std::span(&c, 1));
+  const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(by_reference({c}));
   EXPECT_EQ(verdicts[0].kind, Kind::kOracle) << verdicts[0].message;
 }
 
@@ -236,7 +404,8 @@ TEST(Screen, ThreadsJudgeWhatIsDrawnAndTellOfItLate) {
   for (const Flaw flaw : {Flaw::kNone, Flaw::kConstantAdded}) {
     Screen screen(device, fake, calibration, 1, [&] { return std::make_unique<FakeTarget>(flaw); }, 2);
     EXPECT_TRUE(screen.late(true).empty());
-    for (const Verdict& v : screen.judge(cases)) EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+    for (const Verdict& v : screen.judge(by_reference(cases)))
+      EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
     const std::vector<Late> late = screen.late(true);
     ASSERT_EQ(late.size(), flaw == Flaw::kNone ? 0u : 1u);
     if (late.empty()) continue;

@@ -2,22 +2,29 @@
 //
 //   oracle_agreement drawn COUNT [FIRST] KERNEL...    as `attnfuzz check` draws them, run on the GPU
 //   oracle_agreement corpus FOLDER KERNEL...          every case file below it, run on the GPU
+//   oracle_agreement screened COUNT [FIRST] KERNEL... drawn, and laid out, run and judged there (fuzz/screen)
 //
 // A drawn case is judged as its kernel planned it, then once more as if another plan had been declared.
 // The kernel's results, and those results with one element moved to just inside or just outside of its
-// bound, get a verdict by each oracle. Ends with 0 if all agree, 1 if not, 77 where there is no GPU.
+// bound, get a verdict by each oracle. Of a screened case outputs too must be what a run by itself gives,
+// where the plan is deterministic. Ends with 0 if all agree, 1 if not, 77 where there is no GPU.
 #include "reference/agreement.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "fuzz/check/check.h"
 #include "fuzz/host/kernel_registry.h"
+#include "fuzz/screen/given.h"
+#include "fuzz/screen/prepare.h"
+#include "fuzz/screen/screen.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
 #include "reference/cuda/cuda_oracle.h"
@@ -102,6 +109,67 @@ void hold_case(const std::string& name, const Case& c, Target& target, FastOracl
   }
 }
 
+// A batch of drawn cases, as a screen does them, held to what the host says of each by itself.
+void hold_screened(const std::vector<std::pair<std::string, Case>>& cases, Target& target,
+                   const Calibration& calibration, Held* held) {
+  auto& screening = dynamic_cast<Screening&>(target);
+  std::vector<screen::Call> calls;
+  std::vector<size_t> of;
+  std::string why;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (illegal(cases[i].second)) continue;
+    if (const auto call = screen::prepare(cases[i].second, ATTN_CUDA, &why)) {
+      calls.push_back(*call);
+      of.push_back(i);
+    } else {
+      ++held->tally.not_for_it;
+    }
+  }
+  std::vector<screen::Result> results(calls.size());
+  std::vector<std::string> assumptions;
+  const auto must = [](const std::string& failed) {
+    if (!failed.empty()) throw std::runtime_error(failed);
+  };
+  must(screening.plan(calls, results));
+  size_t kept = 0;
+  uint64_t told = 0;
+  for (size_t n = 0; n < calls.size(); ++n) {
+    const bool planned =
+        results[n].status == ATTN_OK &&
+        screen::add_plan(cases[of[n]].second, results[n].plan, calibration, &calls[n], &assumptions, &why);
+    calls[n].told_all = 1;
+    if (!planned || told + screen::Told(calls[n]).sent() > screen::kToldBytes) {
+      ++held->refused;
+      continue;
+    }
+    calls[n].told_at = told;
+    told += screen::Told(calls[n]).sent();
+    calls[kept] = calls[n];
+    of[kept++] = of[n];
+  }
+  calls.resize(kept);
+  results.resize(kept);
+  must(screening.run(calls, results));
+  std::vector<std::unique_ptr<GivenRun>> given;
+  for (size_t n = 0; n < kept; ++n)
+    given.push_back(screen::given_run(cases[of[n]].second, calls[n], results[n], {}, screening.told()));
+  for (size_t n = 0; n < kept; ++n) {
+    const auto& [name, c] = cases[of[n]];
+    ++held->cases;
+    Execution e(c, target);
+    const Reference host = evaluate(e.laid.problem(), e.laid.tensors(), e.plan, calibration, {});
+    if (!given[n]) throw std::runtime_error(name + ": its results are none");
+    held->tally.add(name, host, compare(e.laid.problem(), given[n]->run.reference, host));
+    const RunReply reply = e.run(c.calls[0]);
+    if (reply.status != ATTN_OK || !e.plan.deterministic) continue;
+    const Outputs outputs = e.outputs();
+    Verdict v;
+    ++held->verdicts;
+    if (judge_same(outputs, given[n]->run.calls[0], c.problem, e.plan, Kind::kRelation, "", v)) continue;
+    if (held->other_verdicts++ == 0) held->first_verdict = name + ": other outputs";
+  }
+}
+
 std::unique_ptr<Target> opened(const std::string& kernel) {
   std::string error;
   const auto library = find_kernel(kernel, {ATTN_CUDA}, &error);
@@ -142,6 +210,22 @@ int run(const std::string& mode, std::vector<std::string> rest, FastOracle& orac
     }
     return say(held);
   }
+  if (mode == "screened") {
+    const int64_t count = number(0, 1000), first = number(1, 0);
+    constexpr int64_t kBatch = 64;
+    for (const std::string& kernel : rest) {
+      if (std::isdigit(static_cast<unsigned char>(kernel[0]))) continue;
+      const std::unique_ptr<Target> target = opened(kernel);
+      const Aim aim = aim_at(*target, {});
+      for (int64_t begin = first; begin < first + count; begin += kBatch) {
+        std::vector<std::pair<std::string, Case>> cases;
+        for (int64_t i = begin; i < std::min(begin + kBatch, first + count); ++i)
+          cases.emplace_back(kernel + " case " + std::to_string(i), draw(aim, 1, static_cast<uint64_t>(i)));
+        hold_screened(cases, *target, calibrations[begin / kBatch % 2], &held);
+      }
+    }
+    return say(held);
+  }
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(rest.at(0)))
     if (entry.path().extension() == ".json") files.push_back(entry.path());
@@ -170,7 +254,7 @@ int run(const std::string& mode, std::vector<std::string> rest, FastOracle& orac
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() < 2) {
-    std::fprintf(stderr, "usage: oracle_agreement drawn|corpus COUNT|FOLDER [FIRST] [KERNEL...]\n");
+    std::fprintf(stderr, "usage: oracle_agreement drawn|screened|corpus COUNT|FOLDER [FIRST] [KERNEL...]\n");
     return 2;
   }
   std::string why;

@@ -9,13 +9,15 @@ namespace attnfuzz {
 namespace {
 
 TEST(CudaOracle, SaysOnTheExecutorWhatTheHostsSays) {
-  std::string why;
-  const auto oracle = open_cuda_oracle(&why, 0);
-  ASSERT_NE(oracle, nullptr) << why;
-  const AgreementTally tally = hold_on_declared(*oracle, 0, 400);
-  EXPECT_TRUE(tally.say()) << tally.first;
-  EXPECT_EQ(tally.not_for_it, 0);
-  EXPECT_GT(tally.rows, 1000);
+  for (const int threads_a_row : {128, 32}) {
+    std::string why;
+    const auto oracle = open_cuda_oracle(&why, 0, threads_a_row);
+    ASSERT_NE(oracle, nullptr) << why;
+    const AgreementTally tally = hold_on_declared(*oracle, 0, 400);
+    EXPECT_TRUE(tally.say()) << tally.first;
+    EXPECT_EQ(tally.not_for_it, 0);
+    EXPECT_GT(tally.rows, 1000);
+  }
 }
 
 TEST(CudaOracle, LeavesSmallProblemsToTheHosts) {

@@ -1,0 +1,94 @@
+// What each element of an input holds, on a device: inputs.h, an element at a time.
+#pragma once
+
+#include "fuzz/screen/call.h"
+#include "properties/data/fill_values.h"
+#include "properties/data/mask_values.h"
+#include "properties/data/source.h"
+
+namespace attnfuzz::screen {
+
+// The keys of batch entry b.
+__device__ inline int64_t length_of(const Call& call, int64_t b) {
+  const int64_t keys = call.problem.seq_k;
+  if (!call.problem.has_key_lengths) return keys;
+  const int64_t told = call.recipe.lengths[b];
+  return told < 0 ? 0 : told > keys ? keys : told;
+}
+
+// The last that is planted there; nullptr: none.
+__device__ inline const Plant* plant_at(const Recipe& recipe, int t, uint32_t b, uint32_t h, uint32_t s,
+                                        uint32_t d) {
+  for (uint32_t n = recipe.planted; n-- > 0;) {
+    const Plant& x = recipe.plant[n];
+    if (x.tensor == t && x.n[0] == b && x.n[1] == h && x.n[2] == s && x.n[3] == d) return &x;
+  }
+  return nullptr;
+}
+
+__device__ inline uint16_t sum_bits(int32_t dtype, uint16_t a, uint16_t b) {
+  return to_bits(dtype, fill_values::number_of_bits(dtype, a) + fill_values::number_of_bits(dtype, b));
+}
+
+// Of Q, K or V.
+__device__ inline uint16_t value_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
+  const Recipe& recipe = call.recipe;
+  const int32_t dtype = call.problem.dtype;
+  const int64_t dim = call.tensor[t].size[3];
+  if (const Plant* plant = plant_at(recipe, t, b, h, s, d)) return static_cast<uint16_t>(plant->bits);
+  const bool query = t == kQuery;
+  if (!query && recipe.nan_beyond_lengths && s >= length_of(call, b)) return format16(dtype).nan;
+  if (!recipe.remapped) return fill_bits(recipe.fill[t], dtype, b, h, s, d, dim);
+  const int64_t length = length_of(call, b);
+  const int64_t from_b = source(recipe.batch, b, length),
+                from_h = source(query ? recipe.head_q : recipe.head_kv, h, length),
+                from_s = source(query ? recipe.query : recipe.key, s, length);
+  uint16_t bits = fill_bits(recipe.fill[t], dtype, from_b, from_h, from_s, d, dim);
+  if (t == kKey && recipe.has_k_shift)
+    bits = sum_bits(dtype, bits, fill_bits(recipe.k_shift, dtype, from_b, from_h, 0, d, dim));
+  if (t == kValue && recipe.has_v_added)
+    bits = sum_bits(dtype, bits, fill_bits(recipe.v_added, dtype, from_b, from_h, from_s, d, dim));
+  return bits;
+}
+
+// Which entry of the recipe lies at one of a bias or a mask.
+struct PairSource {
+  int64_t b, h, i, j;
+};
+__device__ inline PairSource pair_source(const Call& call, const Broadcast& all, uint32_t b, uint32_t h,
+                                         uint32_t i, uint32_t j) {
+  const Recipe& recipe = call.recipe;
+  if (!recipe.remapped) return {b, h, i, j};
+  const int64_t length = length_of(call, b);
+  return {all.batch ? 0 : source(recipe.batch, b, length), all.head ? 0 : source(recipe.head_q, h, length),
+          all.query ? 0 : source(recipe.query, i, length), source(recipe.key, j, length)};
+}
+
+// In the bias's own dtype.
+__device__ inline uint32_t bias_at(const Call& call, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
+  const Recipe& recipe = call.recipe;
+  if (const Plant* plant = plant_at(recipe, kBias, b, h, i, j)) return plant->bits;
+  const PairSource at = pair_source(call, recipe.bias.broadcast, b, h, i, j);
+  return bias_bits(recipe.bias, at.b, at.h, at.i, at.j, recipe.seq_k);
+}
+
+__device__ inline uint8_t mask_at(const Call& call, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
+  const PairSource at = pair_source(call, call.recipe.mask.broadcast, b, h, i, j);
+  return pattern_shows(call.recipe.mask.visible, at.b, at.h, at.i, at.j, call.recipe.seq_k);
+}
+
+// The unit that lies `within` bytes behind the first of an element: a byte of a mask, two bytes of all others.
+__device__ inline uint16_t input_unit(const Call& call, int t, const uint32_t (&n)[4], uint32_t within) {
+  switch (t) {
+    case kBias:
+      return static_cast<uint16_t>(bias_at(call, n[0], n[1], n[2], n[3]) >> 8 * within);
+    case kMask:
+      return mask_at(call, n[0], n[1], n[2], n[3]);
+    case kLengths:
+      return static_cast<uint16_t>(static_cast<uint64_t>(call.recipe.lengths[n[3]]) >> 8 * within);
+    default:
+      return value_bits(call, t, n[0], n[1], n[2], n[3]);
+  }
+}
+
+}  // namespace attnfuzz::screen

@@ -1,0 +1,96 @@
+// What a pattern lets be seen, and the values of a bias, one at a time, on a host and on a device: what
+// fills.h offers by rows on a host comes from here.
+//
+//   pattern_shows({.kind = PatternKind::kDocuments, .parameter = 5}, b, h, i, j, seq_k)
+//   bias_bits(bias, b, h, i, j, seq_k)      // of its dtype
+#pragma once
+
+#include "properties/case/case.h"
+#include "properties/data/fill_values.h"
+
+namespace attnfuzz {
+namespace mask_values {
+
+// Keeps the hashes of patterns and biases apart from those of values that
+// happen to have the same seed.
+inline constexpr uint64_t kPatternSalt = 0x70617474;
+inline constexpr uint64_t kBiasSalt = 0x62696173;
+
+// As fills have it: 64 coins and a uniform step, deviation 1.
+ATTN_BOTH inline float gaussian(uint64_t hash) {
+  return static_cast<float>(fill_values::random_integer<FillKind::kGaussian>(hash, false)) * exp2f_exact(-18);
+}
+
+ATTN_BOTH inline float lowest(int32_t dtype) {
+  if (dtype == ATTN_F32) return std::bit_cast<float>(uint32_t{0xff7fffff});
+  return -static_cast<float>(fill_values::number_of_bits(dtype, format16(dtype).largest));
+}
+
+// The finite value at (b,h,i,j), broadcasting done; not yet rounded to the bias's dtype.
+ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const uint64_t seed = bias.seed ^ kBiasSalt;
+  switch (bias.kind) {
+    case BiasKind::kZero:
+    case BiasKind::kMasking:
+      return 0;
+    case BiasKind::kRowConstant:
+      return gaussian(mix(seed, b, h, i, 0));
+    case BiasKind::kGaussian:
+      return gaussian(mix(seed, b, h, i, j));
+    case BiasKind::kAlibi: {
+      const float distance = static_cast<float>(i > j ? i - j : j - i);
+      return -distance * exp2f_exact(-1 - static_cast<int>(h % 8));
+    }
+    case BiasKind::kVeryNegative: {
+      const uint64_t choice = mix(seed, b, h, i, 0) % 3;
+      return choice == 0 ? -1e4f : choice == 1 ? -5e4f : lowest(bias.dtype);
+    }
+  }
+  return 0;
+}
+
+}  // namespace mask_values
+
+// Whether `pattern` lets query i see key j.
+ATTN_BOTH inline bool pattern_shows(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t j,
+                                    int64_t seq_k) {
+  const int64_t n = pattern.parameter;
+  const uint64_t seed = pattern.seed ^ mask_values::kPatternSalt;
+  switch (pattern.kind) {
+    case PatternKind::kAll:
+      return true;
+    case PatternKind::kNothing:
+      return false;
+    case PatternKind::kFirstKey:
+      return j == 0;
+    case PatternKind::kLastKey:
+      return j == seq_k - 1;
+    case PatternKind::kPrefix:
+      return j < n || j <= i;
+    case PatternKind::kDocuments:
+      return i / n == j / n;
+    case PatternKind::kDeadRows:
+      return i % n != n - 1;
+    case PatternKind::kDeadTiles:
+      return (mix(seed, b, h, i, j / n) & 1) == 0;
+    case PatternKind::kStripes:
+      return j % n != 0;
+    case PatternKind::kRandom:
+      return static_cast<int64_t>(mix(seed, b, h, i, j) & 15) >= n;
+  }
+  return true;
+}
+
+// What a bias holds, in the bits of its dtype; broadcast dimensions are asked for at 0.
+ATTN_BOTH inline uint32_t bias_bits(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j,
+                                    int64_t seq_k) {
+  const bool fp32 = bias.dtype == ATTN_F32;
+  const auto bits = [&](float value) {
+    return fp32 ? std::bit_cast<uint32_t>(value) : uint32_t{to_bits(bias.dtype, value)};
+  };
+  if (pattern_shows(bias.finite, b, h, i, j, seq_k)) return bits(mask_values::finite_bias(bias, b, h, i, j));
+  if (bias.kind == BiasKind::kMasking) return bits(mask_values::lowest(bias.dtype));
+  return fp32 ? 0xff800000 : format16(bias.dtype).infinity | 0x8000u;
+}
+
+}  // namespace attnfuzz
