@@ -1,7 +1,11 @@
 # Enables the CUDA back end where it can be built; sets ATTNFUZZ_HAVE_CUDA and
 # says which it is, so that nobody takes a CPU-only build for a full one. A
 # project that has turned CUDA on itself keeps its compiler and architectures.
+#
+# ATTNFUZZ_CUDA_QUICK: options for device code whose speed no check of the build is about, where
+# no GPU is here to run it and nobody has named one.
 set(ATTNFUZZ_HAVE_CUDA OFF)
+set(ATTNFUZZ_CUDA_QUICK)
 get_property(_attnfuzz_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
 if(ATTNFUZZ_CUDA STREQUAL "OFF")
 elseif("CUDA" IN_LIST _attnfuzz_languages)
@@ -23,6 +27,8 @@ else()
         if(capability MATCHES "^([0-9]+)\\.([0-9]+)" AND NOT CMAKE_MATCH_0 STREQUAL "9.0")
           set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
         endif()
+      else()
+        set(ATTNFUZZ_CUDA_QUICK -Ofc=mid)
       endif()
     endif()
     enable_language(CUDA)
@@ -40,6 +46,10 @@ endif()
 if(ATTNFUZZ_HAVE_CUDA)
   message(STATUS "CUDA back end: built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION} "
                  "for ${CMAKE_CUDA_ARCHITECTURES}")
+  if(ATTNFUZZ_CUDA_QUICK)
+    message(STATUS "CUDA back end: no GPU here, so compiled in part to be quick about it and not to be fast; for a GPU "
+                   "elsewhere use the preset bundle, or name its architecture in CMAKE_CUDA_ARCHITECTURES")
+  endif()
 else()
   message(STATUS "CUDA back end: LEFT OUT (no nvcc, or ATTNFUZZ_CUDA=OFF); the CPU executor is built")
 endif()

@@ -67,9 +67,18 @@ Calibration parse(const std::string& text) {
 
 }  // namespace
 
-Calibration documented() { return parse(kCalibrationDocumented); }
-Calibration executor() { return parse(kCalibrationExecutor); }
-Calibration h200() { return parse(kCalibrationH200); }
+const Calibration& documented() {
+  static const Calibration parsed = parse(kCalibrationDocumented);
+  return parsed;
+}
+const Calibration& executor() {
+  static const Calibration parsed = parse(kCalibrationExecutor);
+  return parsed;
+}
+const Calibration& h200() {
+  static const Calibration parsed = parse(kCalibrationH200);
+  return parsed;
+}
 
 Calibration parse_calibration(const std::string& text, std::string* error) {
   try {

@@ -52,9 +52,9 @@ struct Calibration {
   std::optional<attn_plan> ceiling = {};
 };
 
-Calibration documented();  // the loosest documented classes: any device not otherwise known
-Calibration executor();    // the CPU executor
-Calibration h200();        // NVIDIA H200
+const Calibration& documented();  // the loosest documented classes: any device not otherwise known
+const Calibration& executor();    // the CPU executor
+const Calibration& h200();        // NVIDIA H200
 
 // On failure leaves a sentence in *error and returns documented(); clears *error otherwise.
 Calibration read_calibration(const std::string& path, std::string* error);

@@ -29,6 +29,7 @@ namespace attnfuzz {
 inline constexpr double kU = 0x1p-24;         // half an ulp of fp32
 inline constexpr double kFlush = 0x1p-126;    // the largest that flushing subnormals can lose
 inline constexpr double kOverflow = 0x1p127;  // an fp32 intermediate this large may have overflowed
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // What roundings of sizes that add up to `sum` come to; infinite once they could lose everything.
 ATTN_BOTH inline double compound(double sum) {

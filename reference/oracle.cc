@@ -16,8 +16,6 @@
 namespace attnfuzz {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 Reference empty_reference(const attn_problem& problem, const ErrorModel& model) {
   Reference out;
   out.rows = RowSpace(problem).count();

@@ -11,8 +11,6 @@
 namespace attnfuzz {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 MeanTerms reduce_terms(const ErrorModel& model, double splits) {
   MeanTerms terms;
   terms.eps_exp = terms.eps_weight = model.eps_exp;

@@ -10,8 +10,6 @@
 namespace attnfuzz {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 using All = Eigen::Map<Eigen::ArrayXd>;
 using AllConst = Eigen::Map<const Eigen::ArrayXd>;
 

@@ -14,10 +14,11 @@ Complaint bad_memory(const Case& c) {
   Wide bytes = 0;
   for (int n = 0; n < kTensorCount; ++n) {
     const auto t = static_cast<TensorId>(n);
-    const std::string field = std::string("layout.") + kTensorNames[n];
     if (t == TensorId::kWorkspace || !is_present(c, t)) continue;
     const std::optional<Geometry> g = geometry(c, t);
-    if (!g) return field + ": the tensor does not fit 32 GiB; make its sizes, gaps or spread smaller";
+    if (!g)
+      return cat("layout.", kTensorNames[n],
+                 ": the tensor does not fit 32 GiB; make its sizes, gaps or spread smaller");
     // A zero length counts as one: loops over batches and heads must end, too.
     Wide visited = g->element_bytes;
     for (int64_t size : g->size) visited *= std::max<int64_t>(size, 1);

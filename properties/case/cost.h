@@ -53,6 +53,7 @@ enum class Rank : uint8_t {
 
 class Cost {
  public:
+  Cost() { words_.reserve(kUsual); }
   // Where the numbers that follow belong.
   Cost& at(Rank rank) {
     rank_ = rank;
@@ -78,6 +79,7 @@ class Cost {
   static int64_t saturated_add(int64_t a, int64_t b);
 
  private:
+  static constexpr size_t kUsual = 256;  // more than a case without planted values has
   Rank rank_ = Rank::kOther;
   int parts_ = 0;
   std::vector<std::pair<Rank, int64_t>> words_;

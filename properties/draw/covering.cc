@@ -18,6 +18,7 @@ constexpr size_t kLookedAt = 160;  // pairs, for the next that goes with a row
 struct Pair {
   Ask a, b;
   uint32_t met;
+  uint64_t turn;  // among those met as often
 };
 
 // Classes that may be asked for: of the dear ones chance draws as many as can be paid for.
@@ -40,6 +41,7 @@ uint64_t any_order(const Ask& a, const Ask& b) {
   const auto number = [](const Ask& x) { return x.axis << 16 | static_cast<size_t>(x.at); };
   return mix(kSeed, number(a), number(b), 0, 0);
 }
+Pair pair_of(const Ask& a, const Ask& b, uint32_t met) { return {a, b, met, any_order(a, b)}; }
 
 Rare rare(const Aim& aim) {
   const std::vector<Ask> all = classes();
@@ -60,13 +62,13 @@ Rare rare(const Aim& aim) {
   }
   std::vector<Pair> singles, pairs;
   for (size_t a = 0; a < all.size(); ++a) {
-    singles.push_back({all[a], all[a], met[a * all.size() + a]});
+    singles.push_back(pair_of(all[a], all[a], met[a * all.size() + a]));
     for (size_t b = a + 1; b < all.size(); ++b) {
       const uint32_t n = met[a * all.size() + b];
-      if (all[a].axis != all[b].axis && n <= kRare) pairs.push_back({all[a], all[b], n});
+      if (all[a].axis != all[b].axis && n <= kRare) pairs.push_back(pair_of(all[a], all[b], n));
     }
   }
-  const auto order = [](const Pair& x) { return std::pair(x.met, any_order(x.a, x.b)); };
+  const auto order = [](const Pair& x) { return std::pair(x.met, x.turn); };
   std::ranges::sort(singles, {}, order);
   std::ranges::sort(pairs, {}, order);
   Rare rare = {{}, std::move(pairs)};

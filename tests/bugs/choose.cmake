@@ -7,7 +7,7 @@
 include_guard(GLOBAL)
 
 set(ATTNFUZZ_BUGS_CANARY masked-tile-nan)
-set(ATTNFUZZ_BUGS_A_DAY 8)
+set(ATTNFUZZ_BUGS_A_DAY 6)
 
 function(attnfuzz_choose_bugs patches result)
   set(names)

@@ -32,7 +32,7 @@ grep -q "attention_backward" log || { echo "the compiler's words are missing"; c
 expect 0 "40 cases in" --entry "$call"
 sed -i 's/for (int j = 0; j < S; j++) acc/for (int j = 0; j + 1 < S; j++) acc/' mine.cu
 cmp -s "$source" mine.cu && { echo "entry.sh: nothing to break"; wrong=1; }
-expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
+expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --reduce-seconds 2 --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
 eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log)" >replayed 2>&1
 [ $? -eq 1 ] || { echo "the replay line does not fail"; cat replayed; wrong=1; }
 exit $wrong

@@ -44,7 +44,7 @@ cd "$out/team" || exit 1
 check() {
   local status=$1 sentence=$2
   shift 2
-  "$attnfuzz" check ./build/lib/libattn_team_cpu.so --cases 200 --out "$out/found" "$@" >"$out/log" 2>&1
+  "$attnfuzz" check ./build/lib/libattn_team_cpu.so --cases 200 --reduce-seconds 2 --out "$out/found" "$@" >"$out/log" 2>&1
   local ended=$?
   [ "$ended" -eq "$status" ] || die "check $* ended with $ended, not $status"
   grep -qF "$sentence" "$out/log" || die "check $* does not say: $sentence"

@@ -243,18 +243,25 @@ using Complaint = std::optional<std::string>;
 inline constexpr int64_t kMaxSize = int64_t{1} << 31;
 inline constexpr int64_t kMaxIndex = int64_t{1} << 40;  // of a remapped recipe
 
-inline std::string say(const std::string& field, int64_t value, const std::string& allowed) {
+inline std::string say(std::string_view field, int64_t value, const std::string& allowed) {
   return cat(field, " is ", value, ", must be ", allowed);
 }
 
-inline Complaint outside(const std::string& field, int64_t value, int64_t low, int64_t high) {
+inline Complaint outside(std::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return std::nullopt;
   return say(field, value, cat(low, "..", high));
 }
 
-inline Complaint bad_fill(const std::string& field, const Fill& fill) {
-  if (fill.version != 1) return say(field + ".version", fill.version, "1, the only one known");
-  return outside(field + ".exponent", fill.exponent, -256, 256);
+// Of a field whose members were asked: legality is asked of every case that the reducer makes, so
+// that names are put together only where there is something to say.
+template <typename... Name>
+Complaint of_field(const Complaint& member, const Name&... field) {
+  return member ? Complaint(cat(field..., *member)) : std::nullopt;
+}
+
+inline Complaint bad_fill(std::string_view field, const Fill& fill) {
+  if (fill.version != 1) return say(cat(field, ".version"), fill.version, "1, the only one known");
+  return of_field(outside(".exponent", fill.exponent, -256, 256), field);
 }
 
 inline constexpr int64_t kLargestNumber = int64_t{1} << 31;  // to which mutations move

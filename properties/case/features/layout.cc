@@ -121,13 +121,13 @@ void cost(const Case& c, Cost& cost) {
   }
 }
 
-Complaint bad_layout(const std::string& field, const TensorLayout& layout) {
+Complaint bad_layout(const TensorLayout& layout) {
   std::array<uint8_t, 3> sorted = layout.order;
   std::ranges::sort(sorted);
-  if (sorted != std::array<uint8_t, 3>{0, 1, 2}) return field + ".order is not an order of 0, 1 and 2";
-  if (auto why = outside(field + ".offset", layout.offset, 0, 1 << 20)) return why;
-  if (auto why = outside(field + ".row_gap", layout.row_gap, 0, kMostGap)) return why;
-  return outside(field + ".spread", layout.spread, 0, int64_t{1} << 34);
+  if (sorted != std::array<uint8_t, 3>{0, 1, 2}) return ".order is not an order of 0, 1 and 2";
+  if (auto why = outside(".offset", layout.offset, 0, 1 << 20)) return why;
+  if (auto why = outside(".row_gap", layout.row_gap, 0, kMostGap)) return why;
+  return outside(".spread", layout.spread, 0, int64_t{1} << 34);
 }
 
 }  // namespace
@@ -167,7 +167,7 @@ extern constinit const Feature layout = {
         },
     .illegal = [](const Case& c) -> Complaint {
       for (size_t t = 0; t < kTensorCount; ++t) {
-        if (auto why = bad_layout(cat("layout.", kTensorNames[t]), c.layout[t])) return why;
+        if (auto why = of_field(bad_layout(c.layout[t]), "layout.", kTensorNames[t])) return why;
       }
       return std::nullopt;
     },

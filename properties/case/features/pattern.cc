@@ -79,8 +79,8 @@ void tidy(Pattern& p) {
   p.parameter = std::max<int64_t>(p.parameter, 1);
 }
 
-Complaint bad_pattern(const std::string& field, const Pattern& pattern) {
-  if (pattern.parameter < 1) return say(field + ".parameter", pattern.parameter, "at least 1");
+Complaint bad_pattern(std::string_view field, const Pattern& pattern) {
+  if (pattern.parameter < 1) return say(cat(field, ".parameter"), pattern.parameter, "at least 1");
   return std::nullopt;
 }
 

@@ -14,7 +14,7 @@ void mutate_pattern(const Toss& toss, const Problem& p, Pattern& pattern, Broadc
 bool form_of(Pattern& p, int choice);
 // No seed and no parameter for a kind that has none.
 void tidy(Pattern& p);
-Complaint bad_pattern(const std::string& field, const Pattern& pattern);
+Complaint bad_pattern(std::string_view field, const Pattern& pattern);
 
 std::string broadcast_words(const Broadcast& b);
 

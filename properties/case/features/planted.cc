@@ -72,10 +72,10 @@ void tidy(Case& c) {
   c.planted = std::move(kept);
 }
 
-Complaint bad_planted(const Case& c, const Planted& planted, const std::string& field) {
+Complaint bad_planted(const Case& c, const Planted& planted) {
   const TensorId t = planted.tensor;
-  if (!takes_planted(t)) return field + ".tensor must be q, k, v or bias";
-  if (!is_present(c, t)) return field + ".tensor is " + name_of(t) + ", but the case has none";
+  if (!takes_planted(t)) return ".tensor must be q, k, v or bias";
+  if (!is_present(c, t)) return std::string(".tensor is ") + name_of(t) + ", but the case has none";
   std::array<int64_t, 4> size = logical_size(c.problem, t);
   const std::array<bool, 4> once = repeated(c.problem, t);
   const std::array<int64_t, 4> at = {planted.b, planted.h, planted.s, planted.d};
@@ -86,14 +86,13 @@ Complaint bad_planted(const Case& c, const Planted& planted, const std::string& 
     if (once[n]) size[n] = std::min<int64_t>(size[n], 1);
     if (remapped && (n < 3 || t == TensorId::kBias)) size[n] = kMaxIndex;
     if (at[n] < 0 || at[n] >= size[n]) {
-      return cat(field, " lies at index ", at[n], " of dimension ", n, " of ", name_of(t), ", which has ",
-                 size[n]);
+      return cat(" lies at index ", at[n], " of dimension ", n, " of ", name_of(t), ", which has ", size[n]);
     }
   }
   const bool wide = element_bytes(c.problem, t) == 4;
-  if (!wide && planted.bits > 0xffff) return field + ".bits do not fit the 16 bits of its tensor";
+  if (!wide && planted.bits > 0xffff) return ".bits do not fit the 16 bits of its tensor";
   if (planted.bits == (wide ? kNeverWritten : kNeverWritten >> 16)) {
-    return field + ".bits mark an output that was never written: use another NaN, as 0x7e00";
+    return ".bits mark an output that was never written: use another NaN, as 0x7e00";
   }
   return std::nullopt;
 }
@@ -146,7 +145,7 @@ extern constinit const Feature planted = {
     .tidy = tidy,
     .illegal = [](const Case& c) -> Complaint {
       for (size_t n = 0; n < c.planted.size(); ++n) {
-        if (auto why = bad_planted(c, c.planted[n], cat("planted[", n, "]"))) return why;
+        if (auto why = of_field(bad_planted(c, c.planted[n]), "planted[", n, "]")) return why;
       }
       return std::nullopt;
     },

@@ -8,18 +8,18 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.remap); };
 
-Complaint bad_axis(const std::string& field, const Axis& axis, int64_t size) {
+Complaint bad_axis(const Axis& axis, int64_t size) {
   using Wide = __int128;
-  if (auto why = outside(field + ".repeat", axis.repeat, 1, kMaxIndex)) return why;
-  if (auto why = outside(field + ".modulus", axis.modulus, Axis::kKeyLength, kMaxIndex)) return why;
-  if (auto why = outside(field + ".multiply", axis.multiply, -kMaxIndex, kMaxIndex)) return why;
-  if (auto why = outside(field + ".add", axis.add, -kMaxIndex, kMaxIndex)) return why;
+  if (auto why = outside(".repeat", axis.repeat, 1, kMaxIndex)) return why;
+  if (auto why = outside(".modulus", axis.modulus, Axis::kKeyLength, kMaxIndex)) return why;
+  if (auto why = outside(".multiply", axis.multiply, -kMaxIndex, kMaxIndex)) return why;
+  if (auto why = outside(".add", axis.add, -kMaxIndex, kMaxIndex)) return why;
   const int64_t last = size > 0 ? (size - 1) / axis.repeat : 0;
   const Wide ends[2] = {axis.add, static_cast<Wide>(axis.multiply) * last + axis.add};
   const Wide low = std::min(ends[0], ends[1]), high = std::max(ends[0], ends[1]);
   constexpr Wide kNoOverflow = static_cast<Wide>(1) << 62;
   if (axis.modulus == 0 ? low < 0 || high > kMaxIndex : low < -kNoOverflow || high > kNoOverflow) {
-    return field + " leads outside 0..2^40";
+    return " leads outside 0..2^40";
   }
   return std::nullopt;
 }
@@ -44,11 +44,11 @@ extern constinit const Feature remap = {
       const Problem& p = c.problem;
       const Remap& r = c.remap;
       if (r == Remap{}) return std::nullopt;
-      if (auto why = bad_axis("remap.batch", r.batch, p.batch)) return why;
-      if (auto why = bad_axis("remap.head_q", r.head_q, p.heads_q)) return why;
-      if (auto why = bad_axis("remap.head_kv", r.head_kv, p.heads_kv)) return why;
-      if (auto why = bad_axis("remap.query", r.query, p.seq_q)) return why;
-      if (auto why = bad_axis("remap.key", r.key, p.seq_k)) return why;
+      if (auto why = of_field(bad_axis(r.batch, p.batch), "remap.batch")) return why;
+      if (auto why = of_field(bad_axis(r.head_q, p.heads_q), "remap.head_q")) return why;
+      if (auto why = of_field(bad_axis(r.head_kv, p.heads_kv), "remap.head_kv")) return why;
+      if (auto why = of_field(bad_axis(r.query, p.seq_q), "remap.query")) return why;
+      if (auto why = of_field(bad_axis(r.key, p.seq_k), "remap.key")) return why;
       if (auto why = outside("remap.seq_q", r.seq_q, 0, kMaxSize)) return why;
       if (auto why = outside("remap.seq_k", r.seq_k, 0, kMaxSize)) return why;
       if (r.k_shift) {
