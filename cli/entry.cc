@@ -117,6 +117,11 @@ void run_or_say(const std::string& what, const std::vector<std::string>& command
 bool is_cuda_source(const std::string& kernel) { return kernel.ends_with(".cu"); }
 
 std::string build_entry(const Entry& entry, const std::string& folder) {
+  if (entry.call.empty())
+    throw UserError(
+        entry.source +
+        " is a source: say how its function is called, --entry 'launch(q, k, v, o, B, H, S, D)', or "
+        "name a library");
   if (!fs::is_regular_file(entry.source)) throw UserError(entry.source + " is not there");
   if (entry.call.find_first_of("\n\\;") != std::string::npos ||
       entry.takes.find_first_of("\n\\") != std::string::npos)
@@ -125,6 +130,9 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   if (!fs::exists(prefix / "lib/cmake/attnfuzz/attnfuzzConfig.cmake"))
     throw UserError("--entry builds with the CMake package of attnfuzz, which is not at " +
                     (prefix / "lib/cmake/attnfuzz").string() + ": install it with cmake --install");
+  std::printf("%s: built for %s ...\n", entry.source.c_str(),
+              entry.backend == "cuda" ? "CUDA" : "the CPU executor");
+  std::fflush(stdout);
   const std::string name = identifier(fs::path(entry.source).stem());
   const fs::path at = fs::absolute(fs::path(folder) / (name + ".attnfuzz")).lexically_normal();
   fs::create_directories(at);

@@ -23,8 +23,9 @@ struct Entry {
 
 bool is_cuda_source(const std::string& kernel);
 
-// Writes a project to `folder`/STEM.attnfuzz, builds it with CMake and the package of this
-// installation, and returns the library's path, without its lane. Throws UserError with what the compiler said.
+// Says so, writes a project to `folder`/STEM.attnfuzz, builds it with CMake and the package of this
+// installation, and returns the library's path, without its lane. Throws UserError: with what the compiler
+// said, or without a call.
 std::string build_entry(const Entry& entry, const std::string& folder);
 
 }  // namespace attnfuzz

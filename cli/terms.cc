@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/help.h"
+#include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
 #include "reference/ceiling.h"
 #include "text/printable.h"
@@ -200,6 +201,7 @@ Terms parse_domain(const std::string& words) {
   };
   if ((d.equal_lengths && differ(d.seq_q, d.seq_k)) || (d.equal_dims && differ(d.dim_qk, d.dim_v)))
     throw UserError("--domain: sizes that are to be equal have lists that are not");
+  if (const auto why = leaves_nothing(d)) throw UserError("--domain leaves no case that can be drawn: " + *why);
   return terms;
 }
 

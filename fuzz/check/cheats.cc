@@ -43,6 +43,10 @@ Taken problems_taken(Target& target, const Aim& aim, int of) {
     tidy(c);
     c.lane = target.info().lane;
     if (illegal(c)) c.layout = {};  // a stride that no slot holds
+    if (const auto why = illegal(c)) {
+      ++all.reasons["no case: " + *why];
+      continue;
+    }
     const PlanReply reply = Execution(c, target).planned;
     if (reply.status != ATTN_UNSUPPORTED && reply.status != ATTN_INVALID) {
       ++all.taken;

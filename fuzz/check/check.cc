@@ -135,6 +135,7 @@ Failure fatal_failure(uint64_t index, const std::string& how, Target& target, co
 }  // namespace
 
 Aim aim_at(Target& target, const CheckOptions& options) {
+  if (options.aim) return *options.aim;
   constexpr int64_t kSmallTile = 16, kUsualTile = 64;
   Aim aim;
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
@@ -153,6 +154,7 @@ Aim aim_at(Target& target, const CheckOptions& options) {
     c.problem.dim_qk = c.problem.dim_v = dim;
     c.env.variant = variant;
     if (aim.domain) fit(*aim.domain, c);
+    if (illegal(c)) return;
     const Execution e(c, target);
     if (!e.why_not().empty()) return;  // the first case says what is wrong with it
     const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
@@ -180,6 +182,8 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
   SharedPage page;
   Shared& shared = *page;
   const auto start = Clock::now();
+  if (options.aim && options.aim->covering)
+    options.aim->covering->size();  // made here, once, and not by each job
   std::vector<Job> jobs;
   for (int job = 0; job < options.jobs; ++job)
     jobs.push_back(start_job(job, open, calibration, options, shared));

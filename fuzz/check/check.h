@@ -48,6 +48,7 @@ struct CheckOptions {
   uint32_t batch = 0;                   // > 0: so many cases at once, on a target with a screen (screen.h)
   std::optional<Terms> terms = {};      // of the caller
   std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
+  std::optional<Aim> aim = {};          // aim_at() of these options, if it has been asked: else each job asks
   bool keep_going = false;              // after a failure, for the next of another kind class
   std::function<bool()> interrupted;    // asked about twice a second: whether to end with what there is
 };

@@ -87,6 +87,7 @@ class Asking {
  private:
   bool takes(const Case& c) {
     if (faults_ >= kMostFaults) return true;
+    if (illegal(c)) return false;
     const PlanReply reply = Execution(c, target_).planned;
     faults_ += reply.status == ATTN_FAULT;
     return reply.status != ATTN_UNSUPPORTED && reply.status != ATTN_INVALID;
@@ -107,25 +108,37 @@ class Asking {
     struct Size {
       int64_t seq, dim;
     };
-    for (const Size size : {Size{2, 8}, {2, 64}, {64, 64}, {128, 64}, {128, 128}, {512, 64}}) {
-      for (const bool lse : {true, false}) {
-        for (const bool causal : {false, true}) {
-          for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
-            Case c;
-            lengths(c, size.seq, size.seq);
-            dims(c, size.dim);
-            c.problem.heads_q = c.problem.heads_kv = 2;
-            c.problem.dtype = dtype;
-            c.problem.causal = causal;
-            c.problem.scale = 1.0f / std::sqrt(static_cast<float>(size.dim));
-            c.want_lse = lse;
-            c.env.variant = target_.info().variants.empty() ? 0 : 1;
-            if (const auto& domain = target_.info().domain) fit(*domain, c);
-            if (!takes(c)) continue;
-            base_ = c;
-            if (!lse) refused_.those.push_back(&kLse);
-            if (causal) refused_.those.push_back(&kNotCausal);
-            return true;
+    // One head where two are not taken.
+    for (const int64_t heads : {2, 1}) {
+      for (const Size size : {Size{2, 8},
+                              {2, 64},
+                              {64, 64},
+                              {128, 64},
+                              {128, 128},
+                              {512, 64},
+                              {2, 32},
+                              {2, 96},
+                              {2, 256},
+                              {16, 16}}) {
+        for (const bool lse : {true, false}) {
+          for (const bool causal : {false, true}) {
+            for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+              Case c;
+              lengths(c, size.seq, size.seq);
+              dims(c, size.dim);
+              c.problem.heads_q = c.problem.heads_kv = heads;
+              c.problem.dtype = dtype;
+              c.problem.causal = causal;
+              c.problem.scale = 1.0f / std::sqrt(static_cast<float>(size.dim));
+              c.want_lse = lse;
+              c.env.variant = target_.info().variants.empty() ? 0 : 1;
+              if (const auto& domain = target_.info().domain) fit(*domain, c);
+              if (!takes(c)) continue;
+              base_ = c;
+              if (!lse) refused_.those.push_back(&kLse);
+              if (causal) refused_.those.push_back(&kNotCausal);
+              return true;
+            }
           }
         }
       }

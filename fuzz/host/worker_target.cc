@@ -20,6 +20,7 @@
 #include "fuzz/host/worker_process.h"
 #include "fuzz/host/zygote.h"
 #include "fuzz/screen/screen.h"
+#include "properties/case/domain.h"
 #include "properties/judge/bad_plan.h"
 #include "text/printable.h"
 
@@ -268,13 +269,17 @@ class WorkerTarget final : public Target, public Screening {
     const wire::State state = wire.state.load(std::memory_order_acquire);
     std::string why;
     if (state == wire::State::kReady) {
-      if (auto info = kernel_info(wire.description)) {
+      auto info = kernel_info(wire.description);
+      const auto wrong = info && info->domain ? leaves_nothing(*info->domain) : std::nullopt;
+      if (info && !wrong) {
         info_ = std::move(*info);
         info_.library = options_.library;
         info_.lane = options_.lane;
         return std::nullopt;
       }
-      why = options_.library + ": the kernel's description makes no sense";
+      why = options_.library +
+            (wrong ? ": it declares a domain (attn_kernel.domain) that leaves no case: " + *wrong
+                   : ": the kernel's description makes no sense");
     } else if (state == wire::State::kRefused || state == wire::State::kOtherBackend) {
       other_backend_ = state == wire::State::kOtherBackend;
       why.assign(wire.refusal, strnlen(wire.refusal, sizeof wire.refusal));

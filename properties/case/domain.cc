@@ -47,6 +47,32 @@ void fit(const attn_domain& domain, Case& c) {
   tidy(c);
 }
 
+std::optional<std::string> leaves_nothing(const attn_domain& domain) {
+  constexpr int64_t kMost = int64_t{1} << 40;  // further on than any size of a case
+  for (const attn_sizes* sizes : {&domain.batch, &domain.heads_q, &domain.group, &domain.seq_q, &domain.seq_k,
+                                  &domain.dim_qk, &domain.dim_v}) {
+    if (sizes->count < 0 || sizes->count > static_cast<int64_t>(std::size(sizes->list)))
+      return "a list of " + std::to_string(sizes->count) + " sizes, which has 0 to " +
+             std::to_string(std::size(sizes->list));
+    for (const int64_t n : {sizes->least, sizes->most, sizes->multiple}) {
+      if (n < 0 || n > kMost)
+        return "a limit of " + std::to_string(n) + ", which is 0 to " + std::to_string(kMost);
+    }
+    if (sizes->most > 0 && nearest(*sizes, 0) < sizes->least)
+      return "no size from " + std::to_string(sizes->least) + " to " + std::to_string(sizes->most) +
+             " that it allows";
+  }
+  // The smallest there is.
+  Case c;
+  Problem& p = c.problem;
+  p.batch = p.heads_q = p.heads_kv = p.seq_q = p.seq_k = p.dim_qk = p.dim_v = 1;
+  fit(domain, c);
+  if (auto why = illegal(c)) return why;
+  if (nearest(domain.group, p.heads_q / p.heads_kv) != p.heads_q / p.heads_kv)
+    return "no number of heads is one of heads_q and of so many to a KV head";
+  return std::nullopt;
+}
+
 bool says_sizes(const attn_domain& domain) {
   attn_domain formats = {};
   formats.size = domain.size;

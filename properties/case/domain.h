@@ -4,6 +4,9 @@
 // the domain has, and sizes that it couples move together.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "properties/case/case.h"
 
 namespace attnfuzz {
@@ -14,6 +17,10 @@ int64_t nearest(const attn_sizes& sizes, int64_t n);
 // Moves the case into the domain; what is in it already stays as it is. Lengths follow
 // seq_k, dims dim_qk, where they must be equal.
 void fit(const attn_domain& domain, Case& c);
+
+// Why no case is inside, in words; nothing if one can be drawn: limits that are no numbers, that leave nothing
+// or leave too much for one case. Whoever takes a domain from outside asks this first.
+std::optional<std::string> leaves_nothing(const attn_domain& domain);
 
 // Whether it speaks of more than formats.
 bool says_sizes(const attn_domain& domain);

@@ -34,6 +34,9 @@ void fit_within(const attn_domain& domain, int64_t most_work, Case& c) {
     if (p != before) continue;
     p.batch = p.heads_q = p.heads_kv = 1;
     fit(domain, c);
+    if (p != before) continue;
+    p.dim_qk = p.dim_v = 1;
+    fit(domain, c);
     if (p == before) return;
   }
 }

@@ -83,7 +83,10 @@ Case make_case(const Aim& aim, const rc::Random& random, const Asked& asked) {
   if (!illegal(c)) return c;
   // What can make it so is memory: strides that no slot holds.
   for (TensorLayout& layout : c.layout) layout = {};
-  if (const auto why = illegal(c)) throw std::logic_error("the generator drew an illegal case: " + *why);
+  const auto why = illegal(c);
+  if (why && aim.domain)
+    throw std::runtime_error("what the kernel is to take is more than a case may be: " + *why);
+  if (why) throw std::logic_error("the generator drew an illegal case: " + *why);
   return c;
 }
 

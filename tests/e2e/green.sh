@@ -39,6 +39,18 @@ ends 0 "floors of the draw: kept" "$fakes/attention.so:right" --cases 1000
 says '"status":"held"' "$out/check.json"
 grep -q '<failure' "$out/check.xml" && complain "the JUnit file of a right kernel has a failure"
 
+# What holds for a whole draw alone is said not to be judged of a part.
+ends 0 "floors of the draw: not judged, for cases of some properties alone were drawn" "$fakes/attention.so:right" \
+  --property reference --cases 600
+
+# Two libraries of one name: a file each, and each replay line names its own.
+mkdir "$out/one" "$out/two" && cp "$fakes/behaviours.so" "$out/one" && cp "$fakes/behaviours.so" "$out/two"
+ends 1 "was never written" "$out/one/behaviours.so:idle" "$out/two/behaviours.so:idle" --cases 60 --reduce-seconds 1
+for folder in one two; do
+  says "$out/$folder/behaviours.so" "$out/log"
+  grep -lF "$out/$folder/behaviours.so" "$out"/found/*.attn.json >/dev/null || complain "no file has the failure of $folder/behaviours.so"
+done
+
 # What comes once is a failure, and its first verdict is told everywhere.
 ends 1 "FLAKY" "$fakes/attention.so:crashes-once" --cases 400
 says "SIGSEGV in run()" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json

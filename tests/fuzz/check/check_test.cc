@@ -13,6 +13,7 @@
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/check/sizes_taken.h"
+#include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
@@ -293,6 +294,43 @@ TEST(Limits, AreFoundAndPrintedAsADeclaration) {
   EXPECT_EQ(inside.taken, inside.of) << (inside.reasons.empty() ? "" : inside.reasons.begin()->first);
   aim.refused = {};
   EXPECT_LT(problems_taken(target, aim, 300).share(), 0.05);
+}
+
+TEST(Limits, OfAKernelOfOneHeadAreFound) {
+  class OneHead : public FakeTarget {
+   public:
+    PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+      PlanReply reply = FakeTarget::plan(p, tensors, env);
+      if (p.heads_q != 1) reply.status = ATTN_UNSUPPORTED, reply.reason = "heads";
+      return reply;
+    }
+  };
+  OneHead target;
+  EXPECT_EQ(as_terms(declaration_of(ask_for_refusals(target))), "heads_q=1 no_gqa");
+}
+
+TEST(Domains, ThatLeaveNothingAreToldSo) {
+  const auto of = [](auto&& set) {
+    attn_domain d = {};
+    d.size = sizeof d;
+    set(d);
+    return leaves_nothing(d).value_or("");
+  };
+  EXPECT_EQ(of([](attn_domain&) {}), "");
+  EXPECT_EQ(of([](attn_domain& d) { d.dim_qk.most = 128, d.seq_q.multiple = 64, d.seq_k.least = 1; }), "");
+  EXPECT_NE(of([](attn_domain& d) { d.batch.least = int64_t{1} << 40; }), "");
+  EXPECT_NE(of([](attn_domain& d) { d.dim_qk.least = 300; }), "");
+  EXPECT_NE(of([](attn_domain& d) { d.seq_q.count = 100; }), "");
+  EXPECT_NE(of([](attn_domain& d) { d.dim_v.count = -5; }), "");
+  EXPECT_NE(of([](attn_domain& d) { d.seq_k.least = -5, d.seq_k.most = -1; }), "");
+  EXPECT_NE(of([](attn_domain& d) { d.seq_k.multiple = -3; }), "");
+  EXPECT_NE(
+      of([](attn_domain& d) { d.seq_k = {.least = 5, .most = 7, .multiple = 8, .count = 0, .list = {}}; }), "");
+  EXPECT_NE(of([](attn_domain& d) {
+              d.heads_q.count = d.group.count = 1;
+              d.heads_q.list[0] = 3, d.group.list[0] = 2;
+            }),
+            "");
 }
 
 // 256 keys for 128 queries are refused for their number: that says nothing of diagonals.

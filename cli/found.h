@@ -1,0 +1,30 @@
+// What becomes of the failures of a check: each is judged again, reduced and written to a
+// file; those that were written before are tried first.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cli/print.h"
+
+namespace attnfuzz {
+
+struct Filing {
+  const CheckOptions& check;
+  std::string folder;  // of reproducers; made when there is a failure
+  double reduce_seconds;
+  bool untrusted;              // the kernel's cheat is looked for
+  std::function<bool()> stop;  // asked while a failure is reduced
+};
+
+// Judges the failure again, reduces it, writes its reproducer as soon as there is one and
+// each better one over it, says everything about it. One that was found before is only said.
+// Throws UserError if it cannot be written.
+Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);
+
+// Judges the reproducers of this kernel, back end and lane that lie in the folder; those that
+// fail still are the first of `checked`'s failures. What cannot be read may be one of
+// them: it is told, and no pass.
+void try_found_before(Target& target, const Calibration& calibration, const Filing& filing, Checked& checked);
+
+}  // namespace attnfuzz
