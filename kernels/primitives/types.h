@@ -7,6 +7,7 @@
 //   F16 h = from_float<F16>(0.1f);
 //   float f = to_float(h);
 //   uint32_t word = pack2<BF16>(lo, hi);  // lo in bits 0-15
+//   uint32_t least = min2<BF16>(word, other);  // of each half; a NaN gives way to a number
 #pragma once
 
 #include "kernels/primitives/platform.h"
@@ -67,6 +68,23 @@ __device__ __forceinline__ uint32_t pack2<BF16>(float lo, float hi) {
   return word;
 }
 
+template <class T>
+__device__ uint32_t min2(uint32_t a, uint32_t b);
+
+template <>
+__device__ __forceinline__ uint32_t min2<F16>(uint32_t a, uint32_t b) {
+  uint32_t word;
+  asm("min.f16x2 %0, %1, %2;" : "=r"(word) : "r"(a), "r"(b));
+  return word;
+}
+
+template <>
+__device__ __forceinline__ uint32_t min2<BF16>(uint32_t a, uint32_t b) {
+  uint32_t word;
+  asm("min.bf16x2 %0, %1, %2;" : "=r"(word) : "r"(a), "r"(b));
+  return word;
+}
+
 #else
 
 inline float to_float(F16 value) { return static_cast<float>(__builtin_bit_cast(_Float16, value.bits)); }
@@ -96,6 +114,17 @@ inline BF16 from_float<BF16>(float value) {
 template <class T>
 inline uint32_t pack2(float lo, float hi) {
   return static_cast<uint32_t>(from_float<T>(lo).bits) | static_cast<uint32_t>(from_float<T>(hi).bits) << 16;
+}
+
+template <class T>
+inline uint32_t min2(uint32_t a, uint32_t b) {
+  uint32_t word = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const uint16_t x = static_cast<uint16_t>(a >> shift), y = static_cast<uint16_t>(b >> shift);
+    const float of_x = to_float(T{x}), of_y = to_float(T{y});
+    word |= static_cast<uint32_t>(of_y < of_x || of_x != of_x ? y : x) << shift;
+  }
+  return word;
 }
 
 #endif

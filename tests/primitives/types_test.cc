@@ -78,5 +78,17 @@ TYPED_TEST(Types, PairsPackLowHalfFirst) {
   EXPECT_EQ(high, -2.5f);
 }
 
+TYPED_TEST(Types, PairsOfMinima) {
+  constexpr float kNan = NAN, kInf = INFINITY;
+  const auto least = [](float lo_a, float hi_a, float lo_b, float hi_b) {
+    float lo, hi;
+    unpack2<TypeParam>(min2<TypeParam>(pack2<TypeParam>(lo_a, hi_a), pack2<TypeParam>(lo_b, hi_b)), lo, hi);
+    return std::pair(lo, hi);
+  };
+  EXPECT_EQ(least(1, -2, 0.5f, 3), std::pair(0.5f, -2.0f));
+  EXPECT_EQ(least(-kInf, kInf, 7, kInf), std::pair(-kInf, kInf));
+  EXPECT_EQ(least(kNan, 4, -1, kNan), std::pair(-1.0f, 4.0f));
+}
+
 }  // namespace
 }  // namespace attn

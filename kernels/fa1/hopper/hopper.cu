@@ -147,6 +147,9 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   p.heads = static_cast<uint32_t>(problem.heads_q * problem.batch);
   p.q_tiles = static_cast<uint32_t>(ceil_div(problem.seq_q, spec.tile_q()));
   p.items = static_cast<uint32_t>(items_of(problem, spec));
+  if (spec.scored && problem.batch > 1 && problem.bias_dtype != ATTN_NONE && params.group == 1 &&
+      params.bias.stride[0] == 0)
+    p.entries = static_cast<uint32_t>(problem.batch);
   const int64_t head_bytes = problem.seq_k * (problem.dim_qk + problem.dim_v) * 2;
   p.section = static_cast<uint32_t>(
       std::min<int64_t>(p.heads, std::max<int64_t>(1, kHopperSection / head_bytes) * params.group));

@@ -73,7 +73,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     const void* biases[2];
     BiasWords<2, kSpec.tile_k / 8> words;
     if constexpr (kSpec.scored) {
-      const HeadOf head = head_of(p, work);
+      const HeadOf head = head_of<kSpec>(p, work);
       biases[0] = bias_row(p.terms, head.b, head.h, my_row);
       biases[1] = bias_row(p.terms, head.b, head.h, my_row + 8);
       load_biases(p.terms, biases, (tiles.end - 1) * kSpec.tile_k, words);

@@ -44,7 +44,7 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
   for (uint32_t turn = 0;; ++turn) {
     const Work work = work_of(p, item);
     if (!work.any) break;
-    const HeadOf head = head_of(p, work);
+    const HeadOf head = head_of<kSpec>(p, work);
     const int32_t kv_head = static_cast<uint32_t>(head.h) / p.group;
     const Keys tiles = block_tiles<kSpec>(p, extent_of<kSpec>(p, work), work.tile);
     for (int32_t t = tiles.end - 1; t >= tiles.begin; --t) {

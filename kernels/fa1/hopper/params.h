@@ -26,6 +26,7 @@ struct HopperParams {
   int32_t shift;        // diag(i) = i + shift, where there are no key lengths
   uint32_t heads_q, group;
   uint32_t heads, q_tiles;          // of all batch entries; query tiles of a head
+  uint32_t entries;                 // batch entries, of a scored shape where they share a bias; else 0
   uint32_t items;                   // heads * q_tiles, less than 2^31
   uint32_t section, section_items;  // heads that are worked on side by side: their K and V stay in L2
   uint32_t sections;
@@ -40,9 +41,23 @@ struct HopperParams {
 // One query tile of one head.
 struct Work {
   int32_t tile;
-  int32_t head;  // of all batch entries: b * heads_q + h
+  int32_t head;  // of all batch entries: head_of() says which
   bool any;
 };
+
+struct HeadOf {
+  int32_t b, h;
+};
+
+// Batch entries one after the other. Where they share a bias, it is the entries of a head that do, so that its
+// bias is read while it is in the L2.
+template <HopperSpec kSpec>
+__device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& work) {
+  const bool entries_first = kSpec.scored && p.entries > 0;
+  const uint32_t number = static_cast<uint32_t>(work.head), run = entries_first ? p.entries : p.heads_q;
+  const int32_t outer = static_cast<int32_t>(number / run), inner = static_cast<int32_t>(number - outer * run);
+  return entries_first ? HeadOf{inner, outer} : HeadOf{outer, inner};
+}
 
 // The keys of a batch entry.
 struct Extent {
@@ -55,7 +70,7 @@ __device__ __forceinline__ Extent extent_of(const HopperParams& p, const Work& w
   Extent extent = {p.seq_k, p.shift};
   if constexpr (kSpec.lengths) {
     if (p.key_lengths != nullptr) {
-      const int64_t length = p.key_lengths[static_cast<uint32_t>(work.head) / p.heads_q];
+      const int64_t length = p.key_lengths[head_of<kSpec>(p, work).b];
       extent.length = length < 0 ? 0 : length < p.seq_k ? static_cast<int32_t>(length) : p.seq_k;
       extent.shift = p.bottom_right ? extent.length - p.seq_q : 0;
     }
@@ -116,15 +131,6 @@ __device__ __forceinline__ Work work_of(const HopperParams& p, uint32_t item) {
   const uint32_t heads = left < p.section ? left : p.section, step = in_section / heads;
   const uint32_t tile = (p.sections - number) % 2 != 0 ? p.q_tiles - 1 - step : step;
   return {static_cast<int32_t>(tile), static_cast<int32_t>(first + in_section - step * heads), true};
-}
-
-struct HeadOf {
-  int32_t b, h;
-};
-
-__device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& work) {
-  const uint32_t b = static_cast<uint32_t>(work.head) / p.heads_q;
-  return {static_cast<int32_t>(b), static_cast<int32_t>(work.head - b * p.heads_q)};
 }
 
 }  // namespace attn

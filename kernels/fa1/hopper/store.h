@@ -14,7 +14,7 @@ template <class T, HopperSpec kSpec, class Tile>
 __device__ __forceinline__ void store_rows(const HopperParams& p, Tile tile, int row, int consumer,
                                            const Work& work, RowState<kSpec.dim>& state) {
   const int lane = lane_id(), warp_row = warp_id() % 4 * 16;
-  const auto [b, h] = head_of(p, work);
+  const auto [b, h] = head_of<kSpec>(p, work);
   const int32_t first = work.tile * kSpec.tile_q() + 64 * consumer;
   RowResult result[2];
   finish(state, result);
