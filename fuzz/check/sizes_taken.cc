@@ -109,20 +109,28 @@ class Search {
     return takes;
   }
 
-  // Two sizes together, then each by itself; whether they must be equal.
+  // Whether one of two sizes is taken where the other stays as it is.
+  bool moves_alone(const Kind& one, const Numbers& asked) const {
+    return std::ranges::any_of(bases_, [&](const Case& base) {
+      return std::ranges::any_of(asked, [&](int64_t n) {
+        const Problem& p = base.problem;
+        Case c = base;
+        one.set(c, n);
+        const bool moved = c.problem.dim_qk != p.dim_qk || c.problem.dim_v != p.dim_v ||
+                           c.problem.seq_q != p.seq_q || c.problem.seq_k != p.seq_k;
+        return n > 0 && moved && takes_(c);
+      });
+    });
+  }
+
+  // Two sizes together, then each by itself; whether they must be equal. Where hardly any is taken
+  // together, one may be fixed and the other free: one query, and any number of keys.
   bool ask_for_two(const Kind& both, const Kind& one, const Kind& other, attn_sizes& of_one,
                    attn_sizes& of_other) {
     const Numbers taken_together = ask(both, of_one);
     of_other = of_one;
-    const bool apart = std::ranges::any_of(bases_, [&](const Case& base) {
-      return std::ranges::any_of(taken_together, [&](int64_t n) {
-        Case c = base;
-        one.set(c, n);
-        const bool moved = c.problem.dim_qk != base.problem.dim_qk || c.problem.seq_q != base.problem.seq_q;
-        return n > 0 && moved && takes_(c);
-      });
-    });
-    if (!apart) return taken_together.size() > 1;
+    const Numbers& alone = taken_together.size() > 2 ? taken_together : both.asked;
+    if (!moves_alone(one, alone) && !moves_alone(other, alone)) return taken_together.size() > 1;
     if (any(of_one)) return false;
     of_one = of_other = {};
     ask(one, of_one);

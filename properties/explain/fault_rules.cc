@@ -113,6 +113,16 @@ class Evidence {
            hangs_on(p.bias.has_value(), {"bias", "the bias's parameter"}) ||
            hangs_on(p.key_lengths.has_value(), {"key lengths", "the longest key length"});
   }
+  // A bias that takes part in a score, or hides it: not zeros everywhere.
+  bool bias_tells() const {
+    return p.bias && (p.bias->kind != BiasKind::kZero || p.bias->finite.kind != PatternKind::kAll);
+  }
+  // One finite value is added to one score: there is no other that could be read in its place, and no
+  // key to hide.
+  bool one_biased_score() const {
+    const bool one = p.batch == 1 && p.heads_q == 1 && p.heads_kv == 1 && p.seq_q == 1 && p.seq_k == 1;
+    return one && need("bias") != nullptr && p.bias && p.bias->finite.kind == PatternKind::kAll;
+  }
   bool splits() const { return hangs_on(p.num_splits > 1, {"num_splits"}); }
   bool scores_differ() const {
     const auto random = [](const Fill& f) { return f.kind >= FillKind::kOneHot; };
@@ -306,8 +316,8 @@ constexpr Rule kRules[] = {
      "NaN or infinity in a row that sees no key: 0 / 0"},
     {Class::kSoftmax,
      [](const Evidence& e) {
-       return e.shape(ShapeKind::kDeadRows) ||
-              (e.wrong() && e.dead_row && e.v.where && e.v.where->bound == 0 && e.v.where->expected == 0);
+       return e.shape(ShapeKind::kDeadRows) || (e.wrong() && e.dead_row && e.v.where && e.v.where->bound == 0 &&
+                                                (e.v.where->expected == 0 || std::isinf(e.v.where->expected)));
      },
      "a row that sees no key has a result"},
     {Class::kZeroLength, [](const Evidence& e) { return e.zero_length() && !e.wrong(); },
@@ -329,7 +339,10 @@ constexpr Rule kRules[] = {
      },
      "what lies beyond a length, or beyond the last key, is used"},
     // What the numbers are.
-    {Class::kMask, [](const Evidence& e) { return e.need("softcap") != nullptr && e.need("bias") != nullptr; },
+    {Class::kMask,
+     [](const Evidence& e) {
+       return e.need("softcap") != nullptr && e.need("bias") != nullptr && e.bias_tells();
+     },
      "it takes a softcap and a bias: which of them comes first"},
     {Class::kNumerics, [](const Evidence& e) { return e.hangs_on(e.p.softcap != 0, {"softcap"}); },
      "it takes a softcap"},
@@ -339,6 +352,8 @@ constexpr Rule kRules[] = {
      "NaN or infinity from large scores or values"},
     {Class::kNumerics, [](const Evidence& e) { return e.wrong() && e.by_rounding() && !e.rescaled(); },
      "the first intermediate that is wrong is off by what 16 bits round"},
+    {Class::kNumerics, [](const Evidence& e) { return e.wrong() && e.one_biased_score(); },
+     "a bias of one score does it: what is added, not where it is read or what it hides"},
     // Which keys, which heads.
     {Class::kMask, [](const Evidence& e) { return e.hides_keys() && e.wrong() && e.may_be_mask(); },
      "it takes something that hides keys, and a wrong set of them is seen"},

@@ -309,6 +309,20 @@ TEST(Limits, OfAKernelOfOneHeadAreFound) {
   EXPECT_EQ(as_terms(declaration_of(ask_for_refusals(target))), "heads_q=1 no_gqa");
 }
 
+// A kernel that decodes: lengths together are taken at 1 alone, and yet the number of keys is free.
+TEST(Limits, OfOneQueryLeaveTheKeysAlone) {
+  class Decoding : public FakeTarget {
+   public:
+    PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+      PlanReply reply = FakeTarget::plan(p, tensors, env);
+      if (p.seq_q != 1) reply.status = ATTN_UNSUPPORTED, reply.reason = "queries";
+      return reply;
+    }
+  };
+  Decoding target;
+  EXPECT_EQ(as_terms(declaration_of(ask_for_refusals(target))), "seq_q=1");
+}
+
 TEST(Domains, ThatLeaveNothingAreToldSo) {
   const auto of = [](auto&& set) {
     attn_domain d = {};
