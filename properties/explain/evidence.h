@@ -1,0 +1,213 @@
+// What a failure shows, in the terms in which attention bugs are told apart: what fault_rules.cc's
+// table of rules asks. Each answer is read from data, never from a message.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "properties/case/switches.h"
+#include "properties/case/words.h"
+#include "properties/data/tiles.h"
+#include "properties/explain/fault_class.h"
+
+namespace attnfuzz {
+
+class Evidence {
+ public:
+  explicit Evidence(const FaultQuestion& q)
+      : c(q.c),
+        p(q.c.problem),
+        v(q.verdict),
+        lane(q.lane),
+        clues(q.clues),
+        traced(q.clues.traced),
+        needs_(q.needs) {
+    if (v.plan.tile_q > 0) tile_q = v.plan.tile_q;
+    if (v.plan.tile_k > 0) tile_k = v.plan.tile_k;
+    look_at_tiles();
+  }
+
+  const Case& c;
+  const Problem& p;
+  const Verdict& v;
+  const std::string_view lane;
+  const Clues& clues;
+  const FaultClass traced;
+  int64_t tile_q = 64, tile_k = 64;
+  bool tile_unseen = false;  // in the failing head, some row sees no key of some tile
+  bool row_unseen = false;   // of some tile the failing row itself, or the first, sees no key
+  bool dead_row = false;     // and of none at all
+
+  bool reduced() const { return !needs_.empty(); }
+  bool kind(std::initializer_list<Kind> kinds) const { return std::ranges::count(kinds, v.kind) > 0; }
+  bool report(std::initializer_list<attn_report_kind> kinds) const {
+    return v.fault && std::ranges::count(kinds, v.fault->kind) > 0;
+  }
+  bool detail(Fault::Detail detail) const { return v.fault && v.fault->detail == detail; }
+  bool shape(ShapeKind kind) const { return std::ranges::count(v.shapes, kind, &Shape::kind) > 0; }
+  bool wrong() const { return kind({Kind::kWrong, Kind::kRelation}); }
+  bool non_finite() const { return v.kind == Kind::kNonFinite; }
+  bool only_lse() const { return wrong() && v.where && v.where->tensor == TensorId::kLse; }
+
+  // The need for a part, if there is one that says something: not what the kernel
+  // refuses to be without, nor what most values of it show.
+  const Need* need(std::string_view part) const {
+    const auto it = std::ranges::find_if(needs_, [&](const Need& n) {
+      return n.part == part && !n.refused && n.relation != Relation::kOtherThan;
+    });
+    return it == needs_.end() ? nullptr : &*it;
+  }
+  // Whether it hangs on any of the parts; of a case that was not reduced, on what it has.
+  bool hangs_on(bool present, std::initializer_list<std::string_view> parts) const {
+    if (!reduced()) return present;
+    return std::ranges::any_of(parts, [&](std::string_view part) { return need(part) != nullptr; });
+  }
+  bool at_least(std::string_view part, int64_t value) const {
+    const Need* n = need(part);
+    return n != nullptr && n->value >= value;
+  }
+
+  bool hangs_on_layout() const {
+    if (!reduced()) {
+      return std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l != TensorLayout{}; });
+    }
+    return std::ranges::any_of(switches(), [&](const Switch& s) {
+      const bool layout = s.trait == Trait::kLayout || s.trait == Trait::kInputLayout;
+      return layout &&
+             std::ranges::any_of(needs_, [&](const Need& n) { return !n.refused && n.part == s.name; });
+    });
+  }
+  // A spread that 31 bits cannot hold, and whose need was not met by a smaller one.
+  bool hangs_on_far_offsets() const {
+    const bool far =
+        std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l.spread > int64_t{1} << 30; });
+    return (far && hangs_on_layout()) || largest_dense_offset() > 0x1p31;
+  }
+  bool zero_length() const {
+    int64_t least = std::min({p.seq_q, p.seq_k, p.batch});
+    if (p.key_lengths) {
+      for (const int64_t length : *p.key_lengths) least = std::min(least, std::max<int64_t>(length, 0));
+    }
+    if (least != 0 || !reduced()) return least == 0;
+    const auto at_zero = [&](std::string_view part) {
+      const Need* n = need(part);
+      return n != nullptr && n->relation == Relation::kExactly && n->value == 0;
+    };
+    return at_zero("seq_k") || at_zero("seq_q") || at_zero("batch") || at_zero("the longest key length") ||
+           (need("key lengths") != nullptr && p.seq_k > 0);
+  }
+  bool length_beyond_capacity() const {
+    return p.key_lengths && std::ranges::any_of(*p.key_lengths, [&](int64_t n) { return n > p.seq_k; }) &&
+           hangs_on(true, {"key lengths", "the longest key length"});
+  }
+  bool hides_keys() const {
+    return hangs_on(p.causal, {"causal"}) ||
+           hangs_on(p.window_left >= 0 || p.window_right >= 0,
+                    {"a window to the left", "a window to the right", "window_left", "window_right"}) ||
+           hangs_on(false, {"alignment"}) || hangs_on(p.mask.has_value(), {"mask", "the mask's parameter"}) ||
+           hangs_on(p.bias.has_value(), {"bias", "the bias's parameter"}) ||
+           hangs_on(p.key_lengths.has_value(), {"key lengths", "the longest key length"});
+  }
+  // A bias that takes part in a score, or hides it: not zeros everywhere.
+  bool bias_tells() const {
+    return p.bias && (p.bias->kind != BiasKind::kZero || p.bias->finite.kind != PatternKind::kAll);
+  }
+  // One finite value is added to one score: there is no other that could be read in its place, and no
+  // key to hide.
+  bool one_biased_score() const {
+    const bool one = p.batch == 1 && p.heads_q == 1 && p.heads_kv == 1 && p.seq_q == 1 && p.seq_k == 1;
+    return one && need("bias") != nullptr && p.bias && p.bias->finite.kind == PatternKind::kAll;
+  }
+  bool splits() const { return hangs_on(p.num_splits > 1, {"num_splits"}); }
+  bool scores_differ() const {
+    const auto random = [](const Fill& f) { return f.kind >= FillKind::kOneHot; };
+    return hangs_on(false, {"values of q", "values of k"}) && (random(c.k) || random(c.q));
+  }
+  bool large_values() const {
+    return std::ranges::any_of(std::initializer_list<const Fill*>{&c.q, &c.k, &c.v}, [](const Fill* f) {
+      return f->kind == FillKind::kHuge || f->kind == FillKind::kSubnormal || std::abs(f->exponent) >= 4;
+    });
+  }
+  // Of the kernel's intermediates, the first that is wrong.
+  bool first_wrong(std::initializer_list<attn_probe_tag> tags) const {
+    return clues.probed == Clues::Probed::kFirstWrong && std::ranges::count(tags, clues.first_wrong) > 0;
+  }
+  bool all_right() const { return clues.probed == Clues::Probed::kAllRight; }
+  // No further off than 16 bits round.
+  bool by_rounding() const {
+    return clues.probed == Clues::Probed::kFirstWrong && clues.off > 0 && clues.off < 0x1p-7;
+  }
+  // The accumulator, right until a second tile of other scores is added to it.
+  bool rescaled() const {
+    return first_wrong({ATTN_PROBE_O}) && clues.first_wrong_tile > 0 && second_tile() && plain() &&
+           scores_differ();
+  }
+  // A wrong set of keys shows in the scores.
+  bool may_be_mask() const { return clues.probed == Clues::Probed::kNot || first_wrong({ATTN_PROBE_S}); }
+  // The failing row sees every tile, and what was recorded of its softmax is right: no -inf met another.
+  bool sound_softmax() const { return all_right() && v.where && !row_unseen && !splits(); }
+  bool of_many_rows() const { return at_least("seq_q", 2); }
+  // A row must hold a vector of 16 bytes: which says how it is copied, not which instantiation runs.
+  bool one_vector() const {
+    const auto is_one = [&](std::string_view part) {
+      const Need* n = need(part);
+      return n != nullptr && n->relation == Relation::kAtLeast && n->value == 8;
+    };
+    return is_one("dim_v") || is_one("dim_qk");
+  }
+  bool second_tile() const { return need("seq_k") != nullptr && p.seq_k > tile_k; }
+  bool plain() const { return mask_words(p).empty() && p.num_splits <= 1; }
+  bool dims() const {
+    // Random data may need their dims to fall into place.
+    if (need("values of q") != nullptr || need("values of k") != nullptr || splits()) return false;
+    return p.dim_qk != p.dim_v && !one_vector() && hangs_on(false, {"dim_qk", "dim_v", "head dims"});
+  }
+  // How many keys the LSE counts where all scores are 0; 0 if that cannot be said.
+  double keys_counted() const {
+    if (!only_lse() || (c.q.kind != FillKind::kZero && c.k.kind != FillKind::kZero)) return 0;
+    const double keys = std::exp(v.where->got);
+    const bool whole = std::fabs(keys - std::round(keys)) < 0.01;
+    return whole && keys > 1.01 * std::exp(v.where->expected) && keys < 1e9 ? keys : 0;
+  }
+  bool counts_a_whole_tile() const {
+    const double due = std::exp(v.where ? v.where->expected : 0), tile = static_cast<double>(tile_k);
+    const double padded = std::ceil(due / tile) * tile;
+    return std::fabs(keys_counted() - padded) < 0.01 * padded;
+  }
+
+ private:
+  void look_at_tiles() {
+    constexpr int64_t kMostPairs = int64_t{1} << 20;
+    if (p.seq_k < 1) dead_row = p.seq_q > 0;
+    if (p.batch < 1 || p.seq_q < 1 || p.seq_k < 1 || p.seq_q > kMostPairs / p.seq_k) return;
+    const auto inside = [](int64_t at, int64_t size) { return std::clamp<int64_t>(at, 0, size - 1); };
+    const Where where = v.where.value_or(Where{});
+    const VisibilityCache visible(c, inside(where.b, p.batch), inside(where.h, p.heads_q));
+    for (const TileState state : tile_map(c, visible, tile_q, tile_k).states) {
+      tile_unseen |= state == TileState::kRowDead || state == TileState::kDead;
+    }
+    bool any = false;
+    for (int64_t first = 0; first < p.seq_k; first += tile_k) {
+      bool of_tile = false;
+      for (int64_t j = first; j < std::min(first + tile_k, p.seq_k) && !of_tile; ++j)
+        of_tile = visible(inside(where.q, p.seq_q), j);
+      row_unseen |= !of_tile;
+      any |= of_tile;
+    }
+    dead_row = !any;
+  }
+  double largest_dense_offset() const {
+    const auto product = [](auto... n) { return (static_cast<double>(n) * ...); };
+    const double rows = product(p.batch, p.heads_q, p.seq_q);
+    return std::max(product(rows, std::max(p.dim_qk, p.dim_v)), p.mask || p.bias ? product(rows, p.seq_k) : 0);
+  }
+
+  const std::span<const Need> needs_;
+};
+
+}  // namespace attnfuzz
