@@ -29,8 +29,9 @@ SIMT_EXPORT void mbarrier_wait(void* barrier, uint32_t parity, Place here);
 
 // --- Kernels close behind one another (launch.cc) ---
 //
-// Reported: a block of a dependent launch that ends without having waited. Launches run
-// one after the other here: what is read before the wait is not seen.
+// Reported: a block of a dependent launch that ends without having waited, or loads a box before
+// any of its threads has. Launches run one after the other here: what else is read before the
+// wait is not seen.
 SIMT_EXPORT void grid_dependency_wait(Place here);
 
 // --- Boxes of tensors (tensor_copy.cc) ---

@@ -128,6 +128,12 @@ void tma_load(void* shared, const TensorMap& map, void* barrier, const int32_t (
           "a load to the barrier initialised at %s:%d, whose thread has not called mbarrier_init_fence",
           m.here.file, m.here.line);
   }
+  if (b.dependent && !b.waited) {
+    fault(ATTN_REPORT_ASYNC, &self().thread, here,
+          "a load of a dependent launch before anyone of its block has called grid_dependency_wait(): what it "
+          "reads "
+          "may not have been written yet");
+  }
   const TensorCopy load{
       map,
       {at[0], at[1], at[2], at[3]},

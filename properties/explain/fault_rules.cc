@@ -71,6 +71,12 @@ constexpr Rule kRules[] = {
     {Class::kRace,
      [](const Evidence& e) { return e.reduced() && e.hangs_on(false, {"the schedule", "schedule"}); },
      "it depends on the order in which threads run or copies arrive"},
+    {Class::kMask,
+     [](const Evidence& e) {
+       return e.non_finite() && e.reduced() && e.p.scale == 0 && e.hangs_on(false, {"the scale"}) &&
+              !e.large_values();
+     },
+     "NaN from a scale of 0, and scores are finite: what was hidden is scaled"},
     {Class::kRace,
      [](const Evidence& e) {
        return e.non_finite() && e.plain() && e.one_vector() && e.clues.broken_vectors != Answer::kFails &&
@@ -117,8 +123,8 @@ constexpr Rule kRules[] = {
      "NaN or infinity in a row that sees no key: 0 / 0"},
     {Class::kSoftmax,
      [](const Evidence& e) {
-       return e.shape(ShapeKind::kDeadRows) || (e.wrong() && e.dead_row && e.v.where && e.v.where->bound == 0 &&
-                                                (e.v.where->expected == 0 || std::isinf(e.v.where->expected)));
+       return e.shape(ShapeKind::kDeadRows) ||
+              (e.wrong() && e.dead_row && e.v.where && e.v.where->bound == 0 && e.v.where->expected == 0);
      },
      "a row that sees no key has a result"},
     {Class::kZeroLength, [](const Evidence& e) { return e.zero_length() && !e.wrong(); },

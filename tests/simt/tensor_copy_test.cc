@@ -95,6 +95,15 @@ TEST(TensorCopy, PutsZerosOutsideAndLeavesTheOutsideAlone) {
   }
 }
 
+// Nobody of its block has waited for what ran before: it may not have written the tensor yet.
+TEST(TensorCopy, OfADependentLaunchComesAfterTheWait) {
+  Tensor from(20), to(20, false);
+  std::vector<uint16_t> seen(kRows * 64);
+  expect_told(run_on_cpu(copy_box, 1, 64, {.shared = kShared, .dependent = true}, from.map, to.map,
+                         Coordinates{{0, 0, 0, 0}}, seen.data()),
+              ATTN_REPORT_ASYNC, "before anyone of its block has called grid_dependency_wait()");
+}
+
 enum class Wrong {
   kNothing,
   kNoWait,

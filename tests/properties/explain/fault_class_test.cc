@@ -358,7 +358,7 @@ TEST(FaultClass, EveryClassSaysWhereToLook) {
 // What a bias does: to one score it can but be added wrongly; one of zeros comes before a cap as well as after.
 TEST(FaultClass, OfABiasOfOneScoreAndOfOneOfZeros) {
   Finding one(Kind::kWrong);
-  one.c.problem.bias = Bias{.kind = BiasKind::kRowConstant};
+  one.c.problem.bias.emplace().kind = BiasKind::kRowConstant;
   one.need({{.part = "bias"}});
   expect(one, FaultClass::kNumerics);
   Finding many = one;
@@ -369,17 +369,6 @@ TEST(FaultClass, OfABiasOfOneScoreAndOfOneOfZeros) {
   expect(one, FaultClass::kMask);
   one.c.problem.bias->kind = BiasKind::kZero;
   expect(one, FaultClass::kNumerics);
-}
-
-// The LSE of a row that sees no key is -inf, as its O is 0: a number there is a result as well.
-TEST(FaultClass, OfANumberWhereTheLseOfADeadRowIsDue) {
-  Finding f(Kind::kWrong);
-  f.c.problem.bias = Bias{.finite = {.kind = PatternKind::kNothing}};
-  f.need({{.part = "bias"}});
-  f.v.where->tensor = TensorId::kLse;
-  f.v.where->expected = -INFINITY;
-  f.v.where->bound = 0;
-  expect(f, FaultClass::kSoftmax);
 }
 
 }  // namespace
