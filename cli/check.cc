@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cli/entry.h"
-#include "cli/found.h"
+#include "cli/filing.h"
 #include "cli/help.h"
 #include "cli/print.h"
 #include "cli/session.h"

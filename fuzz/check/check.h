@@ -85,7 +85,7 @@ using OpenTarget = std::function<std::unique_ptr<Target>(std::string* error)>;
 // Called about twice a second while a check runs.
 using OnProgress = std::function<void(uint64_t done, uint64_t of, double seconds)>;
 
-// What the generator aims at, from the target's own plans.
+// What the generator aims at, from the target's own plans; options.aim where it is there.
 Aim aim_at(Target& target, const CheckOptions& options);
 
 // Throws std::runtime_error if a target cannot be opened or a job dies outside of a case.

@@ -130,9 +130,7 @@ void tma_load(void* shared, const TensorMap& map, void* barrier, const int32_t (
   }
   if (b.dependent && !b.waited) {
     fault(ATTN_REPORT_ASYNC, &self().thread, here,
-          "a load of a dependent launch before anyone of its block has called grid_dependency_wait(): what it "
-          "reads "
-          "may not have been written yet");
+          "a load of a dependent launch before anyone of its block has called grid_dependency_wait()");
   }
   const TensorCopy load{
       map,

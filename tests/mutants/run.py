@@ -137,6 +137,18 @@ class Results:
         return answer
 
 
+def survivors(pool, kills, living, stage):
+    """Those of `living` that `kills` says False of; how far it is is printed meanwhile."""
+    start, left = time.monotonic(), []
+    for done, (mutant, dead) in enumerate(zip(living, pool.map(kills, living)), 1):
+        if not dead:
+            left.append(mutant)
+        if done % 50 == 0 or done == len(living):
+            print(f"{stage}: {done} of {len(living)} mutants, {done - len(left)} killed, "
+                  f"{time.monotonic() - start:.0f} s", flush=True)
+    return left
+
+
 def run(arguments, mutants, results, stages):
     libraries = {k: arguments.mutants / f"libattn_mutants-{k}_cpu.so" for k in arguments.kernels}
 
@@ -161,23 +173,13 @@ def run(arguments, mutants, results, stages):
 
         living = list(mutants)
         for stage in stages:
-            start, killed = time.monotonic(), 0
-
-            def one(mutant, stage=stage):
+            def kills(mutant, stage=stage):
                 for kernel in mutant["kernels"]:
                     if ask(mutant["id"], stage, kernel, limits[stage, kernel])["end"] == "killed":
-                        return mutant, True
-                return mutant, False
+                        return True
+                return False
 
-            left = []
-            for done, (mutant, dead) in enumerate(pool.map(one, living), 1):
-                killed += dead
-                if not dead:
-                    left.append(mutant)
-                if done % 50 == 0 or done == len(living):
-                    print(f"{stage.lane} {stage.cases} cases: {done} of {len(living)} mutants, {killed} killed, "
-                          f"{time.monotonic() - start:.0f} s", flush=True)
-            living = left
+            living = survivors(pool, kills, living, f"{stage.lane} {stage.cases} cases")
 
 
 def main():

@@ -27,7 +27,7 @@ import time
 sys.dont_write_bytecode = True
 
 import survey
-from run import Results, Stage
+from run import Results, Stage, survivors
 
 SLOW = "NoFalseAlarm.*:Detection.*"
 # name, tests, seconds that a mutant may take beyond four times what the oracle takes
@@ -63,23 +63,16 @@ def run(arguments, mutants, results):
         right = ask(program, 0, tests, 3600)
         if right["end"] != "survived":
             sys.exit(f"without a mutant the {name} tests do not pass: {right}")
-        limit, start, killed, left = 4 * right["seconds"] + beyond, time.monotonic(), 0, []
+        limit = 4 * right["seconds"] + beyond
 
-        def one(mutant):
+        def kills(mutant):
             answer = results.get(mutant["id"], stage, "oracle")
             if answer is None:
                 answer = results.put(mutant["id"], stage, "oracle", ask(program, mutant["id"], tests, limit))
-            return mutant, answer["end"] == "killed"
+            return answer["end"] == "killed"
 
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            for done, (mutant, dead) in enumerate(pool.map(one, living), 1):
-                killed += dead
-                if not dead:
-                    left.append(mutant)
-                if done % 50 == 0 or done == len(living):
-                    print(f"{name} tests: {done} of {len(living)} mutants, {killed} killed, "
-                          f"{time.monotonic() - start:.0f} s", flush=True)
-        living = left
+            living = survivors(pool, kills, living, f"{name} tests")
 
 
 def main():

@@ -237,6 +237,20 @@ TEST(Limits, AreTheSimplestThatAgreeWithWhatWasTaken) {
   EXPECT_EQ(simplest({32, 64, 128}), (std::vector<int64_t>{0, 0, 0, 3})) << "96 was refused";
 }
 
+// Takes what a condition takes, and declares nothing.
+class PickyTarget : public FakeTarget {
+ public:
+  explicit PickyTarget(bool (*takes)(const attn_problem&)) : takes_(takes) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(p, tensors, env);
+    if (!takes_(p)) reply.status = ATTN_UNSUPPORTED, reply.reason = "not taken";
+    return reply;
+  }
+
+ private:
+  bool (*takes_)(const attn_problem&);
+};
+
 // What many kernels of the field are: one tile's length, a template for each head dimension.
 class LimitedTarget : public FakeTarget {
  public:
@@ -297,29 +311,13 @@ TEST(Limits, AreFoundAndPrintedAsADeclaration) {
 }
 
 TEST(Limits, OfAKernelOfOneHeadAreFound) {
-  class OneHead : public FakeTarget {
-   public:
-    PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
-      PlanReply reply = FakeTarget::plan(p, tensors, env);
-      if (p.heads_q != 1) reply.status = ATTN_UNSUPPORTED, reply.reason = "heads";
-      return reply;
-    }
-  };
-  OneHead target;
+  PickyTarget target([](const attn_problem& p) { return p.heads_q == 1; });
   EXPECT_EQ(as_terms(declaration_of(ask_for_refusals(target))), "heads_q=1 no_gqa");
 }
 
 // A kernel that decodes: lengths together are taken at 1 alone, and yet the number of keys is free.
 TEST(Limits, OfOneQueryLeaveTheKeysAlone) {
-  class Decoding : public FakeTarget {
-   public:
-    PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
-      PlanReply reply = FakeTarget::plan(p, tensors, env);
-      if (p.seq_q != 1) reply.status = ATTN_UNSUPPORTED, reply.reason = "queries";
-      return reply;
-    }
-  };
-  Decoding target;
+  PickyTarget target([](const attn_problem& p) { return p.seq_q == 1; });
   EXPECT_EQ(as_terms(declaration_of(ask_for_refusals(target))), "seq_q=1");
 }
 
@@ -349,17 +347,9 @@ TEST(Domains, ThatLeaveNothingAreToldSo) {
 
 // 256 keys for 128 queries are refused for their number: that says nothing of diagonals.
 TEST(Limits, OfLengthsAreNoneOfDiagonals) {
-  class TwoLengths : public FakeTarget {
-   public:
-    PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
-      PlanReply reply = FakeTarget::plan(p, tensors, env);
-      for (const int64_t n : {p.seq_q, p.seq_k}) {
-        if (n != 128 && n != 512) reply.status = ATTN_UNSUPPORTED, reply.reason = "lengths";
-      }
-      return reply;
-    }
-  };
-  TwoLengths target;
+  PickyTarget target([](const attn_problem& p) {
+    return (p.seq_q == 128 || p.seq_q == 512) && (p.seq_k == 128 || p.seq_k == 512);
+  });
   const std::string words = in_words(ask_for_refusals(target));
   EXPECT_EQ(words.find("diagonal"), words.npos) << words;
   EXPECT_NE(words.find("lengths other than 128, 512"), words.npos) << words;

@@ -302,20 +302,26 @@ std::vector<Asked> relations_on(const Case& c, const KernelInfo& kernel) {
   return asked;
 }
 
+// Two batch entries of two heads, some keys hidden by lengths, values that differ.
+Case two_entries(int64_t seq_q, int64_t dim_qk, int64_t dim_v, const std::vector<int64_t>& key_lengths,
+                 int64_t seq_k) {
+  Case c;
+  Problem& p = c.problem;
+  p.batch = p.heads_q = 2;
+  p.seq_q = seq_q, p.seq_k = seq_k;
+  p.dim_qk = dim_qk, p.dim_v = dim_v;
+  p.key_lengths = key_lengths;
+  c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
+  c.q.seed = 1, c.k.seed = 2, c.v.seed = 3;
+  return c;
+}
+
 TEST(Screen, SaysOfRelationsWhatATrialDoes) {
   FakeTarget fake;
   FakeScreen device(fake);
   const Calibration calibration = documented();
   Screen screen(device, fake, calibration);
-  Case c;
-  Problem& p = c.problem;
-  p.batch = p.heads_q = 2;
-  p.seq_q = 3;
-  p.seq_k = 18;
-  p.dim_qk = 4, p.dim_v = 3;
-  p.key_lengths = std::vector<int64_t>{17, 18};
-  c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
-  c.q.seed = 1, c.k.seed = 2, c.v.seed = 3;
+  const Case c = two_entries(3, 4, 3, {17, 18}, 18);
   const std::vector<Asked> asked = relations_on(c, fake.info());
   EXPECT_GT(asked.size(), 20u);
   const std::vector<Verdict> verdicts = screen.judge(asked);
@@ -342,15 +348,7 @@ TEST(Screen, DoubtsWhatARelationFails) {
     FakeTarget fake(flaw);
     FakeScreen device(fake);
     const Calibration calibration = documented();
-    Case c;
-    Problem& p = c.problem;
-    p.batch = p.heads_q = 2;
-    p.seq_q = 5;
-    p.seq_k = 40;
-    p.dim_qk = 8, p.dim_v = 9;
-    p.key_lengths = std::vector<int64_t>{33, 37};
-    c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
-    c.q.seed = 1, c.k.seed = 2, c.v.seed = 3;
+    Case c = two_entries(5, 8, 9, {33, 37}, 40);
     const Property* property = find_property(name);
     std::string why;
     ASSERT_TRUE(property->adapt(c, fake.info(), &why));

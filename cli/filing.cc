@@ -1,4 +1,4 @@
-#include "cli/found.h"
+#include "cli/filing.h"
 
 #include <chrono>
 #include <cmath>
