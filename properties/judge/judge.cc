@@ -324,6 +324,7 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
   if (spec_of(fault->tensor).role == Role::kOutput && !early) {
     const std::array<int64_t, 4> size = logical_size(p, fault->tensor);
     const RowSpace rows(size[0], size[1], size[2]);
+    if (rows.count() == 0) return false;  // written around an output that has no element
     const auto [b, h, s, d] = fault->index;
     Where where = where_is(fault->tensor, p, plan, rows.of(b, h, s), d);
     where.got = std::numeric_limits<double>::quiet_NaN();

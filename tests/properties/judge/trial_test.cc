@@ -224,6 +224,17 @@ TEST(Judge, WhatIsWrittenInPlan) {
   }
 }
 
+TEST(Judge, WhatIsWrittenAroundAnEmptyOutput) {
+  for (int64_t Problem::* none : {&Problem::batch, &Problem::seq_q}) {
+    Case c = simple(17);
+    c.problem.*none = 0;
+    HastyTarget target(HastyTarget::kBehindO);
+    const Verdict v = judge(c, *find_property("reference"), target, documented());
+    EXPECT_EQ(v.kind, Kind::kGuard) << v.message;
+    EXPECT_FALSE(v.where);
+  }
+}
+
 TEST(Judge, BitsDifferButNansAreEqual) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float a[] = {1, nan, 0.0f}, same[] = {1, -nan, 0.0f}, other[] = {1, nan, -0.0f};
