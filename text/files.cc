@@ -112,8 +112,9 @@ std::variant<std::string, DecodeError> read_file(const std::string& path, const 
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits.seconds));
   std::string text;
   char buffer[1 << 16];
+  bool waits = !regular;
   while (true) {
-    if (!regular) {
+    if (waits) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
       pollfd ready = {file.fd, POLLIN, 0};
       const int n = left > 0 ? ::poll(&ready, 1, static_cast<int>(left)) : 0;
@@ -122,6 +123,7 @@ std::variant<std::string, DecodeError> read_file(const std::string& path, const 
         return DecodeError{path + " has not come to its end in time: its writer is late, or there is none"};
     }
     const ssize_t n = ::read(file.fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EAGAIN) waits = true;  // /proc/kmsg says that it is a regular file
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) return error("cannot read", errno);
     if (n == 0) return text;

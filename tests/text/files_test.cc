@@ -140,6 +140,11 @@ TEST_F(Files, ThatNobodyWritesAreNotWaitedForForEver) {
   EXPECT_EQ(error, "");
 }
 
+TEST_F(Files, ThatSayTheyAreRegularAreNotWaitedForForEver) {
+  // Who may read it gets what the kernel has said, and then has to wait for more.
+  EXPECT_NE(error_of("/proc/kmsg", {.seconds = 0.05}), "");
+}
+
 TEST_F(Files, ThatAreFifosAreReadToTheirEnd) {
   ASSERT_EQ(::mkfifo(at("fifo").c_str(), 0600), 0);
   std::thread writer([this] {
