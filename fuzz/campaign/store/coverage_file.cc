@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "fuzz/check/records.h"
 #include "text/files.h"
+#include "text/hash.h"
 
 namespace attnfuzz {
 
@@ -48,15 +50,29 @@ bool is_there(const std::string& path) {
   return fs::exists(status);
 }
 
+std::string sum_of(const std::string& bytes) {
+  const uint64_t sum = text_hash(bytes);
+  return {reinterpret_cast<const char*>(&sum), sizeof sum};
+}
+
 // Nothing if there is none, or it is of another table of axes.
 std::optional<Coverage> read_met(const std::string& stem) {
-  if (!is_there(stem + ".met")) return std::nullopt;
-  const std::string bytes = file_text(stem + ".met", kInFolder);
+  const std::string path = stem + ".met";
+  if (!is_there(path)) return std::nullopt;
+  const std::string text = file_text(path, kInFolder);
+  const std::string bytes = text.substr(0, std::max(text.size(), sizeof(uint64_t)) - sizeof(uint64_t));
+  if (text != bytes + sum_of(bytes))
+    throw std::runtime_error(path + " is not as it was written: move it away, and what is met is counted anew");
   try {
     return Coverage::of_bytes(bytes);
   } catch (const std::runtime_error&) {
     return std::nullopt;
   }
+}
+
+void write_met(const std::string& stem, const Coverage& met) {
+  const std::string bytes = met.bytes();
+  write_file(stem + ".met", bytes + sum_of(bytes));
 }
 
 std::optional<MeasuredCoverage> read_measured(const std::string& path) {
@@ -102,7 +118,7 @@ void add_coverage(const std::string& dir, const std::string& target, const Cover
   {
     const Lock lock(stem + ".lock");
     if (const auto before = read_met(stem)) all.merge(*before);
-    write_file(stem + ".met", all.bytes());
+    write_met(stem, all);
   }
   if (all.cases() < kFewestMeasured) return;
   std::optional<MeasuredCoverage> before;
@@ -137,7 +153,7 @@ void merge_coverage(const std::string& from, const std::string& to) {
     auto met = read_met(stem_of(from, target));
     if (!met) continue;
     if (const auto before = read_met(stem)) met->merge(*before);
-    write_file(stem + ".met", met->bytes());
+    write_met(stem, *met);
   }
   for (const auto& [target, measured] : read_coverage(from)) {
     const std::string path = stem_of(to, target) + ".json";

@@ -1,7 +1,8 @@
 // How much of the table of axes (properties/draw/coverage.h) the cases of a target have met,
 // of all jobs and sessions of a campaign together:
 //
-//   coverage/TARGET.met    Coverage::bytes(); what is of another table of axes, or damaged, is begun anew
+//   coverage/TARGET.met    Coverage::bytes() and their hash, without which it is damaged, and refused; what is
+//                          of another table of axes is begun anew
 //   coverage/TARGET.json   MeasuredCoverage
 //   coverage/TARGET.lock   held by the job that adds to them
 //

@@ -8,6 +8,7 @@
 
 #include "properties/case/features/feature.h"
 #include "text/files.h"
+#include "text/hash.h"
 
 namespace attnfuzz {
 namespace {
@@ -24,7 +25,8 @@ class CoverageFile : public ::testing::Test {
   ~CoverageFile() override { fs::remove_all(root_); }
   std::string at(const std::string& name) const { return root_ + "/" + name; }
   Coverage met(const std::string& dir) const {
-    return Coverage::of_bytes(file_text(at(dir) + "/coverage/fa1.cpu.plain.met", kInFolder));
+    const std::string text = file_text(at(dir) + "/coverage/fa1.cpu.plain.met", kInFolder);
+    return Coverage::of_bytes(text.substr(0, text.size() - sizeof(uint64_t)));
   }
   void add(const std::string& dir, const Coverage& met) { add_coverage(at(dir), "fa1.cpu.plain", met, {}); }
 
@@ -58,8 +60,10 @@ TEST_F(CoverageFile, JobsAddUp) {
 TEST_F(CoverageFile, OfAnotherTableIsBegunAnew) {
   add("a", cases(5, 1));
   const std::string file = at("a") + "/coverage/fa1.cpu.plain.met";
-  std::string bytes = file_text(file, kInFolder);
+  std::string bytes = cases(5, 1).bytes();
   bytes[0] ^= 1;
+  const uint64_t sum = text_hash(bytes);
+  bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum);
   write_file(file, bytes);
   EXPECT_THROW(met("a"), std::runtime_error);
   merge_coverage(at("a"), at("b"));
@@ -126,6 +130,17 @@ TEST_F(CoverageFile, WhatIsNoFileOfACampaignIsNamed) {
   refused(met);
   fs::remove(met);
   EXPECT_NO_THROW(read_coverage(at("a")));
+  add("a", cases(5, 1));
+  const std::string whole = file_text(met, kInFolder);
+  std::string flipped = whole;
+  flipped[flipped.size() / 2] ^= 1;
+  for (const std::string& damaged : {std::string(), std::string("hi"), whole.substr(0, 100), flipped}) {
+    write_file(met, damaged);
+    refused(met);
+    EXPECT_THROW(add("a", cases(6, 1)), std::runtime_error);
+    EXPECT_EQ(file_text(met, kInFolder), damaged) << "and it stays for whoever looks";
+  }
+  fs::remove(met);
   fs::remove(folder + "/fa1.cpu.plain.lock");
   fs::create_directory(folder + "/fa1.cpu.plain.lock");
   EXPECT_THROW(read_coverage(at("a")), std::runtime_error);
