@@ -129,14 +129,17 @@ bool adds_to_scores(const Ask& ask) {
 Covering::Covering(Aim aim) : aim_(std::move(aim)) { aim_.covering.reset(); }
 
 void Covering::make() const {
-  std::call_once(made_, [&] {
-    const Rare rare = attnfuzz::rare(aim_);
-    const Adding adding;
-    std::vector<Pair> plain, others;
-    for (const Pair& x : rare.pairs) (adding.of(x.a) || adding.of(x.b) ? others : plain).push_back(x);
-    plain_.rows = rows_of(plain), adding_.rows = rows_of(others);
-    for (const Ask& one : rare.singles) (adding.of(one) ? adding_ : plain_).singles.push_back(one);
-  });
+  // No std::call_once: what is thrown through it ends a program that has an unwinder of its own
+  // (-static-libgcc).
+  const std::lock_guard lock(making_);
+  if (made_) return;
+  const Rare rare = attnfuzz::rare(aim_);
+  const Adding adding;
+  std::vector<Pair> plain, others;
+  for (const Pair& x : rare.pairs) (adding.of(x.a) || adding.of(x.b) ? others : plain).push_back(x);
+  plain_.rows = rows_of(plain), adding_.rows = rows_of(others);
+  for (const Ask& one : rare.singles) (adding.of(one) ? adding_ : plain_).singles.push_back(one);
+  made_ = true;
 }
 
 size_t Covering::size() const {

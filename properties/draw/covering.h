@@ -41,7 +41,8 @@ class Covering {
   void make() const;
 
   Aim aim_;
-  mutable std::once_flag made_;
+  mutable std::mutex making_;
+  mutable bool made_ = false;
   struct Turn {
     std::vector<std::vector<Ask>> rows;
     std::vector<Ask> singles;

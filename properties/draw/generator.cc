@@ -81,8 +81,13 @@ Case make_case(const Aim& aim, const rc::Random& random, const Asked& asked) {
   }
   tidy(c);
   if (!illegal(c)) return c;
-  // What can make it so is memory: strides that no slot holds.
+  // What can make it so is memory: strides that no slot holds, and of a domain of long sequences
+  // a mask or a bias of every score.
   for (TensorLayout& layout : c.layout) layout = {};
+  Problem& p = c.problem;
+  for (Broadcast* of : {p.mask ? &p.mask->broadcast : nullptr, p.bias ? &p.bias->broadcast : nullptr}) {
+    if (of && illegal(c)) *of = {.batch = true, .head = true, .query = true};
+  }
   const auto why = illegal(c);
   if (why && aim.domain)
     throw std::runtime_error("what the kernel is to take is more than a case may be: " + *why);

@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 #include <set>
+#include <stdexcept>
 
 #include "properties/case/codec.h"
 #include "properties/case/domain.h"
@@ -162,6 +163,31 @@ TEST(Generator, DependsOnSeedAndIndexAlone) {
 }
 
 // What is asked for by a covering design is made anew wherever the aim is the same.
+// Lengths that are always so long.
+Aim long_rows(int64_t length) {
+  Aim aim;
+  aim.domain.emplace();
+  aim.domain->seq_q.least = aim.domain->seq_q.most = length;
+  aim.domain->seq_k = aim.domain->seq_q;
+  return aim;
+}
+
+TEST(Generator, MasksOfLongRowsAreOfOneRow) {
+  const Aim aim = long_rows(65536);
+  int masks = 0, biases = 0;
+  for (uint64_t i = 0; i < 200; ++i) {
+    const Case c = draw(aim, 1, i);
+    EXPECT_FALSE(illegal(c));
+    masks += c.problem.mask.has_value(), biases += c.problem.bias.has_value();
+  }
+  EXPECT_GT(masks, 10);
+  EXPECT_GT(biases, 10);
+}
+
+TEST(Generator, WhatCannotBeDrawnIsSaidThroughACovering) {
+  EXPECT_THROW(Covering(long_rows(int64_t{1} << 33)).size(), std::runtime_error);
+}
+
 TEST(Generator, CoveringIsTheSameForTheSameAim) {
   Aim aim = aim_of_our_kernels(), again = aim;
   aim.covering = std::make_shared<Covering>(aim);
