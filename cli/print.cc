@@ -287,44 +287,4 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   return json_text(j) + "\n";
 }
 
-std::string junit_xml(const std::vector<Checked>& all) {
-  std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
-  for (const Checked& checked : all) {
-    const CheckResult& result = checked.result;
-    const std::string suite = markup(checked.suite);
-    // One a property, and one of the check as a whole where it is no answer.
-    std::map<std::string, std::string> tests;
-    size_t failed = 0;
-    const auto fails = [&](const std::string& name, const std::string& why) {
-      tests[name] += "<failure message=\"" + markup(why) + "\"/>";
-      ++failed;
-    };
-    for (const auto& [name, n] : result.properties) {
-      std::string& test = tests[name];
-      if (n.passed == 0 && n.failed == 0) test = "<skipped message=\"no case of this property was judged\"/>";
-    }
-    for (const Failure& failure : result.failures) {
-      const std::string path = path_of(failure.verdict.plan);
-      fails(failure.property->name, failure.verdict.message + (path.empty() ? "" : " (path: " + path + ")"));
-    }
-    for (const std::string& why : checked.not_judged) fails("judged", why);
-    if (result.interrupted) fails("complete", "interrupted: what was not judged may fail");
-    text += format("  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%zu\" time=\"%.3f\">\n", suite.c_str(),
-                   tests.size(), failed, result.seconds);
-    if (!result.ways.empty()) {
-      text += "    <properties>\n";
-      for (const auto& [way, n] : result.ways)
-        text += format("      <property name=\"cases by path %s\" value=\"%llu\"/>\n", markup(way).c_str(),
-                       (unsigned long long)n.cases);
-      text += "    </properties>\n";
-    }
-    for (const auto& [name, test] : tests) {
-      text += format("    <testcase classname=\"%s\" name=\"%s\">", suite.c_str(), markup(name).c_str());
-      text += test + "</testcase>\n";
-    }
-    text += "  </testsuite>\n";
-  }
-  return text + "</testsuites>\n";
-}
-
 }  // namespace attnfuzz

@@ -121,12 +121,6 @@ std::string printable_lines(std::string_view text) {
   return out;
 }
 
-std::string markup(std::string_view text) {
-  return escaped(printable_lines(text), [](char ch) -> std::string {
-    return ch == '<' ? "&lt;" : ch == '>' ? "&gt;" : ch == '&' ? "&amp;" : ch == '"' ? "&quot;" : "";
-  });
-}
-
 std::string markdown(std::string_view text) {
   return escaped(printable(text), [](char ch) -> std::string {
     const bool means = std::string_view("\\`*[]<&|~#!").find(ch) != std::string_view::npos;

@@ -5,7 +5,7 @@
 // turn the direction of writing. Whoever shows them passes them through here.
 //
 //   std::printf("refused: %s\n", printable(reason).c_str());
-//   xml += "<failure message=\"" + markup(message) + "\"/>";
+//   issue += "- " + markdown(message) + "\n";
 //   line = "attnfuzz replay " + shell_word(file);
 #pragma once
 
@@ -22,9 +22,6 @@ std::string printable(std::string_view text, size_t most = kMostShown);
 
 // Any number of lines, each as above, tabs kept.
 std::string printable_lines(std::string_view text);
-
-// The same lines for HTML and XML: text, and attributes in double quotes.
-std::string markup(std::string_view text);
 
 // Inline in Markdown: no link, no code, no HTML, no table's column.
 std::string markdown(std::string_view text);

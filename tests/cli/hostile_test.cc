@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <pugixml.hpp>
 
 #include "cli/print.h"
 #include "fuzz/campaign/triage/issue_text.h"
@@ -334,6 +335,12 @@ TEST_F(Hostile, NamesStayTextInJUnit) {
     const std::string xml = suites(d);
     expect_clean(xml);
     EXPECT_EQ(tags(xml), tags(suites(plain)));
+    // Whoever reads it gets the message, line ends and all.
+    pugi::xml_document read;
+    ASSERT_TRUE(read.load_string(xml.c_str()));
+    const std::string message = read.select_node("//failure/@message").attribute().value();
+    EXPECT_EQ(message.substr(0, message.find(" (path: ")),
+              printable_lines(d.result.failures[0].verdict.message));
   });
 }
 

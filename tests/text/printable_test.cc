@@ -66,10 +66,6 @@ TEST(Printable, LosesTheEndOfWhatIsLong) {
     EXPECT_EQ(printable(printable(wide, most), most).find("\\x"), std::string::npos);
 }
 
-TEST(Markup, LeavesNothingThatMeansSomething) {
-  EXPECT_EQ(markup("<a b=\"c\">&\n\x1b\xff"), "&lt;a b=&quot;c&quot;&gt;&amp;\n\\x1b\\xff");
-}
-
 TEST(Markdown, LeavesNothingThatMeansSomething) {
   EXPECT_EQ(markdown("causal (top-left), seq_k >= 65"), "causal (top-left), seq_k >= 65");
   EXPECT_EQ(markdown("[x](y) `z` <b> a|b *c*\n# d"), R"(\[x\](y) \`z\` \<b> a\|b \*c\*\\n\# d)");
