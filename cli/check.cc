@@ -17,6 +17,7 @@
 #include "cli/terminal.h"
 #include "cli/terms.h"
 #include "fuzz/check/cheats.h"
+#include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/processes.h"
 #include "text/printable.h"
@@ -92,8 +93,12 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   if (!refused.nothing()) {
     std::printf("  refused by this kernel, and drawn but rarely: %s%s%s\n", in_words(refused).c_str(),
                 refused_too.empty() ? "" : "; left out: ", refused_too.c_str());
-    if (!arguments.check.terms && !checked.kernel.domain)
+    if (arguments.check.terms || checked.kernel.domain) {
+    } else if (!checked.kernel.refuses_late) {
       std::printf("    as a declaration of what it takes: attnfuzz limits %s\n", printable(name).c_str());
+    } else if (checked.kernel.build.flags.empty()) {
+      print("    as a declaration of what it takes: domain=" + as_python(declaration_of(refused)) + "\n");
+    }
   }
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
   std::fflush(stdout);

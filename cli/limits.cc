@@ -26,13 +26,17 @@ Exit run_limits(const LimitsArguments& arguments) {
   const KernelLibrary library = library_of(arguments.kernel, arguments.target);
   const std::unique_ptr<Target> target = open(library, arguments.target);
   print(identity_line(target->info(), arguments.target) + "\n");
-  const Aim aim = aim_at(*target, {});
+  // Nobody has said yet what it takes, so what it raises says that it does not.
+  const AskedLate late = {.seconds = 60, .raised = true};
+  CheckOptions asked;
+  asked.refused = ask_for_refusals(*target, late);
+  const Aim aim = aim_at(*target, asked);
   Declaration takes = declaration_of(aim.refused);
   if (const auto& declared = target->info().domain) {
     if (says_sizes(*declared)) takes.domain = *declared;
     takes.domain.dtypes = declared->dtypes;
   }
-  const Taken inside = problems_taken(*target, aim, arguments.cases);
+  const Taken inside = problems_taken(*target, aim, arguments.cases, late);
   const bool declared = target->info().domain.has_value();
   if (aim.refused.nothing() && !declared && inside.share() < kOfDrawn) {
     print("  no small problem was found that it takes, so there is nothing to ask from\n");
@@ -40,7 +44,7 @@ Exit run_limits(const LimitsArguments& arguments) {
     const std::string words = in_words(aim.refused);
     print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
     if (declared) print("  it declares what it takes: this was asked inside of that\n");
-    std::printf("\n%s", as_c(takes).c_str());
+    if (!target->info().refuses_late) std::printf("\n%s", as_c(takes).c_str());
     std::printf("\n%s\n", as_python(takes).c_str());
     const std::string terms = as_terms(takes);
     if (!terms.empty()) std::printf("\n--domain '%s'\n", terms.c_str());

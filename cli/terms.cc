@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/help.h"
+#include "fuzz/check/refusals.h"
 #include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
 #include "reference/ceiling.h"
@@ -130,6 +131,7 @@ void leave_out(Terms& terms, const std::string& name) {
       if (refusal.name == name) terms.refused.those.push_back(&refusal);
     }
   }
+  if (const Refusal* refusal = refusal_of_several(name)) terms.refused.those.push_back(refusal);
 }
 
 }  // namespace
@@ -156,6 +158,9 @@ Terms parse_domain(const std::string& words) {
       {"no_window", [&] { leave_out(terms, "windows"); }},
       {"no_softcap", [&] { leave_out(terms, "softcap"); }},
       {"no_key_lengths", [&] { leave_out(terms, "key lengths"); }},
+      {"no_bias_with_mask", [&] { leave_out(terms, "a bias with a mask"); }},
+      {"no_causal_with_mask", [&] { leave_out(terms, "causal with a mask or a bias"); }},
+      {"positive_scale", [&] { leave_out(terms, "a scale that is not positive"); }},
       {"no_lse", [&] { d.lse = 1; }},
       {"no_causal", [&] { d.causal = 1, leave_out(terms, "causal"); }},
       {"only_causal", [&] { d.causal = 2; }},

@@ -31,7 +31,8 @@ attn_plan parse_errors(const std::string& words);
 // dim_qk, dim_v; seq and dim: both of theirs) with = and a list, >=, <= or % and a number; and
 //
 //   no_f16 no_bf16 f16 bf16 f32 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
-//   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale
+//   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale positive_scale
+//   no_bias_with_mask no_causal_with_mask
 //
 // Throws UserError with what there is.
 Terms parse_domain(const std::string& words);

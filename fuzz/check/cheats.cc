@@ -33,7 +33,8 @@ Cheat find_cheat(const Case& c, const Verdict& verdict, const Property& property
   return verdict.cheat;
 }
 
-Taken problems_taken(Target& target, const Aim& aim, int of) {
+Taken problems_taken(Target& target, const Aim& aim, int of, const AskedLate& late) {
+  Taker taker(target, late);
   Taken all;
   all.of = of;
   for (int n = 0; n < of; ++n) {
@@ -47,11 +48,10 @@ Taken problems_taken(Target& target, const Aim& aim, int of) {
       ++all.reasons["no case: " + *why];
       continue;
     }
-    const PlanReply reply = Execution(c, target).planned;
-    if (reply.status != ATTN_UNSUPPORTED && reply.status != ATTN_INVALID) {
-      ++all.taken;
+    if (const auto why = taker.refusal(c)) {
+      ++all.reasons[*why];
     } else {
-      ++all.reasons[reply.reason];
+      ++all.taken;
     }
   }
   return all;

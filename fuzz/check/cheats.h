@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "fuzz/check/refusals.h"
 #include "properties/case/aim.h"
 #include "properties/judge/trial.h"
 
@@ -19,7 +20,7 @@ bool is_about_numbers(Kind kind);
 Cheat find_cheat(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                  const Calibration& calibration);
 
-// Of so many problems that were drawn, those that plan() takes, and why it does not take the others.
+// Of so many problems that were drawn, those that the kernel takes, and why it does not take the others.
 struct Taken {
   int taken = 0, of = 0;
   std::map<std::string, int> reasons = {};
@@ -27,7 +28,7 @@ struct Taken {
 };
 
 // Of problems of all kinds, or of those inside `aim`'s domain and without what it says is refused. Nothing
-// is run.
-Taken problems_taken(Target& target, const Aim& aim, int of = 100);
+// is run but a kernel that may refuse then.
+Taken problems_taken(Target& target, const Aim& aim, int of = 100, const AskedLate& late = {});
 
 }  // namespace attnfuzz

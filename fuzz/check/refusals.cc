@@ -68,7 +68,7 @@ constexpr std::string_view kOtherDims = "dim_v other than dim_qk";
 
 class Asking {
  public:
-  explicit Asking(Target& target) : target_(target) {}
+  Asking(Target& target, const AskedLate& late) : target_(target), taker_(target, late) {}
 
   Refused all() {
     // What other kernels take as well comes first: one that does everything is asked no more than that.
@@ -86,11 +86,8 @@ class Asking {
 
  private:
   bool takes(const Case& c) {
-    if (faults_ >= kMostFaults) return true;
-    if (illegal(c)) return false;
-    const PlanReply reply = Execution(c, target_).planned;
-    faults_ += reply.status == ATTN_FAULT;
-    return reply.status != ATTN_UNSUPPORTED && reply.status != ATTN_INVALID;
+    if (taker_.gives_up()) return true;
+    return !illegal(c) && !taker_.refusal(c);
   }
 
   bool refuses(const Change& change) {
@@ -99,9 +96,6 @@ class Asking {
     change(c);
     return !takes(c);
   }
-
-  // Of a kernel whose plan() crashes or hangs, the cases will say so: it is asked no more.
-  static constexpr int kMostFaults = 3;
 
   // A small problem that the kernel takes, the smallest and plainest first: of one head, or of one
   // query, where no other is taken.
@@ -250,12 +244,35 @@ class Asking {
   Target& target_;
   Case base_;
   Refused refused_;
-  int faults_ = 0;
+  Taker taker_;
 };
 
 }  // namespace
 
-Refused ask_for_refusals(Target& target) { return Asking(target).all(); }
+const Refusal* refusal_of_several(std::string_view name) {
+  for (const Refusal* refusal : {&kNegativeScale, &kBiasWithMask, &kCausalWithMask}) {
+    if (refusal->name == name) return refusal;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> Taker::refusal(const Case& c) {
+  Execution e(c, target_);
+  const PlanReply& planned = e.planned;
+  faults_ += planned.status == ATTN_FAULT;
+  if (planned.status == ATTN_UNSUPPORTED || planned.status == ATTN_INVALID) return planned.reason;
+  const bool enough = spent_ > late_.seconds || gives_up();
+  if (!target_.info().refuses_late || enough || !e.why_not().empty()) return std::nullopt;
+  const RunReply ran = e.run(c.calls.front());
+  spent_ += e.kernel_s;
+  const bool raised = ran.status == ATTN_FAULT && !ran.crash && !ran.timed_out;
+  if (ran.status == ATTN_UNSUPPORTED || (raised && late_.raised))
+    return ran.fault ? ran.fault->message : "refused";
+  faults_ += ran.status != ATTN_OK;
+  return std::nullopt;
+}
+
+Refused ask_for_refusals(Target& target, const AskedLate& late) { return Asking(target, late).all(); }
 
 bool speaks_of(const Property& property, const Refused& refused) {
   return std::ranges::none_of(refused.those, [&](const Refusal* refusal) {

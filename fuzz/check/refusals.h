@@ -1,19 +1,50 @@
-// What a kernel does not do, learned from its plan().
+// What a kernel does not do, learned from its plan(), or from run() where that may say so.
 //
 // Few kernels do everything. Each feature is asked for alone, on a small problem;
 // what is refused is drawn in a few cases only, and properties that are about
 // nothing else are left out. Both are said where results are printed.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "properties/draw/generator.h"
 #include "properties/judge/property.h"
 
 namespace attnfuzz {
 
+// Of a kernel that may refuse in run() as well (KernelInfo::refuses_late): for how many seconds it is run to be
+// asked, then plan() is asked alone; and whether what it raises counts as a refusal.
+struct AskedLate {
+  double seconds = 10;
+  bool raised = false;
+};
+
+// Asks a kernel whether it takes cases, which must be legal.
+class Taker {
+ public:
+  explicit Taker(Target& target, const AskedLate& late = {}) : target_(target), late_(late) {}
+
+  // Why it does not; nothing if it does, or fails.
+  std::optional<std::string> refusal(const Case& c);
+  // Whether so many calls have crashed, hung or failed that there is nothing to learn: the cases will say so.
+  bool gives_up() const { return faults_ >= kMostFaults; }
+
+ private:
+  static constexpr int kMostFaults = 3;
+
+  Target& target_;
+  AskedLate late_;
+  double spent_ = 0;
+  int faults_ = 0;
+};
+
+// What no feature alone is refused for, by its name: "a bias with a mask"; nullptr: there is no such.
+const Refusal* refusal_of_several(std::string_view name);
+
 // Nothing, if the small problem itself is refused.
-Refused ask_for_refusals(Target& target);
+Refused ask_for_refusals(Target& target, const AskedLate& late = {});
 
 // Whether there is something to judge by the property.
 bool speaks_of(const Property& property, const Refused& refused);

@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "fuzz/host/landlock.h"
 #include "fuzz/host/refused_calls.h"
 
@@ -55,6 +57,18 @@ std::vector<std::string> lacking_words(uint32_t measures) {
   if (!words.empty()) words.back() += " (this program was built without libseccomp)";
 #endif
   return words;
+}
+
+std::vector<std::string> bare_environment() {
+  std::vector<std::string> kept = {"HOME=/nonexistent", "TMPDIR=/nonexistent", "LANG=C.UTF-8"};
+  for (char** one = environ; *one != nullptr; ++one) {
+    for (const char* name :
+         {"PATH=", "TZ=", "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=", "CUDA_MODULE_LOADING=", "NVIDIA_",
+          "OMP_NUM_THREADS=", "CTEST_RESOURCE_GROUP_0_GPUS="}) {
+      if (std::strncmp(*one, name, std::strlen(name)) == 0) kept.emplace_back(*one);
+    }
+  }
+  return kept;
 }
 
 void guard_own_memory() { prctl(PR_SET_DUMPABLE, 0); }

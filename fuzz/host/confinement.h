@@ -45,6 +45,9 @@ std::vector<std::string> lacking_words(uint32_t measures);
 // The version of Landlock that the system has; 0: none.
 int landlock_version();
 
+// What of the environment a process needs that must not know where it is: "NAME=value".
+std::vector<std::string> bare_environment();
+
 // The calling process, whose memory a worker must not reach: it can be traced no more.
 void guard_own_memory();
 

@@ -24,6 +24,7 @@
 #include <new>
 #include <system_error>
 
+#include "fuzz/host/confinement.h"
 #include "fuzz/host/subprocess.h"
 #include "fuzz/host/zygote.h"
 
@@ -47,19 +48,6 @@ int nameless(const std::string& path) {
   // Whoever gets hold of it can read and run it alone.
   fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
   return copies[path] = fcntl(to, F_DUPFD_CLOEXEC, 64);
-}
-
-// What of the environment a worker needs that must not know where it is.
-std::vector<std::string> bare_environment() {
-  std::vector<std::string> kept = {"HOME=/nonexistent", "TMPDIR=/nonexistent", "LANG=C.UTF-8"};
-  for (char** one = environ; *one != nullptr; ++one) {
-    for (const char* name :
-         {"PATH=", "TZ=", "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=", "CUDA_MODULE_LOADING=", "NVIDIA_",
-          "OMP_NUM_THREADS=", "CTEST_RESOURCE_GROUP_0_GPUS="}) {
-      if (std::strncmp(*one, name, std::strlen(name)) == 0) kept.emplace_back(*one);
-    }
-  }
-  return kept;
 }
 
 // The state of a thread, from "TID (any name) STATE ..."; 'X': it is gone.
@@ -136,7 +124,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     arena = fcntl(arena_fd, F_DUPFD_CLOEXEC, 64);
     if (arena < 0) throw_errno("fcntl");
     if (is_python(command.library)) {
-      zygote_of(command.library)
+      zygote_of(command.library, command.measures != 0)
           .fork_worker(command.worker, command.kernel,
                        {ends[0], wire_fd_, arena, request_bell_, answer_bell_, ends[1]});
       guard_ = kForked;

@@ -153,8 +153,8 @@ class WorkerTarget final : public Target, public Screening {
       reply.cheat = Cheat::kLate;
       reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, kLateWords, "", 0};
     }
-    // Only in Python a library may say so late; other kernels have a plan() for it.
-    if (reply.status == ATTN_UNSUPPORTED && !is_python(options_.library)) reply.fault.reset();
+    // Other kernels have a plan() for it.
+    if (reply.status == ATTN_UNSUPPORTED && !info_.refuses_late) reply.fault.reset();
     reply.crash = unknown_status(answer.status);
     reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
     if (probe_) reply.probe = probed_;
@@ -275,6 +275,7 @@ class WorkerTarget final : public Target, public Screening {
         info_ = std::move(*info);
         info_.library = options_.library;
         info_.lane = options_.lane;
+        info_.refuses_late = is_python(options_.library);
         return std::nullopt;
       }
       why = options_.library +
@@ -287,7 +288,7 @@ class WorkerTarget final : public Target, public Screening {
       why = options_.library + ": not loaded within " + std::to_string(options_.start_seconds) + " s";
     } else {
       why = options_.library + ": " + describe_exit();
-      if (is_python(options_.library)) why += "\n" + printable_lines(zygote_of(options_.library).output());
+      if (is_python(options_.library)) why += "\n" + printable_lines(zygote_of(options_.library, confined()).output());
       killed = event == WorkerProcess::Event::kDied && process_->death() == Death::kKilled;
     }
     process_.reset();

@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "fuzz/host/confinement.h"
 #include "fuzz/host/subprocess.h"
 #include "kernels/attention.h"
 
@@ -46,9 +47,9 @@ std::string host_library(int32_t backend) {
   return fs::exists(path, error) ? path.string() : "";
 }
 
-Zygote& zygote_of(const std::string& file) {
-  static std::map<std::string, Zygote> zygotes;
-  return zygotes.try_emplace(file, file).first->second;
+Zygote& zygote_of(const std::string& file, bool confined) {
+  static std::map<std::pair<std::string, bool>, Zygote> zygotes;
+  return zygotes.try_emplace({file, confined}, file, confined).first->second;
 }
 
 Zygote::~Zygote() { close_all(); }
@@ -80,15 +81,32 @@ void Zygote::start() {
   const int high = fcntl(ends[1], F_DUPFD_CLOEXEC, 64), printed = fcntl(output_, F_DUPFD_CLOEXEC, 64);
   close(ends[1]);
   started_by_ = getpid();
+  // The folder that the command was called in, '', may be the submission's.
   const std::string boot =
-      "import sys; sys.path.insert(0, sys.argv[1]); from attnfuzz.worker import zygote; zygote(sys.argv[2])";
+      confined_ ? "import sys; sys.path = sys.argv[1:2] + [p for p in sys.path if p]; "
+                  "from attnfuzz.worker import zygote; zygote(sys.argv[2], confined=True)"
+                : "import sys; sys.path.insert(0, sys.argv[1]); from attnfuzz.worker import zygote; "
+                  "zygote(sys.argv[2])";
+  std::vector<std::string> environment;
+  if (confined_) {
+    environment = bare_environment();
+    for (const char* name : {"PYTHONPATH", "PYTHONHOME", "ATTNFUZZ_READABLE", "ATTNFUZZ_POISON"}) {
+      if (const char* value = std::getenv(name)) environment.push_back(std::string(name) + "=" + value);
+    }
+  } else {
+    for (char** one = environ; *one != nullptr; ++one) environment.emplace_back(*one);
+  }
+  // What malloc hands out again without a look has no poison (attnfuzz/poison.py).
+  if (std::getenv("GLIBC_TUNABLES") == nullptr)
+    environment.emplace_back("GLIBC_TUNABLES=glibc.malloc.tcache_count=0");
+  SpawnOptions options = {
+      .descriptors = {{printed, STDOUT_FILENO}, {printed, STDERR_FILENO}, {high, kSocketFd}},
+      .close_from = kSocketFd + 1,
+      .no_input = true,
+      .own_group = true,
+      .environment = &environment};
   try {
-    pid_ =
-        spawn_program({python, "-c", boot, root.string(), file_},
-                      {.descriptors = {{printed, STDOUT_FILENO}, {printed, STDERR_FILENO}, {high, kSocketFd}},
-                       .close_from = kSocketFd + 1,
-                       .no_input = true,
-                       .own_group = true});
+    pid_ = spawn_program({python, "-c", boot, root.string(), file_}, options);
   } catch (...) {
     close(high);
     close(printed);

@@ -3,6 +3,8 @@
 //
 //   zygote_of("/home/me/sdpa.py").fork_worker(host_library(ATTN_CPU), "efficient", descriptors);
 //
+// One whose workers are confined does not import the file, for it is not confined itself: it
+// imports what the file says that it needs, of what is installed, and its workers the file.
 // It never runs a kernel and never touches a device itself. The one who starts it and
 // all its forks may ask, and it ends when the last of them has gone; if it is lost,
 // the next to ask starts another. A worker's guard (worker/guard.h) is its child, not
@@ -19,7 +21,7 @@ namespace attnfuzz {
 class Zygote {
  public:
   // A file NAME.py, by an absolute path. Nothing is started yet.
-  explicit Zygote(std::string file) : file_(std::move(file)) {}
+  Zygote(std::string file, bool confined) : file_(std::move(file)), confined_(confined) {}
   ~Zygote();
   Zygote(const Zygote&) = delete;
   Zygote& operator=(const Zygote&) = delete;
@@ -40,12 +42,13 @@ class Zygote {
   void close_all();
 
   std::string file_;
+  bool confined_;
   int socket_ = -1, output_ = -1;
   pid_t pid_ = -1, started_by_ = -1;
 };
 
 // The one of this process and its forks for a file: whoever opens a kernel of it again finds the import done.
-Zygote& zygote_of(const std::string& file);
+Zygote& zygote_of(const std::string& file, bool confined);
 
 // Whether a path names a file of Python kernels.
 bool is_python(const std::string& path);

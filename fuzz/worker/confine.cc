@@ -76,16 +76,18 @@ Why protect_inputs(const Arena& arena) {
   return std::nullopt;
 }
 
-void add_paths(const char* list, std::vector<std::string>& paths) {
+}  // namespace
+
+std::vector<std::string> paths_of(const char* list) {
   const std::string all = list == nullptr ? "" : list;
+  std::vector<std::string> paths;
   for (size_t begin = 0; begin < all.size();) {
     const size_t end = std::min(all.find(':', begin), all.size());
     if (end > begin) paths.push_back(all.substr(begin, end - begin));
     begin = end + 1;
   }
+  return paths;
 }
-
-}  // namespace
 
 std::optional<std::string> confine(uint32_t measures, const Confined& with, attn_backend backend,
                                    const Arena& arena) {
@@ -101,8 +103,8 @@ std::optional<std::string> confine(uint32_t measures, const Confined& with, attn
     std::vector<std::string> readable = {
         "/usr",           "/lib",      "/lib64",       "/etc/ld.so.cache",
         "/etc/localtime", "/dev/zero", "/dev/urandom", "/sys/devices/system/cpu"};
-    readable.insert(readable.end(), with.readable.begin(), with.readable.end());
-    add_paths(std::getenv("LD_LIBRARY_PATH"), readable);
+    for (const auto& more : {with.readable, paths_of(std::getenv("LD_LIBRARY_PATH"))})
+      readable.insert(readable.end(), more.begin(), more.end());
     std::vector<std::string> writable = {"/dev/null"};
     if (device) {
       for (const char* more : {"/proc", "/sys", "/opt", "/etc"}) readable.emplace_back(more);

@@ -4,8 +4,8 @@
 // in the arena, whose inputs can only be read and whose protection cannot be changed; threads;
 // reading the system's libraries and the folder that the kernel's library lies in; printing.
 // On a device its driver's files, ioctl() and mappings too, and what those can do is not confined.
-// An interpreter (hosted.h) reads its own files, and is not held to a list of system calls: only
-// those that are refused by name (host/refused_calls.h), files aside, are kept from it.
+// An interpreter (hosted.h) reads its own files, and tries more of them than there are: what it may not
+// open or change fails there, and is no reason to end it.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,9 @@ struct Confined {
 // `measures` are bits of Measure. The reason why one of them cannot be had, or nothing.
 std::optional<std::string> confine(uint32_t measures, const Confined& with, attn_backend backend,
                                    const Arena& arena);
+
+// "/usr/lib:/opt/lib" one by one; none of a null pointer.
+std::vector<std::string> paths_of(const char* list);
 
 // Its parts. Of all paths that exist the files below can be read; those of `writable` written too.
 std::optional<std::string> restrict_files(uint32_t measures, const std::vector<std::string>& readable,

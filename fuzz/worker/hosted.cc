@@ -99,20 +99,19 @@ void describe(const attnfuzz_hosted& from) {
   kernels.push_back(kernel);
 }
 
-Library open(const attnfuzz_hosted* all, uint32_t count, const std::string& of, const char* selector,
-             const char* refusal, attn_backend backend) {
+Library open(const attnfuzz_loaded& all, const std::string& of, const char* selector, attn_backend backend) {
   Library library;
-  if (refusal != nullptr) {
-    library.error = refusal;
+  if (all.refusal != nullptr) {
+    library.error = all.refusal;
     return library;
   }
-  builds.reserve(count);
-  domains.reserve(count);
-  for (uint32_t i = 0; i < count; ++i) describe(all[i]);
+  builds.reserve(all.count);
+  domains.reserve(all.count);
+  for (uint32_t i = 0; i < all.count; ++i) describe(all.kernels[i]);
   library = choose(kernel_at, of, selector, backend);
-  for (uint32_t i = 0; i < count && library.kernel; ++i) {
-    if (std::string(all[i].name) == library.kernel->name && all[i].backend == library.kernel->backend)
-      hosted = &all[i];
+  for (uint32_t i = 0; i < all.count && library.kernel; ++i) {
+    const attnfuzz_hosted& one = all.kernels[i];
+    if (std::string(one.name) == library.kernel->name && one.backend == library.kernel->backend) hosted = &one;
   }
   return library;
 }
@@ -127,15 +126,19 @@ void attnfuzz_guard(int32_t worker) {
   _exit(0);
 }
 
-int32_t attnfuzz_work(const attnfuzz_hosted* kernels, uint32_t count, const char* of, const char* selector,
-                      const char* refusal, int32_t guard) {
+int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const char* selector,
+                      const char* readable, int32_t guard) {
   using namespace attnfuzz::worker;
   setpgid(0, 0);
   close(attnfuzz::wire::kStatusFd);
   if (!live_with(guard)) return attnfuzz::wire::kExitUsage;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(signal, SIG_DFL);
-  const int status =
-      work({}, [&](attn_backend backend) { return open(kernels, count, of, selector, refusal, backend); });
+  const Confined confined = {.readable = paths_of(readable), .interpreter = true};
+  const int status = work(confined, [&](attn_backend backend) {
+    attnfuzz_loaded loaded = {};
+    load(&loaded);
+    return open(loaded, of, selector, backend);
+  });
   std::fflush(nullptr);
   return status;
 }

@@ -6,7 +6,7 @@
 //   fork();                                        // the host's parent side becomes the guard
 //   attnfuzz_guard(worker);                        // never returns
 //   ... in the child:
-//   return attnfuzz_work(kernels, count, "sdpa.py", "efficient");   // until the worker is done
+//   return attnfuzz_work(load, "sdpa.py", "efficient", "/home/me", guard);   // until the worker is done
 //
 // The descriptors of host/wire.h must be open in both.
 #pragma once
@@ -41,10 +41,18 @@ typedef struct attnfuzz_hosted {
 // asked for it has gone, and does not return.
 ATTN_EXPORT void attnfuzz_guard(int32_t worker);
 
-// Serves until done and returns an exit status. `refusal`, if not NULL, is why there
-// are no kernels; the one who asked is told. `guard` is the parent's process id.
-ATTN_EXPORT int32_t attnfuzz_work(const attnfuzz_hosted* kernels, uint32_t count, const char* of,
-                                  const char* selector, const char* refusal, int32_t guard);
+typedef struct attnfuzz_loaded {
+  const attnfuzz_hosted* kernels;
+  uint32_t count;
+  const char* refusal;  // why there are none, if not NULL; the one who asked is told
+} attnfuzz_loaded;
+
+// Serves until done and returns an exit status. `load` is called once, when the process is
+// confined as far as it has to be (confine.h): what nobody vouches for is imported there. `readable`
+// are the files and folders that a confined one may read, with ':' between. `guard` is the
+// parent's process id.
+ATTN_EXPORT int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const char* selector,
+                                  const char* readable, int32_t guard);
 
 // attn_backend of this library.
 ATTN_EXPORT int32_t attnfuzz_backend(void);

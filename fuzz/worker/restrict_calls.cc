@@ -1,6 +1,6 @@
 // seccomp: two filters of libseccomp, of which the stricter counts. One traps what nobody needs in order
-// to compute: SIGSYS, which crash.cc records. The other, for kernels of the CPU that no interpreter runs,
-// lets through what computing needs; all else fails with ENOSYS.
+// to compute: SIGSYS, which crash.cc records. The other, for kernels of the CPU, lets through what computing
+// needs; all else fails with ENOSYS.
 #include "fuzz/worker/confine.h"
 
 #ifdef ATTNFUZZ_HAVE_SECCOMP
@@ -10,6 +10,7 @@
 #include <seccomp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -119,9 +120,11 @@ void trap(Rules& rules, const Confined& with, bool device, const Arena& arena) {
         rules.add(kTrap, call.number);
     }
   }
+  // Its flags lie in memory, where no filter looks: whoever is told that there is none takes clone().
+  rules.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
 }
 
-void let_through(Rules& rules) {
+void let_through(Rules& rules, const Confined& with) {
   for (const int call : {SCMP_SYS(read),
                          SCMP_SYS(write),
                          SCMP_SYS(readv),
@@ -219,6 +222,12 @@ void let_through(Rules& rules) {
                          SCMP_SYS(exit_group)}) {
     rules.add(SCMP_ACT_ALLOW, call);
   }
+  if (with.interpreter) {
+    for (const int call : {SCMP_SYS(readlink), SCMP_SYS(readlinkat)}) rules.add(SCMP_ACT_ALLOW, call);
+    // Whether it is a terminal, and that no other program gets it.
+    for (const uint64_t request : {TCGETS, FIOCLEX})
+      rules.add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), {arg(1, SCMP_CMP_EQ, request)});
+  }
   // Its own affinity, not another process's.
   rules.add(SCMP_ACT_ALLOW, SCMP_SYS(sched_setaffinity), {arg(0, SCMP_CMP_EQ, 0)});
   // Not F_SETFL, of no descriptor: a copy of a bell shares its flags with the parent's, which must not block.
@@ -234,9 +243,9 @@ std::optional<std::string> restrict_calls(const Confined& with, attn_backend bac
   if (!traps || !list) return "seccomp: no memory";
   Rules trapping = {traps.get()}, letting = {list.get()};
   trap(trapping, with, device, arena);
-  let_through(letting);
+  let_through(letting, with);
   int failed = 0;
-  if (!device && !with.interpreter) {
+  if (!device) {
     // For the filter that is loaded next, and traps it.
     letting.add(SCMP_ACT_ALLOW, SCMP_SYS(seccomp));
     failed = letting.load();

@@ -39,6 +39,7 @@ struct KernelInfo {
   bool has_stages = false;
   uint64_t features = 0;  // what a problem may ask of it beyond a dense forward call: attn_kernel.features
   std::optional<attn_domain> domain;  // what it says that it takes
+  bool refuses_late = false;          // what it does not take it may say in run(): a function of Python
   BuildInfo build;
   BuildInfo worker;    // of the program that runs it: the executor
   std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty

@@ -68,6 +68,14 @@ class Errors:
         if self.products and self.p:
             raise ValueError(f"Errors(products={self.products!r}, p={self.p!r}): the products say what P is rounded to")
 
+    def words(self):
+        """As --errors takes them; what is left open is left out."""
+        words = [f"{name}={getattr(self, name)}" for name in self._classes if getattr(self, name)]
+        words += [f"{name}={self.products}" for name in ("qk", "p", "v") if self.products]
+        words += [f"{name}={getattr(self, name)}" for name in ("rescales", "merges", "mma_block") if getattr(self, name)]
+        flags = ("flush_to_zero", "isolates_masked_nan")
+        return " ".join(words + [f"{name}={int(getattr(self, name))}" for name in flags])
+
     def fill(self, plan, problem, tiles):
         """Into an attn_plan whose other fields are set."""
         for name, values in self._classes.items():
@@ -202,7 +210,7 @@ class Domain:
         ("no_causal_with_mask", lambda d: not d.causal_with_mask,
          lambda p, t: p.causal and (p.bias_dtype >= 0 or p.has_mask)),
         ("positive_scale", lambda d: d.scale == "positive", lambda p, t: p.scale <= 0),
-        ("own_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
+        ("usual_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
         ("no_lse", lambda d: not d.lse, lambda p, t: bool(t.lse.data)),
     )
 

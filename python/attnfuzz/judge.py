@@ -1,5 +1,6 @@
 """Runs the command on a function: check() for tests, judge() for harnesses that take kernels from strangers."""
 
+import ast
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import attnfuzz
 from attnfuzz.declare import Domain, Errors, Size
 
 sys.path.insert(0, {folder!r})
+{imports}
 _spec = importlib.util.spec_from_file_location({module!r}, {path!r})
 _module = importlib.util.module_from_spec(_spec)
 sys.modules.setdefault({module!r}, _module)
@@ -24,6 +26,22 @@ _f = _module.{name}
 {name} = attnfuzz.target(getattr(_f, "function", _f), device={device!r}, arrays={arrays!r}, tiles={tiles!r},
                          errors={errors!r}, domain={domain!r})
 """
+
+
+def named_modules(path):
+    """Modules that a file names at its top, which is read and not run; none of one that cannot be read."""
+    try:
+        with open(path, "rb") as f:
+            tree = ast.parse(f.read())
+    except Exception:
+        return []
+    names = []
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module)
+    return sorted(set(names))
 
 
 class Failed(AssertionError):
@@ -47,8 +65,10 @@ def _place(function):
     return os.path.abspath(path), name
 
 
-def _run(name, words, text_to=None):
+def _run(name, words, readable=None):
     environment = dict(os.environ, ATTNFUZZ_PYTHON=sys.executable)
+    if readable:
+        environment["ATTNFUZZ_READABLE"] = ":".join(p for p in (readable, os.environ.get("ATTNFUZZ_READABLE")) if p)
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "check.json")
         ran = subprocess.run([command(), "check", name, *words, "--json", report], env=environment,
@@ -77,13 +97,19 @@ def check(function, cases=2000, seconds=None, seed=1, properties=(), out="found"
     return result
 
 
-def _target_name(function, errors, domain, folder, device=None, arrays=None):
-    path, name = _place(function)
-    if isinstance(function, Target) and errors is None and domain is None:
+def _target_name(function, errors, domain, folder, device=None, arrays=None, untrusted=False):
+    if isinstance(function, str):
+        path, _, name = os.path.abspath(function).rpartition(":")
+    else:
+        path, name = _place(function)
+    own = errors is None and domain is None and device is None and arrays is None
+    if isinstance(function, Target) and own:
         return f"{path}:{name}"
+    # What is installed of them is imported before a worker is confined (worker.py).
+    imports = "\n".join(f"import {module}" for module in named_modules(path) if untrusted and module != "attnfuzz")
     of = function if isinstance(function, Target) else None
     text = _WRAPPER.format(
-        folder=os.path.dirname(path), module=os.path.splitext(os.path.basename(path))[0], path=path, name=name,
+        folder=os.path.dirname(path), imports=imports, module=os.path.splitext(os.path.basename(path))[0], path=path, name=name,
         device=device or (of.device if of else "cpu"), arrays=arrays or (of.arrays if of else None),
         tiles=of.tiles if of else (64, 64), errors=errors or (of.errors if of else Errors()),
         domain=domain or (of.domain if of else Domain()))
@@ -108,21 +134,33 @@ def smallest_detectable(errors=None, length=1024, dim=64, dtype="f16"):
     return float(numpy.median(bound) / numpy.sqrt((expected**2).mean()))
 
 
-def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, arrays=None):
+def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, arrays=None, untrusted=False):
     """A verdict on a function, as a dict that json.dumps takes:
 
     verdict              "held", "failed", or "not judged"
     cases, judged        how many were drawn, and which share of them was compared with the oracle
     worst                the largest error/bound of those that held
     smallest_detectable  relative error of O that would have been found, at 1024 keys
+    declared             which share of the bound is what the function says of itself, or leaves open
+    cheat                None, or what a failure or a refusal looks like (docs/untrusted.md)
     failure              None, or kind, message, the reduced case in a line and the largest error/bound
 
     Where `errors` and `domain` are given they hold, whatever the function declares of itself.
+
+    untrusted: True, or "strict" for no less than all measures. The function is then best given as "FILE.py:NAME":
+    this process does not import it, and a worker does when it is confined. `errors` and `domain` are the caller's
+    word, to which the function's own can add nothing; of what is not given, the loosest that is documented.
     """
     with tempfile.TemporaryDirectory() as folder:
-        name = _target_name(function, errors, domain, folder, device, arrays)
+        name = _target_name(function, errors, domain, folder, device, arrays, untrusted)
         words = ["--for", f"{seconds}s", "--seed", str(seed), "--out", os.path.join(folder, "found")]
-        result, ran = _run(name, words)
+        beside = None
+        if untrusted:
+            words += ["--untrusted=strict" if untrusted == "strict" else "--untrusted"]
+            words += ["--errors", errors.words()] if errors else []
+            words += ["--domain", domain.words()] if domain and domain.words() else []
+            beside = os.path.dirname(os.path.abspath(function) if isinstance(function, str) else _place(function)[0])
+        result, ran = _run(name, words, beside)
     every = result["all"]
     stated = errors or (function.errors if isinstance(function, Target) else None)
     taken = domain or (function.domain if isinstance(function, Target) else Domain())
@@ -132,13 +170,17 @@ def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, a
         "judged": (every["passed"] + every["failed"]) / max(every["cases"], 1),
         "worst": every["worst"],
         "smallest_detectable": smallest_detectable(stated, dtype="f32" if set(taken.dtypes) == {"f32"} else "f16"),
+        "declared": result.get("declared_share"),
         "why_not_judged": result["not_judged"],
+        "cheat": result.get("cheat") or result.get("failure", {}).get("cheat"),
         "failure": None,
     }
     if "failure" in result:
         failure, reduction = result["failure"], result.get("reduction", {})
         verdict["failure"] = {"kind": failure.get("kind"), "message": failure["message"], "index": failure.get("index"),
                               "case": _line_after(ran.stdout, "REDUCED"), "reduction": reduction}
+    if "untrusted" in result:
+        verdict["untrusted"] = result["untrusted"]
     return verdict
 
 

@@ -2,11 +2,15 @@
 
 The command starts `zygote(file)` (fuzz/host/zygote.h) and asks it for workers; each is a guard and, as its child, the
 worker proper, in which libattnfuzz-hosted-{cpu,cuda}.so (fuzz/worker/hosted.h) serves and calls back for plan and run.
+
+Of a file that nobody vouches for the zygote runs nothing: it imports what is installed of what the file names, so that
+a worker, which imports the file when it is confined, need not wait for that.
 """
 
 import ctypes
 import gc
 import hashlib
+import importlib.machinery
 import importlib.util
 import os
 import signal
@@ -15,8 +19,10 @@ import sys
 import traceback
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
+from attnfuzz import poison
 from attnfuzz.contract import CUDA, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
 from attnfuzz.declare import DTYPES, Target, Unsupported
+from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, as_float32, numpy_view, to_bits_of_bf16
 
 _ProblemP, _TensorsP, _EnvironmentP, _PlanP = map(ctypes.POINTER, (Problem, Tensors, Environment, Plan))
@@ -34,6 +40,13 @@ class Hosted(ctypes.Structure):
     ]
 
 
+class Loaded(ctypes.Structure):
+    _fields_ = [("kernels", ctypes.POINTER(Hosted)), ("count", c_uint32), ("refusal", c_char_p)]
+
+
+_Load = ctypes.CFUNCTYPE(None, ctypes.POINTER(Loaded))
+
+
 def write_text(address, size, text):
     """Into a buffer of C, cut to its size and NUL-terminated."""
     data = text.encode("utf-8", "replace")[: size - 1] + b"\0"
@@ -45,12 +58,15 @@ SOCKET = 3
 DESCRIPTORS = (1, 3, 4, 5, 6, 7)
 
 
-def zygote(path):
+def zygote(path, confined=False):
     """Imports a file, and forks a worker whenever the socket asks for one, until nobody can ask any more."""
     # So that torch looks for a GPU without waking the driver, which does not survive a fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    # For a library that wakes it all the same: each worker imports for itself.
-    loaded = None if os.environ.get("ATTNFUZZ_IMPORT_LATE") else load(path)
+    # For a library that wakes it all the same, and for a file that may do what it likes: each worker imports for itself.
+    loaded = None if confined or os.environ.get("ATTNFUZZ_IMPORT_LATE") else load(path)
+    if confined:
+        import_what_is_installed(path)
+        hide()
     gc.collect()
     gc.freeze()
     server = socket.socket(fileno=os.dup(SOCKET))
@@ -89,16 +105,67 @@ def become_guard(words, descriptors, path, loaded):
             os.close(fd)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     host = ctypes.CDLL(library)
-    host.attnfuzz_work.argtypes = [ctypes.POINTER(Hosted), ctypes.c_uint32, ctypes.c_char_p, ctypes.c_char_p,
-                                   ctypes.c_char_p, ctypes.c_int32]
+    host.attnfuzz_work.argtypes = [_Load, c_char_p, c_char_p, c_char_p, c_int32]
     guard = os.getpid()
     worker = os.fork()
     if worker:
         host.attnfuzz_guard(worker)  # does not return
-    targets, refusal = loaded or load(path)
-    hosted = (Hosted * max(len(targets), 1))(*[host_of(name, t, path) for name, t in targets])
-    return host.attnfuzz_work(hosted, len(targets), path.encode(), kernel.encode(), refusal and refusal.encode(),
-                              guard)
+
+    @_Load
+    def bring(to):
+        # An exception would be lost here.
+        try:
+            with open(path, "rb") as f:
+                source = hashlib.sha256(f.read()).hexdigest()[:32]
+            targets, refusal = loaded or load(path)
+            if poison.wanted():
+                poison.poison_host(host)
+                if "torch" in sys.modules and host.attnfuzz_backend() == CUDA:
+                    poison.poison_device(library)
+            hosted = (Hosted * max(len(targets), 1))(*[host_of(name, t, path, source) for name, t in targets])
+        except BaseException as e:
+            hosted, targets, refusal = (Hosted * 1)(), [], f"{path} cannot be loaded: {in_words(e, path)}"
+        text = refusal.encode() if refusal else None
+        _kept.append((hosted, text))
+        to.contents.kernels, to.contents.count, to.contents.refusal = hosted, len(targets), text
+
+    return host.attnfuzz_work(bring, path.encode(), kernel.encode(), readable(path).encode(), guard)
+
+
+def own_folders():
+    """Where this interpreter and what is installed for it lie."""
+    return {os.path.realpath(p) for p in [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path] if p}
+
+
+def readable(path):
+    """What a confined worker may read: the interpreter, what is installed, the file's folder, ATTNFUZZ_READABLE."""
+    more = os.environ.get("ATTNFUZZ_READABLE", "").split(":")
+    return ":".join(p for p in [*sorted(own_folders()), os.path.dirname(path), *more] if p)
+
+
+def import_what_is_installed(path):
+    """Of the modules that a file names at its top those that do not lie beside it; it is read, not run."""
+    beside = os.path.realpath(os.path.dirname(path))
+    sys.path[:] = [p for p in sys.path if os.path.realpath(p) != beside]
+    for name in ["numpy", *named_modules(path)]:
+        try:
+            if importlib.machinery.PathFinder.find_spec(name.split(".")[0]):
+                importlib.import_module(name)
+        except Exception:
+            pass  # its worker says what is wrong with it
+
+
+def hide():
+    """What this process shows of itself to those that are forked from it, and to whoever could trace it."""
+    sys.argv[:] = [""]
+    sys.orig_argv[:] = [""]
+    sys.dont_write_bytecode = True
+    for name in ("PYTHONPATH", "PYTHONHOME"):
+        os.environ.pop(name, None)
+    PR_SET_DUMPABLE, PR_SET_NAME = 4, 15
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(PR_SET_NAME, b"main", 0, 0, 0)
 
 
 def load(path):
@@ -131,9 +198,7 @@ def in_words(e, path=None):
     return " ".join(text.split())[:500]
 
 
-def host_of(name, target, path):
-    with open(path, "rb") as f:
-        source = hashlib.sha256(f.read()).hexdigest()[:32]
+def host_of(name, target, path, source):
     kernel = Kernel(name, target, path)
     host = f"{sys.implementation.name} {sys.version.split()[0]}"
     hosted = Hosted(size=ctypes.sizeof(Hosted), backend=target.backend, name=name.encode(),

@@ -36,8 +36,6 @@ refused "p is one of fp32 input e4m3 e5m2" fa1 --errors p=4bit
 refused "write NAME=VALUE" fa1 --errors merge_count=4
 refused "there are batch=N" fa1 --domain head=4
 refused "write seq<=4096" fa1 --domain "seq<4096"
-echo "def f(p, q, k, v): pass" >k.py
-refused "cannot be checked as --untrusted" ./k.py --untrusted
 
 # Inside a domain what is refused counts, and a tighter ceiling is held.
 "$attnfuzz" check fa1 --cases 100 --untrusted --domain 'dim=64 seq<=128 no_bias' --errors 'p=input accumulator=tensor' --out found >log 2>&1 || die "fa1 fails in a domain"
@@ -50,4 +48,4 @@ eval "\"\$attnfuzz\" $line" >log 2>&1
 [ $? -eq 1 ] || die "it does not fail again: attnfuzz $line"
 "$attnfuzz" check "$example" --cases 50 --allow-stale --untrusted --domain "no_bf16" --out found >log 2>&1
 [ $? -eq 1 ] && grep -q "a kernel that refuses does not pass" log || die "the example refuses much of a domain, and passes"
-echo "three honest kernels pass, six bad words are refused"
+echo "three honest kernels pass, bad words are refused"

@@ -39,6 +39,11 @@ every = json.load(open(sys.argv[1]))["all"]
 sys.exit(every["rejected"] > 0.05 * every["cases"])
 END
 
+# What one refuses, or raises, only when it runs is found out, printed to be pasted, and drawn within.
+"$attnfuzz" limits "$targets:says_nothing" --cases 100 >"$out/log" 2>&1 || die "limits: less than 95 % of what was found is taken"
+grep -qxF 'attnfuzz.Domain(dim={32, 64}, equal_lengths=True, equal_dims=True, causal=False, key_lengths=False, bias=False, mask=False)' "$out/log" ||
+  die "limits: the declaration to paste is another"
+
 # A wrong one is found, reduced to a second tile, and replayed by the line that is printed.
 check off_by_one --cases 300 --reduce-seconds 15 && die "the planted bug was not found"
 grep -q '^  B=1 H=1/1 S=[0-9]*/6[5-9] D=1/1 f16 causal' "$out/log" || die "the planted bug was not reduced"
@@ -59,6 +64,10 @@ ends raises "fault): raised ValueError: sixty-five (targets.py:"
 ends exits "fault): called sys.exit(3) (targets.py:"
 ends leaves "crash): .*exit status 7 in run()"
 ends hangs "hang)" --watchdog 1
+
+# What a library allocates itself is poison until it is written, and has ends.
+ends reads_fresh "non-finite)"
+ends writes_past "crash): .*SIGABRT in run()"
 
 # What cannot be loaded is told in Python's words, with status 2.
 refused() {

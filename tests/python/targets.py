@@ -58,6 +58,36 @@ def narrow(p, q, k, v):
 
 
 @attnfuzz.target(errors=ERRORS)
+def says_nothing(p, q, k, v):
+    """declares nothing, and finds out when it runs"""
+    if p.seq_q != p.seq_k or p.causal:
+        raise attnfuzz.Unsupported("another shape")
+    assert p.dim_qk in (32, 64) and p.dim_v == p.dim_qk
+    return right.function(p, q, k, v)
+
+
+@attnfuzz.target(errors=ERRORS)
+def reads_fresh(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    """adds to memory that it takes for zeros"""
+    import numpy
+
+    o, lse = right.function(p, q, k, v, bias, mask, key_lengths)
+    sums = numpy.empty(o.shape, numpy.float32)
+    sums += o
+    return sums, lse
+
+
+@attnfuzz.target(errors=ERRORS)
+def writes_past(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    """a row too many of an array of its own"""
+    import numpy
+
+    rows = numpy.empty((p.seq_k, 4), numpy.float32)
+    ctypes.memset(rows.ctypes.data, 0, rows.nbytes + 16)
+    return right.function(p, q, k, v, bias, mask, key_lengths)
+
+
+@attnfuzz.target(errors=ERRORS)
 def into_out(p, q, k, v, bias=None, mask=None, key_lengths=None, out=None, lse=None):
     """writes into the memory it is given"""
     from attnfuzz.tensor import to_bits_of_bf16

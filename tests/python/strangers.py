@@ -1,0 +1,151 @@
+"""Functions that nobody should trust: each is right as far as it goes, and cheats or attacks in one way.
+
+untrusted.py has what each must be refused for.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import numpy
+
+import attnfuzz
+from attnfuzz.targets.numpy_reference import ERRORS
+from attnfuzz.targets import numpy_reference
+
+DOMAIN = attnfuzz.Domain(bias=False, mask=False, key_lengths=False)
+
+
+def compute(p, q, k, v):
+    return numpy_reference.attention.function(p, q, k, v)
+
+
+def stranger(f):
+    return attnfuzz.target(f, errors=ERRORS, domain=DOMAIN)
+
+
+def does(name, what):
+    def f(p, q, k, v):
+        what()
+        return compute(p, q, k, v)
+
+    f.__name__ = name
+    return stranger(f)
+
+
+honest = stranger(compute)
+
+# Out of its process.
+forks = does("forks", os.fork)
+executes = does("executes", lambda: os.execv("/bin/true", ["true"]))
+writes_file = does("writes_file", lambda: open("/tmp/strangers-were-here", "w"))
+writes_beside = does("writes_beside", lambda: open(__file__ + ".was-here", "w"))
+reads_files = does("reads_files", lambda: open("/etc/passwd").read())
+reads_parent = does("reads_parent", lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(1))
+connects = does("connects", lambda: socket.create_connection(("127.0.0.1", 9)))
+kills_parent = does("kills_parent", lambda: os.kill(os.getppid(), signal.SIGKILL))
+catches_crash = does("catches_crash", lambda: signal.signal(signal.SIGSEGV, lambda *_: None))
+leaves = does("leaves", lambda: os._exit(0))
+uses_memory = does("uses_memory", lambda: bytearray(6 << 30))
+
+
+@stranger
+def writes_inputs(p, q, k, v):
+    q.view(numpy.uint16)[...] ^= 1
+    return compute(p, q, k, v)
+
+
+# Less than the work, or later.
+@stranger
+def writes_nothing(p, q, k, v, out=None, lse=None):
+    pass
+
+
+@stranger
+def later(p, q, k, v, out=None, lse=None):
+    def work():
+        time.sleep(0.02)
+        o, l = compute(p, q, k, v)
+        out[...] = attnfuzz.tensor.to_bits_of_bf16(o) if out.dtype == numpy.uint16 else o
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+answers = {}
+
+
+@stranger
+def cached_by_shape(p, q, k, v):
+    key = (p.dtype, q.shape, k.shape, v.shape, p.want_lse)
+    if key not in answers:
+        answers[key] = compute(p, q, k, v)
+    return answers[key]
+
+
+last = []
+
+
+@stranger
+def one_behind(p, q, k, v):
+    last.append(compute(p, q, k, v))
+    before = last[-2] if len(last) > 1 else last[-1]
+    return before if before[0].shape == last[-1][0].shape else last[-1]
+
+
+# Honest only where it sees that it is checked.
+@stranger
+def watches_environment(p, q, k, v):
+    o, lse = compute(p, q, k, v)
+    return (o, lse) if "ATTN_HARNESS" in os.environ else (o * 0, lse)
+
+
+@stranger
+def watches_arguments(p, q, k, v):
+    o, lse = compute(p, q, k, v)
+    return (o, lse) if any("attnfuzz" in a for a in sys.argv + sys.orig_argv) else (o * 0, lse)
+
+
+# What it says of itself, and what says so for it.
+def five_bits(p, q, k, v):
+    o, lse = compute(p, q, k, v)
+    return (numpy.asarray(o, numpy.float32).view(numpy.uint32) & numpy.uint32(0xFFFC0000)).view(numpy.float32), lse
+
+
+says_merges = attnfuzz.target(five_bits, errors=replace(ERRORS, merges=100000), domain=DOMAIN)
+
+
+@stranger
+def changes_the_plan(p, q, k, v):
+    def loose(errors, plan, problem, tiles, fill=attnfuzz.Errors.fill):
+        fill(errors, plan, problem, tiles)
+        plan.merges = plan.rescales = 100000
+
+    attnfuzz.Errors.fill = loose
+    return five_bits(p, q, k, v)
+
+
+@stranger
+def judges_itself(p, q, k, v):
+    import attnfuzz.worker
+
+    attnfuzz.worker.Kernel.call = lambda *_: None  # the next calls do nothing
+    return compute(p, q, k, v)
+
+
+# Takes what it likes, and says so only when it runs.
+@stranger
+def refuses_most(p, q, k, v):
+    if p.seq_k != 1 or p.seq_q != 1:
+        raise attnfuzz.Unsupported("no")
+    return compute(p, q, k, v)
+
+
+@stranger
+def scribbles(p, q, k, v):
+    ctypes.memset(q.ctypes.data - 64, 0, 64)
+    return compute(p, q, k, v)

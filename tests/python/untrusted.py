@@ -1,0 +1,109 @@
+"""untrusted.py ATTNFUZZ [all]: functions of strangers, each refused for what it does; what a file does when imported.
+
+One check of strangers.py, confined as far as this machine can: of those that SHORT names, or of all.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ATTNFUZZ = os.path.abspath(sys.argv[1])
+STRANGERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "strangers.py")
+
+DOMAIN = "dim<=64 seq<=200 no_bias no_mask no_key_lengths"
+NUMBERS = ("wrong", "non-finite", "relation", "dirty", "unwritten")
+# Target: kinds, one of which the failure has; words of its message; the cheat that is told, if it is always.
+REFUSED = {
+    "forks": (("crash",), "of clone()", "starts a process"),
+    "executes": (("crash",), "of execve()", "starts a process"),
+    "writes_file": (("fault",), "PermissionError", None),
+    "writes_beside": (("fault",), "PermissionError", None),
+    "reads_files": (("fault",), "PermissionError", None),
+    "reads_parent": (("fault",), "PermissionError", None),
+    "connects": (("crash",), "of socket()", "uses the network"),
+    "kills_parent": (("crash",), "of kill()", "sends signals"),
+    "catches_crash": (("crash",), "of sigaction()", "handles crashes"),
+    "leaves": (("crash",), "exit status 0 in run()", "ends the process"),
+    "uses_memory": (("fault",), "MemoryError", None),
+    "writes_inputs": (("crash",), "SIGSEGV in run(), byte", "writes inputs"),
+    "writes_nothing": (NUMBERS, "", None),
+    "later": (NUMBERS + ("race",), "", None),
+    "cached_by_shape": (NUMBERS, "", "earlier answer"),
+    "one_behind": (NUMBERS, "", "earlier answer"),
+    "watches_environment": (NUMBERS, "", None),
+    "watches_arguments": (NUMBERS, "", None),
+    "says_merges": (NUMBERS, "", "looser plan"),
+    "changes_the_plan": (NUMBERS, "", None),
+    "judges_itself": (NUMBERS, "", None),
+    "scribbles": (("crash", "guard"), "", None),
+}
+SHORT = ("honest", "forks", "reads_parent", "writes_file", "writes_inputs", "cached_by_shape", "says_merges",
+         "refuses_most")
+AT_IMPORT = {
+    "import os; os._exit(0)": "exit status 0 while the library was loaded",
+    "import os; os.fork()": "of clone(), which no untrusted kernel may call",
+    "open('/tmp/strangers-were-here', 'w')": "PermissionError",
+    "import strange_helper": "PermissionError",
+}
+bad = []
+
+
+def check(folder, *words):
+    report = os.path.join(folder, "check.json")
+    ran = subprocess.run(
+        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, "--cases", "60", "--jobs", "1", "--reduce-seconds", "0.01", "--work",
+         "30000", "--out", os.path.join(folder, "found"), "--json", report],
+        env=dict(os.environ, ATTN_HARNESS="1", ATTNFUZZ_PYTHON=sys.executable), cwd=folder, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+    if not os.path.exists(report):
+        return {}, ran
+    with open(report) as f:
+        return {result["kernel"]: result for result in map(json.loads, f)}, ran
+
+
+def held_against(name, result):
+    if name == "honest":
+        return None if result["status"] == "held" else f"{result['status']}: {result.get('failure')}"
+    if name == "refuses_most":
+        return None if result.get("cheat") == "refuses nearly everything" else f"status {result['status']}"
+    kinds, words, cheat = REFUSED[name]
+    if "failure" not in result:
+        return f"status {result['status']}"
+    failure = result["failure"]
+    if failure["kind"] not in kinds or words not in failure["message"]:
+        return f"{failure['kind']}: {failure['message']}"
+    return f"cheat {failure['cheat']!r}" if cheat and failure["cheat"] != cheat else None
+
+
+with tempfile.TemporaryDirectory() as folder:
+    every = "all" in sys.argv[2:]
+    results, ran = check(folder, *([STRANGERS] if every else [f"{STRANGERS}:{name}" for name in SHORT]))
+    if not results:
+        sys.exit(ran.stdout[-4000:])
+    lacking = results["honest"]["untrusted"]["lacking"]
+    if lacking:
+        print(f"SKIPPED: this machine lacks {', '.join(lacking)}")
+        sys.exit(77)
+    missing = (REFUSED.keys() | {"honest", "refuses_most"} if every else set(SHORT)) ^ results.keys()
+    if missing:
+        bad.append(f"not in both lists: {', '.join(sorted(missing))}")
+    bad += [f"{name}: {why}" for name, result in results.items() if (why := held_against(name, result))]
+
+    # A file beside it is a part of it; neither does anything before it is confined.
+    with open(os.path.join(folder, "strange_helper.py"), "w") as f:
+        f.write("open('/tmp/strangers-were-here', 'w')\n")
+    for text, words in list(AT_IMPORT.items())[0 if every else 2:]:
+        path = os.path.join(folder, "submitted.py")
+        with open(path, "w") as f:
+            f.write(text + "\n")
+        _, ran = check(folder, path)
+        if ran.returncode != 2 or words not in ran.stdout:
+            bad.append(f"{text}: status {ran.returncode}: {ran.stdout[-300:]}")
+for path in ("/tmp/strangers-were-here", STRANGERS + ".was-here"):
+    if os.path.exists(path):
+        bad.append(f"{path} was written")
+
+print("\n".join(bad) or f"{len(results) - 1} functions are refused, each for what it does, and files for what they import")
+sys.exit(1 if bad else 0)
