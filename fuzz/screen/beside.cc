@@ -1,6 +1,5 @@
 #include "fuzz/screen/beside.h"
 
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -18,13 +17,18 @@ Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, c
 }
 
 Verdict held(const Verdict& screened, Verdict v, const Case& c) {
-  const bool counted = v.dead_rows == screened.dead_rows &&
-                       v.uninformative_rows == screened.uninformative_rows &&
-                       v.unconstrained_rows == screened.unconstrained_rows;
+  // Of a large case the CPU's oracle samples rows, where the device has all.
+  const bool all = v.sampled == screened.sampled;
+  const auto fits = [&](int64_t rows, int64_t of) { return all ? rows == of : rows <= of; };
+  const bool counted = fits(v.dead_rows, screened.dead_rows) &&
+                       fits(v.uninformative_rows, screened.uninformative_rows) &&
+                       fits(v.unconstrained_rows, screened.unconstrained_rows);
   // An error and its bound may each lie kApart of the bound away; a kernel that does not repeat itself,
   // further.
-  const double apart = v.plan.deterministic ? 4 * kApart : 1;
-  if (v.outcome == Outcome::kPass && counted && std::fabs(v.worst - screened.worst) <= apart) return v;
+  const double apart = v.plan.deterministic ? 4 * kApart : 1, more = v.worst - screened.worst;
+  if (v.outcome == Outcome::kPass && counted && more <= apart && (!all || more >= -apart)) return v;
+  if (v.outcome == Outcome::kUninformative && !all)
+    return screened;  // of rows that were not sampled it says enough
   if (v.outcome == Outcome::kFail && v.kind != Kind::kWrong && v.kind != Kind::kNonFinite) return v;
   const std::string said = v.outcome == Outcome::kPass ? "a pass, worst error/bound " + digits(v.worst)
                                                        : std::string(to_string(v.kind)) + ": " + v.message;

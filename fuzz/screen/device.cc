@@ -41,7 +41,8 @@ struct Parts {
 uint64_t stored_rows(const Place& place) { return uint64_t{1} * place.size[0] * place.size[1] * place.size[2]; }
 
 // What the oracle is told and says, of a call. Returns how many bytes from `base` on that takes.
-uint64_t oracle_of(const Call& call, std::byte* base, int blocks, Work* work, cuda::RowsScratch* scratch) {
+uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared_limit, Work* work,
+                   cuda::RowsScratch* scratch) {
   const attn_problem& p = call.problem;
   cuda::RowsInput& in = work->input;
   in.model = call.model;
@@ -78,7 +79,9 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, Work* work, cu
   const auto number_at = [&](uint64_t at) { return reinterpret_cast<double*>(results + at); };
   out.o = number_at(told.o);
   out.o_bound = number_at(told.o_bound);
-  out.o_exact = call.model.p_predicted != ATTN_NONE ? number_at(told.o_exact) : nullptr;
+  // Verdicts do not go by it.
+  const bool exact = call.model.p_predicted != ATTN_NONE && call.told_at != kNotTold;
+  out.o_exact = exact ? number_at(told.o_exact) : nullptr;
   out.lse = number_at(told.lse);
   out.lse_bound = number_at(told.lse_bound);
   out.o_rule = reinterpret_cast<uint8_t*>(results + told.rule);
@@ -86,14 +89,10 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, Work* work, cu
   const bool asked = call.told_at != kNotTold || call.repeats > 1;
   work->got = asked ? reinterpret_cast<float*>(results + told.got) : nullptr;
   work->got_lse = asked ? reinterpret_cast<float*>(results + told.got_lse) : nullptr;
-  scratch->bytes_a_group = cuda::scratch_bytes(in);
-  // The other streams' cases are as many rows, more or less.
-  scratch->threads_a_row = cuda::threads_a_row(in, (kStreams - 1) * int64_t{in.rows}, blocks);
-  scratch->groups =
-      static_cast<int>(std::min<int64_t>(in.rows, int64_t{cuda::kThreads / scratch->threads_a_row} * blocks));
+  *scratch = cuda::divide_rows(in, blocks, shared_limit);
   parts.take(scratch->key_norm, slots);
-  parts.take(scratch->key_purity, slots);
-  parts.take(scratch->memory, scratch->bytes_a_group * static_cast<uint64_t>(scratch->groups));
+  parts.take(scratch->key_facts, slots);
+  parts.take(scratch->memory, scratch->bytes_a_block * static_cast<uint64_t>(scratch->blocks));
   return parts.bytes;
 }
 
@@ -105,6 +104,7 @@ struct State {
   cudaEvent_t events[kStreams] = {};
   std::unique_ptr<PageEnds> page_ends;
   int blocks = 0;
+  int64_t shared_limit = 0;     // bytes of a block
   std::byte* memory = nullptr;  // a slot and the oracle's part for each stream
   uint64_t bytes = 0, slot = 0, oracle = 0;
   Counts *counts = nullptr, *received = nullptr;
@@ -134,7 +134,8 @@ struct State {
       Work work;
       cuda::RowsScratch scratch;
       largest_slot = std::max(largest_slot, up(call.bytes, kAlign));
-      largest_oracle = std::max(largest_oracle, up(oracle_of(call, nullptr, blocks, &work, &scratch), kAlign));
+      largest_oracle =
+          std::max(largest_oracle, up(oracle_of(call, nullptr, blocks, shared_limit, &work, &scratch), kAlign));
     }
     if (largest_slot <= slot && largest_oracle <= oracle) return std::nullopt;
     slot = std::max(slot, largest_slot);
@@ -220,6 +221,7 @@ Failure CudaDevice::open(std::unique_ptr<PageEnds> page_ends) {
   cudaDeviceProp properties;
   if (auto why = failure("the device", cudaGetDeviceProperties(&properties, 0))) return why;
   state_.blocks = cuda::kBlocksASm * properties.multiProcessorCount;
+  state_.shared_limit = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
   for (const auto& some : {state_.streams, state_.others})
     for (int n = 0; n < kStreams; ++n)
       if (auto why = failure("a stream", cudaStreamCreateWithFlags(&some[n], cudaStreamNonBlocking)))
@@ -293,14 +295,14 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
     attn_env env = state_.env(call, i, &result.reported);
     limit(of, env);
     attn_env own = env;  // of a screen's kernels
-    own.shared_memory_limit = 48 * 1024;
+    own.shared_memory_limit = state_.shared_limit;
     Work work;
     cuda::RowsScratch scratch;
     work.call = state_.calls + i;
     work.counts = state_.counts + i;
     work.number = 0;
     for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, i, t);
-    oracle_of(call, state_.slot_of(i) + state_.slot, state_.blocks, &work, &scratch);
+    oracle_of(call, state_.slot_of(i) + state_.slot, state_.blocks, state_.shared_limit, &work, &scratch);
     const attn_tensors tensors = state_.tensors(call, i);
     result.status = lay_out(call, work, &own);
     if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, i, 0, tensors, env);

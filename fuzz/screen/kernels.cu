@@ -1,5 +1,5 @@
-// A screen's own kernels. A thread takes a unit after another: a byte of a mask, two of any other tensor,
-// four of the workspace, one number of the oracle's inputs or results.
+// A screen's own kernels. A warp takes a row of Q, K or V after another; of all else a thread a unit: a byte of
+// a mask, two of any other tensor, four of the workspace, one number of the oracle's inputs or results.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,22 +16,13 @@ namespace {
 using cuda::kThreads;
 
 // Over which the units of one job are spread.
-constexpr uint64_t kMostBlocks = 48, kUnitsAThread = 4;
+constexpr uint64_t kMostBlocks = 64, kUnitsAThread = 4;
 unsigned blocks_for(const Call& call) {
   uint64_t bytes = call.workspace.end - call.workspace.begin;
   for (const Place& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);
   return static_cast<unsigned>(std::min(bytes / (2 * kThreads * kUnitsAThread) + 1, kMostBlocks));
 }
-enum Job : unsigned {
-  kWorkspaceJob = kTensors,
-  kPackedQuery,
-  kPackedKey,
-  kPackedValue,
-  kPackedBias,
-  kPackedMask,
-  kTasks,
-  kLayOutJobs
-};
+enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kTasks, kLayOutJobs };
 enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };
 
 // From one row of a packed bias or mask to the next.
@@ -103,18 +94,79 @@ __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
   return static_cast<uint32_t>(mix(0, 0, 0, 0, offset / 8 * 8) >> 8 * (offset & 4));
 }
 
-// Rows of keys or values, or of queries, dense and padded with zeros: rows.h.
-__device__ void lay_packed(const Work& work, int t, int64_t rows, int64_t length, int64_t heads, int32_t stride,
-                           const uint16_t* to) {
-  const Call& call = *work.call;
-  for (int64_t unit = first_unit(); unit < rows * stride; unit += stride_of_units()) {
-    const int64_t row = unit / stride, d = unit % stride, head = row / length;
-    const bool is = d < call.tensor[t].size[3];
-    const_cast<uint16_t*>(to)[unit] =
-        is ? value_bits(call, t, static_cast<uint32_t>(head / heads), static_cast<uint32_t>(head % heads),
-                        static_cast<uint32_t>(row % length), static_cast<uint32_t>(d))
-           : uint16_t{0};
+// Guards and gaps of Q, K or V, unit by unit.
+template <class Visit>
+__device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
+  const Place& place = work.call->tensor[t];
+  const auto each = [&](uint64_t from, uint64_t to, bool gaps) {
+    for (uint64_t at = from + 2 * static_cast<uint64_t>(first_unit()); at < to;
+         at += 2 * static_cast<uint64_t>(stride_of_units()))
+      if (!gaps || !element_at(place, static_cast<uint32_t>(at - place.data) / place.element_bytes).is)
+        visit(pattern_at(place.pattern, at), *reinterpret_cast<uint16_t*>(work.base[t] + at));
+  };
+  uint64_t elements = place.element_bytes;
+  for (const uint32_t size : place.size) elements *= size;
+  each(place.begin, place.data, false);
+  each(place.elements_end, place.end, false);
+  if (place.data + elements != place.elements_end) each(place.data, place.elements_end, true);
+}
+
+// How the rows of Q, K or V lie for the oracle: dense and padded with zeros, rows.h.
+struct Packed {
+  uint16_t* at;
+  int32_t rows, length, heads, stride;
+};
+__device__ Packed packed_of(const Work& work, int t) {
+  const attn_problem& p = work.call->problem;
+  const cuda::RowsInput& in = work.input;
+  const auto heads_q = static_cast<int32_t>(p.heads_q), heads_kv = static_cast<int32_t>(p.heads_kv);
+  if (t == kQuery)
+    return {const_cast<uint16_t*>(in.q), in.rows, static_cast<int32_t>(p.seq_q), heads_q, in.stride_qk};
+  if (t == kKey) return {const_cast<uint16_t*>(in.k), in.groups * in.keys, in.keys, heads_kv, in.stride_qk};
+  return {const_cast<uint16_t*>(in.v), in.groups * in.keys, in.keys, heads_kv, in.stride_v};
+}
+
+// Calls visit(row b, h, s; its elements as the kernel has them, and as the oracle has them), a row a warp.
+template <class Visit>
+__device__ void each_row(const Work& work, int t, const Visit& visit) {
+  const Place& place = work.call->tensor[t];
+  const Packed packed = packed_of(work, t);
+  const auto warp = static_cast<int32_t>(first_unit() / 32),
+             warps = static_cast<int32_t>(stride_of_units() / 32);
+  for (int32_t row = warp; row < packed.rows; row += warps) {
+    const int32_t head = row / packed.length, s = row % packed.length, b = head / packed.heads,
+                  h = head % packed.heads;
+    const uint64_t at = uint64_t{1} * b * place.stride[0] + uint64_t{1} * h * place.stride[1] +
+                        uint64_t{1} * s * place.stride[2];
+    visit(b, h, s, reinterpret_cast<uint16_t*>(work.base[t] + place.data) + at,
+          packed.at + int64_t{row} * packed.stride, packed.stride);
   }
+}
+
+__device__ void lay_input(const Work& work, int t) {
+  const Call& call = *work.call;
+  const Recipe& recipe = call.recipe;
+  if (call.tensor[t].end == 0) return;
+  each_unit_between(work, t, [](uint16_t pattern, uint16_t& unit) { unit = pattern; });
+  // Most values are their fill's alone, of which a row has much in common.
+  const Fill& fill = recipe.fill[t];
+  const bool plain = !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
+                     fill_values::is_random(fill.kind);
+  const int32_t dtype = call.problem.dtype, dim = static_cast<int32_t>(call.tensor[t].size[3]);
+  each_row(work, t, [&](int32_t b, int32_t h, int32_t s, uint16_t* to, uint16_t* packed, int32_t stride) {
+    fill_values::RandomRow row = {};
+    if (plain) row = fill_values::random_row(fill, dtype == ATTN_F16, b, h, s);
+    for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < stride; d += 32) {
+      uint16_t bits = 0;
+      if (d < dim) {
+        bits = plain ? fill_values::random_bits(fill, dtype, row, d)
+                     : value_bits(call, t, static_cast<uint32_t>(b), static_cast<uint32_t>(h),
+                                  static_cast<uint32_t>(s), static_cast<uint32_t>(d));
+        to[d] = bits;
+      }
+      packed[d] = bits;
+    }
+  });
 }
 
 // Which row of a packed bias or mask is that of a query.
@@ -168,7 +220,7 @@ __device__ void lay_tasks(const Work& work) {
     const_cast<cuda::RowTask*>(in.tasks)[row] = task;
   }
   for (int64_t group = first_unit(); group < in.groups; group += stride_of_units()) {
-    in.facts[group] = {static_cast<unsigned long long>(__double_as_longlong(0x1p1023)), 0, 0, 0};
+    in.facts[group] = {static_cast<unsigned long long>(__double_as_longlong(0x1p1023)), 0, 0};
     const_cast<int32_t*>(in.lengths)[group] = static_cast<int32_t>(length_of(call, group / p.heads_kv));
   }
   if (first_unit() == 0) *work.counts = {};
@@ -176,18 +228,14 @@ __device__ void lay_tasks(const Work& work) {
 
 __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant__ Work work) {
   const unsigned job = blockIdx.y;
-  const Call& call = *work.call;
   const cuda::RowsInput& in = work.input;
-  const int64_t keys = static_cast<int64_t>(in.groups) * in.keys;
-  if (job == kMask)
+  if (job <= kValue)
+    lay_input(work, static_cast<int>(job));
+  else if (job == kMask)
     lay_tensor<uint8_t>(work, kMask);
   else if (job < kTensors)
     lay_tensor<uint16_t>(work, static_cast<int>(job));
   if (job == kWorkspaceJob) lay_workspace(work, false);
-  if (job == kPackedQuery)
-    lay_packed(work, kQuery, in.rows, call.problem.seq_q, call.problem.heads_q, in.stride_qk, in.q);
-  if (job == kPackedKey) lay_packed(work, kKey, keys, in.keys, call.problem.heads_kv, in.stride_qk, in.k);
-  if (job == kPackedValue) lay_packed(work, kValue, keys, in.keys, call.problem.heads_kv, in.stride_v, in.v);
   if (job == kPackedBias && in.bias) {
     if (in.bias_dtype == ATTN_F32)
       lay_pairs(work, kBias, in.bias, bias_at);
@@ -212,6 +260,19 @@ __global__ void __launch_bounds__(kThreads) lay_again_kernel(const __grid_consta
 // Zeros, which is what there usually is, cost no atomic.
 __device__ void count(uint32_t* to, int mine) {
   if (mine > 0) atomicAdd(to, static_cast<uint32_t>(mine));
+}
+
+// Inputs are as they were: as the oracle has them, which no kernel under test is told of.
+__device__ void judge_input(const Work& work, int t) {
+  if (work.call->tensor[t].end == 0) return;
+  const auto dim = static_cast<int32_t>(work.call->tensor[t].size[3]);
+  int guards = 0, inputs = 0;
+  each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { guards += unit != pattern; });
+  each_row(work, t, [&](int32_t, int32_t, int32_t, const uint16_t* is, const uint16_t* was, int32_t) {
+    for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32) inputs += is[d] != was[d];
+  });
+  count(&work.counts->guards, guards);
+  count(&work.counts->inputs, inputs);
 }
 
 template <class Unit>
@@ -333,7 +394,9 @@ __device__ void judge_lse(const Work& work) {
 
 __global__ void __launch_bounds__(kThreads) judge_kernel(const __grid_constant__ Work work) {
   const unsigned job = blockIdx.y;
-  if (job == kMask)
+  if (job <= kValue)
+    judge_input(work, static_cast<int>(job));
+  else if (job == kMask)
     judge_tensor<uint8_t>(work, kMask);
   else if (job < kTensors)
     judge_tensor<uint16_t>(work, static_cast<int>(job));

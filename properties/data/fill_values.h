@@ -155,6 +155,27 @@ ATTN_BOTH inline int32_t random_integer(FillKind kind, uint64_t hash, bool f16) 
   }
 }
 
+// What the values of one row have in common, and one of them: of fills that are random().
+struct RandomRow {
+  uint64_t key;
+  double unit;
+};
+ATTN_BOTH inline RandomRow random_row(const Fill& fill, bool f16, int64_t b, int64_t h, int64_t s) {
+  const int unit = unit_exponent(fill, f16, b, h, s) + fill.exponent;
+  return {row_key(fill.seed, static_cast<uint64_t>(b), static_cast<uint64_t>(h),
+                  static_cast<uint64_t>(row_of(fill.kind, s))),
+          exp2_exact(std::clamp(unit, -600, 600))};
+}
+ATTN_BOTH inline uint16_t random_bits(const Fill& fill, int32_t dtype, const RandomRow& row, int64_t d) {
+  const uint64_t hash = element(row.key, static_cast<uint64_t>(d));
+  return to_bits(dtype, random_integer(fill.kind, hash, dtype == ATTN_F16) * row.unit);
+}
+ATTN_BOTH constexpr bool is_random(FillKind kind) {
+  return kind == FillKind::kGaussian || kind == FillKind::kUniform || kind == FillKind::kNegative ||
+         kind == FillKind::kSameRows || kind == FillKind::kBlocks || kind == FillKind::kHuge ||
+         kind == FillKind::kSmallInt;
+}
+
 }  // namespace fill_values
 
 // Bits of element (b,h,s,d) of a 16-bit tensor with `dim` columns. Rounded to
@@ -176,11 +197,8 @@ ATTN_BOTH inline uint16_t fill_bits(const Fill& fill, int32_t dtype, int64_t b, 
       return static_cast<uint16_t>((mix(fill.seed, b, h, s, d) >> 63) << 15);
     case FillKind::kSubnormal:
       return rescaled(dtype, subnormal_bits(f16, mix(fill.seed, b, h, s, d)), fill.exponent);
-    default: {
-      const uint64_t hash = mix(fill.seed, b, h, row_of(fill.kind, s), d);
-      const int unit = unit_exponent(fill, f16, b, h, s) + fill.exponent;
-      return to_bits(dtype, scaled(random_integer(fill.kind, hash, f16), unit));
-    }
+    default:
+      return random_bits(fill, dtype, random_row(fill, f16, b, h, s), d);
   }
 }
 

@@ -1,4 +1,4 @@
-// What the threads that share a row do together, a warp or a block of them, and how they read 16-bit numbers.
+// What the threads that have a row do together, a warp or a block of them, and how they read 16-bit numbers.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -17,17 +17,38 @@ __device__ inline double number(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
+// The same by shifts alone, for what is finite, as a number that is 1/kRaise of it: multiply that by one
+// multiplied by kRaise, and the product is exact. (A conversion takes the GPU four times as long as a
+// multiplication.)
+template <bool kBf16>
+inline constexpr double kRaise = kBf16 ? 0x1p896 : 0x1p1008;
+template <bool kBf16>
+__device__ inline double lowered(uint32_t bits) {
+  const uint64_t high = (bits & 0x8000u) << 16 | (bits & 0x7fffu) << (kBf16 ? 13 : 10);
+  return __longlong_as_double(static_cast<long long>(high << 32));
+}
+template <bool kBf16>
+__device__ inline bool is_finite_number(uint32_t bits) {
+  constexpr uint32_t kExponent = kBf16 ? 0x7f80 : 0x7c00;
+  return (bits & kExponent) != kExponent;
+}
+
 __device__ inline double number_of(int32_t dtype, const void* base, int64_t index) {
   if (dtype == ATTN_F16) return number<false>(static_cast<const uint16_t*>(base)[index]);
   if (dtype == ATTN_BF16) return number<true>(static_cast<const uint16_t*>(base)[index]);
   return static_cast<const float*>(base)[index];
 }
 
+// Of numbers that are no NaN: CUDA's max() asks for that, in ten instructions more.
+__device__ inline double larger(double a, double b) { return a > b ? a : b; }
+
+__device__ inline bool is_finite(double x) { return x * 0.0 == 0; }
+
 struct Sum {
   __device__ double operator()(double a, double b) const { return a + b; }
 };
 struct Max {
-  __device__ double operator()(double a, double b) const { return a > b ? a : b; }
+  __device__ double operator()(double a, double b) const { return larger(a, b); }
 };
 
 template <class Op>
@@ -36,7 +57,7 @@ __device__ inline double over_warp(double x, Op op) {
   return x;
 }
 
-// kSize threads: 32, of which a block has several that know nothing of each other, or kThreads.
+// kSize threads: 32, of which a block has several that know nothing of each other, or kThreads, all of it.
 template <int kThreadsARow>
 struct Group {
   static constexpr int kSize = kThreadsARow, kWarps = kSize / 32;
@@ -56,6 +77,21 @@ struct Group {
     if constexpr (!kWarp) return __syncthreads_or(mine);
     __syncwarp();
     return __any_sync(kAll, mine);
+  }
+
+  // The bits that any of them has set.
+  __device__ static unsigned bits(unsigned mine) {
+    for (int far = 16; far > 0; far /= 2) mine |= __shfl_xor_sync(kAll, mine, far);
+    if constexpr (kWarp) {
+      __syncwarp();
+    } else {
+      __shared__ unsigned of_warps[kWarps];
+      if (lane() == 0) of_warps[warp()] = mine;
+      __syncthreads();
+      for (int w = 0; w < kWarps; ++w) mine |= of_warps[w];
+      __syncthreads();
+    }
+    return mine;
   }
 
   // Of each of N numbers; all threads get the results, in the same bits.
@@ -88,18 +124,5 @@ struct Group {
     return one[0];
   }
 };
-
-// The first of keys[0, n), ascending, that is not below `bound`.
-__device__ inline int first_from(const int32_t* keys, int n, int64_t bound) {
-  int low = 0, high = n;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (keys[middle] < bound)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
 
 }  // namespace attnfuzz::cuda

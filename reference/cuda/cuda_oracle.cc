@@ -16,8 +16,6 @@ namespace {
 
 using namespace cuda;
 
-// Beyond it fewer rows are evaluated at once.
-constexpr size_t kMostScratch = size_t{1} << 30;
 constexpr size_t kMostResults = size_t{512} << 20;
 
 std::string in_words(const char* what, cudaError_t error) {
@@ -84,7 +82,7 @@ void relocate(T*& pointer, std::byte* block) {
 
 class CudaOracle final : public FastOracle {
  public:
-  CudaOracle(double least_work, int threads_a_row) : least_work_(least_work), threads_a_row_(threads_a_row) {}
+  CudaOracle(double least_work, int64_t most_shared) : least_work_(least_work), shared_limit_(most_shared) {}
 
   bool open(std::string* why) {
     const auto failed = [&](const char* what, cudaError_t error) {
@@ -99,6 +97,7 @@ class CudaOracle final : public FastOracle {
       return false;
     device_ = properties.name;
     blocks_ = kBlocksASm * properties.multiProcessorCount;
+    shared_limit_ = std::min(shared_limit_, static_cast<int64_t>(properties.sharedMemPerBlockOptin));
     return true;
   }
 
@@ -159,25 +158,19 @@ class CudaOracle final : public FastOracle {
     out.lse_bound = at<double>(to, results.lse_bound);
     out.o_rule = at<uint8_t>(to, results.rule);
     out.state = at<uint8_t>(to, results.state);
-    RowsScratch scratch;
-    scratch.bytes_a_group = scratch_bytes(in);
-    scratch.threads_a_row = threads_a_row_ > 0 ? threads_a_row_ : threads_a_row(in, 0, blocks_);
-    const size_t fit = std::max<size_t>(kMostScratch / std::max<size_t>(scratch.bytes_a_group, 1), 1);
-    const size_t resident =
-        static_cast<size_t>(blocks_) * static_cast<size_t>(kThreads / scratch.threads_a_row);
-    scratch.groups = static_cast<int>(std::min<size_t>({static_cast<size_t>(in.rows), resident, fit}));
-    const size_t of_groups = scratch.bytes_a_group * static_cast<size_t>(scratch.groups);
+    RowsScratch scratch = divide_rows(in, blocks_, shared_limit_);
+    const size_t of_blocks = scratch.bytes_a_block * static_cast<size_t>(scratch.blocks);
     const size_t slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys);
-    scratch.memory = scratch_.of(of_groups + slots * (sizeof(double) + 1));
-    scratch.key_norm = at<double>(scratch.memory, of_groups);
-    scratch.key_purity = at<uint8_t>(scratch.memory, of_groups + slots * sizeof(double));
+    scratch.memory = scratch_.of(of_blocks + slots * (sizeof(double) + 1));
+    scratch.key_norm = at<double>(scratch.memory, of_blocks);
+    scratch.key_facts = at<uint8_t>(scratch.memory, of_blocks + slots * sizeof(double));
     std::byte* back = received_.of(results.bytes);
     check("copying to the device",
           cudaMemcpyAsync(inputs, packed.block, packed.bytes, cudaMemcpyHostToDevice, stream_));
     attn_env env = {};
     env.size = sizeof env;
     env.stream = stream_;
-    env.shared_memory_limit = 48 * 1024;
+    env.shared_memory_limit = shared_limit_;
     if (launch_rows(in, out, scratch, &env) != ATTN_OK)
       throw std::runtime_error("the oracle on the GPU: its kernels could not be launched");
     check("copying from the device", cudaMemcpyAsync(back, to, results.bytes, cudaMemcpyDeviceToHost, stream_));
@@ -226,7 +219,7 @@ class CudaOracle final : public FastOracle {
   }
 
   const double least_work_;
-  const int threads_a_row_;
+  int64_t shared_limit_;  // bytes of a block
   std::string device_;
   cudaStream_t stream_ = nullptr;
   int blocks_ = 0;
@@ -236,8 +229,8 @@ class CudaOracle final : public FastOracle {
 
 }  // namespace
 
-std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work, int threads_a_row) {
-  auto oracle = std::make_unique<CudaOracle>(least_work, threads_a_row);
+std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work, int64_t most_shared) {
+  auto oracle = std::make_unique<CudaOracle>(least_work, most_shared);
   if (!oracle->open(why)) return nullptr;
   return oracle;
 }

@@ -5,9 +5,9 @@
 //
 // One source with the CPU's: what a plan and a calibration are charged for (ErrorModel), which keys
 // position allows (key_range), and every formula that is one number a row (row_terms.h). The device's
-// own are the loops over keys and columns (scores.cuh, mean.cuh), written from the formulas of scores.h,
-// tile_walk.h, rounded_p.h and weighted_mean.h; products are the same chains of multiply-adds as the
-// host's, sums over keys come in another order, and exp, log and tanh are CUDA's.
+// own are the loops over keys and columns (scores.cuh, weights.cuh, mean.cuh), written from the formulas
+// of scores.h, tile_walk.h, rounded_p.h and weighted_mean.h; products are the same chains of multiply-adds
+// as the host's, sums over keys come in another order, and exp, log and tanh are CUDA's.
 //
 // Not for it, and left to the CPU's: what is so small that the CPU is done sooner, rows of more than 131,072
 // keys, more than 256 MiB of inputs, one split's partials and a merge's (partials.h).
@@ -35,8 +35,8 @@ inline constexpr double kWorthIt = 0x1p20;
 
 // `least_work`: below it a problem is left to the CPU's; 0: none is. nullptr, with a sentence in *why that says
 // what to do, where there is no device or no nvcc was when this was built.
-// `threads_a_row`: 32 or 128; 0: as suits.
+// `most_shared`: bytes of shared memory that a block may take, where the device has as many; no fewer than 16 KiB.
 std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work = kWorthIt,
-                                             int threads_a_row = 0);
+                                             int64_t most_shared = int64_t{1} << 20);
 
 }  // namespace attnfuzz

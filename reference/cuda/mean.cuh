@@ -1,5 +1,5 @@
-// O, the LSE and their bounds: weighted_mean.h and mean_columns.h. Weights a key a thread,
-// sums a column a thread, over the keys in their order as on the host.
+// O and its bounds: weighted_mean.h and mean_columns.h. Sums a column a thread, over the keys in their order
+// as on the host.
 #pragma once
 
 #include "reference/cuda/row.cuh"
@@ -12,189 +12,198 @@ struct RowPlace {
   double *o, *bound, *exact;
   uint8_t* rule;
 };
-
-__device__ inline bool is_finite(double x) { return x * 0.0 == 0; }
-
-// The largest |v| that a row sees, if there are values too large to charge for all.
-template <class G, bool kBf16>
-__device__ inline double most_flushed(const RowsInput& in, const GroupFacts& facts, const Row& row) {
-  double most = __longlong_as_double(static_cast<int64_t>(facts.largest));
-  if (row.terms.merged == 0 || !(most > 0x1p40)) return most;
-  most = 0;
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize)
-    for (int k = 0; k < row.n; ++k) most = max(most, fabs(value_at<kBf16>(in, row, k, c)));
-  return G::over(most, Max());
+__device__ inline RowPlace place_of(const RowsInput& in, const RowsOutput& out, int64_t task) {
+  const int64_t column = task * in.dim_v;
+  return {out.o + column, out.o_bound + column, out.o_exact ? out.o_exact + column : nullptr,
+          out.o_rule + column};
 }
 
-// w_j, w_j rho_j, the LSE and its bound; whether the row says anything, and whether its P is known.
-template <class G, bool kBf16>
-__device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, double charges, Row& row) {
-  const ErrorNumbers& model = in.model;
-  const MeanTerms& terms = row.terms;
-  const double slope = 5 * kU + 2 * model.eps_exp_slope + row.merge_slope;
-  const double constant = row.T * (model.eps_exp + 2 * kU) + row.merge_constant;
-  const double lam = row.m + log(row.l), share = 1 / row.l;
-  const auto allowance = [&](int k) {
-    return row.err[k] + slope * (row.m - row.x[k] + row.delta[k] + row.largest_delta) + constant;
-  };
-  double largest = -INFINITY;
-  for (int k = G::rank(); k < row.n; k += G::kSize) largest = max(largest, allowance(k));
-  largest = G::over(largest, Max());
-  double rho_w = 0;
-  for (int k = G::rank(); k < row.n; k += G::kSize) {
-    const double e = allowance(k), w = row.weight[k] * share;
-    double error;
-    if (largest <= 0.125) {
-      error = e * (1 + e * (0.5 + e * (1.0 / 6 + e / 23)));
-      error = w * (error + terms.eps_weight * (1 + error));
-    } else {
-      error = max(0.0, exp(row.x[k] - lam + e) * (1 + terms.eps_weight) - w);
-    }
-    row.weight[k] = w;
-    row.error[k] = error;
-    rho_w += error;
-  }
-  rho_w = G::over(rho_w, Sum());
-  const double flushed = most_flushed<G, kBf16>(in, facts, row);
-  if (G::rank() == 0) {
-    row.lam = row.lse = lam;
-    row.rho_w = rho_w;
-    row.lost = lost_of(terms, rho_w, row.n, row.l);
-    row.denominator = 1 - row.lost;
-    row.stored = {merge_growth(terms, lam, largest),
-                  terms.merged == 0 ? 0 : 2 * terms.merged * kFlush * flushed};
-    row.informative =
-        row.denominator > 0 && is_finite(rho_w) && is_finite(terms.product_gamma) && is_finite(terms.mma_gamma);
-    row.lse_bound = row.informative ? lse_bound_of(terms, row.lost, row.m, row.l, lam) : INFINITY;
-    row.known = row.informative && charges < terms.p_unit + rho_w && terms.tile_costs < 0.5 &&
-                lost_of_known(row.denominator, row.common) < 1;
-  }
-  G::sync();
+// What is not finite counts as 0: it is marked apart.
+__device__ inline double value_at(const RowsInput& in, const Team& team, int key, int c) {
+  const double v = number_of(in.dtype, team.v, int64_t{key} * in.stride_v + c);
+  return isfinite(v) ? v : 0;
 }
 
-// Writes a column; false if its bound is not finite.
-__device__ inline bool put_column(const Row& row, const RowPlace& to, int c, double mean, double bound) {
-  const double stored = row.stored(row.terms, fabs(mean), bound);
-  to.o[c] = mean;
-  to.bound[c] = stored;
-  return is_finite(stored);
-}
-
-// True if every bound is finite.
-template <class G, bool kBf16>
-__device__ inline bool known_columns(const RowsInput& in, const Row& row, const RowPlace& to) {
-  const double lost = lost_of_known(row.denominator, row.common);
-  const KnownCharges charges = charges_of_known(row.terms, lost, row.l);
-  for (int t = G::warp(); t < row.tiles; t += G::kWarps) {
-    const Tile& tile = row.tile[t];
-    for (int k = tile.begin + G::lane(); k < tile.end; k += 32) {
-      const double centre = row.centre[k], charge = row.charge[k];
-      row.charge[k] = charge + charges.relative * (centre + charge) + charges.tiny + tile.cost * centre;
-    }
-  }
-  G::sync();
-  const KnownShares of = shares_of_known(row.terms, lost, row.n, row.l);
-  bool finite = true;
+// Of the whole row the same is due.
+template <class G>
+__attribute__((noinline)) __device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task,
+                                               RowState state, Due due, double lse, double bound) {
+  const RowPlace to = place_of(in, out, task);
   for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
-    double prefix = 0, mean = 0, exact = 0, charged = 0, running = 0;
-    for (int t = 0; t < row.tiles; ++t) {
-      const Tile& tile = row.tile[t];
-      if (tile.begin == tile.end) continue;
-      double sum = 0;
-#pragma unroll 4
-      for (int k = tile.begin; k < tile.end; ++k) {
-        const double v = value_at<kBf16>(in, row, k, c);
-        sum = fma(row.centre[k], v, sum);
-        exact = fma(row.weight[k], v, exact);
-        charged = fma(row.charge[k], fabs(v), charged);
-      }
-      running += tile.cost * fabs(prefix);
-      prefix += sum;
-      if (!tile.last) continue;
-      mean += prefix;
-      prefix = 0;
-    }
-    const double bound = ((charged + running) * of.grown + of.of_o * fabs(mean) + of.constant) / (1 - of.lost);
-    finite &= put_column(row, to, c, mean, bound);
-    to.exact[c] = exact;  // where P is predicted there is room
+    to.o[c] = 0;
+    to.bound[c] = bound;
+    to.rule[c] = static_cast<uint8_t>(due);
+    if (to.exact) to.exact[c] = 0;
   }
-  return !G::any(!finite);
+  if (G::rank() > 0) return;
+  out.lse[task] = lse;
+  out.lse_bound[task] = bound;
+  out.state[task] = static_cast<uint8_t>(state);
 }
 
 // long_products() of mean_columns.cc.
-template <bool kBf16>
-__device__ inline double long_product(const RowsInput& in, const Row& row, int c, double size, double wrong) {
+__attribute__((noinline)) __device__ inline double long_product(const RowsInput& in, const Row& row,
+                                                                const Team& team, int c, double size,
+                                                                double wrong) {
   const MeanTerms& terms = row.terms;
   double prefix = 0, most = 0;
-  for (int k = 0; k < row.n; ++k) {
-    prefix += row.weight[k] * value_at<kBf16>(in, row, k, c);
-    most = max(most, fabs(prefix));
+  for (int k = row.lo; k < row.hi; ++k) {
+    prefix += row.part[k].a * value_at(in, team, k, c);
+    most = larger(most, fabs(prefix));
   }
   const double plain = (1 + terms.p_unit) * size;
   return terms.mma_gamma * (1 + terms.product_gamma) * min(plain, 2 * most + terms.p_unit * size + wrong);
 }
 
-template <class G, bool kBf16>
-__device__ inline bool plain_columns(const RowsInput& in, const Row& row, const RowPlace& to) {
-  const PlainShares of = shares_of_plain(row.terms, row.rho_w, row.denominator, row.n, row.l);
-  for (int k = G::rank(); k < row.n; k += G::kSize)
-    row.charge[k] = (of.rounding + of.partial) * (row.weight[k] + row.error[k]) + row.terms.p_tiny / row.l;
-  G::sync();
-  bool finite = true;
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
-    double mean = 0, absolute = 0, shifted = 0;
-#pragma unroll 4
-    for (int k = 0; k < row.n; ++k) {
-      const double v = value_at<kBf16>(in, row, k, c);
-      mean = fma(row.weight[k], v, mean);
-      absolute = fma(row.charge[k], fabs(v), absolute);
+// A value, what is not finite as 0.
+template <bool kBf16>
+__device__ inline double read_value(const uint16_t* from, bool impure) {
+  const uint32_t bits = *from;
+  return impure && !is_finite_number<kBf16>(bits) ? 0 : lowered<kBf16>(bits) * kRaise<kBf16>;
+}
+
+// Column c of those rows from, from + 1, ... of the team that are to be found by `now`.
+template <int R, bool kBf16>
+__device__ inline void find_column(const RowsInput& in, const RowsOutput& out, int64_t at, bool impure,
+                                   int from, Way now, int c, Team& team) {
+  const int spans = max(team.tiles, 1);
+  const int64_t stride = team.stride, stride_v = in.stride_v;
+  const Pair* const products = team.row[from].product;  // of all rows, one behind the other
+  const Pair* const parts = team.row[from].part;
+  // Not by way of `team`, so that it is known to be no shared memory.
+  const uint16_t* const values = in.v + (int64_t{in.tasks[at].group} * in.keys + team.first) * in.stride_v + c;
+  double mean[R] = {}, prefix[R] = {}, charged[R] = {};
+  for (int t = 0; t < spans; ++t) {
+    const int begin = team.tiles > 0 ? team.span[t].begin : 0,
+              end = team.tiles > 0 ? team.span[t].end : team.keys;
+    double sum[R] = {};
+#pragma unroll 8
+    for (int k = begin; k < end; ++k) {
+      const double v = read_value<kBf16>(values + k * stride_v, impure);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const Pair by = products[r * stride + k];
+        sum[r] = fma(by.a, v, sum[r]);
+        charged[r] = fma(by.b, fabs(v), charged[r]);
+      }
     }
-#pragma unroll 4
-    for (int k = 0; k < row.n; ++k)
-      shifted = fma(row.error[k], fabs(value_at<kBf16>(in, row, k, c) - mean), shifted);
-    if (of.long_row)
-      absolute += long_product<kBf16>(in, row, c, absolute / (of.rounding + of.partial),
-                                      shifted + row.rho_w * fabs(mean));
-    finite &= put_column(row, to, c, mean,
-                         (shifted + absolute + of.of_o * fabs(mean) + of.constant) / row.denominator);
-    if (to.exact) to.exact[c] = mean;
+    const bool last = t + 1 == spans || team.span[t + 1].split != team.span[t].split;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const double cost = now == Way::kKnown ? team.row[from + r].tile[t].cost : 0;
+      charged[r] = fma(cost, fabs(prefix[r]), charged[r]);
+      prefix[r] += sum[r];
+      if (last) mean[r] += prefix[r], prefix[r] = 0;
+    }
   }
-  return !G::any(!finite);
+  double shifted[R] = {};
+  if (now == Way::kPlain) {
+#pragma unroll 4
+    for (int k = 0; k < team.keys; ++k) {
+      const double v = read_value<kBf16>(values + k * stride_v, impure);
+#pragma unroll
+      for (int r = 0; r < R; ++r)
+        if (k >= team.row[from + r].lo && k < team.row[from + r].hi)
+          shifted[r] = fma(parts[r * stride + k].b, fabs(v - mean[r]), shifted[r]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    Row& row = team.row[from + r];
+    if (row.way != now) continue;
+    const RowPlace to = place_of(in, out, at + from + r);
+    const double o = mean[r];
+    double bound;
+    if (now == Way::kKnown) {
+      const KnownShares& of = row.known_shares;
+      bound = (charged[r] * of.grown + of.of_o * fabs(o) + of.constant) / (1 - of.lost);
+    } else {
+      const PlainShares& of = row.plain_shares;
+      double absolute = charged[r];
+      if (of.long_row)
+        absolute += long_product(in, row, team, c, absolute / (of.rounding + of.partial),
+                                 shifted[r] + row.rho_w * fabs(o));
+      bound = (shifted[r] + absolute + of.of_o * fabs(o) + of.constant) / row.denominator;
+      if (to.exact) to.exact[c] = o;
+    }
+    bound = row.stored(row.terms, fabs(o), bound);
+    to.o[c] = o;
+    to.bound[c] = bound;
+    to.rule[c] = static_cast<uint8_t>(Due::kNumber);
+    if (!is_finite(bound)) row.unbounded = true;
+  }
+}
+
+// All columns of the rows that are to be found by `now`.
+template <bool kBf16>
+__attribute__((noinline)) __device__ void find_columns(const RowsInput& in, const RowsOutput& out, int64_t at,
+                                                       bool impure, Way now, Team& team) {
+  // A warp has 32 columns of as many rows as leave no warp without work.
+  const int columns = (in.dim_v + 31) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int each = team.count == 1 ? 1 : columns > 2 && team.count > 2 ? 4 : columns > 1 ? 2 : 1;
+  const int parts = (team.count + each - 1) / each;
+  for (int job = static_cast<int>(threadIdx.x) / 32; job < columns * parts; job += kWarps) {
+    const int c = job % columns * 32 + lane, from = job / columns * each;
+    bool any = false;
+    for (int r = from; r < min(from + each, team.count); ++r) any |= team.row[r].way == now;
+    if (!any || c >= in.dim_v) continue;
+    if (each == 4)
+      find_column<4, kBf16>(in, out, at, impure, from, now, c, team);
+    else if (each == 2)
+      find_column<2, kBf16>(in, out, at, impure, from, now, c, team);
+    else
+      find_column<1, kBf16>(in, out, at, impure, from, now, c, team);
+  }
+}
+
+// What is due without any rounding, where P is known.
+__attribute__((noinline)) __device__ inline void find_exact(const RowsInput& in, const RowsOutput& out,
+                                                            int64_t at, const Team& team) {
+  for (int64_t i = threadIdx.x; i < int64_t{team.count} * in.dim_v; i += kThreads) {
+    const auto r = static_cast<int>(i / in.dim_v), c = static_cast<int>(i % in.dim_v);
+    const Row& row = team.row[r];
+    if (row.way != Way::kKnown) continue;
+    double exact = 0;
+#pragma unroll 4
+    for (int k = row.lo; k < row.hi; ++k) exact = fma(row.part[k].a, value_at(in, team, k, c), exact);
+    place_of(in, out, at + r).exact[c] = exact;
+  }
 }
 
 // min and max over the keys, widened by everything but the scores' error.
-template <class G, bool kBf16>
-__device__ inline void hull(const RowsInput& in, const Row& row, const RowPlace& to) {
+template <class G>
+__attribute__((noinline)) __device__ void hull(const RowsInput& in, const Row& row, const Team& team,
+                                               const RowPlace& to) {
   for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
     double low = INFINITY, high = -INFINITY;
-    for (int k = 0; k < row.n; ++k) {
-      const double v = value_at<kBf16>(in, row, k, c);
-      low = min(low, v);
-      high = max(high, v);
+    for (int k = row.lo; k < row.hi; ++k) {
+      if (row.weight[k] < 0) continue;
+      const double v = value_at(in, team, k, c);
+      low = v < low ? v : low;
+      high = larger(high, v);
     }
-    const double most = max(fabs(low), fabs(high));
+    const double most = larger(fabs(low), fabs(high));
     to.o[c] = low / 2 + high / 2;
     to.bound[c] = hull_bound(row.terms, row.stored, high / 2 - low / 2, most, row.n);
+    to.rule[c] = static_cast<uint8_t>(Due::kNumber);
     if (to.exact) to.exact[c] = to.o[c];
   }
 }
 
 // Columns that may have overflowed on the way: mark_overflow() of weighted_mean.cc. True if there are any.
-template <class G, bool kBf16>
-__device__ inline bool mark_overflow(const RowsInput& in, const GroupFacts& facts, const Row& row,
-                                     const RowPlace& to) {
-  const double grown = partial_growth(row.terms);
-  const double largest = __longlong_as_double(static_cast<int64_t>(facts.largest));
-  if (!may_overflow(row.terms, grown, row.n, largest)) return false;
+template <class G>
+__attribute__((noinline)) __device__ bool mark_overflow(const RowsInput& in, const Row& row, const Team& team,
+                                                        const RowPlace& to) {
   bool any = false;
   for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
     double sum = 0, most = 0;
-    for (int k = 0; k < row.n; ++k) {
-      const double size = fabs(value_at<kBf16>(in, row, k, c));
-      sum += row.weight[k] * size;
-      most = max(most, size);
+    for (int k = row.lo; k < row.hi; ++k) {
+      if (row.weight[k] < 0) continue;
+      const double size = fabs(value_at(in, team, k, c));
+      sum += row.part[k].a * size;
+      most = larger(most, size);
     }
-    if (!column_overflows(row.terms, grown, row.l, sum, most)) continue;
+    if (!column_overflows(row.terms, row.grown, row.l, sum, most)) continue;
     any = true;
     to.bound[c] = INFINITY;
     to.rule[c] = static_cast<uint8_t>(Due::kAnything);
@@ -202,19 +211,16 @@ __device__ inline bool mark_overflow(const RowsInput& in, const GroupFacts& fact
   return G::any(any);
 }
 
-// Values that are not finite: mark_non_finite() of oracle.cc.
-template <class G, bool kBf16>
-__device__ inline bool mark_non_finite(const RowsInput& in, const GroupFacts& facts, int length, const Row& row,
-                                       const RowPlace& to) {
-  if (facts.impure_values == 0) return false;
+// Values that are not finite: mark_non_finite() of oracle.cc. `length`: how many keys there are.
+template <class G>
+__attribute__((noinline)) __device__ bool mark_non_finite(const RowsInput& in, int length, const Row& row,
+                                                          const Team& team, const RowPlace& to) {
   bool any = false;
   for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
-    int next = 0;
-    for (int j = 0; j < length; ++j) {
-      const double v = number<kBf16>(row.values[static_cast<int64_t>(j) * in.stride_v + c]);
+    for (int k = -team.first; k < length - team.first; ++k) {
+      const double v = number_of(in.dtype, team.v, int64_t{k} * in.stride_v + c);
       if (isfinite(v)) continue;
-      while (next < row.n && row.key[next] < j) ++next;
-      const bool visible = next < row.n && row.key[next] == j;
+      const bool visible = k >= row.lo && k < row.hi && row.weight[k] >= 0;
       if (!visible && in.model.isolates_masked_nan) continue;
       if (to.rule[c] == static_cast<uint8_t>(Due::kMustBeNaN)) continue;
       const bool must = visible && isnan(v);

@@ -134,7 +134,7 @@ bool pack(const attn_problem& p, const attn_tensors& host, const std::vector<int
 
   std::byte* block = room(sections.bytes);
   for (size_t g = 0; g < groups.size(); ++g)
-    reinterpret_cast<GroupFacts*>(block + facts_at)[g] = {std::bit_cast<unsigned long long>(0x1p1023), 0, 0, 0};
+    reinterpret_cast<GroupFacts*>(block + facts_at)[g] = {std::bit_cast<unsigned long long>(0x1p1023), 0, 0};
   std::memcpy(block + tasks_at, tasks.data(), tasks.size() * sizeof(RowTask));
   std::memcpy(block + lengths_at, lengths.data(), lengths.size() * sizeof(int32_t));
   const auto put = [](const attn_tensor& tensor, int64_t at, int64_t count, int64_t stride, std::byte* to) {

@@ -1,13 +1,14 @@
-// The oracle's rows on a GPU: a block or a warp a row, in double. Nothing here is fast for its own sake: a
-// row is read, weighed and added up as on the host, but thousands of them at once.
+// The oracle's rows on a GPU, in double: a block has some rows at a time, of which each warp weighs one.
 #include <cuda_runtime.h>
 
-#include <numbers>
+#include <algorithm>
 
 #include "kernels/primitives/launch.h"
+#include "kernels/primitives/shared.h"
 #include "reference/cuda/mean.cuh"
 #include "reference/cuda/rows.h"
 #include "reference/cuda/scores.cuh"
+#include "reference/cuda/weights.cuh"
 
 namespace attnfuzz::cuda {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // A warp a key: what load_operands() finds out of keys and values.
 template <bool kBf16>
 __global__ void __launch_bounds__(kThreads)
-    facts_kernel(const RowsInput in, double* key_norm, uint8_t* key_purity) {
+    facts_kernel(const RowsInput in, double* key_norm, uint8_t* key_facts) {
   const int64_t slot = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int group = static_cast<int>(slot / in.keys), lane = threadIdx.x % 32;
   if (group >= in.groups || slot % in.keys >= in.lengths[group]) return;
@@ -42,88 +43,127 @@ __global__ void __launch_bounds__(kThreads)
   infinite = __any_sync(kAll, infinite);
   impure = __any_sync(kAll, impure);
   if (lane > 0) return;
+  const Purity purity = nan ? Purity::kNaN : infinite ? Purity::kInfinite : Purity::kFinite;
   key_norm[slot] = norm;
-  key_purity[slot] = static_cast<uint8_t>(nan ? Purity::kNaN : infinite ? Purity::kInfinite : Purity::kFinite);
+  key_facts[slot] = static_cast<uint8_t>(purity) | (least < in.model.least_factor ? kBelowLeast : 0);
   // Of numbers that are not negative the bits have their order.
   GroupFacts& facts = in.facts[group];
   atomicMin(&facts.least_key, static_cast<unsigned long long>(__double_as_longlong(least)));
   atomicMax(&facts.largest, static_cast<unsigned long long>(__double_as_longlong(largest)));
-  if (nan || infinite) atomicOr(&facts.impure_keys, 1);
   if (impure) atomicOr(&facts.impure_values, 1);
 }
 
-// Of the whole row the same is due.
+// A row of which weigh() says that the same is due of all columns.
 template <class G>
-__device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task, const RowPlace& to,
-                     RowState state, Due due, double lse, double bound) {
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
-    to.o[c] = 0;
-    to.bound[c] = bound;
-    to.rule[c] = static_cast<uint8_t>(due);
-    if (to.exact) to.exact[c] = 0;
-  }
-  if (G::rank() > 0) return;
-  out.lse[task] = lse;
-  out.lse_bound[task] = bound;
-  out.state[task] = static_cast<uint8_t>(state);
+__device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task, Row& row) {
+  if (row.n == 0)
+    fill<G>(in, out, task, RowState::kDead, Due::kNumber, -INFINITY, 0);
+  else if (row.nan)
+    fill<G>(in, out, task, RowState::kNaN, Due::kMustBeNaN, 0, INFINITY);
+  else
+    fill<G>(in, out, task, RowState::kUnconstrained, Due::kAnything, 0, INFINITY);
+  G::sync();
+  if (G::rank() == 0) row.way = Way::kDone;
+  G::sync();
 }
 
-template <class G, bool kBf16>
+// What is left of a row whose columns have been found by its way, or are not to be.
+template <class G>
+__device__ void finish(const RowsInput& in, const RowsOutput& out, int64_t task, const GroupFacts& facts,
+                       const Team& team, const Row& row) {
+  if (row.way == Way::kDone) return;
+  const RowPlace to = place_of(in, out, task);
+  if (row.way == Way::kHull) hull<G>(in, row, team, to);
+  G::sync();
+  const double largest = __longlong_as_double(static_cast<int64_t>(facts.largest));
+  bool any = false;
+  if (may_overflow(row.terms, row.grown, row.n, largest)) any = mark_overflow<G>(in, row, team, to);
+  if (facts.impure_values != 0) any |= mark_non_finite<G>(in, in.lengths[in.tasks[task].group], row, team, to);
+  if (G::rank() > 0) return;
+  const bool known = row.way != Way::kHull;
+  out.lse[task] = row.lam;
+  out.lse_bound[task] = known ? row.lse_bound : INFINITY;
+  out.state[task] =
+      static_cast<uint8_t>(known ? RowState::kBounded : RowState::kUninformative) | (any ? kAnyColumn : 0);
+}
+
+// Rows at, at + 1, ... of one group of keys.
+template <bool kBf16>
 __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch, int64_t at,
-                         double* q, Row& row) {
-  const RowTask task = in.tasks[at];
-  const GroupFacts facts = in.facts[task.group];
-  const int64_t slots = static_cast<int64_t>(task.group) * in.keys, column = at * in.dim_v;
-  const RowPlace to = {out.o + column, out.o_bound + column, out.o_exact ? out.o_exact + column : nullptr,
-                       out.o_rule + column};
-  if (G::rank() == 0) {
-    row.keys = in.k + slots * in.stride_qk;
-    row.values = in.v + slots * in.stride_v;
-  }
-  find_keys<G>(in, task, row);
-  if (row.n == 0) return fill<G>(in, out, at, to, RowState::kDead, Due::kNumber, -INFINITY, 0);
-  const Purity query = read_query<G, kBf16>(in, at, q, row);
-  const Purity purity = purity_of<G>(in, task, facts, scratch.key_purity + slots, query, row);
-  if (purity == Purity::kNaN) return fill<G>(in, out, at, to, RowState::kNaN, Due::kMustBeNaN, 0, INFINITY);
-  const ErrorNumbers& model = in.model;
-  // Scale folded into Q: the 16-bit query may itself overflow (with log2 e folded in, earlier).
-  const bool folded =
-      model.folded_unit != 0 && row.q_most * fabs(model.scale) * std::numbers::log2e >= model.folded_overflow;
-  if (purity == Purity::kFinite && !folded)
-    find_scores<G, kBf16>(in, task, facts, scratch.key_norm + slots, q, row);
-  if (purity == Purity::kInfinite || folded || row.overflowing)
-    return fill<G>(in, out, at, to, RowState::kUnconstrained, Due::kAnything, 0, INFINITY);
+                         int count, double* q, Team& team) {
+  const GroupFacts facts = in.facts[in.tasks[at].group];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  // A row is a warp's, or the block's where it is alone.
+  const auto each_row = [&](const auto& visit) {
+    if (count == 1)
+      visit(Group<kThreads>(), 0);
+    else if (warp < count)
+      visit(Group<32>(), warp);
+    __syncthreads();
+  };
+  const auto any_by = [&](Way way) {
+    bool any = false;
+    for (int r = 0; r < count; ++r) any |= team.row[r].way == way;
+    return any;
+  };
+  // What has no finite bound one way may have one the next.
+  const auto columns_by = [&](Way now, Way next) {
+    if (!any_by(now)) return;
+    find_columns<kBf16>(in, out, at, facts.impure_values != 0, now, team);
+    __syncthreads();
+    each_row([&]<class G>(G, int r) {
+      Row& row = team.row[r];
+      if (row.way != now || !row.unbounded) return;
+      G::sync();
+      if (G::rank() == 0) row.way = next, row.unbounded = false;
+      G::sync();
+      charge_keys<G>(team, row);
+    });
+  };
 
-  find_tiles<G>(in, row);
-  const double charges = round_p<G>(model, row);
-  begin_mean<G, kBf16>(in, facts, charges, row);
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize) to.rule[c] = static_cast<uint8_t>(Due::kNumber);
-  const bool known = row.known && known_columns<G, kBf16>(in, row, to);
-  const bool informative = known || (row.informative && plain_columns<G, kBf16>(in, row, to));
-  if (!informative) hull<G, kBf16>(in, row, to);
-  bool any = mark_overflow<G, kBf16>(in, facts, row, to);
-  any |= mark_non_finite<G, kBf16>(in, facts, in.lengths[task.group], row, to);
-  if (G::rank() > 0) return;
-  out.lse[at] = row.lse;
-  out.lse_bound[at] = informative ? row.lse_bound : INFINITY;
-  out.state[at] = static_cast<uint8_t>(informative ? RowState::kBounded : RowState::kUninformative) |
-                  (any ? kAnyColumn : 0);
+  find_keys(in, at, count, team);
+  __syncthreads();
+  if (warp < count) read_query<kBf16>(in, at + warp, q + warp * in.stride_qk, team.row[warp]);
+  divide_into_tiles(in.model, team);
+  __syncthreads();
+  if (count == 1)
+    find_scores<1, kBf16>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
+  else if (count == 2)
+    find_scores<2, kBf16>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
+  else
+    find_scores<kTeam, kBf16>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
+  __syncthreads();
+  each_row([&]<class G>(G, int r) {
+    if (!weigh<G>(in, at + r, facts, team, team.row[r])) fill<G>(in, out, at + r, team.row[r]);
+  });
+  columns_by(Way::kKnown, Way::kPlain);
+  columns_by(Way::kPlain, Way::kHull);
+  if (out.o_exact && any_by(Way::kKnown)) find_exact(in, out, at, team);
+  each_row([&]<class G>(G, int r) { finish<G>(in, out, at + r, facts, team, team.row[r]); });
 }
 
-template <class G, bool kBf16>
+template <bool kBf16>
 __global__ void __launch_bounds__(kThreads, kBlocksASm)
     rows_kernel(const __grid_constant__ RowsInput in, const RowsOutput out, const RowsScratch scratch) {
-  constexpr int kGroups = kThreads / G::kSize;
-  __shared__ double queries[kGroups][256];  // the largest dim_qk that the contract has
-  alignas(16) __shared__ std::byte room[kGroups][sizeof(Row)];
-  const int of_block = static_cast<int>(threadIdx.x) / G::kSize,
-            group = static_cast<int>(blockIdx.x) * kGroups + of_block;
-  if (group >= scratch.groups) return;
-  Row& row = *reinterpret_cast<Row*>(room[of_block]);
-  if (G::rank() == 0) carve(in, scratch.memory + scratch.bytes_a_group * static_cast<size_t>(group), row);
-  for (int64_t at = group; at < in.rows; at += scratch.groups) {
-    G::sync();
-    evaluate<G, kBf16>(in, out, scratch, at, queries[of_block], row);
+  ATTN_DYNAMIC_SHARED(Pair, shared);
+  alignas(16) __shared__ std::byte room[sizeof(Team)];
+  Team& team = *reinterpret_cast<Team*>(room);
+  auto* const q = reinterpret_cast<double*>(shared);
+  const int rows = scratch.rows_a_team;
+  if (threadIdx.x == 0) {
+    std::byte* memory = reinterpret_cast<std::byte*>(q + rows * in.stride_qk);
+    if (scratch.bytes_a_block > 0) memory = scratch.memory + scratch.bytes_a_block * blockIdx.x;
+    carve(in, rows, memory, team);
+  }
+  for (int64_t from = int64_t{blockIdx.x} * rows; from < in.rows; from += int64_t{gridDim.x} * rows) {
+    const int64_t end = min(from + rows, int64_t{in.rows});
+    for (int64_t at = from; at < end;) {
+      int count = 1;
+      while (at + count < end && in.tasks[at + count].group == in.tasks[at].group) ++count;
+      __syncthreads();
+      evaluate<kBf16>(in, out, scratch, at, count, q, team);
+      at += count;
+    }
   }
 }
 
@@ -134,30 +174,40 @@ attn_status launch(const RowsInput& in, const RowsOutput& out, const RowsScratch
   if (slots > 0) {
     const auto blocks = static_cast<unsigned>((slots + kWarps - 1) / kWarps);
     const attn_status status = attn::launch(facts_kernel<kBf16>, dim3(blocks), dim3(kThreads), 0, env, in,
-                                            scratch.key_norm, scratch.key_purity);
+                                            scratch.key_norm, scratch.key_facts);
     if (status != ATTN_OK) return status;
   }
-  const auto launched = [&]<class G>(G) {
-    const int groups_a_block = kThreads / G::kSize;
-    const auto blocks = static_cast<unsigned>((scratch.groups + groups_a_block - 1) / groups_a_block);
-    return attn::launch(rows_kernel<G, kBf16>, dim3(blocks), dim3(kThreads), 0, env, in, out, scratch);
-  };
-  return scratch.threads_a_row == 32 ? launched(Group<32>()) : launched(Group<kThreads>());
+  return attn::launch(rows_kernel<kBf16>, dim3(static_cast<unsigned>(scratch.blocks)), dim3(kThreads),
+                      scratch.shared_bytes, env, in, out, scratch);
 }
 
 }  // namespace
 
-size_t scratch_bytes(const RowsInput& in) {
-  const auto keys = static_cast<size_t>((in.most_keys + 1) / 2 * 2);
-  const size_t bytes = keys * (kDoublesAKey * sizeof(double) + sizeof(int32_t)) +
-                       static_cast<size_t>(tiles_of(in.model, in.most_keys)) * sizeof(Tile);
-  return (bytes + 127) / 128 * 128;
-}
-
-int threads_a_row(const RowsInput& in, int64_t others, int blocks) {
-  constexpr int kWarpsKeys = 1024;
-  const bool many = in.rows + others > int64_t{kThreads / 32} * blocks;
-  return many && in.most_keys <= kWarpsKeys ? 32 : kThreads;
+RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_limit) {
+  // With more of it fewer than two blocks share a multiprocessor.
+  constexpr int64_t kMostShared = 100 << 10;
+  // Beyond it fewer rows are evaluated at once.
+  constexpr size_t kMostScratch = size_t{1} << 29;
+  RowsScratch scratch = {};
+  const int64_t a_group = (int64_t{in.rows} + in.groups - 1) / std::max(in.groups, 1);
+  scratch.rows_a_team = a_group > 2 ? kTeam : static_cast<int>(std::max<int64_t>(a_group, 1));
+  const int64_t teams = (int64_t{in.rows} + scratch.rows_a_team - 1) / scratch.rows_a_team;
+  const size_t queries = static_cast<size_t>(scratch.rows_a_team * in.stride_qk) * sizeof(double),
+               bytes = bytes_a_team(in, scratch.rows_a_team);
+  // A block has other shared memory besides, and from 48 KiB in all on it has to be asked for (attn::launch()).
+  constexpr size_t kAsked = (size_t{48} << 10) + 16, kBesides = size_t{8} << 10;
+  size_t shared = queries + bytes;
+  if (shared + kBesides > kAsked) shared = std::max(shared, kAsked);
+  if (shared <= static_cast<size_t>(std::min(shared_limit, kMostShared))) {
+    scratch.shared_bytes = shared;
+    scratch.blocks = static_cast<int>(teams);
+  } else {
+    scratch.shared_bytes = queries;
+    scratch.bytes_a_block = bytes;
+    const auto fit = static_cast<int64_t>(std::max<size_t>(kMostScratch / bytes, 1));
+    scratch.blocks = static_cast<int>(std::min({teams, int64_t{most_blocks}, fit}));
+  }
+  return scratch;
 }
 
 attn_status launch_rows(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch,

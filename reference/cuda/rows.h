@@ -16,8 +16,9 @@
 namespace attnfuzz::cuda {
 
 inline constexpr int kPad = 16;       // columns of one mma, and two loads of 16 bytes
-inline constexpr int kThreads = 128;  // of a block, which evaluates a row at a time, or one a warp
-inline constexpr int kBlocksASm = 6;  // as many as a multiprocessor has registers for
+inline constexpr int kThreads = 128;  // of a block, which evaluates a team of rows at a time
+inline constexpr int kTeam = 4;       // rows: one a warp
+inline constexpr int kBlocksASm = 4;  // as many as a multiprocessor has registers for
 
 // One row to evaluate.
 struct RowTask {
@@ -30,8 +31,7 @@ struct RowTask {
 struct GroupFacts {
   unsigned long long least_key;  // bits of the least |k_t| that is not 0
   unsigned long long largest;    // bits of max |v| of the finite ones
-  int32_t impure_keys;           // whether a key, or a value, is not finite
-  int32_t impure_values;
+  int32_t impure_values;         // whether one is not
 };
 
 struct RowsInput {
@@ -44,7 +44,7 @@ struct RowsInput {
   const uint16_t *q, *k, *v;
   const void* bias;
   const uint8_t* mask;  // NULL: none
-  GroupFacts* facts;    // on entry as if there were no key: 2^1023, 0, 0, 0
+  GroupFacts* facts;    // on entry as if there were no key: 2^1023, 0, 0
 };
 
 // One a task; columns of O together.
@@ -62,19 +62,21 @@ ATTN_BOTH inline Due lse_due(RowState state) {
                                              : Due::kNumber;
 }
 
-// Memory for what is known on the way.
+// A number of the key is below ErrorNumbers::least_factor, and not 0.
+inline constexpr uint8_t kBelowLeast = 0x80;
+
+// How rows are gone through, and memory for what is known on the way.
 struct RowsScratch {
-  std::byte* memory;
-  size_t bytes_a_group;
-  int threads_a_row;    // of a group: 32 or kThreads
-  int groups;           // of threads; each has one row after another
-  double* key_norm;     // groups x keys: sum |k_t|
-  uint8_t* key_purity;  // Purity
+  int rows_a_team;      // that are evaluated together: they read a key or a value once
+  int blocks;           // each has one team after another
+  size_t shared_bytes;  // dynamic, of a block
+  size_t bytes_a_block;
+  std::byte* memory;   // bytes_a_block x blocks; none, where shared memory has room
+  double* key_norm;    // groups x keys: sum |k_t|
+  uint8_t* key_facts;  // likewise: Purity, and kBelowLeast
 };
-size_t scratch_bytes(const RowsInput& input);  // of a group
-// Which does more rows a second: a block is done with its row sooner, warps wait for no other. `others`: rows
-// of other problems that the device has at the same time; `blocks`: that it has room for.
-int threads_a_row(const RowsInput& input, int64_t others, int blocks);
+// All but the pointers. `most_blocks`: that the device has room for; `shared_limit`: bytes of a block.
+RowsScratch divide_rows(const RowsInput& input, int most_blocks, int64_t shared_limit);
 
 // On env->stream, or run when this returns: attn::launch().
 attn_status launch_rows(const RowsInput& input, const RowsOutput& output, const RowsScratch& scratch,

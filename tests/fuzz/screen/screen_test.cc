@@ -195,7 +195,20 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
       work.base[t] = ends.end(t) - call->tensor[t].end;
     }
     work.counts = &counts;
-    work.input.stride_qk = work.input.stride_v = 16;
+    // What the oracle reads is laid out with it.
+    const Problem& p = c.problem;
+    cuda::RowsInput& in = work.input;
+    in.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
+    in.groups = static_cast<int32_t>(p.batch * p.heads_kv);
+    in.keys = static_cast<int32_t>(p.seq_k);
+    in.stride_qk = in.stride_v = 256;
+    const auto slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys);
+    std::vector<uint16_t> q(static_cast<size_t>(in.rows) * 256), k(slots * 256), v(slots * 256);
+    std::vector<cuda::RowTask> tasks(static_cast<size_t>(in.rows));
+    std::vector<cuda::GroupFacts> facts(static_cast<size_t>(in.groups));
+    std::vector<int32_t> lengths(static_cast<size_t>(in.groups));
+    in.q = q.data(), in.k = k.data(), in.v = v.data();
+    in.tasks = tasks.data(), in.facts = facts.data(), in.lengths = lengths.data();
     attn_env env = {};
     env.size = sizeof env;
     env.shared_memory_limit = 48 * 1024;
