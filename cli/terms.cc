@@ -192,7 +192,7 @@ Terms parse_domain(const std::string& words) {
       for (const Limited& known : sizes) names.push_back(std::string(known.name) + "=N");
       for (const auto& [known, set] : flags) names.push_back(known);
       for (const std::string& known : names) text += " " + known;
-      throw UserError(text + suggestion(name, names));
+      throw UserError(text + suggestion(sign == word.npos ? name : name + "=N", names));
     }
   }
   if (said.empty())

@@ -96,6 +96,7 @@ refuse "folder is a folder: name a file in it" check fa1 --cases 1000000 --json 
 refuse "file is no folder" check fa1 --cases 1000000 --out "$out/file"
 refuse "file is no folder" check fa1 --cases 1000000 --out "$out/file/found"
 
+refuse "did you mean 'seq=N'" check fa1 --cases 20 --domain sq=3
 # A domain that leaves no case, or none that can be paid for.
 for domain in "seq=65536 batch=1024 heads_q=1024 dim=256" "seq_q>=60000 batch=1000 dim=256"; do
   refuse "--domain leaves no case that can be drawn" check fa1 --cases 20 --domain "$domain"
