@@ -3,7 +3,7 @@
 # `subset` is the canary and ATTNFUZZ_BUGS_A_DAY of the others, taken in turn by
 # the day (UTC) of the configuration: after as many days as it takes, all have
 # had theirs. Turns go by a hash of the name, so that a day's bugs differ in kind.
-# A bug whose smallest case nobody has put into its head yet is left out, and named.
+# Of a bug whose head has "Smallest: ?", found and reduced is all that is asked: it is named.
 include_guard(GLOBAL)
 
 set(ATTNFUZZ_BUGS_CANARY masked-tile-nan)
@@ -19,7 +19,8 @@ function(attnfuzz_choose_bugs patches result)
     file(STRINGS ${patch} unmeasured REGEX "^Smallest: \\?$")
     if(unmeasured)
       list(APPEND without ${name})
-    elseif(NOT name STREQUAL ATTNFUZZ_BUGS_CANARY)
+    endif()
+    if(NOT name STREQUAL ATTNFUZZ_BUGS_CANARY)
       string(MD5 hash ${name})
       list(APPEND turns ${hash}/${name})
     endif()
@@ -52,9 +53,9 @@ function(attnfuzz_choose_bugs patches result)
       endif()
     endforeach()
   endif()
-  if(without AND ATTNFUZZ_BUGS STREQUAL "subset")
-    list(LENGTH without count)
-    message(STATUS "Known bugs LEFT OUT, ${count}: their heads do not say the smallest case yet (Smallest: ?)")
+  if(without)
+    list(JOIN without " " shown)
+    message(STATUS "Known bugs whose smallest case hangs on the seed (Smallest: ?), to be found and reduced all the same: ${shown}")
   endif()
   list(SORT chosen)
   list(LENGTH chosen count)
