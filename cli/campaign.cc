@@ -302,6 +302,8 @@ Exit start_campaign(CampaignArguments arguments) {
   if (!arguments.json) print_end(summary, options.dir);
   if (!summary.unkept.empty())
     std::fprintf(stderr, "attnfuzz: what was met is not kept: %s\n", printable(summary.unkept).c_str());
+  for (const std::string& target : summary.not_judged)
+    std::fprintf(stderr, "attnfuzz: not judged: %s\n", printable(target).c_str());
   if (summary.signal != 0 && summary.standing == Standing::kHeld) {
     std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: the same command goes on\n",
                  sigabbrev_np(summary.signal));

@@ -19,7 +19,8 @@ inline const std::vector<std::string> kJudgedStatuses = {"it held", "it failed",
 inline const std::vector<std::string> kStandingStatuses = {
     "nothing was found",
     "a new finding, also one that came once; a failure that waits to be reduced; a planted bug that was missed",
-    "bad use; a part of the folder is missing or cannot be read; or the disk was full"};
+    "bad use; a part of the folder is missing or cannot be read; the disk was full; or next to nothing "
+    "was judged of a kernel"};
 void add_footer(CLI::App& command, const std::string& example, const std::vector<std::string>& statuses,
                 const std::string& more = "");
 

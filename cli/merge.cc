@@ -5,7 +5,8 @@
 
 #include "cli/command.h"
 #include "cli/help.h"
-#include "fuzz/campaign/store/standing.h"
+#include "cli/print.h"
+#include "fuzz/report/report.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -26,7 +27,8 @@ Exit run_merge(const MergeArguments& arguments) {
   std::printf(
       "%s: %zu campaign(s), %zu job(s), %zu corpus entries, %zu finding(s); %zu were found again by another\n",
       arguments.out.c_str(), s.merged, s.shards, s.corpus, s.findings, s.same);
-  return s.left_out.empty() ? static_cast<Exit>(standing_of(arguments.out)) : kBadUse;
+  const report::Report report = read_and_tell(arguments.out);
+  return s.left_out.empty() ? static_cast<Exit>(report.standing) : kBadUse;
 }
 
 }  // namespace

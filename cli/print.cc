@@ -10,6 +10,7 @@
 #include "fuzz/check/records.h"
 #include "fuzz/check/way.h"
 #include "fuzz/host/confinement.h"
+#include "fuzz/report/report.h"
 #include "properties/case/words.h"
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
@@ -285,6 +286,15 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
     j["failures"].push_back(failure);
   }
   return json_text(j) + "\n";
+}
+
+report::Report read_and_tell(const std::string& dir) {
+  report::Report report = report::read_report(dir);
+  for (const std::string& problem : report.problems)
+    std::fprintf(stderr, "attnfuzz: %s\n", printable(problem).c_str());
+  for (const std::string& target : report.not_judged)
+    std::fprintf(stderr, "attnfuzz: not judged: %s\n", printable(target).c_str());
+  return report;
 }
 
 }  // namespace attnfuzz

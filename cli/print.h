@@ -9,6 +9,10 @@
 
 namespace attnfuzz {
 
+namespace report {
+struct Report;
+}
+
 // "  reference            250    249      0      1    0.412    0.0031" and its head; the same of each
 // way through the kernel (fuzz/check/way.h).
 std::string properties_table(const CheckResult& result);
@@ -58,6 +62,9 @@ const char* status_of(const Checked& checked);
 // of a failure "seconds" until it was found, "reduction" with seconds, evaluations and the
 // minimal case in words.
 std::string check_json(const CheckOptions& options, const Checked& checked);
+
+// A campaign's folder; on stderr, what of it cannot be read and what was not judged.
+report::Report read_and_tell(const std::string& dir);
 
 // One test suite a kernel, one test case a property.
 std::string junit_xml(const std::vector<Checked>& all);

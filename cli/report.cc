@@ -8,6 +8,7 @@
 #include <map>
 
 #include "cli/help.h"
+#include "cli/print.h"
 #include "cli/session.h"
 #include "text/json.h"
 #include "text/printable.h"
@@ -60,15 +61,8 @@ class Targets {
   std::map<std::string, Opened> open_;
 };
 
-report::Report read(const std::string& dir) {
-  report::Report report = report::read_report(dir);
-  for (const std::string& problem : report.problems)
-    std::fprintf(stderr, "attnfuzz: %s\n", printable(problem).c_str());
-  return report;
-}
-
 Exit run_report(const ReportArguments& arguments) {
-  report::Report report = read(arguments.dir);
+  report::Report report = read_and_tell(arguments.dir);
   if (arguments.run) {
     Targets targets(arguments);
     for (report::FindingEntry& entry : report.findings) {
@@ -90,7 +84,7 @@ Exit run_report(const ReportArguments& arguments) {
 }
 
 Exit show(const ReportArguments& arguments) {
-  const report::Report report = read(arguments.dir);
+  const report::Report report = read_and_tell(arguments.dir);
   const auto s = report::summary_json(report);
   if (arguments.json) {
     std::printf("%s\n", json_text(s).c_str());

@@ -89,6 +89,7 @@ Json report_json(const Report& report, const std::string& made) {
             {"dir", report.dir},
             {"summary", summary_json(report)},
             {"problems", report.problems},
+            {"not_judged", report.not_judged},
             {"explored", report.explored},
             {"end", report.end},
             {"campaign", report.header},

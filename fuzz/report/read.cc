@@ -94,7 +94,8 @@ Report read_report(const std::string& dir) {
   FindingsFile found;
   found.never_again = report.never_again;
   for (const FindingEntry& entry : report.findings) found.findings.push_back(entry.finding);
-  report.standing = standing(found, report.waiting, report.canaries, report.header);
+  report.not_judged = not_judged(report.header, report.targets);
+  report.standing = standing(found, report.waiting, report.canaries, report.header, report.not_judged);
   if (!report.problems.empty()) report.standing = Standing::kUnknown;
   return report;
 }

@@ -57,6 +57,7 @@ struct Report {
   std::map<std::string, uint64_t> corpus;  // kernel -> entries
   std::vector<CorpusEntry> newest;         // a few of the last that showed something new
   std::vector<std::string> problems;       // files that cannot be read, and why
+  std::vector<std::string> not_judged;     // targets, and why
   Standing standing = Standing::kHeld;     // kUnknown if there are problems
   double explored = 0;                     // campaign time until the last case
   double end = 0;                          // and until the last failure was reduced

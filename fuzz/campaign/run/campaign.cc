@@ -147,7 +147,9 @@ class Supervisor {
       events_.say("canary", canary);
     }
     summary.waiting = waiting_failures(options_.dir);
-    summary.standing = standing(summary.findings, summary.waiting, summary.canaries, header_);
+    summary.not_judged = not_judged(header_, stats_of(options_.dir));
+    summary.standing =
+        standing(summary.findings, summary.waiting, summary.canaries, header_, summary.not_judged);
     try {
       read_coverage(options_.dir);
     } catch (const std::runtime_error& error) {

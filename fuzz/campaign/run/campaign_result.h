@@ -40,6 +40,7 @@ struct CampaignSummary {
   int signal = 0;               // that interrupted it
   bool harness_broken = false;  // a canary was not found
   std::string unkept;           // what could not be kept of it: a coverage file that is none
+  std::vector<std::string> not_judged;  // targets of which it says nothing
   Standing standing = Standing::kHeld;
 };
 

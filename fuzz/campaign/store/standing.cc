@@ -1,14 +1,11 @@
 #include "fuzz/campaign/store/standing.h"
 
 #include <algorithm>
-#include <stdexcept>
-
-#include "fuzz/campaign/store/coverage_file.h"
 
 namespace attnfuzz {
 
 Standing standing(const FindingsFile& findings, size_t waiting, const std::vector<Canary>& canaries,
-                  const CampaignHeader& header) {
+                  const CampaignHeader& header, const std::vector<std::string>& unjudged) {
   const auto is_new = [](const Finding& f) { return f.tolerated.empty(); };
   const auto missed = [&](const Canary& canary) {
     const auto n = static_cast<size_t>(canary.session);
@@ -19,20 +16,40 @@ Standing standing(const FindingsFile& findings, size_t waiting, const std::vecto
       std::ranges::any_of(findings.never_again, is_new) || std::ranges::any_of(canaries, missed))
     return Standing::kFound;
   const bool cut_short = !header.sessions.empty() && header.sessions.back().ended == kDiskFull;
-  return cut_short ? Standing::kUnknown : Standing::kHeld;
+  return cut_short || !unjudged.empty() ? Standing::kUnknown : Standing::kHeld;
+}
+
+std::vector<std::string> not_judged(const CampaignHeader& header,
+                                    const std::map<std::string, TargetStats>& stats) {
+  std::vector<std::string> targets;
+  if (header.sessions.empty() || header.sessions.back().ended != "time") return targets;
+  for (const TargetRecord& target : header.targets) {
+    const auto found = stats.find(target.name);
+    uint64_t judged = 0, uninformative = 0;
+    if (found != stats.end()) {
+      for (const auto& [name, n] : found->second.properties)
+        judged += n.passed + n.failed, uninformative += n.uninformative;
+    }
+    if (target.canary || judged > uninformative) continue;
+    targets.push_back(
+        target.name + ": " + std::to_string(judged) + " case(s) were judged, " + std::to_string(uninformative) +
+        " were uninformative: " + (uninformative > 0 ? "its plan may claim too little" : "run it longer"));
+  }
+  return targets;
+}
+
+std::map<std::string, TargetStats> stats_of(const std::string& dir) {
+  std::map<std::string, TargetStats> all;
+  for (const int n : shards_of(dir)) {
+    for (const auto& [name, stats] : read_stats(dir, n).targets) all[name].merge(stats);
+  }
+  return all;
 }
 
 size_t waiting_failures(const std::string& dir) {
   const std::vector<Crash> crashes = read_crashes(dir);
   return static_cast<size_t>(
       std::ranges::count_if(crashes, [](const Crash& crash) { return !crash.target.starts_with("canary."); }));
-}
-
-Standing standing_of(const std::string& dir) {
-  const auto header = read_header(dir);
-  if (!header) throw std::runtime_error("there is no campaign in " + dir);
-  read_coverage(dir);
-  return standing(read_findings(dir), waiting_failures(dir), read_canaries(dir), *header);
 }
 
 }  // namespace attnfuzz

@@ -8,12 +8,14 @@
 //               run; a failure that waits to be reduced; or a planted bug that was not
 //               found in a session that was not killed
 //   2 kUnknown  a part of the folder is missing or cannot be read, or what was met could not be
-//               kept; or nothing was found, and the last session ended for want of room on the disk
+//               kept; or nothing was found, and the last session ended for want of room on the disk, or
+//               has lasted its time and of a target next to nothing was judged
 //
 // A `campaign` that a signal ended and that is kHeld ends as any command that is
 // interrupted: with 128 and the signal's number.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,14 +25,19 @@ namespace attnfuzz {
 
 enum class Standing { kHeld = 0, kFound = 1, kUnknown = 2 };
 
-// `waiting`: waiting_failures().
+// `waiting`: waiting_failures(); `unjudged`: not_judged().
 Standing standing(const FindingsFile& findings, size_t waiting, const std::vector<Canary>& canaries,
-                  const CampaignHeader& header);
+                  const CampaignHeader& header, const std::vector<std::string>& unjudged);
+
+// Targets that no case was judged of, or fewer than nothing could be said of, and why, in words: as a plan
+// that lets all pass makes it. Nothing while the last session runs, and of one that was broken off.
+std::vector<std::string> not_judged(const CampaignHeader& header,
+                                    const std::map<std::string, TargetStats>& stats);
+
+// Of all shards. Throws std::runtime_error for what cannot be read.
+std::map<std::string, TargetStats> stats_of(const std::string& dir);
 
 // Crashes that are not yet reduced, those of planted bugs apart.
 size_t waiting_failures(const std::string& dir);
-
-// Of a whole folder. Throws std::runtime_error for what cannot be read.
-Standing standing_of(const std::string& dir);
 
 }  // namespace attnfuzz
