@@ -84,6 +84,7 @@ bool make_score_terms(const attn_problem& problem, const ForwardParams& params, 
   t.pairs = (t.bias_dtype == ATTN_F16 || t.bias_dtype == ATTN_BF16) && t.bias.stride[3] == 1 &&
             reinterpret_cast<uintptr_t>(t.bias.data) % 4 == 0;
   for (int i = 0; i < 3; ++i) t.pairs = t.pairs && (shape[i] <= 1 || t.bias.stride[i] % 2 == 0);
+  t.chunks = t.pairs && copies_by_16_bytes(t.bias, shape, 8);
   t.capped = problem.softcap > 0;
   t.scale = problem.scale;
   if (!t.capped) return true;

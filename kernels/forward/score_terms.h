@@ -19,6 +19,7 @@ struct ScoreTerms {
   int32_t bias_dtype;    // attn_dtype, or ATTN_NONE
   int32_t seq_q, seq_k;  // its rows and columns
   bool pairs;            // two keys of a row are one aligned word: the first an even one, both of 16 bits
+  bool chunks;           // eight keys of a row are one aligned chunk, the first a multiple of eight
   bool capped;
   float inner, outer;  // of a cap: tanh(product * inner) * outer; with log2 e where no bias follows
   float scale;         // of what the bias is added to: 1 with a cap
@@ -134,11 +135,9 @@ __device__ __forceinline__ void add_singles(const ScoreTerms& p, const void* con
   }
 }
 
-// Products of a tile to exponents. s[n][e]: the row of rows[e / 2], key first_key + 8 n + 2 (lane % 4)
-// + e % 2; of four entries the first 2 R are in use. words: load_biases()'s of this tile.
+// Products of a tile to exponents, but for their bias. Of four entries of s the first 2 R are in use.
 template <int R, int N>
-__device__ __forceinline__ void change_scores(const ScoreTerms& p, const void* const* rows, int32_t first_key,
-                                              const BiasWords<R, N>& words, float (&s)[N][4]) {
+__device__ __forceinline__ void cap_scores(const ScoreTerms& p, float (&s)[N][4]) {
   const auto each = [&](auto change) {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -146,11 +145,22 @@ __device__ __forceinline__ void change_scores(const ScoreTerms& p, const void* c
       for (int e = 0; e < 2 * R; ++e) s[n][e] = change(s[n][e]);
     }
   };
-  if (p.capped) each([&](float product) { return tanh(product * p.inner) * p.outer; });
+  if (p.capped) {
+    each([&](float product) { return tanh(product * p.inner) * p.outer; });
+  } else if (p.bias_dtype == ATTN_NONE) {
+    each([&](float product) { return exponent_of(product * p.scale); });
+  }
+}
+
+// Products of a tile to exponents. s[n][e]: the row of rows[e / 2], key first_key + 8 n + 2 (lane % 4)
+// + e % 2; of four entries the first 2 R are in use. words: load_biases()'s of this tile.
+template <int R, int N>
+__device__ __forceinline__ void change_scores(const ScoreTerms& p, const void* const* rows, int32_t first_key,
+                                              const BiasWords<R, N>& words, float (&s)[N][4]) {
+  cap_scores<R>(p, s);
   const bool paired = by_words<N>(p, first_key);
   switch (p.bias_dtype) {
     case ATTN_NONE:
-      if (!p.capped) each([&](float product) { return exponent_of(product * p.scale); });
       return;
     case ATTN_F16:
       return paired ? add_words<F16>(p, words, s) : add_singles<F16, R>(p, rows, first_key, s);

@@ -31,6 +31,8 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
   const Tile q{arena.template carve<T>(kSpec.tile_q() * kDim, 1024)};
   const Tile k_tiles{arena.template carve<T>(2 * kTileK * kDim, 1024)};
   const Tile v_tiles{arena.template carve<T>(2 * kTileK * kDim, 1024)};
+  [[maybe_unused]] uint32_t* const bias_room =
+      kSpec.scored ? arena.template carve<uint32_t>(kSpec.tile_q() * kTileK, 16) : nullptr;
   const auto slot = [](Tile of, int32_t t) { return Tile{of.base + (t & 1) * (kTileK * kDim)}; };
 
   const AmpereBlock block = block_of<kSpec>(p);
@@ -48,9 +50,11 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
                                       p.dim_qk);
     TileSource<T, kSpec, kTileK> values(p.v.at<const T>(block.b, kv_head, 0), p.v.stride[2], t * kTileK,
                                         p.dim_v);
+    const BiasTile<kSpec> biases{bias_room};
     queries.load(q, p.seq_q - block.first_row);
     keys.load(slot(k_tiles, t), block.length - t * kTileK);
     values.load(slot(v_tiles, t), block.length - t * kTileK);
+    if constexpr (kSpec.scored) biases.load(p, block, t);
     cp_commit();
 
     uint32_t q_fragments[kGroups][kSpec.q_registers ? kDim / 16 : 1][4];
@@ -74,8 +78,12 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
       } else {
         mma_abt<kTileK>(s, q, warp_row, slot(k_tiles, t));
       }
-      if constexpr (kSpec.scored)
-        score_tile(p, block, block.first_row + warp_row + lane_id() / 4, t * kTileK, s);
+      if constexpr (kSpec.scored) {
+        score_tile(p, biases, t, s);
+        syncwarp();
+        if (t > tiles.begin) biases.load(p, block, t - 1);
+        cp_commit();
+      }
       if constexpr (kMasked) mask_tile(p, block, block.first_row + warp_row + lane_id() / 4, t * kTileK, s);
       take_maxima(s, p.sigma, rows);
       rescale_rows(o, rows);

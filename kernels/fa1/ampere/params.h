@@ -26,6 +26,7 @@ struct AmpereParams {
   float sign, sigma;           // scores are products times sign; exponents of two scores times sigma
   uint32_t heads_q, group;     // query heads, and those of a KV head
   uint32_t heads, q_tiles;     // of all batch entries; query tiles of a head
+  uint32_t entries;            // batch entries, where they share a bias; else 0
   uint32_t section;            // heads that are worked on side by side: their K and V stay in L2
   ScoreTerms terms;            // of a scored shape, where sign and sigma are 1
 };
@@ -45,10 +46,15 @@ __device__ __forceinline__ AmpereBlock block_of(const AmpereParams& p) {
   const uint32_t section_blocks = p.section * p.q_tiles, number = blockIdx.x / section_blocks;
   const uint32_t in_section = blockIdx.x - number * section_blocks, first = number * p.section;
   const uint32_t left = p.heads - first, heads = left < p.section ? left : p.section;
-  const uint32_t step = in_section / heads, head = first + in_section - step * heads, b = head / p.heads_q;
+  const uint32_t step = in_section / heads, head = first + in_section - step * heads;
+  // Batch entries one after the other; where they share a bias, it is the entries of a head that do, so that
+  // its bias is read while it is in the L2.
+  const bool entries_first = kSpec.scored && p.entries > 0;
+  const uint32_t run = entries_first ? p.entries : p.heads_q;
+  const int32_t outer = static_cast<int32_t>(head / run), inner = static_cast<int32_t>(head - outer * run);
   AmpereBlock block;
-  block.b = static_cast<int32_t>(b);
-  block.h = static_cast<int32_t>(head - b * p.heads_q);
+  block.b = entries_first ? inner : outer;
+  block.h = entries_first ? outer : inner;
   block.first_row = static_cast<int32_t>(p.q_tiles - 1 - step) * kSpec.tile_q();
   block.length = p.seq_k;
   if (p.key_lengths != nullptr) {

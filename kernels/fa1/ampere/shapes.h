@@ -14,9 +14,10 @@ struct Ampere64 {
 struct Ampere128 {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 64, false, 2};
 };
-// Registers do not suffice for Q, or for 64 keys of 128 columns, and a bias.
+// Registers do not suffice for Q, or for more keys of 128 columns, and a bias. With 32 keys the bias has room in
+// shared memory where three blocks, and two, are to share an A100's.
 struct Ampere64Scored {
-  static constexpr AmpereSpec kSpec = {64, 4, 2, 64, false, 2, true};
+  static constexpr AmpereSpec kSpec = {64, 4, 2, 32, false, 3, true};
 };
 struct Ampere128Scored {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 32, false, 2, true};

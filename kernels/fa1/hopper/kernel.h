@@ -187,6 +187,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       wgmma_wait<1>();
     } else {
       start_output();
+      next = work_in(p, pipe, turn + 1);
       wgmma_wait<0>();
     }
     if constexpr (kStaged) {
@@ -204,7 +205,6 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       wgmma_wait<0>();
       wgmma_pin(s);
     }
-    if constexpr (!kSpec.cross_tile) next = work_in(p, pipe, turn + 1);
     q = q_next;
     kv = kv_next;
     work = next;
