@@ -46,16 +46,23 @@ void measure_taken(Target& target, const CheckOptions& options, Checked& checked
   Aim aim;
   aim.work = 100'000;
   if (options.terms) aim.refused = options.terms->refused, aim.domain = options.terms->domain;
-  const double taken = problems_taken(target, aim).share(), floor = options.terms ? kOfDomain : kOfAll;
+  const Taken asked = problems_taken(target, aim);
+  const double taken = asked.share(), floor = options.terms ? kOfDomain : kOfAll;
   checked.taken = taken;
   const std::string of = options.terms ? "problems inside --domain" : "problems of all kinds";
   std::printf("  takes %.0f %% of %s\n", 100 * taken, of.c_str());
   if (taken >= floor) return;
   checked.cheat = Cheat::kRefusing;
+  const auto often = std::ranges::max_element(
+      asked.reasons, {}, [](const std::pair<const std::string, int>& reason) { return reason.second; });
   checked.not_judged.push_back(
       checked.kernel.name + " takes " + std::to_string(std::lround(100 * taken)) + " % of " + of +
       ", and at least " + std::to_string(std::lround(100 * floor)) +
-      " % is due: a kernel that refuses does not pass; say with --domain what it must take");
+      " % is due: a kernel that refuses does not pass; say with --domain what it must take" +
+      (often == asked.reasons.end()
+           ? ""
+           : " (of " + std::to_string(asked.of) + " it said " + std::to_string(often->second) +
+                 " times: " + printable(often->first, 200) + ")"));
 }
 
 Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,

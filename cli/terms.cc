@@ -160,6 +160,7 @@ Terms parse_domain(const std::string& words) {
       {"no_key_lengths", [&] { leave_out(terms, "key lengths"); }},
       {"no_bias_with_mask", [&] { leave_out(terms, "a bias with a mask"); }},
       {"no_causal_with_mask", [&] { leave_out(terms, "causal with a mask or a bias"); }},
+      {"finite", [&] { leave_out(terms, "NaN and infinities"); }},
       {"positive_scale", [&] { leave_out(terms, "a scale that is not positive"); }},
       {"no_lse", [&] { d.lse = 1; }},
       {"no_causal", [&] { d.causal = 1, leave_out(terms, "causal"); }},

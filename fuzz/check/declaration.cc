@@ -42,6 +42,7 @@ constexpr Word kWords[] = {
     {"a scale other than 1/sqrt(dim_qk)", [](attn_domain& d) { d.usual_scale = 1; }, "usual_scale",
      "scale=False"},
     {"a scale that is not positive", none, "positive_scale", "scale=\"positive\""},
+    {"NaN and infinities", none, "finite", "non_finite=False"},
     {"a bias with a mask", none, "no_bias_with_mask", "bias_with_mask=False"},
     {"causal with a mask or a bias", none, "no_causal_with_mask", "causal_with_mask=False"},
 };

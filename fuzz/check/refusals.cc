@@ -10,6 +10,7 @@
 #include "fuzz/check/memory_refusals.h"
 #include "fuzz/check/sizes_taken.h"
 #include "properties/case/domain.h"
+#include "properties/case/planted_rank.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
 #include "properties/judge/execution.h"
@@ -62,6 +63,17 @@ constexpr Refusal kBiasWithMask = {"a bias with a mask", nothing, [](Case& c) {
 constexpr Refusal kCausalWithMask = {"causal with a mask or a bias", nothing, [](Case& c) {
                                        if (c.problem.bias || c.problem.mask) c.problem.causal = false;
                                      }};
+
+constexpr Refusal kNonFinite = {"NaN and infinities",
+                                nothing,
+                                [](Case& c) {
+                                  const KnownBits known = known_bits(c.problem.dtype);
+                                  std::erase_if(c.planted, [&](const Planted& x) {
+                                    return x.tensor != TensorId::kBias &&
+                                           (x.bits & ~known.sign) >= known.infinity;
+                                  });
+                                },
+                                {"nan_visible"}};
 
 // A feature's, that is asked for by one size.
 constexpr std::string_view kOtherDims = "dim_v other than dim_qk";
@@ -117,7 +129,9 @@ class Asking {
                             {2, 256},
                             {16, 16}}) {
       for (const bool lse : {true, false}) {
-        for (const bool causal : {false, true}) {
+        for (const auto& [causal, align] : {std::pair<bool, int32_t>{false, ATTN_TOP_LEFT},
+                                            {true, ATTN_TOP_LEFT},
+                                            {true, ATTN_BOTTOM_RIGHT}}) {
           for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
             Case c;
             lengths(c, one_query ? 1 : size.seq, size.seq);
@@ -125,6 +139,7 @@ class Asking {
             c.problem.heads_q = c.problem.heads_kv = heads;
             c.problem.dtype = dtype;
             c.problem.causal = causal;
+            c.problem.align = align;
             c.problem.scale = 1.0f / std::sqrt(static_cast<float>(size.dim));
             c.want_lse = lse;
             c.env.variant = target_.info().variants.empty() ? 0 : 1;
@@ -164,6 +179,11 @@ class Asking {
     ask(kScale, [](Case& c) { c.problem.scale *= 1.5f; });
     ask(kNegativeScale, [](Case& c) { c.problem.scale = -c.problem.scale; });
     ask(kZeroScale, [](Case& c) { c.problem.scale = 0; });
+    if (target_.info().refuses_late) {
+      ask(kNonFinite, [](Case& c) {
+        c.planted.push_back({.tensor = TensorId::kQ, .bits = known_bits(c.problem.dtype).nan});
+      });
+    }
     const auto knows = [&](std::string_view name) {
       return std::ranges::none_of(refused_.those, [&](const Refusal* r) { return r->name == name; });
     };
@@ -250,7 +270,7 @@ class Asking {
 }  // namespace
 
 const Refusal* refusal_of_several(std::string_view name) {
-  for (const Refusal* refusal : {&kNegativeScale, &kBiasWithMask, &kCausalWithMask}) {
+  for (const Refusal* refusal : {&kNegativeScale, &kBiasWithMask, &kCausalWithMask, &kNonFinite}) {
     if (refusal->name == name) return refusal;
   }
   return nullptr;

@@ -105,6 +105,7 @@ std::optional<std::string> confine(uint32_t measures, const Confined& with, attn
         "/etc/localtime", "/dev/zero", "/dev/urandom", "/sys/devices/system/cpu"};
     for (const auto& more : {with.readable, paths_of(std::getenv("LD_LIBRARY_PATH"))})
       readable.insert(readable.end(), more.begin(), more.end());
+    if (with.interpreter) readable.emplace_back("/proc/cpuinfo");  // PyTorch chooses its functions by it
     std::vector<std::string> writable = {"/dev/null"};
     if (device) {
       for (const char* more : {"/proc", "/sys", "/opt", "/etc"}) readable.emplace_back(more);

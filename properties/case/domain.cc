@@ -42,7 +42,7 @@ void fit(const attn_domain& domain, Case& c) {
   p.dim_v = domain.equal_dims ? p.dim_qk : nearest(domain.dim_v, p.dim_v);
   if (domain.usual_scale || usual) p.scale = 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
   if (domain.causal) p.causal = domain.causal == 2;
-  if (domain.align && p.seq_q != p.seq_k) p.align = domain.align - 1;
+  if (domain.align && (p.seq_q != p.seq_k || p.key_lengths)) p.align = domain.align - 1;
   if (domain.lse) c.want_lse = domain.lse == 2;
   tidy(c);
 }

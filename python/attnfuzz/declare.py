@@ -210,6 +210,7 @@ class Domain:
         ("no_causal_with_mask", lambda d: not d.causal_with_mask,
          lambda p, t: p.causal and (p.bias_dtype >= 0 or p.has_mask)),
         ("positive_scale", lambda d: d.scale == "positive", lambda p, t: p.scale <= 0),
+        ("finite", lambda d: not d.non_finite, lambda p, t: False),
         ("usual_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
         ("no_lse", lambda d: not d.lse, lambda p, t: bool(t.lse.data)),
     )
@@ -236,7 +237,8 @@ class Domain:
 
 
 def _diagonal(p):
-    return p.causal or p.window_left >= 0 or p.window_right >= 0
+    """Whether it is another one by the other alignment."""
+    return (p.causal or p.window_left >= 0 or p.window_right >= 0) and (p.seq_q != p.seq_k or p.has_key_lengths)
 
 
 @dataclass

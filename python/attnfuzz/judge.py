@@ -153,17 +153,25 @@ def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, a
     """
     with tempfile.TemporaryDirectory() as folder:
         name = _target_name(function, errors, domain, folder, device, arrays, untrusted)
-        words = ["--for", f"{seconds}s", "--seed", str(seed), "--out", os.path.join(folder, "found")]
         beside = None
+        if untrusted:
+            beside = os.path.dirname(os.path.abspath(function) if isinstance(function, str) else _place(function)[0])
+        of = function if isinstance(function, Target) else None
+        return verdict_on(name, seconds, seed, errors, domain, untrusted, beside, of)
+
+
+def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=None):
+    """judge(), of a target as the command names it; `beside` is a folder that it may read."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--for", f"{seconds}s", "--seed", str(seed), "--out", os.path.join(folder, "found")]
         if untrusted:
             words += ["--untrusted=strict" if untrusted == "strict" else "--untrusted"]
             words += ["--errors", errors.words()] if errors else []
             words += ["--domain", domain.words()] if domain and domain.words() else []
-            beside = os.path.dirname(os.path.abspath(function) if isinstance(function, str) else _place(function)[0])
         result, ran = _run(name, words, beside)
     every = result["all"]
-    stated = errors or (function.errors if isinstance(function, Target) else None)
-    taken = domain or (function.domain if isinstance(function, Target) else Domain())
+    stated = errors or (of.errors if of else None)
+    taken = domain or (of.domain if of else Domain())
     verdict = {
         "verdict": {"held": "held", "found": "failed"}.get(result["status"], "not judged"),
         "cases": every["cases"],
@@ -172,7 +180,7 @@ def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, a
         "smallest_detectable": smallest_detectable(stated, dtype="f32" if set(taken.dtypes) == {"f32"} else "f16"),
         "declared": result.get("declared_share"),
         "why_not_judged": result["not_judged"],
-        "cheat": result.get("cheat") or result.get("failure", {}).get("cheat"),
+        "cheat": result.get("cheat") or result.get("failure", {}).get("cheat") or None,
         "failure": None,
     }
     if "failure" in result:

@@ -302,8 +302,12 @@ class Kernel:
             given["stream"] = env.stream
         problem = Call(p, "lse" in outputs, env.sm_count)
         if not self.target.domain.non_finite:
+            lengths = arguments.get("key_lengths")
             for name in "qkv":
-                if not all_finite(arguments[name]):
+                # What lies beyond a length is nobody's to read.
+                seen = [arguments[name]] if name == "q" or lengths is None else [
+                    entry[:, : max(int(length), 0)] for entry, length in zip(arguments[name], lengths)]
+                if not all(all_finite(part) for part in seen):
                     raise Unsupported(f"declared for finite numbers, and {name} holds another")
         if self.target.arrays == "torch" and self.cuda:
             import torch
@@ -340,7 +344,9 @@ class Kernel:
         self.copy("O", o, outputs["out"])
         if "lse" in outputs:
             if lse is None:
-                raise TypeError("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
+                # Who has declared nothing is asked for what it takes.
+                kind = TypeError if self.target.domain.words() else Unsupported
+                raise kind("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
             self.copy("LSE", lse, outputs["lse"])
 
     def copy(self, name, value, tensor):

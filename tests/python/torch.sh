@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# torch.sh ATTNFUZZ PYTHON PACKAGE: what needs PyTorch and Triton, on the CPU; skipped where no Python with them is named.
+set -u
+attnfuzz=$1 package=$3
+export ATTNFUZZ_PYTHON=$2 PYTHONPATH=$3
+here=$(cd "$(dirname "$0")" && pwd)
+[ -n "$ATTNFUZZ_PYTHON" ] && "$ATTNFUZZ_PYTHON" -c "import torch, triton" 2>/dev/null || {
+  echo "SKIPPED: no Python with PyTorch and Triton (-DATTNFUZZ_TORCH_PYTHON=...)"
+  exit 77
+}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cd "$out" || exit 1
+die() {
+  echo "$*"
+  cat log
+  exit 1
+}
+check() { "$attnfuzz" check "$1" --jobs 2 --work 20000 --out "$out" "${@:2}" >log 2>&1; }
+
+# By Triton's interpreter: the target, and the same with one wrong line.
+kernel=$package/attnfuzz/targets/triton_attention.py
+export TRITON_INTERPRET=1
+check "$kernel" --cases 40 || die "the kernel in Triton does not hold"
+sed 's/acc = acc \* rescale\[:, None\]/acc = acc * 1.0/' "$kernel" >mine.py
+check ./mine.py --cases 40 --reduce-seconds 20 && die "a line of Triton was wrong, and it was not found"
+grep -q "^REDUCED" log || die "it was not reduced"
+unset TRITON_INTERPRET
+
+check "$package/attnfuzz/targets/torch_cpu.py:cpu_math" --cases 100 || die "SDPA's math on the CPU does not hold"
+
+# What PyTorch allocates is poison too.
+cat >fresh.py <<'END'
+import torch
+import attnfuzz
+from attnfuzz.targets import torch_cpu
+
+@attnfuzz.target(arrays="torch", errors=torch_cpu.ERRORS, domain=torch_cpu.DOMAIN)
+def fresh(p, q, k, v, bias=None, mask=None):
+    sums = torch.empty((p.batch, p.heads_q, p.seq_q, p.dim_v))
+    sums += torch_cpu.cpu_math.function(p, q, k, v, bias, mask)
+    return sums
+END
+check ./fresh.py --cases 20 --reduce-seconds 1 && die "memory that was read before it was written was not found"
+grep -q "^FAIL (reference, non-finite): .* is nan" log || die "and not told as NaN"
+unset ATTNFUZZ_PYTHON
+PYTHONPATH=$package:$PYTHONPATH "$2" "$here/harness_test.py" torch >log 2>&1 || die "submissions in PyTorch"
