@@ -100,13 +100,7 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
             "\n";
   }
   for (const std::string& assumption : result.assumptions) text += "  assumed: " + printable(assumption) + "\n";
-  if (const OracleUse& oracle = result.oracle; !oracle.device.empty()) {
-    text += format("  oracle on %s: %llu results, %llu of them by the CPU's too; by the CPU's alone %llu\n",
-                   printable(oracle.device).c_str(), (unsigned long long)oracle.fast,
-                   (unsigned long long)oracle.both, (unsigned long long)oracle.left_in_all());
-    for (const auto& [reason, n] : oracle.left)
-      text += format("    left to the CPU's %llu x ", (unsigned long long)n) + printable(reason) + "\n";
-  }
+  if (!result.oracle.device.empty()) text += oracle_text(result.oracle);
   if (const ScreenUse& use = result.screen; use.screened + use.doubted > 0) text += "  " + words(use) + "\n";
   if (result.declared_of > 0) {
     text +=
@@ -122,6 +116,16 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
   }
   text += format("  %llu cases in %.1f s: %.0f cases/s; stream digest %s\n", (unsigned long long)result.cases(),
                  result.seconds, result.cases() / std::max(result.seconds, 1e-9), result.digest.hex().c_str());
+  return text;
+}
+
+std::string oracle_text(const OracleUse& use) {
+  std::string text =
+      format("  oracle on %s: %llu results, %llu of them by the CPU's too; by the CPU's alone %llu\n",
+             printable(use.device).c_str(), (unsigned long long)use.fast, (unsigned long long)use.both,
+             (unsigned long long)use.left_in_all());
+  for (const auto& [reason, n] : use.left)
+    text += format("    left to the CPU's %llu x ", (unsigned long long)n) + printable(reason) + "\n";
   return text;
 }
 

@@ -24,6 +24,8 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
 
 // A verdict in a few lines: what, where, how it looks.
 std::string verdict_text(const Verdict& verdict);
+// Which oracle said how much, of a fast one's.
+std::string oracle_text(const OracleUse& use);
 
 FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibration& calibration);
 

@@ -19,6 +19,8 @@ Exit run_reduce(const ReduceArguments& arguments) {
   const Case& c = opened.r.c;
   Target& target = *opened.target;
   print(opened.identity + "\n");
+  // What two oracles do not agree on stays so only where both are asked.
+  put_oracle(target, arguments.target, opened.r.kind == "oracle");
   const Verdict verdict = judge(c, opened.property, target, opened.calibration);
   if (verdict.outcome != Outcome::kFail) {
     print(verdict_text(verdict) + "\nnothing to reduce: it does not fail\n");
@@ -35,6 +37,7 @@ Exit run_reduce(const ReduceArguments& arguments) {
   write_file(out, encode(smaller, out));
   std::printf("%lld evaluations%s\n", (long long)reduction.evaluations,
               reduction.complete ? "" : "; the clock ran out");
+  if (target.oracles) print(oracle_text(target.oracles->use()));
   print(reduction_text(reduction, guess_of(reduction, target, opened.calibration)));
   std::printf("\nreplay: %s%s\n", replay_line(out, smaller.kernel).c_str(),
               distrust_words(arguments.target).c_str());
@@ -47,6 +50,10 @@ void add_reduce(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("reduce", "Makes the failing case of a file smaller");
   const auto arguments = std::make_shared<ReduceArguments>();
   add_case_arguments(*command, *arguments);
+  add_oracle_option(
+      *command, arguments->target,
+      "what fails by it, and one result in a hundred, is judged by the CPU's too; of a failure of "
+      "kind oracle all");
   command->add_option("--out", arguments->out, "where to write it (default: over the file)");
   command->add_option("--seconds", arguments->seconds, "wall clock")
       ->check(CLI::Range(0.1, 86400.0))

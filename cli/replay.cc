@@ -51,6 +51,8 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   if (opened.key != key) {
     opened.target.reset();
     opened.target = open(library_of(r.kernel, options), options);
+    // A case is run again to be sure: both oracles say what they have to.
+    put_oracle(*opened.target, options, true);
     opened.key = key;
     std::printf("%s\n", identity_line(opened.target->info(), options).c_str());
   }
@@ -85,6 +87,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
     std::printf("\n%s", probe_text(probed_case, probed).c_str());
     *json += probe_json(probed_case, probed);
   }
+  if (target.oracles) print(oracle_text(target.oracles->use()));
   std::fflush(stdout);
   return verdict.outcome == Outcome::kFail ? kFound : kHeld;
 }
@@ -93,6 +96,8 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
 Exit replay_all_under(const ReplayArguments& arguments) {
   if (arguments.target.backend == "cpu")
     throw UserError("the lane " + arguments.target.lane + " is the GPU's alone");
+  if (arguments.target.oracle != "cpu")
+    throw UserError("--oracle: the lane " + arguments.target.lane + " is judged by the CPU's; leave it out");
   std::vector<std::string> further = {"--watchdog", "300"};
   if (!arguments.kernel.empty()) further.insert(further.end(), {"--kernel", arguments.kernel});
   if (!arguments.property.empty()) further.insert(further.end(), {"--property", arguments.property});
@@ -134,6 +139,7 @@ void add_replay(CLI::App& app, Action& action) {
                    "write the probes as JSON lines to this file, - for standard output")
       ->needs(arguments->probe.option);
   add_target_options(*command, arguments->target);
+  add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
   add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --lane asan",
              {"all of them held", "one failed, once in three runs at least", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return run_replay(*arguments); }; });

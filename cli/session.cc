@@ -61,11 +61,8 @@ void add_stale_flag(CLI::App& app, TargetOptions& options) {
                "run a library whose sources have changed since it was built");
 }
 
-void add_oracle_option(CLI::App& app, TargetOptions& options) {
-  app.add_option(
-         "--oracle", options.oracle,
-         "cpu, or cuda: on a GPU, in double; what fails by it, and one result in a hundred, is judged by "
-         "the CPU's too")
+void add_oracle_option(CLI::App& app, TargetOptions& options, const std::string& then) {
+  app.add_option("--oracle", options.oracle, "cpu, or cuda: on a GPU, in double; " + then)
       ->check(one_of("oracle", {"cpu", "cuda"}))
       ->capture_default_str();
 }
@@ -223,12 +220,12 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   return target;
 }
 
-void put_oracle(Target& target, const TargetOptions& options) {
+void put_oracle(Target& target, const TargetOptions& options, bool all) {
   if (options.oracle != "cuda") return;
   std::string why;
-  std::unique_ptr<FastOracle> oracle = open_cuda_oracle(&why);
+  std::unique_ptr<FastOracle> oracle = open_cuda_oracle(&why, all ? 0 : kWorthIt);
   if (!oracle) throw UserError(why);
-  target.oracles = std::make_shared<Oracles>(std::move(oracle));
+  target.oracles = std::make_shared<Oracles>(std::move(oracle), 1, all ? 1 : 100);
 }
 
 Screening* screening_of(Target& target, const TargetOptions& options) {

@@ -40,7 +40,10 @@ CLI::Validator is_property();
 void add_calibration_option(CLI::App& app, TargetOptions& options);
 void add_watchdog_option(CLI::App& app, TargetOptions& options);
 void add_stale_flag(CLI::App& app, TargetOptions& options);
-void add_oracle_option(CLI::App& app, TargetOptions& options);
+// `then`: what is judged by the CPU's besides.
+void add_oracle_option(
+    CLI::App& app, TargetOptions& options,
+    const std::string& then = "what fails by it, and one result in a hundred, is judged by the CPU's too");
 void add_batch_option(CLI::App& app, TargetOptions& options);
 void add_beside_option(CLI::App& app, TargetOptions& options);
 // --untrusted, --untrusted=strict, --errors.
@@ -76,8 +79,8 @@ std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOpt
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
 // The oracle that the options ask for, if that is another than the CPU's. Not in a process that goes on to
-// fork: CUDA does not survive it.
-void put_oracle(Target& target, const TargetOptions& options);
+// fork: CUDA does not survive it. `all`: it is asked of small problems too, and the CPU's of all that it says.
+void put_oracle(Target& target, const TargetOptions& options, bool all = false);
 // The screen that --batch asks for; nullptr: it asks for none. Throws UserError where the target has none.
 Screening* screening_of(Target& target, const TargetOptions& options);
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);

@@ -4,8 +4,8 @@
 // it (Target::oracles, reference/fast_oracle.h). Then
 //   - what it passes, passes;
 //   - what fails by it is evaluated again by the CPU's, and that verdict counts;
-//   - of what it evaluates the first result, and then one in a hundred, drawn by a seed, is evaluated by
-//     both, whatever comes of it;
+//   - of what it evaluates the first result, and then one in a hundred, drawn by a seed, or as many as is
+//     asked, is evaluated by both, whatever comes of it;
 //   - what is not a problem for it is evaluated by the CPU's, and counted with the reason;
 //   - wherever both were asked and do not say the same (reference/agreement.h), that is a failure of its
 //     own, Kind::kOracle: of an oracle, not of the kernel.
@@ -36,7 +36,8 @@ struct OracleUse {
 
 class Oracles {
  public:
-  explicit Oracles(std::unique_ptr<FastOracle> fast, uint64_t seed = 1);
+  // `both_in`: one in so many is evaluated by both; 1: all.
+  explicit Oracles(std::unique_ptr<FastOracle> fast, uint64_t seed = 1, uint64_t both_in = 100);
 
   // Nothing: to be asked of the CPU's.
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
@@ -51,6 +52,7 @@ class Oracles {
  private:
   std::unique_ptr<FastOracle> fast_;
   uint64_t random_;
+  const uint64_t both_in_;
   bool drawn_ = false;
   OracleUse use_;
 };

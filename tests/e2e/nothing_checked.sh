@@ -6,6 +6,7 @@
 # a launch that ran nothing, a kernel that refused all that it was given.
 set -u
 attnfuzz=$1 fakes=$2
+seed=$(dirname "$0")/../../corpus/seeds/window.case.json
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 bad=0
@@ -39,6 +40,8 @@ ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stal
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
 # What was asked to judge cannot: no other does it in its place unsaid.
 CUDA_VISIBLE_DEVICES= ends 2 "(--oracle cpu)" check fa1 --oracle cuda "${few[@]}"
+said=$(CUDA_VISIBLE_DEVICES= "$attnfuzz" replay "$seed" --kernel fa1 --oracle cuda --allow-stale 2>&1)
+[ $? -eq 2 ] && grep -qF "(--oracle cpu)" <<<"$said" || { echo "replay --oracle cuda without a GPU: $said"; bad=1; }
 ends 2 "or leave --batch out" check fa1 --property reference --batch 8 "${few[@]}"
 # Limits that leave nothing are no limits.
 said=$("$attnfuzz" limits "$fakes/behaviours.so:refuse" --allow-stale)

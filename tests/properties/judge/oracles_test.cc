@@ -107,6 +107,13 @@ TEST(Oracles, AskBothOfOneResultInAHundred) {
   EXPECT_LE(target.oracles->use().both, 24u);
 }
 
+TEST(Oracles, AskBothOfAllWhereThatIsAsked) {
+  FakeTarget target(Flaw::kNone);
+  target.oracles = std::make_shared<Oracles>(std::make_unique<ChangedOracle>(kSame), 1, 1);
+  for (int n = 0; n < 20; ++n) judge(small(), *find_property("reference"), target, documented());
+  EXPECT_EQ(target.oracles->use().both, 20u);
+}
+
 TEST(Oracles, CountWhatIsLeftToTheCpus) {
   const Judged j = judged(Flaw::kDropsLastKey, nullptr, nullptr, "reference");
   EXPECT_EQ(j.verdict.kind, Kind::kWrong);
