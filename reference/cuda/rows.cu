@@ -170,6 +170,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksASm)
 template <bool kBf16>
 attn_status launch(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch,
                    const attn_env* env) {
+  if (in.rows == 0) return ATTN_OK;
   const int64_t slots = static_cast<int64_t>(in.groups) * in.keys;
   if (slots > 0) {
     const auto blocks = static_cast<unsigned>((slots + kWarps - 1) / kWarps);

@@ -237,7 +237,14 @@ TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
   FakeScreen device(fake);
   const Calibration calibration = documented();
   Screen screen(device, fake, calibration);
-  const std::vector<Asked> cases = by_reference(cases_for_it(40, 40));
+  std::vector<Case> some = cases_for_it(40, 40);
+  // There may be no query, or no batch entry.
+  Case& none = some.emplace_back();
+  none.problem.seq_q = 0;
+  none.problem.seq_k = 17;
+  some.push_back(none);
+  some.back().problem.batch = 0;
+  const std::vector<Asked> cases = by_reference(some);
   const std::vector<Verdict> verdicts = screen.judge(cases);
   ASSERT_EQ(verdicts.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -255,6 +262,7 @@ TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
   EXPECT_GT(screen.use().screened, cases.size() / 2);
   EXPECT_GE(screen.use().both, 1u);
   EXPECT_EQ(screen.use().doubted, 0u);
+  EXPECT_EQ(screen.use().left.count("no head"), 0u);
 }
 
 TEST(Screen, DoubtsEveryCaseThatATrialFails) {

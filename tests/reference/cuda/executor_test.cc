@@ -4,6 +4,7 @@
 
 #include "reference/cuda/cuda_oracle.h"
 #include "tests/reference/cuda/declared_cases.h"
+#include "tests/reference/support.h"
 
 namespace attnfuzz {
 namespace {
@@ -19,6 +20,27 @@ TEST(CudaOracle, SaysOnTheExecutorWhatTheHostsSays) {
     EXPECT_EQ(tally.not_for_it, 0);
     EXPECT_GT(tally.rows, 1000);
   }
+}
+
+// Of fp16's subnormals a GPU's tensor core takes the exponent as they are stored with, which is charged key by
+// key.
+TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  ASSERT_NE(oracle, nullptr) << why;
+  Case c(Shape{.seq_q = 5, .seq_k = 70});
+  c.fill(Regime::kGaussian, 1);
+  c.problem.scale = 4096;
+  // Of the keys that the first warp has; the others have none.
+  for (int64_t j = 0; j < 32; j += 3)
+    for (int64_t t = 0; t < 16; ++t) c.set_k(0, 0, j, t, static_cast<float>(t % 5 - 2) * 0x1p-24f);
+  for (int64_t j = 0; j < 70; ++j)
+    if (j >= 32 || j % 3 > 0)
+      for (int64_t t = 0; t < 16; ++t) c.set_k(0, 0, j, t, static_cast<float>(t % 3 - 1) * 0x1p-12f);
+  const auto fast = oracle->evaluate(c.problem, c.tensors(), c.plan, h200(), {}, &why);
+  ASSERT_TRUE(fast) << why;
+  const Agreement agreement = compare(c.problem, *fast, evaluate(c.problem, c.tensors(), c.plan, h200(), {}));
+  EXPECT_EQ(agreement.difference, "");
 }
 
 TEST(CudaOracle, LeavesSmallProblemsToTheHosts) {
