@@ -39,8 +39,7 @@ REFUSED = {
     "judges_itself": (NUMBERS, "", None),
     "scribbles": (("crash", "guard"), "", None),
 }
-SHORT = ("honest", "forks", "reads_parent", "writes_file", "writes_inputs", "cached_by_shape", "says_merges",
-         "refuses_most")
+SHORT = ("honest", "forks", "reads_parent", "writes_inputs", "cached_by_shape", "says_merges", "refuses_most")
 AT_IMPORT = {
     "import os; os._exit(0)": "exit status 0 while the library was loaded",
     "import os; os.fork()": "of clone(), which no untrusted kernel may call",
@@ -53,7 +52,7 @@ bad = []
 def check(folder, *words):
     report = os.path.join(folder, "check.json")
     ran = subprocess.run(
-        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, "--cases", "60", "--jobs", "1", "--reduce-seconds", "0.01", "--work",
+        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, "--cases", "40", "--jobs", "1", "--reduce-seconds", "0.01", "--work",
          "30000", "--out", os.path.join(folder, "found"), "--json", report],
         env=dict(os.environ, ATTN_HARNESS="1", ATTNFUZZ_PYTHON=sys.executable), cwd=folder, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True)
