@@ -66,7 +66,9 @@ def forward(q, k, v, o, lse, bias, mask, lengths, strides,
         seen = in_keys[None, :] & in_rows[:, None] & (offset <= right) & (offset >= -left)
         if HAS_BIAS:
             at = rows_of(strides, 5, b, head, rows)[:, None] + keys[None, :].to(tl.int64) * tl.load(strides + 23)
-            scores += tl.load(bias + at, mask=seen, other=0.0).to(tl.float32) * 1.4426950408889634
+            added = tl.load(bias + at, mask=seen, other=0.0).to(tl.float32)
+            seen = seen & (added != float("-inf"))  # also beside a score of +inf
+            scores += added * 1.4426950408889634
         if HAS_MASK:
             at = rows_of(strides, 6, b, head, rows)[:, None] + keys[None, :].to(tl.int64) * tl.load(strides + 27)
             seen = seen & (tl.load(mask + at, mask=seen, other=0) != 0)
