@@ -22,6 +22,7 @@
 // A process that has opened one must not fork for another: CUDA does not survive it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 

@@ -3,7 +3,7 @@
 
 namespace attnfuzz {
 
-std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double, int) {
+std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double, int64_t) {
   *why =
       "no oracle on a GPU: this attnfuzz was built without nvcc; build it where nvcc is, or judge by the CPU's "
       "(--oracle cpu)";
