@@ -199,7 +199,7 @@ RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_lim
   constexpr size_t kAsked = (size_t{48} << 10) + 16, kBesides = size_t{8} << 10;
   size_t shared = queries + bytes;
   if (shared + kBesides > kAsked) shared = std::max(shared, kAsked);
-  if (shared <= static_cast<size_t>(std::min(shared_limit, kMostShared))) {
+  if (shared + kBesides <= static_cast<size_t>(std::min(shared_limit, kMostShared))) {
     scratch.shared_bytes = shared;
     scratch.blocks = static_cast<int>(teams);
   } else {
