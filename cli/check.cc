@@ -20,6 +20,8 @@
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/processes.h"
+#include "properties/case/domain.h"
+#include "properties/draw/afford.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -117,6 +119,12 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   try_found_before(*target, calibration, filing, checked);
   const Aim aim = aim_at(*target, options);
   options.aim = aim;
+  if (Case least; aim.domain) {
+    fit(*aim.domain, least);
+    const double times = static_cast<double>(exact_work(least.problem)) / static_cast<double>(aim.work);
+    if (times > 1)
+      std::printf("  slow: the smallest case that it must take costs %.1f times what --work allows\n", times);
+  }
   if (filing.untrusted) measure_taken(*target, arguments.check, checked);
   target.reset();  // each job opens its own
 
@@ -203,6 +211,8 @@ Exit run_check(CheckArguments arguments) {
   while (!std::filesystem::exists(folder)) folder = folder.parent_path();  // it is made when there is a failure
   expect_room_for((folder / "reproducer").string());
   const Interrupts interrupts;
+  std::optional<ResultsApart> apart(std::in_place,
+                                    std::initializer_list<std::string>{arguments.json, arguments.junit});
   std::vector<Checked> all;
   for (const std::string& name : arguments.kernels) {
     for (const KernelLibrary& library : libraries_of(name, arguments.target)) {
@@ -216,6 +226,7 @@ Exit run_check(CheckArguments arguments) {
     if (const int before = suites[checked.suite]++; before > 0)
       checked.suite += "-" + std::to_string(before + 1);
   }
+  apart.reset();
   if (!arguments.junit.empty()) write_to(arguments.junit, junit_xml(all));
   std::string json;
   for (const Checked& checked : all) json += check_json(arguments.check, checked);

@@ -116,10 +116,12 @@ Exit run_replay(const ReplayArguments& arguments) {
   if (is_compute_sanitizer(arguments.target.lane)) return replay_all_under(arguments);
   Opened opened;
   Exit status = kHeld;
+  std::optional<ResultsApart> apart(std::in_place, std::initializer_list<std::string>{arguments.json});
   std::string json;
   for (const std::string& file : arguments.files) {
     if (replay(file, arguments, opened, &json) != kHeld) status = kFound;
   }
+  apart.reset();
   if (!arguments.json.empty()) write_to(arguments.json, json);
   return status;
 }

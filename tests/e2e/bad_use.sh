@@ -86,6 +86,11 @@ for arguments in "list" "limits fa1 --cases 20" "completion bash" "--version" "c
   "$attnfuzz" $arguments >/dev/full 2>"$out/full.log"
   [ $? -eq 2 ] && grep -q "could not be written" "$out/full.log" || { echo "$arguments >/dev/full is a success"; bad=1; }
 done
+# And standard output that is to hold results holds nothing else.
+for option in --json --junit; do
+  "$attnfuzz" check fa1 --cases 20 --jobs 1 --property reference $option - 2>/dev/null >"$out/results"
+  grep -vqE '^ *[<{]' "$out/results" && { echo "$option - has more than results:" && head -3 "$out/results"; bad=1; }
+done
 refuse "No space left on device" check fa1 --cases 20 --jobs 1 --property reference --json /dev/full
 [ -c /dev/full ] || { echo "/dev/full was replaced by a file"; bad=1; }
 # Where results cannot go is said before hours of work.
