@@ -26,7 +26,7 @@ inline constexpr TensorId kIds[kTensors] = {TensorId::kQ,    TensorId::kK,    Te
 
 // One tensor in its slot, guards and gaps included: extent.h. Of one at the end of its page, whose memory is
 // its own, `end` is where mapped memory ends.
-struct Place {
+struct TensorSlot {
   uint64_t begin, data, elements_end, end;  // bytes; all 0: there is none
   uint32_t size[4], stride[4];              // as stored, in elements
   uint32_t element_bytes;
@@ -73,7 +73,7 @@ struct Call {
   attn_env env;  // stream, callbacks and probe NULL
   attn_plan plan;
   ErrorNumbers model;
-  Place tensor[kTensors];
+  TensorSlot tensor[kTensors];
   Workspace workspace;
   uint32_t at_page_end;  // bits, by Tensor; of the workspace: by kTensors
   uint32_t repeats;      // how often the kernel is called

@@ -38,7 +38,9 @@ struct Parts {
 };
 
 // Rows of a bias or a mask that are stored.
-uint64_t stored_rows(const Place& place) { return uint64_t{1} * place.size[0] * place.size[1] * place.size[2]; }
+uint64_t stored_rows(const TensorSlot& place) {
+  return uint64_t{1} * place.size[0] * place.size[1] * place.size[2];
+}
 
 // What the oracle is told and says, of a call. Returns how many bytes from `base` on that takes.
 uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared_limit, Work* work,
@@ -168,7 +170,7 @@ struct State {
 
   attn_tensors tensors(const Call& call, size_t index) const {
     const auto view = [&](Tensor t) {
-      const Place& place = call.tensor[t];
+      const TensorSlot& place = call.tensor[t];
       attn_tensor tensor = {place.end > 0 ? base_of(call, index, t) + place.data : nullptr, {}};
       std::copy_n(place.told, 4, tensor.stride);
       return tensor;

@@ -19,7 +19,7 @@ using cuda::kThreads;
 constexpr uint64_t kMostBlocks = 64, kUnitsAThread = 4;
 unsigned blocks_for(const Call& call) {
   uint64_t bytes = call.workspace.end - call.workspace.begin;
-  for (const Place& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);
+  for (const TensorSlot& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);
   return static_cast<unsigned>(std::min(bytes / (2 * kThreads * kUnitsAThread) + 1, kMostBlocks));
 }
 enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kTasks, kLayOutJobs };
@@ -37,7 +37,7 @@ struct Element {
 };
 
 // Which element lies `offset` elements behind the first.
-__device__ Element element_at(const Place& place, uint32_t offset) {
+__device__ Element element_at(const TensorSlot& place, uint32_t offset) {
   Element e = {true, {}};
   for (int i = 0; i < 3; ++i) {
     const int dimension = place.order[i];
@@ -58,7 +58,7 @@ __device__ uint16_t pattern_at(uint32_t pattern, uint64_t address) {
 // What a unit of an input, or of guards, gaps and an output before the call, holds.
 template <class Unit>
 __device__ Unit laid(const Call& call, int t, uint64_t at, bool* element) {
-  const Place& place = call.tensor[t];
+  const TensorSlot& place = call.tensor[t];
   *element = false;
   if (at >= place.data && at < place.elements_end) {
     const auto offset = static_cast<uint32_t>(at - place.data);
@@ -72,7 +72,7 @@ __device__ Unit laid(const Call& call, int t, uint64_t at, bool* element) {
 // Calls visit(address, unit) for each unit of a tensor that is this thread's.
 template <class Unit, class Visit>
 __device__ void each_unit(const Work& work, int t, const Visit& visit) {
-  const Place& place = work.call->tensor[t];
+  const TensorSlot& place = work.call->tensor[t];
   for (uint64_t at = place.begin + sizeof(Unit) * static_cast<uint64_t>(first_unit()); at < place.end;
        at += sizeof(Unit) * static_cast<uint64_t>(stride_of_units()))
     visit(at, *reinterpret_cast<Unit*>(work.base[t] + at));
@@ -97,7 +97,7 @@ __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
 // Guards and gaps of Q, K or V, unit by unit.
 template <class Visit>
 __device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
-  const Place& place = work.call->tensor[t];
+  const TensorSlot& place = work.call->tensor[t];
   const auto each = [&](uint64_t from, uint64_t to, bool gaps) {
     for (uint64_t at = from + 2 * static_cast<uint64_t>(first_unit()); at < to;
          at += 2 * static_cast<uint64_t>(stride_of_units()))
@@ -129,7 +129,7 @@ __device__ Packed packed_of(const Work& work, int t) {
 // Calls visit(row b, h, s; its elements as the kernel has them, and as the oracle has them), a row a warp.
 template <class Visit>
 __device__ void each_row(const Work& work, int t, const Visit& visit) {
-  const Place& place = work.call->tensor[t];
+  const TensorSlot& place = work.call->tensor[t];
   const Packed packed = packed_of(work, t);
   const auto warp = static_cast<int32_t>(first_unit() / 32),
              warps = static_cast<int32_t>(stride_of_units() / 32);
@@ -170,7 +170,7 @@ __device__ void lay_input(const Work& work, int t) {
 }
 
 // Which row of a packed bias or mask is that of a query.
-__device__ int64_t shared_row(const Place& place, int64_t b, int64_t h, int64_t i) {
+__device__ int64_t shared_row(const TensorSlot& place, int64_t b, int64_t h, int64_t i) {
   return ((place.size[0] == 1 ? 0 : b) * place.size[1] + (place.size[1] == 1 ? 0 : h)) * place.size[2] +
          (place.size[2] == 1 ? 0 : i);
 }
@@ -179,7 +179,7 @@ __device__ int64_t shared_row(const Place& place, int64_t b, int64_t h, int64_t 
 template <class Value>
 __device__ void lay_pairs(const Work& work, int t, const void* to, Value value_of) {
   const Call& call = *work.call;
-  const Place& place = call.tensor[t];
+  const TensorSlot& place = call.tensor[t];
   using Element = decltype(value_of(call, 0, 0, 0, 0));
   const int64_t stride = padded_keys(work.input);
   const int64_t rows = int64_t{1} * place.size[0] * place.size[1] * place.size[2];
@@ -278,7 +278,7 @@ __device__ void judge_input(const Work& work, int t) {
 template <class Unit>
 __device__ void judge_tensor(const Work& work, int t) {
   const Call& call = *work.call;
-  const Place& place = call.tensor[t];
+  const TensorSlot& place = call.tensor[t];
   int guards = 0, inputs = 0, unwritten = 0;
   each_unit<Unit>(work, t, [&](uint64_t at, const Unit& is) {
     bool element;
@@ -309,7 +309,7 @@ __device__ void judge_workspace(const Work& work) {
 }
 
 __device__ uint64_t place_of(const Call& call, int t, int64_t row, int64_t column) {
-  const Place& place = call.tensor[t];
+  const TensorSlot& place = call.tensor[t];
   const int64_t head = row / call.problem.seq_q;
   return place.data + static_cast<uint64_t>((head / call.problem.heads_q * place.stride[0] +
                                              head % call.problem.heads_q * place.stride[1] +

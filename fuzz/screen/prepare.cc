@@ -36,7 +36,7 @@ bool at_page_end(const Case& c, TensorId id) {
   return c.layout[static_cast<size_t>(id)].placement == Placement::kPageEnd;
 }
 
-bool place(const Case& c, Tensor t, uint64_t* bytes, Place* to) {
+bool place(const Case& c, Tensor t, uint64_t* bytes, TensorSlot* to) {
   const TensorId id = kIds[t];
   const Geometry g = *geometry(c, id);
   const TensorLayout& layout = c.layout[static_cast<size_t>(id)];

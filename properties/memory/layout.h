@@ -17,7 +17,8 @@
 //
 // Known bytes: guards and gaps of inputs hold 0xfffe in every 16 bits, a NaN in
 // all formats that is not the 0x7fa5 of outputs never written, a negative key
-// length, and "visible" in a mask. A guard is 256 bytes before a tensor,
+// length, and "visible" in a mask; others for a kernel that is not trusted
+// (poison.h). A guard is 256 bytes before a tensor,
 // and 64 rows (at least 256 bytes, at most 16 KiB) behind it; none behind one
 // that ends with its page. Reading through them costs what memset costs.
 #pragma once
