@@ -130,7 +130,7 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
     to.o[c] = o;
     to.bound[c] = bound;
     to.rule[c] = static_cast<uint8_t>(Due::kNumber);
-    if (!is_finite(bound)) row.unbounded = true;
+    if (!is_finite(bound)) atomicOr(&row.unbounded, 1u);
   }
 }
 

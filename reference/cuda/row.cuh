@@ -46,6 +46,9 @@ __host__ __device__ inline int64_t tiles_of(const ErrorNumbers& model, int64_t k
 // An allowance that no key has.
 inline constexpr double kHidden = -1;
 
+// What a row may see in its query, keys and biases.
+inline constexpr unsigned kSeesNaN = 1, kSeesInfinity = 2;
+
 // How the columns of a row are found.
 enum class Way : uint8_t {
   kDone,   // they are: the same is due of all
@@ -65,9 +68,10 @@ struct Row {
   int first, last;  // and these two of them
   double q_norm, q_most;
   bool q_below_least, q_below_flushed;
+  unsigned impure;     // kSeesNaN, kSeesInfinity
   bool nan, infinite;  // is due of all of it; anything is
   Way way;
-  bool unbounded;  // a column has no finite bound by `way`
+  unsigned unbounded;  // not 0: a column has no finite bound by `way`
   double m, least, largest_delta, largest_error, largest_absolute, misplaced;
   double largest;  // of e_j
   double l, lam, rho_w, charges, lost, denominator;

@@ -113,9 +113,9 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
     __syncthreads();
     each_row([&]<class G>(G, int r) {
       Row& row = team.row[r];
-      if (row.way != now || !row.unbounded) return;
+      if (row.way != now || row.unbounded == 0) return;
       G::sync();
-      if (G::rank() == 0) row.way = next, row.unbounded = false;
+      if (G::rank() == 0) row.way = next, row.unbounded = 0;
       G::sync();
       charge_keys<G>(team, row);
     });

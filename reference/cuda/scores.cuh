@@ -18,14 +18,14 @@ __device__ inline void find_keys(const RowsInput& in, int64_t at, int count, Tea
     last = max(last, task.last);
   }
   if (last == 0) first = 0;
-  if (rank < kTeam) team.row[rank].way = Way::kDone, team.row[rank].unbounded = false;
+  if (rank < kTeam) team.row[rank].way = Way::kDone, team.row[rank].unbounded = 0;
   if (rank < count) {
     Row& row = team.row[rank];
     const RowTask& task = in.tasks[at + rank];
     const bool some = task.last > task.first;
     row.lo = some ? task.first - first : 0;
     row.hi = some ? task.last - first : 0;
-    row.nan = row.infinite = false;
+    row.impure = 0;
   }
   if (rank == 0) {
     team.count = count;
@@ -57,8 +57,7 @@ __device__ inline void read_query(const RowsInput& in, int64_t at, double* q, Ro
   if (G::rank() > 0) return;
   row.q_norm = norm;
   row.q_most = most;
-  row.nan = all & 1;
-  row.infinite = all & 2;
+  row.impure = (all & 1 ? kSeesNaN : 0) | (all & 2 ? kSeesInfinity : 0);
   row.q_below_least = all & 4;
   row.q_below_flushed = all & 8;
 }
@@ -182,8 +181,8 @@ __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupF
         continue;
       }
       // Impure inputs decide a row, whatever its scores are.
-      if (purity == Purity::kNaN || isnan(b)) row.nan = true;
-      if (purity == Purity::kInfinite || isinf(b)) row.infinite = true;
+      if (purity == Purity::kNaN || isnan(b)) atomicOr(&row.impure, kSeesNaN);
+      if (purity == Purity::kInfinite || isinf(b)) atomicOr(&row.impure, kSeesInfinity);
       const bool flushed = model.flushes && (flushed_key || row.q_below_flushed);
       const Score score = score_of(model, row, products[r], aligned, flushed, block, key_norm, bias, b);
       row.product[k] = {score.x, score.err};

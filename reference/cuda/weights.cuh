@@ -82,8 +82,9 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
   const double misplaced =
       model.may_be_fused ? kU * (fabs(row.m) + row.largest_delta) * std::numbers::log2e : 0;
   const double capped = model.softcap > 0 || bias ? most[5] : 0;
-  row.infinite |=
-      folded || overflows(model, row.largest_absolute, capped, row.m, row.least == row.m, misplaced);
+  row.nan = row.impure & kSeesNaN;
+  row.infinite = (row.impure & kSeesInfinity) != 0 || folded ||
+                 overflows(model, row.largest_absolute, capped, row.m, row.least == row.m, misplaced);
   row.misplaced = exp2(misplaced);
 }
 
