@@ -219,6 +219,12 @@ typedef struct attn_probe {
   unsigned long long* used; /* beside values; starts at 0 */
 } attn_probe;
 
+/* Whose bits the CPU executor's approximate instructions and tensor-core products have. */
+typedef enum attn_arithmetic {
+  ATTN_ARITHMETIC_ANY = 0, /* any that keep what is documented; products are rounded as the seed says */
+  ATTN_ARITHMETIC_H200 = 1 /* an NVIDIA H200's */
+} attn_arithmetic;
+
 /* Where it runs. On the CPU all of it comes from the case, so that a finding
  * made on a GPU replays with that GPU's choice of splits. */
 typedef struct attn_env {
@@ -229,7 +235,7 @@ typedef struct attn_env {
   int64_t shared_memory_limit; /* bytes a block may have after opting in */
   uint64_t schedule_seed;      /* CPU: order of threads, early or late copies, rounding of mma; 0: in order */
   int32_t variant;             /* 0: the kernel's own choice; n: its n-th instantiation, told by plan.path */
-  int32_t reserved;
+  int32_t arithmetic;          /* CPU: attn_arithmetic */
   void* stream; /* CUDA: the cudaStream_t to launch on */
   void (*report)(void* user, const attn_report* report);
   void* user;

@@ -5,18 +5,22 @@
 //   lg2   log2 x; 0 and subnormals give -inf           (ATTN_LOG_LG2_APPROX)
 //   rcp   1/x; a subnormal x gives infinity, a subnormal result 0
 //                                                      (ATTN_RCP_APPROX)
+//   rsqrt 1/sqrt(x); subnormals count as 0
 //   tanh  relative error at most 2^-22                  (ATTN_TANH_TANHF)
 //   fma   one rounding
 //   fmax  the other argument where one is a NaN; fmax_nan: NaN
 //
-// A NaN goes in and a NaN comes out, of all but fmax. The CPU bodies of ex2 and
-// fmax have no branches and no calls, so that loops over them are vectorised.
+// A NaN goes in and a NaN comes out, of all but fmax. In a device's arithmetic
+// (kernels/simt/arithmetic.h) the CPU bodies of ex2, lg2, rcp and rsqrt give that
+// device's bits; else that of ex2 has no branches and no calls, nor has fmax's.
 #pragma once
 
 #include "kernels/primitives/platform.h"
 
 #ifndef __CUDACC__
 #include <math.h>
+
+#include "kernels/simt/device_math.h"
 #endif
 
 namespace attn {
@@ -38,6 +42,12 @@ __device__ __forceinline__ float lg2(float x) {
 __device__ __forceinline__ float rcp(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ __forceinline__ float rsqrt(float x) {
+  float result;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 
@@ -63,6 +73,7 @@ inline float fmax(float a, float b) { return a > b ? a : (b == b ? b : a); }
 inline float fmax_nan(float a, float b) { return a > b ? a : (a == a ? b : a); }
 
 inline float ex2(float x) {
+  if (simt::arithmetic) return simt::as_device<simt::device_ex2>(x);
   // x = n + f with |f| <= 1/2; outside of this range the result is known.
   float clamped = x < -127.0f ? -127.0f : x;
   clamped = clamped > 128.0f ? 128.0f : clamped;
@@ -88,8 +99,15 @@ inline float fabs(float x) { return __builtin_fabsf(x); }
 inline float copysign(float size, float sign) { return __builtin_copysignf(size, sign); }
 inline float flush(float x) { return fabs(x) < 0x1p-126f ? copysign(0.0f, x) : x; }
 
-inline float lg2(float x) { return ::log2f(flush(x)); }
-inline float rcp(float x) { return flush(1.0f / flush(x)); }
+inline float lg2(float x) {
+  return simt::arithmetic ? simt::as_device<simt::device_lg2>(x) : ::log2f(flush(x));
+}
+inline float rcp(float x) {
+  return simt::arithmetic ? simt::as_device<simt::device_rcp>(x) : flush(1.0f / flush(x));
+}
+inline float rsqrt(float x) {
+  return simt::arithmetic ? simt::as_device<simt::device_rsqrt>(x) : 1.0f / ::sqrtf(flush(x));
+}
 
 #endif
 

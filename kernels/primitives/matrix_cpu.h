@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include <type_traits>
+
 #if __has_feature(memory_sanitizer)
 #include <sanitizer/msan_interface.h>
 #endif
@@ -62,6 +64,9 @@ template <>
 [[gnu::always_inline]] inline simt::Float8 high_halves<F16>(simt::Word8 words) {
   return widen<F16>(__builtin_convertvector(words >> 16, Half8));
 }
+
+template <class T>
+inline constexpr simt::Format kFormat = std::is_same_v<T, F16> ? simt::Format::kF16 : simt::Format::kBF16;
 
 [[gnu::always_inline]] inline void store8(float* to, simt::Float8 value) { memcpy(to, &value, sizeof value); }
 
@@ -211,7 +216,7 @@ struct Mma {
     }
     float a[16 * 16];
     spread_fragment<T>(fragment, a);
-    simt::mma_columns(c, a, b, 8, 1, 16, meeting.geometry->mma_truncates);
+    simt::mma_columns(c, a, b, 8, 1, 16, kFormat<T>, meeting.geometry->mma_truncates);
     carry_undefined(c, a, b, 8, 1, 16);
   }
 };
@@ -259,7 +264,7 @@ struct MmaAbt {
     spread_rows(SharedTile<T, D>{const_cast<T*>(first.a)}, first.a_row, k_extent, a);
     for (int n = 0; n < N; n += 8) {
       load_rows(tile, n, k_extent, columns);
-      simt::mma_columns(c, a, columns, 1, D, k_extent, meeting.geometry->mma_truncates);
+      simt::mma_columns(c, a, columns, 1, D, k_extent, kFormat<T>, meeting.geometry->mma_truncates);
       carry_undefined(c, a, columns, 1, D, k_extent);
       for (float*& lane : c) lane += 4;
     }
@@ -296,7 +301,7 @@ struct MmaPb {
     }
     for (int n = 0; n < first.n_extent; n += 8) {
       load_columns<K>(tile, n, columns);
-      simt::mma_columns(c, a, columns, 8, 1, K, meeting.geometry->mma_truncates);
+      simt::mma_columns(c, a, columns, 8, 1, K, kFormat<T>, meeting.geometry->mma_truncates);
       carry_undefined(c, a, columns, 8, 1, K);
       for (float*& lane : c) lane += 4;
     }

@@ -33,7 +33,7 @@ struct MmaFragmentsBt {
     }
     for (int n = 0; n < N; n += 8) {
       load_rows(tile, n, D, columns);
-      simt::mma_columns(c, a, columns, 1, D, D, meeting.geometry->mma_truncates);
+      simt::mma_columns(c, a, columns, 1, D, D, kFormat<T>, meeting.geometry->mma_truncates);
       carry_undefined(c, a, columns, 1, D, D);
       for (float*& lane : c) lane += 4;
     }

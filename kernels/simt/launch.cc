@@ -1,6 +1,7 @@
 // A launch: the blocks of a grid, one after the other, in the schedule's order.
 #include <numeric>
 
+#include "kernels/simt/arithmetic.h"
 #include "kernels/simt/block.h"
 
 namespace simt {
@@ -84,6 +85,7 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
   if (!running_block) running_block = new Block;  // for the life of the OS thread
   Block& b = running();
   b.dependent = dependent;
+  arithmetic = arithmetic_of(launch.env->arithmetic);
   const uint64_t seed = launch.env->schedule_seed;
   const Schedule schedule = schedule_of(seed);
   b.launch = &launch;

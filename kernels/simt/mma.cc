@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "kernels/simt/arithmetic.h"
+#include "kernels/simt/device/columns.h"
+
 namespace simt {
 namespace {
 
@@ -109,6 +112,52 @@ void multiply_truncating(Accumulators& sum, const float* a, const float* b, int 
   }
 }
 
+// Exponents of all factors, each of which goes into many sums.
+class Exponents {
+ public:
+  static constexpr int kMost = 256;  // of k
+
+  Exponents(const float* a, const float* b, int b_k, int b_n, int k, int least)
+      : step_(b_k == 1 ? 1 : 8), across_(b_k == 1 ? k : 1) {
+    for (int i = 0; i < k; ++i) a_[i] = device::exponents(a + 16 * i, least);
+    for (int i = 0; i < k / 2; ++i) {
+      // By columns of k, or eight columns and two of k.
+      const float* at = b_k == 1 ? b + i % 8 * b_n + i / 8 * 16 : b + 2 * i * b_k;
+      const device::Short16 e = device::exponents(load8(at), load8(at + (b_k == 1 ? 8 : b_k)), least);
+      memcpy(b_ + (b_k == 1 ? i % 8 * k + i / 8 * 16 : 16 * i), &e, sizeof e);
+    }
+  }
+
+  device::Factors factors(const float* a, const float* b, int b_k, int b_n, int k, int n, int least) const {
+    return {least, a + 16 * k, a_ + k, b + k * b_k + n * b_n, b_k, b_ + k * step_ + n * across_, step_};
+  }
+
+ private:
+  int step_, across_;
+  device::Short16 a_[kMost];
+  int16_t b_[8 * kMost];
+};
+
+void multiply_as(const device::Products& p, float* const (&c)[32], const float* a, const float* b, int b_k,
+                 int b_n, int k, int least) {
+  for (int done = 0; done < k; done += Exponents::kMost) {
+    const int some = k - done < Exponents::kMost ? k - done : Exponents::kMost;
+    const float *const some_a = a + 16 * done, *const some_b = b + b_k * done;
+    const Exponents exponents(some_a, some_b, b_k, b_n, some, least);
+    for (int t = 0; t < 4; t += 2) {
+      Accumulators sum;
+      load(c, t, sum);
+      for (int i = 0; i < some; i += p.block) {
+        for (int n = 0; n < 4; ++n) {
+          device::add_column(p, exponents.factors(some_a, some_b, b_k, b_n, i, 2 * t + n, least),
+                             sum[n / 2][n % 2], sum[n / 2][2 + n % 2]);
+        }
+      }
+      store(c, t, sum);
+    }
+  }
+}
+
 template <class Rounding>
 inline __attribute__((always_inline)) void by_stride(const float* b, int b_k, int b_n, Rounding rounding) {
   // One of the two is a constant to the inner loop.
@@ -121,8 +170,12 @@ inline __attribute__((always_inline)) void by_stride(const float* b, int b_k, in
 
 }  // namespace
 
-void mma_columns(float* const (&c)[32], const float* a, const float* b, int b_k, int b_n, int k,
+void mma_columns(float* const (&c)[32], const float* a, const float* b, int b_k, int b_n, int k, Format format,
                  bool truncates) {
+  if (const Arithmetic* device = arithmetic) {
+    const device::Products& p = device->products;
+    return multiply_as(p, c, a, b, b_k, b_n, k, format == Format::kF16 ? p.least_f16 : p.least_bf16);
+  }
   for (int t = 0; t < 4; t += 2) {
     Accumulators sum;
     load(c, t, sum);

@@ -49,8 +49,11 @@ __attribute__((always_inline)) inline void transpose_4x8(const V8 (&in)[4], V4 (
 //   b  element (k, n) at b[k * b_k + n * b_n]; either stride is 1
 // To nearest: one fused multiply-add after the other, k ascending. Truncating:
 // for each 16 of k the addend and the products are summed in double precision,
-// k ascending, and the sum is truncated to fp32; tensor cores do much the same.
+// k ascending, and the sum is truncated to fp32; tensor cores do much the same. In a
+// device's arithmetic (arithmetic.h): block by block as device/products.h has it, whatever
+// `truncates` is; `format` says what A and B were converted from.
+enum class Format : uint8_t { kF16, kBF16 };
 SIMT_EXPORT void mma_columns(float* const (&c)[32], const float* a, const float* b, int b_k, int b_n, int k,
-                             bool truncates);
+                             Format format, bool truncates);
 
 }  // namespace simt

@@ -182,7 +182,7 @@ inline void step(const Context& c) {
   } else if constexpr ((begins(kOp, "rcp.approx") || begins(kOp, "rcp.rn")) && kType == "f32") {
     put(has(kOp, "approx") ? attn::rcp(f(1)) : 1.0f / f(1));
   } else if constexpr (begins(kOp, "rsqrt.approx") && kType == "f32") {
-    put(1.0f / sqrtf(f(1)));
+    put(attn::rsqrt(f(1)));
   } else if constexpr ((begins(kOp, "sqrt.approx") || begins(kOp, "sqrt.rn")) && kType == "f32") {
     put(sqrtf(f(1)));
   } else if constexpr (begins(kOp, "tanh.approx") && kType == "f32") {

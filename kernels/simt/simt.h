@@ -73,6 +73,11 @@ struct Thread {
 // The running thread; null outside of kernels.
 SIMT_EXPORT extern constinit thread_local Thread* current __attribute__((tls_model("initial-exec")));
 
+// The device whose arithmetic the running launch has (arithmetic.h); null: any, or outside of kernels.
+struct Arithmetic;
+SIMT_EXPORT extern constinit thread_local const Arithmetic* arithmetic
+    __attribute__((tls_model("initial-exec")));
+
 inline constexpr uint32_t kFullMask = 0xffffffffu;
 
 // A collective at the moment when all its lanes are there.

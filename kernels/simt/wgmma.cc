@@ -219,6 +219,7 @@ void multiply(Block& b, Warpgroup& wg, uint64_t first, int count) {
     carry_undefined(p, early);
   }
   float* const tile = wg.b.data();
+  const Format format = head.said.bf16 ? Format::kBF16 : Format::kF16;
   for (int column = 0; column < n; column += 8) {
     const bool transposed = head.said.b_transposed;
     for (int i = 0; i < count; ++i) {
@@ -235,11 +236,8 @@ void multiply(Block& b, Warpgroup& wg, uint64_t first, int count) {
       for (int lane = 0; lane < 32; ++lane)
         c[lane] = sums.values.data() + (32 * static_cast<int>(warp) + lane) * per_thread + column / 2;
       const float* a = wg.a.data() + static_cast<int>(warp) * k_extent * 16;
-      if (transposed) {
-        mma_columns(c, a, tile, 8, 1, k_extent, b.geometry.mma_truncates);
-      } else {
-        mma_columns(c, a, tile, 1, k_extent, k_extent, b.geometry.mma_truncates);
-      }
+      const int b_k = transposed ? 8 : 1, b_n = transposed ? 1 : k_extent;
+      mma_columns(c, a, tile, b_k, b_n, k_extent, format, b.geometry.mma_truncates);
     }
   }
 }
@@ -250,7 +248,8 @@ void compute(Block& b, Warpgroup& wg, uint64_t end) {
     int count = 1;
     for (; count < kChain && wg.computed + static_cast<uint64_t>(count) < end; ++count) {
       const Product& next = wg.product[(wg.computed + static_cast<uint64_t>(count)) % kInFlight];
-      if (next.sums != head.sums || !next.said.accumulate || next.said.b_transposed != head.said.b_transposed)
+      if (next.sums != head.sums || !next.said.accumulate || next.said.bf16 != head.said.bf16 ||
+          next.said.b_transposed != head.said.b_transposed)
         break;
     }
     multiply(b, wg, wg.computed, count);

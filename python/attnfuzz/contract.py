@@ -54,7 +54,7 @@ ReportFunction = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(Report))
 class Environment(ctypes.Structure):
     _fields_ = [
         ("size", c_uint32), ("backend", c_int32), ("sm_count", c_int32), ("compute_capability", c_int32),
-        ("shared_memory_limit", c_int64), ("schedule_seed", c_uint64), ("variant", c_int32), ("reserved", c_int32),
+        ("shared_memory_limit", c_int64), ("schedule_seed", c_uint64), ("variant", c_int32), ("arithmetic", c_int32),
         ("stream", c_void_p), ("report", ReportFunction), ("user", c_void_p), ("probe", c_void_p),
     ]
 

@@ -42,6 +42,16 @@ TEST(Math, DISABLED_Ex2OverAllFloats) {
   EXPECT_LT(worst, 0x1p-22);
 }
 
+TEST(Math, RsqrtAtTheEdges) {
+  EXPECT_EQ(rsqrt(4.0f), 0.5f);
+  EXPECT_EQ(rsqrt(0.0f), inf());
+  EXPECT_EQ(rsqrt(-0.0f), -inf());
+  EXPECT_EQ(rsqrt(kTiny / 2), inf());
+  EXPECT_EQ(rsqrt(inf()), 0.0f);
+  EXPECT_TRUE(std::isnan(rsqrt(-1.0f)));
+  EXPECT_TRUE(std::isnan(rsqrt(kNaN)));
+}
+
 TEST(Math, Ex2AtTheEdges) {
   EXPECT_EQ(std::bit_cast<uint32_t>(ex2(-inf())), 0u);
   EXPECT_EQ(ex2(inf()), inf());
