@@ -36,6 +36,7 @@ struct CheckArguments {
   TargetOptions target;
   CheckOptions check;
   std::string duration, out = ".", json, junit;
+  std::string arithmetic = kArithmeticNames[0];
   std::string domain;        // the caller's; empty: none
   std::string entry, takes;  // of a CUDA source
   double reduce_seconds = 30;
@@ -75,6 +76,8 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   CheckResult& result = checked.result;
   checked.kernel = target->info();
   checked.measures = library.measures;
+  if (checked.kernel.backend != ATTN_CPU && arguments.check.arithmetic != ATTN_ARITHMETIC_ANY)
+    throw UserError("--arithmetic " + arguments.arithmetic + " is the CPU executor's: a GPU has its own");
   const std::string stem = is_plug_in(name) ? std::filesystem::path(library.path).stem().string() + "." : "";
   checked.suite = "attnfuzz." + stem + checked.kernel.name + "." + backend_name(checked.kernel.backend);
   const Calibration calibration = calibration_for(checked.kernel, arguments.target);
@@ -189,6 +192,7 @@ Exit run_check(CheckArguments arguments) {
     throw UserError(
         "--batch judges in the kernel's own process, and --untrusted is for kernels that may change that: "
         "leave one out");
+  arguments.check.arithmetic = arguments.target.arithmetic = *arithmetic_named(arguments.arithmetic);
   if (!arguments.domain.empty()) arguments.check.terms = parse_domain(arguments.domain);
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 
@@ -273,6 +277,12 @@ void add_check(CLI::App& app, Action& action) {
   arguments->check.jobs = 0;
   command->add_option("--way", arguments->check.way,
                       "only cases that the kernel goes this way with: words of its plan's path, as in 'wgmma'");
+  command
+      ->add_option(
+          "--arithmetic", arguments->arithmetic,
+          "of the CPU executor: any, rounded as each case's schedule says, or device:h200, bit for bit")
+      ->check(one_of("arithmetic", {std::begin(kArithmeticNames), std::end(kArithmeticNames)}))
+      ->capture_default_str();
   command->add_option("--cases", arguments->check.cases, "cases to draw for each kernel")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();

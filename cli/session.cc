@@ -188,6 +188,7 @@ std::string confinement_text(uint32_t measures) {
 TargetOptions for_file(TargetOptions options, const Reproducer& file) {
   if (options.backend.empty()) options.backend = backend_name(file.backend);
   if (options.lane.empty()) options.lane = options.backend == "cuda" ? "plain" : file.c.lane;
+  options.arithmetic = file.c.env.arithmetic;
   return options;
 }
 
@@ -250,7 +251,7 @@ Calibration device_calibration(const KernelInfo& kernel, const TargetOptions& op
     if (!error.empty()) throw UserError(error);
     return calibration;
   }
-  if (kernel.backend == ATTN_CPU) return executor();
+  if (kernel.backend == ATTN_CPU) return options.arithmetic == ATTN_ARITHMETIC_H200 ? h200() : executor();
   return kernel.device.find("H200") != std::string::npos ? h200() : documented();
 }
 

@@ -18,7 +18,8 @@ namespace attnfuzz {
 struct TargetOptions {
   std::string backend;      // empty: cpu, and of a plug-in the one that it says
   std::string lane;         // empty: plain
-  std::string calibration;  // file; empty: the committed table for the device
+  std::string calibration;  // file; empty: the committed table for the device, or of the arithmetic
+  int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of the cases
   double watchdog = 0;      // seconds; 0: as default_watchdog() says
   bool allow_stale = false;
   std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails

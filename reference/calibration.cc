@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "reference/arithmetic_names.h"
 #include "text/json.h"
 
 namespace attnfuzz {
@@ -62,6 +63,10 @@ Calibration parse(const std::string& text) {
   out.mma_least_f16 = file.value("mma_least_f16", 0x1p-14);
   if (!(out.mma_least_f16 >= 0 && out.mma_least_f16 <= 1))
     throw std::runtime_error("mma_least_f16 is not 0..1");
+  const std::string arithmetic = file.value("arithmetic", kArithmeticNames[0]);
+  const auto number = arithmetic_named(arithmetic);
+  if (!number) throw std::runtime_error("arithmetic '" + arithmetic + "' is not known");
+  out.arithmetic = *number;
   return out;
 }
 
@@ -113,6 +118,8 @@ std::string calibration_text(const Calibration& calibration) {
   file["mma_product"] = calibration.mma_product / kFileUnit;
   file["mma_sum"] = calibration.mma_sum / kFileUnit;
   file["mma_least_f16"] = calibration.mma_least_f16;
+  if (calibration.arithmetic != ATTN_ARITHMETIC_ANY)
+    file["arithmetic"] = arithmetic_name(calibration.arithmetic);
   return json_text(file, 2) + "\n";
 }
 

@@ -47,6 +47,9 @@ struct Calibration {
   // The least |x| that a non-zero fp16 factor is aligned as: 2^-14 where subnormals
   // keep the exponent they are stored with; 0: aligned by their value.
   double mma_least_f16 = 0;
+  // attn_arithmetic: of which model these are the errors too (kernels/simt/arithmetic.h); cases in
+  // another device's arithmetic are not judged by it.
+  int32_t arithmetic = ATTN_ARITHMETIC_ANY;
 
   // Not of the device: what plans may claim at most (ceiling.h); none: they are believed.
   std::optional<attn_plan> ceiling = {};

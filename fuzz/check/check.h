@@ -44,6 +44,7 @@ struct CheckOptions {
   int jobs = 1;
   int64_t work = Aim{}.work;
   int32_t max_variant = 1 << 30;
+  int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
   std::string way;                      // not empty: only cases that the kernel goes this way with (way.h)
   uint32_t batch = 0;                   // > 0: so many cases at once, on a target with a screen (screen.h)
   std::optional<Terms> terms = {};      // of the caller

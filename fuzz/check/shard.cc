@@ -102,6 +102,7 @@ Drawn case_at(const Aim& aim, const CheckOptions& options, Target& target, uint6
                  options.properties[index % options.properties.size()]};
   if (digest != nullptr) digest->add(index, drawn.c);
   enter_lane(drawn.c, target.info().lane, index);
+  drawn.c.env.arithmetic = options.arithmetic;
   return drawn;
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "reference/arithmetic_names.h"
 #include "reference/tensor_spec.h"
 
 namespace attnfuzz {
@@ -134,6 +135,7 @@ struct Environment {
   int64_t shared_memory_limit = 232448;  // bytes; an H200's
   uint64_t schedule_seed = 0;
   int32_t variant = 1;
+  int32_t arithmetic = ATTN_ARITHMETIC_ANY;
   bool operator==(const Environment&) const = default;
 };
 

@@ -142,6 +142,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("window_right", &Problem::window_right));
 
 template <> inline constexpr auto kFields<Environment> = fields("an environment",
+    field("arithmetic", &Environment::arithmetic, Names{kArithmeticNames}),
     field("compute_capability", &Environment::compute_capability),
     field("schedule_seed", &Environment::schedule_seed),
     field("shared_memory_limit", &Environment::shared_memory_limit),

@@ -191,7 +191,9 @@ std::vector<Field> environment_fields(const Case& c) {
           {"compute_capability", cat(c.env.compute_capability), ""},
           {"shared_memory_limit", cat(c.env.shared_memory_limit), ""},
           {"schedule_seed", cat(c.env.schedule_seed), "the CPU executor's order of threads"},
-          {"variant", cat(c.env.variant), "which of the kernel's instantiations"}};
+          {"variant", cat(c.env.variant), "which of the kernel's instantiations"},
+          {"arithmetic", cat(c.env.arithmetic),
+           "the CPU executor's: " + std::string(arithmetic_name(c.env.arithmetic))}};
 }
 
 std::string head(const Export& e, const std::vector<std::string>& how, const std::string& comment) {

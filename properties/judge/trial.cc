@@ -94,6 +94,15 @@ bool Trial::begin(const Case& c, std::string_view label) {
     attribute(label, variant);
     return false;
   }
+  // The executor's own arithmetic is told from a device's by the case; a GPU's is its own.
+  const int32_t arithmetic = c.env.arithmetic;
+  if (target_.info().backend == ATTN_CPU && arithmetic != ATTN_ARITHMETIC_ANY &&
+      calibration_.arithmetic != arithmetic) {
+    reject("cannot be judged: it is in the arithmetic " + std::string(arithmetic_name(arithmetic)) +
+           ", and calibration '" + calibration_.name + "' is not of that");
+    attribute(label, variant);
+    return false;
+  }
   return true;
 }
 

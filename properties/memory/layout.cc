@@ -63,6 +63,7 @@ attn_env env_of(const Environment& from) {
   env.shared_memory_limit = from.shared_memory_limit;
   env.schedule_seed = from.schedule_seed;
   env.variant = from.variant;
+  env.arithmetic = from.arithmetic;
   return env;
 }
 

@@ -91,10 +91,15 @@ const Search::Known& Search::judge(const Case& c) {
   return known_.emplace(text, std::move(known)).first->second;
 }
 
-Search::Answer Search::ask(Case c, Verdict* verdict) {
-  if (out_of_time()) return Answer::kPasses;
+void Search::settle(Case& c) const {
   tidy(c);
   if (options_.fit) options_.fit(c);
+  c.env.arithmetic = found_.env.arithmetic;  // the calibration is that one's
+}
+
+Search::Answer Search::ask(Case c, Verdict* verdict) {
+  if (out_of_time()) return Answer::kPasses;
+  settle(c);
   const Known& known = judge(c);
   if (verdict != nullptr) *verdict = known.verdict;
   return known.answer;
@@ -102,15 +107,13 @@ Search::Answer Search::ask(Case c, Verdict* verdict) {
 
 bool Search::forced(const Case& was, Case changed) const {
   if (!options_.fit) return false;
-  tidy(changed);
-  options_.fit(changed);
+  settle(changed);
   return changed == was;
 }
 
 bool Search::attempt(Case c, Step step) {
   if (out_of_time()) return false;
-  tidy(c);
-  if (options_.fit) options_.fit(c);
+  settle(c);
   std::vector<int64_t> cost = complexity(c);
   if (cost >= cost_ || cost == avoided_ || too_large(c, found_)) return false;
   if (options_.may_take && !options_.may_take(best_, verdict_, c, step)) return false;

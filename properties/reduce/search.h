@@ -66,6 +66,8 @@ class Search {
     Answer answer;
     Verdict verdict;
   };
+  // As a candidate is tried: without what hangs on nothing, as options say, in the arithmetic it was found in.
+  void settle(Case& c) const;
   const Known& judge(const Case& c);
 
   std::string key_;

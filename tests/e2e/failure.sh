@@ -70,6 +70,13 @@ done
 cmp -s <(grep -v '"replay"' "$file") <(grep -v '"replay"' "$out/smaller.attn.json") ||
   die "what is minimal was made smaller still"
 
+# In a device's arithmetic: said in the file, and replayed in it by that device's table.
+"$attnfuzz" check "$library" --arithmetic device:h200 --cases 200 --jobs 2 --reduce-seconds 1 --out "$out/device" >"$out/device.log" 2>&1
+[ $? -eq 1 ] && grep -qF "bound: calibration 'h200'" "$out/device.log" || die "nothing was found in a device's arithmetic"
+grep -qF '"arithmetic": "device:h200"' "$out"/device/*.attn.json || die "the reproducer does not say its arithmetic"
+"$attnfuzz" replay "$out"/device/*.attn.json --kernel "$library" >"$out/device_replay.log" 2>&1
+[ $? -eq 1 ] && grep -qF "arithmetic device:h200" "$out/device_replay.log" || die "it does not fail again in its arithmetic"
+
 # Another job count finds the same case.
 (cd "$(dirname "$library")" && "$attnfuzz" check "./$(basename "$library")" --cases 200 --jobs 1 --out "$out/one") >"$out/one.log" 2>&1
 [ "$(grep ^FAILURE "$out/one.log")" = "$(grep ^FAILURE "$out/check.log")" ] || die "the finding depends on --jobs"

@@ -62,6 +62,8 @@ TEST(Calibration, CommittedTablesReadAndRoundTrip) {
     EXPECT_EQ(back.mma_product, table.mma_product);
     EXPECT_EQ(back.mma_sum, table.mma_sum);
     EXPECT_EQ(back.mma_least_f16, table.mma_least_f16);
+    EXPECT_EQ(back.arithmetic, table.arithmetic);
+    EXPECT_EQ(table.arithmetic, table.name == "h200" ? ATTN_ARITHMETIC_H200 : ATTN_ARITHMETIC_ANY);
     EXPECT_GE(table.ex2, 0x1p-24) << table.name;
     EXPECT_LE(table.ex2, documented().ex2) << table.name;
   }
@@ -80,6 +82,10 @@ TEST(Calibration, BadFilesAreRefusedInWords) {
   broken.mma_block = 0;
   parse_calibration(calibration_text(broken), &error);
   EXPECT_NE(error.find("mma_block"), std::string::npos);
+  std::string text = calibration_text(h200());
+  text.replace(text.find("device:h200"), 11, "device:h300");
+  parse_calibration(text, &error);
+  EXPECT_NE(error.find("arithmetic 'device:h300' is not known"), std::string::npos) << error;
 }
 
 TEST(Calibration, FiguresAreMultiplesOfTheUnitAndMayBeLeftOut) {

@@ -62,7 +62,8 @@ Case full_case() {
            .compute_capability = 80,
            .shared_memory_limit = 1024,
            .schedule_seed = 1ull << 63,
-           .variant = 2};
+           .variant = 2,
+           .arithmetic = ATTN_ARITHMETIC_H200};
   c.lane = "a \"lane\"\n\u00e9";
   c.q = c.k = c.v = fill;
   c.planted = {{.tensor = TensorId::kBias, .b = 1, .h = 2, .s = 3, .d = 4, .bits = 0x7fc00001},
@@ -117,7 +118,7 @@ TEST(Codec, EveryFieldIsWritten) {
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
   EXPECT_EQ(json["problem"]["mask"]["visible"].size(), 3u);
   EXPECT_EQ(json["problem"]["mask"]["broadcast"].size(), 3u);
-  EXPECT_EQ(json["env"].size(), 5u);
+  EXPECT_EQ(json["env"].size(), 6u);
   EXPECT_EQ(json["q"].size(), 3u);  // of a fill, the version has but one value
   EXPECT_EQ(json["planted"][0].size(), 6u);
   EXPECT_EQ(json["layout"].size(), size_t{kTensorCount});
@@ -201,6 +202,8 @@ const Bad kBad[] = {
      "problem.key_lengths is an object, must be an array of at most 1048576"},
     {R"({"format":1,"problem":{"key_lengths":[1,"2"]}})",
      "problem.key_lengths[1] is \"2\", must be an integer"},
+    {R"({"format":1,"env":{"arithmetic":"device:h100"}})",
+     "env.arithmetic is \"device:h100\", must be one of \"any\", \"device:h200\""},
     {R"({"format":1,"env":{"variant":2147483648}})",
      "env.variant is 2147483648, must be an integer in -2147483648..2147483647"},
     {R"({"format":1,"env":{"schedule_seed":-1}})",

@@ -1,0 +1,34 @@
+// Whose bits the CPU executor's approximate instructions and products have. A case keeps it:
+// the calibration that it is judged by is that arithmetic's.
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.env.arithmetic); };
+
+}  // namespace
+
+extern constinit const Feature arithmetic = {
+    .switches = none,
+    .dials = none,
+    .others = none,
+    .cost = none,
+    .forms = none,
+    .draw = none,
+    .parts = none,
+    .numbers = none,
+    .steps = none,
+    .refusals = none,
+    .marks = none,
+    .words = {{Told::kSurroundings, 4,
+               [](const Case& c, Sentence& words) {
+                 if (is_set<kFields>(c)) words.push_back(cat("arithmetic ", arithmetic_name(c.env.arithmetic)));
+               }}},
+    .tidy = none,
+    .illegal = [](const Case& c) -> Complaint {
+      return outside("env.arithmetic", c.env.arithmetic, 0, std::ssize(kArithmeticNames) - 1);
+    },
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,25 @@
+// The arithmetics of attn_env, as files and commands call them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+inline constexpr const char* kArithmeticNames[] = {"any", "device:h200"};  // by attn_arithmetic
+
+inline const char* arithmetic_name(int32_t arithmetic) { return kArithmeticNames[arithmetic]; }
+
+inline std::optional<int32_t> arithmetic_named(std::string_view name) {
+  const auto at =
+      std::ranges::find(kArithmeticNames, name, [](const char* each) { return std::string_view(each); });
+  if (at == std::end(kArithmeticNames)) return std::nullopt;
+  return static_cast<int32_t>(at - std::begin(kArithmeticNames));
+}
+
+}  // namespace attnfuzz
