@@ -23,6 +23,8 @@ namespace {
 struct CalibrateArguments {
   std::string backend = "cpu", out, raw;
   int64_t stride = 0, random = 0;  // 0: the program's own default
+  bool bits = false;
+  int64_t products = 0;  // 0: as many as the back end does quickly
 };
 
 // "NVIDIA H200" -> "h200"
@@ -89,6 +91,25 @@ void print_products(const Json& measured) {
   }
 }
 
+// Of what differs, what it gave; how much was compared.
+Exit print_bits(const Json& compared) {
+  std::printf("bits of %s, beside the model of an H200\n  %-28s %14s %14s\n",
+              compared.at("device").get<std::string>().c_str(), "", "compared", "differ");
+  bool differs = false;
+  for (const Json& one : compared.at("bits")) {
+    const auto count = [&](const char* key) { return one.at(key).get<unsigned long long>(); };
+    std::printf("  %-28s %14llu %14llu", one.at("what").get<std::string>().c_str(), count("compared"),
+                count("differ"));
+    if (count("differ") > 0) {
+      differs = true;
+      std::printf("   first at %llu: %s, expected %s", count("first"), one.at("got").get<std::string>().c_str(),
+                  one.at("expected").get<std::string>().c_str());
+    }
+    std::printf("\n");
+  }
+  return differs ? kFound : kHeld;
+}
+
 Exit calibrate(const CalibrateArguments& arguments) {
   const auto here = program_folder();
   const std::string program = (here / ("attnfuzz-calibrate-" + arguments.backend)).string();
@@ -99,12 +120,20 @@ Exit calibrate(const CalibrateArguments& arguments) {
   std::vector<std::string> command = {program};
   if (arguments.stride > 0) command.insert(command.end(), {"--stride", std::to_string(arguments.stride)});
   if (arguments.random > 0) command.insert(command.end(), {"--random", std::to_string(arguments.random)});
+  // On one core of a processor a tenth of a second, on a GPU a second.
+  const int64_t quickly = arguments.backend == "cpu" ? 1 : 100'000'000;
+  const int64_t products = arguments.products > 0 ? arguments.products : quickly;
+  if (arguments.bits) command.insert(command.end(), {"--bits", std::to_string(products)});
   const Ran ran = run_program(command, {.take_output = true});
   if (!WIFEXITED(ran.status) || WEXITSTATUS(ran.status) > 1) {
     throw UserError(program + " could not measure: see its message above");
   }
 
   const Json measured = json_of(ran.output);
+  if (arguments.bits) {
+    if (!arguments.raw.empty()) write_file(arguments.raw, ran.output);
+    return print_bits(measured);
+  }
   const Calibration calibration = make_calibration(measured, arguments.backend);
   std::printf("calibration '%s' of %s\n  %s\n\n", calibration.name.c_str(), calibration.device.c_str(),
               calibration.origin.c_str());
@@ -134,11 +163,18 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command->add_option("--random", arguments->random, "random mma of 128 sums each (default 4000)")
       ->check(CLI::Range(1, 1000000));
-  command->add_option("--out", arguments->out, "write the table to this file, for --calibration");
+  CLI::Option* bits = command->add_flag(
+      "--bits", arguments->bits,
+      "instead: whether functions and products have the bits of the model of an H200 (docs/bits.md)");
+  command->add_option("--products", arguments->products, "so many blocks of products of each kind")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->needs(bits);
+  command->add_option("--out", arguments->out, "write the table to this file, for --calibration")
+      ->excludes(bits);
   command->add_option("--json", arguments->raw, "write everything that was measured to this file");
-  add_footer(
-      *command, "attnfuzz calibrate --backend cuda --out my-gpu.json",
-      {"it was measured", "what was measured contradicts what is documented (OBJECTION)", kBadUseStatus});
+  add_footer(*command, "attnfuzz calibrate --backend cuda --out my-gpu.json",
+             {"it was measured", "what was measured contradicts what is documented (OBJECTION), or bits differ",
+              kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return calibrate(*arguments); }; });
 }
 

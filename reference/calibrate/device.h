@@ -27,6 +27,7 @@ struct Device {
   uint32_t default_stride = 1;  // of a sweep that takes about a minute, at most
   // Seeds that differ in how products are rounded; one where there is no choice.
   std::vector<uint64_t> roundings = {0};
+  bool has_warpgroups = true;  // products of sm_90a's
 };
 
 Device open_device();

@@ -21,6 +21,7 @@ Device open_device() {
   device.name = properties.name;
   device.sweep_blocks = static_cast<uint32_t>(properties.multiProcessorCount) * 8;
   device.sweep_threads = 128;
+  device.has_warpgroups = properties.major == 9 && properties.minor == 0;
   device.env.sm_count = properties.multiProcessorCount;
   device.env.compute_capability = 10 * properties.major + properties.minor;
   return device;

@@ -1,15 +1,20 @@
 // attnfuzz-calibrate-cpu, attnfuzz-calibrate-cuda: measure how wrong a back
 // end's elementary functions and tensor-core products are, and print it as JSON.
 //
-//   attnfuzz-calibrate-cuda [--stride N] [--random N] > measured.json
+//   attnfuzz-calibrate-cuda [--stride N] [--random N] [--bits N [--arithmetic A]] > measured.json
+//   attnfuzz-calibrate-cuda --answers DIRECTORY
 //
 //   --stride N   sweep each N-th of all 2^32 inputs of each function (cpu: 3,
 //                about a minute; cuda: 1, all of them, in seconds)
 //   --random N   how many random mma of 128 sums each (4000)
+//   --bits N     compare bits with the model of an H200 instead: the functions' and those of
+//                N blocks of products of each kind, and print "bits" alone; of the executor in
+//                the arithmetic A: device:h200 unless told
+//   --answers D  write what the functions answer of all fractions, for attnfuzz-fit-functions
 //
 // "table" has the figures that a calibration is made of, in units of 2^-24,
 // rounded up; "objections" whatever no calibration can describe. Exit status:
-// 0 measured, 1 measured but with objections, 2 bad use or no device.
+// 0 measured, 1 measured but with objections or with other bits, 2 bad use or no device.
 // `attnfuzz calibrate` runs this and makes a calibration of it.
 #include <algorithm>
 #include <cmath>
@@ -20,6 +25,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "reference/arithmetic_names.h"
+#include "reference/calibrate/bits.h"
 #include "reference/calibrate/mma_probe.h"
 #include "reference/calibrate/sweep.h"
 #include "text/json.h"
@@ -155,6 +162,36 @@ Json measure(const Device& device, uint32_t stride, int random) {
   return out;
 }
 
+Json compare(const Device& device, uint32_t stride, uint64_t products) {
+  Json out, all = Json::array();
+  for (const BitFindings& f : compare_bits(device, stride, products)) {
+    Json one = {{"what", f.what}, {"compared", f.compared}, {"differ", f.differ}};
+    if (f.differ > 0) one.update({{"first", f.first}, {"got", hex(f.got)}, {"expected", hex(f.expected)}});
+    all.push_back(std::move(one));
+  }
+  out["device"] = device.name;
+  out["stride"] = stride;
+  out["bits"] = all;
+  return out;
+}
+
+bool any_differs(const Json& compared) {
+  for (const Json& one : compared.at("bits")) {
+    if (one.at("differ").get<uint64_t>() > 0) return true;
+  }
+  return false;
+}
+
+void write_answers(const Device& device, const std::string& directory) {
+  for (const Answers& answers : all_answers(device)) {
+    const std::string path = directory + "/" + answers.function + ".bin";
+    std::FILE* file = std::fopen(path.c_str(), "wb");
+    const size_t written = file ? std::fwrite(answers.bits.data(), 4, answers.bits.size(), file) : 0;
+    if (!file || std::fclose(file) != 0 || written != answers.bits.size())
+      throw std::runtime_error("cannot write " + path);
+  }
+}
+
 // A positive number up to `most`, or an end to it all.
 long argument(const char* name, const char* text, long most) {
   char* end = nullptr;
@@ -175,24 +212,38 @@ int main(int argc, char** argv) {
     device.env.report = [](void* user, const attn_report* report) {
       *static_cast<std::string*>(user) = report->message;
     };
-    long stride = device.default_stride, random = 4000;
+    long stride = device.default_stride, random = 4000, bits = 0;
+    int32_t arithmetic = ATTN_ARITHMETIC_H200;  // of the executor; a GPU has its own
+    std::string answers;
     for (int i = 1; i < argc; i += 2) {
       if (std::strcmp(argv[i], "--stride") == 0) {
         stride = argument(argv[i], argv[i + 1], 1L << 30);
       } else if (std::strcmp(argv[i], "--random") == 0) {
         random = argument(argv[i], argv[i + 1], 1000000);
+      } else if (std::strcmp(argv[i], "--bits") == 0) {
+        bits = argument(argv[i], argv[i + 1], 1L << 40);
+      } else if (std::strcmp(argv[i], "--arithmetic") == 0 &&
+                 attnfuzz::arithmetic_named(argv[i + 1] ? argv[i + 1] : "")) {
+        arithmetic = *attnfuzz::arithmetic_named(argv[i + 1]);
+      } else if (std::strcmp(argv[i], "--answers") == 0 && argv[i + 1]) {
+        answers = argv[i + 1];
       } else {
-        throw std::runtime_error(std::string(argv[i]) + " is not known; use [--stride N] [--random N]");
+        throw std::runtime_error(
+            std::string(argv[i]) +
+            " is not known; use [--stride N] [--random N] [--bits N [--arithmetic A]] or --answers DIRECTORY");
       }
     }
+    if (bits > 0 || !answers.empty()) device.env.arithmetic = arithmetic;
     Json measured;
     try {
-      measured = measure(device, static_cast<uint32_t>(stride), static_cast<int>(random));
+      if (!answers.empty()) return write_answers(device, answers), 0;
+      measured = bits > 0 ? compare(device, static_cast<uint32_t>(stride), static_cast<uint64_t>(bits))
+                          : measure(device, static_cast<uint32_t>(stride), static_cast<int>(random));
     } catch (const std::exception& error) {
       throw std::runtime_error(error.what() + (fault.empty() ? "" : ": " + fault));
     }
     std::printf("%s\n", json_text(measured, 2).c_str());
-    return measured["objections"].empty() ? 0 : 1;
+    return bits > 0 ? any_differs(measured) : !measured["objections"].empty();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attnfuzz-calibrate: %s\n", error.what());
     return 2;

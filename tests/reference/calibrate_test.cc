@@ -64,6 +64,24 @@ TEST(Calibrate, ProbesTellTheExecutorsTwoRoundingsApart) {
   EXPECT_EQ(seen, 4);
 }
 
+// What the executor gives in a device's arithmetic is that device's model, and nothing else is.
+TEST(Calibrate, BitsAreTheModelsInADevicesArithmetic) {
+  const auto each = [](const Measured& measured, auto look) {
+    const Json out = Json::parse(measured.text);
+    for (const Json& one : out.at("bits")) {
+      EXPECT_GT(one.at("compared").get<uint64_t>(), 4000u) << one;
+      look(one.at("what").get<std::string>(), one.at("differ").get<uint64_t>());
+    }
+    EXPECT_EQ(out.at("bits").size(), 4u + 2 * 2 * 8);
+  };
+  const Measured device = measure("--bits 1 --stride 1000003");
+  ASSERT_EQ(device.status, 0) << device.text;
+  each(device, [](const std::string& what, uint64_t differ) { EXPECT_EQ(differ, 0u) << what; });
+  const Measured any = measure("--bits 1 --stride 1000003 --arithmetic any");
+  ASSERT_EQ(any.status, 1) << any.text;
+  each(any, [](const std::string& what, uint64_t differ) { EXPECT_GT(differ, 0u) << what; });
+}
+
 TEST(Calibrate, RefusesWhatItDoesNotUnderstand) {
   EXPECT_EQ(measure("--stride 0 2>/dev/null").status, 2);
   EXPECT_EQ(measure("--sweep 2>/dev/null").status, 2);

@@ -1,0 +1,36 @@
+// Whether a back end gives the bits that the model of a device says (kernels/simt/device/):
+// ex2, lg2, rcp and rsqrt of each N-th of all 2^32 inputs, and products of mma.sync and of
+// wgmma: 64 x 64 sums of 64 products and a start, of each format and each kind of numbers.
+//
+//   for (const BitFindings& f : compare_bits(device, 1, 100'000'000)) ... f.differ ...
+//
+// The executor is asked in the arithmetic of that device: what it gives must be the model's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reference/calibrate/device.h"
+
+namespace attn {
+
+struct BitFindings {
+  std::string what;                   // "ex2"; "wgmma bf16, subnormals"
+  uint64_t compared = 0, differ = 0;  // results; NaNs count by their bits too
+  // The first that differs: a function's input, or the number of a sum.
+  uint64_t first = 0;
+  uint32_t got = 0, expected = 0;
+};
+
+// `products`: how many blocks of 16 of each format and kind, at least.
+std::vector<BitFindings> compare_bits(const Device& device, uint32_t stride, uint64_t products);
+
+// What the device answers of all fractions, over [1, 2); of rsqrt over [1, 4).
+struct Answers {
+  const char* function;
+  std::vector<uint32_t> bits;
+};
+std::vector<Answers> all_answers(const Device& device);
+
+}  // namespace attn

@@ -1,0 +1,97 @@
+// Numbers that tell one way to add products from another, by kind: functions of a hash,
+// the same on both back ends.
+#pragma once
+
+#include "kernels/primitives/types.h"
+
+namespace attn {
+
+enum class MmaKind : int {
+  kAlike,       // exponents within 8 of one another
+  kSpread,      // all exponents, and zeros
+  kSubnormal,   // the smallest numbers, subnormals and zeros
+  kCancelling,  // products in pairs that cancel, most of them exactly
+  kLargest,     // sums that leave fp32, where the format can
+  kNotFinite,   // infinities and NaNs between ordinary numbers
+  kAnyBits,     // all 65,536 numbers, all 2^32 starts
+  kFew,         // three products in four are zeros
+};
+inline constexpr const char* kMmaKinds[] = {"alike",   "spread",     "subnormals", "cancelling",
+                                            "largest", "not finite", "any bits",   "few"};
+
+__host__ __device__ inline uint64_t hash_of(uint64_t value) {
+  value += 0x9E3779B97F4A7C15u;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
+  return value ^ (value >> 31);
+}
+
+template <class T>
+struct Layout16;
+template <>
+struct Layout16<F16> {
+  static constexpr int kExponent = 5, kFraction = 10, kBias = 15;
+};
+template <>
+struct Layout16<BF16> {
+  static constexpr int kExponent = 8, kFraction = 7, kBias = 127;
+};
+
+// A factor's bits.
+template <class T>
+__host__ __device__ uint16_t draw_factor(MmaKind kind, uint64_t hash) {
+  using L = Layout16<T>;
+  constexpr int kTop = (1 << L::kExponent) - 1;
+  const auto sign = static_cast<uint32_t>(hash & 1) << 15;
+  const auto fraction = static_cast<uint32_t>(hash >> 8) & ((1u << L::kFraction) - 1);
+  const auto toss = static_cast<uint32_t>(hash >> 32);
+  const uint32_t other = toss >> 12;
+  int exponent = L::kBias - 4 + static_cast<int>(other % 8);
+  bool zero = false;
+  switch (kind) {
+    case MmaKind::kAlike:
+      break;
+    case MmaKind::kSpread:
+      exponent = 1 + static_cast<int>(other % (kTop - 1)), zero = toss % 5 == 0;
+      break;
+    case MmaKind::kSubnormal:
+      exponent = toss % 3 == 0 ? 0 : static_cast<int>(other % (kTop / 3)), zero = toss % 7 == 0;
+      break;
+    case MmaKind::kCancelling:
+      exponent = L::kBias + (toss % 3 == 0 ? static_cast<int>(other % 16) - 8 : 0);
+      break;
+    case MmaKind::kLargest:
+      exponent = kTop - 1 - static_cast<int>(other % (kTop / 4));
+      break;
+    case MmaKind::kNotFinite:
+      if (toss % 97 == 0) return static_cast<uint16_t>(sign | kTop << L::kFraction | (fraction | 1));
+      if (toss % 40 == 0) return static_cast<uint16_t>(sign | kTop << L::kFraction);
+      zero = toss % 5 == 0;
+      break;
+    case MmaKind::kAnyBits:
+      return static_cast<uint16_t>(hash >> 20);
+    case MmaKind::kFew:
+      zero = toss % 4 != 0;
+      break;
+  }
+  return static_cast<uint16_t>(zero ? sign : sign | static_cast<uint32_t>(exponent) << L::kFraction | fraction);
+}
+
+// The bits of what products are added to.
+__host__ __device__ inline uint32_t draw_start(MmaKind kind, uint64_t hash) {
+  const auto sign = static_cast<uint32_t>(hash & 1) << 31;
+  const auto fraction = static_cast<uint32_t>(hash >> 8) & 0x7FFFFF;
+  const auto toss = static_cast<uint32_t>(hash >> 32);
+  const uint32_t other = toss >> 12;
+  if (kind == MmaKind::kAnyBits) return static_cast<uint32_t>(hash >> 16);
+  if (toss % 11 == 0) return sign;
+  if (kind == MmaKind::kNotFinite && toss % 30 == 1) return sign | 0x7F800000;
+  if (kind == MmaKind::kNotFinite && toss % 61 == 1) return sign | 0x7F800000 | fraction | 1;
+  const uint32_t exponent = kind == MmaKind::kSpread      ? other % 254
+                            : kind == MmaKind::kSubnormal ? other % 100
+                            : kind == MmaKind::kLargest   ? 200 + other % 55
+                                                          : 107 + other % 40;
+  return sign | exponent << 23 | fraction;
+}
+
+}  // namespace attn
