@@ -17,7 +17,7 @@ struct Arithmetic {
   device::Products products;
 };
 
-// Null: any. Of a number that is none of attn_arithmetic's too: attn::launch refuses it.
+// Null: any. Of a number that is none of attn_arithmetic's too; a launch refuses that.
 const Arithmetic* arithmetic_of(int32_t number);
 
 }  // namespace simt

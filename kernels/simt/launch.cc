@@ -32,6 +32,23 @@ struct BlockOrder {
 
 constexpr size_t kStaticShared = 48 * 1024;
 
+// A device's arithmetic needs IEEE 754's beside it. What is built with -ffast-math sets the processor to
+// flush subnormals as soon as it is loaded.
+void check_arithmetic(Block& b, int32_t number) {
+  constexpr unsigned kZeroOperands = 1 << 6, kRounding = 3 << 13, kZeroResults = 1 << 15;
+  const unsigned control = __builtin_ia32_stmxcsr();
+  if (!arithmetic && number != ATTN_ARITHMETIC_ANY) {
+    record_fault(b, ATTN_REPORT_LAUNCH, {0, 0, 0}, {nullptr, 0}, "env.arithmetic is %d, which is not known",
+                 number);
+  } else if (arithmetic && (control & (kZeroOperands | kRounding | kZeroResults))) {
+    record_fault(
+        b, ATTN_REPORT_LAUNCH, {0, 0, 0}, {nullptr, 0},
+        "the processor flushes subnormals, or does not round to nearest (MXCSR is 0x%x): a device's arithmetic "
+        "cannot be had; was something built with -ffast-math?",
+        control);
+  }
+}
+
 void reset_asynchronous(Block& b) {
   const sanitizer::Unseen books;
   b.asynchronous = false;
@@ -85,10 +102,16 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
   if (!running_block) running_block = new Block;  // for the life of the OS thread
   Block& b = running();
   b.dependent = dependent;
-  arithmetic = arithmetic_of(launch.env->arithmetic);
   const uint64_t seed = launch.env->schedule_seed;
   const Schedule schedule = schedule_of(seed);
   b.launch = &launch;
+  b.fault.set = false;
+  arithmetic = arithmetic_of(launch.env->arithmetic);
+  check_arithmetic(b, launch.env->arithmetic);
+  if (b.fault.set) {
+    send_report(b, launch.env);
+    return ATTN_LAUNCH_FAILED;
+  }
   b.order = schedule.order;
   b.geometry = {{0, 0, 0},
                 launch.block,
@@ -127,9 +150,15 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
   return ATTN_OK;
 }
 
+attn_status run_in_arithmetic(const Launch& launch, bool dependent) {
+  const attn_status status = run_blocks(launch, dependent);
+  arithmetic = nullptr;
+  return status;
+}
+
 }  // namespace
 
-attn_status launch(const Launch& launch) { return run_blocks(launch, false); }
-attn_status launch_dependent(const Launch& launch) { return run_blocks(launch, true); }
+attn_status launch(const Launch& launch) { return run_in_arithmetic(launch, false); }
+attn_status launch_dependent(const Launch& launch) { return run_in_arithmetic(launch, true); }
 
 }  // namespace simt

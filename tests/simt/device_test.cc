@@ -8,8 +8,10 @@
 #include <random>
 #include <vector>
 
+#include "kernels/primitives/math.h"
 #include "kernels/simt/arithmetic.h"
 #include "kernels/simt/mma.h"
+#include "tests/simt/harness.h"
 
 namespace simt::device {
 namespace {
@@ -164,6 +166,43 @@ TEST(DeviceProducts, OfTheExecutorAreTheModels) {
     }
   }
   arithmetic = nullptr;
+}
+
+__global__ void ask_all(float x, float* answers) {
+  answers[0] = attn::ex2(x);
+  answers[1] = attn::lg2(x);
+  answers[2] = attn::rcp(x);
+  answers[3] = attn::rsqrt(x);
+}
+
+TEST(DeviceArithmetic, IsThatOfTheLaunch) {
+  const Functions& f = h200_functions();
+  constexpr float kX = 1.2345678f;
+  float device[4], any[4];
+  ASSERT_EQ(attn::run_on_cpu(ask_all, 1, 1, {.arithmetic = ATTN_ARITHMETIC_H200}, kX, device).told(), "ok");
+  ASSERT_EQ(attn::run_on_cpu(ask_all, 1, 1, {}, kX, any).told(), "ok");
+  const uint32_t expected[] = {ex2(f, bits(kX)), lg2(f, bits(kX)), rcp(f, bits(kX)), rsqrt(f, bits(kX))};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(bits(device[i]), expected[i]);
+    EXPECT_NEAR(any[i], device[i], 1e-6);
+  }
+  EXPECT_NE(bits(any[0]), expected[0]) << "or this shows nothing";
+}
+
+TEST(DeviceArithmetic, IsRefusedWhereItCannotBeHad) {
+  float answers[4];
+  const attn::Outcome unknown = attn::run_on_cpu(ask_all, 1, 1, {.arithmetic = 77}, 1.0f, answers);
+  EXPECT_EQ(unknown.status, ATTN_LAUNCH_FAILED);
+  EXPECT_EQ(unknown.told(), "env.arithmetic is 77, which is not known");
+  const unsigned usual = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(usual | 1 << 15);
+  const attn::Outcome flushing =
+      attn::run_on_cpu(ask_all, 1, 1, {.arithmetic = ATTN_ARITHMETIC_H200}, 1.0f, answers);
+  const attn::Outcome any = attn::run_on_cpu(ask_all, 1, 1, {}, 1.0f, answers);
+  __builtin_ia32_ldmxcsr(usual);
+  EXPECT_EQ(flushing.status, ATTN_LAUNCH_FAILED);
+  EXPECT_NE(flushing.told().find("flushes subnormals"), std::string::npos) << flushing.told();
+  EXPECT_EQ(any.told(), "ok");
 }
 
 }  // namespace

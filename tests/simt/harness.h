@@ -40,6 +40,7 @@ struct RunOptions {
   size_t shared = 0;
   int64_t shared_limit = 227 * 1024;
   const attn_probe* probe = nullptr;
+  int32_t arithmetic = ATTN_ARITHMETIC_ANY;
   bool dependent = false;  // launched close behind another kernel
 };
 
@@ -64,6 +65,7 @@ Outcome run_on_cpu(void (*kernel)(P...), dim3 grid, dim3 block, RunOptions optio
   env.report = keep_report;
   env.user = &run;
   env.probe = options.probe;
+  env.arithmetic = options.arithmetic;
   run.status = launch_as(options.dependent, kernel, grid, block, options.shared, &env, arguments...);
   return run;
 }
