@@ -218,7 +218,7 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
     for (const MemoryRange& range : laid.ranges()) {
       const TensorId id = range.tensor;
       const auto tensor = std::ranges::find(screen::kIds, id) - std::begin(screen::kIds);
-      const screen::Place& place = call->tensor[tensor];
+      const screen::TensorSlot& place = call->tensor[tensor];
       ASSERT_EQ(place.end - place.begin, range.end - range.begin) << name_of(id);
       ASSERT_EQ(std::memcmp(work.base[tensor] + place.begin, arena.at(range.begin), range.end - range.begin), 0)
           << name_of(id) << ": " << describe(c);
