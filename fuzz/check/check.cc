@@ -136,6 +136,8 @@ Failure fatal_failure(uint64_t index, const std::string& how, Target& target, co
 
 Aim aim_at(Target& target, const CheckOptions& options) {
   if (options.aim) return *options.aim;
+  // Of a domain whose least case is large more than that one is drawn: four times as many queries, and keys.
+  constexpr int64_t kTimesLeast = 16, kMostLeast = 50'000'000;
   constexpr int64_t kSmallTile = 16, kUsualTile = 64;
   Aim aim;
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
@@ -145,6 +147,7 @@ Aim aim_at(Target& target, const CheckOptions& options) {
                 : options.refused ? *options.refused
                                   : ask_for_refusals(target);
   aim.domain = options.terms ? options.terms->domain : target.info().domain;
+  if (aim.domain) aim.work = std::max(aim.work, kTimesLeast * std::min(least_work(*aim.domain), kMostLeast));
   aim.tiles_q.clear();
   aim.tiles_k.clear();
   const int32_t usual = target.info().variants.empty() ? 0 : 1;

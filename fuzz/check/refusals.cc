@@ -143,7 +143,10 @@ class Asking {
             c.problem.scale = 1.0f / std::sqrt(static_cast<float>(size.dim));
             c.want_lse = lse;
             c.env.variant = target_.info().variants.empty() ? 0 : 1;
-            if (const auto& domain = target_.info().domain) fit(*domain, c);
+            if (const auto& domain = target_.info().domain) {
+              fit(*domain, c);
+              if (domain->align) c.problem.align = domain->align - 1;
+            }
             if (!takes(c)) continue;
             base_ = c;
             if (!lse) refused_.those.push_back(&kLse);

@@ -89,8 +89,8 @@ void describe(const attnfuzz_hosted& from) {
   kernel.plan = plan;
   kernel.run = run;
   kernel.features = features_of(from);
-  if (kernel.features != 0) {
-    attn_domain domain = {};
+  if (from.takes != nullptr || kernel.features != 0) {
+    attn_domain domain = from.takes != nullptr ? *from.takes : attn_domain{};
     domain.size = sizeof domain;
     domain.dtypes = from.dtypes;
     domains.push_back(domain);

@@ -35,6 +35,7 @@ typedef struct attnfuzz_hosted {
   int32_t (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                  const attn_env* env, char* text, uint64_t size);
   uint32_t dtypes;  // of Q, K, V and O: bits 1 << attn_dtype. Cases are drawn in fp32 where that is among them
+  const attn_domain* takes;  // of its limits what that can say; NULL: nothing but dtypes
 } attnfuzz_hosted;
 
 // This process becomes the guard (guard.h) of its child `worker`, ends it when whoever

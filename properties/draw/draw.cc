@@ -23,11 +23,12 @@ void draw_phase(Phase phase, const Aim& aim, Dice& dice, Case& c) {
 namespace {
 
 // Into the domain; and its least sizes may be more than the draw meant to pay for.
+int64_t work_of(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
+
 void fit_within(const attn_domain& domain, int64_t most_work, Case& c) {
   Problem& p = c.problem;
   fit(domain, c);
-  const auto work = [&] { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); };
-  while (work() > most_work) {
+  while (work_of(p) > most_work) {
     const Problem before = p;
     (p.seq_q > p.seq_k && !domain.equal_lengths ? p.seq_q : p.seq_k) /= 2;
     fit(domain, c);
@@ -42,6 +43,14 @@ void fit_within(const attn_domain& domain, int64_t most_work, Case& c) {
 }
 
 }  // namespace
+
+int64_t least_work(const attn_domain& domain) {
+  Case c;
+  Problem& p = c.problem;
+  p.batch = p.heads_q = p.heads_kv = p.seq_q = p.seq_k = p.dim_qk = p.dim_v = 1;
+  fit(domain, c);
+  return work_of(p);
+}
 
 void fit_domain(const Aim& aim, Case& c) {
   if (aim.domain) fit_within(*aim.domain, aim.work, c);

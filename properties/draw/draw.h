@@ -26,6 +26,8 @@ void draw_long(const Aim& aim, Dice& dice, Longest what, Case& c);
 void strip_refused(const Refused& refused, Case& c, int64_t work = INT64_MAX);
 // Moves what has been drawn into what the kernel declares, within aim.work.
 void fit_domain(const Aim& aim, Case& c);
+// Of the least case inside of it, as Aim::work counts.
+int64_t least_work(const attn_domain& domain);
 // Makes drawn sizes affordable, and as far as they can be keeps them what `row` asks for.
 void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row = {});
 

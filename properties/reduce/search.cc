@@ -132,8 +132,9 @@ bool Search::attempt(Case c, Step step) {
 
 void Search::restart(const Case& c, const Verdict& verdict) {
   best_ = c;
+  if (options_.fit) options_.fit(best_);  // as it was judged
   verdict_ = verdict;
-  cost_ = complexity(c);
+  cost_ = complexity(best_);
 }
 
 int64_t lower(Search& search, const Number& number, const std::function<void(Case& c, int64_t value)>& set) {

@@ -1,5 +1,6 @@
 """What a target says of itself: where it runs, how it rounds, what it takes."""
 
+import ctypes
 import inspect
 from dataclasses import dataclass, field
 
@@ -95,6 +96,21 @@ class Errors:
 
 
 
+class CSizes(ctypes.Structure):
+    """attn_sizes of attention.h."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("least", "most", "multiple", "count")] + [("list", ctypes.c_int64 * 12)]
+
+
+class CDomain(ctypes.Structure):
+    """attn_domain."""
+
+    _fields_ = ([("size", ctypes.c_uint32), ("dtypes", ctypes.c_uint32)]
+                + [(name, CSizes) for name in ("batch", "heads_q", "group", "seq_q", "seq_k", "dim_qk", "dim_v")]
+                + [(name, ctypes.c_int32) for name in ("equal_lengths", "equal_dims", "causal", "align", "lse",
+                                                       "usual_scale")])
+
+
 class Size:
     """A limit of one size: at_least(1), at_most(512), multiple(64), multiple(64, most=1024)."""
 
@@ -120,6 +136,15 @@ class Size:
         parts = [(">=", self.least), ("<=", self.most), ("%", self.multiple),
                  ("=", self.only and ",".join(map(str, self.only)))]
         return [f"{name}{sign}{value}" for sign, value in parts if value is not None]
+
+    def struct(self):
+        """As attn_sizes; a list that is too long for one as the range around it."""
+        only = self.only or []
+        if len(only) > len(CSizes().list):
+            return CSizes(least=only[0], most=only[-1])
+        made = CSizes(self.least or 0, self.most or 0, self.multiple or 0, len(only))
+        made.list[: len(only)] = only
+        return made
 
     def holds(self, n):
         return ((self.least is None or n >= self.least) and (self.most is None or n <= self.most)
@@ -222,6 +247,19 @@ class Domain:
         if "f32" in self.dtypes:
             names = [name for name in DTYPES if name in self.dtypes] + [n for n in names if n not in ("no_f16", "no_bf16")]
         return " ".join(words + names)
+
+    def struct(self):
+        """As attn_domain, as far as that can say it; None if nothing is declared. What is left is found by asking."""
+        if not self.words():
+            return None
+        made = CDomain(size=ctypes.sizeof(CDomain), equal_lengths=self.equal_lengths, equal_dims=self.equal_dims,
+                       causal={True: 0, False: 1, "only": 2}[self.causal], lse=not self.lse, usual_scale=not self.scale,
+                       align={None: 0, "top_left": 1 + TOP_LEFT, "bottom_right": 1 + BOTTOM_RIGHT}[self.align])
+        for name in ("batch", "heads_q", "seq_q", "seq_k", "dim_qk", "dim_v"):
+            setattr(made, name, self._sizes[name].struct())
+        if not self.gqa:
+            made.group = Size(only=[1]).struct()
+        return made
 
     def outside(self, p, tensors):
         """Why a problem is not the kernel's to do, in a sentence; None if it is."""

@@ -21,7 +21,7 @@ from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
 from attnfuzz import poison
 from attnfuzz.contract import CUDA, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
-from attnfuzz.declare import DTYPES, Target, Unsupported
+from attnfuzz.declare import DTYPES, CDomain, Target, Unsupported
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, as_float32, numpy_view, to_bits_of_bf16
 
@@ -37,6 +37,7 @@ class Hosted(ctypes.Structure):
         ("size", c_uint32), ("backend", c_int32), ("name", c_char_p), ("description", c_char_p),
         ("domain", c_char_p), ("source_hash", c_char_p), ("host", c_char_p), ("source", c_char_p),
         ("plan", _HostedPlan), ("run", _HostedRun), ("dtypes", c_uint32),
+        ("takes", ctypes.POINTER(CDomain)),
     ]
 
 
@@ -200,13 +201,15 @@ def in_words(e, path=None):
 
 def host_of(name, target, path, source):
     kernel = Kernel(name, target, path)
+    domain = target.domain.struct()
     host = f"{sys.implementation.name} {sys.version.split()[0]}"
     hosted = Hosted(size=ctypes.sizeof(Hosted), backend=target.backend, name=name.encode(),
                     description=target.description.encode(), domain=target.domain.words().encode(),
                     source_hash=source.encode(), host=host.encode(), source=path.encode(),
                     plan=_HostedPlan(kernel.plan), run=_HostedRun(kernel.run),
-                    dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)))
-    _kept.append((kernel, hosted))
+                    dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)),
+                    takes=ctypes.pointer(domain) if domain else None)
+    _kept.append((kernel, hosted, domain))
     return hosted
 
 

@@ -44,6 +44,10 @@ END
 grep -qxF 'attnfuzz.Domain(dim={32, 64}, equal_lengths=True, equal_dims=True, causal=False, key_lengths=False, bias=False, mask=False)' "$out/log" ||
   die "limits: the declaration to paste is another"
 
+# Also of what takes nothing small more than the least is drawn, and it is reduced inside of what it takes.
+check large_at_least --cases 60 --reduce-seconds 5 && die "what is wrong from the second size on was not found"
+grep -q '^  B=1 H=3/3 S=96/96 D=80/80 .* causal' "$out/log" || die "it was not reduced to the second size"
+
 # A wrong one is found, reduced to a second tile, and replayed by the line that is printed.
 check off_by_one --cases 300 --reduce-seconds 15 && die "the planted bug was not found"
 grep -q '^  B=1 H=1/1 S=[0-9]*/6[5-9] D=1/1 f16 causal' "$out/log" || die "the planted bug was not reduced"

@@ -87,6 +87,15 @@ def writes_past(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return right.function(p, q, k, v, bias, mask, key_lengths)
 
 
+@attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(
+    dim={80}, seq=attnfuzz.multiple(48, least=48), equal_lengths=True, equal_dims=True, heads_q=3, gqa=False,
+    causal="only", align="bottom_right", lse=False, bias=False, mask=False, window=False))
+def large_at_least(p, q, k, v, key_lengths=None):
+    """takes nothing small, and is wrong from its second size on"""
+    assert p.dim_qk == p.dim_v == 80 and p.seq_q == p.seq_k and p.seq_q % 48 == 0 and p.heads_q == 3 and p.causal
+    return right.function(p, q, k, v, key_lengths=key_lengths)[0] * (1 if p.seq_k == 48 else 1.5)
+
+
 @attnfuzz.target(errors=ERRORS)
 def into_out(p, q, k, v, bias=None, mask=None, key_lengths=None, out=None, lse=None):
     """writes into the memory it is given"""
