@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reference/row_terms.h"
+#include "reference/scatter.h"
 
 namespace attnfuzz {
 namespace {
@@ -115,10 +116,13 @@ void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
     // (r + s) w (1 + rho) + eta_P / l, of the keys that the row sees.
     if (row.charge.size() < row.weight.size()) row.charge.resize(row.weight.size());
     std::fill_n(row.charge.begin(), block.positions(), 0.0);
+    Scatter scatter(row.places.count);
     for (int64_t k = 0; k < row.places.count; ++k) {
       const auto at = static_cast<size_t>(row.places.of(k));
       row.charge[at] = (of.rounding + of.partial) * (row.weight[at] + row.error[at]) + row.terms.p_tiny / row.l;
+      scatter.add(row.weight[at], row.charge[at] + row.error[at]);
     }
+    row.result.o_scatter = scatter.share();
     mean.push_back({row.weight.data(), sums[r].mean.data(), nullptr});
     size.push_back({row.charge.data(), sums[r].absolute.data(), nullptr});
     distance.push_back({row.error.data(), sums[r].shifted.data(), sums[r].mean.data()});

@@ -33,6 +33,8 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model) 
   out[TensorId::kO].overflow = output_overflow(model);
   if (model.p_predicted != ATTN_NONE) out[TensorId::kO].exact.assign(out[TensorId::kO].value.size(), 0);
   out.assumptions = model.assumptions;
+  out.o_scatter.assign(out.state.size(), 1);
+  out.lse_scatter.assign(out.state.size(), 1);
   return out;
 }
 
@@ -227,6 +229,8 @@ class Evaluator {
   void end_row(const BlockRow& row) {
     const MeanResult& result = row.mean.result;
     lse_.fill_row(row.row, Due::kNumber, result.lse, result.lse_bound);
+    out_.o_scatter[static_cast<size_t>(row.row)] = static_cast<float>(result.o_scatter);
+    out_.lse_scatter[static_cast<size_t>(row.row)] = static_cast<float>(result.lse_scatter);
     if (!result.informative) out_.state[static_cast<size_t>(row.row)] = RowState::kUninformative;
     out_.uninformative += !result.informative;
     const bool anything = mark_non_finite(row) || result.unconstrained_column;

@@ -47,6 +47,9 @@ struct Reference {
   int64_t uninformative = 0;
   int64_t unconstrained = 0;             // rows; columns of their own count as a row each
   std::vector<std::string> assumptions;  // what the plan left open, see ErrorModel
+  // Of each row's O and LSE: which part of what is charged key by key is likely to be left where each key's
+  // error falls to either side, sqrt(sum c_j^2) / sum c_j. No bound: what advice.h goes by. Empty: not known.
+  std::vector<float> o_scatter, lse_scatter;
 
   // Throws std::out_of_range if the operation has no such output.
   Expected& operator[](TensorId tensor);

@@ -95,6 +95,7 @@ struct Rounding {
 
 ATTN_BOTH inline Rounding rounding_of(int32_t dtype) {
   if (dtype == ATTN_F16) return {52 - 10, 0x1p-14, 1.5 * 0x1p28};
+  if (dtype == ATTN_F32) return {52 - 23, 0x1p-126, 1.5 * 0x1p-97};
   return {52 - 7, 0x1p-126, 1.5 * 0x1p-81};
 }
 

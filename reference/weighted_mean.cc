@@ -6,6 +6,7 @@
 
 #include "reference/error_model.h"
 #include "reference/mean_columns.h"
+#include "reference/scatter.h"
 
 namespace attnfuzz {
 namespace {
@@ -103,6 +104,7 @@ bool charge_known(const KeyBlock& block, const RoundedP& rounded, MeanWork* work
     const int64_t size = tile.end - tile.begin;
     all.segment(tile.begin, size) += tile.cost * centre.segment(tile.begin, size);
   }
+  row->result.o_scatter = scatter_of(work->weight.data(), work->charge.data(), n);
   row->places.spread(rounded.centre.data(), block.positions(), &row->centre);
   row->places.spread(work->charge.data(), block.positions(), &row->charge);
   return true;
@@ -144,6 +146,7 @@ void begin_mean(const KeyBlock& block, const Values& values, const double* x, co
   row->places.spread(weight, block.positions(), &row->weight);
   if (!result.informative) return;
   result.lse_bound = lse_bound_of(terms, lost, m, l, lam);
+  result.lse_scatter = scatter_of(weight, work->error.data(), n);
   row->places.spread(work->error.data(), block.positions(), &row->error);
   row->known =
       rounded && rounded->total_charge < terms.p_unit + rho_w && charge_known(block, *rounded, work, row);

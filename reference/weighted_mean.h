@@ -83,6 +83,7 @@ struct MeanResult {
   bool unconstrained_column = false;
   double lse = 0;
   double lse_bound = 0;
+  double o_scatter = 1, lse_scatter = 1;  // Reference says what they are
 };
 
 // g_t of one tile that a row sees keys of: those with indices [begin, end) in its list.

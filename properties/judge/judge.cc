@@ -114,43 +114,14 @@ Tally tally_of(const Expected& expected, std::span<const float> got) {
   return tally;
 }
 
-// How the error looks as a whole. Only asked of failures, so it may take its time.
-std::vector<Shape> shape_of(const Reference& reference, const Expected& expected, const Problem& p,
-                            const attn_plan& plan, std::span<const float> got, const Case* c) {
-  const std::array<int64_t, 4> size = logical_size(p, expected.tensor);
-  const int64_t columns = expected.columns, rows = RowSpace(size[0], size[1], size[2]).count();
-  std::vector<uint8_t> bad(got.size()), dead(static_cast<size_t>(rows));
-  for (int64_t row = 0; row < rows; ++row) {
-    dead[row] = of_queries(spec_of(expected.tensor)) && reference.state[row] == RowState::kDead;
-    for (int64_t d = 0; d < columns; ++d) {
-      const int64_t n = row * columns + d;
-      bad[n] = !(expected.ratio(row, d, got[n]) <= 1);
-    }
+// Where the error lies: asked of failures alone.
+std::vector<uint8_t> marks_of(const Expected& expected, std::span<const float> got) {
+  std::vector<uint8_t> bad(got.size());
+  for (size_t n = 0; n < got.size(); ++n) {
+    const auto at = static_cast<int64_t>(n);
+    bad[n] = !(expected.ratio(at / expected.columns, at % expected.columns, got[n]) <= 1);
   }
-  ShapeInput input;
-  input.batch = size[0];
-  input.heads = size[1];
-  input.seq_q = size[2];
-  input.dim_v = columns;
-  input.tile_q = plan.tile_q;
-  input.got = got;
-  input.expected = expected.value;
-  input.bad = bad;
-  input.dead = dead;
-  std::vector<double> value;
-  constexpr int64_t kMostValues = int64_t{1} << 20;
-  if (expected.tensor == TensorId::kO && c && p.batch * p.heads_kv * p.seq_k * p.dim_v <= kMostValues) {
-    for (int64_t b = 0; b < p.batch; ++b) {
-      for (int64_t g = 0; g < p.heads_kv; ++g) {
-        const std::vector<double> v = matrix_at(*c, TensorId::kV, b, g);
-        value.insert(value.end(), v.begin(), v.end());
-      }
-    }
-    input.heads_kv = p.heads_kv;
-    input.seq_k = p.seq_k;
-    input.value = value;
-  }
-  return error_shape(input);
+  return bad;
 }
 
 void object(const Reference& reference, const Expected& expected, const Problem& p, const attn_plan& plan,
@@ -180,10 +151,44 @@ void object(const Reference& reference, const Expected& expected, const Problem&
                                                        : !is_number(expected, got[index]);
   fail(v, non_finite ? Kind::kNonFinite : Kind::kWrong, message);
   v.where = where;
-  v.shapes = shape_of(reference, expected, p, plan, got, c);
+  v.shapes = shape_of(reference, expected, p, plan, got, c, marks_of(expected, got));
 }
 
 }  // namespace
+
+std::vector<Shape> shape_of(const Reference& reference, const Expected& expected, const Problem& p,
+                            const attn_plan& plan, std::span<const float> got, const Case* c,
+                            std::span<const uint8_t> bad) {
+  const std::array<int64_t, 4> size = logical_size(p, expected.tensor);
+  const int64_t columns = expected.columns, rows = RowSpace(size[0], size[1], size[2]).count();
+  std::vector<uint8_t> dead(static_cast<size_t>(rows));
+  for (int64_t row = 0; row < rows; ++row)
+    dead[row] = of_queries(spec_of(expected.tensor)) && reference.state[row] == RowState::kDead;
+  ShapeInput input;
+  input.batch = size[0];
+  input.heads = size[1];
+  input.seq_q = size[2];
+  input.dim_v = columns;
+  input.tile_q = plan.tile_q;
+  input.got = got;
+  input.expected = expected.value;
+  input.bad = bad;
+  input.dead = dead;
+  std::vector<double> value;
+  constexpr int64_t kMostValues = int64_t{1} << 20;
+  if (expected.tensor == TensorId::kO && c && p.batch * p.heads_kv * p.seq_k * p.dim_v <= kMostValues) {
+    for (int64_t b = 0; b < p.batch; ++b) {
+      for (int64_t g = 0; g < p.heads_kv; ++g) {
+        const std::vector<double> v = matrix_at(*c, TensorId::kV, b, g);
+        value.insert(value.end(), v.begin(), v.end());
+      }
+    }
+    input.heads_kv = p.heads_kv;
+    input.seq_k = p.seq_k;
+    input.value = value;
+  }
+  return error_shape(input);
+}
 
 void fail(Verdict& v, Kind kind, std::string message) {
   if (v.outcome != Outcome::kPass) return;

@@ -44,6 +44,11 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
 bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan& plan, const Outputs& outputs,
                    Verdict& v, const Case* c = nullptr);
 
+// How the elements of an output that are marked as bad lie and look.
+std::vector<Shape> shape_of(const Reference& reference, const Expected& expected, const Problem& p,
+                            const attn_plan& plan, std::span<const float> got, const Case* c,
+                            std::span<const uint8_t> bad);
+
 // Bit for bit, NaN equal to NaN, of the outputs that both have. On a difference
 // ends the verdict with `kind` and where; got is of `b`, expected of `a`.
 bool judge_same(const Outputs& a, const Outputs& b, const Problem& p, const attn_plan& plan, Kind kind,

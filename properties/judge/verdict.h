@@ -8,6 +8,7 @@
 
 #include "kernels/attention.h"
 #include "properties/judge/shape.h"
+#include "properties/judge/suspicion.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz {
@@ -73,6 +74,7 @@ struct Verdict {
   // Which share of O's bound is there because the plan says so or leaves it open (reference/ceiling.h,
   // best_plan()); where plans have a ceiling, and of a case that was compared.
   std::optional<double> declared;
+  std::optional<Suspicion> suspicion;  // of the case itself, where it did not fail
   // Seconds spent, by stage.
   double lay_out_s = 0, kernel_s = 0, oracle_s = 0, judge_s = 0;
 };

@@ -69,7 +69,14 @@ LegalTally run_legal_cases(uint64_t first, int64_t count) {
     Choices how{.seed = random.bits()};
     const Calibration calibration = arithmetic(&random, &c.plan, &how);
     const Reference reference = evaluate(c.problem, c.tensors(), c.plan, calibration);
-    const Worst worst = worst_of(reference, run_as_planned(c, how));
+    const Output got = run_as_planned(c, how);
+    const Worst worst = worst_of(reference, got);
+    const Advice advice = advise(reference, c.problem.dtype, c.plan, got.o, got.lse);
+    tally.suspicious += advice.suspicious();
+    tally.most.size = std::max(tally.most.size, advice.size);
+    tally.most.row = std::max(tally.most.row, advice.row);
+    tally.most.bias = std::max(tally.most.bias, advice.bias);
+    tally.most.lse = std::max(tally.most.lse, advice.lse);
     ++tally.cases;
     tally.rows += reference.sampled - reference.dead;
     tally.uninformative += reference.uninformative;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "reference/advice.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {
@@ -13,6 +14,8 @@ namespace attnfuzz {
 struct LegalTally {
   int64_t cases = 0, rows = 0, uninformative = 0, unconstrained = 0;
   double worst_o = 0, worst_lse = 0;
+  int64_t suspicious = 0;
+  Advice most;            // of each of its numbers
   std::string violation;  // what the first one was; the run ends there
 };
 // The problem of such a case.

@@ -110,6 +110,8 @@ class Kernel {
     double y = std::exp2(static_cast<double>(x));
     const double most =
         plan_.exp_error > 0 ? plan_.exp_error * (1 - 0x1p-8) - 0x1p-24 : how_.exp_units * 0x1p-24;
+    if (how_.wrong == Wrong::kCoarseExp)
+      y *= 1 + 0x1p-20 * std::cos(2 * std::numbers::pi * (static_cast<double>(x) - std::floor(x)));
     if (x != 0) y *= 1 + most * (how_.seed % 3 == 0 ? 1 : 2 * random_.uniform() - 1);
     return flushed(static_cast<float>(y));
   }
@@ -246,7 +248,9 @@ class Kernel {
         const float p = z[k] == kNone ? 0 : exp2(std::fma(z[k], factor_, -mu));
         float rounded = p;
         if (plan_.p_format != ATTN_FORMAT_F32)
-          rounded = static_cast<float>(converted(flushed(p * p_scale_), p_bits_, direction_, &random_));
+          rounded = static_cast<float>(converted(flushed(p * p_scale_), p_bits_,
+                                                 how_.wrong == Wrong::kCutP ? Direction::kCut : direction_,
+                                                 &random_));
         weight.push_back(rounded);
         lane[k % static_cast<size_t>(lanes_)] +=
             plan_.sum_rule == ATTN_SUM_OF_ROUNDED_P ? rounded / p_scale_ : p;
@@ -341,7 +345,9 @@ const char* name_of(Wrong wrong) {
                                     "16-bit partials",
                                     "no small rescale",
                                     "scale off by 2^-9",
-                                    "scale off by 2^-12"};
+                                    "scale off by 2^-12",
+                                    "P cut off",
+                                    "exp2 off by 2^-20"};
   return kNames[static_cast<int>(wrong)];
 }
 

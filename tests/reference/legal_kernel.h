@@ -30,7 +30,9 @@ enum class Wrong {
   kPartials16,      // not declared
   kNoSmallRescale,  // none if the maximum grows by less than 2^0.25
   kScale9,          // off by 2^-9
-  kScale12
+  kScale12,
+  kCutP,      // P cut off instead of rounded
+  kCoarseExp  // the exponential off by up to 2^-20, as a function of its argument
 };
 const char* name_of(Wrong wrong);
 

@@ -249,6 +249,7 @@ TEST(Sound, SubnormalKeysAndScalesAreFlushed) {
 TEST(Sound, EveryChoiceThatAPlanHas) {
   const LegalTally tally = run_legal_cases(1, 600);
   EXPECT_EQ(tally.violation, "");
+  EXPECT_EQ(tally.suspicious, 0);
   EXPECT_LT(tally.uninformative + tally.unconstrained, tally.rows / 5);
 }
 

@@ -1,0 +1,55 @@
+// What lies within its bound and is odd all the same: statistics of one result, never a verdict.
+//
+// A bound holds for the worst that a plan allows. Right kernels use up little of it where many
+// errors add up, for those fall to either side. Of what the bound of an element has beyond the
+// rounding of O itself, R, a right kernel errs by about
+//
+//   T = min(1, a + b s) R                     s: the row's scatter (scatter.h)
+//
+// a for what errs alike in all keys, b s for what falls to either side. Of an element
+//
+//   x = max(0, |error| - half an ulp)         the least that was wrong before O was rounded
+//   r(v)                                      v rounded as O is: what no error before would give
+//
+// and four numbers, each of which is below 1 in all but 1 in 10,000 cases of right kernels:
+//
+//   size = sqrt(sum x^2 / sum T^2)            of all elements
+//   row  = the same of one row, with a larger b; the largest
+//   bias = |sum of |got| - r(|v|)| / (sum of r(|v| +- T) - r(|v|) + 4 sqrt(sum (r(|v| + R) - r(|v| - R))^2)):
+//          to or from 0, beyond what T can move that way and random signs explain
+//   lse  = |error| / (min(1, a' + b' s') bound), the largest
+//
+// a and b are measured (docs/checks.md, A suspicion). What is rounded once too often, or cut off where it
+// should be rounded, is above 1 though within its bound.
+//
+// Nothing is said where a plan declares what may err alike in all keys by all that it declares (conversions
+// that cut off, V converted, an error of the exponential's own, sums of rounded P, partials in 16 bits), nor
+// of a reference without scatter.
+//
+//   const Advice advice = advise(reference, problem.dtype, plan, o, lse);
+//   if (advice.suspicious()) mark_beyond(reference, problem.dtype, TensorId::kO, o);
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "reference/oracle.h"
+
+namespace attnfuzz {
+
+struct Advice {
+  double size = 0, row = 0, bias = 0, lse = 0;  // 0 as well where nothing can be said
+  bool toward_zero = false;                     // of `bias`
+  int64_t worst_row = -1, worst_lse = -1;       // the rows of `row` and `lse`
+  bool suspicious() const { return size > 1 || row > 1 || bias > 1 || lse > 1; }
+};
+
+// O, of this dtype, and LSE as Reference orders them; either may be empty.
+Advice advise(const Reference& reference, int32_t dtype, const attn_plan& plan, std::span<const float> o, std::span<const float> lse);
+
+// The elements of O, or of the LSE, with x beyond T: 1, the others 0.
+std::vector<uint8_t> mark_beyond(const Reference& reference, int32_t dtype, TensorId tensor,
+                                 std::span<const float> got);
+
+}  // namespace attnfuzz

@@ -1,0 +1,100 @@
+// Advice sees what the bound lets live, and is silent on right kernels.
+#include "reference/advice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "reference/scatter.h"
+#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernel.h"
+
+namespace attnfuzz {
+namespace {
+
+// Long rows of values of one sign, in f16, by a kernel that declares all: where the bound is loosest.
+struct Asked {
+  Advice advice;
+  bool fails;
+  int64_t marked;  // of O
+};
+Asked ask(int64_t length, Wrong wrong, uint64_t seed, int64_t splits = 1,
+          void (*declare)(attn_plan*) = nullptr) {
+  Case c({.seq_q = 4,
+          .seq_k = length,
+          .dim_qk = 64,
+          .dim_v = 64,
+          .tile_q = 64,
+          .tile_k = 64,
+          .num_splits = splits});
+  c.fill(Regime::kGaussian, seed);
+  for (uint16_t& v : c.v) v &= 0x7fff;
+  declare_all(&c.plan);
+  c.plan.mma_block = 0;
+  if (declare) declare(&c.plan);
+  const Reference r = evaluate(c.problem, c.tensors(), c.plan, h200());
+  const Output got = run_as_planned(c, {.seed = 2 * seed + 1, .exp_units = 1.4, .wrong = wrong});
+  const Worst worst = worst_of(r, got);
+  const std::vector<uint8_t> marks = mark_beyond(r, c.problem.dtype, TensorId::kO, got.o);
+  return {advise(r, c.problem.dtype, c.plan, got.o, got.lse), !(worst.o <= 1 && worst.lse <= 1),
+          std::ranges::count(marks, 1)};
+}
+
+TEST(Advice, IsSilentOnARightKernel) {
+  for (const int64_t length : {65, 512, 2048}) {
+    const Asked right = ask(length, Wrong::kNone, 1);
+    EXPECT_FALSE(right.advice.suspicious()) << length;
+    EXPECT_EQ(right.marked, 0) << length;
+  }
+}
+
+TEST(Advice, SeesPartialsIn16Bits) {
+  const Asked asked = ask(2048, Wrong::kPartials16, 1, 2);
+  EXPECT_FALSE(asked.fails);
+  EXPECT_GT(asked.advice.size, 1);
+  EXPECT_GT(asked.marked, 10);
+  EXPECT_LT(asked.advice.bias, 1) << "they are rounded to nearest";
+}
+
+TEST(Advice, SeesPThatIsCutOff) {
+  const Asked asked = ask(8192, Wrong::kCutP, 1);
+  EXPECT_FALSE(asked.fails);
+  EXPECT_GT(asked.advice.bias, 1);
+  EXPECT_TRUE(asked.advice.toward_zero);
+}
+
+TEST(Advice, SeesAKeyDroppedFromALongRow) {
+  const Asked asked = ask(16384, Wrong::kDropLastKey, 1);
+  EXPECT_FALSE(asked.fails);
+  EXPECT_GT(asked.advice.lse, 1);
+  EXPECT_GE(asked.advice.worst_lse, 0);
+}
+
+TEST(Advice, SeesACoarseExponential) {
+  const Asked asked = ask(2048, Wrong::kCoarseExp, 1);
+  EXPECT_FALSE(asked.fails);
+  EXPECT_GT(asked.advice.lse, 1);
+}
+
+TEST(Advice, IsSilentOnWhatAPlanDeclares) {
+  const Asked partials =
+      ask(2048, Wrong::kPartials16, 1, 2, [](attn_plan* p) { p->partial_format = ATTN_FORMAT_OF_INPUT; });
+  EXPECT_FALSE(partials.advice.suspicious());
+  const Asked cut = ask(2048, Wrong::kCutP, 1, 1, [](attn_plan* p) { p->conversion = ATTN_CONVERT_FAITHFUL; });
+  EXPECT_FALSE(cut.advice.suspicious());
+  const Asked coarse = ask(512, Wrong::kCoarseExp, 1, 1, [](attn_plan* p) { p->exp_error = 0x1p-19f; });
+  EXPECT_FALSE(coarse.advice.suspicious());
+}
+
+// Equal scores are rounded alike: what P is off by adds up, and is no surprise.
+TEST(Advice, KeysOfOneWeightErrAlike) {
+  Scatter alike(256), apart(256);
+  for (int k = 0; k < 256; ++k) alike.add(0.25, 1), apart.add(0.25 + k * 0x1p-10, 1);
+  EXPECT_EQ(alike.share(), 1);
+  EXPECT_LT(apart.share(), 0.2);
+  EXPECT_GE(apart.share(), 1 / 16.0);
+  EXPECT_EQ(Scatter(0).share(), 1);
+}
+
+}  // namespace
+}  // namespace attnfuzz
