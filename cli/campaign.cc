@@ -19,6 +19,7 @@
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/campaign/store/planted.h"
+#include "fuzz/campaign/store/suspects.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/subprocess.h"
 #include "text/json.h"
@@ -229,6 +230,10 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
           printable(c.target).c_str(), printable(c.message).c_str());
     }
   }
+  std::vector<std::string> unread;
+  for (const SuspectFile& suspect : read_suspects(dir, &unread))
+    print("suspicious, no finding: " + printable(suspect.r.message) +
+          "\n  replay: " + replay_line(suspect.file, suspect.r.kernel) + "\n");
   if (s.canaries.empty()) std::printf("no canary was run: nothing shows that this campaign finds bugs\n");
   std::printf("%s\n", dir.c_str());
 }

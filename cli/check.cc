@@ -114,11 +114,15 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   }
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
   std::fflush(stdout);
+  const OpenLane open_lane = [&](const std::string& lane) { return open_in(lane, library, arguments.target); };
   const Filing filing = {.check = arguments.check,
                          .folder = arguments.out,
                          .reduce_seconds = arguments.reduce_seconds,
                          .untrusted = !arguments.target.untrusted.empty(),
-                         .stop = options.interrupted};
+                         .stop = options.interrupted,
+                         .open_lane = open_lane};
+  if (checked.kernel.backend == ATTN_CPU && checked.kernel.lane == "plain")
+    options.open_asan = [&] { return open_lane("asan"); };
   try_found_before(*target, calibration, filing, checked);
   const Aim aim = aim_at(*target, options);
   options.aim = aim;
@@ -171,9 +175,17 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
-  if (!result.failures.empty()) target = open(library, arguments.target);
+  if (!result.failures.empty() || !result.suspects.empty()) target = open(library, arguments.target);
+  file_suspects(*target, filing, checked);
+  for (const std::string& file : checked.suspects)
+    std::printf("see it again: %s%s\n",
+                replay_line(file, without_digests({}, {}, checked.kernel).kernel).c_str(),
+                distrust_words(arguments.target).c_str());
   for (Failure& failure : result.failures) {
-    const Filed& filed = checked.filed.emplace_back(file_failure(failure, *target, calibration, filing));
+    std::unique_ptr<Target> there;  // of a case that was run in the lane asan
+    if (failure.c.lane != checked.kernel.lane && failure.file.empty()) there = open_lane(failure.c.lane);
+    const Filed& filed =
+        checked.filed.emplace_back(file_failure(failure, there ? *there : *target, calibration, filing));
     std::printf("\nreplay: %s%s\n", replay_line(filed.reproducer, library.name).c_str(),
                 distrust_words(arguments.target).c_str());
   }
@@ -296,6 +308,11 @@ void add_check(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--jobs", arguments->check.jobs, "processes; 0: one a core")
       ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  arguments->check.asan_every = 32;
+  command
+      ->add_option("--asan-every", arguments->check.asan_every,
+                   "one case in so many is run in the lane asan, where the kernel is built for it; 0: none")
       ->capture_default_str();
   command->add_option("--work", arguments->check.work, "multiply-adds that one case may cost")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))

@@ -8,6 +8,7 @@
 
 #include "cli/session.h"
 #include "fuzz/check/cheats.h"
+#include "fuzz/host/lanes.h"
 #include "properties/case/words.h"
 #include "text/printable.h"
 
@@ -63,13 +64,15 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   }
   tell("in case " + std::to_string(found.index) + " of seed " + std::to_string(filing.check.seed));
 
-  const auto file_it = [&](const Case& c, const Verdict& v, const Reduction* reduction) {
-    const Reproducer r =
-        found.fatal ? without_digests(c, v, target.info()) : reproducer_of(c, v, reduction, target);
+  const auto file_of = [&](Target& of, const Case& c, const Verdict& v, const Reduction* reduction) {
+    const Reproducer r = found.fatal ? without_digests(c, v, of.info()) : reproducer_of(c, v, reduction, of);
     const std::string name = file_for(r, filing.folder);
     write_file(name, encode(r, name));
     if (!file.empty() && file != name) std::filesystem::remove(file);
     file = name;
+  };
+  const auto file_it = [&](const Case& c, const Verdict& v, const Reduction* reduction) {
+    file_of(target, c, v, reduction);
   };
   std::filesystem::create_directories(filing.folder);
   file_it(found.c, found.verdict, nullptr);
@@ -98,7 +101,39 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
               reduction.complete ? "" : " (the clock ran out: attnfuzz reduce FILE goes on)");
   filed.guess = guess_of(reduction, target, calibration);
   print(reduction_text(reduction, filed.guess));
+  if (!filing.open_lane || !more_to_see(target.info(), reduction.verdict)) return filed;
+  // It is small already.
+  constexpr double kOfSeconds = 0.5;
+  options.seconds = kOfSeconds * filing.reduce_seconds;
+  options.on_better = nullptr;
+  Vote vote = ask_lanes(reduction.minimal, reduction.verdict, target, filing.open_lane, calibration, options);
+  filed.vote = words(vote);
+  print("  " + filed.vote + "\n");
+  if (!vote.reduction) return filed;
+  filed.lane = vote.lane;
+  filed.reduction = std::move(vote.reduction);
+  file_of(*vote.target, filed.reduction->minimal, filed.reduction->verdict, &*filed.reduction);
+  filed.guess = guess_of(*filed.reduction, *vote.target, calibration);
+  print("\nIN THE LANE " + vote.lane + ", reduced there in " + std::to_string(filed.reduction->evaluations) +
+        " evaluations\n" + reduction_text(*filed.reduction, filed.guess));
   return filed;
+}
+
+void file_suspects(Target& target, const Filing& filing, Checked& checked) {
+  for (const Suspect& suspect : checked.result.suspects) {
+    const Suspicion& s = suspect.suspicion;
+    Verdict verdict;
+    verdict.property = "reference";
+    verdict.message = s.message;
+    Reproducer r = reproducer_of(s.c, verdict, target.info(), target);
+    r.kind = kSuspicious;
+    std::filesystem::create_directories(filing.folder);
+    const std::string name = file_for(r, filing.folder);
+    write_file(name, encode(r, name));
+    checked.suspects.push_back(name);
+    print("\nSUSPICIOUS (" + s.sign + "), no failure: case " + std::to_string(suspect.index) + ": " +
+          printable(s.message) + "\n  case: " + describe(s.c) + "\n");
+  }
 }
 
 void try_found_before(Target& target, const Calibration& calibration, const Filing& filing, Checked& checked) {
@@ -123,9 +158,17 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
       continue;
     }
     const Reproducer* r = std::get_if<Reproducer>(&read);
-    if (r->backend != kernel.backend || r->c.lane != kernel.lane) continue;
+    if (r->kind == kSuspicious) continue;  // it was no failure
+    if (r->backend != kernel.backend) continue;
+    // What a sanitizer's lane took over is tried there.
+    std::unique_ptr<Target> there;
+    const Lane* lane = find_lane(r->c.lane);
+    const bool took_over = lane != nullptr && lane->sanitizer() && more_to_see(kernel, {});
+    if (took_over && filing.open_lane) there = filing.open_lane(lane->name);
+    if (r->c.lane != kernel.lane && !there) continue;
     std::error_code other;
-    if (r->kernel != name && !std::filesystem::equivalent(r->kernel, name, other)) continue;
+    const std::string named = there ? without_digests({}, {}, there->info()).kernel : name;
+    if (r->kernel != named && !std::filesystem::equivalent(r->kernel, named, other)) continue;
     const auto why = illegal(r->c);
     if (why || find_property(r->property) == nullptr) {
       not_tried(why ? *why : "there is no property '" + printable(r->property, 60) + "'");
@@ -134,8 +177,9 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
     const auto property = std::ranges::find(filing.check.properties, find_property(r->property));
     if (property == filing.check.properties.end()) continue;
     ++tried;
-    Failure failure = {
-        .c = r->c, .verdict = judge(r->c, **property, target, calibration), .property = *property};
+    Failure failure = {.c = r->c,
+                       .verdict = judge(r->c, **property, there ? *there : target, calibration),
+                       .property = *property};
     failure.file = file;
     if (failure.verdict.outcome == Outcome::kFail) result.add(std::move(failure));
     if (!result.failures.empty() && !filing.check.keep_going) break;

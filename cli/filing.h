@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/print.h"
+#include "fuzz/check/vote.h"
 
 namespace attnfuzz {
 
@@ -15,12 +16,16 @@ struct Filing {
   double reduce_seconds;
   bool untrusted;              // the kernel's cheat is looked for
   std::function<bool()> stop;  // asked while a failure is reduced
+  OpenLane open_lane;          // the kernel in another lane
 };
 
 // Judges the failure again, reduces it, writes its reproducer as soon as there is one and
 // each better one over it, says everything about it. One that was found before is only said.
 // Throws UserError if it cannot be written.
 Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);
+
+// Writes the first case of each sign of suspicion of a check that has ended, and says how to see it again.
+void file_suspects(Target& target, const Filing& filing, Checked& checked);
 
 // Judges the reproducers of this kernel, back end and lane that lie in the folder; those that
 // fail still are the first of `checked`'s failures. What cannot be read may be one of

@@ -102,6 +102,14 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
   for (const std::string& assumption : result.assumptions) text += "  assumed: " + printable(assumption) + "\n";
   if (!result.oracle.device.empty()) text += oracle_text(result.oracle);
   if (const ScreenUse& use = result.screen; use.screened + use.doubted > 0) text += "  " + words(use) + "\n";
+  for (const auto& [lane, n] : result.lanes)
+    text += format("  run in the lane %s: %llu of the cases\n", lane.c_str(), (unsigned long long)n);
+  if (!result.suspicious.empty()) {
+    std::string signs;
+    for (const auto& [sign, n] : result.suspicious)
+      signs += (signs.empty() ? "" : ", ") + sign + " " + std::to_string(n);
+    text += "  suspicious, though no failure: cases by sign: " + signs + "\n";
+  }
   if (result.declared_of > 0) {
     text +=
         format("  of the bound %.0f %% is what the kernel declares or leaves open, in the mean of %llu cases\n",
@@ -166,6 +174,8 @@ std::string verdict_text(const Verdict& verdict) {
     text += format("  %lld of %lld rows were compared with the oracle\n", (long long)verdict.sampled,
                    (long long)verdict.rows);
   }
+  if (verdict.suspicion && verdict.outcome != Outcome::kFail)
+    text += "  suspicious (" + verdict.suspicion->sign + "): " + printable(verdict.suspicion->message) + "\n";
   if (verdict.declared)
     text +=
         format("  of its bound %.0f %% is what the plan declares or leaves open\n", 100 * *verdict.declared);
@@ -204,6 +214,8 @@ Json reduction_json(const Filed& filed) {
   return {{"seconds", filed.reduce_seconds},
           {"evaluations", r.evaluations},
           {"complete", r.complete},
+          {"lane", r.minimal.lane},
+          {"vote", filed.vote},
           {"minimal", describe(r.minimal)},
           {"property", r.verdict.property},
           {"kind", to_string(r.verdict.kind)},
@@ -288,6 +300,14 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
     if (filed.reduction) failure["reduction"] = reduction_json(filed);
     if (i == 0 && filed.reduction) j["reduction"] = failure["reduction"];
     j["failures"].push_back(failure);
+  }
+  j["suspects"] = Json::array();
+  for (size_t i = 0; i < checked.suspects.size(); ++i) {
+    const Suspect& suspect = result.suspects[i];
+    j["suspects"].push_back({{"index", suspect.index},
+                             {"sign", suspect.suspicion.sign},
+                             {"message", suspect.suspicion.message},
+                             {"reproducer", checked.suspects[i]}});
   }
   return json_text(j) + "\n";
 }

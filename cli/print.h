@@ -39,6 +39,8 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction*
 struct Filed {
   std::string reproducer;
   std::optional<Reduction> reduction = {};
+  std::string lane = {};  // of a sanitizer that took the failure over (fuzz/check/vote.h); empty: none
+  std::string vote = {};  // what other lanes and orders of threads said
   double reduce_seconds = 0;
   FaultGuess guess = {};  // of a reduction
 };
@@ -52,6 +54,7 @@ struct Checked {
   CheckResult result;
   std::optional<Covered> covered = {};  // measured of so many cases that it says something
   std::vector<Filed> filed;             // of each of result.failures
+  std::vector<std::string> suspects;    // files of result.suspects
   std::optional<double> taken = {};     // which share of what it may be asked it takes, of a kernel not trusted
   Cheat cheat = Cheat::kNone;           // of a kernel that failed no case, and is no pass
   std::vector<std::string> not_judged;  // why it is no pass though nothing failed, see fuzz/check

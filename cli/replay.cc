@@ -72,7 +72,10 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   Verdict verdict = judge(r.c, property, target, calibration);
   print(path + ": " + describe(r.c) + "\n  " + verdict_text(verdict));
   // What failed once and holds now is mended, or comes and goes.
-  if (!r.kind.empty() && verdict.outcome != Outcome::kFail && verdict.outcome != Outcome::kReject) {
+  if (r.kind == kSuspicious) {
+    if (verdict.outcome == Outcome::kPass && !verdict.suspicion)
+      print("  its file says 'suspicious': it is so no longer\n");
+  } else if (!r.kind.empty() && verdict.outcome != Outcome::kFail && verdict.outcome != Outcome::kReject) {
     if (const auto again = fails_again(r.c, property, target, calibration)) {
       verdict = *again;
       print("  FLAKY: it held, and then failed in a fresh worker:\n  " + verdict_text(verdict));

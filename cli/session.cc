@@ -224,6 +224,26 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   return target;
 }
 
+std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, TargetOptions options) {
+  const Lane* row = find_lane(lane);
+  if (row == nullptr || row->kind != Lane::kBuilt) return nullptr;
+  options.lane = lane;
+  options.backend = "cpu";
+  options.watchdog = 0;  // the lane's own
+  std::string error;
+  // Of a plug-in that beside the plain library.
+  const auto there = find_kernel(library.name, wanted_by(options), &error);
+  if (!there) return nullptr;
+  std::unique_ptr<Target> target;
+  try {
+    target = open(*there, options);
+  } catch (const UserError&) {
+    return nullptr;
+  }
+  const bool stale = !options.allow_stale && freshness(target->info()).freshness == Freshness::kStale;
+  return stale ? nullptr : std::move(target);
+}
+
 void put_oracle(Target& target, const TargetOptions& options, bool all) {
   if (options.oracle != "cuda") return;
   std::string why;

@@ -6,6 +6,7 @@
 #
 #   check.<name>                all properties on the CPU executor, CASES (2000) drawn cases
 #   check.<name>.<property>     instead, for each of PROPERTIES: an entry of its own, CASES each
+#                               (none of these under asan: that has its entry)
 #   check.<name>.schedules      each case under many orders of its threads; LANE_CASES (500)
 #   check.<name>.<lane>         each sanitizer's lane: asan, msan, msan-O0, tsan; LANE_CASES, and
 #                               where nothing is optimised (-O0) O0_CASES (LANE_CASES / 5)
@@ -59,10 +60,10 @@ function(attnfuzz_add_checks)
     elseif(build STREQUAL "cpu")
       if(arg_PROPERTIES)
         foreach(property IN LISTS arg_PROPERTIES)
-          add(.${property} property --backend cpu --property ${property} --cases ${arg_CASES})
+          add(.${property} property --backend cpu --property ${property} --cases ${arg_CASES} --asan-every 0)
         endforeach()
       else()
-        add("" property --backend cpu --cases ${arg_CASES})
+        add("" property --backend cpu --cases ${arg_CASES} --asan-every 0)
       endif()
       add(.schedules lane --backend cpu --lane schedules --cases ${arg_LANE_CASES})
     else()

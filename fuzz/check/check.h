@@ -50,6 +50,8 @@ struct CheckOptions {
   std::optional<Terms> terms = {};      // of the caller
   std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
   std::optional<Aim> aim = {};          // aim_at() of these options, if it has been asked: else each job asks
+  uint32_t asan_every = 0;              // one case in so many is run in the lane asan; 0: none
+  std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or null from it: it is not built for it
   bool keep_going = false;              // after a failure, for the next of another kind class
   std::function<bool()> interrupted;    // asked about twice a second: whether to end with what there is
 };
@@ -64,10 +66,17 @@ struct Failure {
   std::string file = {};  // it was found before, and is this one's; index means nothing then
 };
 
+// A case that passed and is odd.
+struct Suspect {
+  uint64_t index = 0;
+  Suspicion suspicion = {};
+};
+
 struct CheckResult : Statistics {
   StreamDigest digest;
   Coverage coverage;              // of the cases that were judged, as adapted
   std::vector<Failure> failures;  // the one with the lowest index of each kind class; by index
+  std::vector<Suspect> suspects;  // the one with the lowest index of each sign
   std::vector<std::string> assumptions;
   double declared = 0;       // Verdict::declared, added up over ...
   uint64_t declared_of = 0;  // ... so many cases
@@ -77,6 +86,7 @@ struct CheckResult : Statistics {
   using Statistics::add;
   // Drops what has the kind class of an earlier one.
   void add(Failure failure);
+  void add(Suspect suspect);
   void assume(const std::vector<std::string>& what);
   void merge(const CheckResult& other);
 };

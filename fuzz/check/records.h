@@ -46,7 +46,8 @@ void fields(Is<Statistics> auto& r, auto f) {
       f("features", r.features);
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
-  f.later("oracle", r.oracle), f.later("screen", r.screen);
+  f.later("oracle", r.oracle), f.later("screen", r.screen), f.later("suspicious", r.suspicious),
+      f.later("lanes", r.lanes);
 }
 
 // {"met", "legal", "percent"}, of which the last is read from the others
@@ -69,6 +70,8 @@ void fields(Is<Fault> auto& r, auto f) {
   f("kind", r.kind), f("block", r.block), f("thread", r.thread), f("message", r.message), f("file", r.file);
   f("line", r.line), f("detail", r.detail);
 }
+
+void fields(Is<Suspicion> auto& r, auto f) { f("sign", r.sign), f("message", r.message), f("case", r.c); }
 
 void fields(Is<Verdict> auto& r, auto f) {
   f("outcome", r.outcome), f("kind", r.kind), f("property", r.property), f("message", r.message);

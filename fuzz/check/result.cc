@@ -12,6 +12,7 @@ void CheckResult::merge(const CheckResult& other) {
   digest.merge(other.digest);
   coverage.merge(other.coverage);
   for (const Failure& failure : other.failures) add(failure);
+  for (const Suspect& suspect : other.suspects) add(suspect);
   assume(other.assumptions);
   declared += other.declared;
   declared_of += other.declared_of;
@@ -39,6 +40,17 @@ void CheckResult::add(Failure failure) {
   failures.insert(std::ranges::find_if(failures, later), std::move(failure));
 }
 
+void CheckResult::add(Suspect suspect) {
+  const auto same =
+      std::ranges::find(suspects, suspect.suspicion.sign, [](const Suspect& s) { return s.suspicion.sign; });
+  if (same == suspects.end())
+    suspects.push_back(std::move(suspect));
+  else if (suspect.index < same->index)
+    *same = std::move(suspect);
+}
+
+void fields(Is<Suspect> auto& r, auto f) { f("index", r.index), f("suspicion", r.suspicion); }
+
 void to_json(Json& j, const Failure& r) {
   j = {{"index", r.index}, {"property", r.property->name}, {"case", r.c}, {"verdict", r.verdict}};
 }
@@ -50,7 +62,8 @@ void from_json(const Json& j, Failure& r) {
 
 void fields(Is<CheckResult> auto& r, auto f) {
   f.bytes("digest", r.digest), f("assumptions", r.assumptions), f("seconds", r.seconds),
-      f("declared", r.declared), f("declared_of", r.declared_of), f("failures", r.failures);
+      f("declared", r.declared), f("declared_of", r.declared_of), f("failures", r.failures),
+      f("suspects", r.suspects);
 }
 
 // CBOR, which keeps every bit of a number and every byte of a text.

@@ -75,6 +75,25 @@ class Ahead {
   std::deque<Taken> taken_;
 };
 
+// The kernel in the lane asan, for a small share of the cases: opened when the first is due.
+class Beside {
+ public:
+  explicit Beside(const CheckOptions& options)
+      : every_(options.open_asan ? options.asan_every : 0), open_(options.open_asan) {}
+  // Which the case of this number is run on; null: on the check's own.
+  Target* of(uint64_t index) {
+    if (every_ == 0 || (index * 0x9e3779b97f4a7c15u >> 32) % every_ != 0) return nullptr;
+    if (!asked_) target_ = open_(), asked_ = true;
+    return target_.get();
+  }
+
+ private:
+  const uint32_t every_;
+  const std::function<std::unique_ptr<Target>()>& open_;
+  bool asked_ = false;
+  std::unique_ptr<Target> target_;
+};
+
 }  // namespace
 
 void enter_lane(Case& c, const std::string& lane, uint64_t index) {
@@ -112,6 +131,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   CheckResult result;
   const Aim aim = aim_at(target, options);
   Ahead ahead(aim, options, target, calibration);
+  Beside beside(options);
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   for (uint64_t index = options.first + job;; index += options.jobs) {
@@ -123,7 +143,11 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     result.digest.merge(digest);
     const Case as_drawn = c;
     const std::optional<Verdict> rejected = rejected_by(*property, c, target.info());
-    Verdict verdict = rejected ? *rejected : judged ? *judged : judge(c, *property, target, calibration);
+    Target* const in_asan = rejected || judged ? nullptr : beside.of(index);
+    if (in_asan != nullptr) c.lane = in_asan->info().lane, ++result.lanes[c.lane];
+    Verdict verdict = rejected ? *rejected
+                      : judged ? *judged
+                               : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
     if (verdict.outcome == Outcome::kReject && !aim.refused.nothing()) {
       // Of a kernel that does not do everything a relation may ask too much. Then the case is
       // judged by itself, and one that is refused even so without what it may be refused for.
@@ -144,6 +168,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
       result.declared += *verdict.declared;
       ++result.declared_of;
     }
+    if (verdict.suspicion && verdict.outcome != Outcome::kFail) result.add(Suspect{index, *verdict.suspicion});
     ++shared.done;
     if (verdict.outcome != Outcome::kFail) continue;
     result.add({.index = index, .c = c, .verdict = verdict, .property = property});

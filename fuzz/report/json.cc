@@ -4,6 +4,7 @@
 
 #include "fuzz/campaign/store/archive_json.h"
 #include "fuzz/report/report.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz::report {
 namespace {
@@ -67,6 +68,10 @@ Json summary_json(const Report& report) {
   for (const auto& [kernel, n] : report.corpus) corpus += n;
   uint64_t since_new = UINT64_MAX;
   for (const Shard& shard : report.shards) since_new = std::min(since_new, last_of(shard).since_new);
+  uint64_t suspicious = 0;
+  for (const auto& [name, stats] : report.targets) {
+    for (const auto& [sign, n] : stats.suspicious) suspicious += n;
+  }
   return {{"standing", kStandings[static_cast<int>(report.standing)]},
           {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
           {"t", report.explored},
@@ -79,6 +84,7 @@ Json summary_json(const Report& report) {
           {"known", report.findings.size() - fresh},
           {"never_again", report.never_again.size()},
           {"waiting", report.waiting},
+          {"suspicious", suspicious},
           {"canaries_missed", std::ranges::count(report.canaries, false, &Canary::found)},
           {"restarts", total(report, &SeriesLine::restarts)},
           {"since_new", report.shards.empty() ? 0 : since_new}};
@@ -96,11 +102,19 @@ Json report_json(const Report& report, const std::string& made) {
             {"findings", Json::array()},
             {"never_again", report.never_again},
             {"canaries", report.canaries},
+            {"suspects", Json::array()},
             {"targets", Json::object()},
             {"shards", Json::array()},
             {"corpus", report.corpus},
             {"newest", Json::array()}};
   for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry));
+  for (const SuspectFile& s : report.suspects) {
+    j["suspects"].push_back({{"file", s.file},
+                             {"kernel", s.r.kernel},
+                             {"message", s.r.message},
+                             {"about", describe(s.r.c)},
+                             {"replay", replay_line(s.file, s.r.kernel)}});
+  }
   for (const auto& [name, stats] : report.targets) {
     j["targets"][name] = stats_json(stats);
     if (const auto measured = report.coverage.find(name); measured != report.coverage.end()) {

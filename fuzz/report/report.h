@@ -24,6 +24,7 @@
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/standing.h"
+#include "fuzz/campaign/store/suspects.h"
 #include "fuzz/campaign/triage/case_picture.h"
 #include "properties/reduce/reproducer.h"
 #include "text/json.h"
@@ -53,6 +54,7 @@ struct Report {
   std::vector<FindingEntry> findings;                // new ones first, then tolerated ones
   std::vector<Finding> never_again;
   std::vector<Canary> canaries;
+  std::vector<SuspectFile> suspects;       // no findings
   size_t waiting = 0;                      // crashes not yet reduced
   std::map<std::string, uint64_t> corpus;  // kernel -> entries
   std::vector<CorpusEntry> newest;         // a few of the last that showed something new

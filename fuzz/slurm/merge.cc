@@ -82,7 +82,7 @@ class Merge {
     }
     for (const int n : task.shards)
       copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), shards_++), left_out);
-    for (const char* folder : {"corpus", "findings", "never_again", "canary", "crashing"})
+    for (const char* folder : {"corpus", "findings", "never_again", "canary", "crashing", "suspicious"})
       copy_missing(fs::path(task.dir) / folder, to_ / folder, left_out);
     try {
       merge_coverage(task.dir, to_.string());

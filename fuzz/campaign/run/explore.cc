@@ -8,6 +8,7 @@
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/suspects.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/codec.h"
 #include "properties/data/fills.h"
@@ -184,6 +185,7 @@ class Explorer {
     if (verdict.outcome == Outcome::kFail) {
       file(candidate, verdict);
     } else {
+      if (verdict.suspicion && !s_.target.record.canary) suspect(*verdict.suspicion);
       keep(candidate, verdict);
     }
     if (!candidate.confirms.empty())
@@ -236,6 +238,16 @@ class Explorer {
     ++filed_;
     ++stats_.last.crashes;
     ++slot_.crashes;
+  }
+
+  void suspect(const Suspicion& suspicion) {
+    if (has_suspect(s_.options.dir, name_, suspicion.sign)) return;
+    Verdict verdict;
+    verdict.property = "reference";
+    verdict.message = suspicion.message;
+    Reproducer r = reproducer_of(suspicion.c, verdict, target_->info(), *target_);
+    r.kind = kSuspicious;
+    save([&] { write_suspect(s_.options.dir, name_, suspicion.sign, r); });
   }
 
   // The archive takes what shows something that no case of this kernel and back end has shown. How

@@ -119,7 +119,8 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   header.version = options.version;
   header.signals = signal_table();
   header.sessions.push_back(std::move(session));
-  for (const char* folder : {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary"})
+  for (const char* folder :
+       {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary", "/suspicious"})
     fs::create_directories(dir + folder);
   for (const CampaignTarget& target : targets) {
     if (!target.record.canary) fs::create_directories(dir + "/corpus/" + target.folder);

@@ -54,6 +54,55 @@ CheckResult shard(Target& target, const CheckOptions& options) {
   return run_shard(0, target, executor(), options, shared);
 }
 
+// Right, but that what it stores is 40 ulps too far from 0: less than its plan, of P in 8 bits, leaves open.
+class LeaningTarget : public FakeTarget {
+ public:
+  PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(p, tensors, env);
+    reply.plan.p_format = ATTN_FORMAT_E4M3;
+    return reply;
+  }
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    RunReply reply = FakeTarget::run(stage, p, tensors, plan, env, stream);
+    for (int64_t row = 0; row < p.seq_q; ++row)
+      for (int64_t d = 0; d < p.dim_v; ++d)
+        static_cast<uint16_t*>(tensors.o.data)[row * tensors.o.stride[2] + d * tensors.o.stride[3]] += 40;
+    return reply;
+  }
+};
+
+TEST(Verdicts, WhatIsOddButWithinItsBoundsPassesAndIsSuspicious) {
+  Case c;
+  c.problem.seq_q = 256;
+  c.problem.seq_k = 1000;
+  c.problem.dim_qk = c.problem.dim_v = 16;
+  c.problem.scale = 0.125f;
+  c.q.kind = c.k.kind = FillKind::kGaussian;
+  c.v.kind = FillKind::kUniform;
+  LeaningTarget leaning;
+  const Verdict v = judge(c, *find_property("reference"), leaning, executor());
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  ASSERT_TRUE(v.suspicion);
+  EXPECT_EQ(v.suspicion->sign, "size") << v.suspicion->message;
+  EXPECT_TRUE(v.suspicion->message.starts_with("errors of O are")) << v.suspicion->message;
+  EXPECT_TRUE(v.suspicion->message.find("; constant ratio") != std::string::npos) << v.suspicion->message;
+  EXPECT_EQ(v.suspicion->c, c);
+  FakeTarget right;
+  EXPECT_FALSE(judge(c, *find_property("reference"), right, executor()).suspicion);
+
+  Statistics counted;
+  counted.add(c, v);
+  EXPECT_EQ(counted.suspicious.at("size"), 1u);
+  CheckResult one, two;
+  one.add(Suspect{7, *v.suspicion});
+  two.add(Suspect{3, *v.suspicion});
+  one.merge(deserialize(serialize(two)));
+  ASSERT_EQ(one.suspects.size(), 1u);
+  EXPECT_EQ(one.suspects[0].index, 3u);
+  EXPECT_EQ(one.suspects[0].suspicion.c, c);
+}
+
 TEST(Verdicts, AHangThatComesOnceIsAFailure) {
   MeddledTarget target([](int call, const attn_problem&, RunReply& reply) {
     if (call == 7) hang(reply);

@@ -114,6 +114,28 @@ TEST_F(ReportOfANight, TextOfFilesStaysText) {
   EXPECT_THAT(data, HasSubstr("\\u003c/style>\\u003cscript>alert"));
 }
 
+TEST_F(ReportOfANight, TellsOfSuspiciousCasesAndCallsThemNoFindings) {
+  make_night(dir_, {.hostile = true});
+  Reproducer r;
+  r.kernel = "fa1";
+  r.property = "reference";
+  r.kind = kSuspicious;
+  r.message = "<b>O lies nearer to 0</b>";
+  write_suspect(dir_, "fa1.cpu.plain", "bias", r);
+  EXPECT_TRUE(has_suspect(dir_, "fa1.cpu.plain", "bias"));
+  EXPECT_FALSE(has_suspect(dir_, "fa1.cpu.plain", "lse"));
+  const Json j = json();
+  EXPECT_EQ(j["summary"]["suspicious"], 4);
+  EXPECT_EQ(j["summary"]["findings"], 2);
+  ASSERT_EQ(j["suspects"].size(), 1u);
+  EXPECT_EQ(j["suspects"][0]["message"], r.message);
+  EXPECT_THAT(j["suspects"][0]["replay"].get<std::string>(),
+              HasSubstr("suspicious/fa1.cpu.plain-bias.attn.json"));
+  EXPECT_EQ(data_of(report::report_page(j)).find('<'), std::string::npos);
+  put("suspicious/other.attn.json", "{");
+  EXPECT_EQ(json()["problems"].size(), 1u);
+}
+
 // Neither the page nor its policy lets anything in; the script has no way to make markup of text.
 TEST_F(ReportOfANight, ThePageLoadsNothing) {
   make_night(dir_);

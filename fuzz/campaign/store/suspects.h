@@ -1,0 +1,26 @@
+// The suspicious cases of a campaign: no failures (properties/judge/suspicion.h), and no findings. Of each
+// target and sign the first is kept, as a reproducer: suspicious/TARGET-SIGN.attn.json.
+//
+//   write_suspect(dir, "fa1.cpu.plain", "bias", reproducer);   // where there is none yet
+//   for (const SuspectFile& s : read_suspects(dir, &problems)) puts(s.r.message.c_str());
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "properties/reduce/reproducer.h"
+
+namespace attnfuzz {
+
+bool has_suspect(const std::string& dir, const std::string& target, const std::string& sign);
+void write_suspect(const std::string& dir, const std::string& target, const std::string& sign,
+                   const Reproducer& r);
+
+struct SuspectFile {
+  std::string file;
+  Reproducer r;
+};
+// By name; what cannot be read is named in *problems.
+std::vector<SuspectFile> read_suspects(const std::string& dir, std::vector<std::string>* problems);
+
+}  // namespace attnfuzz

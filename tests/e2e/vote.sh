@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# vote.sh ATTNFUZZ LIBRARY: what a plain lane finds is told by the sanitizer that sees more of it, and what no
+# plain lane can find by the share of cases that check runs under asan. LIBRARY: three_faults.cu, plain; its
+# lanes lie beside it, those that are built.
+set -u
+attnfuzz=$1 library=$2
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+die() {
+  echo "$*"
+  cat "$out"/*.log
+  exit 1
+}
+asked=0
+# told KERNEL LANE KIND CLASS [OPTION...]
+told() {
+  local kernel=$1 lane=$2 kind=$3 class=$4
+  shift 4
+  [ -e "${library%.so}-$lane.so" ] || { echo "$kernel: the lane $lane is not built: skipped"; return; }
+  asked=$((asked + 1))
+  "$attnfuzz" check "$library:$kernel" --cases 300 --jobs 1 --reduce-seconds 5 --property reference --out "$out/$kernel" \
+    --json "$out/$kernel.json" "$@" >"$out/$kernel.log" 2>&1
+  [ $? -eq 1 ] || die "$kernel: check did not end with status 1"
+  local file
+  file=$(ls "$out/$kernel"/*.attn.json) || die "$kernel: no file, or several"
+  grep -qF "\"lane\": \"$lane\"" "$file" || die "$kernel: the file is not of the lane $lane"
+  grep -qF "\"kind\": \"$kind\"" "$file" || die "$kernel: the file is not of kind $kind"
+  grep -q "^  likely $class" "$out/$kernel.log" || die "$kernel: not told as $class"
+  eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' "$out/$kernel.log")" >"$out/replay.log" 2>&1
+  [ $? -eq 1 ] || die "$kernel: the file does not fail again in its lane"
+}
+told race tsan race "race" --asan-every 0
+grep -q "IN THE LANE tsan" "$out/race.log" 2>/dev/null || [ ! -e "$out/race.log" ] || die "the lane is not named"
+told register msan-O0 uninitialised "" --asan-every 0
+told alignment asan undefined "" --asan-every 8
+# Without its share under asan nothing of it is seen.
+if [ -e "$out/alignment.log" ]; then
+  "$attnfuzz" check "$library:alignment" --cases 300 --jobs 1 --property reference --asan-every 0 --out "$out/none" >"$out/none.log" 2>&1
+  [ $? -eq 0 ] || die "alignment: found without asan"
+fi
+[ $asked -gt 0 ] || exit 77
+echo "$asked faults told by the lanes that see them"
