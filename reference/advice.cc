@@ -21,8 +21,10 @@ double share(double alike, double either_side, double scatter) {
 bool speaks_of_o(const attn_plan& plan) {
   const bool v_as_it_is = plan.v_format == ATTN_FORMAT_UNKNOWN || plan.v_format == ATTN_FORMAT_F32 ||
                           plan.v_format == ATTN_FORMAT_OF_INPUT;
+  const bool wide_partials = plan.partial_format == ATTN_FORMAT_F32 ||
+                             (plan.num_splits <= 1 && plan.partial_format == ATTN_FORMAT_UNKNOWN);
   return plan.conversion == ATTN_CONVERT_NEAREST && plan.exp_error == 0 && plan.sum_rule == ATTN_SUM_OF_EXP &&
-         plan.partial_format == ATTN_FORMAT_F32 && v_as_it_is;
+         wide_partials && v_as_it_is;
 }
 
 // Q is rounded once for all keys where the scale is folded into it.
@@ -123,8 +125,8 @@ double lse_ratio(const Reference& reference, int64_t row, float got) {
 
 }  // namespace
 
-Advice advise(const Reference& reference, int32_t dtype, const attn_plan& plan,
-              std::span<const float> o, std::span<const float> lse) {
+Advice advise(const Reference& reference, int32_t dtype, const attn_plan& plan, std::span<const float> o,
+              std::span<const float> lse) {
   Advice advice;
   if (reference.o_scatter.empty()) return advice;
   if (!o.empty() && speaks_of_o(plan)) look_at_o(reference, OFormat(dtype), o, &advice);

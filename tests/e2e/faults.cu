@@ -1,5 +1,6 @@
-// Three kernels with a fault each that numbers do not name: a barrier too few, an accumulator that nobody
-// set to 0, and a load of two elements wherever they lie, which x86 forgives. All else is right.
+// Kernels with a fault each that numbers do not name: a barrier too few, an accumulator that nobody set to 0, a
+// load of two elements wherever they lie, which x86 forgives, and an LSE that grows a little with every key, as
+// the bound allows. All else is right.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <string.h>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr int kThreads = 32;
 
-enum class Fault { kRace, kRegister, kAlignment };
+enum class Fault { kRace, kRegister, kAlignment, kDrift };
 
 template <class T>
 __device__ T* row(const attn_tensor& x, int64_t b, int64_t h, int64_t i) {
@@ -48,7 +49,8 @@ __global__ void attention(attn_problem p, attn_tensors t) {
     max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < p.seq_k; ++j) max = fmaxf(max, score<kFault>(p, q, row<__half>(t.k, b, kv, j)));
     for (int64_t j = 0; j < p.seq_k; ++j) sum += expf(score<kFault>(p, q, row<__half>(t.k, b, kv, j)) - max);
-    if (t.lse.data) *row<float>(t.lse, b, h, i) = sum == 0 ? -INFINITY : max + logf(sum);
+    const float drift = kFault == Fault::kDrift ? 0x1p-22f * p.seq_k : 0;
+    if (t.lse.data) *row<float>(t.lse, b, h, i) = sum == 0 ? -INFINITY : max + logf(sum) + drift;
   }
   if (kFault != Fault::kRace) __syncthreads();
   for (int d = threadIdx.x; d < p.dim_v; d += kThreads) {
@@ -74,6 +76,7 @@ template <Fault kFault>
 struct Faulty {
   static constexpr const char* kName = kFault == Fault::kRace       ? "race"
                                        : kFault == Fault::kRegister ? "register"
+                                       : kFault == Fault::kDrift    ? "drift"
                                                                     : "alignment";
   static constexpr const char* kDescription = "a block a query, fp16, with a fault";
   static constexpr attn_backend kBackend = attn::kBackend;
@@ -95,10 +98,10 @@ struct Faulty {
   }
 };
 
-const attn_kernel kKernels[] = {attn::plug_in<Faulty<Fault::kRace>>(),
-                                attn::plug_in<Faulty<Fault::kRegister>>(),
-                                attn::plug_in<Faulty<Fault::kAlignment>>()};
+const attn_kernel kKernels[] = {
+    attn::plug_in<Faulty<Fault::kRace>>(), attn::plug_in<Faulty<Fault::kRegister>>(),
+    attn::plug_in<Faulty<Fault::kAlignment>>(), attn::plug_in<Faulty<Fault::kDrift>>()};
 
 }  // namespace
 
-const attn_kernel* attn_kernel_at(uint32_t index) { return index < 3 ? &kKernels[index] : nullptr; }
+const attn_kernel* attn_kernel_at(uint32_t index) { return index < 4 ? &kKernels[index] : nullptr; }
