@@ -176,7 +176,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
   if (!result.failures.empty() || !result.suspects.empty()) target = open(library, arguments.target);
-  file_suspects(*target, filing, checked);
+  if (!result.suspects.empty()) file_suspects(*target, filing, checked);
   for (const std::string& file : checked.suspects)
     std::printf("see it again: %s%s\n",
                 replay_line(file, without_digests({}, {}, checked.kernel).kernel).c_str(),
