@@ -186,7 +186,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     if (failure.c.lane != checked.kernel.lane && failure.file.empty()) there = open_lane(failure.c.lane);
     const Filed& filed =
         checked.filed.emplace_back(file_failure(failure, there ? *there : *target, calibration, filing));
-    std::printf("\nreplay: %s%s\n", replay_line(filed.reproducer, library.name).c_str(),
+    std::printf("\nreplay: %s%s\n", replay_line(filed.reproducer, library.name, filed.before).c_str(),
                 distrust_words(arguments.target).c_str());
   }
   std::fflush(stdout);

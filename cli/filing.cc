@@ -8,6 +8,7 @@
 
 #include "cli/session.h"
 #include "fuzz/check/cheats.h"
+#include "fuzz/check/earlier.h"
 #include "fuzz/host/lanes.h"
 #include "properties/case/words.h"
 #include "text/printable.h"
@@ -57,6 +58,18 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   // Right in a fresh worker: an answer that depends on those before it.
   if (found.flaky && filing.untrusted && is_about_numbers(found.verdict.kind))
     found.verdict.cheat = Cheat::kState;
+  // One whose numbers hang on what ran before it, maybe.
+  std::optional<std::vector<Earlier>> before;
+  if (found.flaky && !filing.untrusted && is_about_numbers(found.verdict.kind)) {
+    at_work("right by itself: tried again behind the cases before it, for " +
+            std::to_string(std::lround(filing.reduce_seconds)) + " s at most");
+    before = earlier_cases(found, target, calibration, filing.check, filing.reduce_seconds);
+  }
+  if (before) {
+    found.flaky = false;
+    found.verdict.message += "; right by itself: it fails behind " + std::to_string(before->size()) +
+                             (before->size() == 1 ? " other case" : " other cases") + " in one worker";
+  }
   if (found.flaky) {
     found.verdict.message +=
         "; FLAKY: it did not fail again in two fresh workers, so it comes and goes, or depends "
@@ -76,6 +89,19 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   };
   std::filesystem::create_directories(filing.folder);
   file_it(found.c, found.verdict, nullptr);
+  if (before) {
+    const std::string stem = file.substr(0, file.size() - std::string_view(".attn.json").size());
+    for (const Earlier& one : *before) {
+      Verdict held;
+      held.property = one.property->name;
+      filed.before.push_back(stem + ".before-" + std::to_string(filed.before.size() + 1) + ".json");
+      Reproducer r = reproducer_of(one.c, held, nullptr, target);
+      r.kind.clear();  // it failed in nothing
+      write_file(filed.before.back(), encode(r, filed.before.back()));
+      print("  behind case " + std::to_string(one.index) + ", " + one.property->name + ": " + describe(one.c) +
+            "\n");
+    }
+  }
   if (!again) return filed;
   if (reduction_key(target.info(), *again) != reduction_key(target.info(), found.verdict)) {
     std::printf("  in a fresh worker it fails in another way, and that is reduced: %s\n",

@@ -19,7 +19,8 @@ struct Filing {
   OpenLane open_lane;          // the kernel in another lane
 };
 
-// Judges the failure again, reduces it, writes its reproducer as soon as there is one and
+// Judges the failure again (what is right in a fresh worker is looked for behind the cases that ran before
+// it, which then have a file each), reduces it, writes its reproducer as soon as there is one and
 // each better one over it, says everything about it. One that was found before is only said.
 // Throws UserError if it cannot be written.
 Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);

@@ -38,6 +38,7 @@ Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction*
 // What became of a failure: its file, and unless it was not seen again, its reduction.
 struct Filed {
   std::string reproducer;
+  std::vector<std::string> before = {};  // files of the cases without which it does not fail, in their order
   std::optional<Reduction> reduction = {};
   std::string lane = {};  // of a sanitizer that took the failure over (fuzz/check/vote.h); empty: none
   std::string vote = {};  // what other lanes and orders of threads said

@@ -112,8 +112,11 @@ int magnitude(int64_t n) { return std::bit_width(static_cast<uint64_t>(n < 0 ? 0
 
 bool is_plug_in(const std::string& kernel) { return kernel.find('/') != kernel.npos; }
 
-std::string replay_line(const std::string& file, const std::string& kernel) {
-  return "attnfuzz replay " + shell_word(file) + (is_plug_in(kernel) ? " --kernel " + shell_word(kernel) : "");
+std::string replay_line(const std::string& file, const std::string& kernel,
+                        const std::vector<std::string>& before) {
+  std::string files;
+  for (const std::string& one : before) files += shell_word(one) + " ";
+  return "attnfuzz replay " + files + shell_word(file) + (is_plug_in(kernel) ? " --kernel " + shell_word(kernel) : "");
 }
 
 std::string encode(const Reproducer& r, const std::string& file_name) {

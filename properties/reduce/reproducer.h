@@ -35,8 +35,10 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text);
 
 // Whether a kernel is a library by its path, which is loaded only for whoever names it.
 bool is_plug_in(const std::string& kernel);
-// One line to paste into a shell; it names the kernel where that is a plug-in.
-std::string replay_line(const std::string& file, const std::string& kernel);
+// One line to paste into a shell; it names the kernel where that is a plug-in. Files of `before` run first,
+// in the same worker.
+std::string replay_line(const std::string& file, const std::string& kernel,
+                        const std::vector<std::string>& before = {});
 
 // What two findings of one bug have in common once both are reduced: kernel, kind,
 // lane, the features that remained, and the order of magnitude of the sizes.

@@ -62,6 +62,14 @@ says "its file says 'crash': it held in 3 runs, all but the first in fresh worke
 ends 1 "FLAKY" "$fakes/attention.so:hangs-once" --cases 400 --watchdog 1
 says "did not finish before the watchdog ended it" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 
+# What one case leaves to another is found out: the one that must come before has a file of its own.
+ends 1 "right by itself: it fails behind 1 other case in one worker" "$fakes/attention.so:keeps-softcap" \
+  --property reference --cases 400
+"$attnfuzz" replay --allow-stale --kernel "$fakes/attention.so:keeps-softcap" "$out"/found/*.before-1.json \
+  "$out"/found/*.attn.json >"$out/log" 2>&1
+[ $? -eq 1 ] || complain "the sequence of two files does not fail"
+says "FAIL (reference, wrong)" "$out/log"
+
 # However it hangs.
 for how in sleeps stops ignores-signals; do
   ends 1 "FLAKY" "$fakes/attention.so:$how-once" --cases 400 --watchdog 0.1

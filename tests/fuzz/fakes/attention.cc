@@ -101,6 +101,17 @@ const attn_kernel kernels[] = {
           }
           return run(p, t, plan, env);
         }),
+    // Wrong numbers without a softcap, behind a call that had one.
+    fake::kernel(
+        "keeps-softcap", plan,
+        RUN {
+          static bool kept = false;
+          kept |= p->softcap > 0;
+          const attn_status status = run(p, t, plan, env);
+          if (kept && p->softcap == 0 && p->batch * p->heads_q * p->seq_q > 0)
+            *static_cast<uint16_t*>(t->o.data) = 0x6400;
+          return status;
+        }),
     // Wrong numbers with many keys, a crash with a window.
     fake::kernel(
         "two-bugs", plan,

@@ -1,0 +1,31 @@
+// What must run before a failure that does not come by itself.
+//
+// A job judges its cases one after the other in one worker. What fails there and is right in a fresh worker
+// may hang on what an earlier one left behind: a cache, a plan, a counter. The cases before it are run again
+// in one worker, twice as many each time, until it fails again; then as many as can be are left out.
+//
+//   const auto before = earlier_cases(failure, target, calibration, options, 10);
+//   if (before) ...   // these and then the failure, in one worker: attnfuzz replay A B FAILURE
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "fuzz/check/check.h"
+
+namespace attnfuzz {
+
+struct Earlier {
+  uint64_t index;
+  Case c;  // as it was judged
+  const Property* property;
+};
+
+// In the order in which they ran. Nothing: it did not fail again behind up to kMostEarlier of them, or in so
+// many seconds. options.aim is the check's own. Leaves the worker fresh.
+inline constexpr uint64_t kMostEarlier = 512;
+std::optional<std::vector<Earlier>> earlier_cases(const Failure& failure, Target& target,
+                                                  const Calibration& calibration, const CheckOptions& options,
+                                                  double seconds);
+
+}  // namespace attnfuzz
