@@ -1,6 +1,7 @@
 // What a kernel may refuse of how a tensor lies in memory, one by one, and how a case is
 // spared it: base addresses and rows that are no multiple of so many bytes, gaps, another
-// order of its dimensions, spans beyond 2^31 elements, junk as the stride of one element.
+// order of its dimensions, spans beyond 2^31 elements, junk as the stride of one element, columns
+// that do not lie side by side, negative strides, strides of 0.
 //
 // Asked of each tensor by itself: of a kernel that looks at three tensors and forgot the
 // fourth, the fourth is still drawn as ever.
@@ -55,6 +56,14 @@ template <TensorId T>
 constexpr auto kSpreadName = kName<T, 0>("offsets beyond 2^31");
 template <TensorId T>
 constexpr auto kJunkName = kName<T, 0>("any stride of one element");
+template <TensorId T>
+constexpr auto kStepName = kName<T, 0>("columns apart from one another");
+template <TensorId T>
+constexpr auto kAcrossName = kName<T, 0>("columns across rows");
+template <TensorId T>
+constexpr auto kBackwardsName = kName<T, 0>("negative strides");
+template <TensorId T>
+constexpr auto kOnceName = kName<T, 0>("strides of 0");
 
 inline void nothing(Problem&) {}
 
@@ -91,7 +100,7 @@ struct Alignment {
 
 struct MemoryRefusals {
   TensorId tensor;
-  Refusal gaps, order, spread, junk;
+  Refusal gaps, order, spread, junk, step, across, backwards, once;
   std::array<memory_refusals::Alignment, 7> alignments;  // the smallest first
 };
 
@@ -104,6 +113,13 @@ constexpr MemoryRefusals kOf = {
     {kOrderName<T>.data(), nothing, [](Case& c) { layout<T>(c).order = {0, 1, 2}; }},
     {kSpreadName<T>.data(), nothing, [](Case& c) { layout<T>(c).spread = 0; }},
     {kJunkName<T>.data(), nothing, [](Case& c) { layout<T>(c).junk_unit_strides = false; }},
+    {kStepName<T>.data(), nothing, [](Case& c) { layout<T>(c).step = 1; }},
+    {kAcrossName<T>.data(), nothing, [](Case& c) { layout<T>(c).across = false; }},
+    {kBackwardsName<T>.data(), nothing, [](Case& c) { layout<T>(c).backwards = 0; }},
+    {kOnceName<T>.data(), nothing,
+     [](Case& c) {
+       if (const auto once = once_of(T)) c.once.*once = {};
+     }},
     {{{2, &kBase<T, 2>, &kRows<T, 2>},
       {4, &kBase<T, 4>, &kRows<T, 4>},
       {8, &kBase<T, 8>, &kRows<T, 8>},

@@ -236,6 +236,14 @@ class Asking {
     };
     ask(of.order, [](TensorLayout& l) { l.order = {0, 2, 1}; });
     ask(of.junk, [](TensorLayout& l) { l.junk_unit_strides = true; });
+    ask(of.step, [](TensorLayout& l) { l.step = 2; });
+    ask(of.across, [](TensorLayout& l) { l.across = true; });
+    // Of rows alone, so that columns still lie side by side.
+    ask(of.backwards, [](TensorLayout& l) { l.backwards = 4; });
+    if (const auto once = once_of(of.tensor)) {
+      if (refuses([&](Case& c) { c.once.*once = {.batch = true, .head = true}; }))
+        refused_.those.push_back(&of.once);
+    }
     ask(of.spread, [](TensorLayout& l) { l.spread = int64_t{1} << 32; });
     // The smallest that is taken of what is odd in terms of it; none needed if that of one element is.
     const auto least = [&](const auto& change) -> const memory_refusals::Alignment* {

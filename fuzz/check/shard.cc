@@ -15,6 +15,7 @@ Case without_refused(Case c, const Refused& refused) {
   strip_refused(refused, c);
   c.planted.clear();
   c.layout = {};
+  c.once = {};
   c.nan_beyond_lengths = false;
   tidy(c);
   return c;

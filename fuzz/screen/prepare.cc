@@ -40,6 +40,7 @@ bool place(const Case& c, Tensor t, uint64_t* bytes, TensorSlot* to) {
   const TensorId id = kIds[t];
   const Geometry g = *geometry(c, id);
   const TensorLayout& layout = c.layout[static_cast<size_t>(id)];
+  if (layout.scattered() || layout.backwards != 0) return false;
   // extent_of() puts a guard in front of a tensor that begins far behind its slot's border.
   if (g.offset_bytes > kGapEnd || g.span_bytes > static_cast<int64_t>(kMostBytes) || !in_one_stretch(g))
     return false;
@@ -56,7 +57,7 @@ bool place(const Case& c, Tensor t, uint64_t* bytes, TensorSlot* to) {
   }
   to->element_bytes = static_cast<uint32_t>(g.element_bytes);
   const std::array<int64_t, 4> size = logical_size(c.problem, id);
-  const std::array<bool, 4> once = repeated(c.problem, id);
+  const std::array<bool, 4> once = repeated(c, id);
   for (int n = 0; n < 4; ++n) {
     to->size[n] = static_cast<uint32_t>(g.size[n]);
     to->stride[n] = static_cast<uint32_t>(g.stride[n]);
@@ -106,6 +107,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   };
   const Problem& p = c.problem;
   if (p.dtype == ATTN_F32) return no("inputs of fp32");
+  if (!(c.once == StoredOnce{})) return no("a tensor that is stored once for several");
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =
       static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seq_q);
@@ -120,7 +122,8 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   call.env.backend = backend;
   for (int t = 0; t < kTensors; ++t) {
     if (!is_present(c, kIds[t])) continue;
-    if (!place(c, static_cast<Tensor>(t), &call.bytes, &call.tensor[t])) return no("a tensor spread widely");
+    if (!place(c, static_cast<Tensor>(t), &call.bytes, &call.tensor[t]))
+      return no("a tensor spread widely, scattered or backwards");
     if (at_page_end(c, kIds[t])) call.at_page_end |= uint32_t{1} << t;
   }
   for (const attnfuzz::Call& one : c.calls)

@@ -153,7 +153,23 @@ struct TensorLayout {
   int64_t spread = 0;                        // the outermost stride is at least this: offsets beyond 2^31
   bool junk_unit_strides = false;            // strides of size-1 dimensions hold a huge number
   Placement placement = Placement::kGuarded;
+  int64_t step = 1;     // elements between neighbouring columns, or with `across` between what `order` has last
+  bool across = false;  // columns lie outside of what `order` has last: K as (batch, head, dim, sequence)
+  int64_t backwards = 0;  // bit n: dimension n, of (batch, head, sequence, dim), has a negative stride
   bool operator==(const TensorLayout&) const = default;
+  // Whether a row's columns may lie anywhere but side by side.
+  bool scattered() const { return step != 1 || across || (backwards & 8) != 0; }
+};
+
+// Dimensions of Q, K or V that are stored once, with the values of index 0, and repeated by a
+// stride of 0: how many call a kernel for one KV head, or one cache for a batch.
+struct Once {
+  bool batch = false, head = false;
+  bool operator==(const Once&) const = default;
+};
+struct StoredOnce {
+  Once q, k, v;
+  bool operator==(const StoredOnce&) const = default;
 };
 
 // What outputs, guards and the workspace are filled with before a call.
@@ -219,6 +235,7 @@ struct Case {
   std::vector<Planted> planted;
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
   std::array<TensorLayout, kTensorCount> layout;
+  StoredOnce once;
   Prefill prefill = Prefill::kNan;
   bool want_lse = true;
   std::vector<Call> calls = {Call{}};
@@ -238,6 +255,18 @@ constexpr Fill Case::*fill_of(TensorId t) {
     default:
       return nullptr;
   }
+}
+
+// Which dimensions of a tensor are stored once; nullptr: it always has its own of each.
+constexpr Once StoredOnce::* once_of(TensorId t) {
+  return t == TensorId::kQ   ? &StoredOnce::q
+         : t == TensorId::kK ? &StoredOnce::k
+         : t == TensorId::kV ? &StoredOnce::v
+                             : nullptr;
+}
+inline Once stored_once(const Case& c, TensorId t) {
+  const auto of = once_of(t);
+  return of ? c.once.*of : Once{};
 }
 
 // Why a case cannot be run at all, or nothing: contradictory sizes, more bytes

@@ -150,12 +150,24 @@ template <> inline constexpr auto kFields<Environment> = fields("an environment"
     field("variant", &Environment::variant));
 
 template <> inline constexpr auto kFields<TensorLayout> = fields("a layout",
+    field("across", &TensorLayout::across),
+    field("backwards", &TensorLayout::backwards, Within{0, 15}),
     field("junk_unit_strides", &TensorLayout::junk_unit_strides),
     field("offset", &TensorLayout::offset),
     field("order", &TensorLayout::order, Within{0, 2}),
     field("placement", &TensorLayout::placement, Names{kPlacementNames}),
     field("row_gap", &TensorLayout::row_gap),
-    field("spread", &TensorLayout::spread));
+    field("spread", &TensorLayout::spread),
+    field("step", &TensorLayout::step));
+
+template <> inline constexpr auto kFields<Once> = fields("what is stored once",
+    field("batch", &Once::batch),
+    field("head", &Once::head));
+
+template <> inline constexpr auto kFields<StoredOnce> = fields("tensors that are stored once",
+    field("k", &StoredOnce::k),
+    field("q", &StoredOnce::q),
+    field("v", &StoredOnce::v));
 
 template <> inline constexpr auto kFields<Planted> = fields("a planted value",
     field("b", &Planted::b),
@@ -194,6 +206,7 @@ template <> inline constexpr auto kFields<Case> = fields("a case",
     field("lane", &Case::lane),
     field("layout", &Case::layout),
     field("nan_beyond_lengths", &Case::nan_beyond_lengths),
+    field("once", &Case::once),
     field("planted", &Case::planted, AtMost{kMaxPlanted}),
     field("prefill", &Case::prefill, Names{kPrefillNames}),
     field("problem", &Case::problem),

@@ -14,7 +14,9 @@ constexpr Wide kRoom = static_cast<Wide>(kSlotBytes) - 2 * kMaxGuardAfter;
 
 int64_t Geometry::guard_after() const { return std::clamp<int64_t>(64 * row_bytes(), 256, kMaxGuardAfter); }
 
-std::array<bool, 4> repeated(const Problem& p, TensorId t) {
+std::array<bool, 4> repeated(const Case& c, TensorId t) {
+  if (once_of(t)) return {stored_once(c, t).batch, stored_once(c, t).head, false, false};
+  const Problem& p = c.problem;
   Broadcast all;
   if (t == TensorId::kBias && p.bias) all = p.bias->broadcast;
   if (t == TensorId::kMask && p.mask) all = p.mask->broadcast;
@@ -54,7 +56,7 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   g.present = is_present(c, t);
   g.element_bytes = element_bytes(c.problem, t);
   g.size = logical_size(c.problem, t);
-  const std::array<bool, 4> once = repeated(c.problem, t);
+  const std::array<bool, 4> once = repeated(c, t);
   for (int n = 0; n < 4; ++n) {
     if (once[n]) g.size[n] = std::min<int64_t>(g.size[n], 1);
   }
@@ -62,18 +64,19 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   if (!dense) g.order = layout.order;
   if (layout.placement == Placement::kGuarded) g.offset_bytes = layout.offset * g.element_bytes;
 
-  g.stride[3] = 1;
-  Wide step = static_cast<Wide>(std::max<int64_t>(g.size[3], 1)) + (dense ? 0 : layout.row_gap);
-  Wide elements = g.size[3], last = std::max<int64_t>(g.size[3], 1);
+  // From the innermost dimension outwards: columns, or with `across` the last of the order, first.
+  const bool across = !dense && layout.across;
+  const std::array<int, 4> outwards = across ? std::array<int, 4>{g.order[2], 3, g.order[1], g.order[0]}
+                                             : std::array<int, 4>{3, g.order[2], g.order[1], g.order[0]};
   // Spread goes to the outermost dimension that has a second index.
   int outermost = -1;
-  for (int n = 2; n >= 0; --n) {
-    if (g.size[g.order[n]] > 1) outermost = n;
+  for (int n = 1; n < 4; ++n) {
+    if (g.size[outwards[n]] > 1) outermost = n;
   }
-  Wide gaps = 0;
   const Wide row_gap_bytes = dense ? 0 : static_cast<Wide>(layout.row_gap) * g.element_bytes;
-  for (int n = 2; n >= 0; --n) {
-    const int dimension = g.order[n];
+  Wide step = dense ? 1 : layout.step, elements = 1, last = 1, gaps = 0;
+  for (int n = 0; n < 4; ++n) {
+    const int dimension = outwards[n];
     const int64_t count = g.size[dimension];
     if (n == outermost && !dense && step < layout.spread) {
       step = layout.spread;
@@ -84,6 +87,7 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
     elements *= count;
     if (count > 1) last += (count - 1) * step;
     step *= std::max<int64_t>(count, 1);
+    if (n == 0 && !dense) step += layout.row_gap;
     if (elements > kRoom || last > kRoom || step > kRoom * kRoom) return std::nullopt;
   }
   if (g.empty()) {
@@ -93,8 +97,15 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   const Wide span = last * g.element_bytes;
   if (span + g.offset_bytes > kRoom) return std::nullopt;
   g.span_bytes = static_cast<int64_t>(span);
-  gaps += elements / g.size[3] * std::min<Wide>(row_gap_bytes, 2 * kGapEnd);
-  const Wide touched = elements * g.element_bytes + gaps + g.offset_bytes + kGuardBefore + g.guard_after();
+  for (int n = 0; n < 4; ++n) {
+    if (dense || (layout.backwards >> n & 1) == 0 || g.size[n] < 2) continue;
+    g.first += (g.size[n] - 1) * g.stride[n];
+    g.stride[n] = -g.stride[n];
+  }
+  gaps += elements / g.size[outwards[0]] * std::min<Wide>(row_gap_bytes, 2 * kGapEnd);
+  // What is scattered is filled whole.
+  const Wide filled = !dense && layout.scattered() ? span : elements * g.element_bytes + gaps;
+  const Wide touched = filled + g.offset_bytes + kGuardBefore + g.guard_after();
   g.touched_bytes = static_cast<int64_t>(std::min<Wide>(touched, kRoom));
   return g;
 }

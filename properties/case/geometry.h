@@ -36,15 +36,19 @@ inline constexpr uint32_t kNeverWritten = 0x7fa57fa5;
 struct Geometry {
   bool present = false;
   int64_t element_bytes = 0;
-  // As stored: 1 where broadcast. The last dimension is innermost, of stride 1.
+  // As stored: 1 where broadcast. Negative strides where the layout says so; the last is 1 but where it
+  // is scattered.
   std::array<int64_t, 4> size = {};
   std::array<int64_t, 4> stride = {};
   std::array<uint8_t, 3> order = {0, 1, 2};  // outermost first
-  int64_t offset_bytes = 0;                  // of the first element from a 256-byte boundary
-  int64_t span_bytes = 0;                    // from the first to the end of the last element
+  int64_t offset_bytes = 0;                  // of the lowest element from a 256-byte boundary
+  int64_t span_bytes = 0;                    // from the lowest to the end of the highest element
+  int64_t first = 0;                         // of element (0,0,0,0), in elements from the lowest
   int64_t touched_bytes = 0;                 // with gaps and guards, at most
 
   bool empty() const { return size[0] == 0 || size[1] == 0 || size[2] == 0 || size[3] == 0; }
+  // Columns that do not lie side by side, in their order.
+  bool scattered() const { return stride[3] != 1; }
   int64_t row_bytes() const { return size[3] * element_bytes; }
   // Room for what a kernel reads that takes a whole tile where a few rows are left.
   int64_t guard_after() const;
@@ -53,7 +57,7 @@ struct Geometry {
 // Sizes of a tensor as the contract has them, (1) for what has fewer dimensions.
 inline std::array<int64_t, 4> logical_size(const Problem& p, TensorId t) { return shape_of(spec_of(t), p); }
 // Which of its dimensions are stored once and repeated.
-std::array<bool, 4> repeated(const Problem& p, TensorId t);
+std::array<bool, 4> repeated(const Case& c, TensorId t);
 // attn_dtype of its elements; ATTN_NONE for what is no number.
 int32_t dtype_of(const Problem& p, TensorId t);
 int64_t element_bytes(const Problem& p, TensorId t);

@@ -22,12 +22,14 @@ struct Indices {
 // Which row of the recipe lies at row (b,h,s) of Q, K or V.
 Indices row_source(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s) {
   static const Remap kIdentity;
-  if (c.remap == kIdentity) return {b, h, s};
+  const Once once = stored_once(c, tensor);
+  if (c.remap == kIdentity) return {once.batch ? 0 : b, once.head ? 0 : h, s};
   const Remap& r = c.remap;
   const int64_t length = key_length(c.problem, b);
-  if (of_queries(spec_of(tensor)))
-    return {source(r.batch, b, length), source(r.head_q, h, length), source(r.query, s, length)};
-  return {source(r.batch, b, length), source(r.head_kv, h, length), source(r.key, s, length)};
+  const bool queries = of_queries(spec_of(tensor));
+  return {once.batch ? 0 : source(r.batch, b, length),
+          once.head ? 0 : source(queries ? r.head_q : r.head_kv, h, length),
+          source(queries ? r.query : r.key, s, length)};
 }
 
 // The same for an entry of bias or mask; broadcast dimensions stay at 0.
@@ -68,6 +70,15 @@ int64_t key_length(const Problem& p, int64_t b) {
   return p.key_lengths ? std::clamp<int64_t>((*p.key_lengths)[b], 0, p.seq_k) : p.seq_k;
 }
 
+int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
+  const Problem& p = c.problem;
+  if (!c.nan_beyond_lengths || !of_keys(spec_of(tensor))) return size_of(spec_of(tensor).shape[2], p);
+  if (!stored_once(c, tensor).batch) return key_length(p, b);
+  int64_t longest = 0;
+  for (int64_t entry = 0; entry < p.batch; ++entry) longest = std::max(longest, key_length(p, entry));
+  return longest;
+}
+
 void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out) {
   const int64_t n = columns_of(c.problem, tensor);
   const Indices at = row_source(c, tensor, b, h, s);
@@ -98,7 +109,9 @@ std::vector<Planted> planted_at(const Case& c) {
   std::vector<Planted> found;
   for (const Planted& plant : c.planted) {
     const bool pair = plant.tensor == TensorId::kBias, query = of_queries(spec_of(plant.tensor));
-    const Broadcast broadcast = pair && p.bias ? p.bias->broadcast : Broadcast{};
+    Broadcast broadcast = pair && p.bias ? p.bias->broadcast : Broadcast{};
+    const Once once = stored_once(c, plant.tensor);
+    broadcast.batch |= once.batch, broadcast.head |= once.head;
     const int64_t heads = broadcast.head ? 1 : query ? p.heads_q : p.heads_kv;
     const int64_t rows = broadcast.query ? 1 : query ? p.seq_q : p.seq_k;
     for (int64_t b = 0; b < (broadcast.batch ? 1 : p.batch); ++b) {
@@ -126,6 +139,9 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
   const Problem& p = c.problem;
   const bool pair = tensor == TensorId::kBias;
   Indices at = {b, h, s};
+  const Once once = stored_once(c, tensor);
+  if (once.batch) at.b = 0;
+  if (once.head) at.h = 0;
   if (pair) {
     const Broadcast& broadcast = p.bias->broadcast;
     at = {broadcast.batch ? 0 : b, broadcast.head ? 0 : h, broadcast.query ? 0 : s};
@@ -136,7 +152,7 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
   });
   if (plant != planted.rend()) return decode(pair ? p.bias->dtype : p.dtype, &plant->bits, 0);
   if (pair) return bias_at(c, b, h, s, d);
-  if (c.nan_beyond_lengths && of_keys(spec_of(tensor)) && s >= key_length(p, b)) {
+  if (s >= rows_held(c, tensor, b)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   std::vector<uint32_t> row(columns_of(p, tensor));
@@ -147,7 +163,8 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
 std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t h) {
   const Problem& p = c.problem;
   const int64_t columns = columns_of(p, tensor), rows = size_of(spec_of(tensor).shape[2], p);
-  const int64_t length = c.nan_beyond_lengths && of_keys(spec_of(tensor)) ? key_length(p, b) : rows;
+  const int64_t length = rows_held(c, tensor, b);
+  const Once once = stored_once(c, tensor);
   std::vector<double> out(rows * columns, std::numeric_limits<double>::quiet_NaN());
   std::vector<uint32_t> row(columns);
   for (int64_t s = 0; s < length; ++s) {
@@ -155,7 +172,8 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
     decode_strided(p.dtype, row.data(), 0, 1, columns, &out[s * columns]);
   }
   for (const Planted& x : planted_at(c)) {
-    if (x.tensor == tensor && x.b == b && x.h == h) out[x.s * columns + x.d] = decode(p.dtype, &x.bits, 0);
+    if (x.tensor == tensor && x.b == (once.batch ? 0 : b) && x.h == (once.head ? 0 : h))
+      out[x.s * columns + x.d] = decode(p.dtype, &x.bits, 0);
   }
   return out;
 }

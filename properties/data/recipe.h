@@ -19,6 +19,10 @@ namespace attnfuzz {
 // key_lengths[b] clamped to 0..seq_k, or seq_k.
 int64_t key_length(const Problem& p, int64_t b);
 
+// So many rows of K or V of a batch entry hold no NaN where nan_beyond_lengths puts one: of what all
+// entries share, the longest one's.
+int64_t rows_held(const Case& c, TensorId tensor, int64_t b);
+
 // Row (b,h,s) of Q, K or V before anything is planted: dim values in the problem's dtype.
 void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out);
 

@@ -5,7 +5,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int64_t kBlocks = 140'000, kElements = 4'000'000, kLongest = 66'000;
+constexpr int64_t kBlocks = 140'000, kElements = 4'000'000;
 
 Wide whole(int64_t n, int64_t tile) { return (static_cast<Wide>(n) + tile - 1) / tile * tile; }
 
@@ -94,7 +94,7 @@ Price price(const Aim& aim, const Case& c) {
 Price most(const Aim& aim, const Case& c, int64_t eighths) {
   const Tiling tiling = tiling_of(aim, c);
   const Wide tile = static_cast<Wide>(tiling.q) * tiling.k * 2 * kColumns;
-  const Wide work = is_long(c.problem) ? tile * (kLongest / std::min(tiling.q, tiling.k) + 1)
+  const Wide work = is_long(c.problem) ? tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1)
                                        : std::max<Wide>(static_cast<Wide>(aim.work) * eighths / 8, 8 * tile);
   return {work, kBlocks, kElements};
 }

@@ -33,8 +33,10 @@ struct Price {
 };
 Price price(const Aim& aim, const Case& c);
 
-// A sequence that 16 bits cannot count: few are drawn, and of those the other length is short.
-inline bool is_long(const Problem& p) { return std::max(p.seq_q, p.seq_k) >= 32'768; }
+// A sequence of many tiles, up to what 16 bits cannot count: few are drawn, and of those the other
+// length is short.
+inline int64_t longest(const Problem& p) { return std::max(p.seq_q, p.seq_k); }
+inline bool is_long(const Problem& p) { return longest(p) >= 2048; }
 
 // The most that a case may cost, in eighths of aim.work as whole tiles count: always room for
 // eight tiles, and for one row or column of tiles of a long sequence.

@@ -27,7 +27,8 @@ Case redraw(const Part& part, Phase phase, const Case& c, const Aim& aim, Dice& 
     draw_phase(phase, aim, dice, fresh);
     if (phase == Phase::kSizes) fit_sizes(aim, dice, fresh);
     if (phase == Phase::kSizes && dice.range(0, 9999) < 150)
-      draw_long(aim, dice, {.keys = dice.coin(), .beyond_signed = dice.coin()}, fresh);
+      draw_long(aim, dice, {.keys = dice.coin(), .reach = static_cast<Longest::Reach>(dice.range(0, 2))},
+                fresh);
     part.take(next, fresh);
     if (next != c) return next;
   }

@@ -63,10 +63,10 @@ std::string name_of(uint32_t n) {
 class Witness {
  public:
   explicit Witness(const Aim& aim) : aim_(aim), dice_(rc::Random(rc::Random::Key{})) {
-    // Of several entries and of one, without keys for what has many heads; and two drawn ones.
+    // Of several entries and heads and of one, without keys for what has many heads; and two drawn ones.
     for (const auto& [batch, length, keys] : {std::array{2, 3, 3}, {1, 1, 1}, {1, 1, 0}}) {
       Case& c = begin_.emplace_back();
-      c.problem.batch = batch;
+      c.problem.batch = c.problem.heads_q = c.problem.heads_kv = batch;
       c.problem.seq_q = length;
       c.problem.seq_k = keys;
       if (aim.variants == 0) c.env.variant = 0;

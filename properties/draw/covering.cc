@@ -116,6 +116,50 @@ std::vector<std::vector<Ask>> rows_of(const std::vector<Pair>& pairs) {
 
 }  // namespace
 
+namespace {
+
+// Of one axis that steers: its classes, the last of them, which has no end, as often as `kOften`.
+struct Steering {
+  static constexpr int kOften = 3;
+  size_t axis;
+  std::vector<int> classes;
+};
+const std::vector<Steering>& steering_axes() {
+  static const std::vector<Steering> all = [] {
+    const Aim aim;
+    std::vector<Steering> found;
+    for (size_t n = 0; n < axes().size(); ++n) {
+      const CaseAxis& axis = axes()[n];
+      if (axis.steers == 0) continue;
+      Steering one = {n, {}};
+      for (int at = 0; at < axis.usual(); ++at) {
+        RandomDice dice(rc::Random(rc::Random::Key{}));
+        Case c;
+        axis.make({aim, dice, aim.tiles_q.front(), aim.tiles_k.front()}, at, c);
+        if (!is_empty(c.problem)) one.classes.push_back(at);
+      }
+      // Sizes go on behind the last border.
+      const int last = one.classes.back();
+      if (axis.phase == Phase::kSizes && last > 8)
+        one.classes.insert(one.classes.end(), Steering::kOften - 1, last);
+      found.push_back(std::move(one));
+    }
+    return found;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::vector<Ask> together(Dice& dice) {
+  std::vector<Ask> row;
+  for (const Steering& of : steering_axes()) {
+    if (dice.percent(axes()[of.axis].steers))
+      row.push_back({of.axis, dice.pick<int>(std::span<const int>(of.classes))});
+  }
+  return row;
+}
+
 bool adds_to_scores(const Problem& p) { return p.mask || p.bias || p.softcap != 0; }
 
 bool adds_to_scores(const Ask& ask) {
@@ -135,25 +179,30 @@ void Covering::make() const {
   if (made_) return;
   const Rare rare = attnfuzz::rare(aim_);
   const Adding adding;
-  std::vector<Pair> plain, others;
-  for (const Pair& x : rare.pairs) (adding.of(x.a) || adding.of(x.b) ? others : plain).push_back(x);
-  plain_.rows = rows_of(plain), adding_.rows = rows_of(others);
-  for (const Ask& one : rare.singles) (adding.of(one) ? adding_ : plain_).singles.push_back(one);
+  const auto odd = [](const Ask& x) { return axes()[x.axis].odd && x.at != 0; };
+  std::vector<Pair> plain, others, odd_ones;
+  for (const Pair& x : rare.pairs)
+    (odd(x.a) || odd(x.b) ? odd_ones : adding.of(x.a) || adding.of(x.b) ? others : plain).push_back(x);
+  plain_.rows = rows_of(plain), adding_.rows = rows_of(others), odd_.rows = rows_of(odd_ones);
+  for (const Ask& one : rare.singles)
+    (odd(one) ? odd_ : adding.of(one) ? adding_ : plain_).singles.push_back(one);
   made_ = true;
 }
 
 size_t Covering::size() const {
   make();
-  return plain_.rows.size() + adding_.rows.size();
+  return plain_.rows.size() + adding_.rows.size() + odd_.rows.size();
 }
 
 std::vector<Ask> Covering::row(uint64_t seed, uint64_t number) const {
   make();
-  const Turn& turn = number % 2 == 0 ? plain_ : adding_;
-  const uint64_t at = mix(seed, 0, 0, 0, 0) % std::max<size_t>(size(), 1) + number / 2;
+  // Of those that are not odd by turns, each without a gap.
+  const uint64_t others = number - number / 5, nth = odd(number) ? number / 5 : others / 2;
+  const Turn& turn = odd(number) ? odd_ : others % 2 == 0 ? plain_ : adding_;
+  const uint64_t at = mix(seed, 0, 0, 0, 0) % std::max<size_t>(size(), 1) + nth;
   std::vector<Ask> row;
   if (!turn.rows.empty()) row = turn.rows[at % turn.rows.size()];
-  ask(row, turn.singles[number / 2 % turn.singles.size()]);
+  ask(row, turn.singles[nth % turn.singles.size()]);
   return row;
 }
 

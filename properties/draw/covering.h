@@ -5,8 +5,8 @@
 // pair of classes is counted. Those met least are put together in rows of up to eight classes,
 // the least met first; one case of two of a stream is asked for the next row, and for the
 // next of all classes. Rows without a mask, a bias and a softcap take turns with the others,
-// for there is a way through most kernels that these close. What is asked for depends on the aim, the seed and
-// the number alone.
+// for there is a way through most kernels that these close; so do rows with odd strides. What is asked for
+// depends on the aim, the seed and the number alone.
 //
 //   aim.covering = std::make_shared<Covering>(aim);
 //   for (const Ask& ask : aim.covering->row(seed, number)) axes()[ask.axis].make(toss, ask.at, c);
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "properties/case/aim.h"
+#include "properties/case/dice.h"
 
 namespace attnfuzz {
 
@@ -29,6 +30,13 @@ struct Ask {
 bool adds_to_scores(const Problem& p);
 bool adds_to_scores(const Ask& ask);
 
+inline bool is_empty(const Problem& p) { return p.batch == 0 || p.seq_q == 0 || p.seq_k == 0; }
+
+// Classes of the axes that steer a kernel, each one's by itself and all at once: where sizes, what
+// hides keys and what changes scores come together any way they can, four of them that must meet are four of
+// a dozen. What would leave nothing to compute is not among them.
+std::vector<Ask> together(Dice& dice);
+
 class Covering {
  public:
   // Of what an aim draws where it has no covering.
@@ -36,6 +44,8 @@ class Covering {
   // Of different axes, in the order of the table.
   std::vector<Ask> row(uint64_t seed, uint64_t number) const;
   size_t size() const;  // rows until they come again
+  // Whether the rows of this number ask for odd classes (CaseAxis::odd): one of five, and no other does.
+  static bool odd(uint64_t number) { return number % 5 == 4; }
 
  private:
   void make() const;
@@ -47,7 +57,7 @@ class Covering {
     std::vector<std::vector<Ask>> rows;
     std::vector<Ask> singles;
   };
-  mutable Turn plain_, adding_;  // to scores
+  mutable Turn plain_, adding_, odd_;  // to scores
 };
 
 }  // namespace attnfuzz

@@ -17,9 +17,12 @@ int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles);
 // More query heads, batch entries or KV heads than a grid has rows, by `what` modulo 3: whoever
 // launches nothing leaves O unwritten. Too dear to be drawn often.
 void draw_many_heads(const Aim& aim, Dice& dice, uint64_t what, Case& c);
-// One sequence longer than 16 bits can count, and the other short.
+// One sequence longer than 16 bits can count, signed or not, or than most cases can pay for; and the other
+// short.
 struct Longest {
-  bool keys, beyond_signed;  // keys or queries; signed bits or unsigned ones
+  enum Reach : uint8_t { kSigned, kUnsigned, kShort };
+  bool keys;  // or queries
+  Reach reach;
 };
 void draw_long(const Aim& aim, Dice& dice, Longest what, Case& c);
 // Takes out what the kernel refuses, as far as it has been drawn; within so much work.
@@ -28,7 +31,10 @@ void strip_refused(const Refused& refused, Case& c, int64_t work = INT64_MAX);
 void fit_domain(const Aim& aim, Case& c);
 // Of the least case inside of it, as Aim::work counts.
 int64_t least_work(const attn_domain& domain);
-// Makes drawn sizes affordable, and as far as they can be keeps them what `row` asks for.
-void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row = {});
+inline constexpr int64_t kPercentDearest = 14;
+// Makes drawn sizes affordable, and as far as they can be keeps them what `row` asks for: in so many of 100
+// cases at the price of the dearest that there may be.
+void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row = {},
+               int64_t percent_dear = kPercentDearest);
 
 }  // namespace attnfuzz

@@ -25,8 +25,11 @@ Wide budget(Dice& dice, const Aim& aim, const Case& c) {
 // One head and few columns: what it costs is the tiles of the one length.
 void draw_long(const Aim& aim, Dice& dice, Longest what, Case& c) {
   Problem& p = c.problem;
-  const int64_t border = int64_t{1} << (what.beyond_signed ? 15 : 16);
-  const int64_t length = border + dice.range(0, 70), dim = dice.pick<int64_t>({1, 1, 2});
+  const int64_t border = int64_t{1} << (what.reach == Longest::kSigned     ? 15
+                                        : what.reach == Longest::kUnsigned ? 16
+                                                                           : dice.range(9, 14));
+  const int64_t length = border + dice.range(0, what.reach == Longest::kShort ? border - 1 : 70);
+  const int64_t dim = dice.pick<int64_t>({1, 1, 2});
   const int64_t most = aim.work / (length * 2 * dim);
   const int64_t other = std::min(dice.percent(60) ? dice.range(1, 3) : dice.range(1, 20), most);
   if (other < 1) return;
@@ -50,7 +53,7 @@ void draw_many_heads(const Aim& aim, Dice& dice, uint64_t what, Case& c) {
   p.num_splits = 0;
 }
 
-void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row) {
+void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row, int64_t percent_dear) {
   const auto is = [&](const Ask& one, const Case& of) {
     const Tiling tiling = tiling_of(aim, of);
     return axes()[one.axis].of({of, of.problem, tiling.q, tiling.k, of.problem.num_splits}) == one.at;
@@ -59,18 +62,23 @@ void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row) {
   std::ranges::copy_if(row, std::back_inserter(held),
                        [&](const Ask& one) { return axes()[one.axis].phase == Phase::kSizes && is(one, c); });
   const Wide most = budget(dice, aim, c);
-  const auto fits = [&] { return affordable(c, aim) && price(aim, c).work <= most; };
-  const auto give_up_but = [&](std::span<const Ask> these) {
+  const auto fits = [&](Wide work) { return affordable(c, aim) && price(aim, c).work <= work; };
+  const auto give_up_but = [&](std::span<const Ask> these, Wide work) {
     const auto keeps = [&](const Case& less) {
       return std::ranges::all_of(these, [&](const Ask& one) { return is(one, less); });
     };
-    while (!fits() && give_up(aim, dice, c, keeps)) {
+    while (!fits(work) && give_up(aim, dice, c, keeps)) {
     }
   };
-  give_up_but(held);
-  // What is asked for may cost more than was meant: a few cases as much as any case may.
-  const Wide at_most = std::max<Wide>(most, dice.percent(14) ? aim.work * kMostEighths / 8 : aim.work);
-  if (!affordable(c, aim) || price(aim, c).work > at_most) give_up_but({});
+  give_up_but(held, most);
+  // What is asked for may cost more than was meant: a few cases as much as any case may. Beyond that one
+  // after the other is let go of.
+  const Wide at_most =
+      std::max<Wide>(most, dice.percent(percent_dear) ? aim.work * kMostEighths / 8 : aim.work);
+  while (!held.empty() && !fits(at_most)) {
+    held.erase(held.begin() + dice.range(0, static_cast<int64_t>(held.size()) - 1));
+    give_up_but(held, held.empty() ? most : at_most);
+  }
   Problem& p = c.problem;
   if (!affordable(c, aim)) p.batch = p.heads_q = p.heads_kv = p.seq_q = 1;
   while (!affordable(c, aim)) p.seq_k /= 2;

@@ -21,12 +21,13 @@ namespace {
 constexpr uint64_t kManyHeadsEvery = 997, kManyHeadsAt = 300;
 // And one of so many a length beyond 16 bits.
 constexpr uint64_t kLongEvery = 167, kLongAt = 83;
-// Of the axes of a case that is asked for anything.
-constexpr int64_t kPercentAsked = 25;
+// Of the axes of a case that is asked for anything; of the odd ones, in a case that is to have such.
+constexpr int64_t kPercentAsked = 25, kPercentOdd = 50;
 // Of those of them that leave nothing to compute: few show more than one.
 constexpr int64_t kPercentEmpty = 30;
-
-bool is_empty(const Problem& p) { return p.batch == 0 || p.seq_q == 0 || p.seq_k == 0; }
+// Of those that are asked for much at once, as dear as any may be: three heads of three query tiles and two
+// of keys are, and two batch entries of four tiles of keys.
+constexpr int64_t kPercentDear = 40;
 
 // What a case is asked for beyond what its features draw.
 struct Asked {
@@ -35,6 +36,8 @@ struct Asked {
   bool anything = false;      // classes of some of the axes, each as likely as the next
   std::vector<Ask> row = {};  // classes that it must have together, as far as it can
   bool plain = false;         // nothing is to add to its scores
+  bool odd = false;           // several tensors lie by odd strides
+  bool together = false;      // the row is one of those that steer, drawn with the case
   bool keeps_keys = false;    // several tiles of keys stay several, unless the row says otherwise
 };
 
@@ -42,7 +45,11 @@ void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
   const Tiling tiling = tiling_of(aim, c);
   const Toss toss = {aim, dice, tiling.q, tiling.k};
   for (const CaseAxis& axis : axes()) {
-    if (!asked.anything || axis.phase != phase || !dice.percent(kPercentAsked)) continue;
+    if (!asked.anything || axis.phase != phase ||
+        !dice.percent(!axis.odd   ? kPercentAsked
+                      : asked.odd ? kPercentOdd
+                                  : 0))
+      continue;
     if (axis.of({c, c.problem, tiling.q, tiling.k, c.problem.num_splits}) == kNoClass) continue;
     const Case before = c;
     axis.make(toss, static_cast<int>(dice.range(0, axis.usual() - 1)), c);
@@ -50,7 +57,7 @@ void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
     if (asked.keeps_keys && c.problem.seq_k < before.problem.seq_k) c = before;
     if (asked.plain && adds_to_scores(c.problem) && !adds_to_scores(before.problem)) c = before;
   }
-  if (asked.plain && !asked.row.empty()) {
+  if (asked.plain && !asked.row.empty() && !asked.together) {
     c.problem.mask.reset(), c.problem.bias.reset();
     c.problem.softcap = 0;
   }
@@ -59,15 +66,16 @@ void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
   }
 }
 
-Case make_case(const Aim& aim, const rc::Random& random, const Asked& asked) {
+Case make_case(const Aim& aim, const rc::Random& random, Asked asked) {
   RandomDice dice(random);
+  if (asked.together) asked.row = together(dice);
   Case c;
   const bool spared = !aim.refused.nothing() && !dice.percent(3);
   for (const Phase phase : {Phase::kSizes, Phase::kVisibility, Phase::kValues, Phase::kMemory}) {
     draw_phase(phase, aim, dice, c);
     ask(phase, asked, aim, dice, c);
     if (phase == Phase::kSizes) {
-      fit_sizes(aim, dice, c, asked.row);
+      fit_sizes(aim, dice, c, asked.row, asked.together ? kPercentDear : kPercentDearest);
       if (asked.longest) draw_long(aim, dice, *asked.longest, c);
       if (asked.many_heads) draw_many_heads(aim, dice, *asked.many_heads, c);
     }
@@ -98,6 +106,8 @@ Case make_case(const Aim& aim, const rc::Random& random, const Asked& asked) {
 // One of each two cases, either: the properties take turns, and of an even number of them
 // each must get both.
 bool asks(uint64_t seed, uint64_t index) { return (index ^ mix(seed, index / 2, 1, 0, 0)) % 2 == 1; }
+// And of the others one of each two.
+bool asks_together(uint64_t seed, uint64_t index) { return mix(seed, index / 2, 2, 0, 0) % 2 == 1; }
 
 }  // namespace
 
@@ -113,9 +123,11 @@ Case draw(const Aim& aim, uint64_t seed, uint64_t index) {
   Asked asked;
   if (index % kManyHeadsEvery == kManyHeadsAt) asked.many_heads = index / kManyHeadsEvery;
   if (const uint64_t n = index / kLongEvery; index % kLongEvery == kLongAt)
-    asked.longest = {.keys = n % 2 == 0, .beyond_signed = n / 2 % 2 == 0};
+    asked.longest = {.keys = n % 2 == 0, .reach = static_cast<Longest::Reach>(n / 2 % 3)};
   // What is dear is made the most of, but for what is dearest: that is called once.
   asked.anything = (asks(seed, index) || asked.longest) && !asked.many_heads;
+  asked.together = !asked.anything && !asked.many_heads && asks_together(seed, index);
+  asked.odd = asked.anything && Covering::odd(index / 2);
   if (asked.anything && aim.covering) asked.row = aim.covering->row(seed, index / 2);
   asked.keeps_keys = index / 4 % 3 != 0;
   asked.plain = std::ranges::none_of(asked.row, [](const Ask& one) { return adds_to_scores(one); });

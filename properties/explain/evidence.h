@@ -74,7 +74,8 @@ class Evidence {
 
   bool hangs_on_layout() const {
     if (!reduced()) {
-      return std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l != TensorLayout{}; });
+      return c.once != StoredOnce{} ||
+             std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l != TensorLayout{}; });
     }
     return std::ranges::any_of(switches(), [&](const Switch& s) {
       const bool layout = s.trait == Trait::kLayout || s.trait == Trait::kInputLayout;

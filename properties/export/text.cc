@@ -124,7 +124,7 @@ TensorText tensor_text(const Export& e, TensorId t) {
   TensorText text = {.spec = spec_of(t), .bytes = g.element_bytes, .size = g.size};
   const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   const auto size = logical_size(c.problem, t);
-  const auto once = repeated(c.problem, t);
+  const auto once = repeated(c, t);
   for (size_t n = 0; n < 4; ++n) {
     const bool junk = size[n] == 1 && layout.junk_unit_strides;
     text.stride[n] = junk ? kJunkStride + static_cast<int64_t>(n) : once[n] ? 0 : g.stride[n];

@@ -34,10 +34,22 @@ std::vector<std::span<std::byte>> stretches(const Extent& e) {
 }
 
 bool compact(const Extent& e, const TensorLayout& layout) {
-  return layout.spread == 0 && layout.row_gap * e.g.element_bytes <= 2 * kGapEnd;
+  return layout.scattered() || (layout.spread == 0 && layout.row_gap * e.g.element_bytes <= 2 * kGapEnd);
 }
 
 }  // namespace
+
+void Extent::gather(const std::byte* row, std::byte* dense) const {
+  const int64_t step = g.stride[3] * g.element_bytes;
+  for (int64_t d = 0; d < g.size[3]; ++d)
+    std::memcpy(dense + d * g.element_bytes, row + d * step, static_cast<size_t>(g.element_bytes));
+}
+
+void Extent::scatter(const std::byte* dense, std::byte* row) const {
+  const int64_t step = g.stride[3] * g.element_bytes;
+  for (int64_t d = 0; d < g.size[3]; ++d)
+    std::memcpy(row + d * step, dense + d * g.element_bytes, static_cast<size_t>(g.element_bytes));
+}
 
 int64_t Extent::touched_bytes() const {
   int64_t bytes = 0;
@@ -109,13 +121,19 @@ uint64_t hash_touched(const Extent& e) {
 uint64_t hash_elements(const Extent& e) {
   if (!e.g.present) return 0;
   if (e.g.empty()) return XXH3_64bits(nullptr, 0);
+  std::vector<std::byte> dense(static_cast<size_t>(e.g.scattered() ? e.g.row_bytes() : 0));
   XXH3_state_t state;
   XXH3_INITSTATE(&state);
   XXH3_64bits_reset(&state);
   for (int64_t b = 0; b < e.g.size[0]; ++b) {
     for (int64_t h = 0; h < e.g.size[1]; ++h) {
       for (int64_t s = 0; s < e.g.size[2]; ++s) {
-        XXH3_64bits_update(&state, e.row(b, h, s), static_cast<size_t>(e.g.row_bytes()));
+        const std::byte* row = e.row(b, h, s);
+        if (e.g.scattered()) {
+          e.gather(row, dense.data());
+          row = dense.data();
+        }
+        XXH3_64bits_update(&state, row, static_cast<size_t>(e.g.row_bytes()));
       }
     }
   }

@@ -9,6 +9,9 @@
 //
 //   Extent e = extent_of(c, TensorId::kO, arena);
 //   for_each_row(e, [&](const Index& at, std::byte* row) { ... });   // by ascending address
+//
+// Where columns are scattered `row` is the address of the first alone: gather() and scatter() take
+// the others along, and there is one stretch, filled whole.
 #pragma once
 
 #include <cstddef>
@@ -26,16 +29,20 @@ struct Index {
 
 struct Extent {
   Geometry g;
-  std::byte* data = nullptr;  // the first element
+  std::byte* data = nullptr;  // the lowest element
   std::byte* begin = nullptr;
   std::byte* end = nullptr;
   std::vector<std::span<std::byte>> touched;
   uint64_t hash = 0;  // of all of `touched`, of inputs
 
   std::byte* elements_end() const { return data + g.span_bytes; }
+  std::byte* first() const { return data + g.first * g.element_bytes; }  // element (0,0,0,0)
   std::byte* row(int64_t b, int64_t h, int64_t s) const {
-    return data + (b * g.stride[0] + h * g.stride[1] + s * g.stride[2]) * g.element_bytes;
+    return first() + (b * g.stride[0] + h * g.stride[1] + s * g.stride[2]) * g.element_bytes;
   }
+  // The elements of a row, in order, to and from a dense copy of it.
+  void gather(const std::byte* row, std::byte* dense) const;
+  void scatter(const std::byte* dense, std::byte* row) const;
   bool has_gaps() const { return g.span_bytes != g.size[0] * g.size[1] * g.size[2] * g.row_bytes(); }
   int64_t touched_bytes() const;
 };
@@ -46,14 +53,31 @@ template <typename Visit>
 void for_each_row(const Extent& e, Visit&& visit) {
   if (!e.g.present || e.g.empty()) return;
   const auto [outer, middle, inner] = e.g.order;
+  const auto by_address = [&e](int dimension, int64_t n) {
+    return e.g.stride[dimension] < 0 ? e.g.size[dimension] - 1 - n : n;
+  };
   Index at;
-  for (at.n[outer] = 0; at.n[outer] < e.g.size[outer]; ++at.n[outer]) {
-    for (at.n[middle] = 0; at.n[middle] < e.g.size[middle]; ++at.n[middle]) {
-      for (at.n[inner] = 0; at.n[inner] < e.g.size[inner]; ++at.n[inner]) {
+  for (int64_t i = 0; i < e.g.size[outer]; ++i) {
+    at.n[outer] = by_address(outer, i);
+    for (int64_t j = 0; j < e.g.size[middle]; ++j) {
+      at.n[middle] = by_address(middle, j);
+      for (int64_t k = 0; k < e.g.size[inner]; ++k) {
+        at.n[inner] = by_address(inner, k);
         visit(static_cast<const Index&>(at), e.row(at.n[0], at.n[1], at.n[2]));
       }
     }
   }
+}
+
+// The same with each row as a dense copy, of those that are scattered.
+template <typename Visit>
+void for_each_dense_row(const Extent& e, Visit&& visit) {
+  if (!e.g.scattered()) return for_each_row(e, [&](const Index& at, const std::byte* row) { visit(at, row); });
+  std::vector<std::byte> dense(static_cast<size_t>(e.g.row_bytes()));
+  for_each_row(e, [&](const Index& at, const std::byte* row) {
+    e.gather(row, dense.data());
+    visit(at, static_cast<const std::byte*>(dense.data()));
+  });
 }
 
 // What guards, gaps and prefilled outputs hold: a 32-bit pattern, repeated by

@@ -19,7 +19,7 @@ void InputRows::write_values(const Index& at, std::byte* row) const {
   const Problem& p = case_.problem;
   const auto [b, h, s] = at.n;
   const int64_t dim = logical_size(p, tensor_)[3];
-  if (case_.nan_beyond_lengths && of_keys(spec_of(tensor_)) && s >= key_length(p, b)) {
+  if (s >= rows_held(case_, tensor_, b)) {
     if (p.dtype == ATTN_F32)
       std::fill_n(reinterpret_cast<uint32_t*>(row), dim, uint32_t{0x7fc00000});
     else

@@ -89,6 +89,31 @@ std::array<int64_t, 4> last_index(const Geometry& g) {
   return at;
 }
 
+// Of scattered columns: what lies between any two elements.
+std::optional<MemoryFault> between_elements(const Extent& e, TensorId t, uint32_t pattern) {
+  std::vector<std::byte> due(static_cast<size_t>(e.g.span_bytes) + 4), here(due.size());
+  // The pattern goes by address.
+  const auto turn = static_cast<int64_t>(reinterpret_cast<uintptr_t>(e.data) & 3);
+  for (size_t n = 0; n < due.size(); ++n)
+    due[n] = static_cast<std::byte>(pattern >> (8 * ((static_cast<int64_t>(n) + turn) & 3)));
+  std::memcpy(here.data(), e.data, static_cast<size_t>(e.g.span_bytes));
+  for_each_row(e, [&](const Index&, const std::byte* row) {
+    for (int64_t d = 0; d < e.g.size[3]; ++d) {
+      const int64_t at = row - e.data + d * e.g.stride[3] * e.g.element_bytes;
+      std::memcpy(&here[static_cast<size_t>(at)], &due[static_cast<size_t>(at)],
+                  static_cast<size_t>(e.g.element_bytes));
+    }
+  });
+  const int64_t bad =
+      std::mismatch(here.begin(), here.begin() + e.g.span_bytes, due.begin()).first - here.begin();
+  if (bad == e.g.span_bytes) return std::nullopt;
+  return MemoryFault{MemoryFault::Kind::kGap,
+                     t,
+                     {},
+                     std::string("a gap between elements of ") + name_of(t) + " was written, " +
+                         std::to_string(bad) + " bytes past the beginning"};
+}
+
 // Guards and gaps that do not hold `pattern` any more.
 std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pattern) {
   using enum MemoryFault::Kind;
@@ -105,6 +130,7 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
                            name_of(t) + " was written"};
   }
   if (!e.has_gaps()) return std::nullopt;
+  if (e.g.scattered()) return between_elements(e, t, pattern);
   std::optional<MemoryFault> fault;
   const std::byte* until = e.data;
   Index before;
@@ -134,7 +160,7 @@ std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, Tenso
   std::optional<MemoryFault> fault;
   InputRows rows(c, t);
   std::vector<std::byte> expected(static_cast<size_t>(e.g.row_bytes()));
-  for_each_row(e, [&](const Index& at, const std::byte* row) {
+  for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
     rows.write(at, expected.data());
     if (std::memcmp(row, expected.data(), expected.size()) == 0) return;
@@ -166,7 +192,7 @@ int64_t find_never_written(const std::byte* row, int64_t count, uint32_t pattern
 
 std::optional<MemoryFault> never_written(const Extent& e, TensorId t, uint32_t pattern) {
   std::optional<MemoryFault> fault;
-  for_each_row(e, [&](const Index& at, const std::byte* row) {
+  for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
     const int64_t d = e.g.element_bytes == 2 ? find_never_written<uint16_t>(row, e.g.size[3], pattern)
                                              : find_never_written<uint32_t>(row, e.g.size[3], pattern);
@@ -187,9 +213,9 @@ attn_tensor LaidOut::place(TensorId t) {
   extent(t) = extent_of(case_, t, arena_);
   const Extent& e = extent(t);
   if (!e.g.present) return {};
-  attn_tensor view = {e.data, {}};
+  attn_tensor view = {e.first(), {}};
   const std::array<int64_t, 4> size = logical_size(case_.problem, t);
-  const std::array<bool, 4> once = repeated(case_.problem, t);
+  const std::array<bool, 4> once = repeated(case_, t);
   for (int n = 0; n < 4; ++n) {
     const bool junk = size[n] == 1 && case_.layout[static_cast<size_t>(t)].junk_unit_strides;
     view.stride[n] = junk ? kJunkStride + n : once[n] ? 0 : e.g.stride[n];
@@ -209,7 +235,15 @@ void LaidOut::fill_input(TensorId t) {
     fill_pattern(e.elements_end(), e.end, arena_.poison.input);
   }
   InputRows rows(case_, t);
-  for_each_row(e, [&](const Index& at, std::byte* row) { rows.write(at, row); });
+  if (e.g.scattered()) {
+    std::vector<std::byte> dense(static_cast<size_t>(e.g.row_bytes()));
+    for_each_row(e, [&](const Index& at, std::byte* row) {
+      rows.write(at, dense.data());
+      e.scatter(dense.data(), row);
+    });
+  } else {
+    for_each_row(e, [&](const Index& at, std::byte* row) { rows.write(at, row); });
+  }
   e.hash = hash_touched(e);
 }
 
@@ -362,7 +396,7 @@ std::vector<float> LaidOut::read(TensorId t) const {
   const int64_t n = e.g.size[3];
   std::vector<float> out(static_cast<size_t>(e.g.size[0] * e.g.size[1] * e.g.size[2] * n));
   const int32_t dtype = dtype_of(case_.problem, t);
-  for_each_row(e, [&](const Index& at, const std::byte* row) {
+  for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     const auto [b, h, s] = at.n;
     float* to = &out[static_cast<size_t>(RowSpace(e.g.size[0], e.g.size[1], e.g.size[2]).of(b, h, s) * n)];
     const auto* bits = reinterpret_cast<const uint16_t*>(row);

@@ -206,7 +206,11 @@ std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit
   const Problem& p = best.problem;
   std::vector<Form> all = forms(ground.tiles);
   for (size_t t = 0; t < kTensorCount; ++t) {
-    if (best.layout[t] == TensorLayout{}) continue;
+    const TensorLayout& is = best.layout[t];
+    const bool once = stored_once(best, static_cast<TensorId>(t)) != Once{};
+    if (is == TensorLayout{} && !once) continue;
+    if (once || is.scattered() || is.backwards != 0)
+      all.push_back([=](Case& c) { c.layout[t].order = {0, 2, 1}; });
     for (int64_t TensorLayout::* part : {&TensorLayout::row_gap, &TensorLayout::spread}) {
       // By one element no vector is aligned any more; by 64 all are.
       for (const int64_t elements : {1, 64}) all.push_back([=](Case& c) { c.layout[t].*part = elements; });

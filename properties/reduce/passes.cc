@@ -144,11 +144,29 @@ void shrink_layouts(Search& s) {
   // Borders of alignment, of 24-bit products, of 2 GiB and of 31 bits.
   const std::vector<int64_t> worth = {4, 8, 64, 1 << 24, (1 << 24) + 1, 1 << 30, int64_t{1} << 31};
   change(s, [](Case& c) { c.layout = {}; });
+  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+    if ((s.best().once.*once_of(t)).batch) change(s, [&](Case& c) { (c.once.*once_of(t)).batch = false; });
+    if ((s.best().once.*once_of(t)).head) change(s, [&](Case& c) { (c.once.*once_of(t)).head = false; });
+  }
   for (size_t t = 0; t < kTensorCount; ++t) {
     const TensorLayout usual;
     if (s.best().layout[t] == usual) continue;
     change(s, [&](Case& c) { c.layout[t].order = usual.order; });
     change(s, [&](Case& c) { c.layout[t].junk_unit_strides = false; });
+    change(s, [&](Case& c) { c.layout[t].across = false; });
+    // Columns apart are simpler than columns across rows, or from the last to the first.
+    if (s.best().layout[t].across || (s.best().layout[t].backwards & 8) != 0) {
+      change(s, [&](Case& c) {
+        c.layout[t].across = false;
+        c.layout[t].backwards &= ~8;
+        c.layout[t].step = 2;
+      });
+    }
+    for (const int64_t bit : {8, 4, 2, 1}) {
+      if ((s.best().layout[t].backwards & bit) != 0) change(s, [&](Case& c) { c.layout[t].backwards &= ~bit; });
+    }
+    lower(s, {.now = s.best().layout[t].step, .least = 1, .worth_trying = {2}},
+          [&](Case& c, int64_t value) { c.layout[t].step = value; });
     change(s, [&](Case& c) { c.layout[t].placement = usual.placement; });
     if (s.best().layout[t].spread != 0) shrink_far_rows(s, t);
     for (int64_t TensorLayout::* field :

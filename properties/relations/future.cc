@@ -36,6 +36,7 @@ bool some_hidden(const Problem& p) {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
+  c.once = {};         // what is planted for one must not be there for another
   drop_non_finite(c);  // where a kernel does not isolate what it masks, infinity times 0 is NaN
   if (p.batch == 0) p.batch = 1;
   if (p.key_lengths) p.key_lengths->resize(p.batch, p.seq_k);

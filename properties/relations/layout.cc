@@ -1,6 +1,7 @@
 // Where tensors lie changes what is loaded from where, and nothing else. One
 // variant is dense, one has gaps and another order of dimensions, and in one
 // each tensor is a view of something larger, as K and V are that lie in turns.
+// What is stored once for several stays so: it is another problem that has it whole.
 #include "properties/case/geometry.h"
 #include "properties/relations/tools.h"
 

@@ -12,6 +12,7 @@ namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
+  c.once = {};  // what is planted for one must not be there for another
   drop_non_finite(c);
   if (p.batch == 0) p.batch = 1;
   if (p.seq_q == 0) p.seq_q = 1;

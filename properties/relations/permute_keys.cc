@@ -13,6 +13,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   // Entries of different lengths are permuted differently: none may share a row.
   if (p.key_lengths && p.mask) p.mask->broadcast.batch = false;
   if (p.key_lengths && p.bias) p.bias->broadcast.batch = false;
+  if (p.key_lengths) c.once.k.batch = c.once.v.batch = false;
   fit(c);
   return true;
 }

@@ -246,7 +246,8 @@ class Kernel:
     def plan(self, problem, tensors, env, plan, text, size):
         try:
             p = problem.contents
-            why = self.target.domain.outside(p, tensors.contents) or self.missing(p)
+            why = (self.target.domain.outside(p, tensors.contents) or self.missing(p)
+                   or self.backwards(tensors.contents))
             if why:
                 write_text(text, size, why)
                 return UNSUPPORTED
@@ -267,6 +268,13 @@ class Kernel:
             return "the target has no parameter 'mask'"
         if p.has_key_lengths and "key_lengths" not in takes:
             return "the target has no parameter 'key_lengths'"
+        return None
+
+    def backwards(self, tensors):
+        """A tensor that only NumPy has a view of."""
+        for name in ("q", "k", "v", "o", "lse", "bias", "mask"):
+            if self.target.arrays != "numpy" and any(s < 0 for s in getattr(tensors, name).stride):
+                return f"{name} has a negative stride, which {self.target.arrays} knows nothing of"
         return None
 
     def run(self, problem, tensors, plan, env, text, size):

@@ -20,6 +20,8 @@ Reproducer without_lane(Reproducer r, const std::string& kernel) {
     layout = {};
     if (!input) layout.row_gap = 1;
   }
+  if (r.c.once != StoredOnce{}) odd = odd_input = true;
+  r.c.once = {};
   if (!odd) return r;
   if (odd_input) r.c.layout[static_cast<size_t>(TensorId::kV)].row_gap = 1;
   p.batch = p.heads_q = p.heads_kv = p.seq_q = p.seq_k = p.dim_qk = 1;

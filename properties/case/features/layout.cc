@@ -1,5 +1,6 @@
 // Where and with which strides each tensor lies in memory.
 #include <algorithm>
+#include <bit>
 
 #include "properties/case/features/feature.h"
 #include "properties/case/geometry.h"
@@ -10,8 +11,9 @@ namespace {
 constexpr auto kFields = [](auto& c) { return std::tie(c.layout); };
 
 constexpr int64_t kMostGap = 1 << 20;  // after a row
+constexpr int64_t kMostStep = 1 << 12;
 
-TensorLayout some_layout(Dice& dice) {
+TensorLayout some_layout(Dice& dice, bool odd) {
   static constexpr std::array<uint8_t, 3> kOrders[] = {{0, 1, 2}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
   TensorLayout layout;
   if (dice.percent(40)) layout.order = dice.pick<std::array<uint8_t, 3>>(kOrders);
@@ -20,6 +22,10 @@ TensorLayout some_layout(Dice& dice) {
   if (dice.percent(35)) layout.row_gap = dice.pick<int64_t>({1, 2, 8, 13, 64});
   layout.junk_unit_strides = dice.percent(20);
   if (dice.percent(35)) layout.placement = Placement::kPageEnd;
+  if (!odd) return layout;
+  if (dice.percent(30)) layout.step = dice.pick<int64_t>({2, 3, 4, 8});
+  layout.across = dice.percent(20);
+  if (dice.percent(40)) layout.backwards = dice.coin() ? dice.pick<int64_t>({1, 2, 4, 8}) : dice.range(1, 15);
   return layout;
 }
 
@@ -28,6 +34,7 @@ TensorLayout some_layout(Dice& dice) {
 void spread(Case& c, TensorId t, int64_t by) {
   if (!is_present(c, t)) return;
   TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  if (layout.scattered()) return;
   const TensorLayout before = layout;
   layout.spread = by;
   const auto g = geometry(c, t);
@@ -48,8 +55,9 @@ void spread_some(Dice& dice, Case& c) {
 void draw(const Toss& toss, Case& c) {
   Dice& dice = toss.dice;
   if (dice.percent(35)) {
+    const bool odd = dice.percent(8);
     for (const TensorSpec& spec : kTensors) {
-      if (spec.strided && dice.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(dice);
+      if (spec.strided && dice.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(dice, odd);
     }
   }
   // Gigabytes of address space, but a few pages of memory. Few cases have a mask or a bias.
@@ -97,6 +105,14 @@ void say_layouts(const Case& c, Sentence& words) {
     if (l.offset != 0) text += cat(" offset ", l.offset);
     if (l.row_gap != 0) text += cat(" row gap ", l.row_gap);
     if (l.spread != 0) text += cat(" spread ", l.spread);
+    if (l.across) text += " columns across rows";
+    if (l.step != 1) text += cat(" step ", l.step);
+    if (l.backwards != 0) {
+      text += " backwards in ";
+      for (size_t n = 0; n < 4; ++n) {
+        if ((l.backwards >> n & 1) != 0) text += "bhsd"[n];
+      }
+    }
     if (l.junk_unit_strides) text += " junk unit strides";
     if (l.placement == Placement::kPageEnd) text += " at a page's end";
     words.push_back(text);
@@ -108,9 +124,14 @@ void cost(const Case& c, Cost& cost) {
   cost.at(Rank::kLayout);
   for (const TensorLayout& l : c.layout) {
     const int parts = int{l.order != usual.order} + int{l.offset != 0} + int{l.row_gap != 0} +
-                      int{l.spread != 0} + int{l.junk_unit_strides} + int{l.placement != usual.placement};
+                      int{l.spread != 0} + int{l.junk_unit_strides} + int{l.placement != usual.placement} +
+                      int{l.step != 1} + int{l.across} + std::popcount(static_cast<uint64_t>(l.backwards));
     cost.count(parts);
     cost.add(parts);
+    // Of ways to lie a gap or another order is simpler than these.
+    cost.add(l.backwards);
+    cost.add(l.across);
+    cost.distance(l.step, 1);
     cost.add(l.order[0] * 9 + l.order[1] * 3 + l.order[2] - 5);
     cost.add(l.spread > kMostGap);  // gigabytes, where a gap may do
     cost.distance(l.offset, 0);
@@ -127,6 +148,10 @@ Complaint bad_layout(const TensorLayout& layout) {
   if (sorted != std::array<uint8_t, 3>{0, 1, 2}) return ".order is not an order of 0, 1 and 2";
   if (auto why = outside(".offset", layout.offset, 0, 1 << 20)) return why;
   if (auto why = outside(".row_gap", layout.row_gap, 0, kMostGap)) return why;
+  if (auto why = outside(".step", layout.step, 1, kMostStep)) return why;
+  if (auto why = outside(".backwards", layout.backwards, 0, 15)) return why;
+  if (layout.scattered() && layout.spread != 0)
+    return ".spread is not for columns that lie apart from one another";
   return outside(".spread", layout.spread, 0, int64_t{1} << 34);
 }
 
@@ -156,13 +181,20 @@ extern constinit const Feature layout = {
                  return std::ranges::any_of(
                      x.c.layout, [](const TensorLayout& l) { return l.placement == Placement::kPageEnd; });
                }},
-              {"offsets > 2^31", [](const Tiled& x) { return is_far(x.c); }}},
+              {"offsets > 2^31", [](const Tiled& x) { return is_far(x.c); }},
+              {"scattered columns",
+               [](const Tiled& x) { return std::ranges::any_of(x.c.layout, &TensorLayout::scattered); }},
+              {"negative strides",
+               [](const Tiled& x) {
+                 return std::ranges::any_of(x.c.layout, [](const TensorLayout& l) { return l.backwards != 0; });
+               }}},
     .words = {{Told::kSurroundings, 0, say_layouts}},
     // No layout for a tensor that is not there.
     .tidy =
         [](Case& c) {
           for (size_t t = 0; t < kTensorCount; ++t) {
             if (!is_present(c, static_cast<TensorId>(t))) c.layout[t] = TensorLayout{};
+            if (c.layout[t].scattered()) c.layout[t].spread = 0;
           }
         },
     .illegal = [](const Case& c) -> Complaint {

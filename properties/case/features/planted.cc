@@ -60,8 +60,9 @@ void tidy(Case& c) {
     if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
     // Of another format, which this case was once of.
     if (element_bytes(c.problem, x.tensor) == 2) x.bits &= 0xffff;
-    x.b = std::clamp<int64_t>(x.b, 0, size[0] - 1);
-    x.h = std::clamp<int64_t>(x.h, 0, size[1] - 1);
+    const Once once = stored_once(c, x.tensor);
+    x.b = once.batch ? 0 : std::clamp<int64_t>(x.b, 0, size[0] - 1);
+    x.h = once.head ? 0 : std::clamp<int64_t>(x.h, 0, size[1] - 1);
     x.s = std::clamp<int64_t>(x.s, 0, size[2] - 1);
     x.d = std::clamp<int64_t>(x.d, 0, size[3] - 1);
     std::erase_if(kept, [&](const Planted& y) {
@@ -77,7 +78,7 @@ Complaint bad_planted(const Case& c, const Planted& planted) {
   if (!takes_planted(t)) return ".tensor must be q, k, v or bias";
   if (!is_present(c, t)) return std::string(".tensor is ") + name_of(t) + ", but the case has none";
   std::array<int64_t, 4> size = logical_size(c.problem, t);
-  const std::array<bool, 4> once = repeated(c.problem, t);
+  const std::array<bool, 4> once = repeated(c, t);
   const std::array<int64_t, 4> at = {planted.b, planted.h, planted.s, planted.d};
   // Coordinates of a remapped case are the recipe's, which may lie nowhere; the
   // column of Q, K and V is never remapped.

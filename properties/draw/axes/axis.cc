@@ -53,20 +53,20 @@ std::vector<int64_t> beside(std::vector<int64_t> starts, std::initializer_list<i
 }
 
 CaseAxis in_tiles(const char* name, Phase phase, int64_t Toss::* tile, int64_t Tiled::* tile_of, Get get,
-                  Set set) {
-  constexpr int kTiles = 3, kPlaces = 4;  // of each: before its end, on it, after it, and within the next
+                  Set set, int tiles) {
+  constexpr int kPlaces = 4;  // of each: before its end, on it, after it, and within the next
   CaseAxis axis{name, phase, {"none", "in the first"}, {}, {}};
-  for (int n = 1; n <= kTiles; ++n) {
+  for (int n = 1; n <= tiles; ++n) {
     for (const char* place : {"tiles less 1", "tiles", "tiles and 1"})
       axis.classes.push_back(cat(n, " ", place));
-    axis.classes.push_back(n < kTiles ? cat("in number ", n + 1) : "beyond");
+    axis.classes.push_back(n < tiles ? cat("in number ", n + 1) : "beyond");
   }
   axis.of = [=](const Tiled& x) {
     const int64_t n = get(x.c), size = x.*tile_of;
     if (n <= 0) return n < 0 ? kNoClass : 0;
     const int64_t border = (n + 1) / size, place = n - border * size + 1;
     if (border < 1) return 1;
-    if (border > kTiles) return 1 + kTiles * kPlaces;
+    if (border > tiles) return 1 + tiles * kPlaces;
     return static_cast<int>(2 + (border - 1) * kPlaces + std::min<int64_t>(place, kPlaces - 1));
   };
   axis.make = [=](const Toss& toss, int at, Case& c) {
@@ -76,6 +76,11 @@ CaseAxis in_tiles(const char* name, Phase phase, int64_t Toss::* tile, int64_t T
     const int64_t within = toss.dice.range(2, std::max<int64_t>(size - 2, 2));
     set(c, std::max<int64_t>(border * size + (place < kPlaces - 1 ? place - 1 : within), 0));
   };
+  return axis;
+}
+
+CaseAxis steering(int percent, CaseAxis axis) {
+  axis.steers = percent;
   return axis;
 }
 

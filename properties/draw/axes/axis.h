@@ -38,6 +38,13 @@ struct CaseAxis {
   std::function<void(const Toss&, int at, Case&)> make;
   // The first of the classes, to the last, that cost a hundred times the others; -1: none.
   int dear = -1;
+  // A kernel goes another way by it, through its loops, their ends, its masks; what needs several things at
+  // once needs several such, as a rule. In so many of 100 cases that are asked for several of them it is one;
+  // 0: it does not steer.
+  int steers = 0;
+  // Its classes but the first take the slow way through a kernel and through a check, whichever tensor has
+  // them: few cases have any, and those have many.
+  bool odd = false;
   int usual() const { return dear < 0 ? static_cast<int>(classes.size()) : dear; }  // so many others
 };
 
@@ -56,9 +63,12 @@ CaseAxis number(const char* name, Phase phase, std::vector<int64_t> starts, int6
                 int64_t dear = INT64_MAX);
 // Starts of the classes beside borders: before, on and after each, and what lies between.
 std::vector<int64_t> beside(std::vector<int64_t> starts, std::initializer_list<int64_t> borders);
-// 0, and before, on and after the ends of the first, second and third tile, and what lies between.
+// 0, and before, on and after the ends of the first, second and third tile (or of as many as `tiles`), and
+// what lies between.
 CaseAxis in_tiles(const char* name, Phase phase, int64_t Toss::* tile, int64_t Tiled::* tile_of, Get get,
-                  Set set);
+                  Set set, int tiles = 3);
+// The same, and it steers so often.
+CaseAxis steering(int percent, CaseAxis axis);
 
 // A field of a few values.
 struct Choice {

@@ -18,6 +18,9 @@ constexpr const char* kBases[] = {"of 1 byte",   "of 2 bytes",  "of 4 bytes",   
 constexpr const char* kGaps[] = {"none", "of single bytes", "of 4 bytes", "of 16 bytes"};
 constexpr const char* kReaches[] = {"below 2^31", "2^31", "2^32"};
 constexpr const char* kSizeOneStrides[] = {"as dense", "junk"};
+constexpr const char* kColumnForms[] = {"side by side", "apart", "across rows"};
+constexpr const char* kSigns[] = {"positive", "negative of rows", "negative of columns", "negative of others"};
+constexpr const char* kStored[] = {"whole", "once for heads", "once for the batch", "once for both"};
 
 const TensorLayout& layout_of(const Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
@@ -53,7 +56,7 @@ std::vector<CaseAxis> axes_of(TensorId t) {
     return [=](const Case& c) { return is_present(c, t) ? get(c, layout_of(c, t)) : kNoClass; };
   };
   const std::string name = name_of(t);
-  return {
+  std::vector<CaseAxis> table = {
       kinds("alignment of " + name, kPlaced, kBases, there([t](const Case& c, const TensorLayout& l) {
               if (l.placement == Placement::kPageEnd) return 7;
               return power_of(l.offset * element_bytes(c.problem, t), 6);
@@ -86,12 +89,44 @@ std::vector<CaseAxis> axes_of(TensorId t) {
               const TensorLayout before = layout_of(c, t);
               const int64_t beyond = toss.dice.pick<int64_t>({0, 1 << 20, (1 << 20) + 1});
               layout_of(c, t).spread = at == 0 ? 0 : at * ((int64_t{1} << 31) + beyond);
+              if (at != 0)
+                layout_of(c, t).step = 1, layout_of(c, t).across = false, layout_of(c, t).backwards &= ~8;
               if (reach_of(c, t) != at) layout_of(c, t) = before;
             }),
       kinds("strides of one element of " + name, kPlaced, kSizeOneStrides,
             there([](const Case&, const TensorLayout& l) { return l.junk_unit_strides ? 1 : 0; }),
             [t](const Toss&, int at, Case& c) { layout_of(c, t).junk_unit_strides = at == 1; }),
+      kinds("strides of " + name + " are", kPlaced, kSigns, there([](const Case&, const TensorLayout& l) {
+              return (l.backwards & 4) != 0 ? 1 : (l.backwards & 8) != 0 ? 2 : l.backwards != 0 ? 3 : 0;
+            }),
+            [t](const Toss& toss, int at, Case& c) {
+              TensorLayout& l = layout_of(c, t);
+              const int64_t others = toss.dice.range(1, 3);
+              l.backwards = at == 0 ? 0 : at == 1 ? 4 | (others & 1) : at == 2 ? 8 | (others & 2) : others;
+              if (l.scattered()) l.spread = 0;
+            }),
   };
+  table.back().odd = true;
+  // One column lies side by side with itself.
+  if (spec_of(t).shape[3] != Size::kOne)
+    table.push_back(kinds("columns of " + name + " lie", kPlaced, kColumnForms,
+                          there([](const Case&, const TensorLayout& l) {
+                            return l.across ? 2 : l.step != 1 ? 1 : 0;
+                          }),
+                          [t](const Toss& toss, int at, Case& c) {
+                            TensorLayout& l = layout_of(c, t);
+                            l.across = at == 2;
+                            l.step = at == 1 ? toss.dice.pick<int64_t>({2, 3, 8}) : 1;
+                            if (l.scattered()) l.spread = 0;
+                          })),
+        table.back().odd = true;
+  if (const auto once = once_of(t))
+    table.push_back(kinds(
+        name + " is stored", kPlaced, kStored,
+        [once](const Case& c) { return ((c.once.*once).head ? 1 : 0) + ((c.once.*once).batch ? 2 : 0); },
+        [once](const Toss&, int at, Case& c) { c.once.*once = {.batch = at >= 2, .head = at % 2 == 1}; })),
+        table.back().odd = true;
+  return table;
 }
 
 bool any_dirty(const Case& c) { return std::ranges::any_of(c.calls, &Call::dirty_workspace); }

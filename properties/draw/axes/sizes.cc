@@ -51,12 +51,14 @@ std::vector<CaseAxis> axes_of_sizes() {
       number(
           "seq_k", kSizes, lengths(), kGrid + 70, [](const Case& c) { return c.problem.seq_k; },
           [](Case& c, int64_t n) { c.problem.seq_k = n; }, kBeyondShort),
-      in_tiles(
-          "queries in tiles:", kSizes, &Toss::tile_q, &Tiled::tile_q,
-          [](const Case& c) { return c.problem.seq_q; }, [](Case& c, int64_t n) { c.problem.seq_q = n; }),
-      in_tiles(
-          "keys in tiles:", kSizes, &Toss::tile_k, &Tiled::tile_k,
-          [](const Case& c) { return c.problem.seq_k; }, [](Case& c, int64_t n) { c.problem.seq_k = n; }),
+      steering(100, in_tiles(
+                        "queries in tiles:", kSizes, &Toss::tile_q, &Tiled::tile_q,
+                        [](const Case& c) { return c.problem.seq_q; },
+                        [](Case& c, int64_t n) { c.problem.seq_q = n; })),
+      steering(100, in_tiles(
+                        "keys in tiles:", kSizes, &Toss::tile_k, &Tiled::tile_k,
+                        [](const Case& c) { return c.problem.seq_k; },
+                        [](Case& c, int64_t n) { c.problem.seq_k = n; })),
       choice("seq_q", kSizes,
              {{"< seq_k", [](const Case& c) { return c.problem.seq_q < c.problem.seq_k; },
                [](const Toss& toss, Case& c) { c.problem.seq_k = c.problem.seq_q + toss.dice.range(1, 80); }},
@@ -81,16 +83,23 @@ std::vector<CaseAxis> axes_of_sizes() {
                [](const Toss& toss, Case& c) {
                  c.problem.dim_v = toss.dice.range(std::min<int64_t>(c.problem.dim_qk + 1, 256), 256);
                }}}),
-      number(
-          "batch", kSizes, {0, 1, 2, 3, 4, kGrid}, kGrid + 1, [](const Case& c) { return c.problem.batch; },
-          [](Case& c, int64_t n) { c.problem.batch = n > 8 && n < kGrid ? 4 + n % 5 : n; }, kGrid),
-      number(
-          "KV heads", kSizes, {1, 2, 3, 4, kGrid}, kGrid + 1, [](const Case& c) { return c.problem.heads_kv; },
-          [](Case& c, int64_t n) { set_heads(c, group(c), n > 8 && n < kGrid ? 4 + n % 5 : n); }, kGrid),
-      number(
-          "query heads a KV head:", kSizes, {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, kGrid}, kGrid + 1, group,
-          [](Case& c, int64_t n) { set_heads(c, n > 32 && n < kGrid ? 17 + n % 16 : n, c.problem.heads_kv); },
-          kGrid),
+      steering(
+          100,
+          number(
+              "batch", kSizes, {0, 1, 2, 3, 4, kGrid}, kGrid + 1, [](const Case& c) { return c.problem.batch; },
+              [](Case& c, int64_t n) { c.problem.batch = n > 8 && n < kGrid ? 4 + n % 5 : n; }, kGrid)),
+      steering(100, number(
+                        "KV heads", kSizes, {1, 2, 3, 4, kGrid}, kGrid + 1,
+                        [](const Case& c) { return c.problem.heads_kv; },
+                        [](Case& c, int64_t n) { set_heads(c, group(c), n > 8 && n < kGrid ? 4 + n % 5 : n); },
+                        kGrid)),
+      steering(50, number(
+                       "query heads a KV head:", kSizes, {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, kGrid},
+                       kGrid + 1, group,
+                       [](Case& c, int64_t n) {
+                         set_heads(c, n > 32 && n < kGrid ? 17 + n % 16 : n, c.problem.heads_kv);
+                       },
+                       kGrid)),
   };
   // Splits are of a kernel that has any.
   table.push_back(
@@ -113,7 +122,8 @@ std::vector<CaseAxis> axes_of_sizes() {
                                      2,     toss.dice.range(3, std::max<int64_t>(tiles - 1, 3)),
                                      tiles, tiles + toss.dice.range(1, 40)};
              c.problem.num_splits = some[at];
-           }});
+           },
+       .steers = 50});
   return table;
 }
 

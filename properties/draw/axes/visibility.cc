@@ -64,24 +64,37 @@ CaseAxis window(const char* name, Get get, Set set) {
   return number(name, kSeen, beside({-1, 0, 1, 2, k15, k31, k32}, {16, 32, 64, 128}), kWidest, get, set);
 }
 
+CaseAxis window_in_tiles(int percent, const char* name, Get get, Set set) {
+  return steering(percent, in_tiles(name, kSeen, &Toss::tile_k, &Tiled::tile_k, get, set, 2));
+}
+
 }  // namespace
 
 std::vector<CaseAxis> axes_of_visibility() {
   static const std::vector<const char*> masks = and_none(codec::kPatternNames),
                                         biases = and_none(codec::kBiasNames);
   return {
-      choice("causal:", kSeen,
-             {{"no", [](const Case& c) { return !c.problem.causal; },
-               [](const Toss&, Case& c) { c.problem.causal = false; }},
-              {"top-left", [](const Case& c) { return c.problem.align == ATTN_TOP_LEFT; },
-               [](const Toss&, Case& c) { c.problem.causal = true, c.problem.align = ATTN_TOP_LEFT; }},
-              {"bottom-right", [](const Case&) { return true; },
-               [](const Toss&, Case& c) { c.problem.causal = true, c.problem.align = ATTN_BOTTOM_RIGHT; }}}),
+      steering(100,
+               choice("causal:", kSeen,
+                      {{"no", [](const Case& c) { return !c.problem.causal; },
+                        [](const Toss&, Case& c) { c.problem.causal = false; }},
+                       {"top-left", [](const Case& c) { return c.problem.align == ATTN_TOP_LEFT; },
+                        [](const Toss&, Case& c) { c.problem.causal = true, c.problem.align = ATTN_TOP_LEFT; }},
+                       {"bottom-right", [](const Case&) { return true; },
+                        [](const Toss&, Case& c) {
+                          c.problem.causal = true, c.problem.align = ATTN_BOTTOM_RIGHT;
+                        }}})),
       window(
           "window_left", [](const Case& c) { return c.problem.window_left; },
           [](Case& c, int64_t n) { c.problem.window_left = n; }),
       window(
           "window_right", [](const Case& c) { return c.problem.window_right; },
+          [](Case& c, int64_t n) { c.problem.window_right = n; }),
+      window_in_tiles(
+          60, "window_left in tiles:", [](const Case& c) { return c.problem.window_left; },
+          [](Case& c, int64_t n) { c.problem.window_left = n; }),
+      window_in_tiles(
+          30, "window_right in tiles:", [](const Case& c) { return c.problem.window_right; },
           [](Case& c, int64_t n) { c.problem.window_right = n; }),
       choice("window's alignment:", kSeen,
              {{"top-left",
@@ -125,7 +138,8 @@ std::vector<CaseAxis> axes_of_visibility() {
             [](const Toss&, Case& c) { set_shortest(c, k31); }},
            {"2^32 or more", [](const Case&) { return true; },
             [](const Toss&, Case& c) { set_shortest(c, k32); }}}),
-      in_tiles("shortest key length in tiles:", kSeen, &Toss::tile_k, &Tiled::tile_k, shortest, set_shortest),
+      steering(40, in_tiles("shortest key length in tiles:", kSeen, &Toss::tile_k, &Tiled::tile_k, shortest,
+                            set_shortest)),
       choice("NaN beyond lengths:", kSeen,
              {{"yes", [](const Case& c) { return c.nan_beyond_lengths; },
                [](const Toss& toss, Case& c) {
@@ -134,24 +148,27 @@ std::vector<CaseAxis> axes_of_visibility() {
                }},
               {"no", [](const Case&) { return true; },
                [](const Toss&, Case& c) { c.nan_beyond_lengths = false; }}}),
-      kinds(
-          "mask:", kSeen, masks,
-          [](const Case& c) { return c.problem.mask ? 1 + static_cast<int>(c.problem.mask->visible.kind) : 0; },
-          [](const Toss& toss, int at, Case& c) {
-            if (at == 0) return c.problem.mask.reset();
-            mask_of(toss, c).visible = pattern_of(toss, c.problem, at - 1);
-          }),
+      steering(20, kinds(
+                       "mask:", kSeen, masks,
+                       [](const Case& c) {
+                         return c.problem.mask ? 1 + static_cast<int>(c.problem.mask->visible.kind) : 0;
+                       },
+                       [](const Toss& toss, int at, Case& c) {
+                         if (at == 0) return c.problem.mask.reset();
+                         mask_of(toss, c).visible = pattern_of(toss, c.problem, at - 1);
+                       })),
       kinds(
           "mask repeated over", kSeen, kBroadcasts,
           [](const Case& c) { return c.problem.mask ? broadcast_of(c.problem.mask->broadcast) : kNoClass; },
           [](const Toss& toss, int at, Case& c) { mask_of(toss, c).broadcast = broadcast_at(at); }),
-      kinds(
-          "bias:", kSeen, biases,
-          [](const Case& c) { return c.problem.bias ? 1 + static_cast<int>(c.problem.bias->kind) : 0; },
-          [](const Toss& toss, int at, Case& c) {
-            if (at == 0) return c.problem.bias.reset();
-            bias_of(toss, c).kind = static_cast<BiasKind>(at - 1);
-          }),
+      steering(
+          20, kinds(
+                  "bias:", kSeen, biases,
+                  [](const Case& c) { return c.problem.bias ? 1 + static_cast<int>(c.problem.bias->kind) : 0; },
+                  [](const Toss& toss, int at, Case& c) {
+                    if (at == 0) return c.problem.bias.reset();
+                    bias_of(toss, c).kind = static_cast<BiasKind>(at - 1);
+                  })),
       kinds(
           "bias finite at", kSeen, codec::kPatternNames,
           [](const Case& c) {
@@ -227,13 +244,15 @@ std::vector<CaseAxis> axes_of_values() {
                [](const Toss& toss, Case& c) {
                  c.problem.scale = std::ldexp(1.0f, static_cast<int>(toss.dice.range(-8, 1)));
                }}}),
-      choice("softcap:", kNumbers,
-             {{"none", [](const Case& c) { return c.problem.softcap == 0; },
-               [](const Toss&, Case& c) { c.problem.softcap = 0; }},
-              {"up to 5", [](const Case& c) { return c.problem.softcap <= 5; },
-               [](const Toss& toss, Case& c) { c.problem.softcap = toss.dice.pick({1.0f, 5.0f}); }},
-              {"above 5", [](const Case&) { return true; },
-               [](const Toss& toss, Case& c) { c.problem.softcap = toss.dice.pick({30.0f, 50.0f}); }}}),
+      steering(
+          100,
+          choice("softcap:", kNumbers,
+                 {{"none", [](const Case& c) { return c.problem.softcap == 0; },
+                   [](const Toss&, Case& c) { c.problem.softcap = 0; }},
+                  {"up to 5", [](const Case& c) { return c.problem.softcap <= 5; },
+                   [](const Toss& toss, Case& c) { c.problem.softcap = toss.dice.pick({1.0f, 5.0f}); }},
+                  {"above 5", [](const Case&) { return true; },
+                   [](const Toss& toss, Case& c) { c.problem.softcap = toss.dice.pick({30.0f, 50.0f}); }}})),
       choice("NaN or infinity planted in", kNumbers,
              {{"nothing", [](const Case& c) { return c.planted.empty(); },
                [](const Toss&, Case& c) { c.planted.clear(); }},

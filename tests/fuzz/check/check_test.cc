@@ -207,18 +207,20 @@ TEST(Check, LearnsOfEachTensorHowItMayLie) {
   const Refused refused = ask_for_refusals(target);
   EXPECT_EQ(
       in_words(refused),
-      "strides that are no multiple of 16 bytes (k), base addresses that are no multiple of 16 bytes (k), "
+      "columns across rows (k), strides that are no multiple of 16 bytes (k), base addresses that are no multiple of "
+      "16 bytes (k), "
       "dim_qk other than multiples of 8")
       << "rows of V may be of any";
   Case c;
   c.problem.dim_qk = c.problem.dim_v = 8;
-  c.layout[static_cast<size_t>(TensorId::kK)] = {.offset = 3, .row_gap = 5, .spread = (int64_t{1} << 31) + 1};
+  c.layout[static_cast<size_t>(TensorId::kK)] = {.offset = 3, .row_gap = 5, .spread = (int64_t{1} << 31) + 1, .across = true};
   c.layout[static_cast<size_t>(TensorId::kV)] = {.offset = 3, .row_gap = 5};
   strip_refused(refused, c);
   const TensorLayout& k = c.layout[static_cast<size_t>(TensorId::kK)];
   EXPECT_EQ(k.offset, 8);
   EXPECT_EQ(k.row_gap, 8);
   EXPECT_EQ(k.spread % 8, 0);
+  EXPECT_FALSE(k.across);
   EXPECT_EQ(c.layout[static_cast<size_t>(TensorId::kV)].offset, 3) << "V was not refused";
   FakeTarget any;
   EXPECT_EQ(in_words(ask_for_refusals(any)), "");

@@ -38,7 +38,10 @@ Case full_case() {
                             .row_gap = 8,
                             .spread = int64_t{1} << 33,
                             .junk_unit_strides = true,
-                            .placement = Placement::kPageEnd};
+                            .placement = Placement::kPageEnd,
+                            .step = 7,
+                            .across = true,
+                            .backwards = 9};
   Case c;
   c.problem = {.dtype = ATTN_BF16,
                .batch = 2,
@@ -71,6 +74,7 @@ Case full_case() {
                {}};
   c.nan_beyond_lengths = true;
   c.layout.fill(layout);
+  c.once = {{true, true}, {true, true}, {true, true}};
   c.prefill = Prefill::kHuge;
   c.want_lse = false;
   c.calls = {{}, {.dirty_workspace = true, .stream = 1}};
@@ -112,7 +116,7 @@ TEST(Codec, TextIsAsDocumented) {
 TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
   const SortedJson json = SortedJson::parse(encode(full_case()));
-  EXPECT_EQ(json.size(), 14u);
+  EXPECT_EQ(json.size(), 15u);
   EXPECT_EQ(json["problem"].size(), 18u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
@@ -122,7 +126,9 @@ TEST(Codec, EveryFieldIsWritten) {
   EXPECT_EQ(json["q"].size(), 3u);  // of a fill, the version has but one value
   EXPECT_EQ(json["planted"][0].size(), 6u);
   EXPECT_EQ(json["layout"].size(), size_t{kTensorCount});
-  EXPECT_EQ(json["layout"]["workspace"].size(), 6u);
+  EXPECT_EQ(json["layout"]["workspace"].size(), 9u);
+  EXPECT_EQ(json["once"].size(), 3u);
+  EXPECT_EQ(json["once"]["v"].size(), 2u);
   EXPECT_EQ(json["calls"][1].size(), 2u);
   EXPECT_EQ(json["remap"].size(), 9u);
   EXPECT_EQ(json["remap"]["key"].size(), 4u);

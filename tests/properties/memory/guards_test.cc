@@ -47,6 +47,8 @@ TEST(Guards, RightKernelIsNotBlamed) {
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
   c.prefill = Prefill::kHuge;
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
+  for (TensorLayout& layout : c.layout) layout = {.row_gap = 3, .step = 2, .across = true, .backwards = 6};
+  EXPECT_FALSE(after(c, [](const LaidOut&) {}));
 }
 
 TEST(Guards, WritesOutsideAnOutputAreFound) {
@@ -72,6 +74,12 @@ TEST(Guards, WritesOutsideAnOutputAreFound) {
     c.layout[static_cast<size_t>(TensorId::kO)].row_gap = 4;
     expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 3 * 14 + 6 + 1),
                  "past the end of row (0,0,3,2)");
+    c.layout[static_cast<size_t>(TensorId::kO)] = {.step = 3};
+    expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 5), "5 bytes past the beginning");
+    c.layout[static_cast<size_t>(TensorId::kO)] = {.row_gap = 4, .backwards = 4};
+    // Row 4 lies first, row 0 where row 4 was.
+    expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 6 + 1), "past the end of row (0,0,0,2)");
+    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, -4 * 14 - 2), "2 bytes before o");
   }
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "properties/case/codec.h"
+#include "properties/case/switches.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "reference/formats.h"
@@ -225,6 +226,79 @@ TEST(Layout, OutputsAreReadInIndexOrder) {
     ASSERT_EQ(lse.size(), 2u * 4 * 5);
     for (size_t n = 0; n < lse.size(); ++n) EXPECT_EQ(lse[n], static_cast<float>(n));
   }
+}
+
+// Columns apart or across rows, backwards in any dimension: the same elements elsewhere.
+TEST(Layout, ElementsMayLieAnywhere) {
+  Arena arena;
+  const Case c = small_case();
+  const auto plain = LaidOut(c, arena).digests();
+  for (const TensorLayout& form : {TensorLayout{.step = 3},
+                                   {.row_gap = 2, .step = 2},
+                                   {.across = true},
+                                   {.order = {1, 2, 0}, .row_gap = 1, .across = true},
+                                   {.step = 2, .across = true},
+                                   {.backwards = 4},
+                                   {.order = {2, 0, 1}, .offset = 5, .backwards = 7},
+                                   {.placement = Placement::kPageEnd, .step = 2, .backwards = 15},
+                                   {.spread = 1 << 20, .backwards = 3}}) {
+    Case moved = c;
+    for (TensorLayout& layout : moved.layout) layout = form;
+    ASSERT_EQ(illegal(moved), std::nullopt) << encode(moved);
+    LaidOut laid(moved, arena);
+    expect_inputs(laid, moved);
+    EXPECT_EQ(laid.digests(), plain) << encode(moved);
+    laid.before_call({});
+    std::set<std::byte*> seen;
+    float next = 0;
+    for_each_element(moved.problem, TensorId::kO, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
+      std::byte* const at = element(laid, moved.problem, TensorId::kO, b, h, s, d);
+      EXPECT_TRUE(seen.insert(at).second);
+      const uint32_t bits = bits_of(ATTN_F16, next++);
+      std::memcpy(at, &bits, 2);
+    });
+    const std::vector<float> o = laid.read(TensorId::kO);
+    ASSERT_EQ(o.size(), seen.size());
+    for (size_t n = 0; n < o.size(); ++n) EXPECT_EQ(o[n], static_cast<float>(n)) << encode(moved);
+    const attn_tensor& q = laid.tensors().q;
+    for (int n = 0; n < 4; ++n) EXPECT_EQ(q.stride[n] < 0, (form.backwards >> n & 1) != 0);
+    EXPECT_EQ(std::abs(q.stride[3]) == 1, !form.across && form.step == 1);
+  }
+  Case far = c;
+  far.layout[0] = {.spread = 1 << 20, .step = 2};
+  EXPECT_TRUE(illegal(far));
+  tidy(far);
+  EXPECT_EQ(illegal(far), std::nullopt);
+}
+
+// Strides of 0, and the values of index 0 for all.
+TEST(Layout, WhatIsStoredOnceIsThereForAll) {
+  Arena arena;
+  Case c = small_case();
+  c.once = {.q = {.head = true}, .k = {.batch = true, .head = true}, .v = {.batch = true}};
+  c.nan_beyond_lengths = true;
+  c.planted = {{.tensor = TensorId::kV, .b = 1, .h = 1, .s = 6, .d = 2, .bits = 0x7c00}};
+  EXPECT_TRUE(illegal(c)) << "planted where nothing is stored";
+  tidy(c);
+  ASSERT_EQ(illegal(c), std::nullopt);
+  const LaidOut laid(c, arena);
+  EXPECT_EQ(laid.tensors().q.stride[1], 0);
+  EXPECT_NE(laid.tensors().q.stride[0], 0);
+  EXPECT_EQ(laid.tensors().k.stride[0], 0);
+  EXPECT_EQ(laid.tensors().k.stride[1], 0);
+  EXPECT_EQ(laid.tensors().v.stride[0], 0);
+  expect_inputs(laid, c);
+  for (const int64_t b : {0, 1}) {
+    // Lengths are 7 and 3: what the longer one sees is there for both.
+    EXPECT_EQ(value_at(c, TensorId::kK, b, b, 6, 1), value_at(c, TensorId::kK, 0, 0, 6, 1));
+    EXPECT_FALSE(std::isnan(value_at(c, TensorId::kK, b, 0, 6, 1)));
+    EXPECT_TRUE(std::isinf(value_at(c, TensorId::kV, b, 1, 6, 2)));
+  }
+  c.remap.batch = {.multiply = -1, .add = 1, .modulus = 2};
+  c.planted.clear();
+  const LaidOut turned(c, arena);
+  expect_inputs(turned, c);
+  EXPECT_EQ(turned.digests()[1], laid.digests()[1]) << "K is the same for all";
 }
 
 TEST(Layout, DigestsSpeakOfElementsAlone) {

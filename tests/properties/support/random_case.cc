@@ -94,6 +94,9 @@ Case random_case(uint64_t seed) {
     if (draw.one_in(5)) l.row_gap = draw.upto(16);
     if (draw.one_in(5)) l.offset = draw.upto(16);
     if (draw.one_in(8)) l.placement = Placement::kPageEnd;
+    if (draw.one_in(12)) l.step = 1 + draw.upto(3);
+    if (draw.one_in(12)) l.across = true;
+    if (draw.one_in(12)) l.backwards = draw.upto(15);
   }
   if (draw.one_in(4)) c.calls.resize(static_cast<size_t>(1 + draw.upto(2)));
   for (Call& call : c.calls) call.dirty_workspace = draw.one_in(3);

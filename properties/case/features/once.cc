@@ -1,0 +1,79 @@
+// Q, K or V of which several batch entries or heads share what is stored once: strides of 0.
+#include "properties/case/features/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.once); };
+
+void draw(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
+  // Few cases have both to share.
+  const bool both = c.problem.batch > 1 && c.problem.heads_kv > 1;
+  if (!dice.percent(both ? 16 : 4)) return;
+  // One KV head for all is how it is mostly done; Q seldom.
+  const auto some = [&](Once& once, int64_t percent) {
+    once.head = dice.percent(percent);
+    once.batch = dice.percent(percent / 2);
+  };
+  some(c.once.k, 70);
+  c.once.v = c.once.k;
+  if (dice.percent(40)) some(c.once.v, 60);
+  some(c.once.q, 40);
+}
+
+template <Once StoredOnce::* kOf>
+constexpr Switch kSwitch(const char* name) {
+  return whole_switch<[](auto& c) { return std::tie(c.once.*kOf); }>(name, Trait::kInputLayout);
+}
+
+void say(const Case& c, Sentence& words) {
+  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+    const Once once = c.once.*once_of(t);
+    if (once == Once{}) continue;
+    words.push_back(cat(name_of(t), " stored once for all ",
+                        !once.head    ? "batch entries"
+                        : !once.batch ? "heads"
+                                      : "batch entries and heads"));
+  }
+}
+
+int parts(const Once& once) { return int{once.batch} + int{once.head}; }
+
+}  // namespace
+
+extern constinit const Feature once = {
+    .switches = {22,
+                 {kSwitch<&StoredOnce::q>("q stored once"), kSwitch<&StoredOnce::k>("k stored once"),
+                  kSwitch<&StoredOnce::v>("v stored once")}},
+    .dials = none,
+    .others = none,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const int all = parts(c.once.q) + parts(c.once.k) + parts(c.once.v);
+          cost.count(all);
+          cost.at(Rank::kOther).add(all);
+          for (const Once& of : {c.once.q, c.once.k, c.once.v}) cost.add(of.batch), cost.add(of.head);
+        },
+    .forms = none,
+    .draw = {Phase::kMemory, draw},
+    .parts = {{"once", 2, take<kFields>}},
+    .numbers = none,
+    .steps = none,
+    .refusals = none,
+    .marks = {{"stored once", [](const Tiled& x) { return is_set<kFields>(x.c); }, MarkFor::kBoth}},
+    .words = {{Told::kSurroundings, 1, say}},
+    // Where there is one, it is stored once anyway.
+    .tidy =
+        [](Case& c) {
+          const Problem& p = c.problem;
+          for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+            Once& of = c.once.*once_of(t);
+            if (p.batch < 2) of.batch = false;
+            if ((t == TensorId::kQ ? p.heads_q : p.heads_kv) < 2) of.head = false;
+          }
+        },
+    .illegal = none,
+};
+
+}  // namespace attnfuzz::feature
