@@ -114,14 +114,16 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   }
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
   std::fflush(stdout);
-  const OpenLane open_lane = [&](const std::string& lane) { return open_in(lane, library, arguments.target); };
+  OpenLane open_lane;
+  if (arguments.target.untrusted.empty())  // a sanitizer needs what confinement takes away
+    open_lane = [&](const std::string& lane) { return open_in(lane, library, arguments.target); };
   const Filing filing = {.check = arguments.check,
                          .folder = arguments.out,
                          .reduce_seconds = arguments.reduce_seconds,
                          .untrusted = !arguments.target.untrusted.empty(),
                          .stop = options.interrupted,
                          .open_lane = open_lane};
-  if (checked.kernel.backend == ATTN_CPU && checked.kernel.lane == "plain")
+  if (open_lane && checked.kernel.backend == ATTN_CPU && checked.kernel.lane == "plain")
     options.open_asan = [&] { return open_lane("asan"); };
   try_found_before(*target, calibration, filing, checked);
   const Aim aim = aim_at(*target, options);

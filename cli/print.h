@@ -53,9 +53,9 @@ struct Checked {
   uint32_t measures = 0;  // what its worker was confined by (fuzz/host/confinement.h); 0: it is trusted
   Refused refused;
   CheckResult result;
-  std::optional<Covered> covered = {};  // measured of so many cases that it says something
-  std::vector<Filed> filed;             // of each of result.failures
-  std::vector<std::string> suspects;    // files of result.suspects
+  std::optional<Covered> covered = {};     // measured of so many cases that it says something
+  std::vector<Filed> filed;                // of each of result.failures
+  std::vector<std::string> suspects = {};  // files of result.suspects
   std::optional<double> taken = {};     // which share of what it may be asked it takes, of a kernel not trusted
   Cheat cheat = Cheat::kNone;           // of a kernel that failed no case, and is no pass
   std::vector<std::string> not_judged;  // why it is no pass though nothing failed, see fuzz/check

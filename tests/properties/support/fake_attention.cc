@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -41,7 +42,9 @@ struct Dense {
 
 attn_tensor flawed_k(Flaw flaw, const attn_tensors& t) {
   attn_tensor k = t.k;
-  if (flaw == Flaw::kStrideOfV) k.stride[2] = std::min(t.v.stride[2], t.k.stride[2]);
+  // In K's direction and no further, so that what it reads is K's.
+  const int64_t size = std::min(std::abs(t.v.stride[2]), std::abs(t.k.stride[2]));
+  if (flaw == Flaw::kStrideOfV) k.stride[2] = t.k.stride[2] < 0 ? -size : size;
   return k;
 }
 
