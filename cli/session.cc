@@ -231,17 +231,25 @@ std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& li
   options.backend = "cpu";
   options.watchdog = 0;  // the lane's own
   std::string error;
+  // One that is there and cannot be asked fails nothing, but is not to be passed over in silence.
+  const auto passed_over = [&](const std::string& why) {
+    std::fprintf(stderr, "attnfuzz: the lane %s is left out: %s\n", lane.c_str(),
+                 printable(why, why.size()).c_str());
+    return nullptr;
+  };
   // Of a plug-in that beside the plain library.
   const auto there = find_kernel(library.name, wanted_by(options), &error);
-  if (!there) return nullptr;
+  if (!there && in_lane(library.path, lane) == library.path) return nullptr;  // it is not built for it
+  if (!there) return passed_over(error);
   std::unique_ptr<Target> target;
   try {
     target = open(*there, options);
-  } catch (const UserError&) {
-    return nullptr;
+  } catch (const UserError& e) {
+    return passed_over(e.what());
   }
-  const bool stale = !options.allow_stale && freshness(target->info()).freshness == Freshness::kStale;
-  return stale ? nullptr : std::move(target);
+  if (!options.allow_stale && freshness(target->info()).freshness == Freshness::kStale)
+    return passed_over(target->info().library + " is not of the sources as they are: build it anew");
+  return target;
 }
 
 void put_oracle(Target& target, const TargetOptions& options, bool all) {

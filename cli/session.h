@@ -79,7 +79,8 @@ std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOpt
 // Of a name that must stand for one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
-// The same kernel in another lane of the CPU; null: it is not built for that, or is stale there.
+// The same kernel in another lane of the CPU; null: it is not built for that, or cannot be asked there, which
+// is said on stderr.
 std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, TargetOptions options);
 // The oracle that the options ask for, if that is another than the CPU's. Not in a process that goes on to
 // fork: CUDA does not survive it. `all`: it is asked of small problems too, and the CPU's of all that it says.

@@ -95,14 +95,6 @@ std::string absolute(const std::string& path) {
   return error ? path : (folder / fs::path(path).filename()).string();
 }
 
-// Beside libmine_cpu.so, for the lane asan: libmine_cpu-asan.so.
-std::string in_lane(const std::string& path, const std::string& lane) {
-  const std::string plain = build_name(ATTN_CPU, "plain") + ".so";
-  if (!has_libraries(lane) || !path.ends_with(plain)) return path;
-  const std::string other = path.substr(0, path.size() - plain.size()) + build_name(ATTN_CPU, lane) + ".so";
-  return there_is(other) ? other : path;
-}
-
 // Asks the workers: only they load kernels.
 std::vector<KernelLibrary> kernels_of(const PlugIn& plug_in, const Wanted& wanted, std::string* error) {
   const bool python = is_python(plug_in.path);
@@ -168,6 +160,13 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
 }
 
 }  // namespace
+
+std::string in_lane(const std::string& path, const std::string& lane) {
+  const std::string plain = build_name(ATTN_CPU, "plain") + ".so";
+  if (!has_libraries(lane) || !path.ends_with(plain)) return path;
+  const std::string other = path.substr(0, path.size() - plain.size()) + build_name(ATTN_CPU, lane) + ".so";
+  return there_is(other) ? other : path;
+}
 
 std::vector<KernelLibrary> our_kernels(const std::string& lane) {
   std::vector<KernelLibrary> found;

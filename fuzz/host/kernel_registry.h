@@ -50,6 +50,9 @@ std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& w
 // The same where exactly one is wanted.
 std::optional<KernelLibrary> find_kernel(const std::string& name, const Wanted& wanted, std::string* error);
 
+// Beside libmine_cpu.so, for the lane asan: libmine_cpu-asan.so. The path itself: it is not built for that.
+std::string in_lane(const std::string& path, const std::string& lane);
+
 // Whether `given` on a command line is the plug-in `kernel` of a file: the same library, by whatever path,
 // and the same kernel of it unless `given` means all.
 bool is_same_plug_in(const std::string& given, const std::string& kernel);

@@ -38,6 +38,13 @@ if [ -e "$out/alignment.log" ]; then
   "$attnfuzz" check "$library:alignment" --cases 300 --jobs 1 --property reference --asan-every 0 --out "$out/none" >"$out/none.log" 2>&1
   [ $? -eq 0 ] || die "alignment: found without asan"
 fi
+# A lane that is there and cannot be asked is no lane that holds.
+if [ -e "${library%.so}-asan.so" ]; then
+  cp "$library" "$out/" && : >"$out/$(basename "${library%.so}")-asan.so"
+  "$attnfuzz" check "$out/$(basename "$library"):alignment" --cases 40 --jobs 1 --allow-stale --asan-every 8 --property reference \
+    --out "$out/broken" >"$out/broken.log" 2>&1
+  grep -q "the lane asan is left out: " "$out/broken.log" || die "alignment: a lane that cannot be opened is passed over in silence"
+fi
 # An LSE that drifts is within its bounds: suspicious, and a pass.
 "$attnfuzz" check "$library:drift" --cases 200 --jobs 1 --asan-every 0 --out "$out/drift" --json "$out/drift.json" >"$out/drift.log" 2>&1
 [ $? -eq 0 ] || die "drift: check did not end with status 0"
