@@ -72,6 +72,8 @@ class Plan(ctypes.Structure):
         ("key_order", c_int32), ("max_rule", c_int32), ("sum_rule", c_int32), ("sum_lanes", c_int32),
         ("dot_order", c_int32), ("merge_rule", c_int32), ("conversion", c_int32), ("v_format", c_int32),
         ("exp_error", c_float), ("p_scale", c_float), ("v_scale", c_float), ("qk_format", c_int32),
+        ("score_rule", c_int32), ("tanh_rule", c_int32), ("rescale_rule", c_int32), ("tile_order", c_int32),
+        ("sum_run", c_int32), ("merge_order", c_int32), ("norm_rule", c_int32), ("lse_rule", c_int32),
     ]
 
 
