@@ -341,53 +341,54 @@ typedef enum attn_conversion {
   ATTN_CONVERT_FAITHFUL = 1 /* to either neighbour: cut off, up, stochastic */
 } attn_conversion;
 
-/* What follows was appended later. A plan that says all of it, and all of the above, says every bit of O and LSE
- * where a device's arithmetic is known: reference/literal/ follows it, and the property as_planned compares. Each
- * step is rounded to fp32, and nothing is contracted, but where an fma is written. 0: not said, and the plan is
- * not followed. None of it changes a bound. */
+/* What follows was appended later. A plan that says all of it, and all of the above, says every bit of O and
+ * LSE where a device's arithmetic is known: reference/literal/ follows it, and the property as_planned
+ * compares. Each step is rounded to fp32, and nothing is contracted, but where an fma is written. 0: not said,
+ * and the plan is not followed. None of it changes a bound. */
 
-/* How a product of Q.K becomes the score that the exponential is taken of. With ATTN_SCALE_FUSED that is the product
- * with the scale's sign, sigma is |scale| * log2 e, and no rule is needed. With ATTN_SCALE_SEPARATE it is x * log2 e,
- * of the x below, where what comes to -inf is the most negative finite number: hidden keys alone are -inf. */
+/* How a product of Q.K becomes the score that the exponential is taken of. With ATTN_SCALE_FUSED that is the
+ * product with the scale's sign, sigma is |scale| * log2 e, and no rule is needed. With ATTN_SCALE_SEPARATE it
+ * is x * log2 e, of the x below, where what comes to -inf is the most negative finite number: hidden keys alone
+ * are -inf. */
 typedef enum attn_score_rule {
   ATTN_SCORE_UNKNOWN = 0,
   /* x = product * scale; with a cap then x = softcap * tanh(x / softcap); with a bias then x = x + bias. */
   ATTN_SCORE_BY_STEPS = 1,
   /* Without a cap x = product * scale, with a bias in its place x = fma(product, scale, bias). With a cap t =
-   * tanh(product * (scale / softcap)) and x = t * softcap, with a bias then x = x + bias; without one the score is t *
-   * (softcap * log2 e) at once. What stands in parentheses is rounded from double to fp32. */
+   * tanh(product * (scale / softcap)) and x = t * softcap, with a bias then x = x + bias; without one the score
+   * is t * (softcap * log2 e) at once. What stands in parentheses is rounded from double to fp32. */
   ATTN_SCORE_BY_FMA = 2
 } attn_score_rule;
 
 /* tanh(x), of size = |x|, with x's sign. */
 typedef enum attn_tanh_rule {
   ATTN_TANH_RULE_UNKNOWN = 0,
-  /* Below 0.65 fma(size * q, p, size), q = x * x, p by Horner's rule in q and fma, from the highest: -0x1.6970d8p-8,
-   * 0x1.4f5ee6p-6, -0x1.b7cfeep-5, 0x1.1103f2p-3, -0x1.555524p-2; else fma(-2, rcp(exp2(size * 2 log2 e) + 1), 1), by
-   * exp_class and rcp_class. */
+  /* Below 0.65 fma(size * q, p, size), q = x * x, p by Horner's rule in q and fma, from the highest:
+   * -0x1.6970d8p-8, 0x1.4f5ee6p-6, -0x1.b7cfeep-5, 0x1.1103f2p-3, -0x1.555524p-2; else fma(-2, rcp(exp2(size *
+   * 2 log2 e) + 1), 1), by exp_class and rcp_class. */
   ATTN_TANH_IN_TWO = 1
 } attn_tanh_rule;
 
 /* What happens to accumulator and sum where the maximum grows. */
 typedef enum attn_rescale_rule {
   ATTN_RESCALE_UNKNOWN = 0,
-  /* In each tile, before its keys are added, both are multiplied by exp2(old - new), of maxima as they are subtracted;
-   * an exponential is taken against 0 as long as the maximum is -inf. */
+  /* In each tile, before its keys are added, both are multiplied by exp2(old - new), of maxima as they are
+   * subtracted; an exponential is taken against 0 as long as the maximum is -inf. */
   ATTN_RESCALE_EACH_TILE = 1
 } attn_rescale_rule;
 
 /* Which keys of a tile P.V adds at once. */
 typedef enum attn_tile_order {
   ATTN_TILE_ANY = 0,
-  ATTN_TILE_ASCENDING = 1 /* as many as the tensor core takes, 16 on an H200, ascending from the tile's first; as
-                             many columns likewise in Q.K */
+  ATTN_TILE_ASCENDING = 1 /* as many as the tensor core takes, 16 on an H200, ascending from the tile's first;
+                             as many columns likewise in Q.K */
 } attn_tile_order;
 
 /* Which splits are merged in which order. */
 typedef enum attn_merge_order {
   ATTN_MERGE_ANY = 0,
-  /* O = (sum of w_s O_s, by fma, ascending) * rcp(sum of w_s), which is kept in 32 parts, split s in part s mod 32,
-   * each ascending, added up as neighbours in pairs. w_s = exp2((LSE_s - largest) * log2 e). */
+  /* O = (sum of w_s O_s, by fma, ascending) * rcp(sum of w_s), which is kept in 32 parts, split s in part s mod
+   * 32, each ascending, added up as neighbours in pairs. w_s = exp2((LSE_s - largest) * log2 e). */
   ATTN_MERGE_ASCENDING = 1,
   ATTN_MERGE_BY_FOURS = 2 /* both sums in four parts, split s in part s mod 4, added up in order */
 } attn_merge_order;
@@ -400,8 +401,8 @@ typedef enum attn_norm_rule {
 
 typedef enum attn_lse_rule {
   ATTN_LSE_UNKNOWN = 0,
-  /* (m + lg2(sum)) * ln 2, m what is subtracted of scores, in powers of two; merged: largest + lg2(sum of w_s) * ln 2;
-   * by log_class. */
+  /* (m + lg2(sum)) * ln 2, m what is subtracted of scores, in powers of two; merged: largest + lg2(sum of w_s)
+   * * ln 2; by log_class. */
   ATTN_LSE_FROM_LOG2 = 1
 } attn_lse_rule;
 
@@ -451,12 +452,12 @@ typedef struct attn_plan {
   int32_t tanh_rule;    /* attn_tanh_rule; only read with softcap */
   int32_t rescale_rule; /* attn_rescale_rule */
   int32_t tile_order;   /* attn_tile_order */
-  int32_t sum_run;      /* so many neighbouring keys of a tile are added to one part of the row sum, ascending, the next
-                           to the next of sum_lanes parts, and so round; rescaled parts are added up at the end, as
-                           neighbours in pairs. 0: not known */
-  int32_t merge_order;  /* attn_merge_order; only read with splits */
-  int32_t norm_rule;    /* attn_norm_rule */
-  int32_t lse_rule;     /* attn_lse_rule */
+  int32_t sum_run; /* so many neighbouring keys of a tile are added to one part of the row sum, ascending, the
+                      next to the next of sum_lanes parts, and so round; rescaled parts are added up at the end,
+                      as neighbours in pairs. 0: not known */
+  int32_t merge_order; /* attn_merge_order; only read with splits */
+  int32_t norm_rule;   /* attn_norm_rule */
+  int32_t lse_rule;    /* attn_lse_rule */
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.
