@@ -9,7 +9,7 @@
 
 #include "fuzz/host/wire.h"
 #include "fuzz/worker/guard.h"
-#include "fuzz/worker/memory.h"
+#include "fuzz/worker/memory/memory.h"
 #include "fuzz/worker/work.h"
 #include "kernels/plug_in.h"
 

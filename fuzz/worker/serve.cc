@@ -13,7 +13,7 @@
 #include "fuzz/host/spin.h"
 #include "fuzz/worker/coverage.h"
 #include "fuzz/worker/describe.h"
-#include "fuzz/worker/shadow.h"
+#include "fuzz/worker/memory/shadow.h"
 
 namespace attnfuzz::worker {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "fuzz/host/wire.h"
 #include "fuzz/worker/library.h"
-#include "fuzz/worker/memory.h"
+#include "fuzz/worker/memory/memory.h"
 
 namespace attnfuzz::worker {
 

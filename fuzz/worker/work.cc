@@ -12,7 +12,7 @@
 
 #include "fuzz/host/wire.h"
 #include "fuzz/worker/crash.h"
-#include "fuzz/worker/memory.h"
+#include "fuzz/worker/memory/memory.h"
 #include "fuzz/worker/serve.h"
 
 // Any sanitizer's runtime has it.

@@ -1,4 +1,4 @@
-"""Poison in the memory that a library allocates by itself (fuzz/worker/poison.h): NaN, -1 and True where it reads
+"""Poison in the memory that a library allocates by itself (fuzz/worker/memory/poison.h): NaN, -1 and True where it reads
 what it has not written."""
 
 import ctypes

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/worker/memory.h"
-#include "fuzz/worker/mirror_cuda.h"
-#include "fuzz/worker/page_ends_cuda.h"
+#include "fuzz/worker/memory/memory.h"
+#include "fuzz/worker/memory/mirror_cuda.h"
+#include "fuzz/worker/memory/page_ends_cuda.h"
 
 namespace attnfuzz::worker {
 namespace {

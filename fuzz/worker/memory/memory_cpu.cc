@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "fuzz/worker/memory.h"
+#include "fuzz/worker/memory/memory.h"
 
 namespace attnfuzz::worker {
 namespace {

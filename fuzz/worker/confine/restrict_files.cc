@@ -10,7 +10,7 @@
 
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/landlock.h"
-#include "fuzz/worker/confine.h"
+#include "fuzz/worker/confine/confine.h"
 
 namespace attnfuzz::worker {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "fuzz/worker/shadow.h"
-#include "fuzz/worker/shadow_rows.h"
+#include "fuzz/worker/memory/shadow.h"
+#include "fuzz/worker/memory/shadow_rows.h"
 
 extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_param_tls[800];
 extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_retval_tls[800];

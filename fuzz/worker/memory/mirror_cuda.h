@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "fuzz/worker/memory.h"
+#include "fuzz/worker/memory/memory.h"
 
 namespace attnfuzz::worker {
 

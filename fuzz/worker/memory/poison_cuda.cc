@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "fuzz/worker/poison.h"
+#include "fuzz/worker/memory/poison.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "fuzz/worker/shadow.h"
+#include "fuzz/worker/memory/shadow.h"
 
 namespace attnfuzz::worker {
 

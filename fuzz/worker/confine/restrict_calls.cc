@@ -1,7 +1,7 @@
 // seccomp: two filters of libseccomp, of which the stricter counts. One traps what nobody needs in order
 // to compute: SIGSYS, which crash.cc records. The other, for kernels of the CPU, lets through what computing
 // needs; all else fails with ENOSYS.
-#include "fuzz/worker/confine.h"
+#include "fuzz/worker/confine/confine.h"
 
 #ifdef ATTNFUZZ_HAVE_SECCOMP
 

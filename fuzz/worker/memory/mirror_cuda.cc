@@ -1,4 +1,4 @@
-#include "fuzz/worker/mirror_cuda.h"
+#include "fuzz/worker/memory/mirror_cuda.h"
 
 #include <algorithm>
 

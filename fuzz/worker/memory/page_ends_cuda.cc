@@ -1,6 +1,6 @@
-#include "fuzz/worker/page_ends_cuda.h"
+#include "fuzz/worker/memory/page_ends_cuda.h"
 
-#include "fuzz/worker/mirror_cuda.h"
+#include "fuzz/worker/memory/mirror_cuda.h"
 
 namespace attnfuzz::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "fuzz/worker/confine.h"
+#include "fuzz/worker/confine/confine.h"
 
 #include <linux/capability.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "fuzz/worker/poison.h"
+#include "fuzz/worker/memory/poison.h"
 
 #include <cstdio>
 #include <cstdlib>

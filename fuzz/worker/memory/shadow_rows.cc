@@ -1,4 +1,4 @@
-#include "fuzz/worker/shadow_rows.h"
+#include "fuzz/worker/memory/shadow_rows.h"
 
 #include <algorithm>
 

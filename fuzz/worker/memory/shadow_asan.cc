@@ -1,7 +1,7 @@
 #include <sanitizer/asan_interface.h>
 
-#include "fuzz/worker/shadow.h"
-#include "fuzz/worker/shadow_rows.h"
+#include "fuzz/worker/memory/shadow.h"
+#include "fuzz/worker/memory/shadow_rows.h"
 
 namespace attnfuzz::worker {
 
