@@ -55,6 +55,7 @@ TEST(DeviceProducts, KeepSubnormals) {
   EXPECT_EQ(of_bf16({0x1p-133f}, {1}), bits(0x1p-133f));
   EXPECT_EQ(of_f16({}, {}, -0x1p-149f), bits(-0x1p-149f));
   EXPECT_EQ(of_bf16({0x1p-100f}, {0x1p-100f}), 0u);
+  EXPECT_EQ(of_bf16({-0x1p-80f}, {0x1p-75f}), 0u) << "no -0 is left of what is too small";
 }
 
 TEST(DeviceProducts, InfinitiesAndNaNs) {

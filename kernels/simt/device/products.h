@@ -6,7 +6,7 @@
 //   E    = the largest of e(a) + e(b) over products that are not 0, of e(c) unless c is 0,
 //          and of `floor`
 //   s    = sum of the terms, each a multiple of 2^(E - fraction) toward zero; exact
-//   d    = s 2^(E - fraction), cut off to fp32, subnormals kept; s = 0 gives +0
+//   d    = s 2^(E - fraction), cut off to fp32, subnormals kept; what is 0 then is +0
 //
 // Beyond the largest number is infinity; NaN, 0 x infinity and infinity - infinity give
 // NaN, which is 0x7FFFFFFF. Of 16 factors and c, mma.sync and wgmma have the same bits:
@@ -49,6 +49,7 @@ constexpr uint32_t cut_off(int64_t sum, int exponent) {
   if (size == 0) return 0;
   // To 24 bits, or to what a multiple of 2^-149 has.
   for (; size >> 24 != 0 || exponent < -149; ++exponent) size >>= 1;
+  if (size == 0) return 0;
   for (; size >> 23 == 0 && exponent > -149; --exponent) size <<= 1;
   if (exponent > 104) return sign | kInfinity;
   // Of a subnormal number the leading bit, which adds 1 to the exponent, is not there.
