@@ -138,6 +138,12 @@ std::vector<CampaignTarget> targets_of(const CampaignArguments& arguments) {
     for (const std::string& kernel : arguments.kernels) {
       for (const KernelLibrary& library : libraries_of(kernel, options)) {
         CampaignTarget target = target_of(library, options, short_name(library.name));
+        for (const std::string& name : arguments.properties) {
+          const Property& property = property_named(name);
+          if (std::ranges::find(properties(), &property) != properties().end()) continue;
+          expect_twin(*open(library, options), property);
+          target.properties.push_back(&property);
+        }
         if (!names.insert(target.record.name).second)
           throw UserError("two kernels would both be called " + target.record.name + ": rename a library");
         if (!arguments.properties.empty()) {
@@ -383,6 +389,7 @@ void add_campaign(CLI::App& app, Action& action) {
                     "without the planted bug that shows the campaign finds any");
   add_calibration_option(*command, arguments->target);
   add_watchdog_option(*command, arguments->target);
+  add_twin_option(*command, arguments->target);
   add_stale_flag(*command, arguments->target);
   add_footer(*command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kStandingStatuses,
              "SIGINT, SIGTERM and SIGHUP end a session early, and well: 130, 143 or 129 if nothing was found. "

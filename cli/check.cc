@@ -85,6 +85,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   std::printf("  bound: calibration '%s'%s; seed %llu, %d job(s)\n", calibration.name.c_str(),
               calibration.measured ? "" : " (documented, not measured)",
               (unsigned long long)arguments.check.seed, arguments.check.jobs);
+  for (const Property* property : arguments.check.properties) expect_twin(*target, *property);
   screening_of(*target, arguments.target);  // says so where there is none
   if (checked.measures != 0) print(confinement_text(checked.measures));
   const Refused& refused = checked.refused =
@@ -334,6 +335,7 @@ void add_check(CLI::App& app, Action& action) {
                       "write results as JSON lines to this file, - for standard output");
   command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");
   add_target_options(*command, arguments->target);
+  add_twin_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target);
   add_batch_option(*command, arguments->target);
   command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });

@@ -34,7 +34,7 @@ Exit list() {
     print(beside(label, info.description + "\n" + more));
   }
   std::printf("\nproperties\n");
-  for (const Property* property : properties()) print(beside(property->name, property->statement));
+  for (const Property* property : all_properties()) print(beside(property->name, property->statement));
   std::printf("\nlanes\n");
   for (const Lane& lane : lanes()) print(beside(lane.name, lane.words));
   std::printf("\nback ends\n  cpu   the executor: CUDA's thread model on this machine\n");

@@ -61,7 +61,7 @@ PropertyStats total_of(const CheckResult& result) {
 std::string properties_table(const CheckResult& result) {
   std::string text = format("  %-16s %8s %8s %8s %8s %6s %9s %8s\n", "property", "cases", "passed", "rejected",
                             "uninform", "failed", "worst e/b", "median");
-  for (const Property* property : properties()) {
+  for (const Property* property : all_properties()) {
     const auto it = result.properties.find(property->name);
     if (it != result.properties.end()) text += row(property->name, it->second);
   }

@@ -8,6 +8,7 @@
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "properties/case/words.h"
+#include "properties/explain/first_bits.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -57,6 +58,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
     std::printf("%s\n", identity_line(opened.target->info(), options).c_str());
   }
   Target& target = *opened.target;
+  expect_twin(target, property);
   const KernelInfo& kernel = target.info();
   if (!r.build_hash.empty() && r.build_hash != kernel.build.hash) {
     std::printf("  note: the file was made with build %s of this kernel\n", r.build_hash.substr(0, 12).c_str());
@@ -70,6 +72,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   }
   const Calibration calibration = calibration_for(kernel, options);
   Verdict verdict = judge(r.c, property, target, calibration);
+  tell_first_bits(r.c, target, verdict);
   print(path + ": " + describe(r.c) + "\n  " + verdict_text(verdict));
   // What failed once and holds now is mended, or comes and goes.
   if (r.kind == kSuspicious) {
@@ -144,6 +147,7 @@ void add_replay(CLI::App& app, Action& action) {
                    "write the probes as JSON lines to this file, - for standard output")
       ->needs(arguments->probe.option);
   add_target_options(*command, arguments->target);
+  add_twin_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
   add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --lane asan",
              {"all of them held", "one failed, once in three runs at least", kBadUseStatus});

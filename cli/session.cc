@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "cli/compute_sanitizer.h"
 #include "cli/help.h"
@@ -16,6 +17,7 @@
 #include "fuzz/host/zygote.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/property.h"
+#include "properties/judge/twin.h"
 #include "reference/ceiling.h"
 #include "reference/cuda/cuda_oracle.h"
 #include "text/printable.h"
@@ -37,7 +39,7 @@ CLI::Validator is_backend() { return one_of("back end", {"cpu", "cuda"}); }
 CLI::Validator is_lane() { return one_of("lane", lane_names()); }
 CLI::Validator is_property() {
   std::vector<std::string> names;
-  for (const Property* property : properties()) names.emplace_back(property->name);
+  for (const Property* property : all_properties()) names.emplace_back(property->name);
   return one_of("property", names);
 }
 
@@ -98,6 +100,13 @@ void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
                  "(docs/untrusted.md)");
 }
 
+void add_twin_option(CLI::App& app, TargetOptions& options) {
+  app.add_option(
+      "--twin", options.twin,
+      "for the property cpu_gpu_bits: the kernel whose bits it must have (default: of one on a GPU its "
+      "build for the executor, in an H200's arithmetic)");
+}
+
 void add_target_options(CLI::App& app, TargetOptions& options) {
   add_untrusted_flag(app, options);
   app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
@@ -118,6 +127,7 @@ void add_case_arguments(CLI::App& app, CaseArguments& arguments) {
   app.add_option("file", arguments.file, "NAME.attn.json, or a case")->required()->check(CLI::ExistingFile);
   add_kernel_option(app, arguments.kernel);
   add_target_options(app, arguments.target);
+  add_twin_option(app, arguments.target);
 }
 
 OpenedCase open_case(const CaseArguments& arguments) {
@@ -127,6 +137,7 @@ OpenedCase open_case(const CaseArguments& arguments) {
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
   std::string identity = identity_line(target->info(), options);
+  expect_twin(*target, property);
   const Calibration calibration = calibration_for(target->info(), options);
   return {std::move(r), property, std::move(target), calibration, std::move(identity)};
 }
@@ -144,6 +155,42 @@ Wanted wanted_by(const TargetOptions& options) {
   Wanted wanted = {std::nullopt, lane_of(options), measures_of(options)};
   if (!options.backend.empty()) wanted.backend = options.backend == "cuda" ? ATTN_CUDA : ATTN_CPU;
   return wanted;
+}
+
+// Beside lib/libattn_NAME_cuda.so: lib/twins/libattn_NAME_cpu.so, which has all ways through it, else
+// lib/libattn_NAME_cpu.so; empty: neither.
+std::string executor_build(const std::string& library) {
+  const std::filesystem::path path(library);
+  const std::string ending = "_cuda.so", file = path.filename();
+  if (!file.ends_with(ending)) return "";
+  const std::string name = file.substr(0, file.size() - ending.size()) + "_cpu.so";
+  for (const auto& there : {path.parent_path() / "twins" / name, path.parent_path() / name}) {
+    if (std::error_code none; std::filesystem::exists(there, none)) return there;
+  }
+  return "";
+}
+
+void give_twin(Target& target, const KernelLibrary& library, const TargetOptions& options) {
+  const bool on_gpu = library.backend == ATTN_CUDA;
+  std::string of = options.twin;
+  if (of.empty() && on_gpu) of = executor_build(library.path);
+  if (of.empty()) return;
+  if (options.twin.empty() && !library.kernel.empty()) of += ":" + library.kernel;
+  target.twin = std::make_shared<Twin>([of, options](std::string* error) -> std::unique_ptr<Target> {
+    TargetOptions there = options;
+    there.twin.clear();
+    there.backend = "cpu";
+    there.lane.clear();
+    there.watchdog = 0;
+    try {
+      std::unique_ptr<Target> twin = open(library_of(of, there), there);
+      identity_line(twin->info(), there);  // refuses what is stale
+      return twin;
+    } catch (const UserError& e) {
+      *error = e.what();
+      return nullptr;
+    }
+  });
 }
 
 }  // namespace
@@ -172,7 +219,8 @@ std::string distrust_words(const TargetOptions& options) {
   return (options.untrusted.empty()       ? ""
           : options.untrusted == "strict" ? " --untrusted=strict"
                                           : " --untrusted") +
-         (options.errors.empty() ? "" : " --errors " + shell_word(options.errors));
+         (options.errors.empty() ? "" : " --errors " + shell_word(options.errors)) +
+         (options.twin.empty() ? "" : " --twin " + shell_word(options.twin));
 }
 
 std::string confinement_text(uint32_t measures) {
@@ -221,7 +269,19 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);
+  give_twin(*target, library, options);
   return target;
+}
+
+void expect_twin(Target& target, const Property& property) {
+  if (&property != find_property("cpu_gpu_bits")) return;
+  if (!target.twin)
+    throw UserError(std::string(property.name) +
+                    " compares a GPU with the executor: give --backend cuda, or name the "
+                    "kernel to compare with: --twin KERNEL");
+  const Target* const twin = target.twin->get();
+  const std::string why = twin ? cannot_be_compared(target.info(), twin->info()) : target.twin->error();
+  if (!why.empty()) throw UserError(std::string(property.name) + ": " + why);
 }
 
 std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, TargetOptions options) {

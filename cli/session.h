@@ -25,6 +25,7 @@ struct TargetOptions {
   std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails
   int beside = 0;              // threads that judge by the CPU what is drawn of a batch (Screen)
   uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/screen); 0: none
+  std::string twin;            // whose bits it must have; empty: on a GPU those of its build for the executor
   std::string errors;  // what plans may claim at most (cli/terms.h); empty: with `untrusted` what is documented
   std::string untrusted;  // "": as trusted as the command; "available", "strict" (confinement.h)
 };
@@ -47,6 +48,7 @@ void add_oracle_option(
     const std::string& then = "what fails by it, and one result in a hundred, is judged by the CPU's too");
 void add_batch_option(CLI::App& app, TargetOptions& options);
 void add_beside_option(CLI::App& app, TargetOptions& options);
+void add_twin_option(CLI::App& app, TargetOptions& options);
 // --untrusted, --untrusted=strict, --errors.
 void add_untrusted_flag(CLI::App& app, TargetOptions& options);
 // The same, and --backend, --lane, --calibration, --watchdog, --allow-stale.
@@ -79,6 +81,8 @@ std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOpt
 // Of a name that must stand for one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
+// For a property that compares with a twin: throws UserError where the target has none that can be opened.
+void expect_twin(Target& target, const Property& property);
 // The same kernel in another lane of the CPU; null: it is not built for that, or cannot be asked there, which
 // is said on stderr.
 std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, TargetOptions options);
@@ -105,7 +109,7 @@ std::string identity_line(const KernelInfo& kernel, const TargetOptions& options
 uint32_t measures_of(const TargetOptions& options);
 // "confined: process, files, network, signals, system calls" and what is lacking, a line each.
 std::string confinement_text(uint32_t measures);
-// What a replay line must say to be as careful.
+// What a replay line must say to be as careful, and to compare with the same.
 std::string distrust_words(const TargetOptions& options);
 
 const char* backend_name(int32_t backend);

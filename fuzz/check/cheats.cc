@@ -17,7 +17,7 @@ bool holds(const Case& c, const Property& property, Target& target, const Calibr
 
 bool is_about_numbers(Kind kind) {
   return kind == Kind::kWrong || kind == Kind::kNonFinite || kind == Kind::kUnwritten || kind == Kind::kDirty ||
-         kind == Kind::kRelation;
+         kind == Kind::kRelation || kind == Kind::kBits;
 }
 
 Cheat find_cheat(const Case& c, const Verdict& verdict, const Property& property, Target& target,

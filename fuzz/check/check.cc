@@ -20,6 +20,7 @@
 #include "fuzz/host/subprocess.h"
 #include "properties/case/domain.h"
 #include "properties/draw/covering.h"
+#include "properties/explain/first_bits.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
 #include "properties/memory/layout.h"
@@ -431,6 +432,7 @@ Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& 
   if (target.info().variants.empty())
     std::erase_if(reduction.needs,
                   [](const Need& need) { return need.part == "variant" || need.part == "the variant"; });
+  tell_first_bits(reduction.minimal, target, reduction.verdict);
   return reduction;
 }
 

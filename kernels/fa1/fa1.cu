@@ -6,13 +6,14 @@
 #include "kernels/fa1/hopper/hopper.h"
 #include "kernels/fa1/launch.h"
 #include "kernels/forward/checks.h"
+#include "kernels/forward/paths.h"
 #include "kernels/identity.h"
 
 namespace attn {
 namespace {
 
 // Whether there is a path for sm_90a in this library.
-constexpr bool kHopper = kBackend == ATTN_CUDA;
+constexpr bool kHopper = kSm90a;
 
 struct Fa1 {
   static constexpr const char* kName = "fa1";

@@ -1,10 +1,11 @@
 // Split-K's descriptor: the decode path where there is an sm_90a to run it, else the general one.
+#include "kernels/forward/paths.h"
 #include "kernels/splitk/plan.h"
 
 namespace attn {
 namespace {
 
-constexpr SplitkPaths kPaths = {kBackend == ATTN_CUDA, true, false};
+constexpr SplitkPaths kPaths = {kSm90a, true, false};
 
 struct SplitK : SplitkOn<kPaths> {
   static constexpr const char* kName = "splitk";

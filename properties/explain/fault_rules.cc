@@ -278,7 +278,8 @@ const Rule* next(const Evidence& e, const Rule* from, Class besides) {
 FaultGuess guess_fault(const FaultQuestion& question) {
   FaultGuess guess;
   if (question.verdict.outcome != Outcome::kFail) return guess;
-  if (question.verdict.kind == Kind::kBadPlan) return guess;  // its message says what is wrong: nothing was run
+  // Its message says what is wrong, as far as that is known: nothing was run, or it is within every bound.
+  if (question.verdict.kind == Kind::kBadPlan || question.verdict.kind == Kind::kBits) return guess;
   const Evidence evidence(question);
   const auto class_of = [&](const Rule& rule) {
     return rule.fault == Class::kUnknown ? evidence.traced : rule.fault;

@@ -42,8 +42,10 @@ inline bool speaks_of(const Property& property, const KernelInfo& kernel) {
   return property.operation == &operation_of(kernel) && (!property.needs_stages || kernel.has_stages);
 }
 
-// All of them, in the order of CMakeLists.txt.
+// What a kernel is judged by where none is named, in the order of CMakeLists.txt.
 std::span<const Property* const> properties();
+// And behind them those that need more than the kernel, and are judged by where they are named.
+std::span<const Property* const> all_properties();
 const Property* find_property(std::string_view name);
 
 }  // namespace attnfuzz

@@ -105,6 +105,7 @@ struct RunReply {
 enum class Watch { kFull, kBrief };
 
 class Oracles;
+class Twin;
 
 class Target {
  public:
@@ -146,6 +147,8 @@ class Target {
 
   // By which its runs are judged, beside the CPU's (oracles.h); none: by the CPU's alone.
   std::shared_ptr<Oracles> oracles = {};
+  // Whose bits it must have (twin.h); none: nobody's.
+  std::shared_ptr<Twin> twin = {};
 };
 
 }  // namespace attnfuzz

@@ -36,11 +36,12 @@ enum class Kind {
   kCrash,          // the worker died
   kBadPlan,        // the plan makes no sense: nothing was run
   kOracle,         // two oracles do not say the same of what is due: no fault of the kernel (oracles.h)
+  kBits,           // within its bound, and not the bits of its twin (twin.h)
 };
-inline constexpr int kKindCount = static_cast<int>(Kind::kOracle) + 1;
+inline constexpr int kKindCount = static_cast<int>(Kind::kBits) + 1;
 const char* to_string(Kind kind);
 // "wrong", "non-finite", "contract", "fault", "address", "undefined",
-// "uninitialised", "race", "hang", "crash", "bad-plan" or "oracle".
+// "uninitialised", "race", "hang", "crash", "bad-plan", "oracle" or "bits".
 const char* kind_class(Kind kind);
 
 // Where an output first goes wrong, and how it looks as a whole.

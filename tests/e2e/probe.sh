@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # probe.sh ATTNFUZZ LIBRARY SEEDS: the intermediates of a kernel with the bug
-# masked-tile-nan (LIBRARY) show where it first goes wrong; those of right
-# kernels, on every case of the folder SEEDS, show nothing.
+# masked-tile-nan (LIBRARY) show where it first goes wrong, by the oracle and by the
+# bits of a right one; those of right kernels, on every case of the folder SEEDS, show nothing.
 set -u
 attnfuzz=$1 library=$2 seeds=$3
 out=$(mktemp -d)
@@ -30,6 +30,19 @@ for place in 1 a,b 1,2,3 1,2,3,4,5 1,-1; do
   "$attnfuzz" replay "$file" "${bug[@]}" --probe "$place" >"$out/bad.log" 2>&1
   [ $? -eq 2 ] || die "--probe $place was not refused"
 done
+
+# A right kernel whose bits are compared with the bug's: where they part is P of that tile, and is named.
+"$attnfuzz" check fa1 --twin "$library" --property cpu_gpu_bits --cases 200 --jobs 2 --reduce-seconds 5 \
+  --out "$out/bits" >"$out/bits.log" 2>&1
+[ $? -eq 1 ] || die "cpu_gpu_bits does not fail beside a twin with a bug"
+grep -q '"kind": "bits"' "$out"/bits/*.attn.json || die "other bits are not of the kind bits"
+parts='; it repeats itself; first in P of tile [0-9]* at (b=0,h=0,q=[0-9]*), key [0-9]*: 0x00000000, of the twin 0x[7f]f[0-9a-f]*; block'
+grep -q "$parts" "$out"/bits/*.attn.json || die "the file does not say where other bits begin"
+eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' "$out/bits.log")" >"$out/bits-replay.log" 2>&1
+[ $? -eq 1 ] || die "other bits are not replayed"
+grep -q "$parts" "$out/bits-replay.log" || die "replay does not say where other bits begin"
+"$attnfuzz" check fa1 --property cpu_gpu_bits --cases 10 --out "$out/alone" >"$out/alone.log" 2>&1
+[ $? -eq 2 ] || die "cpu_gpu_bits without a twin is not refused"
 
 probed=0
 for kernel in fa1 splitk; do

@@ -129,7 +129,8 @@ class Explorer {
           candidate.confirms = entry->id;
           candidate.origin = "confirmed";
           if (const Property* own = find_property(entry->property)) {
-            if (speaks_of(*own, target_->info())) candidate.property = own;
+            const bool usual = std::ranges::find(properties(), own) != properties().end();
+            if (speaks_of(*own, target_->info()) && (usual || target_->twin)) candidate.property = own;
           }
           return candidate;
         }

@@ -15,7 +15,10 @@ namespace attnfuzz {
 
 class ObservedTarget : public Target {
  public:
-  explicit ObservedTarget(Target& inner) : inner_(inner) { oracles = inner.oracles; }
+  explicit ObservedTarget(Target& inner) : inner_(inner) {
+    oracles = inner.oracles;
+    twin = inner.twin;
+  }
 
   void begin_case() { seen_.assign(seen_.size(), 0); }
   const std::vector<uint8_t>& coverage_of_case() const { return seen_; }

@@ -1,0 +1,8 @@
+// Found before kernels/forward's by the target `twins`: the executor too has all that a GPU has.
+#pragma once
+
+namespace attn {
+
+inline constexpr bool kSm90a = true;
+
+}  // namespace attn

@@ -1,0 +1,44 @@
+// The same kernel elsewhere, whose bits are due: of one on a GPU the CPU executor's build of it,
+// in the arithmetic that is that GPU's (docs/bits.md).
+//
+//   target.twin = std::make_shared<Twin>(open);
+//   Target* there = target.twin->get();      // opened when it is first asked for; null: it cannot be
+//   Execution e(case_of_twin(c, target.info(), there->info()), *there);
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "properties/case/case.h"
+#include "properties/judge/target.h"
+
+namespace attnfuzz {
+
+class Twin {
+ public:
+  using Open = std::function<std::unique_ptr<Target>(std::string* error)>;
+  explicit Twin(Open open) : open_(std::move(open)) {}
+
+  Target* get() {
+    if (!asked_) target_ = open_(&error_), asked_ = true;
+    return target_.get();
+  }
+  // Why it cannot be.
+  const std::string& error() const { return error_; }
+
+ private:
+  Open open_;
+  std::unique_ptr<Target> target_;
+  std::string error_;
+  bool asked_ = false;
+};
+
+// Why nothing of `twin` has the bits of `target`: a device whose arithmetic the executor does not know. Empty:
+// it has.
+std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& twin);
+
+// The case as the twin is given it: in the device's arithmetic, for the device as it is.
+Case case_of_twin(Case c, const KernelInfo& target, const KernelInfo& twin);
+
+}  // namespace attnfuzz

@@ -1,0 +1,122 @@
+// What has other bits than its twin, and what that is told as.
+#include <gtest/gtest.h>
+
+#include "properties/explain/first_bits.h"
+#include "properties/judge/trial.h"
+#include "properties/judge/twin.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+Case simple() {
+  Case c;
+  Problem& p = c.problem;
+  p.seq_q = p.seq_k = 33;
+  p.batch = p.heads_q = p.heads_kv = 2;
+  p.dim_qk = p.dim_v = 8;
+  p.scale = 0.35f;
+  c.q = c.k = c.v = Fill{.kind = FillKind::kGaussian, .seed = 1};
+  c.calls = {Call{}, Call{}};
+  return c;
+}
+
+std::shared_ptr<Twin> twin_of(Flaw flaw) {
+  return std::make_shared<Twin>([flaw](std::string*) { return std::make_unique<FakeTarget>(flaw); });
+}
+
+Verdict judged(Target& target, Flaw twin) {
+  target.twin = twin_of(twin);
+  return judge(simple(), *find_property("cpu_gpu_bits"), target, documented());
+}
+
+// It has a sum in another order, within its bound.
+constexpr Flaw kOther = Flaw::kHeadRounds;
+
+TEST(CpuGpuBits, TheSameBitsPass) {
+  for (const Flaw flaw : {Flaw::kNone, kOther}) {
+    FakeTarget target(flaw);
+    const Verdict v = judged(target, flaw);
+    EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  }
+}
+
+TEST(CpuGpuBits, OtherBitsFailAndSayWhere) {
+  FakeTarget target;
+  Verdict v = judged(target, kOther);
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_STREQ(to_string(v.kind), "bits") << v.message;
+  ASSERT_TRUE(v.where);
+  EXPECT_EQ(v.where->h % 2, 1);
+  EXPECT_NE(v.message.find("it repeats itself"), std::string::npos) << v.message;
+  EXPECT_EQ(reduction_key(target.info(), v), target.info().name + " bits plain");
+  // It has no probes.
+  tell_first_bits(simple(), target, v);
+  EXPECT_NE(v.message.find("where it begins is not known: this target cannot be probed"), std::string::npos)
+      << v.message;
+}
+
+// Of every second call the last bit of one LSE is another.
+class Restless : public FakeTarget {
+ public:
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    const RunReply reply = FakeTarget::run(stage, p, t, plan, env, stream);
+    static_cast<uint32_t*>(t.lse.data)[0] ^= ++calls_ & 1;
+    return reply;
+  }
+
+ private:
+  uint32_t calls_ = 0;
+};
+
+TEST(CpuGpuBits, WhatDoesNotRepeatItselfIsToldSo) {
+  Restless target;
+  const Verdict v = judged(target, Flaw::kNone);
+  EXPECT_EQ(v.kind, Kind::kDirty) << v.message;
+  EXPECT_NE(v.message.find("a race, or a fault of the device"), std::string::npos) << v.message;
+}
+
+TEST(CpuGpuBits, WhatIsWrongByItselfIsToldAsThat) {
+  FakeTarget target(Flaw::kDropsLastKey);
+  EXPECT_EQ(judged(target, Flaw::kNone).kind, Kind::kWrong);
+}
+
+TEST(CpuGpuBits, WhatCannotBeComparedIsNoPass) {
+  FakeTarget target;
+  const Property& property = *find_property("cpu_gpu_bits");
+  EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kReject);
+  target.twin = std::make_shared<Twin>([](std::string* error) {
+    *error = "none";
+    return nullptr;
+  });
+  EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kReject);
+  EXPECT_EQ(target.twin->error(), "none");
+  const Verdict refused = judged(target, Flaw::kPlanNonsense);
+  EXPECT_EQ(refused.outcome, Outcome::kReject) << refused.message;
+  const Verdict fault = judged(target, Flaw::kFaults);
+  EXPECT_EQ(fault.kind, Kind::kFault) << fault.message;
+}
+
+TEST(CpuGpuBits, ATwinIsAskedAsTheDeviceIs) {
+  KernelInfo gpu, cpu;
+  gpu.backend = ATTN_CUDA, gpu.device = "NVIDIA H200, sm_90";
+  Case c = simple();
+  c.env.compute_capability = 100;
+  EXPECT_EQ(case_of_twin(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_H200);
+  EXPECT_EQ(case_of_twin(c, gpu, cpu).env.compute_capability, 90);
+  EXPECT_EQ(case_of_twin(c, cpu, cpu), c);
+  EXPECT_EQ(cannot_be_compared(gpu, cpu), "");
+  gpu.device = "NVIDIA A100-SXM4-80GB, sm_80";
+  EXPECT_NE(cannot_be_compared(gpu, cpu), "");
+}
+
+// A kernel is not judged by what it was not asked for.
+TEST(CpuGpuBits, IsJudgedByWhereItIsNamed) {
+  for (const Property* property : properties()) EXPECT_STRNE(property->name, "cpu_gpu_bits");
+  EXPECT_NE(find_property("cpu_gpu_bits"), nullptr);
+  EXPECT_GT(all_properties().size(), properties().size());
+}
+
+}  // namespace
+}  // namespace attnfuzz
