@@ -1,7 +1,7 @@
 # attnfuzz_add_kernel(NAME <name> SOURCES <a.cu> [<b.cc>...]
 #                     [BACKENDS cpu cuda] [OPTIONS <flag>...] [INCLUDES <dir>...] [ROOT <dir>]
 #                     [CUDA_SOURCES <a.cu>...] [DIRECTORY <dir>] [LANES plain asan msan msan-O0 tsan coverage]
-#                     [CHECKS [CASES <n>] ...])
+#                     [EXACT] [CHECKS [CASES <n>] ...])
 #
 # Makes one loadable library a back end from one kernel source:
 #
@@ -18,6 +18,9 @@
 # where the library goes, for one that the commands should not list as ours.
 # LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
 # all but coverage, which fuzz targets and campaigns want and nothing else).
+# EXACT: for CUDA every fma stands in the source (-fmad=false), so that its bits are those of the executor in
+# a device's arithmetic (--property cpu_gpu_bits, docs/bits.md). Options that give that up, and an atomicAdd of
+# floats (kernels/exact.h), are refused.
 # CHECKS registers its property runs with ctest; what follows it goes to
 # attnfuzz_add_checks (AttnfuzzChecks.cmake).
 #
@@ -27,6 +30,7 @@
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzLanes.cmake)  # for a project of its own
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzExact.cmake)
 
 if(NOT TARGET attnfuzz::attnfuzz-identity)
   add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/identity ${PROJECT_BINARY_DIR}/identity)
@@ -76,7 +80,7 @@ endfunction()
 function(attnfuzz_add_kernel)
   list(FIND ARGN CHECKS checks_at)
   list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
-  cmake_parse_arguments(arg "" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
+  cmake_parse_arguments(arg "EXACT" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "attnfuzz_add_kernel needs NAME and SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -96,6 +100,11 @@ function(attnfuzz_add_kernel)
     message(FATAL_ERROR "attnfuzz_add_kernel(${arg_NAME}): kernels are compiled for the CPU executor with clang 19, "
                         "this project's C++ compiler is ${CMAKE_CXX_COMPILER}: configure with "
                         "-DCMAKE_CXX_COMPILER=clang++-19, or build for CUDA alone with BACKENDS cuda")
+  endif()
+  if(arg_EXACT)
+    attnfuzz_refuse_inexact(${arg_NAME} "${arg_OPTIONS}")
+    list(APPEND arg_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>
+         "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-include kernels/exact.h>")
   endif()
   # CUDA as it stands is translated for the executor first (translate.h): what has launches, dynamic
   # shared memory or inline PTX, or is an adapter of a source that may have.
