@@ -141,7 +141,7 @@ std::vector<CampaignTarget> targets_of(const CampaignArguments& arguments) {
         for (const std::string& name : arguments.properties) {
           const Property& property = property_named(name);
           if (std::ranges::find(properties(), &property) != properties().end()) continue;
-          expect_twin(*open(library, options), property);
+          print(expect_twin(*open(library, options), property));
           target.properties.push_back(&property);
         }
         if (!names.insert(target.record.name).second)

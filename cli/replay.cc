@@ -58,7 +58,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
     std::printf("%s\n", identity_line(opened.target->info(), options).c_str());
   }
   Target& target = *opened.target;
-  expect_twin(target, property);
+  print(expect_twin(target, property));
   const KernelInfo& kernel = target.info();
   if (!r.build_hash.empty() && r.build_hash != kernel.build.hash) {
     std::printf("  note: the file was made with build %s of this kernel\n", r.build_hash.substr(0, 12).c_str());

@@ -137,7 +137,7 @@ OpenedCase open_case(const CaseArguments& arguments) {
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
   std::string identity = identity_line(target->info(), options);
-  expect_twin(*target, property);
+  if (const std::string note = expect_twin(*target, property); !note.empty()) identity += "\n" + note;
   const Calibration calibration = calibration_for(target->info(), options);
   return {std::move(r), property, std::move(target), calibration, std::move(identity)};
 }
@@ -273,8 +273,8 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   return target;
 }
 
-void expect_twin(Target& target, const Property& property) {
-  if (&property != find_property("cpu_gpu_bits")) return;
+std::string expect_twin(Target& target, const Property& property) {
+  if (&property != find_property("cpu_gpu_bits")) return "";
   if (!target.twin)
     throw UserError(std::string(property.name) +
                     " compares a GPU with the executor: give --backend cuda, or name the "
@@ -282,6 +282,13 @@ void expect_twin(Target& target, const Property& property) {
   const Target* const twin = target.twin->get();
   const std::string why = twin ? cannot_be_compared(target.info(), twin->info()) : target.twin->error();
   if (!why.empty()) throw UserError(std::string(property.name) + ": " + why);
+  const KernelInfo& kernel = target.info();
+  const bool contracted = kernel.backend == ATTN_CUDA && !kernel.build.flags.empty() &&
+                          kernel.build.flags.find("-fmad=false") == std::string::npos;
+  return contracted ? "  note: compiled without -fmad=false, so that nvcc has fused what the source does not: "
+                      "its bits "
+                      "are others (attnfuzz_add_kernel(... EXACT); of our own kernels -DATTNFUZZ_EXACT=ON)\n"
+                    : "";
 }
 
 std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, TargetOptions options) {

@@ -81,8 +81,9 @@ std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOpt
 // Of a name that must stand for one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
-// For a property that compares with a twin: throws UserError where the target has none that can be opened.
-void expect_twin(Target& target, const Property& property);
+// For a property that compares with a twin: throws UserError where the target has none that can be opened. A
+// line to print, or nothing: why its bits may be others though nothing is wrong.
+std::string expect_twin(Target& target, const Property& property);
 // The same kernel in another lane of the CPU; null: it is not built for that, or cannot be asked there, which
 // is said on stderr.
 std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, TargetOptions options);

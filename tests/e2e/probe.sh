@@ -32,7 +32,7 @@ for place in 1 a,b 1,2,3 1,2,3,4,5 1,-1; do
 done
 
 # A right kernel whose bits are compared with the bug's: where they part is P of that tile, and is named.
-"$attnfuzz" check fa1 --twin "$library" --property cpu_gpu_bits --cases 200 --jobs 2 --reduce-seconds 5 \
+"$attnfuzz" check fa1 --twin "$library" --property cpu_gpu_bits --cases 200 --jobs 2 --reduce-seconds 1 \
   --out "$out/bits" >"$out/bits.log" 2>&1
 [ $? -eq 1 ] || die "cpu_gpu_bits does not fail beside a twin with a bug"
 grep -q '"kind": "bits"' "$out"/bits/*.attn.json || die "other bits are not of the kind bits"
