@@ -2,7 +2,8 @@
 //
 // States of rows and rules of elements must be equal. Values may lie apart by kApart of their
 // bound, bounds by kApart of themselves: both add up the same numbers in double, in another order
-// and with other functions of e^x, whose last bits a bound is far above. That is 2^-17 of what a
+// and with other functions of e^x, whose last bits a bound is far above; what the host's adds up in fp32,
+// because it only bounds, is larger by kSizesApart at most (products.h). That is 2^-17 of what a
 // kernel may be off by, so that no verdict hangs on it but one whose error is its bound.
 //
 //   if (const Agreement a = compare(fast, slow); !a.difference.empty()) fail(a.difference);

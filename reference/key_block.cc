@@ -36,12 +36,19 @@ const double* KeyPlaces::gather(const double* from, Buffer* room) const {
   return room->data();
 }
 
+double* KeyPlaces::place_for(int64_t positions, Buffer* to, Buffer* room) const {
+  Buffer* of = each.empty() ? to : room;
+  const int64_t size = each.empty() ? positions : count;
+  if (static_cast<int64_t>(of->size()) < size) of->resize(static_cast<size_t>(size));
+  return each.empty() ? of->data() + begin : of->data();
+}
+
 void KeyPlaces::spread(const double* from, int64_t positions, Buffer* to) const {
   if (static_cast<int64_t>(to->size()) < positions) to->resize(static_cast<size_t>(positions));
   double* at = to->data();
   if (each.empty()) {
     std::fill_n(at, begin, 0.0);
-    std::copy_n(from, count, at + begin);
+    if (from != at + begin) std::copy_n(from, count, at + begin);
     std::fill(at + begin + count, at + positions, 0.0);
     return;
   }

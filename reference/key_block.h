@@ -37,7 +37,10 @@ struct KeyPlaces {
   int64_t of(int64_t k) const { return each.empty() ? begin + k : each[static_cast<size_t>(k)]; }
   // The numbers of the row's keys, from one a position; in `room` if they have to be moved.
   const double* gather(const double* from, Buffer* room) const;
-  // And back, 0 for what is hidden; `positions` in all.
+  // Where numbers of the row's keys are written that belong in `to`, one a position: there at once if they need
+  // not be moved, else in `room`.
+  double* place_for(int64_t positions, Buffer* to, Buffer* room) const;
+  // Puts them there, 0 for what is hidden; `positions` in all.
   void spread(const double* from, int64_t positions, Buffer* to) const;
 };
 

@@ -11,6 +11,13 @@
 
 namespace attnfuzz {
 
+// Puts what is charged of each |v_j| in row->charge, or as floats in row->charge_sized. `least` and `most`: of
+// its numbers, none negative.
+void put_charges(const KeyBlock& block, const Values& values, const double* charge, double least, double most,
+                 MeanRow* row);
+// row->result.lse_scatter and o_scatter, of what is charged of the keys' weights and of their values.
+void scatter_errors(const double* weight, const double* error, const double* charge, MeanRow* row);
+
 void known_columns(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows);
 void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows);
 

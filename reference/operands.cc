@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reference/formats.h"
+#include "reference/row_loops.h"
 #include "reference/row_terms.h"
 #include "reference/visibility.h"
 
@@ -15,7 +16,9 @@ using AllConst = Eigen::Map<const Eigen::ArrayXd>;
 void resize_values(int64_t count, int64_t columns, Values* out) {
   out->count = count;
   out->columns = columns;
-  out->data.assign(static_cast<size_t>(out->chunks() * count * kLanes), 0.0);
+  out->largest = 0;
+  out->non_finite.clear();
+  out->data.resize(static_cast<size_t>(out->chunks() * count * kLanes));
 }
 
 // What is not finite goes to Values::non_finite, and 0 takes its place.
@@ -32,8 +35,36 @@ void put_row(double* row, int64_t j, Values* out) {
   out->largest = std::max(out->largest, AllConst(row, out->columns).abs().maxCoeff());
   for (int64_t first = 0; first < out->columns; first += kLanes) {
     double* to = out->data.data() + (first / kLanes * out->count + j) * kLanes;
-    std::copy_n(row + first, std::min<int64_t>(kLanes, out->columns - first), to);
+    const int64_t columns = std::min<int64_t>(kLanes, out->columns - first);
+    if (columns == kLanes) {
+      std::copy_n(row + first, kLanes, to);  // no call
+    } else {
+      std::copy_n(row + first, columns, to);
+      std::fill(to + columns, to + kLanes, 0.0);
+    }
   }
+}
+
+void put_sizes(Values* out) {
+  out->sizes.clear();
+  if (!(out->largest > 0)) return;
+  out->size_scale = std::ldexp(1.0, 29 - std::ilogb(out->largest));
+  out->sizes.resize(out->data.size());
+  const double least = row_loops().sizes(out->data.data(), static_cast<int64_t>(out->data.size()),
+                                         out->size_scale, out->sizes.data());
+  if (!(least >= 0x1p-30)) out->sizes.clear();
+}
+
+// Sixteen keys at most, into their panel.
+void put_keys(const double* rows, int64_t count, int64_t dim, double* panel) {
+  if (count == kLanes) {
+    for (int64_t t = 0; t < dim; ++t)
+      for (int64_t lane = 0; lane < kLanes; ++lane) panel[t * kLanes + lane] = rows[lane * dim + t];
+    return;
+  }
+  std::fill_n(panel, dim * kLanes, 0.0);
+  for (int64_t t = 0; t < dim; ++t)
+    for (int64_t lane = 0; lane < count; ++lane) panel[t * kLanes + lane] = rows[lane * dim + t];
 }
 
 }  // namespace
@@ -45,39 +76,49 @@ Purity purity_of(const double* values, int64_t count) {
   return all.isNaN().any() ? Purity::kNaN : Purity::kInfinite;
 }
 
-Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
-                       int64_t first, int64_t last, double least) {
-  Operands out;
+void load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
+                   int64_t first, int64_t last, double least, Operands* to) {
+  Operands& out = *to;
   out.first = first;
   out.count = std::max<int64_t>(last - first, 0);
   out.dim_qk = problem.dim_qk;
-  out.keys.assign(static_cast<size_t>((out.count + kLanes - 1) / kLanes * kLanes * out.dim_qk), 0.0);
+  out.least_key = Operands{}.least_key;
+  out.pure_keys = true;
+  out.keys.resize(static_cast<size_t>((out.count + kLanes - 1) / kLanes * kLanes * out.dim_qk));
   out.key_purity.resize(static_cast<size_t>(out.count));
   out.key_norm.resize(static_cast<size_t>(out.count));
   resize_values(out.count, problem.dim_v, &out.values);
 
-  std::vector<double> row(static_cast<size_t>(std::max(problem.dim_qk, problem.dim_v)));
+  std::vector<double> rows(static_cast<size_t>(kLanes * out.dim_qk)), row(static_cast<size_t>(problem.dim_v));
   for (int64_t j = 0; j < out.count; ++j) {
+    double* key = rows.data() + j % kLanes * out.dim_qk;
     decode_strided(problem.dtype, tensors.k.data, offset_of(tensors.k, b, g, first + j, 0), tensors.k.stride[3],
-                   problem.dim_qk, row.data());
-    double* panel = out.keys.data() + (j / kLanes) * out.dim_qk * kLanes + j % kLanes;
-    for (int64_t t = 0; t < out.dim_qk; ++t) panel[t * kLanes] = row[static_cast<size_t>(t)];
-    const Eigen::ArrayXd size = AllConst(row.data(), out.dim_qk).abs();
-    const double norm = size.sum();
+                   problem.dim_qk, key);
+    const auto size = AllConst(key, out.dim_qk).abs();
     out.least_key = std::min(out.least_key, (size == 0).select(out.least_key, size).minCoeff());
-    const Purity purity = purity_of(row.data(), problem.dim_qk);
-    out.key_norm[static_cast<size_t>(j)] = norm;
+    const Purity purity = purity_of(key, problem.dim_qk);
+    out.key_norm[static_cast<size_t>(j)] = size.sum();
     out.key_purity[static_cast<size_t>(j)] = purity;
     out.pure_keys = out.pure_keys && purity == Purity::kFinite;
+    if (j % kLanes == kLanes - 1 || j == out.count - 1)
+      put_keys(rows.data(), j % kLanes + 1, out.dim_qk, out.keys.data() + j / kLanes * kLanes * out.dim_qk);
 
     decode_strided(problem.dtype, tensors.v.data, offset_of(tensors.v, b, g, first + j, 0), tensors.v.stride[3],
                    problem.dim_v, row.data());
     put_row(row.data(), j, &out.values);
   }
+  put_sizes(&out.values);
+  out.aligned.clear();
   if (least > 0) {
     out.aligned.resize(out.keys.size());
     std::ranges::transform(out.keys, out.aligned.begin(), [&](double k) { return counted(k, least); });
   }
+}
+
+Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
+                       int64_t first, int64_t last, double least) {
+  Operands out;
+  load_operands(problem, tensors, b, g, first, last, least, &out);
   return out;
 }
 
@@ -89,6 +130,7 @@ Values make_values(const double* rows, int64_t count, int64_t columns, int64_t s
     std::copy_n(rows + j * stride, columns, row.data());
     put_row(row.data(), j, &out);
   }
+  put_sizes(&out);
   return out;
 }
 

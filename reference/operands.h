@@ -42,8 +42,13 @@ struct Values {
   int64_t columns = 0;
   Buffer data;
   double largest = 0;                 // max |v| of the finite ones
+  // |v| in the same order, times `size_scale`: a power of two that brings the largest to 2^29 or more and below
+  // 2^30, the least that is not 0 to 2^-30 at least. Empty where they lie too far apart.
+  std::vector<float, Eigen::aligned_allocator<float>> sizes;
+  double size_scale = 1;
   std::vector<NonFinite> non_finite;  // ascending by key
   const double* panel(int64_t chunk) const { return data.data() + chunk * count * kLanes; }
+  const float* size_panel(int64_t chunk) const { return sizes.data() + chunk * count * kLanes; }
   int64_t chunks() const { return (columns + kLanes - 1) / kLanes; }
 };
 
@@ -63,6 +68,10 @@ struct Operands {
 // Keys first..last-1 of batch b, kv head g. `least`: ErrorModel::least_factor.
 Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
                        int64_t first, int64_t last, double least = 0);
+
+// The same in memory that is there already.
+void load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
+                   int64_t first, int64_t last, double least, Operands* to);
 
 // `rows` gives `count` rows of `columns` numbers each, `stride` apart.
 Values make_values(const double* rows, int64_t count, int64_t columns, int64_t stride);

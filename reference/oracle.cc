@@ -16,7 +16,7 @@
 namespace attnfuzz {
 namespace {
 
-Reference empty_reference(const attn_problem& problem, const ErrorModel& model) {
+Reference empty_reference(const attn_problem& problem, const ErrorModel& model, bool exact) {
   Reference out;
   out.rows = RowSpace(problem).count();
   out.state.assign(static_cast<size_t>(out.rows), RowState::kSkipped);
@@ -31,7 +31,7 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model) 
     expected.rule.assign(elements, static_cast<uint8_t>(Due::kAnything));
   }
   out[TensorId::kO].overflow = output_overflow(model);
-  if (model.p_predicted != ATTN_NONE) out[TensorId::kO].exact.assign(out[TensorId::kO].value.size(), 0);
+  if (exact && model.p_predicted != ATTN_NONE) out[TensorId::kO].exact.assign(out[TensorId::kO].value.size(), 0);
   out.assumptions = model.assumptions;
   out.o_scatter.assign(out.state.size(), 1);
   out.lse_scatter.assign(out.state.size(), 1);
@@ -78,13 +78,13 @@ struct BlockRow {
 class Evaluator {
  public:
   Evaluator(const attn_problem& problem, const attn_tensors& tensors, const ErrorModel& model, int64_t first,
-            int64_t last)
+            int64_t last, bool exact)
       : problem_(problem),
         tensors_(tensors),
         model_(model),
         first_(first),
         last_(last),
-        out_(empty_reference(problem, model)) {}
+        out_(empty_reference(problem, model, exact)) {}
 
   // Takes rows of one (batch, kv head) together.
   void rows(std::span<const int64_t> rows) {
@@ -110,8 +110,8 @@ class Evaluator {
     if (b == b_ && g == g_) return;
     b_ = b;
     g_ = g;
-    operands_ = load_operands(problem_, tensors_, b, g, first_,
-                              std::min(last_, key_length(problem_, tensors_, b)), model_.least_factor);
+    load_operands(problem_, tensors_, b, g, first_, std::min(last_, key_length(problem_, tensors_, b)),
+                  model_.least_factor, &operands_);
   }
 
   // Reads a row into the next place of the block. False if it is dead, and so done.
@@ -211,16 +211,17 @@ class Evaluator {
     mean.terms =
         mean_terms(model_, {scores_.walk.rescales, scores_.sum_gamma, scores_.misplaced, scores_.largest_delta},
                    all_costs);
-    const Eigen::Map<const Eigen::ArrayXd> x(scores_.x.data(), n), weight(scores_.weight.data(), n);
-    const bool rounded =
-        model_.in_order() && round_p(model_, scores_, n, x.maxCoeff(), weight.sum(), &rounded_);
+    rounded_.centre = mean.places.place_for(block_.positions(), &mean.centre, &centre_);
+    const bool rounded = model_.in_order() && round_p(model_, scores_, n, &rounded_);
     const auto at = static_cast<size_t>(row->row * o_.columns);
     std::fill_n(&o_.rule[at], o_.columns, static_cast<uint8_t>(Due::kNumber));
     mean.o = &o_.value[at];
     mean.o_bound = &o_.bound[at];
     mean.rule = &o_.rule[at];
     mean.exact = o_.exact.empty() ? nullptr : &o_.exact[at];
-    begin_mean(block_, operands_.values, scores_.x.data(), scores_.e.data(), scores_.weight.data(),
+    begin_mean(block_, operands_.values,
+               {scores_.x.data(), scores_.e.data(), scores_.weight.data(), scores_.largest, scores_.sum,
+                scores_.largest_e},
                rounded ? &rounded_ : nullptr, &work_, &mean);
     out_.state[static_cast<size_t>(row->row)] = RowState::kBounded;
     return true;
@@ -272,7 +273,7 @@ class Evaluator {
   std::vector<std::span<const int64_t>> visible_;
   std::vector<QueryRow> queries_;
   std::vector<MeanRow*> means_;
-  Buffer dot_, absolute_, running_;  // of visible keys
+  Buffer dot_, absolute_, running_, centre_;  // of visible keys
   RowScores scores_;
   MeanWork work_;
   RoundedP rounded_;
@@ -284,16 +285,16 @@ class Evaluator {
 }  // namespace
 
 Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
-                        const std::vector<int64_t>& rows, int64_t first, int64_t last) {
-  Evaluator evaluator(problem, host, model, first, last);
+                        const std::vector<int64_t>& rows, int64_t first, int64_t last, bool exact) {
+  Evaluator evaluator(problem, host, model, first, last, exact);
   evaluator.rows(rows);
   return evaluator.take();
 }
 
 Reference evaluate(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                   const Calibration& calibration, RowSample sample) {
+                   const Calibration& calibration, RowSample sample, bool exact) {
   return evaluate_keys(problem, host, make_error_model(problem, plan, calibration),
-                       sampled_rows(problem, plan.tile_q, sample), 0, problem.seq_k);
+                       sampled_rows(problem, plan.tile_q, sample), 0, problem.seq_k, exact);
 }
 
 }  // namespace attnfuzz

@@ -56,12 +56,13 @@ struct Reference {
   const Expected& operator[](TensorId tensor) const;
 };
 
+// `exact`: whether Expected::exact is asked for, a product of P and V of its own.
 Reference evaluate(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                   const Calibration& calibration, RowSample sample = {});
+                   const Calibration& calibration, RowSample sample = {}, bool exact = true);
 
 // The same over the keys first <= j < last alone, and a model already made:
 // what evaluate() and the oracle's partials are written with.
 Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
-                        const std::vector<int64_t>& rows, int64_t first, int64_t last);
+                        const std::vector<int64_t>& rows, int64_t first, int64_t last, bool exact = true);
 
 }  // namespace attnfuzz

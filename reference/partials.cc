@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reference/operands.h"
+#include "reference/row_loops.h"
 #include "reference/weighted_mean.h"
 
 namespace attnfuzz {
@@ -63,7 +64,7 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
   Reference out = evaluate_keys(problem, {}, model, {}, 0, 0);
   Expected &to_o = out[TensorId::kO], &to_lse = out[TensorId::kLse];
   const int64_t columns = to_o.columns;
-  std::vector<double> x, e, values;
+  std::vector<double> x, e, weight, values;
   std::vector<int64_t> index;
   MeanWork work;
   MeanRow mean;
@@ -109,7 +110,12 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
     mean.o = &to_o.value[first], mean.o_bound = &to_o.bound[first], mean.rule = &to_o.rule[first];
     if (block.positions() < n || block.spans[0].count != n) make_key_block({}, 0, n, {{mean.keys}}, &block);
     block.place(mean.keys, &mean.places);
-    begin_mean(block, partials, x.data(), e.data(), nullptr, nullptr, &work, &mean);
+    const double largest = std::ranges::max(x);
+    weight.resize(x.size());
+    row_loops().exponentials(x.data(), n, largest, weight.data());
+    const MeanInput input = {x.data(),           e.data(), weight.data(), largest, row_loops().sum(weight.data(), n),
+                             std::ranges::max(e)};
+    begin_mean(block, partials, input, nullptr, &work, &mean);
     finish_means(block, partials, {{&mean}});
     const MeanResult& result = mean.result;
     to_lse.fill_row(row, Due::kNumber, result.lse, result.lse_bound);

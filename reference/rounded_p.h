@@ -25,15 +25,15 @@
 namespace attnfuzz {
 
 struct RoundedP {
-  Buffer centre;            // A_t P_j / l
-  Buffer charge;            // how far the kernel's may lie from it
-  double total_charge = 0;  // sum of charge
+  double* centre = nullptr;  // A_t P_j / l; the caller's room for it
+  Buffer charge;             // how far the kernel's may lie from it
+  Buffer anew;               // weights relative to a tile's maximum
+  double total_charge = 0;   // sum of charge
   double common = 0;
 };
 
-// `largest` and `sum`: m and l of the row, sum_j e^(x_j - m). False if there is nothing
-// to predict, or too little is known: then P's rounding has to be charged as a whole.
-bool round_p(const ErrorModel& model, const RowScores& scores, int64_t n, double largest, double sum,
-             RoundedP* out);
+// False if there is nothing to predict, or too little is known: then P's rounding has to be charged as
+// a whole.
+bool round_p(const ErrorModel& model, const RowScores& scores, int64_t n, RoundedP* out);
 
 }  // namespace attnfuzz

@@ -2,9 +2,9 @@
 // either side: sqrt(sum c^2) / sum c. Keys of one weight err alike (equal scores are rounded
 // alike), and are added up first. No bound: what advice (advice.h) goes by.
 //
-//   Scatter s(n);
-//   for (...) s.add(weight[k], charge[k]);
-//   s.share()                                   // 1: a single key, or all of one weight
+//   Scatter<2> s(n);
+//   s.add(weight, {error, charge}, n);         // two kinds of charges of the same keys
+//   s.shares()                                 // of either; 1: a single key, or all of one weight
 #pragma once
 
 #include <algorithm>
@@ -12,42 +12,57 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 namespace attnfuzz {
 
+template <size_t kKinds>
 class Scatter {
  public:
   // Of at most `keys` keys.
   explicit Scatter(int64_t keys)
-      : bits_(std::clamp(static_cast<int>(std::bit_width(static_cast<uint64_t>(keys))), 1, kMostBits)) {
-    std::fill_n(sums_.begin(), places(), 0.0);
+      : bits_(
+            std::clamp(static_cast<int>(std::bit_width(static_cast<uint64_t>(keys))), kLeastBits, kMostBits)) {
+    std::fill_n(sums_.begin(), places(), std::array<float, kKinds>{});
   }
-  void add(double weight, double charge) {
-    // By a hash of its weight to fp32: weights that share a place by chance make the share larger.
-    const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(weight));
-    sums_[bits * 0x9e3779b1u >> (32 - bits_)] += charge;
-  }
-  double share() const {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < places(); ++i) {
-      const double c = sums_[static_cast<size_t>(i)];
-      sum += c, squares += c * c;
+  void add(const double* weight, const std::array<const double*, kKinds>& charges, int64_t n) {
+    constexpr int64_t kAtOnce = 64;
+    for (int64_t first = 0; first < n; first += kAtOnce) {
+      const int64_t count = std::min(kAtOnce, n - first);
+      // By a hash of its weight to fp32: weights that share a place by chance make the share larger.
+      uint32_t place[kAtOnce];
+      for (int64_t k = 0; k < count; ++k)
+        place[k] = std::bit_cast<uint32_t>(static_cast<float>(weight[first + k])) * 0x9e3779b1u >> (32 - bits_);
+      for (int64_t k = 0; k < count; ++k) {
+        Kinds all, of;
+        for (size_t kind = 0; kind < kKinds; ++kind) of[kind] = static_cast<float>(charges[kind][first + k]);
+        std::memcpy(&all, &sums_[place[k]], sizeof all);
+        all += of;
+        std::memcpy(&sums_[place[k]], &all, sizeof all);
+      }
     }
-    const double share = std::sqrt(squares) / sum;
-    return share < 1 ? share : 1;  // also of no number
+  }
+  std::array<float, kKinds> shares() const {
+    // Several places at once: there are eight at least.
+    constexpr size_t kAtOnce = 8 * kKinds;
+    float sum[kAtOnce] = {}, squares[kAtOnce] = {};
+    for (const float *c = sums_[0].data(), *end = c + places() * kKinds; c < end; c += kAtOnce)
+      for (size_t i = 0; i < kAtOnce; ++i) sum[i] += c[i], squares[i] += c[i] * c[i];
+    std::array<float, kKinds> out;
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      for (size_t i = kind + kKinds; i < kAtOnce; i += kKinds) sum[kind] += sum[i], squares[kind] += squares[i];
+      const float share = std::sqrt(squares[kind]) / sum[kind];
+      out[kind] = share < 1 ? share : 1;  // also of no number
+    }
+    return out;
   }
 
  private:
-  static constexpr int kMostBits = 10;
+  using Kinds = float __attribute__((ext_vector_type(kKinds)));
+  static constexpr int kLeastBits = 3, kMostBits = 10;
   int64_t places() const { return int64_t{1} << bits_; }
   int bits_;
-  std::array<double, size_t{1} << kMostBits> sums_;
+  std::array<std::array<float, kKinds>, size_t{1} << kMostBits> sums_;
 };
-
-inline double scatter_of(const double* weight, const double* charge, int64_t n) {
-  Scatter scatter(n);
-  for (int64_t k = 0; k < n; ++k) scatter.add(weight[k], charge[k]);
-  return scatter.share();
-}
 
 }  // namespace attnfuzz

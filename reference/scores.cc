@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "reference/products.h"
+#include "reference/row_loops.h"
 #include "reference/row_terms.h"
 
 namespace attnfuzz {
@@ -15,15 +16,16 @@ using All = Eigen::Map<Eigen::ArrayXd>;
 using AllConst = Eigen::Map<const Eigen::ArrayXd>;
 
 bool any_below(const double* x, int64_t n, double least) {
+  if (least == 0) return false;
   for (int64_t t = 0; t < n; ++t)
     if (x[t] != 0 && std::abs(x[t]) < least) return true;
   return false;
 }
 
-// sum |q_t k_t| as the tensor core aligns it, where there are factors it takes for larger than they are.
-void aligned_sizes(const ErrorModel& model, const Operands& operands, const ScoreInput& input, double* sizes) {
+// sum |q_t k_t| as the tensor core aligns it; false if no factor is taken for larger than it is.
+bool aligned_sizes(const ErrorModel& model, const Operands& operands, const ScoreInput& input, double* sizes) {
   const double least = model.least_factor;
-  if (!(operands.least_key < least) && !any_below(input.q, operands.dim_qk, least)) return;
+  if (!(operands.least_key < least) && !any_below(input.q, operands.dim_qk, least)) return false;
   // All keys of a panel at once.
   for (int64_t k = 0; k < input.n;) {
     const int64_t panel = input.keys[k] / kLanes;
@@ -33,6 +35,7 @@ void aligned_sizes(const ErrorModel& model, const Operands& operands, const Scor
       size += counted(input.q[t], least) * LanesAt(keys + t * kLanes);
     for (; k < input.n && input.keys[k] / kLanes == panel; ++k) sizes[k] = size[input.keys[k] % kLanes];
   }
+  return true;
 }
 
 // What flushing may take from a score: subnormal factors, a subnormal scale.
@@ -103,8 +106,7 @@ double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, co
   const double most = most_additions(model);
   double all = 0, so_far = 0, lost = 0;
   for (const TileRun& run : walk.runs) {
-    double tile = 0;
-    for (int64_t k = run.begin; k < run.end; ++k) tile += weight[k];
+    const double tile = row_loops().sum(weight + run.begin, run.end - run.begin);
     so_far += tile;
     all += tile;
     lost += std::min(most, static_cast<double>(run.end - run.begin)) * so_far;
@@ -140,35 +142,36 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   reserve(n, out);
   All x(out->x.data(), n), e(out->e.data(), n), error(out->error.data(), n), delta(out->delta.data(), n),
       tanh_size(out->tanh_size.data(), n), capped(out->capped.data(), n);
-  const AllConst absolute(input.absolute, n), running(input.running, n);
+  const AllConst absolute(input.absolute, n);
+  const RowLoops& loops = row_loops();
   out->absolute = input.absolute;
   const bool adjusted = model.softcap > 0 || input.bias != nullptr;
 
-  x = AllConst(input.dot, n) * model.scale;
-  // `delta` holds the sizes that the products' error is relative to, for now.
-  delta = absolute;
-  aligned_sizes(model, operands, input, delta.data());
+  // What the products' error is relative to; e is used last.
+  const double* sizes = aligned_sizes(model, operands, input, e.data()) ? e.data() : input.absolute;
   const double blocks = std::ceil(model.dim_qk / static_cast<double>(kDotBlock)) * model.score_block;
-  if (model.ascending_dot && blocks < 1)
-    delta = (running + delta) * (model.score_block / (1 - blocks));
-  else
-    delta *= model.score_gamma;
-  delta = std::abs(model.scale) * (delta + model.dim_qk * kFlush);
+  const bool ascending = model.ascending_dot && blocks < 1;
+  loops.scores(input.dot, sizes, ascending ? input.running : nullptr, n, model.scale,
+               ascending ? model.score_block / (1 - blocks) : model.score_gamma, model.dim_qk * kFlush,
+               x.data(), delta.data());
   flushed_scores(model, operands, input, absolute, delta);
   if (model.softcap > 0) softcap(model, n, x.data(), tanh_size.data());
   if (adjusted) capped = x.abs();
   if (input.bias) x += AllConst(input.bias, n);
 
-  const double m = x.maxCoeff();
-  out->largest_delta = delta.maxCoeff();
+  const ScoreExtent extent = loops.extent(x.data(), delta.data(), input.absolute, n);
+  const double m = out->largest = extent.largest_x;
+  out->least = extent.least_x;
+  out->largest_delta = extent.largest_delta;
   // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu is left.
   const double misplaced =
       model.may_be_fused ? kU * (std::abs(m) + out->largest_delta) * std::numbers::log2e : 0;
-  if (overflows(model, absolute.maxCoeff(), adjusted ? capped.maxCoeff() : 0, m, x.minCoeff() == m, misplaced))
+  if (overflows(model, extent.largest_absolute, adjusted ? capped.maxCoeff() : 0, m, extent.least_x == m,
+                misplaced))
     return ScoreState::kUnconstrained;
   out->misplaced = std::exp2(misplaced);
 
-  error = delta + ((model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0)) * x.abs();
+  loops.errors(x.data(), delta.data(), n, (model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0), error.data());
   if (adjusted) error += 3 * kU * capped;
   if (input.bias) error += 3 * kU * AllConst(input.bias, n).abs();
   if (model.softcap > 0) error += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
@@ -178,16 +181,17 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
       error[k] += model.folded_tiny * operands.key_norm[static_cast<size_t>(input.keys[k])];
   }
   converted_factors(model, operands, input, absolute, error);
-  out->largest_error = error.maxCoeff();
   walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
   const double T = out->walk.rescales;
-  for (int64_t k = 0; k < n; ++k) out->weight[static_cast<size_t>(k)] = std::exp(x[k] - m);
+  loops.exponentials(x.data(), n, m, out->weight.data());
+  out->sum = loops.sum(out->weight.data(), n);
   out->sum_gamma = sum_error_of(model, out->walk, n, out->weight.data());
   const bool merged = model.splits > 1;
   out->merge_constant = merged ? merge_constant(model, m, static_cast<double>(n), out->sum_gamma) : 0;
   out->merge_range = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;
-  e = error + (5 * kU + 2 * model.eps_exp_slope + out->merge_range) * (m - x + delta + out->largest_delta) +
-      (T * (model.eps_exp + 2 * kU) + out->merge_constant);
+  out->largest_e = loops.allowances(x.data(), delta.data(), error.data(), n, m, out->largest_delta,
+                                    5 * kU + 2 * model.eps_exp_slope + out->merge_range,
+                                    T * (model.eps_exp + 2 * kU) + out->merge_constant, e.data());
   return ScoreState::kBounded;
 }
 

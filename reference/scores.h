@@ -53,8 +53,11 @@ struct RowScores {
   Buffer tanh_size;                  // |tanh(a_j / c)|, with softcap
   Buffer capped;                     // |a'_j|, with softcap or bias
   const double* absolute = nullptr;  // ScoreInput's
+  double largest = 0;                // m
+  double least = 0;                  // min x
+  double sum = 0;                    // of the weights
+  double largest_e = 0;
   double largest_delta = 0;
-  double largest_error = 0;
   double misplaced = 1;  // that factor
   TileWalk walk;
   double sum_gamma = 0;       // g_l, of the splits' sums; merging them not included

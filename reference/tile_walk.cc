@@ -1,19 +1,13 @@
 #include "reference/tile_walk.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
+#include "reference/row_loops.h"
 #include "reference/row_terms.h"
 
 namespace attnfuzz {
 namespace {
-
-Maximum of_tile(const TileRun& run, const double* x, const double* error) {
-  const Eigen::Map<const Eigen::ArrayXd> scores(x + run.begin, run.end - run.begin),
-      errors(error + run.begin, run.end - run.begin);
-  return {scores.maxCoeff(), (scores - errors).maxCoeff(), (scores + errors).maxCoeff()};
-}
 
 // Runs [begin, end) are one split, in the order of work.
 void walk_split(const ErrorModel& model, const double* x, const double* error, size_t begin, size_t end,
@@ -22,7 +16,10 @@ void walk_split(const ErrorModel& model, const double* x, const double* error, s
   double growths = 0;
   for (size_t r = begin; r < end; ++r) {
     TileRun& run = out->runs[r];
-    const Maximum tile = of_tile(run, x, error);
+    double largest_error;
+    const Maximum tile =
+        row_loops().reach(x + run.begin, error + run.begin, run.end - run.begin, &largest_error);
+    out->largest_error = std::max(out->largest_error, largest_error);
     // Nothing is rescaled by the first tile: there is nothing yet.
     const bool grows = r > begin && tile.high > so_far.low;
     so_far.take(tile);
@@ -58,7 +55,7 @@ void walk_tiles(const ErrorModel& model, int64_t first, const int64_t* keys, int
   if (model.key_order == ATTN_KEYS_DESCENDING) std::reverse(runs.begin(), runs.end());
   out->split_max.resize(runs.size());
   out->split_uncertain.resize(runs.size());
-  out->rescales = 0;
+  out->rescales = out->largest_error = 0;
   for (size_t begin = 0, end; begin < runs.size(); begin = end) {
     for (end = begin; end < runs.size() && runs[end].split == runs[begin].split; ++end) {
     }

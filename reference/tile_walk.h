@@ -32,6 +32,7 @@ struct TileRun {
 struct TileWalk {
   std::vector<TileRun> runs;      // in the order of work, split by split; ascending if that is not known
   double rescales = 0;            // T: at most, of any split
+  double largest_error = 0;
   std::vector<double> split_max;  // of each run's split: its m and how far it may be off, by run
   std::vector<double> split_uncertain;
 };

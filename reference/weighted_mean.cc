@@ -6,6 +6,7 @@
 
 #include "reference/error_model.h"
 #include "reference/mean_columns.h"
+#include "reference/row_loops.h"
 #include "reference/scatter.h"
 
 namespace attnfuzz {
@@ -28,20 +29,18 @@ double flushed_partials(const MeanTerms& terms, std::span<const int64_t> keys, c
   return 2 * terms.merged * kFlush * most;
 }
 
-// work->error = w_j rho_j. Small allowances by a series that is never below
-// e^x - 1; large ones by exp itself, where 0 * infinity must not arise.
-void weight_errors(const MeanTerms& terms, int64_t n, const double* x, const double* e, double lam,
-                   double largest_e, MeanWork* work) {
-  All error(work->error.data(), n);
-  const AllConst weight(work->weight.data(), n);
-  const AllConst allowance(e, n);
-  if (largest_e <= 0.125) {
-    error = allowance * (1 + allowance * (0.5 + allowance * (1.0 / 6 + allowance / 23)));
-    error = weight * (error + terms.eps_weight * (1 + error));
-    return;
-  }
-  for (int64_t k = 0; k < n; ++k)
-    error[k] = std::max(0.0, std::exp(x[k] - lam + e[k]) * (1 + terms.eps_weight) - weight[k]);
+// w_j and w_j rho_j; returns the sum of the latter. Large allowances by exp itself, where 0 * infinity must
+// not arise.
+double weight_errors(const MeanTerms& terms, const MeanInput& input, int64_t n, double lam, Buffer* scratch,
+                     double* weight, double* error) {
+  const RowLoops& loops = row_loops();
+  const double rho_w = loops.weigh(input.weight, input.e, n, input.sum, terms.eps_weight, weight, error);
+  if (input.largest_e <= 0.125) return rho_w;
+  All exponent(scratch->data(), n), errors(error, n);
+  exponent = AllConst(input.x, n) - lam + AllConst(input.e, n);
+  loops.exponentials(scratch->data(), n, 0, error);
+  errors = (errors * (1 + terms.eps_weight) - AllConst(weight, n)).max(0.0);
+  return loops.sum(error, n);
 }
 
 // min and max over the keys, widened by everything but the scores' error.
@@ -90,52 +89,51 @@ bool mark_overflow(const Values& values, double grown, const MeanRow& row) {
 }
 
 // All that is charged of |v_jc| where P is known. False if too little is left to charge it with.
-bool charge_known(const KeyBlock& block, const RoundedP& rounded, MeanWork* work, MeanRow* row) {
+bool charge_known(const KeyBlock& block, const Values& values, const RoundedP& rounded, const double* weight,
+                  const double* error, MeanWork* work, MeanRow* row) {
   const MeanTerms& terms = row->terms;
-  const auto n = static_cast<int64_t>(row->keys.size());
   row->common = rounded.common;
   const double lost = lost_of_known(row->denominator, row->common);
   if (!(lost < 1) || !(terms.tile_costs < 0.5)) return false;
   const auto [relative, tiny] = charges_of_known(terms, lost, row->l);
-  const AllConst centre(rounded.centre.data(), n), charge(rounded.charge.data(), n);
-  All all(work->charge.data(), n);
-  all = charge + relative * (centre + charge) + tiny;
-  for (const TileCost& tile : row->costs) {
-    const int64_t size = tile.end - tile.begin;
-    all.segment(tile.begin, size) += tile.cost * centre.segment(tile.begin, size);
-  }
-  row->result.o_scatter = scatter_of(work->weight.data(), work->charge.data(), n);
-  row->places.spread(rounded.centre.data(), block.positions(), &row->centre);
-  row->places.spread(work->charge.data(), block.positions(), &row->charge);
+  double* all = work->charge.data();
+  double least = kInfinity, most = 0;
+  for (const TileCost& tile : row->costs)
+    row_loops().charges(rounded.centre + tile.begin, rounded.charge.data() + tile.begin, tile.end - tile.begin,
+                        relative, tiny, tile.cost, all + tile.begin, &least, &most);
+  row->places.spread(rounded.centre, block.positions(), &row->centre);
+  put_charges(block, values, all, least, most, row);
+  scatter_errors(weight, error, all, row);
   return true;
 }
 
 }  // namespace
 
-void begin_mean(const KeyBlock& block, const Values& values, const double* x, const double* e,
-                const double* given, const RoundedP* rounded, MeanWork* work, MeanRow* row) {
+void scatter_errors(const double* weight, const double* error, const double* charge, MeanRow* row) {
+  const auto n = static_cast<int64_t>(row->keys.size());
+  Scatter<2> scatter(n);
+  scatter.add(weight, {error, charge}, n);
+  const auto shares = scatter.shares();
+  row->result.lse_scatter = shares[0];
+  row->result.o_scatter = shares[1];
+}
+
+void begin_mean(const KeyBlock& block, const Values& values, const MeanInput& input, const RoundedP* rounded,
+                MeanWork* work, MeanRow* row) {
   const MeanTerms& terms = row->terms;
   const auto n = static_cast<int64_t>(row->keys.size());
-  for (Buffer* buffer : {&work->weight, &work->error, &work->charge})
-    if (buffer->size() < row->keys.size()) buffer->resize(row->keys.size());
-  const AllConst scores(x, n);
-  const double m = scores.maxCoeff(), count = static_cast<double>(n);
-  double* weight = work->weight.data();
-  for (int64_t k = 0; k < n; ++k) weight[k] = given ? given[k] : std::exp(x[k] - m);
-  All weights(weight, n);
-  const double l = weights.sum();
+  if (work->charge.size() < row->keys.size()) work->charge.resize(row->keys.size());
+  const double m = input.largest, l = input.sum, count = static_cast<double>(n);
   const double lam = m + std::log(l);
-  weights *= 1 / l;
-
-  const double largest_e = AllConst(e, n).maxCoeff();
-  weight_errors(terms, n, x, e, lam, largest_e, work);
-  const double rho_w = All(work->error.data(), n).sum();
+  double* weight = row->places.place_for(block.positions(), &row->weight, &work->weight);
+  double* error = row->places.place_for(block.positions(), &row->error, &work->error);
+  const double rho_w = weight_errors(terms, input, n, lam, &work->charge, weight, error);
   const double lost = lost_of(terms, rho_w, count, l);
 
   row->l = l;
   row->rho_w = rho_w;
   row->denominator = 1 - lost;
-  row->stored = {merge_growth(terms, lam, largest_e), flushed_partials(terms, row->keys, values)};
+  row->stored = {merge_growth(terms, lam, input.largest_e), flushed_partials(terms, row->keys, values)};
   MeanResult& result = row->result;
   result = {};
   result.lse = lam;
@@ -146,10 +144,9 @@ void begin_mean(const KeyBlock& block, const Values& values, const double* x, co
   row->places.spread(weight, block.positions(), &row->weight);
   if (!result.informative) return;
   result.lse_bound = lse_bound_of(terms, lost, m, l, lam);
-  result.lse_scatter = scatter_of(weight, work->error.data(), n);
-  row->places.spread(work->error.data(), block.positions(), &row->error);
-  row->known =
-      rounded && rounded->total_charge < terms.p_unit + rho_w && charge_known(block, *rounded, work, row);
+  row->places.spread(error, block.positions(), &row->error);
+  row->known = rounded && rounded->total_charge < terms.p_unit + rho_w &&
+               charge_known(block, values, *rounded, weight, error, work, row);
 }
 
 void finish_means(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows) {

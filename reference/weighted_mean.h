@@ -62,6 +62,9 @@
 // weights mean nothing: the row is uninformative, and only the hull of its
 // values is left, min v - pad <= O <= max v + pad.
 //
+// The sums over |v_jc| only bound. They are added up in fp32, and raised by what that may lose (products.h),
+// wherever the numbers lie near enough to each other.
+//
 // The same algebra serves a row over its keys and a merge over its splits.
 #pragma once
 
@@ -120,6 +123,10 @@ struct MeanRow {
   Buffer error;        // w_j rho_j
   Buffer centre;       // c_j, where P is known
   Buffer charge;       // all that is charged of |v_j| then
+  // The same times a power of two, as floats for Values::sizes, and what sums of their products are times
+  // too much. 0: they lie too far apart for that.
+  std::vector<float> charge_sized;
+  double sized_scale = 0;
 };
 
 // Scratch of one row.
@@ -127,10 +134,18 @@ struct MeanWork {
   Buffer weight, error, charge;
 };
 
-// Scores x and allowances e of the row's keys; `weight`, if given, holds e^(x - m); `rounded`, if
-// given, P as it is known.
-void begin_mean(const KeyBlock& block, const Values& values, const double* x, const double* e,
-                const double* weight, const RoundedP* rounded, MeanWork* work, MeanRow* row);
+// Of the row's keys.
+struct MeanInput {
+  const double* x;       // scores
+  const double* e;       // allowances
+  const double* weight;  // e^(x - m)
+  double largest;        // m
+  double sum;            // l
+  double largest_e;
+};
+// `rounded`, if given, is P as it is known; its centre lies where places.place_for(&row->centre) says.
+void begin_mean(const KeyBlock& block, const Values& values, const MeanInput& input, const RoundedP* rounded,
+                MeanWork* work, MeanRow* row);
 
 // The results of rows that have begun.
 void finish_means(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows);

@@ -99,7 +99,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
     e.plan.num_splits = 1;
   }
   e.reference =
-      execution.operation.evaluate(execution.laid.problem(), execution.laid.tensors(), e.plan, calibration, {});
+      execution.operation.evaluate(execution.laid.problem(), execution.laid.tensors(), e.plan, calibration, {}, true);
   if (kind == Kind::kWrong && !shows(execution, e.reference)) {
     return "the results lie as near the exact ones as rounding may bring them, and are wrong only by how the "
            "kernel says that it rounds P (" +

@@ -56,8 +56,8 @@ Outputs Execution::outputs() const {
   return outputs;
 }
 
-Reference Execution::evaluate(const Calibration& calibration, RowSample sample) const {
-  return operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, sample);
+Reference Execution::evaluate(const Calibration& calibration, RowSample sample, bool exact) const {
+  return operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, sample, exact);
 }
 
 std::string failure(const PlanReply& reply) {

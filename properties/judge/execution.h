@@ -38,7 +38,7 @@ struct Execution {
   RunReply run(Stage stage, int stream = 0);
   // What the last call left, and what it should have.
   Outputs outputs() const;
-  Reference evaluate(const Calibration& calibration, RowSample sample = {}) const;
+  Reference evaluate(const Calibration& calibration, RowSample sample = {}, bool exact = true) const;
 
   const Case c;
   Target& target;

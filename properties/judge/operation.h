@@ -28,9 +28,9 @@ struct Operation {
   const char* name;
   // Of a call, inputs and outputs; the outputs are read back and judged.
   std::span<const TensorId> tensors;
-  // What the outputs must be, from inputs in host memory.
+  // What the outputs must be, from inputs in host memory; `exact` as evaluate() has it.
   Reference (*evaluate)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                        const Calibration& calibration, RowSample sample);
+                        const Calibration& calibration, RowSample sample, bool exact);
 };
 
 // O and LSE of Q, K and V.

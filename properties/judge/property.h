@@ -34,6 +34,9 @@ struct Property {
   // Asks of the kernel more than Trial::run() does: plans that are not run, stages, memory that is kept from
   // one case to the next. Then its runs cannot be made elsewhere (GivenRuns).
   bool asks_target = false;
+  // Holds numbers of a run to another's or to some of its own, by Expected::allowance(): then the oracle says
+  // what is exactly due, too.
+  bool compares = true;
   // Of what its runs compute.
   const Operation* operation = &kForward;
 };

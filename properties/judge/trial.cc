@@ -68,8 +68,12 @@ std::string difference_between_calls(const Case& c, size_t call) {
 
 }  // namespace
 
-Trial::Trial(const Case& c, Target& target, const Calibration& calibration, bool fast)
-    : base_(c), target_(target), calibration_(calibration), fast_(fast && target.oracles) {}
+Trial::Trial(const Case& c, Target& target, const Calibration& calibration, bool fast, bool compares)
+    : base_(c),
+      target_(target),
+      calibration_(calibration),
+      fast_(fast && target.oracles),
+      compares_(compares || calibration.ceiling) {}
 
 Trial::Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given)
     : base_(c), target_(target), calibration_(calibration), fast_(false), given_(&given) {}
@@ -189,7 +193,7 @@ bool Trial::evaluate(Execution& e, Run& run) {
       return !target_.oracles->drawn() || evaluate_again(e, run);
     }
   }
-  run.reference = e.evaluate(calibration_, sample);
+  run.reference = e.evaluate(calibration_, sample, compares_);
   return true;
 }
 
@@ -377,7 +381,7 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
     v.message = why;
     return v;
   }
-  Trial trial(c, target, calibration);
+  Trial trial(c, target, calibration, true, property.compares);
   trial.verdict().property = property.name;
   property.check(trial);
   Verdict v = std::move(trial.verdict());

@@ -55,8 +55,8 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
 
 class Trial {
  public:
-  // `fast`: whether the target's fast oracle may be asked, if it has one.
-  Trial(const Case& c, Target& target, const Calibration& calibration, bool fast = true);
+  // `fast`: whether the target's fast oracle may be asked, if it has one; `compares`: Property's.
+  Trial(const Case& c, Target& target, const Calibration& calibration, bool fast = true, bool compares = true);
   // Of a property that does not ask the target itself (Property::asks_target). `given` outlives it.
   Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given);
 
@@ -122,6 +122,7 @@ class Trial {
   Target& target_;
   const Calibration& calibration_;
   const bool fast_;
+  const bool compares_ = true;
   GivenRuns* const given_ = nullptr;
   bool asked_fast_ = false;
   Verdict verdict_;

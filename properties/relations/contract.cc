@@ -263,6 +263,7 @@ extern const Property contract = {"contract",
                                   adapt,
                                   check,
                                   /*needs_stages=*/false,
-                                  /*asks_target=*/true};
+                                  /*asks_target=*/true,
+                                  /*compares=*/false};
 
 }  // namespace attnfuzz::relations

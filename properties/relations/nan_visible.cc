@@ -70,7 +70,12 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property nan_visible = {
-    "nan_visible", "a NaN in one visible value comes out in the rows that see it and in nobody else", adapt,
-    check};
+    "nan_visible",
+    "a NaN in one visible value comes out in the rows that see it and in nobody else",
+    adapt,
+    check,
+    /*needs_stages=*/false,
+    /*asks_target=*/false,
+    /*compares=*/false};
 
 }  // namespace attnfuzz::relations

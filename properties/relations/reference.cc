@@ -10,6 +10,12 @@ void check(Trial& trial) { trial.run(trial.base()); }
 }  // namespace
 
 extern const Property reference = {
-    "reference", "O and LSE lie within the bound of the double-precision reference", any_case, check};
+    "reference",
+    "O and LSE lie within the bound of the double-precision reference",
+    any_case,
+    check,
+    /*needs_stages=*/false,
+    /*asks_target=*/false,
+    /*compares=*/false};
 
 }  // namespace attnfuzz::relations

@@ -63,6 +63,7 @@ extern const Property repeat = {
     adapt,
     check,
     /*needs_stages=*/false,
-    /*asks_target=*/true};
+    /*asks_target=*/true,
+    /*compares=*/false};
 
 }  // namespace attnfuzz::relations

@@ -39,7 +39,12 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property softcap = {"softcap", "a softcap holds for scores far beyond it and far below it", adapt,
-                                 check};
+extern const Property softcap = {"softcap",
+                                 "a softcap holds for scores far beyond it and far below it",
+                                 adapt,
+                                 check,
+                                 /*needs_stages=*/false,
+                                 /*asks_target=*/false,
+                                 /*compares=*/false};
 
 }  // namespace attnfuzz::relations

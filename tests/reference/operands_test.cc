@@ -57,6 +57,10 @@ TEST(Operands, AreReadOnceForAllRows) {
   EXPECT_TRUE(v.non_finite[0].nan);
   EXPECT_EQ((std::array{v.non_finite[1].key, v.non_finite[1].column}), (std::array<int64_t, 2>{6, 0}));
   EXPECT_FALSE(v.non_finite[1].nan);
+  // |v| as floats, the largest below 2^30: the power of two is 2^23, for 101.
+  EXPECT_EQ(v.size_scale, 0x1p23);
+  ASSERT_EQ(v.sizes.size(), v.data.size());
+  for (size_t at = 0; at < v.data.size(); ++at) ASSERT_EQ(v.sizes[at], std::abs(v.data[at]) * 0x1p23);
   // A part of the keys; none.
   const Operands part = load_operands(c.problem, c.tensors(), 0, 0, 10, 13);
   EXPECT_EQ(part.first, 10);
@@ -65,6 +69,18 @@ TEST(Operands, AreReadOnceForAllRows) {
   EXPECT_TRUE(part.pure_keys);
   EXPECT_TRUE(part.aligned.empty());
   EXPECT_EQ(load_operands(c.problem, c.tensors(), 0, 0, 13, 10).count, 0);
+  // In the memory of others nothing of these is left.
+  Operands again = of;
+  load_operands(c.problem, c.tensors(), 0, 0, 10, 13, 0, &again);
+  EXPECT_EQ(again.keys, part.keys);
+  EXPECT_EQ(again.aligned, part.aligned);
+  EXPECT_EQ(again.key_norm, part.key_norm);
+  EXPECT_EQ(again.least_key, part.least_key);
+  EXPECT_TRUE(again.pure_keys);
+  EXPECT_EQ(again.values.data, part.values.data);
+  EXPECT_EQ(again.values.sizes, part.values.sizes);
+  EXPECT_EQ(again.values.largest, part.values.largest);
+  EXPECT_TRUE(again.values.non_finite.empty());
   for (const auto& [columns, chunks] :
        {std::pair{1, 1}, std::pair{15, 1}, std::pair{16, 1}, std::pair{32, 2}}) {
     const double row[32] = {};
