@@ -8,7 +8,7 @@
 #include "reference/partials.h"
 #include "reference/row_terms.h"
 #include "tests/reference/declared.h"
-#include "tests/reference/literal.h"
+#include "tests/reference/long_double.h"
 
 namespace attnfuzz {
 namespace {
@@ -34,23 +34,23 @@ void expect_agrees(Case& c, const std::string& what, const Calibration& device =
   const Expected& o = reference[TensorId::kO];
   for (int64_t row = 0; row < reference.rows; ++row) {
     const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
-    const LiteralRow literal = literal_row(c, b, h, i, device, split);
+    const LongDoubleRow exact = long_double_row(c, b, h, i, device, split);
     const RowState state = reference.state[static_cast<size_t>(row)];
-    ASSERT_EQ(state == RowState::kDead, literal.dead) << what << " row " << row;
+    ASSERT_EQ(state == RowState::kDead, exact.dead) << what << " row " << row;
     if (state != RowState::kBounded && state != RowState::kUninformative) continue;
-    ASSERT_EQ(state == RowState::kBounded, literal.informative) << what << " row " << row;
+    ASSERT_EQ(state == RowState::kBounded, exact.informative) << what << " row " << row;
     const auto at = static_cast<size_t>(row);
     // A score of 1e3 carries an error of 1e-13 in double, and e^x passes it on.
     const double lse = reference[TensorId::kLse].value[at], slack = 1e-14 * (1 + std::abs(lse));
-    EXPECT_NEAR(lse, static_cast<double>(literal.lse), slack * (1 + std::abs(lse))) << what;
-    if (literal.informative) expect_bound(reference[TensorId::kLse].bound[at], literal.lse_bound, what.c_str());
+    EXPECT_NEAR(lse, static_cast<double>(exact.lse), slack * (1 + std::abs(lse))) << what;
+    if (exact.informative) expect_bound(reference[TensorId::kLse].bound[at], exact.lse_bound, what.c_str());
     for (size_t col = 0; col < static_cast<size_t>(p.dim_v); ++col) {
       const size_t element = at * static_cast<size_t>(p.dim_v) + col;
-      const double near = slack * static_cast<double>(literal.o_size[col]) + 1e-300;
-      EXPECT_NEAR(o.value[element], static_cast<double>(literal.o[col]), near) << what << " row " << row;
+      const double near = slack * static_cast<double>(exact.o_size[col]) + 1e-300;
+      EXPECT_NEAR(o.value[element], static_cast<double>(exact.o[col]), near) << what << " row " << row;
       if (!o.exact.empty())
-        EXPECT_NEAR(o.exact[element], static_cast<double>(literal.exact[col]), near) << what << " row " << row;
-      expect_bound(o.bound[element], literal.o_bound[col], what.c_str());
+        EXPECT_NEAR(o.exact[element], static_cast<double>(exact.exact[col]), near) << what << " row " << row;
+      expect_bound(o.bound[element], exact.o_bound[col], what.c_str());
     }
     if (testing::Test::HasFailure()) return;
   }
@@ -104,7 +104,7 @@ TEST(Bound, IsItsDefinitionOfWhateverAPlanDeclares) {
     if (k % 3 == 0) declare_all(&c.plan), c.plan.conversion = ATTN_CONVERT_NEAREST, c.plan.sum_rule = 0;
     expect_agrees(c, std::string(name_of(regime)) + ", case " + std::to_string(k));
     if (HasFailure()) return;
-    const LiteralRow row = literal_row(c, 0, 0, 0);
+    const LongDoubleRow row = long_double_row(c, 0, 0, 0);
     known += row.known, uninformative += !row.informative;
   }
   EXPECT_GT(known, 100);
@@ -178,7 +178,7 @@ TEST(Bound, IsItsDefinitionWhereOneKeyIsUncertain) {
     c.set_k(0, 0, 7, 0, size), c.set_k(0, 0, 7, 1, -size), c.set_k(0, 0, 7, 2, -14);
     expect_agrees(c, "step " + std::to_string(step));
     if (HasFailure()) return;
-    (literal_row(c, 0, 0, 0).known ? known : unknown)++;
+    (long_double_row(c, 0, 0, 0).known ? known : unknown)++;
   }
   EXPECT_GT(known, 5);
   EXPECT_GT(unknown, 5);
@@ -232,7 +232,7 @@ TEST(Bound, IsItsDefinitionWhereProductsMeanNothing) {
     device.mma_product = 0x1p-5, device.mma_sum = 0x1p-40;
     expect_agrees(c, "keys: " + std::to_string(n), device);
     if (HasFailure()) return;
-    const LiteralRow row = literal_row(c, 0, 0, 0, device);
+    const LongDoubleRow row = long_double_row(c, 0, 0, 0, device);
     informative += row.informative, known += row.known;
   }
   EXPECT_TRUE(0 < known && known < informative && informative < 40) << known << " of " << informative;

@@ -16,7 +16,7 @@
 
 namespace attnfuzz {
 
-struct LiteralRow {
+struct LongDoubleRow {
   bool dead = true;
   bool informative = true;  // else o and o_bound are the hull, and lse_bound says nothing
   bool known = false;       // P is: o holds what its rounding makes of `exact`
@@ -24,7 +24,7 @@ struct LiteralRow {
   long double lse = 0, lse_bound = 0;
 };
 // `split`: of the keys of one split alone, as its partial; -1: of all of them, merged.
-LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i, const Calibration& device = documented(),
+LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Calibration& device = documented(),
                        int64_t split = -1);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-#include "tests/reference/literal.h"
+#include "tests/reference/long_double.h"
 
 #include <algorithm>
 #include <cmath>
@@ -173,13 +173,13 @@ Real rounded16(Real x, bool f16) {
 
 }  // namespace
 
-LiteralRow literal_row(Case& c, int64_t b, int64_t h, int64_t i, const Calibration& calibration,
+LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Calibration& calibration,
                        int64_t only_split) {
   const attn_problem& p = c.problem;
   const attn_plan& plan = c.plan;
   Device device = device_of(c, calibration);
   const attn_tensors t = c.tensors();
-  LiteralRow out;
+  LongDoubleRow out;
   std::vector<Key> keys;
   for (int64_t j = 0; j < p.seq_k; ++j)
     if (sees(p, t, b, h, i, j)) keys.push_back(load(c, device, t, b, h, i, j, only_split));
