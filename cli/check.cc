@@ -208,6 +208,8 @@ Exit run_check(CheckArguments arguments) {
         "--batch judges in the kernel's own process, and --untrusted is for kernels that may change that: "
         "leave one out");
   arguments.check.arithmetic = arguments.target.arithmetic = *arithmetic_named(arguments.arithmetic);
+  if (arguments.properties.empty() && arguments.check.arithmetic != ATTN_ARITHMETIC_ANY)
+    arguments.check.properties.push_back(find_property("as_planned"));
   if (!arguments.domain.empty()) arguments.check.terms = parse_domain(arguments.domain);
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 

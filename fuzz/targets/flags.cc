@@ -42,7 +42,7 @@ Flags parse_flags(int argc, char** argv) {
     bad_use("there is no lane '" + flags.lane + "' on the CPU; there are: " + lane_list(false));
   if (!flags.property.empty() && find_property(flags.property) == nullptr) {
     std::string names;
-    for (const Property* property : properties())
+    for (const Property* property : all_properties())
       names += std::string(names.empty() ? "" : ", ") + property->name;
     bad_use("there is no property '" + flags.property + "'; there are: " + names);
   }

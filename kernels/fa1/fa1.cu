@@ -46,6 +46,7 @@ Refusal Fa1::plan(const Call& call, attn_plan* plan) {
       const HopperSpec& spec = hopper_spec(choice);
       describe(problem, params, spec.tile_q(), spec.tile_k, plan);
       plan->key_order = ATTN_KEYS_DESCENDING;
+      if (spec.scored) plan->score_rule = ATTN_SCORE_BY_FMA;
       plan->workspace_bytes = hopper_workspace(choice, problem, call.env);
       std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d wgmma%s", spec.tile_q(), spec.tile_k, spec.dim,
                     spec.scored ? " scored" : "");
@@ -57,6 +58,7 @@ Refusal Fa1::plan(const Call& call, attn_plan* plan) {
       const AmpereSpec& spec = ampere_spec(choice);
       describe(problem, params, spec.tile_q(), spec.tile_k, plan);
       plan->key_order = ATTN_KEYS_DESCENDING;
+      if (spec.scored) plan->score_rule = ATTN_SCORE_BY_FMA;
       std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d mma%s", spec.tile_q(), spec.tile_k, spec.dim,
                     spec.scored ? " scored" : "");
       return {};

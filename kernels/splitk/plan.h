@@ -141,6 +141,8 @@ Refusal plan_splits(const Call& call, attn_plan* plan) {
   plan->rescales = d.split_tiles;
   plan->merges = d.splits > 1 ? d.splits : 0;
   plan->merge_rule = ATTN_MERGE_BY_WEIGHT;
+  plan->merge_order = d.decode < 0 ? ATTN_MERGE_ASCENDING : ATTN_MERGE_BY_FOURS;
+  if (d.scored) plan->score_rule = ATTN_SCORE_BY_FMA;
   plan->workspace_bytes = d.workspace;
   return {};
 }

@@ -86,6 +86,8 @@ class Trial {
   // returned is valid until the next run() or prepare(). nullptr or false: as run().
   Execution* prepare(const Case& c, std::string_view label = "");
   bool run_stage(Execution& prepared, Stage stage, std::string_view label = "");
+  // What was laid out last, by run() too: for a property that looks at the inputs as they are (asks_target).
+  const Execution* laid_out() const { return prepared_.get(); }
 
   // Relations between rows of two runs. Row numbers count (b,h,i) in their own
   // run. False (and failed) if they differ by more than both bounds allow, or,

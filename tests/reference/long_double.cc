@@ -174,7 +174,7 @@ Real rounded16(Real x, bool f16) {
 }  // namespace
 
 LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Calibration& calibration,
-                       int64_t only_split) {
+                              int64_t only_split) {
   const attn_problem& p = c.problem;
   const attn_plan& plan = c.plan;
   Device device = device_of(c, calibration);

@@ -24,7 +24,7 @@ struct LongDoubleRow {
   long double lse = 0, lse_bound = 0;
 };
 // `split`: of the keys of one split alone, as its partial; -1: of all of them, merged.
-LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Calibration& device = documented(),
-                       int64_t split = -1);
+LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i,
+                              const Calibration& device = documented(), int64_t split = -1);
 
 }  // namespace attnfuzz

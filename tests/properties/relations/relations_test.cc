@@ -77,6 +77,19 @@ TEST_P(EveryProperty, AdaptsACaseOnce) {
 INSTANTIATE_TEST_SUITE_P(Relations, EveryProperty, testing::ValuesIn(properties().begin(), properties().end()),
                          [](const auto& info) { return std::string(info.param->name); });
 
+TEST(AsPlanned, SpeaksOfADevicesArithmeticAndJudgesNoPlanThatLeavesSomethingOpen) {
+  const Property& property = *find_property("as_planned");
+  FakeTarget target;
+  Case c;
+  const Verdict any = judge(c, property, target, documented());
+  EXPECT_EQ(any.outcome, Outcome::kReject);
+  EXPECT_NE(any.message.find("--arithmetic device:h200"), std::string::npos) << any.message;
+  c.env.arithmetic = ATTN_ARITHMETIC_H200;
+  const Verdict open = judge(c, property, target, h200());
+  EXPECT_EQ(open.outcome, Outcome::kReject);
+  EXPECT_NE(open.message.find("not judged by as_planned: the plan leaves "), std::string::npos) << open.message;
+}
+
 // Which property must catch which flaw, as which kind, within how many drawn
 // cases. kNone: a wrong number shows as any kind, depending on the case drawn.
 struct Catch {

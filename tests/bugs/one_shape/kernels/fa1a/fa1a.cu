@@ -52,6 +52,7 @@ struct Fa1a {
     plan->tile_q = spec.tile_q();
     plan->tile_k = spec.tile_k;
     plan->key_order = ATTN_KEYS_DESCENDING;
+    if (spec.scored) plan->score_rule = ATTN_SCORE_BY_FMA;
     plan->num_splits = 1;
     plan->split_tiles = ceil_div(call.problem.seq_k, plan->tile_k);
     plan->rescales = plan->split_tiles;

@@ -48,6 +48,7 @@ struct Fa1h {
       plan->tile_q = spec.tile_q();
       plan->tile_k = spec.tile_k;
       plan->key_order = ATTN_KEYS_DESCENDING;
+      if (spec.scored) plan->score_rule = ATTN_SCORE_BY_FMA;
       plan->workspace_bytes = hopper_workspace(choice, problem, call.env);
     } else if (!kBothPaths) {
       return {ATTN_UNSUPPORTED, "the path for sm_90a does not take this problem"};
