@@ -35,7 +35,7 @@ FIND_SECONDS, REDUCE_SECONDS = 10, 30
 MEDIAN_CASES = 100
 AGREEING, SHARE_AGREEING = 0.95, 0.95  # of a bug's seeds; of bugs
 GUESSED, MISLED = 0.85, 0.04           # first guesses of the class of fault: true at least, wrong at most
-FIELDS = ["Kernel", "Lane", "Class", "Fault", "Origin", "Symptom", "Found by", "Smallest"]
+FIELDS = ["Kernel", "Lane", "Options", "Class", "Fault", "Origin", "Symptom", "Found by", "Smallest"]
 
 
 def bad_use(message):
@@ -45,7 +45,7 @@ def bad_use(message):
 
 def head_of(patch):
     """The fields of a patch's head; the same rules as head.cmake, which says what is wrong with one."""
-    head, last = {"Lane": "plain"}, None
+    head, last = {"Lane": "plain", "Options": ""}, None
     for line in patch.read_text().split("\n"):
         if not line or line.startswith("--- "):
             break
@@ -56,7 +56,7 @@ def head_of(patch):
             head[field], last = value.strip(), field
         else:
             bad_use(f"{patch}: not a head's line: {line}")
-    missing = [field for field in FIELDS if not head.get(field)]
+    missing = [field for field in FIELDS if not head.get(field) and field != "Options"]
     if missing:
         bad_use(f"{patch}: the head has no '{missing[0]}: ...'")
     return head
@@ -90,7 +90,7 @@ def run_one(bug, seed, options):
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch, "check.json")
         command = [options.attnfuzz, "check", bug["library"], "--lane", bug["lane"], "--cases", CASES, "--jobs", 1,
-                   "--seed", seed, "--json", report, "--out", scratch] + options.check_options
+                   "--seed", seed, "--json", report, "--out", scratch] + bug["options"] + options.check_options
         start = time.monotonic()
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
         if options.keep and report.exists():
@@ -330,8 +330,8 @@ def bugs_of(options):
             missing.append(str(library))
             continue
         # Results count only for the programs that gave them.
-        bugs.append({"name": name, "head": head, "lane": head["Lane"], "library": library.resolve(),
-                     "build": digest(library)})
+        bugs.append({"name": name, "head": head, "lane": head["Lane"], "options": head["Options"].split(),
+                     "library": library.resolve(), "build": digest(library)})
     if missing:
         bad_use(f"not built: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''} ({len(missing)} in all); "
                 "build the target 'bugs', or name others with --bug")

@@ -11,11 +11,12 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 expected=$(sed -n 's/^Smallest: //p' "$patch")
 lane=$(sed -n 's/^Lane: *//p' "$patch")
+read -ra options < <(sed -n 's/^Options: *//p' "$patch")
 wrong=0
 for seed in $(seq "$seeds"); do
   log=$out/$seed.log
   "$attnfuzz" check "$library" --lane "${lane:-plain}" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" \
-    --reduce-seconds 150 >"$log" 2>&1  # a busy machine is slower, not wrong
+    "${options[@]}" --reduce-seconds 150 >"$log" 2>&1  # a busy machine is slower, not wrong
   status=$?
   found=$(sed -n 's/^FAILURE in case \([0-9]*\) .*/\1/p' "$log")
   evaluations=$(sed -n 's/^REDUCED in \([0-9]*\) .*/\1/p' "$log")
