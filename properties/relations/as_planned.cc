@@ -27,6 +27,11 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
     *why = "speaks of cases in a device's arithmetic: --arithmetic device:h200, or that GPU";
     return false;
   }
+  const std::string& flags = kernel.build.flags;
+  if (kernel.backend == ATTN_CUDA && !flags.empty() && flags.find("-fmad=false") == std::string::npos) {
+    *why = "nvcc has fused what no plan says: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
+    return false;
+  }
   // What the last rounding of O hides the LSE shows.
   constexpr int32_t kNever = 1;
   if (!kernel.domain || kernel.domain->lse != kNever) c.want_lse = true;
