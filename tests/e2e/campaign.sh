@@ -5,13 +5,7 @@
 # folder of the fake kernels: a worker that is killed, though once, is a failure.
 set -u
 attnfuzz=$1 library=$2 fakes=$3
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-die() {
-  echo "$*"
-  cat "$out"/*.log
-  exit 1
-}
+source "$(dirname "$0")/scratch.sh"
 
 "$attnfuzz" campaign "$library" fa1 --for 6s --jobs 2 --out "$out/night" --json >"$out/first.log" 2>&1
 [ $? -eq 1 ] || die "the campaign did not end with status 1"

@@ -3,13 +3,7 @@
 # rounds otherwise on a GPU, and, where there is an nvcc, where it adds floats atomically.
 set -u
 cmake=$1 source=$2 nvcc=${3:-} host=${4:-}
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-die() {
-  echo "$*"
-  cat "$out"/*.log
-  exit 1
-}
+source "$(dirname "$0")/scratch.sh"
 printf 'include(%s/cmake/AttnfuzzExact.cmake)\nattnfuzz_refuse_inexact(mine "${options}")\n' "$source" >"$out/refuse.cmake"
 for option in -use_fast_math --use_fast_math -Xcompiler=-ffast-math -Ofast -ftz=true "--ftz;true" -fmad=true -prec-div=false \
   -prec-sqrt=false -ffp-contract=fast; do

@@ -3,13 +3,7 @@
 # is a kernel with a known bug, the one that README shows a picture of.
 set -u
 attnfuzz=$1 library=$2 source=$3
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-die() {
-  echo "$*"
-  cat "$out"/*.log
-  exit 1
-}
+source "$(dirname "$0")/scratch.sh"
 
 "$attnfuzz" check "$library" --cases 200 --jobs 2 --out "$out/found" --json "$out/check.json" \
   --junit "$out/check.xml" >"$out/check.log" 2>&1

@@ -3,13 +3,7 @@
 # of a known bug; WORDS are part of its name.
 set -u
 attnfuzz=$1 library=$2 words=$3
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-die() {
-  echo "$*"
-  cat "$out"/*.log
-  exit 1
-}
+source "$(dirname "$0")/scratch.sh"
 
 "$attnfuzz" check "$library" --cases 500 --jobs 2 --out "$out/found" >"$out/check.log" 2>&1
 grep -q "^  likely .*$words.*: " "$out/check.log" || die "check does not say: likely ... $words"

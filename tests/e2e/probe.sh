@@ -4,13 +4,7 @@
 # bits of a right one; those of right kernels, on every case of the folder SEEDS, show nothing.
 set -u
 attnfuzz=$1 library=$2 seeds=$3
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-die() {
-  echo "$*"
-  cat "$out"/*.log
-  exit 1
-}
+source "$(dirname "$0")/scratch.sh"
 
 "$attnfuzz" check "$library" --cases 200 --jobs 2 --out "$out/found" >"$out/check.log" 2>&1
 file=$(ls "$out"/found/*.attn.json) || die "no reproducer"

@@ -4,13 +4,7 @@
 # and passes. LIBRARY: faults.cu, plain; its lanes lie beside it, those that are built.
 set -u
 attnfuzz=$1 library=$2
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-die() {
-  echo "$*"
-  cat "$out"/*.log
-  exit 1
-}
+source "$(dirname "$0")/scratch.sh"
 asked=0
 # told KERNEL LANE KIND CLASS [OPTION...]
 told() {
