@@ -11,11 +11,12 @@
 #   check.<name>.<lane>         each sanitizer's lane: asan, msan, msan-O0, tsan; LANE_CASES, and
 #                               where nothing is optimised (-O0) O0_CASES (LANE_CASES / 5)
 #   check.<name>.cuda           on a GPU; CUDA_CASES (CASES)
+#   check.<name>.bits           of a kernel that is EXACT: whether an H200 has the executor's bits; CUDA_CASES
 #
-# Labels: `check`, LABELS, and `property`, `lane` or `gpu`. The GPU's entry asks
-# for RESOURCE_GROUPS gpus:1, and takes the one it is given where ctest has a
-# resource specification; where there is no GPU it is shown as skipped, with the
-# reason in its output. OPTIONS go to `attnfuzz check`; reproducers of what fails
+# Labels: `check`, LABELS, and `property`, `lane` or `gpu`. The GPU's entries ask
+# for RESOURCE_GROUPS gpus:1, and take the one they are given where ctest has a
+# resource specification; where there is no GPU they are shown as skipped, with the
+# reason in their output. OPTIONS go to `attnfuzz check`; reproducers of what fails
 # to OUT (found/ in the current binary folder).
 include_guard(GLOBAL)
 
@@ -57,6 +58,12 @@ function(attnfuzz_add_checks)
       add(.cuda gpu --backend cuda --cases ${arg_CUDA_CASES})
       set_tests_properties(check.${arg_KERNEL}.cuda PROPERTIES RESOURCE_GROUPS "gpus:1"
         SKIP_REGULAR_EXPRESSION "attnfuzz: no CUDA device;attnfuzz-worker-cuda is not beside")
+      get_property(exact GLOBAL PROPERTY ATTNFUZZ_EXACT_${arg_KERNEL})
+      if(exact AND "cpu" IN_LIST builds)
+        add(.bits gpu --backend cuda --property cpu_gpu_bits --cases ${arg_CUDA_CASES})
+        set_tests_properties(check.${arg_KERNEL}.bits PROPERTIES RESOURCE_GROUPS "gpus:1" SKIP_REGULAR_EXPRESSION
+          "attnfuzz: no CUDA device;attnfuzz-worker-cuda is not beside;the executor has the arithmetic of an H200")
+      endif()
     elseif(build STREQUAL "cpu")
       if(arg_PROPERTIES)
         foreach(property IN LISTS arg_PROPERTIES)
