@@ -26,16 +26,29 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model, 
     expected.columns = shape_of(spec_of(tensor), problem)[3];
     expected.logarithm = tensor == TensorId::kLse;
     const auto elements = static_cast<size_t>(out.rows * expected.columns);
-    expected.value.assign(elements, expected.logarithm ? -kInfinity : 0);
-    expected.bound.assign(elements, 0);
-    expected.rule.assign(elements, static_cast<uint8_t>(Due::kAnything));
+    expected.value.reserve(elements);
+    expected.bound.reserve(elements);
+    expected.rule.reserve(elements);
+    if (exact && tensor == TensorId::kO && model.p_predicted != ATTN_NONE) expected.exact.reserve(elements);
   }
   out[TensorId::kO].overflow = output_overflow(model);
-  if (exact && model.p_predicted != ATTN_NONE) out[TensorId::kO].exact.assign(out[TensorId::kO].value.size(), 0);
   out.assumptions = model.assumptions;
   out.o_scatter.assign(out.state.size(), 1);
   out.lse_scatter.assign(out.state.size(), 1);
   return out;
+}
+
+// Rows up to `rows` are none that is evaluated, for now. A block's are, right before it is: what is filled is
+// still near when it is filled again.
+void extend(int64_t rows, Reference* out) {
+  for (Expected& expected : out->outputs) {
+    const auto elements = static_cast<size_t>(rows * expected.columns);
+    if (elements <= expected.value.size()) continue;
+    expected.value.resize(elements, expected.logarithm ? -kInfinity : 0);
+    expected.bound.resize(elements);
+    expected.rule.resize(elements, static_cast<uint8_t>(Due::kAnything));
+    if (expected.exact.capacity() > 0) expected.exact.resize(elements);
+  }
 }
 
 // g_t of each tile, in order: what its products may add to the accumulator's error. Returns their sum.
@@ -97,13 +110,17 @@ class Evaluator {
       for (; next < rows.size() && live_ < kBlockRows; ++next) {
         const Row here = space.at(rows[next]);
         if (here.b != at.b || here.h / group != g_) break;
+        extend(rows[next] + 1, &out_);
         if (load_row(rows[next], here)) ++live_;
       }
       evaluate_block(std::span(block_rows_).first(live_));
     }
   }
 
-  Reference take() { return std::move(out_); }
+  Reference take() {
+    extend(out_.rows, &out_);
+    return std::move(out_);
+  }
 
  private:
   void load_group(int64_t b, int64_t g) {

@@ -119,7 +119,7 @@ ATTN_BOTH inline double uncertain_factor(const ErrorNumbers& model, double off, 
 // How the keys of one tile are rounded.
 struct KeyRounding {
   Rounding rounded;
-  double scale, per_range, exact, tau;
+  double scale, halved, per_range, exact, tau;  // halved: 1 / (2 scale), for a division is dear
   double flushed;         // of p_j times P's scale
   double max, uncertain;  // of the tile
   double factor, phi;     // A_t / l, phi_t
@@ -127,6 +127,7 @@ struct KeyRounding {
   ATTN_BOTH KeyRounding(const ErrorNumbers& model, double max, double uncertain, double factor, double phi)
       : rounded(rounding_of(model.p_predicted)),
         scale(model.p_scale),
+        halved(1 / (2 * model.p_scale)),
         per_range(5 * kU + model.eps_exp_slope),
         exact(model.eps_exp + (model.p_scale != 1 ? kU : 0) + 0x1p-46),
         tau(std::abs(model.scale)),
@@ -149,7 +150,7 @@ ATTN_BOTH inline RoundedKey round_key(const KeyRounding& tile, double p, double 
                    0x1p-48 * (std::abs(x) + std::abs(tile.max) + tile.tau * absolute);
   const double low = p * (1 - h), high = p * (1 + h + h * h);
   const double below = tile.rounded(low < tile.flushed ? 0 : low), above = tile.rounded(high);
-  const double middle = (below + above) / (2 * tile.scale), half = (above - below) / (2 * tile.scale);
+  const double middle = (below + above) * tile.halved, half = (above - below) * tile.halved;
   return {tile.factor * middle, tile.factor * (half + tile.phi * (middle + half)), !(h < 0.125)};
 }
 
