@@ -53,8 +53,8 @@ std::set<std::string> ways_through(const Aim& aim, Target& target) {
   const auto plan = [&](Case c) {
     if (aim.domain) fit(*aim.domain, c);
     for (c.env.variant = 0; c.env.variant <= aim.variants; ++c.env.variant) {
-      const Execution e(c, target);
-      if (e.why_not().empty()) met.insert(way_of(e.plan));
+      const PlanReply planned = plan_alone(c, target);
+      if (why_not(planned).empty()) met.insert(way_of(planned.plan));
     }
   };
   for (const int64_t dim : {4, 64, 128, 256}) {
@@ -90,9 +90,9 @@ Case draw_on_way(const Aim& aim, uint64_t seed, uint64_t index, const std::strin
     for (int32_t other = -1; other <= aim.variants; ++other) {
       if (other == drawn) continue;
       c.env.variant = other < 0 ? drawn : other;
-      const Execution e(c, target);
-      if (!e.why_not().empty()) continue;
-      const std::string way = way_of(e.plan);
+      const PlanReply planned = plan_alone(c, target);
+      if (!why_not(planned).empty()) continue;
+      const std::string way = way_of(planned.plan);
       if (goes(way, asked)) return c;
       met.insert(way);
     }

@@ -2,6 +2,7 @@
 
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
+#include "properties/memory/prefill.h"
 
 namespace attnfuzz {
 
@@ -21,7 +22,9 @@ Execution::Execution(const Case& the_case, Target& on)
   target.memory(laid.ranges());
 }
 
-std::string Execution::no_room() const {
+namespace {
+
+std::string no_room_for(const attn_plan& plan) {
   constexpr uint64_t kMostBytes = kMaxCaseBytes;
   if (plan.workspace_bytes <= kMostBytes && plan.workspace_align <= kMaxWorkspaceAlign) return "";
   return "the plan wants " + std::to_string(plan.workspace_bytes) + " bytes of workspace aligned to " +
@@ -29,11 +32,11 @@ std::string Execution::no_room() const {
          " aligned to " + std::to_string(kMaxWorkspaceAlign);
 }
 
-std::string Execution::why_not() const {
-  if (std::string why = failure(planned); !why.empty()) return why;
-  if (const auto bad = bad_plan(plan)) return "the plan makes no sense: " + *bad;
-  return no_room();
-}
+}  // namespace
+
+std::string Execution::no_room() const { return no_room_for(plan); }
+
+std::string Execution::why_not() const { return attnfuzz::why_not(planned); }
 
 RunReply Execution::run(const Call& call) {
   {
@@ -58,6 +61,19 @@ Outputs Execution::outputs() const {
 
 Reference Execution::evaluate(const Calibration& calibration, RowSample sample, bool exact) const {
   return operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, sample, exact);
+}
+
+PlanReply plan_alone(const Case& c, Target& target) {
+  attn_env env = env_of(c.env);
+  env.backend = target.info().backend;
+  target.memory({});
+  return target.plan(problem_of(c.problem), placed(c, target.arena()), env);
+}
+
+std::string why_not(const PlanReply& planned) {
+  if (std::string why = failure(planned); !why.empty()) return why;
+  if (const auto bad = bad_plan(planned.plan)) return "the plan makes no sense: " + *bad;
+  return no_room_for(planned.plan);
 }
 
 std::string failure(const PlanReply& reply) {

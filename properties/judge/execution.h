@@ -58,6 +58,13 @@ struct Execution {
   std::optional<MemoryFault> written_by_plan;  // plan() must write nothing but the plan
 };
 
+// What the target plans for a case, by where its tensors would lie and what they are: nothing is laid out.
+// Leaves the target without memory (Target::memory).
+PlanReply plan_alone(const Case& c, Target& target);
+
+// Why what was planned cannot run; empty if it can.
+std::string why_not(const PlanReply& planned);
+
 // How a plan or a run failed, for a person; empty if it did not.
 std::string failure(const PlanReply& reply);
 std::string failure(const RunReply& reply);

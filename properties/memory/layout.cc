@@ -204,23 +204,36 @@ std::optional<MemoryFault> never_written(const Extent& e, TensorId t, uint32_t p
   return fault;
 }
 
+// As a kernel is told of it.
+attn_tensor told(const Case& c, TensorId t, const Extent& e) {
+  if (!e.g.present) return {};
+  attn_tensor view = {e.first(), {}};
+  const std::array<int64_t, 4> size = logical_size(c.problem, t);
+  const std::array<bool, 4> once = repeated(c, t);
+  for (int n = 0; n < 4; ++n) {
+    const bool junk = size[n] == 1 && c.layout[static_cast<size_t>(t)].junk_unit_strides;
+    view.stride[n] = junk ? kJunkStride + n : once[n] ? 0 : e.g.stride[n];
+  }
+  return view;
+}
+
 }  // namespace
+
+attn_tensors placed(const Case& c, Arena& arena) {
+  attn_tensors tensors = {};
+  tensors.size = sizeof tensors;
+  for (const TensorSpec& spec : kTensors) {
+    if (spec.role != Role::kScratch) set_view(tensors, spec, told(c, spec.id, extent_of(c, spec.id, arena)));
+  }
+  return tensors;
+}
 
 Extent& LaidOut::extent(TensorId t) { return extents_[static_cast<size_t>(t)]; }
 const Extent& LaidOut::extent(TensorId t) const { return extents_[static_cast<size_t>(t)]; }
 
 attn_tensor LaidOut::place(TensorId t) {
   extent(t) = extent_of(case_, t, arena_);
-  const Extent& e = extent(t);
-  if (!e.g.present) return {};
-  attn_tensor view = {e.first(), {}};
-  const std::array<int64_t, 4> size = logical_size(case_.problem, t);
-  const std::array<bool, 4> once = repeated(case_, t);
-  for (int n = 0; n < 4; ++n) {
-    const bool junk = size[n] == 1 && case_.layout[static_cast<size_t>(t)].junk_unit_strides;
-    view.stride[n] = junk ? kJunkStride + n : once[n] ? 0 : e.g.stride[n];
-  }
-  return view;
+  return told(case_, t, extent(t));
 }
 
 void LaidOut::fill_input(TensorId t) {

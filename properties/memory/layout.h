@@ -49,6 +49,9 @@ struct MemoryFault {
 // The most that a workspace may ask to be aligned to.
 inline constexpr uint64_t kMaxWorkspaceAlign = uint64_t{1} << 20;
 
+// A case's tensors where LaidOut would place them; nothing is filled, and nothing of the arena is touched.
+attn_tensors placed(const Case& c, Arena& arena);
+
 struct Extent;  // extent.h: where a tensor's elements, gaps and guards are
 
 class LaidOut {
