@@ -83,6 +83,10 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
       return nullptr;
     }
   };
+  if (library.backend == ATTN_CPU)
+    target.open_lane = [library, options](const std::string& lane) { return open_in(lane, library, options); };
+  if (library.backend == ATTN_CUDA && options.oracle == "cuda")
+    target.put_oracle = [options](Target& on, bool all) { put_oracle(on, options, all); };
   target.folder = folder;
   TargetRecord& r = target.record;
   r.name = folder + "." + options.backend + "." + options.lane;
@@ -109,6 +113,7 @@ CampaignTarget canary_of(const std::string& backend, const std::string& lane, Ta
   const std::string kernel = planted_bug(lane).kernel;
   options.backend = backend;
   options.lane = lane;
+  options.oracle = "cpu";
   CampaignTarget target = target_of(library_of(library.string() + ":" + kernel, options), options, "canary");
   target.record.canary = true;
   return target;
@@ -236,6 +241,9 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
           printable(c.target).c_str(), printable(c.message).c_str());
     }
   }
+  for (const auto& [target, stats] : stats_of(dir)) {
+    if (!stats.oracle.device.empty()) print(printable(target) + ":\n" + oracle_text(stats.oracle));
+  }
   std::vector<std::string> unread;
   for (const SuspectFile& suspect : read_suspects(dir, &unread))
     print("suspicious, no finding: " + printable(suspect.r.message) +
@@ -285,6 +293,8 @@ Exit start_campaign(CampaignArguments arguments) {
     options.gpus = options.gpus == 0 ? there : std::min(options.gpus, there);
   } else {
     options.gpus = 0;
+    if (arguments.target.oracle == "cuda")
+      throw UserError("--oracle cuda: no target is on a GPU: give --backend cuda, or leave --oracle out");
   }
   if (options.jobs == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -387,6 +397,9 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_flag("--json", arguments->json, "events as JSON lines on standard output");
   command->add_flag("--no-canary", arguments->no_canary,
                     "without the planted bug that shows the campaign finds any");
+  add_oracle_option(*command, arguments->target,
+                    "of targets on a GPU; what fails by it, and one result in a hundred, is judged by the "
+                    "CPU's too, and what fails is reduced by that alone");
   add_calibration_option(*command, arguments->target);
   add_watchdog_option(*command, arguments->target);
   add_twin_option(*command, arguments->target);

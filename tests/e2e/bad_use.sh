@@ -36,6 +36,7 @@ refuse "there is no shell 'fish'; there are: bash" completion fish
 refuse "not in range" check fa1 --cases -5
 refuse "not in range" check fa1 --first 18446744073709551606
 refuse "not in range" campaign fa1 --seed 18446744073709551616 --out "$out/night"
+refuse "no target is on a GPU" campaign fa1 --oracle cuda --for 1s --out "$out/night"
 refuse "there is no lane 'assan': did you mean 'asan'?" campaign fa1 --lane assan --out "$out/night"
 refuse "does not exist" replay "$out/nothing.attn.json"
 refuse "does not exist" explain "$out/nothing.attn.json"

@@ -13,6 +13,7 @@
 #include "properties/case/codec.h"
 #include "properties/data/fills.h"
 #include "properties/draw/mutate.h"
+#include "properties/judge/oracles.h"
 #include "properties/judge/signals.h"
 #include "text/hash.h"
 
@@ -54,11 +55,13 @@ class Explorer {
     std::string error;
     target_ = slice.target.open(&error);
     if (target_ == nullptr) throw std::runtime_error(error);
+    if (slice.target.put_oracle) slice.target.put_oracle(*target_, false);
     observed_.emplace(*target_);
     CheckOptions check;
     check.work = slice.options.work;
     aim_ = aim_at(*observed_, check);
     stats_ = read_stats(slice.options.dir, slice.shard);
+    oracle_before_ = counts().oracle;
     const std::vector<SeriesLine> lines = read_series(slice.options.dir, slice.shard);
     if (!lines.empty() && lines.back().cases > stats_.last.cases) stats_.last = lines.back();
     restarts_before_ = slot_.restarts;
@@ -305,6 +308,10 @@ class Explorer {
     last.kernel += kernel - told_kernel_;
     told_wall_ = wall;
     told_kernel_ = kernel;
+    if (target_->oracles) {
+      counts().oracle = oracle_before_;
+      counts().oracle.merge(target_->oracles->use());
+    }
     save([&] { series_->append(line_of(last)); });
     save([&] { write_stats(s_.options.dir, s_.shard, stats_); });
     told_ = Clock::now();
@@ -318,6 +325,7 @@ class Explorer {
   std::optional<ObservedTarget> observed_;
   Aim aim_;
   ShardStats stats_;
+  OracleUse oracle_before_;  // of this target, until this slice
   uint64_t restarts_before_ = 0, stream_ = 0, done_ = 0, filed_ = 0;
   std::optional<CorpusView> view_;
   std::optional<LineFile> corpus_, confirmed_, series_;

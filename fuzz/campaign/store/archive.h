@@ -169,6 +169,7 @@ struct Finding {
   std::vector<Need> needs;
   std::vector<std::string> indifferent;
   std::string guess;  // the likely class of fault
+  std::string lanes;  // what other orders of threads and sanitizers' lanes said of it; empty: none was asked
   Repeats repeats = Repeats::kAlways;
   int failed = 0, runs = 0;  // in fresh processes
   double t = 0;              // when it was first met

@@ -71,7 +71,7 @@ void fields(Is<Finding> auto& r, auto f) {
   f("needs", r.needs), f("indifferent", r.indifferent), f("guess", r.guess), f("repeats", r.repeats);
   f("failed", r.failed), f("runs", r.runs), f("t", r.t), f("count", r.count), f("reduced", r.reduced);
   f("evaluations", r.evaluations), f("reduce_seconds", r.reduce_seconds), f("tolerated", r.tolerated);
-  f("also", r.also), f.later("sites", r.sites), f("crashes", r.crashes);
+  f("also", r.also), f.later("sites", r.sites), f.later("lanes", r.lanes), f("crashes", r.crashes);
 }
 
 void fields(Is<FindingsFile> auto& r, auto f) { f("findings", r.findings), f("never_again", r.never_again); }

@@ -5,12 +5,14 @@
 //   options.seconds = 8 * 3600;
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/ledger.h"
 #include "fuzz/check/check.h"
+#include "fuzz/check/vote.h"
 
 namespace attnfuzz {
 
@@ -21,6 +23,10 @@ struct CampaignTarget {
   Calibration calibration;
   std::string folder;                       // of its kernel's corpus
   std::vector<const Property*> properties;  // those that speak of it
+  OpenLane open_lane = {};                  // its kernel in another lane (vote.h); empty: none is asked
+  // Puts a GPU's oracle before the CPU's (oracles.h); `all`: what it says is judged by both. Empty: there is
+  // the CPU's alone. Only in a process that forks no more.
+  std::function<void(Target&, bool all)> put_oracle = {};
 };
 inline bool is_on_gpu(const CampaignTarget& target) { return target.record.backend == "cuda"; }
 

@@ -30,7 +30,11 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
       for (const auto& [name, n] : found->second.properties)
         judged += n.passed + n.failed, uninformative += n.uninformative;
     }
-    if (target.canary || judged > uninformative) continue;
+    if (target.canary) continue;
+    if (found != stats.end() && !found->second.oracle.device.empty() && found->second.oracle.fast == 0)
+      targets.push_back(target.name +
+                        ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
+    if (judged > uninformative) continue;
     targets.push_back(
         target.name + ": " + std::to_string(judged) + " case(s) were judged, " + std::to_string(uninformative) +
         " were uninformative: " + (uninformative > 0 ? "its plan may claim too little" : "run it longer"));

@@ -10,6 +10,7 @@
 #include "fuzz/campaign/triage/known_findings.h"
 #include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/check/shard.h"
+#include "fuzz/check/vote.h"
 #include "properties/case/codec.h"
 #include "properties/case/words.h"
 #include "properties/explain/clues.h"
@@ -52,6 +53,8 @@ class OneCrash {
     std::string error;
     worker_ = target_.open(&error);
     if (worker_ == nullptr) throw std::runtime_error(error);
+    // What two oracles do not agree on comes again only where both are asked.
+    if (target_.put_oracle && crash_.kind == to_string(Kind::kOracle)) target_.put_oracle(*worker_, true);
     if (blind_ || property_ == nullptr) {
       finding_.repeats = Repeats::kNever;
       finding_.reduced = false;
@@ -62,6 +65,7 @@ class OneCrash {
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
       if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
+      if (finding_.repeats == Repeats::kAlways && !target_.record.canary) ask_lanes();
     }
     write();
     remove();
@@ -221,20 +225,43 @@ class OneCrash {
       if (again.complete) reduction = std::move(again);
     }
     finding_.reduce_seconds = seconds_since(began);
+    take(std::move(reduction));
+  }
+
+  void take(Reduction reduction) {
     finding_.reduced = reduction.complete;
-    finding_.evaluations = reduction.evaluations;
+    finding_.evaluations += reduction.evaluations;
     finding_.needs = std::move(reduction.needs);
     finding_.indifferent = std::move(reduction.indifferent);
     minimal_ = std::move(reduction.minimal);
     verdict_ = std::move(reduction.verdict);
-    finding_.guess = guess_fault({minimal_, verdict_, finding_.needs, target_.record.lane,
+    finding_.guess = guess_fault({minimal_, verdict_, finding_.needs, worker_->info().lane,
                                   gather_clues(minimal_, verdict_, *worker_, target_.calibration)})
                          .line();
   }
 
+  // As `check` does: the sanitizer that reports something takes the failure over.
+  void ask_lanes() {
+    if (!target_.open_lane || !more_to_see(worker_->info(), verdict_)) return;
+    ReduceOptions options;
+    constexpr double kOfSeconds = 0.5;  // it is small already
+    options.seconds = kOfSeconds * t_.options.reduce_seconds;
+    const auto began = Clock::now();
+    Vote vote =
+        attnfuzz::ask_lanes(minimal_, verdict_, *worker_, target_.open_lane, target_.calibration, options);
+    finding_.lanes = words(vote);
+    if (vote.reduction) {
+      finding_.also.push_back(target_.record.name + ": " + to_string(verdict_.kind));
+      worker_ = std::move(vote.target);
+      take(std::move(*vote.reduction));
+    }
+    finding_.reduce_seconds += seconds_since(began);
+  }
+
   void write() {
+    // A lane that took it over has a library of its own.
     Reproducer r = blind_ ? without_digests(minimal_, verdict_, target_.info)
-                          : reproducer_of(minimal_, verdict_, target_.info, *worker_);
+                          : reproducer_of(minimal_, verdict_, worker_->info(), *worker_);
     if (verdict_.kind == Kind::kNone) r.kind = crash_.kind;
     r.needs = finding_.needs;
     r.indifferent = finding_.indifferent;

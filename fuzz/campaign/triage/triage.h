@@ -7,7 +7,9 @@
 //      trace that makes it fail is kept); else up to ten times: flaky, k of n, or never again
 //   2. if a finding that is there already explains it (explained.h), counted there;
 //      else reduced, unless it takes other cases to fail; the best so far is always on
-//      disk, and where it was broken off the next session goes on from there
+//      disk, and where it was broken off the next session goes on from there. What fails every
+//      time is then asked again under other orders of threads and in the sanitizers' lanes: the
+//      first that reports something takes it over (fuzz/check/vote.h)
 //   3. counted under a finding that explains the reduced case; else under the dedupe
 //      key of that, whatever lane or back end showed it: the first of a key gets its
 //      files, and takes the place of findings that it explains

@@ -204,6 +204,10 @@ TEST_F(ReportOfANight, IsNotGreenWhereNextToNothingWasJudged) {
   write_stats(dir_, 0, stats);
   told("fa1.cpu.plain: ");
   stats.targets["fa1.cpu.plain"].properties["reference"].uninformative = 0;
+  stats.targets["fa1.cpu.plain"].oracle = {.device = "a GPU", .left = {{"small", 7}}};
+  write_stats(dir_, 0, stats);
+  told("fa1.cpu.plain: the oracle on the GPU judged nothing");
+  stats.targets["fa1.cpu.plain"].oracle.fast = 1;
   write_stats(dir_, 0, stats);
   EXPECT_EQ(json()["summary"]["standing"], "held");
   CampaignHeader header = *read_header(dir_);
