@@ -12,6 +12,8 @@
 
 #include "kernels/attention.h"
 #include "properties/case/case.h"
+#include "properties/case/geometry.h"
+#include "reference/both.h"
 #include "reference/error_model.h"
 
 namespace attnfuzz::screen {
@@ -25,15 +27,37 @@ inline constexpr TensorId kIds[kTensors] = {TensorId::kQ,    TensorId::kK,    Te
                                             TensorId::kO,    TensorId::kLse};
 
 // One tensor in its slot, guards and gaps included: extent.h. Of one at the end of its page, whose memory is
-// its own, `end` is where mapped memory ends.
+// its own, `end` is where mapped memory ends. Places of one that is spread widely are counted without the bytes
+// that nobody fills: address_of().
 struct TensorSlot {
   uint64_t begin, data, elements_end, end;  // bytes; all 0: there is none
-  uint32_t size[4], stride[4];              // as stored, in elements
+  uint32_t size[4], stride[4];              // as stored, in elements; strides without their signs
   uint32_t element_bytes;
-  uint8_t order[4];  // of the first three dimensions, outermost first
-  uint32_t pattern;  // of guards and gaps, and of outputs before the call
-  int64_t told[4];   // strides as the kernel is told them
+  uint8_t order[4];          // of the dimensions, outermost first
+  uint32_t backwards;        // bits: dimensions whose stride is negative
+  uint32_t pattern;          // of guards and gaps, and of outputs before the call
+  int64_t told[4];           // strides as the kernel is told them
+  uint32_t blocks;           // that it is spread as; 0: it is not
+  uint64_t block, left_out;  // bytes from one to the next as counted here, and that are left out between two
 };
+
+// Bytes from where places count to what has this place.
+ATTN_BOTH inline uint64_t address_of(const TensorSlot& place, uint64_t at) {
+  if (place.blocks == 0 || at < place.data) return at;
+  const uint64_t block = (at - place.data + kGapEnd) / place.block;
+  return at + (block < place.blocks ? block : place.blocks - 1) * place.left_out;
+}
+
+// Elements from the lowest one to that of an index.
+ATTN_BOTH inline uint64_t element_offset(const TensorSlot& place, uint32_t b, uint32_t h, uint32_t s,
+                                         uint32_t d) {
+  const uint32_t n[4] = {b, h, s, d};
+  uint64_t offset = 0;
+  for (int i = 0; i < 4; ++i)
+    offset +=
+        uint64_t{1} * ((place.backwards >> i & 1) != 0 ? place.size[i] - 1 - n[i] : n[i]) * place.stride[i];
+  return offset;
+}
 
 struct Workspace {
   uint64_t begin, data, end_of_data, end;  // multiples of 4 bytes
@@ -58,6 +82,8 @@ struct Recipe {
   int32_t has_k_shift, has_v_added;
   Fill k_shift, v_added;
   int32_t nan_beyond_lengths;
+  uint8_t once_batch[3], once_head[3];  // of Q, K and V: stored once for all, with what index 0 has
+  int64_t longest;                      // of the lengths
   uint32_t planted;
   int64_t lengths[kMostLengths];  // of each batch entry, not clamped, where the problem has them
   Plant plant[kMostPlanted];
@@ -74,8 +100,10 @@ struct Call {
   attn_plan plan;
   ErrorNumbers model;
   TensorSlot tensor[kTensors];
+  int64_t first[kTensors];  // elements from the lowest one to (0,0,0,0)
   Workspace workspace;
   uint32_t at_page_end;  // bits, by Tensor; of the workspace: by kTensors
+  uint32_t spread;       // likewise: with addresses of its own, of which few have memory
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;

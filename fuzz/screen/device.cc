@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "fuzz/screen/kernels.h"
 
@@ -126,10 +127,12 @@ struct State {
 
   Failure room_for(std::span<const Call> calls) {
     uint64_t largest_slot = 0, largest_oracle = 0;
+    std::vector<PageEnds::Far> far;
     for (size_t i = 0; i < calls.size(); ++i) {
       const Call& call = calls[i];
       for (int t = 0; t <= kTensors; ++t) {
-        if (!(call.at_page_end >> t & 1)) continue;
+        if (call.spread >> t & 1) reach_into(call, i, t, far);
+        if (!(call.at_page_end >> t & 1) || (call.spread >> t & 1)) continue;
         if (auto why = page_ends->room(stretch(i, t), t < kTensors ? call.tensor[t].end : call.workspace.end))
           return why;
       }
@@ -138,6 +141,9 @@ struct State {
       largest_slot = std::max(largest_slot, up(call.bytes, kAlign));
       largest_oracle =
           std::max(largest_oracle, up(oracle_of(call, nullptr, blocks, shared_limit, &work, &scratch), kAlign));
+    }
+    if (!far.empty()) {
+      if (auto why = page_ends->reach(far)) return why;
     }
     if (largest_slot <= slot && largest_oracle <= oracle) return std::nullopt;
     slot = std::max(slot, largest_slot);
@@ -162,8 +168,25 @@ struct State {
     static_assert(kStreams * (kTensors + 1) <= PageEnds::kStretches);
     return static_cast<int>(call % kStreams) * (kTensors + 1) + tensor;
   }
+  // From where places of a tensor that is spread count, in its range.
+  static uint64_t base_in_range(const Call& call, int t) {
+    const TensorSlot& place = call.tensor[t];
+    return call.at_page_end >> t & 1 ? PageEnds::kFarBytes - address_of(place, place.end) : 0;
+  }
+  // What of its range is laid out: each block, and the page before and behind it.
+  static void reach_into(const Call& call, size_t index, int t, std::vector<PageEnds::Far>& wanted) {
+    const TensorSlot& place = call.tensor[t];
+    const uint64_t base = base_in_range(call, t);
+    for (uint32_t n = 0; n < place.blocks; ++n) {
+      const uint64_t begin = n == 0 ? place.begin : place.data + n * place.block - kGapEnd,
+                     end = n + 1 == place.blocks ? place.end : place.data + (n + 1) * place.block - kGapEnd;
+      wanted.push_back(
+          {stretch(index, t), base + address_of(place, begin), base + address_of(place, end - 1) + 1});
+    }
+  }
   // From where places count.
   std::byte* base_of(const Call& call, size_t index, int t) const {
+    if (call.spread >> t & 1) return page_ends->far(stretch(index, t)) + base_in_range(call, t);
     if (!(call.at_page_end >> t & 1)) return slot_of(index);
     return page_ends->end(stretch(index, t)) - (t < kTensors ? call.tensor[t].end : call.workspace.end);
   }
@@ -171,7 +194,10 @@ struct State {
   attn_tensors tensors(const Call& call, size_t index) const {
     const auto view = [&](Tensor t) {
       const TensorSlot& place = call.tensor[t];
-      attn_tensor tensor = {place.end > 0 ? base_of(call, index, t) + place.data : nullptr, {}};
+      attn_tensor tensor = {};
+      if (place.end > 0)
+        tensor.data =
+            base_of(call, index, t) + static_cast<int64_t>(place.data) + call.first[t] * place.element_bytes;
       std::copy_n(place.told, 4, tensor.stride);
       return tensor;
     };

@@ -20,10 +20,22 @@ namespace attnfuzz::screen {
 
 // Stretches of memory behind whose end nothing is mapped, for tensors at the end of their page: whoever reads
 // or writes beyond them faults.
+//
+// And wide ranges of addresses for tensors that are spread over them, of which few have memory.
 class PageEnds {
  public:
   virtual ~PageEnds() = default;
   static constexpr int kStretches = 128;
+  static constexpr uint64_t kFarBytes = kSlotBytes;
+  struct Far {
+    int stretch;
+    uint64_t begin, end;  // bytes of its range
+  };
+  // Gives all of these memory, and may take it from all others. Nothing, or what failed.
+  virtual std::optional<std::string> reach(std::span<const Far> wanted) = 0;
+  // Where a range begins that has been reached into; nothing is mapped behind its kFarBytes. A multiple of
+  // 4096.
+  virtual std::byte* far(int stretch) = 0;
   // Makes a stretch of at least so many bytes. Nothing, or what failed.
   virtual std::optional<std::string> room(int stretch, uint64_t bytes) = 0;
   // Its end, a multiple of 4096.

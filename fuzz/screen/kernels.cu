@@ -36,23 +36,23 @@ struct Element {
   uint32_t n[4];
 };
 
-// Which element lies `offset` elements behind the first.
+// Which element lies `offset` elements behind the lowest.
 __device__ Element element_at(const TensorSlot& place, uint32_t offset) {
   Element e = {true, {}};
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const int dimension = place.order[i];
-    e.n[dimension] = offset / place.stride[dimension];
-    offset -= e.n[dimension] * place.stride[dimension];
-    e.is &= e.n[dimension] < place.size[dimension];
+    const uint32_t n = offset / place.stride[dimension];
+    offset -= n * place.stride[dimension];
+    e.is &= n < place.size[dimension];
+    e.n[dimension] = (place.backwards >> dimension & 1) != 0 ? place.size[dimension] - 1 - n : n;
   }
-  e.n[3] = offset;
-  e.is &= offset < place.size[3];
+  e.is &= offset == 0;
   return e;
 }
 
-// What of a pattern lies at an address, which is even but for a mask's.
-__device__ uint16_t pattern_at(uint32_t pattern, uint64_t address) {
-  return static_cast<uint16_t>(pattern >> 8 * (address & 3));
+// What of its pattern a tensor has at a place, whose address is even but for a mask's.
+__device__ uint16_t pattern_at(const TensorSlot& place, uint64_t at) {
+  return static_cast<uint16_t>(place.pattern >> 8 * (address_of(place, at) & 3));
 }
 
 // What a unit of an input, or of guards, gaps and an output before the call, holds.
@@ -66,7 +66,7 @@ __device__ Unit laid(const Call& call, int t, uint64_t at, bool* element) {
     *element = e.is;
     if (e.is && t < kOutput) return static_cast<Unit>(input_unit(call, t, e.n, offset % place.element_bytes));
   }
-  return static_cast<Unit>(pattern_at(place.pattern, at));
+  return static_cast<Unit>(pattern_at(place, at));
 }
 
 // Calls visit(address, unit) for each unit of a tensor that is this thread's.
@@ -75,7 +75,7 @@ __device__ void each_unit(const Work& work, int t, const Visit& visit) {
   const TensorSlot& place = work.call->tensor[t];
   for (uint64_t at = place.begin + sizeof(Unit) * static_cast<uint64_t>(first_unit()); at < place.end;
        at += sizeof(Unit) * static_cast<uint64_t>(stride_of_units()))
-    visit(at, *reinterpret_cast<Unit*>(work.base[t] + at));
+    visit(at, *reinterpret_cast<Unit*>(work.base[t] + address_of(place, at)));
 }
 
 template <class Unit>
@@ -102,7 +102,7 @@ __device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
     for (uint64_t at = from + 2 * static_cast<uint64_t>(first_unit()); at < to;
          at += 2 * static_cast<uint64_t>(stride_of_units()))
       if (!gaps || !element_at(place, static_cast<uint32_t>(at - place.data) / place.element_bytes).is)
-        visit(pattern_at(place.pattern, at), *reinterpret_cast<uint16_t*>(work.base[t] + at));
+        visit(pattern_at(place, at), *reinterpret_cast<uint16_t*>(work.base[t] + address_of(place, at)));
   };
   uint64_t elements = place.element_bytes;
   for (const uint32_t size : place.size) elements *= size;
@@ -126,7 +126,15 @@ __device__ Packed packed_of(const Work& work, int t) {
   return {const_cast<uint16_t*>(in.v), in.groups * in.keys, in.keys, heads_kv, in.stride_v};
 }
 
-// Calls visit(row b, h, s; its elements as the kernel has them, and as the oracle has them), a row a warp.
+// A row of Q, K or V as the kernel has it.
+struct Stored {
+  uint16_t* at;
+  int64_t step;     // to the next column
+  uint32_t b, h;    // that are stored: 0 of what is stored once
+  bool mine;        // whether it is this row's alone, or the first of those that share it
+};
+
+// Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp.
 template <class Visit>
 __device__ void each_row(const Work& work, int t, const Visit& visit) {
   const TensorSlot& place = work.call->tensor[t];
@@ -136,10 +144,15 @@ __device__ void each_row(const Work& work, int t, const Visit& visit) {
   for (int32_t row = warp; row < packed.rows; row += warps) {
     const int32_t head = row / packed.length, s = row % packed.length, b = head / packed.heads,
                   h = head % packed.heads;
-    const uint64_t at = uint64_t{1} * b * place.stride[0] + uint64_t{1} * h * place.stride[1] +
-                        uint64_t{1} * s * place.stride[2];
-    visit(b, h, s, reinterpret_cast<uint16_t*>(work.base[t] + place.data) + at,
-          packed.at + int64_t{row} * packed.stride, packed.stride);
+    Stored stored;
+    stored.b = place.size[0] == 1 ? 0 : static_cast<uint32_t>(b);
+    stored.h = place.size[1] == 1 ? 0 : static_cast<uint32_t>(h);
+    stored.mine = stored.b == static_cast<uint32_t>(b) && stored.h == static_cast<uint32_t>(h);
+    stored.step = (place.backwards & 8) != 0 ? -int64_t{place.stride[3]} : int64_t{place.stride[3]};
+    const uint64_t offset = element_offset(place, stored.b, stored.h, static_cast<uint32_t>(s), 0);
+    stored.at = reinterpret_cast<uint16_t*>(
+        work.base[t] + address_of(place, place.data + offset * sizeof(uint16_t)));
+    visit(stored, s, packed.at + int64_t{row} * packed.stride, packed.stride);
   }
 }
 
@@ -153,16 +166,15 @@ __device__ void lay_input(const Work& work, int t) {
   const bool plain = !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
                      fill_values::is_random(fill.kind);
   const int32_t dtype = call.problem.dtype, dim = static_cast<int32_t>(call.tensor[t].size[3]);
-  each_row(work, t, [&](int32_t b, int32_t h, int32_t s, uint16_t* to, uint16_t* packed, int32_t stride) {
+  each_row(work, t, [&](const Stored& to, int32_t s, uint16_t* packed, int32_t stride) {
     fill_values::RandomRow row = {};
-    if (plain) row = fill_values::random_row(fill, dtype == ATTN_F16, b, h, s);
+    if (plain) row = fill_values::random_row(fill, dtype == ATTN_F16, to.b, to.h, s);
     for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < stride; d += 32) {
       uint16_t bits = 0;
       if (d < dim) {
         bits = plain ? fill_values::random_bits(fill, dtype, row, d)
-                     : value_bits(call, t, static_cast<uint32_t>(b), static_cast<uint32_t>(h),
-                                  static_cast<uint32_t>(s), static_cast<uint32_t>(d));
-        to[d] = bits;
+                     : value_bits(call, t, to.b, to.h, static_cast<uint32_t>(s), static_cast<uint32_t>(d));
+        if (to.mine) to.at[d * to.step] = bits;
       }
       packed[d] = bits;
     }
@@ -268,8 +280,10 @@ __device__ void judge_input(const Work& work, int t) {
   const auto dim = static_cast<int32_t>(work.call->tensor[t].size[3]);
   int guards = 0, inputs = 0;
   each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { guards += unit != pattern; });
-  each_row(work, t, [&](int32_t, int32_t, int32_t, const uint16_t* is, const uint16_t* was, int32_t) {
-    for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32) inputs += is[d] != was[d];
+  each_row(work, t, [&](const Stored& is, int32_t, const uint16_t* was, int32_t) {
+    if (!is.mine) return;
+    for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
+      inputs += is.at[d * is.step] != was[d];
   });
   count(&work.counts->guards, guards);
   count(&work.counts->inputs, inputs);
@@ -290,7 +304,7 @@ __device__ void judge_tensor(const Work& work, int t) {
     else if (call.complete && t == kOutput)
       unwritten += is == was;
     else if (call.complete && at % 4 == 0)  // the LSE
-      unwritten += *reinterpret_cast<const uint32_t*>(work.base[t] + at) == place.pattern;
+      unwritten += *reinterpret_cast<const uint32_t*>(work.base[t] + address_of(place, at)) == place.pattern;
   });
   count(&work.counts->guards, guards);
   count(&work.counts->inputs, inputs);
@@ -308,13 +322,15 @@ __device__ void judge_workspace(const Work& work) {
   count(&work.counts->guards, guards);
 }
 
+// The address of an element of an output, from where its places count.
 __device__ uint64_t place_of(const Call& call, int t, int64_t row, int64_t column) {
   const TensorSlot& place = call.tensor[t];
   const int64_t head = row / call.problem.seq_q;
-  return place.data + static_cast<uint64_t>((head / call.problem.heads_q * place.stride[0] +
-                                             head % call.problem.heads_q * place.stride[1] +
-                                             row % call.problem.seq_q * place.stride[2] + column) *
-                                            place.element_bytes);
+  const uint64_t offset =
+      element_offset(place, static_cast<uint32_t>(head / call.problem.heads_q),
+                     static_cast<uint32_t>(head % call.problem.heads_q),
+                     static_cast<uint32_t>(row % call.problem.seq_q), static_cast<uint32_t>(column));
+  return address_of(place, place.data + offset * place.element_bytes);
 }
 
 __device__ void judge_ratio(double ratio, double* worst, int* outside) {

@@ -37,11 +37,13 @@ __device__ inline uint16_t value_bits(const Call& call, int t, uint32_t b, uint3
   const int64_t dim = call.tensor[t].size[3];
   if (const Plant* plant = plant_at(recipe, t, b, h, s, d)) return static_cast<uint16_t>(plant->bits);
   const bool query = t == kQuery;
-  if (!query && recipe.nan_beyond_lengths && s >= length_of(call, b)) return format16(dtype).nan;
+  const bool all_entries = recipe.once_batch[t], all_heads = recipe.once_head[t];
+  if (!query && recipe.nan_beyond_lengths && s >= (all_entries ? recipe.longest : length_of(call, b)))
+    return format16(dtype).nan;
   if (!recipe.remapped) return fill_bits(recipe.fill[t], dtype, b, h, s, d, dim);
   const int64_t length = length_of(call, b);
-  const int64_t from_b = source(recipe.batch, b, length),
-                from_h = source(query ? recipe.head_q : recipe.head_kv, h, length),
+  const int64_t from_b = all_entries ? 0 : source(recipe.batch, b, length),
+                from_h = all_heads ? 0 : source(query ? recipe.head_q : recipe.head_kv, h, length),
                 from_s = source(query ? recipe.query : recipe.key, s, length);
   uint16_t bits = fill_bits(recipe.fill[t], dtype, from_b, from_h, from_s, d, dim);
   if (t == kKey && recipe.has_k_shift)

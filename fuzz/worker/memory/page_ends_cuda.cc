@@ -1,5 +1,9 @@
 #include "fuzz/worker/memory/page_ends_cuda.h"
 
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
 #include "fuzz/worker/memory/mirror_cuda.h"
 
 namespace attnfuzz::worker {
@@ -42,11 +46,67 @@ class CudaPageEnds final : public screen::PageEnds {
     return driver_.failure("access to a tensor", driver_.set_access(at, more, &access, 1));
   }
 
+  // What has had memory keeps it, for spread tensors have few strides; but not more than this.
+  std::optional<std::string> reach(std::span<const Far> wanted) override {
+    constexpr size_t kKept = 512;  // granules
+    std::vector<CUdeviceptr> granules;
+    for (const Far& one : wanted) {
+      CUdeviceptr& begin = far_[one.stretch];
+      // The last granule stays as it is.
+      if (begin == 0) {
+        if (auto why = driver_.failure("address space for a tensor",
+                                       driver_.reserve(&begin, kFarBytes + granule_, granule_, 0, 0)))
+          return why;
+      }
+      for (CUdeviceptr at = (begin + one.begin) / granule_ * granule_; at < begin + one.end; at += granule_)
+        granules.push_back(at);
+    }
+    std::ranges::sort(granules);
+    granules.erase(std::ranges::unique(granules).begin(), granules.end());
+    const auto missing = [&](CUdeviceptr at) { return !reached_.contains(at); };
+    const auto more = static_cast<size_t>(std::ranges::count_if(granules, missing));
+    if (more > 0 && reached_.size() + more > kKept) {
+      if (auto why = leave_all()) return why;
+    }
+    for (const CUdeviceptr at : granules) {
+      if (!missing(at)) continue;
+      if (auto why = map_granule(at)) return why;
+    }
+    return std::nullopt;
+  }
+
+  std::byte* far(int stretch) override { return reinterpret_cast<std::byte*>(far_[stretch]); }
+
   std::byte* end(int stretch) override {
     return reinterpret_cast<std::byte*>(stretches_[stretch].begin + kMostBytes);
   }
 
  private:
+  Failure map_granule(CUdeviceptr at) {
+    CUmemGenericAllocationHandle memory = 0;
+    if (auto why = driver_.failure("memory for a tensor", driver_.create(&memory, granule_, &kind_, 0)))
+      return why;
+    if (auto why = driver_.failure("mapping a tensor", driver_.map(at, granule_, 0, memory, 0))) {
+      driver_.release(memory);
+      return why;
+    }
+    reached_[at] = memory;
+    CUmemAccessDesc access = {};
+    access.location = kind_.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return driver_.failure("access to a tensor", driver_.set_access(at, granule_, &access, 1));
+  }
+
+  Failure leave_all() {
+    if (auto why = cuda_failure("before unmapping", cudaDeviceSynchronize())) return why;
+    for (const auto& [at, memory] : reached_) {
+      if (auto why = driver_.failure("unmapping a tensor", driver_.unmap(at, granule_))) return why;
+      if (auto why = driver_.failure("freeing a tensor", driver_.release(memory))) return why;
+    }
+    reached_.clear();
+    return std::nullopt;
+  }
+
   struct Stretch {
     CUdeviceptr begin = 0;
     uint64_t mapped = 0;  // of the bytes before the end
@@ -55,6 +115,9 @@ class CudaPageEnds final : public screen::PageEnds {
   CUmemAllocationProp kind_ = {};
   size_t granule_ = 0;
   Stretch stretches_[kStretches];
+  CUdeviceptr far_[kStretches] = {};
+  std::unordered_map<CUdeviceptr, CUmemGenericAllocationHandle>
+      reached_;  // granules of those, by where they are
 };
 
 }  // namespace

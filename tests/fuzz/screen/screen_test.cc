@@ -4,6 +4,7 @@
 #include "fuzz/screen/screen.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cmath>
 #include <cstring>
@@ -22,9 +23,26 @@
 namespace attnfuzz {
 namespace {
 
-// Ends of plain memory.
+// Ends of plain memory, and ranges of addresses that take memory as they are written.
 class PlainEnds : public screen::PageEnds {
  public:
+  ~PlainEnds() override {
+    for (std::byte* begin : far_)
+      if (begin) munmap(begin, kFarBytes);
+  }
+  std::optional<std::string> reach(std::span<const Far> wanted) override {
+    for (const Far& one : wanted) {
+      EXPECT_LT(one.begin, one.end);
+      EXPECT_LE(one.end, kFarBytes);
+      if (far_[one.stretch]) continue;
+      void* begin =
+          mmap(nullptr, kFarBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (begin == MAP_FAILED) return "no addresses";
+      far_[one.stretch] = static_cast<std::byte*>(begin);
+    }
+    return std::nullopt;
+  }
+  std::byte* far(int stretch) override { return far_[stretch]; }
   std::optional<std::string> room(int stretch, uint64_t bytes) override {
     std::vector<std::byte>& memory = memory_[stretch];
     if (memory.size() < bytes + 4096) memory.resize(bytes + 4096);
@@ -37,6 +55,7 @@ class PlainEnds : public screen::PageEnds {
 
  private:
   std::vector<std::byte> memory_[kStretches];
+  std::byte* far_[kStretches] = {};
 };
 
 // A screen in this process, on the executor, of a fake's kernel.
@@ -86,13 +105,43 @@ std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
   std::vector<Case> cases;
   for (uint64_t seed = 1; cases.size() < count; ++seed) {
     Case c = random_case(seed);
-    for (TensorLayout& layout : c.layout) layout.spread = std::min<int64_t>(layout.spread, 1000);
     std::string why;
     const Problem& p = c.problem;
     if (p.batch * p.heads_q * p.seq_q > most_rows || illegal(c)) continue;
     if (screen::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
   }
   return cases;
+}
+
+// Columns apart or across rows, strides that run backwards, tensors spread over gigabytes or stored once.
+Case laid_oddly(Case c, uint64_t n) {
+  for (const TensorSpec& spec : kTensors) {
+    if (!spec.strided) continue;
+    TensorLayout& layout = c.layout[static_cast<size_t>(spec.id)];
+    layout.spread = 0;
+    const uint64_t kind = n + static_cast<uint64_t>(spec.id);
+    if (kind % 4 == 0) layout.step = 2 + static_cast<int64_t>(n % 3);
+    if (kind % 4 == 1) layout.across = true;
+    if (kind % 3 == 0) layout.backwards = 1 + static_cast<int64_t>(kind * 7 % 15);
+    if (!layout.scattered() && kind % 4 > 1)
+      layout.spread = (int64_t{1} << 31) + (n % 3 == 0 ? 0 : (1 << 20) + static_cast<int64_t>(n % 2));
+    if (!geometry(c, spec.id)) layout.spread = 0;
+  }
+  c.once.k = {.batch = n % 3 == 1, .head = n % 2 == 0};
+  c.once.v = {.batch = n % 4 == 1, .head = n % 3 == 0};
+  c.once.q.head = n % 5 == 0;
+  if (!c.planted.empty()) c.once = {};
+  return c;
+}
+std::vector<Case> laid_oddly(const std::vector<Case>& cases, size_t count) {
+  std::vector<Case> odd;
+  for (size_t n = 0; n < count; ++n) {
+    std::string why;
+    Case c = laid_oddly(cases[n % cases.size()], n);
+    if (!illegal(c) && screen::prepare(c, ATTN_CPU, &why)) odd.push_back(std::move(c));
+  }
+  EXPECT_GT(odd.size(), count / 2);
+  return odd;
 }
 
 Verdict ordinary(const Asked& asked, Target& target) {
@@ -163,6 +212,7 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
   std::vector<Case> cases = cases_for_it(120, 1000);
   for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
   for (const Case& c : biased()) cases.push_back(c);
+  for (Case& c : laid_oddly(cases, 80)) cases.push_back(std::move(c));
   // Every kind of fill in both formats, larger, smaller and as it is.
   for (int kind = 0; kind < kFillKinds; ++kind) {
     for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
@@ -179,6 +229,7 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
       cases.push_back(c);
     }
   }
+  int spread = 0, backwards = 0, apart = 0, once = 0;
   for (const Case& c : cases) {
     std::string why;
     const auto call = screen::prepare(c, ATTN_CPU, &why);
@@ -190,9 +241,16 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
     work.call = &*call;
     for (int t = 0; t <= screen::kTensors; ++t) {
       work.base[t] = slot.data() + (-reinterpret_cast<uintptr_t>(slot.data()) & 4095);
-      if (!(call->at_page_end >> t & 1)) continue;
-      ends.room(t, call->tensor[t].end);
-      work.base[t] = ends.end(t) - call->tensor[t].end;
+      const bool at_end = call->at_page_end >> t & 1;
+      if (call->spread >> t & 1) {
+        ASSERT_FALSE(ends.reach(std::vector<PlainEnds::Far>{{t, 0, 1}}));
+        const uint64_t end = address_of(call->tensor[t], call->tensor[t].end);
+        work.base[t] = ends.far(t) + (at_end ? PlainEnds::kFarBytes - end : 0);
+        ++spread;
+      } else if (at_end) {
+        ends.room(t, call->tensor[t].end);
+        work.base[t] = ends.end(t) - call->tensor[t].end;
+      }
     }
     work.counts = &counts;
     // What the oracle reads is laid out with it.
@@ -214,22 +272,40 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
     env.shared_memory_limit = 48 * 1024;
     ASSERT_EQ(lay_out(*call, work, &env), ATTN_OK);
     const LaidOut laid(c, arena);
-    int tensors = 0;
+    uint64_t until[screen::kTensors] = {};  // of a place, compared so far
     for (const MemoryRange& range : laid.ranges()) {
       const TensorId id = range.tensor;
       const auto tensor = std::ranges::find(screen::kIds, id) - std::begin(screen::kIds);
       const screen::TensorSlot& place = call->tensor[tensor];
-      ASSERT_EQ(place.end - place.begin, range.end - range.begin) << name_of(id);
-      ASSERT_EQ(std::memcmp(work.base[tensor] + place.begin, arena.at(range.begin), range.end - range.begin), 0)
+      uint64_t& at = until[tensor];
+      const uint64_t bytes = range.end - range.begin;
+      if (at == 0) {
+        at = place.begin;
+        const attn_tensor view = view_of(laid.tensors(), spec_of(id));
+        ASSERT_EQ(
+            static_cast<const std::byte*>(view.data) - static_cast<const std::byte*>(arena.at(range.begin)),
+            static_cast<ptrdiff_t>(place.data - place.begin) + call->first[tensor] * place.element_bytes);
+        if (spec_of(id).strided) ASSERT_TRUE(std::ranges::equal(view.stride, place.told)) << name_of(id);
+      }
+      const uint64_t address = address_of(place, at);
+      ASSERT_LE(at + bytes, place.end) << name_of(id) << ": " << describe(c);
+      ASSERT_EQ(address_of(place, at + bytes - 1), address + bytes - 1) << name_of(id) << ": " << describe(c);
+      ASSERT_EQ(std::memcmp(work.base[tensor] + address, arena.at(range.begin), bytes), 0)
           << name_of(id) << ": " << describe(c);
-      const attn_tensor view = view_of(laid.tensors(), spec_of(id));
-      ASSERT_EQ(static_cast<const std::byte*>(view.data) - static_cast<const std::byte*>(arena.at(range.begin)),
-                static_cast<ptrdiff_t>(place.data - place.begin));
-      if (spec_of(id).strided) ASSERT_TRUE(std::ranges::equal(view.stride, place.told)) << name_of(id);
-      ++tensors;
+      at += bytes;
     }
-    ASSERT_EQ(tensors, std::ranges::count_if(screen::kIds, [&](TensorId id) { return is_present(c, id); }));
+    for (int t = 0; t < screen::kTensors; ++t) {
+      ASSERT_EQ(until[t], call->tensor[t].end) << name_of(screen::kIds[t]);
+      ASSERT_EQ(until[t] > 0, is_present(c, screen::kIds[t])) << name_of(screen::kIds[t]);
+      backwards += call->tensor[t].backwards != 0;
+      apart += call->tensor[t].order[3] != 3 || call->tensor[t].stride[3] > 1;
+    }
+    once += !(c.once == StoredOnce{});
   }
+  EXPECT_GT(spread, 10);
+  EXPECT_GT(backwards, 10);
+  EXPECT_GT(apart, 10);
+  EXPECT_GT(once, 3);
 }
 
 TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
@@ -237,7 +313,8 @@ TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
   FakeScreen device(fake);
   const Calibration calibration = documented();
   Screen screen(device, fake, calibration);
-  std::vector<Case> some = cases_for_it(40, 40);
+  std::vector<Case> some = cases_for_it(30, 40);
+  for (Case& c : laid_oddly(some, 20)) some.push_back(std::move(c));
   // There may be no query, or no batch entry.
   Case& none = some.emplace_back();
   none.problem.seq_q = 0;
@@ -291,6 +368,7 @@ TEST(Screen, DoubtsEveryCaseThatATrialFails) {
   all.bias = Bias{.kind = BiasKind::kVeryNegative, .finite = {}, .broadcast = {.head = true}, .seed = 4};
   all.mask = Mask{.visible = {PatternKind::kRandom, 4, 5}, .broadcast = {.batch = true}};
   cases[2].calls = {attnfuzz::Call{}, attnfuzz::Call{.dirty_workspace = true, .stream = 1}};
+  for (const uint64_t n : {3, 8}) cases.push_back(laid_oddly(cases[n == 3 ? 0 : 2], n));
   for (const Flaw flaw :
        {Flaw::kDropsLastKey, Flaw::kWholeTileLost, Flaw::kHeadMap, Flaw::kAlignIgnored, Flaw::kLseBase,
         Flaw::kNanOnDeadRow, Flaw::kConstantAdded, Flaw::kWritesPast, Flaw::kSkipsLastRow, Flaw::kSkipsLse,
