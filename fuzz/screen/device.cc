@@ -65,9 +65,12 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   parts.take(in.facts, groups);
   parts.take(in.tasks, rows);
   parts.take(in.lengths, groups);
-  parts.take(in.q, rows * qk);
-  parts.take(in.k, slots * qk);
-  parts.take(in.v, slots * v);
+  const uint64_t number = static_cast<uint64_t>(number_bytes(in));
+  std::byte *q = nullptr, *k = nullptr, *values = nullptr;
+  parts.take(q, rows * qk * number);
+  parts.take(k, slots * qk * number);
+  parts.take(values, slots * v * number);
+  in.q = q, in.k = k, in.v = values;
   const uint64_t stride_k = up(static_cast<uint64_t>(in.keys), 8);
   std::byte *bias = nullptr, *mask = nullptr;
   if (p.bias_dtype != ATTN_NONE)

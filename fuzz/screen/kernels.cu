@@ -112,68 +112,74 @@ __device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
 }
 
 // How the rows of Q, K or V lie for the oracle: dense and padded with zeros, rows.h.
+template <class Element>
 struct Packed {
-  uint16_t* at;
+  Element* at;
   int32_t rows, length, heads, stride;
 };
-__device__ Packed packed_of(const Work& work, int t) {
+template <class Element>
+__device__ Packed<Element> packed_of(const Work& work, int t) {
   const attn_problem& p = work.call->problem;
   const cuda::RowsInput& in = work.input;
   const auto heads_q = static_cast<int32_t>(p.heads_q), heads_kv = static_cast<int32_t>(p.heads_kv);
-  if (t == kQuery)
-    return {const_cast<uint16_t*>(in.q), in.rows, static_cast<int32_t>(p.seq_q), heads_q, in.stride_qk};
-  if (t == kKey) return {const_cast<uint16_t*>(in.k), in.groups * in.keys, in.keys, heads_kv, in.stride_qk};
-  return {const_cast<uint16_t*>(in.v), in.groups * in.keys, in.keys, heads_kv, in.stride_v};
+  const auto writable = [](const void* at) { return static_cast<Element*>(const_cast<void*>(at)); };
+  if (t == kQuery) return {writable(in.q), in.rows, static_cast<int32_t>(p.seq_q), heads_q, in.stride_qk};
+  if (t == kKey) return {writable(in.k), in.groups * in.keys, in.keys, heads_kv, in.stride_qk};
+  return {writable(in.v), in.groups * in.keys, in.keys, heads_kv, in.stride_v};
 }
 
 // A row of Q, K or V as the kernel has it.
+template <class Element>
 struct Stored {
-  uint16_t* at;
-  int64_t step;     // to the next column
-  uint32_t b, h;    // that are stored: 0 of what is stored once
-  bool mine;        // whether it is this row's alone, or the first of those that share it
+  Element* at;
+  int64_t step;   // to the next column
+  uint32_t b, h;  // that are stored: 0 of what is stored once
+  bool mine;      // whether it is this row's alone, or the first of those that share it
 };
 
 // Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp.
-template <class Visit>
+template <class Element, class Visit>
 __device__ void each_row(const Work& work, int t, const Visit& visit) {
   const TensorSlot& place = work.call->tensor[t];
-  const Packed packed = packed_of(work, t);
+  const Packed packed = packed_of<Element>(work, t);
   const auto warp = static_cast<int32_t>(first_unit() / 32),
              warps = static_cast<int32_t>(stride_of_units() / 32);
   for (int32_t row = warp; row < packed.rows; row += warps) {
     const int32_t head = row / packed.length, s = row % packed.length, b = head / packed.heads,
                   h = head % packed.heads;
-    Stored stored;
+    Stored<Element> stored;
     stored.b = place.size[0] == 1 ? 0 : static_cast<uint32_t>(b);
     stored.h = place.size[1] == 1 ? 0 : static_cast<uint32_t>(h);
     stored.mine = stored.b == static_cast<uint32_t>(b) && stored.h == static_cast<uint32_t>(h);
     stored.step = (place.backwards & 8) != 0 ? -int64_t{place.stride[3]} : int64_t{place.stride[3]};
     const uint64_t offset = element_offset(place, stored.b, stored.h, static_cast<uint32_t>(s), 0);
-    stored.at = reinterpret_cast<uint16_t*>(
-        work.base[t] + address_of(place, place.data + offset * sizeof(uint16_t)));
+    stored.at =
+        reinterpret_cast<Element*>(work.base[t] + address_of(place, place.data + offset * sizeof(Element)));
     visit(stored, s, packed.at + int64_t{row} * packed.stride, packed.stride);
   }
 }
 
+template <class Element>
 __device__ void lay_input(const Work& work, int t) {
+  constexpr bool k16 = sizeof(Element) == 2;
   const Call& call = *work.call;
   const Recipe& recipe = call.recipe;
   if (call.tensor[t].end == 0) return;
   each_unit_between(work, t, [](uint16_t pattern, uint16_t& unit) { unit = pattern; });
   // Most values are their fill's alone, of which a row has much in common.
   const Fill& fill = recipe.fill[t];
-  const bool plain = !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
+  const bool plain = k16 && !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
                      fill_values::is_random(fill.kind);
   const int32_t dtype = call.problem.dtype, dim = static_cast<int32_t>(call.tensor[t].size[3]);
-  each_row(work, t, [&](const Stored& to, int32_t s, uint16_t* packed, int32_t stride) {
+  each_row<Element>(work, t, [&](const Stored<Element>& to, int32_t s, Element* packed, int32_t stride) {
     fill_values::RandomRow row = {};
     if (plain) row = fill_values::random_row(fill, dtype == ATTN_F16, to.b, to.h, s);
     for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < stride; d += 32) {
-      uint16_t bits = 0;
+      Element bits = 0;
       if (d < dim) {
         bits = plain ? fill_values::random_bits(fill, dtype, row, d)
-                     : value_bits(call, t, to.b, to.h, static_cast<uint32_t>(s), static_cast<uint32_t>(d));
+                     : static_cast<Element>(
+                           value_bits(call, t, to.b, to.h, static_cast<uint32_t>(s), static_cast<uint32_t>(d)));
         if (to.mine) to.at[d * to.step] = bits;
       }
       packed[d] = bits;
@@ -242,7 +248,8 @@ __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant
   const unsigned job = blockIdx.y;
   const cuda::RowsInput& in = work.input;
   if (job <= kValue)
-    lay_input(work, static_cast<int>(job));
+    work.call->problem.dtype == ATTN_F32 ? lay_input<uint32_t>(work, static_cast<int>(job))
+                                         : lay_input<uint16_t>(work, static_cast<int>(job));
   else if (job == kMask)
     lay_tensor<uint8_t>(work, kMask);
   else if (job < kTensors)
@@ -275,12 +282,13 @@ __device__ void count(uint32_t* to, int mine) {
 }
 
 // Inputs are as they were: as the oracle has them, which no kernel under test is told of.
+template <class Element>
 __device__ void judge_input(const Work& work, int t) {
   if (work.call->tensor[t].end == 0) return;
   const auto dim = static_cast<int32_t>(work.call->tensor[t].size[3]);
   int guards = 0, inputs = 0;
   each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { guards += unit != pattern; });
-  each_row(work, t, [&](const Stored& is, int32_t, const uint16_t* was, int32_t) {
+  each_row<Element>(work, t, [&](const Stored<Element>& is, int32_t, const Element* was, int32_t) {
     if (!is.mine) return;
     for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
       inputs += is.at[d * is.step] != was[d];
@@ -301,9 +309,9 @@ __device__ void judge_tensor(const Work& work, int t) {
       guards += is != was;
     else if (t < kOutput)
       inputs += is != was;
-    else if (call.complete && t == kOutput)
+    else if (call.complete && place.element_bytes == 2)
       unwritten += is == was;
-    else if (call.complete && at % 4 == 0)  // the LSE
+    else if (call.complete && at % 4 == 0)  // of 32 bits
       unwritten += *reinterpret_cast<const uint32_t*>(work.base[t] + address_of(place, at)) == place.pattern;
   });
   count(&work.counts->guards, guards);
@@ -359,7 +367,7 @@ __device__ void count_ratios(const Work& work, double worst, int outside) {
   count(&work.counts->outside, outside);
 }
 
-template <bool kBf16>
+template <cuda::Format kFormat>
 __device__ void judge_output(const Work& work) {
   const Call& call = *work.call;
   const cuda::RowsOutput& out = work.output;
@@ -370,9 +378,9 @@ __device__ void judge_output(const Work& work) {
   const bool allowances = out.o_exact && call.told_at != kNotTold && !call.told_all &&
                           work.number + 1 == static_cast<int32_t>(call.repeats);
   for (int64_t at = first_unit(); at < work.input.rows * columns; at += stride_of_units()) {
-    const auto* bits = reinterpret_cast<const uint16_t*>(work.base[kOutput] +
-                                                         place_of(call, kOutput, at / columns, at % columns));
-    const auto got = static_cast<float>(cuda::number<kBf16>(*bits));
+    const auto* bits = reinterpret_cast<const cuda::Bits<kFormat>*>(
+        work.base[kOutput] + place_of(call, kOutput, at / columns, at % columns));
+    const auto got = static_cast<float>(cuda::number<kFormat>(*bits));
     repeated += keep(work, work.got, at, got);
     judge_ratio(
         ratio_of(static_cast<Due>(out.o_rule[at]), out.o[at], out.o_bound[at], call.overflow, false, got),
@@ -411,14 +419,19 @@ __device__ void judge_lse(const Work& work) {
 __global__ void __launch_bounds__(kThreads) judge_kernel(const __grid_constant__ Work work) {
   const unsigned job = blockIdx.y;
   if (job <= kValue)
-    judge_input(work, static_cast<int>(job));
+    work.call->problem.dtype == ATTN_F32 ? judge_input<uint32_t>(work, static_cast<int>(job))
+                                         : judge_input<uint16_t>(work, static_cast<int>(job));
   else if (job == kMask)
     judge_tensor<uint8_t>(work, kMask);
   else if (job < kTensors)
     judge_tensor<uint16_t>(work, static_cast<int>(job));
   if (job == kWorkspaceJob) judge_workspace(work);
-  if (job == kOutputJob)
-    work.call->problem.dtype == ATTN_BF16 ? judge_output<true>(work) : judge_output<false>(work);
+  if (job == kOutputJob) {
+    const int32_t dtype = work.call->problem.dtype;
+    dtype == ATTN_F32    ? judge_output<cuda::Format::kF32>(work)
+    : dtype == ATTN_BF16 ? judge_output<cuda::Format::kBf16>(work)
+                         : judge_output<cuda::Format::kF16>(work);
+  }
   if (job == kLseJob) judge_lse(work);
 }
 

@@ -3,6 +3,7 @@
 
 #include "fuzz/screen/call.h"
 #include "properties/data/fill_values.h"
+#include "properties/data/fill_values32.h"
 #include "properties/data/mask_values.h"
 #include "properties/data/source.h"
 
@@ -16,6 +17,9 @@ __device__ inline int64_t length_of(const Call& call, int64_t b) {
   return told < 0 ? 0 : told > keys ? keys : told;
 }
 
+// What lies beyond a length, in fp32: InputRows.
+inline constexpr uint32_t kNan32 = 0x7fc00000;
+
 // The last that is planted there; nullptr: none.
 __device__ inline const Plant* plant_at(const Recipe& recipe, int t, uint32_t b, uint32_t h, uint32_t s,
                                         uint32_t d) {
@@ -26,30 +30,39 @@ __device__ inline const Plant* plant_at(const Recipe& recipe, int t, uint32_t b,
   return nullptr;
 }
 
-__device__ inline uint16_t sum_bits(int32_t dtype, uint16_t a, uint16_t b) {
-  return to_bits(dtype, fill_values::number_of_bits(dtype, a) + fill_values::number_of_bits(dtype, b));
+__device__ inline uint32_t sum_bits(int32_t dtype, uint32_t a, uint32_t b) {
+  if (dtype == ATTN_F32)
+    return __float_as_uint(static_cast<float>(double{__uint_as_float(a)} + double{__uint_as_float(b)}));
+  return to_bits(dtype, fill_values::number_of_bits(dtype, static_cast<uint16_t>(a)) +
+                            fill_values::number_of_bits(dtype, static_cast<uint16_t>(b)));
+}
+
+__device__ inline uint32_t filled(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d,
+                                  int64_t dim) {
+  if (dtype == ATTN_F32) return fill_bits32(fill, b, h, s, d, dim);
+  return fill_bits(fill, dtype, b, h, s, d, dim);
 }
 
 // Of Q, K or V.
-__device__ inline uint16_t value_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
+__device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
   const Recipe& recipe = call.recipe;
   const int32_t dtype = call.problem.dtype;
   const int64_t dim = call.tensor[t].size[3];
-  if (const Plant* plant = plant_at(recipe, t, b, h, s, d)) return static_cast<uint16_t>(plant->bits);
+  if (const Plant* plant = plant_at(recipe, t, b, h, s, d)) return plant->bits;
   const bool query = t == kQuery;
   const bool all_entries = recipe.once_batch[t], all_heads = recipe.once_head[t];
   if (!query && recipe.nan_beyond_lengths && s >= (all_entries ? recipe.longest : length_of(call, b)))
-    return format16(dtype).nan;
-  if (!recipe.remapped) return fill_bits(recipe.fill[t], dtype, b, h, s, d, dim);
+    return dtype == ATTN_F32 ? kNan32 : format16(dtype).nan;
+  if (!recipe.remapped) return filled(recipe.fill[t], dtype, b, h, s, d, dim);
   const int64_t length = length_of(call, b);
   const int64_t from_b = all_entries ? 0 : source(recipe.batch, b, length),
                 from_h = all_heads ? 0 : source(query ? recipe.head_q : recipe.head_kv, h, length),
                 from_s = source(query ? recipe.query : recipe.key, s, length);
-  uint16_t bits = fill_bits(recipe.fill[t], dtype, from_b, from_h, from_s, d, dim);
+  uint32_t bits = filled(recipe.fill[t], dtype, from_b, from_h, from_s, d, dim);
   if (t == kKey && recipe.has_k_shift)
-    bits = sum_bits(dtype, bits, fill_bits(recipe.k_shift, dtype, from_b, from_h, 0, d, dim));
+    bits = sum_bits(dtype, bits, filled(recipe.k_shift, dtype, from_b, from_h, 0, d, dim));
   if (t == kValue && recipe.has_v_added)
-    bits = sum_bits(dtype, bits, fill_bits(recipe.v_added, dtype, from_b, from_h, from_s, d, dim));
+    bits = sum_bits(dtype, bits, filled(recipe.v_added, dtype, from_b, from_h, from_s, d, dim));
   return bits;
 }
 
@@ -89,7 +102,7 @@ __device__ inline uint16_t input_unit(const Call& call, int t, const uint32_t (&
     case kLengths:
       return static_cast<uint16_t>(static_cast<uint64_t>(call.recipe.lengths[n[3]]) >> 8 * within);
     default:
-      return value_bits(call, t, n[0], n[1], n[2], n[3]);
+      return static_cast<uint16_t>(value_bits(call, t, n[0], n[1], n[2], n[3]) >> 8 * within);
   }
 }
 

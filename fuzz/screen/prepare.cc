@@ -149,7 +149,6 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     return std::nullopt;
   };
   const Problem& p = c.problem;
-  if (p.dtype == ATTN_F32) return no("inputs of fp32");
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =
       static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seq_q);

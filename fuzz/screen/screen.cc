@@ -128,7 +128,12 @@ std::vector<screen::Call> Screen::planned(Batch& batch, std::vector<Item>& items
     Stopwatch watch(use_.prepare_s);
     for (Item& item : items) {
       std::string why;
-      if (auto call = screen::prepare(item.next, target_.info().backend, &why)) {
+      auto call = screen::prepare(item.next, target_.info().backend, &why);
+      if (call && (call->problem.features & ~target_.info().features) != 0) {
+        why = "a kind of problem that the kernel knows nothing of";
+        call.reset();
+      }
+      if (call) {
         calls.push_back(*call);
         ready.push_back(std::move(item));
       } else {

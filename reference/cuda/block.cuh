@@ -1,7 +1,9 @@
-// What the threads that have a row do together, a warp or a block of them, and how they read 16-bit numbers.
+// What the threads that have a row do together, a warp or a block of them, and how they read numbers.
 #pragma once
 
 #include <cuda_fp16.h>
+
+#include <type_traits>
 
 #include "kernels/attention.h"
 #include "reference/cuda/rows.h"
@@ -11,31 +13,47 @@ namespace attnfuzz::cuda {
 inline constexpr unsigned kAll = 0xffffffffu;
 inline constexpr int kWarps = kThreads / 32;
 
-template <bool kBf16>
+// How Q, K and V are stored.
+enum class Format { kF16, kBf16, kF32 };
+template <Format kFormat>
+using Bits = std::conditional_t<kFormat == Format::kF32, uint32_t, uint16_t>;
+
+template <Format kFormat>
 __device__ inline double number(uint32_t bits) {
-  if constexpr (kBf16) return __uint_as_float(bits << 16);
+  if constexpr (kFormat == Format::kF32) return __uint_as_float(bits);
+  if constexpr (kFormat == Format::kBf16) return __uint_as_float(bits << 16);
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-// The same by shifts alone, for what is finite, as a number that is 1/kRaise of it: multiply that by one
-// multiplied by kRaise, and the product is exact. (A conversion takes the GPU four times as long as a
+// The same of 16 bits by shifts alone, for what is finite, as a number that is 1/kRaise of it: multiply that by
+// one multiplied by kRaise, and the product is exact. (A conversion takes the GPU four times as long as a
 // multiplication.)
-template <bool kBf16>
-inline constexpr double kRaise = kBf16 ? 0x1p896 : 0x1p1008;
-template <bool kBf16>
+template <Format kFormat>
+inline constexpr double kRaise = kFormat == Format::kF32    ? 1
+                                 : kFormat == Format::kBf16 ? 0x1p896
+                                                            : 0x1p1008;
+template <Format kFormat>
 __device__ inline double lowered(uint32_t bits) {
-  const uint64_t high = (bits & 0x8000u) << 16 | (bits & 0x7fffu) << (kBf16 ? 13 : 10);
+  if constexpr (kFormat == Format::kF32) return __uint_as_float(bits);
+  const uint64_t high = (bits & 0x8000u) << 16 | (bits & 0x7fffu) << (kFormat == Format::kBf16 ? 13 : 10);
   return __longlong_as_double(static_cast<long long>(high << 32));
 }
-template <bool kBf16>
+template <Format kFormat>
 __device__ inline bool is_finite_number(uint32_t bits) {
-  constexpr uint32_t kExponent = kBf16 ? 0x7f80 : 0x7c00;
+  constexpr uint32_t kExponent = kFormat == Format::kF32    ? 0x7f800000
+                                 : kFormat == Format::kBf16 ? 0x7f80
+                                                            : 0x7c00;
   return (bits & kExponent) != kExponent;
 }
 
+template <Format kFormat>
+__device__ inline const Bits<kFormat>* numbers_of(const void* base) {
+  return static_cast<const Bits<kFormat>*>(base);
+}
+
 __device__ inline double number_of(int32_t dtype, const void* base, int64_t index) {
-  if (dtype == ATTN_F16) return number<false>(static_cast<const uint16_t*>(base)[index]);
-  if (dtype == ATTN_BF16) return number<true>(static_cast<const uint16_t*>(base)[index]);
+  if (dtype == ATTN_F16) return number<Format::kF16>(static_cast<const uint16_t*>(base)[index]);
+  if (dtype == ATTN_BF16) return number<Format::kBf16>(static_cast<const uint16_t*>(base)[index]);
   return static_cast<const float*>(base)[index];
 }
 

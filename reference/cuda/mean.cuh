@@ -56,14 +56,14 @@ __attribute__((noinline)) __device__ inline double long_product(const RowsInput&
 }
 
 // A value, what is not finite as 0.
-template <bool kBf16>
-__device__ inline double read_value(const uint16_t* from, bool impure) {
+template <Format kFormat>
+__device__ inline double read_value(const Bits<kFormat>* from, bool impure) {
   const uint32_t bits = *from;
-  return impure && !is_finite_number<kBf16>(bits) ? 0 : lowered<kBf16>(bits) * kRaise<kBf16>;
+  return impure && !is_finite_number<kFormat>(bits) ? 0 : lowered<kFormat>(bits) * kRaise<kFormat>;
 }
 
 // Column c of those rows from, from + 1, ... of the team that are to be found by `now`.
-template <int R, bool kBf16>
+template <int R, Format kFormat>
 __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, int64_t at, bool impure,
                                    int from, Way now, int c, Team& team) {
   const int spans = max(team.tiles, 1);
@@ -71,7 +71,8 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
   const Pair* const products = team.row[from].product;  // of all rows, one behind the other
   const Pair* const parts = team.row[from].part;
   // Not by way of `team`, so that it is known to be no shared memory.
-  const uint16_t* const values = in.v + (int64_t{in.tasks[at].group} * in.keys + team.first) * in.stride_v + c;
+  const Bits<kFormat>* const values =
+      numbers_of<kFormat>(in.v) + (int64_t{in.tasks[at].group} * in.keys + team.first) * in.stride_v + c;
   double mean[R] = {}, prefix[R] = {}, charged[R] = {};
   for (int t = 0; t < spans; ++t) {
     const int begin = team.tiles > 0 ? team.span[t].begin : 0,
@@ -79,7 +80,7 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
     double sum[R] = {};
 #pragma unroll 8
     for (int k = begin; k < end; ++k) {
-      const double v = read_value<kBf16>(values + k * stride_v, impure);
+      const double v = read_value<kFormat>(values + k * stride_v, impure);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         const Pair by = products[r * stride + k];
@@ -100,7 +101,7 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
   if (now == Way::kPlain) {
 #pragma unroll 4
     for (int k = 0; k < team.keys; ++k) {
-      const double v = read_value<kBf16>(values + k * stride_v, impure);
+      const double v = read_value<kFormat>(values + k * stride_v, impure);
 #pragma unroll
       for (int r = 0; r < R; ++r)
         if (k >= team.row[from + r].lo && k < team.row[from + r].hi)
@@ -135,7 +136,7 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
 }
 
 // All columns of the rows that are to be found by `now`.
-template <bool kBf16>
+template <Format kFormat>
 __attribute__((noinline)) __device__ void find_columns(const RowsInput& in, const RowsOutput& out, int64_t at,
                                                        bool impure, Way now, Team& team) {
   // A warp has 32 columns of as many rows as leave no warp without work.
@@ -148,11 +149,11 @@ __attribute__((noinline)) __device__ void find_columns(const RowsInput& in, cons
     for (int r = from; r < min(from + each, team.count); ++r) any |= team.row[r].way == now;
     if (!any || c >= in.dim_v) continue;
     if (each == 4)
-      find_column<4, kBf16>(in, out, at, impure, from, now, c, team);
+      find_column<4, kFormat>(in, out, at, impure, from, now, c, team);
     else if (each == 2)
-      find_column<2, kBf16>(in, out, at, impure, from, now, c, team);
+      find_column<2, kFormat>(in, out, at, impure, from, now, c, team);
     else
-      find_column<1, kBf16>(in, out, at, impure, from, now, c, team);
+      find_column<1, kFormat>(in, out, at, impure, from, now, c, team);
   }
 }
 

@@ -83,7 +83,6 @@ bool pack(const attn_problem& p, const attn_tensors& host, const std::vector<int
   };
   if (p.seq_k > kMostKeys) return no("more than 131,072 keys");
   if (p.dim_qk > 256 || p.dim_v > 256) return no("a head dimension above 256");
-  if (p.dtype != ATTN_F16 && p.dtype != ATTN_BF16) return no("inputs that are not of 16 bits");
   const RowSpace space(p);
   const int64_t heads_a_group = p.heads_q / std::max<int64_t>(p.heads_kv, 1);
   const bool has_bias = p.bias_dtype != ATTN_NONE;
@@ -121,13 +120,15 @@ bool pack(const attn_problem& p, const attn_tensors& host, const std::vector<int
   const int64_t stride_qk = padded(p.dim_qk), stride_v = padded(p.dim_v);
   const auto slots = static_cast<uint64_t>(static_cast<int64_t>(groups.size()) * p.seq_k);
   const int64_t bias_bytes = has_bias ? (p.bias_dtype == ATTN_F32 ? 4 : 2) : 0;
+  const int64_t bytes = p.dtype == ATTN_F32 ? 4 : 2;  // of a number
+  const auto row_qk = static_cast<uint64_t>(stride_qk * bytes), row_v = static_cast<uint64_t>(stride_v * bytes);
   Sections sections;
   const uint64_t facts_at = sections.take(groups.size() * sizeof(GroupFacts));
   const uint64_t tasks_at = sections.take(tasks.size() * sizeof(RowTask));
   const uint64_t lengths_at = sections.take(lengths.size() * sizeof(int32_t));
-  const uint64_t q_at = sections.take(tasks.size() * static_cast<uint64_t>(stride_qk) * 2);
-  const uint64_t k_at = sections.take(slots * static_cast<uint64_t>(stride_qk) * 2);
-  const uint64_t v_at = sections.take(slots * static_cast<uint64_t>(stride_v) * 2);
+  const uint64_t q_at = sections.take(tasks.size() * row_qk);
+  const uint64_t k_at = sections.take(slots * row_qk);
+  const uint64_t v_at = sections.take(slots * row_v);
   const uint64_t bias_at = sections.take(bias.offsets.size() * static_cast<uint64_t>(stride_k * bias_bytes));
   const uint64_t mask_at = sections.take(mask.offsets.size() * static_cast<uint64_t>(stride_k));
   if (sections.bytes > kMostBytes) return no("more than 256 MiB of inputs");
@@ -137,22 +138,22 @@ bool pack(const attn_problem& p, const attn_tensors& host, const std::vector<int
     reinterpret_cast<GroupFacts*>(block + facts_at)[g] = {std::bit_cast<unsigned long long>(0x1p1023), 0, 0};
   std::memcpy(block + tasks_at, tasks.data(), tasks.size() * sizeof(RowTask));
   std::memcpy(block + lengths_at, lengths.data(), lengths.size() * sizeof(int32_t));
-  const auto put = [](const attn_tensor& tensor, int64_t at, int64_t count, int64_t stride, std::byte* to) {
-    copy_elements(2, tensor, at, count, to);
-    std::memset(to + 2 * count, 0, static_cast<size_t>(2 * (stride - count)));
+  const auto put = [bytes](const attn_tensor& tensor, int64_t at, int64_t count, int64_t stride,
+                           std::byte* to) {
+    copy_elements(bytes, tensor, at, count, to);
+    std::memset(to + bytes * count, 0, static_cast<size_t>(bytes * (stride - count)));
   };
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row at = space.at(rows[r]);
-    put(host.q, offset_of(host.q, at.b, at.h, at.i, 0), p.dim_qk, stride_qk,
-        block + q_at + 2 * r * static_cast<uint64_t>(stride_qk));
+    put(host.q, offset_of(host.q, at.b, at.h, at.i, 0), p.dim_qk, stride_qk, block + q_at + r * row_qk);
   }
   for (size_t g = 0; g < groups.size(); ++g) {
     for (int64_t j = 0; j < lengths[g]; ++j) {
       const auto slot = static_cast<uint64_t>(static_cast<int64_t>(g) * p.seq_k + j);
       put(host.k, offset_of(host.k, groups[g].b, groups[g].h, j, 0), p.dim_qk, stride_qk,
-          block + k_at + 2 * slot * static_cast<uint64_t>(stride_qk));
+          block + k_at + slot * row_qk);
       put(host.v, offset_of(host.v, groups[g].b, groups[g].h, j, 0), p.dim_v, stride_v,
-          block + v_at + 2 * slot * static_cast<uint64_t>(stride_v));
+          block + v_at + slot * row_v);
     }
   }
   for (size_t s = 0; s < bias.offsets.size(); ++s)

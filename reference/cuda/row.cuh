@@ -97,7 +97,7 @@ struct Team {
   int32_t first;   // the position of key 0
   int64_t stride;  // from a row's numbers of each key to the next row's
   Span* span;
-  const uint16_t* v;  // of key 0
+  const void* v;  // of key 0
 };
 
 // Whether a mask or a bias may hide keys.

@@ -14,7 +14,7 @@ namespace attnfuzz::cuda {
 namespace {
 
 // A warp a key: what load_operands() finds out of keys and values.
-template <bool kBf16>
+template <Format kFormat>
 __global__ void __launch_bounds__(kThreads)
     facts_kernel(const RowsInput in, double* key_norm, uint8_t* key_facts) {
   const int64_t slot = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
@@ -23,14 +23,14 @@ __global__ void __launch_bounds__(kThreads)
   double norm = 0, least = 0x1p1023, largest = 0;
   bool nan = false, infinite = false, impure = false;
   for (int t = lane; t < in.dim_qk; t += 32) {
-    const double x = number<kBf16>(in.k[slot * in.stride_qk + t]), size = fabs(x);
+    const double x = number<kFormat>(numbers_of<kFormat>(in.k)[slot * in.stride_qk + t]), size = fabs(x);
     nan |= isnan(x);
     infinite |= isinf(x);
     norm += size;
     if (x != 0 && size < least) least = size;
   }
   for (int c = lane; c < in.dim_v; c += 32) {
-    const double x = number<kBf16>(in.v[slot * in.stride_v + c]);
+    const double x = number<kFormat>(numbers_of<kFormat>(in.v)[slot * in.stride_v + c]);
     if (isfinite(x))
       largest = max(largest, fabs(x));
     else
@@ -88,7 +88,7 @@ __device__ void finish(const RowsInput& in, const RowsOutput& out, int64_t task,
 }
 
 // Rows at, at + 1, ... of one group of keys.
-template <bool kBf16>
+template <Format kFormat>
 __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch, int64_t at,
                          int count, double* q, Team& team) {
   const GroupFacts facts = in.facts[in.tasks[at].group];
@@ -109,7 +109,7 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
   // What has no finite bound one way may have one the next.
   const auto columns_by = [&](Way now, Way next) {
     if (!any_by(now)) return;
-    find_columns<kBf16>(in, out, at, facts.impure_values != 0, now, team);
+    find_columns<kFormat>(in, out, at, facts.impure_values != 0, now, team);
     __syncthreads();
     each_row([&]<class G>(G, int r) {
       Row& row = team.row[r];
@@ -123,15 +123,15 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
 
   find_keys(in, at, count, team);
   __syncthreads();
-  if (warp < count) read_query<kBf16>(in, at + warp, q + warp * in.stride_qk, team.row[warp]);
+  if (warp < count) read_query<kFormat>(in, at + warp, q + warp * in.stride_qk, team.row[warp]);
   divide_into_tiles(in.model, team);
   __syncthreads();
   if (count == 1)
-    find_scores<1, kBf16>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
+    find_scores<1, kFormat>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
   else if (count == 2)
-    find_scores<2, kBf16>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
+    find_scores<2, kFormat>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
   else
-    find_scores<kTeam, kBf16>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
+    find_scores<kTeam, kFormat>(in, at, facts, q, scratch.key_norm, scratch.key_facts, team);
   __syncthreads();
   each_row([&]<class G>(G, int r) {
     if (!weigh<G>(in, at + r, facts, team, team.row[r])) fill<G>(in, out, at + r, team.row[r]);
@@ -142,7 +142,7 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
   each_row([&]<class G>(G, int r) { finish<G>(in, out, at + r, facts, team, team.row[r]); });
 }
 
-template <bool kBf16>
+template <Format kFormat>
 __global__ void __launch_bounds__(kThreads, kBlocksASm)
     rows_kernel(const __grid_constant__ RowsInput in, const RowsOutput out, const RowsScratch scratch) {
   ATTN_DYNAMIC_SHARED(Pair, shared);
@@ -161,24 +161,24 @@ __global__ void __launch_bounds__(kThreads, kBlocksASm)
       int count = 1;
       while (at + count < end && in.tasks[at + count].group == in.tasks[at].group) ++count;
       __syncthreads();
-      evaluate<kBf16>(in, out, scratch, at, count, q, team);
+      evaluate<kFormat>(in, out, scratch, at, count, q, team);
       at += count;
     }
   }
 }
 
-template <bool kBf16>
+template <Format kFormat>
 attn_status launch(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch,
                    const attn_env* env) {
   if (in.rows == 0) return ATTN_OK;
   const int64_t slots = static_cast<int64_t>(in.groups) * in.keys;
   if (slots > 0) {
     const auto blocks = static_cast<unsigned>((slots + kWarps - 1) / kWarps);
-    const attn_status status = attn::launch(facts_kernel<kBf16>, dim3(blocks), dim3(kThreads), 0, env, in,
+    const attn_status status = attn::launch(facts_kernel<kFormat>, dim3(blocks), dim3(kThreads), 0, env, in,
                                             scratch.key_norm, scratch.key_facts);
     if (status != ATTN_OK) return status;
   }
-  return attn::launch(rows_kernel<kBf16>, dim3(static_cast<unsigned>(scratch.blocks)), dim3(kThreads),
+  return attn::launch(rows_kernel<kFormat>, dim3(static_cast<unsigned>(scratch.blocks)), dim3(kThreads),
                       scratch.shared_bytes, env, in, out, scratch);
 }
 
@@ -213,7 +213,9 @@ RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_lim
 
 attn_status launch_rows(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch,
                         const attn_env* env) {
-  return in.dtype == ATTN_BF16 ? launch<true>(in, out, scratch, env) : launch<false>(in, out, scratch, env);
+  return in.dtype == ATTN_F32    ? launch<Format::kF32>(in, out, scratch, env)
+         : in.dtype == ATTN_BF16 ? launch<Format::kBf16>(in, out, scratch, env)
+                                 : launch<Format::kF16>(in, out, scratch, env);
 }
 
 }  // namespace attnfuzz::cuda

@@ -2,7 +2,7 @@
 //
 //   launch_rows(input, output, scratch, &env);     // rows.cu; asynchronous on a GPU
 //
-// All pointers are of device memory. Inputs are packed: 16-bit numbers, q a row of it for each
+// All pointers are of device memory. Inputs are packed: numbers of `dtype`, q a row of it for each
 // task, k and v `keys` slots a group (one batch entry and kv head), each row padded with zeros
 // to a multiple of kPad elements and aligned to 16 bytes.
 #pragma once
@@ -41,11 +41,14 @@ struct RowsInput {
   int32_t dim_qk, dim_v, stride_qk, stride_v;
   const RowTask* tasks;
   const int32_t* lengths;  // of each group: how many keys it has
-  const uint16_t *q, *k, *v;
+  const void *q, *k, *v;
   const void* bias;
   const uint8_t* mask;  // NULL: none
   GroupFacts* facts;    // on entry as if there were no key: 2^1023, 0, 0
 };
+
+// Bytes of a number of Q, K or V.
+ATTN_BOTH inline int64_t number_bytes(const RowsInput& in) { return in.dtype == ATTN_F32 ? 4 : 2; }
 
 // One a task; columns of O together.
 struct RowsOutput {

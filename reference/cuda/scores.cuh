@@ -31,19 +31,20 @@ __device__ inline void find_keys(const RowsInput& in, int64_t at, int count, Tea
     team.count = count;
     team.first = first;
     team.keys = last - first;
-    team.v = in.v + (int64_t{in.tasks[at].group} * in.keys + first) * in.stride_v;
+    team.v = static_cast<const std::byte*>(in.v) +
+             (int64_t{in.tasks[at].group} * in.keys + first) * in.stride_v * number_bytes(in);
   }
 }
 
 // Reads a query into `q` (kRaise times it, padded with zeros) and what is asked of all of it. A warp.
-template <bool kBf16>
+template <Format kFormat>
 __device__ inline void read_query(const RowsInput& in, int64_t at, double* q, Row& row) {
   using G = Group<32>;
   bool nan = false, infinite = false, least = false, flushed = false;
   double norm = 0, most = 0;
   for (int t = G::rank(); t < in.stride_qk; t += G::kSize) {
-    const double x = number<kBf16>(in.q[at * in.stride_qk + t]), size = fabs(x);
-    q[t] = x * kRaise<kBf16>;
+    const double x = number<kFormat>(numbers_of<kFormat>(in.q)[at * in.stride_qk + t]), size = fabs(x);
+    q[t] = x * kRaise<kFormat>;
     nan |= isnan(x);
     infinite |= isinf(x);
     least |= x != 0 && size < in.model.least_factor;
@@ -69,26 +70,37 @@ struct Product {
 };
 
 // The same chains as products.cc: one rounding a term, in the order of t. `q`: of R rows.
-template <int R, bool kBf16, bool kAligned>
-__device__ inline void products_of(const RowsInput& in, const double* q, const uint16_t* key, Product (&p)[R]) {
-  const double least = in.model.least_factor, raised = least * kRaise<kBf16>, down = least / kRaise<kBf16>;
+template <int R, Format kFormat, bool kAligned>
+__device__ inline void products_of(const RowsInput& in, const double* q, const Bits<kFormat>* key,
+                                   Product (&p)[R]) {
+  const double least = in.model.least_factor, raised = least * kRaise<kFormat>, down = least / kRaise<kFormat>;
+  constexpr int kEach = 16 / sizeof(Bits<kFormat>), kLoads = kPad / kEach;  // numbers of a load, and loads
   const auto* from = reinterpret_cast<const uint4*>(key);
-  uint4 next[2] = {from[0], from[1]};
+  uint4 next[kLoads];
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) next[i] = from[i];
   for (int t = 0; t < in.stride_qk; t += kPad) {
-    const uint4 now[2] = {next[0], next[1]};
+    uint4 now[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) now[i] = next[i];
     // What comes next is on its way meanwhile.
-    if (t + kPad < in.stride_qk) next[0] = from[(t + kPad) / 8], next[1] = from[(t + kPad) / 8 + 1];
+    if (t + kPad < in.stride_qk) {
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) next[i] = from[(t + kPad) / kEach + i];
+    }
 #pragma unroll
     for (int r = 0; r < R; ++r) p[r].running += fabs(p[r].dot);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint32_t pairs[] = {now[half].x, now[half].y, now[half].z, now[half].w};
+    for (int load = 0; load < kLoads; ++load) {
+      const uint32_t words[] = {now[load].x, now[load].y, now[load].z, now[load].w};
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const double k[] = {lowered<kBf16>(pairs[i] & 0xffffu), lowered<kBf16>(pairs[i] >> 16)};
+      for (int i = 0; i < kEach / 2; ++i) {
+        const uint32_t bits[] = {kEach == 8 ? words[i] & 0xffffu : words[2 * i % 4],
+                                 kEach == 8 ? words[i] >> 16 : words[(2 * i + 1) % 4]};
+        const double k[] = {lowered<kFormat>(bits[0]), lowered<kFormat>(bits[1])};
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          const Pair two = *reinterpret_cast<const Pair*>(q + r * in.stride_qk + t + 8 * half + 2 * i);
+          const Pair two = *reinterpret_cast<const Pair*>(q + r * in.stride_qk + t + kEach * load + 2 * i);
           const double x[] = {two.a, two.b};
 #pragma unroll
           for (int n = 0; n < 2; ++n) {
@@ -136,7 +148,7 @@ __device__ inline Score score_of(const ErrorNumbers& model, const Row& row, cons
 }
 
 // x, err, delta and absolute of each key, of all rows of the team; of what one does not see err is kHidden.
-template <int R, bool kBf16>
+template <int R, Format kFormat>
 __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupFacts& facts, const double* q,
                                    const double* norms, const uint8_t* facts_of_keys, Team& team) {
   const ErrorNumbers& model = in.model;
@@ -156,12 +168,12 @@ __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupF
     const uint8_t key_facts = facts_of_keys[slot + seen];
     const double key_norm = norms[slot + seen];
     const bool aligned = __any_sync(kAll, below_least || (key_facts & kBelowLeast) != 0);
-    const uint16_t* key = in.k + (slot + seen) * in.stride_qk;
+    const Bits<kFormat>* key = numbers_of<kFormat>(in.k) + (slot + seen) * in.stride_qk;
     Product products[R];
     if (aligned)
-      products_of<R, kBf16, true>(in, q, key, products);
+      products_of<R, kFormat, true>(in, q, key, products);
     else
-      products_of<R, kBf16, false>(in, q, key, products);
+      products_of<R, kFormat, false>(in, q, key, products);
     if (!is) continue;
     const auto purity = static_cast<Purity>(key_facts & ~kBelowLeast);
 #pragma unroll

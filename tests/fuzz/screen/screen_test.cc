@@ -213,9 +213,15 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
   for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
   for (const Case& c : biased()) cases.push_back(c);
   for (Case& c : laid_oddly(cases, 80)) cases.push_back(std::move(c));
-  // Every kind of fill in both formats, larger, smaller and as it is.
+  for (size_t n = 0; n < 90; n += 3) {
+    Case c = cases[n];
+    c.problem.dtype = ATTN_F32;
+    std::string why;
+    if (!illegal(c) && screen::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
+  }
+  // Every kind of fill in all formats, larger, smaller and as it is.
   for (int kind = 0; kind < kFillKinds; ++kind) {
-    for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+    for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
       Case c;
       c.problem.dtype = dtype;
       c.problem.batch = c.problem.heads_q = 2;
@@ -261,7 +267,7 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
     in.keys = static_cast<int32_t>(p.seq_k);
     in.stride_qk = in.stride_v = 256;
     const auto slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys);
-    std::vector<uint16_t> q(static_cast<size_t>(in.rows) * 256), k(slots * 256), v(slots * 256);
+    std::vector<uint32_t> q(static_cast<size_t>(in.rows) * 256), k(slots * 256), v(slots * 256);
     std::vector<cuda::RowTask> tasks(static_cast<size_t>(in.rows));
     std::vector<cuda::GroupFacts> facts(static_cast<size_t>(in.groups));
     std::vector<int32_t> lengths(static_cast<size_t>(in.groups));
@@ -313,7 +319,9 @@ TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
   FakeScreen device(fake);
   const Calibration calibration = documented();
   Screen screen(device, fake, calibration);
+  fake.take_fp32();
   std::vector<Case> some = cases_for_it(30, 40);
+  for (size_t n = 0; n < 30; n += 3) some[n].problem.dtype = ATTN_F32, some[n].planted.clear();
   for (Case& c : laid_oddly(some, 20)) some.push_back(std::move(c));
   // There may be no query, or no batch entry.
   Case& none = some.emplace_back();
@@ -368,6 +376,8 @@ TEST(Screen, DoubtsEveryCaseThatATrialFails) {
   all.bias = Bias{.kind = BiasKind::kVeryNegative, .finite = {}, .broadcast = {.head = true}, .seed = 4};
   all.mask = Mask{.visible = {PatternKind::kRandom, 4, 5}, .broadcast = {.batch = true}};
   cases[2].calls = {attnfuzz::Call{}, attnfuzz::Call{.dirty_workspace = true, .stream = 1}};
+  cases.push_back(cases[0]);
+  cases.back().problem.dtype = ATTN_F32;
   for (const uint64_t n : {3, 8}) cases.push_back(laid_oddly(cases[n == 3 ? 0 : 2], n));
   for (const Flaw flaw :
        {Flaw::kDropsLastKey, Flaw::kWholeTileLost, Flaw::kHeadMap, Flaw::kAlignIgnored, Flaw::kLseBase,
@@ -375,6 +385,7 @@ TEST(Screen, DoubtsEveryCaseThatATrialFails) {
         Flaw::kWritesInput, Flaw::kPlanNonsense, Flaw::kBiasClipped, Flaw::kMaskBroadcast, Flaw::kLengthIgnored,
         Flaw::kWorkspaceTrusted}) {
     FakeTarget fake(flaw);
+    fake.take_fp32();
     FakeScreen device(fake);
     const Calibration calibration = documented();
     const std::vector<Asked> asked = by_reference(cases);

@@ -262,7 +262,11 @@ void fake_reduce(Flaw flaw, const attn_problem& p, const attn_tensors& t, const 
       float x = dead ? 0.0f : o[c] / sum;
       if (dead && flaw == Flaw::kNanOnDeadRow) x = std::numeric_limits<float>::quiet_NaN();
       if (!dead && flaw == Flaw::kConstantAdded) x += 0x1p-6f;
-      static_cast<uint16_t*>(t.o.data)[at(t.o, b, h, i, c)] = encode16(p.dtype, x);
+      const int64_t to = at(t.o, b, h, i, c);
+      if (p.dtype == ATTN_F32)
+        static_cast<float*>(t.o.data)[to] = x;
+      else
+        static_cast<uint16_t*>(t.o.data)[to] = encode16(p.dtype, x);
     }
     dead_above = dead && i + 1 < p.seq_q;
   });

@@ -67,11 +67,12 @@ constexpr std::pair<Flaw, const char*> kNames[] = {
 };
 
 // Why a problem means nothing, or nullptr.
-const char* nonsense(Flaw flaw, const attn_problem& p, const attn_tensors& t, const attn_env& env) {
+const char* nonsense(Flaw flaw, bool fp32, const attn_problem& p, const attn_tensors& t, const attn_env& env) {
   if (p.size < ATTN_PROBLEM_MIN) return "problem.size is smaller than this kernel's contract";
   if (t.size < ATTN_TENSORS_MIN) return "tensors.size is smaller than this kernel's contract";
   if (env.size < ATTN_ENV_MIN) return "env.size is smaller than this kernel's contract";
-  if (p.dtype != ATTN_F16 && p.dtype != ATTN_BF16) return "dtype must be fp16 or bf16";
+  if (p.dtype != ATTN_F16 && p.dtype != ATTN_BF16 && !(fp32 && p.dtype == ATTN_F32))
+    return "dtype must be fp16 or bf16";
   if (p.dim_qk < 1 || p.dim_v < 1) return "head dimensions must be positive";
   if ((p.dim_qk > 256 || p.dim_v > 256) && flaw != Flaw::kAcceptsDims) return "head dimensions above 256";
   if (p.batch < 0 || p.seq_q < 0 || p.seq_k < 0) return "a negative size";
@@ -126,7 +127,7 @@ PlanReply FakeTarget::plan(const attn_problem& p, const attn_tensors& t, const a
     reply.status = ATTN_UNSUPPORTED;
     return reply;
   }
-  if (const char* why = nonsense(flaw_, p, t, env)) {
+  if (const char* why = nonsense(flaw_, (info_.features & ATTN_FEATURE_F32) != 0, p, t, env)) {
     reply.status = ATTN_INVALID;
     reply.reason = why;
     return reply;

@@ -84,6 +84,8 @@ class FakeTarget : public Target {
   static constexpr int64_t kTileQ = 16, kTileK = 16;
 
   explicit FakeTarget(Flaw flaw = Flaw::kNone, bool stages = true);
+  // From now on it takes inputs in fp32 too, and says so.
+  void take_fp32() { info_.features |= ATTN_FEATURE_F32; }
   const KernelInfo& info() const override { return info_; }
   Arena& arena() override { return arena_; }
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override;

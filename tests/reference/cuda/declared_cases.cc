@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "reference/formats.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_cases.h"
 
@@ -36,6 +37,28 @@ void plant(Random* random, Case* c) {
   }
 }
 
+// The same numbers in fp32, all bits of the mantissas at random.
+struct In32 {
+  attn_problem problem;
+  attn_tensors tensors;
+  std::vector<float> q, k, v;
+
+  In32(Case* c, Random* random) : problem(c->problem), tensors(c->tensors()) {
+    const auto widened = [&](const std::vector<uint16_t>& from, std::vector<float>* to, attn_tensor* tensor) {
+      for (size_t i = 0; i < from.size(); ++i) {
+        const auto x = static_cast<float>(decode(c->problem.dtype, from.data(), static_cast<int64_t>(i)));
+        to->push_back(x * (1 + static_cast<float>(random->below(1 << 16)) * 0x1p-23f));
+      }
+      tensor->data = to->data();
+    };
+    widened(c->q, &q, &tensors.q);
+    widened(c->k, &k, &tensors.k);
+    widened(c->v, &v, &tensors.v);
+    problem.dtype = ATTN_F32;
+    problem.features |= ATTN_FEATURE_F32;
+  }
+};
+
 Calibration any_calibration(Random* random) {
   switch (random->below(3)) {
     case 0:
@@ -49,12 +72,18 @@ Calibration any_calibration(Random* random) {
 
 }  // namespace
 
-AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count) {
+AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count, bool to_first) {
   AgreementTally tally;
   for (uint64_t number = first; number < first + static_cast<uint64_t>(count); ++number) {
+    if (to_first && tally.differences > 0) break;
     Random random(number * 104729 + 3);
     Shape shape = random_shape(&random);
     shape.batch = 1 + random.below(2);
+    // As many columns as a block has threads, and more; and rows that are long by themselves.
+    const bool broad = number % 8 == 3, lengthy = number % 40 == 7;
+    if (broad) shape.dim_qk = 1 + random.below(256), shape.dim_v = 1 + random.below(256);
+    if (lengthy)
+      shape.seq_k = 4096 + random.below(900), shape.seq_q = 1, shape.heads_q = shape.heads_kv = shape.batch = 1;
     Case c(shape);
     c.fill(kRegimes[random.below(std::size(kRegimes))], random.bits());
     declare_any(&random, &c.plan);
@@ -70,15 +99,21 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     const Calibration calibration = any_calibration(&random);
     RowSample sample;
     if (random.below(5) == 0) sample = {.limit = 5, .seed = number};
-    std::string why;
-    const attn_tensors tensors = c.tensors();
-    const auto fast = oracle.evaluate(c.problem, tensors, c.plan, calibration, sample, &why);
-    if (!fast) {
-      ++tally.not_for_it;
-      continue;
-    }
-    const Reference host = evaluate(c.problem, tensors, c.plan, calibration, sample);
-    tally.add("case " + std::to_string(number), host, compare(c.problem, *fast, host));
+    const auto hold = [&](const char* as, const attn_problem& problem, const attn_tensors& tensors) {
+      std::string why;
+      const auto fast = oracle.evaluate(problem, tensors, c.plan, calibration, sample, &why);
+      if (!fast) {
+        ++tally.not_for_it;
+        return;
+      }
+      const Reference host = evaluate(problem, tensors, c.plan, calibration, sample);
+      tally.add("case " + std::to_string(number) + as, host, compare(problem, *fast, host));
+    };
+    hold("", c.problem, c.tensors());
+    if (number % 4 > 0) continue;
+    if (random.below(2) == 0) c.plan.accumulator = ATTN_ACC_FFMA;
+    const In32 wide(&c, &random);
+    hold(", in fp32", wide.problem, wide.tensors);
   }
   return tally;
 }

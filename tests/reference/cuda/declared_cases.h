@@ -8,7 +8,7 @@
 
 namespace attnfuzz {
 
-// Cases number first, first + 1, ...: the same on every machine.
-AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count);
+// Cases number first, first + 1, ...: the same on every machine. `to_first`: ends with the first that differs.
+AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count, bool to_first = false);
 
 }  // namespace attnfuzz

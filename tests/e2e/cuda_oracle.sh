@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# cuda_oracle.sh ATTNFUZZ: a campaign of seconds on a GPU, judged by the oracle there first: it holds, and says what that judged.
+set -u
+attnfuzz=$1
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+"$attnfuzz" campaign fa1 --backend cuda --oracle cuda --work 400000000 --for 6s --gpus 1 --gpu-jobs 2 --no-canary \
+  --out "$out/night" >"$out/log" 2>&1
+status=$?
+if grep -q "there is no GPU here" "$out/log"; then
+  cat "$out/log"
+  exit 77
+fi
+[ $status -eq 0 ] && grep -q "oracle on .*: [1-9][0-9]* results" "$out/log" && exit 0
+echo "it ended with $status"
+cat "$out/log"
+exit 1
