@@ -176,7 +176,8 @@ int main(int argc, char** argv) {
         "\"kernels/simt/device/functions.h\"\n\n",
         argv[3]);
     std::printf(
-        "namespace simt::device {\n\nconst Functions& %s_functions() {\n  static constexpr Functions "
+        "namespace simt::device {\n\n// The executor holds it, and whoever follows a plan in a device's arithmetic: a "
+        "program may have both.\n[[gnu::weak]] const Functions& %s_functions() {\n  static constexpr Functions "
         "kFunctions = {\n",
         argv[2]);
     int missing = 0;
