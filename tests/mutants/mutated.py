@@ -23,8 +23,8 @@ KERNELS = tuple(name for name in MUTATED if "," not in name)
 # and what it is on a GPU (cuda/), which its agreement with these holds.
 ORACLE = ["agreement.cc", "calibration.cc", "ceiling.cc", "error_model.cc", "error_model.h", "expected.cc",
           "expected.h", "formats.cc", "key_block.cc", "key_block.h", "key_range.h", "mean_columns.cc", "operands.cc",
-          "operands.h", "oracle.cc", "partials.cc", "products.cc", "ratio.h", "rounded_p.cc", "row_sample.cc",
-          "row_space.h", "row_terms.h", "scores.cc", "tile_walk.cc", "visibility.cc", "visibility.h",
+          "operands.h", "oracle.cc", "partials.cc", "products.cc", "ratio.h", "rounded_p.cc", "row_loops.cc",
+          "row_sample.cc", "row_space.h", "row_terms.h", "scores.cc", "tile_walk.cc", "visibility.cc", "visibility.h",
           "weighted_mean.cc", "weighted_mean.h"]
 
 # The way that a kernel's cases are drawn for (attnfuzz check --way): its sources are that way alone.
