@@ -70,9 +70,9 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
   target.info = opened->info();
   identity_line(target.info, options);  // refuses what is stale
   target.calibration = calibration_for(target.info, options);
-  const Refused refused = ask_for_refusals(*opened);
+  target.refused = ask_for_refusals(*opened);
   for (const Property* property : properties()) {
-    if (speaks_of(*property, target.info) && speaks_of(*property, refused))
+    if (speaks_of(*property, target.info) && speaks_of(*property, target.refused))
       target.properties.push_back(property);
   }
   target.open = [library, options](std::string* error) -> std::unique_ptr<Target> {

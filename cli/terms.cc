@@ -158,6 +158,7 @@ Terms parse_domain(const std::string& words) {
       {"no_window", [&] { leave_out(terms, "windows"); }},
       {"no_softcap", [&] { leave_out(terms, "softcap"); }},
       {"no_key_lengths", [&] { leave_out(terms, "key lengths"); }},
+      {"own_bias", [&] { leave_out(terms, "a bias of another format than Q's"); }},
       {"no_bias_with_mask", [&] { leave_out(terms, "a bias with a mask"); }},
       {"no_causal_with_mask", [&] { leave_out(terms, "causal with a mask or a bias"); }},
       {"finite", [&] { leave_out(terms, "NaN and infinities"); }},

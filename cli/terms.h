@@ -32,7 +32,7 @@ attn_plan parse_errors(const std::string& words);
 //
 //   no_f16 no_bf16 f16 bf16 f32 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
 //   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale positive_scale
-//   no_bias_with_mask no_causal_with_mask finite
+//   own_bias no_bias_with_mask no_causal_with_mask finite
 //
 // Throws UserError with what there is.
 Terms parse_domain(const std::string& words);

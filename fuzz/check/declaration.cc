@@ -43,6 +43,7 @@ constexpr Word kWords[] = {
      "scale=False"},
     {"a scale that is not positive", none, "positive_scale", "scale=\"positive\""},
     {"NaN and infinities", none, "finite", "non_finite=False"},
+    {"a bias of another format than Q's", none, "own_bias", "bias=\"own\""},
     {"a bias with a mask", none, "no_bias_with_mask", "bias_with_mask=False"},
     {"causal with a mask or a bias", none, "no_causal_with_mask", "causal_with_mask=False"},
 };

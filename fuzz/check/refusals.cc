@@ -57,6 +57,9 @@ constexpr Refusal kZeroScale = {"a scale of 0", nothing, [](Case& c) {
                                   if (c.problem.scale == 0)
                                     c.problem.scale = 1.0f / std::sqrt(static_cast<float>(c.problem.dim_qk));
                                 }};
+constexpr Refusal kOtherBias = {"a bias of another format than Q's", nothing, [](Case& c) {
+                                  if (c.problem.bias) c.problem.bias->dtype = c.problem.dtype;
+                                }};
 constexpr Refusal kBiasWithMask = {"a bias with a mask", nothing, [](Case& c) {
                                      if (c.problem.bias) c.problem.mask.reset();
                                    }};
@@ -190,7 +193,7 @@ class Asking {
     const auto knows = [&](std::string_view name) {
       return std::ranges::none_of(refused_.those, [&](const Refusal* r) { return r->name == name; });
     };
-    const Change bias = [](Case& c) { c.problem.bias = Bias{}; };
+    const Change bias = [](Case& c) { c.problem.bias.emplace().dtype = c.problem.dtype; };
     const Change mask = [](Case& c) { c.problem.mask = Mask{}; };
     const bool causal = knows("causal"), masks = !refuses(mask), biases = !refuses(bias);
     if (causal) {
@@ -212,6 +215,10 @@ class Asking {
         (masks ? mask : bias)(c);
       });
     }
+    if (biases) {
+      ask(kOtherBias,
+          [](Case& c) { c.problem.bias.emplace().dtype = c.problem.dtype == ATTN_F32 ? ATTN_F16 : ATTN_F32; });
+    }
     if (masks && biases) {
       ask(kBiasWithMask, [&](Case& c) {
         bias(c);
@@ -225,7 +232,7 @@ class Asking {
     const auto refuses_layout = [&](const std::function<void(const Case&, TensorLayout&)>& change) {
       return refuses([&](Case& c) {
         if (of.tensor == TensorId::kLse) c.want_lse = true;
-        if (of.tensor == TensorId::kBias) c.problem.bias = Bias{};
+        if (of.tensor == TensorId::kBias) c.problem.bias.emplace().dtype = c.problem.dtype;
         if (of.tensor == TensorId::kMask) c.problem.mask = Mask{};
         change(c, c.layout[static_cast<size_t>(of.tensor)]);
       });
@@ -281,7 +288,7 @@ class Asking {
 }  // namespace
 
 const Refusal* refusal_of_several(std::string_view name) {
-  for (const Refusal* refusal : {&kNegativeScale, &kBiasWithMask, &kCausalWithMask, &kNonFinite}) {
+  for (const Refusal* refusal : {&kNegativeScale, &kOtherBias, &kBiasWithMask, &kCausalWithMask, &kNonFinite}) {
     if (refusal->name == name) return refusal;
   }
   return nullptr;

@@ -2,6 +2,7 @@
 
 import ctypes
 import inspect
+import os
 from dataclasses import dataclass, field
 
 from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, FORMAT_TF32, TOP_LEFT
@@ -12,6 +13,17 @@ DTYPES = ("f16", "bf16", "f32")  # in the order of attn_dtype
 
 class Unsupported(Exception):
     """Raised by a target for a legal problem that it does not do; the case counts as refused, not as failed."""
+
+
+def shows_known():
+    """Whether failures that are known are to show, as by ATTNFUZZ_KNOWN=1 before replay."""
+    return os.environ.get("ATTNFUZZ_KNOWN") == "1"
+
+
+def known(why):
+    """Where a target fails for a reason that is known: the case counts as refused, so that the next failure is a new one."""
+    if not shows_known():
+        raise Unsupported(f"known: {why}")
 
 
 @dataclass(frozen=True)
@@ -169,7 +181,7 @@ class Domain:
 
     Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` stand for both of theirs): one
     number, a set, a range, at_most(n), at_least(n) or multiple(n). dtypes: of "f16", "bf16" and "f32". causal may also be "only", scale "positive",
-    align "top_left" or "bottom_right". A False says that the kernel does not do it; non_finite=False that it promises nothing where
+    align "top_left" or "bottom_right", bias "own" (of Q's format). A False says that the kernel does not do it; non_finite=False that it promises nothing where
     Q, K or V hold NaN or an infinity.
     """
 
@@ -191,7 +203,7 @@ class Domain:
     window: bool = True
     softcap: bool = True
     key_lengths: bool = True
-    bias: bool = True
+    bias: object = True
     mask: bool = True
     bias_with_mask: bool = True
     causal_with_mask: bool = True
@@ -208,6 +220,8 @@ class Domain:
             raise ValueError(f"Domain(align={self.align!r}): 'top_left', 'bottom_right' or None for both")
         if self.causal not in (True, False, "only"):
             raise ValueError(f"Domain(causal={self.causal!r}): True, False or 'only'")
+        if self.bias not in (True, False, "own"):
+            raise ValueError(f"Domain(bias={self.bias!r}): True, False or 'own'")
         sizes = {}
         for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v"):
             both = {"seq_q": self.seq, "seq_k": self.seq, "dim_qk": self.dim, "dim_v": self.dim}.get(name)
@@ -231,6 +245,7 @@ class Domain:
         ("no_key_lengths", lambda d: not d.key_lengths, lambda p, t: p.has_key_lengths),
         ("no_bias", lambda d: not d.bias, lambda p, t: p.bias_dtype >= 0),
         ("no_mask", lambda d: not d.mask, lambda p, t: p.has_mask),
+        ("own_bias", lambda d: d.bias == "own", lambda p, t: p.bias_dtype >= 0 and p.bias_dtype != p.dtype),
         ("no_bias_with_mask", lambda d: not d.bias_with_mask, lambda p, t: p.bias_dtype >= 0 and p.has_mask),
         ("no_causal_with_mask", lambda d: not d.causal_with_mask,
          lambda p, t: p.causal and (p.bias_dtype >= 0 or p.has_mask)),

@@ -16,6 +16,31 @@ def one_mask(bias=None, mask=None):
     return numpy.where(mask, bias, numpy.float32(-math.inf))
 
 
+def sees_nothing(p, bias=None, mask=None, key_lengths=None):
+    """The queries of NumPy arrays that see no key, as booleans of (batch, heads_q, seq_q): for a library that gives them
+    no zeros by its own convention, which an adapter converts."""
+    import numpy
+
+    seen = numpy.ones((p.batch, p.heads_q, p.seq_q, p.seq_k), bool)
+    by_position = visible(p, key_lengths)
+    if by_position is not None:
+        seen &= by_position
+    if mask is not None:
+        seen &= mask
+    if bias is not None:
+        seen &= numpy.asarray(bias, numpy.float32) != -numpy.inf
+    return ~seen.any(axis=-1)
+
+
+def finite_padding(t, key_lengths):
+    """K or V as a NumPy array, with zeros for the NaN and infinities beyond the lengths: for a library that computes with
+    what lies there and takes it out by a number that it adds."""
+    import numpy
+
+    beyond = numpy.arange(t.shape[2])[:, None] >= numpy.asarray(key_lengths).reshape(-1, 1, 1, 1)
+    return numpy.where(beyond & ~numpy.isfinite(t), numpy.zeros((), t.dtype), t)
+
+
 def lse_from_log2(lse):
     """A log-sum-exp of base 2 as the natural one."""
     return lse * math.log(2)

@@ -340,7 +340,9 @@ class Kernel:
         if arrays == "jax":
             import jax.numpy
 
-            return jax.numpy.array(numpy_view(tensor))
+            view = numpy_view(tensor)
+            # It has no 64 bits unless asked for them, and would cut lengths off.
+            return jax.numpy.array(view.clip(-(2**31), 2**31 - 1) if tensor.dtype == "i64" else view)
         return numpy_view(tensor)
 
     def store(self, result, outputs, given):

@@ -1,10 +1,13 @@
 """The package in this process: oracle, assert_within, views, declarations. python3 package_test.py, with PYTHONPATH."""
 
+import os
 import unittest
+import unittest.mock
 
 import numpy as np
 
 import attnfuzz
+from attnfuzz import contract
 from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
 from attnfuzz.targets.numpy_reference import ERRORS
 
@@ -73,6 +76,38 @@ class Oracle(unittest.TestCase):
                                  ((q, k[:, :, 1:], v), "v has the shape"), ((q, k, to_bits_of_bf16(v)), "one format")):
             with self.assertRaisesRegex((TypeError, ValueError), words):
                 attnfuzz.oracle(*arguments)
+
+
+class Declarations(unittest.TestCase):
+    def test_a_known_failure_is_refused_until_it_is_asked_for(self):
+        os.environ.pop("ATTNFUZZ_KNOWN", None)
+        with self.assertRaisesRegex(attnfuzz.Unsupported, "known: rows apart"):
+            attnfuzz.known("rows apart")
+        with unittest.mock.patch.dict(os.environ, ATTNFUZZ_KNOWN="1"):
+            attnfuzz.known("rows apart")
+            self.assertTrue(attnfuzz.shows_known())
+
+    def test_a_bias_may_be_of_the_inputs_format_alone(self):
+        domain = attnfuzz.Domain(bias="own")
+        self.assertEqual(domain.words(), "own_bias")
+        problem = contract.Problem(dtype=contract.BF16, bias_dtype=contract.BF16, heads_q=1, heads_kv=1)
+        self.assertIsNone(domain.outside(problem, contract.Tensors()))
+        problem.bias_dtype = contract.F16
+        self.assertEqual(domain.outside(problem, contract.Tensors()), "declared with own_bias")
+        with self.assertRaisesRegex(ValueError, "bias='f32'"):
+            attnfuzz.Domain(bias="f32")
+
+    def test_rows_that_see_nothing_and_padding(self):
+        class P:
+            batch, heads_q, seq_q, seq_k = 1, 1, 3, 2
+            causal, align, window_left, window_right = True, "bottom_right", -1, -1
+
+        nothing = attnfuzz.masks.sees_nothing(P)
+        self.assertEqual(nothing.tolist(), [[[True, False, False]]])
+        bias = np.array([[[[0, 0], [-np.inf, 0], [0, 0]]]])
+        self.assertEqual(attnfuzz.masks.sees_nothing(P, bias).tolist(), [[[True, True, False]]])
+        padded = attnfuzz.masks.finite_padding(np.array([[[[np.nan], [np.nan], [np.inf], [1]]]], np.float16), [1])
+        self.assertTrue(np.array_equal(padded[0, 0, :, 0], [np.nan, 0, 0, 1], equal_nan=True))
 
 
 class AssertWithin(unittest.TestCase):

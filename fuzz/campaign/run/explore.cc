@@ -59,6 +59,7 @@ class Explorer {
     observed_.emplace(*target_);
     CheckOptions check;
     check.work = slice.options.work;
+    check.refused = slice.target.refused;
     aim_ = aim_at(*observed_, check);
     stats_ = read_stats(slice.options.dir, slice.shard);
     oracle_before_ = counts().oracle;

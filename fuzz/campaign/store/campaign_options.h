@@ -23,6 +23,7 @@ struct CampaignTarget {
   Calibration calibration;
   std::string folder;                       // of its kernel's corpus
   std::vector<const Property*> properties;  // those that speak of it
+  Refused refused = {};                     // by it, asked once for all that run it
   OpenLane open_lane = {};                  // its kernel in another lane (vote.h); empty: none is asked
   // Puts a GPU's oracle before the CPU's (oracles.h); `all`: what it says is judged by both. Empty: there is
   // the CPU's alone. Only in a process that forks no more.

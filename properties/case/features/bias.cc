@@ -94,7 +94,7 @@ extern constinit const Feature bias = {
     .numbers = none,
     .steps = {step},
     .refusals = {{"bias",
-                  [](Problem& p) { p.bias.emplace(); },
+                  [](Problem& p) { p.bias.emplace().dtype = p.dtype; },
                   [](Case& c) {
                     Problem& p = c.problem;
                     // What it hides can be hidden by a mask.

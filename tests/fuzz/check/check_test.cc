@@ -317,6 +317,18 @@ TEST(Limits, OfAKernelOfOneHeadAreFound) {
   EXPECT_EQ(as_terms(declaration_of(ask_for_refusals(target))), "heads_q=1 no_gqa");
 }
 
+TEST(Limits, OfABiasOfAnotherFormatThanQAreFoundByItself) {
+  PickyTarget target(
+      [](const attn_problem& p) { return p.bias_dtype == ATTN_NONE || p.bias_dtype == p.dtype; });
+  const Refused refused = ask_for_refusals(target);
+  EXPECT_EQ(as_terms(declaration_of(refused)), "own_bias");
+  EXPECT_EQ(as_python(declaration_of(refused)), "attnfuzz.Domain(bias=\"own\")");
+  Aim aim;
+  aim.refused = refused;
+  EXPECT_GE(problems_taken(target, aim, 300).share(), 0.95);
+  EXPECT_LT(problems_taken(target, Aim{}, 300).share(), 0.85);
+}
+
 // A kernel that decodes: lengths together are taken at 1 alone, and yet the number of keys is free.
 TEST(Limits, OfOneQueryLeaveTheKeysAlone) {
   PickyTarget target([](const attn_problem& p) { return p.seq_q == 1; });
