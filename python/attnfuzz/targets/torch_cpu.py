@@ -1,5 +1,9 @@
-"""torch.nn.functional.scaled_dot_product_attention on the CPU: math and flash. See torch_sdpa.py for its conventions."""
+"""torch.nn.functional.scaled_dot_product_attention on the CPU: math and flash. See torch_sdpa.py for its conventions.
 
+`cpu_flash_lse` is aten's own operator, whose LSE is natural, and 0 where a mask hides all of a row.
+"""
+
+import math
 from dataclasses import replace
 
 import torch
@@ -11,7 +15,10 @@ from attnfuzz.masks import one_mask
 
 torch.set_num_threads(1)  # a process is forked from one that has imported this
 
-ERRORS = attnfuzz.Errors(accumulator="ffma", p="input", isolates_masked_nan=False)
+# Math computes in fp32 from end to end; flash rounds P, and its exponential in f16 and bf16 is off by 5.4e-5, which O does
+# not show, for its sum is as far off, and the LSE does.
+ERRORS = attnfuzz.Errors(accumulator="ffma", p="input", log="logf", rcp="exact", scale="separate")
+MATH = replace(ERRORS, p="fp32", exp="expf")
 DOMAIN = attnfuzz.Domain(lse=False, softcap=False, window=False, key_lengths=False, align="top_left",
                          causal_with_mask=False, non_finite=False, bias_with_mask=False, seq=attnfuzz.at_least(1),
                          batch=attnfuzz.at_least(1))
@@ -34,13 +41,43 @@ def call(backend, p, q, k, v, bias, mask):
         raise
 
 
-@attnfuzz.target(arrays="torch", errors=ERRORS, domain=replace(DOMAIN, equal_dims=True))
+# Causal with a scale that is not positive is known to be wrong.
+FLASH = replace(DOMAIN, equal_dims=True, scale=True if attnfuzz.shows_known() else "positive")
+
+
+def known_of_flash(p, q):
+    if p.dim_v > 1 and torch.empty_like(q).stride(3) != 1:
+        attnfuzz.known("a Q after which an output is made whose columns do not lie side by side")
+
+
+@attnfuzz.target(arrays="torch", errors=ERRORS, domain=FLASH)
 def cpu_flash(p, q, k, v, bias=None, mask=None):
     """SDPA on the CPU, flash"""
+    known_of_flash(p, q)
     return call(SDPBackend.FLASH_ATTENTION, p, q, k, v, bias, mask)
 
 
-@attnfuzz.target(arrays="torch", errors=ERRORS, domain=DOMAIN)
+@attnfuzz.target(arrays="torch", errors=MATH, domain=DOMAIN)
 def cpu_math(p, q, k, v, bias=None, mask=None):
     """SDPA on the CPU, math"""
     return call(SDPBackend.MATH, p, q, k, v, bias, mask)
+
+
+@attnfuzz.target(arrays="torch", errors=ERRORS, tiles=(32, 512),
+                 domain=replace(FLASH, dtypes=("f16", "bf16", "f32") if attnfuzz.shows_known() else ("f32",), lse=True))
+def cpu_flash_lse(p, q, k, v, bias=None, mask=None):
+    """aten._scaled_dot_product_flash_attention_for_cpu, with its LSE"""
+    known_of_flash(p, q)
+    group = p.heads_q // p.heads_kv
+    if group > 1:
+        k, v = (t.repeat_interleave(group, dim=1) for t in (k, v))
+    m = one_mask(None if bias is None else bias.float(), mask)
+    nothing = None
+    if m is not None:
+        if m.dtype == torch.bool:
+            m = torch.zeros(m.shape).masked_fill(~m, -math.inf)
+        nothing = (m == -math.inf).all(-1)
+    o, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, p.causal, attn_mask=m, scale=p.scale)
+    if nothing is not None:
+        lse = torch.where(nothing, -math.inf, lse)
+    return o, lse

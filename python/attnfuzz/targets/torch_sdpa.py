@@ -6,6 +6,7 @@ called as aten's own operators, which give the LSE. What a back end does not tak
 launches anything ("No available kernel"), which counts as refused.
 """
 
+import contextlib
 import math
 from dataclasses import replace
 
@@ -20,7 +21,6 @@ from attnfuzz.masks import one_mask
 TENSOR = attnfuzz.Errors(accumulator="tensor", p="input")
 # Of flash-attention 2 besides: ex2 of a scaled score in one rounding. 1,634 cases on an H200: no number outside of that.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
-# The plain one rounds scores and probabilities to the format of the input in between.
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
 
 
@@ -33,37 +33,47 @@ def expanded(p, k, v):
 
 def call(backend, p, q, k, v, mask):
     k, v = expanded(p, k, v)
+    if backend != SDPBackend.MATH:
+        aligned(q, k, v)
+    with refusals(), sdpa_kernel(backend):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=p.causal, scale=p.scale)
+
+
+@contextlib.contextmanager
+def refusals():
     try:
-        with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=p.causal, scale=p.scale)
+        yield
     except RuntimeError as e:
         if any(words in str(e) for words in ("No available kernel", "not supported", "no kernel found to launch",
-                                             "is not correctly aligned")):
+                                             "is not correctly aligned", "overflows")):
             raise attnfuzz.Unsupported(str(e).split("\n")[0]) from None
         raise
 
 
-# A mask is of the input's format or fp32; what is of another is that in fp32, exactly.
+# Of math a mask is of the input's format or fp32; what is of another is that in fp32, exactly. efficient takes the input's
+# alone, and cuDNN, in torch 2.11, takes fp32 for the input's: both are declared for a bias of Q's format.
 def own_bias(bias, q):
     return bias if bias is None or bias.dtype in (q.dtype, torch.float32) else bias.float()
 
 
-# What torch 2.11 wants of this back end: the input's format. Where that would round, it is not the same problem.
-def bias_like(bias, q):
-    if bias is None or bias.dtype == q.dtype:
-        return bias
-    exact = bias.to(q.dtype)
-    if not torch.equal(exact.to(bias.dtype), bias):
-        raise attnfuzz.Unsupported("a bias that the input's format does not hold")
-    return exact
-
-
-# aten's own operators read rows in vectors of 16 bytes and leave it to their callers that these are aligned.
+# Rows are read in vectors of 16 bytes; whether they are aligned is left to callers, or seen to in part.
 def aligned(*tensors):
     for t in tensors:
         strides = [s for n, s in zip(t.shape[:3], t.stride()) if n > 1]
-        if t.data_ptr() % 16 or t.stride(3) != 1 or any(s % 8 for s in strides):
-            raise attnfuzz.Unsupported("rows that are not aligned to 16 bytes")
+        if t.data_ptr() % 16 or (t.stride(3) != 1 and t.shape[3] > 1) or any(s % 8 for s in strides):
+            attnfuzz.known("rows that are not aligned to 16 bytes")
+
+
+# Flash has its output made like Q.
+def lies_as_a_result_can(q):
+    if torch.empty_like(q.transpose(1, 2)).stride(3) != 1:
+        attnfuzz.known("a Q after which an output is made whose columns do not lie side by side")
+
+
+def far_apart(*tensors):
+    for t in tensors:
+        if any(abs(s) * (n - 1) >= 2**31 for n, s in zip(t.shape, t.stride())):
+            attnfuzz.known("rows 2^31 elements apart")
 
 
 # The LSE of a row that sees nothing is +inf there.
@@ -72,11 +82,14 @@ def dead_rows(lse):
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
-                 domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, dim=attnfuzz.multiple(8),
-                                        seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1), equal_dims=False, **COMMON))
+                 domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias="own",
+                                        dim=attnfuzz.multiple(8), seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1),
+                                        **COMMON))
 def efficient(p, q, k, v, bias=None, mask=None):
     """SDPA, memory-efficient (CUTLASS)"""
-    return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(bias_like(bias, q), mask))
+    if p.causal and p.seq_q == 1 and p.heads_q > 1 and k.stride(1) == 0 and v.stride(1) == 0:
+        attnfuzz.known("one query, causal, heads of K and V stored once")
+    return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(bias, mask))
 
 
 # Rows of heads and of the batch are the grid's, which has 65,535 at most.
@@ -89,20 +102,31 @@ def flash(p, q, k, v):
     """SDPA, flash: aten._scaled_dot_product_flash_attention, with its LSE; causal is of the bottom right"""
     k, v = expanded(p, k, v)
     aligned(q, k, v)
+    lies_as_a_result_can(q)
     out = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, p.causal, False, scale=p.scale)
     return out[0], dead_rows(out[1][:, :, : p.seq_q])
 
 
 @attnfuzz.target(device="cuda", tiles=(128, 128), errors=TENSOR,
-                 domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False,
-                                        dim=attnfuzz.multiple(8, most=128), seq=attnfuzz.at_least(1),
-                                        batch=attnfuzz.at_least(1), **COMMON))
+                 domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias="own",
+                                        dim=attnfuzz.multiple(8, most=128), seq_q=attnfuzz.at_least(1),
+                                        seq_k=attnfuzz.at_least(2), batch=attnfuzz.at_least(1), scale="positive",
+                                        **COMMON))
 def cudnn(p, q, k, v, bias=None, mask=None):
     """SDPA, cuDNN"""
-    return call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, one_mask(own_bias(bias, q), mask))
+    far_apart(q, k, v)
+    m = one_mask(bias, mask)
+    o = call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, m)
+    if m is None or attnfuzz.shows_known():
+        return o
+    # What a row that sees nothing is given is known.
+    nothing = (~m if m.dtype == torch.bool else m == -math.inf).all(-1, keepdim=True)
+    return o.masked_fill(nothing, 0)
 
 
-@attnfuzz.target(device="cuda", tiles=(64, 64), errors=attnfuzz.Errors(accumulator="tensor", p="input"),
+# In fp32 from end to end.
+@attnfuzz.target(device="cuda", tiles=(64, 64),
+                 errors=attnfuzz.Errors(accumulator="ffma", p="fp32", exp="expf", log="logf", rcp="exact", scale="separate"),
                  domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False,
                                         seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1), dtypes=("f16", "bf16"),
                                         **COMMON))
@@ -118,6 +142,7 @@ def efficient_lse(p, q, k, v):
     """aten._efficient_attention_forward, with its LSE, which is padded to 32 queries; heads between positions and dims"""
     aligned(q, k, v)
     heads_last = [t.transpose(1, 2) for t in (q, k, v)]
-    out, lse, *_ = torch.ops.aten._efficient_attention_forward(
-        *heads_last, None, None, None, None, None, 0.0, 1 if p.causal else 0, True, scale=p.scale)
+    with refusals():
+        out, lse, *_ = torch.ops.aten._efficient_attention_forward(
+            *heads_last, None, None, None, None, None, 0.0, 1 if p.causal else 0, True, scale=p.scale)
     return out.transpose(1, 2), dead_rows(lse[:, :, : p.seq_q])
