@@ -48,6 +48,10 @@ def _attend_all(q, k, v, bias, mask, lengths, scale, causal, window):
                                         dim={1, 8, 33}, equal_dims=True))
 def xla_all(p, q, k, v, bias=None, mask=None, key_lengths=None):
     """jax.nn.dot_product_attention, XLA on the CPU, with all that it takes"""
+    if p.dtype == "bf16" and p.seq_q == 1 and 1 in (p.seq_k, p.dim_qk):
+        attnfuzz.known("bf16, one query, and one key or one column")
+    if key_lengths is not None:
+        k, v = (jnp.array(finite_padding(np.asarray(t), key_lengths)) for t in (k, v))
     far = p.seq_q + p.seq_k
     window = None
     if p.window_left >= 0 or p.window_right >= 0:

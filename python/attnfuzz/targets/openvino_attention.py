@@ -17,7 +17,7 @@ from attnfuzz.tensor import as_float32
 
 
 @functools.lru_cache(maxsize=64)
-def request(causal, masked, precision):
+def request(causal, masked, precision, of_one_column):
     kind = ov.Type.f32
     inputs = [opset13.parameter(ov.PartialShape([-1] * 4), kind, name=name) for name in "qkv"]
     mask = None
@@ -39,7 +39,9 @@ def attend(p, q, k, v, bias, mask, precision):
         k, v = (np.repeat(t, group, axis=1) for t in (k, v))
     masked = None if m is None else "bool" if m.dtype == bool else "float"
     feed = [q, k, v] + ([] if m is None else [np.ascontiguousarray(m)]) + [np.array(p.scale, np.float32)]
-    o = request(p.causal, masked, precision).infer(feed)[0]
+    # In bf16 what has been called with a head dimension of 1 is known to be wrong with others.
+    of_one_column = p.dim_qk == 1 and not attnfuzz.shows_known()
+    o = request(p.causal, masked, precision, of_one_column).infer(feed)[0]
     return np.where(sees_nothing(p, bias, mask)[..., None], np.float32(0), o)
 
 
@@ -53,13 +55,15 @@ def f32(p, q, k, v, bias=None, mask=None):
     return attend(p, q, k, v, bias, mask, "f32")
 
 
-@attnfuzz.target(errors=attnfuzz.Errors(accumulator="tensor", p="input", scale="separate"), domain=attnfuzz.Domain(dtypes=("bf16",), bias="own", **DOMAIN))
+@attnfuzz.target(errors=attnfuzz.Errors(accumulator="tensor", p="input", scale="separate"),
+                 domain=attnfuzz.Domain(dtypes=("bf16",), bias="own", **DOMAIN))
 def bf16(p, q, k, v, bias=None, mask=None):
     """OpenVINO on the CPU, in bf16"""
     return attend(p, q, k, v, bias, mask, "bf16")
 
 
-@attnfuzz.target(errors=attnfuzz.Errors(accumulator="tensor", p="input"), domain=attnfuzz.Domain(dtypes=("f16",), bias="own", **DOMAIN))
+@attnfuzz.target(errors=attnfuzz.Errors(accumulator="tensor", p="input"),
+                 domain=attnfuzz.Domain(dtypes=("f16",), bias="own", **DOMAIN))
 def f16(p, q, k, v, bias=None, mask=None):
     """OpenVINO on the CPU, in f16"""
     return attend(p, q, k, v, bias, mask, "f16")

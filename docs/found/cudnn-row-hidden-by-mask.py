@@ -1,0 +1,22 @@
+"""scaled_dot_product_attention, cuDNN: a query whose keys a boolean mask all hides gets V, and not 0 as from the others.
+
+    python3 docs/found/cudnn-row-hidden-by-mask.py       status 1: it shows, 0: it does not
+"""
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+print("torch", torch.__version__, "cuDNN", torch.backends.cudnn.version())
+
+
+q, k, v = (torch.zeros(1, 1, n, 8, dtype=torch.float16, device="cuda") for n in (1, 2, 2))
+v += 1
+mask = torch.zeros(1, 1, 1, 2, dtype=torch.bool, device="cuda")
+o = {}
+for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH):
+    with sdpa_kernel(backend):
+        o[backend] = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    print(backend, o[backend].flatten().tolist())
+sys.exit(bool((o[SDPBackend.CUDNN_ATTENTION] != o[SDPBackend.MATH]).any()))
