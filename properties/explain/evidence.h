@@ -52,6 +52,13 @@ class Evidence {
   bool shape(ShapeKind kind) const { return std::ranges::count(v.shapes, kind, &Shape::kind) > 0; }
   bool wrong() const { return kind({Kind::kWrong, Kind::kRelation}); }
   bool non_finite() const { return v.kind == Kind::kNonFinite; }
+  // Within its bound or hardly outside, where the device's own roundings are the executor's.
+  bool other_bits() const {
+    constexpr double kHardly = 2;  // error/bound
+    return c.env.arithmetic != ATTN_ARITHMETIC_ANY &&
+           ((v.kind == Kind::kRelation && v.property == "as_planned") ||
+            (v.kind == Kind::kWrong && v.worst <= kHardly));
+  }
   bool only_lse() const { return wrong() && v.where && v.where->tensor == TensorId::kLse; }
 
   // The need for a part, if there is one that says something: not what the kernel

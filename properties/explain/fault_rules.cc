@@ -51,6 +51,9 @@ constexpr Rule kRules[] = {
     {Class::kState,
      [](const Evidence& e) { return e.kind({Kind::kUninitialised}) || e.report({ATTN_REPORT_UNINITIALISED}); },
      "what nothing has written is used"},
+    // Of bits.
+    {Class::kNumerics, [](const Evidence& e) { return e.other_bits(); },
+     "in a device's arithmetic it is off by a rounding or two, and not what the plan comes to"},
     // What a call leaves behind, and the order of threads.
     {Class::kState,
      [](const Evidence& e) {

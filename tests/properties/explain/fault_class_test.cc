@@ -345,6 +345,21 @@ TEST(FaultClass, ARefusalIsNoEvidence) {
   expect(f, FaultClass::kUnknown);
 }
 
+TEST(FaultClass, OtherBitsAreNumerics) {
+  Finding f(Kind::kRelation);
+  f.v.property = "as_planned";
+  f.c.env.arithmetic = ATTN_ARITHMETIC_H200;
+  expect(f, FaultClass::kNumerics);
+  f.c.env.arithmetic = ATTN_ARITHMETIC_ANY;
+  expect(f, FaultClass::kUnknown);
+  Finding hardly(Kind::kWrong);
+  hardly.c.env.arithmetic = ATTN_ARITHMETIC_H200;
+  hardly.v.worst = 1.5;
+  expect(hardly, FaultClass::kNumerics);
+  hardly.v.worst = 15;
+  expect(hardly, FaultClass::kUnknown);
+}
+
 TEST(FaultClass, APassHasNone) { EXPECT_EQ(guess_fault({Case{}, Verdict{}, {}}).likely, FaultClass::kUnknown); }
 
 TEST(FaultClass, EveryClassSaysWhereToLook) {
