@@ -2,16 +2,13 @@
 # cuda_oracle.sh ATTNFUZZ: a campaign of seconds on a GPU, judged by the oracle there first: it holds, and says what that judged.
 set -u
 attnfuzz=$1
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+source "$(dirname "$0")/scratch.sh"
 "$attnfuzz" campaign fa1 --backend cuda --oracle cuda --work 400000000 --for 6s --gpus 1 --gpu-jobs 2 --no-canary \
-  --out "$out/night" >"$out/log" 2>&1
+  --out "$out/night" >"$out/night.log" 2>&1
 status=$?
-if grep -q "there is no GPU here" "$out/log"; then
-  cat "$out/log"
+if grep -q "there is no GPU here" "$out/night.log"; then
+  cat "$out/night.log"
   exit 77
 fi
-[ $status -eq 0 ] && grep -q "oracle on .*: [1-9][0-9]* results" "$out/log" && exit 0
-echo "it ended with $status"
-cat "$out/log"
-exit 1
+[ $status -eq 0 ] || die "it ended with $status"
+grep -q "oracle on .*: [1-9][0-9]* results" "$out/night.log" || die "the oracle there judged nothing"

@@ -107,6 +107,7 @@ def drop_what_does_not_compile(files, out, compile_unit, units):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="kernels or reference")
+    parser.add_argument("--room", help="which sources of it (mutated.py); default: the folder's name")
     parser.add_argument("--overlay", type=pathlib.Path, action="append", default=[],
                         help="files to lay over the copy, other tile shapes and more kernels; the first that has one")
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -115,12 +116,12 @@ def main():
     here = pathlib.Path(__file__).parent
     room = arguments.folder.resolve()
     tree, root = arguments.out / room.name, room.parent
-    changed, units, namespace = ROOMS[room.name]
+    changed, units, namespace = ROOMS[arguments.room or room.name]
     sources = {}  # name below the room -> the file that is copied
     for folder in [*arguments.overlay, room]:
         folder = folder.resolve()
         for path in folder.rglob("*"):
-            if path.suffix in (".h", ".cu", ".cc") and "simt" not in path.relative_to(folder).parts:
+            if path.suffix in (".h", ".cu", ".cuh", ".cc") and "simt" not in path.relative_to(folder).parts:
                 sources.setdefault(str(path.relative_to(folder)), path)
     for name, source in sources.items():
         if name not in changed:

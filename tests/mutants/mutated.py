@@ -27,6 +27,10 @@ ORACLE = ["agreement.cc", "calibration.cc", "ceiling.cc", "error_model.cc", "err
           "row_sample.cc", "row_space.h", "row_terms.h", "scores.cc", "tile_walk.cc", "visibility.cc", "visibility.h",
           "weighted_mean.cc", "weighted_mean.h"]
 
+# And on a device, as the executor compiles it: the host's side of it but packing is an input and an output.
+ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row.cuh", "cuda/rows.cu", "cuda/scores.cuh",
+                    "cuda/weights.cuh"]
+
 # The way that a kernel's cases are drawn for (attnfuzz check --way): its sources are that way alone.
 WAYS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 
@@ -42,7 +46,8 @@ UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.c
 
 # A folder of sources: what of it is changed, what is compiled of it, in which namespace.
 ROOMS = {"kernels": ([name for names in MUTATED.values() for name in names], UNITS, "attn"),
-         "reference": (ORACLE, [name for name in ORACLE if name.endswith(".cc")], "attnfuzz")}
+         "reference": (ORACLE, [name for name in ORACLE if name.endswith(".cc")], "attnfuzz"),
+         "device": (ORACLE_ON_DEVICE, ["cuda/pack.cc", "cuda/rows.cu"], "attnfuzz")}
 
 
 def kernels_of(file):

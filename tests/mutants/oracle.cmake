@@ -36,3 +36,30 @@ set(unfused ${oracle_units})
 list(FILTER unfused EXCLUDE REGEX "/(products|row_loops)\\.cc$")
 set_source_files_properties(${unfused} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
 add_custom_target(reference-mutants DEPENDS reference_mutants)
+
+# The target device-mutants: the same of what the oracle is on a device, as the executor runs it, with
+# tests/reference/cuda; run_oracle.py --mutants build/full/device-mutants --survivors tests/mutants/DEVICE.md.
+set(device_folder ${PROJECT_BINARY_DIR}/device-mutants)
+set(device_tree ${CMAKE_CURRENT_BINARY_DIR}/device)
+file(GLOB device_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/reference/cuda/*)
+set(device_packs ${device_tree}/reference/cuda/pack.cc)
+add_custom_command(OUTPUT ${device_tree}.stamp BYPRODUCTS ${device_packs} ${device_folder}/mutants.json
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/generate.py --folder ${PROJECT_SOURCE_DIR}/reference
+          --room device --out ${device_tree} -- ${compiler} -I${PROJECT_SOURCE_DIR}/kernels/simt/include ${eigen}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${device_folder}
+  COMMAND ${CMAKE_COMMAND} -E copy_if_different ${device_tree}/mutants.json ${device_folder}/mutants.json
+  COMMAND ${CMAKE_COMMAND} -E touch ${device_tree}.stamp
+  DEPENDS ${oracle_sources} ${device_sources} ${makers}
+  COMMENT "Mutants of the oracle on a device" VERBATIM)
+add_custom_target(device-mutant-tree DEPENDS ${device_tree}.stamp)
+file(CONFIGURE OUTPUT ${device_tree}-rows.cc CONTENT "#include \"reference/cuda/rows.cu\"\n")
+set(device_tests cuda/executor_test.cc cuda/declared_cases.cc legal_cases.cc legal_kernel.cc emulation.cc support.cc)
+list(TRANSFORM device_tests PREPEND ${PROJECT_SOURCE_DIR}/tests/reference/)
+add_executable(device_mutants EXCLUDE_FROM_ALL ${device_tree}-rows.cc ${device_packs} ${PROJECT_SOURCE_DIR}/reference/cuda/cuda_oracle.cc
+               ${device_tests})
+add_dependencies(device_mutants device-mutant-tree)
+set_target_properties(device_mutants PROPERTIES OUTPUT_NAME reference_mutants RUNTIME_OUTPUT_DIRECTORY ${device_folder} ENABLE_EXPORTS ON)
+target_include_directories(device_mutants BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/kernels/simt/include ${device_tree})
+target_link_libraries(device_mutants PRIVATE attn_reference attn_simt attn_mutants_gtest)
+target_compile_options(device_mutants PRIVATE -O2 -g0 -w -Wno-c++11-narrowing "SHELL:-include ${device_tree}/reference/mutant.h")
+add_custom_target(device-mutants DEPENDS device_mutants)

@@ -87,6 +87,9 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     Case c(shape);
     c.fill(kRegimes[random.below(std::size(kRegimes))], random.bits());
     declare_any(&random, &c.plan);
+    c.plan.exp_class = static_cast<int32_t>(random.below(ATTN_EXP_FAST_EXPF + 1));
+    c.plan.log_class = static_cast<int32_t>(random.below(ATTN_LOG_FAST_LOGF + 1));
+    c.plan.rcp_class = static_cast<int32_t>(random.below(ATTN_RCP_EXACT + 1));
     if (lengthy) c.plan.key_order = ATTN_KEYS_ASCENDING;
     if (lengthy && random.below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
     if (random.below(3) == 0) plant(&random, &c);
