@@ -2,6 +2,7 @@
 // (On a GPU: oracle_agreement.)
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <utility>
 
 #include "reference/cuda/cuda_oracle.h"
@@ -43,6 +44,44 @@ TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
   ASSERT_TRUE(fast) << why;
   const Agreement agreement = compare(c.problem, *fast, evaluate(c.problem, c.tensors(), c.plan, h200(), {}));
   EXPECT_EQ(agreement.difference, "");
+}
+
+// What differs, in words; empty: nothing.
+std::string difference(Case& c) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  const auto fast = oracle->evaluate(c.problem, c.tensors(), c.plan, h200(), {}, &why);
+  EXPECT_TRUE(fast) << why;
+  return compare(c.problem, *fast, evaluate(c.problem, c.tensors(), c.plan, h200(), {})).difference;
+}
+
+TEST(CudaOracle, NaNIsOfThoseRowsOfATeamThatSeeIt) {
+  Case window(Shape{.seq_q = 4, .seq_k = 8, .window_left = 1, .window_right = 0});
+  window.fill(Regime::kGaussian, 1);
+  window.set_k(0, 0, 0, 3, std::nanf(""));
+  EXPECT_EQ(difference(window), "");
+  // One behind the last key of the first batch entry, which has other values that are not finite.
+  Case entries(Shape{.batch = 2, .seq_q = 4, .seq_k = 8});
+  entries.fill(Regime::kGaussian, 2);
+  entries.plan.isolates_masked_nan = 0;
+  entries.set_v(0, 0, 2, 5, std::nanf(""));
+  entries.set_v(1, 0, 0, 1, std::nanf(""));
+  EXPECT_EQ(difference(entries), "");
+}
+
+TEST(CudaOracle, LargeValuesOverflowByTheirWeights) {
+  for (const int64_t rows : {1, 4}) {
+    Case c(Shape{.dtype = ATTN_BF16, .seq_q = rows, .seq_k = 9, .dim_v = 140});
+    c.fill(Regime::kGaussian, 3);
+    for (int64_t j = 0; j < 9; ++j)
+      for (int64_t d = 0; d < 140; ++d) c.set_v(0, 0, j, d, d % 7 == 0 ? 0x1.fcp127f : 0x1p125f);
+    EXPECT_EQ(difference(c), "");
+  }
+  // What a merge may flush is charged by the largest value, of whichever column.
+  Case merged(Shape{.dtype = ATTN_BF16, .seq_q = 3, .seq_k = 40, .dim_v = 6, .num_splits = 2});
+  merged.fill(Regime::kGaussian, 4);
+  for (int64_t j = 0; j < 40; ++j) merged.set_v(0, 0, j, 0, 0x1p120f);
+  EXPECT_EQ(difference(merged), "");
 }
 
 TEST(CudaOracle, LeavesSmallProblemsToTheHosts) {
