@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <regex>
 #include <string_view>
@@ -112,6 +113,14 @@ void run_or_say(const std::string& what, const std::vector<std::string>& command
   throw UserError(what + " (" + describe_status(ran.status) + "): see above");
 }
 
+// Of a folder that CMake has not configured yet: Ninja where it is, for CMake's own choice is make, which a
+// machine that has built attnfuzz need not have.
+std::vector<std::string> generator(const fs::path& build) {
+  if (std::getenv("CMAKE_GENERATOR") != nullptr || fs::exists(build / "CMakeCache.txt")) return {};
+  if (run_program({"sh", "-c", "command -v ninja"}, {.take_output = true}).status != 0) return {};
+  return {"-G", "Ninja"};
+}
+
 }  // namespace
 
 bool is_cuda_source(const std::string& kernel) { return kernel.ends_with(".cu"); }
@@ -139,10 +148,11 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   write_if_new(at / "plug_in.cu", plug_in(entry, name));
   write_if_new(at / "CMakeLists.txt", project(entry, name, at));
   const fs::path build = at / "build";
-  run_or_say("CMake cannot configure " + at.string(),
-             {"cmake", "-S", at, "-B", build, "-DCMAKE_CXX_COMPILER=clang++-19",
-              "-Dattnfuzz_DIR=" + (prefix / "lib/cmake/attnfuzz").string(),
-              std::string("-DATTNFUZZ_CUDA=") + (entry.backend == "cuda" ? "ON" : "OFF")});
+  std::vector<std::string> configure = {"cmake", "-S", at, "-B", build, "-DCMAKE_CXX_COMPILER=clang++-19"};
+  configure.push_back("-Dattnfuzz_DIR=" + (prefix / "lib/cmake/attnfuzz").string());
+  configure.push_back(std::string("-DATTNFUZZ_CUDA=") + (entry.backend == "cuda" ? "ON" : "OFF"));
+  for (std::string& word : generator(build)) configure.push_back(std::move(word));
+  run_or_say("CMake cannot configure " + at.string(), configure);
   run_or_say(entry.source + " does not build as it is called in " + (at / "plug_in.cu").string(),
              {"cmake", "--build", build});
   return (fs::path(folder) / (name + ".attnfuzz") / ("libattn_" + name + "_" + entry.backend + ".so")).string();

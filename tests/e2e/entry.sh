@@ -30,6 +30,10 @@ expect 2 "say how its function is called"
 expect 2 "does not build" --entry 'attention_backward(q, k, v, o, B, H, S, D)'
 grep -q "attention_backward" log || { echo "the compiler's words are missing"; cat log; wrong=1; }
 expect 0 "40 cases in" --entry "$call"
+# A machine that has Ninja need not have make.
+if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null; then
+  grep -q '^CMAKE_GENERATOR:INTERNAL=Ninja$' mine.attnfuzz/build/CMakeCache.txt || { echo "it is built by make"; wrong=1; }
+fi
 sed -i 's/for (int j = 0; j < S; j++) acc/for (int j = 0; j + 1 < S; j++) acc/' mine.cu
 cmp -s "$source" mine.cu && { echo "entry.sh: nothing to break"; wrong=1; }
 expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --reduce-seconds 2 --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
