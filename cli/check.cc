@@ -27,6 +27,11 @@
 namespace attnfuzz {
 namespace {
 
+bool judged_by(const CheckResult& result, const Property& property) {
+  const auto stats = result.properties.find(property.name);
+  return stats != result.properties.end() && stats->second.cases > stats->second.rejected;
+}
+
 // Of fewer cases coverage says how few they are.
 constexpr uint64_t kFewestToMeasure = 1000;
 
@@ -165,6 +170,12 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     if (!result.interrupted) {
       for (std::string& why : not_judged(result, checked.kernel.name, refused, part.empty()))
         checked.not_judged.push_back(std::move(why));
+      for (const Property* property :
+           arguments.properties.empty() ? std::vector<const Property*>() : options.properties) {
+        if (!judged_by(result, *property))
+          checked.not_judged.push_back(checked.kernel.name + ": nothing was judged by " + property->name +
+                                       ", which was asked for: ask for it alone, or for more --cases");
+      }
       if (arguments.target.oracle != "cpu" && result.oracle.fast == 0)
         checked.not_judged.push_back(
             checked.kernel.name + ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
@@ -175,6 +186,10 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
     print(properties_table(result) + check_notes(result, refused, checked.covered, part));
+    const Property* const as_planned = find_property("as_planned");
+    if (part.empty() && std::ranges::find(options.properties, as_planned) != options.properties.end() &&
+        !judged_by(result, *as_planned))
+      std::printf("  as_planned judged nothing: --property as_planned says what the plan leaves open\n");
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);

@@ -3,8 +3,6 @@
 // not compile; one of integers does.
 #pragma once
 
-#ifdef __CUDACC__
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -19,5 +17,3 @@ __device__ __forceinline__ T attnfuzz_exact_atomic_add(T* at, V value) {
   return atomicAdd(at, static_cast<T>(value));
 }
 #define atomicAdd attnfuzz_exact_atomic_add
-
-#endif

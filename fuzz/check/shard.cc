@@ -1,5 +1,6 @@
 #include "fuzz/check/shard.h"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 
@@ -133,6 +134,10 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   const Aim aim = aim_at(target, options);
   Ahead ahead(aim, options, target, calibration);
   Beside beside(options);
+  // Whoever asks for bits alone (of a plan, of a twin) is told why there are none, not that something else
+  // holds.
+  const bool alone = options.properties.size() == 1 &&
+                     std::ranges::find(properties(), options.properties[0]) == properties().end();
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   for (uint64_t index = options.first + job;; index += options.jobs) {
@@ -149,7 +154,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     Verdict verdict = rejected ? *rejected
                       : judged ? *judged
                                : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
-    if (verdict.outcome == Outcome::kReject && !aim.refused.nothing()) {
+    if (verdict.outcome == Outcome::kReject && !aim.refused.nothing() && !alone) {
       // Of a kernel that does not do everything a relation may ask too much. Then the case is
       // judged by itself, and one that is refused even so without what it may be refused for.
       for (const Case& other : {as_drawn, without_refused(as_drawn, aim.refused)}) {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# nothing_checked.sh ATTNFUZZ FAKES: a run that checks nothing does not pass. FAKES
-# is the folder of the fake kernels.
+# nothing_checked.sh ATTNFUZZ FAKES MINE: a run that checks nothing does not pass. FAKES
+# is the folder of the fake kernels; MINE is right, does not do everything, and its plan leaves its sums open.
 #
 # Such runs have been called a success: a fuzz script that never loaded its kernel,
 # a launch that ran nothing, a kernel that refused all that it was given.
 set -u
-attnfuzz=$1 fakes=$2
+attnfuzz=$1 fakes=$2 mine=$3
 seed=$(dirname "$0")/../../corpus/seeds/window.case.json
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -39,6 +39,8 @@ ends 1 "was never written" check "$fakes/behaviours.so:idle" "${few[@]}"
 ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stale
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
 # What was asked to judge cannot: no other does it in its place unsaid.
+ends 1 "the plan leaves accumulator open" check "$mine" --arithmetic device:h200 --property as_planned "${few[@]}"
+ends 1 "nothing was judged by cpu_gpu_bits" check "$mine" --twin fa1 --property cpu_gpu_bits --property reference "${few[@]}"
 CUDA_VISIBLE_DEVICES= ends 2 "(--oracle cpu)" check fa1 --oracle cuda "${few[@]}"
 said=$(CUDA_VISIBLE_DEVICES= "$attnfuzz" replay "$seed" --kernel fa1 --oracle cuda --allow-stale 2>&1)
 [ $? -eq 2 ] && grep -qF "(--oracle cpu)" <<<"$said" || { echo "replay --oracle cuda without a GPU: $said"; bad=1; }
