@@ -4,6 +4,7 @@
 #include <chrono>
 #include <deque>
 
+#include "fuzz/check/epochs.h"
 #include "fuzz/check/way.h"
 #include "properties/case/switches.h"
 #include "properties/draw/draw.h"
@@ -118,7 +119,7 @@ std::optional<Verdict> rejected_by(const Property& property, Case& c, const Kern
 
 Drawn case_at(const Aim& aim, const CheckOptions& options, Target& target, uint64_t index,
               StreamDigest* digest) {
-  Drawn drawn = {options.way.empty() ? draw(aim, options.seed, index)
+  Drawn drawn = {options.way.empty() ? draw_in_epoch(aim, target.info(), options.seed, index)
                                      : draw_on_way(aim, options.seed, index, options.way, target),
                  options.properties[index % options.properties.size()]};
   if (digest != nullptr) digest->add(index, drawn.c);

@@ -48,4 +48,8 @@ inline constexpr double kBriefShare = 0.05;
 // hold a worker up for long.
 inline constexpr double kBriefShareOfClock = 0.25;
 
+// What a call has compiled for is not counted, up to so many times what it is allowed: compilers take their
+// time, and one that hangs is a hang. Only of who is trusted; anybody can say that he compiles.
+inline constexpr double kTimesCompiling = 10;
+
 }  // namespace attnfuzz

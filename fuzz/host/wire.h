@@ -25,7 +25,7 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 9;
+inline constexpr uint32_t kVersion = 10;
 // Descriptors a worker finds open when it starts; kStatusFd its guard alone (worker/guard.h), which
 // writes two int32 there: the worker's process id, and its status as waitpid() gave it. kProgramFd
 // likewise, where it runs a copy of the worker's program that has no name.
@@ -128,6 +128,13 @@ struct Samples {
   Site site[kMostSamples];
 };
 
+// Since a call came, all in nanoseconds: how long it has compiled, of the clock and of the processor's time
+// of the process, and when by either it began to, if it does. The watchdog does not count that.
+struct Compiling {
+  std::atomic<uint64_t> clock, processor;
+  std::atomic<uint64_t> since, since_processor;  // of CLOCK_MONOTONIC; 0: it does not compile
+};
+
 // What the worker loaded. Strings lie one after the other in `text`, each with
 // its NUL: kernel name, description, build hash, compiler, flags, root, device,
 // name and back end ("cpu", "cuda") of all kernels of the library (kernel_count),
@@ -163,6 +170,7 @@ struct Wire {
   Answer answer;
   Crash crash;
   Samples samples;
+  Compiling compiling;
   char refusal[1024];
   Description description;
   MemoryRange ranges[kMaxRanges];

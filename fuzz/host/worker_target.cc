@@ -319,6 +319,7 @@ class WorkerTarget final : public Target, public Screening {
     const std::optional<double> before = on_cpu ? process_->processor_seconds() : std::nullopt;
     // One thread cannot use it up sooner.
     auto deadline = before ? std::min(Clock::now() + seconds(allowed), last) : last;
+    constexpr double kLookAtCompiler = 1;
     for (;;) {
       auto event = WorkerProcess::Event::kRang;
       while (!answered() && event == WorkerProcess::Event::kRang) {
@@ -328,11 +329,37 @@ class WorkerTarget final : public Target, public Screening {
         if (event == WorkerProcess::Event::kTimeout && Clock::now() < deadline)
           event = WorkerProcess::Event::kRang;  // only looked
       }
-      if (answered() || event != WorkerProcess::Event::kTimeout || Clock::now() >= last) return event;
-      const double left = allowed - (process_->processor_seconds().value_or(0) - before.value_or(0));
-      if (left <= 0) return event;
-      deadline = std::min(Clock::now() + seconds(std::max(left, 0.001)), last);
+      if (answered() || event != WorkerProcess::Event::kTimeout) return event;
+      const std::optional<double> now = on_cpu ? process_->processor_seconds() : std::nullopt;
+      const Compiled compiled = compiled_for(now, kTimesCompiling * allowed);
+      const auto until = last + seconds(compiled.clock);
+      if (Clock::now() >= until) return event;
+      deadline = until;
+      if (before) {
+        const double left = allowed - (now.value_or(0) - *before - compiled.processor);
+        if (left <= 0) return event;
+        deadline = std::min(Clock::now() + seconds(std::max(left, 0.001)), until);
+      }
+      if (compiled.on) deadline = std::min(deadline, Clock::now() + seconds(kLookAtCompiler));
     }
+  }
+
+  // Seconds that the call under way has compiled for, at most so many of either.
+  struct Compiled {
+    double clock = 0, processor = 0;
+    bool on = false;  // it still does
+  };
+  Compiled compiled_for(std::optional<double> processor_now, double most) const {
+    if (confined()) return {};
+    const wire::Compiling& of = process_->wire().compiling;
+    double clock = 1e-9 * static_cast<double>(of.clock), processor = 1e-9 * static_cast<double>(of.processor);
+    const uint64_t since = of.since;
+    if (since != 0) {
+      const double now = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+      clock += now - 1e-9 * static_cast<double>(since);
+      if (processor_now) processor += *processor_now - 1e-9 * static_cast<double>(of.since_processor);
+    }
+    return {std::clamp(clock, 0.0, most), std::clamp(processor, 0.0, most), since != 0};
   }
 
   // Does one round trip; the answer is in answer_. Whatever else came of it, the

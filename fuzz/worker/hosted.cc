@@ -10,6 +10,7 @@
 #include "fuzz/host/wire.h"
 #include "fuzz/worker/guard.h"
 #include "fuzz/worker/memory/memory.h"
+#include "fuzz/worker/serve.h"
 #include "fuzz/worker/work.h"
 #include "kernels/plug_in.h"
 
@@ -142,6 +143,8 @@ int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const c
   std::fflush(nullptr);
   return status;
 }
+
+void attnfuzz_compiling(int32_t begins) { attnfuzz::worker::compiling(begins != 0); }
 
 int32_t attnfuzz_backend(void) { return attnfuzz::worker::kBackend; }
 }

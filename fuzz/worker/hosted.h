@@ -55,6 +55,10 @@ typedef struct attnfuzz_loaded {
 ATTN_EXPORT int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const char* selector,
                                   const char* readable, int32_t guard);
 
+// A kernel that compiles as it runs says when that begins, and when it ends: the watchdog has another
+// allowance for it (watchdog.h).
+ATTN_EXPORT void attnfuzz_compiling(int32_t begins);
+
 // attn_backend of this library.
 ATTN_EXPORT int32_t attnfuzz_backend(void);
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,6 +77,19 @@ struct Room {
 void all_defined(const wire::Request& request, const attn_env& env) {
   defined(&request, sizeof request);
   defined(&env, sizeof env);
+}
+
+wire::Compiling* compiling_clock = nullptr;
+
+uint64_t nanoseconds(clockid_t clock) {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void reset(wire::Compiling& clock) {
+  for (std::atomic<uint64_t>* one : {&clock.since, &clock.since_processor, &clock.clock, &clock.processor})
+    *one = 0;
 }
 
 class Server {
@@ -281,7 +295,21 @@ bool ring(int bell) {
 
 }  // namespace
 
+void compiling(bool begins) {
+  if (compiling_clock == nullptr) return;
+  wire::Compiling& clock = *compiling_clock;
+  const uint64_t now = nanoseconds(CLOCK_MONOTONIC), processor = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+  if (begins) {
+    clock.since_processor = processor;
+    clock.since = now;
+  } else if (const uint64_t since = clock.since.exchange(0); since != 0) {
+    clock.clock += now - since;
+    clock.processor += processor - clock.since_processor;
+  }
+}
+
 int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena) {
+  compiling_clock = &wire.compiling;
   describe(library, memory.device(), arena, wire.description);
   Server server(wire, *library.kernel, memory, arena);
   uint64_t served = 0;
@@ -297,6 +325,7 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
     }
     served = wire.asked.load(std::memory_order_acquire);
     // A copy: the kernel is given addresses in it, and must not change what the parent wrote.
+    reset(wire.compiling);
     wire::Request request;
     std::memcpy(static_cast<void*>(&request), &wire.request, sizeof request);
     const wire::Answer answer = server.answer(request);

@@ -11,4 +11,7 @@ namespace attnfuzz::worker {
 // an answer was its last (Answer::retiring). Returns the exit status.
 int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena);
 
+// Told by a kernel that compiles as it runs, when that begins and when it ends (wire::Compiling).
+void compiling(bool begins);
+
 }  // namespace attnfuzz::worker

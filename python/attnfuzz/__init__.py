@@ -13,10 +13,11 @@ See docs/python.md. Nothing is imported here beyond the standard library.
 """
 
 from attnfuzz import harness
-from attnfuzz.declare import Domain, Errors, Unsupported, at_least, at_most, known, multiple, shows_known, target
+from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, compiling, known, multiple, shows_known,
+                              target)
 from attnfuzz.judge import Failed, check, judge
 from attnfuzz.masks import lse_from_log2, one_mask
 from attnfuzz.oracle import assert_within, oracle
 
-__all__ = ["Domain", "Errors", "Failed", "Unsupported", "assert_within", "at_least", "at_most", "check", "harness", "judge",
-           "known", "lse_from_log2", "multiple", "one_mask", "oracle", "shows_known", "target"]
+__all__ = ["Domain", "Errors", "Failed", "Unsupported", "assert_within", "at_least", "at_most", "check", "compiling", "harness",
+           "judge", "known", "lse_from_log2", "multiple", "one_mask", "oracle", "shows_known", "target"]

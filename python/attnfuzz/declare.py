@@ -1,5 +1,6 @@
 """What a target says of itself: where it runs, how it rounds, what it takes."""
 
+import contextlib
 import ctypes
 import inspect
 import os
@@ -294,6 +295,33 @@ def _diagonal(p):
     return (p.causal or p.window_left >= 0 or p.window_right >= 0) and (p.seq_q != p.seq_k or p.has_key_lengths)
 
 
+# What of a call a kernel may compile for.
+_COMPILES = {
+    "dtype": lambda p: p.dtype, "batch": lambda p: p.batch, "heads": lambda p: (p.heads_q, p.heads_kv),
+    "seq": lambda p: (p.seq_q, p.seq_k), "dim": lambda p: (p.dim_qk, p.dim_v), "causal": lambda p: p.causal,
+    "lse": lambda p: p.want_lse, "bias": lambda p: p.has_bias, "mask": lambda p: p.has_mask,
+    "key_lengths": lambda p: p.has_key_lengths, "window": lambda p: (p.window_left, p.window_right),
+    "softcap": lambda p: p.softcap, "scale": lambda p: p.scale,
+}
+_compiling = 0
+_tell_compiling = None  # the worker's: begins, or ends
+
+
+@contextlib.contextmanager
+def compiling():
+    """Around what compiles while a target is called: it does not count as running, up to ten times what a call has."""
+    global _compiling
+    _compiling += 1
+    if _compiling == 1 and _tell_compiling:
+        _tell_compiling(1)
+    try:
+        yield
+    finally:
+        _compiling -= 1
+        if _compiling == 0 and _tell_compiling:
+            _tell_compiling(0)
+
+
 @dataclass
 class Target:
     """A function with its declaration; called, it is the function."""
@@ -306,6 +334,7 @@ class Target:
     domain: Domain = Domain()
     description: str = ""
     path: str = ""
+    compiles: tuple = ()
 
     def __post_init__(self):
         self.__name__ = self.function.__name__
@@ -318,11 +347,21 @@ class Target:
             raise TypeError(f"a target is a function of (p, q, k, v), and of any of {', '.join(known[4:])}; "
                             f"{self.__name__} is one of ({', '.join(names)})")
         self.takes = frozenset(names)
+        if isinstance(self.compiles, str) or not set(self.compiles) <= set(_COMPILES):
+            raise ValueError(f"target(compiles={self.compiles!r}): a tuple of {', '.join(map(repr, _COMPILES))}")
         if not self.description:
             self.description = (self.__doc__ or f"{self.__name__} of {self.__module__}").strip().split("\n")[0]
 
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
+
+    def words(self):
+        """What is declared, as the C++ side reads it (properties/case/domain.h, fuzz/check/epochs.h)."""
+        return " ".join(filter(None, [self.domain.words(), self.compiles and "compiles=" + ",".join(self.compiles)]))
+
+    def compilation(self, p):
+        """Of a call: what is compiled for it serves all that have the same."""
+        return tuple(_COMPILES[name](p) for name in self.compiles)
 
     @property
     def backend(self):
@@ -334,13 +373,16 @@ class Target:
 
 
 def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=Errors(), domain=Domain(),
-           description="", path=""):
+           description="", path="", compiles=()):
     """Declares a function as a kernel to be checked.
 
     device   where its tensors lie: "cpu" or "cuda"
     arrays   what they come as: "numpy" (default on the CPU), "torch" (default on a GPU), "jax" (a copy; CPU), or
              "dlpack" (objects with __dlpack__)
     tiles    rows of a tile of queries and of keys: where cases are aimed at
+    compiles what it compiles anew for, of "dtype", "batch", "heads", "seq", "dim", "causal", "lse", "bias", "mask",
+             "key_lengths", "window", "softcap" and "scale": a check draws 32 cases for each compilation, and the first
+             call of one counts as compiling()
     """
     arrays = arrays or ("torch" if device == "cuda" else "numpy")
     if device not in ("cpu", "cuda"):
@@ -352,6 +394,6 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
         raise ValueError(f"target(tiles={tiles!r}): two numbers, rows of a tile of queries and of keys")
 
     def declare(f):
-        return Target(f, device, arrays, tuple(tiles), errors, domain, description, path)
+        return Target(f, device, arrays, tuple(tiles), errors, domain, description, path, compiles)
 
     return declare(function) if function is not None else declare

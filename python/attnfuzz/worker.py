@@ -7,6 +7,7 @@ Of a file that nobody vouches for the zygote runs nothing: it imports what is in
 a worker, which imports the file when it is confined, need not wait for that.
 """
 
+import contextlib
 import ctypes
 import gc
 import hashlib
@@ -19,7 +20,7 @@ import sys
 import traceback
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
-from attnfuzz import poison
+from attnfuzz import declare, poison
 from attnfuzz.contract import CUDA, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
 from attnfuzz.declare import DTYPES, CDomain, Target, Unsupported
 from attnfuzz.judge import named_modules
@@ -106,6 +107,7 @@ def become_guard(words, descriptors, path, loaded):
             os.close(fd)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     host = ctypes.CDLL(library)
+    declare._tell_compiling = host.attnfuzz_compiling
     host.attnfuzz_work.argtypes = [_Load, c_char_p, c_char_p, c_char_p, c_int32]
     guard = os.getpid()
     worker = os.fork()
@@ -204,7 +206,7 @@ def host_of(name, target, path, source):
     domain = target.domain.struct()
     host = f"{sys.implementation.name} {sys.version.split()[0]}"
     hosted = Hosted(size=ctypes.sizeof(Hosted), backend=target.backend, name=name.encode(),
-                    description=target.description.encode(), domain=target.domain.words().encode(),
+                    description=target.description.encode(), domain=target.words().encode(),
                     source_hash=source.encode(), host=host.encode(), source=path.encode(),
                     plan=_HostedPlan(kernel.plan), run=_HostedRun(kernel.run),
                     dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)),
@@ -241,6 +243,7 @@ class Kernel:
     def __init__(self, name, target, path):
         self.target, self.path = target, path
         self.cuda = target.backend == CUDA
+        self.compiled = set()
         self.label = (target.path or f"{name} ({target.arrays})").encode()[:63]
 
     def plan(self, problem, tensors, env, plan, text, size):
@@ -320,13 +323,17 @@ class Kernel:
                     entry[:, : max(int(length), 0)] for entry, length in zip(arguments[name], lengths)]
                 if not all(all_finite(part) for part in seen):
                     raise Unsupported(f"declared for finite numbers, and {name} holds another")
-        if self.target.arrays == "torch" and self.cuda:
-            import torch
+        compilation = self.target.compilation(problem)
+        is_new = bool(compilation) and compilation not in self.compiled
+        self.compiled.add(compilation)
+        with contextlib.ExitStack() as around:
+            if self.target.arrays == "torch" and self.cuda:
+                import torch
 
-            with torch.cuda.stream(torch.cuda.ExternalStream(env.stream)):
-                self.store(self.target.function(problem, **arguments, **given), outputs, given)
-        else:
-            self.store(self.target.function(problem, **arguments, **given), outputs, given)
+                around.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(env.stream)))
+            with declare.compiling() if is_new else contextlib.nullcontext():
+                result = self.target.function(problem, **arguments, **given)
+            self.store(result, outputs, given)
 
     def view(self, tensor, shape, dtype):
         return self.array(Tensor(tensor.data, shape, tensor.stride[:4], dtype, self.cuda))

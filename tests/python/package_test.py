@@ -31,6 +31,22 @@ def plain(q, k, v, seen=None):
     return e @ v / e.sum(-1, keepdims=True), np.log(e.sum(-1)) + x.max(-1)
 
 
+class Compiles(unittest.TestCase):
+    def test_is_said_in_words_and_is_a_key(self):
+        target = attnfuzz.target(lambda p, q, k, v: q, domain=attnfuzz.Domain(lse=False), compiles=("dtype", "dim"))
+        self.assertEqual(target.words(), "no_lse compiles=dtype,dim")
+        call = unittest.mock.Mock(dtype="f16", dim_qk=8, dim_v=16)
+        self.assertEqual(target.compilation(call), ("f16", (8, 16)))
+        with self.assertRaisesRegex(ValueError, "compiles"):
+            attnfuzz.target(lambda p, q, k, v: q, compiles=("shape",))
+
+    def test_is_told_once_however_often_it_is_nested(self):
+        with unittest.mock.patch("attnfuzz.declare._tell_compiling") as tell:
+            with attnfuzz.compiling(), attnfuzz.compiling():
+                pass
+            self.assertEqual([call.args for call in tell.call_args_list], [(1,), (0,)])
+
+
 class Oracle(unittest.TestCase):
     def test_is_the_definition(self):
         q, k, v = inputs()

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+import time
 from dataclasses import replace
 
 import attnfuzz
@@ -115,6 +116,30 @@ def ends(name, how):
 
     f.__name__ = name
     return attnfuzz.target(f, errors=ERRORS)
+
+
+compiled = set()
+
+
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@attnfuzz.target(errors=ERRORS, compiles=("dtype", "heads", "seq"), domain=attnfuzz.Domain(dtypes=("f16",)))
+def compiles_slowly(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    """takes 0.8 s before the first call of a process, as a compiler does"""
+    if not compiled:
+        burn(0.8)
+    compiled.add((q.shape[1], k.shape[1], q.shape[2], k.shape[2]))
+    return right.function(p, q, k, v, bias, mask, key_lengths)
+
+
+@attnfuzz.target(errors=ERRORS)
+def compiles_for_ever(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    with attnfuzz.compiling():
+        spin()
 
 
 def spin():

@@ -22,6 +22,7 @@ def compiled():
 
 
 @attnfuzz.target(device="cuda", tiles=(128, 128), errors=attnfuzz.Errors(accumulator="tensor", p="input"),
+                 compiles=("dtype", "dim", "causal"),
                  domain=attnfuzz.Domain(dtypes=("bf16",), dim={64}, equal_dims=True, bias=False, mask=False, window=False,
                                         key_lengths=False, softcap=False, seq=range(129, 4097), batch=range(2, 65536),
                                         heads_q=attnfuzz.at_least(2), align="top_left", non_finite=False))

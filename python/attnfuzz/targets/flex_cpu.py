@@ -23,6 +23,7 @@ def compiled():
 
 
 @attnfuzz.target(arrays="torch", tiles=(32, 512), errors=attnfuzz.Errors(accumulator="ffma", p="input"),
+                 compiles=("dtype", "dim", "causal"),
                  domain=attnfuzz.Domain(dtypes=("f32",), lse=False, bias=False, mask=False, window=False, key_lengths=False,
                                         softcap=False, batch={2, 3}, heads_q={2, 4}, heads_kv={2, 4}, dim={16},
                                         equal_dims=True, seq=range(2, 1100), align="top_left", non_finite=False, scale=False))

@@ -18,18 +18,23 @@ import attnfuzz
 from attnfuzz.masks import finite_padding, sees_nothing
 
 
+SHAPE = ("dtype", "batch", "heads", "seq", "dim", "causal")
+
+
 @functools.partial(jax.jit, static_argnames=("causal",))
 def _attend(q, k, v, scale, causal):
     q, k, v = (jnp.swapaxes(t, 1, 2) for t in (q, k, v))
     return jnp.swapaxes(jax.nn.dot_product_attention(q, k, v, scale=scale, is_causal=causal), 1, 2)
 
 
-@attnfuzz.target(arrays="jax", errors=attnfuzz.Errors(accumulator="ffma", p="input"),
+@attnfuzz.target(arrays="jax", errors=attnfuzz.Errors(accumulator="ffma", p="input"), compiles=SHAPE,
                  domain=attnfuzz.Domain(dtypes=("bf16",), lse=False, bias=False, mask=False, softcap=False, window=False,
                                         key_lengths=False, align="top_left", non_finite=False, seq=attnfuzz.at_least(1),
                                         batch=attnfuzz.at_least(1), equal_dims=True))
 def xla(p, q, k, v):
     """jax.nn.dot_product_attention, XLA on the CPU"""
+    if p.seq_q == 1 and 1 in (p.seq_k, p.dim_qk):
+        attnfuzz.known("bf16, one query, and one key or one column")
     return _attend(q, k, v, jnp.float32(p.scale), p.causal).astype(jnp.float32)
 
 
@@ -43,6 +48,7 @@ def _attend_all(q, k, v, bias, mask, lengths, scale, causal, window):
 
 # Few shapes, for each is compiled.
 @attnfuzz.target(arrays="jax", errors=attnfuzz.Errors(accumulator="ffma", p="input"),
+                 compiles=(*SHAPE, "bias", "mask", "key_lengths", "window"),
                  domain=attnfuzz.Domain(dtypes=("f32", "bf16"), lse=False, softcap=False, align="top_left", non_finite=False,
                                         seq_q={1, 3, 8, 33}, seq_k={1, 2, 9, 65}, batch={1, 2}, heads_q={1, 2, 4},
                                         dim={1, 8, 33}, equal_dims=True))
@@ -68,6 +74,7 @@ BLOCK = 16
 
 
 @attnfuzz.target(arrays="jax", tiles=(BLOCK, BLOCK), errors=attnfuzz.Errors(accumulator="ffma", p="input"),
+                 compiles=(*SHAPE, "scale"),
                  domain=attnfuzz.Domain(lse=False, bias=False, mask=False, softcap=False, window=False,
                                         key_lengths=False, align="top_left", non_finite=False, gqa=False,
                                         scale="positive", seq=attnfuzz.multiple(BLOCK, least=BLOCK, most=128), dim=attnfuzz.at_most(128),
@@ -104,7 +111,7 @@ def of_lengths(p, k, v, key_lengths):
     return k, v, lengths, (np.asarray(lengths) == 0)[:, None, None, None]
 
 
-@attnfuzz.target(arrays="jax", tiles=(1, BLOCK), errors=DECODE,
+@attnfuzz.target(arrays="jax", tiles=(1, BLOCK), errors=DECODE, compiles=(*SHAPE, "scale", "key_lengths"),
                  domain=attnfuzz.Domain(softcap=False, window=False, **DECODES))
 def pallas_decode(p, q, k, v, key_lengths=None):
     """jax.experimental.pallas.ops.gpu.decode_attention.gqa"""
@@ -120,7 +127,7 @@ def pallas_decode(p, q, k, v, key_lengths=None):
 PAGE = 8
 
 
-@attnfuzz.target(arrays="jax", tiles=(1, 2 * PAGE), errors=DECODE,
+@attnfuzz.target(arrays="jax", tiles=(1, 2 * PAGE), errors=DECODE, compiles=(*SHAPE, "softcap", "key_lengths"),
                  domain=attnfuzz.Domain(window=False, **dict(DECODES, scale=True)))
 def pallas_paged(p, q, k, v, key_lengths=None):
     """jax.experimental.pallas.ops.gpu.paged_attention, pages in reverse order"""
@@ -142,6 +149,7 @@ def pallas_paged(p, q, k, v, key_lengths=None):
 
 
 @attnfuzz.target(arrays="jax", tiles=(128, 128), errors=attnfuzz.Errors(accumulator="tensor", p="input"),
+                 compiles=(*SHAPE, "scale", "bias", "mask", "key_lengths"),
                  domain=attnfuzz.Domain(dtypes=("f16", "bf16"), bias="own", lse=False, softcap=False, window=False, align="top_left",
                                         non_finite=False, seq_q={1, 2, 64, 65, 129}, seq_k={1, 2, 64, 65, 129}, batch={1, 2},
                                         heads_q={1, 2, 4}, dim={8, 64, 128}, equal_dims=True))

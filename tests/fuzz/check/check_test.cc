@@ -10,6 +10,7 @@
 
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/declaration.h"
+#include "fuzz/check/epochs.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/check/sizes_taken.h"
@@ -17,6 +18,7 @@
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
+#include "properties/draw/generator.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -382,6 +384,34 @@ TEST(Limits, AreNotAskedForOfAKernelWhosePlanFaults) {
   Faulting target;
   ask_for_refusals(target);
   EXPECT_LE(target.faults, 3);
+}
+
+// What a kernel compiles for is the same in each epoch, and other cases are drawn as ever.
+TEST(Epochs, ShareWhatIsCompiledFor) {
+  Aim aim;
+  KernelInfo kernel;
+  kernel.build.flags = "no_window compiles=dtype,heads,seq,causal,bias,scale";
+  ASSERT_EQ(compiles_for(kernel.build.flags).size(), 6u);
+  size_t lengths = 0, batches = 0;
+  for (uint64_t index = 0; index < 4 * kCasesOfEpoch; ++index) {
+    const Problem first = draw_in_epoch(aim, kernel, 7, index / kCasesOfEpoch * kCasesOfEpoch).problem;
+    const Case c = draw_in_epoch(aim, kernel, 7, index);
+    const Problem& p = c.problem;
+    EXPECT_FALSE(illegal(c)) << index;
+    EXPECT_EQ(p.dtype, first.dtype);
+    EXPECT_EQ(p.heads_q, first.heads_q);
+    EXPECT_EQ(p.heads_kv, first.heads_kv);
+    EXPECT_EQ(p.seq_q, first.seq_q);
+    EXPECT_EQ(p.seq_k, first.seq_k);
+    EXPECT_EQ(p.causal, first.causal);
+    EXPECT_EQ(p.bias.has_value(), first.bias.has_value());
+    EXPECT_EQ(p.scale, first.scale);
+    lengths += p.seq_k != draw_in_epoch(aim, kernel, 7, 0).problem.seq_k;
+    batches += p.batch != first.batch;
+  }
+  EXPECT_GT(lengths, 0u);
+  EXPECT_GT(batches, 0u);
+  EXPECT_EQ(draw_in_epoch(aim, KernelInfo{}, 7, 5), draw(aim, 7, 5));
 }
 
 }  // namespace
