@@ -99,6 +99,7 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
   r.flags = target.info.build.flags;
   r.device = target.info.device;
   r.calibration = target.calibration.name;
+  r.twin = twin_name(*opened);
   return target;
 }
 
@@ -151,6 +152,7 @@ std::vector<CampaignTarget> targets_of(const CampaignArguments& arguments) {
         }
         if (!names.insert(target.record.name).second)
           throw UserError("two kernels would both be called " + target.record.name + ": rename a library");
+        target.record.properties = arguments.properties;
         if (!arguments.properties.empty()) {
           std::erase_if(target.properties, [&](const Property* p) {
             return std::ranges::find(arguments.properties, p->name) == arguments.properties.end();
@@ -200,11 +202,12 @@ std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets) 
     const std::string known = e.at("tolerated"), of = e.at("target");
     const auto found = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == of; });
     const std::string kernel = found == targets.end() ? "" : found->record.kernel;
+    const std::string twin = found == targets.end() ? "" : found->record.twin;
     return t + (known.empty() ? "FINDING " : "known: ") + e.at("name").get<std::string>() + " (" +
            e.at("target").get<std::string>() + ", " + e.at("repeats").get<std::string>() + ")\n  " +
            e.at("minimal").get<std::string>() + "\n  " + e.at("message").get<std::string>() +
            (known.empty() ? "" : "\n  " + known) +
-           "\n  replay: " + replay_line(e.at("file").get<std::string>(), kernel);
+           "\n  replay: " + replay_line(e.at("file").get<std::string>(), kernel, twin);
   }
   if (event == "tolerated") {
     const std::string what = e.at("what");
@@ -247,7 +250,7 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   std::vector<std::string> unread;
   for (const SuspectFile& suspect : read_suspects(dir, &unread))
     print("suspicious, no finding: " + printable(suspect.r.message) +
-          "\n  replay: " + replay_line(suspect.file, suspect.r.kernel) + "\n");
+          "\n  replay: " + replay_line(suspect.file, suspect.r.kernel, suspect.r.twin) + "\n");
   if (s.canaries.empty()) std::printf("no canary was run: nothing shows that this campaign finds bugs\n");
   std::printf("%s\n", dir.c_str());
 }

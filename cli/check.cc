@@ -197,14 +197,15 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   if (!result.suspects.empty()) file_suspects(*target, filing, checked);
   for (const std::string& file : checked.suspects)
     std::printf("see it again: %s%s\n",
-                replay_line(file, without_digests({}, {}, checked.kernel).kernel).c_str(),
+                replay_line(file, command_name(checked.kernel), twin_name(*target)).c_str(),
                 distrust_words(arguments.target).c_str());
   for (Failure& failure : result.failures) {
     std::unique_ptr<Target> there;  // of a case that was run in the lane asan
     if (failure.c.lane != checked.kernel.lane && failure.file.empty()) there = open_lane(failure.c.lane);
     const Filed& filed =
         checked.filed.emplace_back(file_failure(failure, there ? *there : *target, calibration, filing));
-    std::printf("\nreplay: %s%s\n", replay_line(filed.reproducer, library.name, filed.before).c_str(),
+    std::printf("\nreplay: %s%s\n",
+                replay_line(filed.reproducer, library.name, twin_name(*target), filed.before).c_str(),
                 distrust_words(arguments.target).c_str());
   }
   std::fflush(stdout);

@@ -78,7 +78,8 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   tell("in case " + std::to_string(found.index) + " of seed " + std::to_string(filing.check.seed));
 
   const auto file_of = [&](Target& of, const Case& c, const Verdict& v, const Reduction* reduction) {
-    const Reproducer r = found.fatal ? without_digests(c, v, of.info()) : reproducer_of(c, v, reduction, of);
+    Reproducer r = found.fatal ? without_digests(c, v, of.info()) : reproducer_of(c, v, reduction, of);
+    r.twin = twin_name(of);
     const std::string name = file_for(r, filing.folder);
     write_file(name, encode(r, name));
     if (!file.empty() && file != name) std::filesystem::remove(file);
@@ -171,7 +172,7 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
       files.insert(entry.path());
   }
   const KernelInfo& kernel = target.info();
-  const std::string name = without_digests({}, {}, kernel).kernel;
+  const std::string name = command_name(kernel);
   int tried = 0;
   target.watch(Watch::kBrief);
   for (const std::string& file : files) {
@@ -193,7 +194,7 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
     if (took_over && filing.open_lane) there = filing.open_lane(lane->name);
     if (r->c.lane != kernel.lane && !there) continue;
     std::error_code other;
-    const std::string named = there ? without_digests({}, {}, there->info()).kernel : name;
+    const std::string named = there ? command_name(there->info()) : name;
     if (r->kernel != named && !std::filesystem::equivalent(r->kernel, named, other)) continue;
     const auto why = illegal(r->c);
     if (why || find_property(r->property) == nullptr) {

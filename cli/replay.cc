@@ -45,10 +45,11 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   Reproducer r = load_reproducer(path);
   r.kernel = trusted_kernel(r, path, arguments.kernel);
   if (!arguments.property.empty()) r.property = arguments.property;
-  const TargetOptions options = for_file(arguments.target, r);
+  TargetOptions options = for_file(arguments.target, r);
+  options.twin = trusted_twin(r, path, options.twin);
   const Property& property = property_named(r.property);
 
-  const std::string key = r.kernel + " " + options.backend + " " + options.lane;
+  const std::string key = r.kernel + " " + options.backend + " " + options.lane + " " + options.twin;
   if (opened.key != key) {
     opened.target.reset();
     opened.target = open(library_of(r.kernel, options), options);

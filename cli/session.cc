@@ -133,7 +133,8 @@ void add_case_arguments(CLI::App& app, CaseArguments& arguments) {
 OpenedCase open_case(const CaseArguments& arguments) {
   Reproducer r = load_reproducer(arguments.file);
   r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
-  const TargetOptions options = for_file(arguments.target, r);
+  TargetOptions options = for_file(arguments.target, r);
+  options.twin = trusted_twin(r, arguments.file, options.twin);
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
   std::string identity = identity_line(target->info(), options);
@@ -176,7 +177,7 @@ void give_twin(Target& target, const KernelLibrary& library, const TargetOptions
   if (of.empty() && on_gpu) of = executor_build(library.path);
   if (of.empty()) return;
   if (options.twin.empty() && !library.kernel.empty()) of += ":" + library.kernel;
-  target.twin = std::make_shared<Twin>([of, options](std::string* error) -> std::unique_ptr<Target> {
+  const Twin::Open open_twin = [of, options](std::string* error) -> std::unique_ptr<Target> {
     TargetOptions there = options;
     there.twin.clear();
     there.backend = "cpu";
@@ -190,7 +191,8 @@ void give_twin(Target& target, const KernelLibrary& library, const TargetOptions
       *error = e.what();
       return nullptr;
     }
-  });
+  };
+  target.twin = std::make_shared<Twin>(open_twin, !options.twin.empty());
 }
 
 }  // namespace
@@ -219,8 +221,7 @@ std::string distrust_words(const TargetOptions& options) {
   return (options.untrusted.empty()       ? ""
           : options.untrusted == "strict" ? " --untrusted=strict"
                                           : " --untrusted") +
-         (options.errors.empty() ? "" : " --errors " + shell_word(options.errors)) +
-         (options.twin.empty() ? "" : " --twin " + shell_word(options.twin));
+         (options.errors.empty() ? "" : " --errors " + shell_word(options.errors));
 }
 
 std::string confinement_text(uint32_t measures) {
@@ -425,6 +426,14 @@ std::string trusted_kernel(const Reproducer& r, const std::string& path, const s
   if (!is_plug_in(r.kernel)) return r.kernel;
   throw UserError(path + " names a library, and what it holds would be run: if you trust it, say --kernel " +
                   shell_word(r.kernel));
+}
+
+std::string trusted_twin(const Reproducer& r, const std::string& path, const std::string& named) {
+  if (!named.empty() || !is_plug_in(r.twin)) return named.empty() ? r.twin : named;
+  throw UserError(path +
+                  " names a library to compare with, and what that holds would be run: if you trust it, say "
+                  "--twin " +
+                  shell_word(r.twin));
 }
 
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options) {

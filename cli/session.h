@@ -101,6 +101,8 @@ Reproducer load_reproducer(const std::string& path);
 // What to judge the case of the file at `path` with: `named` by --kernel, or the file's. A library is
 // loaded only for whoever named it: of one that the file alone names this says how, and throws.
 std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named);
+// Likewise what to compare its bits with: `named` by --twin, or the file's; empty: neither names any.
+std::string trusted_twin(const Reproducer& r, const std::string& path, const std::string& named);
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
@@ -110,7 +112,7 @@ std::string identity_line(const KernelInfo& kernel, const TargetOptions& options
 uint32_t measures_of(const TargetOptions& options);
 // "confined: process, files, network, signals, system calls" and what is lacking, a line each.
 std::string confinement_text(uint32_t measures);
-// What a replay line must say to be as careful, and to compare with the same.
+// What a replay line must say to be as careful.
 std::string distrust_words(const TargetOptions& options);
 
 const char* backend_name(int32_t backend);

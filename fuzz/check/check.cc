@@ -23,6 +23,7 @@
 #include "properties/explain/first_bits.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
+#include "properties/judge/twin.h"
 #include "properties/memory/layout.h"
 
 namespace attnfuzz {
@@ -280,15 +281,23 @@ std::vector<std::string> not_judged(const CheckResult& result, const std::string
   return why;
 }
 
+std::string command_name(const KernelInfo& kernel) {
+  std::string error;
+  const auto own = find_kernel(kernel.name, {kernel.backend, kernel.lane}, &error);
+  if (own && own->path == kernel.library) return kernel.name;
+  return kernel.library + (kernel.library_kernels.size() > 1 ? ":" + kernel.name : "");
+}
+
+std::string twin_name(const Target& target) {
+  const bool named = target.twin && target.twin->named() && target.twin->get() != nullptr;
+  return named ? command_name(target.twin->get()->info()) : "";
+}
+
 Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {
   Reproducer r;
   r.c = c;
   r.property = verdict.property;
-  // One of our own goes by its name, a plug-in by its path.
-  std::string error;
-  const auto own = find_kernel(kernel.name, {kernel.backend, kernel.lane}, &error);
-  r.kernel = own && own->path == kernel.library ? kernel.name : kernel.library;
-  if (r.kernel == kernel.library && kernel.library_kernels.size() > 1) r.kernel += ":" + kernel.name;
+  r.kernel = command_name(kernel);
   r.backend = kernel.backend;
   r.build_hash = kernel.build.hash;
   r.compiler = kernel.build.compiler;
@@ -312,6 +321,7 @@ std::variant<Reproducer, DecodeError> read_reproducer(const std::string& path, c
 
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target) {
   Reproducer r = without_digests(c, verdict, kernel);
+  r.twin = twin_name(target);
   r.digests = LaidOut(c, target.arena()).digests();
   return r;
 }

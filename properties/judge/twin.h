@@ -18,7 +18,10 @@ namespace attnfuzz {
 class Twin {
  public:
   using Open = std::function<std::unique_ptr<Target>(std::string* error)>;
-  explicit Twin(Open open) : open_(std::move(open)) {}
+  // `named`: somebody asked for this one; otherwise it goes with its kernel.
+  explicit Twin(Open open, bool named = false) : open_(std::move(open)), named_(named) {}
+
+  bool named() const { return named_; }
 
   Target* get() {
     if (!asked_) target_ = open_(&error_), asked_ = true;
@@ -31,7 +34,7 @@ class Twin {
   Open open_;
   std::unique_ptr<Target> target_;
   std::string error_;
-  bool asked_ = false;
+  bool asked_ = false, named_;
 };
 
 // Why nothing of `twin` has the bits of `target`: a device whose arithmetic the executor does not know. Empty:

@@ -112,16 +112,19 @@ int magnitude(int64_t n) { return std::bit_width(static_cast<uint64_t>(n < 0 ? 0
 
 bool is_plug_in(const std::string& kernel) { return kernel.find('/') != kernel.npos; }
 
-std::string replay_line(const std::string& file, const std::string& kernel,
+std::string replay_line(const std::string& file, const std::string& kernel, const std::string& twin,
                         const std::vector<std::string>& before) {
   std::string files;
   for (const std::string& one : before) files += shell_word(one) + " ";
-  return "attnfuzz replay " + files + shell_word(file) + (is_plug_in(kernel) ? " --kernel " + shell_word(kernel) : "");
+  const auto named = [](const char* option, const std::string& one) {
+    return is_plug_in(one) ? option + shell_word(one) : "";
+  };
+  return "attnfuzz replay " + files + shell_word(file) + named(" --kernel ", kernel) + named(" --twin ", twin);
 }
 
 std::string encode(const Reproducer& r, const std::string& file_name) {
   Json json;
-  json["replay"] = replay_line(file_name, r.kernel);
+  json["replay"] = replay_line(file_name, r.kernel, r.twin);
   json["message"] = r.message;
   json["about"] = describe(r.c);
   json["kind"] = r.kind;
@@ -131,6 +134,7 @@ std::string encode(const Reproducer& r, const std::string& file_name) {
   json["case"] = json_of(encode(r.c));
   json["property"] = r.property;
   json["kernel"] = r.kernel;
+  if (!r.twin.empty()) json["twin"] = r.twin;
   json["backend"] = backend_name(r.backend);
   if (!r.path.empty()) json["path"] = r.path;
   if (!r.device.empty()) json["device"] = r.device;
@@ -181,6 +185,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
   reader.texts("indifferent", &r.indifferent);
   reader.text("property", true, &r.property);
   reader.text("kernel", true, &r.kernel);
+  reader.text("twin", false, &r.twin);
   reader.text("path", false, &r.path);
   reader.text("device", false, &r.device);
   std::string backend;

@@ -20,6 +20,7 @@ struct Reproducer {
   Case c;
   std::string property;
   std::string kernel;  // name of one of our own, or a plug-in: its absolute path, and ":KERNEL" of several
+  std::string twin;    // the kernel that was named to compare its bits with (--twin), likewise; empty: none was
   int32_t backend = ATTN_CPU;
   std::string build_hash, compiler, flags, device;
   // What was seen.
@@ -35,9 +36,9 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text);
 
 // Whether a kernel is a library by its path, which is loaded only for whoever names it.
 bool is_plug_in(const std::string& kernel);
-// One line to paste into a shell; it names the kernel where that is a plug-in. Files of `before` run first,
-// in the same worker.
-std::string replay_line(const std::string& file, const std::string& kernel,
+// One line to paste into a shell; it names the kernel and its twin where those are plug-ins. Files of `before`
+// run first, in the same worker.
+std::string replay_line(const std::string& file, const std::string& kernel, const std::string& twin,
                         const std::vector<std::string>& before = {});
 
 // What two findings of one bug have in common once both are reduced: kernel, kind,

@@ -353,7 +353,7 @@ TEST_F(Hostile, NamesStayTextOnATerminal) {
     Case c = d.e.r.c;
     expect_clean(explain(c, d.e.plan, nullptr, nullptr, options));
     expect_clean(describe(c));
-    const std::string line = replay_line(d.finding.name, d.e.r.kernel);
+    const std::string line = replay_line(d.finding.name, d.e.r.kernel, d.e.r.twin);
     EXPECT_EQ(printable(line, line.size()), line);
     const std::string label = kernel_label(d.kernel.name);
     EXPECT_EQ(printable(label), label);

@@ -61,6 +61,8 @@ struct TargetRecord {
   std::string build, worker_build;  // hashes
   std::string compiler, flags, device;
   std::string calibration;
+  std::string twin;                     // that was named, as --twin takes it; empty: none was
+  std::vector<std::string> properties;  // that were named, each of which must judge something; empty: all judge
   bool canary = false;
 };
 

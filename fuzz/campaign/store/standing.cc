@@ -34,10 +34,19 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
     if (found != stats.end() && !found->second.oracle.device.empty() && found->second.oracle.fast == 0)
       targets.push_back(target.name +
                         ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
-    if (judged > uninformative) continue;
-    targets.push_back(
-        target.name + ": " + std::to_string(judged) + " case(s) were judged, " + std::to_string(uninformative) +
-        " were uninformative: " + (uninformative > 0 ? "its plan may claim too little" : "run it longer"));
+    if (judged <= uninformative) {
+      targets.push_back(target.name + ": " + std::to_string(judged) + " case(s) were judged, " +
+                        std::to_string(uninformative) + " were uninformative: " +
+                        (uninformative > 0 ? "its plan may claim too little" : "run it longer"));
+      continue;
+    }
+    for (const std::string& name : target.properties) {
+      const auto by = found->second.properties.find(name);
+      if (by == found->second.properties.end() || by->second.cases == by->second.rejected)
+        targets.push_back(target.name + ": nothing was judged by " + name +
+                          ", which was asked for: attnfuzz check --property " + name +
+                          " says why, or run it longer");
+    }
   }
   return targets;
 }

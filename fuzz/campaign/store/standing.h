@@ -30,7 +30,8 @@ Standing standing(const FindingsFile& findings, size_t waiting, const std::vecto
                   const CampaignHeader& header, const std::vector<std::string>& unjudged);
 
 // Targets that no case was judged of, or fewer than nothing could be said of, and why, in words: as a plan
-// that lets all pass makes it. Nothing while the last session runs, and of one that was broken off.
+// that lets all pass makes it; or none by a property that was named. Nothing while the last session runs, and
+// of one that was broken off.
 std::vector<std::string> not_judged(const CampaignHeader& header,
                                     const std::map<std::string, TargetStats>& stats);
 

@@ -22,7 +22,7 @@ const CampaignTarget* target_of(const Reproducer& r, const std::vector<CampaignT
   for (const CampaignTarget& target : targets) {
     if (target.record.canary || target.info.backend != r.backend || target.record.lane != r.c.lane) continue;
     // A plug-in may have moved since.
-    const std::string kernel = without_digests({}, {}, target.info).kernel;
+    const std::string kernel = command_name(target.info);
     if (file_name(kernel) == file_name(r.kernel)) return &target;
   }
   return nullptr;

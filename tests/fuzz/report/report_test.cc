@@ -191,6 +191,18 @@ TEST_F(ReportOfANight, IsNotGreenWhereTheDiskWasFull) {
   EXPECT_EQ(json()["summary"]["standing"], "unknown");
 }
 
+TEST_F(ReportOfANight, IsNotGreenWhereANamedPropertyJudgedNothing) {
+  make_night(dir_, {.green = true});
+  CampaignHeader header = *read_header(dir_);
+  for (TargetRecord& target : header.targets) target.properties = {"reference"};
+  write_header(dir_, header);
+  EXPECT_EQ(json()["summary"]["standing"], "held");
+  for (TargetRecord& target : header.targets) target.properties = {"reference", "as_planned"};
+  write_header(dir_, header);
+  EXPECT_EQ(json()["summary"]["standing"], "unknown");
+  EXPECT_THAT(json()["not_judged"][0].get<std::string>(), HasSubstr("nothing was judged by as_planned"));
+}
+
 TEST_F(ReportOfANight, IsNotGreenWhereNextToNothingWasJudged) {
   make_night(dir_, {.green = true});
   ShardStats stats = read_stats(dir_, 0);

@@ -43,8 +43,19 @@ TEST_F(CampaignFolder, HeaderIsReadAsWritten) {
   CampaignHeader header;
   header.seed = 18446744073709551615u;
   header.started = "2026-01-02T03:04:05Z";
-  header.targets = {
-      {"fa1.cpu.plain", "fa1", "cpu", "plain", "abc", "def", "clang", "-O2", "", "executor", false}};
+  header.targets = {{"fa1.cpu.plain",
+                     "fa1",
+                     "cpu",
+                     "plain",
+                     "abc",
+                     "def",
+                     "clang",
+                     "-O2",
+                     "",
+                     "executor",
+                     "./old.so",
+                     {"cpu_gpu_bits"},
+                     false}};
   Session session;
   session.from = 12.5;
   session.ended = "time";
@@ -56,6 +67,8 @@ TEST_F(CampaignFolder, HeaderIsReadAsWritten) {
   const CampaignHeader again = read_header(dir_).value();
   EXPECT_EQ(again.seed, header.seed);
   EXPECT_EQ(again.targets.at(0).build, "abc");
+  EXPECT_EQ(again.targets.at(0).twin, "./old.so");
+  EXPECT_EQ(again.targets.at(0).properties, header.targets[0].properties);
   ASSERT_EQ(again.sessions.size(), 2u);
   EXPECT_EQ(again.sessions[1].notes, session.notes);
   EXPECT_EQ(again.sessions[1].builds, session.builds);
