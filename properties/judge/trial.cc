@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
 
 #include "properties/judge/judge.h"
@@ -30,6 +31,21 @@ RowSample sample_of(const Problem& p) {
     sample.seed = 1;
   }
   return sample;
+}
+
+// Whether two cases of one trial, so planned, have the same numbers at every (b,h,s,d): then the oracle says
+// the same of them. Two equal recipes do; where tensors lie, what is around them and how calls are made it does
+// not ask.
+bool same_numbers(const Run& earlier, const Case& c, const attn_plan& plan) {
+  if (std::memcmp(&earlier.plan, &plan, sizeof plan) != 0) return false;
+  Case there = earlier.c;
+  there.env = c.env;
+  there.lane = c.lane;
+  there.layout = c.layout;
+  there.prefill = c.prefill;
+  there.want_lse = c.want_lse;
+  there.calls = c.calls;
+  return there == c;
 }
 
 // Of the bounds of O's elements, added up on rows that both know: what the best plan would not need.
@@ -183,6 +199,12 @@ bool Trial::run_stage(Execution& e, Stage stage, std::string_view label) {
 
 bool Trial::evaluate(Execution& e, Run& run) {
   Stopwatch watch(verdict_.oracle_s);
+  for (const auto& earlier : runs_) {
+    if (!same_numbers(*earlier, e.c, e.plan)) continue;
+    run.reference = earlier->reference;
+    run.by_fast = earlier->by_fast;
+    return run.shared = true;
+  }
   const RowSample sample = sample_of(e.c.problem);
   if (fast_) {
     auto reference =

@@ -30,6 +30,7 @@ struct Run {
   attn_plan plan = {};
   Reference reference;
   bool by_fast = false;  // it is a fast oracle's (oracles.h)
+  bool shared = false;   // or that of an earlier run, which had the same numbers
   std::vector<Outputs> calls;
 
   // Of the first call, as relations compare it.
@@ -107,8 +108,9 @@ class Trial {
   const Run* run_calls(Execution& e, std::string_view label);
   // Runs what lays out and calls the kernel, and books the time.
   RunReply timed(Execution& e, const std::function<RunReply()>& run);
-  // What a run must give, by the fast oracle if there is one. False (and failed) if it was held to the CPU's
-  // and they do not say the same.
+  // What a run must give: what an earlier one must, if that had the same numbers and plan wherever they lay;
+  // by the fast oracle if there is one. False (and failed) if it was held to the CPU's and they do not say the
+  // same.
   bool evaluate(Execution& e, Run& run);
   // The CPU's word on it, in place of the fast one's. False (and failed) as above.
   bool evaluate_again(Execution& e, Run& run);

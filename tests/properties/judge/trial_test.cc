@@ -201,6 +201,52 @@ class HastyTarget : public FakeTarget {
   const Spot spot_;
 };
 
+TEST(Trial, ARunOfTheSameNumbersSharesWhatItMustGive) {
+  FakeTarget target(Flaw::kNone);
+  const Case base = simple(33);
+  Trial trial(base, target, documented());
+  const auto* first = trial.run(base);
+  ASSERT_NE(first, nullptr);
+  EXPECT_FALSE(first->shared);
+  Case elsewhere = base;
+  elsewhere.layout[static_cast<size_t>(TensorId::kK)].row_gap = 8;
+  elsewhere.layout[static_cast<size_t>(TensorId::kV)].order = {0, 2, 1};
+  elsewhere.prefill = Prefill::kHuge;
+  elsewhere.env.schedule_seed = 7;
+  const auto* moved = trial.run(elsewhere);
+  ASSERT_NE(moved, nullptr);
+  EXPECT_TRUE(moved->shared);
+  const Reference anew = trial.laid_out()->evaluate(documented());
+  EXPECT_EQ(moved->reference.state, anew.state);
+  for (const Expected& due : anew.outputs) {
+    const Expected& shared = moved->reference[due.tensor];
+    EXPECT_EQ(shared.value, due.value);
+    EXPECT_EQ(shared.bound, due.bound);
+    EXPECT_EQ(shared.exact, due.exact);
+    EXPECT_EQ(shared.rule, due.rule);
+  }
+  // Other numbers, by each field that the oracle asks for.
+  const auto evaluates = [&](Case c) {
+    const auto* run = trial.run(c);
+    return run && !run->shared;
+  };
+  Case other = base;
+  other.v.seed = 2;
+  EXPECT_TRUE(evaluates(other));
+  other = base;
+  other.once.k.head = true;
+  EXPECT_TRUE(evaluates(other));
+  other = base;
+  other.planted = {{.tensor = TensorId::kQ, .bits = 0x3c00}};
+  EXPECT_TRUE(evaluates(other));
+  other = base;
+  other.problem.causal = true;
+  EXPECT_TRUE(evaluates(other));
+  other = base;
+  other.remap.head_kv = Axis{.multiply = -1, .add = 1, .modulus = 2};
+  EXPECT_TRUE(evaluates(other));
+}
+
 TEST(Judge, WhatIsWrittenInPlan) {
   const struct {
     HastyTarget::Spot spot;
