@@ -1,6 +1,8 @@
 // What is likely to be left of errors that are bounded key by key, where each falls to
 // either side: sqrt(sum c^2) / sum c. Keys of one weight err alike (equal scores are rounded
-// alike), and are added up first. No bound: what advice (advice.h) goes by.
+// alike), and are added up first: of one weight as their sum tells it. A sum L is a multiple of its
+// last place, so that to add w is to round w to that: weights that differ by much less are all cut off,
+// or all raised, by the same. No bound: what advice (advice.h) goes by.
 //
 //   Scatter<2> s(n);
 //   s.add(weight, {error, charge}, n);         // two kinds of charges of the same keys
@@ -19,7 +21,7 @@ namespace attnfuzz {
 template <size_t kKinds>
 class Scatter {
  public:
-  // Of at most `keys` keys.
+  // Of at most `keys` keys, whose weights sum up to 1.
   explicit Scatter(int64_t keys)
       : bits_(
             std::clamp(static_cast<int>(std::bit_width(static_cast<uint64_t>(keys))), kLeastBits, kMostBits)) {
@@ -29,10 +31,12 @@ class Scatter {
     constexpr int64_t kAtOnce = 64;
     for (int64_t first = 0; first < n; first += kAtOnce) {
       const int64_t count = std::min(kAtOnce, n - first);
-      // By a hash of its weight to fp32: weights that share a place by chance make the share larger.
+      // By a hash of its weight, to an eighth of the last place of a sum of 1 in fp32: weights that share a
+      // place by chance make the share larger.
       uint32_t place[kAtOnce];
       for (int64_t k = 0; k < count; ++k)
-        place[k] = std::bit_cast<uint32_t>(static_cast<float>(weight[first + k])) * 0x9e3779b1u >> (32 - bits_);
+        place[k] = std::bit_cast<uint32_t>(static_cast<float>(weight[first + k] + 0.125)) * 0x9e3779b1u >>
+                   (32 - bits_);
       for (int64_t k = 0; k < count; ++k) {
         Kinds all, of;
         for (size_t kind = 0; kind < kKinds; ++kind) of[kind] = static_cast<float>(charges[kind][first + k]);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "reference/scatter.h"
 #include "tests/reference/declared.h"
@@ -86,6 +87,22 @@ TEST(Advice, IsSilentOnWhatAPlanDeclares) {
   EXPECT_FALSE(coarse.advice.suspicious());
 }
 
+// 65,559 keys at D = 1 whose scores differ by some 10^-4: the running sums come to 2^14, of which the last
+// place is 2^-10, and all weights are cut off by the same. A right kernel that adds them up was suspected.
+TEST(Advice, IsSilentWhereASumCutsOffAllItsWeightsAlike) {
+  Case c({.seq_q = 4, .seq_k = 65559, .dim_qk = 1, .dim_v = 1, .tile_q = 64, .tile_k = 64});
+  c.fill(Regime::kGaussian, 1);
+  c.problem.scale = 1;
+  for (int64_t i = 0; i < 4; ++i) c.set_q(0, 0, i, 0, std::ldexp(1.0f + 0.25f * static_cast<float>(i), -14));
+  declare_all(&c.plan);
+  const Reference r = evaluate(c.problem, c.tensors(), c.plan, h200());
+  const Output got = run_as_planned(c, {.seed = 3, .exp_units = 1.4});
+  const Worst worst = worst_of(r, got);
+  EXPECT_LE(worst.lse, 1);
+  EXPECT_GT(worst.lse, 0.1 + 2 * 0.05) << "as roundings to either side would not have come to";
+  EXPECT_FALSE(advise(r, c.problem.dtype, c.plan, got.o, got.lse).suspicious());
+}
+
 // Equal scores are rounded alike: what P is off by adds up, and is no surprise.
 TEST(Advice, KeysOfOneWeightErrAlike) {
   constexpr int64_t kKeys = 200;  // no multiple of what is hashed at once
@@ -100,6 +117,10 @@ TEST(Advice, KeysOfOneWeightErrAlike) {
   EXPECT_GE(apart.shares()[0], 1 / 16.0);
   EXPECT_EQ(apart.shares()[1], 1);
   EXPECT_EQ(Scatter<2>(0).shares()[0], 1);
+  for (int k = 0; k < kKeys; ++k) others[k] = 1.0 / kKeys * (1 + k * 0x1p-30);
+  Scatter<1> near(kKeys);
+  near.add(others, {one}, kKeys);
+  EXPECT_EQ(near.shares()[0], 1) << "of one weight beside a sum of 1";
 }
 
 }  // namespace
