@@ -1,9 +1,25 @@
 // Which levels of x86-64 the oracle's inner loops (products.h, row_loops.h) are run at: those that this
 // machine has. ATTNFUZZ_LEVEL=x86-64-v3 in the environment leaves out what is above it, to compare them.
+//
+// The same functions are compiled for each level, as the members of a struct whose kAll names them:
+//
+//   ATTN_LOOPS(Plain, "as compiled");
+//   ATTN_LOOPS(Avx2, "x86-64-v3", ATTN_AT_V3);       // where there are no such levels, as compiled too
+//   ATTN_LOOPS(Avx512, "x86-64-v4", ATTN_AT_V4);
+//   const std::vector<Loops> all = run_here<Avx512, Avx2, Plain>();
 #pragma once
 
 #include <cstdlib>
 #include <string_view>
+#include <vector>
+
+#ifdef __x86_64__
+#define ATTN_AT_V3 [[gnu::target("arch=x86-64-v3")]]
+#define ATTN_AT_V4 [[gnu::target("arch=x86-64-v4"), clang::min_vector_width(512)]]
+#else
+#define ATTN_AT_V3
+#define ATTN_AT_V4
+#endif
 
 namespace attnfuzz {
 
@@ -19,6 +35,15 @@ inline Levels levels() {
   has.v4 = __builtin_cpu_supports("x86-64-v4") && !(most && std::string_view(most) == "x86-64-v3");
 #endif
   return has;
+}
+
+// Those that this machine runs, the best first.
+template <class V4, class V3, class Plain>
+auto run_here() {
+  std::vector all = {Plain::kAll};
+  if (levels().v3) all.insert(all.begin(), V3::kAll);
+  if (levels().v4) all.insert(all.begin(), V4::kAll);
+  return all;
 }
 
 }  // namespace attnfuzz

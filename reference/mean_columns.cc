@@ -107,6 +107,9 @@ void known_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
   std::vector<WeightedRow> centre, exact;
   Charged charged;
   std::vector<KnownShares> shares;
+  centre.reserve(rows.size());
+  shares.reserve(rows.size());
+  charged.sized.reserve(rows.size());
   for (size_t r = 0; r < rows.size(); ++r) {
     centre.push_back({rows[r]->centre.data(), sums[r].tile.data(), nullptr});
     if (rows[r]->exact) exact.push_back({rows[r]->weight.data(), sums[r].exact.data(), nullptr});
@@ -153,6 +156,10 @@ void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
   std::vector<WeightedRow> mean, distance;
   Buffer charge, of_weight, of_error;
   Charged size;
+  shares.reserve(rows.size());
+  mean.reserve(rows.size());
+  distance.reserve(rows.size());
+  size.sized.reserve(rows.size());
   for (size_t r = 0; r < rows.size(); ++r) {
     MeanRow& row = *rows[r];
     const PlainShares& of =

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "reference/formats.h"
+#include "reference/key_range.h"
 #include "reference/operands.h"
 #include "reference/rounded_p.h"
 #include "reference/row_terms.h"
@@ -77,17 +80,55 @@ double tile_costs(const ErrorModel& model, const TileWalk& walk, std::span<const
 // Rows that are evaluated together: two blocks of what the products hold in registers.
 constexpr size_t kBlockRows = 12;
 
-// One row of a block. Buffers live on from block to block.
+// One row of a block.
 struct BlockRow {
   int64_t row;
   Row at;
-  std::vector<int64_t> keys;  // that it sees, counted from Operands::first
+  std::span<const int64_t> keys;  // that it sees, counted from Operands::first
+  std::vector<int64_t> own_keys;  // where they are not all of a range
   std::vector<double> q, q_size, bias;
   Buffer dot, absolute, running;  // by position in the block
   MeanRow mean;
 };
 
-// Rows in blocks, with scratch that lives across them.
+// What a block works on. It lives on from block to block, and from one evaluation of a thread to its next:
+// small problems would take a fifth of their time to allocate it.
+struct Scratch {
+  Operands operands;
+  std::vector<int64_t> ascending;  // 0, 1, 2, ...: keys of rows that see all of a range
+  BlockRow block_rows[kBlockRows];
+  KeyBlock block;
+  std::vector<std::span<const int64_t>> visible;
+  std::vector<QueryRow> queries;
+  std::vector<MeanRow*> means;
+  Buffer dot, absolute, running, centre;  // of visible keys
+  RowScores scores;
+  MeanWork work;
+  RoundedP rounded;
+};
+class KeptScratch {
+ public:
+  // Of an evaluation of so many keys.
+  explicit KeptScratch(int64_t keys) : keys_(keys), scratch_(std::move(kept())) {
+    if (!scratch_) scratch_ = std::make_unique<Scratch>();
+  }
+  ~KeptScratch() {
+    // Seven megabytes at most.
+    constexpr int64_t kMostKeys = 1024;
+    if (keys_ <= kMostKeys) kept() = std::move(scratch_);
+  }
+  Scratch& operator*() { return *scratch_; }
+
+ private:
+  static std::unique_ptr<Scratch>& kept() {
+    static thread_local std::unique_ptr<Scratch> scratch;
+    return scratch;
+  }
+  const int64_t keys_;
+  std::unique_ptr<Scratch> scratch_;
+};
+
+// Rows in blocks.
 class Evaluator {
  public:
   Evaluator(const attn_problem& problem, const attn_tensors& tensors, const ErrorModel& model, int64_t first,
@@ -97,6 +138,8 @@ class Evaluator {
         model_(model),
         first_(first),
         last_(last),
+        holes_(problem.has_mask || problem.bias_dtype != ATTN_NONE),
+        kept_(last - first),
         out_(empty_reference(problem, model, exact)) {}
 
   // Takes rows of one (batch, kv head) together.
@@ -113,7 +156,7 @@ class Evaluator {
         extend(rows[next] + 1, &out_);
         if (load_row(rows[next], here)) ++live_;
       }
-      evaluate_block(std::span(block_rows_).first(live_));
+      evaluate_block(std::span(scratch_.block_rows).first(live_));
     }
   }
 
@@ -127,15 +170,34 @@ class Evaluator {
     if (b == b_ && g == g_) return;
     b_ = b;
     g_ = g;
-    load_operands(problem_, tensors_, b, g, first_, std::min(last_, key_length(problem_, tensors_, b)),
-                  model_.least_factor, &operands_);
+    length_ = key_length(problem_, tensors_, b);
+    load_operands(problem_, tensors_, b, g, first_, std::min(last_, length_), model_.least_factor, &operands_);
+    auto& ascending = scratch_.ascending;
+    for (auto next = static_cast<int64_t>(ascending.size()); next < operands_.count; ++next)
+      ascending.push_back(next);
+  }
+
+  // The keys that a row sees, counted from Operands::first.
+  void load_keys(const Row& at, BlockRow* row) {
+    if (holes_) {
+      row_keys(problem_, tensors_, at.b, at.h, at.i, first_, last_, &row->own_keys);
+      for (int64_t& key : row->own_keys) key -= operands_.first;
+      row->keys = row->own_keys;
+      return;
+    }
+    const KeyRange range = key_range(problem_, length_, at.i);
+    const int64_t first = std::max(range.first, first_), last = std::min(range.last, last_);
+    row->keys = {};
+    if (first < last)
+      row->keys = std::span(scratch_.ascending)
+                      .subspan(static_cast<size_t>(first - first_), static_cast<size_t>(last - first));
   }
 
   // Reads a row into the next place of the block. False if it is dead, and so done.
   bool load_row(int64_t number, const Row& at) {
     ++out_.sampled;
-    BlockRow& row = block_rows_[live_];
-    row_keys(problem_, tensors_, at.b, at.h, at.i, first_, last_, &row.keys);
+    BlockRow& row = scratch_.block_rows[live_];
+    load_keys(at, &row);
     if (row.keys.empty()) {
       out_.state[static_cast<size_t>(number)] = RowState::kDead;
       ++out_.dead;
@@ -146,7 +208,6 @@ class Evaluator {
     row.row = number;
     row.at = at;
     load_bias(&row);
-    for (int64_t& key : row.keys) key -= operands_.first;
     row.q.resize(static_cast<size_t>(problem_.dim_qk));
     row.q_size.resize(row.q.size());
     decode_strided(problem_.dtype, tensors_.q.data, offset_of(tensors_.q, at.b, at.h, at.i, 0),
@@ -156,25 +217,26 @@ class Evaluator {
   }
 
   void load_bias(BlockRow* row) {
+    row->bias.clear();
     if (problem_.bias_dtype == ATTN_NONE) return;
     row->bias.resize(row->keys.size());
-    const std::vector<int64_t>& keys = row->keys;
+    const std::span<const int64_t> keys = row->keys;
     // Neighbours are decoded together.
     for (size_t k = 0, end; k < keys.size(); k = end) {
       for (end = k + 1; end < keys.size() && keys[end] == keys[end - 1] + 1; ++end) {
       }
       decode_strided(problem_.bias_dtype, tensors_.bias.data,
-                     offset_of(tensors_.bias, row->at.b, row->at.h, row->at.i, keys[k]),
+                     offset_of(tensors_.bias, row->at.b, row->at.h, row->at.i, operands_.first + keys[k]),
                      tensors_.bias.stride[3], static_cast<int64_t>(end - k), &row->bias[k]);
     }
   }
 
   void evaluate_block(std::span<BlockRow> rows) {
     if (rows.empty()) return;
-    visible_.clear();
+    scratch_.visible.clear();
     size_t seen = 0;
-    for (const BlockRow& row : rows) visible_.push_back(row.keys), seen += row.keys.size();
-    make_key_block(model_, operands_.first, operands_.count, visible_, &block_);
+    for (const BlockRow& row : rows) scratch_.visible.push_back(row.keys), seen += row.keys.size();
+    make_key_block(model_, operands_.first, operands_.count, scratch_.visible, &block_);
     // Rows that see different keys share too little.
     const auto wasted = static_cast<size_t>(block_.positions() - kLanes);
     if (rows.size() > 1 && 4 * seen < rows.size() * wasted) {
@@ -182,19 +244,19 @@ class Evaluator {
       evaluate_block(rows.first(half));
       return evaluate_block(rows.subspan(half));
     }
-    queries_.clear();
+    scratch_.queries.clear();
     for (BlockRow& row : rows) {
       for (Buffer* buffer : {&row.dot, &row.absolute, &row.running})
         if (static_cast<int64_t>(buffer->size()) < block_.positions())
           buffer->resize(static_cast<size_t>(block_.positions()));
-      queries_.push_back(
+      scratch_.queries.push_back(
           {row.q.data(), row.q_size.data(), row.dot.data(), row.absolute.data(), row.running.data()});
     }
-    score_products(operands_, block_.panels, queries_);
-    means_.clear();
+    score_products(operands_, block_.panels, scratch_.queries);
+    scratch_.means.clear();
     for (BlockRow& row : rows)
-      if (begin_row(&row)) means_.push_back(&row.mean);
-    finish_means(block_, operands_.values, means_);
+      if (begin_row(&row)) scratch_.means.push_back(&row.mean);
+    finish_means(block_, operands_.values, scratch_.means);
     for (const BlockRow& row : rows)
       if (out_.state[static_cast<size_t>(row.row)] == RowState::kBounded) end_row(row);
   }
@@ -210,9 +272,9 @@ class Evaluator {
                            row->keys.data(),
                            n,
                            row->bias.empty() ? nullptr : row->bias.data(),
-                           mean.places.gather(row->dot.data(), &dot_),
-                           mean.places.gather(row->absolute.data(), &absolute_),
-                           mean.places.gather(row->running.data(), &running_)};
+                           mean.places.gather(row->dot.data(), &scratch_.dot),
+                           mean.places.gather(row->absolute.data(), &scratch_.absolute),
+                           mean.places.gather(row->running.data(), &scratch_.running)};
     switch (row_scores(model_, operands_, input, &scores_)) {
       case ScoreState::kNaN:
         fill(row->row, RowState::kNaN, Due::kMustBeNaN);
@@ -228,7 +290,7 @@ class Evaluator {
     mean.terms =
         mean_terms(model_, {scores_.walk.rescales, scores_.sum_gamma, scores_.misplaced, scores_.largest_delta},
                    all_costs);
-    rounded_.centre = mean.places.place_for(block_.positions(), &mean.centre, &centre_);
+    rounded_.centre = mean.places.place_for(block_.positions(), &mean.centre, &scratch_.centre);
     const bool rounded = model_.in_order() && round_p(model_, scores_, n, &rounded_);
     const auto at = static_cast<size_t>(row->row * o_.columns);
     std::fill_n(&o_.rule[at], o_.columns, static_cast<uint8_t>(Due::kNumber));
@@ -239,7 +301,7 @@ class Evaluator {
     begin_mean(block_, operands_.values,
                {scores_.x.data(), scores_.e.data(), scores_.weight.data(), scores_.largest, scores_.sum,
                 scores_.largest_e},
-               rounded ? &rounded_ : nullptr, &work_, &mean);
+               rounded ? &rounded_ : nullptr, &scratch_.work, &mean);
     out_.state[static_cast<size_t>(row->row)] = RowState::kBounded;
     return true;
   }
@@ -282,18 +344,15 @@ class Evaluator {
   const attn_tensors& tensors_;
   const ErrorModel& model_;
   const int64_t first_, last_;
-  int64_t b_ = -1, g_ = -1;
-  Operands operands_;
-  BlockRow block_rows_[kBlockRows];
+  const bool holes_;  // a mask or a bias may hide keys of a range
+  int64_t b_ = -1, g_ = -1, length_ = 0;
   size_t live_ = 0;
-  KeyBlock block_;
-  std::vector<std::span<const int64_t>> visible_;
-  std::vector<QueryRow> queries_;
-  std::vector<MeanRow*> means_;
-  Buffer dot_, absolute_, running_, centre_;  // of visible keys
-  RowScores scores_;
-  MeanWork work_;
-  RoundedP rounded_;
+  KeptScratch kept_;
+  Scratch& scratch_ = *kept_;
+  Operands& operands_ = scratch_.operands;
+  KeyBlock& block_ = scratch_.block;
+  RowScores& scores_ = scratch_.scores;
+  RoundedP& rounded_ = scratch_.rounded;
   Reference out_;
   Expected& o_ = out_[TensorId::kO];
   Expected& lse_ = out_[TensorId::kLse];

@@ -10,7 +10,8 @@
 //
 // Contract. `host` tensors lie in host memory; q, k, v and, where the problem
 // has them, bias, mask and key_lengths are read, and nothing else is. Memory is
-// O(rows dim_v) for the result, O(seq_k (dim_qk + dim_v)) for one kv head.
+// O(rows dim_v) for the result, O(seq_k (dim_qk + dim_v)) for one kv head; of up to 1024 keys a thread keeps
+// the latter, at most 7 MB, for its next call.
 //
 //   const Reference reference = evaluate(problem, tensors, plan, h200());
 //   for output, row, column: if (output.ratio(row, column, got) > 1) fail(...);

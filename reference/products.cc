@@ -198,11 +198,8 @@ template <int kRows>
   }
 
 ATTN_PRODUCT_LEVEL(Plain, "as compiled", 8, 6);
-#ifdef __x86_64__
-ATTN_PRODUCT_LEVEL(Avx2, "x86-64-v3", 8, 6, [[gnu::target("arch=x86-64-v3")]]);
-ATTN_PRODUCT_LEVEL(Avx512, "x86-64-v4", 16, 12,
-                   [[gnu::target("arch=x86-64-v4"), clang::min_vector_width(512)]]);
-#endif
+ATTN_PRODUCT_LEVEL(Avx2, "x86-64-v3", 8, 6, ATTN_AT_V3);
+ATTN_PRODUCT_LEVEL(Avx512, "x86-64-v4", 16, 12, ATTN_AT_V4);
 
 const ProductLevel& best_level() {
   static const ProductLevel best = product_levels().front();
@@ -211,15 +208,7 @@ const ProductLevel& best_level() {
 
 }  // namespace
 
-std::vector<ProductLevel> product_levels() {
-  std::vector<ProductLevel> all;
-#ifdef __x86_64__
-  if (levels().v4) all.push_back(Avx512::kAll);
-  if (levels().v3) all.push_back(Avx2::kAll);
-#endif
-  all.push_back(Plain::kAll);
-  return all;
-}
+std::vector<ProductLevel> product_levels() { return run_here<Avx512, Avx2, Plain>(); }
 
 void score_products(const Operands& operands, std::span<const int64_t> panels, std::span<const QueryRow> rows) {
   best_level().scores(operands, panels, rows);

@@ -43,9 +43,9 @@ template <class Body>
   for (; at + kWidth <= n; at += kWidth) body(at, 0);
   if (at < n) body(n >= kWidth ? n - kWidth : 0, n >= kWidth ? at + kWidth - n : 0);
 }
+constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 // What is in lanes `done` and later; 0 in those before.
 [[gnu::always_inline]] inline void drop(int64_t done, V* x) {
-  constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   *x = kLane >= done ? *x : V(0.0);
 }
 
@@ -93,14 +93,19 @@ template <class Body>
   *to = x == x ? out : x;
 }
 
-[[gnu::always_inline]] inline void exponentials(const double* x, int64_t n, double subtracted, double* out) {
-  sixteens(n, [&](int64_t at, int64_t) __attribute__((always_inline)) {
+[[gnu::always_inline]] inline double exponentials(const double* x, int64_t n, double subtracted, double* out) {
+  V all = 0;
+  sixteens(n, [&](int64_t at, int64_t done) __attribute__((always_inline)) {
     V some;
     load(x, at, n, subtracted, &some);
     some -= subtracted;
     exponential(some, &some);
     store(some, at, n, out);
+    if (done > 0) drop(done, &some);
+    if (n < kWidth) some = kLane < n ? some : V(0.0);
+    all += some;
   });
+  return sum_of(all);
 }
 
 [[gnu::always_inline]] inline double sum(const double* x, int64_t n) {
@@ -114,18 +119,27 @@ template <class Body>
   return sum_of(all);
 }
 
-[[gnu::always_inline]] inline void scores(const double* dot, const double* size, const double* running,
-                                          int64_t n, double scale, double factor, double least, double* x,
-                                          double* delta) {
-  const double tau = __builtin_elementwise_abs(scale);
+[[gnu::always_inline]] inline ScoreExtent scores(const double* dot, const double* size, const double* running,
+                                                 int64_t n, const ScoreFactors& of, double* x, double* delta,
+                                                 double* error) {
+  const double tau = __builtin_elementwise_abs(of.scale);
+  V largest = -kInfinite, lowest = -kInfinite, most_delta = -kInfinite, most = -kInfinite;
   sixteens(n, [&](int64_t at, int64_t) __attribute__((always_inline)) {
     V products, sizes, before = 0;
-    load(dot, at, n, 0, &products);
-    load(size, at, n, 0, &sizes);
-    if (running) load(running, at, n, 0, &before);
-    store(V(products * scale), at, n, x);
-    store(V(tau * fma(sizes + before, factor, least)), at, n, delta);
+    load(dot, at, n, dot[0], &products);
+    load(size, at, n, size[0], &sizes);
+    if (running) load(running, at, n, running[0], &before);
+    const V score = products * of.scale;
+    const V off = tau * fma(sizes + before, of.factor, of.least);
+    raise(score, &largest);
+    raise(-score, &lowest);
+    raise(off, &most_delta);
+    raise(sizes, &most);
+    store(score, at, n, x);
+    store(off, at, n, delta);
+    store(fma(__builtin_elementwise_abs(score), of.unit, off), at, n, error);
   });
+  return {largest_of(largest), -largest_of(lowest), largest_of(most_delta), largest_of(most)};
 }
 
 [[gnu::always_inline]] inline ScoreExtent extent(const double* x, const double* delta, const double* absolute,
@@ -283,22 +297,12 @@ template <class Body>
   }
 
 ATTN_ROW_LOOPS(Plain, "as compiled");
-#ifdef __x86_64__
-ATTN_ROW_LOOPS(Avx2, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]]);
-ATTN_ROW_LOOPS(Avx512, "x86-64-v4", [[gnu::target("arch=x86-64-v4"), clang::min_vector_width(512)]]);
-#endif
+ATTN_ROW_LOOPS(Avx2, "x86-64-v3", ATTN_AT_V3);
+ATTN_ROW_LOOPS(Avx512, "x86-64-v4", ATTN_AT_V4);
 
 }  // namespace
 
-std::vector<RowLoops> row_loop_levels() {
-  std::vector<RowLoops> all;
-#ifdef __x86_64__
-  if (levels().v4) all.push_back(Avx512::kAll);
-  if (levels().v3) all.push_back(Avx2::kAll);
-#endif
-  all.push_back(Plain::kAll);
-  return all;
-}
+std::vector<RowLoops> row_loop_levels() { return run_here<Avx512, Avx2, Plain>(); }
 
 const RowLoops& row_loops() {
   static const RowLoops best = row_loop_levels().front();

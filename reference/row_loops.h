@@ -5,8 +5,7 @@
 // every level of x86-64: multiply-adds are written out, and a sum has sixteen parts whatever a register holds.
 //
 //   const RowLoops& loops = row_loops();
-//   loops.exponentials(x, n, m, weight);   // weight[k] = e^(x[k] - m)
-//   const double l = loops.sum(weight, n);
+//   const double l = loops.exponentials(x, n, m, weight);   // weight[k] = e^(x[k] - m), and their sum
 #pragma once
 
 #include <cstdint>
@@ -17,22 +16,28 @@
 namespace attnfuzz {
 
 struct ScoreExtent {
-  double largest_x, least_x, largest_delta, largest_absolute;
+  double largest_x, least_x, largest_delta, largest_size;
+};
+// What a row's scores are made by.
+struct ScoreFactors {
+  double scale, factor, least, unit;
 };
 
 struct RowLoops {
   const char* name;  // "x86-64-v4"
 
   // e^(x - subtracted). For arguments from -708 to 709 within 1.5 units of the last place (2^-51.4 of itself);
-  // 0 below, infinite above, NaN of NaN; e^0 is 1.
-  void (*exponentials)(const double* x, int64_t n, double subtracted, double* out);
+  // 0 below, infinite above, NaN of NaN; e^0 is 1. Returns what sum() says of them.
+  double (*exponentials)(const double* x, int64_t n, double subtracted, double* out);
   double (*sum)(const double* x, int64_t n);
 
-  // x_j = dot scale; delta_j = |scale| ((size + running) factor + least). `running` may be null.
-  void (*scores)(const double* dot, const double* size, const double* running, int64_t n, double scale,
-                 double factor, double least, double* x, double* delta);
-  ScoreExtent (*extent)(const double* x, const double* delta, const double* absolute, int64_t n);
-  // delta + unit |x|
+  // x_j = dot scale; delta_j = |scale| ((size + running) factor + least); err_j = delta + unit |x|. `running`
+  // may be null.
+  ScoreExtent (*scores)(const double* dot, const double* size, const double* running, int64_t n,
+                        const ScoreFactors& of, double* x, double* delta, double* error);
+  // Of scores that have been changed since: the extent, and
+  ScoreExtent (*extent)(const double* x, const double* delta, const double* size, int64_t n);
+  // delta + unit |x|.
   void (*errors)(const double* x, const double* delta, int64_t n, double unit, double* error);
   // Of the keys of one tile; the largest error too.
   Maximum (*reach)(const double* x, const double* error, int64_t n, double* largest_error);

@@ -38,18 +38,20 @@ bool aligned_sizes(const ErrorModel& model, const Operands& operands, const Scor
   return true;
 }
 
-// What flushing may take from a score: subnormal factors, a subnormal scale.
-void flushed_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+// What flushing may take from a score: subnormal factors, a subnormal scale. False if nothing.
+bool flushed_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
                     AllConst absolute, All delta) {
-  if (!model.flushes) return;
+  if (!model.flushes) return false;
   const double scale = std::abs(model.scale);
-  if (scale < 2 * kFlush) delta += scale * absolute;
+  const bool of_scale = scale < 2 * kFlush;
+  if (of_scale) delta += scale * absolute;
   if (!(operands.least_key < model.flushed_factor) &&
       !any_below(input.q, operands.dim_qk, model.flushed_factor))
-    return;
+    return of_scale;
   const double norm = AllConst(input.q, operands.dim_qk).abs().sum();
   for (int64_t k = 0; k < input.n; ++k)
     delta[k] += scale * kFlush * (norm + operands.key_norm[static_cast<size_t>(input.keys[k])]);
+  return true;
 }
 
 // Impure inputs decide a row before any arithmetic does.
@@ -151,27 +153,31 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   const double* sizes = aligned_sizes(model, operands, input, e.data()) ? e.data() : input.absolute;
   const double blocks = std::ceil(model.dim_qk / static_cast<double>(kDotBlock)) * model.score_block;
   const bool ascending = model.ascending_dot && blocks < 1;
-  loops.scores(input.dot, sizes, ascending ? input.running : nullptr, n, model.scale,
-               ascending ? model.score_block / (1 - blocks) : model.score_gamma, model.dim_qk * kFlush,
-               x.data(), delta.data());
-  flushed_scores(model, operands, input, absolute, delta);
+  const double unit = (model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0);
+  ScoreExtent extent = loops.scores(input.dot, sizes, ascending ? input.running : nullptr, n,
+                                    {.scale = model.scale,
+                                     .factor = ascending ? model.score_block / (1 - blocks) : model.score_gamma,
+                                     .least = model.dim_qk * kFlush,
+                                     .unit = unit},
+                                    x.data(), delta.data(), error.data());
+  const bool flushed = flushed_scores(model, operands, input, absolute, delta);
   if (model.softcap > 0) softcap(model, n, x.data(), tanh_size.data());
   if (adjusted) capped = x.abs();
   if (input.bias) x += AllConst(input.bias, n);
-
-  const ScoreExtent extent = loops.extent(x.data(), delta.data(), input.absolute, n);
+  if (adjusted || flushed) loops.errors(x.data(), delta.data(), n, unit, error.data());
+  if (adjusted || flushed || sizes != input.absolute)
+    extent = loops.extent(x.data(), delta.data(), input.absolute, n);
   const double m = out->largest = extent.largest_x;
   out->least = extent.least_x;
   out->largest_delta = extent.largest_delta;
   // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu is left.
   const double misplaced =
       model.may_be_fused ? kU * (std::abs(m) + out->largest_delta) * std::numbers::log2e : 0;
-  if (overflows(model, extent.largest_absolute, adjusted ? capped.maxCoeff() : 0, m, extent.least_x == m,
+  if (overflows(model, extent.largest_size, adjusted ? capped.maxCoeff() : 0, m, extent.least_x == m,
                 misplaced))
     return ScoreState::kUnconstrained;
   out->misplaced = std::exp2(misplaced);
 
-  loops.errors(x.data(), delta.data(), n, (model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0), error.data());
   if (adjusted) error += 3 * kU * capped;
   if (input.bias) error += 3 * kU * AllConst(input.bias, n).abs();
   if (model.softcap > 0) error += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
@@ -183,8 +189,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   converted_factors(model, operands, input, absolute, error);
   walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
   const double T = out->walk.rescales;
-  loops.exponentials(x.data(), n, m, out->weight.data());
-  out->sum = loops.sum(out->weight.data(), n);
+  out->sum = loops.exponentials(x.data(), n, m, out->weight.data());
   out->sum_gamma = sum_error_of(model, out->walk, n, out->weight.data());
   const bool merged = model.splits > 1;
   out->merge_constant = merged ? merge_constant(model, m, static_cast<double>(n), out->sum_gamma) : 0;

@@ -151,6 +151,8 @@ void begin_mean(const KeyBlock& block, const Values& values, const MeanInput& in
 
 void finish_means(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows) {
   std::vector<MeanRow*> known, plain;
+  known.reserve(rows.size());
+  plain.reserve(rows.size());
   for (MeanRow* row : rows)
     if (row->known) known.push_back(row);
   if (!known.empty()) known_columns(block, values, known);

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "reference/formats.h"
 #include "reference/products.h"
@@ -379,6 +381,36 @@ TEST(Oracle, ABiasOfFloatMinimumIsNoDeadRow) {
   // All of them that low: the scores overflow once multiplied by log2 e.
   c.bias = {-3.4028235e38f, -3.4028235e38f, -3.4028235e38f};
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
+}
+
+// What it works on lives on from one evaluation of a thread to the next, and says nothing there.
+TEST(Oracle, IsTheSameWhateverWasEvaluatedBefore) {
+  std::vector<Case> cases;
+  for (const Shape& shape : std::initializer_list<Shape>{{.seq_q = 40, .seq_k = 70, .dim_qk = 40, .dim_v = 24},
+                                                         {.seq_q = 7, .seq_k = 9, .bias_dtype = ATTN_F32},
+                                                         {.heads_q = 2, .seq_q = 9, .seq_k = 33, .mask = true},
+                                                         {.dtype = ATTN_BF16, .seq_q = 20, .causal = true},
+                                                         {.seq_q = 5, .seq_k = 60, .softcap = 2},
+                                                         {.seq_q = 5, .seq_k = 60, .num_splits = 3}}) {
+    for (const Regime regime : {Regime::kGaussian, Regime::kTiny, Regime::kPeaked, Regime::kWide}) {
+      Case& c = cases.emplace_back(shape);
+      c.fill(regime, 3);
+      if (cases.size() % 3 > 0) declare_all(&c.plan);
+    }
+  }
+  const auto bits = [](Case& c) {
+    const Reference r = evaluate(c.problem, c.tensors(), c.plan, h200());
+    std::vector<double> all(r.o_scatter.begin(), r.o_scatter.end());
+    all.insert(all.end(), r.lse_scatter.begin(), r.lse_scatter.end());
+    for (const Expected& e : r.outputs)
+      for (const auto& of : {e.value, e.bound, e.exact}) all.insert(all.end(), of.begin(), of.end());
+    return all;
+  };
+  std::vector<std::vector<double>> alone(cases.size());
+  for (size_t n = 0; n < cases.size(); ++n) std::thread([&] { alone[n] = bits(cases[n]); }).join();
+  for (const size_t step : {5u, 7u, 11u, 23u})
+    for (size_t n = 0, at = 0; n < cases.size(); ++n, at = (at + step) % cases.size())
+      ASSERT_EQ(bits(cases[at]), alone[at]) << at;
 }
 
 TEST(Oracle, SampleSkipsTheOtherRows) {

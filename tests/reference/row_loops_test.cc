@@ -76,7 +76,8 @@ TEST(RowLoops, Exponentials) {
   expect_same_bits([](const RowLoops& loops, int64_t n, Random* random) {
     const Doubles x = gaussians(random, n);
     Doubles out(x.size(), 5);
-    loops.exponentials(x.data(), n, 0.25, out.data());
+    const double sum = loops.exponentials(x.data(), n, 0.25, out.data());
+    EXPECT_EQ(sum, loops.sum(out.data(), n));
     for (int64_t k = 0; k < n; ++k) EXPECT_NEAR(out[k] / std::exp(x[k] - 0.25), 1, 1e-15);
     EXPECT_EQ(out.back(), 5);
     return out;
@@ -100,8 +101,9 @@ TEST(RowLoops, Scores) {
       const Doubles dot = gaussians(random, n), size = sizes_of(gaussians(random, n)),
                     before = sizes_of(gaussians(random, n));
       Doubles x(dot.size(), 5), delta = x, error = x, e = x;
-      loops.scores(dot.data(), size.data(), ascending ? before.data() : nullptr, n, -3, 0.5, 0.125, x.data(),
-                   delta.data());
+      const ScoreExtent at_once = loops.scores(dot.data(), size.data(), ascending ? before.data() : nullptr, n,
+                                               {.scale = -3, .factor = 0.5, .least = 0.125, .unit = 0.25},
+                                               x.data(), delta.data(), e.data());
       for (int64_t k = 0; k < n; ++k) {
         EXPECT_EQ(x[k], -3 * dot[k]);
         EXPECT_NEAR(delta[k], 3 * ((size[k] + (ascending ? before[k] : 0)) * 0.5 + 0.125), 1e-14);
@@ -110,8 +112,13 @@ TEST(RowLoops, Scores) {
       EXPECT_EQ(extent.largest_x, *std::max_element(x.begin(), x.end() - 1));
       EXPECT_EQ(extent.least_x, *std::min_element(x.begin(), x.end() - 1));
       EXPECT_EQ(extent.largest_delta, *std::max_element(delta.begin(), delta.end() - 1));
-      EXPECT_EQ(extent.largest_absolute, *std::max_element(size.begin(), size.end() - 1));
+      EXPECT_EQ(extent.largest_size, *std::max_element(size.begin(), size.end() - 1));
+      EXPECT_EQ(at_once.largest_x, extent.largest_x);
+      EXPECT_EQ(at_once.least_x, extent.least_x);
+      EXPECT_EQ(at_once.largest_delta, extent.largest_delta);
+      EXPECT_EQ(at_once.largest_size, extent.largest_size);
       loops.errors(x.data(), delta.data(), n, 0.25, error.data());
+      EXPECT_EQ(e, error);
       for (int64_t k = 0; k < n; ++k) EXPECT_NEAR(error[k], delta[k] + 0.25 * std::abs(x[k]), 1e-14);
       double largest_error = 0;
       const Maximum reach = loops.reach(x.data(), error.data(), n, &largest_error);
