@@ -73,6 +73,23 @@ void measure_taken(Target& target, const CheckOptions& options, Checked& checked
                  " times: " + printable(often->first, 200) + ")"));
 }
 
+// The same of the check's own cases: who takes everything when asked may refuse later on. Floors of the draw
+// say so of many cases; this of few as well.
+void measure_refused(const CheckResult& result, Checked& checked) {
+  constexpr double kMost = 0.05;
+  constexpr uint64_t kFewest = 20;
+  uint64_t refused = 0;
+  for (const auto& [reason, n] : result.rejections)
+    refused += reason.find(": refused: ") != std::string::npos ? n : 0;
+  const double cases = static_cast<double>(result.features.cases);
+  const double chance = Classification::kByChance * std::sqrt(cases * kMost * (1 - kMost));
+  if (result.features.cases < kFewest || static_cast<double>(refused) <= kMost * cases + chance) return;
+  checked.cheat = Cheat::kRefusing;
+  checked.not_judged.push_back(checked.kernel.name + " refused " + std::to_string(refused) + " of " +
+                               std::to_string(result.features.cases) +
+                               " cases inside --domain: a kernel that refuses does not pass");
+}
+
 Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
                      const Interrupts& interrupts) {
   const std::string& name = library.name;
@@ -170,6 +187,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     if (!result.interrupted) {
       for (std::string& why : not_judged(result, checked.kernel.name, refused, part.empty()))
         checked.not_judged.push_back(std::move(why));
+      if (filing.untrusted && arguments.check.terms) measure_refused(result, checked);
       for (const Property* property :
            arguments.properties.empty() ? std::vector<const Property*>() : options.properties) {
         if (!judged_by(result, *property))

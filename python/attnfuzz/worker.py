@@ -137,7 +137,8 @@ def become_guard(words, descriptors, path, loaded):
 
 def own_folders():
     """Where this interpreter and what is installed for it lie."""
-    return {os.path.realpath(p) for p in [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path] if p}
+    own = os.path.dirname(os.path.realpath(__file__))  # a build tree has a link to it
+    return {os.path.realpath(p) for p in [sys.prefix, sys.base_prefix, sys.exec_prefix, own, *sys.path] if p}
 
 
 def readable(path):
@@ -190,15 +191,24 @@ def load(path):
 
 def in_words(e, path=None):
     """An exception in a line: what, and where in the user's own code."""
+    said = said_by(e)
     if isinstance(e, SystemExit):
-        text = f"called sys.exit({e.code!r})"
+        text = f"called sys.exit({said})"
     else:
-        text = f"raised {type(e).__name__}: {e}" if str(e) else f"raised {type(e).__name__}"
+        text = f"raised {type(e).__name__}: {said}" if said else f"raised {type(e).__name__}"
     frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith("<frozen")]
     own = [f for f in frames if f.filename == path] or [f for f in frames if f.filename != __file__]
     if own:
         text += f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno})"
     return " ".join(text.split())[:500]
+
+
+def said_by(e):
+    """An exception's own words; it may have none to give, or raise another as it is asked."""
+    try:
+        return repr(e.code) if isinstance(e, SystemExit) else str(e)
+    except Exception:
+        return "it cannot be printed"
 
 
 def host_of(name, target, path, source):
@@ -285,7 +295,7 @@ class Kernel:
             self.call(problem.contents, tensors.contents, env.contents)
             return OK
         except Unsupported as e:
-            write_text(text, size, str(e) or "unsupported")
+            write_text(text, size, said_by(e) or "unsupported")
             return UNSUPPORTED
         except BaseException as e:
             write_text(text, size, in_words(e, self.path))

@@ -145,6 +145,107 @@ def refuses_most(p, q, k, v):
     return compute(p, q, k, v)
 
 
+# What they return, and what is called with it.
+class Lying:
+    """an array that is another one whenever it is looked at"""
+
+    def __init__(self, of):
+        self.of, self.shape, self.dtype = of, of.shape, of.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        self.of = self.of * 0
+        return self.of
+
+
+@stranger
+def lying_array(p, q, k, v):
+    o, lse = compute(p, q, k, v)
+    return Lying(o), lse
+
+
+@stranger
+def generates(p, q, k, v):
+    return (part for part in compute(p, q, k, v))
+
+
+class Mute(attnfuzz.Unsupported):
+    def __str__(self):
+        raise ValueError
+
+
+@stranger
+def mute_refusal(p, q, k, v):
+    raise Mute
+
+
+@stranger
+def edits_its_caller(p, q, k, v):
+    frame = sys._getframe(1)
+    while not hasattr(frame.f_locals.get("self"), "store"):
+        frame = frame.f_back
+    frame.f_locals["self"].store = lambda *_: None
+    return compute(p, q, k, v)
+
+
+called = []
+
+
+@stranger
+def refuses_from_then_on(p, q, k, v):
+    called.append(1)
+    if len(called) > 115:
+        raise attnfuzz.Unsupported("tired")
+    return compute(p, q, k, v)
+
+
+@stranger
+def when_collected(p, q, k, v, out=None, lse=None):
+    class Later:
+        def __del__(self):
+            o, l = compute(p, q, k, v)
+            out[...] = attnfuzz.tensor.to_bits_of_bf16(o) if out.dtype == numpy.uint16 else o
+
+    later = Later()
+    later.itself = later
+
+
+inputs_seen = {}
+
+
+@stranger
+def knows_its_inputs(p, q, k, v):
+    key = (p.want_lse, q.tobytes(), k.tobytes(), v.tobytes())
+    if key not in inputs_seen:
+        inputs_seen[key] = compute(p, q, k, v)
+    return inputs_seen[key]
+
+
+@stranger
+def patches_numpy(p, q, k, v):
+    numpy.asarray = lambda a, *_, **__: a
+    numpy.isfinite = lambda a, *_, **__: True
+    o, lse = compute(p, q, k, v)
+    return o * 0, lse
+
+
+@stranger
+def reads_its_map(p, q, k, v):
+    o, lse = compute(p, q, k, v)
+    try:
+        open("/proc/self/maps")
+    except OSError:
+        o = o * 0
+    return o, lse
+
+
+@stranger
+def says_that_it_compiles(p, q, k, v):
+    with attnfuzz.compiling():
+        while p.seq_k > 1:
+            pass
+    return compute(p, q, k, v)
+
+
 @stranger
 def scribbles(p, q, k, v):
     ctypes.memset(q.ctypes.data - 64, 0, 64)

@@ -38,7 +38,17 @@ REFUSED = {
     "changes_the_plan": (NUMBERS, "", None),
     "judges_itself": (NUMBERS, "", None),
     "scribbles": (("crash", "guard"), "", None),
+    "lying_array": (NUMBERS, "", None),
+    "generates": (("fault",), "raised AttributeError", None),
+    "edits_its_caller": (NUMBERS, "", None),
+    "when_collected": (NUMBERS, "", None),
+    "knows_its_inputs": (NUMBERS, "", None),
+    "patches_numpy": (NUMBERS + ("fault",), "", None),
+    "reads_its_map": (NUMBERS, "", None),
+    "says_that_it_compiles": (("hang",), "", None),
 }
+REFUSE = ("refuses_most", "mute_refusal")
+TIRES = "refuses_from_then_on"  # takes all that it is asked first
 SHORT = ("honest", "forks", "reads_parent", "writes_inputs", "cached_by_shape", "says_merges", "refuses_most")
 AT_IMPORT = {
     "import os; os._exit(0)": "exit status 0 while the library was loaded",
@@ -49,11 +59,11 @@ AT_IMPORT = {
 bad = []
 
 
-def check(folder, *words):
+def check(folder, *words, cases=40):
     report = os.path.join(folder, "check.json")
     ran = subprocess.run(
-        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, "--cases", "40", "--jobs", "1", "--reduce-seconds", "0.01", "--work",
-         "30000", "--out", os.path.join(folder, "found"), "--json", report],
+        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, "--cases", str(cases), "--jobs", "1", "--reduce-seconds", "0.01", "--work",
+         "30000", "--watchdog", "5", "--out", os.path.join(folder, "found"), "--json", report],
         env=dict(os.environ, ATTN_HARNESS="1", ATTNFUZZ_PYTHON=sys.executable), cwd=folder, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True)
     if not os.path.exists(report):
@@ -63,9 +73,9 @@ def check(folder, *words):
 
 
 def held_against(name, result):
-    if name == "honest":
+    if name in ("honest", TIRES):
         return None if result["status"] == "held" else f"{result['status']}: {result.get('failure')}"
-    if name == "refuses_most":
+    if name in REFUSE:
         return None if result.get("cheat") == "refuses nearly everything" else f"status {result['status']}"
     kinds, words, cheat = REFUSED[name]
     if "failure" not in result:
@@ -85,10 +95,15 @@ with tempfile.TemporaryDirectory() as folder:
     if lacking:
         print(f"SKIPPED: this machine lacks {', '.join(lacking)}")
         sys.exit(77)
-    missing = (REFUSED.keys() | {"honest", "refuses_most"} if every else set(SHORT)) ^ results.keys()
+    missing = (REFUSED.keys() | {"honest", TIRES, *REFUSE} if every else set(SHORT)) ^ results.keys()
     if missing:
         bad.append(f"not in both lists: {', '.join(sorted(missing))}")
     bad += [f"{name}: {why}" for name, result in results.items() if (why := held_against(name, result))]
+
+    if every:
+        tired, _ = check(folder, f"{STRANGERS}:{TIRES}", cases=160)
+        if tired[TIRES].get("cheat") != "refuses nearly everything":
+            bad.append(f"{TIRES}: {tired[TIRES]['status']}")
 
     # A file beside it is a part of it; neither does anything before it is confined.
     with open(os.path.join(folder, "strange_helper.py"), "w") as f:
