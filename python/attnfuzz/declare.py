@@ -40,7 +40,8 @@ class Errors:
     log          "lg2.approx", "logf", "fast_logf"
     rcp          "approx", "exact"
     tanh         "approx", "tanhf"; read with softcap alone
-    scale        "fused" (into the exponent), "separate" (the scaled score is rounded), "folded_q" (Q is scaled first)
+    scale        "fused" (into the exponent), "separate" (the scaled score is rounded), "folded_q" (Q is scaled first),
+                 "separate_fma" (in fp32; what is subtracted from a score may be rounded before, or after: either of the first two)
     rescales     of the accumulator a row meets, at most; None: one a tile of keys
     merges       of partial results a row, at most
     """
@@ -69,7 +70,7 @@ class Errors:
         "log": (None, "lg2.approx", "logf", "fast_logf"),
         "rcp": (None, "approx", "exact"),
         "tanh": (None, "approx", "tanhf"),
-        "scale": (None, "fused", "separate", "folded_q"),
+        "scale": (None, "fused", "separate", "folded_q", "separate_fma"),  # by their number
     }
 
     def __post_init__(self):

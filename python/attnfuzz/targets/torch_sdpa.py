@@ -17,8 +17,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import attnfuzz
 from attnfuzz.masks import one_mask
 
-# A tensor core's sums, P rounded to the format of the input.
-TENSOR = attnfuzz.Errors(accumulator="tensor", p="input")
+# A tensor core's sums, P rounded to the format of the input. The scale is applied to sums in fp32 (efficient: its source;
+# cuDNN: a node of the graph that PyTorch makes, whose intermediate results are declared to be fp32), whether or not a
+# compiler has contracted that with what is subtracted.
+TENSOR = attnfuzz.Errors(accumulator="tensor", p="input", scale="separate_fma")
 # Of flash-attention 2 besides: ex2 of a scaled score in one rounding. 1,634 cases on an H200: no number outside of that.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
@@ -110,7 +112,8 @@ def flash(p, q, k, v):
 @attnfuzz.target(device="cuda", tiles=(128, 128), errors=TENSOR,
                  domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias="own",
                                         dim=attnfuzz.multiple(8, most=128), seq_q=attnfuzz.at_least(1),
-                                        seq_k=attnfuzz.at_least(2), batch=attnfuzz.at_least(1), scale="positive",
+                                        seq_k=attnfuzz.at_least(2), batch=range(1, 65536),
+                                        heads_q=attnfuzz.at_most(65535), scale="positive",
                                         **COMMON))
 def cudnn(p, q, k, v, bias=None, mask=None):
     """SDPA, cuDNN"""
