@@ -32,9 +32,21 @@ __device__ __forceinline__ const void* bias_row(const ScoreTerms& p, int32_t b, 
   return static_cast<const char*>(p.bias.data) + at * (p.bias_dtype == ATTN_F32 ? 4 : 2);
 }
 
+// An exponent but for what settled() does. Where a bias of -inf hides a product of +inf or NaN it is NaN, and
+// where a sum is below all numbers it is -inf.
+__device__ __forceinline__ float rough_biased(float score, float scale, float bias) {
+  return fma(score, scale, bias) * kLog2e;
+}
+
 // An exponent, of a bias that is not -inf.
 __device__ __forceinline__ float finite_biased(float score, float scale, float bias) {
-  return fmax_nan(fma(score, scale, bias) * kLog2e, lowest());
+  return fmax_nan(rough_biased(score, scale, bias), lowest());
+}
+
+// rough_biased()'s to biased()'s.
+__device__ __forceinline__ float settled(float rough, float bias) {
+  const float exponent = fmax_nan(rough, lowest());
+  return bias == neg_inf() ? neg_inf() : exponent;
 }
 
 // An exponent: a bias of -inf hides, whatever the product, and it alone.
@@ -82,24 +94,27 @@ __device__ __forceinline__ bool any_hides(const BiasWords<R, N>& words) {
   return ballot(lo == neg_inf() || hi == neg_inf()) != 0;
 }
 
+// s[n][e] becomes change(s[n][e], its bias), of the first R rows.
+template <class B, int R, int N, class Change>
+__device__ __forceinline__ void with_words(const BiasWords<R, N>& words, float (&s)[N][4], Change change) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      float bias[2];
+      unpack2<B>(words.at[r][n], bias[0], bias[1]);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) s[n][2 * r + e] = change(s[n][2 * r + e], bias[e]);
+    }
+  }
+}
+
 template <class B, int R, int N>
 __device__ __forceinline__ void add_words(const ScoreTerms& p, const BiasWords<R, N>& words, float (&s)[N][4]) {
-  const auto add = [&](auto exponent) {
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-#pragma unroll
-      for (int n = 0; n < N; ++n) {
-        float bias[2];
-        unpack2<B>(words.at[r][n], bias[0], bias[1]);
-#pragma unroll
-        for (int e = 0; e < 2; ++e) s[n][2 * r + e] = exponent(s[n][2 * r + e], bias[e]);
-      }
-    }
-  };
   if (any_hides<B>(words)) {
-    add([&](float score, float bias) { return biased(score, p.scale, bias); });
+    with_words<B>(words, s, [&](float score, float bias) { return biased(score, p.scale, bias); });
   } else {  // nearly always: two instructions less a score
-    add([&](float score, float bias) { return finite_biased(score, p.scale, bias); });
+    with_words<B>(words, s, [&](float score, float bias) { return finite_biased(score, p.scale, bias); });
   }
 }
 

@@ -9,6 +9,7 @@
 //   warp_max, warp_sum     over 32 lanes
 //   quad_max, quad_sum     over the four lanes 4q..4q+3, which share a row of an
 //                          mma accumulator; N values in one call, in place
+//   quad_max_nan           the same maximum, but NaN where one of the four is
 //
 // A reduction gives all its lanes the same bits: sums pair neighbours first (a
 // butterfly), so that every lane adds the same numbers in the same order.
@@ -60,6 +61,15 @@ __device__ __forceinline__ void quad_max(float (&values)[N]) {
   for (int i = 0; i < N; ++i) {
     values[i] = fmax(values[i], shfl_xor(values[i], 1));
     values[i] = fmax(values[i], shfl_xor(values[i], 2));
+  }
+}
+
+template <int N>
+__device__ __forceinline__ void quad_max_nan(float (&values)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    values[i] = fmax_nan(values[i], shfl_xor(values[i], 1));
+    values[i] = fmax_nan(values[i], shfl_xor(values[i], 2));
   }
 }
 
@@ -118,6 +128,11 @@ struct Ballot {
 struct Max {
   static constexpr const char *kWarp = "warp_max", *kQuad = "quad_max";
   static float of(float a, float b) { return fmax(a, b); }
+};
+
+struct MaxNan {
+  static constexpr const char* kQuad = "quad_max_nan";
+  static float of(float a, float b) { return fmax_nan(a, b); }
 };
 
 struct Sum {
@@ -203,6 +218,12 @@ inline float warp_sum(float value ATTN_AND_HERE) {
 template <int N>
 inline void quad_max(float (&values)[N] ATTN_AND_HERE) {
   cpu::QuadReduce<cpu::Max, N> reduce{values};
+  simt::meet(reduce, simt::kFullMask, here);
+}
+
+template <int N>
+inline void quad_max_nan(float (&values)[N] ATTN_AND_HERE) {
+  cpu::QuadReduce<cpu::MaxNan, N> reduce{values};
   simt::meet(reduce, simt::kFullMask, here);
 }
 

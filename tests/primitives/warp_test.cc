@@ -45,6 +45,30 @@ __global__ void reduce(const float* in, float* out) {
   mine[6] = warp_sum(in[lane]);
 }
 
+__global__ void reduce_nan(const float* in, float* out) {
+  float maxima[1] = {in[threadIdx.x]}, kept[1] = {in[threadIdx.x]};
+  quad_max(maxima);
+  quad_max_nan(kept);
+  out[2 * threadIdx.x] = maxima[0];
+  out[2 * threadIdx.x + 1] = kept[0];
+}
+
+TEST(Warp, OneMaximumPassesOverNanAndOneKeepsIt) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (int where = 0; where < 4; ++where) {
+    std::vector<float> in(32), out(64);
+    for (int i = 0; i < 32; ++i) in[i] = static_cast<float>(i % 4);
+    in[4 + where] = kNan;
+    EXPECT_EQ(run_on_cpu(reduce_nan, 1, 32, {}, in.data(), out.data()).told(), "ok");
+    for (int lane = 0; lane < 32; ++lane) {
+      const bool met = lane / 4 == 1;
+      EXPECT_EQ(out[2 * lane], met && where == 3 ? 2.0f : 3.0f);
+      EXPECT_EQ(std::isnan(out[2 * lane + 1]), met);
+      if (!met) EXPECT_EQ(out[2 * lane + 1], 3.0f);
+    }
+  }
+}
+
 TEST(Warp, ReductionsAddInTheOrderOfAButterfly) {
   std::vector<float> in(32), out(32 * 7);
   for (int i = 0; i < 32; ++i) in[i] = std::sin(static_cast<float>(i * i)) * static_cast<float>(1 << i % 13);

@@ -86,6 +86,7 @@ attn_status ampere_run(int choice, const attn_problem& problem, const ForwardPar
   if (chosen.spec.scored) {
     if (!make_score_terms(problem, params, &p.terms)) return ATTN_UNSUPPORTED;
     p.terms.pairs = p.terms.chunks;  // words come by way of shared memory
+    p.rough = p.terms.chunks && !p.terms.capped;
     p.may_be_plain = true;
     p.sign = 1;
     if (problem.batch > 1 && problem.bias_dtype != ATTN_NONE && params.group == 1 && params.bias.stride[0] == 0)

@@ -7,6 +7,9 @@
 //   wait for K(t), V(t) | barrier | start K(t-1), V(t-1) | S = Q K(t)' | maxima, O *= alpha
 //   for each 16 keys: P = 2^(sigma S - mu) of the next 16 | O += P V
 //
+// A bias of 16-byte chunks comes and is waited for beside K and V; a tile that all rows see whole and that
+// needs nothing but such a bias has a body of its own (add_rough).
+//
 // There is room for two tiles of K and of V. The barrier says that what all threads have
 // copied is there, and also that all warps have done with tile t + 1, whose room t - 1
 // takes. Between barriers warps drift apart: one multiplies while another computes
@@ -50,7 +53,7 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
                                       p.dim_qk);
     TileSource<T, kSpec, kTileK> values(p.v.at<const T>(block.b, kv_head, 0), p.v.stride[2], t * kTileK,
                                         p.dim_v);
-    const BiasTile<kSpec> biases{bias_room};
+    const BiasTile<kSpec> biases(bias_room, p, block);
     queries.load(q, p.seq_q - block.first_row);
     keys.load(slot(k_tiles, t), block.length - t * kTileK);
     values.load(slot(v_tiles, t), block.length - t * kTileK);
@@ -64,12 +67,13 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
       ldsm_rows<kGroups>(q, warp_row, q_fragments);
     }
 
-    const auto step = [&]<bool kMasked>() {
+    const auto step = [&]<bool kMasked, bool kRough>() {
       cp_wait<0>();
       cta_sync();
       if (t > tiles.begin) {
         keys.load(slot(k_tiles, t - 1));
         values.load(slot(v_tiles, t - 1));
+        if constexpr (kSpec.scored) biases.template load_beside<kRough>(p, t);
         cp_commit();
       }
       float s[kGroups][kTileK / 8][4] = {};
@@ -79,13 +83,19 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
         mma_abt<kTileK>(s, q, warp_row, slot(k_tiles, t));
       }
       if constexpr (kSpec.scored) {
-        score_tile(p, biases, t, s);
-        syncwarp();
-        if (t > tiles.begin) biases.load(p, block, t - 1);
-        cp_commit();
+        if constexpr (kRough) {
+          add_rough(p, biases, t, s);
+        } else {
+          score_tile(p, biases, t, s);
+          if (t > tiles.begin) biases.load_after(p, block, t);
+        }
       }
       if constexpr (kMasked) mask_tile(p, block, block.first_row + warp_row + lane_id() / 4, t * kTileK, s);
-      take_maxima(s, p.sigma, rows);
+      if constexpr (kRough) {
+        take_rough_maxima(s, p.sigma, rows, [&] { settle_tile(p, biases, t, s); });
+      } else {
+        take_maxima(s, p.sigma, rows);
+      }
       rescale_rows(o, rows);
       uint32_t probabilities[2][kGroups][4];
       make_probabilities<T>(s, 0, p.sigma, rows, probabilities[0]);
@@ -97,8 +107,12 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
     };
     while (t >= tiles.begin) {
       const int32_t stop = t >= plain.end ? plain.end : t < plain.begin ? tiles.begin : t + 1;
-      for (; t >= stop; --t) step.template operator()<true>();
-      for (; t >= plain.begin; --t) step.template operator()<false>();
+      for (; t >= stop; --t) step.template operator()<true, false>();
+      if constexpr (kSpec.scored) {
+        if (p.rough)
+          for (; t >= plain.begin; --t) step.template operator()<false, true>();
+      }
+      for (; t >= plain.begin; --t) step.template operator()<false, false>();
     }
   }
   store_rows<T, kSpec>(p, block, q, o, rows);

@@ -1,27 +1,41 @@
 // Products to exponents, where there is a cap or a bias. A bias comes by way of shared memory, for there are no
-// registers that a tile of it could wait in: by 16-byte copies, a tile ahead, where it is made of such chunks
-// and the tile has all its keys; else number by number, as floats.
+// registers that a tile of it could wait in: by 16-byte copies, beside those of K and V, where it is made of
+// such chunks and the tile has all its keys; else number by number, as floats.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
 #include "kernels/primitives/copy.h"
+#include "kernels/primitives/matrix.h"
 
 namespace attn {
 
-// The rows of the bias that a warp needs, a tile of keys at a time. That warp alone writes and reads them.
+// The rows of the bias that a warp needs, a tile of keys at a time. That warp alone writes and reads them. Its
+// room holds two tiles of 16 bits, or one of floats.
 template <AmpereSpec kSpec>
 class BiasTile {
  public:
   // `room`: of all rows of the block, a word a key.
-  __device__ __forceinline__ explicit BiasTile(uint32_t* room)
-      : room_(kSpec.scored ? room + warp_id() * (kSpec.warp_rows() * kSpec.tile_k) : nullptr) {}
+  __device__ __forceinline__ BiasTile(uint32_t* room, const AmpereParams& p, const AmpereBlock& block) {
+    if constexpr (kSpec.scored) {
+      room_ = room + warp_id() * (kSpec.warp_rows() * kSpec.tile_k);
+      if (!p.terms.pairs) return;
+      const int32_t row = first_row(block) + lane_id() / kChunks;
+      rows_left_ = p.seq_q - row;
+      by_chunks_ = p.seq_k / kSpec.tile_k;
+      from_ = static_cast<const uint16_t*>(bias_row(p.terms, block.b, block.h, 0)) +
+              row * p.terms.bias.stride[2] + lane_id() % kChunks * 8;
+    }
+  }
+
+  // Whether tile t is loaded by chunks: then all before it are. Those beyond the tensor's keys are not.
+  __device__ __forceinline__ bool by_chunks(int32_t t) const { return t < by_chunks_; }
 
   // Starts to load tile t, which is there after a cp_wait and a barrier.
   __device__ __forceinline__ void load(const AmpereParams& p, const AmpereBlock& block, int32_t t) const {
     if (p.terms.bias_dtype == ATTN_NONE) return;
     const int32_t first_key = t * kSpec.tile_k;
-    if (by_words<kSpec.tile_k / 8>(p.terms, first_key)) {
-      copy(p, block, first_key);
+    if (by_chunks(t)) {
+      copy(p, t);
     } else if (p.terms.bias_dtype == ATTN_F32) {
       convert<float>(p, block, first_key);
     } else if (p.terms.bias_dtype == ATTN_F16) {
@@ -31,20 +45,48 @@ class BiasTile {
     }
   }
 
-  // Keys 8 n + 2 (lane % 4) and the next of row 8 r + lane / 4: two numbers of the bias in a word.
-  __device__ __forceinline__ uint32_t word(int r, int n) const {
-    return *word_at(8 * r + lane_id() / 4, 4 * n + lane_id() % 4);
+  // The same of the tile before t: here while t is needed yet, where there is room for both ..
+  template <bool kSurely>
+  __device__ __forceinline__ void load_beside(const AmpereParams& p, int32_t t) const {
+    if (kSurely || by_chunks(t)) copy(p, t - 1);
   }
-  // The same as floats.
+  // .. and here when the warp has done with t, where there is not.
+  __device__ __forceinline__ void load_after(const AmpereParams& p, const AmpereBlock& block, int32_t t) const {
+    if (p.terms.bias_dtype == ATTN_NONE || by_chunks(t)) return;
+    syncwarp();
+    load(p, block, t - 1);
+    cp_commit();
+  }
+
+  // Tile t's bias of rows 16 m.. in the layout of an accumulator, two numbers a word.
+  __device__ __forceinline__ void words(int32_t t, int m, BiasWords<2, kSpec.tile_k / 8>& words) const {
+    const int row = lane_id() % 16, chunk = lane_id() / 16;
+#pragma unroll
+    for (int n = 0; n < kSpec.tile_k / 8; n += 2) {
+      uint32_t r[4];
+      ldsm4(chunks(t) + 16 * m * kRow + at(row, chunk, n), r);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words.at[i % 2][n + i / 2] = r[i];
+    }
+  }
+  // Of keys 8 n + 2 (lane % 4) + e and row 8 r + lane / 4 as a float.
   __device__ __forceinline__ float number(int r, int n, int e) const {
     return *float_at(8 * r + lane_id() / 4, 8 * n + 2 * (lane_id() % 4) + e);
   }
 
  private:
-  // Eight rows of a column of words meet all banks, as do four of a column of pairs of floats.
-  __device__ __forceinline__ uint32_t* word_at(int row, int word) const {
-    return room_ + row * (kSpec.tile_k / 2 + 4) + word;
+  static constexpr int kChunks = kSpec.tile_k / 8, kStep = 32 / kChunks;  // of a row; rows copied at once
+  static constexpr int kRow = kSpec.tile_k / 2;                           // words of a row of chunks
+  static_assert(8 % kChunks == 0 && kSpec.warp_rows() % kStep == 0);
+
+  __device__ __forceinline__ uint32_t* chunks(int32_t t) const {
+    return room_ + (t & 1) * (kSpec.warp_rows() * kRow);
   }
+  // Where chunk `chunk ^ n` of a row lies: eight rows of a column of chunks meet all banks ..
+  __device__ __forceinline__ static int at(int row, int chunk, int n = 0) {
+    return row * kRow + 4 * (chunk ^ row * kChunks / 8 % kChunks ^ n);
+  }
+  // .. as do four of a column of pairs of floats.
   __device__ __forceinline__ float* float_at(int row, int key) const {
     static_assert(kSpec.tile_k % 32 == 0);
     return reinterpret_cast<float*>(room_) + row * kSpec.tile_k + (key ^ row % 4 * 8);
@@ -55,19 +97,14 @@ class BiasTile {
   }
 
   // Rows past the last become zeros.
-  __device__ __forceinline__ void copy(const AmpereParams& p, const AmpereBlock& block,
-                                       int32_t first_key) const {
-    constexpr int kChunks = kSpec.tile_k / 8, kStep = 32 / kChunks;  // of a row; rows copied at once
-    static_assert(32 % kChunks == 0 && kSpec.warp_rows() % kStep == 0);
+  __device__ __forceinline__ void copy(const AmpereParams& p, int32_t t) const {
+    const uint16_t* from = from_ + t * kSpec.tile_k;
     const int row = lane_id() / kChunks, chunk = lane_id() % kChunks;
-    const int32_t first = first_row(block) + row;
-    const int64_t stride = p.terms.bias.stride[2];
-    const uint16_t* from = static_cast<const uint16_t*>(bias_row(p.terms, block.b, block.h, 0)) +
-                           first * stride + first_key + 8 * chunk;
 #pragma unroll
     for (int r = 0; r < kSpec.warp_rows(); r += kStep) {
-      cp_async16(word_at(row + r, 4 * chunk), from, first + r < p.seq_q);
-      from += kStep * stride;
+      // Eight rows further the swizzle is the same.
+      cp_async16(chunks(t) + at(row + r % 8, chunk) + (r - r % 8) * kRow, from, r < rows_left_);
+      from += kStep * p.terms.bias.stride[2];
     }
   }
 
@@ -87,7 +124,10 @@ class BiasTile {
     }
   }
 
-  uint32_t* room_;
+  uint32_t* room_ = nullptr;
+  const uint16_t* from_ = nullptr;  // this thread's first chunk of the first tile
+  int32_t rows_left_ = 0;           // of the tensor, from that chunk's on
+  int32_t by_chunks_ = 0;           // tiles
 };
 
 // s[m][n][e] as mask_tile() has it, of tile t.
@@ -97,16 +137,12 @@ __device__ __forceinline__ void score_tile(const AmpereParams& p, const BiasTile
 #pragma unroll
   for (int m = 0; m < M; ++m) cap_scores<2>(p.terms, s[m]);
   if (p.terms.bias_dtype == ATTN_NONE) return;
-  const bool paired = by_words<N>(p.terms, t * kSpec.tile_k);
+  const bool paired = bias.by_chunks(t);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
     if (paired) {
       BiasWords<2, N> words;
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-#pragma unroll
-        for (int n = 0; n < N; ++n) words.at[r][n] = bias.word(2 * m + r, n);
-      }
+      bias.words(t, m, words);
       if (p.terms.bias_dtype == ATTN_F16) {
         add_words<F16>(p.terms, words, s[m]);
       } else {
@@ -121,6 +157,36 @@ __device__ __forceinline__ void score_tile(const AmpereParams& p, const BiasTile
       }
     }
   }
+}
+
+// Calls each(words) with each 16 rows' bias of a tile that comes by chunks, beside their scores.
+template <AmpereSpec kSpec, int M, int N, class Each>
+__device__ __forceinline__ void with_tile(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
+                                          float (&s)[M][N][4], Each change) {
+  BiasWords<2, N> words[M];
+#pragma unroll
+  for (int m = 0; m < M; ++m) bias.words(t, m, words[m]);
+  if (p.terms.bias_dtype == ATTN_F16) {
+#pragma unroll
+    for (int m = 0; m < M; ++m) with_words<F16>(words[m], s[m], change);
+  } else {
+#pragma unroll
+    for (int m = 0; m < M; ++m) with_words<BF16>(words[m], s[m], change);
+  }
+}
+
+// Where p.rough: what settle_tile() makes exponents of.
+template <AmpereSpec kSpec, int M, int N>
+__device__ __forceinline__ void add_rough(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
+                                          float (&s)[M][N][4]) {
+  with_tile(p, bias, t, s, [&](float score, float bias) { return rough_biased(score, p.terms.scale, bias); });
+}
+
+// As score_tile() would have made them.
+template <AmpereSpec kSpec, int M, int N>
+__device__ __forceinline__ void settle_tile(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
+                                            float (&s)[M][N][4]) {
+  with_tile(p, bias, t, s, [](float rough, float bias) { return settled(rough, bias); });
 }
 
 }  // namespace attn

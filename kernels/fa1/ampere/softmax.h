@@ -22,33 +22,78 @@ struct SoftmaxRows {
   }
 };
 
+// The maxima of two rows of a tile. kNan: NaN where a score is; else that is passed over.
+template <bool kNan, int N>
+__device__ __forceinline__ void find_maxima(const float (&s)[N][4], float (&row_max)[2]) {
+  const auto larger = [](float a, float b) { return kNan ? fmax_nan(a, b) : fmax(a, b); };
+  // Two chains a row: one would wait for itself.
+  float most[2][2];
+#pragma unroll
+  for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = s[0][e];
+#pragma unroll
+  for (int n = 1; n < N; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = larger(most[e / 2][e % 2], s[n][e]);
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) row_max[r] = larger(most[r][0], most[r][1]);
+  if constexpr (kNan) {
+    quad_max_nan(row_max);
+  } else {
+    quad_max(row_max);
+  }
+}
+
+// mu: what rows.mu of rows 16 m.. becomes.
+template <int M>
+__device__ __forceinline__ void take_rows(const float (&mu)[2], int m, SoftmaxRows<M>& rows) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    rows.reference[m][r] = mu[r] == neg_inf() ? 0.0f : mu[r];
+    rows.alpha[m][r] = ex2(rows.mu[m][r] - rows.reference[m][r]);
+    rows.mu[m][r] = mu[r];
+    rows.sum[m][r] *= rows.alpha[m][r];
+  }
+  check_quad_agrees(rows.mu[m]);
+}
+
 // Takes in the maxima of one tile of scores.
 template <int M, int N>
 __device__ __forceinline__ void take_maxima(const float (&s)[M][N][4], float sigma, SoftmaxRows<M>& rows) {
 #pragma unroll
   for (int m = 0; m < M; ++m) {
-    // Two chains a row: one would wait for itself.
-    float most[2][2], row_max[2];
+    float mu[2];
+    find_maxima<false>(s[m], mu);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = s[m][0][e];
+    for (int r = 0; r < 2; ++r) mu[r] = fmax(rows.mu[m][r], mu[r] * sigma);
+    take_rows(mu, m, rows);
+  }
+}
+
+// The same of a tile of rough scores (../../forward/score_terms.h). In a row whose maximum so far is above
+// lowest(), and of which no score is NaN, all that settling would change comes to a probability of 0 either
+// way. If another is among the warp's rows, settle() is called first.
+template <int M, int N, class Settle>
+__device__ __forceinline__ void take_rough_maxima(const float (&s)[M][N][4], float sigma, SoftmaxRows<M>& rows,
+                                                  Settle settle) {
+  float mu[M][2];
+  bool right = true;
 #pragma unroll
-    for (int n = 1; n < N; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = fmax(most[e / 2][e % 2], s[m][n][e]);
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) row_max[r] = fmax(most[r][0], most[r][1]);
-    quad_max(row_max);
+  for (int m = 0; m < M; ++m) {
+    find_maxima<true>(s[m], mu[m]);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float mu = fmax(rows.mu[m][r], row_max[r] * sigma);
-      rows.reference[m][r] = mu == neg_inf() ? 0.0f : mu;
-      rows.alpha[m][r] = ex2(rows.mu[m][r] - rows.reference[m][r]);
-      rows.mu[m][r] = mu;
-      rows.sum[m][r] *= rows.alpha[m][r];
+      mu[m][r] = fmax_nan(rows.mu[m][r], mu[m][r] * sigma);
+      right &= mu[m][r] > lowest();
     }
-    check_quad_agrees(rows.mu[m]);
   }
+  if (ballot(!right) != 0) [[unlikely]] {
+    settle();
+    take_maxima(s, sigma, rows);
+    return;
+  }
+#pragma unroll
+  for (int m = 0; m < M; ++m) take_rows(mu[m], m, rows);
 }
 
 // The probabilities of keys 16 k.. of a tile as A operands.

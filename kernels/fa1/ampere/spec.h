@@ -19,7 +19,8 @@ struct AmpereSpec {
   __host__ __device__ constexpr int warp_rows() const { return 16 * groups; }
   __host__ __device__ constexpr int tile_q() const { return warp_rows() * warps; }
   __host__ __device__ constexpr int threads() const { return 32 * warps; }
-  // Dynamic shared memory of a block, in bytes: a tile of Q, two of K, two of V, one of biases in fp32.
+  // Dynamic shared memory of a block, in bytes: a tile of Q, two of K, two of V, two of biases of 16 bits
+  // or one in fp32.
   __host__ __device__ constexpr size_t shared() const {
     const size_t tiles = static_cast<size_t>(tile_q() + 4 * tile_k) * dim * 2;
     return tiles + (scored ? static_cast<size_t>(tile_q() * tile_k) * 4 : 0);
