@@ -15,8 +15,8 @@ from attnfuzz.masks import one_mask
 
 torch.set_num_threads(1)  # a process is forked from one that has imported this
 
-# Math computes in fp32 from end to end; flash rounds P, and its exponential in f16 and bf16 is off by 5.4e-5, which O does
-# not show, for its sum is as far off, and the LSE does.
+# Math computes in fp32 from end to end; flash rounds P, and its exponential in f16 and bf16 is off by up to 1.6e-4, for which there
+# is no class: the LSE shows it at once, and O of f16, whose P is rounded to 11 bits, in one case of some thousands.
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="input", log="logf", rcp="exact", scale="separate")
 MATH = replace(ERRORS, p="fp32", exp="expf")
 DOMAIN = attnfuzz.Domain(lse=False, softcap=False, window=False, key_lengths=False, align="top_left",
@@ -42,7 +42,7 @@ def call(backend, p, q, k, v, bias, mask):
 
 
 # Causal with a scale that is not positive is known to be wrong.
-FLASH = replace(DOMAIN, equal_dims=True, scale=True if attnfuzz.shows_known() else "positive")
+FLASH = replace(DOMAIN, dtypes=("f16", "bf16") if attnfuzz.shows_known() else ("bf16",), equal_dims=True, scale=True if attnfuzz.shows_known() else "positive")
 
 
 def known_of_flash(p, q):
