@@ -70,7 +70,7 @@ ends leaves "crash): .*exit status 7 in run()"
 ends hangs "hang)" --watchdog 1
 
 # A compiler takes longer than a call may, and may not take for ever; what is compiled serves 32 cases.
-check compiles_slowly --cases 20 --jobs 1 --watchdog 0.5 --domain f16 || die "a compiler's time counts as a call's"
+check compiles_slowly --cases 20 --watchdog 0.5 --domain f16 || die "a compiler's time counts as a call's"
 ends compiles_for_ever "hang)" --watchdog 0.1 --domain f16
 
 # What a library allocates itself is poison until it is written, and has ends.
