@@ -27,7 +27,13 @@ TEST(BadPlan, LetsASoundOnePass) {
   large.key_order = ATTN_KEYS_DESCENDING;
   large.exp_error = 0x1p-13f;
   large.p_scale = 256;
-  EXPECT_FALSE(bad_plan(large));
+  large.mma_block = large.sum_lanes = 1 << 16;
+  large.norm_rule = ATTN_NORM_BY_RECIPROCAL;
+  large.flush_to_zero = large.isolates_masked_nan = large.deterministic = 1;
+  large.qk_format = ATTN_FORMAT_TF32;
+  EXPECT_FALSE(bad_plan(large)) << *bad_plan(large);
+  large.key_order = ATTN_KEYS_ASCENDING;
+  EXPECT_FALSE(bad_plan(large)) << *bad_plan(large);
 }
 
 TEST(BadPlan, NamesTheFieldAndWhatWillDo) {
@@ -62,6 +68,12 @@ TEST(BadPlan, NamesTheFieldAndWhatWillDo) {
       {"p_scale is -1.0", [](attn_plan& p) { p.p_scale = -1; }},
       {"v_scale is inf", [](attn_plan& p) { p.v_scale = INFINITY; }},
       {"max_rule is ATTN_MAX_RUNNING, which needs a key_order", [](attn_plan& p) { p.max_rule = 1; }},
+      {"mma_block is 65537", [](attn_plan& p) { p.mma_block = 65537; }},
+      {"sum_lanes is 65537", [](attn_plan& p) { p.sum_lanes = 65537; }},
+      {"norm_rule is 2, must be 0..1", [](attn_plan& p) { p.norm_rule = ATTN_NORM_BY_RECIPROCAL + 1; }},
+      {"flush_to_zero is -1", [](attn_plan& p) { p.flush_to_zero = -1; }},
+      {"isolates_masked_nan is 2", [](attn_plan& p) { p.isolates_masked_nan = 2; }},
+      {"qk_format is 1", [](attn_plan& p) { p.qk_format = 1; }},
   };
   for (const auto& c : cases) {
     attn_plan plan = sound();

@@ -85,6 +85,16 @@ TEST(Oracles, JudgeAFailureByTheCpusAgain) {
   EXPECT_EQ(j.use.both, 2u);
 }
 
+TEST(Oracles, JudgeARelationByTheCpusAgain) {
+  const Judged j = judged(Flaw::kLayoutRounds, kSame, kSame, "layout");
+  FakeTarget alone(Flaw::kLayoutRounds);
+  const Verdict v = judge(small(), *find_property("layout"), alone, documented());
+  EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+  EXPECT_EQ(j.verdict.kind, Kind::kRelation);
+  EXPECT_EQ(j.verdict.property, "layout");
+  EXPECT_EQ(j.verdict.message, v.message);
+}
+
 TEST(Oracles, ThatDoNotAgreeAreAFindingOfTheirOwn) {
   const Judged narrow = judged(Flaw::kNone, kSame, kNarrow, "reference");
   EXPECT_EQ(narrow.verdict.outcome, Outcome::kFail) << "a right kernel, and a bound that is too small";
@@ -105,6 +115,51 @@ TEST(Oracles, AskBothOfOneResultInAHundred) {
   EXPECT_EQ(target.oracles->use().fast, 1000u);
   EXPECT_GE(target.oracles->use().both, 4u);
   EXPECT_LE(target.oracles->use().both, 24u);
+}
+
+TEST(Oracles, UseAddsUp) {
+  OracleUse all, one = {.device = "a fake", .fast = 3, .both = 2, .left = {{"taste", 1}}};
+  const OracleUse other = {.device = "another", .fast = 4, .both = 5, .left = {{"taste", 2}, {"size", 1}}};
+  all.merge(one), all.merge(other);
+  EXPECT_EQ(all.device, "a fake");
+  EXPECT_EQ(all.fast, 7u);
+  EXPECT_EQ(all.both, 7u);
+  EXPECT_EQ(all.left.at("taste"), 3u);
+  EXPECT_EQ(all.left_in_all(), 4u);
+}
+
+// The CPU's bound, and one of the fast oracle's that is smaller by less than the two may differ by.
+class AtItsBound final : public FakeTarget {
+ public:
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    RunReply reply = FakeTarget::run(stage, p, t, plan, env, stream);
+    const Reference r = attnfuzz::evaluate(p, t, plan, documented());
+    const Expected& lse = r[TensorId::kLse];
+    static_cast<float*>(t.lse.data)[0] = static_cast<float>(lse.value[0] + lse.bound[0] * (1 - kBelow / 2));
+    return reply;
+  }
+  static constexpr double kBelow = 0x1p-18;
+};
+
+TEST(Oracles, LeaveNothingBehindOfAFailureThatIsNone) {
+  AtItsBound target;
+  target.oracles = std::make_shared<Oracles>(std::make_unique<ChangedOracle>([](Reference& r) {
+    for (double& bound : r[TensorId::kLse].bound) bound *= 1 - AtItsBound::kBelow;
+  }));
+  Case c = small();
+  c.problem.seq_k = 1;
+  c.q = Fill{.kind = FillKind::kZero};  // an LSE of 0, and no rounding of what is added to it
+  for (const uint64_t both : {1u, 2u}) {
+    const Verdict v = judge(c, *find_property("reference"), target, documented());
+    EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+    EXPECT_EQ(v.message, "");
+    EXPECT_EQ(v.kind, Kind::kNone);
+    EXPECT_FALSE(v.where);
+    EXPECT_TRUE(v.shapes.empty());
+    EXPECT_EQ(v.ratios.size(), 1u);
+    EXPECT_EQ(target.oracles->use().both, both) << "the first is drawn, the second fails";
+  }
 }
 
 TEST(Oracles, AskBothOfAllWhereThatIsAsked) {

@@ -101,7 +101,29 @@ TEST(Shape, Rows) {
   EXPECT_EQ(Picture().shape([](auto, auto, auto i, auto) { return i >= 33; }, noise), "rows >= 33 only");
 }
 
+TEST(Shape, RowsOfSeveralTiles) {
+  const auto rows = [](auto test) { return [test](auto, auto, auto i, auto) { return test(i); }; };
+  EXPECT_EQ(Picture().shape(rows([](int64_t i) { return i < 128; }), noise), "query tiles <= 1 only");
+  EXPECT_EQ(Picture(1, 1, 260).shape(rows([](int64_t i) { return i >= 128; }), noise), "query tiles >= 2 only");
+  EXPECT_EQ(Picture().shape(rows([](int64_t i) { return i == 70 || i == 71 || i == 128; }), noise),
+            "rows below the first tile border, not all of them");
+  EXPECT_EQ(Picture().shape(rows([](int64_t i) { return i == 3 || i == 71 || i == 128; }), noise), "");
+  EXPECT_EQ(Picture().shape(rows([](int64_t i) { return i < 100; }), noise), "rows <= 99 only");
+  EXPECT_EQ(Picture().shape(rows([](int64_t i) { return i > 2 && i < 100; }), noise), "only rows 3..99");
+  EXPECT_EQ(Picture().shape(rows([](int64_t i) { return i > 2 && i < 128; }), noise), "only rows 3..127");
+  EXPECT_EQ(Picture(1, 1, 128).shape(rows([](int64_t i) { return i % 64 == 0; }), noise),
+            "first row of each tile");
+  EXPECT_EQ(Picture(1, 1, 128).shape(rows([](int64_t i) { return i % 64 == 63; }), noise),
+            "last row of each tile");
+  EXPECT_EQ(Picture(1, 1, 192).shape(rows([](int64_t i) { return i % 64 == 5; }), noise),
+            "every 64th row, from 5");
+}
+
 TEST(Shape, HeadsAndBatch) {
+  EXPECT_EQ(Picture().shape([](auto, auto h, auto, auto) { return h < 2; }, noise), "heads <= 1 only");
+  EXPECT_EQ(Picture().shape([](auto, auto h, auto, auto) { return h >= 2; }, noise), "heads >= 2 only");
+  EXPECT_EQ(Picture().shape([](auto, auto h, auto, auto) { return h == 1 || h == 2; }, noise),
+            "only heads 1..2");
   EXPECT_EQ(Picture().shape([](auto, auto h, auto, auto) { return h == 3; }, noise), "only head 3");
   EXPECT_EQ(Picture().shape([](auto b, auto, auto, auto) { return b == 1; }, nan),
             "only batch entry 1; all NaN");
@@ -118,6 +140,20 @@ TEST(Shape, Columns) {
   EXPECT_EQ(
       Picture(1, 2, 130).shape([](auto, auto h, auto i, auto c) { return h == 1 && i < 64 && c < 8; }, nan),
       "only head 1, only query tile 0, columns <= 7 only; all NaN");
+}
+
+TEST(Shape, ColumnsHaveTheirKind) {
+  EXPECT_EQ(Picture(1, 1, 16).shape([](auto, auto, auto, auto c) { return c % 2 == 1; }, noise),
+            "every other column, from 1");
+  EXPECT_EQ(Picture(1, 1, 16).shape([](auto, auto, auto, auto c) { return c == 0; }, noise), "only column 0");
+  const auto kind = [](int64_t first, int64_t last) {
+    Picture p(1, 1, 16);
+    p.shape([&](auto, auto, auto, auto c) { return c >= first && c <= last; }, noise);
+    return error_shape(p.input()).at(0).kind;
+  };
+  EXPECT_EQ(kind(40, 63), ShapeKind::kColumnsFrom);
+  EXPECT_EQ(kind(63, 63), ShapeKind::kOther);
+  EXPECT_EQ(kind(40, 62), ShapeKind::kOther);
 }
 
 TEST(Shape, OneElement) {
@@ -137,7 +173,62 @@ TEST(Shape, Values) {
   EXPECT_EQ(Picture().shape(everywhere, [](auto, auto, auto, auto, auto) { return 3.5; }), "all 3.5");
 }
 
+TEST(Shape, RatiosAndTheirKinds) {
+  const auto kind = [](double ratio) {
+    Picture p(1, 1, 16);
+    p.shape(everywhere, [=](double x, auto, auto, auto, auto) { return x * ratio; });
+    return error_shape(p.input()).at(0).kind;
+  };
+  EXPECT_EQ(kind(std::log(2.0)), ShapeKind::kLogBase);
+  EXPECT_EQ(kind(1 / std::log(2.0)), ShapeKind::kLogBase);
+  for (const double ratio : {0.5, 1.2, 1.48}) EXPECT_EQ(kind(ratio), ShapeKind::kOther) << ratio;
+  EXPECT_EQ(Picture(1, 1, 16).shape(everywhere, [](double x, auto, auto, auto, auto) { return x * 1.01; }), "");
+  // Of three ratios the one between the others.
+  EXPECT_EQ(Picture(1, 1, 3, 1)
+                .shape(everywhere, [](double x, auto, auto, auto i, auto) { return x * (1.46 + 0.01 * i); }),
+            "constant ratio 1.47");
+  // Small ratios that are far from each other.
+  EXPECT_EQ(Picture(1, 1, 16).shape(everywhere, [](double x, auto b, auto h, auto i,
+                                                   auto c) { return x * noise(0, b, h, i, c) / 400; }),
+            "");
+  EXPECT_EQ(Picture(1, 1, 16).shape(everywhere,
+                                    [](double x, auto, auto, auto, auto) { return x < 0 ? kNan : INFINITY; }),
+            "NaN and infinities");
+  EXPECT_EQ(Picture(1, 1, 16).shape(everywhere, [](double x, auto, auto, auto i,
+                                                   auto c) { return i + c == 0 ? INFINITY : x * 1.5; }),
+            "");
+  Picture due(1, 1, 16);
+  for (double& x : due.expected) x = kNan;
+  EXPECT_EQ(due.shape(everywhere, [](auto, auto b, auto h, auto i, auto c) { return noise(0, b, h, i, c); }),
+            "a number where NaN is due");
+}
+
+TEST(Shape, OneRatioARow) {
+  const auto of = [](int64_t rows, std::function<double(int64_t)> ratio) {
+    return Picture(1, 1, rows).shape(everywhere, [=](double x, auto, auto, auto i, auto) {
+      return x * ratio(i);
+    });
+  };
+  EXPECT_EQ(of(3, [](int64_t i) { return 1.5 + 0.5 * static_cast<double>(i); }),
+            "one ratio a row, growing with the row: 1.5 to 2.5");
+  EXPECT_EQ(of(2, [](int64_t i) { return 1.5 + 0.5 * static_cast<double>(i); }), "");
+  EXPECT_EQ(of(16, [](int64_t i) { return 4 - 0.1 * static_cast<double>(i); }),
+            "one ratio a row, falling with the row: 2.5 to 4");
+  EXPECT_EQ(of(16, [](int64_t i) { return i % 3 + 2.0; }), "one ratio a row, 2 to 4");
+}
+
 TEST(Shape, Growth) {
+  EXPECT_EQ(Picture(1, 1, 16).shape(everywhere,
+                                    [](double x, auto b, auto h, auto i, auto c) {
+                                      return x + (noise(0, b, h, i, c) - 2) * static_cast<double>(c + 1) * 0.01;
+                                    }),
+            "grows with the column");
+  EXPECT_EQ(Picture(1, 1, 16).shape(everywhere,
+                                    [](double x, auto b, auto h, auto i, auto c) {
+                                      return x +
+                                             (noise(0, b, h, i, c) - 2) * static_cast<double>(64 - c) * 0.01;
+                                    }),
+            "falls with the column");
   EXPECT_EQ(Picture(1, 1).shape(everywhere,
                                 [](double x, auto, auto, auto i, auto) { return x * (1 + 0.01 * (5.0 + i)); }),
             "one ratio a row, growing with the row: 1.05 to 2.34");
@@ -154,6 +245,9 @@ TEST(Shape, Offset) {
             "off by + ln 2");
   EXPECT_EQ(Picture(1, 4, 65, 1).shape(everywhere, [](double x, auto, auto, auto, auto) { return x - 5; }),
             "off by -5");
+  EXPECT_EQ(Picture(1, 4, 65, 1)
+                .shape(everywhere, [](double x, auto, auto, auto, auto) { return x - std::log(2.0); }),
+            "off by - ln 2");
 }
 
 TEST(Shape, Displaced) {
@@ -171,6 +265,16 @@ TEST(Shape, Displaced) {
   EXPECT_EQ(Picture().shape([](auto, auto, auto i, auto) { return i >= 64; },
                             [&](double, auto b, auto h, auto i, auto c) { return at(b, h, i % 64, c); }),
             "rows below the first tile border; each tile holds the result of tile 0");
+  EXPECT_EQ(Picture().shape([](auto b, auto, auto, auto) { return b > 0; },
+                            [&](double, auto, auto h, auto i, auto c) { return at(0, h, i, c); }),
+            "only batch entry 1; holds the result of batch entry 0");
+  const Picture three(3, 2, 16, 8);
+  EXPECT_EQ(Picture(3, 2, 16, 8)
+                .shape([](auto b, auto, auto, auto) { return b < 2; },
+                       [&](double, auto, auto h, auto i, auto c) {
+                         return three.expected[static_cast<size_t>(((4 + h) * 16 + i) * 8 + c)];
+                       }),
+            "every batch entry but 2; holds the result of batch entry 2");
 }
 
 TEST(Shape, OneKey) {
@@ -187,7 +291,8 @@ TEST(Shape, OneKey) {
     for (int64_t j = first; j < last; ++j) sum += weight(i, j), o += weight(i, j) * v(j, c);
     return o / sum;
   };
-  const auto shape = [&](int64_t first, int64_t last) {
+  // `odd`: of the first row one element alone is wrong, by something else.
+  const auto shape = [&](int64_t first, int64_t last, bool odd = false) {
     Picture p(1, 2, kRows, kDim);
     for (int64_t e = 0; e < 2 * kRows * kDim; ++e)
       p.expected[static_cast<size_t>(e)] = attend(e / kDim % kRows, e % kDim, 0, kKeys);
@@ -195,6 +300,10 @@ TEST(Shape, OneKey) {
       p.got[e] = static_cast<float>(
           attend(static_cast<int64_t>(e) / kDim % kRows, static_cast<int64_t>(e) % kDim, first, last));
       p.bad[e] = 1;
+    }
+    for (size_t e = 0; odd && e < kDim; ++e) {
+      p.got[e] = static_cast<float>(p.expected[e]) + (e == 0 ? 5.0f : 0.0f);
+      p.bad[e] = e == 0;
     }
     ShapeInput input = p.input();
     input.heads_kv = 1;
@@ -207,6 +316,9 @@ TEST(Shape, OneKey) {
   EXPECT_EQ(shape(0, kKeys - 1), "the last key's contribution is missing");
   EXPECT_EQ(shape(1, kKeys), "the first key's contribution is missing");
   EXPECT_EQ(shape(1, kKeys - 1), "");
+  EXPECT_EQ(shape(0, kKeys - 1, true), "");
+  for (double& x : value) x /= 64;
+  EXPECT_EQ(shape(0, kKeys - 1), "the last key's contribution is missing");
 }
 
 TEST(Shape, DeadRows) {
@@ -218,6 +330,13 @@ TEST(Shape, DeadRows) {
   p.dead.resize(70);
   std::fill_n(p.dead.begin(), 10, 1);
   EXPECT_EQ(p.shape(dead_ones, noise), "only query tile 0, rows 0..9; values where nothing is visible");
+  Picture alive(1, 1, 70, 8);
+  alive.dead.assign(70, 0);
+  std::fill_n(alive.dead.begin() + 20, 10, 1);
+  EXPECT_EQ(alive.shape(dead_ones, noise), "only query tile 0, rows 0..9");
+  Picture heads(2, 2, 16, 4);
+  heads.dead.assign(64, 1);
+  EXPECT_EQ(heads.shape(everywhere, noise), "values where nothing is visible");
 }
 
 }  // namespace

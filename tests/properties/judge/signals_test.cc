@@ -75,6 +75,48 @@ TEST(Signals, DeadTilesByPlace) {
   EXPECT_TRUE(names(c).count("only kv tile dead"));
 }
 
+TEST(Signals, DeadTilesAndRowsAtTheirEdges) {
+  for (const std::string& name : names(of_lengths(64, 256)))
+    EXPECT_EQ(name.find("kv tile with"), std::string::npos) << name;
+  Case c = of_lengths(8, 129);
+  c.problem.mask.emplace();
+  c.problem.mask->visible = {PatternKind::kLastKey, 1, 0};  // the first of its tile
+  EXPECT_TRUE(names(c).count("middle kv tile dead"));
+  // The first row of a tile alone sees nothing.
+  c = of_lengths(65, 64);
+  c.problem.causal = true;
+  c.problem.align = ATTN_BOTTOM_RIGHT;
+  EXPECT_TRUE(names(c).count("some rows dead"));
+  // The last of four tiles of queries alone.
+  c = of_lengths(256, 192);
+  c.problem.window_left = 0;
+  EXPECT_TRUE(names(c).count("some rows dead"));
+  // Dead by the mask for one batch entry, out of reach for the next.
+  c = of_lengths(8, 128);
+  c.problem.batch = 2;
+  c.problem.mask.emplace();
+  c.problem.mask->visible = {PatternKind::kNothing, 1, 0};
+  c.problem.key_lengths = {128, 0};
+  EXPECT_TRUE(names(c).count("last kv tile dead"));
+  EXPECT_TRUE(names(c).count("last kv tile out of reach"));
+}
+
+TEST(Signals, CallsAreCounted) {
+  Case c = of_lengths(4, 4);
+  const auto any = [&](const char* name) { return names(c).count(name) == 1; };
+  EXPECT_FALSE(any("two calls") || any("three calls or more") || any("dirty workspace") ||
+               any("another stream"));
+  c.calls = {Call{}, Call{}};
+  EXPECT_TRUE(any("two calls"));
+  EXPECT_FALSE(any("three calls or more") || any("dirty workspace") || any("another stream"));
+  c.calls = {Call{}, Call{}, Call{.dirty_workspace = true}};
+  EXPECT_FALSE(any("two calls"));
+  EXPECT_TRUE(any("three calls or more") && any("dirty workspace"));
+  EXPECT_FALSE(any("another stream"));
+  c.calls = {Call{}, Call{.stream = 1}};
+  EXPECT_TRUE(any("another stream"));
+}
+
 TEST(Signals, WhatCausalityHidesIsOutOfReachNotDead) {
   Case c = of_lengths(64, 128);
   c.problem.causal = true;
@@ -97,8 +139,15 @@ TEST(Signals, BordersOfTiles) {
   Case c = of_lengths(10, 200);
   c.problem.window_left = 128;
   c.problem.key_lengths = {130};
-  const auto seen = names(c);
+  c.problem.dim_v = 17;
+  auto seen = names(c);
+  EXPECT_TRUE(seen.count("dim_qk at a border, one tile"));
+  EXPECT_TRUE(seen.count("dim_v one beyond a border, two tiles"));
   EXPECT_TRUE(seen.count("window left at a border, two tiles"));
+  for (const std::string& name : seen) EXPECT_EQ(name.rfind("bottom-right", 0), std::string::npos) << name;
+  c.problem.align = ATTN_BOTTOM_RIGHT;
+  seen = names(c);
+  EXPECT_TRUE(seen.count("bottom-right diagonal within a tile, three tiles or more"));
   EXPECT_TRUE(seen.count("key length within a tile, three tiles or more"));
 }
 
@@ -159,12 +208,23 @@ TEST(Signals, PathAndVariant) {
   Case other = c;
   other.env.variant = 2;
   EXPECT_NE(signals(c, a), signals(other, a));
+  const auto variant = [&](int32_t n) {
+    other.env.variant = n;
+    for (const std::string& name : names(other, a))
+      if (name.rfind("path #", 0) == 0) return name.substr(name.find(", "));
+    return std::string();
+  };
+  EXPECT_EQ(variant(0), ", variant 0");
+  EXPECT_EQ(variant(2), ", variant 2");
+  EXPECT_EQ(variant(99), ", variant 4");
 }
 
 TEST(Signals, OfWhatNeverRanTheOutcomeAlone) {
   Verdict v;
   v.outcome = Outcome::kReject;
   EXPECT_EQ(names(of_lengths(3, 3), v), (std::set<std::string>{"rejected", "kind: none"}));
+  EXPECT_EQ(names(of_lengths(3, 3), verdict_of(0, 64)).size(), 2u);
+  EXPECT_EQ(names(of_lengths(3, 3), verdict_of(64, 0)).size(), 2u);
   v.outcome = Outcome::kFail;
   v.kind = Kind::kCrash;
   EXPECT_EQ(names(of_lengths(3, 3), v), (std::set<std::string>{"failed", "kind: crash"}));

@@ -8,6 +8,7 @@
 
 #include "properties/memory/extent.h"
 #include "properties/memory/layout.h"
+#include "properties/memory/prefill.h"
 #include "reference/formats.h"
 #include "tests/properties/memory/layout_support.h"
 
@@ -83,6 +84,34 @@ TEST(Guards, WritesOutsideAnOutputAreFound) {
   }
 }
 
+TEST(Guards, WhatLiesPastAnOutputHasItsLastElement) {
+  const Case c = small_case();
+  const auto fault =
+      after(c, [](const LaidOut& laid) { data(laid, TensorId::kO)[2 * 4 * 5 * 3 * 2] = std::byte{0x12}; });
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->index, (std::array<int64_t, 4>{1, 3, 4, 2}));
+}
+
+// Whatever address a stretch begins at, each byte is the one that its address has.
+TEST(Guards, PatternsGoByAddress) {
+  alignas(4) std::byte memory[600];
+  constexpr uint32_t kPattern = 0x04030201;
+  for (size_t first = 0; first < 4; ++first) {
+    std::memset(memory, 0, sizeof memory);
+    fill_pattern(memory + first, memory + 590, kPattern);
+    for (size_t at = 0; at < 600; ++at) {
+      const bool inside = at >= first && at < 590;
+      EXPECT_EQ(memory[at], static_cast<std::byte>(inside ? at % 4 + 1 : 0)) << first << " " << at;
+    }
+    EXPECT_EQ(differs_from(memory + first, memory + 590, kPattern), nullptr);
+    for (const size_t at : {size_t{4}, size_t{255}, size_t{300}, size_t{589}}) {
+      memory[at] ^= std::byte{8};
+      EXPECT_EQ(differs_from(memory + first, memory + 590, kPattern), memory + at);
+      memory[at] ^= std::byte{8};
+    }
+  }
+}
+
 TEST(Guards, ChangedInputsAreNamed) {
   const Case c = small_case();
   const auto change = [&c](TensorId t, int64_t b, int64_t h, int64_t s, int64_t d) {
@@ -109,6 +138,7 @@ TEST(Guards, UnwrittenElementsAreNamed) {
     };
   };
   expect_fault(c, Fault::kUnwritten, TensorId::kO, forget(TensorId::kO, 1, 2, 3, 1), "o(1,2,3,1)");
+  expect_fault(c, Fault::kUnwritten, TensorId::kO, forget(TensorId::kO, 1, 2, 3, 0), "o(1,2,3,0)");
   expect_fault(c, Fault::kUnwritten, TensorId::kLse, forget(TensorId::kLse, 1, 3, 4, 0), "lse(1,3,4,0)");
   // A NaN that a kernel computed is not mistaken for one that was there before,
   // nor is one that it read where it should not have: shared memory begins as 0xffff.
@@ -147,6 +177,44 @@ TEST(Guards, WorkspaceIsCleanDirtyOrJunk) {
   laid.before_call({});
   EXPECT_EQ(workspace[50], std::byte{0xff});
   EXPECT_EQ(workspace[99], std::byte{0xff});
+  EXPECT_EQ(laid.workspace().data(), workspace);
+  EXPECT_EQ(laid.workspace().size(), 100u);
+  uint64_t bytes = 0;
+  for (const MemoryRange& range : laid.ranges()) {
+    EXPECT_LT(range.begin, range.end) << name_of(range.tensor);
+    if (range.tensor == TensorId::kWorkspace) bytes += range.end - range.begin;
+  }
+  EXPECT_GE(bytes, 100u);
+}
+
+TEST(Guards, AnEnvironmentIsTheCases) {
+  Environment from;
+  from.sm_count = 7, from.compute_capability = 80, from.shared_memory_limit = 12345, from.schedule_seed = 9;
+  from.variant = 2, from.arithmetic = ATTN_ARITHMETIC_H200;
+  const attn_env env = env_of(from);
+  EXPECT_EQ(env.size, sizeof env);
+  EXPECT_EQ(env.backend, ATTN_CPU);
+  EXPECT_EQ(env.sm_count, 7);
+  EXPECT_EQ(env.compute_capability, 80);
+  EXPECT_EQ(env.shared_memory_limit, 12345);
+  EXPECT_EQ(env.schedule_seed, 9u);
+  EXPECT_EQ(env.variant, 2);
+  EXPECT_EQ(env.arithmetic, ATTN_ARITHMETIC_H200);
+}
+
+TEST(Guards, DigestsAreOfEveryRow) {
+  Arena arena;
+  const Case c = small_case();
+  LaidOut laid(c, arena);
+  const Extent e = extent_of(c, TensorId::kK, arena);
+  const uint64_t before = hash_elements(e);
+  for (const auto& [b, h, s] : {std::array<int64_t, 3>{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {1, 1, 6}}) {
+    std::byte* at = element(laid, c.problem, TensorId::kK, b, h, s, 0);
+    *at ^= std::byte{1};
+    EXPECT_NE(hash_elements(e), before) << b << h << s;
+    *at ^= std::byte{1};
+  }
+  EXPECT_EQ(hash_elements(e), before);
 }
 
 TEST(Guards, ImpossibleWorkspacesAreRefused) {
