@@ -2,9 +2,10 @@
 
     generate.py --folder kernels --overlay shapes/kernels [--overlay ...] --out BUILD -- clang++-19 FLAGS...
     generate.py --folder reference --out BUILD -- clang++-19 FLAGS...
+    generate.py --folder properties --room judge --out BUILD -- clang++-19 FLAGS...
 
-BUILD/kernels (BUILD/reference) is then compiled as any kernel (the oracle) is, with -include
-kernels/mutant.h; BUILD/mutants.json says what each number in ATTNFUZZ_MUTANT is. A place whose
+BUILD/kernels (BUILD/reference, BUILD/properties) is then compiled as any kernel (the oracle, the judge) is,
+with -include kernels/mutant.h; BUILD/mutants.json says what each number in ATTNFUZZ_MUTANT is. A place whose
 change does not compile is left as it was, and counted.
 """
 import argparse
@@ -106,7 +107,7 @@ def drop_what_does_not_compile(files, out, compile_unit, units):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="kernels or reference")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="kernels, reference or properties")
     parser.add_argument("--room", help="which sources of it (mutated.py); default: the folder's name")
     parser.add_argument("--overlay", type=pathlib.Path, action="append", default=[],
                         help="files to lay over the copy, other tile shapes and more kernels; the first that has one")
@@ -131,7 +132,7 @@ def main():
     overlay_roots = [f"-I{overlay.resolve().parent}" for overlay in arguments.overlay]
     command = [*arguments.compiler, "-x", "c++", *overlay_roots, f"-I{root}"]
     files = {str(room / name): File(name, (room / name).read_text()) for name in changed}
-    collect(files, command, [sources[u] for u in units], namespace, OracleWalk if room.name == "reference" else Walk)
+    collect(files, command, [sources[u] for u in units], namespace, Walk if room.name == "kernels" else OracleWalk)
     generated = number(files)
 
     includes = [f"-I{arguments.out.resolve()}", f"-I{root}", "-include", f"{room.name}/mutant.h"]

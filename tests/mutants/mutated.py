@@ -31,6 +31,12 @@ ORACLE = ["agreement.cc", "calibration.cc", "ceiling.cc", "error_model.cc", "err
 ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row.cuh", "cuda/rows.cu", "cuda/scores.cuh",
                     "cuda/weights.cuh"]
 
+# What calls a result right or wrong: properties/judge/, whose headers are declarations, and of properties/memory/
+# what looks at guards, gaps, inputs and outputs once a kernel has run.
+JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/judge.cc", "judge/operation.cc", "judge/oracles.cc",
+         "judge/shape_places.cc", "judge/shape_values.cc", "judge/signals.cc", "judge/suspicion.cc", "judge/trial.cc",
+         "judge/twin.cc", "judge/verdict.cc", "memory/extent.cc", "memory/layout.cc"]
+
 # The way that a kernel's cases are drawn for (attnfuzz check --way): its sources are that way alone.
 WAYS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 
@@ -47,6 +53,7 @@ UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.c
 # A folder of sources: what of it is changed, what is compiled of it, in which namespace.
 ROOMS = {"kernels": ([name for names in MUTATED.values() for name in names], UNITS, "attn"),
          "reference": (ORACLE, [name for name in ORACLE if name.endswith(".cc")], "attnfuzz"),
+         "judge": (JUDGE, JUDGE, "attnfuzz"),
          "device": (ORACLE_ON_DEVICE, ["cuda/pack.cc", "cuda/rows.cu"], "attnfuzz")}
 
 

@@ -63,3 +63,35 @@ target_include_directories(device_mutants BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/k
 target_link_libraries(device_mutants PRIVATE attn_reference attn_simt attn_mutants_gtest)
 target_compile_options(device_mutants PRIVATE -O2 -g0 -w -Wno-c++11-narrowing "SHELL:-include ${device_tree}/reference/mutant.h")
 add_custom_target(device-mutants DEPENDS device_mutants)
+
+# The target judge-mutants: the same of properties/judge and of what looks at memory after a run, with the tests that
+# speak of them; run_oracle.py --mutants build/full/judge-mutants --survivors tests/mutants/JUDGE.md.
+set(judge_folder ${PROJECT_BINARY_DIR}/judge-mutants)
+set(judge_tree ${CMAKE_CURRENT_BINARY_DIR}/judge)
+file(GLOB judge_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/properties/judge/* ${PROJECT_SOURCE_DIR}/properties/memory/*)
+file(GLOB judge_units RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/properties/judge/*.cc)
+list(APPEND judge_units properties/memory/extent.cc properties/memory/layout.cc)
+list(TRANSFORM judge_units PREPEND ${judge_tree}/)
+add_custom_command(OUTPUT ${judge_tree}.stamp BYPRODUCTS ${judge_units} ${judge_folder}/mutants.json
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/generate.py --folder ${PROJECT_SOURCE_DIR}/properties
+          --room judge --out ${judge_tree} -- ${compiler} ${eigen}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${judge_folder}
+  COMMAND ${CMAKE_COMMAND} -E copy_if_different ${judge_tree}/mutants.json ${judge_folder}/mutants.json
+  COMMAND ${CMAKE_COMMAND} -E touch ${judge_tree}.stamp
+  DEPENDS ${judge_sources} ${makers}
+  COMMENT "Mutants of the judge" VERBATIM)
+add_custom_target(judge-mutant-tree DEPENDS ${judge_tree}.stamp)
+set(judge_tests
+  judge/bad_plan_test.cc judge/execution_test.cc judge/harness_faults_test.cc judge/judge_test.cc judge/oracles_test.cc judge/shape_test.cc
+  judge/signals_test.cc judge/trial_test.cc explain/fault_class_test.cc memory/guards_test.cc memory/layout_support.cc
+  memory/layout_test.cc relations/cpu_gpu_bits_test.cc relations/relations_test.cc)
+list(TRANSFORM judge_tests PREPEND ${PROJECT_SOURCE_DIR}/tests/properties/)
+# The whole of properties/memory: of its library one object, which may be all of them, would bring these functions again.
+add_executable(judge_mutants EXCLUDE_FROM_ALL ${judge_units} ${PROJECT_SOURCE_DIR}/properties/memory/arena.cc
+               ${PROJECT_SOURCE_DIR}/properties/memory/inputs.cc ${judge_tests})
+add_dependencies(judge_mutants judge-mutant-tree)
+set_target_properties(judge_mutants PROPERTIES OUTPUT_NAME reference_mutants RUNTIME_OUTPUT_DIRECTORY ${judge_folder})
+target_include_directories(judge_mutants BEFORE PRIVATE ${judge_tree})
+target_link_libraries(judge_mutants PRIVATE attn_fakes attn_relations attn_explain attn_draw attn_mutants_gtest Eigen3::Eigen)
+target_compile_options(judge_mutants PRIVATE -O2 -g0 -w -Wno-c++11-narrowing "SHELL:-include ${judge_tree}/properties/mutant.h")
+add_custom_target(judge-mutants DEPENDS judge_mutants)

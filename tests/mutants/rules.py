@@ -223,8 +223,10 @@ class Rules:
             return
         b, e = operand.begin, operand.end
         lead = node.raw["opcode"]
+        # A bool, lest what is asked of an optional become one, that has a value either way.
+        kept = "bool" if lead == "!" else ""
         self.add(node, 1, [("dropped sign", one_line(self.text(operand)))],
-                 lambda id, render: f"({on(id)} ? ({render(b, e)}) : {lead}({render(b, e)}))", "sign")
+                 lambda id, render: f"({on(id)} ? {kept}({render(b, e)}) : {lead}({render(b, e)}))", "sign")
 
     def swapped(self, parent, arguments):
         """Neighbouring arguments of one type, exchanged."""

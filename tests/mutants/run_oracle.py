@@ -8,9 +8,9 @@
 DIR holds mutants.json and reference_mutants, the tests of tests/reference with the oracle that holds every
 mutant, as the target reference-mutants leaves them; nothing else is needed. A mutant is killed if an
 assertion fails, the program crashes or hangs. Those that live through the quick tests are asked the slow
-ones, which draw kernels by the thousand. Each answer is a line of DIR/results.jsonl; a run that was ended
-goes on where it stopped. Status 0: every mutant that lives has its reason in REFERENCE.md, and no reason
-is about one that is killed.
+ones, which draw kernels by the thousand or put every property to kernels that are right. Each answer is a line of DIR/results.jsonl; a run that was ended
+goes on where it stopped. Status 0: every mutant that lives has its reason in REFERENCE.md (--survivors), and no
+reason is about one that is killed.
 """
 import argparse
 import concurrent.futures
@@ -29,7 +29,7 @@ sys.dont_write_bytecode = True
 import survey
 from run import Results, Stage, survivors
 
-SLOW = "NoFalseAlarm.*:Detection.*"
+SLOW = "NoFalseAlarm.*:Detection.*:*.HoldsOfA*"
 # name, tests, seconds that a mutant may take beyond four times what the oracle takes
 STAGES = (("quick", f"*:-{SLOW}", 5), ("slow", SLOW, 20))
 
@@ -68,7 +68,11 @@ def run(arguments, mutants, results):
         def kills(mutant):
             answer = results.get(mutant["id"], stage, "oracle")
             if answer is None:
-                answer = results.put(mutant["id"], stage, "oracle", ask(program, mutant["id"], tests, limit))
+                answer = ask(program, mutant["id"], tests, limit)
+                # On a machine that does other work, too, what is slow is not yet what hangs.
+                if answer.get("kind") == "hang":
+                    answer = ask(program, mutant["id"], tests, 10 * limit)
+                results.put(mutant["id"], stage, "oracle", answer)
             return answer["end"] == "killed"
 
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
@@ -102,8 +106,9 @@ def main():
     mutants = mutants[:arguments.sample]
     results = Results(arguments.results or arguments.mutants / "results.jsonl", listing["digest"])
     if not arguments.report_only:
-        # A mutant that takes memory without end, and the trace of one that is killed, are nobody's business.
-        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        # A mutant that takes memory without end, and the trace of one that is killed, are nobody's business; what is
+        # reserved and not used, as guarded memory is, counts for nothing.
+        resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         run(arguments, mutants, results)
     return survey.report(listing, mutants, results.known.values(), arguments.survivors, arguments.page,
