@@ -288,7 +288,7 @@ std::string expect_twin(Target& target, const Property& property) {
                           kernel.build.flags.find("-fmad=false") == std::string::npos;
   return contracted ? "  note: compiled without -fmad=false, so that nvcc has fused what the source does not: "
                       "its bits "
-                      "are others (attnfuzz_add_kernel(... EXACT); of our own kernels -DATTNFUZZ_EXACT=ON)\n"
+                      "are others (attnfuzz_add_kernel(... EXACT))\n"
                     : "";
 }
 

@@ -52,7 +52,7 @@ foreach(build IN LISTS builds)
 endforeach()
 add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-translate attnfuzz-executor ${workers} ${canaries})
 
-install(FILES kernels/adapter.h kernels/attention.h kernels/exact.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
+install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
 install(DIRECTORY kernels/adapter kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
         FILES_MATCHING PATTERN "*.h" PATTERN pipeline PATTERN barrier PATTERN example EXCLUDE)
 
@@ -62,7 +62,8 @@ configure_package_config_file(cmake/attnfuzzConfig.cmake.in ${package}/attnfuzzC
   INSTALL_DESTINATION ${package_dir} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${package}/attnfuzzConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 export(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: FILE ${package}/attnfuzzTargets.cmake)
-set(modules AttnfuzzKernel.cmake AttnfuzzChecks.cmake AttnfuzzExact.cmake AttnfuzzLanes.cmake AttnfuzzCuda.cmake)
+set(modules AttnfuzzKernel.cmake AttnfuzzChecks.cmake AttnfuzzExact.cmake AttnfuzzLanes.cmake AttnfuzzCuda.cmake
+            check-atomics.cmake)
 foreach(module IN LISTS modules)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/cmake/${module} ${package}/${module} SYMBOLIC)
 endforeach()

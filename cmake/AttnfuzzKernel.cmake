@@ -19,8 +19,8 @@
 # LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
 # all but coverage, which fuzz targets and campaigns want and nothing else).
 # EXACT: for CUDA every fma stands in the source (-fmad=false), so that its bits are those of the executor in
-# a device's arithmetic (--property cpu_gpu_bits, docs/bits.md). Options that give that up, and an atomicAdd of
-# floats (kernels/exact.h), are refused.
+# a device's arithmetic (--property cpu_gpu_bits, docs/bits.md). Options that give that up, and atomic additions of
+# floats (check-atomics.cmake), are refused.
 # CHECKS registers its property runs with ctest; what follows it goes to
 # attnfuzz_add_checks (AttnfuzzChecks.cmake).
 #
@@ -103,8 +103,7 @@ function(attnfuzz_add_kernel)
   endif()
   if(arg_EXACT)
     attnfuzz_refuse_inexact(${arg_NAME} "${arg_OPTIONS}")
-    list(APPEND arg_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>
-         "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-include kernels/exact.h>")
+    list(APPEND arg_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
   endif()
   # CUDA as it stands is translated for the executor first (translate.h): what has launches, dynamic
   # shared memory or inline PTX, or is an adapter of a source that may have.
@@ -181,6 +180,10 @@ function(attnfuzz_add_kernel)
       C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
       VISIBILITY_INLINES_HIDDEN ON
       CUDA_RUNTIME_LIBRARY Static)
+    if(arg_EXACT)
+      set_property(TARGET ${target} PROPERTY CUDA_COMPILER_LAUNCHER ${CMAKE_CUDA_COMPILER_LAUNCHER} ${CMAKE_COMMAND}
+                   -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-atomics.cmake --)
+    endif()
     set(includes ${arg_INCLUDES} ${ATTNFUZZ_INCLUDE_DIR})
     if(backend STREQUAL "cpu")
       # Stand-ins for the toolkit's headers, that are not to be mixed with the toolkit's.

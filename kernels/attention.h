@@ -221,8 +221,11 @@ typedef struct attn_probe {
 
 /* Whose bits the CPU executor's approximate instructions and tensor-core products have. */
 typedef enum attn_arithmetic {
-  ATTN_ARITHMETIC_ANY = 0, /* any that keep what is documented; products are rounded as the seed says */
-  ATTN_ARITHMETIC_H200 = 1 /* an NVIDIA H200's */
+  ATTN_ARITHMETIC_ANY = 0,  /* any that keep what is documented; products are rounded as the seed says */
+  ATTN_ARITHMETIC_H200 = 1, /* an NVIDIA H200's */
+  /* As published of their products, and as an H200 in ex2, lg2, rcp, rsqrt: not proven (docs/bits.md). */
+  ATTN_ARITHMETIC_A100 = 2, /* sm_80 */
+  ATTN_ARITHMETIC_L40S = 3  /* sm_89 */
 } attn_arithmetic;
 
 /* Where it runs. On the CPU all of it comes from the case, so that a finding
@@ -374,7 +377,10 @@ typedef enum attn_rescale_rule {
   ATTN_RESCALE_UNKNOWN = 0,
   /* In each tile, before its keys are added, both are multiplied by exp2(old - new), of maxima as they are
    * subtracted; an exponential is taken against 0 as long as the maximum is -inf. */
-  ATTN_RESCALE_EACH_TILE = 1
+  ATTN_RESCALE_EACH_TILE = 1,
+  /* So is the accumulator; a part of the sum by the fma that adds the first of its keys in the tile, hidden
+   * ones being 0: sum = fma(sum, exp2(old - new), p). */
+  ATTN_RESCALE_BY_FMA = 2
 } attn_rescale_rule;
 
 /* Which keys of a tile P.V adds at once. */
@@ -403,7 +409,8 @@ typedef enum attn_lse_rule {
   ATTN_LSE_UNKNOWN = 0,
   /* (m + lg2(sum)) * ln 2, m what is subtracted of scores, in powers of two; merged: largest + lg2(sum of w_s)
    * * ln 2; by log_class. */
-  ATTN_LSE_FROM_LOG2 = 1
+  ATTN_LSE_FROM_LOG2 = 1,
+  ATTN_LSE_BY_FMA = 2 /* as that; merged: fma(lg2(sum of w_s), ln 2, largest) */
 } attn_lse_rule;
 
 typedef struct attn_plan {

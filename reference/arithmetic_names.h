@@ -11,7 +11,8 @@
 
 namespace attnfuzz {
 
-inline constexpr const char* kArithmeticNames[] = {"any", "device:h200"};  // by attn_arithmetic
+inline constexpr const char* kArithmeticNames[] = {"any", "device:h200", "device:a100",
+                                                   "device:l40s"};  // by attn_arithmetic
 
 inline const char* arithmetic_name(int32_t arithmetic) { return kArithmeticNames[arithmetic]; }
 

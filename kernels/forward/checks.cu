@@ -122,11 +122,11 @@ void describe_arithmetic(const ForwardParams& params, attn_plan* plan) {
   plan->dot_order = ATTN_DOT_ASCENDING;
   plan->score_rule = ATTN_SCORE_BY_STEPS;
   plan->tanh_rule = ATTN_TANH_IN_TWO;
-  plan->rescale_rule = ATTN_RESCALE_EACH_TILE;
+  plan->rescale_rule = ATTN_RESCALE_BY_FMA;
   plan->tile_order = ATTN_TILE_ASCENDING;
   plan->sum_run = 2;
   plan->norm_rule = ATTN_NORM_BY_RECIPROCAL;
-  plan->lse_rule = ATTN_LSE_FROM_LOG2;
+  plan->lse_rule = ATTN_LSE_BY_FMA;
 }
 
 }  // namespace attn

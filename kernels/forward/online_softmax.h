@@ -21,6 +21,11 @@ struct RowState {
   float sum[2] = {0, 0};                 // of this thread's columns only, until finish()
 };
 
+// Adds a probability to the row sum, which a tile's first rescales by `alpha` in the same step.
+__device__ __forceinline__ void add_to_sum(float& sum, float p, float alpha, bool first) {
+  sum = first ? fma(sum, alpha, p) : sum + p;
+}
+
 // Takes in the scores of one tile and turns them into probabilities in place.
 // `alpha`: what the accumulator and the sum of each row were rescaled by.
 template <int N, int DV>
@@ -40,7 +45,6 @@ __device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& 
     reference[r] = mu == neg_inf() ? 0.0f : mu;
     alpha[r] = ex2(state.mu[r] - reference[r]);
     state.mu[r] = mu;
-    state.sum[r] *= alpha[r];
   }
   check_quad_agrees(state.mu);
 #pragma unroll
@@ -48,7 +52,7 @@ __device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& 
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       s[n][e] = ex2(fma(s[n][e], sigma, -reference[e / 2]));
-      state.sum[e / 2] += s[n][e];
+      add_to_sum(state.sum[e / 2], s[n][e], alpha[e / 2], n == 0 && e % 2 == 0);
     }
   }
 #pragma unroll

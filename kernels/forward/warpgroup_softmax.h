@@ -71,7 +71,6 @@ __device__ __forceinline__ void softmax_of_tile(float (&s)[M][4], float sigma, R
     reference[r] = mu == neg_inf() ? 0.0f : mu;
     alpha[r] = ex2(state.mu[r] - reference[r]);
     state.mu[r] = mu;
-    state.sum[r] *= alpha[r];
   }
   check_quad_agrees(state.mu);
 #pragma unroll
@@ -79,7 +78,7 @@ __device__ __forceinline__ void softmax_of_tile(float (&s)[M][4], float sigma, R
 #pragma unroll
     for (int e = 0; e < 2 * R; ++e) {
       s[n][e] = ex2(fma(s[n][e], sigma, -reference[e / 2]));
-      state.sum[e / 2] += s[n][e];
+      add_to_sum(state.sum[e / 2], s[n][e], alpha[e / 2], n == 0 && e % 2 == 0);
     }
   }
 }

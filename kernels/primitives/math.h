@@ -8,6 +8,8 @@
 //   rsqrt 1/sqrt(x); subnormals count as 0
 //   tanh  relative error at most 2^-22                  (ATTN_TANH_TANHF)
 //   fma   one rounding
+//   zero  0, which nvcc does not know to be one: it keeps a constant that an fma takes in a register, and has
+//         all that begin with 0 copied from there
 //   fmax  the other argument where one is a NaN; fmax_nan: NaN
 //
 // A NaN goes in and a NaN comes out, of all but fmax. In a device's arithmetic
@@ -61,10 +63,17 @@ __device__ __forceinline__ float fmax_nan(float a, float b) {
 __device__ __forceinline__ float fabs(float x) { return ::fabsf(x); }
 __device__ __forceinline__ float copysign(float size, float sign) { return ::copysignf(size, sign); }
 __device__ __forceinline__ float inf() { return __int_as_float(0x7F800000); }
+__device__ __forceinline__ float zero() {
+  float result;
+  asm("mov.f32 %0, 0f00000000;" : "=f"(result));
+  return result;
+}
 
 #else
 
 inline float inf() { return __builtin_inff(); }
+
+inline float zero() { return 0; }
 
 inline float fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
 

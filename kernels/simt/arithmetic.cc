@@ -10,7 +10,16 @@ constinit thread_local const Arithmetic* arithmetic = nullptr;
 
 const Arithmetic* arithmetic_of(int32_t number) {
   static const Arithmetic h200{device::h200_functions(), device::kHopperProducts};
-  return number == ATTN_ARITHMETIC_H200 ? &h200 : nullptr;
+  static const Arithmetic ampere{device::h200_functions(), device::kAmpereProducts};
+  switch (number) {
+    case ATTN_ARITHMETIC_H200:
+      return &h200;
+    case ATTN_ARITHMETIC_A100:
+    case ATTN_ARITHMETIC_L40S:
+      return &ampere;
+    default:
+      return nullptr;
+  }
 }
 
 float device_ex2(float x) {

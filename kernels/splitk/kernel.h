@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kReduceWarps * 32)
 
   const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
   if (lane == 0 && p.lse.data != nullptr) {
-    *p.lse.at<float>(b, h, i) = dead ? neg_inf() : reference + lg2(total) * kLn2;
+    *p.lse.at<float>(b, h, i) = dead ? neg_inf() : fma(lg2(total), kLn2, reference);
   }
   T* o = p.o.at<T>(b, h, i);
   for (int column = lane; column < p.dim_v; column += 32) {

@@ -61,12 +61,12 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
       {"v_format", p.v_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_TF32, "0 means: V stays as it is"},
       {"score_rule", p.score_rule, ATTN_SCORE_UNKNOWN, ATTN_SCORE_BY_FMA, kChoice},
       {"tanh_rule", p.tanh_rule, ATTN_TANH_RULE_UNKNOWN, ATTN_TANH_IN_TWO, kChoice},
-      {"rescale_rule", p.rescale_rule, ATTN_RESCALE_UNKNOWN, ATTN_RESCALE_EACH_TILE, kChoice},
+      {"rescale_rule", p.rescale_rule, ATTN_RESCALE_UNKNOWN, ATTN_RESCALE_BY_FMA, kChoice},
       {"tile_order", p.tile_order, ATTN_TILE_ANY, ATTN_TILE_ASCENDING, kChoice},
       {"sum_run", p.sum_run, 0, kMostRows, kChoice},
       {"merge_order", p.merge_order, ATTN_MERGE_ANY, ATTN_MERGE_BY_FOURS, kChoice},
       {"norm_rule", p.norm_rule, ATTN_NORM_UNKNOWN, ATTN_NORM_BY_RECIPROCAL, kChoice},
-      {"lse_rule", p.lse_rule, ATTN_LSE_UNKNOWN, ATTN_LSE_FROM_LOG2, kChoice},
+      {"lse_rule", p.lse_rule, ATTN_LSE_UNKNOWN, ATTN_LSE_BY_FMA, kChoice},
   };
   for (const Limit& limit : limits) {
     if (limit.value >= limit.low && limit.value <= limit.high) continue;

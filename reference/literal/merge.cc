@@ -36,7 +36,8 @@ RowPart merge(const attn_plan& plan, const Device& device, const std::vector<Row
     const auto add = [&](float sum, size_t s) { return std::fma(weights[s], parts[s].o[c], sum); };
     merged.o[c] = in_order(dealt(by_fours ? 4 : 1, parts.size(), add)) * inverse;
   }
-  merged.lse = against + device.lg2(total) * kLn2;
+  merged.lse = plan.lse_rule == ATTN_LSE_BY_FMA ? std::fma(device.lg2(total), kLn2, against)
+                                                : against + device.lg2(total) * kLn2;
   return merged;
 }
 

@@ -71,6 +71,20 @@ struct State {
   std::vector<uint32_t> o;  // bits
 };
 
+// A tile's, after what was before it is multiplied by alpha.
+void add_weights(const attn_plan& plan, const std::vector<float>& weights, float alpha,
+                 std::vector<float>& sums) {
+  const bool by_fma = plan.rescale_rule == ATTN_RESCALE_BY_FMA;
+  if (!by_fma)
+    for (float& sum : sums) sum *= alpha;
+  const auto run = static_cast<size_t>(plan.sum_run);
+  for (size_t at = 0; at < weights.size(); ++at) {
+    float& sum = sums[at / run % sums.size()];
+    const bool first = at < run * sums.size() && at % run == 0;
+    sum = by_fma && first ? std::fma(sum, alpha, weights[at]) : sum + weights[at];
+  }
+}
+
 // Keys [first, last) of row.keys lie in the tile that begins with key `begin`.
 void add_tile(const RowInput& row, const Scores& scores, int64_t begin, size_t first, size_t last,
               State& state) {
@@ -88,16 +102,17 @@ void add_tile(const RowInput& row, const Scores& scores, int64_t begin, size_t f
   const float against = most == -kInfinity ? 0.0f : most;
   const float alpha = device.ex2(state.most - against);
   state.most = most;
-  for (float& sum : state.sums) sum *= alpha;
   for (uint32_t& o : state.o) o = std::bit_cast<uint32_t>(std::bit_cast<float>(o) * alpha);
 
-  std::vector<uint32_t> p(static_cast<size_t>(plan.tile_k));
+  const auto keys = static_cast<size_t>(plan.tile_k);
+  std::vector<float> weights(keys);  // 0 where a key is hidden
+  std::vector<uint32_t> p(keys);
   for (size_t n = first; n < last; ++n) {
-    const int64_t at = row.keys[n] - begin;
-    const float weight = device.ex2(std::fma(x[n - first], sigma, -against));
-    state.sums[static_cast<size_t>(at / plan.sum_run % plan.sum_lanes)] += weight;
-    p[static_cast<size_t>(at)] = std::bit_cast<uint32_t>(round16(row.problem.dtype, weight));
+    const auto at = static_cast<size_t>(row.keys[n] - begin);
+    weights[at] = device.ex2(std::fma(x[n - first], sigma, -against));
+    p[at] = std::bit_cast<uint32_t>(round16(row.problem.dtype, weights[at]));
   }
+  add_weights(plan, weights, alpha, state.sums);
   // A block of hidden keys adds zeros, and changes nothing: what it is added to is what a block with a key
   // left, or what such a block is to come to.
   const int block = device.products.block;

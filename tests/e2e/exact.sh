@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # exact.sh CMAKE SOURCE [NVCC HOST]: an EXACT kernel is refused, with the reason, where it is compiled with an option that
-# rounds otherwise on a GPU, and, where there is an nvcc, where it adds floats atomically.
+# rounds otherwise on a GPU, and, where there is an nvcc, where it adds floats atomically, in PTX as well.
 set -u
 cmake=$1 source=$2 nvcc=${3:-} host=${4:-}
 source "$(dirname "$0")/scratch.sh"
@@ -15,13 +15,23 @@ for option in -O3 -ftz=false -fmad=false -ffp-contract=off; do
 done
 [ -n "$nvcc" ] || { echo "options are refused; no nvcc: atomics not tried"; exit 0; }
 cat >"$out/mine.cu" <<'CUDA'
-__global__ void mine(int* counts, float* sums) {
+#include <cuda_bf16.h>
+__global__ void mine(int* counts, unsigned* most, float* sums, __half2* halves, __nv_bfloat162* brains, float4* fours) {
   atomicAdd(counts, 1);
-  ::atomicAdd(sums, 1.0f);
+  atomicMax(most, 3u);
+  const auto another_name = [](float* at, float x) { return atomicAdd(at, x); };
+  const float old = another_name(sums, 1.0f);
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(sums), "f"(old));
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %1};" ::"l"(sums), "f"(old));
+  atomicAdd(halves, __half2{});
+  atomicAdd(brains, __nv_bfloat162{});
+  atomicAdd(fours, float4{});
 }
 CUDA
-"$nvcc" -ccbin "$host" -std=c++20 -I"$source" -include kernels/exact.h --ptx -o "$out/mine.ptx" "$out/mine.cu" >"$out/nvcc.log" 2>&1 &&
-  die "an atomicAdd of floats compiles"
-grep -q "EXACT: an atomicAdd of floating-point" "$out/nvcc.log" || die "it does not compile for another reason"
-grep -q "T=int" "$out/nvcc.log" && die "an atomicAdd of integers does not compile"
-echo "options and an atomicAdd of floats are refused"
+"$cmake" -P "$source/cmake/check-atomics.cmake" -- "$nvcc" -ccbin "$host" -arch=sm_90 -std=c++20 -c "$out/mine.cu" \
+  -o "$out/mine.o" >"$out/nvcc.log" 2>&1 && die "atomic additions of floats compile"
+[ -e "$out/mine.o" ] && die "the object is there"
+seen=$(tr -d '\n' <"$out/nvcc.log" | sed 's/  */ /g; s/.*numbers *(//; s/).*//')
+due="atom.global.add.f32, red.global.add.f32, red.global.add.v2.f32, atom.add.noftz.f16x2, atom.add.noftz.bf16x2, atom.global.add.v4.f32"
+[ "$seen" = "$due" ] || die "it is refused for '$seen', not '$due'"
+echo "options and atomic additions of floats are refused"

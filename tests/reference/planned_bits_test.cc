@@ -98,6 +98,8 @@ TEST(PlannedBits, HangOnEachWordOfThePlan) {
       {"merge_order", [](Case& c) { c.plan.merge_order = ATTN_MERGE_BY_FOURS; }},
       {"partial_format", [](Case& c) { c.plan.partial_format = ATTN_FORMAT_OF_INPUT; }},
       {"scale_mode", [](Case& c) { c.plan.scale_mode = ATTN_SCALE_SEPARATE; }},
+      {"rescale_rule", [](Case& c) { c.plan.rescale_rule = ATTN_RESCALE_BY_FMA; }},
+      {"lse_rule", [](Case& c) { c.plan.lse_rule = ATTN_LSE_BY_FMA; }},
   };
   const Shape shape{.seq_q = 64, .seq_k = 192, .num_splits = 6};
   const auto base = [&] {

@@ -14,7 +14,7 @@ struct SoftmaxRows {
   float mu[M][2];         // row max times sigma
   float sum[M][2] = {};   // of this thread's columns only, until finish_rows()
   float reference[M][2];  // mu, or 0 for a row that has seen no key yet
-  float alpha[M][2];      // what the accumulator is to be rescaled by; the sum has been
+  float alpha[M][2];      // what accumulator and sum are to be rescaled by
 
   __device__ __forceinline__ SoftmaxRows() {
 #pragma unroll
@@ -52,7 +52,6 @@ __device__ __forceinline__ void take_rows(const float (&mu)[2], int m, SoftmaxRo
     rows.reference[m][r] = mu[r] == neg_inf() ? 0.0f : mu[r];
     rows.alpha[m][r] = ex2(rows.mu[m][r] - rows.reference[m][r]);
     rows.mu[m][r] = mu[r];
-    rows.sum[m][r] *= rows.alpha[m][r];
   }
   check_quad_agrees(rows.mu[m]);
 }
@@ -108,7 +107,7 @@ __device__ __forceinline__ void make_probabilities(const float (&s)[M][N][4], in
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         x[n][e] = ex2(fma(s[m][2 * k + n][e], sigma, -rows.reference[m][e / 2]));
-        rows.sum[m][e / 2] += x[n][e];
+        add_to_sum(rows.sum[m][e / 2], x[n][e], rows.alpha[m][e / 2], k == 0 && n == 0 && e % 2 == 0);
       }
     }
 #pragma unroll

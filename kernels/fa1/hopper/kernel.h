@@ -80,6 +80,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     }
     Work next = kSpec.cross_tile ? work_in(p, pipe, turn + 1) : Work{0, 0, false};
     RowState<kSpec.dim> state;
+    state.sum[0] = state.sum[1] = zero();
     // O += P V is put on its way.
     const auto start_output = [&] {
       mbarrier_wait(pipe.v_full + kv.slot, kv.phase);

@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kMergeThreads) splitk_merge_kernel(const __gri
     }
     const bool dead = all.total == 0;
     if (column == 0 && f.lse.data != nullptr) {
-      *f.lse.at<float>(b, h, i) = dead ? neg_inf() : largest + lg2(all.total) * kLn2;
+      *f.lse.at<float>(b, h, i) = dead ? neg_inf() : fma(lg2(all.total), kLn2, largest);
     }
     f.o.at<T>(b, h, i)[column * f.o.stride[3]] = from_float<T>(dead ? 0.0f : all.sum * rcp(all.total));
   }

@@ -62,7 +62,7 @@ TEST(BadPlan, NamesTheFieldAndWhatWillDo) {
       {"sum_lanes is -1", [](attn_plan& p) { p.sum_lanes = -1; }},
       {"score_rule is 3", [](attn_plan& p) { p.score_rule = 3; }},
       {"sum_run is -2", [](attn_plan& p) { p.sum_run = -2; }},
-      {"lse_rule is 2", [](attn_plan& p) { p.lse_rule = 2; }},
+      {"lse_rule is 3", [](attn_plan& p) { p.lse_rule = 3; }},
       {"exp_error is nan", [](attn_plan& p) { p.exp_error = NAN; }},
       {"exp_error is 0.5", [](attn_plan& p) { p.exp_error = 0.5f; }},
       {"p_scale is -1.0", [](attn_plan& p) { p.p_scale = -1; }},
