@@ -14,6 +14,7 @@
 #include "cli/help.h"
 #include "fuzz/host/subprocess.h"
 #include "reference/calibration.h"
+#include "reference/device_arithmetic.h"
 #include "text/files.h"
 #include "text/json.h"
 
@@ -21,7 +22,7 @@ namespace attnfuzz {
 namespace {
 
 struct CalibrateArguments {
-  std::string backend = "cpu", out, raw;
+  std::string backend = "cpu", out, raw, arithmetic;
   int64_t stride = 0, random = 0;  // 0: the program's own default
   bool bits = false;
   int64_t products = 0;  // 0: as many as the back end does quickly
@@ -91,10 +92,23 @@ void print_products(const Json& measured) {
   }
 }
 
+// Of a device that has the bits of a model: the documented classes, and whose arithmetic it has.
+Calibration calibration_by_bits(const Json& compared) {
+  Calibration calibration = documented();
+  calibration.device = compared.at("device");
+  calibration.name = device_short_name(calibration.device);
+  calibration.origin =
+      "attnfuzz calibrate --bits: no bit of functions and products differs; errors as documented";
+  calibration.arithmetic = *arithmetic_named(compared.at("arithmetic").get<std::string>());
+  return calibration;
+}
+
 // Of what differs, what it gave; how much was compared.
 Exit print_bits(const Json& compared) {
-  std::printf("bits of %s, beside the model of an H200\n  %-28s %14s %14s\n",
-              compared.at("device").get<std::string>().c_str(), "", "compared", "differ");
+  const std::string model = compared.at("arithmetic");
+  std::printf("bits of %s, beside the model %s\n  %-28s %14s %14s\n",
+              compared.at("device").get<std::string>().c_str(),
+              arithmetic_words(*arithmetic_named(model)).c_str(), "", "compared", "differ");
   bool differs = false;
   for (const Json& one : compared.at("bits")) {
     const auto count = [&](const char* key) { return one.at(key).get<unsigned long long>(); };
@@ -117,6 +131,8 @@ Exit calibrate(const CalibrateArguments& arguments) {
     throw UserError("there is no " + program + ": build the target attnfuzz-calibrate-" + arguments.backend +
                     (arguments.backend == "cuda" ? " (it needs the CUDA toolkit)" : ""));
   }
+  if (arguments.bits && !arguments.out.empty() && arguments.backend == "cpu")
+    throw UserError("--bits --out says what a GPU has shown: the executor is the model; give --backend cuda");
   std::vector<std::string> command = {program};
   if (arguments.stride > 0) command.insert(command.end(), {"--stride", std::to_string(arguments.stride)});
   if (arguments.random > 0) command.insert(command.end(), {"--random", std::to_string(arguments.random)});
@@ -124,6 +140,7 @@ Exit calibrate(const CalibrateArguments& arguments) {
   const int64_t quickly = arguments.backend == "cpu" ? 1 : 100'000'000;
   const int64_t products = arguments.products > 0 ? arguments.products : quickly;
   if (arguments.bits) command.insert(command.end(), {"--bits", std::to_string(products)});
+  if (!arguments.arithmetic.empty()) command.insert(command.end(), {"--arithmetic", arguments.arithmetic});
   const Ran ran = run_program(command, {.take_output = true});
   if (!WIFEXITED(ran.status) || WEXITSTATUS(ran.status) > 1) {
     throw UserError(program + " could not measure: see its message above");
@@ -132,7 +149,10 @@ Exit calibrate(const CalibrateArguments& arguments) {
   const Json measured = json_of(ran.output);
   if (arguments.bits) {
     if (!arguments.raw.empty()) write_file(arguments.raw, ran.output);
-    return print_bits(measured);
+    const Exit exit = print_bits(measured);
+    if (exit == kHeld && !arguments.out.empty())
+      write_file(arguments.out, calibration_text(calibration_by_bits(measured)));
+    return exit;
   }
   const Calibration calibration = make_calibration(measured, arguments.backend);
   std::printf("calibration '%s' of %s\n  %s\n\n", calibration.name.c_str(), calibration.device.c_str(),
@@ -165,12 +185,17 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 1000000));
   CLI::Option* bits = command->add_flag(
       "--bits", arguments->bits,
-      "instead: whether functions and products have the bits of the model of an H200 (docs/bits.md)");
+      "instead: whether functions and products have the bits of the model of that GPU (docs/bits.md)");
+  command
+      ->add_option("--arithmetic", arguments->arithmetic,
+                   "of which model (default: by the GPU's name; the executor's, device:h200)")
+      ->check(one_of("arithmetic", {std::begin(kArithmeticNames), std::end(kArithmeticNames)}))
+      ->needs(bits);
   command->add_option("--products", arguments->products, "so many blocks of products of each kind")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->needs(bits);
-  command->add_option("--out", arguments->out, "write the table to this file, for --calibration")
-      ->excludes(bits);
+  command->add_option("--out", arguments->out,
+                      "write the table to this file, for --calibration; of --bits where none differs");
   command->add_option("--json", arguments->raw, "write everything that was measured to this file");
   add_footer(*command, "attnfuzz calibrate --backend cuda --out my-gpu.json",
              {"it was measured", "what was measured contradicts what is documented (OBJECTION), or bits differ",

@@ -331,7 +331,8 @@ void add_check(CLI::App& app, Action& action) {
   command
       ->add_option(
           "--arithmetic", arguments->arithmetic,
-          "of the CPU executor: any, rounded as each case's schedule says, or device:h200, bit for bit")
+          "of the CPU executor: any, rounded as each case's schedule says, or device:h200, bit for bit; "
+          "device:a100 and device:l40s are as published, not proven")
       ->check(one_of("arithmetic", {std::begin(kArithmeticNames), std::end(kArithmeticNames)}))
       ->capture_default_str();
   command->add_option("--cases", arguments->check.cases, "cases to draw for each kernel")

@@ -18,6 +18,7 @@
 #include "properties/judge/oracles.h"
 #include "properties/judge/property.h"
 #include "properties/judge/twin.h"
+#include "reference/arithmetic_table.h"
 #include "reference/ceiling.h"
 #include "reference/cuda/cuda_oracle.h"
 #include "text/printable.h"
@@ -104,7 +105,7 @@ void add_twin_option(CLI::App& app, TargetOptions& options) {
   app.add_option(
       "--twin", options.twin,
       "for the property cpu_gpu_bits: the kernel whose bits it must have (default: of one on a GPU its "
-      "build for the executor, in an H200's arithmetic)");
+      "build for the executor, in that GPU's arithmetic)");
 }
 
 void add_target_options(CLI::App& app, TargetOptions& options) {
@@ -171,6 +172,15 @@ std::string executor_build(const std::string& library) {
   return "";
 }
 
+// What --calibration says that the device has.
+int32_t calibrated_arithmetic(const TargetOptions& options) {
+  if (options.calibration.empty()) return ATTN_ARITHMETIC_ANY;
+  std::string error;
+  const Calibration calibration = read_calibration(options.calibration, &error);
+  if (!error.empty()) throw UserError(error);
+  return calibration.arithmetic;
+}
+
 void give_twin(Target& target, const KernelLibrary& library, const TargetOptions& options) {
   const bool on_gpu = library.backend == ATTN_CUDA;
   std::string of = options.twin;
@@ -192,7 +202,7 @@ void give_twin(Target& target, const KernelLibrary& library, const TargetOptions
       return nullptr;
     }
   };
-  target.twin = std::make_shared<Twin>(open_twin, !options.twin.empty());
+  target.twin = std::make_shared<Twin>(open_twin, !options.twin.empty(), calibrated_arithmetic(options));
 }
 
 }  // namespace
@@ -281,7 +291,8 @@ std::string expect_twin(Target& target, const Property& property) {
                     " compares a GPU with the executor: give --backend cuda, or name the "
                     "kernel to compare with: --twin KERNEL");
   const Target* const twin = target.twin->get();
-  const std::string why = twin ? cannot_be_compared(target.info(), twin->info()) : target.twin->error();
+  const std::string why =
+      twin ? cannot_be_compared(target.info(), twin->info(), target.twin->calibrated()) : target.twin->error();
   if (!why.empty()) throw UserError(std::string(property.name) + ": " + why);
   const KernelInfo& kernel = target.info();
   const bool contracted = kernel.backend == ATTN_CUDA && !kernel.build.flags.empty() &&
@@ -347,7 +358,7 @@ Calibration device_calibration(const KernelInfo& kernel, const TargetOptions& op
     if (!error.empty()) throw UserError(error);
     return calibration;
   }
-  if (kernel.backend == ATTN_CPU) return options.arithmetic == ATTN_ARITHMETIC_H200 ? h200() : executor();
+  if (kernel.backend == ATTN_CPU) return arithmetic_table(options.arithmetic);
   return kernel.device.find("H200") != std::string::npos ? h200() : documented();
 }
 

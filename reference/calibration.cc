@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "reference/arithmetic_names.h"
+#include "reference/arithmetic_table.h"
 #include "text/json.h"
 
 namespace attnfuzz {
@@ -12,6 +13,8 @@ namespace attnfuzz {
 extern const char* const kCalibrationDocumented;
 extern const char* const kCalibrationExecutor;
 extern const char* const kCalibrationH200;
+extern const char* const kCalibrationA100;
+extern const char* const kCalibrationL40S;
 
 namespace {
 
@@ -83,6 +86,20 @@ const Calibration& executor() {
 const Calibration& h200() {
   static const Calibration parsed = parse(kCalibrationH200);
   return parsed;
+}
+
+const Calibration& arithmetic_table(int32_t arithmetic) {
+  static const Calibration a100 = parse(kCalibrationA100), l40s = parse(kCalibrationL40S);
+  switch (arithmetic) {
+    case ATTN_ARITHMETIC_H200:
+      return h200();
+    case ATTN_ARITHMETIC_A100:
+      return a100;
+    case ATTN_ARITHMETIC_L40S:
+      return l40s;
+    default:
+      return executor();
+  }
 }
 
 Calibration parse_calibration(const std::string& text, std::string* error) {

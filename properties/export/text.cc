@@ -10,6 +10,7 @@
 #include "properties/case/words.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
+#include "reference/device_arithmetic.h"
 #include "text/printable.h"
 
 namespace attnfuzz::exporting {
@@ -193,7 +194,7 @@ std::vector<Field> environment_fields(const Case& c) {
           {"schedule_seed", cat(c.env.schedule_seed), "the CPU executor's order of threads"},
           {"variant", cat(c.env.variant), "which of the kernel's instantiations"},
           {"arithmetic", cat(c.env.arithmetic),
-           "the CPU executor's: " + std::string(arithmetic_name(c.env.arithmetic))}};
+           "the CPU executor's: " + std::string(arithmetic_words(c.env.arithmetic))}};
 }
 
 std::string head(const Export& e, const std::vector<std::string>& how, const std::string& comment) {

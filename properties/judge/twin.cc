@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "reference/device_arithmetic.h"
+
 namespace attnfuzz {
 namespace {
 
@@ -11,15 +13,21 @@ constexpr int64_t kSharedMemory = 232448;
 
 }  // namespace
 
-std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& twin) {
-  if (target.backend == twin.backend || target.device.find("H200") != std::string::npos) return "";
-  return "the executor has the arithmetic of an H200, and this is " + target.device;
+std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& twin, int32_t calibrated) {
+  if (target.backend == twin.backend) return "";
+  const int32_t arithmetic = arithmetic_of_device(target.device);
+  if (arithmetic == ATTN_ARITHMETIC_ANY)
+    return "the executor has the arithmetic of an H200, an A100 and an L40S, and this is " + target.device;
+  if (is_proven(arithmetic) || arithmetic == calibrated) return "";
+  return "the executor's arithmetic of " + target.device + " is " + arithmetic_words(arithmetic) +
+         ": where 'attnfuzz calibrate --bits --backend cuda --out FILE' finds no bit that differs, "
+         "--calibration FILE says that this device has it";
 }
 
 Case case_of_twin(Case c, const KernelInfo& target, const KernelInfo& twin) {
   c.lane = twin.lane;
   if (target.backend == twin.backend) return c;
-  c.env.arithmetic = ATTN_ARITHMETIC_H200;
+  c.env.arithmetic = arithmetic_of_device(target.device);
   c.env.compute_capability = std::min(c.env.compute_capability, kCapability);
   c.env.shared_memory_limit = std::min(c.env.shared_memory_limit, kSharedMemory);
   return c;

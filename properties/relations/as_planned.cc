@@ -7,6 +7,7 @@
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
 #include "properties/relations/tools.h"
+#include "reference/device_arithmetic.h"
 #include "reference/formats.h"
 #include "reference/literal/declared.h"
 #include "reference/literal/planned_bits.h"
@@ -19,7 +20,8 @@ using literal::PlannedBits;
 // Whose arithmetic it runs in, as far as that is known.
 int32_t arithmetic_of(const Case& c, const KernelInfo& kernel) {
   if (kernel.backend == ATTN_CPU) return c.env.arithmetic;
-  return kernel.device.find("H200") != std::string::npos ? ATTN_ARITHMETIC_H200 : ATTN_ARITHMETIC_ANY;
+  const int32_t arithmetic = arithmetic_of_device(kernel.device);
+  return is_proven(arithmetic) ? arithmetic : ATTN_ARITHMETIC_ANY;
 }
 
 bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {

@@ -63,15 +63,16 @@ void check(Trial& trial) {
   if (!run) return;
   Target* const twin = trial.target().twin ? trial.target().twin->get() : nullptr;
   if (!twin) return trial.reject("there is nothing to compare its bits with");
-  if (const std::string why = cannot_be_compared(trial.target().info(), twin->info()); !why.empty())
-    return trial.reject(why);
+  const std::string why =
+      cannot_be_compared(trial.target().info(), twin->info(), trial.target().twin->calibrated());
+  if (!why.empty()) return trial.reject(why);
   if (!run->plan.deterministic) return trial.reject("its plan does not promise the same bits each time");
   const std::optional<Outputs> there = outputs_there(trial, *run, *twin);
   if (!there) return;
   Verdict differ;
   const char* whose = twin->info().backend == trial.target().info().backend
                           ? "not the bits of its twin ('was')"
-                          : "not the bits that the executor computes in an H200's arithmetic ('was')";
+                          : "not the bits that the executor computes in the device's arithmetic ('was')";
   if (judge_same(*there, run->calls[0], run->c.problem, run->plan, Kind::kBits, whose, differ)) return;
   // Who does not agree with himself says nothing of the other.
   const bool again = !has_many_heads(run->c.problem);

@@ -147,14 +147,14 @@ __device__ uint32_t model_sum(const Products& p, SharedTile<T, kSize> a, SharedT
                               int column, uint32_t start) {
   const int least = Layout16<T>::kExponent == 5 ? p.least_f16 : p.least_bf16;
   uint32_t sum = start;
-  for (int block = 0; block < kSize; block += 16) {
+  for (int block = 0; block < kSize; block += p.block) {
     uint32_t x[16], y[16];
-    for (int k = 0; k < 16; ++k) {
+    for (int k = 0; k < p.block; ++k) {
       const int at = block + k;
       x[k] = bits_of(to_float(*a.at(row, at)));
       y[k] = bits_of(to_float(*b.at(column, at)));
     }
-    sum = simt::device::add_block(p, least, x, y, 1, sum, 16);
+    sum = simt::device::add_block(p, least, x, y, 1, sum, p.block);
   }
   return sum;
 }
@@ -214,7 +214,8 @@ __global__ void __launch_bounds__(128)
 }
 
 template <class T>
-void of_products(const Device& device, uint64_t products, const char* format, std::vector<BitFindings>& all) {
+void of_products(const Device& device, const Products& model, uint64_t products, const char* format,
+                 std::vector<BitFindings>& all) {
   constexpr uint64_t kBlocks = kSize * kSize * kSize / 16;  // an item
   const uint64_t items = (products + kBlocks - 1) / kBlocks;
   const auto blocks = static_cast<unsigned>(std::min<uint64_t>(items, device.sweep_blocks));
@@ -222,7 +223,7 @@ void of_products(const Device& device, uint64_t products, const char* format, st
   for (int kind = 0; kind < static_cast<int>(std::size(kMmaKinds)); ++kind) {
     DeviceArray<Count> counts(size_t{blocks} * 128 * 2);
     expect_run(launch(compare_products<T>, dim3(blocks), dim3(128), shared, &device.env,
-                      static_cast<MmaKind>(kind), items, simt::device::kHopperProducts, device.has_warpgroups,
+                      static_cast<MmaKind>(kind), items, model, device.has_warpgroups,
                       counts.data()));
     const std::vector<Count> read = counts.read();
     const std::string numbers = std::string(format) + ", " + kMmaKinds[kind];
@@ -233,11 +234,14 @@ void of_products(const Device& device, uint64_t products, const char* format, st
 
 }  // namespace
 
-std::vector<BitFindings> compare_bits(const Device& device, uint32_t stride, uint64_t products) {
+std::vector<BitFindings> compare_bits(const Device& device, uint32_t stride, uint64_t products,
+                                      int32_t arithmetic) {
+  const bool ampere = arithmetic == ATTN_ARITHMETIC_A100 || arithmetic == ATTN_ARITHMETIC_L40S;
+  const Products& model = ampere ? simt::device::kAmpereProducts : simt::device::kHopperProducts;
   std::vector<BitFindings> all = {of_function<Ex2>(device, stride), of_function<Lg2>(device, stride),
                                   of_function<Rcp>(device, stride), of_function<Rsqrt>(device, stride)};
-  of_products<F16>(device, products, "f16", all);
-  of_products<BF16>(device, products, "bf16", all);
+  of_products<F16>(device, model, products, "f16", all);
+  of_products<BF16>(device, model, products, "bf16", all);
   return all;
 }
 

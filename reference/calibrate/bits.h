@@ -2,7 +2,7 @@
 // ex2, lg2, rcp and rsqrt of each N-th of all 2^32 inputs, and products of mma.sync and of
 // wgmma: 64 x 64 sums of 64 products and a start, of each format and each kind of numbers.
 //
-//   for (const BitFindings& f : compare_bits(device, 1, 100'000'000)) ... f.differ ...
+//   for (const BitFindings& f : compare_bits(device, 1, 100'000'000, ATTN_ARITHMETIC_H200)) ... f.differ ...
 //
 // The executor is asked in the arithmetic of that device: what it gives must be the model's.
 #pragma once
@@ -23,8 +23,10 @@ struct BitFindings {
   uint32_t got = 0, expected = 0;
 };
 
-// `products`: how many blocks of 16 of each format and kind, at least.
-std::vector<BitFindings> compare_bits(const Device& device, uint32_t stride, uint64_t products);
+// `products`: how many blocks of 16 of each format and kind, at least. `arithmetic`: whose model; of any an
+// H200's.
+std::vector<BitFindings> compare_bits(const Device& device, uint32_t stride, uint64_t products,
+                                      int32_t arithmetic);
 
 // What the device answers of all fractions, over [1, 2); of rsqrt over [1, 4).
 struct Answers {

@@ -25,10 +25,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "reference/arithmetic_names.h"
 #include "reference/calibrate/bits.h"
 #include "reference/calibrate/mma_probe.h"
 #include "reference/calibrate/sweep.h"
+#include "reference/device_arithmetic.h"
 #include "text/json.h"
 
 namespace {
@@ -162,15 +162,16 @@ Json measure(const Device& device, uint32_t stride, int random) {
   return out;
 }
 
-Json compare(const Device& device, uint32_t stride, uint64_t products) {
+Json compare(const Device& device, uint32_t stride, uint64_t products, int32_t arithmetic) {
   Json out, all = Json::array();
-  for (const BitFindings& f : compare_bits(device, stride, products)) {
+  for (const BitFindings& f : compare_bits(device, stride, products, arithmetic)) {
     Json one = {{"what", f.what}, {"compared", f.compared}, {"differ", f.differ}};
     if (f.differ > 0) one.update({{"first", f.first}, {"got", hex(f.got)}, {"expected", hex(f.expected)}});
     all.push_back(std::move(one));
   }
   out["device"] = device.name;
   out["stride"] = stride;
+  out["arithmetic"] = attnfuzz::arithmetic_name(arithmetic);
   out["bits"] = all;
   return out;
 }
@@ -213,7 +214,10 @@ int main(int argc, char** argv) {
       *static_cast<std::string*>(user) = report->message;
     };
     long stride = device.default_stride, random = 4000, bits = 0;
-    int32_t arithmetic = ATTN_ARITHMETIC_H200;  // of the executor; a GPU has its own
+    // Of the executor; a GPU has its own, beside which is the model of its name.
+    int32_t arithmetic = attnfuzz::arithmetic_of_device(device.name);
+    if (arithmetic == ATTN_ARITHMETIC_ANY) arithmetic = ATTN_ARITHMETIC_H200;
+    bool told = false;
     std::string answers;
     for (int i = 1; i < argc; i += 2) {
       if (std::strcmp(argv[i], "--stride") == 0) {
@@ -224,21 +228,22 @@ int main(int argc, char** argv) {
         bits = argument(argv[i], argv[i + 1], 1L << 40);
       } else if (std::strcmp(argv[i], "--arithmetic") == 0 &&
                  attnfuzz::arithmetic_named(argv[i + 1] ? argv[i + 1] : "")) {
-        arithmetic = *attnfuzz::arithmetic_named(argv[i + 1]);
+        arithmetic = *attnfuzz::arithmetic_named(argv[i + 1]), told = true;
       } else if (std::strcmp(argv[i], "--answers") == 0 && argv[i + 1]) {
         answers = argv[i + 1];
       } else {
         throw std::runtime_error(
             std::string(argv[i]) +
-            " is not known; use [--stride N] [--random N] [--bits N [--arithmetic A]] or --answers DIRECTORY");
+            " is not known; use [--stride N] [--random N] [--arithmetic A] [--bits N] or --answers DIRECTORY");
       }
     }
-    if (bits > 0 || !answers.empty()) device.env.arithmetic = arithmetic;
+    if (bits > 0 || !answers.empty() || told) device.env.arithmetic = arithmetic;
     Json measured;
     try {
       if (!answers.empty()) return write_answers(device, answers), 0;
-      measured = bits > 0 ? compare(device, static_cast<uint32_t>(stride), static_cast<uint64_t>(bits))
-                          : measure(device, static_cast<uint32_t>(stride), static_cast<int>(random));
+      measured = bits > 0
+                     ? compare(device, static_cast<uint32_t>(stride), static_cast<uint64_t>(bits), arithmetic)
+                     : measure(device, static_cast<uint32_t>(stride), static_cast<int>(random));
     } catch (const std::exception& error) {
       throw std::runtime_error(error.what() + (fault.empty() ? "" : ": " + fault));
     }

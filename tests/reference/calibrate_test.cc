@@ -77,6 +77,9 @@ TEST(Calibrate, BitsAreTheModelsInADevicesArithmetic) {
   const Measured device = measure("--bits 1 --stride 1000003");
   ASSERT_EQ(device.status, 0) << device.text;
   each(device, [](const std::string& what, uint64_t differ) { EXPECT_EQ(differ, 0u) << what; });
+  const Measured published = measure("--bits 1 --stride 1000003 --arithmetic device:a100");
+  ASSERT_EQ(published.status, 0) << published.text;
+  each(published, [](const std::string& what, uint64_t differ) { EXPECT_EQ(differ, 0u) << what; });
   const Measured any = measure("--bits 1 --stride 1000003 --arithmetic any");
   ASSERT_EQ(any.status, 1) << any.text;
   each(any, [](const std::string& what, uint64_t differ) { EXPECT_GT(differ, 0u) << what; });

@@ -9,7 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "reference/arithmetic_table.h"
 #include "reference/calibration.h"
+#include "reference/device_arithmetic.h"
 #include "reference/error_model.h"
 #include "reference/formats.h"
 #include "reference/row_sample.h"
@@ -50,7 +52,8 @@ TEST(Formats, UnitsAreThoseOfTheEncoding) {
 }
 
 TEST(Calibration, CommittedTablesReadAndRoundTrip) {
-  for (const Calibration& table : {documented(), executor(), h200()}) {
+  for (const Calibration& table : {documented(), executor(), h200(), arithmetic_table(ATTN_ARITHMETIC_A100),
+                                   arithmetic_table(ATTN_ARITHMETIC_L40S)}) {
     std::string error = "unset";
     const Calibration back = parse_calibration(calibration_text(table), &error);
     EXPECT_EQ(error, "");
@@ -63,9 +66,13 @@ TEST(Calibration, CommittedTablesReadAndRoundTrip) {
     EXPECT_EQ(back.mma_sum, table.mma_sum);
     EXPECT_EQ(back.mma_least_f16, table.mma_least_f16);
     EXPECT_EQ(back.arithmetic, table.arithmetic);
-    EXPECT_EQ(table.arithmetic, table.name == "h200" ? ATTN_ARITHMETIC_H200 : ATTN_ARITHMETIC_ANY);
     EXPECT_GE(table.ex2, 0x1p-24) << table.name;
     EXPECT_LE(table.ex2, documented().ex2) << table.name;
+  }
+  for (int32_t arithmetic = 0; arithmetic < std::ssize(kArithmeticNames); ++arithmetic) {
+    const Calibration& table = arithmetic_table(arithmetic);
+    EXPECT_EQ(table.arithmetic, arithmetic);
+    EXPECT_EQ(table.measured, arithmetic == ATTN_ARITHMETIC_ANY || is_proven(arithmetic)) << table.name;
   }
   EXPECT_EQ(documented().ex2, 0x1p-22);
   EXPECT_EQ(documented().tanh_approx, 0x1p-11);

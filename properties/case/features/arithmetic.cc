@@ -1,6 +1,7 @@
 // Whose bits the CPU executor's approximate instructions and products have. A case keeps it:
 // the calibration that it is judged by is that arithmetic's.
 #include "properties/case/features/feature.h"
+#include "reference/device_arithmetic.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -23,7 +24,8 @@ extern constinit const Feature arithmetic = {
     .marks = none,
     .words = {{Told::kSurroundings, 4,
                [](const Case& c, Sentence& words) {
-                 if (is_set<kFields>(c)) words.push_back(cat("arithmetic ", arithmetic_name(c.env.arithmetic)));
+                 if (is_set<kFields>(c))
+                   words.push_back(cat("arithmetic ", arithmetic_words(c.env.arithmetic)));
                }}},
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {

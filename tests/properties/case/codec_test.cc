@@ -209,7 +209,8 @@ const Bad kBad[] = {
     {R"({"format":1,"problem":{"key_lengths":[1,"2"]}})",
      "problem.key_lengths[1] is \"2\", must be an integer"},
     {R"({"format":1,"env":{"arithmetic":"device:h100"}})",
-     "env.arithmetic is \"device:h100\", must be one of \"any\", \"device:h200\""},
+     "env.arithmetic is \"device:h100\", must be one of \"any\", \"device:h200\", \"device:a100\", "
+     "\"device:l40s\""},
     {R"({"format":1,"env":{"variant":2147483648}})",
      "env.variant is 2147483648, must be an integer in -2147483648..2147483647"},
     {R"({"format":1,"env":{"schedule_seed":-1}})",

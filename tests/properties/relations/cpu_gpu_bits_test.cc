@@ -108,7 +108,14 @@ TEST(CpuGpuBits, ATwinIsAskedAsTheDeviceIs) {
   EXPECT_EQ(case_of_twin(c, cpu, cpu), c);
   EXPECT_EQ(cannot_be_compared(gpu, cpu), "");
   gpu.device = "NVIDIA A100-SXM4-80GB, sm_80";
-  EXPECT_NE(cannot_be_compared(gpu, cpu), "");
+  EXPECT_NE(cannot_be_compared(gpu, cpu).find("device:a100 (as published, not proven)"), std::string::npos);
+  EXPECT_NE(cannot_be_compared(gpu, cpu, ATTN_ARITHMETIC_L40S), "");
+  EXPECT_EQ(cannot_be_compared(gpu, cpu, ATTN_ARITHMETIC_A100), "");
+  EXPECT_EQ(case_of_twin(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_A100);
+  gpu.device = "NVIDIA L4, sm_89";
+  EXPECT_EQ(case_of_twin(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_L40S);
+  gpu.device = "NVIDIA GeForce RTX 5090, sm_120";
+  EXPECT_NE(cannot_be_compared(gpu, cpu, ATTN_ARITHMETIC_A100), "");
 }
 
 // A kernel is not judged by what it was not asked for.
