@@ -120,6 +120,9 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
   EXPECT_FALSE(taken([](Offer& x) { x.problem.dim_v = 60, x.dense(); }));
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.q.stride[2] += 4; }));
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.stride[0] += 8, x.tensors.o.stride[1] += 4; }));
+  EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.stride[0] += 4; }));
+  EXPECT_FALSE(taken(
+      [](Offer& x) { x.tensors.o.stride[2] += 4, x.tensors.o.stride[1] *= 2, x.tensors.o.stride[0] *= 2; }));
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.data = static_cast<char*>(x.tensors.o.data) + 8; }));
 }
 
