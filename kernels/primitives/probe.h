@@ -8,6 +8,9 @@
 // itself is in host memory. Records of different lanes come in any order; values
 // are fragments as the lane holds them, row after row. Loops over them unroll,
 // so that asking leaves a fragment in its registers.
+//
+// Kernels whose registers are counted out record by TileProbe, which is nothing in a build for a GPU unless it
+// is compiled with -DATTN_PROBES: the code is the same to the last byte.
 #pragma once
 
 #include "kernels/attention.h"
@@ -15,6 +18,12 @@
 #include "kernels/primitives/warp.h"
 
 namespace attn {
+
+#if defined(__CUDACC__) && !defined(ATTN_PROBES)
+inline constexpr bool kProbes = false;
+#else
+inline constexpr bool kProbes = true;
+#endif
 
 __device__ __forceinline__ bool probed(const attn_probe* request) {
   return request != nullptr && request->values != nullptr && request->block[0] == blockIdx.x &&
@@ -36,9 +45,8 @@ __device__ inline float* probe_record(const attn_probe* request, attn_probe_tag 
 }
 
 template <int N>
-__device__ __forceinline__ void probe(const attn_probe* request, attn_probe_tag tag, int64_t tile,
-                                      const float (&values)[N]) {
-  if (!probed(request)) return;
+__device__ __forceinline__ void record(const attn_probe* request, attn_probe_tag tag, int64_t tile,
+                                       const float (&values)[N]) {
   float* to = probe_record(request, tag, tile, N);
   if (to == nullptr) return;
 #pragma unroll
@@ -46,9 +54,8 @@ __device__ __forceinline__ void probe(const attn_probe* request, attn_probe_tag 
 }
 
 template <int M, int N>
-__device__ __forceinline__ void probe(const attn_probe* request, attn_probe_tag tag, int64_t tile,
-                                      const float (&values)[M][N]) {
-  if (!probed(request)) return;
+__device__ __forceinline__ void record(const attn_probe* request, attn_probe_tag tag, int64_t tile,
+                                       const float (&values)[M][N]) {
   float* to = probe_record(request, tag, tile, M * N);
   if (to == nullptr) return;
 #pragma unroll
@@ -57,5 +64,62 @@ __device__ __forceinline__ void probe(const attn_probe* request, attn_probe_tag 
     for (int n = 0; n < N; ++n) to[m * N + n] = values[m][n];
   }
 }
+
+template <class Values>
+__device__ __forceinline__ void probe(const attn_probe* request, attn_probe_tag tag, int64_t tile,
+                                      const Values& values) {
+  if (probed(request)) record(request, tag, tile, values);
+}
+
+// Of 16 rows, wherever they are computed: `block` is the number of what is worked on, a query tile or a split
+// of one, and `warp` that of these rows among its rows, 16 a warp.
+//
+//   const TileProbe probe(p.probe, item, warp_id());
+//   probe.rows([&](int r, float (&place)[3]) { ... });  // b, h, i of this thread's rows; i is -1 past the last
+//   probe.scores(t, s);
+class TileProbe {
+ public:
+  __device__ __forceinline__ TileProbe(const attn_probe& request, uint32_t block, uint32_t warp) {
+    if constexpr (kProbes) {
+      const bool asked = request.values != nullptr && request.block[0] == block && request.warp == warp;
+      request_ = asked ? &request : nullptr;
+    }
+  }
+
+  template <class PlaceOf>
+  __device__ __forceinline__ void rows(PlaceOf place_of) const {
+    if constexpr (kProbes) {
+      if (request_ == nullptr) return;
+      float place[2][3];
+      for (int r = 0; r < 2; ++r) place_of(r, place[r]);
+      record(request_, ATTN_PROBE_ROWS, 0, place);
+    }
+  }
+  template <class Values>
+  __device__ __forceinline__ void scores(int64_t tile, const Values& s) const {
+    put(ATTN_PROBE_S, tile, s);
+  }
+  template <class Values>
+  __device__ __forceinline__ void maxima(int64_t tile, const float (&mu)[2], const float (&alpha)[2],
+                                         const Values& p) const {
+    put(ATTN_PROBE_ROW_MAX, tile, mu);
+    put(ATTN_PROBE_SCALE, tile, alpha);
+    put(ATTN_PROBE_P, tile, p);
+  }
+  template <class Values>
+  __device__ __forceinline__ void output(int64_t tile, const Values& o) const {
+    put(ATTN_PROBE_O, tile, o);
+  }
+
+ private:
+  template <class Values>
+  __device__ __forceinline__ void put(attn_probe_tag tag, int64_t tile, const Values& values) const {
+    if constexpr (kProbes) {
+      if (request_ != nullptr) record(request_, tag, tile, values);
+    }
+  }
+
+  const attn_probe* request_ = nullptr;
+};
 
 }  // namespace attn

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
@@ -51,7 +52,7 @@ class Checker {
     for (int r = 0; r < kProbedRows; ++r) {
       if (live(r)) row(r, score, maximum);
     }
-    for (size_t t = 0; t < warp_.tiles.size(); ++t) compare(t);
+    for (const size_t t : walked()) compare(t);
     return std::move(checked_);
   }
 
@@ -140,19 +141,28 @@ class Checker {
     return best;
   }
 
+  // The tiles recorded, as the kernel walks them.
+  std::vector<size_t> walked() const {
+    std::vector<size_t> tiles(warp_.tiles.size());
+    std::iota(tiles.begin(), tiles.end(), size_t{0});
+    if (plan_.key_order == ATTN_KEYS_DESCENDING) std::ranges::reverse(tiles);
+    return tiles;
+  }
+
   // The largest visible score of a row after each of the tiles recorded.
   std::vector<ExpectedValue> maxima(const Unit& unit, int r) const {
-    std::vector<ExpectedValue> all;
+    std::vector<ExpectedValue> all(warp_.tiles.size());
     ExpectedValue most;
     most.known = true;
     most.value = -kInf;
-    for (const ProbedTile& tile : warp_.tiles) {
+    for (const size_t t : walked()) {
+      const ProbedTile& tile = warp_.tiles[t];
       for (int64_t column = 0; column < plan_.tile_k; ++column) {
         const ExpectedValue e = in(unit, r, key(tile, column));
         most.tolerance = std::max(most.tolerance, e.tolerance);
         if (std::isnan(e.value) || e.value > most.value) most.value = e.value;
       }
-      all.push_back(most);
+      all[t] = most;
     }
     return all;
   }
@@ -188,7 +198,7 @@ class Checker {
     std::vector<bool> finite(o.size(), true);
     const std::vector<ExpectedValue> largest = maxima(plain, r), recorded = maxima(max_unit, r);
     double before = -kInf;
-    for (size_t t = 0; t < warp_.tiles.size(); ++t) {
+    for (const size_t t : walked()) {
       const ProbedTile& tile = warp_.tiles[t];
       CheckedTile& out = checked_.tiles[t];
       out.row_max[static_cast<size_t>(r)] = recorded[t];

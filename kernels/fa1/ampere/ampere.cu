@@ -93,6 +93,7 @@ attn_status ampere_run(int choice, const attn_problem& problem, const ForwardPar
       p.entries = static_cast<uint32_t>(problem.batch);
   }
   p.sigma = params.sigma;
+  p.probe = params.probe;
   p.heads_q = static_cast<uint32_t>(problem.heads_q);
   p.group = static_cast<uint32_t>(params.group);
   p.heads = static_cast<uint32_t>(problem.heads_q * problem.batch);

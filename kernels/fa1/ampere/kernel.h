@@ -18,6 +18,7 @@
 
 #include "kernels/fa1/ampere/load.h"
 #include "kernels/fa1/ampere/mask.h"
+#include "kernels/fa1/ampere/probe.h"
 #include "kernels/fa1/ampere/scores.h"
 #include "kernels/fa1/ampere/store.h"
 #include "kernels/primitives/barrier.h"
@@ -43,6 +44,7 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
   const int warp_row = warp_id() * kSpec.warp_rows();
   float o[kGroups][kDim / 8][4] = {};
   SoftmaxRows<kGroups> rows;
+  const RowProbes<kSpec> probes(p, block);
 
   if (tiles.begin < tiles.end) {
     int32_t t = tiles.end - 1;
@@ -91,6 +93,7 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
         }
       }
       if constexpr (kMasked) mask_tile(p, block, block.first_row + warp_row + lane_id() / 4, t * kTileK, s);
+      probes.scores(t, s);
       if constexpr (kRough) {
         take_rough_maxima(s, p.sigma, rows, [&] { settle_tile(p, biases, t, s); });
       } else {
@@ -104,6 +107,7 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
         if (k + 1 < kTileK / 16) make_probabilities<T>(s, k + 1, p.sigma, rows, probabilities[(k + 1) % 2]);
         mma_pb(o, probabilities[k % 2], slot(v_tiles, t), 16 * k);
       }
+      probes.output(t, rows, s, o);
     };
     while (t >= tiles.begin) {
       const int32_t stop = t >= plain.end ? plain.end : t < plain.begin ? tiles.begin : t + 1;

@@ -30,6 +30,7 @@ struct AmpereParams {
   uint32_t section;            // heads that are worked on side by side: their K and V stay in L2
   ScoreTerms terms;            // of a scored shape, where sign and sigma are 1
   bool rough;                  // tiles that are seen whole need no more than a bias that comes by chunks
+  attn_probe probe;            // values null: none
 };
 
 // One query tile of one head, as a block sees it.

@@ -95,9 +95,9 @@ __device__ __forceinline__ void take_rough_maxima(const float (&s)[M][N][4], flo
   for (int m = 0; m < M; ++m) take_rows(mu[m], m, rows);
 }
 
-// The probabilities of keys 16 k.. of a tile as A operands.
+// The probabilities of keys 16 k.. of a tile as A operands, and in the place of their scores.
 template <class T, int M, int N>
-__device__ __forceinline__ void make_probabilities(const float (&s)[M][N][4], int k, float sigma,
+__device__ __forceinline__ void make_probabilities(float (&s)[M][N][4], int k, float sigma,
                                                    SoftmaxRows<M>& rows, uint32_t (&p)[M][4]) {
 #pragma unroll
   for (int m = 0; m < M; ++m) {
@@ -108,6 +108,7 @@ __device__ __forceinline__ void make_probabilities(const float (&s)[M][N][4], in
       for (int e = 0; e < 4; ++e) {
         x[n][e] = ex2(fma(s[m][2 * k + n][e], sigma, -rows.reference[m][e / 2]));
         add_to_sum(rows.sum[m][e / 2], x[n][e], rows.alpha[m][e / 2], k == 0 && n == 0 && e % 2 == 0);
+        s[m][2 * k + n][e] = x[n][e];
       }
     }
 #pragma unroll

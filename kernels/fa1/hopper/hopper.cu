@@ -171,6 +171,7 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
     p.sign = 1;
   }
   p.sigma = params.sigma;
+  p.probe = params.probe;
   // Items of equal cost take as many turns with as few blocks as have one each time: what is left
   // out would only use power.
   int64_t blocks = std::min<int64_t>(p.items, blocks_at_once(spec, *env));

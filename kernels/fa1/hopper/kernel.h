@@ -17,6 +17,7 @@
 #include "kernels/fa1/hopper/load.h"
 #include "kernels/fa1/hopper/store.h"
 #include "kernels/forward/clear_rows.h"
+#include "kernels/primitives/probe.h"
 
 namespace attn {
 
@@ -81,6 +82,9 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     Work next = kSpec.cross_tile ? work_in(p, pipe, turn + 1) : Work{0, 0, false};
     RowState<kSpec.dim> state;
     state.sum[0] = state.sum[1] = zero();
+    const TileProbe probe(p.probe, static_cast<uint32_t>(work.head) * p.q_tiles + work.tile,
+                          4 * consumer + warp_id() % 4);
+    probe.rows([&](int r, float(&place)[3]) { place_of<kSpec>(p, work, my_row + 8 * r, place); });
     // O += P V is put on its way.
     const auto start_output = [&] {
       mbarrier_wait(pipe.v_full + kv.slot, kv.phase);
@@ -90,8 +94,9 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       wgmma_pv(state.o, probabilities, pipe.v(kv.slot));
       wgmma_commit();
     };
-    const auto output_done = [&] {
+    const auto output_done = [&](int32_t tile) {
       wgmma_pin(state.o);
+      probe.output(tile, state.o);
       mbarrier_arrive(pipe.v_empty + kv.slot, leader);
     };
 
@@ -125,7 +130,9 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     scores_done(kv.slot);
     if constexpr (kSpec.scored) score();
     if (t >= plain.end || t < plain.begin) mask_scores(p, rows, t * kSpec.tile_k, s);
+    probe.scores(t, s);
     softmax_of_tile(s, p.sigma, state, alpha);
+    probe.maxima(t, state.mu, alpha, s);
     pack_probabilities<T>(s, probabilities);
     if (kSpec.q_stages > 1 && leader && turn > 0) {
       bulk_wait_read<0>();
@@ -147,7 +154,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       if constexpr (!kSpec.overlap) {
         start_output();
         wgmma_wait<0>();
-        output_done();
+        output_done(t + 1);
         mbarrier_wait(pipe.k_full + ahead.slot, ahead.phase);
       }
       my_turn();
@@ -159,11 +166,13 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
       scores_done(ahead.slot);
       if constexpr (kSpec.scored) score();
       if constexpr (kMasked) mask_scores(p, rows, t * kSpec.tile_k, s);
+      probe.scores(t, s);
       softmax_of_tile(s, p.sigma, state, alpha);
+      probe.maxima(t, state.mu, alpha, s);
       if constexpr (kSpec.overlap) wait_for_keys(ahead, t > tiles.begin || next.any);
       if constexpr (kSpec.overlap) {
         wgmma_wait<0>();
-        output_done();
+        output_done(t + 1);
       }
       pack_probabilities<T>(s, probabilities);
       rescale(state, alpha);
@@ -193,13 +202,14 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     }
     if constexpr (kStaged) {
       wgmma_pin(state.o);
+      probe.output(tiles.begin, state.o);
       mbarrier_arrive(pipe.v_empty + kv.slot, leader && consumer == kInKeys);
       bar_sync(kComputingBarrier, kSpec.consumers * kWarpgroup);  // both have done with both slots
       store_rows<T, kSpec>(p, consumer == kInKeys ? pipe.staged(pipe.k(kv.slot)) : pipe.staged(pipe.v(kv.slot)),
                            0, consumer, work, state);
       held = kv.slot;
     } else {
-      output_done();
+      output_done(tiles.begin);
       store_rows<T, kSpec>(p, pipe.q(q.slot), 64 * consumer, consumer, work, state);
     }
     if constexpr (kSpec.cross_tile) {

@@ -36,6 +36,7 @@ struct HopperParams {
   bool may_be_plain;  // a tile that is seen whole needs no more than its products
   float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
   ScoreTerms terms;   // of a scored shape, where sign and sigma are 1
+  attn_probe probe;   // values null: none
 };
 
 // One query tile of one head.
@@ -57,6 +58,16 @@ __device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& wor
   const uint32_t number = static_cast<uint32_t>(work.head), run = entries_first ? p.entries : p.heads_q;
   const int32_t outer = static_cast<int32_t>(number / run), inner = static_cast<int32_t>(number - outer * run);
   return entries_first ? HeadOf{inner, outer} : HeadOf{outer, inner};
+}
+
+// Which query a row is, for a probe: b, h, i.
+template <HopperSpec kSpec>
+__device__ __forceinline__ void place_of(const HopperParams& p, const Work& work, int32_t row,
+                                         float (&place)[3]) {
+  const HeadOf head = head_of<kSpec>(p, work);
+  place[0] = static_cast<float>(head.b);
+  place[1] = static_cast<float>(head.h);
+  place[2] = row < p.seq_q ? static_cast<float>(row) : -1.0f;
 }
 
 // The keys of a batch entry.

@@ -15,6 +15,7 @@
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/copy.h"
 #include "kernels/primitives/dependent.h"
+#include "kernels/primitives/probe.h"
 #include "kernels/primitives/shared.h"
 #include "kernels/primitives/warpgroup.h"
 #include "kernels/primitives/wgmma.h"
@@ -134,6 +135,8 @@ __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeli
       }
       load_biases(p.terms, biases, part.tiles.begin * kSpec.tile_k, words);
     }
+    const TileProbe probe(p.forward.probe, item, warp_id());
+    probe.rows([&](int r, float(&place)[3]) { place_of(p, part, my_row + 8 * r, place); });
     RowState<kSpec.dim> state;
     float s[kSpec.tile_k / 8][4];
     uint32_t probabilities[kSpec.tile_k / 16][4] = {};
@@ -154,10 +157,12 @@ __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeli
         if constexpr (kMore) load_biases(p.terms, biases, (t + 1) * kSpec.tile_k, words);
       }
       if (t < part.plain.begin || t >= part.plain.end) mask_scores<R>(p, rows, t * kSpec.tile_k, s);
+      probe.scores(t, s);
       softmax_of_tile<R>(s, p.sigma, state, alpha);
       pack_probabilities<T>(s, probabilities);
       // Rows that are not in use as well: else ptxas gives up the pipelining.
       if constexpr (R == 1) alpha[1] = alpha[0];
+      probe.maxima(t, state.mu, alpha, s);
       rescale(state, alpha);
       mbarrier_wait(pipe.v_full + at.slot, at.phase);
       const int32_t left = part.length - t * kSpec.tile_k;
@@ -175,6 +180,7 @@ __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeli
       wgmma_pin(state.o);
       wgmma_pin(probabilities);
       wgmma_pin(s);
+      probe.output(t, state.o);
       mbarrier_arrive(pipe.v_empty + at.slot, leader);
       if constexpr (kMore) mbarrier_arrive(pipe.k_empty + after.slot, leader);
       at = after;

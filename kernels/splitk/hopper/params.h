@@ -36,6 +36,15 @@ struct Part {
   Keys plain;      // those among them that all rows see whole
 };
 
+// Which query a row is, for a probe: b, h, i.
+__device__ __forceinline__ void place_of(const DecodeParams& p, const Part& part, int32_t row,
+                                         float (&place)[3]) {
+  place[0] = static_cast<float>(part.b);
+  place[1] =
+      static_cast<float>(part.kv_head * static_cast<int32_t>(p.packed) + row % static_cast<int32_t>(p.packed));
+  place[2] = row < p.rows ? static_cast<float>(row / static_cast<int32_t>(p.packed)) : -1.0f;
+}
+
 // The keys that query i may see, if any.
 __device__ __forceinline__ Keys query_keys(const DecodeParams& p, int32_t length, int32_t i) {
   if (p.whole) return {0, length};
