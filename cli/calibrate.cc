@@ -13,8 +13,8 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "fuzz/host/subprocess.h"
-#include "reference/calibration.h"
-#include "reference/device_arithmetic.h"
+#include "reference/model/calibration.h"
+#include "reference/model/device_arithmetic.h"
 #include "text/files.h"
 #include "text/json.h"
 

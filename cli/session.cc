@@ -18,9 +18,9 @@
 #include "properties/judge/oracles.h"
 #include "properties/judge/property.h"
 #include "properties/judge/twin.h"
-#include "reference/arithmetic_table.h"
-#include "reference/ceiling.h"
 #include "reference/cuda/cuda_oracle.h"
+#include "reference/model/arithmetic_table.h"
+#include "reference/model/ceiling.h"
 #include "text/printable.h"
 
 namespace attnfuzz {

@@ -11,7 +11,7 @@
 #include "fuzz/screen/screen.h"
 #include "properties/judge/property.h"
 #include "properties/reduce/reproducer.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 
 namespace attnfuzz {
 

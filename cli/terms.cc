@@ -14,7 +14,7 @@
 #include "fuzz/check/refusals.h"
 #include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
-#include "reference/ceiling.h"
+#include "reference/model/ceiling.h"
 #include "text/printable.h"
 
 namespace attnfuzz {

@@ -7,14 +7,14 @@
 #include <span>
 #include <utility>
 
-#include "reference/formats.h"
-#include "reference/key_range.h"
-#include "reference/operands.h"
-#include "reference/rounded_p.h"
-#include "reference/row_terms.h"
-#include "reference/scores.h"
-#include "reference/visibility.h"
-#include "reference/weighted_mean.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/key_range.h"
+#include "reference/rows/operands.h"
+#include "reference/rows/rounded_p.h"
+#include "reference/rows/row_terms.h"
+#include "reference/rows/scores.h"
+#include "reference/rows/visibility.h"
+#include "reference/rows/weighted_mean.h"
 
 namespace attnfuzz {
 namespace {

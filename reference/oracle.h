@@ -31,11 +31,11 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "reference/calibration.h"
-#include "reference/error_model.h"
-#include "reference/expected.h"
-#include "reference/row_sample.h"
-#include "reference/row_space.h"
+#include "reference/call/expected.h"
+#include "reference/call/row_sample.h"
+#include "reference/call/row_space.h"
+#include "reference/model/calibration.h"
+#include "reference/model/error_model.h"
 
 namespace attnfuzz {
 

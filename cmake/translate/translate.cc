@@ -311,7 +311,7 @@ class Translator {
       at = edit.end;
     }
     result += text_.substr(at);
-    return ptx_ ? "#include \"kernels/simt/ptx.h\"\n#line 1\n" + result : result;
+    return ptx_ ? "#include \"kernels/simt/cuda/ptx.h\"\n#line 1\n" + result : result;
   }
 
   std::string_view text_;

@@ -10,7 +10,7 @@
 //   __shared__ alignas(16) int x;              __shared__ __align__(16) int x;
 //   __noinline__                                   __attribute__((noinline))
 //
-// kernels/simt/cuda_launch.h and ptx.h hold what these become. Macros are not expanded:
+// kernels/simt/cuda/launch.h and ptx.h hold what these become. Macros are not expanded:
 // a definition is translated like any other text, so what stands in one works too.
 //
 // Why a translation, and not clang's own CUDA: on the host side it emits stubs in place

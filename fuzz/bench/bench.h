@@ -15,7 +15,7 @@
 #include "fuzz/screen/screen.h"
 #include "properties/case/case.h"
 #include "properties/judge/target.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 
 namespace attnfuzz {
 

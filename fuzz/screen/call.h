@@ -13,8 +13,8 @@
 #include "kernels/attention.h"
 #include "properties/case/case.h"
 #include "properties/case/geometry.h"
-#include "reference/both.h"
-#include "reference/error_model.h"
+#include "reference/model/error_model.h"
+#include "reference/numbers/both.h"
 
 namespace attnfuzz::screen {
 

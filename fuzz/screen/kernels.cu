@@ -8,7 +8,7 @@
 #include "fuzz/screen/laid.cuh"
 #include "kernels/primitives/launch.h"
 #include "reference/cuda/block.cuh"
-#include "reference/key_range.h"
+#include "reference/rows/key_range.h"
 
 namespace attnfuzz::screen {
 namespace {

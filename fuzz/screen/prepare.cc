@@ -7,7 +7,7 @@
 #include "properties/judge/bad_plan.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/prefill.h"
-#include "reference/error_model.h"
+#include "reference/model/error_model.h"
 
 namespace attnfuzz::screen {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "fuzz/screen/call.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 
 namespace attnfuzz::screen {
 

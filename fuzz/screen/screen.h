@@ -39,7 +39,7 @@
 #include "properties/judge/property.h"
 #include "properties/judge/target.h"
 #include "properties/judge/verdict.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 
 namespace attnfuzz {
 

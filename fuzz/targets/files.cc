@@ -18,7 +18,7 @@
 #include "properties/case/words.h"
 #include "properties/draw/mutate.h"
 #include "properties/reduce/reproducer.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 #include "text/json.h"
 #include "text/printable.h"
 

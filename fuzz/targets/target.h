@@ -31,7 +31,7 @@
 #include "properties/draw/generator.h"
 #include "properties/judge/target.h"
 #include "properties/judge/verdict.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 
 namespace attnfuzz {
 

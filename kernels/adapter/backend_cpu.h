@@ -1,7 +1,7 @@
 // backend.h on the executor, where the guards are looked at as well.
 #pragma once
 
-#include "kernels/simt/cuda_runtime.h"
+#include "kernels/simt/cuda/runtime.h"
 
 #if __has_feature(address_sanitizer)
 #include <sanitizer/asan_interface.h>

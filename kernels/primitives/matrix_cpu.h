@@ -16,7 +16,7 @@
 #endif
 
 #include "kernels/primitives/matrix.h"
-#include "kernels/simt/mma.h"
+#include "kernels/simt/arithmetic/mma.h"
 
 namespace attn {
 namespace cpu {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/primitives/warp.h"
-#include "kernels/simt/hopper.h"
+#include "kernels/simt/hopper/hopper.h"
 
 namespace attn {
 namespace cpu {

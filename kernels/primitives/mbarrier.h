@@ -21,7 +21,7 @@
 #include "kernels/primitives/platform.h"
 
 #ifndef __CUDACC__
-#include "kernels/simt/hopper.h"
+#include "kernels/simt/hopper/hopper.h"
 #endif
 
 namespace attn {

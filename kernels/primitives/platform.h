@@ -19,7 +19,7 @@
 #define ATTN_HERE
 #define ATTN_AND_HERE
 #else
-#include "kernels/simt/cuda.h"
+#include "kernels/simt/cuda/cuda.h"
 #define ATTN_HERE ::simt::Place here = ::simt::Place::now()
 #define ATTN_AND_HERE , ATTN_HERE
 #endif

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "reference/arithmetic_names.h"
-#include "reference/tensor_spec.h"
+#include "reference/call/tensor_spec.h"
+#include "reference/model/arithmetic_names.h"
 
 namespace attnfuzz {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {

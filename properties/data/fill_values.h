@@ -8,7 +8,7 @@
 
 #include "properties/case/case.h"
 #include "properties/data/round16.h"
-#include "reference/both.h"
+#include "reference/numbers/both.h"
 
 namespace attnfuzz {
 namespace fill_values {

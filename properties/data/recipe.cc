@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "properties/data/fills.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "kernels/attention.h"
-#include "reference/both.h"
+#include "reference/numbers/both.h"
 
 namespace attnfuzz {
 

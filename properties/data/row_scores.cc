@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "properties/data/recipe.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 

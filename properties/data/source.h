@@ -2,7 +2,7 @@
 #pragma once
 
 #include "properties/case/case.h"
-#include "reference/both.h"
+#include "reference/numbers/both.h"
 
 namespace attnfuzz {
 

@@ -3,7 +3,7 @@
 #include "properties/case/features/feature.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
-#include "reference/row_space.h"
+#include "reference/call/row_space.h"
 
 namespace attnfuzz {
 namespace {

@@ -11,7 +11,7 @@
 #include "properties/explain/picture.h"
 #include "properties/judge/shape.h"
 #include "properties/reduce/reproducer.h"
-#include "reference/row_space.h"
+#include "reference/call/row_space.h"
 #include "text/printable.h"
 
 namespace attnfuzz {

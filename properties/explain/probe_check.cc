@@ -9,7 +9,7 @@
 #include "properties/data/recipe.h"
 #include "properties/data/row_scores.h"
 #include "properties/judge/judge.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {

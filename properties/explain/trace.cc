@@ -12,7 +12,7 @@
 #include "properties/data/recipe.h"
 #include "properties/data/row_scores.h"
 #include "properties/judge/execution.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {

@@ -17,7 +17,7 @@
 #include "properties/case/case.h"
 #include "properties/explain/fault_class.h"
 #include "properties/judge/target.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 
 namespace attnfuzz {
 

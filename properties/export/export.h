@@ -27,7 +27,7 @@
 #include "properties/judge/operation.h"
 #include "properties/judge/target.h"
 #include "properties/reduce/reproducer.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {

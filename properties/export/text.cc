@@ -10,7 +10,7 @@
 #include "properties/case/words.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
-#include "reference/device_arithmetic.h"
+#include "reference/model/device_arithmetic.h"
 #include "text/printable.h"
 
 namespace attnfuzz::exporting {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "properties/judge/judge.h"
-#include "reference/advice.h"
+#include "reference/advice/advice.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,4 +1,4 @@
-// What is within its bounds and odd all the same (reference/advice.h), in words. It is no verdict: a
+// What is within its bounds and odd all the same (reference/advice/advice.h), in words. It is no verdict: a
 // case that passed has passed. It is printed, counted, and written as a file that shows it again.
 //
 //   if (auto s = suspect(c, plan, reference, outputs)) puts(s->message.c_str());

@@ -11,8 +11,8 @@
 #include "properties/judge/oracles.h"
 #include "properties/judge/stopwatch.h"
 #include "reference/agreement.h"
-#include "reference/ceiling.h"
-#include "reference/error_model.h"
+#include "reference/model/ceiling.h"
+#include "reference/model/error_model.h"
 
 namespace attnfuzz {
 namespace {

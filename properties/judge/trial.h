@@ -19,7 +19,7 @@
 #include "properties/judge/execution.h"
 #include "properties/judge/property.h"
 #include "properties/judge/verdict.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reference/device_arithmetic.h"
+#include "reference/model/device_arithmetic.h"
 
 namespace attnfuzz {
 namespace {

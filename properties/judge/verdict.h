@@ -72,7 +72,7 @@ struct Verdict {
   attn_plan plan = {};          // of the case itself
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   std::vector<std::string> assumptions;  // classes the plan left open
-  // Which share of O's bound is there because the plan says so or leaves it open (reference/ceiling.h,
+  // Which share of O's bound is there because the plan says so or leaves it open (reference/model/ceiling.h,
   // best_plan()); where plans have a ceiling, and of a case that was compared.
   std::optional<double> declared;
   std::optional<Suspicion> suspicion;  // of the case itself, where it did not fail

@@ -12,7 +12,7 @@
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
 #include "properties/memory/prefill.h"
-#include "reference/row_space.h"
+#include "reference/call/row_space.h"
 
 namespace attnfuzz {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "properties/data/recipe.h"
 #include "properties/reduce/search.h"
-#include "reference/row_space.h"
+#include "reference/call/row_space.h"
 
 namespace attnfuzz {
 namespace {

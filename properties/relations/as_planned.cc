@@ -7,10 +7,10 @@
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
 #include "properties/relations/tools.h"
-#include "reference/device_arithmetic.h"
-#include "reference/formats.h"
 #include "reference/literal/declared.h"
 #include "reference/literal/planned_bits.h"
+#include "reference/model/device_arithmetic.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz::relations {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "properties/relations/tools.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz::relations {
 namespace {

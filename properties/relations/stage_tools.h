@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "properties/judge/trial.h"
-#include "reference/partials.h"
+#include "reference/rows/partials.h"
 
 namespace attnfuzz::relations {
 
-// Dense, as reference/partials.h wants them: o is (split, row, dim_v), lse (split, row).
+// Dense, as reference/rows/partials.h wants them: o is (split, row, dim_v), lse (split, row).
 struct Partials {
   int64_t splits = 0, rows = 0, dim_v = 0;
   std::vector<float> o, lse;

@@ -8,7 +8,7 @@
 #include "properties/case/geometry.h"
 #include "properties/data/fills.h"
 #include "properties/judge/judge.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz::relations {
 

@@ -28,7 +28,7 @@
 #include "reference/calibrate/bits.h"
 #include "reference/calibrate/mma_probe.h"
 #include "reference/calibrate/sweep.h"
-#include "reference/device_arithmetic.h"
+#include "reference/model/device_arithmetic.h"
 #include "text/json.h"
 
 namespace {

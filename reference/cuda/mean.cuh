@@ -3,7 +3,7 @@
 #pragma once
 
 #include "reference/cuda/row.cuh"
-#include "reference/expected.h"
+#include "reference/call/expected.h"
 
 namespace attnfuzz::cuda {
 

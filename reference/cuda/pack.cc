@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "reference/row_space.h"
-#include "reference/tensor_spec.h"
-#include "reference/visibility.h"
+#include "reference/call/row_space.h"
+#include "reference/call/tensor_spec.h"
+#include "reference/rows/visibility.h"
 
 namespace attnfuzz::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "reference/cuda/block.cuh"
-#include "reference/row_terms.h"
+#include "reference/rows/row_terms.h"
 
 namespace attnfuzz::cuda {
 

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "reference/error_model.h"
-#include "reference/expected.h"
+#include "reference/call/expected.h"
+#include "reference/model/error_model.h"
 
 namespace attnfuzz::cuda {
 

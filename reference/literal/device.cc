@@ -3,7 +3,7 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz::literal {
 

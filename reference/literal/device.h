@@ -5,16 +5,16 @@
 //   c = device.add_products(format, a, b, 1, c);   // 16 of each
 //   p = round16(ATTN_F16, device.ex2(x));
 //
-// The functions and the block are the model that kernels/simt/device/ states, number by number; nothing of what
-// the executor makes of it is here, so that a mistake of one is seen by the other.
+// The functions and the block are the model that kernels/simt/arithmetic/device/ states, number by number;
+// nothing of what the executor makes of it is here, so that a mistake of one is seen by the other.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
 #include "kernels/attention.h"
-#include "kernels/simt/device/functions.h"
-#include "kernels/simt/device/products.h"
+#include "kernels/simt/arithmetic/device/functions.h"
+#include "kernels/simt/arithmetic/device/products.h"
 
 namespace attnfuzz::literal {
 

@@ -4,10 +4,10 @@
 #include <bit>
 #include <cmath>
 
-#include "reference/formats.h"
+#include "reference/call/row_space.h"
 #include "reference/literal/row.h"
-#include "reference/row_space.h"
-#include "reference/visibility.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/visibility.h"
 
 namespace attnfuzz::literal {
 namespace {

@@ -21,8 +21,8 @@ MOST = 4
 # (file, text that is there once, what goes before it)
 EDITS = [
     ("kernels/attention.h", "} attn_tensors;", "  attn_tensor dout; /* (batch, heads_q, seq_q, dim_v): the gradient of O */\n"),
-    ("reference/tensor_spec.h", "kWorkspace };", "kDout, "),
-    ("reference/tensor_spec.h", "    {kWorkspace,",
+    ("reference/call/tensor_spec.h", "kWorkspace };", "kDout, "),
+    ("reference/call/tensor_spec.h", "    {kWorkspace,",
      '    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, offsetof(T, dout)},\n'),
     ("properties/case/case.h", "  std::vector<Planted> planted;\n", "  Fill dout;\n"),
     ("properties/case/case.h", "    default:\n      return nullptr;", "    case TensorId::kDout:\n      return &Case::dout;\n"),
@@ -105,7 +105,7 @@ def main():
     # Optimised, as every build of these rooms is: clang 19 gives functions without a name that are arguments of
     # templates (feature.h) one name in all files, and where they are not inlined keeps one file's alone.
     command = [compiler, "-std=c++20", "-O1", "-w", "-I", scratch, "-isystem", sys.argv[4], scratch / "main.cc", *units,
-               scratch / "reference/formats.cc", "-lxxhash", "-o", scratch / "grown"]
+               scratch / "reference/numbers/formats.cc", "-lxxhash", "-o", scratch / "grown"]
     subprocess.run(command, check=True)
     works = subprocess.run([scratch / "grown"]).returncode == 0
     sys.exit(0 if works and len(touched) <= MOST else 1)

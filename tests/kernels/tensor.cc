@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {

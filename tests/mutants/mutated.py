@@ -19,13 +19,15 @@ MUTATED = {
 }
 KERNELS = tuple(name for name in MUTATED if "," not in name)
 
-# The oracle's sources: reference/ without its tables (tensor_spec.h, calibrations/), its sweeps (calibrate/)
+# The oracle's sources: reference/ without its tables (call/tensor_spec.h, calibrations/), its sweeps (calibrate/)
 # and what it is on a GPU (cuda/), which its agreement with these holds.
-ORACLE = ["agreement.cc", "calibration.cc", "ceiling.cc", "error_model.cc", "error_model.h", "expected.cc",
-          "expected.h", "formats.cc", "key_block.cc", "key_block.h", "key_range.h", "mean_columns.cc", "operands.cc",
-          "operands.h", "oracle.cc", "partials.cc", "products.cc", "ratio.h", "rounded_p.cc", "row_loops.cc",
-          "row_sample.cc", "row_space.h", "row_terms.h", "scores.cc", "tile_walk.cc", "visibility.cc", "visibility.h",
-          "weighted_mean.cc", "weighted_mean.h"]
+ORACLE = ["agreement.cc", "oracle.cc", "call/expected.cc", "call/expected.h", "call/row_sample.cc",
+          "call/row_space.h", "model/calibration.cc", "model/ceiling.cc", "model/error_model.cc",
+          "model/error_model.h", "numbers/formats.cc", "numbers/ratio.h", "rows/key_block.cc", "rows/key_block.h",
+          "rows/key_range.h", "rows/mean_columns.cc", "rows/operands.cc", "rows/operands.h", "rows/partials.cc",
+          "rows/products.cc", "rows/rounded_p.cc", "rows/row_loops.cc", "rows/row_terms.h", "rows/scores.cc",
+          "rows/tile_walk.cc", "rows/visibility.cc", "rows/visibility.h", "rows/weighted_mean.cc",
+          "rows/weighted_mean.h"]
 
 # And on a device, as the executor compiles it: the host's side of it but packing is an input and an output.
 ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row.cuh", "cuda/rows.cu", "cuda/scores.cuh",

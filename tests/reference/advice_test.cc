@@ -1,12 +1,12 @@
 // Advice sees what the bound lets live, and is silent on right kernels.
-#include "reference/advice.h"
+#include "reference/advice/advice.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "reference/scatter.h"
+#include "reference/advice/scatter.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_kernel.h"
 

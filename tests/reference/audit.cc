@@ -2,7 +2,7 @@
 //
 //   reference_audit legal N [FIRST]    N random legal kernels over every choice a plan has
 //   reference_audit sharp [CASES]      the table of wrong kernels caught, by length
-//   reference_audit advice [CASES]     the same, and how many more are suspicious (reference/advice.h)
+//   reference_audit advice [CASES]     the same, and how many more are suspicious (reference/advice/advice.h)
 //
 // `sharp` is the declared plan of fa1 and splitk on an H200's arithmetic, d = 64, f16, four
 // query rows a case: on Gaussian data, and for what those hide on Q = 0 with V at one place
@@ -14,8 +14,8 @@
 #include <cstring>
 #include <vector>
 
-#include "reference/advice.h"
-#include "reference/formats.h"
+#include "reference/advice/advice.h"
+#include "reference/numbers/formats.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_cases.h"
 #include "tests/reference/legal_kernel.h"

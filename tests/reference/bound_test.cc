@@ -4,9 +4,9 @@
 #include <cmath>
 #include <string>
 
-#include "reference/formats.h"
-#include "reference/partials.h"
-#include "reference/row_terms.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/partials.h"
+#include "reference/rows/row_terms.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/long_double.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 #include "text/json.h"
 
 namespace attnfuzz {

@@ -1,5 +1,5 @@
 // A plan under a ceiling: never looser than that, and itself where it is not looser.
-#include "reference/ceiling.h"
+#include "reference/model/ceiling.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "reference/error_model.h"
+#include "reference/model/error_model.h"
 #include "tests/reference/declared.h"
 
 namespace attnfuzz {

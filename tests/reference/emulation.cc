@@ -5,8 +5,8 @@
 #include <limits>
 #include <numbers>
 
-#include "reference/formats.h"
-#include "reference/visibility.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/visibility.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,5 +1,5 @@
 // What an element must be, and whether two oracles say the same of it.
-#include "reference/expected.h"
+#include "reference/call/expected.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

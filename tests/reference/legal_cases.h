@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "reference/advice.h"
+#include "reference/advice/advice.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

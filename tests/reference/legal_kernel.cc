@@ -6,8 +6,8 @@
 #include <numbers>
 #include <numeric>
 
-#include "reference/formats.h"
-#include "reference/visibility.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/visibility.h"
 
 namespace attnfuzz {
 namespace {

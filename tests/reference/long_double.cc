@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "reference/formats.h"
-#include "reference/visibility.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/visibility.h"
 
 namespace attnfuzz {
 namespace {

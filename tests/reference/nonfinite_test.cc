@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

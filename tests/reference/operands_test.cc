@@ -1,5 +1,5 @@
 // What rows share: the keys and values of a head, the keys of a block; and a row's scores of them.
-#include "reference/operands.h"
+#include "reference/rows/operands.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <span>
 #include <utility>
 
-#include "reference/key_block.h"
-#include "reference/scores.h"
+#include "reference/rows/key_block.h"
+#include "reference/rows/scores.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

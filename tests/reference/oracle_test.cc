@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "reference/formats.h"
-#include "reference/products.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/products.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/support.h"
 

@@ -1,6 +1,6 @@
 // The loops over a row's keys: each of them at every level of x86-64 that this machine runs, for every
 // number of keys around those that registers hold, against what it says it computes.
-#include "reference/row_loops.h"
+#include "reference/rows/row_loops.h"
 
 #include <gtest/gtest.h>
 

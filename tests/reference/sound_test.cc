@@ -6,8 +6,8 @@
 #include <cmath>
 #include <string>
 
-#include "reference/formats.h"
-#include "reference/partials.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/partials.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_cases.h"
 #include "tests/reference/legal_kernel.h"

@@ -9,12 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "reference/arithmetic_table.h"
-#include "reference/calibration.h"
-#include "reference/device_arithmetic.h"
-#include "reference/error_model.h"
-#include "reference/formats.h"
-#include "reference/row_sample.h"
+#include "reference/call/row_sample.h"
+#include "reference/model/arithmetic_table.h"
+#include "reference/model/calibration.h"
+#include "reference/model/device_arithmetic.h"
+#include "reference/model/error_model.h"
+#include "reference/numbers/formats.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

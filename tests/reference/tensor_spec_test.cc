@@ -1,5 +1,5 @@
 // The table of tensors, against the contract; and the numbering of rows.
-#include "reference/tensor_spec.h"
+#include "reference/call/tensor_spec.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reference/row_space.h"
+#include "reference/call/row_space.h"
 
 namespace attnfuzz {
 namespace {

@@ -8,8 +8,8 @@
 #include <limits>
 #include <numbers>
 
-#include "reference/row_terms.h"
-#include "reference/weighted_mean.h"
+#include "reference/rows/row_terms.h"
+#include "reference/rows/weighted_mean.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

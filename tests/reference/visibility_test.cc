@@ -1,5 +1,5 @@
 // The masks, pinned one by one, and the two readings of them held equal.
-#include "reference/visibility.h"
+#include "reference/rows/visibility.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Collectives of a warp, misused.
 #include "kernels/primitives/agree.h"
 #include "kernels/primitives/warp.h"
-#include "kernels/simt/cuda_sync.h"
+#include "kernels/simt/cuda/sync.h"
 #include "tests/simt/harness.h"
 
 namespace attn {

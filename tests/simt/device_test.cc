@@ -1,4 +1,4 @@
-// The model of an H200 (kernels/simt/device/) against what one gave, and the executor's
+// The model of an H200 (kernels/simt/arithmetic/device/) against what one gave, and the executor's
 // vector path against the model.
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/primitives/math.h"
-#include "kernels/simt/arithmetic.h"
-#include "kernels/simt/mma.h"
+#include "kernels/simt/arithmetic/arithmetic.h"
+#include "kernels/simt/arithmetic/mma.h"
 #include "tests/simt/harness.h"
 
 namespace simt::device {

@@ -1,6 +1,6 @@
 // A kernel that nvcc refuses: 64 KiB of static shared memory. In a module of its own.
 #include "kernels/primitives/launch.h"
-#include "kernels/simt/cuda_api.h"
+#include "kernels/simt/cuda/api.h"
 
 namespace {
 

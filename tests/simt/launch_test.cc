@@ -8,7 +8,7 @@
 #include "kernels/primitives/atomic.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/dependent.h"
-#include "kernels/simt/schedule.h"
+#include "kernels/simt/threads/schedule.h"
 #include "tests/simt/harness.h"
 
 namespace attn {

@@ -2,11 +2,11 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/simt/cooperative_groups.h"
-#include "kernels/simt/cuda_runtime.h"
-#include "kernels/simt/pipeline.h"
-#include "kernels/simt/ptx.h"
-#include "kernels/simt/wmma.h"
+#include "kernels/simt/cuda/cooperative_groups.h"
+#include "kernels/simt/cuda/pipeline.h"
+#include "kernels/simt/cuda/ptx.h"
+#include "kernels/simt/cuda/runtime.h"
+#include "kernels/simt/cuda/wmma.h"
 #include "tests/simt/harness.h"
 
 namespace attn {

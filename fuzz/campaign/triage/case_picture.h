@@ -15,7 +15,7 @@
 #include "properties/case/case.h"
 #include "properties/explain/picture.h"
 #include "properties/judge/operation.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 #include "reference/oracle.h"
 #include "text/json.h"
 

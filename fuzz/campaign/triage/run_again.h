@@ -10,7 +10,7 @@
 #include "fuzz/campaign/store/archive.h"
 #include "properties/judge/property.h"
 #include "properties/judge/target.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 
 namespace attnfuzz {
 

@@ -1,3 +1,3 @@
 // Found in place of the toolkit's by -I kernels/simt/include, so that sources keep their includes.
 #pragma once
-#include "kernels/simt/cooperative_groups.h"
+#include "kernels/simt/cuda/cooperative_groups.h"

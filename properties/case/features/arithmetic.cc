@@ -1,7 +1,7 @@
 // Whose bits the CPU executor's approximate instructions and products have. A case keeps it:
 // the calibration that it is judged by is that arithmetic's.
 #include "properties/case/features/feature.h"
-#include "reference/device_arithmetic.h"
+#include "reference/model/device_arithmetic.h"
 
 namespace attnfuzz::feature {
 namespace {

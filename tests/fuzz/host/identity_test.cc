@@ -132,7 +132,7 @@ TEST_F(Tree, AnEditWithoutABuildIsStale) {
   EXPECT_EQ(freshness(info.build).freshness, Freshness::kFresh);
   EXPECT_FALSE(stale(info.build));
   EXPECT_FALSE(info.worker.hash.empty());
-  EXPECT_THAT(info.worker.files, ::testing::Contains(Pair("kernels/simt/scheduler.cc", ::testing::_)));
+  EXPECT_THAT(info.worker.files, ::testing::Contains(Pair("kernels/simt/threads/scheduler.cc", ::testing::_)));
   EXPECT_FALSE(stale(info)) << "and so is this build's worker";
 
   std::ofstream(root_ / "kernels/my words.h", std::ios::app) << "// fixed\n";

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "properties/data/bits16.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {

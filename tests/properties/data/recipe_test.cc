@@ -9,8 +9,8 @@
 
 #include "properties/draw/generator.h"
 #include "properties/memory/layout.h"
-#include "reference/formats.h"
-#include "reference/visibility.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/visibility.h"
 
 namespace attnfuzz {
 namespace {

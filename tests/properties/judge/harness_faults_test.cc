@@ -15,7 +15,7 @@
 
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {

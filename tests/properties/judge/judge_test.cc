@@ -8,7 +8,7 @@
 
 #include "properties/data/recipe.h"
 #include "properties/judge/trial.h"
-#include "reference/ceiling.h"
+#include "reference/model/ceiling.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {

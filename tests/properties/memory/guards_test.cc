@@ -9,7 +9,7 @@
 #include "properties/memory/extent.h"
 #include "properties/memory/layout.h"
 #include "properties/memory/prefill.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 #include "tests/properties/memory/layout_support.h"
 
 namespace attnfuzz {

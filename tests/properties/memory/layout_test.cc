@@ -13,7 +13,7 @@
 #include "properties/case/switches.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 #include "tests/properties/memory/layout_support.h"
 
 namespace attnfuzz {

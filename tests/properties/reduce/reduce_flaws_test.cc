@@ -11,7 +11,7 @@
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "properties/reduce/reduce.h"
-#include "reference/calibration.h"
+#include "reference/model/calibration.h"
 #include "tests/properties/support/fake_target.h"
 #include "tests/properties/support/random_case.h"
 

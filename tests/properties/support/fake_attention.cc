@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {

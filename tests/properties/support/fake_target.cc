@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 #include "tests/properties/support/fake_attention.h"
 
 namespace attnfuzz {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "reference/formats.h"
+#include "reference/numbers/formats.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_cases.h"
 

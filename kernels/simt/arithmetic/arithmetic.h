@@ -1,0 +1,23 @@
+// Whose bits approximate instructions and tensor-core products have: env->arithmetic.
+//
+// ATTN_ARITHMETIC_ANY: the executor's own, which keep what kernels/primitives/math.h and
+// matrix.h promise; products are rounded as the schedule's seed says. Of a device, the
+// CPU bodies of ex2, lg2, rcp, rsqrt and of products give what that device gives, bit for
+// bit (device/functions.h, device/products.h); everything else is IEEE 754 on both.
+#pragma once
+
+#include "kernels/simt/arithmetic/device/functions.h"
+#include "kernels/simt/arithmetic/device/products.h"
+#include "kernels/simt/simt.h"
+
+namespace simt {
+
+struct Arithmetic {
+  const device::Functions& functions;
+  device::Products products;
+};
+
+// Null: any. Of a number that is none of attn_arithmetic's too; a launch refuses that.
+const Arithmetic* arithmetic_of(int32_t number);
+
+}  // namespace simt

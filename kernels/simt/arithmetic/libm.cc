@@ -1,0 +1,16 @@
+// libm for kernels in MemorySanitizer's lanes (libm.h).
+#include "kernels/simt/arithmetic/libm.h"
+
+namespace simt {
+
+#define SIMT_COMPUTE(name)                               \
+  float libm_##name##f(float x) { return ::name##f(x); } \
+  double libm_##name(double x) { return ::name(x); }
+SIMT_LIBM_1(SIMT_COMPUTE)
+#undef SIMT_COMPUTE
+#define SIMT_COMPUTE(name)                                           \
+  float libm_##name##f(float x, float y) { return ::name##f(x, y); } \
+  double libm_##name(double x, double y) { return ::name(x, y); }
+SIMT_LIBM_2(SIMT_COMPUTE)
+
+}  // namespace simt

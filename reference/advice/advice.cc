@@ -1,0 +1,159 @@
+#include "reference/advice/advice.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "reference/numbers/formats.h"
+#include "reference/rows/row_terms.h"
+
+namespace attnfuzz {
+namespace {
+
+// a and b of T. Measured: reference_audit advice.
+constexpr double kAlike = 0.05, kEitherSide = 3, kEitherSideOfRow = 4, kEitherSideOfBias = 2, kSigmas = 4;
+constexpr double kLseAlike = 0.1, kLseEitherSide = 2;
+
+double share(double alike, double either_side, double scatter) {
+  return std::min(1.0, alike + either_side * scatter);
+}
+
+bool speaks_of_o(const attn_plan& plan) {
+  const bool v_as_it_is = plan.v_format == ATTN_FORMAT_UNKNOWN || plan.v_format == ATTN_FORMAT_F32 ||
+                          plan.v_format == ATTN_FORMAT_OF_INPUT;
+  const bool wide_partials = plan.partial_format == ATTN_FORMAT_F32 ||
+                             (plan.num_splits <= 1 && plan.partial_format == ATTN_FORMAT_UNKNOWN);
+  return plan.conversion == ATTN_CONVERT_NEAREST && plan.exp_error == 0 && plan.sum_rule == ATTN_SUM_OF_EXP &&
+         wide_partials && v_as_it_is;
+}
+
+// Q is rounded once for all keys where the scale is folded into it.
+bool speaks_of_lse(const attn_plan& plan) {
+  return plan.exp_error == 0 && plan.sum_rule == ATTN_SUM_OF_EXP && plan.qk_format == ATTN_FORMAT_UNKNOWN &&
+         plan.scale_mode != ATTN_SCALE_UNKNOWN && plan.scale_mode != ATTN_SCALE_FOLDED_Q;
+}
+
+// Of O's format.
+struct OFormat {
+  double unit, tiny;
+  Rounding rounded;  // of numbers that are not negative
+  explicit OFormat(int32_t dtype)
+      : unit(format_of(dtype).unit), tiny(format_of(dtype).tiny), rounded(rounding_of(dtype)) {}
+  double half_ulp(double size) const {
+    return unit * std::bit_cast<double>(std::bit_cast<uint64_t>(size) & 0x7ff0000000000000u);
+  }
+};
+
+// One element of O, its sign taken off.
+struct OfO {
+  double value, got;
+  double left;    // R
+  double beyond;  // x
+};
+
+// False of what is no number, too small to be normal, or may overflow.
+bool look(const Expected& o, const OFormat& stored, int64_t at, float got, OfO* out) {
+  const auto i = static_cast<size_t>(at);
+  const double value = std::abs(o.value[i]), bound = o.bound[i];
+  if (o.rule[i] != 0 || !(value >= stored.rounded.normal) || !(value + bound < o.overflow)) return false;
+  out->value = value;
+  out->got = std::copysign(1.0, o.value[i]) * static_cast<double>(got);
+  out->left = (bound - stored.unit * value - stored.tiny) / (1 + stored.unit);
+  const double error = std::abs(out->got - value);
+  out->beyond = std::max(0.0, error - stored.half_ulp(std::max(value, std::abs(out->got))));
+  return out->left > 0 && error < bound;
+}
+
+struct Sums {
+  double errors = 0, typical = 0, typical_of_row = 0;  // of squares
+  double moved = 0, up = 0, down = 0, may_move = 0;    // the last: of squares
+
+  void add(const OfO& e, const OFormat& stored, double scatter) {
+    const double square = e.left * e.left;
+    const double of_all = share(kAlike, kEitherSide, scatter),
+                 of_row = share(kAlike, kEitherSideOfRow, scatter);
+    errors += e.beyond * e.beyond;
+    typical += of_all * of_all * square;
+    typical_of_row += of_row * of_row * square;
+    const auto rounded = [&](double x) { return stored.rounded(std::max(0.0, x)); };
+    const double nearest = rounded(e.value), step = share(kAlike, kEitherSideOfBias, scatter) * e.left;
+    moved += e.got - nearest;
+    up += rounded(e.value + step) - nearest;
+    down += nearest - rounded(e.value - step);
+    const double may = rounded(e.value + e.left) - rounded(e.value - e.left);
+    may_move += may * may;
+  }
+  void add(const Sums& other) {
+    errors += other.errors, typical += other.typical;
+    moved += other.moved, up += other.up, down += other.down, may_move += other.may_move;
+  }
+};
+
+void look_at_o(const Reference& reference, const OFormat& stored, std::span<const float> got, Advice* advice) {
+  const Expected& o = reference[TensorId::kO];
+  Sums all;
+  for (int64_t row = 0; row < reference.rows; ++row) {
+    const auto r = static_cast<size_t>(row);
+    if (reference.state[r] != RowState::kBounded) continue;
+    Sums sums;
+    OfO element;
+    for (int64_t at = row * o.columns; at < (row + 1) * o.columns; ++at) {
+      if (look(o, stored, at, got[static_cast<size_t>(at)], &element))
+        sums.add(element, stored, reference.o_scatter[r]);
+    }
+    all.add(sums);
+    if (sums.errors <= advice->row * advice->row * sums.typical_of_row) continue;
+    advice->row = std::sqrt(sums.errors / sums.typical_of_row);
+    advice->worst_row = row;
+  }
+  if (all.errors > 0) advice->size = std::sqrt(all.errors / all.typical);
+  advice->toward_zero = all.moved < 0;
+  const double explained = (advice->toward_zero ? all.down : all.up) + kSigmas * std::sqrt(all.may_move);
+  if (all.moved != 0 && explained > 0) advice->bias = std::abs(all.moved) / explained;
+}
+
+// Of its share of the bound; 0 where there is nothing to say.
+double lse_ratio(const Reference& reference, int64_t row, float got) {
+  const Expected& lse = reference[TensorId::kLse];
+  const auto r = static_cast<size_t>(row);
+  const double bound = lse.bound[r];
+  if (reference.state[r] != RowState::kBounded || lse.rule[r] != 0 || !(bound > 0) || !std::isfinite(bound))
+    return 0;
+  return std::abs(static_cast<double>(got) - lse.value[r]) /
+         (share(kLseAlike, kLseEitherSide, reference.lse_scatter[r]) * bound);
+}
+
+}  // namespace
+
+Advice advise(const Reference& reference, int32_t dtype, const attn_plan& plan, std::span<const float> o,
+              std::span<const float> lse) {
+  Advice advice;
+  if (reference.o_scatter.empty()) return advice;
+  if (!o.empty() && speaks_of_o(plan)) look_at_o(reference, OFormat(dtype), o, &advice);
+  if (lse.empty() || !speaks_of_lse(plan)) return advice;
+  for (int64_t row = 0; row < reference.rows; ++row) {
+    const double ratio = lse_ratio(reference, row, lse[static_cast<size_t>(row)]);
+    if (ratio > advice.lse) advice.lse = ratio, advice.worst_lse = row;
+  }
+  return advice;
+}
+
+std::vector<uint8_t> mark_beyond(const Reference& reference, int32_t dtype, TensorId tensor,
+                                 std::span<const float> got) {
+  std::vector<uint8_t> marks(got.size());
+  const OFormat stored(dtype);
+  const int64_t columns = reference[tensor].columns;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(i) / columns;
+    const auto r = static_cast<size_t>(row);
+    OfO element;
+    if (tensor == TensorId::kLse)
+      marks[i] = lse_ratio(reference, row, got[i]) > 1;
+    else if (reference.state[r] == RowState::kBounded &&
+             look(reference[tensor], stored, static_cast<int64_t>(i), got[i], &element))
+      marks[i] = element.beyond > share(kAlike, kEitherSide, reference.o_scatter[r]) * element.left;
+  }
+  return marks;
+}
+
+}  // namespace attnfuzz

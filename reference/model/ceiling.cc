@@ -1,0 +1,163 @@
+#include "reference/model/ceiling.h"
+
+#include <algorithm>
+
+namespace attnfuzz {
+namespace {
+
+// No documented class is as loose: of what is not known.
+constexpr double kUnknown = 2;
+
+// How far the exponential may be off; 40 is where an exponential of fp16 has become nothing.
+double looseness_of_exp(const attn_plan& plan, const Calibration& cal) {
+  const double fast = cal.fast_expf + 40 * cal.fast_expf_slope;
+  if (plan.exp_error > 0) return plan.exp_error;
+  switch (plan.exp_class) {
+    case ATTN_EXP_EX2_APPROX:
+      return cal.ex2;
+    case ATTN_EXP_EXP2F:
+      return cal.exp2f;
+    case ATTN_EXP_EXPF:
+      return cal.expf;
+    case ATTN_EXP_FAST_EXPF:
+      return fast;
+    default:
+      return std::max({fast, cal.ex2, cal.exp2f, cal.expf});
+  }
+}
+
+double looseness_of_log(int32_t log_class, const Calibration& cal) {
+  return log_class == ATTN_LOG_LG2_APPROX  ? cal.lg2
+         : log_class == ATTN_LOG_LOGF      ? cal.logf
+         : log_class == ATTN_LOG_FAST_LOGF ? cal.fast_logf
+                                           : kUnknown;
+}
+
+double looseness_of_rcp(int32_t rcp_class, const Calibration& cal) {
+  return rcp_class == ATTN_RCP_APPROX ? cal.rcp : rcp_class == ATTN_RCP_EXACT ? cal.rcp_exact : kUnknown;
+}
+
+double looseness_of_tanh(int32_t tanh_class, const Calibration& cal) {
+  return tanh_class == ATTN_TANH_APPROX  ? cal.tanh_approx
+         : tanh_class == ATTN_TANH_TANHF ? cal.tanhf
+                                         : kUnknown;
+}
+
+int rank_of_accumulator(int32_t accumulator) { return accumulator == ATTN_ACC_FFMA ? 0 : 1; }
+
+int rank_of_scale(int32_t mode) {
+  switch (mode) {
+    case ATTN_SCALE_SEPARATE:
+      return 0;
+    case ATTN_SCALE_FUSED:
+      return 1;
+    case ATTN_SCALE_SEPARATE_FMA:
+      return 2;
+    case ATTN_SCALE_FOLDED_Q:
+      return 3;
+    default:
+      return 4;
+  }
+}
+
+// `open` is what ATTN_FORMAT_UNKNOWN stands for.
+int rank_of_format(int32_t format, int32_t open) {
+  switch (format == ATTN_FORMAT_UNKNOWN ? open : format) {
+    case ATTN_FORMAT_F32:
+      return 0;
+    case ATTN_FORMAT_OF_INPUT:
+      return 1;
+    case ATTN_FORMAT_TF32:
+      return 2;
+    case ATTN_FORMAT_E4M3:
+      return 3;
+    default:
+      return 4;
+  }
+}
+
+int rank_of_merges(int32_t rule) {
+  return rule == ATTN_MERGE_BY_WEIGHT ? 0 : rule == ATTN_MERGE_BY_LSE ? 1 : 2;
+}
+
+// The declared one, unless it is looser.
+template <class Looseness>
+int32_t stricter(int32_t declared, int32_t ceiling, Looseness looseness) {
+  return looseness(declared) > looseness(ceiling) ? ceiling : declared;
+}
+
+void cap_counts(const attn_problem& p, const attn_plan& ceiling, const Calibration& cal, attn_plan& plan) {
+  constexpr int64_t kFewestKeys = 16;  // of a split
+  const int64_t keys = std::max<int64_t>(p.seq_k, 1);
+  const int64_t splits =
+      ceiling.merges > 0 ? ceiling.merges : std::max<int64_t>(2, (keys + kFewestKeys - 1) / kFewestKeys);
+  plan.num_splits = std::min(plan.num_splits, splits);
+  plan.merges = std::min(plan.merges, splits);
+  // Once a key at most.
+  plan.rescales = std::min(plan.rescales, ceiling.rescales > 0 ? std::min(ceiling.rescales, keys) : keys);
+  // Fewer at once is looser; none, what the device is known for.
+  const int32_t block = ceiling.mma_block > 0 ? ceiling.mma_block : cal.mma_block;
+  if (plan.mma_block > 0 && plan.mma_block < block) plan.mma_block = ceiling.mma_block;
+}
+
+}  // namespace
+
+attn_plan documented_ceiling() {
+  attn_plan plan = {};
+  plan.size = sizeof plan;
+  plan.num_splits = 1;
+  plan.workspace_align = 1;
+  plan.flush_to_zero = 1;
+  return plan;
+}
+
+attn_plan best_plan() {
+  attn_plan plan = documented_ceiling();
+  plan.accumulator = ATTN_ACC_FFMA;
+  plan.rescales = plan.merges = 1;
+  plan.exp_class = ATTN_EXP_EXP2F;
+  plan.log_class = ATTN_LOG_LOGF;
+  plan.rcp_class = ATTN_RCP_EXACT;
+  plan.tanh_class = ATTN_TANH_TANHF;
+  plan.scale_mode = ATTN_SCALE_SEPARATE;
+  plan.p_format = plan.partial_format = ATTN_FORMAT_F32;
+  plan.flush_to_zero = 0;
+  plan.merge_rule = ATTN_MERGE_BY_WEIGHT;
+  return plan;
+}
+
+attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Calibration& cal) {
+  if (!cal.ceiling) return declared;
+  const attn_plan& top = *cal.ceiling;
+  attn_plan plan = declared;
+  cap_counts(p, top, cal, plan);
+  plan.accumulator = stricter(plan.accumulator, top.accumulator, rank_of_accumulator);
+  if (looseness_of_exp(plan, cal) > looseness_of_exp(top, cal)) {
+    plan.exp_class = top.exp_class;
+    plan.exp_error = top.exp_error;
+  }
+  plan.log_class = stricter(plan.log_class, top.log_class, [&](int32_t c) { return looseness_of_log(c, cal); });
+  plan.rcp_class = stricter(plan.rcp_class, top.rcp_class, [&](int32_t c) { return looseness_of_rcp(c, cal); });
+  plan.tanh_class =
+      stricter(plan.tanh_class, top.tanh_class, [&](int32_t c) { return looseness_of_tanh(c, cal); });
+  plan.scale_mode = stricter(plan.scale_mode, top.scale_mode, rank_of_scale);
+  const auto of_input = [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_OF_INPUT); };
+  plan.p_format = stricter(plan.p_format, top.p_format, of_input);
+  plan.partial_format = stricter(plan.partial_format, top.partial_format, of_input);
+  plan.v_format =
+      stricter(plan.v_format, top.v_format, [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
+  plan.qk_format =
+      stricter(plan.qk_format, top.qk_format, [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
+  // A small factor makes what underflows large, a large one what overflows.
+  plan.p_scale = top.p_scale;
+  plan.v_scale = top.v_scale;
+  plan.merge_rule = stricter(plan.merge_rule, top.merge_rule, rank_of_merges);
+  const auto itself = [](int32_t x) { return x; };
+  plan.flush_to_zero = stricter(plan.flush_to_zero, top.flush_to_zero, itself);
+  plan.conversion = stricter(plan.conversion, top.conversion, itself);
+  plan.sum_rule = stricter(plan.sum_rule, top.sum_rule, itself);
+  plan.isolates_masked_nan |= top.isolates_masked_nan;
+  return plan;
+}
+
+}  // namespace attnfuzz

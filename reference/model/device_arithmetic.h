@@ -1,0 +1,31 @@
+// Which arithmetic a GPU has, and whether that is known or read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "reference/model/arithmetic_names.h"
+
+namespace attnfuzz {
+
+// Whether a device has shown it (docs/bits.md); what it has not is as published.
+inline bool is_proven(int32_t arithmetic) { return arithmetic == ATTN_ARITHMETIC_H200; }
+
+// For a person: "device:a100 (as published, not proven)".
+inline std::string arithmetic_words(int32_t arithmetic) {
+  const bool published = arithmetic != ATTN_ARITHMETIC_ANY && !is_proven(arithmetic);
+  return std::string(arithmetic_name(arithmetic)) + (published ? " (as published, not proven)" : "");
+}
+
+// A GPU's, by its name ("NVIDIA A100-SXM4-80GB, sm_80"); any: none is known.
+inline int32_t arithmetic_of_device(std::string_view device) {
+  constexpr std::pair<std::string_view, int32_t> kDevices[] = {
+      {"H200", ATTN_ARITHMETIC_H200}, {"A100", ATTN_ARITHMETIC_A100}, {"L4", ATTN_ARITHMETIC_L40S}};
+  for (const auto& [name, arithmetic] : kDevices)
+    if (device.find(name) != std::string_view::npos) return arithmetic;
+  return ATTN_ARITHMETIC_ANY;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,137 @@
+// What the bound charges for: a plan and a calibration turned into numbers.
+//
+// A kernel says in its plan how it computes; a calibration says how good the
+// device's instructions are. Whatever the plan leaves open is taken at the
+// loosest documented class, and each such choice is named in `assumptions`, so
+// that a verdict can say how much of its bound is ignorance.
+//
+//   const ErrorModel model = make_error_model(problem, plan, documented());
+//   const double products = model.score_gamma;      // of |sum q k|'s terms
+//   for (const std::string& note : model.assumptions) ...
+//
+// Symbols are those of the bound's derivation (see weighted_mean.h, scores.h):
+// u = 2^-24; gamma(m, w) = m w / (1 - m w).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "reference/model/calibration.h"
+#include "reference/numbers/both.h"
+
+namespace attnfuzz {
+
+inline constexpr double kU = 0x1p-24;         // half an ulp of fp32
+inline constexpr double kFlush = 0x1p-126;    // the largest that flushing subnormals can lose
+inline constexpr double kOverflow = 0x1p127;  // an fp32 intermediate this large may have overflowed
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What roundings of sizes that add up to `sum` come to; infinite once they could lose everything.
+ATTN_BOTH inline double compound(double sum) {
+  return sum < 1 ? sum / (1 - sum) : std::numeric_limits<double>::infinity();
+}
+// The error of m roundings of relative error w each.
+ATTN_BOTH inline double gamma(double m, double w) { return compound(m * w); }
+
+// Plain numbers: what a device is told.
+struct ErrorNumbers {
+  // Matrix products.
+  bool tensor_cores = false;
+  // Adding c <= k_hw products to an accumulator errs by (c u_p + u_s) of the largest term or sum.
+  int64_t mma_block = 1;       // k_hw
+  double product_unit = kU;    // u_p
+  double sum_unit = 0;         // u_s
+  double dim_qk = 0;           // d, for the underflow term
+  double score_gamma = 0;      // compound(d u_p + ceil(d/k_hw) u_s)
+  bool ascending_dot = false;  // Q.K has one accumulator that takes 16 columns after 16
+  double score_block = 0;      // the error of adding the 16 columns (or d, if fewer)
+  double least_factor = 0;     // a non-zero 16-bit factor below this is aligned as if it were this
+  double flushed_factor = 0;   // and one below this may count as 0
+  ATTN_BOTH double block_error(double products) const {
+    return products * product_unit + std::ceil(products / static_cast<double>(mma_block)) * sum_unit;
+  }
+
+  // The softmax.
+  double scale = 0;            // tau, as fp32 holds it
+  double softcap = 0;          // 0: none
+  bool fused = false;          // exp2(fma(s, sigma, -mu))
+  bool may_be_fused = false;   // or else something may be subtracted that was rounded after it was multiplied
+  double folded_unit = 0;      // u_Q if the scale is folded into Q before that is rounded, else 0
+  double folded_tiny = 0;      // and that format's absolute error
+  double folded_overflow = 0;  // and where it overflows; 0: not folded
+  double factor_unit = 0;      // u_T and eta_T, where Q and K are converted
+  double factor_tiny = 0;
+  double factor_overflow = 0;  // of |q| and |k|; 0: they stay as they are
+  double eps_exp = 0;          // eps_e at argument 0
+  double eps_exp_slope = 0;    // and how it grows per unit of |argument|
+  double eps_log = 0;          // eps_l
+  double eps_tanh = 0;         // eps_t
+  double eps_reciprocal = 0;
+
+  // Formats.
+  double p_unit = 0;  // u_P
+  double p_tiny = 0;  // eta_P, before alpha's flushing; of P itself, whatever it is scaled by
+  double p_overflow = kOverflow;
+  double p_scale = 1;
+  double v_unit = 0;  // u_V and eta_V, where V is converted
+  double v_tiny = 0;
+  double v_overflow = 0;     // of |v|; 0: V stays as it is
+  bool rounded_sum = false;  // the row sum is one of rounded P
+  int32_t p_predicted =
+      ATTN_NONE;            // the 16-bit dtype that P is rounded to nearest in, where the plan says of what
+  double o_unit = 0;        // u_O
+  double o_tiny = 0;        // eta_O
+  double overflow = 0;      // of O's format
+  double partial_unit = 0;  // u_O of partials stored in 16 bits, else 0
+  double partial_tiny = 0;
+  double partial_overflow = 0;  // of partials stored in 16 bits, else 0
+
+  // The order of work.
+  int64_t tile_k = 1;
+  int64_t split_tiles = 0;  // 0: no limit
+  int64_t rescales = 0;     // 0: one a tile
+  int64_t splits = 1;       // S
+  int32_t key_order = ATTN_KEYS_ANY;
+  int32_t max_rule = ATTN_MAX_UNKNOWN;
+  int64_t sum_lanes = 0;    // 0: not known
+  double merge_steps = 0;   // how often an error of the LSE multiplies O and cancels nowhere; 0: never
+  double merge_rounds = 1;  // how often a weight goes through an LSE
+  bool flushes = false;     // fp32 subnormals may become 0
+  ATTN_BOTH bool in_order() const {
+    return key_order == ATTN_KEYS_ASCENDING || key_order == ATTN_KEYS_DESCENDING;
+  }
+  bool isolates_masked_nan = false;
+};
+
+struct ErrorModel : ErrorNumbers {
+  std::vector<std::string> assumptions;
+};
+
+ErrorModel make_error_model(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration);
+
+// The same kernel judged on one split's fp32 partial: no merge, O as stored.
+ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& plan,
+                               const Calibration& calibration);
+
+// From where an infinity may be what |o| + B'' comes to: the rule asks for that to reach the threshold of
+// O's format; a bound is B'' after rounding to that format, so the threshold takes the same step.
+ATTN_BOTH inline double output_overflow(const ErrorNumbers& model) {
+  return model.overflow * (1 + model.o_unit) + model.o_tiny;
+}
+
+// T where the plan tells of no maximum: how often a row over keys first..last (inclusive)
+// is rescaled at most within one split. See tile_walk.h for where it does.
+ATTN_BOTH inline double rescales_of(const ErrorNumbers& model, int64_t first, int64_t last) {
+  int64_t tiles = last / model.tile_k - first / model.tile_k + 1;
+  if (model.split_tiles > 0) tiles = std::min(tiles, model.split_tiles);
+  // A plan may rescale less often than once a tile, or more often: it says so.
+  if (model.rescales > tiles) tiles = model.rescales;
+  return static_cast<double>(tiles);
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,375 @@
+// What the bound of one row is made of that are single numbers: written once, for the
+// oracle of the host and for the one on a GPU (cuda/). Vectors over keys and columns are
+// each oracle's own, from the same formulas: scores.h, tile_walk.h, rounded_p.h,
+// weighted_mean.h, whose symbols are used here. Plain C++: no Eigen, no containers.
+//
+//   const double g_l = sum_error(model, T, lost / all);
+//   const MeanTerms terms = mean_terms(model, {T, g_l, misplaced, max delta}, costs);
+//   const double lost = lost_of(terms, rho_w, n, l);
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+
+#include "reference/model/error_model.h"
+
+namespace attnfuzz {
+
+// ---------------------------------------------------------------- scores (scores.h)
+
+// |x|, but of what is not 0 no less than `least`: as a tensor core aligns a factor.
+ATTN_BOTH inline double counted(double x, double least) { return x == 0 ? 0 : std::max(std::abs(x), least); }
+
+// fp32 arithmetic may overflow on the way to these scores. A key far below a
+// moderate maximum is no danger, however low: its weight is 0 either way. Nor are
+// keys that are all equally low, as those of a row that a bias of the lowest
+// finite number was meant to mask: their weights are equal (`level`).
+ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute, double most_capped, double m,
+                                bool level, double misplaced) {
+  constexpr double kScore = kOverflow / std::numbers::log2e;
+  if (!(most_absolute < kOverflow) || !(most_absolute * std::abs(model.scale) < kScore)) return true;
+  if (!(std::abs(m) < kScore) && !(level && m < 0 && -m <= std::numeric_limits<float>::max())) return true;
+  if (!(most_capped < kScore)) return true;
+  // A cap that may be flushed divides by 0.
+  if (model.flushes && model.softcap > 0 && model.softcap < kFlush) return true;
+  // Weights that are misplaced too far overflow, and sooner so where P is fp16.
+  return misplaced >= std::min(60.0, std::log2(model.p_overflow) - 1);
+}
+
+// g_l without the merge. `lost`: sum over tiles of the additions that one part takes there, times the
+// sum up to there, relative to the whole; used only where the sum's parts are declared.
+ATTN_BOTH inline double sum_error(const ErrorNumbers& model, double rescales, double n, double lost) {
+  if (model.sum_lanes <= 0) return gamma(n + 2 * rescales, kU);
+  return compound((lost + 2 * rescales + static_cast<double>(model.sum_lanes) - 1) * kU);
+}
+// The additions that one part takes of a whole tile.
+ATTN_BOTH inline double most_additions(const ErrorNumbers& model) {
+  return std::ceil(static_cast<double>(model.tile_k) / static_cast<double>(model.sum_lanes));
+}
+
+// The merge of S partials weighs each by e^(LSE_s - LSE), both rounded: what
+// that adds to e_j, apart from its part that grows with R_j.
+ATTN_BOTH inline double merge_constant(const ErrorNumbers& model, double m, double n, double sum_gamma) {
+  const double ln_n = std::log(n);
+  const double once = 6 * kU * std::abs(m) + model.eps_log * (1 + ln_n) + 2 * kU * (std::abs(m) + ln_n) +
+                      2 * model.eps_exp + (kU + 2 * model.eps_exp_slope) * ln_n;
+  return model.merge_rounds * once + sum_gamma;
+}
+
+// ---------------------------------------------------------------- tiles (tile_walk.h)
+
+// What is known of a maximum: its exact value, and between what the kernel's lies.
+struct Maximum {
+  double exact = -std::numeric_limits<double>::infinity(), low = exact, high = exact;
+  ATTN_BOTH void take(const Maximum& other) {
+    exact = std::max(exact, other.exact);
+    low = std::max(low, other.low);
+    high = std::max(high, other.high);
+  }
+  ATTN_BOTH double uncertain(const ErrorNumbers& model) const {
+    const double off = std::max(high - exact, exact - low);
+    return model.may_be_fused ? off + kU * (std::abs(exact) + off) : off;
+  }
+};
+
+// ---------------------------------------------------------------- P (rounded_p.h)
+
+// To nearest, ties to even, of numbers that are not negative: in a format of `kept`
+// significant bits whose subnormals are multiples of 2^quantum.
+struct Rounding {
+  int dropped;    // bits of a double's fraction
+  double normal;  // from here on numbers are normal
+  double magic;   // adding it leaves a multiple of 2^quantum
+
+  ATTN_BOTH double operator()(double x) const {
+    const uint64_t bits = std::bit_cast<uint64_t>(x);
+    const uint64_t half = (uint64_t{1} << (dropped - 1)) - 1 + (bits >> dropped & 1);
+    const double normal_result = std::bit_cast<double>((bits + half) & ~((uint64_t{1} << dropped) - 1));
+    return x >= normal ? normal_result : (x + magic) - magic;
+  }
+};
+
+ATTN_BOTH inline Rounding rounding_of(int32_t dtype) {
+  if (dtype == ATTN_F16) return {52 - 10, 0x1p-14, 1.5 * 0x1p28};
+  if (dtype == ATTN_F32) return {52 - 23, 0x1p-126, 1.5 * 0x1p-97};
+  return {52 - 7, 0x1p-126, 1.5 * 0x1p-81};
+}
+
+// Whether P can be predicted at all.
+ATTN_BOTH inline bool p_is_predicted(const ErrorNumbers& model) {
+  return model.p_predicted != ATTN_NONE && model.eps_exp < 0.0625;
+}
+
+// y of a tile, from which phi_t = e^y - 1. `off`: err(m_t) + err(m_split); `range`: m_split - m_t;
+// `merge_range`: m - m_split + 2 max err, and what scores.h says of the merge.
+ATTN_BOTH inline double uncertain_factor(const ErrorNumbers& model, double off, double rescales, double range,
+                                         double merge_constant, double merge_slope, double merge_range) {
+  const bool merged = model.splits > 1;
+  double y = 0;
+  if (merged || rescales > 0)
+    y = off + rescales * (model.eps_exp + 2 * kU) + (5 * kU + model.eps_exp_slope) * (range + off);
+  if (merged) y += merge_constant + merge_slope * merge_range;
+  return y;
+}
+
+// How the keys of one tile are rounded.
+struct KeyRounding {
+  Rounding rounded;
+  double scale, halved, per_range, exact, tau;  // halved: 1 / (2 scale), for a division is dear
+  double flushed;         // of p_j times P's scale
+  double max, uncertain;  // of the tile
+  double factor, phi;     // A_t / l, phi_t
+
+  ATTN_BOTH KeyRounding(const ErrorNumbers& model, double max, double uncertain, double factor, double phi)
+      : rounded(rounding_of(model.p_predicted)),
+        scale(model.p_scale),
+        halved(1 / (2 * model.p_scale)),
+        per_range(5 * kU + model.eps_exp_slope),
+        exact(model.eps_exp + (model.p_scale != 1 ? kU : 0) + 0x1p-46),
+        tau(std::abs(model.scale)),
+        flushed(kFlush * std::max(model.p_scale, 1.0)),
+        max(max),
+        uncertain(uncertain),
+        factor(factor),
+        phi(phi) {}
+};
+struct RoundedKey {
+  double centre, charge;
+  bool bad;  // too uncertain
+};
+// `p`: p_j times P's scale; err: err_j; absolute: sum |q_t k_jt|.
+ATTN_BOTH inline RoundedKey round_key(const KeyRounding& tile, double p, double x, double err,
+                                      double absolute) {
+  const double off = err + tile.uncertain, range = tile.max - x;
+  // The scores were summed up in double: they are off by some 2^-50 of their size themselves.
+  const double h = off + tile.per_range * (range + off) + tile.exact +
+                   0x1p-48 * (std::abs(x) + std::abs(tile.max) + tile.tau * absolute);
+  const double low = p * (1 - h), high = p * (1 + h + h * h);
+  const double below = tile.rounded(low < tile.flushed ? 0 : low), above = tile.rounded(high);
+  const double middle = (below + above) * tile.halved, half = (above - below) * tile.halved;
+  return {tile.factor * middle, tile.factor * (half + tile.phi * (middle + half)), !(h < 0.125)};
+}
+
+// ---------------------------------------------------------------- the mean (weighted_mean.h)
+
+struct MeanTerms {
+  double eps_exp = 0;           // eps_e
+  double eps_weight = 0;        // the same in rho_j: u_P is in where the sum is one of rounded P
+  double sum_gamma = 0;         // g_l: of the sum of weights
+  double product_gamma = 0;     // g_v, of the weighted values: rescales and merges
+  double mma_gamma = 0;         // g_m: the products' sum itself
+  bool consecutive = false;     // that sum goes through consecutive keys
+  double p_unit = 0;            // u_P
+  double p_tiny = 0;            // eta_P, grown by e^(max delta) and by what a fused scale misplaces
+  double rescales = 0;          // T
+  double eps_log = 0;           // eps_l
+  double eps_reciprocal = 0;    // eps_rcp
+  double o_unit = 0;            // u_O
+  double o_tiny = 0;            // eta_O
+  double partial_unit = 0;      // u_S: u_O of partials kept in 16 bits
+  double partial_tiny = 0;      // eta_S
+  double partial_overflow = 0;  // |o_s| from here on may be an infinity; 0: none of 16 bits
+  double merged = 0;            // S if partials were merged, else 0
+  double merge_steps = 0;       // M
+  double v_unit = 0;            // u_V
+  double v_tiny = 0;            // eta_V
+  double aligned_tiny = 0;      // eta_A
+  double least_factor = 0;      // the 2^-14 in it
+  bool rounded_sum = false;     // the sum of weights is one of rounded P
+  double v_overflow = 0;        // |v| from here on is no number once converted; 0: V stays as it is
+  double grown_by_delta = 1;    // e^(max delta)
+  double misplaced = 1;         // what a fused scale may multiply all weights of a row by
+  double hull_tiny = 0;   // eta_P without e^(max delta): in the hull all is relative to the computed weights
+  double tile_costs = 0;  // sum of g_t, where P is known
+};
+
+// Of the row's scores.
+struct ScoreTerms {
+  double rescales;   // T
+  double sum_gamma;  // g_l of the splits' sums
+  double misplaced;
+  double largest_delta;
+};
+
+ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerms& scores, double all_costs) {
+  MeanTerms terms;
+  const double T = scores.rescales;
+  const double splits = static_cast<double>(model.splits);
+  const bool merged = model.splits > 1;
+  terms.eps_exp = terms.eps_weight = model.eps_exp;
+  terms.sum_gamma = scores.sum_gamma + (merged ? gamma(splits + 3, kU) : 0);
+  terms.product_gamma = gamma(2 * T + 2 * splits + 3, kU);
+  terms.mma_gamma = compound(all_costs);
+  terms.consecutive = model.tensor_cores && model.key_order != ATTN_KEYS_ANY;
+  terms.p_unit = model.p_unit;
+  terms.v_unit = model.v_unit;
+  terms.v_tiny = model.v_tiny;
+  terms.v_overflow = model.v_overflow;
+  terms.least_factor = model.least_factor;
+  terms.aligned_tiny = model.block_error(16) * model.least_factor;
+  terms.misplaced = scores.misplaced;
+  terms.grown_by_delta = std::exp(scores.largest_delta);
+  // alpha, O * alpha and the exponential itself may each flush a weight.
+  terms.hull_tiny = (std::max(model.p_tiny, double{kFlush}) + kFlush) * scores.misplaced + terms.aligned_tiny;
+  terms.p_tiny = terms.hull_tiny * terms.grown_by_delta;
+  if (model.rounded_sum) {
+    terms.rounded_sum = true;
+    terms.eps_weight = (1 + model.eps_exp) * (1 + model.p_unit) - 1;
+    terms.p_unit = 0;
+  }
+  terms.rescales = T;
+  terms.eps_log = model.eps_log;
+  terms.eps_reciprocal = model.eps_reciprocal;
+  terms.o_unit = model.o_unit;
+  terms.o_tiny = model.o_tiny;
+  terms.partial_unit = model.partial_unit;
+  terms.partial_tiny = model.partial_tiny;
+  terms.partial_overflow = model.partial_overflow;
+  terms.merged = merged ? splits : 0;
+  terms.merge_steps = model.merge_steps;
+  terms.tile_costs = all_costs;
+  return terms;
+}
+
+// e^(M C) - 1: a factor common to the whole of O, from the LSE that partials are weighed by.
+ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double largest_e) {
+  if (terms.merge_steps == 0) return 0;
+  const double ln_s = std::log(terms.merged);
+  return std::expm1(terms.merge_steps * (3 * kU * (std::abs(lam) + largest_e) + terms.eps_log * (1 + ln_s) +
+                                         2 * kU * ln_s + gamma(terms.merged + 3, kU) + 2 * terms.eps_exp));
+}
+
+// What all columns of a row share of the way from B1 to B_c.
+struct Stored {
+  double merge = 0;    // e^(M C) - 1
+  double flushed = 0;  // what flushed weights of partials may take away
+  // Of numbers or vectors of them: |o| and B1.
+  template <class Number>
+  ATTN_BOTH Number operator()(const MeanTerms& terms, const Number& o, Number bound) const {
+    bound += merge * (o + bound);
+    const double normalise = std::max(4 * kU, terms.eps_reciprocal + 2 * kU);
+    bound += normalise * (o + bound) + flushed;
+    return bound + terms.o_unit * (o + bound) + terms.o_tiny;
+  }
+};
+
+// 1 - D.
+ATTN_BOTH inline double lost_of(const MeanTerms& terms, double rho_w, double n, double l) {
+  const double tiny = terms.rounded_sum ? terms.p_tiny * n / l : 0;
+  return rho_w + terms.sum_gamma * (1 + rho_w) + tiny;
+}
+
+// B_lam.
+ATTN_BOTH inline double lse_bound_of(const MeanTerms& terms, double lost, double m, double l, double lam) {
+  return -std::log1p(-lost) + 3 * kU * std::abs(m) + terms.eps_log * (1 + std::log(l)) + 2 * kU * std::log(l) +
+         3 * kU * std::abs(lam);
+}
+
+// What V's subnormals may be misaligned by, and those of V that meet those of P.
+ATTN_BOTH inline double aligned_values(const MeanTerms& terms, double count, double l) {
+  return terms.aligned_tiny * (1 + count * terms.least_factor / l);
+}
+
+// What a column is off by whatever its values are.
+ATTN_BOTH inline double constant_of(const MeanTerms& terms, double n, double l) {
+  return (n + 2 * terms.rescales) * kFlush / l + terms.partial_tiny + terms.v_tiny +
+         aligned_values(terms, n, l);
+}
+
+// `lost` of a row whose P is known.
+ATTN_BOTH inline double lost_of_known(double denominator, double common) {
+  return 1 - denominator + common * (2 - denominator);
+}
+
+// Coefficients of what is charged of |v_jc| where P is known.
+struct KnownCharges {
+  double relative;  // of c_j + its charge
+  double tiny;      // of each key
+};
+ATTN_BOTH inline KnownCharges charges_of_known(const MeanTerms& terms, double lost, double l) {
+  const double merges = gamma(2 * std::max(terms.merged, 1.0) + 3, kU);
+  return {terms.v_unit + merges + terms.partial_unit * (1 + terms.mma_gamma) / (1 - lost),
+          (2 * kFlush * terms.misplaced * terms.grown_by_delta + terms.aligned_tiny) / l};
+}
+
+// Of a column: N_c = (charged + running) grown + of_o |o| + constant, B1 = N_c / (1 - lost).
+struct KnownShares {
+  double lost, grown, of_o, constant;
+};
+ATTN_BOTH inline KnownShares shares_of_known(const MeanTerms& terms, double lost, double n, double l) {
+  const double costs = terms.tile_costs;
+  return {lost, 1 + 2 * costs / (1 - costs), lost + kFlush * n / l, constant_of(terms, n, l)};
+}
+
+// Above so many keys the tensor core's share is bounded apart, by long_products() (mean_columns.cc).
+inline constexpr double kLongRow = 4096;
+
+// Of a column where P is not known.
+struct PlainShares {
+  bool long_row;
+  double rounding;  // r, without g_m of a long row
+  double partial;   // s
+  double of_o, constant;
+};
+ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_w, double denominator, double n,
+                                             double l) {
+  PlainShares out;
+  out.long_row = terms.consecutive && n > kLongRow;
+  out.rounding = (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) *
+                     (1 + (out.long_row ? 0 : terms.mma_gamma)) -
+                 1;
+  // A partial kept in 16 bits is rounded once more: u_O |o_s| is at most u_O of its |w v| terms.
+  out.partial = terms.partial_unit * (1 + out.rounding) / denominator;
+  const double tiny = terms.rounded_sum ? terms.p_tiny : kFlush;
+  out.of_o = terms.sum_gamma * (1 + rho_w) + tiny * n / l;
+  out.constant = constant_of(terms, n, l);
+  return out;
+}
+
+// By what a hull is wider than its values, relatively.
+ATTN_BOTH inline double hull_spread(const MeanTerms& terms) {
+  return (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) * (1 + terms.mma_gamma) /
+             (1 - terms.sum_gamma) * (1 + terms.partial_unit) -
+         1;
+}
+// And of values up to `most` in all.
+ATTN_BOTH inline double hull_pad(const MeanTerms& terms, double spread, double most, double count) {
+  return spread * most + terms.hull_tiny * count * most + terms.partial_tiny + terms.v_tiny +
+         aligned_values(terms, count, 1);
+}
+
+// The bound of a hull of values `half` to either side of its middle, none above `most`. Rounding acts on the
+// value, which lies anywhere in it: charge the largest. Infinite where nothing can be said: a pad may be so,
+// and what it is multiplied by 0.
+ATTN_BOTH inline double hull_bound(const MeanTerms& terms, const Stored& stored, double half, double most,
+                                   double count) {
+  const double spread = hull_spread(terms);
+  const double bound = half + stored(terms, most, hull_pad(terms, spread, most, count));
+  return spread >= 0 && bound >= 0 ? bound : std::numeric_limits<double>::infinity();
+}
+
+// By what a partial may exceed the largest of its values.
+ATTN_BOTH inline double partial_growth(const MeanTerms& terms) {
+  return (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) * (1 + terms.mma_gamma) /
+         std::max(1 - terms.sum_gamma, 0.5);
+}
+// Whether a column of a row with values up to `largest` may overflow: then it is looked at.
+ATTN_BOTH inline bool may_overflow(const MeanTerms& terms, double grown, double count, double largest) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double nearly = std::min(terms.partial_overflow > 0 ? terms.partial_overflow / (2 * grown) : kInfinity,
+                                 terms.v_overflow > 0 ? terms.v_overflow : kInfinity);
+  return count * largest * terms.misplaced >= kOverflow / 2 || largest >= nearly;
+}
+// `sum`: sum_j w_j |v_jc|; `most`: the largest |v_jc| that the row sees.
+ATTN_BOTH inline bool column_overflows(const MeanTerms& terms, double grown, double l, double sum,
+                                       double most) {
+  const bool partial = terms.partial_overflow > 0 && most * grown >= terms.partial_overflow;
+  const bool value = terms.v_overflow > 0 && most >= terms.v_overflow;
+  return !(sum * l * terms.misplaced < kOverflow) || partial || value;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,203 @@
+#include "reference/rows/scores.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "reference/rows/products.h"
+#include "reference/rows/row_loops.h"
+#include "reference/rows/row_terms.h"
+
+namespace attnfuzz {
+namespace {
+
+using All = Eigen::Map<Eigen::ArrayXd>;
+using AllConst = Eigen::Map<const Eigen::ArrayXd>;
+
+bool any_below(const double* x, int64_t n, double least) {
+  if (least == 0) return false;
+  for (int64_t t = 0; t < n; ++t)
+    if (x[t] != 0 && std::abs(x[t]) < least) return true;
+  return false;
+}
+
+// sum |q_t k_t| as the tensor core aligns it; false if no factor is taken for larger than it is.
+bool aligned_sizes(const ErrorModel& model, const Operands& operands, const ScoreInput& input, double* sizes) {
+  const double least = model.least_factor;
+  if (!(operands.least_key < least) && !any_below(input.q, operands.dim_qk, least)) return false;
+  // All keys of a panel at once.
+  for (int64_t k = 0; k < input.n;) {
+    const int64_t panel = input.keys[k] / kLanes;
+    const double* keys = operands.aligned.data() + panel * operands.dim_qk * kLanes;
+    Lanes size = Lanes::Zero();
+    for (int64_t t = 0; t < operands.dim_qk; ++t)
+      size += counted(input.q[t], least) * LanesAt(keys + t * kLanes);
+    for (; k < input.n && input.keys[k] / kLanes == panel; ++k) sizes[k] = size[input.keys[k] % kLanes];
+  }
+  return true;
+}
+
+// What flushing may take from a score: subnormal factors, a subnormal scale. False if nothing.
+bool flushed_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                    AllConst absolute, All delta) {
+  if (!model.flushes) return false;
+  const double scale = std::abs(model.scale);
+  const bool of_scale = scale < 2 * kFlush;
+  if (of_scale) delta += scale * absolute;
+  if (!(operands.least_key < model.flushed_factor) &&
+      !any_below(input.q, operands.dim_qk, model.flushed_factor))
+    return of_scale;
+  const double norm = AllConst(input.q, operands.dim_qk).abs().sum();
+  for (int64_t k = 0; k < input.n; ++k)
+    delta[k] += scale * kFlush * (norm + operands.key_norm[static_cast<size_t>(input.keys[k])]);
+  return true;
+}
+
+// Impure inputs decide a row before any arithmetic does.
+ScoreState purity(const Operands& operands, const ScoreInput& input) {
+  bool infinite = input.q_purity == Purity::kInfinite;
+  bool nan = input.q_purity == Purity::kNaN;
+  if (!operands.pure_keys)
+    for (int64_t k = 0; k < input.n; ++k) {
+      const Purity key = operands.key_purity[static_cast<size_t>(input.keys[k])];
+      infinite = infinite || key == Purity::kInfinite;
+      nan = nan || key == Purity::kNaN;
+    }
+  if (input.bias)
+    for (int64_t k = 0; k < input.n; ++k) {
+      infinite = infinite || std::isinf(input.bias[k]);
+      nan = nan || std::isnan(input.bias[k]);
+    }
+  return nan ? ScoreState::kNaN : infinite ? ScoreState::kUnconstrained : ScoreState::kBounded;
+}
+
+// Scale folded into Q: the 16-bit query may itself overflow (with log2 e folded in, earlier).
+bool folded_query_overflows(const ErrorModel& model, const Operands& operands, const double* q) {
+  if (model.folded_unit == 0) return false;
+  const double most = AllConst(q, operands.dim_qk).abs().maxCoeff();
+  return most * std::abs(model.scale) * std::numbers::log2e >= model.folded_overflow;
+}
+
+// Q and K converted to a format that may overflow.
+bool factors_overflow(const ErrorModel& model, const Operands& operands, const ScoreInput& input) {
+  if (model.factor_overflow == 0) return false;
+  const double most = AllConst(input.q, operands.dim_qk).abs().maxCoeff();
+  return most >= model.factor_overflow || std::any_of(input.keys, input.keys + input.n, [&](int64_t key) {
+           return operands.key_norm[static_cast<size_t>(key)] >= model.factor_overflow;
+         });
+}
+
+// What converting them may change of a score.
+void converted_factors(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                       AllConst absolute, All error) {
+  if (model.factor_unit == 0) return;
+  const double u = model.factor_unit, tiny = model.factor_tiny, scale = std::abs(model.scale);
+  const double norm = AllConst(input.q, operands.dim_qk).abs().sum();
+  error += scale * (2 * u + u * u) * absolute;
+  for (int64_t k = 0; k < input.n; ++k)
+    error[k] +=
+        scale * tiny *
+        ((1 + u) * (norm + operands.key_norm[static_cast<size_t>(input.keys[k])]) + model.dim_qk * tiny);
+}
+
+// The error of the row sum. Its parts are summed tile by tile: what each addition
+// loses is u of the sum as it is then, at most that of the tiles so far.
+double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, const double* weight) {
+  if (model.sum_lanes <= 0) return sum_error(model, walk.rescales, static_cast<double>(n), 0);
+  const double most = most_additions(model);
+  double all = 0, so_far = 0, lost = 0;
+  for (const TileRun& run : walk.runs) {
+    const double tile = row_loops().sum(weight + run.begin, run.end - run.begin);
+    so_far += tile;
+    all += tile;
+    lost += std::min(most, static_cast<double>(run.end - run.begin)) * so_far;
+    if (run.last) so_far = 0;
+  }
+  return sum_error(model, walk.rescales, static_cast<double>(n), lost / all);
+}
+
+void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
+  for (int64_t k = 0; k < n; ++k) {
+    const double t = std::tanh(x[k] / model.softcap);
+    tanh_size[k] = std::abs(t);
+    x[k] = model.softcap * t;
+  }
+}
+
+void reserve(int64_t n, RowScores* out) {
+  if (out->x.size() >= static_cast<size_t>(n)) return;
+  for (Buffer* buffer :
+       {&out->x, &out->e, &out->weight, &out->error, &out->delta, &out->tanh_size, &out->capped})
+    buffer->resize(static_cast<size_t>(n));
+}
+
+}  // namespace
+
+ScoreState row_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                      RowScores* out) {
+  const ScoreState state = purity(operands, input);
+  if (state != ScoreState::kBounded) return state;
+  if (folded_query_overflows(model, operands, input.q)) return ScoreState::kUnconstrained;
+  if (factors_overflow(model, operands, input)) return ScoreState::kUnconstrained;
+  const int64_t n = input.n;
+  reserve(n, out);
+  All x(out->x.data(), n), e(out->e.data(), n), error(out->error.data(), n), delta(out->delta.data(), n),
+      tanh_size(out->tanh_size.data(), n), capped(out->capped.data(), n);
+  const AllConst absolute(input.absolute, n);
+  const RowLoops& loops = row_loops();
+  out->absolute = input.absolute;
+  const bool adjusted = model.softcap > 0 || input.bias != nullptr;
+
+  // What the products' error is relative to; e is used last.
+  const double* sizes = aligned_sizes(model, operands, input, e.data()) ? e.data() : input.absolute;
+  const double blocks = std::ceil(model.dim_qk / static_cast<double>(kDotBlock)) * model.score_block;
+  const bool ascending = model.ascending_dot && blocks < 1;
+  const double unit = (model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0);
+  ScoreExtent extent = loops.scores(input.dot, sizes, ascending ? input.running : nullptr, n,
+                                    {.scale = model.scale,
+                                     .factor = ascending ? model.score_block / (1 - blocks) : model.score_gamma,
+                                     .least = model.dim_qk * kFlush,
+                                     .unit = unit},
+                                    x.data(), delta.data(), error.data());
+  const bool flushed = flushed_scores(model, operands, input, absolute, delta);
+  if (model.softcap > 0) softcap(model, n, x.data(), tanh_size.data());
+  if (adjusted) capped = x.abs();
+  if (input.bias) x += AllConst(input.bias, n);
+  if (adjusted || flushed) loops.errors(x.data(), delta.data(), n, unit, error.data());
+  if (adjusted || flushed || sizes != input.absolute)
+    extent = loops.extent(x.data(), delta.data(), input.absolute, n);
+  const double m = out->largest = extent.largest_x;
+  out->least = extent.least_x;
+  out->largest_delta = extent.largest_delta;
+  // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu is left.
+  const double misplaced =
+      model.may_be_fused ? kU * (std::abs(m) + out->largest_delta) * std::numbers::log2e : 0;
+  if (overflows(model, extent.largest_size, adjusted ? capped.maxCoeff() : 0, m, extent.least_x == m,
+                misplaced))
+    return ScoreState::kUnconstrained;
+  out->misplaced = std::exp2(misplaced);
+
+  if (adjusted) error += 3 * kU * capped;
+  if (input.bias) error += 3 * kU * AllConst(input.bias, n).abs();
+  if (model.softcap > 0) error += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
+  if (model.folded_unit > 0) {
+    error += std::abs(model.scale) * model.folded_unit * absolute;
+    for (int64_t k = 0; k < n; ++k)
+      error[k] += model.folded_tiny * operands.key_norm[static_cast<size_t>(input.keys[k])];
+  }
+  converted_factors(model, operands, input, absolute, error);
+  walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
+  const double T = out->walk.rescales;
+  out->sum = loops.exponentials(x.data(), n, m, out->weight.data());
+  out->sum_gamma = sum_error_of(model, out->walk, n, out->weight.data());
+  const bool merged = model.splits > 1;
+  out->merge_constant = merged ? merge_constant(model, m, static_cast<double>(n), out->sum_gamma) : 0;
+  out->merge_range = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;
+  out->largest_e = loops.allowances(x.data(), delta.data(), error.data(), n, m, out->largest_delta,
+                                    5 * kU + 2 * model.eps_exp_slope + out->merge_range,
+                                    T * (model.eps_exp + 2 * kU) + out->merge_constant, e.data());
+  return ScoreState::kBounded;
+}
+
+}  // namespace attnfuzz

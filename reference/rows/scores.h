@@ -1,0 +1,90 @@
+// The scores of one row, and how far a kernel's may lie from each.
+//
+//   a_j = tau q.k_j;  a'_j = c tanh(a_j / c) with a softcap c, else a_j;  x_j = a'_j + b_j
+//
+//   delta_j = |tau| (A_j + d 2^-126)                                               the product q.k
+//   A_j     = compound(d u_p + ceil(d/k_hw) u_s) sum_t |q_t k_jt|                  in any order
+//           = c_16 (sum_blocks |prefix before it| + sum_t |q_t k_jt|) / (1 - ceil(d/16) c_16)
+//                                                            16 columns after 16, c_16 = 16 u_p + ceil(16/k_hw) u_s
+//   err_j   = delta_j                                        what the score itself may be off by
+//           + 2u|x_j|                                        unless the scale is fused: the scaled score is rounded
+//           + |tau| u_Q sum|q_t k_jt| + eta_Q sum|k_jt|      if the scale is folded into Q
+//           + |tau| ((2 u_T + u_T^2) sum|q_t k_jt| + (1 + u_T) eta_T (sum|q_t| + sum|k_jt|) + d eta_T^2)
+//                                                            if Q and K are converted, as to TF32
+//           + c(eps_t |tanh(a_j/c)| + 1.4u)                  with softcap
+//           + 3u(|a'_j| + |b_j|) + u|x_j|                    with bias or softcap
+//   R_j     = (m - x_j) + delta_j + max delta                how far below the maximum
+//   e_j     = err_j + (5u + 2 s_e) R_j + T(eps_e + 2u)       scale, FMA, rescales
+//           + M [(6u + 2 s_e) R_j + 8u|m| + (3u + 2 s_e + eps_l) ln n + eps_l + 2 eps_e] + g_l
+//                                                            with splits: weights from their LSEs
+//
+// with T rescales a row (tile_walk.h), M how often a weight goes through an LSE (once,
+// or S times if merged one by one), g_l the row sum's error (weighted_mean.h) and s_e
+// by what an exponential's error grows per unit of its argument (__expf): charged at
+// R_j, once for the weight and once for all rescales, whose arguments add up to at most R_j.
+//
+// A tensor core aligns the terms of a block by the exponents of its factors. Of an fp16
+// subnormal that is the one it is stored with, -14: in A_j a non-zero factor counts as
+// 2^-14 at least (Calibration::mma_least_f16). Where fp32 subnormals are flushed those
+// of bf16 may be 0: delta_j grows by |tau| 2^-126 (sum|k_jt| + sum|q_t|), and a scale
+// that is subnormal may be 0 itself.
+//
+// A fused scale subtracts a rounded mu = m sigma: all weights of the row are off
+// by one factor, at most 2^(u (|m| + max delta) log2 e). It cancels in O, but not
+// before P is rounded: from scores of 1e8 up an fp16 P is subnormal, then 0. So does
+// whatever else multiplies a maximum and rounds it before it is subtracted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/model/error_model.h"
+#include "reference/rows/operands.h"
+#include "reference/rows/tile_walk.h"
+
+namespace attnfuzz {
+
+struct RowScores {
+  Buffer x;  // one a visible key
+  Buffer e;
+  Buffer weight;  // e^(x_j - m)
+  Buffer error;   // err_j
+  Buffer delta;
+  Buffer tanh_size;                  // |tanh(a_j / c)|, with softcap
+  Buffer capped;                     // |a'_j|, with softcap or bias
+  const double* absolute = nullptr;  // ScoreInput's
+  double largest = 0;                // m
+  double least = 0;                  // min x
+  double sum = 0;                    // of the weights
+  double largest_e = 0;
+  double largest_delta = 0;
+  double misplaced = 1;  // that factor
+  TileWalk walk;
+  double sum_gamma = 0;       // g_l, of the splits' sums; merging them not included
+  double merge_constant = 0;  // what merging adds to e_j
+  double merge_range = 0;     // and per R_j
+};
+
+enum class ScoreState : uint8_t {
+  kBounded,
+  kUnconstrained,  // an fp32 intermediate may overflow, or an input is infinite: any result is right
+  kNaN             // a visible score is NaN, and so must the row be
+};
+
+// One query. bias is NULL or holds one value a key of `keys`. Indices in keys
+// count from operands.first, ascending; n >= 1. What is known of the products
+// (products.h) is one number a key too.
+struct ScoreInput {
+  const double* q;
+  Purity q_purity;
+  const int64_t* keys;
+  int64_t n;
+  const double* bias;
+  const double* dot;       // q.k_j
+  const double* absolute;  // sum_t |q_t k_jt|
+  const double* running;   // sum over blocks of |sum of the blocks before it|
+};
+ScoreState row_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                      RowScores* out);
+
+}  // namespace attnfuzz

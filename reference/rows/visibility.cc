@@ -1,0 +1,76 @@
+#include "reference/rows/visibility.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "reference/numbers/formats.h"
+
+namespace attnfuzz {
+namespace {
+
+bool masks_allow(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
+                 int64_t j) {
+  if (problem.has_mask &&
+      static_cast<const uint8_t*>(tensors.mask.data)[offset_of(tensors.mask, b, h, i, j)] == 0)
+    return false;
+  if (problem.bias_dtype != ATTN_NONE) {
+    const double bias = decode(problem.bias_dtype, tensors.bias.data, offset_of(tensors.bias, b, h, i, j));
+    if (bias == -std::numeric_limits<double>::infinity()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b) {
+  if (!problem.has_key_lengths) return problem.seq_k;
+  return std::clamp<int64_t>(tensors.key_lengths[b], 0, problem.seq_k);
+}
+
+bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
+          int64_t j) {
+  const int64_t length = key_length(problem, tensors, b);
+  if (j < 0 || j >= length) return false;
+  const int64_t away = j - diagonal(problem, length, i);
+  if (problem.causal && away > 0) return false;
+  if (problem.window_left >= 0 && away < -problem.window_left) return false;
+  if (problem.window_right >= 0 && away > problem.window_right) return false;
+  return masks_allow(problem, tensors, b, h, i, j);
+}
+
+KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i) {
+  return key_range(problem, key_length(problem, tensors, b), i);
+}
+
+void row_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
+              int64_t begin, int64_t end, std::vector<int64_t>* keys) {
+  const KeyRange range = key_range(problem, tensors, b, i);
+  const int64_t first = std::max(range.first, begin);
+  const int64_t last = std::min(range.last, end);
+  keys->clear();
+  if (last <= first) return;
+  if (!problem.has_mask && problem.bias_dtype == ATTN_NONE) {
+    keys->resize(static_cast<size_t>(last - first));
+    std::iota(keys->begin(), keys->end(), first);
+    return;
+  }
+  constexpr int64_t kAtOnce = 256;
+  double bias[kAtOnce] = {};
+  for (int64_t at = first; at < last; at += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, last - at);
+    if (problem.bias_dtype != ATTN_NONE)
+      decode_strided(problem.bias_dtype, tensors.bias.data, offset_of(tensors.bias, b, h, i, at),
+                     tensors.bias.stride[3], count, bias);
+    const uint8_t* mask = nullptr;
+    if (problem.has_mask)
+      mask = static_cast<const uint8_t*>(tensors.mask.data) + offset_of(tensors.mask, b, h, i, at);
+    for (int64_t k = 0; k < count; ++k) {
+      const bool masked = mask && mask[k * tensors.mask.stride[3]] == 0;
+      if (!masked && bias[k] != -std::numeric_limits<double>::infinity()) keys->push_back(at + k);
+    }
+  }
+}
+
+}  // namespace attnfuzz

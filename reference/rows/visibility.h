@@ -1,0 +1,40 @@
+// Which keys a query may see: the contract's masks, read once and literally.
+//
+// These masks belong to the oracle alone and are never a framework's, so that
+// a shared misunderstanding cannot hide a bug. Two readings are kept apart on
+// purpose: sees() spells the contract out for one key, row_keys() finds all
+// keys of a row without looking at every one; a test holds them equal.
+//
+// A NaN bias is visible: it must come out as NaN, not vanish like -inf.
+//
+//   std::vector<int64_t> keys;
+//   row_keys(problem, tensors, b, h, i, 0, problem.seq_k, &keys);  // ascending
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "reference/rows/key_range.h"
+
+namespace attnfuzz {
+
+// len_k[b], clamped to 0..seq_k; seq_k where there are no key lengths.
+int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
+
+// Whether query i of head h in batch b may see key j, for any j.
+bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, int64_t j);
+
+// The keys that position alone allows: length, causality, window.
+KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i);
+
+// Replaces *keys by the visible keys j with begin <= j < end, ascending.
+void row_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
+              int64_t begin, int64_t end, std::vector<int64_t>* keys);
+
+// Offset of element (i0,i1,i2,i3) of a tensor from its data, in elements.
+inline int64_t offset_of(const attn_tensor& tensor, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
+  return i0 * tensor.stride[0] + i1 * tensor.stride[1] + i2 * tensor.stride[2] + i3 * tensor.stride[3];
+}
+
+}  // namespace attnfuzz
