@@ -106,6 +106,8 @@ TEST(NonFinite, InfinitiesLeaveRowsOrColumnsUnconstrained) {
   EXPECT_EQ(r.unconstrained, 4);
   EXPECT_EQ(r[TensorId::kO].ratio(4, 0, NAN), 0);
   EXPECT_EQ(r[TensorId::kLse].ratio(4, 0, NAN), 0);
+  for (int64_t t = 0; t < 16; ++t) c.set_q(0, 0, 5, t, 0);
+  EXPECT_EQ(c.reference().state[5], RowState::kUnconstrained) << "0 times infinity is no number";
 
   c = causal_case();
   c.set_v(0, 0, 4, 7, -kInfinity);
@@ -212,6 +214,38 @@ TEST(NonFinite, UninformativeRowsFallToTheHull) {
   EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, 12345.0f), 0);
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, NAN), kInfinity);
+}
+
+// So often merged in 16 bits that nothing is left of a bound.
+TEST(NonFinite, AColumnWithoutABoundMakesItsRowUninformative) {
+  Case c({.seq_q = 1, .seq_k = 40, .num_splits = 2});
+  c.fill(Regime::kUniform, 1);
+  c.plan.partial_format = ATTN_FORMAT_OF_INPUT;
+  c.plan.merges = 1 << 20;
+  EXPECT_EQ(c.reference().state[0], RowState::kUninformative);
+}
+
+TEST(NonFinite, AColumnWhoseSumMayOverflowFp32IsUnconstrainedAlone) {
+  Case c({.dtype = ATTN_BF16, .seq_q = 1, .seq_k = 4, .dim_qk = 1, .dim_v = 2});
+  c.fill(Regime::kZeroQuery, 1);
+  for (int64_t j = 0; j < 4; ++j) c.set_v(0, 0, j, 0, 3e38f), c.set_v(0, 0, j, 1, 1);
+  const Reference r = c.reference();
+  EXPECT_EQ(r.state[0], RowState::kBounded);
+  EXPECT_EQ(r.unconstrained, 1);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, kInfinity), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 1, kInfinity), kInfinity);
+}
+
+// 2^-126 is the least number that is never flushed.
+TEST(NonFinite, TheLeastNormalFactorKeepsItsScore) {
+  Case c({.dtype = ATTN_BF16, .seq_q = 1, .seq_k = 4, .dim_qk = 1, .dim_v = 2});
+  c.fill(Regime::kGaussian, 1);
+  c.plan.flush_to_zero = 1;
+  c.set_q(0, 0, 0, 0, 0x1p122f);
+  for (int64_t j = 0; j < 4; ++j) c.set_k(0, 0, j, 0, 0x1p-126f);
+  EXPECT_LT(c.reference()[TensorId::kLse].bound[0], 1e-3);
+  c.set_k(0, 0, 3, 0, 0x1p-127f);
+  EXPECT_GT(c.reference()[TensorId::kLse].bound[0], 1e-3);
 }
 
 TEST(NonFinite, AFusedScaleOverflowsExpAtHugeScores) {

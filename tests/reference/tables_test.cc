@@ -158,6 +158,9 @@ TEST(ErrorModel, WhatThePlanLeavesOpenIsNamedAndLoosest) {
   Case c({.softcap = 3});
   const ErrorModel known = make_error_model(c.problem, c.plan, documented());
   EXPECT_TRUE(known.assumptions.empty());
+  c.plan.tile_k = 1;
+  EXPECT_TRUE(make_error_model(c.problem, c.plan, documented()).assumptions.empty());
+  c.plan.tile_k = 16;
   attn_plan nothing{};
   const ErrorModel unknown = make_error_model(c.problem, nothing, documented());
   EXPECT_EQ(unknown.assumptions.size(), 9u);

@@ -123,6 +123,16 @@ TEST(Terms, OfSums) {
   EXPECT_EQ(rescales_of(model, 0, 63), 2);
 }
 
+TEST(Terms, OfPWhereItIsPredicted) {
+  ErrorNumbers model;
+  EXPECT_FALSE(p_is_predicted(model));
+  model.p_predicted = ATTN_F16;
+  model.eps_exp = 0.06;
+  EXPECT_TRUE(p_is_predicted(model));
+  model.eps_exp = 0.0625;
+  EXPECT_FALSE(p_is_predicted(model));
+}
+
 // Rounding to nearest even, around every tie and among the subnormals.
 TEST(Terms, OfRounding) {
   Random random(3);
