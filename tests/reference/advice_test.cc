@@ -103,6 +103,14 @@ TEST(Advice, IsSilentWhereASumCutsOffAllItsWeightsAlike) {
   EXPECT_FALSE(advise(r, c.problem.dtype, c.plan, got.o, got.lse).suspicious());
 }
 
+TEST(Advice, SharesOfOAndOfTheLseAreOfOtherCharges) {
+  Case c({.seq_q = 2, .seq_k = 300, .dim_qk = 64, .tile_q = 64, .tile_k = 64});
+  c.fill(Regime::kGaussian, 1);
+  declare_all(&c.plan);
+  const Reference r = evaluate(c.problem, c.tensors(), c.plan, h200());
+  for (const size_t row : {0u, 1u}) EXPECT_NE(r.o_scatter[row], r.lse_scatter[row]);
+}
+
 // Equal scores are rounded alike: what P is off by adds up, and is no surprise.
 TEST(Advice, KeysOfOneWeightErrAlike) {
   constexpr int64_t kKeys = 200;  // no multiple of what is hashed at once

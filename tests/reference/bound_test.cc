@@ -248,7 +248,8 @@ TEST(Bound, IsItsDefinitionOfLongRows) {
       expect_agrees(c, "order " + std::to_string(order));
     }
   // It begins within K and V.
-  Case c({.seq_q = 1, .seq_k = 4400, .dim_v = 2, .align = ATTN_BOTTOM_RIGHT, .window_left = 4200, .tile_k = 64});
+  Case c(
+      {.seq_q = 1, .seq_k = 4400, .dim_v = 2, .align = ATTN_BOTTOM_RIGHT, .window_left = 4200, .tile_k = 64});
   c.fill(Regime::kGaussian, 3);
   c.plan.key_order = ATTN_KEYS_CONSECUTIVE;
   expect_agrees(c, "window");

@@ -178,6 +178,20 @@ TEST(ErrorModel, WhatThePlanLeavesOpenIsNamedAndLoosest) {
     EXPECT_GT(loose[TensorId::kO].bound[at], tight[TensorId::kO].bound[at]);
 }
 
+TEST(ErrorModel, WhatIsSaidOfTilesHoldsWhereTheTilesOfASplitAreKnown) {
+  Case c(Shape{});
+  c.plan.num_splits = 2;
+  c.plan.split_tiles = 0;
+  c.plan.key_order = ATTN_KEYS_ASCENDING;
+  ErrorModel model = make_error_model(c.problem, c.plan, documented());
+  EXPECT_EQ(model.split_tiles, 0);
+  EXPECT_EQ(model.key_order, ATTN_KEYS_ANY);
+  c.plan.split_tiles = 1;
+  model = make_error_model(c.problem, c.plan, documented());
+  EXPECT_EQ(model.split_tiles, 1);
+  EXPECT_EQ(model.key_order, ATTN_KEYS_ASCENDING);
+}
+
 // A kernel that keeps its one partial in 16 bits rounds twice, and may say so.
 TEST(ErrorModel, PartialsInTheFormatOfTheInputAtOneSplit) {
   Case c({.num_splits = 1});
