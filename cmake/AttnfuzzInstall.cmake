@@ -63,7 +63,7 @@ configure_package_config_file(cmake/attnfuzzConfig.cmake.in ${package}/attnfuzzC
 write_basic_package_version_file(${package}/attnfuzzConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 export(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: FILE ${package}/attnfuzzTargets.cmake)
 set(modules AttnfuzzKernel.cmake AttnfuzzChecks.cmake AttnfuzzExact.cmake AttnfuzzLanes.cmake AttnfuzzCuda.cmake
-            check-atomics.cmake)
+            check-atomics.cmake nvcc-command.cmake)
 foreach(module IN LISTS modules)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/cmake/${module} ${package}/${module} SYMBOLIC)
 endforeach()

@@ -1,0 +1,16 @@
+# For a script that is run as cmake -P SCRIPT -- NVCC ARGUMENT...: `command`, a list of what stands behind the first --,
+# and `object`, what it is to make.
+set(command)
+set(at 0)
+while(NOT CMAKE_ARGV${at} STREQUAL "--")
+  math(EXPR at "${at} + 1")
+endwhile()
+math(EXPR at "${at} + 1")
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${at} ${last})
+  string(REPLACE ";" "\\;" argument "${CMAKE_ARGV${i}}")
+  list(APPEND command "${argument}")
+endforeach()
+list(FIND command -o at)
+math(EXPR at "${at} + 1")
+list(GET command ${at} object)
