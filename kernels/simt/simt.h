@@ -74,8 +74,10 @@ struct Thread {
 SIMT_EXPORT extern constinit thread_local Thread* current __attribute__((tls_model("initial-exec")));
 
 // The device whose arithmetic the running launch has (arithmetic.h); null: any, or outside of kernels.
-struct Arithmetic;
-SIMT_EXPORT extern constinit thread_local const Arithmetic* arithmetic
+namespace device {
+struct Model;
+}
+SIMT_EXPORT extern constinit thread_local const device::Model* arithmetic
     __attribute__((tls_model("initial-exec")));
 
 inline constexpr uint32_t kFullMask = 0xffffffffu;

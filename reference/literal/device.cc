@@ -7,20 +7,6 @@
 
 namespace attnfuzz::literal {
 
-const Device* device_of(int32_t arithmetic) {
-  static const Device h200{simt::device::h200_functions(), simt::device::kHopperProducts};
-  static const Device ampere{simt::device::h200_functions(), simt::device::kAmpereProducts};
-  switch (arithmetic) {
-    case ATTN_ARITHMETIC_H200:
-      return &h200;
-    case ATTN_ARITHMETIC_A100:
-    case ATTN_ARITHMETIC_L40S:
-      return &ampere;
-    default:
-      return nullptr;
-  }
-}
-
 float Device::tanh(float x) const {
   const float size = std::fabs(x), q = x * x;
   float p = -0x1.6970d8p-8f;

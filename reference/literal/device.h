@@ -1,7 +1,7 @@
 // One step of a device's arithmetic at a time: what its special functions give, what its tensor core makes of
 // one block of products, and what becomes of fp32 in fewer bits.
 //
-//   const Device& device = *device_of(ATTN_ARITHMETIC_H200);
+//   const Device device = device_of(ATTN_ARITHMETIC_H200);
 //   c = device.add_products(format, a, b, 1, c);   // 16 of each
 //   p = round16(ATTN_F16, device.ex2(x));
 //
@@ -13,17 +13,13 @@
 #include <cstdint>
 
 #include "kernels/attention.h"
-#include "kernels/simt/arithmetic/device/functions.h"
-#include "kernels/simt/arithmetic/device/products.h"
+#include "kernels/simt/arithmetic/device/models.h"
 
 namespace attnfuzz::literal {
 
 inline constexpr float kLog2e = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
-struct Device {
-  const simt::device::Functions& functions;
-  simt::device::Products products;
-
+struct Device : simt::device::Model {
   float ex2(float x) const { return of(simt::device::ex2, x); }
   float lg2(float x) const { return of(simt::device::lg2, x); }
   float rcp(float x) const { return of(simt::device::rcp, x); }
@@ -42,8 +38,8 @@ struct Device {
   }
 };
 
-// nullptr: none whose arithmetic is known.
-const Device* device_of(int32_t arithmetic);
+// Of an arithmetic that there is a model of.
+inline Device device_of(int32_t arithmetic) { return {*simt::device::model_of(arithmetic)}; }
 
 // The nearest number of a 16-bit format, ties to even.
 float round16(int32_t dtype, float x);

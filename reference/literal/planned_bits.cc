@@ -55,7 +55,7 @@ RowPart row_of(const RowInput& row) {
 
 PlannedBits planned_bits(const attn_problem& p, const attn_tensors& tensors, const attn_plan& plan,
                          int32_t arithmetic, const std::vector<int64_t>& rows) {
-  const Device& device = *device_of(arithmetic);
+  const Device device = device_of(arithmetic);
   PlannedBits due;
   due.columns = p.dim_v;
   due.rows = rows;

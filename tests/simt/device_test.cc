@@ -136,7 +136,7 @@ struct Draw {
 };
 
 TEST(DeviceProducts, OfTheExecutorAreTheModels) {
-  arithmetic = arithmetic_of(ATTN_ARITHMETIC_H200);
+  arithmetic = device::model_of(ATTN_ARITHMETIC_H200);
   constexpr int kK = 48;
   for (int round = 0; round < 200; ++round) {
     Draw draw{.bf16 = round % 2 == 1};

@@ -6,18 +6,5 @@
 // bit (device/functions.h, device/products.h); everything else is IEEE 754 on both.
 #pragma once
 
-#include "kernels/simt/arithmetic/device/functions.h"
-#include "kernels/simt/arithmetic/device/products.h"
+#include "kernels/simt/arithmetic/device/models.h"
 #include "kernels/simt/simt.h"
-
-namespace simt {
-
-struct Arithmetic {
-  const device::Functions& functions;
-  device::Products products;
-};
-
-// Null: any. Of a number that is none of attn_arithmetic's too; a launch refuses that.
-const Arithmetic* arithmetic_of(int32_t number);
-
-}  // namespace simt

@@ -172,8 +172,8 @@ inline __attribute__((always_inline)) void by_stride(const float* b, int b_k, in
 
 void mma_columns(float* const (&c)[32], const float* a, const float* b, int b_k, int b_n, int k, Format format,
                  bool truncates) {
-  if (const Arithmetic* device = arithmetic) {
-    const device::Products& p = device->products;
+  if (arithmetic) {
+    const device::Products& p = arithmetic->products;
     return multiply_as(p, c, a, b, b_k, b_n, k, format == Format::kF16 ? p.least_f16 : p.least_bf16);
   }
   for (int t = 0; t < 4; t += 2) {

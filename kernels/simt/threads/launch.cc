@@ -106,7 +106,7 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
   const Schedule schedule = schedule_of(seed);
   b.launch = &launch;
   b.fault.set = false;
-  arithmetic = arithmetic_of(launch.env->arithmetic);
+  arithmetic = device::model_of(launch.env->arithmetic);
   check_arithmetic(b, launch.env->arithmetic);
   if (b.fault.set) {
     send_report(b, launch.env);
