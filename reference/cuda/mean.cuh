@@ -66,6 +66,7 @@ __device__ inline double read_value(const Bits<kFormat>* from, bool impure) {
 template <int R, Format kFormat>
 __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, int64_t at, bool impure,
                                    int from, Way now, int c, Team& team) {
+  static_assert(R <= kTeam, "rows beyond the team would be read");
   const int spans = max(team.tiles, 1);
   const int64_t stride = team.stride, stride_v = in.stride_v;
   const Pair* const products = team.row[from].product;  // of all rows, one behind the other

@@ -225,6 +225,16 @@ TEST(NonFinite, AColumnWithoutABoundMakesItsRowUninformative) {
   EXPECT_EQ(c.reference().state[0], RowState::kUninformative);
 }
 
+// Weights that are known well enough, and an LSE they were merged by so often that no bound of O is left.
+TEST(NonFinite, ABoundOfOAloneMakesARowUninformative) {
+  Case c({.seq_q = 1, .seq_k = 40, .num_splits = 2});
+  c.fill(Regime::kUniform, 1);
+  c.plan.merges = 1 << 14;
+  EXPECT_EQ(c.reference().state[0], RowState::kBounded);
+  c.plan.merges = 1 << 17;
+  EXPECT_EQ(c.reference().state[0], RowState::kUninformative);
+}
+
 TEST(NonFinite, AColumnWhoseSumMayOverflowFp32IsUnconstrainedAlone) {
   Case c({.dtype = ATTN_BF16, .seq_q = 1, .seq_k = 4, .dim_qk = 1, .dim_v = 2});
   c.fill(Regime::kZeroQuery, 1);

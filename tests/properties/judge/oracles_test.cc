@@ -95,6 +95,29 @@ TEST(Oracles, JudgeARelationByTheCpusAgain) {
   EXPECT_EQ(j.verdict.message, v.message);
 }
 
+// A relation goes by two bounds, and the CPU's may be the wider ones: each output holds, so that nobody asks.
+TEST(Oracles, SayWhereARelationFailsByTheFastOneAlone) {
+  static int trials;
+  trials = 0;
+  const Property fickle = {.name = "fickle",
+                           .statement = "",
+                           .adapt = [](Case&, const KernelInfo&, std::string*) { return true; },
+                           .check =
+                               [](Trial& trial) {
+                                 trial.run(trial.base());
+                                 if (++trials == 1) trial.fail(Kind::kRelation, "one of the two is larger");
+                               }};
+  FakeTarget target(Flaw::kNone);
+  target.oracles = std::make_shared<Oracles>(std::make_unique<ChangedOracle>(kSame));
+  const Verdict v = judge(small(), fickle, target, documented());
+  EXPECT_EQ(trials, 2);
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_EQ(v.kind, Kind::kRelation);
+  EXPECT_NE(v.message.find("one of the two is larger; judged again by the CPU's oracle alone it held"),
+            std::string::npos)
+      << v.message;
+}
+
 TEST(Oracles, ThatDoNotAgreeAreAFindingOfTheirOwn) {
   const Judged narrow = judged(Flaw::kNone, kSame, kNarrow, "reference");
   EXPECT_EQ(narrow.verdict.outcome, Outcome::kFail) << "a right kernel, and a bound that is too small";
