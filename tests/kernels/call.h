@@ -44,10 +44,11 @@ class Call {
   std::string report_;
 };
 
-// Tests of both kernels; the name of each is the test's parameter.
+// Tests of both kernels, and of their fast paths on the executor; the name of each is the test's parameter.
 class OfKernel : public testing::TestWithParam<std::string> {
  protected:
   const attn_kernel& kernel() { return *kernel_named(GetParam()); }
+  bool has_fast_path() { return GetParam() != "fa1" && GetParam() != "splitk"; }
 
   void holds(Call& call) { EXPECT_LE(call.worst_ratio(kernel()), 1); }
   // In one part and in three, where the kernel knows parts.
@@ -58,6 +59,12 @@ class OfKernel : public testing::TestWithParam<std::string> {
       call.problem.num_splits = splits;
       holds(call);
     }
+  }
+  // The same, and a fast path goes its own way.
+  void holds_its_way(Call& call) {
+    holds_in_parts(call);
+    if (has_fast_path())
+      EXPECT_NE(std::string(call.plan.path).find("mma"), std::string::npos) << call.plan.path;
   }
 };
 

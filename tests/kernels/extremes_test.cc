@@ -29,9 +29,10 @@ double o_error(const Call& call, int64_t first, int64_t last) {
   return worst;
 }
 
-attn_problem biased(int32_t dtype) {
+// 130 keys: a last tile that is not whole; 192: biases of 16 bits are whole chunks.
+attn_problem biased(int32_t dtype, int64_t seq_k = 130) {
   attn_problem p = square(40, 16);
-  p.seq_k = 130;
+  p.seq_k = seq_k;
   p.causal = 0;
   p.bias_dtype = dtype;
   return p;
@@ -39,13 +40,15 @@ attn_problem biased(int32_t dtype) {
 
 // However low its scores are, a row that sees a key is not dead.
 TEST_P(Extremes, AllScoresOfARowAreVeryLow) {
-  for (int32_t dtype : {ATTN_F32, ATTN_BF16}) {
-    for (float low : {-1e30f, -3e30f, -1e38f}) {
-      SCOPED_TRACE("dtype " + std::to_string(dtype) + ", bias " + std::to_string(low));
-      Call call(biased(dtype));
-      call.bias.for_each([&](const Index& at) { call.bias.set(at, low); });
-      holds_in_parts(call);
-      EXPECT_LE(lse_error(call, call.bias.get({})), 1e-5);
+  for (int64_t seq_k : {130, 192}) {
+    for (int32_t dtype : {ATTN_F32, ATTN_BF16}) {
+      for (float low : {-1e30f, -3e30f, -1e38f}) {
+        SCOPED_TRACE("dtype " + std::to_string(dtype) + ", bias " + std::to_string(low));
+        Call call(biased(dtype, seq_k));
+        call.bias.for_each([&](const Index& at) { call.bias.set(at, low); });
+        holds_its_way(call);
+        EXPECT_LE(lse_error(call, call.bias.get({})), 1e-5);
+      }
     }
   }
 }
@@ -70,24 +73,65 @@ TEST_P(Extremes, AllScoresOfARowAreTheLowest) {
   EXPECT_LE(lse_error(call, std::log(2)), 1e-5);
 }
 
-// A key that a bias of -inf hides is as good as not there.
-TEST_P(Extremes, NanUnderABiasThatHidesIt) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (int32_t dtype : {ATTN_F32, ATTN_F16, ATTN_BF16}) {
-    SCOPED_TRACE("dtype " + std::to_string(dtype));
-    Call call(biased(dtype));
-    for (int64_t j : {0, 63, 64, 129}) {
-      for (int64_t c = 0; c < 16; ++c) call.k.set({0, 0, j, c}, NAN);
-      for (int64_t i = 0; i < 40; ++i) call.bias.set({0, 0, i, j}, -kInf);
-    }
-    for (int64_t j = 0; j < 130; ++j) call.bias.set({0, 0, 7, j}, -kInf);  // and a row that sees none
-    holds_in_parts(call);
-    EXPECT_EQ(call.lse.get({0, 0, 7, 0}), -kInf);
-    EXPECT_TRUE(std::isfinite(call.lse.get({0, 0, 8, 0})));
+// One such row among others, wherever it lies among those of a thread and of a warp; of the largest bf16, whose
+// sums with a product and times log2 e are -inf. What it has seen first is such a tile, or a key that counts.
+TEST_P(Extremes, TheScoresOfOneRowAreTheLowest) {
+  constexpr float kLowest = -0x1.fep127f;
+  for (int64_t row : {0, 5, 8, 15, 16, 24, 31, 39}) {
+    SCOPED_TRACE("row " + std::to_string(row));
+    Call call(biased(ATTN_BF16, 192));
+    for (int64_t j = 0; j < 192; ++j) call.bias.set({0, 0, row, j}, kLowest);
+    holds_its_way(call);
+    EXPECT_LT(call.lse.get({0, 0, row, 0}), -2e38);
+    EXPECT_GE(call.lse.get({0, 0, row, 0}), std::numeric_limits<float>::lowest()) << "dead";
+
+    call.bias.set({0, 0, row, 190}, 0);
+    holds_its_way(call);
+    EXPECT_LT(std::fabs(call.lse.get({0, 0, row, 0})), 10) << "of one key";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Extremes, testing::Values("fa1", "splitk"),
+// A key that a bias of -inf hides is as good as not there.
+TEST_P(Extremes, NanUnderABiasThatHidesIt) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (int64_t seq_k : {130, 192}) {
+    for (int32_t dtype : {ATTN_F32, ATTN_F16, ATTN_BF16}) {
+      SCOPED_TRACE("dtype " + std::to_string(dtype) + ", keys " + std::to_string(seq_k));
+      Call call(biased(dtype, seq_k));
+      for (int64_t j : {int64_t{0}, int64_t{63}, int64_t{64}, seq_k - 1}) {
+        for (int64_t c = 0; c < 16; ++c) call.k.set({0, 0, j, c}, NAN);
+        for (int64_t i = 0; i < 40; ++i) call.bias.set({0, 0, i, j}, -kInf);
+      }
+      for (int64_t j = 0; j < seq_k; ++j) call.bias.set({0, 0, 7, j}, -kInf);  // and a row that sees none
+      holds_its_way(call);
+      EXPECT_EQ(call.lse.get({0, 0, 7, 0}), -kInf);
+      EXPECT_TRUE(std::isfinite(call.lse.get({0, 0, 8, 0})));
+    }
+  }
+}
+
+// One row alone, and every second key of it: of each pair of keys that lie in one word the one that is hidden
+// is what kills the row, or does not.
+TEST_P(Extremes, KeysOfARowThatAreHiddenByABias) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+    for (int64_t row : {0, 8, 21, 31, 39}) {
+      for (int64_t tile : {0, 128}) {
+        for (int64_t odd : {0, 1}) {
+          SCOPED_TRACE("row " + std::to_string(row) + ", keys from " + std::to_string(tile + odd));
+          Call call(biased(dtype, 192));
+          for (int64_t j = 0; j < 192; ++j) call.bias.set({0, 0, row, j}, -kInf);
+          holds_its_way(call);
+          EXPECT_EQ(call.lse.get({0, 0, row, 0}), -kInf);
+          for (int64_t j = tile + odd; j < tile + 64; j += 2) call.bias.set({0, 0, row, j}, 0);
+          holds_its_way(call);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Extremes, testing::Values("fa1", "splitk", "fa1a", "fa1h", "splitkh"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -102,6 +102,75 @@ TEST_P(PrefillChoices, ItsSharedMemoryAndItsCounter) {
   EXPECT_EQ(counter(132, false, true), 0u);
 }
 
+TEST_P(PrefillChoices, ItsBlocks) {
+  // Query tiles of 128 rows, half as many as a grid has blocks; the other way's have 64 rows, and as many again
+  // of them are refused.
+  constexpr int64_t kTiles = 4, kMost = kGrid / 2 / kTiles;
+  const auto fits = [&](int64_t batch, int64_t heads, int64_t rows) {
+    const Answer a = ask([&](Offer& x) {
+      x.problem.batch = batch, x.problem.heads_q = x.problem.heads_kv = heads, x.problem.seq_q = rows;
+      x.dense();
+    });
+    return a.ok() && std::string(a.plan.path).find("wgmma") != std::string::npos;
+  };
+  EXPECT_TRUE(fits(kMost, 1, kTiles * 128));
+  EXPECT_TRUE(fits(1, kMost, kTiles * 128));
+  EXPECT_FALSE(fits(kMost + 1, 1, kTiles * 128));
+  EXPECT_FALSE(fits(1, kMost + 1, kTiles * 128));
+  EXPECT_FALSE(fits(kMost, 1, kTiles * 128 + 1));
+}
+
+TEST_P(DecodeChoices, ItsRowsAndItsSharedMemory) {
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.seq_k = (1 << 28) - 1, x.dense(); }));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.dim_qk = 8, x.problem.dim_v = 64, x.dense(); }));
+  for (int64_t attn_problem::* size : {&attn_problem::batch, &attn_problem::seq_q})
+    EXPECT_FALSE(takes([&](Offer& x) { x.problem.*size = 0, x.dense(); }));
+  const auto fits = [&](int64_t batch, int64_t heads, int64_t rows) {
+    const Answer a = ask([&](Offer& x) {
+      x.problem.batch = batch, x.problem.heads_q = x.problem.heads_kv = heads, x.problem.seq_q = rows;
+      x.problem.num_splits = 1;
+      x.dense();
+    });
+    return a.ok() && std::string(a.plan.path).find("wgmma") != std::string::npos;
+  };
+  EXPECT_TRUE(fits(kGrid / 4, 1, 4));
+  EXPECT_FALSE(fits(kGrid / 4 + 1, 1, 4));
+  // A tile of 64 rows, two of 64 keys and of their values, 64 columns; 8 barriers; room to align.
+  constexpr int64_t kBytes = (64 + 2 * 2 * 64) * 64 * 2 + 8 * 8 + 16;
+  EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
+}
+
+// As the cost of hopper.cu has it, which was fitted to what an H200 takes (docs/speed.md); worked out apart
+// from it, for 64 columns and 64 keys a tile.
+TEST_P(DecodeChoices, HowManySplits) {
+  struct Row {
+    int64_t batch, heads_kv, group, seq_q, seq_k, splits;
+    int32_t sms;
+  };
+  constexpr Row kRows[] = {
+      {1, 8, 4, 1, 512, 8, 132},     {1, 8, 4, 1, 2048, 16, 132},   {1, 8, 4, 1, 8192, 16, 132},
+      {1, 8, 4, 1, 131072, 33, 132}, {8, 8, 4, 1, 512, 1, 132},     {8, 8, 4, 1, 4096, 2, 132},
+      {8, 8, 4, 1, 32768, 2, 132},   {8, 8, 8, 8, 8192, 2, 132},    {8, 8, 4, 16, 4096, 2, 132},
+      {1, 1, 1, 1, 64, 1, 132},      {1, 1, 1, 1, 65, 1, 132},      {1, 1, 1, 1, 1000000, 128, 132},
+      {119, 1, 1, 1, 8192, 1, 132},  {118, 1, 1, 1, 8192, 10, 132}, {118, 1, 1, 1, 131072, 19, 132},
+      {64, 8, 4, 1, 32768, 1, 132},  {60, 1, 1, 1, 4096, 11, 132},  {2, 3, 7, 5, 3000, 12, 108},
+      {16, 2, 8, 1, 16384, 5, 80},   {9, 1, 1, 1, 8192, 1, 10},     {8, 1, 1, 1, 8192, 5, 10},
+  };
+  for (const Row& row : kRows) {
+    const Answer a = ask([&](Offer& x) {
+      x.problem.batch = row.batch, x.problem.heads_kv = row.heads_kv,
+      x.problem.heads_q = row.heads_kv * row.group;
+      x.problem.seq_q = row.seq_q, x.problem.seq_k = row.seq_k, x.env.sm_count = row.sms;
+      x.dense();
+    });
+    ASSERT_TRUE(a.ok()) << a.reason;
+    EXPECT_EQ(a.plan.num_splits, row.splits)
+        << "batch " << row.batch << ", " << row.heads_kv << " heads of " << row.group << ", " << row.seq_q
+        << " queries, " << row.seq_k << " keys, " << row.sms << " multiprocessors";
+  }
+}
+
 TEST_P(DecodeChoices, FewRowsAndWhatTheCopyEngineTakes) {
   EXPECT_TRUE(takes([](Offer&) {}));
   EXPECT_TRUE(takes([](Offer& x) { x.problem.seq_q = 16, x.dense(); })) << "64 rows";

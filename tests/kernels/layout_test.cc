@@ -125,7 +125,7 @@ TEST_P(Layout, WhatIsNotThereIsNotRead) {
   munmap(nowhere, kPage);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Layout, testing::Values("fa1", "splitk"),
+INSTANTIATE_TEST_SUITE_P(Kernels, Layout, testing::Values("fa1", "splitk", "fa1h", "splitkh"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -33,7 +33,12 @@ inline KernelAt kernel_at_of(const std::string& name) {
   // The paths for sm_90a on the executor (tests/bugs).
   static const KernelAt fa1h = load("ATTNFUZZ_FA1H_LIBRARY", FA1H_LIBRARY);
   static const KernelAt splitkh = load("ATTNFUZZ_SPLITKH_LIBRARY", SPLITKH_LIBRARY);
-  return name == "fa1" ? fa1 : name == "fa1h" ? fa1h : name == "splitkh" ? splitkh : splitk;
+  static const KernelAt fa1a = load("ATTNFUZZ_FA1A_LIBRARY", FA1A_LIBRARY);  // and fa1's mma path, alone
+  return name == "fa1"       ? fa1
+         : name == "fa1h"    ? fa1h
+         : name == "fa1a"    ? fa1a
+         : name == "splitkh" ? splitkh
+                             : splitk;
 }
 
 inline const attn_kernel* kernel_named(const std::string& name) { return kernel_at_of(name)(0); }

@@ -79,15 +79,17 @@ TEST_P(SplitChoices, HeadsAreSharedByATileThatOneWouldLeaveEmpty) {
 }
 
 TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
+  const int32_t variant = GetParam() == "fa1" ? 2 : 1;
   const auto path = [&](const std::function<void(Offer&)>& change) {
     const Answer answer = ask([&](Offer& x) {
-      x.env.variant = 2;
+      x.env.variant = variant;
       x.problem.batch = x.problem.heads_q = x.problem.heads_kv = 2;
       x.dense();
       change(x);
     });
-    EXPECT_TRUE(answer.ok()) << answer.reason;
-    return std::string(answer.plan.path);
+    const bool refused = GetParam() == "fa1a" && !answer.ok();  // what fa1 does in another way
+    EXPECT_TRUE(answer.ok() || refused) << answer.reason;
+    return std::string(refused ? "refused" : answer.plan.path);
   };
   const auto taken = [&](const std::function<void(Offer&)>& change) {
     return path(change).find(" mma") != std::string::npos;
@@ -99,11 +101,18 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
   EXPECT_TRUE(taken([](Offer& x) { x.env.variant = 0; }));
   EXPECT_TRUE(taken([](Offer& x) { x.env.compute_capability = 80; }));
   EXPECT_TRUE(taken([](Offer& x) { x.problem.causal = 1, x.problem.window_left = 3; }));
-  EXPECT_TRUE(taken([](Offer& x) { x.problem.dim_qk = 128, x.problem.dim_v = 8, x.dense(); }));
+  EXPECT_TRUE(taken([](Offer& x) { x.problem.dim_qk = 64, x.problem.dim_v = 8, x.dense(); }));
+  EXPECT_TRUE(taken([](Offer& x) { x.problem.dim_qk = 8, x.problem.dim_v = 64, x.dense(); }));
   EXPECT_TRUE(taken([](Offer& x) { x.tensors.k.stride[0] = 0, x.tensors.lse.data = nullptr; }));
-  EXPECT_TRUE(taken([](Offer& x) { x.env.shared_memory_limit = 49152; })) << "(128 + 4 * 64) rows of 128 bytes";
-  EXPECT_FALSE(taken([](Offer& x) { x.env.variant = 0, x.env.shared_memory_limit = 49151; }));
-  EXPECT_FALSE(taken([](Offer& x) { x.env.variant = 1; }));
+  const attn_plan shape = ask([&](Offer& x) { x.env.variant = variant; }).plan;
+  const int64_t bytes = (shape.tile_q + 4 * shape.tile_k) * 128;  // of Q, two of K and two of V
+  EXPECT_TRUE(taken([&](Offer& x) { x.env.shared_memory_limit = bytes; }));
+  EXPECT_FALSE(taken([&](Offer& x) { x.env.variant = 0, x.env.shared_memory_limit = bytes - 1; }));
+  if (GetParam() == "fa1") {
+    EXPECT_EQ(bytes, 49152) << "(128 + 4 * 64) rows of 128 bytes";
+    EXPECT_FALSE(taken([](Offer& x) { x.env.variant = 1; }));
+    EXPECT_TRUE(taken([](Offer& x) { x.problem.dim_qk = 128, x.problem.dim_v = 8, x.dense(); }));
+  }
   EXPECT_FALSE(scored([](Offer& x) { x.problem.scale = -1; }));
   EXPECT_TRUE(scored([](Offer& x) { x.problem.softcap = 1; }));
   EXPECT_TRUE(scored([](Offer& x) { x.problem.softcap = 1, x.problem.scale = 0; }));
@@ -114,8 +123,18 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
       << "their ratio is no number of 32 bits";
   EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 3e38f; })) << "nor is this, times log2 e";
   EXPECT_FALSE(taken([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
-  EXPECT_FALSE(taken([](Offer& x) { x.problem.seq_k = 0; }));
-  EXPECT_FALSE(taken([](Offer& x) { x.problem.seq_q = int64_t{1} << 28, x.dense(); }));
+  for (int64_t attn_problem::* size : {&attn_problem::batch, &attn_problem::seq_q, &attn_problem::seq_k})
+    EXPECT_FALSE(taken([&](Offer& x) { x.problem.*size = 0, x.dense(); }));
+  const auto wide = [&](int64_t dim_qk, int64_t dim_v) {
+    return path([&](Offer& x) { x.problem.dim_qk = dim_qk, x.problem.dim_v = dim_v, x.dense(); });
+  };
+  for (const std::string& of : {wide(72, 8), wide(8, 128)})  // fa1a may be compiled for 64 columns alone
+    EXPECT_TRUE(of == "refused" || of.find("d128 mma") != std::string::npos) << of;
+  EXPECT_NE(wide(64, 8).find("d64 mma"), std::string::npos) << "the fewest columns";
+  for (int64_t attn_problem::* size : {&attn_problem::seq_q, &attn_problem::seq_k}) {
+    EXPECT_TRUE(taken([&](Offer& x) { x.problem.*size = (1 << 28) - 1, x.dense(); }));
+    EXPECT_FALSE(taken([&](Offer& x) { x.problem.*size = 1 << 28, x.dense(); }));
+  }
   EXPECT_FALSE(taken([](Offer& x) { x.problem.dim_qk = 136, x.dense(); }));
   EXPECT_FALSE(taken([](Offer& x) { x.problem.dim_v = 60, x.dense(); }));
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.q.stride[2] += 4; }));
@@ -124,9 +143,32 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
   EXPECT_FALSE(taken(
       [](Offer& x) { x.tensors.o.stride[2] += 4, x.tensors.o.stride[1] *= 2, x.tensors.o.stride[0] *= 2; }));
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.data = static_cast<char*>(x.tensors.o.data) + 8; }));
+  EXPECT_FALSE(taken([](Offer& x) {
+    x.problem.dim_v = 60, x.tensors.v.stride[0] *= 2, x.tensors.o.stride[0] *= 2;
+  })) << "rows at chunks, and not made of them";
+  for (int64_t multiple : {16, 24})  // not any stride, nor a large one
+    EXPECT_TRUE(taken([&](Offer& x) {
+      attn_tensor& o = x.tensors.o;
+      o.stride[2] += multiple, o.stride[1] = 128 * o.stride[2] + multiple,
+                               o.stride[0] = 2 * o.stride[1] + multiple;
+    }));
+  // Blocks of a grid, a query tile each.
+  const int64_t tiles = 8, most = kGrid / tiles;
+  const auto fits = [&](int64_t batch, int64_t rows) {
+    return taken([&](Offer& x) {
+      x.problem.batch = batch, x.problem.heads_q = x.problem.heads_kv = 1;
+      x.problem.seq_q = rows;
+      x.dense();
+    });
+  };
+  if (GetParam() == "fa1a") {
+    EXPECT_TRUE(fits(most, tiles * shape.tile_q));
+    EXPECT_FALSE(fits(most + 1, tiles * shape.tile_q));
+    EXPECT_FALSE(fits(most, tiles * shape.tile_q + 1));
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, MmaChoices, testing::Values("fa1"),
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaChoices, testing::Values("fa1", "fa1a"),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kernels, SplitChoices, testing::Values("splitk"),
                          [](const auto& info) { return info.param; });

@@ -38,7 +38,7 @@ TEST_P(Splits, OneOutweighsTheOthers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Splits, testing::Values("splitk"),
+INSTANTIATE_TEST_SUITE_P(Kernels, Splits, testing::Values("splitk", "splitkh"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST_P(Visibility, HeadsOfAGroupBeyondOneTile) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Visibility, testing::Values("fa1", "splitk"),
+INSTANTIATE_TEST_SUITE_P(Kernels, Visibility, testing::Values("fa1", "splitk", "fa1a", "fa1h", "splitkh"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
