@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "tests/kernels/call.h"
 
@@ -55,22 +56,31 @@ TEST_P(Extremes, AllScoresOfARowAreVeryLow) {
 
 // Nor one whose scores leave the range of fp32 once they count powers of two.
 TEST_P(Extremes, AllScoresOfARowAreTheLowest) {
-  constexpr float kLowest = std::numeric_limits<float>::lowest();
-  Call call(biased(ATTN_F32));
-  call.bias.for_each([&](const Index& at) { call.bias.set(at, kLowest); });
-  holds_in_parts(call);
-  double least = 0, most = -INFINITY;
-  call.lse.for_each([&](const Index& at) { least = std::min(least, call.lse.get(at)); });
-  call.lse.for_each([&](const Index& at) { most = std::max(most, call.lse.get(at)); });
-  EXPECT_LT(most, -2e38);
-  EXPECT_GE(least, kLowest) << "dead";
+  for (const auto& [dtype, seq_k, lowest] :
+       {std::tuple{ATTN_F32, 130, std::numeric_limits<float>::lowest()}, {ATTN_BF16, 192, -0x1.fep127f}}) {
+    SCOPED_TRACE("keys " + std::to_string(seq_k));
+    Call call(biased(dtype, seq_k));
+    call.bias.for_each([&](const Index& at) { call.bias.set(at, lowest); });
+    holds_its_way(call);
+    double least = 0, most = -INFINITY;
+    call.lse.for_each([&](const Index& at) { least = std::min(least, call.lse.get(at)); });
+    call.lse.for_each([&](const Index& at) { most = std::max(most, call.lse.get(at)); });
+    EXPECT_LT(most, -2e38);
+    EXPECT_GE(least, std::numeric_limits<float>::lowest()) << "dead";
 
-  // A tile of such keys before the one that counts.
-  call.bias.for_each([&](const Index& at) { call.bias.set(at, at[3] < 128 ? kLowest : 0); });
-  call.q.for_each([&](const Index& at) { call.q.set(at, 0); });
-  holds_in_parts(call);
-  EXPECT_LE(o_error(call, 128, 130), 2e-3);
-  EXPECT_LE(lse_error(call, std::log(2)), 1e-5);
+    // Such keys alone, of equal weight, in one part: an LSE of that size does not say how many of them there
+    // are.
+    call.q.for_each([&](const Index& at) { call.q.set(at, 0); });
+    call.problem.num_splits = 1;
+    holds(call);
+    EXPECT_LE(o_error(call, 0, seq_k), 2e-3);
+
+    // A tile of such keys before the one that counts.
+    call.bias.for_each([&](const Index& at) { call.bias.set(at, at[3] < 128 ? lowest : 0); });
+    holds_its_way(call);
+    EXPECT_LE(o_error(call, 128, seq_k), 2e-3);
+    EXPECT_LE(lse_error(call, std::log(seq_k - 128)), 1e-5);
+  }
 }
 
 // One such row among others, wherever it lies among those of a thread and of a warp; of the largest bf16, whose

@@ -76,7 +76,7 @@ TEST_P(Forward, RefusesWithAReason) {
 // One multiprocessor, whose block does all there is: rings of slots go round, and what an item leaves behind is
 // there when the next one begins.
 TEST_P(Turns, ABlockDoesManyItems) {
-  for (int64_t seq_q : {3, 130}) {
+  for (int64_t seq_q : {3, 200}) {
     for (int which = 0; which < 12; ++which) {
       SCOPED_TRACE("queries " + std::to_string(seq_q) + ", problem " + std::to_string(which));
       attn_problem p = square(200, 16);

@@ -108,7 +108,7 @@ TEST_P(PrefillChoices, ItsBlocks) {
   constexpr int64_t kTiles = 4, kMost = kGrid / 2 / kTiles;
   const auto fits = [&](int64_t batch, int64_t heads, int64_t rows) {
     const Answer a = ask([&](Offer& x) {
-      x.problem.batch = batch, x.problem.heads_q = x.problem.heads_kv = heads, x.problem.seq_q = rows;
+      x.problem.batch = batch, x.problem.heads_q = heads, x.problem.seq_q = rows;
       x.dense();
     });
     return a.ok() && std::string(a.plan.path).find("wgmma") != std::string::npos;
@@ -127,7 +127,7 @@ TEST_P(DecodeChoices, ItsRowsAndItsSharedMemory) {
     EXPECT_FALSE(takes([&](Offer& x) { x.problem.*size = 0, x.dense(); }));
   const auto fits = [&](int64_t batch, int64_t heads, int64_t rows) {
     const Answer a = ask([&](Offer& x) {
-      x.problem.batch = batch, x.problem.heads_q = x.problem.heads_kv = heads, x.problem.seq_q = rows;
+      x.problem.batch = batch, x.problem.heads_q = heads, x.problem.seq_q = rows;
       x.problem.num_splits = 1;
       x.dense();
     });
@@ -135,6 +135,7 @@ TEST_P(DecodeChoices, ItsRowsAndItsSharedMemory) {
   };
   EXPECT_TRUE(fits(kGrid / 4, 1, 4));
   EXPECT_FALSE(fits(kGrid / 4 + 1, 1, 4));
+  EXPECT_FALSE(fits(kGrid / 4 + 1, 4, 1));
   // A tile of 64 rows, two of 64 keys and of their values, 64 columns; 8 barriers; room to align.
   constexpr int64_t kBytes = (64 + 2 * 2 * 64) * 64 * 2 + 8 * 8 + 16;
   EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
@@ -155,7 +156,8 @@ TEST_P(DecodeChoices, HowManySplits) {
       {1, 1, 1, 1, 64, 1, 132},      {1, 1, 1, 1, 65, 1, 132},      {1, 1, 1, 1, 1000000, 128, 132},
       {119, 1, 1, 1, 8192, 1, 132},  {118, 1, 1, 1, 8192, 10, 132}, {118, 1, 1, 1, 131072, 19, 132},
       {64, 8, 4, 1, 32768, 1, 132},  {60, 1, 1, 1, 4096, 11, 132},  {2, 3, 7, 5, 3000, 12, 108},
-      {16, 2, 8, 1, 16384, 5, 80},   {9, 1, 1, 1, 8192, 1, 10},     {8, 1, 1, 1, 8192, 5, 10},
+      {16, 2, 8, 1, 16384, 5, 80},   {8, 2, 8, 8, 1000, 2, 132},    {8, 4, 8, 1, 512, 2, 80},
+      {4, 1, 8, 8, 5000, 14, 80},    {9, 1, 1, 1, 8192, 1, 10},     {8, 1, 1, 1, 8192, 5, 10},
   };
   for (const Row& row : kRows) {
     const Answer a = ask([&](Offer& x) {

@@ -154,9 +154,9 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
     }));
   // Blocks of a grid, a query tile each.
   const int64_t tiles = 8, most = kGrid / tiles;
-  const auto fits = [&](int64_t batch, int64_t rows) {
+  const auto fits = [&](int64_t batch, int64_t rows, int64_t heads = 1) {
     return taken([&](Offer& x) {
-      x.problem.batch = batch, x.problem.heads_q = x.problem.heads_kv = 1;
+      x.problem.batch = batch, x.problem.heads_q = heads, x.problem.heads_kv = 1;
       x.problem.seq_q = rows;
       x.dense();
     });
@@ -164,6 +164,7 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
   if (GetParam() == "fa1a") {
     EXPECT_TRUE(fits(most, tiles * shape.tile_q));
     EXPECT_FALSE(fits(most + 1, tiles * shape.tile_q));
+    EXPECT_FALSE(fits(most / 2 + 1, tiles * shape.tile_q, 2));
     EXPECT_FALSE(fits(most, tiles * shape.tile_q + 1));
   }
 }
