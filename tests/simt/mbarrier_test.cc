@@ -60,6 +60,7 @@ enum class Wrong {
   kMissedPhase,
   kZeroCount,
   kHugeCount,
+  kPhaseForParity,
 };
 
 __global__ void misuse(Wrong wrong, int* line) {
@@ -113,6 +114,10 @@ __global__ void misuse(Wrong wrong, int* line) {
     mbarrier_arrive(bar, true);
     return;
   }
+  if (wrong == Wrong::kPhaseForParity) {
+    *line = __LINE__ + 1;
+    mbarrier_wait(bar, 2);
+  }
   Mbarrier host;
   void* odd = reinterpret_cast<char*>(bar) + 4;
   Mbarrier* which = wrong == Wrong::kMisaligned ? static_cast<Mbarrier*>(odd)
@@ -146,6 +151,7 @@ TEST(Mbarrier, MisuseIsReported) {
       {Wrong::kMissedPhase, ATTN_REPORT_ASYNC, "1 threads that waited for the phase before", 0},
       {Wrong::kZeroCount, ATTN_REPORT_ASYNC, "a barrier for 0 arrivals"},
       {Wrong::kHugeCount, ATTN_REPORT_ASYNC, "a barrier for 1048576 arrivals"},
+      {Wrong::kPhaseForParity, ATTN_REPORT_ASYNC, "mbarrier_wait for parity 2"},
   };
   int line = 0;
   EXPECT_EQ(run(Wrong::kNothing, &line).told(), "ok");

@@ -141,7 +141,8 @@ void mbarrier_wait(void* address, uint32_t parity, Place here) {
   Block& b = running();
   Lane& me = self();
   MBarrier& m = mbarrier_at(b, address, "mbarrier_wait", here);
-  parity %= 2;
+  if (parity > 1)
+    fault(ATTN_REPORT_ASYNC, &me.thread, here, "mbarrier_wait for parity %u: it is 0 or 1", parity);
   if (parity_of(m) == parity) {
     const uint32_t warp = me.warp->number;
     m.waiting[warp] |= me.bit;
