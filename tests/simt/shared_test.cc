@@ -31,6 +31,20 @@ TEST(Shared, StartsAsNaNInEveryBlock) {
   }
 }
 
+__global__ void where_dynamic_shared_lies(uint32_t* out) {
+  const auto* const array = static_cast<float*>(simt::dynamic_shared(simt::Place::now()));
+  out[0] = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(array) % 1024);
+  out[1] = simt::shared_offset(array, simt::Place::now()) % 1024;
+}
+
+// A kernel may turn bits of the address of shared memory itself.
+TEST(Shared, TheDynamicArrayBeginsWhereAGpuPutsIt) {
+  uint32_t out[2] = {1, 1};
+  EXPECT_EQ(run_on_cpu(where_dynamic_shared_lies, 1, 32, {.shared = 48}, out).told(), "ok");
+  EXPECT_EQ(out[0], 0u);
+  EXPECT_EQ(out[1], 0u);
+}
+
 __global__ void carve_two(int first, int second, int* line) {
   SharedArena arena;
   arena.carve<float>(first);

@@ -99,9 +99,11 @@ void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
   return base() + physical;
 }
 
+// At a multiple of what a GPU puts it at where a kernel has no static array: swizzles that turn bits of the
+// address itself, as plain kernels have them, hold there.
 void* dynamic_shared(Place here) {
   ArenaCursor whole;
-  return carve(whole, running().launch->shared_bytes, 16, here);
+  return carve(whole, running().launch->shared_bytes, kBaseAlign, here);
 }
 
 namespace {
