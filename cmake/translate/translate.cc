@@ -19,7 +19,7 @@ class Translator {
     for (size_t i = 0; i < tokens_.size(); ++i) {
       if (i < skip_until_) continue;
       follow_braces(i);
-      if (is(i, "<") && starts_run(i, '<')) launch(i);
+      if (is(i, "<") && starts_spaced_run(i, '<')) launch(i);
       if (tokens_[i].kind != Token::kName) continue;
       if (is(i, "__shared__")) {
         if (is(i + 1, "alignas")) replace(i + 1, i + 1, "__align__");  // a host compiler wants alignas first
@@ -70,8 +70,12 @@ class Translator {
 
   // Three of a kind next to each other, and not a fourth before.
   bool starts_run(size_t i, char c) const {
+    return starts_spaced_run(i, c) && tokens_[i + 1].glued && tokens_[i + 2].glued;
+  }
+  // Or with a space between two of them, as formatters write a launch that they take for shifts: << <1, 2 >> >.
+  bool starts_spaced_run(size_t i, char c) const {
     const std::string one(1, c);
-    return is(i, one) && is(i + 1, one) && is(i + 2, one) && tokens_[i + 1].glued && tokens_[i + 2].glued;
+    return is(i, one) && is(i + 1, one) && is(i + 2, one) && (tokens_[i + 1].glued || tokens_[i + 2].glued);
   }
 
   static bool opens(std::string_view w) { return w == "(" || w == "[" || w == "{"; }
@@ -170,13 +174,14 @@ class Translator {
 
   void launch(size_t i) {
     if (i == 0 || is(i - 1, "operator") || (i > 0 && is(i - 1, "<") && tokens_[i].glued)) return;
+    const bool spaced = !starts_run(i, '<');
     size_t end = i + 3;
     for (; end < tokens_.size(); ++end) {
       if (tokens_[end].kind != Token::kPunct) continue;
       if (opens(word(end))) {
         end = closing(end);
         if (end == kNone) return;
-      } else if (starts_run(end, '>')) {
+      } else if (starts_run(end, '>') || (spaced && starts_spaced_run(end, '>') && is(end + 3, "("))) {
         break;
       } else if (is(end, ";") || closes(word(end))) {
         return;

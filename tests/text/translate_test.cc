@@ -41,6 +41,13 @@ TEST(Translate, ALaunchKeepsItsKernelArgumentsAndLines) {
   }
 }
 
+TEST(Translate, AFormatterMayHaveTakenALaunchForShifts) {
+  const std::string plain = translated("void f() { kernel<<<pick<int>(n), 32>>>(q); }");
+  for (const char* text :
+       {"void f() { kernel<< <pick<int>(n), 32>> >(q); }", "void f() { kernel<< <pick<int>(n), 32>>>(q); }"})
+    EXPECT_EQ(translated(text), plain);
+}
+
 TEST(Translate, AMacroMayHoldALaunch) {
   const std::string text = "#define RUN(k, n) \\\n  k<n> \\\n  <<<grid, 128>>>(q, n)\nRUN(f, 3);\n";
   const std::string result = translated(text);
