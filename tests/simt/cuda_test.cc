@@ -75,6 +75,16 @@ TEST(PlainCuda, NumbersAreCuda) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(PlainCuda, CubAndCublasDoWhatTheyPromise) {
+  for (uint64_t seed : {0, 1, 2}) {
+    int wrong = 0;
+    const attn_env env = env_of(seed);
+    ASSERT_EQ(run_reductions(&env, &wrong), ATTN_OK);
+    EXPECT_EQ(wrong, 0) << "schedule " << seed;
+  }
+  EXPECT_EQ(wrong_products(), 0);
+}
+
 TEST(PlainCuda, MoreStaticSharedMemoryThanNvccGivesIsRefused) {
   std::vector<float> out(64);
   std::string told;

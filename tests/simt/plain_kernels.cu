@@ -1,8 +1,14 @@
 // Kernels in plain CUDA for cuda_test.cc, in a module of their own: there,
 // __shared__ arrays have thread-local memory that the executor may fill.
+#include <cooperative_groups.h>
+#include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
+#include <driver_types.h>
+
+#include <cub/cub.cuh>
 
 #include "kernels/primitives/launch.h"
 #include "tests/simt/plain_kernels.h"
@@ -72,7 +78,53 @@ __global__ void numbers(int* wrong) {
   expect(v.w == 4 && sizeof(v) == 16 && alignof(float4) == 16);
   expect(__float_as_int(1.0f) == 0x3f800000 && __popc(0xf0f0u) == 8 && __clz(1) == 31 && __ffs(8) == 4);
   expect(max(3, 5) == 5 && min(2.0f, 1.0f) == 1.0f);
+  const auto e4m3 = [](float x) { return static_cast<float>(__nv_fp8_e4m3(x)); };
+  const auto e5m2 = [](float x) { return static_cast<float>(__nv_fp8_e5m2(x)); };
+  expect(e4m3(17.0f) == 16 && e4m3(19.0f) == 20 && e4m3(-1e9f) == -448 && e4m3(0.001f) == 0.001953125f);
+  expect(e5m2(9.0f) == 8 && e5m2(11.0f) == 12 && e5m2(INFINITY) == 57344 && isnan(e5m2(NAN)) && isnan(e4m3(NAN)));
+  for (int bits = 0; bits < 256; ++bits) {
+    const auto byte = static_cast<unsigned char>(bits);
+    const float four = __nv_fp8_e4m3::decode(byte), five = __nv_fp8_e5m2::decode(byte);
+    expect(isnan(four) || __nv_fp8_e4m3::encode(four) == byte);
+    expect(!isfinite(five) || __nv_fp8_e5m2::encode(five) == byte);
+  }
   expect(rsqrtf(4.0f) == 0.5f && fabsf(__expf(1.0f) - 2.7182818f) < 1e-6f);
+}
+
+// 64 threads of (32, 2): CUB's results where it promises them, and nothing elsewhere.
+__global__ void reductions(int* wrong) {
+  const auto expect = [&](bool right) {
+    if (!right) atomicAdd(wrong, 1);
+  };
+  using Block = cub::BlockReduce<float, 32, cub::BLOCK_REDUCE_WARP_REDUCTIONS, 2>;
+  using Warp = cub::WarpReduce<float>;
+  using Eighth = cub::WarpReduce<int, 4>;
+  using Scan = cub::BlockScan<int, 32, cub::BLOCK_SCAN_RAKING, 2>;
+  __shared__ Block::TempStorage of_block;
+  __shared__ Warp::TempStorage of_warp[2];
+  __shared__ Eighth::TempStorage of_eighth[16];
+  __shared__ Scan::TempStorage of_scan;
+  const int me = static_cast<int>(threadIdx.x + 32 * threadIdx.y), lane = me % 32;
+  const float largest = Block(of_block).Reduce(static_cast<float>(me * 7 % 64), cub::Max());
+  expect(me == 0 ? largest == 63 : largest != largest);
+  __syncthreads();
+  const float of_ten = Block(of_block).Sum(1.0f, 10);
+  expect(me == 0 ? of_ten == 10 : of_ten != of_ten);
+  const float sum = Warp(of_warp[threadIdx.y]).Sum(static_cast<float>(me));
+  expect(lane == 0 ? sum == 496 + 1024 * (me / 32) : sum != sum);
+  const float of_five = Warp(of_warp[threadIdx.y]).Reduce(static_cast<float>(lane), cub::Max(), 5);
+  expect(lane == 0 ? of_five == 4 : of_five != of_five);
+  const int four = Eighth(of_eighth[me / 4]).Reduce(me, cub::Min());
+  expect(four == (me % 4 == 0 ? me : 0));
+  int before = -1, all = -1, with = -1;
+  Scan(of_scan).ExclusiveSum(me, before, all);
+  expect(before == me * (me - 1) / 2 && all == 64 * 63 / 2);
+  __syncthreads();
+  Scan(of_scan).InclusiveSum(me, with);
+  expect(with == me * (me + 1) / 2);
+  namespace cg = cooperative_groups;
+  cg::thread_block_tile<32> warp = cg::tiled_partition<32>(cg::this_thread_block());
+  expect(static_cast<int>(warp.thread_rank()) == lane && warp.size() == 32);
 }
 
 __global__ void lock(int* mutex, int* counter) {
@@ -100,4 +152,31 @@ attn_status run_numbers(const attn_env* env, int* wrong) {
 }
 attn_status run_lock(const attn_env* env, int* mutex, int* counter) {
   return attn::launch(lock, dim3(2), dim3(96), 0, env, mutex, counter);
+}
+attn_status run_reductions(const attn_env* env, int* wrong) {
+  return attn::launch(reductions, dim3(1), dim3(32, 2), 0, env, wrong);
+}
+// A row-major product is one of columns the other way round: (2 x 3) (4 x 3)^T, twice, in two formats.
+int wrong_products() {
+  cublasHandle_t handle = nullptr;
+  float a[12], b[24], c[16], due[16];
+  half a16[12], b16[24], c16[16];
+  for (int i = 0; i < 12; ++i) a[i] = static_cast<float>(i % 5), a16[i] = __float2half(a[i]);
+  for (int i = 0; i < 24; ++i) b[i] = static_cast<float>(i % 7), b16[i] = __float2half(b[i]);
+  for (int i = 0; i < 16; ++i) {
+    c[i] = 1, c16[i] = __float2half(1), due[i] = 3;
+    for (int k = 0; k < 3; ++k) due[i] += 2 * a[i / 8 * 6 + i % 8 / 4 * 3 + k] * b[i / 8 * 12 + i % 4 * 3 + k];
+  }
+  const float alpha = 2, beta = 3;
+  const bool done =
+      cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS &&
+      cublasSgemmStridedBatched(handle, CUBLAS_OP_T, CUBLAS_OP_N, 4, 2, 3, &alpha, b, 3, 12, a, 3, 6, &beta, c, 4, 8,
+                                2) == CUBLAS_STATUS_SUCCESS &&
+      cublasGemmStridedBatchedEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, 4, 2, 3, &alpha, b16, CUDA_R_16F, 3, 12, a16,
+                                 CUDA_R_16F, 3, 6, &beta, c16, CUDA_R_16F, 4, 8, 2,
+                                 CUBLAS_COMPUTE_32F) == CUBLAS_STATUS_SUCCESS &&
+      cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS;
+  int wrong = done ? 0 : 1;
+  for (int i = 0; i < 16; ++i) wrong += c[i] != due[i] || __half2float(c16[i]) != due[i];
+  return wrong;
 }
