@@ -148,6 +148,10 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   aim.refused = options.terms     ? options.terms->refused
                 : options.refused ? *options.refused
                                   : ask_for_refusals(target);
+  // No plan sees them, so that a kernel that promises nothing there cannot say so: it is not asked.
+  for (const Refusal* refusal : aim.refused.those) {
+    if (refusal == refusal_of_several(kNonFinite) && !target.info().refuses_late) aim.never.push_back(refusal);
+  }
   aim.domain = options.terms ? options.terms->domain : target.info().domain;
   if (aim.domain) aim.work = std::max(aim.work, kTimesLeast * std::min(least_work(*aim.domain), kMostLeast));
   aim.tiles_q.clear();
@@ -177,6 +181,12 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   for (std::vector<int64_t>* tiles : {&aim.tiles_q, &aim.tiles_k}) {
     // Few keys fill small tiles: what goes wrong beyond them is drawn for as well, whatever the plan says.
     if (tiles->empty() || std::ranges::max(*tiles) < kSmallTile) tiles->push_back(kUsualTile);
+  }
+  // Of a domain whose least case of three tiles of keys hardly fits into that, few would have three.
+  constexpr int64_t kTimesThreeTiles = 6;
+  if (aim.domain) {
+    const int64_t three = least_work(*aim.domain, 2 * std::ranges::max(aim.tiles_k) + 1);
+    if (2 * three > aim.work) aim.work = std::max(aim.work, std::min(kTimesThreeTiles * three, kMostLeast));
   }
   aim.covering = std::make_shared<Covering>(aim);
   return aim;

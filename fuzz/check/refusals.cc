@@ -67,7 +67,7 @@ constexpr Refusal kCausalWithMask = {"causal with a mask or a bias", nothing, []
                                        if (c.problem.bias || c.problem.mask) c.problem.causal = false;
                                      }};
 
-constexpr Refusal kNonFinite = {"NaN and infinities",
+constexpr Refusal kNotFinite = {kNonFinite,
                                 nothing,
                                 [](Case& c) {
                                   const KnownBits known = known_bits(c.problem.dtype);
@@ -186,7 +186,7 @@ class Asking {
     ask(kNegativeScale, [](Case& c) { c.problem.scale = -c.problem.scale; });
     ask(kZeroScale, [](Case& c) { c.problem.scale = 0; });
     if (target_.info().refuses_late) {
-      ask(kNonFinite, [](Case& c) {
+      ask(kNotFinite, [](Case& c) {
         c.planted.push_back({.tensor = TensorId::kQ, .bits = known_bits(c.problem.dtype).nan});
       });
     }
@@ -288,7 +288,7 @@ class Asking {
 }  // namespace
 
 const Refusal* refusal_of_several(std::string_view name) {
-  for (const Refusal* refusal : {&kNegativeScale, &kOtherBias, &kBiasWithMask, &kCausalWithMask, &kNonFinite}) {
+  for (const Refusal* refusal : {&kNegativeScale, &kOtherBias, &kBiasWithMask, &kCausalWithMask, &kNotFinite}) {
     if (refusal->name == name) return refusal;
   }
   return nullptr;

@@ -42,6 +42,7 @@ class Taker {
 
 // What no feature alone is refused for, by its name: "a bias with a mask"; nullptr: there is no such.
 const Refusal* refusal_of_several(std::string_view name);
+inline constexpr const char* kNonFinite = "NaN and infinities";  // in Q, K or V
 
 // Nothing, if the small problem itself is refused.
 Refused ask_for_refusals(Target& target, const AskedLate& late = {});

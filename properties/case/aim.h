@@ -36,6 +36,7 @@ struct Aim {
   std::vector<Tiling> tilings = {};  // of all variants, by ascending most_dim; empty: not known
   bool splits = false;               // whether num_splits means something to it
   Refused refused = {};
+  std::vector<const Refusal*> never = {};  // what it promises nothing of, and cannot refuse: in no case at all
   std::optional<attn_domain> domain = {};  // what the kernel says that it takes
   // Upper end of sizes: about as many multiply-adds (b*h*sq*sk*(dqk+dv)) as a case may cost.
   int64_t work = 3'000'000;

@@ -44,15 +44,17 @@ void fit_within(const attn_domain& domain, int64_t most_work, Case& c) {
 
 }  // namespace
 
-int64_t least_work(const attn_domain& domain) {
+int64_t least_work(const attn_domain& domain, int64_t keys) {
   Case c;
   Problem& p = c.problem;
-  p.batch = p.heads_q = p.heads_kv = p.seq_q = p.seq_k = p.dim_qk = p.dim_v = 1;
+  p.batch = p.heads_q = p.heads_kv = p.seq_q = p.dim_qk = p.dim_v = 1;
+  p.seq_k = keys;
   fit(domain, c);
   return work_of(p);
 }
 
 void fit_domain(const Aim& aim, Case& c) {
+  for (const Refusal* refusal : aim.never) refusal->strip(c);
   if (aim.domain) fit_within(*aim.domain, aim.work, c);
 }
 

@@ -29,8 +29,8 @@ void draw_long(const Aim& aim, Dice& dice, Longest what, Case& c);
 void strip_refused(const Refused& refused, Case& c, int64_t work = INT64_MAX);
 // Moves what has been drawn into what the kernel declares, within aim.work.
 void fit_domain(const Aim& aim, Case& c);
-// Of the least case inside of it, as Aim::work counts.
-int64_t least_work(const attn_domain& domain);
+// Of the least case inside of it that has so many keys, or as many as it takes, as Aim::work counts.
+int64_t least_work(const attn_domain& domain, int64_t keys = 1);
 inline constexpr int64_t kPercentDearest = 14;
 // Makes drawn sizes affordable, and as far as they can be keeps them what `row` asks for: in so many of 100
 // cases at the price of the dearest that there may be.

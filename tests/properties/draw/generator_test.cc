@@ -86,6 +86,20 @@ TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
   }
 }
 
+// What a kernel cannot refuse, and promises nothing of, is in no case; what it refuses is in a few.
+TEST(Generator, WhatIsNeverToBeDrawnIsNot) {
+  constexpr Refusal kPlanted = {"planted values", [](Problem&) {}, [](Case& c) { c.planted.clear(); }};
+  Aim aim = aim_of_our_kernels();
+  aim.refused.those = {&kPlanted};
+  int drawn[2] = {};
+  for (const bool never : {false, true}) {
+    if (never) aim.never = {&kPlanted};
+    for (uint64_t i = 0; i < 1000; ++i) drawn[never] += !draw(aim, 1, i).planted.empty();
+  }
+  EXPECT_GT(drawn[0], 0);
+  EXPECT_EQ(drawn[1], 0);
+}
+
 TEST(Generator, PlantedValuesKeepTheirMeaningInAnotherFormat) {
   Case c;
   for (const uint32_t bits : {0x7e00u, 0x7c00u, 0xfc00u, 0x3c00u, 0x8001u})
