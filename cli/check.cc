@@ -21,6 +21,7 @@
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/processes.h"
 #include "properties/case/domain.h"
+#include "properties/case/features/feature.h"
 #include "properties/draw/afford.h"
 #include "text/printable.h"
 
@@ -43,7 +44,9 @@ struct CheckArguments {
   std::string duration, out = ".", json, junit;
   std::string arithmetic = kArithmeticNames[0];
   std::string domain;        // the caller's; empty: none
+  bool finite = false;       // neither NaN nor infinity in Q, K and V
   std::string entry, takes;  // of a CUDA source
+  std::vector<std::string> includes;
   double reduce_seconds = 30;
 };
 
@@ -75,6 +78,13 @@ void measure_taken(Target& target, const CheckOptions& options, Checked& checked
 
 // The same of the check's own cases: who takes everything when asked may refuse later on. Floors of the draw
 // say so of many cases; this of few as well.
+// Of what is planted in Q, K and V.
+bool has_non_finite(Case c) {
+  const size_t planted = c.planted.size();
+  refusal_of_several(kNonFinite)->strip(c);
+  return c.planted.size() != planted;
+}
+
 void measure_refused(const CheckResult& result, Checked& checked) {
   constexpr double kMost = 0.05;
   constexpr uint64_t kFewest = 20;
@@ -110,8 +120,9 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   for (const Property* property : arguments.check.properties) print(expect_twin(*target, *property));
   screening_of(*target, arguments.target);  // says so where there is none
   if (checked.measures != 0) print(confinement_text(checked.measures));
-  const Refused& refused = checked.refused =
+  Refused& refused = checked.refused =
       arguments.check.terms ? arguments.check.terms->refused : ask_for_refusals(*target);
+  if (arguments.finite) refused.those.push_back(refusal_of_several(kNonFinite));
 
   CheckOptions options = arguments.check;
   options.refused = refused;
@@ -225,6 +236,9 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     std::printf("\nreplay: %s%s\n",
                 replay_line(filed.reproducer, library.name, twin_name(*target), filed.before).c_str(),
                 distrust_words(arguments.target).c_str());
+    if (failure.verdict.kind == Kind::kNonFinite && filed.reduction && has_non_finite(filed.reduction->minimal))
+      std::printf(
+          "A kernel that promises nothing where Q, K or V hold NaN or infinity: check it with --finite\n");
   }
   std::fflush(stdout);
   return checked;
@@ -255,7 +269,8 @@ Exit run_check(CheckArguments arguments) {
                           .call = arguments.entry,
                           .takes = arguments.takes,
                           .backend = arguments.target.backend.empty() ? "cpu" : arguments.target.backend,
-                          .lane = arguments.target.lane},
+                          .lane = arguments.target.lane,
+                          .includes = arguments.includes},
                          arguments.out);
   }
   // Before hours of work: where its results will go.
@@ -323,6 +338,9 @@ void add_check(CLI::App& app, Action& action) {
                    "what it takes beyond what the call says: 'dim = one_of(32, 64); causal = Causal::kOnly'; "
                    "names: kernels/adapter/takes.h")
       ->needs(entry);
+  command->add_option("--include", arguments->includes, "folders of its headers, beside the source's own")
+      ->check(CLI::ExistingDirectory)
+      ->needs(entry);
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
       ->check(is_property());
   arguments->check.jobs = 0;
@@ -363,6 +381,8 @@ void add_check(CLI::App& app, Action& action) {
       "--domain", arguments->domain,
       "what the kernel must take: 'dim=64,128 seq<=4096 no_bias'; what it refuses inside counts "
       "against it (docs/untrusted.md)");
+  command->add_flag("--finite", arguments->finite,
+                    "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
   command->add_flag("--keep-going", arguments->check.keep_going,
                     "after a failure, look for the next of another kind (a crash after wrong numbers)");
   command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")

@@ -21,9 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 
 // In the order of attn::Args.
-constexpr std::string_view kNames =
-    "q, k, v, o, lse, B, H, Hkv, S, Sq, Sk, D, Dv, scale, causal, dtype, stream, pages, lengths, pages_each, "
-    "pages_all";
+constexpr std::string_view
+    kTensors = "q, k, v, o, lse, ",
+    kOthers =
+        "B, H, Hkv, S, Sq, Sk, D, Dv, scale, causal, dtype, stream, pages, lengths, pages_each, pages_all";
+// What the tensors of Args are called where a source's own kind of tensor has those names.
+constexpr std::string_view kPointers = "q_of_a, k_of_a, v_of_a, o_of_a, lse_of_a, ";
 constexpr std::string_view kTypes =
     "Tensor q, Tensor k, Tensor v, Tensor o, float* lse, int B, int H, int Hkv, int S, int Sq, int Sk, int D, "
     "int Dv, float scale, bool causal, attn_dtype dtype, cudaStream_t stream, const int* pages, const int* "
@@ -76,17 +79,24 @@ std::string plug_in(const Entry& entry, const std::string& name) {
          "    t.format = entry_format<Entry>();\n" +
          deduced + assignments(entry.takes) +
          "    return t;\n  }();\n"
-         "  static void run(const attn::Args& a) {\n    const auto& [" +
-         std::string(kNames) + "] = a;\n    " + entry.call + ";\n  }\n};\nATTN_ADAPTER(Entry)\n";
+         "  static void run(const attn::Args& a) {\n#ifdef ATTN_HAS_TENSORS\n    const auto& [" +
+         std::string(kPointers) + std::string(kOthers) +
+         "] = a;\n    attn::with_tensors(a, kTakes, [&](auto& q, auto& k, auto& v, auto& o, auto& lse) { " +
+         entry.call + "; });\n#else\n    const auto& [" + std::string(kTensors) + std::string(kOthers) +
+         "] = a;\n    " + entry.call + ";\n#endif\n  }\n};\nATTN_ADAPTER(Entry)\n";
 }
 
 std::string project(const Entry& entry, const std::string& name, const fs::path& folder) {
   const std::string lanes = entry.lane.empty() || entry.lane == "plain" ? "plain" : "plain " + entry.lane;
   const std::string sources = fs::absolute(entry.source).parent_path().lexically_normal().string();
+  std::string others;
+  for (const std::string& include : entry.includes)
+    others += " [==[" + fs::absolute(include).lexically_normal().string() + "]==]";
   return "cmake_minimum_required(VERSION 3.25)\nproject(" + name +
          " LANGUAGES CXX)\nfind_package(attnfuzz REQUIRED)\nattnfuzz_add_kernel(NAME " + name +
          " SOURCES plug_in.cu BACKENDS " + entry.backend + " LANES " + lanes + "\n  INCLUDES [==[" + sources +
-         "]==] ROOT [==[" + sources + "]==] DIRECTORY [==[" + fs::absolute(folder).string() + "]==])\n";
+         "]==]" + others + " ROOT [==[" + sources + "]==] DIRECTORY [==[" + fs::absolute(folder).string() +
+         "]==])\n";
 }
 
 // Left alone where it is the same, so that nothing is built again.

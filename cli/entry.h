@@ -10,6 +10,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace attnfuzz {
 
@@ -19,6 +20,7 @@ struct Entry {
   std::string takes;    // "dim = one_of(32, 64); causal = Causal::kOnly"; or empty
   std::string backend;  // "cpu" or "cuda"
   std::string lane;     // that the library is built for; empty: plain
+  std::vector<std::string> includes = {};  // folders of its headers, beside its own
 };
 
 bool is_cuda_source(const std::string& kernel);

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# entry.sh ATTNFUZZ SOURCE
+# entry.sh ATTNFUZZ SOURCE EXTENSION
 #
 # A CUDA source as it stands, checked by one command: it is built, judged, built again when
 # it changed, and refused with the compiler's words, or with what to do, where it cannot be.
-# SOURCE has attention_forward(float* q, k, v, out, int B, H, S, D).
+# SOURCE has attention_forward(float* q, k, v, out, int B, H, S, D); EXTENSION is a folder with one of PyTorch.
 set -u
-attnfuzz=$1 source=$2
+attnfuzz=$1 source=$2 extension=$3
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 cp "$source" "$out/mine.cu"
@@ -15,10 +15,10 @@ wrong=0
 expect() {
   local status=$1 words=$2
   shift 2
-  "$attnfuzz" check mine.cu --cases 40 --jobs 1 "$@" >log 2>&1
+  "$attnfuzz" check "${of:-mine.cu}" --cases 40 --jobs 1 "$@" >log 2>&1
   local got=$?
   if [ $got -ne "$status" ] || ! grep -q -e "$words" log; then
-    echo "check mine.cu $*: status $got, $status is due, and '$words' in"
+    echo "check ${of:-mine.cu} $*: status $got, $status is due, and '$words' in"
     cat log
     wrong=1
   fi
@@ -30,6 +30,7 @@ expect 2 "say how its function is called"
 expect 2 "does not build" --entry 'attention_backward(q, k, v, o, B, H, S, D)'
 grep -q "attention_backward" log || { echo "the compiler's words are missing"; cat log; wrong=1; }
 expect 0 "40 cases in" --entry "$call"
+expect 0 "left out: .*nan_visible" --finite --entry "$call"
 # A machine that has Ninja need not have make.
 if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null; then
   grep -q '^CMAKE_GENERATOR:INTERNAL=Ninja$' mine.attnfuzz/build/CMakeCache.txt || { echo "it is built by make"; wrong=1; }
@@ -39,4 +40,13 @@ cmp -s "$source" mine.cu && { echo "entry.sh: nothing to break"; wrong=1; }
 expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --reduce-seconds 2 --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
 eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log)" >replayed 2>&1
 [ $? -eq 1 ] || { echo "the replay line does not fail"; cat replayed; wrong=1; }
+# An extension of PyTorch, which need not be here: in fp32 as in fp16; what its checks throw is told.
+cp -r "$extension" .
+of=extension/attention.cu
+expect 2 "'check.h' file not found" --entry 'o = forward(q, k, v)' --takes 'dim = at_most(32); equal_lengths = true'
+expect 0 "40 cases in" --entry 'o = forward(q, k, v)' --takes 'dim = at_most(32); equal_lengths = true; format = Formats::kAny' \
+  --include extension/include
+grep -q "fp32 [0-9]" log && grep -q "drawn: .*" log || { echo "fp32 is not drawn"; cat log; wrong=1; }
+expect 1 "it threw: no more than 32 columns, not 33" --entry 'o = forward(q, k, v)' --include extension/include --reduce-seconds 1 \
+  --takes 'dim = one_of(33); equal_lengths = true'
 exit $wrong
