@@ -120,6 +120,41 @@ TEST_P(Extremes, NanUnderABiasThatHidesIt) {
   }
 }
 
+// Nor is one value of it, whatever it makes of the rows that see it.
+TEST_P(Extremes, NanValuesBesideARowThatSeesNone) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (int64_t row : {0, 8, 23}) {
+    Call call(biased(ATTN_F16, 192));
+    for (int64_t j = 0; j < 192; ++j) call.bias.set({0, 0, row, j}, -kInf);
+    for (int64_t j : {5, 100})
+      for (int64_t c = 0; c < 16; ++c) call.v.set({0, 0, j, c}, NAN);
+    for (int64_t splits : {1, 3}) {
+      call.problem.num_splits = splits;
+      call.worst_ratio(kernel());  // of the others: they are NaN
+      EXPECT_EQ(call.lse.get({0, 0, row, 0}), -kInf);
+      for (int64_t c = 0; c < 16; ++c) EXPECT_EQ(call.o.get({0, 0, row, c}), 0);
+    }
+  }
+}
+
+// A NaN of a key that a bias hides from one row alone is nothing to that row.
+TEST_P(Extremes, NanThatOneRowDoesNotSee) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (int64_t row : {0, 8}) {
+    for (int64_t j : {0, 1, 9, 62}) {
+      SCOPED_TRACE("row " + std::to_string(row) + ", key " + std::to_string(j));
+      Call call(biased(ATTN_BF16, 192));
+      call.bias.set({0, 0, row, j}, -kInf);
+      holds_its_way(call);
+      const double lse = call.lse.get({0, 0, row, 0}), o = call.o.get({0, 0, row, 3});
+      for (int64_t c = 0; c < 16; ++c) call.k.set({0, 0, j, c}, NAN);
+      call.worst_ratio(kernel());
+      EXPECT_EQ(call.lse.get({0, 0, row, 0}), lse);
+      EXPECT_EQ(call.o.get({0, 0, row, 3}), o);
+    }
+  }
+}
+
 // One row alone, and every second key of it: of each pair of keys that lie in one word the one that is hidden
 // is what kills the row, or does not.
 TEST_P(Extremes, KeysOfARowThatAreHiddenByABias) {
