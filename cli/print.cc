@@ -146,11 +146,14 @@ std::string verdict_text(const Verdict& verdict) {
   if (!verdict.shapes.empty()) text += "  shape of the error: " + printable(text_of(verdict.shapes)) + "\n";
   if (verdict.where) {
     const Where& w = *verdict.where;
-    text +=
-        format("  first at %s(b=%lld, h=%lld, q=%lld, d=%lld), query tile %lld: got %s, expected %s +- %.3g; ",
-               name_of(w.tensor), (long long)w.b, (long long)w.h, (long long)w.q, (long long)w.d,
-               (long long)w.tile_q, digits(w.got).c_str(), digits(w.expected).c_str(), w.bound);
-    text += format("%lld of %lld elements are outside\n", (long long)w.bad, (long long)w.of);
+    // Beside memory that was written, where no element was compared.
+    text += format("  %s %s(b=%lld, h=%lld, q=%lld, d=%lld), query tile %lld",
+                   w.bad > 0 ? "first at" : "next to", name_of(w.tensor), (long long)w.b, (long long)w.h,
+                   (long long)w.q, (long long)w.d, (long long)w.tile_q);
+    if (w.bad > 0)
+      text += format(": got %s, expected %s +- %.3g; %lld of %lld elements are outside", digits(w.got).c_str(),
+                     digits(w.expected).c_str(), w.bound, (long long)w.bad, (long long)w.of);
+    text += "\n";
   }
   if (verdict.fault) {
     const Fault& f = *verdict.fault;

@@ -140,7 +140,9 @@ class Varier {
       tally.add(tried.back().second);
     }
     if (tally.always()) {
-      if (now > dial.least) {
+      Case least = minimal_;
+      dial.set(least, dial.least);
+      if (now > dial.least && !s_.forced(minimal_, least)) {  // or the kernel takes no less
         need(Relation::kAtLeast, cat(dial.name, " >= ", now));
       } else {
         indifferent(dial.name);
