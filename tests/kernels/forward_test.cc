@@ -7,7 +7,8 @@ namespace attnfuzz {
 namespace {
 
 class Forward : public OfKernel {};
-class Turns : public OfKernel {};  // of kernels whose blocks go on
+class Turns : public OfKernel {};     // of kernels whose blocks go on
+class Sections : public OfKernel {};  // of those that number heads by sections
 
 TEST_P(Forward, LengthsAroundTileBorders) {
   for (int64_t s : {1, 2, 15, 16, 63, 64, 65, 127, 128, 129, 193}) {
@@ -97,6 +98,29 @@ TEST_P(Turns, ABlockDoesManyItems) {
   }
 }
 
+// Heads are worked on in sections of so many bytes of K and V, here 16 KB: four heads, and the last section has
+// fewer, of several query tiles each.
+TEST_P(Sections, TheLastHasFewerHeads) {
+  struct Heads {
+    int64_t batch, heads_q, group;
+  };
+  for (const auto [batch, heads_q, group] :
+       {Heads{1, 3, 1}, {2, 3, 1}, {3, 3, 1}, {7, 1, 1}, {2, 6, 2}, {1, 12, 4}}) {
+    for (int32_t causal : {0, 1}) {
+      SCOPED_TRACE("batch " + std::to_string(batch) + ", heads " + std::to_string(heads_q));
+      attn_problem p = square(200, 16);
+      p.batch = batch, p.heads_q = heads_q, p.heads_kv = heads_q / group;
+      p.seq_k = 64;
+      p.causal = causal;
+      Call call(p);
+      call.env.sm_count = 2;
+      holds(call);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Sections, testing::Values("fa1a", "fa1h"),
+                         [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kernels, Turns, testing::Values("fa1h", "splitkh"),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kernels, Forward, testing::Values("fa1", "splitk", "fa1h", "splitkh"),

@@ -136,6 +136,17 @@ TEST_P(DecodeChoices, ItsRowsAndItsSharedMemory) {
   EXPECT_TRUE(fits(kGrid / 4, 1, 4));
   EXPECT_FALSE(fits(kGrid / 4 + 1, 1, 4));
   EXPECT_FALSE(fits(kGrid / 4 + 1, 4, 1));
+  // No shape has room for the first, and one of 64 columns not for the second; splitkh may refuse both.
+  const auto path_of = [&](int64_t dim_qk, int64_t dim_v, float softcap) {
+    const Answer a = ask([&](Offer& x) {
+      x.problem.heads_q = 4, x.problem.seq_q = 1;
+      x.problem.dim_qk = dim_qk, x.problem.dim_v = dim_v, x.problem.softcap = softcap;
+      x.dense();
+    });
+    return std::string(a.ok() ? a.plan.path : "refused");
+  };
+  EXPECT_EQ(path_of(136, 136, 1).find("wgmma"), std::string::npos);
+  EXPECT_EQ(path_of(128, 8, 0).find("d64"), std::string::npos);
   // A tile of 64 rows, two of 64 keys and of their values, 64 columns; 8 barriers; room to align.
   constexpr int64_t kBytes = (64 + 2 * 2 * 64) * 64 * 2 + 8 * 8 + 16;
   EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
