@@ -27,17 +27,20 @@ TEST_P(Visibility, WindowThatLeavesATile) {
 // Query tiles that lie past the keys, of which a window leaves them some; and tiles of keys that one query tile
 // sees whole and the next does not.
 TEST_P(Visibility, WindowOfQueriesPastTheKeys) {
-  for (int64_t left : {70, 130, 200, 250, 300}) {
+  for (int64_t left : {-1, 70, 130, 200, 250, 300}) {
     for (int64_t right : {-1, 0, 100}) {
-      SCOPED_TRACE("window " + std::to_string(left) + ", " + std::to_string(right));
-      attn_problem p = square(384, 16);
-      p.causal = 0;
-      p.seq_k = 128;
-      p.window_left = left, p.window_right = right;
-      Call call(p);
-      holds(call);
-      call.problem.align = ATTN_BOTTOM_RIGHT;
-      holds(call);
+      for (int64_t seq_q : {384, 60}) {
+        SCOPED_TRACE("window " + std::to_string(left) + ", " + std::to_string(right) + ", queries " +
+                     std::to_string(seq_q));
+        attn_problem p = square(seq_q, 16);
+        p.causal = 0;
+        p.seq_k = seq_q == 384 ? 128 : 40;
+        p.window_left = left, p.window_right = right;
+        Call call(p);
+        holds(call);
+        call.problem.align = ATTN_BOTTOM_RIGHT;
+        holds(call);
+      }
     }
   }
 }

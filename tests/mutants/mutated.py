@@ -4,8 +4,8 @@ MUTATED = {
     "fa1": ["fa1/fa1.cu", "fa1/kernel.h", "fa1/launch.h"],
     "splitk": ["splitk/splitk.cu", "splitk/plan.h", "splitk/kernel.h", "splitk/launch.h"],
     "fa1a": ["fa1/ampere/ampere.cu", "fa1/ampere/kernel.h", "fa1/ampere/launch.h", "fa1/ampere/load.h",
-             "fa1/ampere/mask.h", "fa1/ampere/params.h", "fa1/ampere/softmax.h", "fa1/ampere/spec.h",
-             "fa1/ampere/store.h"],
+             "fa1/ampere/mask.h", "fa1/ampere/params.h", "fa1/ampere/scores.h", "fa1/ampere/softmax.h",
+             "fa1/ampere/spec.h", "fa1/ampere/store.h"],
     "fa1h": ["fa1/hopper/hopper.cu", "fa1/hopper/kernel.h", "fa1/hopper/launch.h", "fa1/hopper/load.h",
              "fa1/hopper/params.h", "fa1/hopper/pipeline.h", "fa1/hopper/reset.h", "fa1/hopper/spec.h",
              "fa1/hopper/store.h"],
@@ -15,7 +15,8 @@ MUTATED = {
     "fa1, splitk": ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
                     "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h",
                     "forward/store.h", "forward/tile_loader.h", "plug_in.h"],
-    "fa1h, splitkh": ["forward/ring.h", "forward/warpgroup_softmax.h"],
+    "fa1h, splitkh": ["forward/clear_rows.h", "forward/ring.h", "forward/warpgroup_softmax.h"],
+    "fa1a, fa1h, splitkh": ["forward/score_terms.h"],
 }
 KERNELS = tuple(name for name in MUTATED if "," not in name)
 
@@ -49,7 +50,7 @@ NOT_ASKED = {"fa1": "*MmaChoices*"}
 # What says how the changed sources are instantiated, below kernels/.
 UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
          "splitk/splitk.cu", "forward/checks.cu", "forward/shapes.cu", "fa1a/fa1a.cu", "fa1h/fa1h.cu",
-         "fa1a/large.cu", "fa1h/more.cu", "splitkh/splitkh.cu"]
+         "fa1a/large.cu", "fa1h/more.cu", "fa1h/wide.cu", "splitkh/splitkh.cu", "splitkh/wide.cu"]
 
 
 # A folder of sources: what of it is changed, what is compiled of it, in which namespace.
