@@ -250,13 +250,17 @@ void Screen::round(Batch& batch) {
   }
   if (!why.empty()) return lost(batch, items, why);
   // First what they have told: what is judged the ordinary way below may have another worker.
-  std::vector<size_t> doubted;
+  std::vector<size_t> doubted, refused;
   std::vector<Item> sound;
   {
     Stopwatch watch(use_.prepare_s);
     for (size_t n = 0; n < calls.size(); ++n) {
       Item& item = items[n];
       std::unique_ptr<GivenRun> run;
+      if (results[n].status == ATTN_UNSUPPORTED) {
+        refused.push_back(item.index);
+        continue;
+      }
       if (clean(results[n]))
         run =
             screen::given_run(item.next, calls[n], results[n], std::move(item.assumptions), screening_.told());
@@ -266,6 +270,8 @@ void Screen::round(Batch& batch) {
         doubted.push_back(item.index);
     }
   }
+  // As a hosted kernel may (hosted.h); another one's plan had no business to take it, which the ordinary way says.
+  for (const size_t index : refused) leave(batch, index, "a refusal as it ran");
   for (const size_t index : doubted) {
     ++use_.doubted;
     ordinary(batch, index);

@@ -13,6 +13,7 @@ import gc
 import hashlib
 import importlib.machinery
 import importlib.util
+import math
 import os
 import signal
 import socket
@@ -327,12 +328,13 @@ class Kernel:
         problem = Call(p, "lse" in outputs, env.sm_count)
         if not self.target.domain.non_finite:
             lengths = arguments.get("key_lengths")
+            parts = []
             for name in "qkv":
                 # What lies beyond a length is nobody's to read.
-                seen = [arguments[name]] if name == "q" or lengths is None else [
-                    entry[:, : max(int(length), 0)] for entry, length in zip(arguments[name], lengths)]
-                if not all(all_finite(part) for part in seen):
-                    raise Unsupported(f"declared for finite numbers, and {name} holds another")
+                parts += [(name, arguments[name])] if name == "q" or lengths is None else [
+                    (name, entry[:, : max(int(length), 0)]) for entry, length in zip(arguments[name], lengths)]
+            if name := first_not_finite(parts):
+                raise Unsupported(f"declared for finite numbers, and {name} holds another")
         compilation = self.target.compilation(problem)
         is_new = bool(compilation) and compilation not in self.compiled
         self.compiled.add(compilation)
@@ -400,13 +402,36 @@ class Kernel:
             to[...] = value
 
 
-def all_finite(array):
-    if type(array).__module__.split(".")[0] == "torch":
-        return bool(array.isfinite().all())
-    import numpy
+def first_not_finite(parts):
+    """Of named arrays the name of the first that holds NaN or an infinity. On a GPU each has its largest magnitude written side
+    by side, and they are waited for once."""
+    if type(parts[0][1]).__module__.split(".")[0] == "torch":
+        largest = largest_magnitudes([array for _, array in parts])
+    else:
+        import numpy
 
-    array = numpy.asarray(array)
-    return bool(numpy.isfinite(as_float32(array)).all())
+        largest = [numpy.abs(as_float32(numpy.asarray(array))).max(initial=0) for _, array in parts]
+    return next((name for (name, _), of in zip(parts, largest) if not math.isfinite(of)), None)
+
+
+_room = {}  # for that, by format, device and number
+
+
+def largest_magnitudes(tensors):
+    import torch
+
+    first = tensors[0]
+    key = (first.dtype, first.device, len(tensors))
+    if key not in _room:
+        room = torch.zeros(len(tensors), dtype=first.dtype, device=first.device)
+        _room[key] = room, room.unbind()
+    room, each = _room[key]
+    for tensor, to in zip(tensors, each):
+        if tensor.numel():
+            torch.linalg.vector_norm(tensor, math.inf, out=to)
+        else:
+            to.zero_()
+    return room.tolist()
 
 
 def torch_view(tensor):
@@ -416,4 +441,4 @@ def torch_view(tensor):
         dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "bool": torch.bool,
                  "i64": torch.int64}[tensor.dtype]
         return torch.empty(tensor.shape, dtype=dtype, device="cuda" if tensor.cuda else "cpu")
-    return torch.from_dlpack(tensor)
+    return torch.from_dlpack(tensor.__dlpack__())  # as a capsule: nothing to be asked about devices and streams

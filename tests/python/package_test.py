@@ -1,13 +1,15 @@
 """The package in this process: oracle, assert_within, views, declarations. python3 package_test.py, with PYTHONPATH."""
 
 import os
+import sys
 import unittest
 import unittest.mock
 
 import numpy as np
 
 import attnfuzz
-from attnfuzz import contract
+import attnfuzz.targets
+from attnfuzz import contract, worker
 from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
 from attnfuzz.targets.numpy_reference import ERRORS
 
@@ -45,6 +47,37 @@ class Compiles(unittest.TestCase):
             with attnfuzz.compiling(), attnfuzz.compiling():
                 pass
             self.assertEqual([call.args for call in tell.call_args_list], [(1,), (0,)])
+
+
+class Targets(unittest.TestCase):
+    def test_each_file_of_a_library_says_what_it_takes(self):
+        # In the place of each library something that answers to every name: what is declared does not ask it.
+        class Anything(unittest.mock.MagicMock):
+            __path__ = ()
+
+            @staticmethod
+            def jit(*function, **_):
+                return function[0] if function else lambda f: f
+
+        absent = ("torch", "torch.nn", "torch.nn.functional", "torch.nn.attention", "torch.nn.attention.flex_attention", "triton",
+                  "triton.language", "xformers", "xformers.ops", "flashinfer", "jax", "jax.numpy", "jax.experimental",
+                  "jax.experimental.pallas", "jax.experimental.pallas.ops", "jax.experimental.pallas.ops.gpu", "mlx",
+                  "mlx.core", "onnx", "onnx.helper", "onnxruntime", "openvino", "ml_dtypes")
+        before = set(sys.modules)
+        declared = {}
+        with unittest.mock.patch.dict(sys.modules, {name: Anything() for name in absent}):
+            for file in sorted(os.listdir(os.path.dirname(attnfuzz.targets.path("numpy_reference")))):
+                if file.startswith("_") or not file.endswith(".py"):
+                    continue
+                found, refusal = worker.load(attnfuzz.targets.path(file[:-3]))
+                self.assertIsNone(refusal, file)
+                declared[file[:-3]] = {name: target.words() for name, target in found}
+        for name in set(sys.modules) - before:
+            del sys.modules[name]
+        self.assertEqual(set(declared["xformers_attention"]), {"cutlass", "flash", "splitk", "splitk_bias"})
+        self.assertEqual(set(declared["flashinfer_attention"]), {"prefill", "prefill_fa3", "decode"})
+        self.assertIn("batch=1", declared["flashinfer_attention"]["decode"])
+        self.assertEqual([file for file, targets in declared.items() if not all(targets.values())], ["numpy_reference"])
 
 
 class Oracle(unittest.TestCase):

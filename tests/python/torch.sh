@@ -30,8 +30,9 @@ unset TRITON_INTERPRET
 check "$package/attnfuzz/targets/torch_cpu.py:cpu_math" --cases 100 || die "SDPA's math on the CPU does not hold"
 
 # What the GPU's targets declare is what PyTorch takes, and what they say of their arithmetic is enough to judge by.
-for target in efficient cudnn; do
-  check "$here/fake_sdpa.py:$target" --cases 300 --json json || die "$target does not hold, on the CPU"
+for target in fake_sdpa.py:{efficient,cudnn} fake_libraries.py:xformers_{cutlass,flash,splitk,splitk_bias} \
+    fake_libraries.py:flashinfer_{prefill,prefill_fa3,decode}; do
+  check "$here/$target" --cases 300 --json json || die "$target does not hold, on the CPU"
   "$ATTNFUZZ_PYTHON" - json <<'END' || die "less than 95 % of the cases of $target are judged"
 import json, sys
 every = json.load(open(sys.argv[1]))["all"]

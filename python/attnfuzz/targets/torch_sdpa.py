@@ -23,6 +23,8 @@ from attnfuzz.masks import one_mask
 TENSOR = attnfuzz.Errors(accumulator="tensor", p="input", scale="separate_fma")
 # Of flash-attention 2 besides: ex2 of a scaled score in one rounding. 1,634 cases on an H200: no number outside of that.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
+# Heads and batch entries are the grid's, which has 65,535 at most.
+GRID = dict(batch=range(1, 65536), heads_q=attnfuzz.at_most(65535))
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
 
 
@@ -66,8 +68,10 @@ def aligned(*tensors):
             attnfuzz.known("rows that are not aligned to 16 bytes")
 
 
-# Flash has its output made like Q.
+# Flash has its output made like Q. Only ties of strides, or one of 0, can change which is the innermost.
 def lies_as_a_result_can(q):
+    if not {0, 1}.intersection(q.stride()[:3]):
+        return
     if torch.empty_like(q.transpose(1, 2)).stride(3) != 1:
         attnfuzz.known("a Q after which an output is made whose columns do not lie side by side")
 
@@ -78,47 +82,58 @@ def far_apart(*tensors):
             attnfuzz.known("rows 2^31 elements apart")
 
 
-# The LSE of a row that sees nothing is +inf there.
-def dead_rows(lse):
+# The LSE of a row that sees nothing is +inf there; without a mask that is one above the diagonal.
+def dead_rows(p, lse):
+    if not p.has_bias and not p.has_key_lengths and not (p.causal and p.seq_q > p.seq_k) and p.window_left < 0 and (
+            p.window_right < 0):
+        return lse
     return torch.where(torch.isposinf(lse), -math.inf, lse)
+
+
+# A bias is read in vectors of 16 bytes too, of the alignment of rows alone is looked at: it is known, and a copy is given.
+def aligned_bias(bias):
+    if bias is None or bias.data_ptr() % 16 == 0 or attnfuzz.shows_known():
+        return bias
+    return bias.clone()
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
                  domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias="own",
-                                        dim=attnfuzz.multiple(8), seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1),
-                                        **COMMON))
+                                        dim=attnfuzz.multiple(8), seq=attnfuzz.at_least(1), **dict(COMMON, **GRID)))
 def efficient(p, q, k, v, bias=None, mask=None):
     """SDPA, memory-efficient (CUTLASS)"""
     if p.causal and p.seq_q == 1 and p.heads_q > 1 and k.stride(1) == 0 and v.stride(1) == 0:
         attnfuzz.known("one query, causal, heads of K and V stored once")
-    return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(bias, mask))
+    if p.seq_q % 64 == 1 and (p.has_bias or p.has_mask) and 0 in (k.stride(1), v.stride(1), k.stride(0), v.stride(0)):
+        attnfuzz.known("K and V stored once, a mask, and a query left over behind tiles of 64 (pytorch#191937)")
+    return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(aligned_bias(bias), mask))
 
 
-# Rows of heads and of the batch are the grid's, which has 65,535 at most.
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=FLASH,
                  domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8), equal_dims=True,
-                                        seq=attnfuzz.at_least(1), batch=range(1, 65536),
-                                        heads_q=attnfuzz.at_most(65535), scale="positive",
-                                        **dict(COMMON, align="bottom_right")))
+                                        seq=attnfuzz.at_least(1), scale="positive",
+                                        **dict(COMMON, align="bottom_right", **GRID)))
 def flash(p, q, k, v):
     """SDPA, flash: aten._scaled_dot_product_flash_attention, with its LSE; causal is of the bottom right"""
     k, v = expanded(p, k, v)
     aligned(q, k, v)
     lies_as_a_result_can(q)
     out = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, p.causal, False, scale=p.scale)
-    return out[0], dead_rows(out[1][:, :, : p.seq_q])
+    return out[0], dead_rows(p, out[1][:, :, : p.seq_q])
 
 
 @attnfuzz.target(device="cuda", tiles=(128, 128), errors=TENSOR,
                  domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias="own",
                                         dim=attnfuzz.multiple(8, most=128), seq_q=attnfuzz.at_least(1),
-                                        seq_k=attnfuzz.at_least(2), batch=range(1, 65536),
-                                        heads_q=attnfuzz.at_most(65535), scale="positive",
-                                        **COMMON))
+                                        seq_k=attnfuzz.at_least(2), scale="positive", **dict(COMMON, **GRID)))
 def cudnn(p, q, k, v, bias=None, mask=None):
     """SDPA, cuDNN"""
     far_apart(q, k, v)
-    m = one_mask(bias, mask)
+    lies_as_a_result_can(q)
+    m = one_mask(aligned_bias(bias), mask)
+    # Known: a mask stored once for all queries, with strides of 1 where a length is 1 (docs/found/cudnn-mask-stored-once.py).
+    if m is not None and m.stride(2) == 0 and not attnfuzz.shows_known():
+        m = m.clone(memory_format=torch.contiguous_format)
     o = call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, m)
     if m is None or attnfuzz.shows_known():
         return o
@@ -140,7 +155,7 @@ def math_(p, q, k, v, bias=None, mask=None):
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
                  domain=attnfuzz.Domain(bias=False, mask=False, gqa=False, dim=attnfuzz.multiple(8),
-                                        seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1), **COMMON))
+                                        seq=attnfuzz.at_least(1), **dict(COMMON, **GRID)))
 def efficient_lse(p, q, k, v):
     """aten._efficient_attention_forward, with its LSE, which is padded to 32 queries; heads between positions and dims"""
     aligned(q, k, v)
@@ -148,4 +163,4 @@ def efficient_lse(p, q, k, v):
     with refusals():
         out, lse, *_ = torch.ops.aten._efficient_attention_forward(
             *heads_last, None, None, None, None, None, 0.0, 1 if p.causal else 0, True, scale=p.scale)
-    return out.transpose(1, 2), dead_rows(lse[:, :, : p.seq_q])
+    return out.transpose(1, 2), dead_rows(p, lse[:, :, : p.seq_q])

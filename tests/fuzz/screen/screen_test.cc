@@ -63,7 +63,7 @@ class FakeScreen : public Screening {
  public:
   explicit FakeScreen(FakeTarget& fake) {
     fake_ = &fake;
-    disturb = false;
+    disturb = refuse = false;
     kernel_.size = sizeof kernel_;
     kernel_.plan = [](const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan, char*,
                       uint64_t) {
@@ -74,7 +74,7 @@ class FakeScreen : public Screening {
     kernel_.run = [](const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
       const RunReply reply = fake_->run(Stage::kAll, *p, *t, *plan, *env, 0);
       if (disturb) std::memset(t->o.data, 0x7b, 2);
-      return reply.status;
+      return refuse ? ATTN_UNSUPPORTED : reply.status;
     };
     std::string why;
     device_ = screen::open_device(std::make_unique<PlainEnds>(), &why);
@@ -91,6 +91,7 @@ class FakeScreen : public Screening {
   std::span<const std::byte> told() override { return told_; }
 
   static inline bool disturb;  // O's first element, in the screen alone
+  static inline bool refuse;   // as it runs, likewise
   std::string fault;           // what every batch ends with
 
  private:
@@ -500,6 +501,19 @@ TEST(Screen, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
   c.problem.seq_q = c.problem.seq_k = 20;
   const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(by_reference({c}));
   EXPECT_EQ(verdicts[0].kind, Kind::kOracle) << verdicts[0].message;
+}
+
+TEST(Screen, WhatIsRefusedAsItRunsIsLeftToTheOrdinaryWay) {
+  FakeTarget fake;
+  FakeScreen device(fake);
+  FakeScreen::refuse = true;
+  const Calibration calibration = documented();
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 20;
+  Screen screen(device, fake, calibration);
+  EXPECT_EQ(screen.judge(by_reference({c}))[0].outcome, Outcome::kPass);
+  EXPECT_EQ(screen.use().left.at("a refusal as it ran"), 1u);
+  EXPECT_EQ(screen.use().doubted, 0u);
 }
 
 TEST(Screen, ThreadsJudgeWhatIsDrawnAndTellOfItLate) {

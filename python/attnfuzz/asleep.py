@@ -1,0 +1,39 @@
+"""Imports that ask which GPU there is. Asking wakes the driver, and what is awake does not survive the fork of a worker
+(worker.py): each worker would have to import for itself, for seconds after each crash."""
+
+import contextlib
+import ctypes
+
+
+@contextlib.contextmanager
+def asleep():
+    """While it lasts torch.cuda.get_device_capability() is what the driver's management library says of the first GPU.
+
+        with asleep():
+            import xformers.ops
+    """
+    import torch
+
+    capability = None if torch.cuda.is_initialized() else first_capability()
+    asked = torch.cuda.get_device_capability
+    if capability:
+        torch.cuda.get_device_capability = lambda *_: capability
+    try:
+        yield
+    finally:
+        torch.cuda.get_device_capability = asked
+
+
+def first_capability():
+    """As (9, 0); None without a GPU."""
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    device, major, minor = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
+    if nvml.nvmlInit_v2():
+        return None
+    found = (nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+             and nvml.nvmlDeviceGetCudaComputeCapability(device, ctypes.byref(major), ctypes.byref(minor)) == 0)
+    nvml.nvmlShutdown()
+    return (major.value, minor.value) if found else None

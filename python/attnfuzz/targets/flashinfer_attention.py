@@ -1,0 +1,145 @@
+"""FlashInfer's attention of one request, prefill and decode, on a GPU.
+
+A batch is one: heads lie between positions and dims. Causal is of the bottom right and a window has a left side alone, its
+key counted; what else is a matter of position (causal of the top left, or with more queries than keys; a window with a
+right side) is its custom mask. The LSE has base 2. What it compiles depends on the format, the dims, and on whether there is
+a window or a soft cap.
+"""
+
+import contextlib
+from dataclasses import replace
+
+import torch
+
+import attnfuzz
+from attnfuzz.asleep import asleep
+from attnfuzz.targets.torch_sdpa import COMMON, FLASH, aligned
+
+with asleep():
+    import flashinfer
+
+# Partial results of what is split over the keys are of O's format, a chunk each of 256 keys at least.
+FA2 = replace(FLASH, log="lg2.approx", tanh="approx", partials="input", merges=264)
+ALL = dict(COMMON, batch={1}, bias=False, mask=False, align="bottom_right", window=True, softcap=True, seq_k=attnfuzz.at_least(1),
+           dim={128}, equal_dims=True, scale="positive")
+
+
+@contextlib.contextmanager
+def refusals():
+    try:
+        yield
+    except (RuntimeError, ValueError) as e:
+        if "Unsupported" in str(e) or "not supported" in str(e):
+            raise attnfuzz.Unsupported(" ".join(str(e).split())) from None
+        raise
+
+
+# Known: offsets wrap at 32 bits (docs/found/flashinfer-row-stride-of-2-32.py), and a TMA descriptor is made of the strides of
+# single heads too (docs/found/flashinfer-fa3-one-head-stride-of-1.py).
+def plain(t):
+    if attnfuzz.shows_known():
+        return t
+    if any(s * (n - 1) >= 2**31 for n, s in zip(t.shape, t.stride())):
+        t = t.contiguous()
+    return t.as_strided(t.shape, [s if n > 1 else t.shape[-1] for n, s in zip(t.shape, t.stride())])
+
+
+def rows(*tensors):
+    """(position, head, dim) of the one that the batch has."""
+    return [t[0].transpose(0, 1) for t in tensors]
+
+
+def keys(k, v):
+    """K and V, and which of the two layouts they are nearer to: heads between positions and dims, or before both."""
+    if min(k.stride(1) - k.stride(2), v.stride(1) - v.stride(2)) > 0:
+        return k[0], v[0], "HND"
+    return *rows(k, v), "NHD"
+
+
+def result(out, lse):
+    lse = attnfuzz.lse_from_log2(lse)
+    return out.transpose(0, 1)[None], lse.transpose(0, 1)[None]
+
+
+def seen_by_position(p, device):
+    """As a mask (query, key) what there are no words for; None: there are."""
+    if p.causal:
+        words = p.seq_q == p.seq_k or (p.align == "bottom_right" and p.seq_q < p.seq_k)
+    else:
+        words = p.window_right < 0 and (p.align == "bottom_right" or p.seq_q == p.seq_k or p.window_left < 0)
+    if words:
+        return None
+    far = p.seq_q + p.seq_k
+    shift = p.seq_k - p.seq_q if p.align == "bottom_right" else 0
+    offset = (torch.arange(p.seq_k, device=device)[None, :] - torch.arange(p.seq_q, device=device)[:, None]) - shift
+    right = 0 if p.causal else far if p.window_right < 0 else min(p.window_right, far)
+    seen = offset <= right
+    return seen if p.window_left < 0 else seen & (offset >= -min(p.window_left, far))
+
+
+_compiled = set()
+
+
+def compiling(backend, p, has_mask=False):
+    """Of the first call of what is compiled for it; what is declared below does not tell a window from another."""
+    key = (backend, p.dtype, p.dim_qk, p.window_left >= 0 and not has_mask, p.softcap > 0)
+    is_new = key not in _compiled
+    _compiled.add(key)
+    return attnfuzz.compiling() if is_new else contextlib.nullcontext()
+
+
+def left(p):
+    return -1 if p.window_left < 0 else min(p.window_left, p.seq_q + p.seq_k)
+
+
+# Its LSE is of sums of probabilities that are rounded first (docs/found/flashinfer-lse-of-rounded-sums.py): O alone is judged.
+@attnfuzz.target(device="cuda", tiles=(128, 64), errors=FA2, compiles=("dtype", "dim"),
+                 domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), lse=attnfuzz.shows_known(), **dict(ALL, align=None)))
+def prefill(p, q, k, v):
+    """FlashInfer, single_prefill_with_kv_cache, fa2"""
+    aligned(q, k, v)
+    q, k, v = map(plain, (q, k, v))
+    mask = seen_by_position(p, q.device)
+    k, v, layout = keys(k, v)
+    with refusals(), compiling("fa2", p, mask is not None):
+        return result(*flashinfer.single_prefill_with_kv_cache(
+            *rows(q), k, v, kv_layout=layout, custom_mask=mask, causal=p.causal and mask is None, sm_scale=p.scale,
+            window_left=left(p) if mask is None else -1, logits_soft_cap=p.softcap or None, backend="fa2", return_lse=True))
+
+
+@attnfuzz.target(device="cuda", tiles=(128, 96), errors=replace(FA2, partials=None, merges=0), compiles=("dtype", "dim"),
+                 domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), **dict(ALL, window=False, softcap=False)))
+def prefill_fa3(p, q, k, v):
+    """FlashInfer, single_prefill_with_kv_cache, fa3"""
+    aligned(q, k, v)
+    q, k, v = map(plain, (q, k, v))
+    # It takes heads for keys where they lie before positions (docs/found/flashinfer-fa3-heads-first.py).
+    k, v, layout = keys(k, v) if attnfuzz.shows_known() else (*rows(k, v), "NHD")
+    with refusals(), compiling("fa3", p):
+        return result(*flashinfer.single_prefill_with_kv_cache(
+            *rows(q), k, v, kv_layout=layout, causal=p.causal, sm_scale=p.scale, backend="fa3", return_lse=True))
+
+
+# Of alignment it does not ask (docs/found/flashinfer-decode-keys-off-by-one.py): it is known, and a copy is given.
+def contiguous(t):
+    t = t.contiguous()
+    return t if t.data_ptr() % 16 == 0 or attnfuzz.shows_known() else t.clone()
+
+
+# One query sees what a window to the left leaves; heads share keys in groups of these, for others K and V are repeated. Q, K
+# and V lie without gaps.
+GROUPS = (1, 2, 3, 4, 6, 8, 16)
+
+
+@attnfuzz.target(device="cuda", tiles=(1, 256), compiles=("dtype", "dim"),
+                 errors=replace(FA2, accumulator="ffma", p="fp32", scale="separate_fma"),
+                 domain=attnfuzz.Domain(seq_q={1}, heads_q=attnfuzz.at_most(65535), **ALL))
+def decode(p, q, k, v):
+    """FlashInfer, single_decode_with_kv_cache"""
+    if p.heads_q // p.heads_kv not in GROUPS:
+        k, v = (t.repeat_interleave(p.heads_q // p.heads_kv, dim=1) for t in (k, v))
+    with refusals(), compiling("decode", p):
+        out, lse = flashinfer.single_decode_with_kv_cache(
+            *map(contiguous, (q[0, :, 0], *rows(k, v))), sm_scale=p.scale, window_left=left(p),
+            logits_soft_cap=p.softcap or None, return_lse=True)
+    return result(out[None], lse[None])

@@ -1,0 +1,169 @@
+"""xformers.ops.memory_efficient_attention_forward_requires_grad, one target an operator, on a GPU.
+
+Heads lie between positions and dims; with grouped heads there is a dimension of groups more, and K and V are expanded
+within one. LowerTriangularMask is causal of the top left, LowerTriangularFromBottomRightMask of the bottom right; of
+LocalAttentionFromBottomRightMask both sides are inclusive, and LowerTriangularFromBottomRightLocalAttentionMask counts the
+query's own key. Rows of a bias must lie a multiple of 8 elements apart: the adapter pads them. There is no boolean mask. The
+LSE is natural, heads before positions, of `cutlass` padded to 32 queries; of a row that sees nothing +inf, of split-K -inf.
+What an operator does not take it says by a ValueError before it launches anything, which counts as refused.
+"""
+
+import contextlib
+import math
+from dataclasses import replace
+
+import torch
+
+import attnfuzz
+from attnfuzz.asleep import asleep
+from attnfuzz.targets.torch_sdpa import COMMON, FLASH, GRID, TENSOR, aligned, dead_rows, expanded, lies_as_a_result_can
+
+with asleep():
+    import xformers.ops as xops
+    from xformers.ops import fmha
+
+bias_of = fmha.attn_bias
+
+
+@contextlib.contextmanager
+def refusals():
+    try:
+        yield
+    except (ValueError, RuntimeError) as e:
+        if any(words in str(e) for words in ("does not support inputs", "no kernel found to launch", "overflows",
+                                             "is not correctly aligned")):
+            raise attnfuzz.Unsupported(" ".join(str(e).split())) from None
+        raise
+
+
+def padded(bias):
+    if bias.stride(-1) == 1 and bias.data_ptr() % 16 == 0 and not any(s % 8 for s in bias.stride()[:-1]):
+        return bias
+    room = bias.new_empty((*bias.shape[:-1], -(-bias.shape[-1] // 8) * 8))
+    return room[..., : bias.shape[-1]].copy_(bias)
+
+
+def heads_last(p, q, k, v, bias=None):
+    """As xFormers has them: (batch, position, head, dim), or (batch, position, group, head of a group, dim)."""
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    group = p.heads_q // p.heads_kv
+    if group > 1:
+        q = q.unflatten(2, (p.heads_kv, group))
+        k, v = (t.unsqueeze(3).expand(-1, -1, -1, group, -1) for t in (k, v))
+        bias = bias if bias is None else bias.unflatten(1, (p.heads_kv, group))
+    return q, k, v, bias if bias is None else padded(bias)
+
+
+def call(p, op, q, k, v, bias):
+    with refusals():
+        out, lse = xops.memory_efficient_attention_forward_requires_grad(q, k, v, attn_bias=bias, scale=p.scale, op=op)
+    if out.ndim == 5:
+        out, lse = out.flatten(2, 3), lse.flatten(1, 2)
+    return out.transpose(1, 2), dead_rows(p, lse[:, :, : p.seq_q])
+
+
+@attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
+                 domain=attnfuzz.Domain(mask=False, bias="own", causal_with_mask=False, dim=attnfuzz.multiple(8),
+                                        seq=attnfuzz.at_least(1), **dict(COMMON, align=None, **GRID)))
+def cutlass(p, q, k, v, bias=None):
+    """xFormers, cutlassF"""
+    aligned(q, k, v)
+    given = bias
+    if p.heads_q == p.heads_kv or attnfuzz.shows_known():
+        q, k, v, bias = heads_last(p, q, k, v, bias)
+    else:  # groups are known to be freed while they are read (docs/found/xformers-groups-on-streams.py): each head has its own
+        q, k, v, bias = (t if t is None else t.transpose(1, 2) for t in (q, *expanded(p, k, v), bias))
+        bias = bias if bias is None else padded(bias.transpose(1, 2))
+    if p.causal:
+        bias = bias_of.LowerTriangularMask() if p.align == "top_left" else bias_of.LowerTriangularFromBottomRightMask()
+    out, lse = call(p, fmha.cutlass.FwOp, q, k, v, bias)
+    dead = p.seq_q - p.seq_k
+    if p.causal and p.align == "bottom_right" and dead > 0 and not attnfuzz.shows_known():  # known: pytorch#193632
+        out[:, :, :dead], lse[:, :, :dead] = 0, -math.inf
+    if given is not None and not attnfuzz.shows_known():  # the LSE of a row that a bias hides is 0: known
+        lse = lse.masked_fill((given == -math.inf).all(-1), -math.inf)
+    return out, lse
+
+
+def window(p):
+    far = p.seq_q + p.seq_k
+    left = far if p.window_left < 0 else min(p.window_left, far)
+    right = far if p.window_right < 0 else min(p.window_right, far)
+    if p.causal:
+        return (bias_of.LowerTriangularFromBottomRightMask() if p.window_left < 0 else
+                bias_of.LowerTriangularFromBottomRightLocalAttentionMask(left + 1))
+    if p.window_left < 0 and p.window_right < 0:
+        return None
+    return bias_of.LocalAttentionFromBottomRightMask(left, right)
+
+
+# Known: no more keys to the right are seen than there are (docs/found/xformers-window-more-queries-than-keys.py). The last queries, as
+# many as keys, have no side to the right then, and those before them none to the left.
+def in_parts(p, q, left, right):
+    far, above = p.seq_q + p.seq_k, q.shape[2] - p.seq_k
+    if left < 0 and right < 0:
+        return [(q, None)]
+    if above <= 0 or 0 <= right < p.seq_k:
+        return [(q, bias_of.LocalAttentionFromBottomRightMask(*(min(side, far) if side >= 0 else far for side in (left, right))))]
+    if right >= 0 and above > 16 * p.seq_k:
+        attnfuzz.known("a window of more keys to the right than there are, and many more queries")
+    first = in_parts(p, q[:, :, :above], -1, right - p.seq_k if right >= 0 else -1)
+    return first + in_parts(p, q[:, :, above:], left, -1)
+
+
+@attnfuzz.target(device="cuda", tiles=(64, 64), errors=FLASH,
+                 domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8, most=256), equal_dims=True,
+                                        seq=attnfuzz.at_least(1), scale="positive",
+                                        **dict(COMMON, align="bottom_right", window=True, **GRID)))
+def flash(p, q, k, v):
+    """xFormers, fa2F: PyTorch's flash, also with windows"""
+    aligned(q, k, v)
+    lies_as_a_result_can(q)
+    if p.heads_q != p.heads_kv and q.stride(1) == 0 and not attnfuzz.shows_known():
+        q = q.contiguous()  # known: docs/found/xformers-grouped-query-stored-once.py
+    if p.seq_q > p.seq_k and not p.causal and max(p.window_left, p.window_right) >= 0 and not attnfuzz.shows_known():
+        parts = [call(p, fmha.flash.FwOp, *heads_last(p, part, k, v)[:3], mask)
+                 for part, mask in in_parts(p, q, p.window_left, p.window_right)]
+        return tuple(torch.cat(of, dim=2) for of in zip(*parts))
+    q, k, v, _ = heads_last(p, q, k, v)
+    return call(p, fmha.flash.FwOp, q, k, v, window(p))
+
+
+# Partial results are fp32, and at most 64; a score is scaled, then the maximum of scaled scores is taken off.
+# A bias is never split.
+BIASED = replace(TENSOR, exp="ex2.approx", log="lg2.approx", rcp="approx")
+SPLITK = replace(BIASED, partials="fp32", merges=64)
+SPLITK_DOMAIN = dict(COMMON, align="bottom_right", mask=False, dim={16, 32, 64, 128, 256}, equal_dims=True,
+                     **GRID)
+
+
+# A batch of different lengths is one sequence; what lies beyond a length is padding. Causal it takes 16 queries at most.
+@attnfuzz.target(device="cuda", tiles=(16, 64), errors=SPLITK,
+                 compiles=("dtype", "batch", "heads", "seq", "dim", "causal", "key_lengths"),
+                 domain=attnfuzz.Domain(bias=False, seq_q=range(1, 17), seq_k=attnfuzz.at_least(1),
+                                        **dict(SPLITK_DOMAIN, key_lengths=True)))
+def splitk(p, q, k, v, key_lengths=None):
+    """xFormers, triton_splitKF, with lengths"""
+    aligned(q, k, v)
+    q, k, v, _ = heads_last(p, q, k, v)
+    if not p.causal and key_lengths is None:
+        return call(p, fmha.triton_splitk.FwOp, q, k, v, None)
+    lengths = [p.seq_k] * p.batch if key_lengths is None else key_lengths.clamp(0, p.seq_k).tolist()
+    kind = bias_of.BlockDiagonalCausalWithOffsetPaddedKeysMask if p.causal else bias_of.BlockDiagonalPaddedKeysMask
+    bias = kind.from_seqlens([p.seq_q] * p.batch, p.seq_k, lengths, device=q.device)
+    with refusals():
+        out, lse = xops.memory_efficient_attention_forward_requires_grad(
+            *(t.reshape(1, -1, *t.shape[2:]) for t in (q, k, v)), attn_bias=bias, scale=p.scale, op=fmha.triton_splitk.FwOp)
+    out = out.reshape(p.batch, p.seq_q, p.heads_q, p.dim_v).transpose(1, 2)
+    if lse.shape[0] != p.batch or p.batch == 1:  # one sequence here too: (1, heads, batch x queries)
+        lse = lse.reshape(p.heads_q, p.batch, p.seq_q).transpose(0, 1)
+    return out, dead_rows(p, lse.reshape(p.batch, p.heads_q, -1)[:, :, : p.seq_q])
+
+
+@attnfuzz.target(device="cuda", tiles=(16, 64), errors=BIASED,
+                 compiles=("dtype", "batch", "heads", "seq", "dim", "bias"),
+                 domain=attnfuzz.Domain(causal=False, bias="own", seq=attnfuzz.at_least(1), **SPLITK_DOMAIN))
+def splitk_bias(p, q, k, v, bias=None):
+    """xFormers, triton_splitKF, with a bias"""
+    aligned(q, k, v)
+    return call(p, fmha.triton_splitk.FwOp, *heads_last(p, q, k, v, bias))
