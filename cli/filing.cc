@@ -10,7 +10,9 @@
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/earlier.h"
 #include "fuzz/host/lanes.h"
+#include "properties/case/domain.h"
 #include "properties/case/words.h"
+#include "properties/draw/draw.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -114,6 +116,16 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   options.seconds = filing.reduce_seconds;
   options.stop = filing.stop;
   options.on_better = [&](const Case& best, const Verdict& v) { file_it(best, v, nullptr); };
+  // Outside of what the caller asks for a kernel may fail by rights, and in another way.
+  const auto keep_inside = [&filing](Case& c) {
+    strip_refused(filing.check.terms->refused, c);
+    fit(filing.check.terms->domain, c);
+  };
+  if (filing.check.terms) {
+    Case inside = found.c;
+    keep_inside(inside);
+    if (inside == found.c) options.fit = keep_inside;
+  }
   const auto start = std::chrono::steady_clock::now();
   if (filing.untrusted) {
     const Cheat cheat = find_cheat(found.c, *again, *found.property, target, calibration);

@@ -420,8 +420,12 @@ namespace {
 Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                     const Calibration& calibration, const ReduceOptions& given) {
   ReduceOptions options = given;
-  if (const auto& domain = target.info().domain)
-    options.fit = [&](Case& candidate) { fit(*domain, candidate); };
+  if (const auto& domain = target.info().domain) {
+    options.fit = [&](Case& candidate) {
+      fit(*domain, candidate);
+      if (given.fit) given.fit(candidate);
+    };
+  }
   // Most candidates hang if the case does: none of them gets more than the brief
   // watch, and the minimal one is held to the full one at the end.
   target.watch(Watch::kBrief);

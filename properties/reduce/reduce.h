@@ -52,7 +52,8 @@ struct ReduceOptions {
   // Of a kernel that may have several bugs: whether what `to` shows, if it fails, will
   // be the same one. None: all that has the key is the same.
   std::function<bool(const Case& best, const Verdict& verdict, const Case& to, Step step)> may_take = {};
-  // Moves a candidate into what the kernel declares; for reduce_failure(). None: it takes anything.
+  // Moves a candidate into what the caller asks of the kernel; reduce_failure() adds what that one declares.
+  // None: it takes anything.
   std::function<void(Case& c)> fit = {};
 };
 

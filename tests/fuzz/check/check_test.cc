@@ -192,6 +192,34 @@ TEST(Check, DoesNotMissGroupedHeadsOfAKernelOfOneHead) {
   })) << in_words(refused);
 }
 
+// Wrong always, but that it takes one head.
+class WrongOneHeadTarget : public OneHeadTarget {
+ public:
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    RunReply reply = OneHeadTarget::run(stage, problem, tensors, plan, env, stream);
+    reply.status = ATTN_FAULT;
+    return reply;
+  }
+};
+
+TEST(Check, ReducesInsideOfWhatTheCallerAsksForAndTheKernelDeclares) {
+  Case c;
+  c.problem.seq_q = 5, c.problem.seq_k = 40, c.problem.dim_qk = c.problem.dim_v = 8;
+  const Property& property = *find_property("reference");
+  for (const int64_t keys : {0, 7}) {
+    WrongOneHeadTarget target;
+    const Verdict verdict = judge(c, property, target, executor());
+    ASSERT_EQ(verdict.outcome, Outcome::kFail);
+    ReduceOptions options;
+    if (keys > 0)
+      options.fit = [&](Case& inside) { inside.problem.seq_k = std::max(inside.problem.seq_k, keys); };
+    const Reduction reduction = reduce_failure(c, verdict, property, target, executor(), options);
+    EXPECT_EQ(reduction.minimal.problem.seq_k, keys);
+    EXPECT_EQ(reduction.minimal.problem.heads_q, 1);
+  }
+}
+
 // Copies rows of K by 16 bytes, and forgot to look at those of the others.
 class AlignedKeysTarget : public FakeTarget {
  public:
