@@ -131,7 +131,11 @@ std::string death(const std::string& ending, const wire::Wire& wire, const std::
   if (crash.signal == SIGSYS)
     message += ", of " + call_name(crash.call) + ", which no untrusted kernel may call";
   const bool has_address = (crash.signal == SIGSEGV || crash.signal == SIGBUS) && crash.code > 0;
-  if (has_address) message += ", " + place(crash.address, wire.description.arena_base);
+  // The processor's own complaint, which tells no address.
+  if (crash.signal == SIGSEGV && crash.code == SI_KERNEL)
+    message += ", an address that is not aligned as its instruction needs, or that no memory has";
+  else if (has_address)
+    message += ", " + place(crash.address, wire.description.arena_base);
   const uint64_t begin = wire.description.library_begin, end = wire.description.library_end;
   if (crash.pc >= begin && crash.pc < end) {
     message += ", at " + library.substr(library.rfind('/') + 1) + "+" + hex(crash.pc - begin);

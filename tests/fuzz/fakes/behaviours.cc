@@ -62,6 +62,14 @@ const attn_kernel kernels[] = {
           return ATTN_OK;
         }),
     fake::kernel(
+        "misaligned", yes,
+        RUN {
+          UNUSED;
+          using Chunk = float __attribute__((vector_size(16)));
+          *reinterpret_cast<volatile Chunk*>(static_cast<char*>(t->o.data) + 2) = Chunk{};
+          return ATTN_OK;
+        }),
+    fake::kernel(
         "overrun", yes,
         RUN {
           UNUSED;

@@ -93,6 +93,7 @@ TEST_P(Crashing, IsNamedAndReplaced) {
 INSTANTIATE_TEST_SUITE_P(
     All, Crashing,
     ::testing::Values(Misbehaviour{"null", "SIGSEGV in run(), null pointer (0x0), at behaviours.so+0x"},
+                      Misbehaviour{"misaligned", "SIGSEGV in run(), an address that is not aligned as"},
                       Misbehaviour{"exit", "exit status 3 in run()"},
                       Misbehaviour{"kill-parent", "SIGKILL, sent to the worker's parent, in run()"},
                       Misbehaviour{"abort", "SIGABRT in run()\nit printed: terminate called: the heap is gone"},
