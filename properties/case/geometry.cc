@@ -110,4 +110,17 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   return g;
 }
 
+int64_t step_without_spread(const Case& c, TensorId t) {
+  Case close = c;
+  TensorLayout& layout = close.layout[static_cast<size_t>(t)];
+  layout.spread = 0;
+  const std::optional<Geometry> g = geometry(close, t);
+  if (!g || g->empty()) return 0;
+  int64_t step = 0;
+  for (const int n : {layout.order[2], layout.order[1], layout.order[0]}) {
+    if (g->size[n] > 1) step = std::abs(g->stride[n]);
+  }
+  return step;
+}
+
 }  // namespace attnfuzz

@@ -70,4 +70,8 @@ constexpr bool takes_planted(TensorId t) { return fill_of(t) || t == TensorId::k
 // The workspace has no geometry of its own: its size comes from the plan.
 std::optional<Geometry> geometry(const Case& c, TensorId t);
 
+// By how many elements the outermost dimension with a second index steps where nothing is spread: a spread
+// has to be more. 0 if no dimension has one.
+int64_t step_without_spread(const Case& c, TensorId t);
+
 }  // namespace attnfuzz

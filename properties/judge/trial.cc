@@ -254,6 +254,18 @@ const Run* Trial::run(const Case& c, std::string_view label) {
   return execution ? run_calls(*execution, label) : nullptr;
 }
 
+const Run* Trial::run_if_taken(const Case& c, std::string_view label) {
+  if (done()) return nullptr;
+  const int variants = variants_;
+  const Run* taken = run(c, label);
+  if (verdict_.outcome != Outcome::kReject) return taken;
+  verdict_.outcome = Outcome::kPass;
+  verdict_.message.clear();
+  verdict_.call = 0;
+  variants_ = variants;
+  return nullptr;
+}
+
 const Run* Trial::run_in_place(const Case& c, std::string_view label) {
   std::vector<std::byte> left;
   if (prepared_) {

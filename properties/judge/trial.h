@@ -71,6 +71,8 @@ class Trial {
   // in messages which variant of the base case this was. The first case run is
   // taken as the case itself.
   const Run* run(const Case& c, std::string_view label = "");
+  // Of a case that the kernel may as well refuse: then this is nullptr, too, and the trial goes on without it.
+  const Run* run_if_taken(const Case& c, std::string_view label);
   // The same in the memory of the case that ran last, whose shape it has: its workspace is as those calls
   // left it, where the first call is on a dirty one.
   const Run* run_in_place(const Case& c, std::string_view label);

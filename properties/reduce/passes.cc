@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "properties/case/cost.h"
+#include "properties/case/geometry.h"
 #include "properties/case/switches.h"
 
 namespace attnfuzz {
@@ -169,9 +170,16 @@ void shrink_layouts(Search& s) {
           [&](Case& c, int64_t value) { c.layout[t].step = value; });
     change(s, [&](Case& c) { c.layout[t].placement = usual.placement; });
     if (s.best().layout[t].spread != 0) shrink_far_rows(s, t);
+    // A spread of one element more than none, unless it is far: then a gap may do.
+    std::vector<int64_t> spreads = worth;
+    if (s.best().layout[t].spread < 1 << 20)
+      spreads.insert(spreads.begin(), step_without_spread(s.best(), static_cast<TensorId>(t)) + 1);
     for (int64_t TensorLayout::* field :
          {&TensorLayout::offset, &TensorLayout::row_gap, &TensorLayout::spread}) {
-      lower(s, {.now = s.best().layout[t].*field, .least = 0, .worth_trying = worth},
+      lower(s,
+            {.now = s.best().layout[t].*field,
+             .least = 0,
+             .worth_trying = field == &TensorLayout::spread ? spreads : worth},
             [&](Case& c, int64_t value) { c.layout[t].*field = value; });
     }
   }

@@ -158,6 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Flaws, EveryFlaw,
                                          Catch{Flaw::kHiddenKeyRounds, "future", Kind::kRelation, 600},
                                          Catch{Flaw::kLayoutRounds, "layout", Kind::kRelation, 600},
                                          Catch{Flaw::kScaleRounds, "exact_scale", Kind::kRelation, 600},
+                                         Catch{Flaw::kHeadsAligned, "layout", Kind::kFault, 600},
                                          Catch{Flaw::kWorkspaceTrusted, "repeat", Kind::kDirty, 160},
                                          Catch{Flaw::kKeepsPartials, "repeat", Kind::kNone, 80},
                                          Catch{Flaw::kCountsCalls, "repeat", Kind::kDirty, 160},
@@ -183,6 +184,37 @@ INSTANTIATE_TEST_SUITE_P(Flaws, EveryFlaw,
                          [](const auto& info) {
                            return std::string(to_string(info.param.flaw)) + "_by_" + info.param.property;
                          });
+
+// What may be refused, unlike the other variants.
+class RefusesOddHeads final : public FakeTarget {
+ public:
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    if (fake_o_is_aligned(p, t)) return FakeTarget::plan(p, t, env);
+    ++refused;
+    PlanReply reply;
+    reply.status = ATTN_UNSUPPORTED;
+    reply.reason = "heads that are no 16 bytes apart";
+    return reply;
+  }
+  int refused = 0;
+};
+
+TEST(Layout, IsJudgedWhereAnOddViewIsRefused) {
+  RefusesOddHeads target;
+  Case c;
+  c.problem.batch = c.problem.heads_q = c.problem.heads_kv = 2;
+  c.problem.seq_q = c.problem.seq_k = 20;
+  c.problem.dim_qk = c.problem.dim_v = 8;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    c.q = c.k = c.v = Fill{.kind = FillKind::kGaussian, .seed = seed};
+    const Verdict v = judge(c, *find_property("layout"), target, documented());
+    EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+    EXPECT_EQ(v.message, "");
+    EXPECT_EQ(v.call, 0);
+    EXPECT_EQ(v.ratios.size(), 3u) << "the case, with gaps, and one view or the other";
+  }
+  EXPECT_GT(target.refused, 0);
+}
 
 }  // namespace
 }  // namespace attnfuzz

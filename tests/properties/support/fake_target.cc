@@ -42,6 +42,7 @@ constexpr std::pair<Flaw, const char*> kNames[] = {
     {Flaw::kHiddenKeyRounds, "hidden_key_rounds"},
     {Flaw::kLayoutRounds, "layout_rounds"},
     {Flaw::kScaleRounds, "scale_rounds"},
+    {Flaw::kHeadsAligned, "heads_aligned"},
     {Flaw::kWorkspaceTrusted, "workspace_trusted"},
     {Flaw::kKeepsPartials, "keeps_partials"},
     {Flaw::kCountsCalls, "counts_calls"},
@@ -105,6 +106,12 @@ uint16_t* last_of(const attn_tensor& t, int64_t b, int64_t h, int64_t s, int64_t
 }
 
 }  // namespace
+
+bool fake_o_is_aligned(const attn_problem& p, const attn_tensors& t) {
+  const bool rows = p.dim_v % 8 == 0 && t.o.stride[3] == 1 && (p.seq_q == 1 || t.o.stride[2] % 8 == 0) &&
+                    reinterpret_cast<uintptr_t>(t.o.data) % 16 == 0;
+  return !rows || ((p.heads_q == 1 || t.o.stride[1] % 8 == 0) && (p.batch == 1 || t.o.stride[0] % 8 == 0));
+}
 
 const char* to_string(Flaw flaw) {
   for (const auto& [known, name] : kNames) {
@@ -171,6 +178,10 @@ RunReply FakeTarget::run(Stage stage, const attn_problem& p, const attn_tensors&
       reply.fault = Fault{
           .kind = ATTN_REPORT_SHARED, .block = {}, .thread = {}, .message = "red zone", .file = "", .line = 0};
     }
+  }
+  if (flaw_ == Flaw::kHeadsAligned && !fake_o_is_aligned(p, t)) {
+    reply.fault = Fault{
+        .kind = ATTN_REPORT_ALIGNMENT, .block = {}, .thread = {}, .message = "16 bytes", .file = "", .line = 0};
   }
   if (reply.status != ATTN_OK || reply.crash || reply.timed_out || reply.fault) return reply;
 

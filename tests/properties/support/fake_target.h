@@ -51,6 +51,7 @@ enum class Flaw {
   kHiddenKeyRounds,  // the order of sums depends on what lies in K beyond the last seen key
   kLayoutRounds,     // and on whether K's rows are contiguous
   kScaleRounds,      // a score is rounded after adding 2^-12
+  kHeadsAligned,  // O is written by 16 bytes where its rows allow, wherever its heads and batch entries begin
   // State and memory.
   kWorkspaceTrusted,  // what a used workspace holds changes the result
   kKeepsPartials,     // that it finds in the workspace, whoever left them
@@ -78,6 +79,9 @@ enum class Flaw {
 };
 
 const char* to_string(Flaw flaw);
+
+// Whether O's heads and batch entries are 16 bytes apart, where its rows are.
+bool fake_o_is_aligned(const attn_problem& p, const attn_tensors& t);
 
 class FakeTarget : public Target {
  public:
