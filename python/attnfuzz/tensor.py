@@ -47,6 +47,12 @@ class Tensor:
                              for i, (n, s) in enumerate(zip(self.shape, strides)))
         self.itemsize = _TYPES[dtype][0]
 
+    def forwards(self):
+        """The same elements without a negative stride, and the dimensions that are the other way round for it."""
+        turned = [i for i, stride in enumerate(self.strides) if stride < 0]
+        first = sum((self.shape[i] - 1) * self.strides[i] for i in turned) * self.itemsize
+        return Tensor(self.data + first, self.shape, [abs(s) for s in self.strides], self.dtype, self.cuda), turned
+
     @property
     def __array_interface__(self):
         if self.cuda:

@@ -285,10 +285,10 @@ class Kernel:
         return None
 
     def backwards(self, tensors):
-        """A tensor that only NumPy has a view of."""
+        """A tensor that is no library's to turn round."""
         for name in ("q", "k", "v", "o", "lse", "bias", "mask"):
-            if self.target.arrays != "numpy" and any(s < 0 for s in getattr(tensors, name).stride):
-                return f"{name} has a negative stride, which {self.target.arrays} knows nothing of"
+            if self.target.arrays == "dlpack" and any(s < 0 for s in getattr(tensors, name).stride):
+                return f"{name} has a negative stride, which DLPack's consumers know nothing of"
         return None
 
     def run(self, problem, tensors, plan, env, text, size):
@@ -355,7 +355,8 @@ class Kernel:
         if arrays == "dlpack":
             return tensor
         if arrays == "torch":
-            return torch_view(tensor)
+            forwards, turned = tensor.forwards()
+            return torch_view(forwards).flip(turned) if turned else torch_view(tensor)  # it has no such views: a copy
         if arrays == "jax":
             import jax.numpy
 
@@ -365,7 +366,11 @@ class Kernel:
         return numpy_view(tensor)
 
     def store(self, result, outputs, given):
-        """What the function returned, into guarded memory."""
+        """What the function returned, into guarded memory; and what it wrote, where that was no view of it."""
+        if self.target.arrays == "torch":
+            for name, array in given.items():
+                if name in outputs and outputs[name].forwards()[1]:
+                    self.copy(name, array, outputs[name])
         if result is None:
             if given.get("out") is None:
                 raise TypeError("the target returned nothing, and has no parameter 'out' to write into")
@@ -390,7 +395,8 @@ class Kernel:
         if 0 in shape:
             return
         if self.target.arrays == "torch":
-            torch_view(tensor).copy_(value)
+            forwards, turned = tensor.forwards()
+            torch_view(forwards).copy_(value.flip(turned) if turned else value)
             return
         import numpy
 
