@@ -78,13 +78,6 @@ void measure_taken(Target& target, const CheckOptions& options, Checked& checked
 
 // The same of the check's own cases: who takes everything when asked may refuse later on. Floors of the draw
 // say so of many cases; this of few as well.
-// Of what is planted in Q, K and V.
-bool has_non_finite(Case c) {
-  const size_t planted = c.planted.size();
-  refusal_of_several(kNonFinite)->strip(c);
-  return c.planted.size() != planted;
-}
-
 void measure_refused(const CheckResult& result, Checked& checked) {
   constexpr double kMost = 0.05;
   constexpr uint64_t kFewest = 20;
@@ -98,6 +91,13 @@ void measure_refused(const CheckResult& result, Checked& checked) {
   checked.not_judged.push_back(checked.kernel.name + " refused " + std::to_string(refused) + " of " +
                                std::to_string(result.features.cases) +
                                " cases inside --domain: a kernel that refuses does not pass");
+}
+
+// Of what is planted in Q, K and V.
+bool has_non_finite(Case c) {
+  const size_t planted = c.planted.size();
+  refusal_of_several(kNonFinite)->strip(c);
+  return c.planted.size() != planted;
 }
 
 Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
@@ -126,6 +126,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
 
   CheckOptions options = arguments.check;
   options.refused = refused;
+  options.finite = arguments.finite;
   options.batch = arguments.target.batch;
   options.interrupted = [&] { return interrupts.came(); };
   std::string silent, refused_too;

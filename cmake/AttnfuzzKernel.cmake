@@ -81,7 +81,7 @@ function(attnfuzz_add_kernel)
   list(FIND ARGN CHECKS checks_at)
   list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
   cmake_parse_arguments(arg "EXACT" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
-  if(arg_NAME STREQUAL "" OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+  if("${arg_NAME}" STREQUAL "" OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "attnfuzz_add_kernel needs NAME and SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   if(NOT arg_BACKENDS)

@@ -150,7 +150,8 @@ Aim aim_at(Target& target, const CheckOptions& options) {
                                   : ask_for_refusals(target);
   // No plan sees them, so that a kernel that promises nothing there cannot say so: it is not asked.
   for (const Refusal* refusal : aim.refused.those) {
-    if (refusal == refusal_of_several(kNonFinite) && !target.info().refuses_late) aim.never.push_back(refusal);
+    if (refusal == refusal_of_several(kNonFinite) && (options.finite || !target.info().refuses_late))
+      aim.never.push_back(refusal);
   }
   aim.domain = options.terms ? options.terms->domain : target.info().domain;
   if (aim.domain) aim.work = std::max(aim.work, kTimesLeast * std::min(least_work(*aim.domain), kMostLeast));

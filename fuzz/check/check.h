@@ -49,6 +49,7 @@ struct CheckOptions {
   uint32_t batch = 0;                   // > 0: so many cases at once, on a target with a screen (screen.h)
   std::optional<Terms> terms = {};      // of the caller
   std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
+  bool finite = false;                  // Q, K and V hold neither NaN nor infinity, whoever may refuse them
   std::optional<Aim> aim = {};          // aim_at() of these options, if it has been asked: else each job asks
   uint32_t asan_every = 0;              // one case in so many is run in the lane asan; 0: none
   std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or null from it: it is not built for it

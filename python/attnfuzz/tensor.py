@@ -47,11 +47,14 @@ class Tensor:
                              for i, (n, s) in enumerate(zip(self.shape, strides)))
         self.itemsize = _TYPES[dtype][0]
 
+    def backwards(self):
+        """The dimensions with a negative stride."""
+        return [i for i, stride in enumerate(self.strides) if stride < 0]
+
     def forwards(self):
-        """The same elements without a negative stride, and the dimensions that are the other way round for it."""
-        turned = [i for i, stride in enumerate(self.strides) if stride < 0]
-        first = sum((self.shape[i] - 1) * self.strides[i] for i in turned) * self.itemsize
-        return Tensor(self.data + first, self.shape, [abs(s) for s in self.strides], self.dtype, self.cuda), turned
+        """The same elements, those dimensions the other way round."""
+        first = sum((self.shape[i] - 1) * self.strides[i] for i in self.backwards()) * self.itemsize
+        return Tensor(self.data + first, self.shape, [abs(s) for s in self.strides], self.dtype, self.cuda)
 
     @property
     def __array_interface__(self):

@@ -355,8 +355,9 @@ class Kernel:
         if arrays == "dlpack":
             return tensor
         if arrays == "torch":
-            forwards, turned = tensor.forwards()
-            return torch_view(forwards).flip(turned) if turned else torch_view(tensor)  # it has no such views: a copy
+            turned = tensor.backwards()
+            # It has no such views: a copy.
+            return torch_view(tensor.forwards()).flip(turned) if turned else torch_view(tensor)
         if arrays == "jax":
             import jax.numpy
 
@@ -369,7 +370,7 @@ class Kernel:
         """What the function returned, into guarded memory; and what it wrote, where that was no view of it."""
         if self.target.arrays == "torch":
             for name, array in given.items():
-                if name in outputs and outputs[name].forwards()[1]:
+                if name in outputs and outputs[name].backwards():
                     self.copy(name, array, outputs[name])
         if result is None:
             if given.get("out") is None:
@@ -395,8 +396,9 @@ class Kernel:
         if 0 in shape:
             return
         if self.target.arrays == "torch":
-            forwards, turned = tensor.forwards()
-            torch_view(forwards).copy_(value.flip(turned) if turned else value)
+            if turned := tensor.backwards():
+                tensor, value = tensor.forwards(), value.flip(turned)
+            torch_view(tensor).copy_(value)
             return
         import numpy
 
