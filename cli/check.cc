@@ -122,6 +122,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   if (checked.measures != 0) print(confinement_text(checked.measures));
   Refused& refused = checked.refused =
       arguments.check.terms ? arguments.check.terms->refused : ask_for_refusals(*target);
+  const Refused by_kernel = refused;
   if (arguments.finite) refused.those.push_back(refusal_of_several(kNonFinite));
 
   CheckOptions options = arguments.check;
@@ -129,24 +130,29 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   options.finite = arguments.finite;
   options.batch = arguments.target.batch;
   options.interrupted = [&] { return interrupts.came(); };
-  std::string silent, refused_too;
+  std::string silent, refused_too, infinite;
   std::erase_if(options.properties, [&](const Property* property) {
     if (speaks_of(*property, checked.kernel) && speaks_of(*property, refused)) return false;
-    std::string& list = speaks_of(*property, checked.kernel) ? refused_too : silent;
+    std::string& list = !speaks_of(*property, checked.kernel) ? silent
+                        : !speaks_of(*property, by_kernel)    ? refused_too
+                                                              : infinite;
     list += std::string(list.empty() ? "" : ", ") + property->name;
     return true;
   });
   if (!silent.empty()) std::printf("  left out, for this kernel has no stages: %s\n", silent.c_str());
-  if (!refused.nothing()) {
-    std::printf("  refused by this kernel, and drawn but rarely: %s%s%s\n", in_words(refused).c_str(),
+  if (!by_kernel.nothing()) {
+    std::printf("  refused by this kernel, and drawn but rarely: %s%s%s\n", in_words(by_kernel).c_str(),
                 refused_too.empty() ? "" : "; left out: ", refused_too.c_str());
     if (arguments.check.terms || checked.kernel.domain) {
     } else if (!checked.kernel.refuses_late) {
       std::printf("    as a declaration of what it takes: attnfuzz limits %s\n", printable(name).c_str());
     } else if (checked.kernel.build.flags.empty()) {
-      print("    as a declaration of what it takes: domain=" + as_python(declaration_of(refused)) + "\n");
+      print("    as a declaration of what it takes: domain=" + as_python(declaration_of(by_kernel)) + "\n");
     }
   }
+  if (arguments.finite)
+    std::printf("  neither NaN nor infinity is in Q, K or V, for --finite says so%s%s\n",
+                infinite.empty() ? "" : "; left out: ", infinite.c_str());
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
   std::fflush(stdout);
   OpenLane open_lane;

@@ -1,8 +1,8 @@
 // Where tensors lie changes what is loaded from where, and nothing else. One
 // variant is dense, one has gaps and another order of dimensions, and in one
 // each tensor is a view of something larger, as K and V are that lie in turns;
-// or one tensor is, whose heads or batch entries are no even number of elements
-// apart though its rows may be. A kernel that refuses that is asked for no more.
+// or one tensor is, whose heads or batch entries are an odd number of elements
+// apart, whatever its rows are. A kernel that refuses that is asked for no more.
 // What is stored once for several stays so: it is another problem that has it whole.
 #include "properties/case/geometry.h"
 #include "properties/relations/tools.h"
@@ -32,7 +32,7 @@ Case odd_view_of(const Case& dense) {
   const std::optional<Geometry> g = geometry(dense, tensor);
   if (!g || (g->size[0] < 2 && g->size[1] < 2)) return c;
   if (n / std::size(kMoved) % 2 == 1) c.layout[static_cast<size_t>(tensor)].order = {1, 0, 2};
-  step_further(tensor, 1, c);
+  step_further(tensor, 1 + step_without_spread(c, tensor) % 2, c);
   return c;
 }
 
