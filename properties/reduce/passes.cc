@@ -7,6 +7,7 @@
 
 #include "properties/case/cost.h"
 #include "properties/case/geometry.h"
+#include "properties/case/spread.h"
 #include "properties/case/switches.h"
 
 namespace attnfuzz {
@@ -172,7 +173,7 @@ void shrink_layouts(Search& s) {
     if (s.best().layout[t].spread != 0) shrink_far_rows(s, t);
     // A spread of one element more than none, unless it is far: then a gap may do.
     std::vector<int64_t> spreads = worth;
-    if (s.best().layout[t].spread < 1 << 20)
+    if (!spread_is_far(s.best().layout[t]))
       spreads.insert(spreads.begin(), step_without_spread(s.best(), static_cast<TensorId>(t)) + 1);
     for (int64_t TensorLayout::* field :
          {&TensorLayout::offset, &TensorLayout::row_gap, &TensorLayout::spread}) {

@@ -4,13 +4,14 @@
 
 #include "properties/case/features/feature.h"
 #include "properties/case/geometry.h"
+#include "properties/case/spread.h"
 
 namespace attnfuzz::feature {
 namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.layout); };
 
-constexpr int64_t kMostGap = 1 << 20;  // after a row
+constexpr int64_t kMostOffset = 1 << 20;
 constexpr int64_t kMostStep = 1 << 12;
 
 TensorLayout some_layout(Dice& dice, bool odd) {
@@ -43,9 +44,8 @@ void spread(Case& c, TensorId t, int64_t by) {
 
 // Most of the tensors that can be.
 void spread_some(Dice& dice, Case& c) {
-  // What an offset of 32 bits makes of the larger ones lies far from every row.
-  const int64_t beyond = dice.pick<int64_t>({0, 1 << 20, (1 << 20) + 1});
-  const int64_t by = ((int64_t{1} << 31) + beyond) * (dice.coin() ? 2 : 1);
+  const int64_t far = draw_far_spread(dice);
+  const int64_t by = far * (dice.coin() ? 2 : 1);
   for (const TensorId t :
        {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kBias, TensorId::kMask}) {
     if (dice.percent(60)) spread(c, t, by);
@@ -133,7 +133,7 @@ void cost(const Case& c, Cost& cost) {
     cost.add(l.across);
     cost.distance(l.step, 1);
     cost.add(l.order[0] * 9 + l.order[1] * 3 + l.order[2] - 5);
-    cost.add(l.spread > kMostGap);  // gigabytes, where a gap may do
+    cost.add(spread_is_far(l));
     cost.distance(l.offset, 0);
     cost.distance(l.row_gap, 0);
     cost.distance(l.spread, 0);
@@ -146,7 +146,7 @@ Complaint bad_layout(const TensorLayout& layout) {
   std::array<uint8_t, 3> sorted = layout.order;
   std::ranges::sort(sorted);
   if (sorted != std::array<uint8_t, 3>{0, 1, 2}) return ".order is not an order of 0, 1 and 2";
-  if (auto why = outside(".offset", layout.offset, 0, 1 << 20)) return why;
+  if (auto why = outside(".offset", layout.offset, 0, kMostOffset)) return why;
   if (auto why = outside(".row_gap", layout.row_gap, 0, kMostGap)) return why;
   if (auto why = outside(".step", layout.step, 1, kMostStep)) return why;
   if (auto why = outside(".backwards", layout.backwards, 0, 15)) return why;

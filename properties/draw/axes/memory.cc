@@ -4,6 +4,7 @@
 
 #include "properties/case/codec_fields.h"
 #include "properties/case/geometry.h"
+#include "properties/case/spread.h"
 #include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {
@@ -87,8 +88,8 @@ std::vector<CaseAxis> axes_of(TensorId t) {
             there([t](const Case& c, const TensorLayout&) { return reach_of(c, t); }),
             [t](const Toss& toss, int at, Case& c) {
               const TensorLayout before = layout_of(c, t);
-              const int64_t beyond = toss.dice.pick<int64_t>({0, 1 << 20, (1 << 20) + 1});
-              layout_of(c, t).spread = at == 0 ? 0 : at * ((int64_t{1} << 31) + beyond);
+              const int64_t far = draw_far_spread(toss.dice);
+              layout_of(c, t).spread = at == 0 ? 0 : at * far;
               if (at != 0)
                 layout_of(c, t).step = 1, layout_of(c, t).across = false, layout_of(c, t).backwards &= ~8;
               if (reach_of(c, t) != at) layout_of(c, t) = before;
