@@ -1,6 +1,6 @@
 // FA-1 as it is on sm_90a, in one small instantiation of each path, for the CPU
 // executor: the sm_90a path where that takes the problem, else the other one, or a
-// refusal (paths.h).
+// refusal (fast_paths.h).
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include "kernels/fa1/hopper/hopper.cu"
 #include "kernels/fa1/hopper/launch.h"
 #include "kernels/fa1/launch.h"
-#include "kernels/fa1h/paths.h"
+#include "kernels/fast_paths.h"
 #include "kernels/forward/checks.h"
 #include "kernels/identity.h"
 

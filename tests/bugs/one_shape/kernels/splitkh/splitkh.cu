@@ -1,12 +1,12 @@
 // Split-K as it is on sm_90a, in one small instantiation of each path, for the CPU
 // executor: the decode path where that takes the problem, else the other one, or a
-// refusal (paths.h).
+// refusal (fast_paths.h).
+#include "kernels/fast_paths.h"
 #include "kernels/splitk/hopper/hopper.cu"
 #include "kernels/splitk/hopper/launch.h"
 #include "kernels/splitk/plan.h"
 #include "kernels/splitk/splitk_bf16.cu"
 #include "kernels/splitk/splitk_f16.cu"
-#include "kernels/splitkh/paths.h"
 
 ATTN_DECODE_SHAPE(Decode64);
 ATTN_DECODE_SHAPE(Decode64Scored);

@@ -1,27 +1,40 @@
-// Known bugs are compiled in one small instantiation, which has all that the sm_90a
-// path can do: this header is found before the kernel's own.
+// Small instantiations of the sm_90a path, as many as fast_paths.h asks for: this header is
+// found before the kernel's own.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/fa1/hopper/spec.h"
+#include "kernels/fast_paths.h"
 
 namespace attn {
 
+// All that the path can do, but for what the others have.
 struct Hopper64 {
   static constexpr HopperSpec kSpec = {64, 2, 64, 2, 2, 1, true, true, true, 40, 232, false, true};
 };
-using Hopper64Mid = Hopper64;
-using Hopper64Short = Hopper64;
-using Hopper128 = Hopper64;
-using Hopper128Causal = Hopper64;
-using Hopper256 = Hopper64;
-using Hopper256Short = Hopper64;
 struct Hopper64Scored {
   static constexpr HopperSpec kSpec = {64, 2, 64, 2, 2, 1, true, true, true, 40, 232, true, true};
 };
+struct OneQueryStage {  // so O leaves through K and V, as at 256 columns
+  static constexpr HopperSpec kSpec = {64, 2, 64, 2, 1, 1, true, false, false, 40, 232, false, true};
+};
+struct NoOverlap {
+  static constexpr HopperSpec kSpec = {64, 2, 64, 2, 2, 1, false, false, false, 40, 232, false, true};
+};
+struct TwoPanels {  // more columns than one panel has
+  static constexpr HopperSpec kSpec = {128, 2, 64, 2, 2, 1, true, true, true, 40, 232, false, true};
+};
+
+using Hopper64Mid = std::conditional_t<kEveryShape, NoOverlap, Hopper64>;
+using Hopper64Short = std::conditional_t<kCausalShape, OneQueryStage, Hopper64>;
+using Hopper128 = std::conditional_t<kEveryShape, TwoPanels, Hopper64>;
+using Hopper256 = Hopper64;
+using Hopper256Short = Hopper64;
 using Hopper128Scored = Hopper64Scored;
 using Hopper64Lengths = Hopper64;
-using Hopper128Lengths = Hopper64;
-using Hopper256Lengths = Hopper64;
+using Hopper128Lengths = Hopper128;
+using Hopper256Lengths = Hopper64Short;
 
 // K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
 inline constexpr int64_t kHopperSection = 16 << 10;

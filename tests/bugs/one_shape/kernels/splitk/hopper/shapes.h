@@ -1,7 +1,10 @@
-// Known bugs are compiled in one small instantiation: this header is found before the
-// kernel's own.
+// Small instantiations of the decode path, as many as fast_paths.h asks for: this header is
+// found before the kernel's own.
 #pragma once
 
+#include <type_traits>
+
+#include "kernels/fast_paths.h"
 #include "kernels/splitk/hopper/spec.h"
 
 namespace attn {
@@ -9,11 +12,19 @@ namespace attn {
 struct Decode64 {
   static constexpr DecodeSpec kSpec = {64, 64, 2, 2};
 };
-using Decode128 = Decode64;
-using Decode256 = Decode64;
 struct Decode64Scored {
   static constexpr DecodeSpec kSpec = {64, 64, 2, 2, true};
 };
-using Decode128Scored = Decode64Scored;
+// More columns than one panel has.
+struct FourPanels {
+  static constexpr DecodeSpec kSpec = {256, 64, 2, 1};
+};
+struct TwoPanelsScored {
+  static constexpr DecodeSpec kSpec = {128, 64, 2, 2, true};
+};
+
+using Decode128 = Decode64;
+using Decode256 = std::conditional_t<kEveryShape, FourPanels, Decode64>;
+using Decode128Scored = std::conditional_t<kEveryShape, TwoPanelsScored, Decode64Scored>;
 
 }  // namespace attn

@@ -1,0 +1,16 @@
+// How much is compiled of the kernels' fast paths: for a known bug as little as shows it. The checks
+// of a right fa1h and splitkh (../../both_paths) and mutants (tests/mutants/shapes) find theirs first.
+#pragma once
+
+namespace attn {
+
+// Whether what a fast path does not take goes the other way, as in the kernel. Else it is refused, so
+// that a case is reduced on the fast path alone.
+inline constexpr bool kBothPaths = false;
+
+// One small instantiation of the sm_90a path serves all problems. Besides it: one whose O leaves through
+// K and V, of causal problems; and each other kind that the kernel has.
+inline constexpr bool kCausalShape = false;
+inline constexpr bool kEveryShape = false;
+
+}  // namespace attn
