@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "cli/help.h"
+#include "cli/open_kernel.h"
 #include "cli/print.h"
-#include "cli/session.h"
 #include "text/json.h"
 
 namespace attnfuzz {

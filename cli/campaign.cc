@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "cli/help.h"
+#include "cli/open_kernel.h"
 #include "cli/print.h"
-#include "cli/session.h"
 #include "cli/status_line.h"
 #include "cli/terminal.h"
 #include "fuzz/campaign/run/prune.h"

@@ -5,10 +5,10 @@
 
 #include <cstdio>
 
+#include "cli/case_file.h"
 #include "cli/help.h"
 #include "cli/print.h"
 #include "cli/probe.h"
-#include "cli/session.h"
 #include "cli/terminal.h"
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"

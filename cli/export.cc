@@ -4,8 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/case_file.h"
 #include "cli/help.h"
-#include "cli/session.h"
+#include "cli/results_apart.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz {

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <set>
 
-#include "cli/session.h"
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/earlier.h"
 #include "fuzz/host/lanes.h"

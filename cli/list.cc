@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "cli/help.h"
-#include "cli/session.h"
+#include "cli/open_kernel.h"
 #include "cli/terminal.h"
 #include "fuzz/check/check.h"
 #include "fuzz/check/way.h"

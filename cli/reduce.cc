@@ -1,9 +1,10 @@
 // attnfuzz reduce: makes the case of a file smaller.
 #include <cstdio>
 
+#include "cli/case_file.h"
 #include "cli/help.h"
+#include "cli/open_kernel.h"
 #include "cli/print.h"
-#include "cli/session.h"
 #include "cli/terminal.h"
 
 namespace attnfuzz {

@@ -1,11 +1,13 @@
 // attnfuzz replay: runs the case of a file again.
 #include <cstdio>
 
+#include "cli/case_file.h"
 #include "cli/compute_sanitizer.h"
 #include "cli/help.h"
+#include "cli/open_kernel.h"
 #include "cli/print.h"
 #include "cli/probe.h"
-#include "cli/session.h"
+#include "cli/results_apart.h"
 #include "cli/terminal.h"
 #include "properties/case/words.h"
 #include "properties/explain/first_bits.h"

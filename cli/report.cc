@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <map>
 
+#include "cli/case_file.h"
 #include "cli/help.h"
+#include "cli/open_kernel.h"
 #include "cli/print.h"
-#include "cli/session.h"
 #include "text/json.h"
 #include "text/printable.h"
 

@@ -1,16 +1,9 @@
-#include "cli/session.h"
+#include "cli/open_kernel.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
 #include "cli/compute_sanitizer.h"
-#include "cli/help.h"
 #include "cli/terms.h"
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/freshness.h"
@@ -26,123 +19,6 @@
 namespace attnfuzz {
 
 const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
-
-const std::vector<std::string>& lane_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const Lane& lane : lanes()) all.push_back(lane.name);
-    return all;
-  }();
-  return names;
-}
-
-CLI::Validator is_backend() { return one_of("back end", {"cpu", "cuda"}); }
-CLI::Validator is_lane() { return one_of("lane", lane_names()); }
-CLI::Validator is_property() {
-  std::vector<std::string> names;
-  for (const Property* property : all_properties()) names.emplace_back(property->name);
-  return one_of("property", names);
-}
-
-void add_calibration_option(CLI::App& app, TargetOptions& options) {
-  app.add_option("--calibration", options.calibration, "table of the device's errors, from attnfuzz calibrate")
-      ->check(CLI::ExistingFile);
-}
-
-void add_watchdog_option(CLI::App& app, TargetOptions& options) {
-  const auto of = [](double seconds) { return std::to_string(std::lround(seconds)); };
-  std::string sanitizers;
-  for (const Lane& lane : lanes()) {
-    if (lane.sanitizer()) sanitizers = of(lane.watchdog);
-  }
-  app.add_option("--watchdog", options.watchdog,
-                 "seconds that one plan or run may take, and more for much work: of processor time (default: " +
-                     of(default_watchdog(ATTN_CPU, "plain")) + ", in a sanitizer's lane " + sanitizers +
-                     "), on a GPU of the clock (default: " + of(default_watchdog(ATTN_CUDA, "plain")) + ")")
-      ->check(CLI::Range(0.01, 86400.0));
-}
-
-void add_stale_flag(CLI::App& app, TargetOptions& options) {
-  app.add_flag("--allow-stale", options.allow_stale,
-               "run a library whose sources have changed since it was built");
-}
-
-void add_oracle_option(CLI::App& app, TargetOptions& options, const std::string& then) {
-  app.add_option("--oracle", options.oracle, "cpu, or cuda: on a GPU, in double; " + then)
-      ->check(one_of("oracle", {"cpu", "cuda"}))
-      ->capture_default_str();
-}
-
-void add_batch_option(CLI::App& app, TargetOptions& options) {
-  app.add_option(
-         "--batch", options.batch,
-         "so many cases at once are made, run and judged on the GPU, in the kernel's own process; what is "
-         "wrong there, and one case in a hundred, is judged one by one by the CPU's oracle; 0: none")
-      ->check(CLI::Range(0u, screen::kMostCalls))
-      ->capture_default_str();
-}
-
-void add_beside_option(CLI::App& app, TargetOptions& options) {
-  app.add_option("--beside", options.beside,
-                 "threads, with a worker each, that judge the one in a hundred of a batch while the GPU goes "
-                 "on; 0: none")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
-}
-
-void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
-  app.add_flag(
-         "--untrusted{available}", options.untrusted,
-         "the kernel is a stranger's: its worker is confined as far as this machine can, and what it says "
-         "of itself loosens no bound; --untrusted=strict: refused where anything is lacking")
-      ->check(one_of("way to distrust a kernel", {"available", "strict"}));
-  app.add_option("--errors", options.errors,
-                 "the loosest rounding that its plans may claim: 'p=input accumulator=tensor merges=8' "
-                 "(docs/untrusted.md)");
-}
-
-void add_twin_option(CLI::App& app, TargetOptions& options) {
-  app.add_option(
-      "--twin", options.twin,
-      "for the property cpu_gpu_bits: the kernel whose bits it must have (default: of one on a GPU its "
-      "build for the executor, in that GPU's arithmetic)");
-}
-
-void add_target_options(CLI::App& app, TargetOptions& options) {
-  add_untrusted_flag(app, options);
-  app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
-      ->check(is_backend());
-  app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
-      ->check(is_lane())
-      ->capture_default_str();
-  add_calibration_option(app, options);
-  add_watchdog_option(app, options);
-  add_stale_flag(app, options);
-}
-
-void add_kernel_option(CLI::App& app, std::string& kernel) {
-  app.add_option("--kernel", kernel, "another kernel than the file's, by name or path");
-}
-
-void add_case_arguments(CLI::App& app, CaseArguments& arguments) {
-  app.add_option("file", arguments.file, "NAME.attn.json, or a case")->required()->check(CLI::ExistingFile);
-  add_kernel_option(app, arguments.kernel);
-  add_target_options(app, arguments.target);
-  add_twin_option(app, arguments.target);
-}
-
-OpenedCase open_case(const CaseArguments& arguments) {
-  Reproducer r = load_reproducer(arguments.file);
-  r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
-  TargetOptions options = for_file(arguments.target, r);
-  options.twin = trusted_twin(r, arguments.file, options.twin);
-  const Property& property = property_named(r.property);
-  std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
-  std::string identity = identity_line(target->info(), options);
-  if (const std::string note = expect_twin(*target, property); !note.empty()) identity += "\n" + note;
-  const Calibration calibration = calibration_for(target->info(), options);
-  return {std::move(r), property, std::move(target), calibration, std::move(identity)};
-}
 
 namespace {
 
@@ -227,13 +103,6 @@ uint32_t measures_of(const TargetOptions& options) {
   return measures;
 }
 
-std::string distrust_words(const TargetOptions& options) {
-  return (options.untrusted.empty()       ? ""
-          : options.untrusted == "strict" ? " --untrusted=strict"
-                                          : " --untrusted") +
-         (options.errors.empty() ? "" : " --errors " + shell_word(options.errors));
-}
-
 std::string confinement_text(uint32_t measures) {
   std::string text;
   for (const MeasureName& m : measure_names()) {
@@ -242,13 +111,6 @@ std::string confinement_text(uint32_t measures) {
   text = "  untrusted: confined by " + text + "\n";
   for (const std::string& words : lacking_words(measures)) text += "  NOT CONFINED: " + words + "\n";
   return text;
-}
-
-TargetOptions for_file(TargetOptions options, const Reproducer& file) {
-  if (options.backend.empty()) options.backend = backend_name(file.backend);
-  if (options.lane.empty()) options.lane = options.backend == "cuda" ? "plain" : file.c.lane;
-  options.arithmetic = file.c.env.arithmetic;
-  return options;
 }
 
 std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options) {
@@ -372,79 +234,6 @@ Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& optio
     calibration.ceiling = documented_ceiling();
   }
   return calibration;
-}
-
-double parse_duration(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string unit(end, text.data() + text.size());
-  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  if (error != std::errc() || scale == 0 || !(value > 0) || value > 1e9) {
-    throw UserError("'" + text + "' is not a duration: write 30s, 5m or 2h");
-  }
-  return value * scale;
-}
-
-const Property& property_named(const std::string& name) {
-  if (const Property* property = find_property(name)) return *property;
-  throw UserError(is_property()(name));
-}
-
-void write_to(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  } else {
-    write_file(path, text);
-  }
-}
-
-ResultsApart::ResultsApart(std::initializer_list<std::string> paths) {
-  if (std::ranges::find(paths, "-") == paths.end()) return;
-  std::fflush(stdout);
-  stdout_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-  if (stdout_ >= 0) ::dup2(STDERR_FILENO, STDOUT_FILENO);
-}
-
-ResultsApart::~ResultsApart() {
-  if (stdout_ < 0) return;
-  std::fflush(stdout);
-  ::dup2(stdout_, STDOUT_FILENO);
-  ::close(stdout_);
-}
-
-Reproducer load_reproducer(const std::string& path) {
-  auto text = read_file(path);
-  if (auto* error = std::get_if<DecodeError>(&text)) throw UserError(error->message);
-  Reproducer r;
-  auto decoded = decode_reproducer(std::get<std::string>(text));
-  auto bare = decode(std::get<std::string>(text));
-  if (auto* whole = std::get_if<Reproducer>(&decoded)) {
-    r = *whole;
-  } else if (auto* c = std::get_if<Case>(&bare)) {
-    r.c = *c;
-    r.property = "reference";
-  } else {
-    throw UserError(path + " is neither a reproducer (" + std::get<DecodeError>(decoded).message +
-                    ") nor a case (" + std::get<DecodeError>(bare).message + ")");
-  }
-  if (const auto why = illegal(r.c)) throw UserError(path + " holds a case that cannot be run: " + *why);
-  return r;
-}
-
-std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named) {
-  if (!named.empty()) return named;
-  if (r.kernel.empty()) throw UserError(path + " names no kernel: say which with --kernel");
-  if (!is_plug_in(r.kernel)) return r.kernel;
-  throw UserError(path + " names a library, and what it holds would be run: if you trust it, say --kernel " +
-                  shell_word(r.kernel));
-}
-
-std::string trusted_twin(const Reproducer& r, const std::string& path, const std::string& named) {
-  if (!named.empty() || !is_plug_in(r.twin)) return named.empty() ? r.twin : named;
-  throw UserError(path +
-                  " names a library to compare with, and what that holds would be run: if you trust it, say "
-                  "--twin " +
-                  shell_word(r.twin));
 }
 
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options) {

@@ -1,0 +1,234 @@
+#include "cli/check_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/filing.h"
+#include "cli/status_line.h"
+#include "cli/terminal.h"
+#include "fuzz/check/cheats.h"
+#include "fuzz/check/declaration.h"
+#include "fuzz/check/refusals.h"
+#include "fuzz/host/processes.h"
+#include "properties/case/domain.h"
+#include "properties/case/features/feature.h"
+#include "properties/draw/afford.h"
+#include "text/printable.h"
+
+namespace attnfuzz {
+namespace {
+
+bool judged_by(const CheckResult& result, const Property& property) {
+  const auto stats = result.properties.find(property.name);
+  return stats != result.properties.end() && stats->second.cases > stats->second.rejected;
+}
+
+// Of fewer cases coverage says how few they are.
+constexpr uint64_t kFewestToMeasure = 1000;
+
+// How much of what it may be asked a kernel takes. Refusing is no way to pass: of the caller's domain
+// nearly all is due, and of what there is at least something.
+void measure_taken(Target& target, const CheckOptions& options, Checked& checked) {
+  constexpr double kOfDomain = 0.95, kOfAll = 0.05;
+  Aim aim;
+  aim.work = 100'000;
+  if (options.terms) aim.refused = options.terms->refused, aim.domain = options.terms->domain;
+  const Taken asked = problems_taken(target, aim);
+  const double taken = asked.share(), floor = options.terms ? kOfDomain : kOfAll;
+  checked.taken = taken;
+  const std::string of = options.terms ? "problems inside --domain" : "problems of all kinds";
+  std::printf("  takes %.0f %% of %s\n", 100 * taken, of.c_str());
+  if (taken >= floor) return;
+  checked.cheat = Cheat::kRefusing;
+  const auto often = std::ranges::max_element(
+      asked.reasons, {}, [](const std::pair<const std::string, int>& reason) { return reason.second; });
+  checked.not_judged.push_back(
+      checked.kernel.name + " takes " + std::to_string(std::lround(100 * taken)) + " % of " + of +
+      ", and at least " + std::to_string(std::lround(100 * floor)) +
+      " % is due: a kernel that refuses does not pass; say with --domain what it must take" +
+      (often == asked.reasons.end()
+           ? ""
+           : " (of " + std::to_string(asked.of) + " it said " + std::to_string(often->second) +
+                 " times: " + printable(often->first, 200) + ")"));
+}
+
+// The same of the check's own cases: who takes everything when asked may refuse later on. Floors of the draw
+// say so of many cases; this of few as well.
+void measure_refused(const CheckResult& result, Checked& checked) {
+  constexpr double kMost = 0.05;
+  constexpr uint64_t kFewest = 20;
+  uint64_t refused = 0;
+  for (const auto& [reason, n] : result.rejections)
+    refused += reason.find(": refused: ") != std::string::npos ? n : 0;
+  const double cases = static_cast<double>(result.features.cases);
+  const double chance = Classification::kByChance * std::sqrt(cases * kMost * (1 - kMost));
+  if (result.features.cases < kFewest || static_cast<double>(refused) <= kMost * cases + chance) return;
+  checked.cheat = Cheat::kRefusing;
+  checked.not_judged.push_back(checked.kernel.name + " refused " + std::to_string(refused) + " of " +
+                               std::to_string(result.features.cases) +
+                               " cases inside --domain: a kernel that refuses does not pass");
+}
+
+// Of what is planted in Q, K and V.
+bool has_non_finite(Case c) {
+  const size_t planted = c.planted.size();
+  refusal_of_several(kNonFinite)->strip(c);
+  return c.planted.size() != planted;
+}
+
+}  // namespace
+
+Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
+                     const Interrupts& interrupts) {
+  const std::string& name = library.name;
+  std::unique_ptr<Target> target = open(library, arguments.target);
+  Checked checked;
+  CheckResult& result = checked.result;
+  checked.kernel = target->info();
+  checked.measures = library.measures;
+  if (checked.kernel.backend != ATTN_CPU && arguments.check.arithmetic != ATTN_ARITHMETIC_ANY)
+    throw UserError("--arithmetic " + arguments.arithmetic + " is the CPU executor's: a GPU has its own");
+  const std::string stem = is_plug_in(name) ? std::filesystem::path(library.path).stem().string() + "." : "";
+  checked.suite = "attnfuzz." + stem + checked.kernel.name + "." + backend_name(checked.kernel.backend);
+  const Calibration calibration = calibration_for(checked.kernel, arguments.target);
+  std::printf("%s\n", identity_line(checked.kernel, arguments.target).c_str());
+  std::printf("  bound: calibration '%s'%s; seed %llu, %d job(s)\n", calibration.name.c_str(),
+              calibration.measured ? "" : " (documented, not measured)",
+              (unsigned long long)arguments.check.seed, arguments.check.jobs);
+  for (const Property* property : arguments.check.properties) print(expect_twin(*target, *property));
+  screening_of(*target, arguments.target);  // says so where there is none
+  if (checked.measures != 0) print(confinement_text(checked.measures));
+  Refused& refused = checked.refused =
+      arguments.check.terms ? arguments.check.terms->refused : ask_for_refusals(*target);
+  const Refused by_kernel = refused;
+  if (arguments.finite) refused.those.push_back(refusal_of_several(kNonFinite));
+
+  CheckOptions options = arguments.check;
+  options.refused = refused;
+  options.finite = arguments.finite;
+  options.batch = arguments.target.batch;
+  options.interrupted = [&] { return interrupts.came(); };
+  std::string silent, refused_too, infinite;
+  std::erase_if(options.properties, [&](const Property* property) {
+    if (speaks_of(*property, checked.kernel) && speaks_of(*property, refused)) return false;
+    std::string& list = !speaks_of(*property, checked.kernel) ? silent
+                        : !speaks_of(*property, by_kernel)    ? refused_too
+                                                              : infinite;
+    list += std::string(list.empty() ? "" : ", ") + property->name;
+    return true;
+  });
+  if (!silent.empty()) std::printf("  left out, for this kernel has no stages: %s\n", silent.c_str());
+  if (!by_kernel.nothing()) {
+    std::printf("  refused by this kernel, and drawn but rarely: %s%s%s\n", in_words(by_kernel).c_str(),
+                refused_too.empty() ? "" : "; left out: ", refused_too.c_str());
+    if (arguments.check.terms || checked.kernel.domain) {
+    } else if (!checked.kernel.refuses_late) {
+      std::printf("    as a declaration of what it takes: attnfuzz limits %s\n", printable(name).c_str());
+    } else if (checked.kernel.build.flags.empty()) {
+      print("    as a declaration of what it takes: domain=" + as_python(declaration_of(by_kernel)) + "\n");
+    }
+  }
+  if (arguments.finite)
+    std::printf("  neither NaN nor infinity is in Q, K or V, for --finite says so%s%s\n",
+                infinite.empty() ? "" : "; left out: ", infinite.c_str());
+  if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
+  std::fflush(stdout);
+  OpenLane open_lane;
+  if (arguments.target.untrusted.empty())  // a sanitizer needs what confinement takes away
+    open_lane = [&](const std::string& lane) { return open_in(lane, library, arguments.target); };
+  const Filing filing = {.check = arguments.check,
+                         .folder = arguments.out,
+                         .reduce_seconds = arguments.reduce_seconds,
+                         .untrusted = !arguments.target.untrusted.empty(),
+                         .stop = options.interrupted,
+                         .open_lane = open_lane};
+  if (open_lane && checked.kernel.backend == ATTN_CPU && checked.kernel.lane == "plain")
+    options.open_asan = [&] { return open_lane("asan"); };
+  try_found_before(*target, calibration, filing, checked);
+  const Aim aim = aim_at(*target, options);
+  options.aim = aim;
+  if (Case least; aim.domain) {
+    fit(*aim.domain, least);
+    const double times = static_cast<double>(exact_work(least.problem)) / static_cast<double>(aim.work);
+    if (times > 1)
+      std::printf("  slow: the smallest case that it must take costs %.1f times what --work allows\n", times);
+  }
+  if (filing.untrusted) measure_taken(*target, arguments.check, checked);
+  target.reset();  // each job opens its own
+
+  const OpenTarget open_one = [&](std::string* error) -> std::unique_ptr<Target> {
+    try {
+      std::unique_ptr<Target> opened = open(library, arguments.target);
+      put_oracle(*opened, arguments.target);
+      return opened;
+    } catch (const UserError& e) {
+      *error = e.what();
+      return nullptr;
+    }
+  };
+  // What a draw of the whole has is not due.
+  const std::string part = !options.way.empty()            ? "cases of one way"
+                           : !arguments.properties.empty() ? "cases of some properties"
+                                                           : "";
+  if (result.failures.empty() || options.keep_going) {
+    StatusLine line;
+    CheckResult drawn = check(open_one, calibration, options, [&](uint64_t done, uint64_t of, double seconds) {
+      line.show(name + ": " + std::to_string(done) + (of > 0 ? " of " + std::to_string(of) : "") + " cases, " +
+                std::to_string(std::lround(seconds)) + " s, " +
+                std::to_string(std::lround(static_cast<double>(done) / std::max(seconds, 1e-9))) + " cases/s");
+    });
+    line.clear();
+    for (Failure& before : result.failures) drawn.add(std::move(before));
+    result = std::move(drawn);
+    if (!result.interrupted) {
+      for (std::string& why : not_judged(result, checked.kernel.name, refused, part.empty()))
+        checked.not_judged.push_back(std::move(why));
+      if (filing.untrusted && arguments.check.terms) measure_refused(result, checked);
+      for (const Property* property :
+           arguments.properties.empty() ? std::vector<const Property*>() : options.properties) {
+        if (!judged_by(result, *property))
+          checked.not_judged.push_back(checked.kernel.name + ": nothing was judged by " + property->name +
+                                       ", which was asked for: ask for it alone, or for more --cases");
+      }
+      if (arguments.target.oracle != "cpu" && result.oracle.fast == 0)
+        checked.not_judged.push_back(
+            checked.kernel.name + ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
+      if (options.batch > 0 && result.screen.screened + result.screen.doubted == 0)
+        checked.not_judged.push_back(
+            checked.kernel.name +
+            ": nothing was judged in batches: leave --batch out, or give another --property");
+    }
+    if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
+    print(properties_table(result) + check_notes(result, refused, checked.covered, part));
+    const Property* const as_planned = find_property("as_planned");
+    if (part.empty() && std::ranges::find(options.properties, as_planned) != options.properties.end() &&
+        !judged_by(result, *as_planned))
+      std::printf("  as_planned judged nothing: --property as_planned says what the plan leaves open\n");
+  }
+  for (const uint64_t index : result.given_up)
+    std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
+  if (!result.failures.empty() || !result.suspects.empty()) target = open(library, arguments.target);
+  if (!result.suspects.empty()) file_suspects(*target, filing, checked);
+  for (const std::string& file : checked.suspects)
+    std::printf("see it again: %s%s\n",
+                replay_line(file, command_name(checked.kernel), twin_name(*target)).c_str(),
+                distrust_words(arguments.target).c_str());
+  for (Failure& failure : result.failures) {
+    std::unique_ptr<Target> there;  // of a case that was run in the lane asan
+    if (failure.c.lane != checked.kernel.lane && failure.file.empty()) there = open_lane(failure.c.lane);
+    const Filed& filed =
+        checked.filed.emplace_back(file_failure(failure, there ? *there : *target, calibration, filing));
+    std::printf("\nreplay: %s%s\n",
+                replay_line(filed.reproducer, library.name, twin_name(*target), filed.before).c_str(),
+                distrust_words(arguments.target).c_str());
+    if (failure.verdict.kind == Kind::kNonFinite && filed.reduction && has_non_finite(filed.reduction->minimal))
+      std::printf(
+          "A kernel that promises nothing where Q, K or V hold NaN or infinity: check it with --finite\n");
+  }
+  std::fflush(stdout);
+  return checked;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,33 @@
+// A check of one kernel: what it refuses is asked, what was found before is tried again, cases are drawn and
+// judged, failures filed, and all of it said as it comes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/open_kernel.h"
+#include "cli/print.h"
+
+namespace attnfuzz {
+
+class Interrupts;
+
+struct CheckArguments {
+  std::vector<std::string> kernels;
+  std::vector<std::string> properties;
+  TargetOptions target;
+  CheckOptions check;
+  std::string duration, out = ".", json, junit;
+  std::string arithmetic = kArithmeticNames[0];
+  std::string domain;        // the caller's; empty: none
+  bool finite = false;       // neither NaN nor infinity in Q, K and V
+  std::string entry, takes;  // of a CUDA source
+  std::vector<std::string> includes;
+  double reduce_seconds = 30;
+};
+
+// Throws UserError where the kernel cannot be asked, or not for that.
+Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
+                     const Interrupts& interrupts);
+
+}  // namespace attnfuzz
