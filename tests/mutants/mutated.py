@@ -43,10 +43,6 @@ JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/judge.cc", "judge/ope
 # The way that a kernel's cases are drawn for (attnfuzz check --way): its sources are that way alone.
 WAYS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 
-# Unit tests that a kernel's mutants are not asked: fa1's are compiled without its path for plain scores
-# (tests/bugs/one_shape), which these tests are about.
-NOT_ASKED = {"fa1": "*MmaChoices*"}
-
 # What says how the changed sources are instantiated, below kernels/.
 UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
          "splitk/splitk.cu", "forward/checks.cu", "forward/shapes.cu", "fa1a/fa1a.cu", "fa1h/fa1h.cu",

@@ -30,7 +30,7 @@ import time
 sys.dont_write_bytecode = True
 
 import survey
-from mutated import KERNELS, NOT_ASKED, WAYS
+from mutated import KERNELS, WAYS
 
 # lane : cases : seconds that one launch may take : multiply-adds that one case may
 # cost. Early stages are short of all of them, so that the many mutants that fail
@@ -87,8 +87,7 @@ def check(arguments, library, kernel, stage, mutant, limit):
 def unit_tests(arguments, libraries, kernel, mutant, limit):
     """tests/kernels on this kernel's library, to the first that fails; they open the other's, too."""
     start = time.monotonic()
-    tests = f"*/{kernel}" + (f"-{NOT_ASKED[kernel]}" if kernel in NOT_ASKED else "")
-    command = [str(arguments.unit_tests), f"--gtest_filter={tests}", "--gtest_fail_fast", "--gtest_brief=1"]
+    command = [str(arguments.unit_tests), f"--gtest_filter=*/{kernel}", "--gtest_fail_fast", "--gtest_brief=1"]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                               timeout=limit, env={**os.environ, "ATTNFUZZ_MUTANT": str(mutant),
