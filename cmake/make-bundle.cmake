@@ -45,7 +45,7 @@ endif()
 
 file(COPY ${source}/corpus DESTINATION ${root})
 file(COPY ${source}/kernels/attention.py ${source}/kernels/bench.py ${source}/kernels/bench_features.py
-     DESTINATION ${root}/kernels)
+     ${source}/kernels/timing.py DESTINATION ${root}/kernels)
 file(COPY ${source}/python/attnfuzz DESTINATION ${root}/python PATTERN __pycache__ EXCLUDE)
 file(COPY ${source}/fuzz/bench/torch_loop.py DESTINATION ${root}/fuzz/bench)
 file(COPY ${source}/cmake/run-bundle.sh DESTINATION ${root})

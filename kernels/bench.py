@@ -12,15 +12,9 @@ dim 64, 128 and 256, full and causal; in TFLOP/s, 4 B H S^2 D operations, half o
 if causal. Decode: one query, 32 query heads on 8 KV heads, dim 128, 512 to
 131072 keys; in GB/s of K and V read once.
 
-Every contender first computes one problem into outputs filled with NaN, and is
-compared with a double-precision reference: one that is wrong is not timed. Then
-each is captured into a CUDA graph of enough calls, over as many sets of random
-tensors as it takes to leave the L2 cache cold, and all graphs are replayed in
-turn, in one order and then the other: medians of --rounds replays, one run, the
-same tensors for all. A card at its power limit is slower hot than after a rest, and
-whoever follows a frugal neighbour is favoured: --cold measures again, each graph
-after 50 ms of sleep, medians of 4. A large matrix product, a large copy and a large read are
-timed before and after, as the ceilings of that minute.
+Contenders are compared and timed as timing.py says: medians of --rounds replays, with --cold after a rest
+as well. A large matrix product, a large copy and a large read are timed before and after, as the ceilings of
+that minute.
 
 Exit status: 0, or 1 if one of our kernels gave a wrong result, or 2 without a GPU.
 """
@@ -39,6 +33,8 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attention
+import timing
+from timing import log, say_ceilings
 
 OURS = ("fa1", "splitk")
 BACK_ENDS = {
@@ -48,15 +44,7 @@ BACK_ENDS = {
     "math": SDPBackend.MATH,
 }
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
-UNIT = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}  # half an ulp of 1
-COLD_BYTES = 192 << 20  # three times an H200's L2
-GRAPH_SECONDS = 1e-3  # of work in a graph, at least
-COLD_GRAPH_SECONDS, COLD_SLEEP, COLD_ROUNDS = 3e-3, 0.05, 4
 MATH_BYTES = 32 << 30  # scores that the plain back end may materialise, in fp32
-
-
-def log(text=""):
-    print(text, flush=True)
 
 
 class Shape:
@@ -114,32 +102,12 @@ class Inputs:
         self.k, self.v = random(shape.heads_kv, shape.seq_k), random(shape.heads_kv, shape.seq_k)
 
 
-def make_sets(shape, device, make=Inputs):
-    count = max(1, min(128, math.ceil(COLD_BYTES / shape.kv_bytes())))
-    return [make(shape, device) for _ in range(count)]
-
-
-class Ours:
-    """One of our kernels, prepared for every set."""
-
+class Ours(timing.Prepared):
     def __init__(self, kernel, shape, sets, env):
-        self.calls = []
-        workspace = None
-        for inputs in sets:
-            o = torch.full_like(inputs.q, math.nan)
-            lse = torch.full(inputs.q.shape[:3], math.nan, dtype=torch.float32, device=inputs.q.device)
-            call = kernel.prepare(inputs.q, inputs.k, inputs.v, o, lse, shape.causal, env, workspace)
-            workspace = call.workspace
-            self.calls.append(call)
+        super().__init__(sets, lambda inputs, o, lse, workspace: kernel.prepare(
+            inputs.q, inputs.k, inputs.v, o, lse, shape.causal, env, workspace))
         plan = self.calls[0].plan
         self.path = f"{plan.path.decode()}, {plan.num_splits} split(s)"
-
-    def run(self, n):
-        self.calls[n]()
-
-    def result(self):
-        self.run(0)
-        return self.calls[0].o, self.calls[0].lse
 
 
 class Torch:
@@ -180,134 +148,8 @@ def reference(shape, inputs):
             yield b, q_heads, o.reshape(*rows, shape.dim), lse.reshape(rows)
 
 
-def errors(shape, inputs, results):
-    """name -> (||O - ref|| / ||ref||, largest |LSE - ref| or None). NaN stays NaN."""
-    o_error = {name: 0.0 for name in results}
-    lse_error = {name: None if lse is None else 0.0 for name, (_, lse) in results.items()}
-    size = 0.0
-    for b, heads, o, lse in reference(shape, inputs):
-        size += (o * o).sum().item()
-        for name, (got_o, got_lse) in results.items():
-            o_error[name] += (got_o[b, heads].double() - o).square().sum().item()
-            if got_lse is not None:
-                # max() of two numbers drops a NaN in one of the two orders.
-                worst = (got_lse[b, heads].double() - lse).abs().max().item()
-                lse_error[name] = worst if math.isnan(worst) else max(worst, lse_error[name])
-    return {name: (math.sqrt(o_error[name] / size), lse_error[name]) for name in results}
-
-
-def right(shape, error):
-    """A sanity check before timing; the judge is attnfuzz. Rounding P and O costs about unit / sqrt(3) each."""
-    o_error, lse_error = error
-    return o_error <= 4 * UNIT[shape.dtype] and (lse_error is None or lse_error <= 1e-4)
-
-
-def capture(contender, sets, seconds, graph_seconds):
-    """A graph of at least graph_seconds of calls, over all sets; and how many calls."""
-    calls = len(sets) * max(1, math.ceil(graph_seconds / (seconds * len(sets))))
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for n in range(min(3, len(sets))):
-            contender.run(n)
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for n in range(calls):
-            contender.run(n % len(sets))
-    return graph, calls
-
-
-def elapsed(work):
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    work()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) * 1e-3
-
-
-def time_all(contenders, sets, rounds, cold):
-    """name -> list of seconds a call, hot and cold; every graph in turn, in one order and then the other."""
-    graphs, notes = {}, {}
-    graph_seconds = COLD_GRAPH_SECONDS if cold else GRAPH_SECONDS
-    for name, contender in contenders.items():
-        try:
-            contender.run(0)
-            once = max(1e-6, min(elapsed(lambda: contender.run(0)) for _ in range(3)))
-            graphs[name] = capture(contender, sets, once, graph_seconds)
-            elapsed(graphs[name][0].replay)
-        except RuntimeError as error:
-            graphs.pop(name, None)
-            notes[name] = str(error).splitlines()[0]
-    samples = {name: [] for name in graphs}
-    for n in range(rounds):
-        for name in list(graphs)[:: 1 if n % 2 == 0 else -1]:
-            graph, calls = graphs[name]
-            samples[name].append(elapsed(graph.replay) / calls)
-    rested = {name: [] for name in graphs}
-    for n in range(COLD_ROUNDS if cold else 0):
-        for name in list(graphs)[:: 1 if n % 2 == 0 else -1]:
-            graph, calls = graphs[name]
-            time.sleep(COLD_SLEEP)
-            rested[name].append(elapsed(graph.replay) / calls)
-    return samples, rested, notes
-
-
-READ = r"""
-extern "C" __global__ void read(const uint4* from, long long count, uint4* seen) {
-  const long long step = (long long)gridDim.x * blockDim.x;
-  uint4 all = {0, 0, 0, 0};
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i + 3 * step < count; i += 4 * step) {
-    const uint4 a = from[i], b = from[i + step], c = from[i + 2 * step], d = from[i + 3 * step];
-    all.x ^= a.x ^ b.x ^ c.x ^ d.x, all.y ^= a.y ^ b.y ^ c.y ^ d.y;
-    all.z ^= a.z ^ b.z ^ c.z ^ d.z, all.w ^= a.w ^ b.w ^ c.w ^ d.w;
-  }
-  if (all.x == 1 && all.y == 2 && all.z == 3) *seen = all;
-}
-"""
-
-
-def read_rate(source):
-    """GB/s of reading a tensor once, the best of a few grids; None without CuPy, which compiles the kernel."""
-    try:
-        import cupy
-    except ImportError:
-        return None
-    kernel, seen = cupy.RawKernel(READ, "read"), torch.zeros(16, device=source.device)
-    size = source.numel() * source.element_size()
-
-    def read(blocks):
-        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-            kernel((blocks,), (512,), (source.data_ptr(), size // 16, seen.data_ptr()))
-
-    sms = torch.cuda.get_device_properties(source.device).multi_processor_count
-    best = min(statistics.median(elapsed(lambda: read(blocks)) for _ in range(11)) for blocks in (8 * sms, 16 * sms, 32 * sms))
-    return size / best / 1e9
-
-
-def ceilings(device):
-    """TFLOP/s of a bf16 matrix product, GB/s of a copy (read and written) and of a read, on random data."""
-    a, b = (torch.randn(8192, 8192, dtype=torch.bfloat16, device=device) for _ in range(2))
-    source = torch.randn(1 << 30, device=device)
-    target = torch.empty_like(source)
-    for _ in range(3):
-        a @ b
-        target.copy_(source)
-    product = statistics.median(elapsed(lambda: a @ b) for _ in range(10))
-    copy = statistics.median(elapsed(lambda: target.copy_(source)) for _ in range(10))
-    return {"matmul_tflops": 2 * 8192**3 / product / 1e12, "copy_gbs": 2 * 4 * (1 << 30) / copy / 1e9,
-            "read_gbs": read_rate(source)}
-
-
-def say_ceilings(found):
-    read = "" if found["read_gbs"] is None else f", read {found['read_gbs']:.0f} GB/s"
-    return f"bf16 product {found['matmul_tflops']:.0f} TFLOP/s, copy {found['copy_gbs']:.0f} GB/s{read}"
-
-
 def bench_shape(shape, kernels, against, env, device, rounds, cold):
-    sets = make_sets(shape, device)
+    sets = timing.make_sets(shape, device, Inputs)
     contenders, notes = {}, {}
     makers = {kernel.name: (lambda kernel=kernel: Ours(kernel, shape, sets, env)) for kernel in kernels}
     makers |= {name: (lambda back_end=back_end: Torch(back_end, shape, sets)) for name, back_end in BACK_ENDS.items()
@@ -322,13 +164,13 @@ def bench_shape(shape, kernels, against, env, device, rounds, cold):
         except (RuntimeError, attention.Refused) as error:
             results.pop(name, None)
             notes[name] = str(error).splitlines()[0]
-    found = errors(shape, sets[0], results)
-    wrong = [name for name in results if not right(shape, found[name])]
+    found = timing.errors(reference(shape, sets[0]), results)
+    wrong = [name for name in results if not timing.right(shape.dtype, found[name])]
     del results
     for name in wrong:
         contenders.pop(name)
         notes[name] = f"WRONG: relative error {found[name][0]:.3g} of O, LSE off by {found[name][1]}"
-    samples, rested, failed = time_all(contenders, sets, rounds, cold)
+    samples, rested, failed = timing.time_all(contenders, sets, rounds, cold)
     notes |= failed
     row = {"shape": shape.describe(), "unit": shape.unit(), "notes": notes, "contenders": {},
            "wrong": [name for name in wrong if name in OURS]}
@@ -435,7 +277,7 @@ def main():
                for name in arguments.kernels.split(",")]
     dtypes = list(DTYPES.values()) if arguments.dtype == "both" else [DTYPES[arguments.dtype]]
     out = {"device": properties.name, "torch": torch.__version__, "cuda": torch.version.cuda,
-           "cudnn": torch.backends.cudnn.version(), "rounds": arguments.rounds, "before": ceilings(device), "rows": []}
+           "cudnn": torch.backends.cudnn.version(), "rounds": arguments.rounds, "before": timing.ceilings(device), "rows": []}
     log(f"{out['device']}, torch {out['torch']}, CUDA {out['cuda']}, cuDNN {out['cudnn']}; {say_ceilings(out['before'])}")
     skipped, unit = [], None
     dims, batches = ([int(n) for n in text.split(",")] for text in (arguments.dims, arguments.batches))
@@ -450,7 +292,7 @@ def main():
             unit = row["unit"]
             print_head(unit)
         print_row(row)
-    out["after"], out["skipped"] = ceilings(device), skipped
+    out["after"], out["skipped"] = timing.ceilings(device), skipped
     log(f"\nafter: {say_ceilings(out['after'])}")
     notes = sorted({f"{row['shape']}: {name}: {note}" for row in out["rows"] for name, note in row["notes"].items()
                     if name in OURS})

@@ -10,8 +10,7 @@ problem, and those of PyTorch's back ends that can be told: a window, lengths an
 them as a tensor of attn_mask, made beforehand; a soft cap does not.
 small: batch and heads 1, causal, 4 positions of 4 and 64 to 512 of 64, a call in a graph.
 
-Contenders are compared and timed as bench.py does it, with outputs of all held to double
-precision first; TFLOP/s and GB/s count what is visible.
+Contenders are compared and timed as timing.py says; TFLOP/s and GB/s count what is visible.
 
 Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU.
 """
@@ -30,7 +29,8 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import attention
 import bench
-from bench import log
+import timing
+from timing import log
 
 
 class Problem:
@@ -118,27 +118,13 @@ def dense_mask(p, inputs):
     return torch.where(seen, 0.0, -math.inf).to(p.dtype).expand(p.batch, p.heads_q, -1, -1)
 
 
-class Ours:
+class Ours(timing.Prepared):
     def __init__(self, kernel, p, sets, env):
-        self.calls = []
-        workspace = None
-        for inputs in sets:
-            o = torch.full_like(inputs.q, math.nan)
-            lse = torch.full(inputs.q.shape[:3], math.nan, dtype=torch.float32, device=inputs.q.device)
-            bias = None if inputs.bias is None else inputs.bias.expand(p.batch, -1, -1, -1)
-            call = kernel.prepare(inputs.q, inputs.k, inputs.v, o, lse, p.causal, env, workspace,
-                                  window_left=-1 if p.window is None else p.window, softcap=p.softcap,
-                                  key_lengths=inputs.lengths, bias=bias)
-            workspace = call.workspace
-            self.calls.append(call)
+        super().__init__(sets, lambda inputs, o, lse, workspace: kernel.prepare(
+            inputs.q, inputs.k, inputs.v, o, lse, p.causal, env, workspace,
+            window_left=-1 if p.window is None else p.window, softcap=p.softcap, key_lengths=inputs.lengths,
+            bias=None if inputs.bias is None else inputs.bias.expand(p.batch, -1, -1, -1)))
         self.path = self.calls[0].plan.path.decode()
-
-    def run(self, n):
-        self.calls[n]()
-
-    def result(self):
-        self.run(0)
-        return self.calls[0].o, self.calls[0].lse
 
 
 class Torch:
@@ -206,24 +192,10 @@ def reference(p, inputs):
             yield b, h, torch.softmax(scores, -1) @ inputs.v[b, kv].double(), torch.logsumexp(scores, -1)
 
 
-def errors(p, inputs, results):
-    """name -> (||O - ref|| / ||ref||, largest |LSE - ref| or None). NaN stays NaN."""
-    size, o_error = 0.0, dict.fromkeys(results, 0.0)
-    lse_error = {name: None if lse is None else 0.0 for name, (_, lse) in results.items()}
-    for b, h, o, lse in reference(p, inputs):
-        size += (o * o).sum().item()
-        for name, (got_o, got_lse) in results.items():
-            o_error[name] += (got_o[b, h].double() - o).square().sum().item()
-            if got_lse is not None:
-                worst = (got_lse[b, h].double() - lse).abs().max().item()
-                lse_error[name] = worst if math.isnan(worst) else max(worst, lse_error[name])
-    return {name: (math.sqrt(o_error[name] / size), lse_error[name]) for name in results}
-
-
 def measure(p, kernels, env, device, rounds, cold, flex):
     """name -> (seconds a call hot, cold or None, path), and name -> why it has none."""
     # A mask or a bias is read as well: one set of those is more than the cache holds.
-    sets = [Inputs(p, device)] if p.bias else bench.make_sets(p, device, Inputs)
+    sets = [Inputs(p, device)] if p.bias else timing.make_sets(p, device, Inputs)
     makers = {p.kernel: lambda: Ours(kernels[p.kernel], p, sets, env)}
     makers |= {name: (lambda back_end=back_end: Torch(back_end, p, sets)) for name, back_end in bench.BACK_ENDS.items()
                if name != "math" or p.seq_q * p.seq_k <= 512**2}
@@ -238,12 +210,12 @@ def measure(p, kernels, env, device, rounds, cold, flex):
             contenders[name] = contender
         except Exception as error:  # a compiler's own, too
             notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
-    for name, error in errors(p, sets[0], results).items():
-        if not bench.right(p, error):
+    for name, error in timing.errors(reference(p, sets[0]), results).items():
+        if not timing.right(p.dtype, error):
             contenders.pop(name)
             notes[name] = f"WRONG: relative error {error[0]:.3g} of O, LSE off by {error[1]}"
     del results
-    samples, rested, failed = bench.time_all(contenders, sets, rounds, cold)
+    samples, rested, failed = timing.time_all(contenders, sets, rounds, cold)
     found = {name: (statistics.median(samples[name]), statistics.median(rested[name]) if cold else None,
                     contenders[name].path) for name in samples}
     return found, notes | failed
@@ -270,9 +242,9 @@ def main():
     env = attention.environment(properties, arguments.variant)
     kernels = {name: attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in bench.OURS}
     small = arguments.only == "small"
-    ceilings = bench.ceilings(device)
+    ceilings = timing.ceilings(device)
     lines = [f"{properties.name}, torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
-             f"{torch.backends.cudnn.version()}; {bench.say_ceilings(ceilings)}.", ""]
+             f"{torch.backends.cudnn.version()}; {timing.say_ceilings(ceilings)}.", ""]
     # The time of a call, hot; of features the rate as well.
     head = ["problem", "kernel: path", "us", *([] if small else ["rate"]), "best other", "us", "ratio", "cold", "others"]
     lines += [f"| {' | '.join(head)} |", "|" + "-|" * len(head)]
