@@ -1,0 +1,149 @@
+// A failure judged again, and reduced: on its kernel, whose workers hang, remember and refuse (check.h).
+#include <algorithm>
+
+#include "fuzz/check/check.h"
+#include "properties/case/domain.h"
+#include "properties/explain/first_bits.h"
+#include "properties/judge/judge.h"
+
+namespace attnfuzz {
+
+std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Property& property, Target& target,
+                               const Calibration& calibration, int times) {
+  const std::string key = reduction_key(target.info(), first);
+  std::optional<Verdict> other;
+  // Briefly: what hung has used up the full watch once.
+  target.watch(Watch::kBrief);
+  for (int i = 0; i < times; ++i) {
+    target.renew();
+    Verdict again = judge(c, property, target, calibration);
+    if (again.outcome != Outcome::kFail) continue;
+    const bool same = reduction_key(target.info(), again) == key;
+    other = std::move(again);
+    if (same) break;
+  }
+  target.watch(Watch::kFull);
+  return other;
+}
+
+namespace {
+
+// How the candidates of a reduction are judged.
+struct Judging {
+  Target& target;
+  const Calibration& calibration;
+  // Whether a failure counts only if a library that has run nothing else shows
+  // it too: what it keeps from one call may be what fails the next.
+  bool renewing = false;
+
+  Verdict operator()(const Case& c, const Property& property) const {
+    Verdict verdict = judge(c, property, target, calibration);
+    if (renewing && verdict.outcome == Outcome::kFail) {
+      target.renew();
+      verdict = judge(c, property, target, calibration);
+    }
+    return verdict;
+  }
+};
+
+// What may be wrong without the relation that found it: the case, the variant
+// that failed, with its values in their usual order; and the case split, as one
+// that was run in stages was, however many splits it asked for.
+std::vector<Case> by_themselves(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {
+  std::vector<Case> all = {c};
+  if (verdict.failing) {
+    all.push_back(*verdict.failing);
+    all.back().remap = Remap{};
+  }
+  if (kernel.has_stages && (c.problem.num_splits < 2 || c.problem.seq_k < 2)) {
+    all.push_back(c);
+    Problem& split = all.back().problem;
+    split.num_splits = std::max<int64_t>(split.num_splits, 2);
+    split.seq_k = std::max<int64_t>(split.seq_k, 2);  // a key for each
+  }
+  return all;
+}
+
+Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& property,
+                         const Judging& judging, const ReduceOptions& options) {
+  const KernelInfo& kernel = judging.target.info();
+  const auto key_of = [&](const Verdict& v) {
+    return reduction_key(kernel, v) + (options.keep_site ? " " + v.site : "");
+  };
+  const Property& simplest = *find_property("reference");
+  if (&property != &simplest) {
+    for (const Case& start : by_themselves(c, verdict, kernel)) {
+      const Verdict alone = judging(start, simplest);
+      if (alone.outcome == Outcome::kFail && key_of(alone) == key_of(verdict)) {
+        return reduce_watched(start, alone, simplest, judging, options);
+      }
+    }
+  }
+  const auto evaluate = [&](const Case& candidate) {
+    Case adapted = candidate;
+    std::string why;
+    // A candidate that the property would change is another case.
+    if (!property.adapt(adapted, kernel, &why) || !(adapted == candidate)) {
+      Verdict verdict;
+      verdict.outcome = Outcome::kReject;
+      return verdict;
+    }
+    return judging(candidate, property);
+  };
+  Reduction reduction = reduce(c, verdict, key_of(verdict), evaluate, key_of, options);
+  if (&property == &simplest) return reduction;
+  // What is left may be wrong by itself, though the found case was not.
+  for (const Case& start : by_themselves(reduction.minimal, reduction.verdict, kernel)) {
+    const Verdict alone = judging(start, simplest);
+    if (alone.outcome != Outcome::kFail || key_of(alone) != key_of(reduction.verdict)) continue;
+    Reduction simpler = reduce_watched(start, alone, simplest, judging, options);
+    simpler.evaluations += reduction.evaluations;
+    return simpler;
+  }
+  return reduction;
+}
+
+Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& property, Target& target,
+                    const Calibration& calibration, const ReduceOptions& given) {
+  ReduceOptions options = given;
+  if (const auto& domain = target.info().domain) {
+    options.fit = [&](Case& candidate) {
+      fit(*domain, candidate);
+      if (given.fit) given.fit(candidate);
+    };
+  }
+  // Most candidates hang if the case does: none of them gets more than the brief
+  // watch, and the minimal one is held to the full one at the end.
+  target.watch(Watch::kBrief);
+  Judging judging = {target, calibration};
+  Reduction reduction = reduce_watched(c, verdict, property, judging, options);
+  target.watch(Watch::kFull);
+  const bool hangs = reduction.verdict.kind == Kind::kHang;
+  // On a device a failure may come and go by itself.
+  if (!hangs && target.info().backend != ATTN_CPU) return reduction;
+  target.renew();
+  const Property* judged_by = find_property(reduction.verdict.property);
+  const Verdict confirmed = judge(reduction.minimal, judged_by ? *judged_by : property, target, calibration);
+  if (confirmed.kind == reduction.verdict.kind) return reduction;
+  // Slow, where the found one hangs; or wrong only after what other candidates left behind.
+  judging.renewing = !hangs;
+  const int64_t before = reduction.evaluations;
+  reduction = reduce_watched(c, verdict, property, judging, options);
+  reduction.evaluations += before;
+  return reduction;
+}
+
+}  // namespace
+
+Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
+                         const Calibration& calibration, const ReduceOptions& options) {
+  Reduction reduction = reduce_on(c, verdict, property, target, calibration, options);
+  // A kernel without variants refuses all but its own choice, which is no need of the failure.
+  if (target.info().variants.empty())
+    std::erase_if(reduction.needs,
+                  [](const Need& need) { return need.part == "variant" || need.part == "the variant"; });
+  tell_first_bits(reduction.minimal, target, reduction.verdict);
+  return reduction;
+}
+
+}  // namespace attnfuzz
