@@ -7,7 +7,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of an H200; a worker gives a kernel no more (fuzz/worker/memory_cuda.cc).
+// Of an H200; a worker gives a kernel no more (fuzz/worker/memory/memory_cuda.cc).
 constexpr int32_t kCapability = 90;
 constexpr int64_t kSharedMemory = 232448;
 

@@ -6,7 +6,7 @@
 #   feature.sh SOURCE SCRATCH [COMPILER]      without one: whether the patch applies, and to how many files
 set -euo pipefail
 source=$1 scratch=$2 compiler=${3:-}
-most=6
+most=4
 
 die() { echo "$*" >&2; exit 1; }
 

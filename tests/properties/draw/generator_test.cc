@@ -14,23 +14,10 @@
 #include "properties/case/features/feature.h"
 #include "properties/case/planted_rank.h"
 #include "properties/draw/covering.h"
+#include "tests/properties/draw/refused.h"
 
 namespace attnfuzz {
 namespace {
-
-// By their names, and head dimensions above 64.
-Refused refused(const std::set<std::string_view>& names) {
-  attn_domain sizes = {};
-  sizes.dim_qk.most = sizes.dim_v.most = 64;
-  Refused refused{.sizes = sizes};
-  for (const Feature* feature : all_features()) {
-    for (const Refusal& refusal : feature->refusals) {
-      if (names.contains(refusal.name)) refused.those.push_back(&refusal);
-    }
-  }
-  EXPECT_EQ(refused.those.size(), names.size());
-  return refused;
-}
 
 Aim aim_of_our_kernels() {
   Aim aim;

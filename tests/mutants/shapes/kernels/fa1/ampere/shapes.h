@@ -1,4 +1,4 @@
-// The mma path as it is, but for its sections.
+// The mma path as it is, but for its sections, and for tiles of 64 keys where there is a bias beside 64 columns.
 #pragma once
 
 #include "kernels/fa1/ampere/spec.h"
