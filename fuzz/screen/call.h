@@ -151,7 +151,7 @@ struct Told {
   uint64_t sent() const { return bytes - from; }
 };
 
-// What was counted; all of it 0 but `worst` and the rows where nothing is wrong.
+// What was counted; all of it 0 but `worst`, the rows and `not_finite` where nothing is wrong.
 struct Counts {
   unsigned long long worst;  // bits of the largest error/bound among those of at most 1
   uint32_t outside;          // elements outside of their bound
@@ -160,6 +160,7 @@ struct Counts {
   uint32_t unwritten;        // elements of outputs that were not
   uint32_t repeated;         // elements that a later call gave other bits, of a plan that is deterministic
   uint32_t dead, uninformative, unconstrained, unknown;  // rows; unknown: not evaluated
+  uint32_t not_finite;    // elements of Q, K and V, none of them beyond a length, that are NaN or an infinity
 };
 
 struct Result {

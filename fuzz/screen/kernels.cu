@@ -132,9 +132,10 @@ __device__ Packed<Element> packed_of(const Work& work, int t) {
 template <class Element>
 struct Stored {
   Element* at;
-  int64_t step;   // to the next column
-  uint32_t b, h;  // that are stored: 0 of what is stored once
-  bool mine;      // whether it is this row's alone, or the first of those that share it
+  int64_t step;    // to the next column
+  uint32_t b, h;   // that are stored: 0 of what is stored once
+  uint32_t entry;  // of the batch, that the row is of
+  bool mine;       // whether it is this row's alone, or the first of those that share it
 };
 
 // Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp.
@@ -148,6 +149,7 @@ __device__ void each_row(const Work& work, int t, const Visit& visit) {
     const int32_t head = row / packed.length, s = row % packed.length, b = head / packed.heads,
                   h = head % packed.heads;
     Stored<Element> stored;
+    stored.entry = static_cast<uint32_t>(b);
     stored.b = place.size[0] == 1 ? 0 : static_cast<uint32_t>(b);
     stored.h = place.size[1] == 1 ? 0 : static_cast<uint32_t>(h);
     stored.mine = stored.b == static_cast<uint32_t>(b) && stored.h == static_cast<uint32_t>(h);
@@ -281,20 +283,31 @@ __device__ void count(uint32_t* to, int mine) {
   if (mine > 0) atomicAdd(to, static_cast<uint32_t>(mine));
 }
 
+// The bits of a format's exponent, all of which NaN and infinities have.
+__device__ uint32_t exponent_of(int32_t dtype) {
+  return dtype == ATTN_F32 ? 0x7f800000u : dtype == ATTN_F16 ? 0x7c00u : 0x7f80u;
+}
+
 // Inputs are as they were: as the oracle has them, which no kernel under test is told of.
 template <class Element>
 __device__ void judge_input(const Work& work, int t) {
-  if (work.call->tensor[t].end == 0) return;
-  const auto dim = static_cast<int32_t>(work.call->tensor[t].size[3]);
-  int guards = 0, inputs = 0;
+  const Call& call = *work.call;
+  if (call.tensor[t].end == 0) return;
+  const auto dim = static_cast<int32_t>(call.tensor[t].size[3]);
+  const uint32_t all_ones = exponent_of(call.problem.dtype);
+  int guards = 0, inputs = 0, not_finite = 0;
   each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { guards += unit != pattern; });
-  each_row<Element>(work, t, [&](const Stored<Element>& is, int32_t, const Element* was, int32_t) {
+  each_row<Element>(work, t, [&](const Stored<Element>& is, int32_t s, const Element* was, int32_t) {
+    if (work.number == 0 && (t == kQuery || s < length_of(call, is.entry)))
+      for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
+        not_finite += (was[d] & all_ones) == all_ones;
     if (!is.mine) return;
     for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
       inputs += is.at[d * is.step] != was[d];
   });
   count(&work.counts->guards, guards);
   count(&work.counts->inputs, inputs);
+  count(&work.counts->not_finite, not_finite);
 }
 
 template <class Unit>

@@ -13,6 +13,7 @@ namespace attnfuzz::worker {
 struct Library {
   std::optional<attn_kernel> kernel;  // as attn_read() gives it; none: refused, `error` says why and what to do
   bool other_backend = false;         // refused because the kernel is of the back end that this worker is not
+  bool finite = false;                // of a hosted kernel: hosted.h
   std::vector<attn_kernel> all;       // its kernels, of either back end
   uint64_t begin = 0, end = 0;        // addresses of its segments
   std::string error;

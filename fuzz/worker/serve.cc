@@ -14,6 +14,7 @@
 #include "fuzz/host/spin.h"
 #include "fuzz/worker/coverage.h"
 #include "fuzz/worker/describe.h"
+#include "fuzz/worker/finite.h"
 #include "fuzz/worker/memory/shadow.h"
 
 namespace attnfuzz::worker {
@@ -94,8 +95,8 @@ void reset(wire::Compiling& clock) {
 
 class Server {
  public:
-  Server(wire::Wire& wire, const attn_kernel& kernel, Memory& memory, const Arena& arena)
-      : wire_(wire), kernel_(kernel), memory_(memory), arena_(arena) {}
+  Server(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena)
+      : wire_(wire), kernel_(*library.kernel), finite_(library.finite), memory_(memory), arena_(arena) {}
 
   wire::Answer answer(const wire::Request& request) {
     wire::Answer answer = {};
@@ -147,6 +148,9 @@ class Server {
       copy_text(answer.reason, failed->c_str());
       return report_device(answer, *failed);
     }
+    if (runs && finite_)
+      for (screen::Result& result : results_)
+        if (result.counts.not_finite > 0) result.status = ATTN_UNSUPPORTED;
     std::ranges::copy(results_, wire_.results);
   }
 
@@ -224,6 +228,12 @@ class Server {
       copy_text(answer.reason, why->c_str());
       return;
     }
+    if (const auto which = finite_ ? not_finite(request, arena_) : std::nullopt) {
+      report(answer, ATTN_REPORT_LAUNCH,
+             "declared for finite numbers, and " + std::string(name_of(*which)) + " holds another");
+      answer.status = ATTN_UNSUPPORTED;
+      return;
+    }
     if (const Failure why = memory_.to_kernel(ranges, request.stream)) return report_device(answer, *why);
     const attn_tensors t = tensors(request);
     const attn_plan plan = request.plan;
@@ -269,6 +279,7 @@ class Server {
 
   wire::Wire& wire_;
   const attn_kernel& kernel_;
+  const bool finite_;  // that is what it promises something for
   Memory& memory_;
   const Arena& arena_;
   std::vector<screen::Call> calls_;
@@ -311,7 +322,7 @@ void compiling(bool begins) {
 int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena) {
   compiling_clock = &wire.compiling;
   describe(library, memory.device(), arena, wire.description);
-  Server server(wire, *library.kernel, memory, arena);
+  Server server(wire, library, memory, arena);
   uint64_t served = 0;
   wire.doing = wire::Doing::kNothing;
   wire.state.store(wire::State::kReady, std::memory_order_release);

@@ -9,11 +9,11 @@ a worker, which imports the file when it is confined, need not wait for that.
 
 import contextlib
 import ctypes
+import functools
 import gc
 import hashlib
 import importlib.machinery
 import importlib.util
-import math
 import os
 import signal
 import socket
@@ -25,7 +25,7 @@ from attnfuzz import declare, poison
 from attnfuzz.contract import CUDA, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
 from attnfuzz.declare import DTYPES, CDomain, Target, Unsupported
 from attnfuzz.judge import named_modules
-from attnfuzz.tensor import Tensor, as_float32, numpy_view, to_bits_of_bf16
+from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
 
 _ProblemP, _TensorsP, _EnvironmentP, _PlanP = map(ctypes.POINTER, (Problem, Tensors, Environment, Plan))
 _HostedPlan = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _PlanP, c_void_p, c_uint64)
@@ -39,7 +39,7 @@ class Hosted(ctypes.Structure):
         ("size", c_uint32), ("backend", c_int32), ("name", c_char_p), ("description", c_char_p),
         ("domain", c_char_p), ("source_hash", c_char_p), ("host", c_char_p), ("source", c_char_p),
         ("plan", _HostedPlan), ("run", _HostedRun), ("dtypes", c_uint32),
-        ("takes", ctypes.POINTER(CDomain)),
+        ("takes", ctypes.POINTER(CDomain)), ("finite", c_int32),
     ]
 
 
@@ -221,7 +221,7 @@ def host_of(name, target, path, source):
                     source_hash=source.encode(), host=host.encode(), source=path.encode(),
                     plan=_HostedPlan(kernel.plan), run=_HostedRun(kernel.run),
                     dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)),
-                    takes=ctypes.pointer(domain) if domain else None)
+                    takes=ctypes.pointer(domain) if domain else None, finite=not target.domain.non_finite)
     _kept.append((kernel, hosted, domain))
     return hosted
 
@@ -303,6 +303,11 @@ class Kernel:
             return FAULT
 
     def call(self, p, t, env):
+        if self.target.arrays == "torch" and self.cuda:
+            import torch
+
+            # Before anything is made of the tensors, and until the next call: a worker has no other use for one.
+            torch.cuda.set_stream(external_stream(env.stream))
         dtype = DTYPES[p.dtype]
         view = self.view
         arguments = {
@@ -326,26 +331,12 @@ class Kernel:
         if "stream" in takes:
             given["stream"] = env.stream
         problem = Call(p, "lse" in outputs, env.sm_count)
-        if not self.target.domain.non_finite:
-            lengths = arguments.get("key_lengths")
-            parts = []
-            for name in "qkv":
-                # What lies beyond a length is nobody's to read.
-                parts += [(name, arguments[name])] if name == "q" or lengths is None else [
-                    (name, entry[:, : max(int(length), 0)]) for entry, length in zip(arguments[name], lengths)]
-            if name := first_not_finite(parts):
-                raise Unsupported(f"declared for finite numbers, and {name} holds another")
         compilation = self.target.compilation(problem)
         is_new = bool(compilation) and compilation not in self.compiled
         self.compiled.add(compilation)
-        with contextlib.ExitStack() as around:
-            if self.target.arrays == "torch" and self.cuda:
-                import torch
-
-                around.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(env.stream)))
-            with declare.compiling() if is_new else contextlib.nullcontext():
-                result = self.target.function(problem, **arguments, **given)
-            self.store(result, outputs, given)
+        with declare.compiling() if is_new else contextlib.nullcontext():
+            result = self.target.function(problem, **arguments, **given)
+        self.store(result, outputs, given)
 
     def view(self, tensor, shape, dtype):
         return self.array(Tensor(tensor.data, shape, tensor.stride[:4], dtype, self.cuda))
@@ -410,36 +401,11 @@ class Kernel:
             to[...] = value
 
 
-def first_not_finite(parts):
-    """Of named arrays the name of the first that holds NaN or an infinity. On a GPU each has its largest magnitude written side
-    by side, and they are waited for once."""
-    if type(parts[0][1]).__module__.split(".")[0] == "torch":
-        largest = largest_magnitudes([array for _, array in parts])
-    else:
-        import numpy
-
-        largest = [numpy.abs(as_float32(numpy.asarray(array))).max(initial=0) for _, array in parts]
-    return next((name for (name, _), of in zip(parts, largest) if not math.isfinite(of)), None)
-
-
-_room = {}  # for that, by format, device and number
-
-
-def largest_magnitudes(tensors):
+@functools.cache
+def external_stream(address):
     import torch
 
-    first = tensors[0]
-    key = (first.dtype, first.device, len(tensors))
-    if key not in _room:
-        room = torch.zeros(len(tensors), dtype=first.dtype, device=first.device)
-        _room[key] = room, room.unbind()
-    room, each = _room[key]
-    for tensor, to in zip(tensors, each):
-        if tensor.numel():
-            torch.linalg.vector_norm(tensor, math.inf, out=to)
-        else:
-            to.zero_()
-    return room.tolist()
+    return torch.cuda.ExternalStream(address)
 
 
 def torch_view(tensor):

@@ -39,6 +39,16 @@ every = json.load(open(sys.argv[1]))["all"]
 sys.exit(every["rejected"] > 0.05 * every["cases"])
 END
 
+# One for finite numbers alone is not asked for others; NaN beyond a length is nobody's to read.
+replayed() {
+  echo '{"format": 1, "problem": {"seq_q": 2, "seq_k": 3, "key_lengths": [2]}, "env": {"variant": 0}, '"$1"'}' >"$out/numbers.case.json"
+  "$attnfuzz" replay "$out/numbers.case.json" --kernel "$targets:finite" >"$out/log" 2>&1 && grep -q "$2" "$out/log"
+}
+replayed '"planted": [{"tensor": "k", "s": 1, "bits": "0x7c00"}]' 'refused: declared for finite numbers, and k holds' ||
+  die "an infinity was not refused"
+replayed '"planted": [{"tensor": "k", "s": 2, "bits": "0x7c00"}], "nan_beyond_lengths": true' '^  pass' ||
+  die "what nobody may read was looked at"
+
 # What one refuses, or raises, only when it runs is found out, printed to be pasted, and drawn within.
 "$attnfuzz" limits "$targets:says_nothing" --cases 100 >"$out/log" 2>&1 || die "limits: less than 95 % of what was found is taken"
 grep -qxF 'attnfuzz.Domain(dim={32, 64}, equal_lengths=True, equal_dims=True, causal=False, key_lengths=False, bias=False, mask=False)' "$out/log" ||

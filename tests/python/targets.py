@@ -16,6 +16,7 @@ right = attnfuzz.target(right.function, errors=ERRORS)
 FP32 = attnfuzz.Domain(dtypes=("f32",))
 right_fp32 = attnfuzz.target(right.function, errors=ERRORS, domain=FP32)
 any_format = attnfuzz.target(right.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
+finite = attnfuzz.target(right.function, errors=ERRORS, domain=attnfuzz.Domain(non_finite=False))
 
 
 def to_tf32(a):

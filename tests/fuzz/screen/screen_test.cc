@@ -86,9 +86,12 @@ class FakeScreen : public Screening {
   }
   std::string run(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
     if (!fault.empty()) return fault;
-    return device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, told_).value_or("");
+    const auto why = device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, told_);
+    for (const screen::Result& result : results) not_finite += result.counts.not_finite;
+    return why.value_or("");
   }
   std::span<const std::byte> told() override { return told_; }
+  uint64_t not_finite = 0;  // of all runs
 
   static inline bool disturb;  // O's first element, in the screen alone
   static inline bool refuse;   // as it runs, likewise
@@ -514,6 +517,34 @@ TEST(Screen, WhatIsRefusedAsItRunsIsLeftToTheOrdinaryWay) {
   EXPECT_EQ(screen.judge(by_reference({c}))[0].outcome, Outcome::kPass);
   EXPECT_EQ(screen.use().left.at("a refusal as it ran"), 1u);
   EXPECT_EQ(screen.use().doubted, 0u);
+}
+
+TEST(Screen, CountsWhatIsNoNumberBeforeTheLengths) {
+  const Calibration calibration = documented();
+  Case c;
+  c.problem.batch = 2;
+  c.problem.heads_q = c.problem.heads_kv = 2;
+  c.problem.seq_q = 20;
+  c.problem.seq_k = 70;
+  c.problem.key_lengths = {{40, 70}};
+  c.calls.resize(2);  // counted once
+  for (const auto& [dtype, inf, nan] : {std::array<uint32_t, 3>{ATTN_F16, 0x7c00, 0xfe00},
+                                        {ATTN_BF16, 0xff80, 0x7fc0},
+                                        {ATTN_F32, 0x7f800000, 0xffc00000}}) {
+    c.problem.dtype = static_cast<attn_dtype>(dtype);
+    c.planted = {{TensorId::kQ, 1, 1, 19, 0, inf},
+                 {TensorId::kK, 0, 1, 39, 0, nan},
+                 {TensorId::kK, 0, 1, 40, 0, nan},  // beyond
+                 {TensorId::kV, 1, 0, 69, 0, nan}};
+    for (const bool once : {false, true}) {  // K for both batch entries, of which one sees key 40
+      c.once.k.batch = once;
+      FakeTarget fake;
+      fake.take_fp32();
+      FakeScreen device(fake);
+      Screen(device, fake, calibration).judge(by_reference({c}));
+      EXPECT_EQ(device.not_finite, once ? 5u : 3u);
+    }
+  }
 }
 
 TEST(Screen, ThreadsJudgeWhatIsDrawnAndTellOfItLate) {
