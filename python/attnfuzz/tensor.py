@@ -4,6 +4,7 @@ Strides count elements and are what the case has: 0 where a dimension is broadca
 """
 
 import ctypes
+import struct
 from ctypes import CFUNCTYPE, POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 
 # name: bytes, NumPy's letter, DLPack's type code
@@ -43,8 +44,9 @@ class Tensor:
         # The stride of a single element means nothing, and libraries look at it all the same: that of the
         # last dimension, and one that no allocation has, are 1.
         last = len(self.shape) - 1
-        self.strides = tuple(s if n > 1 or (n == 1 and i < last and 0 <= s < 1 << 40) else 1
-                             for i, (n, s) in enumerate(zip(self.shape, strides)))
+        self.strides = tuple(strides) if min(self.shape) > 1 else tuple(
+            s if n > 1 or (n == 1 and i < last and 0 <= s < 1 << 40) else 1
+            for i, (n, s) in enumerate(zip(self.shape, strides)))
         self.itemsize = _TYPES[dtype][0]
 
     def backwards(self):
@@ -79,6 +81,23 @@ class Tensor:
         address = ctypes.addressof(managed)
         _alive[address] = (managed, shape, strides)
         return _capsule(address, b"dltensor", None)
+
+    def lend(self):
+        """As __dlpack__, for a consumer that copies all but the address before the next is lent, as PyTorch does: all
+        lie in one place, and none has to be given back."""
+        unused = (1,) * (_MOST_DIMENSIONS - len(self.shape))
+        _MANAGED.pack_into(_lent, 0, self.data, *self.__dlpack_device__(), len(self.shape), _TYPES[self.dtype][2],
+                           8 * self.itemsize, 1, _sizes_lent, _strides_lent, 0, 0, 0, *self.shape, *unused,
+                           *self.strides, *unused)
+        return _capsule(_address_lent, b"dltensor", None)
+
+
+_MOST_DIMENSIONS = 4
+_MANAGED = struct.Struct("@QiiiBBHQQQQQ4q4q")  # _Managed, whose deleter is NULL, sizes and strides
+_lent = ctypes.create_string_buffer(_MANAGED.size)
+_address_lent = ctypes.addressof(_lent)
+_sizes_lent = _address_lent + ctypes.sizeof(_Managed)
+_strides_lent = _sizes_lent + 8 * _MOST_DIMENSIONS
 
 
 def numpy_view(tensor):

@@ -237,10 +237,10 @@ class Call:
                  "has_key_lengths")
 
     def __init__(self, p, want_lse, sm_count):
-        self.dtype = DTYPES[p.dtype]
-        for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v", "scale", "softcap",
-                     "window_left", "window_right"):
-            setattr(self, name, getattr(p, name))
+        self.dtype, self.batch = DTYPES[p.dtype], p.batch
+        self.heads_q, self.heads_kv, self.seq_q, self.seq_k = p.heads_q, p.heads_kv, p.seq_q, p.seq_k
+        self.dim_qk, self.dim_v, self.scale, self.softcap = p.dim_qk, p.dim_v, p.scale, p.softcap
+        self.window_left, self.window_right = p.window_left, p.window_right
         self.causal = bool(p.causal)
         self.align = "bottom_right" if p.align else "top_left"
         self.has_bias, self.has_mask = p.bias_dtype >= 0, bool(p.has_mask)
@@ -415,4 +415,4 @@ def torch_view(tensor):
         dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "bool": torch.bool,
                  "i64": torch.int64}[tensor.dtype]
         return torch.empty(tensor.shape, dtype=dtype, device="cuda" if tensor.cuda else "cpu")
-    return torch.from_dlpack(tensor.__dlpack__())  # as a capsule: nothing to be asked about devices and streams
+    return torch.from_dlpack(tensor.lend())  # a capsule: nothing to be asked about devices and streams
