@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import inspect
 import os
 from dataclasses import dataclass, field
@@ -91,21 +92,25 @@ class Errors:
         flags = ("flush_to_zero", "isolates_masked_nan")
         return " ".join(words + [f"{name}={int(getattr(self, name))}" for name in flags])
 
+    @functools.cached_property
+    def _columns(self):
+        """Fields of attn_plan, with what they hold whatever the problem."""
+        columns = {"accumulator": "accumulator", "p": "p_format", "partials": "partial_format", "scale": "scale_mode"}
+        fields = {columns.get(name, f"{name}_class"): values.index(getattr(self, name))
+                  for name, values in self._classes.items()}
+        if self.products:
+            fields.update(dict.fromkeys(("qk_format", "p_format", "v_format"), FORMAT_TF32))
+        for name in ("merges", "mma_block", "flush_to_zero", "isolates_masked_nan", "deterministic"):
+            fields[name] = getattr(self, name)
+        return tuple(fields.items())
+
     def fill(self, plan, problem, tiles):
         """Into an attn_plan whose other fields are set."""
-        for name, values in self._classes.items():
-            column = {"accumulator": name, "p": "p_format", "partials": "partial_format", "scale": "scale_mode"}
-            setattr(plan, column.get(name, f"{name}_class"), values.index(getattr(self, name)))
-        if self.products:
-            plan.qk_format = plan.p_format = plan.v_format = FORMAT_TF32
+        for name, value in self._columns:
+            setattr(plan, name, value)
         plan.tile_q, plan.tile_k = tiles
-        plan.split_tiles = -(-problem.seq_k // plan.tile_k)
+        plan.split_tiles = -(-problem.seq_k // tiles[1])
         plan.rescales = plan.split_tiles if self.rescales is None else self.rescales
-        plan.merges = self.merges
-        plan.mma_block = self.mma_block
-        plan.flush_to_zero = self.flush_to_zero
-        plan.isolates_masked_nan = self.isolates_masked_nan
-        plan.deterministic = self.deterministic
 
 
 
@@ -280,13 +285,21 @@ class Domain:
 
     def outside(self, p, tensors):
         """Why a problem is not the kernel's to do, in a sentence; None if it is."""
-        for name, size in self._sizes.items():
+        for name, size in self._limits:
             if not size.holds(getattr(p, name)):
                 return f"{name} is {getattr(p, name)}: declared for {' '.join(size.words(name))}"
-        for name, declared, breaks in self._rules:
-            if declared(self) and breaks(p, tensors):
+        for name, breaks in self._declared:
+            if breaks(p, tensors):
                 return f"declared with {name}"
         return None
+
+    @functools.cached_property
+    def _limits(self):
+        return [(name, size) for name, size in self._sizes.items() if size.words(name)]
+
+    @functools.cached_property
+    def _declared(self):
+        return [(name, breaks) for name, declared, breaks in self._rules if declared(self)]
 
 
 

@@ -63,8 +63,8 @@ def own_bias(bias, q):
 # Rows are read in vectors of 16 bytes; whether they are aligned is left to callers, or seen to in part.
 def aligned(*tensors):
     for t in tensors:
-        strides = [s for n, s in zip(t.shape[:3], t.stride()) if n > 1]
-        if t.data_ptr() % 16 or (t.stride(3) != 1 and t.shape[3] > 1) or any(s % 8 for s in strides):
+        *outer, (columns, step) = zip(t.shape, t.stride())
+        if t.data_ptr() % 16 or (columns > 1 and step != 1) or any(n > 1 and s % 8 for n, s in outer):
             attnfuzz.known("rows that are not aligned to 16 bytes")
 
 
