@@ -1,6 +1,11 @@
 #include <cuda_runtime.h>
 
+#include <bit>
 #include <cstddef>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "fuzz/worker/memory/poison.h"
 
@@ -9,6 +14,8 @@ namespace {
 // Past both ends, for what is read there.
 constexpr size_t kMargin = 256;
 constexpr int kPoison = 0xff;
+// Blocks of up to so many bytes are kept when they are freed, up to so many of one size.
+constexpr size_t kLargestKept = size_t{1} << 20, kMostKept = 16;
 
 bool done(cudaError_t error) {
   // Whoever asked is told by a null pointer; it must not find an error of ours.
@@ -24,14 +31,51 @@ bool keep_memory(int device) {
          done(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
 }
 
+// Of a block that has `bytes` between its margins. Sizes are few, so that what was freed serves again.
+size_t whole(size_t bytes) {
+  const size_t all = bytes + 2 * kMargin;
+  return all <= kLargestKept ? std::bit_ceil(all) : all;
+}
+
+// Blocks that are poison from end to end, by stream and size: what is done on that stream comes after that.
+class Kept {
+ public:
+  std::byte* take(cudaStream_t stream, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::byte*>& blocks = blocks_[{stream, bytes}];
+    if (blocks.empty()) return nullptr;
+    std::byte* const block = blocks.back();
+    blocks.pop_back();
+    return block;
+  }
+  bool keep(cudaStream_t stream, size_t bytes, std::byte* block) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::byte*>& blocks = blocks_[{stream, bytes}];
+    if (bytes > kLargestKept || blocks.size() == kMostKept) return false;
+    blocks.push_back(block);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<cudaStream_t, size_t>, std::vector<std::byte*>> blocks_;
+};
+
+// Never destroyed: PyTorch frees after exit() has begun.
+Kept& kept() {
+  static Kept& all = *new Kept;
+  return all;
+}
+
 }  // namespace
 
 void* attnfuzz_device_memory(ssize_t bytes, int32_t device, void* stream) {
-  static const bool kept = keep_memory(device);
+  static const bool pooled = keep_memory(device);
   const auto on = static_cast<cudaStream_t>(stream);
-  const size_t all = static_cast<size_t>(bytes) + 2 * kMargin;
+  const size_t all = whole(static_cast<size_t>(bytes));
+  if (std::byte* block = kept().take(on, all)) return block + kMargin;
   void* memory = nullptr;
-  if (!kept || !done(cudaMallocAsync(&memory, all, on))) return nullptr;
+  if (!pooled || !done(cudaMallocAsync(&memory, all, on))) return nullptr;
   if (!done(cudaMemsetAsync(memory, kPoison, all, on))) return nullptr;
   return static_cast<std::byte*>(memory) + kMargin;
 }
@@ -39,7 +83,8 @@ void* attnfuzz_device_memory(ssize_t bytes, int32_t device, void* stream) {
 void attnfuzz_free_device_memory(void* memory, ssize_t bytes, int32_t, void* stream) {
   if (memory == nullptr) return;
   const auto on = static_cast<cudaStream_t>(stream);
-  void* begin = static_cast<std::byte*>(memory) - kMargin;
-  done(cudaMemsetAsync(memory, kPoison, static_cast<size_t>(bytes), on));
-  done(cudaFreeAsync(begin, on));
+  std::byte* const block = static_cast<std::byte*>(memory) - kMargin;
+  const size_t all = whole(static_cast<size_t>(bytes));
+  if (done(cudaMemsetAsync(block, kPoison, all, on)) && kept().keep(on, all, block)) return;
+  done(cudaFreeAsync(block, on));
 }
