@@ -39,19 +39,22 @@ _capsule.argtypes = [c_void_p, ctypes.c_char_p, c_void_p]
 
 
 class Tensor:
+    __slots__ = ("data", "shape", "strides", "dtype", "cuda", "itemsize")
+
     def __init__(self, data, shape, strides, dtype, cuda=False):
         self.data, self.shape, self.dtype, self.cuda = data or 0, tuple(shape), dtype, cuda
+        self.itemsize = _TYPES[dtype][0]
         # The stride of a single element means nothing, and libraries look at it all the same: that of the
         # last dimension, and one that no allocation has, are 1.
-        last = len(self.shape) - 1
-        self.strides = tuple(strides) if min(self.shape) > 1 else tuple(
-            s if n > 1 or (n == 1 and i < last and 0 <= s < 1 << 40) else 1
-            for i, (n, s) in enumerate(zip(self.shape, strides)))
-        self.itemsize = _TYPES[dtype][0]
+        strides, last = list(strides), len(self.shape) - 1
+        for i, n in enumerate(self.shape):
+            if n < 2 and not (n == 1 and i < last and 0 <= strides[i] < 1 << 40):
+                strides[i] = 1
+        self.strides = tuple(strides)
 
     def backwards(self):
         """The dimensions with a negative stride."""
-        return [i for i, stride in enumerate(self.strides) if stride < 0]
+        return [i for i, stride in enumerate(self.strides) if stride < 0] if min(self.strides) < 0 else []
 
     def forwards(self):
         """The same elements, those dimensions the other way round."""
@@ -86,9 +89,9 @@ class Tensor:
         """As __dlpack__, for a consumer that copies all but the address before the next is lent, as PyTorch does: all
         lie in one place, and none has to be given back."""
         unused = (1,) * (_MOST_DIMENSIONS - len(self.shape))
-        _MANAGED.pack_into(_lent, 0, self.data, *self.__dlpack_device__(), len(self.shape), _TYPES[self.dtype][2],
-                           8 * self.itemsize, 1, _sizes_lent, _strides_lent, 0, 0, 0, *self.shape, *unused,
-                           *self.strides, *unused)
+        _MANAGED.pack_into(_lent, 0, self.data, DLPACK_CUDA if self.cuda else DLPACK_CPU, 0, len(self.shape),
+                           _TYPES[self.dtype][2], 8 * self.itemsize, 1, _sizes_lent, _strides_lent, 0, 0, 0,
+                           *self.shape, *unused, *self.strides, *unused)
         return _capsule(_address_lent, b"dltensor", None)
 
 
