@@ -138,7 +138,10 @@ class WorkerTarget final : public Target, public Screening {
       if (!reply.timed_out) reply.crash = outcome.message;
       reply.death = outcome.death;
       reply.cheat = outcome.cheat;
-      if (!reply.timed_out) reply.fault = finding_;
+      if (!reply.timed_out) {
+        reply.fault = finding_;
+        if (!finding_) reply.fault = left_;
+      }
       return reply;
     }
     const wire::Answer& answer = answer_;
@@ -406,6 +409,8 @@ class WorkerTarget final : public Target, public Screening {
                    Death::kNone, Cheat::kNone};
       } else {
         outcome = {Ending::kDied, describe_exit(), site_of_death(wire), process_->death(), Cheat::kNone};
+        left_ = fault(wire.answer.report);
+        if (left_) left_->message += "; then " + outcome.message.substr(0, outcome.message.find('\n'));
         if (confined()) outcome.cheat = cheat_of(wire, process_->death(), process_->exit_status());
         if (finding_ && !finding_->site.empty()) outcome.site = finding_->site;
       }
@@ -464,6 +469,7 @@ class WorkerTarget final : public Target, public Screening {
   WorkerOptions options_;
   SourcePlaces places_{options_.library};
   std::optional<SanitizerFault> finding_;  // of a worker that a sanitizer ended
+  std::optional<Fault> left_;              // of one that died of itself after its kernel had reported a fault
   Arena arena_;
   KernelInfo info_;
   std::vector<MemoryRange> ranges_;

@@ -29,9 +29,17 @@ void copy_text(char (&to)[N], const char* from) {
   to[length] = '\0';
 }
 
+// Where a report is kept: for the answer, and in the wire in case there is none. Host code may end the process
+// when it is told that its launch failed.
+struct Kept {
+  wire::Report& answer;
+  wire::Report& wire;
+};
+
 // attn_env::report: keeps the first, which is the cause of those that follow.
 void keep_report(void* user, const attn_report* r) {
-  auto& report = *static_cast<wire::Report*>(user);
+  const Kept& kept = *static_cast<const Kept*>(user);
+  wire::Report& report = kept.answer;
   attn_report known;
   if (report.given || !attn_read(&known, sizeof known, r, ATTN_REPORT_MIN)) return;
   report.given = 1;
@@ -41,6 +49,7 @@ void keep_report(void* user, const attn_report* r) {
   report.line = known.line;
   copy_text(report.message, known.message);
   copy_text(report.file, known.file);
+  kept.wire = report;
 }
 
 void report(wire::Answer& answer, attn_report_kind kind, const std::string& message) {
@@ -103,8 +112,10 @@ class Server {
     attn_env env = request.env;
     env.backend = memory_.backend();
     memory_.limit(env);
+    wire_.answer.report.given = 0;
+    Kept kept = {answer.report, wire_.answer.report};
     env.report = keep_report;
-    env.user = &answer.report;
+    env.user = &kept;
     env.probe = nullptr;
     const std::span<const MemoryRange> ranges(wire_.ranges, std::min(request.range_count, wire::kMaxRanges));
     switch (request.command) {

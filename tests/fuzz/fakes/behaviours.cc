@@ -183,6 +183,14 @@ const attn_kernel kernels[] = {
           report(env, ATTN_REPORT_DEADLOCK, "the second");
           return ATTN_FAULT;
         }),
+    // As host code does that is told by cudaGetLastError() what the executor has reported.
+    fake::kernel(
+        "report-exit", yes,
+        RUN {
+          UNUSED;
+          report(env, ATTN_REPORT_ASYNC, "nobody waited for a copy");
+          _exit(1);
+        }),
     fake::kernel(
         "odd-report", yes,
         RUN {

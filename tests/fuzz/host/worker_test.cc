@@ -107,6 +107,20 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// Host code ends the process when its launch failed: why it failed is not lost.
+TEST(Worker, ThatEndsAfterAReportIsToldByTheReport) {
+  FakeCall call("report-exit");
+  for (int i = 0; i < 2; ++i) {
+    const RunReply run = call.run();
+    ASSERT_TRUE(run.fault);
+    EXPECT_EQ(run.fault->kind, ATTN_REPORT_ASYNC);
+    EXPECT_EQ(run.fault->message, "nobody waited for a copy; then exit status 1 in run()");
+    EXPECT_TRUE(run.crash);
+  }
+  FakeCall other("exit");
+  EXPECT_FALSE(other.run().fault);
+}
+
 TEST(Worker, NamesTheTensorThatWasOverrun) {
   FakeCall call("overrun");
   call.tensors.o.data = call.target->arena().slot_end(TensorId::kO);
