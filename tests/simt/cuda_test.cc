@@ -1,4 +1,6 @@
 // Plain CUDA code on the executor: the example, and the corners of the prelude.
+#include <dlfcn.h>
+
 #include <cmath>
 #include <vector>
 
@@ -97,6 +99,34 @@ TEST(PlainCuda, MoreStaticSharedMemoryThanNvccGivesIsRefused) {
   EXPECT_NE(told.find("large(float*) has 65536 bytes of static shared memory: nvcc refuses more than 49152"),
             std::string::npos)
       << told;
+}
+
+// The loader would have such arrays on the heap.
+TEST(PlainCuda, WritesBesideStaticSharedMemoryAreFound) {
+  void* const module = dlopen(SIMT_STATIC_OVERRUN, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(module) << dlerror();
+  using Run = attn_status(const attn_env*, float*, int);
+  auto* const run = reinterpret_cast<Run*>(dlsym(module, "run_static_overrun"));
+  ASSERT_TRUE(run);
+  const struct {
+    int at;
+    const char* told;
+  } cases[] = {{63, ""},
+               {64, "a write 0 bytes past the end of the static __shared__ arrays, found when the block ended"},
+               {80, "a write 64 bytes past the end of"},
+               {-2, "a write 5 bytes before the static __shared__ arrays"},
+               {0, ""}};
+  for (const auto& c : cases) {
+    std::vector<float> out(64);
+    std::string told;
+    attn_env env = env_of(0);
+    env.user = &told;
+    env.report = [](void* user, const attn_report* report) {
+      *static_cast<std::string*>(user) = report->message;
+    };
+    EXPECT_EQ(run(&env, out.data(), c.at), *c.told ? ATTN_FAULT : ATTN_OK) << c.at;
+    EXPECT_EQ(told.find(c.told), 0u) << told;
+  }
 }
 
 TEST(PlainCuda, LocksMakeProgress) {

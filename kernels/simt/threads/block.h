@@ -265,6 +265,7 @@ struct Statics {
 };
 Statics find_statics(const void* kernel);
 void poison_statics(Statics& statics);
+void check_statics(Block& block, const Statics& statics);  // at a block's end
 // Whether a function of the module has more than `limit` bytes of them; says which.
 bool beyond_static_shared(const char* module, size_t limit, char* words, size_t size);
 

@@ -88,6 +88,7 @@ void run_one(Block& b, Statics& statics) {
   if (!b.fault.set && b.asynchronous) check_asynchronous(b);
   if (!b.fault.set) check_dependency(b);
   if (!b.fault.set) check_red_zones(b);
+  if (!b.fault.set) check_statics(b, statics);
 }
 
 }  // namespace

@@ -2,6 +2,11 @@
 // that holds the kernel (cuda.h). This finds that module's thread-local memory,
 // to fill it with 0xFF at the start of each block.
 //
+// The loader has that memory on the heap, where a write behind an array's end would show
+// as anything, and much later. So it is put elsewhere, between zones that are looked at
+// when a block ends and pages that nobody may touch. Not so in a sanitizer's lane: to
+// AddressSanitizer the loader's is as good.
+//
 // A module that also holds the executor is left alone: other libraries keep
 // their state in the same memory there, and the executor its own.
 //
@@ -134,15 +139,120 @@ Statics find_statics(const void* kernel) {
   return search.found;
 }
 
-void poison_statics(Statics& statics) {
-  if (!statics.module) return;
-  // By way of the loader, which makes the memory where no thread has touched it yet.
+namespace {
+
+// By way of the loader, which makes the memory where no thread has touched it yet.
+void* memory_of(size_t module) {
   struct {
     unsigned long module, offset;
-  } index{statics.module, 0};
-  void* const memory = statics.memory = __tls_get_addr(&index);
+  } index{module, 0};
+  return __tls_get_addr(&index);
+}
+
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(SIMT_LANE_ASAN) && !defined(SIMT_LANE_MSAN) && \
+    !defined(SIMT_LANE_TSAN)
+
+constexpr size_t kPage = 4096, kZone = 1024, kOutOfBounds = 16 * kPage;
+
+// 0xFFE1 as fp16, bf16, and twice as fp32, is a NaN; an array's own poison is another.
+constexpr uint64_t kPattern = 0xFFE1FFE1FFE1FFE1;
+
+// As glibc has it in the vector that the thread's control block points to, by a module's number.
+struct ThreadMemory {
+  void* value;
+  void* to_free;  // none: the memory is the thread's from its start, and code may know its distance
+};
+
+// Where a module's arrays have been put, of this OS thread; none: left to the loader.
+std::map<size_t, unsigned char*>& fenced() {
+  static thread_local std::map<size_t, unsigned char*> places;
+  return places;
+}
+
+void draw_zones(unsigned char* arrays, size_t bytes) {
+  for (unsigned char* zone : {arrays - kZone, arrays + bytes}) {
+    for (size_t at = 0; at < kZone; at += sizeof kPattern) memcpy(zone + at, &kPattern, sizeof kPattern);
+  }
+}
+
+void fence(size_t module, size_t bytes) {
+  void* const old = memory_of(module);
+  ThreadMemory* vector;
+  asm("movq %%fs:8, %0" : "=r"(vector));
+  if (vector[module].value != old || vector[module].to_free == nullptr) return;
+  const size_t open = kPage + (bytes + kZone + kPage - 1) / kPage * kPage;
+  void* const mapped = mmap(nullptr, open + 2 * kOutOfBounds, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return;
+  unsigned char* const first = static_cast<unsigned char*>(mapped) + kOutOfBounds;
+  unsigned char* const arrays = first + kPage;
+  if (mprotect(first, open, PROT_READ | PROT_WRITE) != 0) return;
+  memcpy(arrays, old, bytes);
+  vector[module].value = arrays;
+  if (memory_of(module) != arrays) {
+    vector[module].value = old;
+    return;
+  }
+  draw_zones(arrays, bytes);
+  fenced()[module] = arrays;
+}
+
+void put_apart(size_t module, size_t bytes) {
+  if (fenced().emplace(module, nullptr).second) fence(module, bytes);
+}
+
+bool changed(const unsigned char* zone, size_t at) {
+  return zone[at] != reinterpret_cast<const unsigned char*>(&kPattern)[at % sizeof kPattern];
+}
+
+bool changed(const unsigned char* zone) {
+  uint64_t differs = 0, word;
+  for (size_t at = 0; at < kZone; at += sizeof word) {
+    memcpy(&word, zone + at, sizeof word);
+    differs |= word ^ kPattern;
+  }
+  return differs != 0;
+}
+
+// What a block wrote beside the module's arrays.
+void check_zones(Block& b, const Statics& statics) {
+  const auto found = fenced().find(statics.module);
+  if (found == fenced().end() || !found->second) return;
+  const unsigned char *const before = found->second - kZone, *const behind = found->second + statics.bytes;
+  constexpr const char* kWords =
+      "a write %zu bytes %s the static __shared__ arrays, found when the block ended";
+  size_t at = 0;
+  if (changed(behind)) {
+    while (!changed(behind, at)) ++at;
+    record_fault(b, ATTN_REPORT_SHARED, {0, 0, 0}, {nullptr, 0}, kWords, at, "past the end of");
+  } else if (changed(before)) {
+    while (!changed(before, kZone - ++at)) {
+    }
+    record_fault(b, ATTN_REPORT_SHARED, {0, 0, 0}, {nullptr, 0}, kWords, at, "before");
+  } else {
+    return;
+  }
+  draw_zones(found->second, statics.bytes);
+}
+
+#else
+
+void put_apart(size_t, size_t) {}
+void check_zones(Block&, const Statics&) {}
+
+#endif
+
+}  // namespace
+
+void poison_statics(Statics& statics) {
+  if (!statics.module) return;
+  put_apart(statics.module, statics.bytes);
+  void* const memory = statics.memory = memory_of(statics.module);
   memset(memory, 0xFF, statics.bytes);
   sanitizer::undefine(memory, statics.bytes);
+}
+
+void check_statics(Block& b, const Statics& statics) {
+  if (statics.module) check_zones(b, statics);
 }
 
 }  // namespace simt
