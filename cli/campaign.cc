@@ -62,7 +62,8 @@ std::string short_name(const std::string& kernel) {
   return name.substr(0, 80);
 }
 
-CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, const std::string& folder) {
+CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, const std::string& folder,
+                         bool finite = false) {
   options.backend = backend_name(library.backend);
   options.lane = library.lane;
   CampaignTarget target;
@@ -71,6 +72,7 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
   identity_line(target.info, options);  // refuses what is stale
   target.calibration = calibration_for(target.info, options);
   target.refused = ask_for_refusals(*opened);
+  if (finite) target.refused.those.push_back(refusal_of_several(kNonFinite));
   for (const Property* property : properties()) {
     if (speaks_of(*property, target.info) && speaks_of(*property, target.refused))
       target.properties.push_back(property);
@@ -84,7 +86,9 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
     }
   };
   if (library.backend == ATTN_CPU)
-    target.open_lane = [library, options](const std::string& lane) { return open_in(lane, library, options); };
+    target.open_lane = [library, options, build = target.info.build](const std::string& lane) {
+      return open_in(lane, library, build, options);
+    };
   if (library.backend == ATTN_CUDA && options.oracle == "cuda")
     target.put_oracle = [options](Target& on, bool all) { put_oracle(on, options, all); };
   target.folder = folder;
@@ -143,7 +147,8 @@ std::vector<CampaignTarget> targets_of(const CampaignArguments& arguments) {
       targets.push_back(canary_of(backend, canary_lane, options));
     for (const std::string& kernel : arguments.kernels) {
       for (const KernelLibrary& library : libraries_of(kernel, options)) {
-        CampaignTarget target = target_of(library, options, short_name(library.name));
+        CampaignTarget target =
+            target_of(library, options, short_name(library.name), arguments.campaign.finite);
         for (const std::string& name : arguments.properties) {
           const Property& property = property_named(name);
           if (std::ranges::find(properties(), &property) != properties().end()) continue;
@@ -387,6 +392,8 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_option("--work", options.work, "multiply-adds that one case may cost")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
       ->capture_default_str();
+  command->add_flag("--finite", options.finite,
+                    "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
   command->add_option("--ledger", arguments->ledger, "file of known failures (fuzz/campaign/store/ledger.h)")
       ->check(CLI::ExistingFile);
   command->add_option("--reduce-seconds", options.reduce_seconds, "wall clock for reducing one failure")

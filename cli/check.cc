@@ -106,7 +106,8 @@ void add_check(CLI::App& app, Action& action) {
       ->required();
   CLI::Option* entry = command->add_option(
       "--entry", arguments->entry,
-      "how a source's function is called: 'launch(q, k, v, o, B, H, S, D)'; names: kernels/adapter.h, Args");
+      "how a source's function is called: 'launch(q, k, v, o, B, H, S, D)', of PyTorch 'o, lse = f(q, k, v)'; "
+      "names: kernels/adapter.h, Args");
   command
       ->add_option("--takes", arguments->takes,
                    "what it takes beyond what the call says: 'dim = one_of(32, 64); causal = Causal::kOnly'; "
@@ -155,7 +156,7 @@ void add_check(CLI::App& app, Action& action) {
       "--domain", arguments->domain,
       "what the kernel must take: 'dim=64,128 seq<=4096 no_bias'; what it refuses inside counts "
       "against it (docs/untrusted.md)");
-  command->add_flag("--finite", arguments->finite,
+  command->add_flag("--finite", arguments->check.finite,
                     "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
   command->add_flag("--keep-going", arguments->check.keep_going,
                     "after a failure, look for the next of another kind (a crash after wrong numbers)");

@@ -103,11 +103,10 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   Refused& refused = checked.refused =
       arguments.check.terms ? arguments.check.terms->refused : ask_for_refusals(*target);
   const Refused by_kernel = refused;
-  if (arguments.finite) refused.those.push_back(refusal_of_several(kNonFinite));
+  if (arguments.check.finite) refused.those.push_back(refusal_of_several(kNonFinite));
 
   CheckOptions options = arguments.check;
   options.refused = refused;
-  options.finite = arguments.finite;
   options.batch = arguments.target.batch;
   options.interrupted = [&] { return interrupts.came(); };
   std::string silent, refused_too, infinite;
@@ -130,14 +129,16 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
       print("    as a declaration of what it takes: domain=" + as_python(declaration_of(by_kernel)) + "\n");
     }
   }
-  if (arguments.finite)
+  if (arguments.check.finite)
     std::printf("  neither NaN nor infinity is in Q, K or V, for --finite says so%s%s\n",
                 infinite.empty() ? "" : "; left out: ", infinite.c_str());
   if (options.properties.empty()) throw UserError("no property is left to judge " + name + " by");
   std::fflush(stdout);
   OpenLane open_lane;
   if (arguments.target.untrusted.empty())  // a sanitizer needs what confinement takes away
-    open_lane = [&](const std::string& lane) { return open_in(lane, library, arguments.target); };
+    open_lane = [&](const std::string& lane) {
+      return open_in(lane, library, checked.kernel.build, arguments.target);
+    };
   const Filing filing = {.check = arguments.check,
                          .folder = arguments.out,
                          .reduce_seconds = arguments.reduce_seconds,
@@ -226,6 +227,10 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     if (failure.verdict.kind == Kind::kNonFinite && filed.reduction && has_non_finite(filed.reduction->minimal))
       std::printf(
           "A kernel that promises nothing where Q, K or V hold NaN or infinity: check it with --finite\n");
+    if (filed.reduction && filed.reduction->minimal.problem.scale <= 0)
+      std::printf(
+          "A kernel that promises nothing of a scale of 0 or below: let it refuse one (Takes: scale = "
+          "Scale::kPositive; Domain: scale=\"positive\")\n");
   }
   std::fflush(stdout);
   return checked;

@@ -20,7 +20,6 @@ struct CheckArguments {
   std::string duration, out = ".", json, junit;
   std::string arithmetic = kArithmeticNames[0];
   std::string domain;        // the caller's; empty: none
-  bool finite = false;       // neither NaN nor infinity in Q, K and V
   std::string entry, takes;  // of a CUDA source
   std::vector<std::string> includes;
   double reduce_seconds = 30;

@@ -8,6 +8,7 @@
 
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/earlier.h"
+#include "fuzz/check/refusals.h"
 #include "fuzz/host/lanes.h"
 #include "properties/case/domain.h"
 #include "properties/case/words.h"
@@ -28,6 +29,14 @@ std::string file_for(const Reproducer& r, const std::string& folder) {
     const auto* other = std::get_if<Reproducer>(&there);
     if (other != nullptr && other->kernel == r.kernel) return name;
   }
+}
+
+// Into what the caller asks for.
+void keep_inside(const CheckOptions& check, Case& c) {
+  if (check.finite) refusal_of_several(kNonFinite)->strip(c);
+  if (!check.terms) return;
+  strip_refused(check.terms->refused, c);
+  fit(check.terms->domain, c);
 }
 
 }  // namespace
@@ -116,14 +125,11 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   options.stop = filing.stop;
   options.on_better = [&](const Case& best, const Verdict& v) { file_it(best, v, nullptr); };
   // Outside of what the caller asks for a kernel may fail by rights, and in another way.
-  const auto keep_inside = [&filing](Case& c) {
-    strip_refused(filing.check.terms->refused, c);
-    fit(filing.check.terms->domain, c);
-  };
   if (filing.check.terms) {
+    const auto fit_terms = [&filing](Case& c) { keep_inside(filing.check, c); };
     Case inside = found.c;
-    keep_inside(inside);
-    if (inside == found.c) options.fit = keep_inside;
+    fit_terms(inside);
+    if (inside == found.c) options.fit = fit_terms;
   }
   const auto start = std::chrono::steady_clock::now();
   if (filing.untrusted) {
@@ -184,7 +190,7 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
   }
   const KernelInfo& kernel = target.info();
   const std::string name = command_name(kernel);
-  int tried = 0;
+  int tried = 0, outside = 0;
   target.watch(Watch::kBrief);
   for (const std::string& file : files) {
     const auto read = read_reproducer(file);
@@ -214,6 +220,10 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
     }
     const auto property = std::ranges::find(filing.check.properties, find_property(r->property));
     if (property == filing.check.properties.end()) continue;
+    if (Case inside = r->c; keep_inside(filing.check, inside), inside != r->c) {
+      ++outside;
+      continue;
+    }
     ++tried;
     Failure failure = {.c = r->c,
                        .verdict = judge(r->c, **property, there ? *there : target, calibration),
@@ -224,6 +234,12 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
   }
   target.watch(Watch::kFull);
   for (const std::string& why : checked.not_judged) print("  " + printable(why) + "\n");
+  if (outside > 0)
+    std::printf("  found before, in %s: %d not tried, for %s leaves such cases out\n", filing.folder.c_str(),
+                outside,
+                !filing.check.finite ? "--domain"
+                : filing.check.terms ? "--domain or --finite"
+                                     : "--finite");
   if (tried > 0) {
     std::printf("  found before, in %s: %d tried, %s\n", filing.folder.c_str(), tried,
                 result.failures.empty() ? "none fails" : "one fails still");

@@ -165,7 +165,8 @@ std::string expect_twin(Target& target, const Property& property) {
                     : "";
 }
 
-std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, TargetOptions options) {
+std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, const BuildInfo& build,
+                                TargetOptions options) {
   const Lane* row = find_lane(lane);
   if (row == nullptr || row->kind != Lane::kBuilt) return nullptr;
   options.lane = lane;
@@ -190,6 +191,9 @@ std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& li
   }
   if (!options.allow_stale && freshness(target->info()).freshness == Freshness::kStale)
     return passed_over(target->info().library + " is not of the sources as they are: build it anew");
+  if (const auto file = built_differently(build, target->info().build); file && !options.allow_stale)
+    return passed_over(target->info().library + " was built of another " + *file + " than " + library.path +
+                       ": build it anew");
   return target;
 }
 

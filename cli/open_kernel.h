@@ -24,7 +24,8 @@ KernelLibrary library_of(const std::string& kernel, const TargetOptions& options
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
 // The same kernel in another lane of the CPU; null: it is not built for that, or cannot be asked there, which
 // is said on stderr.
-std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, TargetOptions options);
+std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, const BuildInfo& build,
+                                TargetOptions options);
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);

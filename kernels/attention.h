@@ -486,7 +486,7 @@ typedef struct attn_build {
   const char* hash;               /* of all that follows, lower-case hex */
   const char* compiler;           /* name and version */
   const char* flags;              /* as given to the compiler */
-  const char* root;               /* the source tree at build time; files are named relative to it */
+  const char* root;               /* the source tree at build time; files in it are named relative to it */
   const char* const* files;       /* sources and headers that the compiler read from the tree */
   const char* const* file_hashes; /* XXH3-128 of each, lower-case hex */
 } attn_build;

@@ -150,8 +150,8 @@ Identity identify(const IdentityOptions& options) {
     for (const std::string& name : prerequisites(output_of(c.ask, directory))) {
       const fs::path path = fs::weakly_canonical(fs::path(directory) / name);
       const auto relative = inside(path, root);
-      if (!relative || (!root_is_generated && inside(path, build))) continue;
-      files[*relative] = file_hash(path.string());
+      if ((!relative || !root_is_generated) && inside(path, build)) continue;
+      files[relative ? *relative : path.string()] = file_hash(path.string());
     }
   }
   if (flags.empty()) {
@@ -163,7 +163,8 @@ Identity identify(const IdentityOptions& options) {
   id.files.assign(files.begin(), files.end());
 
   std::string all = id.compiler + '\n' + id.flags + '\n';
-  for (const auto& [name, hash] : id.files) all += name + ' ' + hash + '\n';
+  for (const auto& [name, hash] : id.files)
+    all += (is_outside(name) ? fs::path(name).filename().string() : name) + ' ' + hash + '\n';
   id.hash = hex(XXH3_128bits(all.data(), all.size()));
   return id;
 }
@@ -195,7 +196,8 @@ std::string as_depfile(const Identity& id, const std::string& target) {
     return out;
   };
   std::string rule = escaped(target) + ":";
-  for (const auto& [name, hash] : id.files) rule += " \\\n  " + escaped(id.root + "/" + name);
+  for (const auto& [name, hash] : id.files)
+    rule += " \\\n  " + escaped(is_outside(name) ? name : id.root + "/" + name);
   return rule + "\n";
 }
 

@@ -1,6 +1,8 @@
 #include "fuzz/host/freshness.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <vector>
 
 #include "cmake/identity/identity.h"
@@ -13,17 +15,19 @@ FreshnessReply freshness(const BuildInfo& build) {
     return {Freshness::kUnknown, "the library does not say what it was built from"};
   }
   std::vector<std::string> edited, gone;
+  bool tree = false;  // whether any file of it is here
   for (const auto& [name, hash] : build.files) {
-    const std::string path = build.root + "/" + name;
+    const std::string path = is_outside(name) ? name : build.root + "/" + name;
     std::error_code error;
     if (!fs::exists(path, error)) {
       gone.push_back(name);
     } else if (file_hash(path) != hash) {
       edited.push_back(name);
     }
+    tree = tree || (!is_outside(name) && fs::exists(path, error));
   }
   // A tree without any of the files is another tree, or none.
-  if (gone.size() == build.files.size()) {
+  if (!tree && std::ranges::any_of(build.files, [](const auto& file) { return !is_outside(file.first); })) {
     return {Freshness::kNoTree, "the source tree " + build.root + " is not here"};
   }
   if (edited.empty() && gone.empty()) return {Freshness::kFresh, "built from the sources in " + build.root};
@@ -40,6 +44,15 @@ FreshnessReply freshness(const KernelInfo& kernel) {
   FreshnessReply worker = freshness(kernel.worker);
   if (worker.freshness != Freshness::kStale) return library;
   return {Freshness::kStale, "of the worker, " + worker.message};
+}
+
+std::optional<std::string> built_differently(const BuildInfo& one, const BuildInfo& other) {
+  const std::map<std::string, std::string> hashes(other.files.begin(), other.files.end());
+  for (const auto& [name, hash] : one.files) {
+    const auto found = hashes.find(name);
+    if (found != hashes.end() && found->second != hash) return name;
+  }
+  return std::nullopt;
 }
 
 namespace {

@@ -29,6 +29,10 @@ FreshnessReply freshness(const BuildInfo& build);
 // stale, else what is to be said of the kernel.
 FreshnessReply freshness(const KernelInfo& kernel);
 
+// The first file that two libraries, of one kernel in two lanes, were built from differently, wherever their
+// tree is now; nothing if there is none, or one of them does not say.
+std::optional<std::string> built_differently(const BuildInfo& one, const BuildInfo& other);
+
 // The message if it is stale; nothing otherwise.
 std::optional<std::string> stale(const BuildInfo& build);
 std::optional<std::string> stale(const KernelInfo& kernel);

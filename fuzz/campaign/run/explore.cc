@@ -11,6 +11,7 @@
 #include "fuzz/campaign/store/suspects.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/codec.h"
+#include "properties/case/features/feature.h"
 #include "properties/data/fills.h"
 #include "properties/draw/mutate.h"
 #include "properties/judge/oracles.h"
@@ -60,6 +61,7 @@ class Explorer {
     CheckOptions check;
     check.work = slice.options.work;
     check.refused = slice.target.refused;
+    check.finite = slice.options.finite;
     aim_ = aim_at(*observed_, check);
     stats_ = read_stats(slice.options.dir, slice.shard);
     oracle_before_ = counts().oracle;
@@ -130,6 +132,7 @@ class Explorer {
       if (auto entry = view_->to_confirm()) {
         if (auto c = view_->read(*entry)) {
           candidate.c = std::move(*c);
+          for (const Refusal* refusal : aim_.never) refusal->strip(candidate.c);
           candidate.confirms = entry->id;
           candidate.origin = "confirmed";
           if (const Property* own = find_property(entry->property)) {

@@ -150,6 +150,34 @@ TEST_F(Tree, AnEditWithoutABuildIsStale) {
   EXPECT_EQ(freshness(BuildInfo{}).freshness, Freshness::kUnknown);
 }
 
+// As of a kernel beside its tests' project, or a header that several projects share.
+TEST_F(Tree, AFileOutsideIsLookedAtToo) {
+  const fs::path shared = root_.string() + "-shared";
+  put(shared / "shared.h", "// as it was built\n");
+  commands("-O1 -include " + (shared / "shared.h").string());
+  const Identity id = identity();
+  EXPECT_THAT(id.files, ::testing::Contains(Pair((shared / "shared.h").string(), ::testing::_)));
+  EXPECT_THAT(as_depfile(id, "x.c"), HasSubstr("\n  " + (shared / "shared.h").string()));
+  const BuildInfo info = {.hash = id.hash, .root = id.root, .files = id.files};
+  EXPECT_EQ(freshness(info).freshness, Freshness::kFresh);
+  put(shared / "shared.h", "// edited\n");
+  EXPECT_THAT(stale(info).value_or(""), HasSubstr("/shared.h has changed since it was built"));
+  fs::remove_all(root_ / "kernels");
+  EXPECT_EQ(freshness(info).freshness, Freshness::kNoTree);
+  fs::remove_all(shared);
+}
+
+// A sanitizer's library that was not built again beside the plain one, wherever their tree is now.
+TEST(BuiltDifferently, NamesAFileThatBothHaveAndNotAlike) {
+  const BuildInfo plain = {.files = {{"kernel.cu", "new"}, {"words.h", "same"}}};
+  const BuildInfo old = {.files = {{"kernel.cu", "old"}, {"words.h", "same"}}};
+  const BuildInfo other = {.files = {{"words.h", "same"}, {"asan.h", "its own"}}};
+  EXPECT_EQ(built_differently(plain, old), "kernel.cu");
+  EXPECT_FALSE(built_differently(plain, other));
+  EXPECT_FALSE(built_differently(plain, plain));
+  EXPECT_FALSE(built_differently(plain, BuildInfo{}));
+}
+
 TEST_F(Tree, SaysWhatIsMissing) {
   const auto options = [&](std::string commands, std::string objects) {
     return IdentityOptions{.root = root_.string(),
