@@ -56,7 +56,15 @@ std::string assignments(const std::string& takes) {
   return text;
 }
 
+// "o, lse = f(q)" as C++ has it; anything else as it is.
+std::string statement(const std::string& call) {
+  std::smatch parts;
+  static const std::regex kBoth("\\s*o\\s*,\\s*lse\\s*=([^=].*)");
+  return std::regex_match(call, parts, kBoth) ? "attn::take_both(o, lse, " + parts[1].str() + ")" : call;
+}
+
 std::string plug_in(const Entry& entry, const std::string& name) {
+  const std::string call = statement(entry.call);
   const auto has = [&](const char* field) { return names(entry.call, field); };
   std::string deduced;
   if (has("S") && !has("Sq") && !has("Sk")) deduced += "    t.equal_lengths = true;\n";
@@ -73,7 +81,7 @@ std::string plug_in(const Entry& entry, const std::string& name) {
          name +
          "\";\n"
          "  template <class Tensor>\n  static constexpr bool kCalls = requires(" +
-         std::string(kTypes) + ") { " + entry.call +
+         std::string(kTypes) + ") { " + call +
          "; };\n"
          "  static constexpr attn::Takes kTakes = [] {\n    using namespace attn;\n    Takes t;\n"
          "    t.format = entry_format<Entry>();\n" +
@@ -82,8 +90,8 @@ std::string plug_in(const Entry& entry, const std::string& name) {
          "  static void run(const attn::Args& a) {\n#ifdef ATTN_HAS_TENSORS\n    const auto& [" +
          std::string(kPointers) + std::string(kOthers) +
          "] = a;\n    attn::with_tensors(a, kTakes, [&](auto& q, auto& k, auto& v, auto& o, auto& lse) { " +
-         entry.call + "; });\n#else\n    const auto& [" + std::string(kTensors) + std::string(kOthers) +
-         "] = a;\n    " + entry.call + ";\n#endif\n  }\n};\nATTN_ADAPTER(Entry)\n";
+         call + "; });\n#else\n    const auto& [" + std::string(kTensors) + std::string(kOthers) +
+         "] = a;\n    " + call + ";\n#endif\n  }\n};\nATTN_ADAPTER(Entry)\n";
 }
 
 std::string project(const Entry& entry, const std::string& name, const fs::path& folder) {

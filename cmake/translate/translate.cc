@@ -26,6 +26,7 @@ class Translator {
         dynamic_shared(i);
       }
       if (is(i, "asm") || is(i, "__asm__") || is(i, "__asm")) inline_ptx(i);
+      if (is(i, "cudaLaunchKernel") && is(i + 1, "(")) bare_kernel(i + 2);
       if (is(i, "__noinline__") && !(i > 0 && is(i - 1, "("))) replace(i, i, "__attribute__((noinline))");
     }
     return apply();
@@ -80,6 +81,21 @@ class Translator {
 
   static bool opens(std::string_view w) { return w == "(" || w == "[" || w == "{"; }
   static bool closes(std::string_view w) { return w == ")" || w == "]" || w == "}"; }
+
+  // The kernel that a launch names as a `const void*` keeps its type, which says what its arguments are.
+  void bare_kernel(size_t i) {
+    const auto is_void_pointer = [&](size_t first, std::string_view end) {
+      size_t at = first + (is(first, "const") ? 1 : 0);
+      if (!is(at, "void")) return kNone;
+      at += is(at + 1, "const") ? 2 : 1;
+      return is(at, "*") && is(at + 1, end) ? at + 1 : kNone;
+    };
+    size_t last = kNone;
+    if (is(i, "(")) last = is_void_pointer(i + 1, ")");
+    if ((is(i, "reinterpret_cast") || is(i, "static_cast")) && is(i + 1, "<"))
+      last = is_void_pointer(i + 2, ">");
+    if (last != kNone) replace(i, last, "");
+  }
 
   size_t closing(size_t i) const {  // of the bracket at i
     int depth = 0;

@@ -8,6 +8,7 @@
 //   asm volatile("cvta.to.shared.u64 %0, %1;" : "=l"(a) : "l"(p));
 //       ::simt::ptx::run<"...">(::simt::ptx::out(a), ::simt::ptx::in(p));
 //   __shared__ alignas(16) int x;              __shared__ __align__(16) int x;
+//   cudaLaunchKernel((const void*)kernel, ...)     cudaLaunchKernel(kernel, ...)
 //   __noinline__                                   __attribute__((noinline))
 //
 // kernels/simt/cuda/launch.h and ptx.h hold what these become. Macros are not expanded:

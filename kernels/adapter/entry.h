@@ -9,6 +9,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <tuple>
+
 #include "kernels/adapter.h"
 
 namespace attn {
@@ -27,6 +29,16 @@ consteval Formats entry_format() {
   if (E::template kCalls<Only<half>>) return Formats::kF16;
   if (E::template kCalls<Only<__nv_bfloat16>>) return Formats::kBf16;
   return E::template kCalls<Only<float>> ? Formats::kF32 : Formats::kF16;
+}
+
+// What becomes of `o, lse = forward(q, k, v)`: a pair, a tuple, or a vector whose first two they are.
+template <class O, class Lse, class R>
+void take_both(O& o, Lse& lse, const R& result) {
+  if constexpr (requires { std::tuple_size<R>::value; }) {
+    o = std::get<0>(result), lse = std::get<1>(result);
+  } else {
+    o = result.at(0), lse = result.at(1);
+  }
 }
 
 #ifdef ATTN_HAS_TENSORS  // a source with torch::Tensor, on the executor (kernels/simt/cuda/torch.h)

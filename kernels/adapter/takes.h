@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "kernels/plug_in.h"
 
@@ -68,10 +69,15 @@ constexpr Sizes one_of(N... values) {
 
 // Of Q, K, V and O: bits 1 << attn_dtype.
 enum class Formats { kF16 = 1, kBf16 = 2, kEither = 3, kF32 = 4, kAny = 7 };
+constexpr Formats operator|(Formats a, Formats b) {
+  return static_cast<Formats>(static_cast<int>(a) | static_cast<int>(b));
+}
 enum class Order { kBhsd, kBshd };  // dense, outermost first
 enum class Causal { kNever, kOnly, kEither };
 enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused. Dense (b, h, s), natural log
-enum class Scale { kGiven, kOwn };   // own: 1 / sqrt(dim); the rest of it is multiplied into Q
+// Own: 1 / sqrt(dim); the rest of it is multiplied into Q. Positive: given, and above 0, as a kernel needs that
+// hides a score by -inf before it scales it.
+enum class Scale { kGiven, kOwn, kPositive };
 
 struct Takes {
   Formats format = Formats::kF16;
@@ -127,10 +133,12 @@ inline std::string refusal(const Takes& takes, const Call& call) {
     return std::string(what) + " " + std::to_string(n) + ": it takes " + sizes.words();
   };
   if (!(static_cast<int>(takes.format) >> p.dtype & 1)) {
-    return takes.format == Formats::kF16    ? "fp16 alone"
-           : takes.format == Formats::kBf16 ? "bf16 alone"
-           : takes.format == Formats::kF32  ? "fp32 alone"
-                                            : "fp16 and bf16 alone";
+    std::string words;
+    for (const auto& [format, name] :
+         {std::pair{Formats::kF16, "fp16"}, {Formats::kBf16, "bf16"}, {Formats::kF32, "fp32"}}) {
+      if ((takes.format | format) == takes.format) words += (words.empty() ? "" : " and ") + std::string(name);
+    }
+    return words + " alone";
   }
   if (p.batch == 0 || p.heads_q == 0 || p.seq_q == 0) return {};
   if (takes.equal_dims && p.dim_qk != p.dim_v) return "head dimensions of Q and V that differ";
@@ -156,6 +164,7 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (p.has_key_lengths && takes.page == 0) return "key lengths";
   if (call.tensors.lse.data && takes.lse == Lse::kNone) return "an LSE";
   if (takes.scale == Scale::kOwn && !std::isfinite(p.scale / usual_scale(p))) return "such a scale";
+  if (takes.scale == Scale::kPositive && !(p.scale > 0)) return "a scale that is not positive";
   for (const int64_t n : {p.batch * p.heads_q, p.seq_q, p.seq_k}) {
     if (n > 0x7FFFFFFF / 512) return "more than its integers hold";
   }

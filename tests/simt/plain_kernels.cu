@@ -88,6 +88,13 @@ __global__ void numbers(int* wrong) {
     expect(isnan(four) || __nv_fp8_e4m3::encode(four) == byte);
     expect(!isfinite(five) || __nv_fp8_e5m2::encode(five) == byte);
   }
+  const __nv_fp8x2_storage_t two = __nv_cvt_halfraw2_to_fp8x2(__floats2half2_rn(1.0f, 19.0f), __NV_SATFINITE, __NV_E4M3);
+  expect(two == 0x5a38 && __half22float2(__nv_cvt_fp8x2_to_halfraw2(two, __NV_E4M3)).y == 20);
+  expect(__half2float(__nv_cvt_fp8_to_halfraw(0x38, __NV_E4M3)) == 1);
+  expect(__nv_cvt_float_to_fp8(-464.0f, __NV_NOSAT, __NV_E4M3) == 0xfe);  // a tie, to even
+  expect(__nv_cvt_float_to_fp8(-465.0f, __NV_NOSAT, __NV_E4M3) == 0xff);
+  expect(__nv_cvt_float_to_fp8(61440.0f, __NV_NOSAT, __NV_E5M2) == 0x7c);  // likewise
+  expect(static_cast<float4>(__nv_fp8x4_e4m3(v)).z == 3 && static_cast<float2>(__nv_fp8x2_e5m2(make_float2(7, 8))).y == 8);
   expect(rsqrtf(4.0f) == 0.5f && fabsf(__expf(1.0f) - 2.7182818f) < 1e-6f);
 }
 

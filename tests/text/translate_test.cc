@@ -48,6 +48,17 @@ TEST(Translate, AFormatterMayHaveTakenALaunchForShifts) {
     EXPECT_EQ(translated(text), plain);
 }
 
+TEST(Translate, AKernelLaunchedByItsAddressKeepsItsType) {
+  for (const char* kernel :
+       {"(const void*)", "(void *)", "(void const*)", "reinterpret_cast<const void*>", "(const void*)&", ""}) {
+    const std::string text = std::string("cudaLaunchKernel(") + kernel + "(f<64>), grid, 128, args, 0, s);";
+    EXPECT_TRUE(translated(text).starts_with("cudaLaunchKernel((f<64>), ") ||
+                translated(text).starts_with("cudaLaunchKernel(&(f<64>), "))
+        << translated(text);
+  }
+  EXPECT_EQ(translated("cudaLaunchKernel((pick)(n), grid);"), "cudaLaunchKernel((pick)(n), grid);");
+}
+
 TEST(Translate, AMacroMayHoldALaunch) {
   const std::string text = "#define RUN(k, n) \\\n  k<n> \\\n  <<<grid, 128>>>(q, n)\nRUN(f, 3);\n";
   const std::string result = translated(text);

@@ -24,6 +24,16 @@ struct BFloatFormat {
   }
 };
 
+// The bits of one and of two, as the formats of eight bits take and give them.
+template <class Format>
+struct Raw16 {
+  unsigned short x;
+};
+template <class Format>
+struct RawPair16 {
+  unsigned short x, y;
+};
+
 // A 16-bit float with the operators that CUDA gives it.
 template <class Format>
 struct Float16Bits {
@@ -31,6 +41,7 @@ struct Float16Bits {
 
   Float16Bits() = default;
   Float16Bits(float value) : bits(Format::narrow(value)) {}
+  Float16Bits(Raw16<Format> raw) : bits(raw.x) {}
   Float16Bits(double value) : Float16Bits(static_cast<float>(value)) {}
   template <class T>
     requires std::is_integral_v<T>
@@ -38,6 +49,7 @@ struct Float16Bits {
   template <class Other>
   explicit Float16Bits(Float16Bits<Other> value) : Float16Bits(float(value)) {}
   operator float() const { return Format::widen(bits); }
+  operator Raw16<Format>() const { return {bits}; }
 
   Float16Bits& operator=(float value) { return *this = Float16Bits(value); }
   Float16Bits& operator+=(Float16Bits other) { return *this = *this + other; }
@@ -65,6 +77,8 @@ struct alignas(4) Float16Pair {
 
   Float16Pair() = default;
   Float16Pair(Scalar low, Scalar high) : x(low), y(high) {}
+  Float16Pair(RawPair16<Format> raw) : x(Scalar::of_bits(raw.x)), y(Scalar::of_bits(raw.y)) {}
+  operator RawPair16<Format>() const { return {x.bits, y.bits}; }
   friend Float16Pair operator+(Float16Pair a, Float16Pair b) { return {a.x + b.x, a.y + b.y}; }
   friend Float16Pair operator-(Float16Pair a, Float16Pair b) { return {a.x - b.x, a.y - b.y}; }
   friend Float16Pair operator*(Float16Pair a, Float16Pair b) { return {a.x * b.x, a.y * b.y}; }
@@ -101,12 +115,10 @@ using __nv_bfloat16 = simt::Float16Bits<simt::BFloatFormat>;
 using __nv_bfloat162 = simt::Float16Pair<simt::BFloatFormat>;
 using nv_bfloat16 = __nv_bfloat16;
 using nv_bfloat162 = __nv_bfloat162;
-struct __half_raw {
-  unsigned short x;
-};
-struct __nv_bfloat16_raw {
-  unsigned short x;
-};
+using __half_raw = simt::Raw16<simt::HalfFormat>;
+using __half2_raw = simt::RawPair16<simt::HalfFormat>;
+using __nv_bfloat16_raw = simt::Raw16<simt::BFloatFormat>;
+using __nv_bfloat162_raw = simt::RawPair16<simt::BFloatFormat>;
 
 // Of one of the two formats, by CUDA's names: half or bfloat16.
 #define ATTN_SIMT_CONVERSIONS(half, half2, name, halves2)                         \

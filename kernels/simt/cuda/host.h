@@ -368,6 +368,16 @@ inline cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes,
   memcpy(to, const_cast<const char*>(reinterpret_cast<const volatile char*>(&symbol) + offset), bytes);
   return cudaSuccess;
 }
+template <class T>
+inline cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* from, size_t bytes, size_t offset,
+                                           cudaMemcpyKind kind, cudaStream_t = nullptr) {
+  return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
+}
+template <class T>
+inline cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, size_t offset,
+                                             cudaMemcpyKind kind, cudaStream_t = nullptr) {
+  return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind);
+}
 inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *free = *total = size_t{1} << 34;
   return cudaSuccess;

@@ -134,6 +134,62 @@ inline constexpr ScalarType kFloat = ScalarType::Float, kFloat32 = ScalarType::F
 inline constexpr DeviceType kCUDA = DeviceType::CUDA, kCPU = DeviceType::CPU;
 using IntArrayRef = std::vector<int64_t>;
 
+template <class T>
+struct DefaultPtrTraits {
+  using PtrType = T*;
+};
+template <class T>
+struct RestrictPtrTraits {
+  using PtrType = T* __restrict__;
+};
+
+// What kernels index a tensor with: a[b][h][s][d].
+template <class T, size_t kDims, class Index>
+class TensorAccessor {
+ public:
+  TensorAccessor(T* data, const Index* sizes, const Index* strides)
+      : data_(data), sizes_(sizes), strides_(strides) {}
+  decltype(auto) operator[](Index i) const {
+    T* const at = data_ + i * strides_[0];
+    if constexpr (kDims == 1) {
+      return *at;
+    } else {
+      return TensorAccessor<T, kDims - 1, Index>(at, sizes_ + 1, strides_ + 1);
+    }
+  }
+  Index size(int i) const { return sizes_[i]; }
+  Index stride(int i) const { return strides_[i]; }
+  T* data() const { return data_; }
+
+ private:
+  T* data_;
+  const Index *sizes_, *strides_;
+};
+// Likewise, with sizes and strides of its own, as an argument of a kernel has them.
+template <class T, size_t kDims, template <class> class = DefaultPtrTraits, class Index = int64_t>
+class GenericPackedTensorAccessor {
+ public:
+  GenericPackedTensorAccessor(T* data, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides)
+      : data_(data) {
+    for (size_t i = 0; i < kDims; ++i)
+      sizes_[i] = static_cast<Index>(sizes[i]), strides_[i] = static_cast<Index>(strides[i]);
+  }
+  decltype(auto) operator[](Index i) const {
+    return TensorAccessor<T, kDims, Index>(data_, sizes_, strides_)[i];
+  }
+  Index size(int i) const { return sizes_[i]; }
+  Index stride(int i) const { return strides_[i]; }
+  T* data() const { return data_; }
+
+ private:
+  T* data_;
+  Index sizes_[kDims], strides_[kDims];
+};
+template <class T, size_t kDims, template <class> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, kDims, Traits, int32_t>;
+template <class T, size_t kDims, template <class> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, kDims, Traits, int64_t>;
+
 // Dense, in the order of its sizes.
 class Tensor {
  public:
@@ -241,8 +297,21 @@ class Tensor {
   T* mutable_data_ptr() const {
     return data_ptr<T>();
   }
+  template <class T, size_t kDims, template <class> class Traits = DefaultPtrTraits>
+  PackedTensorAccessor32<T, kDims, Traits> packed_accessor32() const {
+    return packed<T, kDims, Traits, int32_t>();
+  }
+  template <class T, size_t kDims, template <class> class Traits = DefaultPtrTraits>
+  PackedTensorAccessor64<T, kDims, Traits> packed_accessor64() const {
+    return packed<T, kDims, Traits, int64_t>();
+  }
 
  private:
+  template <class T, size_t kDims, template <class> class Traits, class Index>
+  GenericPackedTensorAccessor<T, kDims, Traits, Index> packed() const {
+    if (dim() != kDims) c10::refuse("", "expected ", kDims, " dims but tensor has ", dim());
+    return {data_ptr<T>(), sizes(), strides()};
+  }
   size_t place(int64_t at) const { return static_cast<size_t>(at < 0 ? at + dim() : at); }
 
   std::shared_ptr<void> data_;

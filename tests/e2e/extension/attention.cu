@@ -45,4 +45,46 @@ torch::Tensor forward(torch::Tensor q, torch::Tensor k, torch::Tensor v) {
   return out;
 }
 
+// With a scale that is above 0, for a score is hidden before it is scaled; and with the LSE, by accessors and in a
+// launch by name.
+template <class T>
+__global__ void whole(const torch::PackedTensorAccessor32<T, 4, torch::RestrictPtrTraits> q,
+                      const torch::PackedTensorAccessor32<T, 4, torch::RestrictPtrTraits> k,
+                      const torch::PackedTensorAccessor64<T, 4> v, torch::PackedTensorAccessor32<T, 4> out,
+                      torch::PackedTensorAccessor32<float, 3> lse, float scale) {
+  const int b = blockIdx.z, h = blockIdx.y, row = blockIdx.x, keys = k.size(2);
+  const auto score = [&](int j) {
+    float dot = j < keys ? 0 : -INFINITY;
+    for (int d = 0; d < q.size(3) && j < keys; ++d)
+      dot += static_cast<float>(q[b][h][row][d]) * static_cast<float>(k[b][h][j][d]);
+    return dot * scale;
+  };
+  float most = -INFINITY, sum = 0;
+  for (int j = 0; j < keys + 1; ++j) most = score(j) > most || score(j) != score(j) ? score(j) : most;
+  for (int j = 0; j < keys + 1; ++j) sum += expf(score(j) - most);
+  for (int d = threadIdx.x; d < v.size(3); d += blockDim.x) {
+    float o = 0;
+    for (int j = 0; j < keys; ++j) o += expf(score(j) - most) * static_cast<float>(v[b][h][j][d]);
+    out[b][h][row][d] = static_cast<T>(o / sum);
+  }
+  if (threadIdx.x == 0) lse[b][h][row] = most + logf(sum);
+}
+
+std::vector<torch::Tensor> forward_both(torch::Tensor q, torch::Tensor k, torch::Tensor v, double given) {
+  auto out = torch::empty_like(q);
+  auto lse = torch::full({q.size(0), q.size(1), q.size(2)}, -INFINITY, q.options().dtype(torch::kFloat32));
+  AT_DISPATCH_FLOATING_TYPES_AND_HALF(q.scalar_type(), "forward_both", [&] {
+    auto a = q.packed_accessor32<scalar_t, 4, torch::RestrictPtrTraits>();
+    auto b = k.packed_accessor32<scalar_t, 4, torch::RestrictPtrTraits>();
+    auto c = v.packed_accessor64<scalar_t, 4>();
+    auto o = out.packed_accessor32<scalar_t, 4>();
+    auto l = lse.packed_accessor32<float, 3>();
+    float scale = static_cast<float>(given);
+    void* arguments[] = {&a, &b, &c, &o, &l, &scale};
+    AT_CUDA_CHECK(cudaLaunchKernel((const void*)whole<scalar_t>, dim3(q.size(2), q.size(1), q.size(0)), dim3(32),
+                                   arguments, 0, at::cuda::getCurrentCUDAStream()));
+  });
+  return {out, lse};
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "attention"); }
