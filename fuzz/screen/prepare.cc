@@ -5,6 +5,7 @@
 #include "properties/case/geometry.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/bad_plan.h"
+#include "properties/memory/as_contract.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/prefill.h"
 #include "reference/model/error_model.h"

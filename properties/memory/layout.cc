@@ -9,6 +9,7 @@
 #include "properties/data/bits16.h"
 #include "properties/data/fills.h"
 #include "properties/data/recipe.h"
+#include "properties/memory/as_contract.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
 #include "properties/memory/prefill.h"
@@ -19,64 +20,6 @@ namespace {
 
 // Tensors that touched more than this do not keep their pages for the next case.
 constexpr int64_t kKeptBytes = int64_t{64} << 20;
-
-// What an output or a workspace of a dtype is prefilled with.
-uint32_t prefill_pattern(Prefill prefill, int32_t dtype, uint32_t nan, uint32_t below_huge) {
-  if (prefill == Prefill::kNan) return nan;
-  if (dtype == ATTN_F16) return 0x7bff7bff - below_huge;
-  return (dtype == ATTN_BF16 ? 0x71807180 : 0x71800000) - below_huge;  // 2^100
-}
-
-}  // namespace
-
-attn_problem problem_of(const Problem& p) {
-  attn_problem out = {};
-  out.size = sizeof out;
-  out.dtype = p.dtype;
-  out.batch = p.batch;
-  out.heads_q = p.heads_q;
-  out.heads_kv = p.heads_kv;
-  out.seq_q = p.seq_q;
-  out.seq_k = p.seq_k;
-  out.dim_qk = p.dim_qk;
-  out.dim_v = p.dim_v;
-  out.scale = p.scale;
-  out.softcap = p.softcap;
-  out.causal = p.causal;
-  out.align = p.align;
-  out.window_left = p.window_left;
-  out.window_right = p.window_right;
-  out.has_key_lengths = p.key_lengths.has_value();
-  out.bias_dtype = p.bias ? p.bias->dtype : ATTN_NONE;
-  out.has_mask = p.mask.has_value();
-  out.num_splits = p.num_splits;
-  if (p.dtype == ATTN_F32) out.features |= ATTN_FEATURE_F32;
-  return out;
-}
-
-attn_env env_of(const Environment& from) {
-  attn_env env = {};
-  env.size = sizeof env;
-  env.backend = ATTN_CPU;
-  env.sm_count = from.sm_count;
-  env.compute_capability = from.compute_capability;
-  env.shared_memory_limit = from.shared_memory_limit;
-  env.schedule_seed = from.schedule_seed;
-  env.variant = from.variant;
-  env.arithmetic = from.arithmetic;
-  return env;
-}
-
-uint32_t output_pattern(const Case& c, TensorId t, const Poison& poison) {
-  return prefill_pattern(c.prefill, dtype_of(c.problem, t), poison.output, poison.below_huge);
-}
-
-// All ones whatever its size, which need not be a multiple of anything.
-uint32_t workspace_pattern(const Case& c, const Poison& poison) {
-  return prefill_pattern(c.prefill, ATTN_F32, poison.workspace, poison.below_huge);
-}
-
-namespace {
 
 std::string coordinates(const std::array<int64_t, 4>& at) {
   return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + "," +

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A new feature is a few files: feature.patch adds one to a copy of the tree, a sink that
-# does nothing; the room of the case is built there, and feature_shows.cc finds the feature
+# A new feature is a few files: feature.patch adds one to a copy of the tree, a sink, up to where
+# a kernel is told of it; the room of the case is built there, and feature_shows.cc finds the feature
 # in all that goes over features. Whatever question it leaves open does not compile.
 #
 #   feature.sh SOURCE SCRATCH [COMPILER]      without one: whether the patch applies, and to how many files
 set -euo pipefail
 source=$1 scratch=$2 compiler=${3:-}
-most=4
+most=6
 
 die() { echo "$*" >&2; exit 1; }
 
@@ -24,7 +24,9 @@ echo "a feature: $files files, $lines lines"
 cd "$scratch/tree"
 feature=properties/case/features/sink.cc
 compiles() { "$compiler" -std=c++20 -fsyntax-only -w -I. -x c++ - < "$1" 2> "$scratch/errors"; }
-compiles $feature || { cat "$scratch/errors"; die "the feature does not compile"; }
+for file in $feature properties/memory/as_contract.cc; do
+  compiles $file || { cat "$scratch/errors"; die "$file does not compile"; }
+done
 for member in $(sed -n '/^extern constinit/,/^};/s/^ *\.\([a-z_]*\) = .*/\1/p' $feature); do
   sed "/^    \.$member = .*,\$/d" $feature > "$scratch/open.cc"
   cmp -s $feature "$scratch/open.cc" && die "the example spreads .$member over several lines"

@@ -38,7 +38,8 @@ ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row
 # what looks at guards, gaps, inputs and outputs once a kernel has run.
 JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/judge.cc", "judge/operation.cc", "judge/oracles.cc",
          "judge/shape_places.cc", "judge/shape_values.cc", "judge/signals.cc", "judge/suspicion.cc", "judge/trial.cc",
-         "judge/twin.cc", "judge/verdict.cc", "memory/extent.cc", "memory/layout.cc"]
+         "judge/twin.cc", "judge/verdict.cc", "memory/as_contract.cc", "memory/extent.cc", "memory/layout.cc",
+         "memory/prefill.cc"]
 
 # The way that a kernel's cases are drawn for (attnfuzz check --way): its sources are that way alone.
 WAYS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}

@@ -8,7 +8,7 @@
 
 #include "properties/memory/extent.h"
 #include "properties/memory/layout.h"
-#include "properties/memory/prefill.h"
+#include "properties/memory/as_contract.h"
 #include "reference/numbers/formats.h"
 #include "tests/properties/memory/layout_support.h"
 
