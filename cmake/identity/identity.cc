@@ -147,10 +147,13 @@ Identity identify(const IdentityOptions& options) {
     replace_all(c.flags, options.build, "<build>");
     replace_all(c.flags, options.root, "<root>");
     flags.insert(c.flags);
+    // nvcc, asked with -MM, leaves its own headers in.
+    const fs::path toolkit = fs::weakly_canonical(words[0]).parent_path().parent_path();
     for (const std::string& name : prerequisites(output_of(c.ask, directory))) {
       const fs::path path = fs::weakly_canonical(fs::path(directory) / name);
       const auto relative = inside(path, root);
       if ((!relative || !root_is_generated) && inside(path, build)) continue;
+      if (!relative && (inside(path, "/usr") || inside(path, toolkit))) continue;
       files[relative ? *relative : path.string()] = file_hash(path.string());
     }
   }
