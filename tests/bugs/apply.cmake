@@ -1,16 +1,17 @@
-# cmake -D patch=FILE -D source=DIR -D overlay=DIR -D tree=DIR -D stamp=FILE -D program=PATCH -P apply.cmake
+# cmake "-Dpatches=FILE;..." -D source=DIR -D overlay=DIR -D tree=DIR -D stamp=FILE -D program=PATCH -P apply.cmake
 #
 # Makes tree/kernels: those of the source tree without the executor, the small
-# instantiations of the overlay over them, the patch applied. Files that come
+# instantiations of the overlay over them, the patches applied, one as a rule. Files that come
 # out as they were keep their time, so that nothing is compiled twice.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/head.cmake)
 
-get_filename_component(name ${patch} NAME)
-attnfuzz_read_bug(${patch} bug)
-if(bug_error)
-  message(FATAL_ERROR "${bug_error}")
-endif()
+foreach(patch IN LISTS patches)
+  attnfuzz_read_bug(${patch} bug)
+  if(bug_error)
+    message(FATAL_ERROR "${bug_error}")
+  endif()
+endforeach()
 
 set(copy ${tree}.new)
 file(REMOVE_RECURSE ${copy})
@@ -22,12 +23,17 @@ foreach(file IN LISTS files)
   file(MAKE_DIRECTORY ${folder})
   file(COPY_FILE ${overlay}/${file} ${copy}/${file})
 endforeach()
-# --fuzz=0: what surrounds the change must be what its author saw.
-execute_process(COMMAND ${program} -p1 --fuzz=0 --batch --no-backup-if-mismatch -i ${patch} WORKING_DIRECTORY ${copy}
-                RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
-if(failed)
-  message(FATAL_ERROR "tests/bugs/${name} does not apply to kernels/ any more:\n${output}")
-endif()
+set(beside)
+foreach(patch IN LISTS patches)
+  get_filename_component(name ${patch} NAME)
+  # --fuzz=0: what surrounds the change must be what its author saw, other lines further up apart.
+  execute_process(COMMAND ${program} -p1 --fuzz=0 --batch --no-backup-if-mismatch -i ${patch} WORKING_DIRECTORY ${copy}
+                  RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(failed)
+    message(FATAL_ERROR "tests/bugs/${name} does not apply to kernels/ any more${beside}:\n${output}")
+  endif()
+  string(APPEND beside " beside ${name}")
+endforeach()
 
 file(GLOB_RECURSE files RELATIVE ${copy} ${copy}/*)
 file(GLOB_RECURSE old RELATIVE ${tree} ${tree}/*)

@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 
 apply() {
-  "$cmake" -D patch="$1" -D source="$here/../.." -D overlay="$here/one_shape" -D tree="$work/tree" \
+  "$cmake" -D patches="$1" -D source="$here/../.." -D overlay="$here/one_shape" -D tree="$work/tree" \
     -D stamp="$work/stamp" -D program="$program" -P "$here/apply.cmake" >"$work/log" 2>&1
 }
 

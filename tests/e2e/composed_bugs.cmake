@@ -16,6 +16,7 @@ set(bugs ${PROJECT_SOURCE_DIR}/tests/bugs)
 find_program(ATTNFUZZ_PATCH patch REQUIRED)
 file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.h ${PROJECT_SOURCE_DIR}/kernels/*.cu)
 list(FILTER kernel_files EXCLUDE REGEX "/kernels/simt/")
+file(GLOB_RECURSE overlay_files CONFIGURE_DEPENDS ${bugs}/one_shape/*.h ${bugs}/one_shape/*.cu)
 add_custom_target(composed-bugs)
 set(arguments)
 foreach(name fa1-a fa1-b fa1-c splitk-d)
@@ -35,8 +36,8 @@ foreach(name fa1-a fa1-b fa1-c splitk-d)
   add_custom_command(OUTPUT ${tree}.stamp BYPRODUCTS ${made}
     COMMAND ${CMAKE_COMMAND} "-Dpatches=${patches}" -D source=${PROJECT_SOURCE_DIR} -D overlay=${bugs}/one_shape
             -D tree=${tree} -D stamp=${tree}.stamp -D program=${ATTNFUZZ_PATCH}
-            -P ${CMAKE_CURRENT_SOURCE_DIR}/compose_bugs.cmake
-    DEPENDS ${patches} ${kernel_files} ${CMAKE_CURRENT_SOURCE_DIR}/compose_bugs.cmake
+            -P ${bugs}/apply.cmake
+    DEPENDS ${patches} ${kernel_files} ${overlay_files} ${bugs}/apply.cmake ${bugs}/head.cmake
     COMMENT "Known bugs in one tree: ${name}" VERBATIM)
   add_custom_target(composed-tree-${name} DEPENDS ${tree}.stamp)
   set(sources ${made})
