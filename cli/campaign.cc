@@ -8,20 +8,16 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <set>
 #include <thread>
 
+#include "cli/campaign_print.h"
+#include "cli/campaign_targets.h"
 #include "cli/help.h"
-#include "cli/open_kernel.h"
 #include "cli/print.h"
 #include "cli/status_line.h"
 #include "cli/terminal.h"
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
-#include "fuzz/campaign/store/planted.h"
-#include "fuzz/campaign/store/suspects.h"
-#include "fuzz/check/refusals.h"
-#include "fuzz/host/subprocess.h"
 #include "text/json.h"
 #include "text/printable.h"
 
@@ -30,235 +26,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct CampaignArguments {
-  std::vector<std::string> kernels, backends = {"cpu"}, lanes = {"plain"}, properties;
+struct CampaignArguments : CampaignScope {
   std::string duration = "1h", ledger;
-  TargetOptions target;
   CampaignOptions campaign;
   std::string prune_from, prune_to;
   size_t prune_most = 200;
-  bool json = false, no_canary = false;
+  bool json = false;
 };
-
-// "libattn_bug-x_cpu.so:fast" -> "bug-x.fast": a kernel's name in files of the campaign.
-std::string short_name(const std::string& kernel) {
-  std::string name = kernel.substr(kernel.find_last_of('/') + 1);
-  const size_t ending = name.find(".so");
-  if (ending != std::string::npos) name.erase(ending, 3);
-  for (const char* prefix : {"lib", "attn_"}) {
-    if (name.starts_with(prefix) && kernel.find('/') != std::string::npos)
-      name.erase(0, std::string(prefix).size());
-  }
-  for (const char* part : {"_cpu", "_cuda"}) {
-    const size_t at = name.find(part);
-    if (at != std::string::npos && kernel.find('/') != std::string::npos)
-      name.erase(at, std::string(part).size());
-  }
-  for (char& c : name) {
-    const bool keep =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    if (!keep) c = '.';
-  }
-  return name.substr(0, 80);
-}
-
-CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, const std::string& folder,
-                         bool finite = false) {
-  options.backend = backend_name(library.backend);
-  options.lane = library.lane;
-  CampaignTarget target;
-  const std::unique_ptr<Target> opened = open(library, options);
-  target.info = opened->info();
-  identity_line(target.info, options);  // refuses what is stale
-  target.calibration = calibration_for(target.info, options);
-  target.refused = ask_for_refusals(*opened);
-  if (finite) target.refused.those.push_back(refusal_of_several(kNonFinite));
-  for (const Property* property : properties()) {
-    if (speaks_of(*property, target.info) && speaks_of(*property, target.refused))
-      target.properties.push_back(property);
-  }
-  target.open = [library, options](std::string* error) -> std::unique_ptr<Target> {
-    try {
-      return open(library, options);
-    } catch (const UserError& e) {
-      *error = e.what();
-      return nullptr;
-    }
-  };
-  if (library.backend == ATTN_CPU)
-    target.open_lane = [library, options, build = target.info.build](const std::string& lane) {
-      return open_in(lane, library, build, options);
-    };
-  if (library.backend == ATTN_CUDA && options.oracle == "cuda")
-    target.put_oracle = [options](Target& on, bool all) { put_oracle(on, options, all); };
-  target.folder = folder;
-  TargetRecord& r = target.record;
-  r.name = folder + "." + options.backend + "." + options.lane;
-  r.kernel = library.name;
-  r.backend = options.backend;
-  r.lane = options.lane;
-  r.build = target.info.build.hash;
-  r.worker_build = target.info.worker.hash;
-  r.compiler = target.info.build.compiler;
-  r.flags = target.info.build.flags;
-  r.device = target.info.device;
-  r.calibration = target.calibration.name;
-  r.twin = twin_name(*opened);
-  return target;
-}
-
-// The planted bug that a lane is there to see.
-CampaignTarget canary_of(const std::string& backend, const std::string& lane, TargetOptions options) {
-  const fs::path program = program_folder();
-  const fs::path library = program.parent_path() / "lib" / "attnfuzz" / ("libattn_canary_" + backend + ".so");
-  if (!fs::exists(library)) {
-    throw UserError("the canary, " + library.string() + ", is not there: build attn_canary_" + backend +
-                    ", or say --no-canary and go without its word");
-  }
-  const std::string kernel = planted_bug(lane).kernel;
-  options.backend = backend;
-  options.lane = lane;
-  options.oracle = "cpu";
-  CampaignTarget target = target_of(library_of(library.string() + ":" + kernel, options), options, "canary");
-  target.record.canary = true;
-  return target;
-}
-
-std::vector<CampaignTarget> targets_of(const CampaignArguments& arguments) {
-  std::vector<CampaignTarget> targets;
-  std::set<std::string> names;
-  std::vector<std::pair<std::string, std::string>> where;
-  for (const std::string& backend : arguments.backends) {
-    if (backend == "cuda") {
-      where.emplace_back(backend, "plain");
-      continue;
-    }
-    for (const std::string& lane : arguments.lanes) where.emplace_back(backend, lane);
-  }
-  for (const auto& [backend, lane] : where) {
-    TargetOptions options = arguments.target;
-    options.backend = backend;
-    options.lane = lane;
-    // Without a sanitizer a lane that is compiled for itself, to count edges, checks what plain does.
-    const Lane* row = find_lane(lane);
-    const bool as_plain = row != nullptr && row->kind == Lane::kBuilt && !row->sanitizer();
-    const std::string canary_lane = as_plain ? "plain" : lane;
-    if (!arguments.no_canary && names.insert("canary." + backend + "." + canary_lane).second)
-      targets.push_back(canary_of(backend, canary_lane, options));
-    for (const std::string& kernel : arguments.kernels) {
-      for (const KernelLibrary& library : libraries_of(kernel, options)) {
-        CampaignTarget target =
-            target_of(library, options, short_name(library.name), arguments.campaign.finite);
-        for (const std::string& name : arguments.properties) {
-          const Property& property = property_named(name);
-          if (std::ranges::find(properties(), &property) != properties().end()) continue;
-          print(expect_twin(*open(library, options), property));
-          target.properties.push_back(&property);
-        }
-        if (!names.insert(target.record.name).second)
-          throw UserError("two kernels would both be called " + target.record.name + ": rename a library");
-        target.record.properties = arguments.properties;
-        if (!arguments.properties.empty()) {
-          std::erase_if(target.properties, [&](const Property* p) {
-            return std::ranges::find(arguments.properties, p->name) == arguments.properties.end();
-          });
-        }
-        if (target.properties.empty()) throw UserError("no property is left to judge " + kernel + " by");
-        targets.push_back(std::move(target));
-      }
-    }
-  }
-  return targets;
-}
-
-std::string clock_text(double seconds) {
-  char text[32];
-  const long s = static_cast<long>(seconds);
-  std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-  return text;
-}
-
-// What matters most comes first: a narrow terminal cuts the end off.
-std::string status_of(const CampaignState& s) {
-  char text[400];
-  std::snprintf(text, sizeof text,
-                "%s, %s left%s: %zu finding(s), %llu to reduce; %llu cases, %.0f/s; corpus %llu, signals %llu, "
-                "coverage %llu",
-                clock_text(s.t).c_str(), clock_text(s.left).c_str(),
-                s.disk_full  ? ", DISK FULL, waiting"
-                : s.draining ? ", ending"
-                             : "",
-                s.findings, (unsigned long long)s.waiting, (unsigned long long)s.cases, s.cases_per_second,
-                (unsigned long long)s.corpus, (unsigned long long)s.signals, (unsigned long long)s.coverage);
-  return text;
-}
-
-// An event for a person; empty if it says nothing that the end does not say.
-std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets) {
-  const std::string event = e.at("event"), t = "[" + clock_text(e.at("t")) + "] ";
-  if (event == "start") {
-    std::string text =
-        t + "campaign in " + e.at("dir").get<std::string>() + ", " + clock_text(e.at("seconds")) + " to go:";
-    for (const auto& target : e.at("targets")) text += " " + target.get<std::string>();
-    for (const auto& note : e.at("notes")) text += "\n  " + note.get<std::string>();
-    return text;
-  }
-  if (event == "finding") {
-    const std::string known = e.at("tolerated"), of = e.at("target");
-    const auto found = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == of; });
-    const std::string kernel = found == targets.end() ? "" : found->record.kernel;
-    const std::string twin = found == targets.end() ? "" : found->record.twin;
-    return t + (known.empty() ? "FINDING " : "known: ") + e.at("name").get<std::string>() + " (" +
-           e.at("target").get<std::string>() + ", " + e.at("repeats").get<std::string>() + ")\n  " +
-           e.at("minimal").get<std::string>() + "\n  " + e.at("message").get<std::string>() +
-           (known.empty() ? "" : "\n  " + known) +
-           "\n  replay: " + replay_line(e.at("file").get<std::string>(), kernel, twin);
-  }
-  if (event == "tolerated") {
-    const std::string what = e.at("what");
-    return what.empty() ? "" : t + what;
-  }
-  if (event == "restart") return t + "a job was started anew: " + e.at("why").get<std::string>();
-  if (event == "given-up")
-    return t + e.at("target").get<std::string>() + " is given up: " + e.at("why").get<std::string>();
-  if (event == "disk-full")
-    return t + "the disk is full (" + e.at("dir").get<std::string>() + "): " + e.at("what").get<std::string>();
-  if (event == "disk-has-room") return t + "there is room again";
-  return "";
-}
-
-void print_end(const CampaignSummary& s, const std::string& dir) {
-  size_t known = 0;
-  for (const Finding& f : s.findings.findings) known += !f.tolerated.empty();
-  std::printf("\nended: %s; %zu finding(s), %zu known, %zu never seen again, %zu still to reduce\n",
-              s.ended.c_str(), s.findings.findings.size() - known, known, s.findings.never_again.size(),
-              s.waiting);
-  for (const auto* list : {&s.findings.findings, &s.findings.never_again}) {
-    for (const Finding& f : *list) {
-      print("  " + printable(f.name) + " x" + std::to_string(f.count) + " " + to_string(f.repeats) +
-            (f.tolerated.empty() ? "" : printable(", known: " + f.tolerated)) + "\n    " +
-            printable(f.minimal) + "\n    " + printable(f.message) + "\n");
-    }
-  }
-  for (const Canary& c : s.canaries) {
-    if (c.found) {
-      std::printf("canary %s: found within %llu cases\n", c.target.c_str(), (unsigned long long)c.cases);
-    } else {
-      std::printf(
-          "canary %s: NOT FOUND (%s): the harness is broken, and what it says of other kernels means nothing\n",
-          printable(c.target).c_str(), printable(c.message).c_str());
-    }
-  }
-  for (const auto& [target, stats] : stats_of(dir)) {
-    if (!stats.oracle.device.empty()) print(printable(target) + ":\n" + oracle_text(stats.oracle));
-  }
-  std::vector<std::string> unread;
-  for (const SuspectFile& suspect : read_suspects(dir, &unread))
-    print("suspicious, no finding: " + printable(suspect.r.message) +
-          "\n  replay: " + replay_line(suspect.file, suspect.r.kernel, suspect.r.twin) + "\n");
-  if (s.canaries.empty()) std::printf("no canary was run: nothing shows that this campaign finds bugs\n");
-  std::printf("%s\n", dir.c_str());
-}
 
 // What a ledger may speak of: all that there is here and that this session has.
 LedgerNames ledger_names(const CampaignArguments& arguments) {
@@ -271,7 +45,8 @@ Exit prune_corpus_of(CampaignArguments arguments) {
   arguments.no_canary = true;
   if (arguments.prune_to.empty()) throw UserError("--prune needs a folder to write to: --to FOLDER");
   if (!read_header(arguments.prune_from)) throw UserError(arguments.prune_from + " holds no campaign");
-  const PruneResult pruned = prune(arguments.prune_from, targets_of(arguments), arguments.prune_most);
+  const PruneResult pruned =
+      prune(arguments.prune_from, targets_of(arguments, arguments.campaign.finite), arguments.prune_most);
   fs::create_directories(arguments.prune_to);
   double seconds = 0;
   for (const Kept& kept : pruned.kept) {
@@ -309,7 +84,7 @@ Exit start_campaign(CampaignArguments arguments) {
     options.jobs = std::clamp(cores - options.gpus * options.gpu_jobs, 1, 128);
   }
   options.version = ATTNFUZZ_VERSION;
-  const std::vector<CampaignTarget> targets = targets_of(arguments);
+  const std::vector<CampaignTarget> targets = targets_of(arguments, arguments.campaign.finite);
 
   CampaignSummary summary;
   {
