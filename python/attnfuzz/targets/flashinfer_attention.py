@@ -13,7 +13,7 @@ import torch
 
 import attnfuzz
 from attnfuzz.asleep import asleep
-from attnfuzz.targets.torch_sdpa import COMMON, FLASH, aligned
+from attnfuzz.targets.torch_sdpa import COMMON, FLASH, POSITIVE, aligned
 
 with asleep():
     import flashinfer
@@ -21,7 +21,7 @@ with asleep():
 # Partial results of what is split over the keys are of O's format, a chunk each of 256 keys at least.
 FA2 = replace(FLASH, log="lg2.approx", tanh="approx", partials="input", merges=264)
 ALL = dict(COMMON, batch={1}, bias=False, mask=False, align="bottom_right", window=True, softcap=True, seq_k=attnfuzz.at_least(1),
-           dim={128}, equal_dims=True, scale="positive")
+           dim={128}, equal_dims=True, scale=POSITIVE)
 
 
 @contextlib.contextmanager

@@ -23,8 +23,10 @@ from attnfuzz.masks import one_mask
 TENSOR = attnfuzz.Errors(accumulator="tensor", p="input", scale="separate_fma")
 # Of flash-attention 2 besides: ex2 of a scaled score in one rounding. 1,634 cases on an H200: no number outside of that.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
-# Heads and batch entries are the grid's, which has 65,535 at most.
-GRID = dict(batch=range(1, 65536), heads_q=attnfuzz.at_most(65535))
+# Heads and batch entries are the grid's, which has 65,535 at most; a scale that is not positive gives NaN (docs/found/flash-65536-heads.py,
+# scale-not-positive.py).
+GRID = dict(batch=attnfuzz.at_least(1)) if attnfuzz.shows_known() else dict(batch=range(1, 65536), heads_q=attnfuzz.at_most(65535))
+POSITIVE = attnfuzz.shows_known() or "positive"
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
 
 
@@ -48,8 +50,8 @@ def refusals():
     try:
         yield
     except RuntimeError as e:
-        if any(words in str(e) for words in ("No available kernel", "not supported", "no kernel found to launch",
-                                             "is not correctly aligned", "overflows")):
+        chosen = ("no kernel found to launch", "is not correctly aligned", "overflows")  # what it refuses after that
+        if any(words in str(e) for words in ("No available kernel", "not supported", *chosen[: 0 if attnfuzz.shows_known() else 3])):
             raise attnfuzz.Unsupported(str(e).split("\n")[0]) from None
         raise
 
@@ -102,16 +104,17 @@ def aligned_bias(bias):
                                         dim=attnfuzz.multiple(8), seq=attnfuzz.at_least(1), **dict(COMMON, **GRID)))
 def efficient(p, q, k, v, bias=None, mask=None):
     """SDPA, memory-efficient (CUTLASS)"""
-    if p.causal and p.seq_q == 1 and p.heads_q > 1 and k.stride(1) == 0 and v.stride(1) == 0:
-        attnfuzz.known("one query, causal, heads of K and V stored once")
-    if p.seq_q % 64 == 1 and (p.has_bias or p.has_mask) and 0 in (k.stride(1), v.stride(1), k.stride(0), v.stride(0)):
-        attnfuzz.known("K and V stored once, a mask, and a query left over behind tiles of 64 (pytorch#191937)")
+    tile = 64 if max(p.dim_qk, p.dim_v) <= 128 else 32
+    reads_wrong = p.has_bias or p.has_mask or (p.causal and p.heads_q > 1)
+    if p.seq_q % tile == 1 and reads_wrong and k.stride(1) == 0 and v.stride(1) == 0:
+        attnfuzz.known("K and V stored once for all heads, causal or a mask, and a query left over behind tiles of 64 or 32 "
+                       "(docs/found/efficient-query-left-over.py)")
     return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(aligned_bias(bias), mask))
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=FLASH,
                  domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8), equal_dims=True,
-                                        seq=attnfuzz.at_least(1), scale="positive",
+                                        seq=attnfuzz.at_least(1), scale=POSITIVE,
                                         **dict(COMMON, align="bottom_right", **GRID)))
 def flash(p, q, k, v):
     """SDPA, flash: aten._scaled_dot_product_flash_attention, with its LSE; causal is of the bottom right"""
@@ -123,13 +126,15 @@ def flash(p, q, k, v):
 
 
 @attnfuzz.target(device="cuda", tiles=(128, 128), errors=TENSOR,
-                 domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias="own",
+                 domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias=attnfuzz.shows_known() or "own",
                                         dim=attnfuzz.multiple(8, most=128), seq_q=attnfuzz.at_least(1),
-                                        seq_k=attnfuzz.at_least(2), scale="positive", **dict(COMMON, **GRID)))
+                                        seq_k=attnfuzz.at_least(2), scale=POSITIVE, **dict(COMMON, **GRID)))
 def cudnn(p, q, k, v, bias=None, mask=None):
     """SDPA, cuDNN"""
     far_apart(q, k, v)
     lies_as_a_result_can(q)
+    if p.dim_v != p.dim_qk and 0 in q.stride()[:3]:
+        attnfuzz.known("a Q stored once, after which an O of other columns is made")
     m = one_mask(aligned_bias(bias), mask)
     # Known: a mask stored once for all queries, with strides of 1 where a length is 1 (docs/found/cudnn-mask-stored-once.py).
     if m is not None and m.stride(2) == 0 and not attnfuzz.shows_known():

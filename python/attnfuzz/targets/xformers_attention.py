@@ -13,10 +13,11 @@ import math
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 
 import attnfuzz
 from attnfuzz.asleep import asleep
-from attnfuzz.targets.torch_sdpa import COMMON, FLASH, GRID, TENSOR, aligned, dead_rows, expanded, lies_as_a_result_can
+from attnfuzz.targets.torch_sdpa import COMMON, FLASH, GRID, POSITIVE, TENSOR, aligned, dead_rows, expanded, lies_as_a_result_can
 
 with asleep():
     import xformers.ops as xops
@@ -59,7 +60,7 @@ def call(p, op, q, k, v, bias):
         out, lse = xops.memory_efficient_attention_forward_requires_grad(q, k, v, attn_bias=bias, scale=p.scale, op=op)
     if out.ndim == 5:
         out, lse = out.flatten(2, 3), lse.flatten(1, 2)
-    return out.transpose(1, 2), dead_rows(p, lse[:, :, : p.seq_q])
+    return out.transpose(1, 2), dead_rows(p, lse[:, :, : q.shape[1]])
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
@@ -69,6 +70,10 @@ def cutlass(p, q, k, v, bias=None):
     """xFormers, cutlassF"""
     aligned(q, k, v)
     given = bias
+    above = 0  # queries that see no key, and what becomes of those beside them is known (pytorch#193632): the others alone are given
+    if p.causal and p.align == "bottom_right" and not attnfuzz.shows_known():
+        above = max(p.seq_q - p.seq_k, 0)
+        q = q[:, :, above:]
     if p.heads_q == p.heads_kv or attnfuzz.shows_known():
         q, k, v, bias = heads_last(p, q, k, v, bias)
     else:  # groups are known to be freed while they are read (docs/found/xformers-groups-on-streams.py): each head has its own
@@ -77,9 +82,8 @@ def cutlass(p, q, k, v, bias=None):
     if p.causal:
         bias = bias_of.LowerTriangularMask() if p.align == "top_left" else bias_of.LowerTriangularFromBottomRightMask()
     out, lse = call(p, fmha.cutlass.FwOp, q, k, v, bias)
-    dead = p.seq_q - p.seq_k
-    if p.causal and p.align == "bottom_right" and dead > 0 and not attnfuzz.shows_known():  # known: pytorch#193632
-        out[:, :, :dead], lse[:, :, :dead] = 0, -math.inf
+    if above > 0:
+        out, lse = F.pad(out, (0, 0, above, 0)), F.pad(lse, (above, 0), value=-math.inf)
     if given is not None and not attnfuzz.shows_known():  # the LSE of a row that a bias hides is 0: known
         lse = lse.masked_fill((given == -math.inf).all(-1), -math.inf)
     return out, lse
@@ -113,7 +117,7 @@ def in_parts(p, q, left, right):
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=FLASH,
                  domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8, most=256), equal_dims=True,
-                                        seq=attnfuzz.at_least(1), scale="positive",
+                                        seq=attnfuzz.at_least(1), scale=POSITIVE,
                                         **dict(COMMON, align="bottom_right", window=True, **GRID)))
 def flash(p, q, k, v):
     """xFormers, fa2F: PyTorch's flash, also with windows"""
