@@ -71,6 +71,18 @@ void measure_refused(const CheckResult& result, Checked& checked) {
                                " cases inside --domain: a kernel that refuses does not pass");
 }
 
+// Who is slow is asked little, and must not pass for that.
+void measure_pace(const CheckResult& result, double seconds, Checked& checked) {
+  constexpr double kFewest = 50, kFewestASecond = 5;
+  uint64_t judged = 0;
+  for (const auto& [name, of] : result.properties) judged += of.passed + of.failed;
+  if (static_cast<double>(judged) >= std::min(kFewest, kFewestASecond * seconds)) return;
+  checked.not_judged.push_back(
+      "of " + checked.kernel.name + " " + std::to_string(judged) +
+      " cases were judged in the time that it was given: too few to say anything; give it "
+      "more time, or a --domain of smaller problems");
+}
+
 // Of what is planted in Q, K and V.
 bool has_non_finite(Case c) {
   const size_t planted = c.planted.size();
@@ -187,6 +199,8 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
       for (std::string& why : not_judged(result, checked.kernel.name, refused, part.empty()))
         checked.not_judged.push_back(std::move(why));
       if (filing.untrusted && arguments.check.terms) measure_refused(result, checked);
+      if (filing.untrusted && options.seconds > 0 && result.failures.empty())
+        measure_pace(result, options.seconds, checked);
       for (const Property* property :
            arguments.properties.empty() ? std::vector<const Property*>() : options.properties) {
         if (!judged_by(result, *property))

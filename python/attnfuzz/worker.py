@@ -389,12 +389,17 @@ class Kernel:
         if self.target.arrays == "torch":
             if turned := tensor.backwards():
                 tensor, value = tensor.forwards(), value.flip(turned)
+            if not value.dtype.is_floating_point:
+                raise TypeError(f"the target returned an {name} of {value.dtype}, and floating point is due")
             torch_view(tensor).copy_(value)
             return
         import numpy
 
         value = numpy.asarray(value)
         to = numpy_view(tensor)
+        # A complex number would lose its imaginary part, a string be read; bf16 may be the format's or its bits.
+        if value.dtype.kind != "f" and value.dtype != to.dtype and value.dtype.name != "bfloat16":
+            raise TypeError(f"the target returned an {name} of {value.dtype}, and floating point is due")
         if tensor.dtype == "bf16" and to.dtype == numpy.uint16 and value.dtype != numpy.uint16:
             value = to_bits_of_bf16(value)
         with numpy.errstate(over="ignore"):

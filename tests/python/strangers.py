@@ -158,6 +158,24 @@ class Lying:
 
 
 @stranger
+def imaginary(p, q, k, v):
+    o, lse = compute(p, q, k, v)
+    return o + 1j, lse
+
+
+@stranger
+def as_text(p, q, k, v):
+    o, lse = compute(p, q, k, v)
+    return numpy.asarray(o, numpy.float32).astype(str), lse
+
+
+@stranger
+def sleeps(p, q, k, v):
+    time.sleep(0.7)
+    return compute(p, q, k, v)
+
+
+@stranger
 def lying_array(p, q, k, v):
     o, lse = compute(p, q, k, v)
     return Lying(o), lse

@@ -38,6 +38,8 @@ REFUSED = {
     "changes_the_plan": (NUMBERS, "", None),
     "judges_itself": (NUMBERS, "", None),
     "scribbles": (("crash", "guard"), "", None),
+    "imaginary": (("fault",), "an O of complex", None),
+    "as_text": (("fault",), "an O of <U", None),
     "lying_array": (NUMBERS, "", None),
     "generates": (("fault",), "raised AttributeError", None),
     "edits_its_caller": (NUMBERS, "", None),
@@ -49,7 +51,8 @@ REFUSED = {
 }
 REFUSE = ("refuses_most", "mute_refusal")
 TIRES = "refuses_from_then_on"  # takes all that it is asked first
-SHORT = ("honest", "forks", "reads_parent", "writes_inputs", "cached_by_shape", "says_merges", "refuses_most")
+SLEEPS = "sleeps"  # holds, and is asked next to nothing in the time that there is
+SHORT = ("honest", "forks", "reads_parent", "writes_inputs", "imaginary", "cached_by_shape", "says_merges", "refuses_most")
 AT_IMPORT = {
     "import os; os._exit(0)": "exit status 0 while the library was loaded",
     "import os; os.fork()": "of clone(), which no untrusted kernel may call",
@@ -59,10 +62,10 @@ AT_IMPORT = {
 bad = []
 
 
-def check(folder, *words, cases=40):
+def check(folder, *words, length=("--cases", "40")):
     report = os.path.join(folder, "check.json")
     ran = subprocess.run(
-        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, "--cases", str(cases), "--jobs", "1", "--reduce-seconds", "0.01", "--work",
+        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, *length, "--jobs", "1", "--reduce-seconds", "0.01", "--work",
          "30000", "--watchdog", "5", "--out", os.path.join(folder, "found"), "--json", report],
         env=dict(os.environ, ATTN_HARNESS="1", ATTNFUZZ_PYTHON=sys.executable), cwd=folder, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True)
@@ -73,7 +76,7 @@ def check(folder, *words, cases=40):
 
 
 def held_against(name, result):
-    if name in ("honest", TIRES):
+    if name in ("honest", TIRES, SLEEPS):
         return None if result["status"] == "held" else f"{result['status']}: {result.get('failure')}"
     if name in REFUSE:
         return None if result.get("cheat") == "refuses nearly everything" else f"status {result['status']}"
@@ -95,15 +98,19 @@ with tempfile.TemporaryDirectory() as folder:
     if lacking:
         print(f"SKIPPED: this machine lacks {', '.join(lacking)}")
         sys.exit(77)
-    missing = (REFUSED.keys() | {"honest", TIRES, *REFUSE} if every else set(SHORT)) ^ results.keys()
+    missing = (REFUSED.keys() | {"honest", TIRES, SLEEPS, *REFUSE} if every else set(SHORT)) ^ results.keys()
     if missing:
         bad.append(f"not in both lists: {', '.join(sorted(missing))}")
     bad += [f"{name}: {why}" for name, result in results.items() if (why := held_against(name, result))]
 
     if every:
-        tired, _ = check(folder, f"{STRANGERS}:{TIRES}", cases=160)
+        tired, _ = check(folder, f"{STRANGERS}:{TIRES}", length=("--cases", "160"))
         if tired[TIRES].get("cheat") != "refuses nearly everything":
             bad.append(f"{TIRES}: {tired[TIRES]['status']}")
+
+        slept, ran = check(folder, f"{STRANGERS}:{SLEEPS}", length=("--for", "1s"))
+        if slept[SLEEPS]["status"] != "not judged" or "too few to say anything" not in ran.stdout:
+            bad.append(f"{SLEEPS}: {slept[SLEEPS]['status']}")
 
     # A file beside it is a part of it; neither does anything before it is confined.
     with open(os.path.join(folder, "strange_helper.py"), "w") as f:
