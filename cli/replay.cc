@@ -97,8 +97,10 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
     *json += probe_json(probed_case, probed);
   }
   if (target.oracles) print(oracle_text(target.oracles->use()));
+  if (verdict.outcome == Outcome::kReject)
+    print("  not judged: a refusal is no pass; --kernel names another kernel, and limits says what this one takes\n");
   std::fflush(stdout);
-  return verdict.outcome == Outcome::kFail ? kFound : kHeld;
+  return verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kReject ? kFound : kHeld;
 }
 
 // Each file in a process of its own, for the tool watches processes.
@@ -153,7 +155,7 @@ void add_replay(CLI::App& app, Action& action) {
   add_twin_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
   add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --lane asan",
-             {"all of them held", "one failed, once in three runs at least", kBadUseStatus});
+             {"all of them held", "one failed, once in three runs at least, or was refused", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return run_replay(*arguments); }; });
 }
 
