@@ -4,7 +4,7 @@
 // Threads' coordinates are macros onto the running thread: they are read often,
 // and a name costs one load that way. __shared__ is thread_local: legal for
 // arrays in a function and for extern ones, and the executor runs a block on one
-// OS thread. The rest of the device API is in cuda_api.h.
+// OS thread. The rest of the device API is in api.h.
 #pragma once
 
 #include "kernels/simt/simt.h"

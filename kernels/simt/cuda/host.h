@@ -1,5 +1,5 @@
 // The host side of CUDA's runtime for code that runs on the executor: launches with
-// <<<>>> (cuda_launch.h), memory, streams, events, attributes.
+// <<<>>> (launch.h), memory, streams, events, attributes.
 //
 // All of it happens at once and in order: a stream is a name. Scratch memory is guarded:
 // it starts as NaNs, ends at a page that nobody may touch, and what was not freed when an

@@ -17,7 +17,6 @@ struct DecodeSpec {
 
   // One warpgroup computes, a warp more loads.
   static constexpr int kTileQ = 64, kThreads = 160;
-  static constexpr int kLoader = 4;  // its warp
 
   __host__ __device__ constexpr int barriers() const { return 4 * stages; }
   // Dynamic shared memory of a block: its tiles, then its barriers.
