@@ -189,8 +189,8 @@ std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& li
   } catch (const UserError& e) {
     return passed_over(e.what());
   }
-  if (!options.allow_stale && freshness(target->info()).freshness == Freshness::kStale)
-    return passed_over(target->info().library + " is not of the sources as they are: build it anew");
+  if (const auto why = stale(target->info()); why && !options.allow_stale)
+    return passed_over(target->info().library + " is stale: " + *why);
   if (const auto file = built_differently(build, target->info().build); file && !options.allow_stale)
     return passed_over(target->info().library + " was built of another " + *file + " than " + library.path +
                        ": build it anew");
