@@ -1,5 +1,5 @@
 // What a failure shows, in the terms in which attention bugs are told apart: what fault_rules.cc's
-// table of rules asks. Each answer is read from data, never from a message.
+// table of rules asks. Each answer is read from data; from a message alone which of CUDA's errors it tells.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "properties/case/switches.h"
@@ -47,6 +48,11 @@ class Evidence {
   bool kind(std::initializer_list<Kind> kinds) const { return std::ranges::count(kinds, v.kind) > 0; }
   bool report(std::initializer_list<attn_report_kind> kinds) const {
     return v.fault && std::ranges::count(kinds, v.fault->kind) > 0;
+  }
+  // An error of the runtime or driver with these words of theirs, which whoever met it passed on. What host
+  // code throws is told as such an error too, and has words of its own.
+  bool device_says(std::string_view words) const {
+    return report({ATTN_REPORT_DEVICE}) && v.fault->message.find(words) != std::string::npos;
   }
   bool detail(Fault::Detail detail) const { return v.fault && v.fault->detail == detail; }
   bool shape(ShapeKind kind) const { return std::ranges::count(v.shapes, kind, &Shape::kind) > 0; }

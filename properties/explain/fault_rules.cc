@@ -1,5 +1,5 @@
 // Which class of fault a failure points to: a table of rules, the most telling
-// first. A rule reads data, never a message.
+// first. A rule reads what evidence.h makes of data, never a message.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -26,7 +26,10 @@ constexpr Rule kRules[] = {
     {Class::kOverflow, [](const Evidence& e) { return e.detail(Fault::Detail::kArithmetic); },
      "an integer leaves its range"},
     {Class::kLayout,
-     [](const Evidence& e) { return e.detail(Fault::Detail::kAlignment) || e.report({ATTN_REPORT_ALIGNMENT}); },
+     [](const Evidence& e) {
+       return e.detail(Fault::Detail::kAlignment) || e.report({ATTN_REPORT_ALIGNMENT}) ||
+              e.device_says("misaligned address");
+     },
      "an address is not aligned as the operation needs"},
     {Class::kDispatch,
      [](const Evidence& e) {
@@ -38,7 +41,8 @@ constexpr Rule kRules[] = {
      [](const Evidence& e) {
        return e.report({ATTN_REPORT_DEADLOCK, ATTN_REPORT_DIVERGENCE, ATTN_REPORT_ASYNC,
                         ATTN_REPORT_DISAGREEMENT, ATTN_REPORT_RACE}) ||
-              (e.v.fault && (e.lane == "tsan" || e.lane == "racecheck" || e.lane == "synccheck"));
+              (e.v.fault && !e.report({ATTN_REPORT_DEVICE}) &&
+               (e.lane == "tsan" || e.lane == "racecheck" || e.lane == "synccheck"));
      },
      "the back end reports threads that do not meet as they should"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.death == Death::kArithmetic; },
@@ -140,7 +144,8 @@ constexpr Rule kRules[] = {
     {Class::kTail,
      [](const Evidence& e) {
        return (e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress}) && !e.splits()) ||
-              e.report({ATTN_REPORT_SHARED, ATTN_REPORT_ADDRESS, ATTN_REPORT_DEVICE});
+              e.report({ATTN_REPORT_SHARED, ATTN_REPORT_ADDRESS}) || e.device_says("illegal memory access") ||
+              e.device_says("unspecified launch failure");
      },
      "memory outside an array is touched"},
     {Class::kTail,

@@ -213,6 +213,24 @@ TEST(FaultClass, FreedMemoryIsState) {
          FaultClass::kTail);
 }
 
+// CUDA's errors and what host code throws arrive as one kind of report.
+TEST(FaultClass, AnErrorOfTheHostIsNoAddress) {
+  const auto device = [](const char* message) {
+    return Finding(Kind::kFault).fault(ATTN_REPORT_DEVICE, message).lengths(1, 4).need({at_least("seq_k", 4)});
+  };
+  expect(device("run(): an illegal memory access was encountered"), FaultClass::kTail);
+  expect(device("raised AcceleratorError: CUDA error: an illegal memory access was encountered"),
+         FaultClass::kTail);
+  expect(device("launch: cudaErrorMisalignedAddress (misaligned address)"), FaultClass::kLayout);
+  for (const char* thrown :
+       {"raised ValueError: no such head dimension (mine.py:4)", "it threw: bad optional access"}) {
+    Finding f = device(thrown);
+    expect(f, FaultClass::kUnknown);
+    f.lane = "tsan";
+    expect(f, FaultClass::kUnknown);
+  }
+}
+
 TEST(FaultClass, Numbers) {
   Finding softcap(Kind::kNonFinite);
   softcap.c.problem.softcap = 1;
