@@ -26,7 +26,8 @@ Verdict held(const Verdict& screened, Verdict v, const Case& c) {
   // An error and its bound may each lie kApart of the bound away; a kernel that does not repeat itself,
   // further.
   const double apart = v.plan.deterministic ? 4 * kApart : 1, more = v.worst - screened.worst;
-  if (v.outcome == Outcome::kPass && counted && more <= apart && (!all || more >= -apart)) return v;
+  const bool no_failure = v.outcome == Outcome::kPass || v.outcome == screened.outcome;
+  if (no_failure && counted && more <= apart && (!all || more >= -apart)) return v;
   if (v.outcome == Outcome::kUninformative && !all)
     return screened;  // of rows that were not sampled it says enough
   if (v.outcome == Outcome::kFail && v.kind != Kind::kWrong && v.kind != Kind::kNonFinite) return v;
@@ -72,7 +73,7 @@ void Screen::Beside::work(Target& target) {
     try {
       const Asked& asked = one.asked;
       Verdict v = held(one.screened, judged_by_cpu(asked.c, *asked.property, target, calibration_), asked.c);
-      if (v.outcome != Outcome::kPass) found = {one.number, std::move(v)};
+      if (v.outcome == Outcome::kFail) found = {one.number, std::move(v)};
     } catch (...) {
       thrown = std::current_exception();
     }

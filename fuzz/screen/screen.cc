@@ -219,9 +219,8 @@ void Screen::tried(Batch& batch, Item item) {
     if (v.outcome != Outcome::kFail) batch.innocent.push_back(item.index);
   } else if (v.outcome != Outcome::kPass) {
     leave(batch, item.index, "a relation that says nothing");
-  } else if (2 * (v.uninformative_rows + v.unconstrained_rows) > v.sampled) {
-    leave(batch, item.index, "rows that mostly cannot be judged");
   } else {
+    weigh_rows(v);
     const bool also = drawn();
     ++use_.screened;
     use_.both += also;

@@ -19,7 +19,7 @@
 // CPU's oracle, one case in a worker at a time) go
 //   - every case in which anything is wrong, and that verdict counts;
 //   - the first one, and then one in a hundred, drawn by a seed, of which nothing is;
-//   - what it does not do, counted with the reason (prepare.h), and what mostly cannot be judged;
+//   - what it does not do, counted with the reason (prepare.h);
 //   - all of a batch whose kernels faulted, hung, or killed the worker: so the one that did is named.
 // A case in which something is wrong and the ordinary way finds nothing may have suffered from another one
 // of its batch, which wrote where it should not: then all of them go the ordinary way. If none fails there,

@@ -431,14 +431,15 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
           "; judged again by the CPU's oracle alone it held: the kernel does not repeat itself, or the "
           "oracles do not agree";
   }
-  // Rows that the oracle could hold to nothing: a pass that says little.
-  if (v.outcome == Outcome::kPass && 2 * (v.uninformative_rows + v.unconstrained_rows) > v.sampled) {
-    v.outcome = Outcome::kUninformative;
-    v.message = std::to_string(v.uninformative_rows) + " uninformative and " +
-                std::to_string(v.unconstrained_rows) + " unconstrained of " + std::to_string(v.sampled) +
-                " rows";
-  }
+  weigh_rows(v);
   return v;
+}
+
+void weigh_rows(Verdict& v) {
+  if (v.outcome != Outcome::kPass || 2 * (v.uninformative_rows + v.unconstrained_rows) <= v.sampled) return;
+  v.outcome = Outcome::kUninformative;
+  v.message = std::to_string(v.uninformative_rows) + " uninformative and " +
+              std::to_string(v.unconstrained_rows) + " unconstrained of " + std::to_string(v.sampled) + " rows";
 }
 
 }  // namespace attnfuzz

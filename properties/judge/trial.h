@@ -54,6 +54,9 @@ struct GivenRuns {
 // case or kernel, only when the machine itself fails.
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration);
 
+// A pass becomes kUninformative where the oracle could hold most rows to nothing: it says little.
+void weigh_rows(Verdict& v);
+
 class Trial {
  public:
   // `fast`: whether the target's fast oracle may be asked, if it has one; `compares`: Property's.

@@ -519,6 +519,27 @@ TEST(Screen, WhatIsRefusedAsItRunsIsLeftToTheOrdinaryWay) {
   EXPECT_EQ(screen.use().doubted, 0u);
 }
 
+TEST(Screen, SaysThatMostRowsCannotBeJudgedAsATrialDoes) {
+  FakeTarget fake;
+  const Calibration calibration = documented();
+  std::vector<Case> some;
+  for (uint64_t seed = 1; some.size() < 3; ++seed) {
+    const Case c = random_case(seed);
+    std::string why;
+    if (illegal(c) || c.problem.batch * c.problem.heads_q * c.problem.seq_q > 40) continue;
+    if (!screen::prepare(c, ATTN_CPU, &why)) continue;
+    if (ordinary(by_reference({c})[0], fake).outcome == Outcome::kUninformative) some.push_back(c);
+  }
+  FakeScreen device(fake);
+  Screen screen(device, fake, calibration);
+  for (const Verdict& v : screen.judge(by_reference(some))) {
+    EXPECT_EQ(v.outcome, Outcome::kUninformative);
+    EXPECT_NE(v.message.find("uninformative and"), std::string::npos) << v.message;
+  }
+  EXPECT_EQ(screen.use().screened, some.size());
+  EXPECT_EQ(screen.use().both, 1u);  // the first
+}
+
 TEST(Screen, CountsWhatIsNoNumberBeforeTheLengths) {
   const Calibration calibration = documented();
   Case c;
