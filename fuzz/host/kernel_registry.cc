@@ -60,8 +60,8 @@ std::string no_worker(int32_t backend, const std::string& lane) {
 
 std::string no_host(int32_t backend) {
   return std::string("lib/libattnfuzz-hosted-") + backend_name(backend) +
-         ".so is not beside this program's bin/: build it" +
-         (backend == ATTN_CUDA ? " where there is a CUDA toolkit (ATTNFUZZ_CUDA=ON)" : "");
+         ".so is not beside this program's bin/: build it (python-package), or use the wheel's attnfuzz" +
+         (backend == ATTN_CUDA ? ", where there was a CUDA toolkit (ATTNFUZZ_CUDA=ON)" : "");
 }
 
 // Whether a library calls what its lane is about: a sanitizer, or what collects its counters.
