@@ -16,6 +16,9 @@ die() {
   echo "SKIPPED: $python makes no virtual environment with pip (python3-venv)"
   exit 77
 }
+# Also where $python is one of a virtual environment itself, whose packages are nobody's system's.
+"$python" -c 'import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))' >"$("$out/venv/bin/python" -c \
+  'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
 "$python" "$sources/make_wheel.py" --version "$version" --package "$sources/attnfuzz" --to "$out/wheel" "$@" >"$out/log" 2>&1 ||
   die "no wheel"
 "$out/venv/bin/python" -m pip install -q --no-index --no-deps "$out"/wheel/*.whl >"$out/log" 2>&1 || die "the wheel cannot be installed"
