@@ -135,9 +135,9 @@ struct BlockVote {
 };
 SIMT_EXPORT BlockVote block_vote(bool predicate, Place here);
 
-// The lanes of the caller's warp, whatever way they have gone: the same for all of them,
-// and who has left holds no collective up.
-SIMT_EXPORT uint32_t active_lanes();
+// Which lanes of the caller's warp go its way: those that come to this place before each of the others has
+// left, waits elsewhere or polls. A GPU may say fewer.
+SIMT_EXPORT void active_lanes(uint32_t* lanes, Place here);
 
 // Lets the others run before this thread goes on: what a polling loop needs.
 SIMT_EXPORT void yield();

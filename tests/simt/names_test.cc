@@ -114,6 +114,44 @@ TEST(Names, ArithmeticAndGroupsAreCuda) {
   }
 }
 
+// Who goes along: in a branch, while one polls for what they do, once some have left.
+__global__ void ways(int* wrong, unsigned* flag, unsigned* count) {
+  const auto expect = [&](bool right, int which) {
+    if (!right && *wrong == 0) *wrong = which;
+  };
+  const unsigned lane = threadIdx.x % 32;
+  expect(__activemask() == ~0u, 1);
+  if (lane < 5) {
+    const auto group = cooperative_groups::coalesced_threads();
+    expect(group.size() == 5 && group.thread_rank() == lane && group.shfl(lane, 3) == 3, 2);
+  } else if (lane % 2 == 1) {
+    expect(__activemask() == (0xaaaaaaaau & ~31u), 3);
+  }
+  if (lane == 31) {
+    while (atomicCAS(&flag[threadIdx.x / 32], 1u, 2u) == 0) {
+    }
+  } else {
+    const auto group = cooperative_groups::coalesced_threads();
+    group.sync();
+    if (group.thread_rank() == 0) {
+      atomicAdd(count, group.size());
+      atomicExch(&flag[threadIdx.x / 32], 1u);
+    }
+  }
+  if (lane >= 20) return;
+  expect(__activemask() == 0xfffffu, 4);
+}
+
+TEST(Names, WhoGoesAlongIsToldWhereWaysPart) {
+  for (uint64_t seed : kOrders) {
+    int wrong = 0;
+    unsigned flag[2] = {}, count = 0;
+    EXPECT_EQ(run_on_cpu(ways, 1, 64, {.seed = seed}, &wrong, flag, &count).told(), "ok");
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(count, 62u);
+  }
+}
+
 // C = A B of 16x16x16, with A[i][k] = i + k, B[k][j] = k == j.
 __global__ void wmma_product(float* out) {
   using namespace nvcuda;

@@ -94,7 +94,9 @@ class coalesced_group : public warp_part {
  public:
   using warp_part::warp_part;
 };
-inline coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
+inline coalesced_group coalesced_threads(simt::Place here = simt::Place::now()) {
+  return coalesced_group(__activemask(here));
+}
 
 template <unsigned kSize, class Parent = void>
 class thread_block_tile : public warp_part {

@@ -142,8 +142,11 @@ inline int __all_sync(unsigned mask, int predicate, simt::Place here = simt::Pla
   return ballot.result == ballot.members;
 }
 
-// All lanes of the warp: a GPU says fewer where some have left, or gone another way.
-inline unsigned __activemask() { return simt::active_lanes(); }
+inline unsigned __activemask(simt::Place here = simt::Place::now()) {
+  unsigned lanes = 0;
+  simt::active_lanes(&lanes, here);
+  return lanes;
+}
 
 namespace simt {
 

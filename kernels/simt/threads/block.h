@@ -2,8 +2,8 @@
 //
 // A lane is in one of four states: running (one at a time), ready (its bit is in
 // Warp::ready), waiting (in a collective: Group::arrived; at a barrier:
-// Barrier::waiting), or done. Warp::ready and Block::ready_warps are bit sets,
-// so that finding the next lane is two instructions in any order.
+// Barrier::waiting; to be told who goes its way: Warp::gathering), or done. Warp::ready and Block::ready_warps
+// are bit sets, so that finding the next lane is two instructions in any order.
 #pragma once
 
 #include <deque>
@@ -86,8 +86,12 @@ struct Warp {
   void* argument[kWarpSize];
   uint32_t active = 0;  // groups with a lane in them
   Group group[kWarpSize];
-  uint32_t fences = 0;             // collectives that ordered memory so far
-  Place barrier_place[kWarpSize];  // of a lane that waits at a barrier
+  uint32_t gathering = 0;             // lanes that wait to be told who goes their way,
+  Place gathering_at[kWarpSize];      // each at its place;
+  uint32_t gathered[kWarpSize] = {};  // and what they were told
+  uint32_t polled = 0;                // how often others polled meanwhile
+  uint32_t fences = 0;                // collectives that ordered memory so far
+  Place barrier_place[kWarpSize];     // of a lane that waits at a barrier
 };
 
 struct Lane {
@@ -235,6 +239,7 @@ void leave_barriers(Block& block);  // a thread has left: nobody waits for it at
 
 // collective.cc
 void leave_collectives(Block& block, Lane& lane);  // nor in a collective of its warp
+void let_gathered_go(Block& block, Warp& warp);    // from active_lanes(), those of one place
 
 // mbarrier.cc
 MBarrier& mbarrier_at(Block& block, void* address, const char* word, Place here);  // or faults

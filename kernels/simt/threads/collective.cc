@@ -106,7 +106,32 @@ void meet(const WarpOp& op, void* argument, uint32_t mask, Place here) {
   if (tag) sanitizer::acquire(tag);
 }
 
-uint32_t active_lanes() { return self().warp->existing; }
+void active_lanes(uint32_t* lanes, Place here) {
+  Lane& me = self();
+  Warp& warp = *me.warp;
+  const int lane = std::countr_zero(me.bit);
+  warp.gathering |= me.bit;
+  warp.gathering_at[lane] = here;
+  wait_in_warp(running(), me);
+  *lanes = warp.gathered[lane];
+}
+
+// Those that are least far in the source: others may wait where these come to.
+void let_gathered_go(Block& b, Warp& warp) {
+  Place here = warp.gathering_at[std::countr_zero(warp.gathering)];
+  for (uint32_t rest = warp.gathering; rest; rest &= rest - 1) {
+    const Place there = warp.gathering_at[std::countr_zero(rest)];
+    if (there.line < here.line) here = there;
+  }
+  uint32_t together = 0;
+  for (uint32_t rest = warp.gathering; rest; rest &= rest - 1) {
+    if (same(warp.gathering_at[std::countr_zero(rest)], here)) together |= rest & -rest;
+  }
+  for (uint32_t rest = together; rest; rest &= rest - 1) warp.gathered[std::countr_zero(rest)] = together;
+  warp.gathering &= ~together;
+  warp.polled = 0;
+  make_ready(b, warp, together);
+}
 
 const Thread* lane_of_warp(int lane) {
   return &running().lane(self().warp->number * kWarpSize + static_cast<uint32_t>(lane)).thread;

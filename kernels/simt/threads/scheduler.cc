@@ -16,6 +16,8 @@ namespace {
 // Lanes by which the threads move on from block to block, where they do: not a
 // whole number of warps, so that neighbours of a tile's border meet as well.
 constexpr uint32_t kRotation = 37;
+// How often lanes of a warp poll before those that gather need not wait for them.
+constexpr uint32_t kPatience = 1024;
 
 inline void jump(Lane& from, Lane& to) {
   running().left = &from;
@@ -76,6 +78,12 @@ inline Lane* next_lane(Block& b) {
   return next ? next : next_after_landing(b);
 }
 
+// Nobody of the warp is on the way any more to where some ask who goes theirs.
+inline void gather(Block& b, Warp& warp) {
+  if (warp.gathering && !warp.ready) [[unlikely]]
+    let_gathered_go(b, warp);
+}
+
 // What a thread must have waited for before it ends.
 [[gnu::noinline, gnu::cold]] void check_ended(Block& b, Lane& me) {
   if (!me.copies.empty()) {
@@ -100,6 +108,7 @@ void finish(Block& b, Lane& me) {
     me.warp->left |= me.bit;
     if (b.barriers[0].expected) leave_barriers(b);
     if (me.warp->active) leave_collectives(b, me);
+    gather(b, *me.warp);
   }
   Lane* next = b.live ? next_lane(b) : nullptr;
   if (!next && b.live) record_deadlock(b);
@@ -181,6 +190,7 @@ void run_block(Block& b) {
     b.warp_state[warp].ready = b.warp_state[warp].existing;
     b.warp_state[warp].active = 0;
     b.warp_state[warp].left = 0;
+    b.warp_state[warp].gathering = 0;
     for (Group& group : b.warp_state[warp].group) group.arrived = 0;
   }
   for (uint32_t i = 0; i < b.threads; ++i) {
@@ -201,6 +211,7 @@ void run_block(Block& b) {
 }
 
 void wait_in_warp(Block& b, Lane& me) {
+  gather(b, *me.warp);
   Lane* next = next_lane(b);
   if (!next) {
     record_deadlock(b);
@@ -212,6 +223,8 @@ void wait_in_warp(Block& b, Lane& me) {
 void yield() {
   Block& b = running();
   Lane& me = self();
+  // It may poll for what they do next, and so may others that are ready.
+  if (me.warp->gathering && (!me.warp->ready || ++me.warp->polled == kPatience)) let_gathered_go(b, *me.warp);
   // The next ready thread in a ring, whatever the order of the schedule: any
   // other choice lets two polling threads starve a third.
   const uint32_t mine = me.thread.linear;
