@@ -118,7 +118,6 @@ def efficient(p, q, k, v, bias=None, mask=None):
                                         **dict(COMMON, align="bottom_right", **GRID)))
 def flash(p, q, k, v):
     """SDPA, flash: aten._scaled_dot_product_flash_attention, with its LSE; causal is of the bottom right"""
-    k, v = expanded(p, k, v)
     aligned(q, k, v)
     lies_as_a_result_can(q)
     out = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, p.causal, False, scale=p.scale)
