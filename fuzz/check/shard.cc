@@ -158,11 +158,13 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     if (verdict.outcome == Outcome::kReject && !aim.refused.nothing() && !alone) {
       // Of a kernel that does not do everything a relation may ask too much. Then the case is
       // judged by itself, and one that is refused even so without what it may be refused for.
+      const Property* by = find_property("reference");
       for (const Case& other : {as_drawn, without_refused(as_drawn, aim.refused)}) {
-        Verdict by_itself = judge(other, *find_property("reference"), target, calibration);
+        if (property == by && other == c) continue;  // that has been judged
+        Verdict by_itself = judge(other, *by, target, calibration);
         if (by_itself.outcome == Outcome::kReject) continue;
         verdict = std::move(by_itself);
-        property = find_property("reference");
+        property = by;
         c = other;
         break;
       }
