@@ -37,6 +37,8 @@ class Errors:
     p            format of the probabilities in P.V: "fp32", or "input" (that of Q, K and V)
     products     "tf32": Q, K, P and V are rounded to TF32 in the matrix products; None: they are not
     partials     likewise, of partial results that splits of the keys leave
+    merge        how partial results, each divided by its sum, are weighed: "weight" (exp of the LSE less the largest, all
+                 divided by their sum), "lse" (exp of the LSE less that of all), "one_by_one" (each with what was merged before)
     exp          "ex2.approx", "exp2f", "expf", "fast_expf"
     log          "lg2.approx", "logf", "fast_logf"
     rcp          "approx", "exact"
@@ -62,11 +64,13 @@ class Errors:
     isolates_masked_nan: bool = False
     deterministic: bool = False
     products: str = None
+    merge: str = None
 
     _classes = {
         "accumulator": (None, "ffma", "tensor"),
         "p": (None, "fp32", "input"),
         "partials": (None, "fp32", "input"),
+        "merge": (None, "weight", "lse", "one_by_one"),
         "exp": (None, "ex2.approx", "exp2f", "expf", "fast_expf"),
         "log": (None, "lg2.approx", "logf", "fast_logf"),
         "rcp": (None, "approx", "exact"),
@@ -95,7 +99,8 @@ class Errors:
     @functools.cached_property
     def _columns(self):
         """Fields of attn_plan, with what they hold whatever the problem."""
-        columns = {"accumulator": "accumulator", "p": "p_format", "partials": "partial_format", "scale": "scale_mode"}
+        columns = {"accumulator": "accumulator", "p": "p_format", "partials": "partial_format", "merge": "merge_rule",
+                   "scale": "scale_mode"}
         fields = {columns.get(name, f"{name}_class"): values.index(getattr(self, name))
                   for name, values in self._classes.items()}
         if self.products:

@@ -4,6 +4,7 @@ import os
 import sys
 import unittest
 import unittest.mock
+from dataclasses import replace
 
 import numpy as np
 
@@ -119,6 +120,14 @@ class Oracle(unittest.TestCase):
         q, k, v = inputs()
         self.assertLess(attnfuzz.oracle(q, k, v, errors=ERRORS)[1].max(), attnfuzz.oracle(q, k, v)[1].max())
 
+    def test_parts_weighed_by_their_lse_may_err_by_its_digits(self):
+        whole = attnfuzz.Errors(accumulator="tensor", p="input", exp="ex2.approx", log="logf", rcp="exact", scale="fused")
+        parts = replace(whole, partials="fp32", merges=2, merge="lse")
+        for score, least, most in ((1.0, 1, 1.1), (2.0**17, 2**-8, 2**-4)):
+            q, k, v = (np.full((1, 1, n, 16), x, np.float16) for n, x in ((1, 1.0), (65, score / 16), (65, 1.0)))
+            one, two = (attnfuzz.oracle(q, k, v, scale=1.0, errors=e)[1].max() for e in (whole, parts))
+            self.assertTrue(least < (two / one if score == 1 else two) < most, (score, one, two))
+
     def test_bad_arguments_are_told(self):
         q, k, v = inputs()
         for arguments, words in (((q.astype(np.float64), k, v), "q is of float64"), ((q.astype(np.float32), k, v), "one format"), ((q[0], k, v), "3 dimensions"),
@@ -214,6 +223,8 @@ class Declarations(unittest.TestCase):
             attnfuzz.Errors(accumulator="fp8")
         with self.assertRaisesRegex(ValueError, "products='bf16'"):
             attnfuzz.Errors(products="bf16")
+        with self.assertRaisesRegex(ValueError, "merge='max'"):
+            attnfuzz.Errors(merge="max")
         with self.assertRaisesRegex(ValueError, "'f16', 'bf16' and 'f32'"):
             attnfuzz.Domain(dtypes=("f64",))
         with self.assertRaisesRegex(ValueError, "align='left'"):

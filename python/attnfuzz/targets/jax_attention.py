@@ -192,7 +192,8 @@ def outweighed(p, q, k, bias, mask, key_lengths):
                  compiles=(*SHAPE, "scale", "bias", "mask", "key_lengths"),
                  domain=attnfuzz.Domain(dtypes=("f16", "bf16"), bias="own", lse=False, softcap=False, window=False, align="top_left",
                                         non_finite=False, seq_q={1, 2, 64, 65, 129}, seq_k={1, 2, 64, 65, 129}, batch={1, 2},
-                                        heads_q={1, 2, 4}, dim={8, 64, 128}, equal_dims=True))
+                                        heads_q={1, 2, 4}, dim={8, 64, 128}, equal_dims=True,
+                                        scale=attnfuzz.shows_known() or "positive"))
 def cudnn(p, q, k, v, bias=None, mask=None, key_lengths=None):
     """jax.nn.dot_product_attention by cuDNN"""
     if key_lengths is not None and not attnfuzz.shows_known():  # NaN beyond the lengths would reach O

@@ -23,6 +23,9 @@ from attnfuzz.masks import one_mask
 TENSOR = attnfuzz.Errors(accumulator="tensor", p="input", scale="separate_fma")
 # Of flash-attention 2 besides: ex2 of a scaled score in one rounding. 1,634 cases on an H200: no number outside of that.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
+# Where there are few queries it splits the keys, at most 128 times, and weighs parts by their LSE in fp32, whose digits large
+# scores use up (docs/found/flash-split-with-large-scores.py).
+SPLIT = FLASH if attnfuzz.shows_known() else replace(FLASH, partials="fp32", merge="lse", merges=128)
 # Heads and batch entries are the grid's, which has 65,535 at most; a scale that is not positive gives NaN (docs/found/flash-65536-heads.py,
 # scale-not-positive.py).
 GRID = dict(batch=attnfuzz.at_least(1)) if attnfuzz.shows_known() else dict(batch=range(1, 65536), heads_q=attnfuzz.at_most(65535))
@@ -30,11 +33,23 @@ POSITIVE = attnfuzz.shows_known() or "positive"
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
 
 
+# A boolean mask is made to this number, which is added (docs/found/cudnn-hidden-score.py).
+HIDDEN = {"f16": 65504.0, "bf16": 65536.0}
+
+
+def outweighed(p, q, k, mask):
+    scores = torch.matmul(q.double(), expanded(p, k, k)[0].double().mT) * p.scale
+    seen = scores.masked_fill(~mask, -math.inf).amax(-1)
+    hidden = scores.masked_fill(mask, -math.inf).amax(-1) - HIDDEN[p.dtype]
+    if ((seen > -math.inf) & (hidden > seen - 100)).any():
+        attnfuzz.known("a hidden score beyond the number that a mask is made to")
+
+
 def expanded(p, k, v):
     group = p.heads_q // p.heads_kv
     if group == 1:
         return k, v
-    return (t.repeat_interleave(group, dim=1) for t in (k, v))
+    return tuple(t.repeat_interleave(group, dim=1) for t in (k, v))
 
 
 def call(backend, p, q, k, v, mask):
@@ -112,7 +127,7 @@ def efficient(p, q, k, v, bias=None, mask=None):
     return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(aligned_bias(bias), mask))
 
 
-@attnfuzz.target(device="cuda", tiles=(64, 64), errors=FLASH,
+@attnfuzz.target(device="cuda", tiles=(64, 64), errors=SPLIT,
                  domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8), equal_dims=True,
                                         seq=attnfuzz.at_least(1), scale=POSITIVE,
                                         **dict(COMMON, align="bottom_right", **GRID)))
@@ -135,6 +150,8 @@ def cudnn(p, q, k, v, bias=None, mask=None):
     if p.dim_v != p.dim_qk and 0 in q.stride()[:3]:
         attnfuzz.known("a Q stored once, after which an O of other columns is made")
     m = one_mask(aligned_bias(bias), mask)
+    if mask is not None and not attnfuzz.shows_known():
+        outweighed(p, q, k, mask)
     # Known: a mask stored once for all queries, with strides of 1 where a length is 1 (docs/found/cudnn-mask-stored-once.py).
     if m is not None and m.stride(2) == 0 and not attnfuzz.shows_known():
         m = m.clone(memory_format=torch.contiguous_format)

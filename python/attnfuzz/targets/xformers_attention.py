@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 import attnfuzz
 from attnfuzz.asleep import asleep
-from attnfuzz.targets.torch_sdpa import COMMON, FLASH, GRID, POSITIVE, TENSOR, aligned, dead_rows, expanded, lies_as_a_result_can
+from attnfuzz.targets.torch_sdpa import COMMON, GRID, POSITIVE, SPLIT, TENSOR, aligned, dead_rows, expanded, lies_as_a_result_can
 
 with asleep():
     import xformers.ops as xops
@@ -115,7 +115,7 @@ def in_parts(p, q, left, right):
     return first + in_parts(p, q[:, :, above:], left, -1)
 
 
-@attnfuzz.target(device="cuda", tiles=(64, 64), errors=FLASH,
+@attnfuzz.target(device="cuda", tiles=(64, 64), errors=SPLIT,
                  domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8, most=256), equal_dims=True,
                                         seq=attnfuzz.at_least(1), scale=POSITIVE,
                                         **dict(COMMON, align="bottom_right", window=True, **GRID)))
