@@ -47,7 +47,7 @@ file(COPY ${source}/corpus DESTINATION ${root})
 file(COPY ${source}/kernels/attention.py ${source}/kernels/bench.py ${source}/kernels/bench_features.py
      ${source}/kernels/timing.py DESTINATION ${root}/kernels)
 file(COPY ${source}/python/attnfuzz DESTINATION ${root}/python PATTERN __pycache__ EXCLUDE)
-file(COPY ${source}/fuzz/bench/torch_loop.py DESTINATION ${root}/fuzz/bench)
+file(COPY ${source}/fuzz/bench/plain_loop.py DESTINATION ${root}/fuzz/bench)
 file(COPY ${source}/cmake/run-bundle.sh DESTINATION ${root})
 file(COPY ${source}/LICENSE DESTINATION ${root})
 file(WRITE ${root}/own-kernels "${kernels}\n")  # what the script checks

@@ -16,7 +16,7 @@
 #   lanes      drawn cases of both kernels in every lane of the executor: none may
 #              fail (LANE_CASES, LANES)
 #   kernels    kernels/bench.py beside PyTorch: results/kernels.json
-#   torch      fuzz/bench/torch_loop.py, the plain loop: results/torch.json
+#   torch      fuzz/bench/plain_loop.py over PyTorch's back ends: results/torch.json
 #
 # OUT (./out): one log a step, and results.tar.gz. STEP_SECONDS, in capitals
 # (TESTS_SECONDS, CHECK_SECONDS, ...), is what a step may take; one that does not
@@ -223,7 +223,8 @@ run_lanes() {
 }
 
 run_torch() {
-  "$PYTHON" fuzz/bench/torch_loop.py --seconds $((TORCH_SECONDS / 6)) --json results/torch.json | tee results/torch.txt
+  "$PYTHON" fuzz/bench/plain_loop.py --seconds $((TORCH_SECONDS / 6)) --json results/torch.json \
+    python/attnfuzz/targets/torch_sdpa.py:{flash,efficient,cudnn,math_} | tee results/torch.txt
   local status=${PIPESTATUS[0]}
   grep 'cases/s' results/torch.txt | awk '{printf "%s %s/s  ", $1, $2} END {print ""}' >&3
   return "$status"

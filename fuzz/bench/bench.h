@@ -30,8 +30,8 @@ std::vector<BenchShape> bench_shapes();
 std::string describe(const BenchShape& shape);  // "1x1x65x64 causal f16"
 Case bench_case(const BenchShape& shape);
 
-// The small problems of a plain fuzzing loop (fuzz/bench/torch_loop.py draws the
-// same): batch 1..3, heads 1..4, 1..300 positions, dimension 32, 64 or 128.
+// The small problems of a plain fuzzing loop (fuzz/bench/plain_loop.py draws
+// the like): batch 1..3, heads 1..4, 1..300 positions, dimension 32, 64 or 128.
 BenchShape drawn_shape(uint64_t index);
 
 struct BenchTarget {
