@@ -1,4 +1,5 @@
 """untrusted.py ATTNFUZZ [all]: functions of strangers, each refused for what it does; what a file does when imported.
+untrusted.py ATTNFUZZ torch [NAME...]: those of torch_strangers.py, on a GPU where there is one; those named, and `honest`.
 
 One check of strangers.py, confined as far as this machine can: of those that SHORT names, or of all.
 """
@@ -10,9 +11,13 @@ import sys
 import tempfile
 
 ATTNFUZZ = os.path.abspath(sys.argv[1])
-STRANGERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "strangers.py")
+TORCH = "torch" in sys.argv[2:3]
+ON_GPU = TORCH and os.path.exists("/dev/nvidiactl")
+STRANGERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_strangers.py" if TORCH else "strangers.py")
 
 DOMAIN = "dim<=64 seq<=200 no_bias no_mask no_key_lengths"
+if TORCH:
+    DOMAIN += " seq>=1 batch>=1 no_window no_softcap finite"
 NUMBERS = ("wrong", "non-finite", "relation", "dirty", "unwritten")
 # Target: kinds, one of which the failure has; words of its message; the cheat that is told, if it is always.
 REFUSED = {
@@ -49,6 +54,29 @@ REFUSED = {
     "reads_its_map": (NUMBERS, "", None),
     "says_that_it_compiles": (("hang",), "", None),
 }
+# In PyTorch: on the CPU, and on a GPU, where it is another. Inputs can be written there, and a system call that fails
+# is no reason to end a process that a driver lives in (docs/untrusted.md).
+TORCH_REFUSED = {name: REFUSED[name] for name in (
+    "forks", "executes", "writes_file", "writes_beside", "reads_files", "reads_parent", "connects", "kills_parent",
+    "catches_crash", "leaves", "writes_inputs", "writes_nothing", "later", "cached_by_shape", "one_behind",
+    "watches_environment", "watches_arguments", "says_merges", "changes_the_plan", "edits_its_caller")}
+TORCH_REFUSED |= {
+    "reads_disk": (("fault",), "PermissionError", None),
+    "shares_memory": (("fault",), "PermissionError", None),
+    "restores_inputs": (("crash",), "SIGSEGV in run(), byte", "writes inputs"),
+    "never_written": (NUMBERS, "", None),
+    "stale_buffer": (NUMBERS, "", None),
+    "other_stream": (NUMBERS + ("race",), "", None),
+    "cached_by_pointer": (NUMBERS, "", "earlier answer"),
+    "cached_by_sample": (NUMBERS, "", "earlier answer"),
+    "cached_by_queries": (NUMBERS, "", "earlier answer"),
+    "second_skipped": (NUMBERS, "", "earlier answer"),
+    "patches_torch": (NUMBERS, "", None),
+}
+if ON_GPU:
+    TORCH_REFUSED["connects"] = (("fault",), "PermissionError", None)
+    TORCH_REFUSED["writes_inputs"] = (("input-changed",), "", "writes inputs")
+    del TORCH_REFUSED["restores_inputs"]  # nothing sees it there
 REFUSE = ("refuses_most", "mute_refusal")
 TIRES = "refuses_from_then_on"  # takes all that it is asked first
 SLEEPS = "sleeps"  # holds, and is asked next to nothing in the time that there is
@@ -59,6 +87,8 @@ AT_IMPORT = {
     "open('/tmp/strangers-were-here', 'w')": "PermissionError",
     "import strange_helper": "PermissionError",
 }
+if TORCH:
+    REFUSED, REFUSE, TIRES, SLEEPS = TORCH_REFUSED, ("refuses_most",), None, None
 bad = []
 
 
@@ -66,7 +96,7 @@ def check(folder, *words, length=("--cases", "40")):
     report = os.path.join(folder, "check.json")
     ran = subprocess.run(
         [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, *length, "--jobs", "1", "--reduce-seconds", "0.01", "--work",
-         "30000", "--watchdog", "5", "--out", os.path.join(folder, "found"), "--json", report],
+         "30000", "--watchdog", "5", *(("--backend", "cuda") if ON_GPU else ()), "--out", os.path.join(folder, "found"), "--json", report],
         env=dict(os.environ, ATTN_HARNESS="1", ATTNFUZZ_PYTHON=sys.executable), cwd=folder, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True)
     if not os.path.exists(report):
@@ -91,6 +121,8 @@ def held_against(name, result):
 
 with tempfile.TemporaryDirectory() as folder:
     every = "all" in sys.argv[2:]
+    if TORCH:
+        SHORT = ("honest", *(sys.argv[3:] or (*REFUSED, *REFUSE)))
     results, ran = check(folder, *([STRANGERS] if every else [f"{STRANGERS}:{name}" for name in SHORT]))
     if not results:
         sys.exit(ran.stdout[-4000:])
@@ -115,14 +147,14 @@ with tempfile.TemporaryDirectory() as folder:
     # A file beside it is a part of it; neither does anything before it is confined.
     with open(os.path.join(folder, "strange_helper.py"), "w") as f:
         f.write("open('/tmp/strangers-were-here', 'w')\n")
-    for text, words in list(AT_IMPORT.items())[0 if every else 2:]:
+    for text, words in list(AT_IMPORT.items())[len(AT_IMPORT) if TORCH else 0 if every else 2:]:
         path = os.path.join(folder, "submitted.py")
         with open(path, "w") as f:
             f.write(text + "\n")
         _, ran = check(folder, path)
         if ran.returncode != 2 or words not in ran.stdout:
             bad.append(f"{text}: status {ran.returncode}: {ran.stdout[-300:]}")
-for path in ("/tmp/strangers-were-here", STRANGERS + ".was-here"):
+for path in ("/tmp/strangers-were-here", "/dev/shm/strangers-were-here", STRANGERS + ".was-here"):
     if os.path.exists(path):
         bad.append(f"{path} was written")
 

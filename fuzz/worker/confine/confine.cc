@@ -1,5 +1,6 @@
 #include "fuzz/worker/confine/confine.h"
 
+#include <glob.h>
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -68,6 +69,16 @@ Why limit_resources(bool own_memory) {
   return std::nullopt;
 }
 
+// What a driver that is at work may still open, and talk to by ioctl().
+std::vector<std::string> drivers_devices() {
+  std::vector<std::string> devices;
+  glob_t found = {};
+  if (glob("/dev/nvidia*", GLOB_NOSORT, nullptr, &found) == 0)
+    devices.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  return devices;
+}
+
 // Not in the worker's copy of the arena that a device's bytes come back to.
 Why protect_inputs(const Arena& arena) {
   for (const TensorId t : kInputs) {
@@ -106,12 +117,14 @@ std::optional<std::string> confine(uint32_t measures, const Confined& with, attn
     for (const auto& more : {with.readable, paths_of(std::getenv("LD_LIBRARY_PATH"))})
       readable.insert(readable.end(), more.begin(), more.end());
     if (with.interpreter) readable.emplace_back("/proc/cpuinfo");  // PyTorch chooses its functions by it
-    std::vector<std::string> writable = {"/dev/null"};
     if (device) {
-      for (const char* more : {"/proc", "/sys", "/opt", "/etc"}) readable.emplace_back(more);
-      writable.emplace_back("/dev");
+      for (const char* more : {"/proc/self", "/proc/driver", "/proc/sys", "/proc/devices", "/proc/meminfo",
+                               "/proc/cpuinfo", "/proc/stat", "/proc/modules", "/sys", "/opt"})
+        readable.emplace_back(more);
     }
-    if (auto why = restrict_files(measures, readable, writable, device)) return why;
+    if (auto why = restrict_files(measures, readable, {"/dev/null"},
+                                  device ? drivers_devices() : std::vector<std::string>()))
+      return why;
   }
   // Handlers that it would install later.
   if (simt::watch_threads) simt::watch_threads();

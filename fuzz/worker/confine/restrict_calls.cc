@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -116,7 +117,13 @@ void trap(Rules& rules, const Confined& with, bool device, const Arena& arena) {
       default:
         // A driver and an interpreter try more than they need; Landlock keeps files from them.
         if ((device || with.interpreter) && call.aim == Aim::kFile) break;
-        if (device && call.aim == Aim::kNetwork) break;
+        if (device && call.aim == Aim::kNetwork) {
+          // A driver talks to its daemons by sockets of this machine alone.
+          if (call.number == SYS_socket)
+            for (const int family : {AF_INET, AF_INET6, AF_PACKET, AF_VSOCK})
+              rules.add(kTrap, call.number, {arg(0, SCMP_CMP_EQ, static_cast<uint64_t>(family))});
+          break;
+        }
         rules.add(kTrap, call.number);
     }
   }

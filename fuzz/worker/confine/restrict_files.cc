@@ -31,13 +31,12 @@ bool allow(int ruleset, const std::string& path, uint64_t rights) {
 }  // namespace
 
 std::optional<std::string> restrict_files(uint32_t measures, const std::vector<std::string>& readable,
-                                          const std::vector<std::string>& writable, bool ioctl) {
+                                          const std::vector<std::string>& writable,
+                                          const std::vector<std::string>& devices) {
   const int version = landlock_version();
   const auto failed = [] { return "Landlock refuses: " + std::string(strerror(errno)); };
   landlock::Ruleset wanted = {};
   wanted.files = landlock::all_rights(version);
-  // Who may talk to devices may talk to all that it may open.
-  if (ioctl) wanted.files &= ~landlock::kIoctlDevice;
   if (measures & kMeasureNetwork) wanted.network = landlock::kBindTcp | landlock::kConnectTcp;
   if (measures & kMeasureSignals) wanted.scoped = landlock::kAbstractSockets | landlock::kSignals;
   const int ruleset =
@@ -47,6 +46,9 @@ std::optional<std::string> restrict_files(uint32_t measures, const std::vector<s
   bool done = true;
   for (const std::string& path : readable) done = done && allow(ruleset, path, kRead);
   for (const std::string& path : writable) done = done && allow(ruleset, path, kRead | landlock::kWriteFile);
+  const uint64_t talk = landlock::kIoctlDevice & wanted.files;  // before version 5 whoever may open may talk
+  for (const std::string& path : devices)
+    done = done && allow(ruleset, path, kRead | landlock::kWriteFile | talk);
   done = done && syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
   const std::string why = done ? "" : failed();
   close(ruleset);
