@@ -1,4 +1,6 @@
 // attnfuzz replay: runs the case of a file again.
+#include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "cli/case_file.h"
@@ -32,6 +34,13 @@ struct Opened {
 };
 
 constexpr int kRuns = 3;  // of a case that holds though its file says that it fails
+
+// Of a file: what it says is shown by numbers, which may be nearly anything in a case that is uninformative.
+bool shown_by_numbers(const std::string& kind) {
+  return kind == kSuspicious || std::ranges::any_of(std::array{Kind::kWrong, Kind::kNonFinite, Kind::kRelation,
+                                                               Kind::kDirty, Kind::kBits},
+                                                    [&](Kind of) { return kind == to_string(of); });
+}
 
 std::optional<Verdict> fails_again(const Case& c, const Property& property, Target& target,
                                    const Calibration& calibration) {
@@ -78,7 +87,12 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   tell_first_bits(r.c, target, verdict);
   print(path + ": " + describe(r.c) + "\n  " + verdict_text(verdict));
   // What failed once and holds now is mended, or comes and goes.
-  if (r.kind == kSuspicious) {
+  const bool not_judged = verdict.outcome == Outcome::kUninformative && shown_by_numbers(r.kind);
+  if (not_judged) {
+    print("  not judged: its file says '" + printable(r.kind) +
+          "', and by this plan's bounds its numbers may be nearly anything; whether it is mended they do not "
+          "show\n");
+  } else if (r.kind == kSuspicious) {
     if (verdict.outcome == Outcome::kPass && !verdict.suspicion)
       print("  its file says 'suspicious': it is so no longer\n");
   } else if (!r.kind.empty() && verdict.outcome != Outcome::kFail && verdict.outcome != Outcome::kReject) {
@@ -98,9 +112,12 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   }
   if (target.oracles) print(oracle_text(target.oracles->use()));
   if (verdict.outcome == Outcome::kReject)
-    print("  not judged: a refusal is no pass; --kernel names another kernel, and limits says what this one takes\n");
+    print(
+        "  not judged: a refusal is no pass; --kernel names another kernel, and limits says what this one "
+        "takes\n");
   std::fflush(stdout);
-  return verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kReject ? kFound : kHeld;
+  const bool found = verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kReject;
+  return found || not_judged ? kFound : kHeld;
 }
 
 // Each file in a process of its own, for the tool watches processes.
@@ -155,7 +172,8 @@ void add_replay(CLI::App& app, Action& action) {
   add_twin_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
   add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --lane asan",
-             {"all of them held", "one failed, once in three runs at least, or was refused", kBadUseStatus});
+             {"all of them held",
+              "one failed, once in three runs at least, was refused, or could not be judged", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return run_replay(*arguments); }; });
 }
 

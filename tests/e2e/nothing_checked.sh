@@ -6,7 +6,8 @@
 # a launch that ran nothing, a kernel that refused all that it was given.
 set -u
 attnfuzz=$1 fakes=$2 mine=$3
-seed=$(dirname "$0")/../../corpus/seeds/window.case.json
+corpus=$(dirname "$0")/../../corpus
+seed=$corpus/seeds/window.case.json
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 bad=0
@@ -35,6 +36,11 @@ ends 1 "no result of refuse was compared" check "$fakes/behaviours.so:refuse" "$
 ends 1 "no result of refuse was compared" check fa1 "$fakes/behaviours.so:refuse" "${few[@]}"
 # It says that all is well and has run nothing.
 ends 1 "was never written" check "$fakes/behaviours.so:idle" "${few[@]}"
+# A case once told as wrong whose numbers by today's bounds may be nearly anything.
+printf '{"reproducer": 1, "kernel": "fa1", "backend": "cpu", "property": "reference", "kind": "wrong", "message": "", "about": "", "case": %s}' \
+  "$(cat "$corpus/regressions/separate-scale-huge-bias.case.json")" >"$out/unjudged.attn.json"
+said=$("$attnfuzz" replay "$out/unjudged.attn.json" --allow-stale 2>&1)
+[ $? -eq 1 ] && grep -qF "not judged: its file says 'wrong'" <<<"$said" || { echo "replay of what cannot be judged: $said"; bad=1; }
 # There is nothing to run.
 ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stale
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
