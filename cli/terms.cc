@@ -40,6 +40,7 @@ const std::vector<Class>& classes() {
       {"tanh", &attn_plan::tanh_class, {nullptr, "approx", "tanhf"}},
       {"scale", &attn_plan::scale_mode, {nullptr, "fused", "separate", "folded_q", "separate_fma"}},
       {"sum", &attn_plan::sum_rule, {"exp", "rounded_p"}},
+      {"merging", &attn_plan::merge_format, {nullptr, "fp32", "input"}},
       {"merge", &attn_plan::merge_rule, {nullptr, "weight", "lse", "one_by_one"}},
       {"conversion", &attn_plan::conversion, {"nearest", "faithful"}},
       {"flush_to_zero", &attn_plan::flush_to_zero, {"0", "1"}},

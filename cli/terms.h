@@ -21,6 +21,7 @@ namespace attnfuzz {
 //   scale        fused, separate, separate_fma, folded_q
 //   v            as p                      sum    exp, rounded_p
 //   partials     fp32, input               qk     tf32
+//   merging      fp32, input: what weighs partials, and their sums (attention.h, merge_format)
 //   merge        weight, lse, one_by_one   conversion  nearest, faithful
 //   merges, rescales, mma_block                     whole numbers from 1 on
 //   p_scale, v_scale                                numbers above 0

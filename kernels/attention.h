@@ -465,6 +465,12 @@ typedef struct attn_plan {
   int32_t merge_order; /* attn_merge_order; only read with splits */
   int32_t norm_rule;   /* attn_norm_rule */
   int32_t lse_rule;    /* attn_lse_rule */
+  /* Appended: attn_format that partials are merged in. 0 or ATTN_FORMAT_F32: in fp32, as merge_rule says.
+   * ATTN_FORMAT_OF_INPUT: sum w_s O_s / sum w_s l_s of partials that are not divided by their sums l_s, with
+   * w_s = exp(m_s - max m) of their maxima. In numerator each w_s, each w_s O_s and their sum is rounded to it,
+   * in the denominator the sum alone; both are added up in fp32. merge_rule is not read. */
+  int32_t merge_format;
+  int32_t reserved_end;
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.

@@ -67,6 +67,7 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
       {"merge_order", p.merge_order, ATTN_MERGE_ANY, ATTN_MERGE_BY_FOURS, kChoice},
       {"norm_rule", p.norm_rule, ATTN_NORM_UNKNOWN, ATTN_NORM_BY_RECIPROCAL, kChoice},
       {"lse_rule", p.lse_rule, ATTN_LSE_UNKNOWN, ATTN_LSE_BY_FMA, kChoice},
+      {"merge_format", p.merge_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_OF_INPUT, "0 means: fp32"},
   };
   for (const Limit& limit : limits) {
     if (limit.value >= limit.low && limit.value <= limit.high) continue;

@@ -39,6 +39,8 @@ class Errors:
     partials     likewise, of partial results that splits of the keys leave
     merge        how partial results, each divided by its sum, are weighed: "weight" (exp of the LSE less the largest, all
                  divided by their sum), "lse" (exp of the LSE less that of all), "one_by_one" (each with what was merged before)
+    merging      "input": of partial results that are not divided by their sums, the weights (exp of their maxima, less the
+                 largest), what those multiply and both merged sums, one divided by the other, are of Q's format; None: "fp32"
     exp          "ex2.approx", "exp2f", "expf", "fast_expf"
     log          "lg2.approx", "logf", "fast_logf"
     rcp          "approx", "exact"
@@ -65,12 +67,14 @@ class Errors:
     deterministic: bool = False
     products: str = None
     merge: str = None
+    merging: str = None
 
     _classes = {
         "accumulator": (None, "ffma", "tensor"),
         "p": (None, "fp32", "input"),
         "partials": (None, "fp32", "input"),
         "merge": (None, "weight", "lse", "one_by_one"),
+        "merging": (None, "fp32", "input"),
         "exp": (None, "ex2.approx", "exp2f", "expf", "fast_expf"),
         "log": (None, "lg2.approx", "logf", "fast_logf"),
         "rcp": (None, "approx", "exact"),
@@ -100,7 +104,7 @@ class Errors:
     def _columns(self):
         """Fields of attn_plan, with what they hold whatever the problem."""
         columns = {"accumulator": "accumulator", "p": "p_format", "partials": "partial_format", "merge": "merge_rule",
-                   "scale": "scale_mode"}
+                   "merging": "merge_format", "scale": "scale_mode"}
         fields = {columns.get(name, f"{name}_class"): values.index(getattr(self, name))
                   for name, values in self._classes.items()}
         if self.products:

@@ -23,8 +23,9 @@ bool speaks_of_o(const attn_plan& plan) {
                           plan.v_format == ATTN_FORMAT_OF_INPUT;
   const bool wide_partials = plan.partial_format == ATTN_FORMAT_F32 ||
                              (plan.num_splits <= 1 && plan.partial_format == ATTN_FORMAT_UNKNOWN);
+  const bool wide_merges = plan.merge_format != ATTN_FORMAT_OF_INPUT;
   return plan.conversion == ATTN_CONVERT_NEAREST && plan.exp_error == 0 && plan.sum_rule == ATTN_SUM_OF_EXP &&
-         wide_partials && v_as_it_is;
+         wide_partials && wide_merges && v_as_it_is;
 }
 
 // Q is rounded once for all keys where the scale is folded into it.

@@ -339,7 +339,7 @@ __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row
   }
   if (row.way == Way::kPlain) {
     const double relative = row.plain_shares.rounding + row.plain_shares.partial,
-                 tiny = row.terms.p_tiny / row.l;
+                 tiny = row.plain_shares.tiny;
     for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) {
       const Pair key = row.part[k];
       row.product[k] = {key.a, row.weight[k] >= 0 ? relative * (key.a + key.b) + tiny : 0};

@@ -37,6 +37,7 @@ std::string left_open(const attn_problem& problem, const attn_plan& plan) {
       {"split_tiles", !split || plan.split_tiles > 0},
       {"partial_format",
        !split || plan.partial_format == ATTN_FORMAT_F32 || plan.partial_format == ATTN_FORMAT_OF_INPUT},
+      {"merge_format", !split || plan.merge_format != ATTN_FORMAT_OF_INPUT},
       {"merge_rule", !split || plan.merge_rule == ATTN_MERGE_BY_WEIGHT},
       {"merge_order", !split || plan.merge_order != ATTN_MERGE_ANY},
   };

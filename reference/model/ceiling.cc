@@ -144,6 +144,8 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   const auto of_input = [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_OF_INPUT); };
   plan.p_format = stricter(plan.p_format, top.p_format, of_input);
   plan.partial_format = stricter(plan.partial_format, top.partial_format, of_input);
+  plan.merge_format = stricter(plan.merge_format, top.merge_format,
+                               [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
   plan.v_format =
       stricter(plan.v_format, top.v_format, [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
   plan.qk_format =
@@ -151,7 +153,10 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   // A small factor makes what underflows large, a large one what overflows.
   plan.p_scale = top.p_scale;
   plan.v_scale = top.v_scale;
-  plan.merge_rule = stricter(plan.merge_rule, top.merge_rule, rank_of_merges);
+  // Merges by maxima go through no LSE.
+  const bool by_maximum = top.merge_format == ATTN_FORMAT_OF_INPUT;
+  plan.merge_rule =
+      stricter(plan.merge_rule, by_maximum ? int32_t{ATTN_MERGE_BY_WEIGHT} : top.merge_rule, rank_of_merges);
   const auto itself = [](int32_t x) { return x; };
   plan.flush_to_zero = stricter(plan.flush_to_zero, top.flush_to_zero, itself);
   plan.conversion = stricter(plan.conversion, top.conversion, itself);

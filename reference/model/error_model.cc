@@ -208,6 +208,13 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
     if (plan.partial_format == ATTN_FORMAT_UNKNOWN)
       model->assumptions.push_back("format of the partials not known: the input's assumed");
   }
+  if (plan.merge_format != ATTN_FORMAT_OF_INPUT) return;
+  // A partial's rounding, its weight's and that of their product; then the sums' that are divided. Inputs in
+  // fp32 round as fp32 does.
+  model->merge_unit = 2 * input.unit / (1 - input.unit);
+  model->merge_tiny = std::max(input.tiny, kFlush);
+  if (model->splits > 1)
+    model->partial_unit = (1 + model->partial_unit) * (1 + input.unit) * (1 + input.unit) - 1;
 }
 
 void order_of_work(const attn_plan& plan, ErrorModel* model) {
@@ -225,7 +232,8 @@ void order_of_work(const attn_plan& plan, ErrorModel* model) {
   model->key_order = tiles ? plan.key_order : ATTN_KEYS_ANY;
   model->max_rule = tiles ? plan.max_rule : ATTN_MAX_UNKNOWN;
   model->sum_lanes = tiles && model->in_order() ? plan.sum_lanes : 0;
-  if (model->splits > 1 && plan.merge_rule != ATTN_MERGE_BY_WEIGHT) {
+  model->merge_by_maximum = plan.merge_format == ATTN_FORMAT_OF_INPUT;
+  if (model->splits > 1 && plan.merge_rule != ATTN_MERGE_BY_WEIGHT && !model->merge_by_maximum) {
     const bool at_once = plan.merge_rule == ATTN_MERGE_BY_LSE;
     model->merge_steps = at_once ? 1 : static_cast<double>(model->splits);
     model->merge_rounds = model->merge_steps;
@@ -252,6 +260,7 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
   model.splits = 1;
   model.merge_steps = 0;
   model.partial_unit = model.partial_tiny = model.partial_overflow = 0;
+  model.merge_unit = model.merge_tiny = 0;
   if (capped_plan(problem, plan, calibration).partial_format != ATTN_FORMAT_OF_INPUT) {
     const Format fp32 = format_of(ATTN_F32);
     model.o_unit = fp32.unit;

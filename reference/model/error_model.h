@@ -87,9 +87,11 @@ struct ErrorNumbers {
   double o_unit = 0;        // u_O
   double o_tiny = 0;        // eta_O
   double overflow = 0;      // of O's format
-  double partial_unit = 0;  // u_O of partials stored in 16 bits, else 0
+  double partial_unit = 0;  // u_O of partials stored in 16 bits, else 0; and of what weighs them in 16 bits
   double partial_tiny = 0;
   double partial_overflow = 0;  // of partials stored in 16 bits, else 0
+  double merge_unit = 0;        // of both merged sums, one divided by the other, if in 16 bits, else 0
+  double merge_tiny = 0;        // eta_M of what they are made of
 
   // The order of work.
   int64_t tile_k = 1;
@@ -98,10 +100,11 @@ struct ErrorNumbers {
   int64_t splits = 1;       // S
   int32_t key_order = ATTN_KEYS_ANY;
   int32_t max_rule = ATTN_MAX_UNKNOWN;
-  int64_t sum_lanes = 0;    // 0: not known
-  double merge_steps = 0;   // how often an error of the LSE multiplies O and cancels nowhere; 0: never
-  double merge_rounds = 1;  // how often a weight goes through an LSE
-  bool flushes = false;     // fp32 subnormals may become 0
+  int64_t sum_lanes = 0;          // 0: not known
+  double merge_steps = 0;         // how often an error of the LSE multiplies O and cancels nowhere; 0: never
+  double merge_rounds = 1;        // how often a weight goes through an LSE
+  bool merge_by_maximum = false;  // or through none
+  bool flushes = false;           // fp32 subnormals may become 0
   ATTN_BOTH bool in_order() const {
     return key_order == ATTN_KEYS_ASCENDING || key_order == ATTN_KEYS_DESCENDING;
   }

@@ -172,7 +172,7 @@ void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
     const double* error = row.places.gather(row.error.data(), &of_error);
     double least = kInfinity, most = 0;
     for (int64_t k = 0; k < n; ++k) {
-      charge[k] = (of.rounding + of.partial) * (weight[k] + error[k]) + row.terms.p_tiny / row.l;
+      charge[k] = (of.rounding + of.partial) * (weight[k] + error[k]) + of.tiny;
       least = std::min(least, charge[k]);
       most = std::max(most, charge[k]);
     }

@@ -52,8 +52,9 @@ ATTN_BOTH inline double most_additions(const ErrorNumbers& model) {
 }
 
 // The merge of S partials weighs each by e^(LSE_s - LSE), both rounded: what
-// that adds to e_j, apart from its part that grows with R_j.
+// that adds to e_j, apart from its part that grows with R_j. By maxima it is one rescale more.
 ATTN_BOTH inline double merge_constant(const ErrorNumbers& model, double m, double n, double sum_gamma) {
+  if (model.merge_by_maximum) return model.eps_exp + 2 * kU;
   const double ln_n = std::log(n);
   const double once = 6 * kU * std::abs(m) + model.eps_log * (1 + ln_n) + 2 * kU * (std::abs(m) + ln_n) +
                       2 * model.eps_exp + (kU + 2 * model.eps_exp_slope) * ln_n;
@@ -170,9 +171,12 @@ struct MeanTerms {
   double eps_reciprocal = 0;    // eps_rcp
   double o_unit = 0;            // u_O
   double o_tiny = 0;            // eta_O
-  double partial_unit = 0;      // u_S: u_O of partials kept in 16 bits
+  double partial_unit = 0;      // u_S: u_O of partials kept in 16 bits, and of their weights
   double partial_tiny = 0;      // eta_S
   double partial_overflow = 0;  // |o_s| from here on may be an infinity; 0: none of 16 bits
+  double merge_unit = 0;        // u_M
+  double merge_tiny = 0;        // eta_M, without e^(max delta)
+  double weight_tiny = 0;       // and with what makes a partial larger than its keys' |v|
   double merged = 0;            // S if partials were merged, else 0
   double merge_steps = 0;       // M
   double v_unit = 0;            // u_V
@@ -229,6 +233,13 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
   terms.partial_unit = model.partial_unit;
   terms.partial_tiny = model.partial_tiny;
   terms.partial_overflow = model.partial_overflow;
+  terms.merge_unit = model.merge_unit;
+  terms.merge_tiny = model.merge_tiny * scores.misplaced;
+  if (model.merge_tiny > 0) terms.partial_tiny *= scores.misplaced;
+  if (merged && model.merge_tiny > 0)
+    terms.weight_tiny = terms.merge_tiny * terms.grown_by_delta * (1 + terms.partial_unit) *
+                        (1 + model.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) *
+                        (1 + terms.mma_gamma);
   terms.merged = merged ? splits : 0;
   terms.merge_steps = model.merge_steps;
   terms.tile_costs = all_costs;
@@ -251,6 +262,7 @@ struct Stored {
   template <class Number>
   ATTN_BOTH Number operator()(const MeanTerms& terms, const Number& o, Number bound) const {
     bound += merge * (o + bound);
+    bound += terms.merge_unit * (o + bound);
     const double normalise = std::max(4 * kU, terms.eps_reciprocal + 2 * kU);
     bound += normalise * (o + bound) + flushed;
     return bound + terms.o_unit * (o + bound) + terms.o_tiny;
@@ -274,10 +286,15 @@ ATTN_BOTH inline double aligned_values(const MeanTerms& terms, double count, dou
   return terms.aligned_tiny * (1 + count * terms.least_factor / l);
 }
 
+// What products of partials with their weights underflow by, and the sum of them: one of the weights is 1.
+ATTN_BOTH inline double merged_tiny(const MeanTerms& terms) {
+  return std::max(terms.merged, 1.0) * terms.merge_tiny;
+}
+
 // What a column is off by whatever its values are.
 ATTN_BOTH inline double constant_of(const MeanTerms& terms, double n, double l) {
   return (n + 2 * terms.rescales) * kFlush / l + terms.partial_tiny + terms.v_tiny +
-         aligned_values(terms, n, l);
+         merged_tiny(terms) * terms.grown_by_delta / l + aligned_values(terms, n, l);
 }
 
 // `lost` of a row whose P is known.
@@ -293,7 +310,7 @@ struct KnownCharges {
 ATTN_BOTH inline KnownCharges charges_of_known(const MeanTerms& terms, double lost, double l) {
   const double merges = gamma(2 * std::max(terms.merged, 1.0) + 3, kU);
   return {terms.v_unit + merges + terms.partial_unit * (1 + terms.mma_gamma) / (1 - lost),
-          (2 * kFlush * terms.misplaced * terms.grown_by_delta + terms.aligned_tiny) / l};
+          (2 * kFlush * terms.misplaced * terms.grown_by_delta + terms.aligned_tiny + terms.weight_tiny) / l};
 }
 
 // Of a column: N_c = (charged + running) grown + of_o |o| + constant, B1 = N_c / (1 - lost).
@@ -313,6 +330,7 @@ struct PlainShares {
   bool long_row;
   double rounding;  // r, without g_m of a long row
   double partial;   // s
+  double tiny;      // of each key
   double of_o, constant;
 };
 ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_w, double denominator, double n,
@@ -324,6 +342,7 @@ ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_
                  1;
   // A partial kept in 16 bits is rounded once more: u_O |o_s| is at most u_O of its |w v| terms.
   out.partial = terms.partial_unit * (1 + out.rounding) / denominator;
+  out.tiny = (terms.p_tiny + terms.weight_tiny) / l;
   const double tiny = terms.rounded_sum ? terms.p_tiny : kFlush;
   out.of_o = terms.sum_gamma * (1 + rho_w) + tiny * n / l;
   out.constant = constant_of(terms, n, l);
@@ -338,7 +357,8 @@ ATTN_BOTH inline double hull_spread(const MeanTerms& terms) {
 }
 // And of values up to `most` in all.
 ATTN_BOTH inline double hull_pad(const MeanTerms& terms, double spread, double most, double count) {
-  return spread * most + terms.hull_tiny * count * most + terms.partial_tiny + terms.v_tiny +
+  const double tiny = terms.hull_tiny + (terms.merged > 0 ? terms.merge_tiny * (1 + spread) : 0);
+  return spread * most + tiny * count * most + terms.partial_tiny + terms.v_tiny + merged_tiny(terms) +
          aligned_values(terms, count, 1);
 }
 

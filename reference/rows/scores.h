@@ -17,6 +17,7 @@
 //   e_j     = err_j + (5u + 2 s_e) R_j + T(eps_e + 2u)       scale, FMA, rescales
 //           + M [(6u + 2 s_e) R_j + 8u|m| + (3u + 2 s_e + eps_l) ln n + eps_l + 2 eps_e] + g_l
 //                                                            with splits: weights from their LSEs
+//           + 6u R_j + 2 s_e R_j + eps_e + 2u                or else from their maxima: one rescale more
 //
 // with T rescales a row (tile_walk.h), M how often a weight goes through an LSE (once,
 // or S times if merged one by one), g_l the row sum's error (weighted_mean.h) and s_e

@@ -32,6 +32,18 @@
 // again: the error of the rounded LSE is then a factor of the whole of O, which no
 // cancellation removes, M = 1 time, or S times where they are merged one by one.
 //
+// Partials that are merged in 16 bits (u_M, eta_M; attn_plan.merge_format) are not divided by their sums:
+// O = sum w_s O_s / sum w_s l_s, w_s = e^(m_s - max m). Rounded are each w_s, each w_s O_s, and both sums:
+//
+//   u_S     becomes (1 + u_S)(1 + u_M)^2 - 1, of |w_j v_jc| as before
+//   N_c     grows by (eta_W/l) sum |v_jc|, for |O_s| is at most the sum of its keys' |v_jc|: a w_s that underflows
+//           and by S eta_M e^(max delta)/l: S - 1 products (the largest w_s is 1) and their sum
+//   B2      grows by 2 u_M/(1 - u_M) (|o_c| + B2): that sum, and the one that it is divided by
+//   eta_W = eta_M e^(max delta) (1 + u_S)(1 + r)
+//
+// with u_S as it has become, M = 0, and eta_M and eta_S, as eta_P, times what a fused scale misplaces. A sum
+// that overflows is not excused. Of fp16 u_M = 2^-11, eta_M = 2^-25, of bf16 2^-8 and 2^-126.
+//
 // g_l = gamma(n + 2T, u), or where the sum's parts are declared, with L_t the weights up
 // to tile t (of its split) and c_t the keys of it that one part takes,
 //

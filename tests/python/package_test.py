@@ -128,6 +128,14 @@ class Oracle(unittest.TestCase):
             one, two = (attnfuzz.oracle(q, k, v, scale=1.0, errors=e)[1].max() for e in (whole, parts))
             self.assertTrue(least < (two / one if score == 1 else two) < most, (score, one, two))
 
+    def test_merges_in_16_bits_cost_four_roundings(self):
+        q, k, v = inputs()
+        said = dict(accumulator="ffma", p="fp32", partials="input", merges=2, scale="separate")
+        narrow = attnfuzz.Errors(merging="input", **said)
+        self.assertIn("partials=input merging=input", narrow.words())
+        ratio = np.median(attnfuzz.oracle(q, k, v, errors=narrow)[1] / attnfuzz.oracle(q, k, v, errors=attnfuzz.Errors(**said))[1])
+        self.assertTrue(2 < ratio < 4, ratio)
+
     def test_bad_arguments_are_told(self):
         q, k, v = inputs()
         for arguments, words in (((q.astype(np.float64), k, v), "q is of float64"), ((q.astype(np.float32), k, v), "one format"), ((q[0], k, v), "3 dimensions"),
@@ -221,6 +229,8 @@ class Declarations(unittest.TestCase):
     def test_what_makes_no_sense_is_refused(self):
         with self.assertRaisesRegex(ValueError, "accumulator='fp8'"):
             attnfuzz.Errors(accumulator="fp8")
+        with self.assertRaisesRegex(ValueError, "merging='bf16'"):
+            attnfuzz.Errors(merging="bf16")
         with self.assertRaisesRegex(ValueError, "products='bf16'"):
             attnfuzz.Errors(products="bf16")
         with self.assertRaisesRegex(ValueError, "merge='max'"):

@@ -131,6 +131,7 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
       {&attn_plan::p_format,
        {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},
       {&attn_plan::partial_format, {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT}},
+      {&attn_plan::merge_format, {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT}},
       {&attn_plan::v_format,
        {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},
       {&attn_plan::qk_format, {ATTN_FORMAT_F32, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},

@@ -37,6 +37,7 @@ inline void declare_any(Random* random, attn_plan* plan) {
   if (one_in(4)) plan->partial_format = ATTN_FORMAT_OF_INPUT;
   if (one_in(4)) plan->flush_to_zero = 0;
   if (one_in(5)) plan->mma_block = 0;
+  if (one_in(5)) plan->merge_format = ATTN_FORMAT_OF_INPUT;
 }
 
 }  // namespace attnfuzz

@@ -86,16 +86,16 @@ LegalTally run_legal_cases(uint64_t first, int64_t count) {
     if (worst.o <= 1 && worst.lse <= 1) continue;
     const attn_plan& p = c.plan;
     const auto say = [](const char* what, auto n) { return std::string(" ") + what + " " + std::to_string(n); };
-    tally.violation = "case" + std::to_string(number) + say("O", worst.o) + say("LSE", worst.lse) + " " +
-                      name_of(regime) + say("dtype", c.problem.dtype) + say("n", c.problem.seq_k) +
-                      say("d", c.problem.dim_qk) + say("dv", c.problem.dim_v) + say("tile", p.tile_k) +
-                      say("splits", p.num_splits) + say("order", p.key_order) + say("max", p.max_rule) +
-                      say("sum", p.sum_rule) + say("lanes", p.sum_lanes) + say("dot", p.dot_order) +
-                      say("merge", p.merge_rule) + say("conversion", p.conversion) +
-                      say("scale", p.scale_mode) + say("p", p.p_format) + say("p_scale", p.p_scale) +
-                      say("v", p.v_format) + say("v_scale", p.v_scale) + say("exp", p.exp_error) +
-                      say("partial", p.partial_format) + say("ftz", p.flush_to_zero) +
-                      say("mma", static_cast<int>(how.mma)) + say("seed%12", how.seed % 12);
+    tally.violation =
+        "case" + std::to_string(number) + say("O", worst.o) + say("LSE", worst.lse) + " " + name_of(regime) +
+        say("dtype", c.problem.dtype) + say("n", c.problem.seq_k) + say("d", c.problem.dim_qk) +
+        say("dv", c.problem.dim_v) + say("tile", p.tile_k) + say("splits", p.num_splits) +
+        say("order", p.key_order) + say("max", p.max_rule) + say("sum", p.sum_rule) +
+        say("lanes", p.sum_lanes) + say("dot", p.dot_order) + say("merge", p.merge_rule) +
+        say("conversion", p.conversion) + say("scale", p.scale_mode) + say("p", p.p_format) +
+        say("p_scale", p.p_scale) + say("v", p.v_format) + say("v_scale", p.v_scale) + say("exp", p.exp_error) +
+        say("partial", p.partial_format) + say("merging", p.merge_format) + say("ftz", p.flush_to_zero) +
+        say("mma", static_cast<int>(how.mma)) + say("seed%12", how.seed % 12);
     return tally;
   }
   return tally;

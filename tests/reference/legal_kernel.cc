@@ -85,10 +85,14 @@ class Kernel {
     for (int64_t row = 0; row < rows; ++row) {
       std::vector<std::vector<float>> o(static_cast<size_t>(splits), std::vector<float>(columns));
       std::vector<float> lse(static_cast<size_t>(splits));
+      std::vector<Sums> sums(static_cast<size_t>(splits));
       for (int64_t s = 0; s < splits; ++s)
-        split(row, s, o[static_cast<size_t>(s)].data(), &lse[static_cast<size_t>(s)]);
+        split(row, s, o[static_cast<size_t>(s)].data(), &lse[static_cast<size_t>(s)],
+              &sums[static_cast<size_t>(s)]);
       std::vector<float> merged = o[0];
-      out.lse[static_cast<size_t>(row)] = splits == 1 ? lse[0] : merge(o, lse, &merged);
+      out.lse[static_cast<size_t>(row)] = merges16()    ? merge16(o, sums, &merged)
+                                          : splits == 1 ? lse[0]
+                                                        : merge(o, lse, &merged);
       for (size_t col = 0; col < columns; ++col)
         out.o[static_cast<size_t>(row) * columns + col] = stored(merged[col]);
     }
@@ -96,6 +100,17 @@ class Kernel {
   }
 
  private:
+  // Of a split: what is subtracted of its scores, in powers of two, and its sum.
+  struct Sums {
+    float mu = kNone, l = 0;
+  };
+  bool merges16() const { return plan_.merge_format == ATTN_FORMAT_OF_INPUT; }
+  // As stored(), but of what overflows the format the class says nothing.
+  float rounded(float x) {
+    Bits bits = bits_of(0, p_.dtype);
+    bits.most = INFINITY;
+    return static_cast<float>(converted(x, bits, direction_, &random_));
+  }
   float stored(float x) { return static_cast<float>(converted(x, bits_of(0, p_.dtype), direction_, &random_)); }
   float flushed(float x) const { return plan_.flush_to_zero && std::abs(x) < 0x1p-126f ? 0.0f : x; }
 
@@ -210,7 +225,7 @@ class Kernel {
     return tiles;
   }
 
-  void split(int64_t row, int64_t s, float* o, float* lse) {
+  void split(int64_t row, int64_t s, float* o, float* lse, Sums* sums) {
     const int64_t tiles = (p_.seq_k + plan_.tile_k - 1) / plan_.tile_k;
     const int64_t first = plan_.num_splits > 1 ? std::min(tiles, s * plan_.split_tiles) : 0;
     const int64_t last = plan_.num_splits > 1 ? std::min(tiles, first + plan_.split_tiles) : tiles;
@@ -233,7 +248,7 @@ class Kernel {
       for (const float x : z) most = std::max(most, x);
       if (most == kNone) continue;
       // A maximum that grew by little may be left as it was.
-      const bool lazy = plan_.max_rule == ATTN_MAX_UNKNOWN && how_.seed % 3 == 1 && m != kNone &&
+      const bool lazy = plan_.max_rule == ATTN_MAX_UNKNOWN && how_.seed % 3 == 1 && m != kNone && !merges16() &&
                         256 * p_scale_ <= p_bits_.most && (most - m) * factor_ <= 8;
       if (!lazy) m = most;
       const float next = m * factor_;
@@ -272,15 +287,33 @@ class Kernel {
     }
     float l = 0;
     for (const float part : lane) l += part;
-    const float inverse = l > 0 ? 1 / l : 0;
+    *sums = {mu, l};
+    const float inverse = merges16() ? 1 : l > 0 ? 1 / l : 0;
     for (size_t col = 0; col < columns; ++col) {
       float sum = acc[0][col];
       if (accumulators_ > 1) sum += acc[1][col];
       o[col] = sum * inverse / p_scale_ / v_scale_;
       const bool sixteen = plan_.partial_format == ATTN_FORMAT_OF_INPUT || how_.wrong == Wrong::kPartials16;
-      if (sixteen) o[col] = stored(o[col]);
+      if (sixteen) o[col] = merges16() ? rounded(o[col]) : stored(o[col]);
     }
     *lse = l > 0 ? mu * kLn2 + std::log2(l) * kLn2 : kNone;
+  }
+
+  // As merge_format has it.
+  float merge16(const std::vector<std::vector<float>>& o, const std::vector<Sums>& sums,
+                std::vector<float>* out) {
+    std::fill(out->begin(), out->end(), 0.0f);
+    float most = kNone, total = 0;
+    for (const Sums& split : sums) most = std::max(most, split.mu);
+    if (most == kNone) return kNone;
+    for (size_t s = 0; s < o.size(); ++s) {
+      if (sums[s].mu == kNone) continue;
+      const float weight = exp2(sums[s].mu - most), narrow = rounded(weight);
+      total += flushed(weight * sums[s].l);
+      for (size_t col = 0; col < out->size(); ++col) (*out)[col] += rounded(flushed(narrow * o[s][col]));
+    }
+    for (float& x : *out) x = rounded(x) / rounded(total);
+    return most * kLn2 + std::log2(total) * kLn2;
   }
 
   float merge(const std::vector<std::vector<float>>& o, const std::vector<float>& lse,

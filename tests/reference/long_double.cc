@@ -263,10 +263,14 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
   const Real g_l = g_sum + (merged ? gamma_of(S + 3, u) : 0);
 
   // Merges: M times through an LSE; with what is left on O, M_O times.
-  const Real M = plan.merge_rule == ATTN_MERGE_BY_WEIGHT || plan.merge_rule == ATTN_MERGE_BY_LSE ? 1 : S;
-  const Real M_O = plan.merge_rule == ATTN_MERGE_BY_WEIGHT ? 0 : M;
-  const Real merge_constant = g_sum + M * (6 * u * std::fabs(m) + eps_l * (1 + ln_n) +
-                                           2 * u * (std::fabs(m) + ln_n) + 2 * eps_exp + (u + 2 * s_e) * ln_n);
+  const bool merging = plan.merge_format == ATTN_FORMAT_OF_INPUT && only_split < 0;
+  const Real M =
+      merging || plan.merge_rule == ATTN_MERGE_BY_WEIGHT || plan.merge_rule == ATTN_MERGE_BY_LSE ? 1 : S;
+  const Real M_O = merging || plan.merge_rule == ATTN_MERGE_BY_WEIGHT ? 0 : M;
+  const Real merge_constant =
+      merging ? eps_exp + 2 * u
+              : g_sum + M * (6 * u * std::fabs(m) + eps_l * (1 + ln_n) + 2 * u * (std::fabs(m) + ln_n) +
+                             2 * eps_exp + (u + 2 * s_e) * ln_n);
   const Real merge_range = M * (6 * u + 2 * s_e);
   Real most_e = 0;
   for (Key& key : keys) {
@@ -289,13 +293,20 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
   const Real u_O = alone && !of_input ? u : format.unit;
   const Real eta_O = alone && !of_input ? tiny : std::max<Real>(format.tiny, ftz ? tiny : 0);
   const bool partials16 = !alone && (of_input || (merged && plan.partial_format == ATTN_FORMAT_UNKNOWN));
-  const Real u_S = partials16 ? format.unit : 0, eta_S = partials16 ? std::max(format.tiny, tiny) : 0;
+  const Real u_M = merging ? format.unit : 0, eta_M = merging ? std::max(format.tiny, tiny) : 0;
+  const Real u_S = (1 + (partials16 ? format.unit : 0)) * (merged ? (1 + u_M) * (1 + u_M) : 1) - 1;
+  const Real eta_S = (partials16 ? std::max(format.tiny, tiny) : 0) * (merging ? std::exp(misplaced) : 1);
   const Real least = device.least, eta_A = device.block_error(16) * least;
   const Real eta_hull = (std::max(eta_rounding, tiny) + tiny) * std::exp(misplaced) + eta_A;
   const Real eta_P = eta_hull * std::exp(most_delta);
   Real g = 0;
   for (const Tile& tile : tiles) g += tile.cost;
   const Real g_m = compound(g), g_v = gamma_of(2 * T + 2 * S + 3, u);
+
+  // 16-bit weights of partials, relative to the largest, that underflow; products and their sum likewise.
+  const Real grown_M = eta_M * std::exp(misplaced + most_delta);
+  const Real eta_W = merged ? grown_M * (1 + u_S) * (1 + u_P) * (1 + u_V) * (1 + g_v) * (1 + g_m) : 0;
+  const Real merges = merged ? S : 1;
 
   // A sum of rounded P: the same rounding in numerator and denominator.
   const bool rounded_sum = p_rounds && plan.sum_rule == ATTN_SUM_OF_ROUNDED_P;
@@ -322,10 +333,12 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
     for (const Real v : key.v) most_v = std::max(most_v, std::fabs(v));
   const auto stored = [&](Real o, Real B) {
     Real B2 = B + growth * (o + B);
+    B2 += 2 * u_M / (1 - u_M) * (o + B2);
     B2 += std::max(4 * u, device.eps_rcp + 2 * u) * (o + B2) + (merged ? 2 * S * tiny * most_v : 0);
     return B2 + u_O * (o + B2) + eta_O;
   };
-  const Real constant = (n + 2 * T) * tiny / l + eta_S + eta_V + eta_A * (1 + n * least / l);
+  const Real constant =
+      (n + 2 * T) * tiny / l + eta_S + eta_V + merges * grown_M / l + eta_A * (1 + n * least / l);
   const Real of_sum = (rounded_sum ? eta_P : tiny) * n / l;
 
   // P, where it is known.
@@ -374,7 +387,9 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
     out.exact.push_back(o);
     if (!out.informative) {
       const Real spread = (1 + u_P) * (1 + u_V) * (1 + g_v) * (1 + g_m) / (1 - g_l) * (1 + u_S) - 1;
-      const Real pad = spread * largest + eta_hull * n * largest + eta_S + eta_V + eta_A * (1 + n * least);
+      const Real eta_weights = merged ? eta_M * std::exp(misplaced) * (1 + spread) : 0;
+      const Real pad = spread * largest + (eta_hull + eta_weights) * n * largest + eta_S + eta_V +
+                       merges * eta_M * std::exp(misplaced) + eta_A * (1 + n * least);
       out.exact.back() = (low + high) / 2;
       out.o.push_back((low + high) / 2);
       out.o_bound.push_back((high - low) / 2 + stored(largest, pad));
@@ -391,7 +406,7 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
           sum += weight * key->v[col];
           sizes += weight * std::fabs(key->v[col]);
           charged += (charge + relative * (weight + charge) +
-                      (2 * tiny * std::exp(misplaced + most_delta) + eta_A) / l) *
+                      (2 * tiny * std::exp(misplaced + most_delta) + eta_A + eta_W) / l) *
                      std::fabs(key->v[col]);
         }
         G += tile.cost * (std::fabs(prefix) + sizes);
@@ -411,9 +426,9 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
     Real wrong = rho_w * std::fabs(o), sizes = 0, prefix = 0, most = 0;
     for (const Key& key : keys) {
       const Real w = std::exp(key.x - lam), rho = rho_of(key), v = key.v[col];
-      N += w * rho * std::fabs(v - o) + ((r + s) * w * (1 + rho) + eta_P / l) * std::fabs(v);
+      N += w * rho * std::fabs(v - o) + ((r + s) * w * (1 + rho) + (eta_P + eta_W) / l) * std::fabs(v);
       wrong += w * rho * std::fabs(v - o);
-      sizes += (w * (1 + rho) + eta_P / l / (r + s)) * std::fabs(v);
+      sizes += (w * (1 + rho) + (eta_P + eta_W) / l / (r + s)) * std::fabs(v);
       prefix += w * v;
       most = std::max(most, std::fabs(prefix));
     }

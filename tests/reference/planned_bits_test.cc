@@ -177,6 +177,10 @@ TEST(LeftOpen, NamesWhatIsNotSaid) {
     plan.*field = 0;
     EXPECT_NE(left_open(c.problem, plan).find(std::string("leaves ") + name), std::string::npos) << name;
   }
+  c.plan.merge_format = ATTN_FORMAT_F32;
+  EXPECT_EQ(left_open(c.problem, c.plan), "");
+  c.plan.merge_format = ATTN_FORMAT_OF_INPUT;
+  EXPECT_NE(left_open(c.problem, c.plan).find("leaves merge_format"), std::string::npos);
 }
 
 }  // namespace

@@ -223,6 +223,68 @@ TEST(Sound, WhatElseAPlanCouldNotSay) {
   }
 }
 
+// Weights of partials, what they multiply and both sums, in 16 bits.
+TEST(Sound, MergesIn16Bits) {
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+    int needed = 0;
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+      Case c({.dtype = dtype,
+              .seq_q = 2,
+              .seq_k = 64,
+              .dim_qk = 16,
+              .dim_v = 16,
+              .tile_k = 16,
+              .num_splits = 2 + static_cast<int64_t>(seed % 3)});
+      c.fill(seed % 5 == 0 ? Regime::kPeaked : seed % 5 == 1 ? Regime::kUniform : Regime::kGaussian, seed);
+      // Down to where all that is merged is subnormal in fp16.
+      const int below = seed % 3 == 0 ? static_cast<int>(seed % 24) : 0;
+      for (uint16_t& v : c.v) v = encode16(dtype, static_cast<float>(std::ldexp(decode(dtype, &v, 0), -below)));
+      c.plan.split_tiles = 2;
+      if (seed % 2) declare_all(&c.plan);
+      c.plan.partial_format = c.plan.merge_format = ATTN_FORMAT_OF_INPUT;
+      const Output got = run_as_planned(c, {.seed = seed});
+      EXPECT_LE(worst_of(c.reference(), got).o, 1) << "dtype " << dtype << " seed " << seed;
+      c.plan.merge_format = ATTN_FORMAT_F32;
+      needed += worst_of(c.reference(), got).o > 1;
+    }
+    EXPECT_GT(needed, 5) << "dtype " << dtype;
+  }
+}
+
+// The bound is no looser than it has to be: eight splits of which seven have one weight, so that all err alike.
+TEST(Sound, MergesIn16BitsThatErrAlike) {
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+    int needed = 0;
+    double most = 0;
+    Random random(5);
+    for (uint64_t seed = 1; seed <= 6000; ++seed) {
+      Case c({.dtype = dtype, .seq_q = 1, .seq_k = 16, .dim_qk = 2, .dim_v = 1, .tile_k = 2, .num_splits = 8});
+      c.problem.scale = 1;
+      c.set_q(0, 0, 0, 0, 1), c.set_q(0, 0, 0, 1, 1);
+      const auto between = [&](double low, double high) {
+        return static_cast<float>(low + (high - low) * random.uniform());
+      };
+      // Just above a power of two, where a rounding is largest.
+      const float split = between(-0.69, -0.6), second = between(-6, -3);
+      const float first_v = between(1, 1.1), second_v = between(1, 1.1);
+      for (int64_t j = 0; j < 16; ++j) {
+        c.set_k(0, 0, j, 0, j < 2 ? 0 : split), c.set_k(0, 0, j, 1, j % 2 ? second : 0);
+        c.set_v(0, 0, j, 0, j % 2 ? second_v : first_v);
+      }
+      declare_all(&c.plan);
+      c.plan.partial_format = c.plan.merge_format = ATTN_FORMAT_OF_INPUT;
+      c.plan.p_format = ATTN_FORMAT_F32;
+      const Output got = run_as_planned(c, {.seed = seed, .mma = Arithmetic::kChain});
+      most = std::max(most, worst_of(c.reference(), got).o);
+      c.plan.merge_format = ATTN_FORMAT_F32;
+      needed += worst_of(c.reference(), got).o > 1;
+    }
+    EXPECT_LE(most, 1) << "dtype " << dtype;
+    EXPECT_GT(most, 0.6) << "dtype " << dtype;
+    EXPECT_GT(needed, 200) << "dtype " << dtype;
+  }
+}
+
 // 10. Flushing takes a subnormal K, and a subnormal scale, for 0.
 TEST(Sound, SubnormalKeysAndScalesAreFlushed) {
   Case k({.dtype = ATTN_BF16, .seq_q = 1, .seq_k = 2, .dim_qk = 1, .dim_v = 1});
