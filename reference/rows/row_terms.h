@@ -211,7 +211,6 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
   terms.consecutive = model.tensor_cores && model.key_order != ATTN_KEYS_ANY;
   terms.p_unit = model.p_unit;
   terms.v_unit = model.v_unit;
-  terms.v_tiny = model.v_tiny;
   terms.v_overflow = model.v_overflow;
   terms.least_factor = model.least_factor;
   terms.aligned_tiny = model.block_error(16) * model.least_factor;
@@ -225,6 +224,9 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
     terms.eps_weight = (1 + model.eps_exp) * (1 + model.p_unit) - 1;
     terms.p_unit = 0;
   }
+  // Weighed by P as it is rounded.
+  if (model.v_tiny > 0)
+    terms.v_tiny = model.v_tiny * (1 + terms.p_unit) * (1 + terms.product_gamma) * (1 + terms.mma_gamma);
   terms.rescales = T;
   terms.eps_log = model.eps_log;
   terms.eps_reciprocal = model.eps_reciprocal;
@@ -286,9 +288,11 @@ ATTN_BOTH inline double aligned_values(const MeanTerms& terms, double count, dou
   return terms.aligned_tiny * (1 + count * terms.least_factor / l);
 }
 
-// What products of partials with their weights underflow by, and the sum of them: one of the weights is 1.
+// What products of partials with their weights underflow by, and the sum of them. One of the weights is 1, its
+// product as good as the partial.
 ATTN_BOTH inline double merged_tiny(const MeanTerms& terms) {
-  return std::max(terms.merged, 1.0) * terms.merge_tiny;
+  const bool narrow = terms.merged == 0 || terms.partial_tiny > 0;
+  return (std::max(terms.merged, 1.0) + (narrow ? 0 : 1)) * terms.merge_tiny;
 }
 
 // What a column is off by whatever its values are.

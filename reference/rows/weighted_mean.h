@@ -13,7 +13,8 @@
 //   r     = (1 + u_P)(1 + u_V)(1 + g_v)(1 + g_m) - 1  P and V rounded, rescales and merges, the products' sum
 //   s     = u_S (1 + r) / D                           partials stored in 16 bits
 //   N_c   = sum w_j rho_j |v_jc - o_c|  +  sum [(r + s) w_j (1 + rho_j) + eta_P/l] |v_jc|
-//           + [g_l (1 + rho_w) + 2^-126 n/l] |o_c|  +  (n + 2T) 2^-126/l  +  eta_S  +  eta_V  +  eta_A
+//           + [g_l (1 + rho_w) + 2^-126 n/l] |o_c|  +  (n + 2T) 2^-126/l  +  eta_S  +  eta_A
+//           + eta_V (1 + u_P)(1 + g_v)(1 + g_m)
 //   B1    = N_c / D
 //   B2    = B1 + (e^(M C) - 1)(|o_c| + B1)            M = 0 unless S > 1 partials are merged and not normalised
 //           C = 3u(|lam| + max e) + eps_l(1 + ln S) + 2u ln S + gamma(S + 3, u) + 2 eps_e
@@ -37,7 +38,7 @@
 //
 //   u_S     becomes (1 + u_S)(1 + u_M)^2 - 1, of |w_j v_jc| as before
 //   N_c     grows by (eta_W/l) sum |v_jc|, for |O_s| is at most the sum of its keys' |v_jc|: a w_s that underflows
-//           and by S eta_M e^(max delta)/l: S - 1 products (the largest w_s is 1) and their sum
+//           and by S eta_M e^(max delta)/l: products but one (the largest w_s is 1; S + 1 of fp32 partials), their sum
 //   B2      grows by 2 u_M/(1 - u_M) (|o_c| + B2): that sum, and the one that it is divided by
 //   eta_W = eta_M e^(max delta) (1 + u_S)(1 + r)
 //

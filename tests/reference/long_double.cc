@@ -287,26 +287,25 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
   Real u_P = p_rounds ? p_format.unit + (plan.p_scale > 0 ? u : 0) : 0;
   const Real eta_rounding = p_rounds ? p_format.tiny / p_scale : 0;
   const Real u_V = v_rounds ? numbers_of(c, plan.v_format).unit + (plan.v_scale > 0 ? 2 * u : 0) : 0;
-  const Real eta_V = v_rounds ? numbers_of(c, plan.v_format).tiny / v_scale : 0;
   // A split by itself is stored as partials are.
   const bool of_input = plan.partial_format == ATTN_FORMAT_OF_INPUT, alone = only_split >= 0;
   const Real u_O = alone && !of_input ? u : format.unit;
   const Real eta_O = alone && !of_input ? tiny : std::max<Real>(format.tiny, ftz ? tiny : 0);
   const bool partials16 = !alone && (of_input || (merged && plan.partial_format == ATTN_FORMAT_UNKNOWN));
-  const Real u_M = merging ? format.unit : 0, eta_M = merging ? std::max(format.tiny, tiny) : 0;
-  const Real u_S = (1 + (partials16 ? format.unit : 0)) * (merged ? (1 + u_M) * (1 + u_M) : 1) - 1;
-  const Real eta_S = (partials16 ? std::max(format.tiny, tiny) : 0) * (merging ? std::exp(misplaced) : 1);
   const Real least = device.least, eta_A = device.block_error(16) * least;
-  const Real eta_hull = (std::max(eta_rounding, tiny) + tiny) * std::exp(misplaced) + eta_A;
-  const Real eta_P = eta_hull * std::exp(most_delta);
   Real g = 0;
   for (const Tile& tile : tiles) g += tile.cost;
   const Real g_m = compound(g), g_v = gamma_of(2 * T + 2 * S + 3, u);
+  const Real u_M = merging ? format.unit : 0, eta_M = merging ? std::max(format.tiny, tiny) : 0;
+  const Real u_S = (1 + (partials16 ? format.unit : 0)) * (merged ? (1 + u_M) * (1 + u_M) : 1) - 1;
+  const Real eta_S = (partials16 ? std::max(format.tiny, tiny) : 0) * (merging ? std::exp(misplaced) : 1);
+  const Real eta_hull = (std::max(eta_rounding, tiny) + tiny) * std::exp(misplaced) + eta_A;
+  const Real eta_P = eta_hull * std::exp(most_delta);
 
   // 16-bit weights of partials, relative to the largest, that underflow; products and their sum likewise.
   const Real grown_M = eta_M * std::exp(misplaced + most_delta);
   const Real eta_W = merged ? grown_M * (1 + u_S) * (1 + u_P) * (1 + u_V) * (1 + g_v) * (1 + g_m) : 0;
-  const Real merges = merged ? S : 1;
+  const Real merges = merged ? (partials16 ? S : S + 1) : 1;
 
   // A sum of rounded P: the same rounding in numerator and denominator.
   const bool rounded_sum = p_rounds && plan.sum_rule == ATTN_SUM_OF_ROUNDED_P;
@@ -315,6 +314,8 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
                          ordered && eps_exp < 0.0625L;
   const Real eps_w = rounded_sum ? (1 + eps_exp) * (1 + u_P) - 1 : eps_exp;
   if (rounded_sum) u_P = 0;
+  const Real eta_V =
+      v_rounds ? numbers_of(c, plan.v_format).tiny / v_scale * (1 + u_P) * (1 + g_v) * (1 + g_m) : 0;
 
   const auto rho_of = [&](const Key& key) { return std::exp(key.e) * (1 + eps_w) - 1; };
   Real rho_w = 0;

@@ -253,10 +253,21 @@ TEST(Terms, OfTheMean) {
   EXPECT_EQ(t.misplaced, 2);
   EXPECT_EQ((std::array{t.rescales, t.eps_log, t.eps_reciprocal, t.o_unit, t.o_tiny, t.v_unit, t.v_tiny,
                         t.v_overflow}),
-            (std::array<double, 8>{6, 3, 5, 13, 15, 7, 9, 11}));
+            (std::array<double, 8>{6, 3, 5, 13, 15, 7, 9 * 1.5 * (1 + gamma(21, kU)) * 1.25, 11}));
   EXPECT_EQ(
       (std::array{t.partial_unit, t.partial_tiny, t.partial_overflow, t.merged, t.merge_steps, t.tile_costs}),
       (std::array<double, 6>{17, 19, 21, 3, 2, 0.2}));
+  EXPECT_EQ((std::array{t.merge_unit, t.merge_tiny, t.weight_tiny}), (std::array{0.0, 0.0, 0.0}));
+  m.merge_unit = 23, m.merge_tiny = 0.5;
+  t = mean_terms(m, scores, 0.2);
+  EXPECT_EQ((std::array{t.merge_unit, t.merge_tiny, t.partial_tiny}), (std::array{23.0, 1.0, 38.0}));
+  EXPECT_DOUBLE_EQ(t.weight_tiny, 8 * 18 * 1.5 * 8 * 1.25 * (1 + t.product_gamma));
+  EXPECT_EQ(merged_tiny(t), 3) << "two products of three, and their sum";
+  m.partial_tiny = 0;
+  EXPECT_EQ(merged_tiny(mean_terms(m, scores, 0.2)), 4) << "the third is of a partial in fp32";
+  MeanTerms sums;
+  sums.merge_unit = 0.5;
+  EXPECT_EQ((Stored{}(sums, 1.0, 1.0)), 2 + 4 * kU * 3) << "what is divided, and by what";
   EXPECT_EQ(t.least_factor, 0x1p-140);
   EXPECT_FALSE(t.rounded_sum);
   m.p_tiny = 0x1p-25, m.rounded_sum = true, m.splits = 1, m.key_order = ATTN_KEYS_ANY;
@@ -267,6 +278,8 @@ TEST(Terms, OfTheMean) {
   EXPECT_TRUE(t.rounded_sum);
   EXPECT_FALSE(t.consecutive);
   EXPECT_EQ(t.merged, 0);
+  EXPECT_EQ(t.weight_tiny, 0) << "the only weight is 1";
+  EXPECT_EQ(merged_tiny(t), t.merge_tiny);
   EXPECT_EQ(t.sum_gamma, 0.25);
   m.tensor_cores = false, m.key_order = ATTN_KEYS_CONSECUTIVE;
   EXPECT_FALSE(mean_terms(m, scores, 0.2).consecutive);
@@ -317,6 +330,16 @@ TEST(Terms, OfColumns) {
   t.consecutive = false;
   EXPECT_FALSE(shares_of_plain(t, 0, 1, 4097, 16).long_row);
   EXPECT_EQ(hull_pad(t, 0, 0x1p-10, 10), 0x1p-120 + 0x1p-121 + 0x1p-122 * (1 + 20));
+  // Partials that are merged in 16 bits.
+  MeanTerms merging = t;
+  merging.merge_tiny = 0x1p-90, merging.weight_tiny = 0x1p-80;
+  EXPECT_EQ(constant_of(merging, 10, 16), constant + 0x1p-90 * 8 / 16);
+  EXPECT_EQ(charges_of_known(merging, 0.5, 16).tiny, (2 * 0x1p-126 * 32 + 0x1p-122 + 0x1p-80) / 16);
+  EXPECT_EQ(shares_of_plain(merging, 0, 1, 10, 16).tiny, (0x1p-100 + 0x1p-80) / 16);
+  EXPECT_GT(hull_pad(merging, 0, 2, 10), 0x1p-90);
+  EXPECT_LT(hull_pad(merging, 0, 2, 10), 1.1 * 0x1p-90);
+  merging.merged = 4;
+  EXPECT_NEAR(hull_pad(merging, 0, 2, 10) * 0x1p90, 10 * 2 + 4, 0.01);
   t.hull_tiny = 0x1p-100;
   EXPECT_EQ(hull_pad(t, 0.5, 2, 10), 1 + (0x1p-100 * 10 * 2 + 0x1p-120 + 0x1p-121 + 0x1p-122 * 21));
 }
@@ -331,20 +354,21 @@ TEST(Terms, OfNothingAreNothing) {
         m.eps_exp_slope,   m.eps_log,     m.eps_tanh,     m.eps_reciprocal,  m.p_unit,
         m.p_tiny,          m.v_unit,      m.v_tiny,       m.v_overflow,      m.o_unit,
         m.o_tiny,          m.overflow,    m.partial_unit, m.partial_tiny,    m.partial_overflow,
-        m.merge_steps})
+        m.merge_steps,     m.merge_unit,  m.merge_tiny})
     EXPECT_EQ(number, 0);
   EXPECT_EQ((std::array{m.split_tiles, m.rescales, m.sum_lanes}), (std::array<int64_t, 3>{0, 0, 0}));
   EXPECT_EQ((std::array{m.mma_block, m.tile_k, m.splits}), (std::array<int64_t, 3>{1, 1, 1}));
   EXPECT_EQ((std::array{m.product_unit, m.p_scale, m.merge_rounds, m.p_overflow}),
             (std::array{0x1p-24, 1.0, 1.0, 0x1p127}));
   EXPECT_FALSE(m.tensor_cores || m.ascending_dot || m.fused || m.may_be_fused || m.rounded_sum || m.flushes ||
-               m.isolates_masked_nan);
+               m.merge_by_maximum || m.isolates_masked_nan);
   const MeanTerms t;
   for (const double number :
        {t.eps_exp,      t.eps_weight,   t.sum_gamma,        t.product_gamma,  t.mma_gamma,   t.p_unit,
         t.p_tiny,       t.rescales,     t.eps_log,          t.eps_reciprocal, t.o_unit,      t.o_tiny,
         t.partial_unit, t.partial_tiny, t.partial_overflow, t.merged,         t.merge_steps, t.v_unit,
-        t.v_tiny,       t.aligned_tiny, t.least_factor,     t.v_overflow,     t.hull_tiny,   t.tile_costs})
+        t.v_tiny,       t.aligned_tiny, t.least_factor,     t.v_overflow,     t.hull_tiny,   t.tile_costs,
+        t.merge_unit,   t.merge_tiny,   t.weight_tiny})
     EXPECT_EQ(number, 0);
   EXPECT_EQ(t.grown_by_delta, 1);
   EXPECT_EQ(t.misplaced, 1);
