@@ -32,7 +32,11 @@ Exit run_check(CheckArguments arguments) {
   arguments.check.arithmetic = arguments.target.arithmetic = *arithmetic_named(arguments.arithmetic);
   if (arguments.properties.empty() && arguments.check.arithmetic != ATTN_ARITHMETIC_ANY)
     arguments.check.properties.push_back(find_property("as_planned"));
-  if (!arguments.domain.empty()) arguments.check.terms = parse_domain(arguments.domain);
+  if (!arguments.domain.empty()) {
+    arguments.check.terms = parse_domain(arguments.domain);
+    if (const std::string& lse = arguments.check.terms->errors; !lse.empty())
+      arguments.target.errors += (arguments.target.errors.empty() ? "" : " ") + lse;
+  }
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 
   if (!arguments.entry.empty() && !std::ranges::any_of(arguments.kernels, is_cuda_source))

@@ -95,7 +95,12 @@ bool has_non_finite(Case c) {
 Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
                      const Interrupts& interrupts) {
   const std::string& name = library.name;
-  std::unique_ptr<Target> target = open(library, arguments.target);
+  const auto open_on_terms = [&] {
+    std::unique_ptr<Target> opened = open(library, arguments.target);
+    if (arguments.check.terms) opened->terms = arguments.check.terms->domain;
+    return opened;
+  };
+  std::unique_ptr<Target> target = open_on_terms();
   Checked checked;
   CheckResult& result = checked.result;
   checked.kernel = target->info();
@@ -173,7 +178,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
 
   const OpenTarget open_one = [&](std::string* error) -> std::unique_ptr<Target> {
     try {
-      std::unique_ptr<Target> opened = open(library, arguments.target);
+      std::unique_ptr<Target> opened = open_on_terms();
       put_oracle(*opened, arguments.target);
       return opened;
     } catch (const UserError& e) {
@@ -224,7 +229,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
-  if (!result.failures.empty() || !result.suspects.empty()) target = open(library, arguments.target);
+  if (!result.failures.empty() || !result.suspects.empty()) target = open_on_terms();
   if (!result.suspects.empty()) file_suspects(*target, filing, checked);
   for (const std::string& file : checked.suspects)
     std::printf("see it again: %s%s\n",

@@ -1,6 +1,7 @@
 #include "cli/terms.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <functional>
@@ -44,6 +45,8 @@ const std::vector<Class>& classes() {
       {"merge", &attn_plan::merge_rule, {nullptr, "weight", "lse", "one_by_one"}},
       {"conversion", &attn_plan::conversion, {"nearest", "faithful"}},
       {"flush_to_zero", &attn_plan::flush_to_zero, {"0", "1"}},
+      {"lse_base", &attn_plan::lse_base, {"e", nullptr, "2"}},
+      {"lse_dead", &attn_plan::lse_dead, {"-inf", "+inf", "0", "any"}},
       {"isolates_masked_nan", &attn_plan::isolates_masked_nan, {"0", "1"}},
   };
   return all;
@@ -125,6 +128,27 @@ void limit(const std::string& word, const Limited& size, size_t sign) {
   }
 }
 
+// "layout=inner", "align_bytes=16"; false: it is another word.
+bool lay(const std::string& word, attn_domain& d) {
+  const std::string name = word.substr(0, word.find('=')),
+                    value = word.substr(std::min(word.size(), name.size() + 1));
+  if (name != "layout" && name != "align_bytes") return false;
+  const auto refuse = [&](const std::string& why) {
+    throw UserError("--domain '" + printable(word, 60) + "': " + why);
+  };
+  if ((name == "layout" ? d.layout : d.align_bytes) != 0) refuse("it has been spoken of: say it once");
+  if (name == "layout") {
+    if (value != "dense" && value != "inner") refuse("layout is dense or inner");
+    d.layout = value == "dense" ? ATTN_LAYOUT_DENSE : ATTN_LAYOUT_INNER;
+    return true;
+  }
+  const int64_t bytes = whole_number(value).value_or(0);
+  if (bytes < 1 || bytes > 256 || !std::has_single_bit(static_cast<uint64_t>(bytes)))
+    refuse("align_bytes is a power of two up to 256");
+  d.align_bytes = static_cast<int32_t>(bytes);
+  return true;
+}
+
 // What a feature is refused as, by its name there.
 void leave_out(Terms& terms, const std::string& name) {
   for (const Feature* feature : all_features()) {
@@ -183,6 +207,12 @@ Terms parse_domain(const std::string& words) {
     said.insert(word);
     const size_t sign = word.find_first_of("<>=%");
     const std::string name = word.substr(0, sign);
+    if (lay(word, d)) continue;
+    if (name == "lse_base" || name == "lse_dead") {
+      parse_errors(word);  // refuses what there is not
+      terms.errors += (terms.errors.empty() ? "" : " ") + word;
+      continue;
+    }
     const auto size = std::ranges::find_if(sizes, [&](const Limited& s) { return s.name == name; });
     const auto flag = std::ranges::find_if(flags, [&](const auto& f) { return f.first == name; });
     if (sign != word.npos && size != sizes.end()) {
@@ -194,6 +224,9 @@ Terms parse_domain(const std::string& words) {
       std::vector<std::string> names;
       for (const Limited& known : sizes) names.push_back(std::string(known.name) + "=N");
       for (const auto& [known, set] : flags) names.push_back(known);
+      for (const char* known :
+           {"layout=dense", "layout=inner", "align_bytes=N", "lse_base=2", "lse_dead=VALUE"})
+        names.emplace_back(known);
       for (const std::string& known : names) text += " " + known;
       throw UserError(text + suggestion(sign == word.npos ? name : name + "=N", names));
     }

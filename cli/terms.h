@@ -26,6 +26,7 @@ namespace attnfuzz {
 //   merges, rescales, mma_block                     whole numbers from 1 on
 //   p_scale, v_scale                                numbers above 0
 //   flush_to_zero, isolates_masked_nan              0, 1
+//   lse_base  e, 2                          lse_dead   -inf, +inf, 0, any      (attn_plan: what an LSE is)
 attn_plan parse_errors(const std::string& words);
 
 // What a kernel must take: "dim=64,128 seq<=4096 no_bias no_mask". Sizes (batch, heads_q, seq_q, seq_k,
@@ -34,6 +35,8 @@ attn_plan parse_errors(const std::string& words);
 //   no_f16 no_bf16 f16 bf16 f32 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
 //   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale positive_scale
 //   own_bias no_bias_with_mask no_causal_with_mask finite
+//   layout=dense layout=inner align_bytes=16                  attn_domain.layout, align_bytes
+//   lse_base=2 lse_dead=+inf                                  as parse_errors() has them: Terms::errors
 //
 // Throws UserError with what there is.
 Terms parse_domain(const std::string& words);

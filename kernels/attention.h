@@ -17,7 +17,8 @@
  *              cap(a) = softcap * tanh(a / softcap) if softcap > 0, else a
  *   O(b,h,i,c) = sum_j exp(x_j - LSE) V(b,g,j,c),   LSE(b,h,i) = ln sum_j exp(x_j)
  *
- * A query that sees no key has O = 0 and LSE = -inf, exactly. For any problem a
+ * A query that sees no key has O = 0 and LSE = -inf, exactly; a plan may declare
+ * another such LSE, and another base than e (lse_dead, lse_base). For any problem a
  * kernel gives either a clear refusal before it launches anything, or a right
  * answer: never both wrong and silent.
  *
@@ -153,7 +154,7 @@ typedef struct attn_tensors {
   attn_tensor k;              /* (batch, heads_kv, seq_k, dim_qk) */
   attn_tensor v;              /* (batch, heads_kv, seq_k, dim_v) */
   attn_tensor o;              /* (batch, heads_q, seq_q, dim_v) */
-  attn_tensor lse;            /* (batch, heads_q, seq_q, 1), fp32, natural log; data NULL: not wanted */
+  attn_tensor lse;            /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base; data NULL: not wanted */
   attn_tensor bias;           /* (batch, heads_q, seq_q, seq_k), of bias_dtype */
   attn_tensor mask;           /* (batch, heads_q, seq_q, seq_k), one byte each; non-zero: may be seen */
   const int64_t* key_lengths; /* (batch), dense; a value outside 0..seq_k counts as the nearer end */
@@ -413,6 +414,14 @@ typedef enum attn_lse_rule {
   ATTN_LSE_BY_FMA = 2 /* as that; merged: fma(lg2(sum of w_s), ln 2, largest) */
 } attn_lse_rule;
 
+/* What the LSE of a query that sees no key holds. */
+typedef enum attn_lse_dead {
+  ATTN_LSE_DEAD_MINUS_INF = 0,
+  ATTN_LSE_DEAD_PLUS_INF = 1,
+  ATTN_LSE_DEAD_ZERO = 2,
+  ATTN_LSE_DEAD_ANY = 3 /* anything: it is not judged */
+} attn_lse_dead;
+
 typedef struct attn_plan {
   uint32_t size;
   int32_t accumulator;         /* attn_accumulator of Q.K and P.V */
@@ -471,6 +480,9 @@ typedef struct attn_plan {
    * in the denominator the sum alone; both are added up in fp32. merge_rule is not read. */
   int32_t merge_format;
   int32_t reserved_end;
+  /* Appended: */
+  int32_t lse_base; /* of the LSE of run() and reduce(), not of partials. 0: e; 2: log2 of the sum */
+  int32_t lse_dead; /* attn_lse_dead */
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.
@@ -507,6 +519,15 @@ typedef struct attn_sizes {
   int64_t list[12];
 } attn_sizes;
 
+/* How tensors may lie. Strides of dimensions of one element do not count. */
+typedef enum attn_layout {
+  ATTN_LAYOUT_ANY = 0,
+  /* In the order of attn_tensors and without a gap; in Q, K, V, O and LSE nothing is stored once for several. A
+   * bias or a mask may have strides of 0 for what it repeats. */
+  ATTN_LAYOUT_DENSE = 1,
+  ATTN_LAYOUT_INNER = 2 /* columns side by side: stride[3] is 1 */
+} attn_layout;
+
 /* What a kernel takes, so that cases are drawn, changed and reduced inside of it.
  * plan() refuses what is outside all the same. 0 everywhere: anything. */
 typedef struct attn_domain {
@@ -525,6 +546,11 @@ typedef struct attn_domain {
   int32_t align;         /* of causal, where lengths differ. 0: either; 1 + attn_align: that one */
   int32_t lse;           /* 0: whether wanted or not; 1: never wanted; 2: always */
   int32_t usual_scale;   /* boolean: scale = 1 / sqrt(dim_qk) */
+  /* Appended: */
+  int32_t layout;      /* attn_layout */
+  int32_t align_bytes; /* 0: any; else a power of two of at most 256, which divides each tensor's address, and
+                          where layout is not dense the strides of Q, K, V and O in bytes, but of columns (dense
+                          rows are as long as their dims say) */
 } attn_domain;
 
 /* One kernel on one back end. */

@@ -28,6 +28,7 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model, 
     expected.tensor = tensor;
     expected.columns = shape_of(spec_of(tensor), problem)[3];
     expected.logarithm = tensor == TensorId::kLse;
+    if (expected.logarithm) expected.unit = model.log_unit, expected.overflow = model.log_overflow;
     const auto elements = static_cast<size_t>(out.rows * expected.columns);
     expected.value.reserve(elements);
     expected.bound.reserve(elements);
@@ -202,7 +203,7 @@ class Evaluator {
       out_.state[static_cast<size_t>(number)] = RowState::kDead;
       ++out_.dead;
       o_.fill_row(number, Due::kNumber, 0, 0);
-      lse_.fill_row(number, Due::kNumber, -kInfinity, 0);
+      lse_.fill_row(number, model_.any_dead_lse ? Due::kAnything : Due::kNumber, model_.dead_lse, 0);
       return false;
     }
     row.row = number;
@@ -308,7 +309,7 @@ class Evaluator {
 
   void end_row(const BlockRow& row) {
     const MeanResult& result = row.mean.result;
-    lse_.fill_row(row.row, Due::kNumber, result.lse, result.lse_bound);
+    lse_.fill_row(row.row, Due::kNumber, result.lse / model_.log_unit, result.lse_bound / model_.log_unit);
     out_.o_scatter[static_cast<size_t>(row.row)] = static_cast<float>(result.o_scatter);
     out_.lse_scatter[static_cast<size_t>(row.row)] = static_cast<float>(result.lse_scatter);
     if (!result.informative) out_.state[static_cast<size_t>(row.row)] = RowState::kUninformative;

@@ -1,5 +1,6 @@
 #include "fuzz/check/cheats.h"
 
+#include "properties/case/domain.h"
 #include "properties/case/switches.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
@@ -43,7 +44,10 @@ Taken problems_taken(Target& target, const Aim& aim, int of, const AskedLate& la
     fit_domain(aim, c);
     tidy(c);
     c.lane = target.info().lane;
-    if (illegal(c)) c.layout = {};  // a stride that no slot holds
+    if (illegal(c)) {
+      c.layout = {};  // a stride that no slot holds
+      if (aim.domain) lay_within(*aim.domain, c);
+    }
     if (const auto why = illegal(c)) {
       ++all.reasons["no case: " + *why];
       continue;

@@ -115,7 +115,7 @@ void collect(std::vector<Job>& jobs, Shared& shared, bool keep_going, const std:
 // What is known of a case that its job did not survive.
 Failure fatal_failure(uint64_t index, const std::string& how, Target& target, const CheckOptions& options) {
   auto [c, property] = case_at(aim_at(target, options), options, target, index);
-  rejected_by(*property, c, target.info());  // adapts it
+  rejected_by(*property, c, target);  // adapts it
   Failure failure = {.index = index, .c = c, .property = property, .fatal = true};
   failure.verdict.outcome = Outcome::kFail;
   failure.verdict.kind = Kind::kCrash;

@@ -33,6 +33,7 @@ namespace attnfuzz {
 struct Terms {
   attn_domain domain = {};
   Refused refused = {};  // what it need not take
+  std::string errors;    // words on what an LSE is, that hold as errors' do
 };
 
 struct CheckOptions {

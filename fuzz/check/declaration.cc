@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "fuzz/check/memory_refusals.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 
@@ -107,6 +108,8 @@ std::string python_size(const attn_sizes& s) {
 
 }  // namespace
 
+const char* layout_name(int32_t layout) { return layout == ATTN_LAYOUT_DENSE ? "dense" : "inner"; }
+
 bool takes_fp32(const attn_domain& d) { return (d.dtypes >> ATTN_F32 & 1) != 0; }
 
 // Of a kernel of fp32, what else it takes is said by the same bits.
@@ -123,10 +126,32 @@ std::string formats_of(const attn_domain& d, const std::array<const char*, 3>& n
   return join(all, between);
 }
 
+// How tensors may lie, of what is refused of Q, K, V or O: of gaps and another order dense is left, of columns
+// apart or across rows those side by side; and the least alignment that all of them are taken with. The rest of
+// what is refused (negative strides, far offsets) has no word.
+void say_layouts(const Refused& refused, attn_domain& d) {
+  const auto refuses = [&](const Refusal& one) {
+    return std::ranges::find(refused.those, &one) != refused.those.end();
+  };
+  for (const MemoryRefusals& of : kMemoryRefusals) {
+    if (of.tensor == TensorId::kLse || of.tensor == TensorId::kBias || of.tensor == TensorId::kMask) continue;
+    if (refuses(of.gaps) && refuses(of.order)) {
+      d.layout = ATTN_LAYOUT_DENSE;
+    } else if (d.layout == ATTN_LAYOUT_ANY && refuses(of.step) && refuses(of.across)) {
+      d.layout = ATTN_LAYOUT_INNER;
+    }
+    for (const memory_refusals::Alignment& a : of.alignments) {
+      if (refuses(*a.base) || refuses(*a.rows))
+        d.align_bytes = std::max(d.align_bytes, static_cast<int32_t>(a.bytes));
+    }
+  }
+}
+
 Declaration declaration_of(const Refused& refused) {
   Declaration takes;
   if (refused.sizes) takes.domain = *refused.sizes;
   takes.domain.size = sizeof takes.domain;
+  say_layouts(refused, takes.domain);
   for (const Refusal* refusal : refused.those) {
     const Word* word = word_of(*refusal);
     if (word == nullptr) continue;
@@ -168,6 +193,10 @@ std::string as_c(const Declaration& declaration) {
   for (const auto& [field, value] : {std::pair{"lse", d.lse}, {"usual_scale", d.usual_scale}}) {
     if (value != 0) text += cat("    .", field, " = ", value, ",\n");
   }
+  if (d.layout != ATTN_LAYOUT_ANY)
+    text +=
+        cat("    .layout = ", d.layout == ATTN_LAYOUT_DENSE ? "ATTN_LAYOUT_DENSE" : "ATTN_LAYOUT_INNER", ",\n");
+  if (d.align_bytes != 0) text += cat("    .align_bytes = ", d.align_bytes, ",\n");
   return text + "};\n";
 }
 
@@ -183,6 +212,8 @@ std::string as_python(const Declaration& declaration) {
     const Word* word = word_of(*refusal);
     if (!is_said(d, *word) && *word->python != '\0') parts.emplace_back(word->python);
   }
+  if (d.layout != ATTN_LAYOUT_ANY) parts.push_back(cat("layout=\"", layout_name(d.layout), "\""));
+  if (d.align_bytes != 0) parts.push_back(cat("align_bytes=", d.align_bytes));
   return "attnfuzz.Domain(" + join(parts, ", ") + ")";
 }
 
@@ -206,6 +237,8 @@ std::string as_terms(const Declaration& declaration) {
     const Word* word = word_of(*refusal);
     if (!is_said(d, *word) && *word->term != '\0') words.emplace_back(word->term);
   }
+  if (d.layout != ATTN_LAYOUT_ANY) words.push_back(cat("layout=", layout_name(d.layout)));
+  if (d.align_bytes != 0) words.push_back(cat("align_bytes=", d.align_bytes));
   return join(words, " ");
 }
 

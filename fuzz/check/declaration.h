@@ -6,7 +6,8 @@
 //   as_terms(takes);   dim=64,128 no_bias                         of --domain
 //
 // In C there is no word for a feature: what plan() refuses of those is found out as before. Of query heads a
-// KV head terms have no_gqa alone. How tensors may lie in memory no declaration says.
+// KV head terms have no_gqa alone. How tensors may lie is said of all of them at once, by layout and
+// align_bytes: of negative strides and of offsets beyond 2^31 no declaration speaks.
 #pragma once
 
 #include <string>

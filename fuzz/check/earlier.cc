@@ -79,7 +79,7 @@ std::optional<std::vector<Earlier>> earlier_cases(const Failure& failure, Target
     for (; asked < many && index >= options.first + step; ++asked) {
       index -= step;
       auto [c, property] = case_at(aim, options, target, index);
-      if (!rejected_by(*property, c, target.info())) more.push_back({index, c, property});
+      if (!rejected_by(*property, c, target)) more.push_back({index, c, property});
     }
     if (more.empty()) continue;
     std::ranges::reverse(more);

@@ -6,6 +6,7 @@
 
 #include "fuzz/check/epochs.h"
 #include "fuzz/check/way.h"
+#include "properties/case/domain.h"
 #include "properties/case/switches.h"
 #include "properties/draw/draw.h"
 #include "properties/judge/oracles.h"
@@ -13,13 +14,14 @@
 namespace attnfuzz {
 namespace {
 
-Case without_refused(Case c, const Refused& refused) {
-  strip_refused(refused, c);
+Case without_refused(Case c, const Aim& aim) {
+  strip_refused(aim.refused, c);
   c.planted.clear();
   c.layout = {};
   c.once = {};
   c.nan_beyond_lengths = false;
   tidy(c);
+  if (aim.domain) lay_within(*aim.domain, c);
   return c;
 }
 
@@ -61,7 +63,7 @@ class Ahead {
       if (!screen_) continue;
       const Property* property = next.drawn.property;
       Case c = next.drawn.c;
-      if (rejected_by(*property, c, target_.info()) || illegal(c)) continue;
+      if (rejected_by(*property, c, target_) || illegal(c)) continue;
       of.push_back(taken_.size() - 1);
       asked.push_back({std::move(c), property});
     }
@@ -107,9 +109,9 @@ void enter_lane(Case& c, const std::string& lane, uint64_t index) {
   c.env.schedule_seed = (bits & 0xffff & ~kOrders) | kRandomOrder;
 }
 
-std::optional<Verdict> rejected_by(const Property& property, Case& c, const KernelInfo& kernel) {
+std::optional<Verdict> rejected_by(const Property& property, Case& c, const Target& target) {
   std::string why;
-  if (property.adapt(c, kernel, &why)) return std::nullopt;
+  if (adapted(c, property, target, &why)) return std::nullopt;
   Verdict verdict;
   verdict.outcome = Outcome::kReject;
   verdict.property = property.name;
@@ -149,7 +151,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     auto& [c, property] = drawn;
     result.digest.merge(digest);
     const Case as_drawn = c;
-    const std::optional<Verdict> rejected = rejected_by(*property, c, target.info());
+    const std::optional<Verdict> rejected = rejected_by(*property, c, target);
     Target* const in_asan = rejected || judged ? nullptr : beside.of(index);
     if (in_asan != nullptr) c.lane = in_asan->info().lane, ++result.lanes[c.lane];
     Verdict verdict = rejected ? *rejected
@@ -159,7 +161,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
       // Of a kernel that does not do everything a relation may ask too much. Then the case is
       // judged by itself, and one that is refused even so without what it may be refused for.
       const Property* by = find_property("reference");
-      for (const Case& other : {as_drawn, without_refused(as_drawn, aim.refused)}) {
+      for (const Case& other : {as_drawn, without_refused(as_drawn, aim)}) {
         if (property == by && other == c) continue;  // that has been judged
         Verdict by_itself = judge(other, *by, target, calibration);
         if (by_itself.outcome == Outcome::kReject) continue;

@@ -32,7 +32,7 @@ Drawn case_at(const Aim& aim, const CheckOptions& options, Target& target, uint6
 void enter_lane(Case& c, const std::string& lane, uint64_t index);
 
 // Adapts a case to the property; the verdict, if that says nothing about it.
-std::optional<Verdict> rejected_by(const Property& property, Case& c, const KernelInfo& kernel);
+std::optional<Verdict> rejected_by(const Property& property, Case& c, const Target& target);
 
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
                       Shared& shared);

@@ -40,6 +40,8 @@ bool take(const Call& call, std::span<const std::byte> told, GivenRun& given) {
   lse.tensor = TensorId::kLse;
   lse.columns = 1;
   lse.logarithm = true;
+  lse.unit = call.model.log_unit;
+  lse.overflow = call.model.log_overflow;
   copy(lse.bound, places.lse_bound, rows);
   Outputs& got = given.run.calls.emplace_back();
   copy(got[TensorId::kO], places.got, rows * columns);
@@ -55,7 +57,7 @@ bool take(const Call& call, std::span<const std::byte> told, GivenRun& given) {
     const auto state = static_cast<RowState>(bits & ~cuda::kAnyColumn);
     if (static_cast<uint8_t>(state) > kLastState) return false;
     reference.state.push_back(state);
-    lse.rule.push_back(static_cast<uint8_t>(cuda::lse_due(state)));
+    lse.rule.push_back(static_cast<uint8_t>(cuda::lse_due(call.model, state)));
   }
   return std::ranges::all_of(o.rule, [](uint8_t rule) { return rule <= kLastRule; });
 }

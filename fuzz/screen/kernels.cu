@@ -417,8 +417,9 @@ __device__ void judge_lse(const Work& work) {
     if (work.call->tensor[kLse].end == 0) continue;
     const float got = *reinterpret_cast<const float*>(work.base[kLse] + place_of(*work.call, kLse, row, 0));
     repeated += keep(work, work.got_lse, row, got);
-    judge_ratio(ratio_of(cuda::lse_due(state), out.lse[row], out.lse_bound[row], 0, true, got), &worst,
-                &outside);
+    judge_ratio(ratio_of(cuda::lse_due(work.call->model, state), out.lse[row], out.lse_bound[row],
+                         work.call->model.log_overflow, true, got),
+                &worst, &outside);
   }
   count_ratios(work, worst, outside);
   count(&work.counts->repeated, repeated);

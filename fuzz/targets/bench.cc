@@ -28,7 +28,7 @@ Judged Bench::judge(size_t kernel, const Case& c, const std::string& property) {
   const Property& by = *find_property(wanted_property.empty() ? property : wanted_property);
   Target& target = *targets_[kernel];
   Judged judged = {{}, kernel, in_lane(kernel, c)};
-  if (const auto rejected = rejected_by(by, judged.c, target.info())) {
+  if (const auto rejected = rejected_by(by, judged.c, target)) {
     judged.verdict = *rejected;
     return judged;
   }

@@ -74,7 +74,8 @@ constexpr Formats operator|(Formats a, Formats b) {
 }
 enum class Order { kBhsd, kBshd };  // dense, outermost first
 enum class Causal { kNever, kOnly, kEither };
-enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused. Dense (b, h, s), natural log
+enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused. Dense (b, h, s), natural log,
+// unless plan() sets lse_base or lse_dead
 // Own: 1 / sqrt(dim); the rest of it is multiplied into Q. Positive: given, and above 0, as a kernel needs that
 // hides a score by -inf before it scales it.
 enum class Scale { kGiven, kOwn, kPositive };

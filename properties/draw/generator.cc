@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "properties/case/codec.h"
+#include "properties/case/domain.h"
 #include "properties/case/switches.h"
 #include "properties/data/fills.h"
 #include "properties/draw/axes/axis.h"
@@ -92,6 +93,7 @@ Case make_case(const Aim& aim, const rc::Random& random, Asked asked) {
   // What can make it so is memory: strides that no slot holds, and of a domain of long sequences
   // a mask or a bias of every score.
   for (TensorLayout& layout : c.layout) layout = {};
+  if (aim.domain) lay_within(*aim.domain, c);
   Problem& p = c.problem;
   for (Broadcast* of : {p.mask ? &p.mask->broadcast : nullptr, p.bias ? &p.bias->broadcast : nullptr}) {
     if (of && illegal(c)) *of = {.batch = true, .head = true, .query = true};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "properties/case/domain.h"
 #include "properties/data/fills.h"
 #include "properties/draw/afford.h"
 #include "properties/draw/case_parts.h"
@@ -90,9 +91,11 @@ bool legalize(const Aim& aim, const Case& parent, const CostBudget& budget, Dice
   if (c.env.variant > aim.variants) c.env.variant = aim.variants;
   if (has_many_heads(c.problem) && aim.variants > 0) c.env.variant = 1;
   tidy(c);
+  if (aim.domain) lay_within(*aim.domain, c);
   if (illegal(c)) {
     // What can make it so is memory, as a rule: strides that no slot holds.
     for (TensorLayout& layout : c.layout) layout = {};
+    if (aim.domain) lay_within(*aim.domain, c);
     if (illegal(c)) return false;
   }
   return c != parent;

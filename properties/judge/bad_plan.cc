@@ -68,6 +68,7 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
       {"norm_rule", p.norm_rule, ATTN_NORM_UNKNOWN, ATTN_NORM_BY_RECIPROCAL, kChoice},
       {"lse_rule", p.lse_rule, ATTN_LSE_UNKNOWN, ATTN_LSE_BY_FMA, kChoice},
       {"merge_format", p.merge_format, ATTN_FORMAT_UNKNOWN, ATTN_FORMAT_OF_INPUT, "0 means: fp32"},
+      {"lse_dead", p.lse_dead, ATTN_LSE_DEAD_MINUS_INF, ATTN_LSE_DEAD_ANY, "0 means: -inf"},
   };
   for (const Limit& limit : limits) {
     if (limit.value >= limit.low && limit.value <= limit.high) continue;
@@ -88,6 +89,8 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
   if (p.qk_format != ATTN_FORMAT_UNKNOWN && p.qk_format != ATTN_FORMAT_TF32)
     return "qk_format is " + std::to_string(p.qk_format) +
            ", must be 0 (Q and K stay as they are) or 5 (ATTN_FORMAT_TF32)";
+  if (p.lse_base != 0 && p.lse_base != 2)
+    return "lse_base is " + std::to_string(p.lse_base) + ", must be 0 (e) or 2";
   if (!std::has_single_bit(p.workspace_align)) {
     return "workspace_align is " + std::to_string(p.workspace_align) + ", must be a power of two";
   }

@@ -145,6 +145,7 @@ void object(const Reference& reference, const Expected& expected, const Problem&
     message += ", must be " + digits(where.expected) + " +- " + digits(where.bound);
     if (std::isfinite(tally.first_ratio)) message += " (error/bound " + digits(tally.first_ratio) + ")";
   }
+  if (expected.unit != 1) message += ", to base 2";
   message += "; " + std::to_string(tally.bad) + " of " + std::to_string(tally.of) + " elements are outside";
   const bool non_finite = wants_nan                    ? true
                           : dead && expected.logarithm ? std::isnan(where.got)

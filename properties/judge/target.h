@@ -149,6 +149,8 @@ class Target {
   std::shared_ptr<Oracles> oracles = {};
   // Whose bits it must have (twin.h); none: nobody's.
   std::shared_ptr<Twin> twin = {};
+  // What the caller says that it takes; none: what it says itself.
+  std::optional<attn_domain> terms = {};
 };
 
 }  // namespace attnfuzz

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "properties/case/domain.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/stopwatch.h"
@@ -72,6 +73,13 @@ std::optional<double> declared_share(const Execution& e, const Reference& refere
   return 1 - needed / declared;
 }
 
+// How its tensors may lie, by the caller or by itself; nullptr: nobody has said.
+const attn_domain* declared_by(const Target& target) {
+  if (target.terms) return &*target.terms;
+  const std::optional<attn_domain>& own = target.info().domain;
+  return own ? &*own : nullptr;
+}
+
 std::string difference_between_calls(const Case& c, size_t call) {
   std::string message = "call " + std::to_string(call) + " gives another result than call 0";
   const Call &first = c.calls[0], &now = c.calls[call];
@@ -126,7 +134,13 @@ bool Trial::begin(const Case& c, std::string_view label) {
   return true;
 }
 
-const Run* Trial::given_run(const Case& c, std::string_view label) {
+Case Trial::inside(Case c) const {
+  if (const attn_domain* declared = declared_by(target_)) lay_within(*declared, c);
+  return c;
+}
+
+const Run* Trial::given_run(const Case& of, std::string_view label) {
+  const Case c = variants_ > 0 ? inside(of) : of;
   if (!begin(c, label)) return nullptr;
   const auto variant = static_cast<size_t>(variants_ - 1);
   if (variant >= given_->runs.size()) {
@@ -149,8 +163,9 @@ const Run* Trial::given_run(const Case& c, std::string_view label) {
   return &given.run;
 }
 
-Execution* Trial::prepare(const Case& c, std::string_view label) {
+Execution* Trial::prepare(const Case& of, std::string_view label) {
   if (given_) throw std::logic_error("a trial of given runs prepares none: Property::asks_target");
+  const Case c = variants_ > 0 ? inside(of) : of;
   if (!begin(c, label)) return nullptr;
   const int variant = variants_ - 1;
   prepared_.reset();  // one laid-out case lives in an arena at a time
@@ -370,11 +385,11 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
     for (int64_t column = 0; column < ea.columns; ++column) {
       const int64_t ia = row_a * ea.columns + column, ib = row_b * ea.columns + column;
       if (ea.rule[ia] != 0 || eb.rule[ib] != 0) continue;  // each was held to its own oracle
-      const double x = got_a[ia], y = ea.logarithm ? got_b[ib] - log_shift : got_b[ib] / scale;
+      const double x = got_a[ia], y = ea.logarithm ? got_b[ib] - log_shift / ea.unit : got_b[ib] / scale;
       const double bound = ea.allowance(ia) + eb.allowance(ib) / (ea.logarithm ? 1 : std::fabs(scale));
       if (x == y || std::fabs(x - y) <= bound) continue;
       // An infinity has been held to the overflow rule already.
-      if (!ea.logarithm && !(std::isfinite(x) && std::isfinite(y))) continue;
+      if (!(ea.logarithm && ea.overflow == 0) && !(std::isfinite(x) && std::isfinite(y))) continue;
       return differ(ea.tensor, a, row_a, column, x, y, bound, what);
     }
   }
@@ -406,9 +421,17 @@ bool Trial::all_bits(const Run& a, const Run& b, std::string_view what) {
   return judge_same(a.calls[0], b.calls[0], a.c.problem, a.plan, Kind::kRelation, message, verdict_);
 }
 
+bool adapted(Case& c, const Property& property, const Target& target, std::string* why) {
+  const attn_domain* declared = declared_by(target);
+  const bool lies = declared && lies_within(*declared, c);
+  if (!property.adapt(c, target.info(), why)) return false;
+  if (lies) lay_within(*declared, c);
+  return true;
+}
+
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration) {
   std::string why;
-  if (!property.adapt(c, target.info(), &why)) {
+  if (!adapted(c, property, target, &why)) {
     Verdict v;
     v.property = property.name;
     v.outcome = Outcome::kReject;

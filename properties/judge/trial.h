@@ -54,6 +54,9 @@ struct GivenRuns {
 // case or kernel, only when the machine itself fails.
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration);
 
+// Property::adapt(); the tensors of a case that lie as is declared do so afterwards.
+bool adapted(Case& c, const Property& property, const Target& target, std::string* why);
+
 // A pass becomes kUninformative where the oracle could hold most rows to nothing: it says little.
 void weigh_rows(Verdict& v);
 
@@ -65,6 +68,8 @@ class Trial {
   Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given);
 
   const Case& base() const { return base_; }
+  // A variant, its tensors moved to where what is declared has them: run() and prepare() do so too.
+  Case inside(Case c) const;
   Target& target() { return target_; }
   const Calibration& calibration() const { return calibration_; }
   Verdict& verdict() { return verdict_; }
@@ -98,7 +103,7 @@ class Trial {
   // Relations between rows of two runs. Row numbers count (b,h,i) in their own
   // run. False (and failed) if they differ by more than both bounds allow, or,
   // for same_bits, at all; NaN equals NaN. What b wrote is divided by `scale`, and
-  // `log_shift` taken from its logarithms, before they are compared.
+  // `log_shift` (as a natural logarithm) taken from its logarithms, before they are compared.
   bool same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what,
                    double scale = 1, double log_shift = 0);
   bool same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);

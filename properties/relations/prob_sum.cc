@@ -47,7 +47,8 @@ void check(Trial& trial) {
     }
   }
   for (const int64_t row : some_rows(base->c, base->plan.tile_q, 4)) {
-    const double expected = naive_lse(base->c, RowSpace(base->c.problem).at(row));
+    const double expected =
+        naive_lse(base->c, RowSpace(base->c.problem).at(row)) / base->reference[TensorId::kLse].unit;
     // The slack is the double arithmetic's own.
     if (!output_is(trial, *base, TensorId::kLse, row, 0, expected, 1e-12 * (1 + std::fabs(expected)),
                    "LSE by a plain sum"))

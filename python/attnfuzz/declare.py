@@ -7,7 +7,7 @@ import inspect
 import os
 from dataclasses import dataclass, field
 
-from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, FORMAT_TF32, TOP_LEFT
+from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, F32, FORMAT_TF32, TOP_LEFT
 
 
 DTYPES = ("f16", "bf16", "f32")  # in the order of attn_dtype
@@ -136,7 +136,11 @@ class CDomain(ctypes.Structure):
     _fields_ = ([("size", ctypes.c_uint32), ("dtypes", ctypes.c_uint32)]
                 + [(name, CSizes) for name in ("batch", "heads_q", "group", "seq_q", "seq_k", "dim_qk", "dim_v")]
                 + [(name, ctypes.c_int32) for name in ("equal_lengths", "equal_dims", "causal", "align", "lse",
-                                                       "usual_scale")])
+                                                       "usual_scale", "layout", "align_bytes")])
+
+
+LAYOUTS = (None, "dense", "inner")  # by their number in attn_layout
+LSE_DEAD = ("-inf", "+inf", "0", "any")  # likewise in attn_lse_dead
 
 
 class Size:
@@ -199,6 +203,12 @@ class Domain:
     number, a set, a range, at_most(n), at_least(n) or multiple(n). dtypes: of "f16", "bf16" and "f32". causal may also be "only", scale "positive",
     align "top_left" or "bottom_right", bias "own" (of Q's format). A False says that the kernel does not do it; non_finite=False that it promises nothing where
     Q, K or V hold NaN or an infinity.
+
+    How tensors lie: layout "dense" (in the order of their dimensions, without a gap) or "inner" (columns side by side); align_bytes=16:
+    addresses are multiples of it, and where layout is not "dense" the strides of Q, K and V, in bytes, but of columns.
+
+    The LSE: lse_base 2 where it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged), what it holds
+    for a query that sees no key.
     """
 
     dtypes: tuple = ("f16", "bf16")
@@ -226,6 +236,10 @@ class Domain:
     scale: object = True
     lse: bool = True
     non_finite: bool = True
+    layout: str = None
+    align_bytes: int = None
+    lse_base: object = "e"
+    lse_dead: str = "-inf"
     _sizes: dict = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -238,6 +252,14 @@ class Domain:
             raise ValueError(f"Domain(causal={self.causal!r}): True, False or 'only'")
         if self.bias not in (True, False, "own"):
             raise ValueError(f"Domain(bias={self.bias!r}): True, False or 'own'")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"Domain(layout={self.layout!r}): 'dense', 'inner' or None for any")
+        if self.align_bytes is not None and self.align_bytes not in [1 << n for n in range(9)]:
+            raise ValueError(f"Domain(align_bytes={self.align_bytes!r}): a power of two up to 256, or None for any")
+        if self.lse_base not in ("e", 2):
+            raise ValueError(f"Domain(lse_base={self.lse_base!r}): 'e' or 2")
+        if self.lse_dead not in LSE_DEAD:
+            raise ValueError(f"Domain(lse_dead={self.lse_dead!r}): '-inf', '+inf', '0' or 'any'")
         sizes = {}
         for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v"):
             both = {"seq_q": self.seq, "seq_k": self.seq, "dim_qk": self.dim, "dim_v": self.dim}.get(name)
@@ -270,6 +292,13 @@ class Domain:
         ("usual_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
         ("no_lse", lambda d: not d.lse, lambda p, t: bool(t.lse.data)),
     )
+    # Likewise, of words with a value: whether there is one, and whether a problem, with its tensors, is outside.
+    _values = (
+        ("layout", lambda d: d.layout, lambda d, p, t: _not_laid(d.layout, p, t)),
+        ("align_bytes", lambda d: d.align_bytes, lambda d, p, t: _not_aligned(d, p, t)),
+        ("lse_base", lambda d: d.lse_base != "e", lambda d, p, t: False),
+        ("lse_dead", lambda d: d.lse_dead != "-inf", lambda d, p, t: False),
+    )
 
     def words(self):
         """As the C++ side reads it (properties/case/domain.h)."""
@@ -277,7 +306,8 @@ class Domain:
         names = [name for name, declared, _ in self._rules if declared(self)]
         if "f32" in self.dtypes:
             names = [name for name in DTYPES if name in self.dtypes] + [n for n in names if n not in ("no_f16", "no_bf16")]
-        return " ".join(words + names)
+        values = [f"{name}={getattr(self, name)}" for name, declared, _ in self._values if declared(self)]
+        return " ".join(words + names + values)
 
     def struct(self):
         """As attn_domain, as far as that can say it; None if nothing is declared. What is left is found by asking."""
@@ -285,12 +315,18 @@ class Domain:
             return None
         made = CDomain(size=ctypes.sizeof(CDomain), equal_lengths=self.equal_lengths, equal_dims=self.equal_dims,
                        causal={True: 0, False: 1, "only": 2}[self.causal], lse=not self.lse, usual_scale=not self.scale,
-                       align={None: 0, "top_left": 1 + TOP_LEFT, "bottom_right": 1 + BOTTOM_RIGHT}[self.align])
+                       align={None: 0, "top_left": 1 + TOP_LEFT, "bottom_right": 1 + BOTTOM_RIGHT}[self.align],
+                       layout=LAYOUTS.index(self.layout), align_bytes=self.align_bytes or 0)
         for name in ("batch", "heads_q", "seq_q", "seq_k", "dim_qk", "dim_v"):
             setattr(made, name, self._sizes[name].struct())
         if not self.gqa:
             made.group = Size(only=[1]).struct()
         return made
+
+    def say_lse(self, plan):
+        """Into an attn_plan, what an LSE is."""
+        plan.lse_base = 0 if self.lse_base == "e" else 2
+        plan.lse_dead = LSE_DEAD.index(self.lse_dead)
 
     def outside(self, p, tensors):
         """Why a problem is not the kernel's to do, in a sentence; None if it is."""
@@ -308,7 +344,46 @@ class Domain:
 
     @functools.cached_property
     def _declared(self):
-        return [(name, breaks) for name, declared, breaks in self._rules if declared(self)]
+        values = [(f"{name}={getattr(self, name)}", functools.partial(breaks, self))
+                  for name, declared, breaks in self._values if declared(self)]
+        return values + [(name, breaks) for name, declared, breaks in self._rules if declared(self)]
+
+
+def _inputs(p, t):
+    """Each input with its shape, the bytes of an element, and whether its dimensions may be stored once."""
+    square, of = (p.batch, p.heads_q, p.seq_q, p.seq_k), 4 if p.dtype == F32 else 2
+    inputs = [(t.q, (p.batch, p.heads_q, p.seq_q, p.dim_qk), of, False),
+              (t.k, (p.batch, p.heads_kv, p.seq_k, p.dim_qk), of, False),
+              (t.v, (p.batch, p.heads_kv, p.seq_k, p.dim_v), of, False)]
+    if p.bias_dtype >= 0:
+        inputs.append((t.bias, square, 4 if p.bias_dtype == F32 else 2, True))
+    if p.has_mask:
+        inputs.append((t.mask, square, 1, True))
+    return [(x.data, x.stride[:4], *rest) for x, *rest in inputs if 0 not in rest[0]]
+
+
+def _not_laid(layout, p, t):
+    """Whether an input lies otherwise than is declared."""
+    for _, stride, shape, _, once in _inputs(p, t):
+        if shape[3] > 1 and stride[3] != 1:
+            return True
+        step = 1
+        for n in (3, 2, 1, 0) if layout == "dense" else ():
+            stored_once = once and stride[n] == 0
+            if shape[n] > 1 and stride[n] != step and not stored_once:
+                return True
+            step *= 1 if stored_once else shape[n]
+    return False
+
+
+def _not_aligned(domain, p, t):
+    for data, stride, shape, itemsize, once in _inputs(p, t):
+        if data % domain.align_bytes:
+            return True
+        if domain.layout != "dense" and not once and any(
+                n > 1 and s * itemsize % domain.align_bytes for n, s in zip(shape[:3], stride)):
+            return True
+    return False
 
 
 

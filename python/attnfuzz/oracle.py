@@ -11,7 +11,7 @@ q (batch, heads, seq_q, dim), k and v (batch, heads_kv, seq_k, dim): NumPy, torc
 import ctypes
 
 from attnfuzz import contract as c
-from attnfuzz.declare import DTYPES, Errors
+from attnfuzz.declare import DTYPES, Domain, Errors
 from attnfuzz.home import find
 
 _library = None
@@ -72,7 +72,7 @@ def _view(array):
 
 
 def _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles,
-              calibration):
+              calibration, lse_base, lse_dead):
     import numpy
 
     (q, fmt), (k, of_k), (v, of_v) = (on_host(n, a, DTYPES) for n, a in (("q", q), ("k", k), ("v", v)))
@@ -116,6 +116,7 @@ def _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, ma
         t.key_lengths = key_lengths.ctypes.data
     plan = c.Plan(size=ctypes.sizeof(c.Plan), num_splits=1, workspace_align=1)
     (errors or Errors()).fill(plan, p, tiles)
+    Domain(lse_base=lse_base, lse_dead=lse_dead).say_lse(plan)
     got = None if out is None else _floats("out", out, o_shape)
     got_lse = None if lse is None else _floats("lse", lse, lse_shape)
     text = ctypes.create_string_buffer(4096)
@@ -135,20 +136,22 @@ def _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, ma
 
 
 def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1), bias=None, mask=None,
-           key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse=False):
+           key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse=False, lse_base="e",
+           lse_dead="-inf"):
     """What O must be and how far off it may be: two arrays of doubles, (batch, heads, seq_q, dim_v).
 
     Where NaN is due `expected` is NaN; where anything passes `bound` is infinite. scale None is 1/sqrt(dim_qk).
-    Errors says how the kernel rounds (none: the loosest documented classes). With lse=True the natural log-sum-exp
-    and its bound follow: four arrays.
+    Errors says how the kernel rounds (none: the loosest documented classes). With lse=True the log-sum-exp
+    and its bound follow, natural or as lse_base and lse_dead say (attnfuzz.Domain): four arrays.
     """
     r = _evaluate(q, k, v, None, None, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles,
-                  calibration)
+                  calibration, lse_base, lse_dead)
     return r["out"][:2] + (r["lse"][:2] if lse else ())
 
 
 def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1),
-                  bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented"):
+                  bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented",
+                  lse_base="e", lse_dead="-inf"):
     """AssertionError, with the worst element of O or LSE, where one lies outside its bound; lse may be None.
 
     Returns the largest error/bound otherwise.
@@ -156,7 +159,7 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
     import numpy
 
     r = _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles,
-                  calibration)
+                  calibration, lse_base, lse_dead)
     worst = 0.0
     for name in ("out", "lse"):
         value, bound, got, ratio = r[name]

@@ -267,6 +267,7 @@ class Kernel:
                 return UNSUPPORTED
             plan = plan.contents
             self.target.errors.fill(plan, p, self.target.tiles)
+            self.target.domain.say_lse(plan)
             plan.path = self.label
             return OK
         except BaseException as e:

@@ -37,7 +37,8 @@ struct Expected {
   std::vector<double> exact = {};
   std::vector<uint8_t> rule;  // Due: a number is due, NaN is due, or anything passes
   double overflow = 0;        // where |value| + bound reaches this an infinity of that sign passes too
-  bool logarithm = false;     // -inf is a value as others are, and no overflow makes an infinity pass
+  bool logarithm = false;  // -inf is a value as others are, and where `overflow` is 0 no infinity passes for it
+  double unit = 1;         // of a logarithm: the natural one is this times as much
 
   // |got - value| / bound: at most 1 passes. 0 for what passes exactly, infinite
   // where no ratio can tell: NaN where a number is due, a number where NaN is due,

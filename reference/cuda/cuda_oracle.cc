@@ -130,7 +130,7 @@ class CudaOracle final : public FastOracle {
     attn_problem shape = problem;
     if (all) shape.batch = 0;
     Reference reference = evaluate_keys(shape, host, model, {}, 0, 0);
-    take(rows, all, results, reference);
+    take(model, rows, all, results, reference);
     return reference;
   }
 
@@ -178,7 +178,8 @@ class CudaOracle final : public FastOracle {
   }
 
   // From the block that came back into the shape that the host's oracle gives.
-  void take(const std::vector<int64_t>& rows, bool all, const Results& results, Reference& reference) {
+  void take(const ErrorNumbers& model, const std::vector<int64_t>& rows, bool all, const Results& results,
+            Reference& reference) {
     std::byte* from = received_.of(results.bytes);
     Expected &o = reference[TensorId::kO], &lse = reference[TensorId::kLse];
     const auto columns = static_cast<size_t>(o.columns), count = rows.size();
@@ -210,7 +211,7 @@ class CudaOracle final : public FastOracle {
       if (state > RowState::kNaN)
         throw std::runtime_error("the oracle on the GPU: a row that was not evaluated");
       reference.state[row] = state;
-      lse.rule[row] = static_cast<uint8_t>(lse_due(state));
+      lse.rule[row] = static_cast<uint8_t>(lse_due(model, state));
       ++reference.sampled;
       reference.dead += state == RowState::kDead;
       reference.uninformative += state == RowState::kUninformative;

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class G>
 __device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task, Row& row) {
   if (row.n == 0)
-    fill<G>(in, out, task, RowState::kDead, Due::kNumber, -INFINITY, 0);
+    fill<G>(in, out, task, RowState::kDead, Due::kNumber, in.model.dead_lse, 0);
   else if (row.nan)
     fill<G>(in, out, task, RowState::kNaN, Due::kMustBeNaN, 0, INFINITY);
   else
@@ -81,8 +81,8 @@ __device__ void finish(const RowsInput& in, const RowsOutput& out, int64_t task,
   if (facts.impure_values != 0) any |= mark_non_finite<G>(in, in.lengths[in.tasks[task].group], row, team, to);
   if (G::rank() > 0) return;
   const bool known = row.way != Way::kHull;
-  out.lse[task] = row.lam;
-  out.lse_bound[task] = known ? row.lse_bound : INFINITY;
+  out.lse[task] = row.lam / in.model.log_unit;
+  out.lse_bound[task] = known ? row.lse_bound / in.model.log_unit : INFINITY;
   out.state[task] =
       static_cast<uint8_t>(known ? RowState::kBounded : RowState::kUninformative) | (any ? kAnyColumn : 0);
 }

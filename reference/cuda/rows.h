@@ -59,7 +59,8 @@ struct RowsOutput {
 // A column of the row is unconstrained.
 inline constexpr uint8_t kAnyColumn = 0x80;
 // What a row's state leaves its LSE to be.
-ATTN_BOTH inline Due lse_due(RowState state) {
+ATTN_BOTH inline Due lse_due(const ErrorNumbers& model, RowState state) {
+  if (state == RowState::kDead && model.any_dead_lse) return Due::kAnything;
   return state == RowState::kNaN             ? Due::kMustBeNaN
          : state == RowState::kUnconstrained ? Due::kAnything
                                              : Due::kNumber;

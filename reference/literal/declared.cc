@@ -34,6 +34,8 @@ std::string left_open(const attn_problem& problem, const attn_plan& plan) {
       {"sum_run", plan.sum_run > 0},
       {"norm_rule", plan.norm_rule == ATTN_NORM_BY_RECIPROCAL},
       {"lse_rule", plan.lse_rule != ATTN_LSE_UNKNOWN},
+      {"lse_base", plan.lse_base == 0},
+      {"lse_dead", plan.lse_dead == ATTN_LSE_DEAD_MINUS_INF},
       {"split_tiles", !split || plan.split_tiles > 0},
       {"partial_format",
        !split || plan.partial_format == ATTN_FORMAT_F32 || plan.partial_format == ATTN_FORMAT_OF_INPUT},

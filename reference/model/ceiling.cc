@@ -162,6 +162,9 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   plan.conversion = stricter(plan.conversion, top.conversion, itself);
   plan.sum_rule = stricter(plan.sum_rule, top.sum_rule, itself);
   plan.isolates_masked_nan |= top.isolates_masked_nan;
+  // What an LSE is, is the caller's word.
+  plan.lse_base = top.lse_base;
+  plan.lse_dead = top.lse_dead;
   return plan;
 }
 

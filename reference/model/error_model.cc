@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "reference/model/ceiling.h"
 #include "reference/numbers/formats.h"
@@ -240,6 +241,14 @@ void order_of_work(const attn_plan& plan, ErrorModel* model) {
   }
 }
 
+void form_of_lse(const attn_plan& plan, ErrorModel* model) {
+  if (plan.lse_base == 2)
+    model->log_unit = std::numbers::ln2, model->log_overflow = format_of(ATTN_F32).overflow;
+  if (plan.lse_dead == ATTN_LSE_DEAD_PLUS_INF) model->dead_lse = kInfinity;
+  if (plan.lse_dead == ATTN_LSE_DEAD_ZERO) model->dead_lse = 0;
+  model->any_dead_lse = plan.lse_dead == ATTN_LSE_DEAD_ANY;
+}
+
 }  // namespace
 
 ErrorModel make_error_model(const attn_problem& problem, const attn_plan& declared,
@@ -251,6 +260,7 @@ ErrorModel make_error_model(const attn_problem& problem, const attn_plan& declar
   scalar_functions(problem, plan, calibration, &model);
   scaling(problem, plan, &model);
   formats(problem, plan, &model);
+  form_of_lse(plan, &model);
   return model;
 }
 
@@ -259,6 +269,11 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
   ErrorModel model = make_error_model(problem, plan, calibration);
   model.splits = 1;
   model.merge_steps = 0;
+  // Of partials the contract has one form.
+  model.log_unit = 1;
+  model.log_overflow = 0;
+  model.dead_lse = -kInfinity;
+  model.any_dead_lse = false;
   model.partial_unit = model.partial_tiny = model.partial_overflow = 0;
   model.merge_unit = model.merge_tiny = 0;
   if (capped_plan(problem, plan, calibration).partial_format != ATTN_FORMAT_OF_INPUT) {

@@ -109,6 +109,13 @@ struct ErrorNumbers {
     return key_order == ATTN_KEYS_ASCENDING || key_order == ATTN_KEYS_DESCENDING;
   }
   bool isolates_masked_nan = false;
+
+  // The LSE as it is written: lam / log_unit, which may err by B_lam / log_unit, and of a row that sees no key
+  // dead_lse.
+  double log_unit = 1;      // ln 2 to base 2
+  double log_overflow = 0;  // where |lam| / log_unit, which may be more than |lam|, is an infinity; 0: nowhere
+  double dead_lse = -std::numeric_limits<double>::infinity();
+  bool any_dead_lse = false;
 };
 
 struct ErrorModel : ErrorNumbers {

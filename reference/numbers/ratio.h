@@ -13,7 +13,8 @@ namespace attnfuzz {
 // What an element must be.
 enum class Due : uint8_t { kNumber = 0, kMustBeNaN = 1, kAnything = 2 };
 
-// |got - centre| / allowed: at most 1 passes. See Expected::ratio().
+// |got - centre| / allowed: at most 1 passes. See Expected::ratio(). Of a logarithm `overflow` is 0 where
+// none makes an infinity; where nothing is known of how far off it is, a 256th of it counts for that.
 ATTN_BOTH inline double ratio_of(Due due, double centre, double allowed, double overflow, bool logarithm,
                                  float got) {
   constexpr double kFails = std::numeric_limits<double>::infinity();
@@ -21,7 +22,11 @@ ATTN_BOTH inline double ratio_of(Due due, double centre, double allowed, double 
   if (due == Due::kMustBeNaN) return std::isnan(got) ? 0 : kFails;
   if (std::isnan(got)) return kFails;
   if (got == centre) return 0;
-  if (std::isinf(got)) return !logarithm && (got > 0 ? centre : -centre) + allowed >= overflow ? 0 : kFails;
+  if (std::isinf(got)) {
+    if (logarithm && overflow == 0) return kFails;
+    const double most = logarithm && std::isinf(allowed) ? std::abs(centre) / 256 : allowed;
+    return (got > 0 ? centre : -centre) + most >= overflow ? 0 : kFails;
+  }
   if (std::isinf(allowed)) return 0;
   return allowed > 0 ? std::abs(got - centre) / allowed : kFails;
 }

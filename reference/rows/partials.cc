@@ -88,7 +88,7 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
       out.state[at] = RowState::kDead;
       ++out.dead;
       to_o.fill_row(row, Due::kNumber, 0, 0);
-      to_lse.fill_row(row, Due::kNumber, -kInfinity, 0);
+      to_lse.fill_row(row, model.any_dead_lse ? Due::kAnything : Due::kNumber, model.dead_lse, 0);
       continue;
     }
     if (nan || infinite) {
@@ -118,7 +118,7 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
     begin_mean(block, partials, input, nullptr, &work, &mean);
     finish_means(block, partials, {{&mean}});
     const MeanResult& result = mean.result;
-    to_lse.fill_row(row, Due::kNumber, result.lse, result.lse_bound);
+    to_lse.fill_row(row, Due::kNumber, result.lse / model.log_unit, result.lse_bound / model.log_unit);
     out.state[at] = result.informative ? RowState::kBounded : RowState::kUninformative;
     out.uninformative += !result.informative;
     bool anything = result.unconstrained_column;

@@ -103,6 +103,10 @@ refuse "file is no folder" check fa1 --cases 1000000 --out "$out/file"
 refuse "file is no folder" check fa1 --cases 1000000 --out "$out/file/found"
 
 refuse "did you mean 'seq=N'" check fa1 --cases 20 --domain sq=3
+refuse "layout is dense or inner" check fa1 --cases 20 --domain layout=packed
+refuse "align_bytes is a power of two up to 256" check fa1 --cases 20 --domain align_bytes=24
+refuse "it has been spoken of" check fa1 --cases 20 --domain "layout=inner layout=dense"
+refuse "lse_dead is one of -inf +inf 0 any" check fa1 --cases 20 --domain lse_dead=nan
 # A domain that leaves no case, or none that can be paid for.
 for domain in "seq=65536 batch=1024 heads_q=1024 dim=256" "seq_q>=60000 batch=1000 dim=256"; do
   refuse "--domain leaves no case that can be drawn" check fa1 --cases 20 --domain "$domain"

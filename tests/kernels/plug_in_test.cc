@@ -93,6 +93,18 @@ TEST(PlugIn, SaysWhatIsSaidOfIt) {
   EXPECT_EQ(kOne.features, 0u);
 }
 
+// A library of before tensors' layouts could be declared: what it has behind its struct is not read.
+TEST(PlugIn, ADomainOfBeforeSaysNothingOfLayouts) {
+  attn_domain older = Two::kMine, read;
+  older.size = offsetof(attn_domain, layout);
+  older.usual_scale = 1;
+  older.layout = older.align_bytes = 77;
+  ASSERT_TRUE(attn_read(&read, sizeof read, &older, sizeof(uint32_t)));
+  EXPECT_EQ(read.usual_scale, 1);
+  EXPECT_EQ(read.layout, 0);
+  EXPECT_EQ(read.align_bytes, 0);
+}
+
 TEST(PlugIn, KnowsItsVariants) {
   Offer x;
   for (int32_t variant : {0, 1, 2}) {

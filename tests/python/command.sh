@@ -39,6 +39,10 @@ every = json.load(open(sys.argv[1]))["all"]
 sys.exit(every["rejected"] > 0.05 * every["cases"])
 END
 
+# How tensors lie, and what an LSE is, are declared.
+check laid --cases 120 || die "one that says how tensors lie does not hold"
+check secret_base --cases 20 --reduce-seconds 3 && die "an LSE of base 2 that is not declared was not found"
+
 # One for finite numbers alone is not asked for others; NaN beyond a length is nobody's to read.
 replayed() {
   echo '{"format": 1, "problem": {"seq_q": 2, "seq_k": 3, "key_lengths": [2]}, "env": {"variant": 0}, '"$1"'}' >"$out/numbers.case.json"

@@ -136,6 +136,25 @@ class Oracle(unittest.TestCase):
         ratio = np.median(attnfuzz.oracle(q, k, v, errors=narrow)[1] / attnfuzz.oracle(q, k, v, errors=attnfuzz.Errors(**said))[1])
         self.assertTrue(2 < ratio < 4, ratio)
 
+    def test_an_lse_is_of_the_form_that_is_said(self):
+        q, k, v = inputs()
+        mask = np.ones((1, 1, 5, 70), bool)
+        mask[0, 0, 1] = False
+        natural, bound = attnfuzz.oracle(q, k, v, mask=mask, lse=True)[2:]
+        two, bound2 = attnfuzz.oracle(q, k, v, mask=mask, lse=True, lse_base=2, lse_dead="+inf")[2:]
+        alive = np.isfinite(natural)
+        self.assertEqual((~alive).sum(), 4)
+        np.testing.assert_allclose(two[alive], natural[alive] / np.log(2), rtol=1e-15)
+        np.testing.assert_allclose(bound2[alive], bound[alive] / np.log(2), rtol=1e-15)
+        self.assertTrue((two[~alive] == np.inf).all())
+        out = attnfuzz.oracle(q, k, v, mask=mask)[0].astype(np.float32)
+        given = np.where(alive, two, np.inf).astype(np.float32)
+        attnfuzz.assert_within(out, given, q, k, v, mask=mask, lse_base=2, lse_dead="+inf")
+        attnfuzz.assert_within(out, np.where(alive, given, 7), q, k, v, mask=mask, lse_base=2, lse_dead="any")
+        for said in ({}, {"lse_base": 2}, {"lse_base": 2, "lse_dead": "0"}, {"lse_dead": "+inf"}):
+            with self.assertRaisesRegex(AssertionError, "lse"):
+                attnfuzz.assert_within(out, given, q, k, v, mask=mask, **said)
+
     def test_bad_arguments_are_told(self):
         q, k, v = inputs()
         for arguments, words in (((q.astype(np.float64), k, v), "q is of float64"), ((q.astype(np.float32), k, v), "one format"), ((q[0], k, v), "3 dimensions"),
@@ -239,6 +258,10 @@ class Declarations(unittest.TestCase):
             attnfuzz.Domain(dtypes=("f64",))
         with self.assertRaisesRegex(ValueError, "align='left'"):
             attnfuzz.Domain(align="left")
+        for said, allowed in (({"layout": "x"}, "'dense', 'inner' or None"), ({"align_bytes": 24}, "a power of two up to 256"),
+                              ({"lse_base": 10}, "'e' or 2"), ({"lse_dead": "nan"}, "'-inf', '\\+inf', '0' or 'any'")):
+            with self.assertRaisesRegex(ValueError, allowed):
+                attnfuzz.Domain(**said)
         with self.assertRaisesRegex(TypeError, r"function of \(p, q, k, v\)"):
             attnfuzz.target(lambda q, k, v: q)
         with self.assertRaisesRegex(ValueError, "a GPU"):
@@ -248,6 +271,25 @@ class Declarations(unittest.TestCase):
         domain = attnfuzz.Domain(dim={128, 64}, seq_k=range(1, 513), heads_q=4, bias=False, causal="only")
         self.assertEqual(domain.words(), "heads_q=4 seq_k>=1 seq_k<=512 dim_qk=64,128 dim_v=64,128 only_causal no_bias")
         self.assertEqual(attnfuzz.Domain(dtypes=("f32", "f16"), bias=False).words(), "f16 f32 no_bias")
+        laid = attnfuzz.Domain(layout="inner", align_bytes=16, lse_base=2, lse_dead="+inf")
+        self.assertEqual(laid.words(), "layout=inner align_bytes=16 lse_base=2 lse_dead=+inf")
+        self.assertEqual((laid.struct().layout, laid.struct().align_bytes), (2, 16))
+
+    def test_how_tensors_lie_is_looked_at(self):
+        def laid(stride, data=4096):
+            return contract.TensorView(data, (contract.c_int64 * 4)(*stride))
+
+        p = contract.Problem(dtype=contract.F16, batch=2, heads_q=2, heads_kv=2, seq_q=3, seq_k=3, dim_qk=12, dim_v=12,
+                             bias_dtype=contract.NONE)
+        dense, padded, once = (72, 36, 12, 1), (96, 48, 16, 1), (0, 48, 16, 1)
+        for layout, align, stride, inside in (("dense", None, dense, True), ("dense", 16, dense, True), ("dense", None, padded, False),
+                                              ("inner", None, padded, True), ("inner", 16, padded, True), ("inner", 16, dense, False),
+                                              ("inner", 16, once, True), ("dense", None, once, False), (None, 8, dense, True),
+                                              ("inner", None, (96, 48, 32, 2), False), (None, 16, (192, 96, 32, 2), True)):
+            tensors = contract.Tensors(q=laid(stride), k=laid(stride), v=laid(stride))
+            self.assertEqual(attnfuzz.Domain(layout=layout, align_bytes=align).outside(p, tensors) is None, inside, (layout, align, stride))
+        tensors = contract.Tensors(q=laid(dense), k=laid(dense, 4098), v=laid(dense))
+        self.assertEqual(attnfuzz.Domain(layout="dense", align_bytes=4).outside(p, tensors), "declared with align_bytes=4")
 
 
 if __name__ == "__main__":

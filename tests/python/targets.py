@@ -59,6 +59,22 @@ def narrow(p, q, k, v):
     return right.function(p, q, k, v)[0]
 
 
+@attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(layout="inner", align_bytes=16, lse_base=2, lse_dead="0"))
+def laid(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    """reads rows in vectors, and writes an LSE of its own kind"""
+    import numpy
+
+    for a in (q, k, v):
+        strides = [s for n, s in zip(a.shape[:3], a.strides) if n > 1]
+        assert not a.size or (a.ctypes.data % 16 == 0 and not any(s % 16 for s in strides) and (
+            a.shape[3] < 2 or a.strides[3] == a.itemsize)), (a.ctypes.data, a.shape, a.strides)
+    o, lse = right.function(p, q, k, v, bias, mask, key_lengths)
+    return o, numpy.where(lse == -numpy.inf, 0, lse * numpy.float32(1.4426950408889634))
+
+
+secret_base = attnfuzz.target(laid.function, errors=ERRORS, domain=attnfuzz.Domain(layout="inner", align_bytes=16, lse_dead="0"))
+
+
 @attnfuzz.target(errors=ERRORS)
 def says_nothing(p, q, k, v):
     """declares nothing, and finds out when it runs"""

@@ -159,6 +159,36 @@ TEST(Oracle, DeadRowsAreExact) {
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -1e30f), kInfinity);
 }
 
+TEST(Oracle, AnLseIsOfTheFormThatThePlanDeclares) {
+  Case c({.seq_q = 3, .seq_k = 2, .dim_v = 2, .causal = true, .align = ATTN_BOTTOM_RIGHT});
+  c.fill(Regime::kGaussian, 4);
+  const Reference natural = c.reference();
+  c.plan.lse_base = 2;
+  const Reference base2 = c.reference();
+  const Expected &e = natural[TensorId::kLse], &two = base2[TensorId::kLse];
+  for (size_t row = 1; row < 3; ++row) {
+    EXPECT_DOUBLE_EQ(two.value[row], e.value[row] / std::log(2.0));
+    EXPECT_DOUBLE_EQ(two.bound[row], e.bound[row] / std::log(2.0));
+    EXPECT_GT(two.ratio(static_cast<int64_t>(row), 0, static_cast<float>(e.value[row])), 1);
+  }
+  EXPECT_EQ(two.ratio(0, 0, -kInfinity), 0);
+  EXPECT_EQ(base2[TensorId::kO].value, natural[TensorId::kO].value);
+  const auto ratio = [&](int32_t dead, float got) {
+    c.plan.lse_dead = dead;
+    const Reference r = c.reference();
+    EXPECT_EQ(r.state[0], RowState::kDead);
+    return r[TensorId::kLse].ratio(0, 0, got);
+  };
+  for (const float got : {-INFINITY, INFINITY, 0.0f, NAN, -5e4f}) {
+    EXPECT_EQ(ratio(ATTN_LSE_DEAD_MINUS_INF, got), got == -kInfinity ? 0 : kInfinity);
+    EXPECT_EQ(ratio(ATTN_LSE_DEAD_PLUS_INF, got), got == kInfinity ? 0 : kInfinity);
+    EXPECT_EQ(ratio(ATTN_LSE_DEAD_ZERO, got), got == 0 ? 0 : kInfinity);
+    EXPECT_EQ(ratio(ATTN_LSE_DEAD_ANY, got), 0);
+  }
+  EXPECT_GT(ratio(ATTN_LSE_DEAD_ZERO, 1e-30f), 1);
+  EXPECT_EQ(c.reference()[TensorId::kO].ratio(0, 0, 1.0f), kInfinity) << "O of a dead row is 0 all the same";
+}
+
 TEST(Oracle, ZeroLengthsAreLegal) {
   Case no_keys({.seq_q = 3, .seq_k = 0});
   EXPECT_EQ(no_keys.reference().dead, 3);

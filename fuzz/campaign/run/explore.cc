@@ -181,7 +181,7 @@ class Explorer {
     }
     observed_->begin_case();
     Verdict verdict;
-    if (const auto rejected = rejected_by(*candidate.property, candidate.c, target_->info())) {
+    if (const auto rejected = rejected_by(*candidate.property, candidate.c, *target_)) {
       verdict = *rejected;
     } else {
       save([&] {

@@ -13,7 +13,7 @@ import torch
 
 import attnfuzz
 from attnfuzz.asleep import asleep
-from attnfuzz.targets.torch_sdpa import COMMON, FLASH, POSITIVE, aligned
+from attnfuzz.targets.torch_sdpa import ALIGNED, COMMON, FLASH, POSITIVE
 
 with asleep():
     import flashinfer
@@ -21,7 +21,7 @@ with asleep():
 # Partial results of what is split over the keys are of O's format, a chunk each of 256 keys at least.
 FA2 = replace(FLASH, log="lg2.approx", tanh="approx", partials="input", merges=264)
 ALL = dict(COMMON, batch={1}, bias=False, mask=False, align="bottom_right", window=True, softcap=True, seq_k=attnfuzz.at_least(1),
-           dim={128}, equal_dims=True, scale=POSITIVE)
+           dim={128}, equal_dims=True, scale=POSITIVE, lse_base=2)
 
 
 @contextlib.contextmanager
@@ -57,7 +57,6 @@ def keys(k, v):
 
 
 def result(out, lse):
-    lse = attnfuzz.lse_from_log2(lse)
     return out.transpose(0, 1)[None], lse.transpose(0, 1)[None]
 
 
@@ -94,10 +93,9 @@ def left(p):
 
 # Its LSE is of sums of probabilities that are rounded first (docs/found/flashinfer-lse-of-rounded-sums.py): O alone is judged.
 @attnfuzz.target(device="cuda", tiles=(128, 64), errors=FA2, compiles=("dtype", "dim"),
-                 domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), lse=attnfuzz.shows_known(), **dict(ALL, align=None)))
+                 domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), lse=attnfuzz.shows_known(), **dict(ALL, align=None, **ALIGNED)))
 def prefill(p, q, k, v):
     """FlashInfer, single_prefill_with_kv_cache, fa2"""
-    aligned(q, k, v)
     q, k, v = map(plain, (q, k, v))
     mask = seen_by_position(p, q.device)
     k, v, layout = keys(k, v)
@@ -108,10 +106,9 @@ def prefill(p, q, k, v):
 
 
 @attnfuzz.target(device="cuda", tiles=(128, 96), errors=replace(FA2, partials=None, merges=0), compiles=("dtype", "dim"),
-                 domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), **dict(ALL, window=False, softcap=False)))
+                 domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), **dict(ALL, window=False, softcap=False, **ALIGNED)))
 def prefill_fa3(p, q, k, v):
     """FlashInfer, single_prefill_with_kv_cache, fa3"""
-    aligned(q, k, v)
     q, k, v = map(plain, (q, k, v))
     # It takes heads for keys where they lie before positions (docs/found/flashinfer-fa3-heads-first.py).
     k, v, layout = keys(k, v) if attnfuzz.shows_known() else (*rows(k, v), "NHD")

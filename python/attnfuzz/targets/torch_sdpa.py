@@ -31,6 +31,8 @@ SPLIT = FLASH if attnfuzz.shows_known() else replace(FLASH, partials="fp32", mer
 GRID = dict(batch=attnfuzz.at_least(1)) if attnfuzz.shows_known() else dict(batch=range(1, 65536), heads_q=attnfuzz.at_most(65535))
 POSITIVE = attnfuzz.shows_known() or "positive"
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
+# Rows are read in vectors of 16 bytes; whether they are aligned is left to callers, or seen to in part.
+ALIGNED = {} if attnfuzz.shows_known() else dict(layout="inner", align_bytes=16)
 
 
 # A boolean mask is made to this number, which is added (docs/found/cudnn-hidden-score.py).
@@ -54,8 +56,6 @@ def expanded(p, k, v):
 
 def call(backend, p, q, k, v, mask):
     k, v = expanded(p, k, v)
-    if backend != SDPBackend.MATH:
-        aligned(q, k, v)
     with refusals(), sdpa_kernel(backend):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=p.causal, scale=p.scale)
 
@@ -77,14 +77,6 @@ def own_bias(bias, q):
     return bias if bias is None or bias.dtype in (q.dtype, torch.float32) else bias.float()
 
 
-# Rows are read in vectors of 16 bytes; whether they are aligned is left to callers, or seen to in part.
-def aligned(*tensors):
-    for t in tensors:
-        *outer, (columns, step) = zip(t.shape, t.stride())
-        if t.data_ptr() % 16 or (columns > 1 and step != 1) or any(n > 1 and s % 8 for n, s in outer):
-            attnfuzz.known("rows that are not aligned to 16 bytes")
-
-
 # Flash has its output made like Q. Only ties of strides, or one of 0, can change which is the innermost.
 def lies_as_a_result_can(q):
     if not {0, 1}.intersection(q.stride()[:3]):
@@ -99,24 +91,9 @@ def far_apart(*tensors):
             attnfuzz.known("rows 2^31 elements apart")
 
 
-# The LSE of a row that sees nothing is +inf there; without a mask that is one above the diagonal.
-def dead_rows(p, lse):
-    if not p.has_bias and not p.has_key_lengths and not (p.causal and p.seq_q > p.seq_k) and p.window_left < 0 and (
-            p.window_right < 0):
-        return lse
-    return torch.where(torch.isposinf(lse), -math.inf, lse)
-
-
-# A bias is read in vectors of 16 bytes too, of the alignment of rows alone is looked at: it is known, and a copy is given.
-def aligned_bias(bias):
-    if bias is None or bias.data_ptr() % 16 == 0 or attnfuzz.shows_known():
-        return bias
-    return bias.clone()
-
-
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
                  domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias="own",
-                                        dim=attnfuzz.multiple(8), seq=attnfuzz.at_least(1), **dict(COMMON, **GRID)))
+                                        dim=attnfuzz.multiple(8), seq=attnfuzz.at_least(1), **dict(COMMON, **ALIGNED, **GRID)))
 def efficient(p, q, k, v, bias=None, mask=None):
     """SDPA, memory-efficient (CUTLASS)"""
     tile = 64 if max(p.dim_qk, p.dim_v) <= 128 else 32
@@ -124,32 +101,31 @@ def efficient(p, q, k, v, bias=None, mask=None):
     if p.seq_q % tile == 1 and reads_wrong and k.stride(1) == 0 and v.stride(1) == 0:
         attnfuzz.known("K and V stored once for all heads, causal or a mask, and a query left over behind tiles of 64 or 32 "
                        "(docs/found/efficient-query-left-over.py)")
-    return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(aligned_bias(bias), mask))
+    return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(bias, mask))
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=SPLIT,
                  domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8), equal_dims=True,
-                                        seq=attnfuzz.at_least(1), scale=POSITIVE,
-                                        **dict(COMMON, align="bottom_right", **GRID)))
+                                        seq=attnfuzz.at_least(1), scale=POSITIVE, lse_dead="+inf",
+                                        **dict(COMMON, align="bottom_right", **ALIGNED, **GRID)))
 def flash(p, q, k, v):
     """SDPA, flash: aten._scaled_dot_product_flash_attention, with its LSE; causal is of the bottom right"""
-    aligned(q, k, v)
     lies_as_a_result_can(q)
     out = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, p.causal, False, scale=p.scale)
-    return out[0], dead_rows(p, out[1][:, :, : p.seq_q])
+    return out[0], out[1][:, :, : p.seq_q]
 
 
 @attnfuzz.target(device="cuda", tiles=(128, 128), errors=TENSOR,
                  domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False, bias=attnfuzz.shows_known() or "own",
                                         dim=attnfuzz.multiple(8, most=128), seq_q=attnfuzz.at_least(1),
-                                        seq_k=attnfuzz.at_least(2), scale=POSITIVE, **dict(COMMON, **GRID)))
+                                        seq_k=attnfuzz.at_least(2), scale=POSITIVE, **dict(COMMON, **ALIGNED, **GRID)))
 def cudnn(p, q, k, v, bias=None, mask=None):
     """SDPA, cuDNN"""
     far_apart(q, k, v)
     lies_as_a_result_can(q)
     if p.dim_v != p.dim_qk and 0 in q.stride()[:3]:
         attnfuzz.known("a Q stored once, after which an O of other columns is made")
-    m = one_mask(aligned_bias(bias), mask)
+    m = one_mask(bias, mask)
     if mask is not None and not attnfuzz.shows_known():
         outweighed(p, q, k, mask)
     # Known: a mask stored once for all queries, with strides of 1 where a length is 1 (docs/found/cudnn-mask-stored-once.py).
@@ -176,12 +152,11 @@ def math_(p, q, k, v, bias=None, mask=None):
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
                  domain=attnfuzz.Domain(bias=False, mask=False, gqa=False, dim=attnfuzz.multiple(8),
-                                        seq=attnfuzz.at_least(1), **dict(COMMON, **GRID)))
+                                        seq=attnfuzz.at_least(1), **dict(COMMON, **ALIGNED, **GRID)))
 def efficient_lse(p, q, k, v):
     """aten._efficient_attention_forward, with its LSE, which is padded to 32 queries; heads between positions and dims"""
-    aligned(q, k, v)
     heads_last = [t.transpose(1, 2) for t in (q, k, v)]
     with refusals():
         out, lse, *_ = torch.ops.aten._efficient_attention_forward(
             *heads_last, None, None, None, None, None, 0.0, 1 if p.causal else 0, True, scale=p.scale)
-    return out.transpose(1, 2), dead_rows(p, lse[:, :, : p.seq_q])
+    return out.transpose(1, 2), lse[:, :, : p.seq_q]

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 import attnfuzz
 from attnfuzz.asleep import asleep
-from attnfuzz.targets.torch_sdpa import COMMON, GRID, POSITIVE, SPLIT, TENSOR, aligned, dead_rows, expanded, lies_as_a_result_can
+from attnfuzz.targets.torch_sdpa import ALIGNED, COMMON, GRID, POSITIVE, SPLIT, TENSOR, expanded, lies_as_a_result_can
 
 with asleep():
     import xformers.ops as xops
@@ -35,6 +35,11 @@ def refusals():
                                              "is not correctly aligned")):
             raise attnfuzz.Unsupported(" ".join(str(e).split())) from None
         raise
+
+
+# The LSE of a row that sees nothing is -inf by some ways and +inf by others.
+def dead_rows(lse):
+    return torch.where(torch.isposinf(lse), -math.inf, lse)
 
 
 def padded(bias):
@@ -60,15 +65,14 @@ def call(p, op, q, k, v, bias):
         out, lse = xops.memory_efficient_attention_forward_requires_grad(q, k, v, attn_bias=bias, scale=p.scale, op=op)
     if out.ndim == 5:
         out, lse = out.flatten(2, 3), lse.flatten(1, 2)
-    return out.transpose(1, 2), dead_rows(p, lse[:, :, : q.shape[1]])
+    return out.transpose(1, 2), dead_rows(lse[:, :, : q.shape[1]])
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
                  domain=attnfuzz.Domain(mask=False, bias="own", causal_with_mask=False, dim=attnfuzz.multiple(8),
-                                        seq=attnfuzz.at_least(1), **dict(COMMON, align=None, **GRID)))
+                                        seq=attnfuzz.at_least(1), **dict(COMMON, align=None, **ALIGNED, **GRID)))
 def cutlass(p, q, k, v, bias=None):
     """xFormers, cutlassF"""
-    aligned(q, k, v)
     given = bias
     above = 0  # queries that see no key, and what becomes of those beside them is known (pytorch#193632): the others alone are given
     if p.causal and p.align == "bottom_right" and not attnfuzz.shows_known():
@@ -118,10 +122,9 @@ def in_parts(p, q, left, right):
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=SPLIT,
                  domain=attnfuzz.Domain(bias=False, mask=False, dim=attnfuzz.multiple(8, most=256), equal_dims=True,
                                         seq=attnfuzz.at_least(1), scale=POSITIVE,
-                                        **dict(COMMON, align="bottom_right", window=True, **GRID)))
+                                        **dict(COMMON, align="bottom_right", window=True, **ALIGNED, **GRID)))
 def flash(p, q, k, v):
     """xFormers, fa2F: PyTorch's flash, also with windows"""
-    aligned(q, k, v)
     lies_as_a_result_can(q)
     if p.heads_q != p.heads_kv and q.stride(1) == 0 and not attnfuzz.shows_known():
         q = q.contiguous()  # known: docs/found/xformers-grouped-query-stored-once.py
@@ -138,7 +141,7 @@ def flash(p, q, k, v):
 BIASED = replace(TENSOR, exp="ex2.approx", log="lg2.approx", rcp="approx")
 SPLITK = replace(BIASED, partials="fp32", merges=64)
 SPLITK_DOMAIN = dict(COMMON, align="bottom_right", mask=False, dim={16, 32, 64, 128, 256}, equal_dims=True,
-                     **GRID)
+                     **ALIGNED, **GRID)
 
 
 # A batch of different lengths is one sequence; what lies beyond a length is padding. Causal it takes 16 queries at most.
@@ -148,7 +151,6 @@ SPLITK_DOMAIN = dict(COMMON, align="bottom_right", mask=False, dim={16, 32, 64, 
                                         **dict(SPLITK_DOMAIN, key_lengths=True)))
 def splitk(p, q, k, v, key_lengths=None):
     """xFormers, triton_splitKF, with lengths"""
-    aligned(q, k, v)
     q, k, v, _ = heads_last(p, q, k, v)
     if not p.causal and key_lengths is None:
         return call(p, fmha.triton_splitk.FwOp, q, k, v, None)
@@ -161,7 +163,7 @@ def splitk(p, q, k, v, key_lengths=None):
     out = out.reshape(p.batch, p.seq_q, p.heads_q, p.dim_v).transpose(1, 2)
     if lse.shape[0] != p.batch or p.batch == 1:  # one sequence here too: (1, heads, batch x queries)
         lse = lse.reshape(p.heads_q, p.batch, p.seq_q).transpose(0, 1)
-    return out, dead_rows(p, lse.reshape(p.batch, p.heads_q, -1)[:, :, : p.seq_q])
+    return out, dead_rows(lse.reshape(p.batch, p.heads_q, -1)[:, :, : p.seq_q])
 
 
 @attnfuzz.target(device="cuda", tiles=(16, 64), errors=BIASED,
@@ -169,5 +171,4 @@ def splitk(p, q, k, v, key_lengths=None):
                  domain=attnfuzz.Domain(causal=False, bias="own", seq=attnfuzz.at_least(1), **SPLITK_DOMAIN))
 def splitk_bias(p, q, k, v, bias=None):
     """xFormers, triton_splitKF, with a bias"""
-    aligned(q, k, v)
     return call(p, fmha.triton_splitk.FwOp, *heads_last(p, q, k, v, bias))

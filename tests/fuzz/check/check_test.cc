@@ -382,6 +382,10 @@ TEST(Domains, ThatLeaveNothingAreToldSo) {
   EXPECT_NE(of([](attn_domain& d) { d.dim_v.count = -5; }), "");
   EXPECT_NE(of([](attn_domain& d) { d.seq_k.least = -5, d.seq_k.most = -1; }), "");
   EXPECT_NE(of([](attn_domain& d) { d.seq_k.multiple = -3; }), "");
+  EXPECT_EQ(of([](attn_domain& d) { d.layout = ATTN_LAYOUT_DENSE, d.align_bytes = 256; }), "");
+  EXPECT_EQ(of([](attn_domain& d) { d.layout = 3; }), "a layout of 3, which is 0 to 2 (attn_layout)");
+  EXPECT_EQ(of([](attn_domain& d) { d.align_bytes = 24; }),
+            "align_bytes of 24, which is 0 or a power of two up to 256");
   EXPECT_NE(
       of([](attn_domain& d) { d.seq_k = {.least = 5, .most = 7, .multiple = 8, .count = 0, .list = {}}; }), "");
   EXPECT_NE(of([](attn_domain& d) {
@@ -389,6 +393,115 @@ TEST(Domains, ThatLeaveNothingAreToldSo) {
               d.heads_q.list[0] = 3, d.group.list[0] = 2;
             }),
             "");
+}
+
+// Reads rows in vectors of 16 bytes: what of its tensors lies otherwise is refused, and counted.
+class LaidTarget : public FakeTarget {
+ public:
+  LaidTarget(bool declares, Flaw flaw) : FakeTarget(flaw), info_(FakeTarget::info()) {
+    if (!declares) return;
+    attn_domain& domain = info_.domain.emplace();
+    domain.size = sizeof domain;
+    domain.layout = ATTN_LAYOUT_INNER;
+    domain.align_bytes = 16;
+  }
+  const KernelInfo& info() const override { return info_; }
+  PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(p, tensors, env);
+    const int64_t q[4] = {p.batch, p.heads_q, p.seq_q, p.dim_qk},
+                  k[4] = {p.batch, p.heads_kv, p.seq_k, p.dim_qk},
+                  v[4] = {p.batch, p.heads_kv, p.seq_k, p.dim_v}, o[4] = {p.batch, p.heads_q, p.seq_q, p.dim_v};
+    for (const auto& [tensor, size] :
+         {std::pair{&tensors.q, q}, {&tensors.k, k}, {&tensors.v, v}, {&tensors.o, o}}) {
+      bool odd = reinterpret_cast<uintptr_t>(tensor->data) % 16 != 0 || (size[3] > 1 && tensor->stride[3] != 1);
+      for (int n = 0; n < 3; ++n) odd |= size[n] > 1 && tensor->stride[n] % 8 != 0;
+      if (!odd || std::find(size, size + 4, 0) != size + 4) continue;
+      reply.status = ATTN_UNSUPPORTED, reply.reason = "rows that are not aligned";
+      ++outside;
+      break;
+    }
+    return reply;
+  }
+  int outside = 0;
+
+ private:
+  KernelInfo info_;
+};
+
+TEST(Limits, OfHowTensorsLieAreFound) {
+  LaidTarget target(false, Flaw::kNone);
+  const Declaration takes = declaration_of(ask_for_refusals(target));
+  EXPECT_NE(as_terms(takes).find("layout=inner align_bytes=16"), std::string::npos) << as_terms(takes);
+  EXPECT_NE(as_python(takes).find("layout=\"inner\", align_bytes=16)"), std::string::npos) << as_python(takes);
+  EXPECT_NE(as_c(takes).find("    .layout = ATTN_LAYOUT_INNER,\n    .align_bytes = 16,\n};"), std::string::npos)
+      << as_c(takes);
+}
+
+// Drawn, varied by every relation and reduced, tensors lie as the kernel declares.
+TEST(Check, TensorsLieAsTheKernelDeclares) {
+  LaidTarget target(true, Flaw::kNone);
+  CheckOptions options;
+  options.cases = 150;
+  options.seed = 3;
+  for (const Property* property : properties()) {
+    // That one asks plan() what it says of what is outside.
+    if (std::string_view(property->name) != "contract") options.properties.push_back(property);
+  }
+  options.refused = Refused{};
+  Shared shared;
+  const CheckResult result = run_shard(0, target, executor(), options, shared);
+  EXPECT_TRUE(result.failures.empty());
+  EXPECT_EQ(result.cases(), 150u);
+  EXPECT_EQ(target.outside, 0);
+
+  LaidTarget wrong(true, Flaw::kDropsLastKey);
+  Case c;
+  c.problem.seq_q = 5, c.problem.seq_k = 21, c.problem.dim_qk = c.problem.dim_v = 12;
+  c.v.kind = FillKind::kGaussian;
+  c.layout[static_cast<size_t>(TensorId::kV)] = {.order = {0, 2, 1}, .offset = 16, .row_gap = 28};
+  fit(*wrong.info().domain, c);
+  const Property& property = *find_property("reference");
+  const Verdict verdict = judge(c, property, wrong, executor());
+  ASSERT_EQ(verdict.outcome, Outcome::kFail) << verdict.message;
+  const Reduction reduction = reduce_failure(c, verdict, property, wrong, executor(), {.seconds = 5});
+  EXPECT_EQ(wrong.outside, 0);
+  Case fitted = reduction.minimal;
+  fit(*wrong.info().domain, fitted);
+  EXPECT_EQ(fitted, reduction.minimal);
+  EXPECT_LT(reduction.minimal.problem.seq_k, 21);
+}
+
+// Writes log2 of its sums, and says so.
+class Log2Target : public FakeTarget {
+ public:
+  explicit Log2Target(int32_t base) : FakeTarget(Flaw::kLseBase), base_(base) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(p, tensors, env);
+    reply.plan.lse_base = base_;
+    return reply;
+  }
+
+ private:
+  int32_t base_;
+};
+
+TEST(Check, AnLseIsOfTheBaseThatIsDeclared) {
+  CheckOptions options;
+  options.cases = 150;
+  options.refused = Refused{};
+  for (const Property* property : properties()) {
+    if (!property->needs_stages) options.properties.push_back(property);
+  }
+  const auto judged = [&](int32_t base) {
+    Log2Target target(base);
+    Shared shared;
+    return run_shard(0, target, executor(), options, shared);
+  };
+  const CheckResult right = judged(2);
+  EXPECT_TRUE(right.failures.empty()) << right.failures[0].verdict.property << ": "
+                                      << right.failures[0].verdict.message;
+  EXPECT_EQ(right.cases(), 150u);
+  EXPECT_FALSE(judged(0).failures.empty());
 }
 
 // 256 keys for 128 queries are refused for their number: that says nothing of diagonals.

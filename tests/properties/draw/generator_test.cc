@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <stdexcept>
@@ -14,6 +15,8 @@
 #include "properties/case/features/feature.h"
 #include "properties/case/planted_rank.h"
 #include "properties/draw/covering.h"
+#include "properties/draw/mutate.h"
+#include "properties/memory/layout.h"
 #include "tests/properties/draw/refused.h"
 
 namespace attnfuzz {
@@ -70,6 +73,73 @@ TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
     const Case before = c;
     fit(*aim.domain, c);
     EXPECT_EQ(c, before);
+  }
+}
+
+// As the contract says it, of the addresses and strides that a kernel is given.
+bool are_laid(const attn_domain& d, const Case& c, Arena& arena) {
+  const attn_tensors tensors = placed(c, arena);
+  for (const TensorSpec& spec : kTensors) {
+    if (!spec.strided || spec.role == Role::kScratch || !is_present(c, spec.id)) continue;
+    attn_tensor t;
+    std::memcpy(&t, reinterpret_cast<const char*>(&tensors) + spec.member, sizeof t);
+    const std::array<int64_t, 4> size = logical_size(c.problem, spec.id);
+    if (std::ranges::find(size, 0) != size.end()) continue;
+    const bool score = spec.id == TensorId::kBias || spec.id == TensorId::kMask;
+    if (d.align_bytes && reinterpret_cast<uintptr_t>(t.data) % d.align_bytes != 0) return false;
+    if (d.layout && size[3] > 1 && t.stride[3] != 1) return false;
+    int64_t dense = 1;
+    for (int n = 3; n >= 0; --n) {
+      const bool repeats = score && t.stride[n] == 0;
+      if (d.layout == ATTN_LAYOUT_DENSE && size[n] > 1 && !repeats && t.stride[n] != dense) return false;
+      if (!repeats) dense *= size[n];
+      const bool rows = n < 3 && !score && spec.id != TensorId::kLse && d.layout != ATTN_LAYOUT_DENSE;
+      if (d.align_bytes && rows && size[n] > 1 &&
+          t.stride[n] * element_bytes(c.problem, spec.id) % d.align_bytes)
+        return false;
+    }
+  }
+  return true;
+}
+
+// Drawn, mutated and moved there: tensors lie as is declared, and otherwise in as many ways as before.
+TEST(Generator, TensorsLieAsIsDeclared) {
+  Arena arena;
+  for (const auto& [layout, align] : {std::pair{ATTN_LAYOUT_DENSE, 0},
+                                      {ATTN_LAYOUT_DENSE, 64},
+                                      {ATTN_LAYOUT_INNER, 0},
+                                      {ATTN_LAYOUT_INNER, 16},
+                                      {ATTN_LAYOUT_ANY, 8}}) {
+    Aim aim = aim_of_our_kernels();
+    attn_domain domain = {};
+    domain.size = sizeof domain;
+    domain.layout = layout;
+    domain.align_bytes = align;
+    ASSERT_EQ(leaves_nothing(domain), std::nullopt);
+    aim.domain = domain;
+    int outside = 0, moved = 0, gaps = 0, ends = 0;
+    for (uint64_t i = 0; i < 400; ++i) {
+      const Case any = draw(aim_of_our_kernels(), 5, i);
+      outside += !are_laid(domain, any, arena);
+      Case fitted = any;
+      fit(domain, fitted);
+      ASSERT_EQ(are_laid(domain, any, arena), lies_within(domain, any)) << encode(any);
+      ASSERT_TRUE(are_laid(domain, fitted, arena)) << encode(fitted);
+      const Case c = draw(aim, 5, i);
+      ASSERT_EQ(illegal(c), std::nullopt) << encode(c);
+      ASSERT_TRUE(are_laid(domain, c, arena)) << encode(c);
+      const Case changed = mutate(c, aim, i);
+      ASSERT_TRUE(are_laid(domain, changed, arena)) << encode(changed);
+      for (const TensorLayout& l : c.layout) {
+        moved += l.offset != 0;
+        gaps += l.row_gap != 0 || l.order != TensorLayout{}.order;
+        ends += l.placement == Placement::kPageEnd;
+      }
+    }
+    EXPECT_GT(outside, 20) << layout << " " << align;
+    EXPECT_GT(moved, 50) << layout << " " << align;
+    EXPECT_GT(ends, 20) << layout << " " << align;
+    if (layout != ATTN_LAYOUT_DENSE) EXPECT_GT(gaps, 50) << layout << " " << align;
   }
 }
 

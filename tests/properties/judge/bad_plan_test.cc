@@ -64,6 +64,8 @@ TEST(BadPlan, NamesTheFieldAndWhatWillDo) {
       {"sum_run is -2", [](attn_plan& p) { p.sum_run = -2; }},
       {"lse_rule is 3", [](attn_plan& p) { p.lse_rule = 3; }},
       {"merge_format is 3, must be 0..2", [](attn_plan& p) { p.merge_format = ATTN_FORMAT_E4M3; }},
+      {"lse_base is 10, must be 0 (e) or 2", [](attn_plan& p) { p.lse_base = 10; }},
+      {"lse_dead is 4, must be 0..3", [](attn_plan& p) { p.lse_dead = 4; }},
       {"exp_error is nan", [](attn_plan& p) { p.exp_error = NAN; }},
       {"exp_error is 0.5", [](attn_plan& p) { p.exp_error = 0.5f; }},
       {"p_scale is -1.0", [](attn_plan& p) { p.p_scale = -1; }},
