@@ -118,15 +118,14 @@ DECODES = dict(dtypes=("f16", "bf16"), lse=False, bias=False, mask=False, causal
 
 def of_lengths(p, k, v, key_lengths):
     """K and V, lengths, and which batch entries see no key. NaN beyond the lengths would reach O."""
-    if p.dtype == "f16":
-        most = np.nansum(abs(np.asarray(v, np.float32)), axis=2).max(initial=0)
-        if most > 60000:
-            attnfuzz.known("sums of V that f16 does not hold")
-    if key_lengths is None:
-        return k, v, None, False
-    k, v = (jnp.array(finite_padding(np.asarray(t), key_lengths)) for t in (k, v))
-    lengths = jnp.clip(key_lengths, 0, p.seq_k).astype(jnp.int32)
-    return k, v, lengths, (np.asarray(lengths) == 0)[:, None, None, None]
+    lengths, seen = None, True
+    if key_lengths is not None:
+        k, v = (jnp.array(finite_padding(np.asarray(t), key_lengths)) for t in (k, v))
+        lengths = jnp.clip(key_lengths, 0, p.seq_k).astype(jnp.int32)
+        seen = np.arange(p.seq_k)[:, None] < np.asarray(lengths)[:, None, None, None]
+    if p.dtype == "f16" and abs(np.where(seen, np.asarray(v, np.float32), 0)).sum(axis=2).max(initial=0) > 60000:
+        attnfuzz.known("sums of V that f16 does not hold")
+    return k, v, lengths, False if lengths is None else (np.asarray(lengths) == 0)[:, None, None, None]
 
 
 @attnfuzz.target(arrays="jax", tiles=(1, BLOCK), errors=DECODE, compiles=(*SHAPE, "scale", "key_lengths"),
@@ -151,13 +150,16 @@ def pallas_paged(p, q, k, v, key_lengths=None):
     """jax.experimental.pallas.ops.gpu.paged_attention, pages in reverse order"""
     from jax.experimental.pallas.ops.gpu import paged_attention
 
-    # It has no scale of its own: Q is scaled by the usual one, a power of two for 16 and 64 columns, or where that loses digits, K.
-    exact = [t.astype(jnp.float32) * p.scale for t in (q, k)]
-    fits = [bool((t.astype(q.dtype).astype(jnp.float32) == t).all()) for t in exact]
-    if not any(fits):
-        raise attnfuzz.Unsupported("neither Q nor K times the scale is of the input's format")
-    q, k = (exact[0].astype(q.dtype), k) if fits[0] else (q, exact[1].astype(q.dtype))
     k, v, lengths, nothing = of_lengths(p, k, v, key_lengths)
+    # It has no scale of its own: Q is scaled by the usual one, a power of two for 16 and 64 columns, or where that loses digits the
+    # K of its heads.
+    exact = [t.astype(jnp.float32) * p.scale for t in (q, k)]
+    of_q, of_k = ((t.astype(q.dtype).astype(jnp.float32) == t).reshape(p.batch, p.heads_kv, -1).all(-1) for t in exact)
+    if not (of_q | of_k).all():
+        raise attnfuzz.Unsupported("neither Q nor K times the scale is of the input's format")
+    group = p.heads_q // p.heads_kv
+    q = jnp.where(jnp.repeat(of_q, group, axis=1)[:, :, None, None], exact[0].astype(q.dtype), q)
+    k = jnp.where(of_q[:, :, None, None], k, exact[1].astype(q.dtype))
     count = p.seq_k // PAGE
     pages = [jnp.concatenate([t.reshape(p.batch, p.heads_kv, count, PAGE, -1)[b, :, ::-1] for b in range(p.batch)], axis=1)
              for t in (k, v)]
