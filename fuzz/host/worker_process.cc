@@ -14,12 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <new>
 #include <system_error>
@@ -52,17 +51,21 @@ int nameless(const std::string& path) {
 
 // The state of a thread, from "TID (any name) STATE ..."; 'X': it is gone.
 char state_of(const std::string& stat_file) {
-  std::ifstream in(stat_file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  char read_here[1024];
+  const int file = open(stat_file.c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t bytes =
+      file < 0 ? 0 : read(file, read_here, sizeof read_here);  // fails where it goes meanwhile
+  if (file >= 0) close(file);
+  const std::string text(read_here, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
   const size_t name_ends = text.rfind(')');
   return name_ends == text.npos || name_ends + 2 >= text.size() ? 'X' : text[name_ends + 2];
 }
 
 bool all_stopped(pid_t pid) {
-  std::error_code error;
-  for (const auto& thread :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
-    const char state = state_of(thread.path().string() + "/stat");
+  std::error_code gone;
+  std::filesystem::directory_iterator thread("/proc/" + std::to_string(pid) + "/task", gone);
+  for (; !gone && thread != std::filesystem::directory_iterator(); thread.increment(gone)) {
+    const char state = state_of(thread->path().string() + "/stat");
     if (std::strchr("TtZXx", state) == nullptr) return false;
   }
   return true;

@@ -74,7 +74,6 @@ TORCH_REFUSED |= {
     "patches_torch": (NUMBERS, "", None),
 }
 if ON_GPU:
-    TORCH_REFUSED["connects"] = (("fault",), "PermissionError", None)
     TORCH_REFUSED["writes_inputs"] = (("input-changed",), "", "writes inputs")
     del TORCH_REFUSED["restores_inputs"]  # nothing sees it there
 REFUSE = ("refuses_most", "mute_refusal")
