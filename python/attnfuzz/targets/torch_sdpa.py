@@ -128,8 +128,8 @@ def cudnn(p, q, k, v, bias=None, mask=None):
     m = one_mask(bias, mask)
     if mask is not None and not attnfuzz.shows_known():
         outweighed(p, q, k, mask)
-    # Known: a mask stored once for all queries, with strides of 1 where a length is 1 (docs/found/cudnn-mask-stored-once.py).
-    if m is not None and m.stride(2) == 0 and not attnfuzz.shows_known():
+    # Known: a mask stored once for all queries, or of one query, with strides of 1 where a length is 1 (docs/found/cudnn-mask-stored-once.py).
+    if m is not None and (m.stride(2) == 0 or p.seq_q == 1) and not attnfuzz.shows_known():
         m = m.clone(memory_format=torch.contiguous_format)
     o = call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, m)
     if m is None or attnfuzz.shows_known():
