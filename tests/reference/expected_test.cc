@@ -35,7 +35,11 @@ TEST(Ratio, OfWhatIsDue) {
   EXPECT_EQ(ratio(-90, 10, -kInf), 0);
   EXPECT_EQ(ratio(-90, 10, kInf), kInfinity);
   EXPECT_EQ(ratio(0, kInfinity, kInf), 0);
-  EXPECT_EQ(ratio(90, 10, kInf, 100, true), kInfinity) << "of a logarithm none overflows";
+  EXPECT_EQ(ratio(90, 10, kInf, 0, true), kInfinity) << "of a natural logarithm none overflows";
+  EXPECT_EQ(ratio(90, 10, kInf, 100, true), 0) << "in another base it may";
+  EXPECT_EQ(ratio(90, 9.9, kInf, 100, true), kInfinity);
+  EXPECT_EQ(ratio(99.7, kInfinity, kInf, 100, true), 0) << "nothing known of it: a 256th";
+  EXPECT_EQ(ratio(99, kInfinity, kInf, 100, true), kInfinity);
   EXPECT_EQ(ratio(-kInfinity, 0, -kInf, 0, true), 0) << "but -inf is a value of it";
   EXPECT_EQ(ratio(-kInfinity, 0, kInf, 0, true), kInfinity);
   for (const float got : {1.0f, kInf, kNaN}) {
