@@ -16,8 +16,8 @@ from attnfuzz import harness
 from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, compiling, known, multiple, shows_known,
                               target)
 from attnfuzz.judge import Failed, check, judge
-from attnfuzz.masks import lse_from_log2, one_mask
+from attnfuzz.masks import one_mask
 from attnfuzz.oracle import assert_within, oracle
 
 __all__ = ["Domain", "Errors", "Failed", "Unsupported", "assert_within", "at_least", "at_most", "check", "compiling", "harness",
-           "judge", "known", "lse_from_log2", "multiple", "one_mask", "oracle", "shows_known", "target"]
+           "judge", "known", "multiple", "one_mask", "oracle", "shows_known", "target"]

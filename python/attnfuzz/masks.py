@@ -41,11 +41,6 @@ def finite_padding(t, key_lengths):
     return numpy.where(beyond & ~numpy.isfinite(t), numpy.zeros((), t.dtype), t)
 
 
-def lse_from_log2(lse):
-    """A log-sum-exp of base 2 as the natural one."""
-    return lse * math.log(2)
-
-
 def visible(p, key_lengths=None):
     """Which keys a query sees by position, as a boolean NumPy array (batch or 1, 1, seq_q, seq_k); None: all."""
     import numpy
