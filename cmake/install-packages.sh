@@ -1,11 +1,17 @@
 #!/bin/sh
-# Installs what attnfuzz is built with, on Debian 12, and nothing that is there
-# already. Needs root or sudo only if something is missing.
+# install-packages.sh [tests]: installs what attnfuzz is built with, on Debian 12,
+# and what some of its tests need besides; nothing that is there already. Needs
+# root or sudo only if something is missing.
 set -eu
 
 packages="cmake ninja-build g++-12 clang-19 libclang-rt-19-dev lld-19 llvm-19 git
   libboost-context-dev libcli11-dev libeigen3-dev libgmock-dev libgtest-dev libpugixml-dev librapidcheck-dev libseccomp-dev
-  libxxhash-dev nlohmann-json3-dev patch python3-numpy python3-pytest python3-torch python3-venv"
+  libxxhash-dev nlohmann-json3-dev patch python3-numpy python3-pytest python3-venv"
+case "${1-}" in
+  "") ;;
+  tests) packages="$packages python3-torch" ;;  # python.any_torch; 200 MB
+  *) echo "install-packages: '$1' is no part: 'tests', or nothing" >&2; exit 2 ;;
+esac
 
 missing=""
 for package in $packages; do
