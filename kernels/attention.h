@@ -479,10 +479,9 @@ typedef struct attn_plan {
    * w_s = exp(m_s - max m) of their maxima. In numerator each w_s, each w_s O_s and their sum is rounded to it,
    * in the denominator the sum alone; both are added up in fp32. merge_rule is not read. */
   int32_t merge_format;
-  int32_t reserved_end;
-  /* Appended: */
   int32_t lse_base; /* of the LSE of run() and reduce(), not of partials. 0: e; 2: log2 of the sum */
   int32_t lse_dead; /* attn_lse_dead */
+  int32_t reserved_end;
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.

@@ -389,7 +389,7 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
       const double bound = ea.allowance(ia) + eb.allowance(ib) / (ea.logarithm ? 1 : std::fabs(scale));
       if (x == y || std::fabs(x - y) <= bound) continue;
       // An infinity has been held to the overflow rule already.
-      if (!(ea.logarithm && ea.overflow == 0) && !(std::isfinite(x) && std::isfinite(y))) continue;
+      if (ea.overflows() && !(std::isfinite(x) && std::isfinite(y))) continue;
       return differ(ea.tensor, a, row_a, column, x, y, bound, what);
     }
   }

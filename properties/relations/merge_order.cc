@@ -66,7 +66,7 @@ bool same_result(Trial& trial, const Execution& prepared, const Reduced& a, cons
         const double x = a.outputs[ea.tensor][at], y = b.outputs[ea.tensor][at];
         const double bound = ea.bound[at] + eb.bound[at] + std::fabs(ea.value[at] - eb.value[at]);
         if (std::fabs(x - y) <= bound) continue;
-        if (!(ea.logarithm && ea.overflow == 0) && !(std::isfinite(x) && std::isfinite(y))) continue;
+        if (ea.overflows() && !(std::isfinite(x) && std::isfinite(y))) continue;
         Where where = where_is(ea.tensor, prepared.c.problem, prepared.plan, row, d);
         where.expected = x;
         where.got = y;

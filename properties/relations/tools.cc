@@ -71,8 +71,7 @@ bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64
   if (run.reference.state[row] != RowState::kBounded || due.rule[at] != 0 || run[tensor].empty()) return true;
   const double got = run[tensor][at], bound = due.allowance(at) + slack;
   // An infinity has been held to the overflow rule already.
-  if ((std::isinf(got) && !(due.logarithm && due.overflow == 0)) || std::fabs(got - expected) <= bound)
-    return true;
+  if ((std::isinf(got) && due.overflows()) || std::fabs(got - expected) <= bound) return true;
   Where where = where_is(tensor, run.c.problem, run.plan, row, column);
   where.got = got;
   where.expected = expected;

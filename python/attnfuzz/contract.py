@@ -74,8 +74,7 @@ class Plan(ctypes.Structure):
         ("exp_error", c_float), ("p_scale", c_float), ("v_scale", c_float), ("qk_format", c_int32),
         ("score_rule", c_int32), ("tanh_rule", c_int32), ("rescale_rule", c_int32), ("tile_order", c_int32),
         ("sum_run", c_int32), ("merge_order", c_int32), ("norm_rule", c_int32), ("lse_rule", c_int32),
-        ("merge_format", c_int32), ("reserved_end", c_int32),
-        ("lse_base", c_int32), ("lse_dead", c_int32),
+        ("merge_format", c_int32), ("lse_base", c_int32), ("lse_dead", c_int32), ("reserved_end", c_int32),
     ]
 
 

@@ -18,7 +18,7 @@ namespace attnfuzz {
 enum class Purity : uint8_t { kFinite, kInfinite, kNaN };
 
 enum class RowState : uint8_t {
-  kDead,           // sees no key: O = 0 and LSE = -inf, exactly
+  kDead,           // sees no key: O = 0, and LSE = -inf or what the plan has there, exactly
   kBounded,        // within the bounds
   kUninformative,  // the scores are too uncertain: O in the hull of its values, LSE any number
   kUnconstrained,  // an intermediate may overflow, or an input is infinite: any value passes
@@ -44,6 +44,8 @@ struct Expected {
   // where no ratio can tell: NaN where a number is due, a number where NaN is due,
   // an infinity that is no overflow, anything else where the bound is 0.
   double ratio(int64_t row, int64_t column, float got) const;
+  // Whether an infinity may stand for a number that is due.
+  bool overflows() const { return !logarithm || overflow > 0; }
   // How far a right result may lie from what is exactly due: what relations between results go by.
   double allowance(int64_t at) const {
     const auto i = static_cast<size_t>(at);
