@@ -127,6 +127,10 @@ class Oracle(unittest.TestCase):
             q, k, v = (np.full((1, 1, n, 16), x, np.float16) for n, x in ((1, 1.0), (65, score / 16), (65, 1.0)))
             one, two = (attnfuzz.oracle(q, k, v, scale=1.0, errors=e)[1].max() for e in (whole, parts))
             self.assertTrue(least < (two / one if score == 1 else two) < most, (score, one, two))
+        # One by one, which counts where nothing is said, each merge goes through an LSE.
+        lse, unsaid = (attnfuzz.oracle(q, k, v, scale=1.0, errors=replace(parts, merges=64, merge=how))[1].max()
+                       for how in ("lse", None))
+        self.assertLess(8 * lse, unsaid)
 
     def test_merges_in_16_bits_cost_four_roundings(self):
         q, k, v = inputs()
