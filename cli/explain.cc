@@ -12,13 +12,16 @@
 #include "cli/terminal.h"
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
+#include "properties/explain/svg.h"
 #include "properties/explain/trace.h"
+#include "text/files.h"
 
 namespace attnfuzz {
 namespace {
 
 struct ExplainArguments : CaseArguments {
   bool ascii = false;
+  std::string svg;  // a file to write the picture to; empty: none
   ProbeArguments probe;
 };
 
@@ -45,6 +48,7 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
 
 Exit run_explain(const ExplainArguments& arguments) {
   parse_probe(arguments.probe.place);  // refused before anything runs
+  if (!arguments.svg.empty()) expect_room_for(arguments.svg);
   const OpenedCase opened = open_case(arguments);
   const Reproducer& r = opened.r;
   Target& target = *opened.target;
@@ -59,6 +63,10 @@ Exit run_explain(const ExplainArguments& arguments) {
   const bool ran = seen.why_not.empty();
   print(explain(r.c, seen.plan, ran ? &seen.reference : nullptr, ran ? &seen.o : nullptr, explain_options));
   if (!ran) print("\nno picture of the error: " + seen.why_not + "\n");
+  if (!arguments.svg.empty()) {
+    write_file(arguments.svg,
+               svg_picture(r.c, seen.plan, ran ? &seen.reference : nullptr, ran ? &seen.o : nullptr));
+  }
   const Verdict verdict = judge(r.c, opened.property, target, calibration);
   print("\n" + opened.identity + "\n" + verdict_text(verdict));
   if (verdict.outcome == Outcome::kFail) {
@@ -84,6 +92,8 @@ void add_explain(CLI::App& app, Action& action) {
   const auto arguments = std::make_shared<ExplainArguments>();
   add_case_arguments(*command, *arguments);
   command->add_flag("--ascii", arguments->ascii, "no block characters");
+  command->add_option("--svg", arguments->svg,
+                      "write the pictures to this file, for a page with a light or dark theme");
   add_probe_option(*command, arguments->probe);
   add_footer(*command, "attnfuzz explain found/fa1-wrong-1a2b3c.attn.json --probe", kJudgedStatuses);
   command->callback([&action, arguments] { action = [arguments] { return run_explain(*arguments); }; });

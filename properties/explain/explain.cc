@@ -8,6 +8,7 @@
 
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
+#include "properties/explain/cells.h"
 #include "properties/explain/picture.h"
 #include "properties/judge/shape.h"
 #include "properties/reduce/reproducer.h"
@@ -110,15 +111,9 @@ class Page {
 
   void choose_head(const Reference* reference, const std::vector<float>* got) {
     if (reference == nullptr || got == nullptr || p_.seq_q == 0) return;
-    const Expected& o = (*reference)[TensorId::kO];
-    for (size_t e = 0; e < got->size(); ++e) {
-      const int64_t row = static_cast<int64_t>(e) / o.columns;
-      if (o.ratio(row, static_cast<int64_t>(e) % o.columns, (*got)[e]) <= 1) continue;
-      const Row at = RowSpace(p_).at(row);
-      b_ = at.b;
-      h_ = at.h;
-      return;
-    }
+    const Head head = first_failing_head(p_, *reference, *got);
+    b_ = head.b;
+    h_ = head.h;
   }
 
   void mask() {
@@ -128,16 +123,10 @@ class Page {
     const Ruler rows = make_ruler(p_.seq_q, tile_q_, height()),
                 columns = make_ruler(p_.seq_k, tile_k_, across());
     const auto glyph = [&](const Cell& cell) {
-      const auto queries = samples(cell.row_begin, cell.row_end, 16),
-                 keys = samples(cell.column_begin, cell.column_end, 16);
-      size_t seen = 0;
-      for (const int64_t i : queries) {
-        for (const int64_t j : keys) seen += visible(i, j);
-      }
-      const size_t all = queries.size() * keys.size();
-      return seen == all ? block(3, Paint::kGreen)
+      const double seen = visible_share(visible, cell);
+      return seen == 1   ? block(3, Paint::kGreen)
              : seen == 0 ? block(0, Paint::kDim)
-                         : block(2 * seen < all ? 1 : 2, Paint::kYellow);
+                         : block(seen < 0.5 ? 1 : 2, Paint::kYellow);
     };
     text_ += draw(rows, columns, glyph, options_.ascii);
     line(cat(block(3, Paint::kGreen), " all visible  ", block(2, Paint::kYellow), block(1, Paint::kYellow),
@@ -243,13 +232,7 @@ class Page {
     const int64_t first = rows_of.of(b_, h_, 0);
     const Ruler rows = make_ruler(p_.seq_q, tile_q_, height()), columns = make_ruler(n, n, across());
     const auto glyph = [&](const Cell& cell) {
-      double ratio = -1;
-      for (int64_t i = cell.row_begin; i < cell.row_end; ++i) {
-        if (reference.state[static_cast<size_t>(first + i)] == RowState::kSkipped) continue;
-        for (int64_t d = cell.column_begin; d < cell.column_end; ++d) {
-          ratio = std::max(ratio, o.ratio(first + i, d, got[static_cast<size_t>((first + i) * n + d)]));
-        }
-      }
+      const double ratio = worst_ratio(reference, got, first, cell);
       if (ratio < 0) return std::string(" ");
       if (ratio <= 1) return paint(ratio <= 0.1 ? "." : ":", Paint::kDim);
       if (std::isinf(ratio)) return paint("!", Paint::kRed);

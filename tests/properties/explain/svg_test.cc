@@ -1,0 +1,76 @@
+// The picture of a case is held against what it must show: cells by visibility, cells by error.
+#include "properties/explain/svg.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "reference/call/row_space.h"
+
+namespace attnfuzz {
+namespace {
+
+Case causal(int64_t seq) {
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = seq;
+  c.problem.dim_v = 4;
+  c.problem.causal = true;
+  return c;
+}
+
+attn_plan tiles_of(int64_t tile) {
+  attn_plan plan = {};
+  plan.tile_q = plan.tile_k = tile;
+  return plan;
+}
+
+Reference ones(const Case& c) {
+  Reference r;
+  r.rows = RowSpace(c.problem).count();
+  const auto elements = static_cast<size_t>(r.rows * c.problem.dim_v);
+  r.outputs.push_back({.tensor = TensorId::kO,
+                       .columns = c.problem.dim_v,
+                       .value = std::vector<double>(elements, 1.0),
+                       .bound = std::vector<double>(elements, 1e-3),
+                       .rule = std::vector<uint8_t>(elements, 0),
+                       .overflow = 65520});
+  r.state.assign(static_cast<size_t>(r.rows), RowState::kBounded);
+  r.sampled = r.rows;
+  return r;
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST(Svg, ShowsWhatEachQuerySees) {
+  const std::string svg = svg_picture(causal(3), tiles_of(2), nullptr, nullptr);
+  // One bar a query: its visible keys lie beside each other. The legend has one more.
+  EXPECT_EQ(count(svg, "class=\"seen\""), 4u) << svg;
+  EXPECT_EQ(count(svg, "class=\"tile\""), 2u) << svg;  // a border down, a border across
+  EXPECT_EQ(count(svg, "Error of O"), 0u);
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+}
+
+TEST(Svg, ShowsWhereAResultIsWrongAndWhereItIsNoNumber) {
+  const Case c = causal(3);
+  const Reference reference = ones(c);
+  std::vector<float> got(12, 1.0f);
+  got[0] = 2;                                        // query 0, column 0
+  got[4] = std::numeric_limits<float>::quiet_NaN();  // query 1, column 0
+  const std::string svg = svg_picture(c, tiles_of(2), &reference, &got);
+  EXPECT_EQ(count(svg, "class=\"bad\""), 2u) << svg;  // with the legend's
+  EXPECT_EQ(count(svg, "class=\"nan\""), 2u) << svg;
+  EXPECT_EQ(count(svg, "class=\"good\""), 4u) << svg;  // the rest of each query is one bar
+}
+
+TEST(Svg, RefusesACaseWithoutKeys) {
+  Case c = causal(1);
+  c.problem.seq_k = 0;
+  EXPECT_THROW(svg_picture(c, tiles_of(2), nullptr, nullptr), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace attnfuzz
