@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# failure.sh ATTNFUZZ LIBRARY SOURCE: the way of a failure through the command. LIBRARY
-# is a kernel with a known bug, the one that README shows a picture of.
+# failure.sh ATTNFUZZ LIBRARY SOURCE: follows one failure through the command: check, replay, explain, reduce and
+# export. LIBRARY is a kernel with a known bug, the one that README shows.
 set -u
 attnfuzz=$1 library=$2 source=$3
 source "$(dirname "$0")/scratch.sh"
@@ -32,19 +32,16 @@ done
 "$attnfuzz" explain --kernel "$library" --ascii "$file" >"$out/explain.log" 2>&1
 [ $? -eq 1 ] || die "explain did not end with status 1"
 grep -q "non-finite" "$out/explain.log" || die "explain does not say what is wrong"
-# README's picture is what is printed; "..." stands for lines that it leaves out.
-"$attnfuzz" explain "$source/corpus/seeds/window.case.json" --kernel "$library" >"$out/window"
-sed -n '/^    \$ attnfuzz explain/,/^[^ ]/p' "$source/README.md" | sed '1d; $d; s/^    //; s/ *$//' |
-  awk -v printed="$out/window" '
-    BEGIN { while ((getline line <printed) > 0) { sub(/ *$/, "", line); lines[++n] = line } }
-    /^ *\.\.\.$/ { skips = 1; next }
-    at == n && $0 == "" { next }
-    {
-      for (to = at + 1; to <= n && lines[to] != $0; ++to) if (!skips) break
-      if (lines[to] != $0) { print "README shows, and explain does not print: " $0; bad = 1; exit 1 }
-      at = to; skips = 0; ++shown
-    }
-    END { if (!bad && shown < 40) { print "README shows " shown " lines"; exit 1 } }' || die "README's picture is not true"
+# README's picture is what explain draws, and its failing run is what check prints; "..." stands for the rest of a line.
+"$attnfuzz" explain "$source/corpus/seeds/window.case.json" --kernel "$library" --svg "$out/window.svg" >/dev/null
+cmp -s "$out/window.svg" "$source/docs/failing-case.svg" || die "docs/failing-case.svg is not what explain --svg draws"
+sed -n '/^## A failure/,/^The same bug/p' "$source/README.md" | sed -n 's/^    //p' >"$out/shown"
+[ "$(wc -l <"$out/shown")" -ge 8 ] || die "README shows no failing run"
+sed "s|$out/||" "$out/check.log" | awk -v shown="$out/shown" '
+  BEGIN { while ((getline line <shown) > 0) { sub(/ *[.][.][.]$/, "", line); sub(/^ */, "", line); lines[++n] = line } at = 1 }
+  { sub(/^ */, "") }
+  at <= n && index($0, lines[at]) == 1 { ++at }
+  END { if (at <= n) { print "README shows, and check does not print: " lines[at]; exit 1 } }' || die "README's failing run is not true"
 # On a terminal of any kind nothing is wider than it; elsewhere a line is a line.
 for term in dumb xterm; do
   TERM=$term script -qec "stty cols 80; $(printf '%q ' "$attnfuzz" explain --kernel "$library" --ascii "$file")" /dev/null >"$out/pty"
