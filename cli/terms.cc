@@ -204,6 +204,7 @@ Terms parse_domain(const std::string& words) {
   std::set<std::string> said;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
+    if (word == "fp16" || word == "fp32") word.erase(1, 1);  // other names of f16 and f32
     said.insert(word);
     const size_t sign = word.find_first_of("<>=%");
     const std::string name = word.substr(0, sign);

@@ -7,7 +7,7 @@
 #                     headers and its stand-ins for CUDA's
 #   lib/attnfuzz/     the canary of campaigns
 #   lib/cmake/attnfuzz/
-#   share/attnfuzz/slurm/  campaigns on many machines
+#   share/attnfuzz/   VERSION, and slurm/: campaigns on many machines
 #
 # What has not been built of workers, kernels and lanes is left out; the command,
 # attnfuzz-identity, attnfuzz-translate and the executor must be there: `--target tools`
@@ -42,6 +42,8 @@ foreach(kernel IN LISTS kernels)
   endforeach()
 endforeach()
 
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/share/attnfuzz/VERSION CONTENT "@PROJECT_VERSION@\n" @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/share/attnfuzz/VERSION DESTINATION share/attnfuzz)
 install(PROGRAMS fuzz/slurm/submit.sh DESTINATION share/attnfuzz/slurm)
 install(FILES fuzz/slurm/campaign.sbatch fuzz/slurm/merge.sbatch DESTINATION share/attnfuzz/slurm)
 

@@ -1,4 +1,4 @@
-"""attnfuzz for kernels that live in Python.
+"""attnfuzz: property-based and differential fuzz testing of attention kernels, for kernels that live in Python.
 
     # sdpa.py                  attnfuzz check ./sdpa.py:efficient
     import attnfuzz
@@ -9,7 +9,12 @@
         ...
         return o, lse
 
-See docs/python.md. Nothing is imported here beyond the standard library.
+    target, Domain, Errors     declare a function as a kernel: what it takes and how it rounds
+    check, judge               run the command on it: an exception with the reduced case, or a verdict as a dict
+    oracle, assert_within      the expected output with a bound for every element, for arrays of your own
+    harness                    judges submissions of two public benchmarks
+
+docs/python.md is the manual. Only Python's standard library is imported here; oracle() and NumPy targets need NumPy.
 """
 
 from attnfuzz import harness
@@ -18,6 +23,15 @@ from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, co
 from attnfuzz.judge import Failed, check, judge
 from attnfuzz.masks import one_mask
 from attnfuzz.oracle import assert_within, oracle
+from attnfuzz.tensor import as_float32
 
-__all__ = ["Domain", "Errors", "Failed", "Unsupported", "assert_within", "at_least", "at_most", "check", "compiling", "harness",
-           "judge", "known", "multiple", "one_mask", "oracle", "shows_known", "target"]
+__all__ = ["Domain", "Errors", "Failed", "Unsupported", "as_float32", "assert_within", "at_least", "at_most", "check", "compiling",
+           "harness", "judge", "known", "multiple", "one_mask", "oracle", "shows_known", "target"]
+
+
+def __getattr__(name):
+    if name == "__version__":
+        from attnfuzz.home import version
+
+        return version()
+    raise AttributeError(f"module 'attnfuzz' has no attribute {name!r}")

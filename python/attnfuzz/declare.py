@@ -11,6 +11,12 @@ from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, F32, FORMAT_TF
 
 
 DTYPES = ("f16", "bf16", "f32")  # in the order of attn_dtype
+_OTHER_NAMES = {"fp16": "f16", "fp32": "f32"}
+
+
+def dtype_named(name):
+    """A format as attnfuzz writes it: "f32" of "f32" or "fp32"; what is no format is returned as it is."""
+    return _OTHER_NAMES.get(name, name)
 
 
 class Unsupported(Exception):
@@ -83,6 +89,9 @@ class Errors:
     }
 
     def __post_init__(self):
+        for name in ("p", "partials", "merging"):
+            if getattr(self, name) == "f32":
+                object.__setattr__(self, name, "fp32")
         for name, values in self._classes.items():
             if getattr(self, name) not in values:
                 known = ", ".join(repr(v) for v in values)
@@ -144,7 +153,7 @@ LSE_DEAD = ("-inf", "+inf", "0", "any")  # likewise in attn_lse_dead
 
 
 class Size:
-    """A limit of one size: at_least(1), at_most(512), multiple(64), multiple(64, most=1024)."""
+    """A limit of one size, as at_least(), at_most() and multiple() make it. `only`: a list of the sizes that are taken."""
 
     def __init__(self, least=None, most=None, multiple=None, only=None):
         self.least, self.most, self.multiple, self.only = least, most, multiple, only and sorted(only)
@@ -184,14 +193,17 @@ class Size:
 
 
 def at_least(least):
+    """A size of a Domain that is `least` or more: Domain(seq_k=at_least(1))."""
     return Size(least=least)
 
 
 def at_most(most):
+    """A size of a Domain that is `most` or less: Domain(dim=at_most(256))."""
     return Size(most=most)
 
 
 def multiple(of, least=None, most=None):
+    """A size of a Domain that is a multiple of `of`, within `least` and `most`: Domain(seq=multiple(64, most=1024))."""
     return Size(multiple=of, least=least, most=most)
 
 
@@ -200,7 +212,8 @@ class Domain:
     """What the kernel takes. Cases are drawn, varied and reduced inside; what it refuses inside is a failure.
 
     Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` stand for both of theirs): one
-    number, a set, a range, at_most(n), at_least(n) or multiple(n). dtypes: of "f16", "bf16" and "f32". causal may also be "only", scale "positive",
+    number, a set, a range, at_most(n), at_least(n) or multiple(n). dtypes: of "f16", "bf16" and "f32" (also written "fp16"
+    and "fp32"). causal may also be "only", scale "positive",
     align "top_left" or "bottom_right", bias "own" (of Q's format). A False says that the kernel does not do it; non_finite=False that it promises nothing where
     Q, K or V hold NaN or an infinity.
 
@@ -243,6 +256,8 @@ class Domain:
     _sizes: dict = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self):
+        given = (self.dtypes,) if isinstance(self.dtypes, str) else self.dtypes
+        object.__setattr__(self, "dtypes", tuple(dtype_named(name) for name in given))
         unknown = set(self.dtypes) - set(DTYPES)
         if unknown or not self.dtypes:
             raise ValueError(f"Domain(dtypes={self.dtypes!r}): of 'f16', 'bf16' and 'f32'")
@@ -472,8 +487,18 @@ class Target:
 
 def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=Errors(), domain=Domain(),
            description="", path="", compiles=()):
-    """Declares a function as a kernel to be checked.
+    """Declares a function as a kernel to be checked: a decorator, with or without arguments.
 
+        @attnfuzz.target(errors=attnfuzz.Errors(accumulator="ffma"), domain=attnfuzz.Domain(mask=False))
+        def mine(p, q, k, v):
+            return o, lse
+
+    p holds the call's sizes and switches (p.seq_k, p.scale, p.causal, ...), q, k and v are (batch, heads, position, dim).
+    The function may also have parameters named bias, mask, key_lengths, out, lse and stream. It returns O, or (O, LSE), or
+    nothing if it wrote into out and lse. If it raises Unsupported, the case counts as refused.
+
+    errors   how it rounds: Errors; what is left open is assumed at its loosest
+    domain   what it takes: Domain; cases are drawn inside
     device   where its tensors lie: "cpu" or "cuda"
     arrays   what they come as: "numpy" (default on the CPU), "torch" (default on a GPU), "jax" (a copy; CPU), or
              "dlpack" (objects with __dlpack__)

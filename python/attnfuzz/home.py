@@ -6,6 +6,7 @@ _package = os.path.dirname(os.path.abspath(__file__))
 
 
 def find(*parts):
+    """The path of a file of this build or of this installation."""
     for home in (_package, os.path.dirname(os.path.dirname(_package))):
         path = os.path.join(home, *parts)
         if os.path.exists(path):
@@ -15,4 +16,11 @@ def find(*parts):
 
 
 def command():
+    """The path of the command attnfuzz."""
     return find("bin", "attnfuzz")
+
+
+def version():
+    """The version, "0.2.0", as CMake's project states it."""
+    with open(find("share", "attnfuzz", "VERSION")) as f:
+        return f.read().strip()

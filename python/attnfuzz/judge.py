@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from attnfuzz.declare import Domain, Errors, Target
+from attnfuzz.declare import Domain, Errors, Target, dtype_named
 from attnfuzz.home import command
 
 _WRAPPER = """import importlib.util
@@ -127,7 +127,7 @@ def smallest_detectable(errors=None, length=1024, dim=64, dtype="f16"):
     from attnfuzz.oracle import oracle
 
     random = numpy.random.default_rng(1)
-    of = {"f16": numpy.float16, "f32": numpy.float32}[dtype]
+    of = {"f16": numpy.float16, "f32": numpy.float32}[dtype_named(dtype)]
     q = random.standard_normal((1, 1, 16, dim)).astype(of)
     k, v = (random.standard_normal((1, 1, length, dim)).astype(of) for _ in range(2))
     expected, bound = oracle(q, k, v, errors=errors)

@@ -1,6 +1,8 @@
 """The package in this process: oracle, assert_within, views, declarations. python3 package_test.py, with PYTHONPATH."""
 
+import inspect
 import os
+import subprocess
 import sys
 import unittest
 import unittest.mock
@@ -10,7 +12,7 @@ import numpy as np
 
 import attnfuzz
 import attnfuzz.targets
-from attnfuzz import contract, worker
+from attnfuzz import contract, home, worker
 from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
 from attnfuzz.targets.numpy_reference import ERRORS
 
@@ -32,6 +34,30 @@ def plain(q, k, v, seen=None):
         x = np.where(seen, x, -np.inf)
     e = np.exp(x - x.max(-1, keepdims=True))
     return e @ v / e.sum(-1, keepdims=True), np.log(e.sum(-1)) + x.max(-1)
+
+
+class Package(unittest.TestCase):
+    def test_its_version_is_the_commands(self):
+        said = subprocess.run([home.command(), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertEqual(said.strip(), f"attnfuzz {attnfuzz.__version__}")
+        with self.assertRaisesRegex(AttributeError, "no_such_name"):
+            attnfuzz.no_such_name
+
+    def test_help_says_something_of_every_public_name(self):
+        for name in attnfuzz.__all__:
+            said = inspect.getdoc(getattr(attnfuzz, name)) or ""
+            # A dataclass without a docstring has its signature there.
+            self.assertTrue(len(said) > 40 and not said.startswith(f"{name}("), f"{name}: {said!r}")
+
+    def test_formats_have_their_other_names(self):
+        self.assertEqual(attnfuzz.Domain(dtypes=("fp16", "fp32")), attnfuzz.Domain(dtypes=("f16", "f32")))
+        self.assertEqual(attnfuzz.Domain(dtypes="fp32").words(), "f32")
+        self.assertEqual(attnfuzz.Errors(p="f32").words(), attnfuzz.Errors(p="fp32").words())
+
+    def test_as_float32_is_exact(self):
+        values = np.array([1.0, -2.5, 3.140625], np.float32)
+        for array in (values, values.astype(np.float16), to_bits_of_bf16(values)):
+            self.assertEqual(attnfuzz.as_float32(array).tolist(), values.tolist())
 
 
 class Compiles(unittest.TestCase):
