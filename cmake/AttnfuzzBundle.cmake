@@ -5,9 +5,13 @@
 #   tar xzf attnfuzz-bundle.tar.gz && attnfuzz-bundle/run-bundle.sh
 #
 # To be included before the rooms are added: programs and kernel libraries then
-# carry the C++ runtime in themselves and need only the C library.
+# carry the C++ runtime in themselves and need only the C library, of glibc 2.34 or later.
 include_guard(GLOBAL)
 add_link_options(-static-libstdc++ -static-libgcc)
+add_library(attnfuzz-old-glibc STATIC ${PROJECT_SOURCE_DIR}/cmake/portable/old_glibc.c)
+# The runtime's archives come last and need these: they are taken out of their own archive before.
+add_link_options(-Wl,--undefined=arc4random,--undefined=_dl_find_object)
+link_libraries(attnfuzz-old-glibc)
 
 # All programs and modules that directories below `directory` build.
 function(attnfuzz_collect_targets directory result)

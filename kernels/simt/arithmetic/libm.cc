@@ -1,6 +1,11 @@
 // libm for kernels in MemorySanitizer's lanes (libm.h).
 #include "kernels/simt/arithmetic/libm.h"
 
+// glibc 2.35 has a newer version of these, which an older C library lacks.
+#if defined(__GLIBC__) && defined(__x86_64__)
+__asm__(".symver hypot, hypot@GLIBC_2.2.5\n.symver hypotf, hypotf@GLIBC_2.2.5");
+#endif
+
 namespace simt {
 
 #define SIMT_COMPUTE(name)                               \
