@@ -1,5 +1,6 @@
 // attnfuzz check: what it is asked for, kernel by kernel, and what is made of it for people and machines.
 #include <string.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +19,14 @@
 namespace attnfuzz {
 namespace {
 
+// A stranger who knew the cases could be right on those alone.
+uint64_t drawn_seed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    throw UserError("the system gives no random seed: say --seed");
+  return seed % kMostCounted;
+}
+
 Exit run_check(CheckArguments arguments) {
   if (!arguments.duration.empty()) arguments.check.seconds = parse_duration(arguments.duration);
   if (arguments.properties.empty()) {
@@ -29,6 +38,9 @@ Exit run_check(CheckArguments arguments) {
     throw UserError(
         "--batch judges in the kernel's own process, and --untrusted is for kernels that may change that: "
         "leave one out");
+  arguments.check.seed = arguments.seed                       ? *arguments.seed
+                         : arguments.target.untrusted.empty() ? 1
+                                                              : drawn_seed();
   arguments.check.arithmetic = arguments.target.arithmetic = *arithmetic_named(arguments.arithmetic);
   if (arguments.properties.empty() && arguments.check.arithmetic != ATTN_ARITHMETIC_ANY)
     arguments.check.properties.push_back(find_property("as_planned"));
@@ -137,9 +149,10 @@ void add_check(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--for", arguments->duration, "as many cases as fit into 30s, 5m, 2h")
       ->excludes("--cases");
-  command->add_option("--seed", arguments->check.seed, "of the stream of cases")
-      ->check(CLI::Range(uint64_t{0}, kMostCounted))
-      ->capture_default_str();
+  command
+      ->add_option("--seed", arguments->seed,
+                   "of the stream of cases; default: 1, and with --untrusted one that the system draws")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted));
   command->add_option("--first", arguments->check.first, "number of the first case: to come back to one")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();

@@ -2,6 +2,7 @@
 // judged, failures filed, and all of it said as it comes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct CheckArguments {
   std::vector<std::string> properties;
   TargetOptions target;
   CheckOptions check;
+  std::optional<uint64_t> seed;  // not given: 1, and for a stranger's kernel one that the system draws
   std::string duration, out = ".", json, junit;
   std::string arithmetic = kArithmeticNames[0];
   std::string domain;        // the caller's; empty: none

@@ -36,7 +36,7 @@ submission = attnfuzz.target({made}, device={device!r}, arrays={arrays!r}, error
 
 
 def kernelbench(path, name="ModelNew", causal=False, domain=None, errors=None, device="cuda", arrays="torch", seconds=20,
-                seed=1, untrusted=True):
+                seed=None, untrusted=True):
     """`causal`: whether the model is. `domain`: what it must take beyond its one shape; without, lengths up to 1024 and
     32, 64 or 128 dims, in fp32. A model has its own scale, 1/sqrt(dim)."""
     if domain is None:

@@ -134,7 +134,7 @@ def smallest_detectable(errors=None, length=1024, dim=64, dtype="f16"):
     return float(numpy.median(bound) / numpy.sqrt((expected**2).mean()))
 
 
-def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, arrays=None, untrusted=False):
+def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None, arrays=None, untrusted=False):
     """A verdict on a function, as a dict that json.dumps takes:
 
     verdict              "held", "failed", or "not judged"
@@ -145,7 +145,8 @@ def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, a
     cheat                None, or what a failure or a refusal looks like (docs/untrusted.md)
     failure              None, or kind, message, the reduced case in a line and the largest error/bound
 
-    Where `errors` and `domain` are given they hold, whatever the function declares of itself.
+    Where `errors` and `domain` are given they hold, whatever the function declares of itself. `seed`: of the stream of
+    cases; None is 1, and with `untrusted` one that the system draws, so that nobody knows the cases.
 
     untrusted: True, or "strict" for no less than all measures. The function is then best given as "FILE.py:NAME":
     this process does not import it, and a worker does when it is confined. `errors` and `domain` are the caller's
@@ -163,7 +164,8 @@ def judge(function, seconds=20, seed=1, errors=None, domain=None, device=None, a
 def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=None):
     """judge(), of a target as the command names it; `beside` is a folder that it may read."""
     with tempfile.TemporaryDirectory() as folder:
-        words = ["--for", f"{seconds}s", "--seed", str(seed), "--out", os.path.join(folder, "found")]
+        words = ["--for", f"{seconds}s", "--out", os.path.join(folder, "found")]
+        words += [] if seed is None else ["--seed", str(seed)]
         if untrusted:
             words += ["--untrusted=strict" if untrusted == "strict" else "--untrusted"]
             words += ["--errors", errors.words()] if errors else []

@@ -15,12 +15,16 @@ digest() { sed -n 's/.*stream digest //p' "$1"; }
 
 for kernel in fa1 splitk "$example"; do
   "$attnfuzz" check "$kernel" --cases 300 --allow-stale --out found >plain 2>&1 || die "$kernel fails"
-  "$attnfuzz" check "$kernel" --cases 300 --allow-stale --out found --untrusted --json json >log 2>&1 || die "$kernel fails under --untrusted"
+  "$attnfuzz" check "$kernel" --cases 300 --seed 1 --allow-stale --out found --untrusted --json json >log 2>&1 || die "$kernel fails under --untrusted"
   [ -n "$(digest log)" ] && [ "$(digest log)" = "$(digest plain)" ] || die "$kernel: other cases were drawn"
   grep -q "untrusted: confined by process" log || die "$kernel: it is not said how it is confined"
   grep -q '"untrusted":{"confined":\["process"' json || die "$kernel: JSON does not say how it is confined"
   grep -q "of the bound .* is what the kernel declares" log || die "$kernel: how much of its bound is declared is not said"
 done
+
+# Without --seed nobody knows the cases before, and the seed is said.
+seeds=$(for _ in 1 2 3; do "$attnfuzz" check "$example" --cases 5 --allow-stale --out found --untrusted | sed -n 's/.*; seed \([0-9]*\),.*/\1/p'; done)
+[ "$(sort -u <<<"$seeds" | wc -l)" -eq 3 ] || die "three checks of a stranger without --seed drew the seeds $seeds"
 
 # refused WORDS ARGUMENTS...
 refused() {
