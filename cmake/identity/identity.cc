@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "cmake/identity/command.h"
+#include "text/files.h"
 #include "text/json.h"
 
 namespace attnfuzz {
@@ -111,8 +112,9 @@ std::optional<std::string> file_bytes(const std::string& path) {
 }
 
 std::string file_hash(const std::string& path) {
-  const auto text = file_bytes(path);
-  return text ? hex(XXH3_128bits(text->data(), text->size())) : "";
+  const auto text = read_file(path, {.bytes = kMostSourceBytes, .seconds = 0});
+  const auto* bytes = std::get_if<std::string>(&text);
+  return bytes != nullptr ? hex(XXH3_128bits(bytes->data(), bytes->size())) : "";
 }
 
 Identity identify(const IdentityOptions& options) {

@@ -13,10 +13,11 @@
 namespace attnfuzz {
 
 enum class Freshness {
-  kFresh,    // every file in the tree is the one that was compiled
-  kStale,    // a file was edited or is gone: build again
-  kNoTree,   // the tree is not on this machine: nothing can be said
-  kUnknown,  // the library does not say what it was built from
+  kFresh,     // every file in the tree is the one that was compiled
+  kStale,     // a file was edited or is gone: build again
+  kNoTree,    // the tree is not on this machine: nothing can be said
+  kUnknown,   // the library does not say what it was built from
+  kNotAsked,  // the library is a stranger's, and the files that it names are not read
 };
 
 struct FreshnessReply {

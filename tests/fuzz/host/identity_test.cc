@@ -167,6 +167,20 @@ TEST_F(Tree, AFileOutsideIsLookedAtToo) {
   fs::remove_all(shared);
 }
 
+// A library names the files itself: what is no regular file is not read, for it may have no end.
+TEST_F(Tree, ReadsRegularFilesAlone) {
+  EXPECT_EQ(file_hash("/dev/zero"), "");
+  const fs::path fifo = root_ / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(file_hash(fifo.string()), "");
+  const BuildInfo info = {.hash = "1", .root = root_.string(), .files = {{"fifo", "1"}, {"/dev/zero", "1"}}};
+  EXPECT_EQ(freshness(info).freshness, Freshness::kStale);
+  const fs::path large = root_ / "large";
+  std::ofstream(large).close();
+  fs::resize_file(large, kMostSourceBytes + 1);
+  EXPECT_EQ(file_hash(large.string()), "");
+}
+
 // A sanitizer's library that was not built again beside the plain one, wherever their tree is now.
 TEST(BuiltDifferently, NamesAFileThatBothHaveAndNotAlike) {
   const BuildInfo plain = {.files = {{"kernel.cu", "new"}, {"words.h", "same"}}};
