@@ -84,7 +84,7 @@ void Zygote::start() {
   // The folder that the command was called in, '', may be the submission's.
   const std::string boot =
       confined_ ? "import sys; sys.path = sys.argv[1:2] + [p for p in sys.path if p]; "
-                  "from attnfuzz.worker import zygote; zygote(sys.argv[2], confined=True)"
+                  "from attnfuzz.worker import zygote; zygote(sys.argv[2], confined_by=sys.argv[3])"
                 : "import sys; sys.path.insert(0, sys.argv[1]); from attnfuzz.worker import zygote; "
                   "zygote(sys.argv[2])";
   std::vector<std::string> environment;
@@ -106,7 +106,7 @@ void Zygote::start() {
       .own_group = true,
       .environment = &environment};
   try {
-    pid_ = spawn_program({python, "-c", boot, root.string(), file_}, options);
+    pid_ = spawn_program({python, "-c", boot, root.string(), file_, host_library(ATTN_CPU)}, options);
   } catch (...) {
     close(high);
     close(printed);

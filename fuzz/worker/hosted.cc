@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/host/confinement.h"
 #include "fuzz/host/wire.h"
+#include "fuzz/worker/confine/confine.h"
 #include "fuzz/worker/guard.h"
 #include "fuzz/worker/memory/memory.h"
 #include "fuzz/worker/serve.h"
@@ -143,6 +145,13 @@ int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const c
   });
   std::fflush(nullptr);
   return status;
+}
+
+const char* attnfuzz_confine_zygote(void) {
+  static std::string why;
+  const auto reason = attnfuzz::worker::confine_zygote(attnfuzz::available_measures());
+  why = reason.value_or("");
+  return reason ? why.c_str() : nullptr;
 }
 
 void attnfuzz_compiling(int32_t begins) { attnfuzz::worker::compiling(begins != 0); }

@@ -36,7 +36,7 @@ typedef struct attnfuzz_hosted {
                  const attn_env* env, char* text, uint64_t size);
   uint32_t dtypes;  // of Q, K, V and O: bits 1 << attn_dtype. Cases are drawn in fp32 where that is among them
   const attn_domain* takes;  // of its limits what that can say; NULL: nothing but dtypes
-  int32_t finite;            // boolean: it promises nothing where Q, K or V hold NaN or an infinity: refused for it
+  int32_t finite;  // boolean: it promises nothing where Q, K or V hold NaN or an infinity: refused for it
 } attnfuzz_hosted;
 
 // This process becomes the guard (guard.h) of its child `worker`, ends it when whoever
@@ -55,6 +55,11 @@ typedef struct attnfuzz_loaded {
 // parent's process id.
 ATTN_EXPORT int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const char* selector,
                                   const char* readable, int32_t guard);
+
+// Takes from this process, and from all that are forked from it, the rights to write files (but the devices of
+// a GPU's driver) and to open TCP connections, as far as the system can. NULL, or why it cannot take what it
+// has.
+ATTN_EXPORT const char* attnfuzz_confine_zygote(void);
 
 // A kernel that compiles as it runs says when that begins, and when it ends: the watchdog has another
 // allowance for it (watchdog.h).

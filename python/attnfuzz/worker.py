@@ -4,7 +4,8 @@ The command starts `zygote(file)` (fuzz/host/zygote.h) and asks it for workers; 
 worker proper, in which libattnfuzz-hosted-{cpu,cuda}.so (fuzz/worker/hosted.h) serves and calls back for plan and run.
 
 Of a file that nobody vouches for the zygote runs nothing: it imports what is installed of what the file names, so that
-a worker, which imports the file when it is confined, need not wait for that.
+a worker, which imports the file when it is confined, need not wait for that. Whatever an installed module does when it
+is imported it does confined as well: the zygote can write no file and open no connection by then.
 """
 
 import contextlib
@@ -61,13 +62,18 @@ SOCKET = 3
 DESCRIPTORS = (1, 3, 4, 5, 6, 7)
 
 
-def zygote(path, confined=False):
-    """Imports a file, and forks a worker whenever the socket asks for one, until nobody can ask any more."""
+def zygote(path, confined_by=None):
+    """Imports a file, and forks a worker whenever the socket asks for one, until nobody can ask any more.
+
+    confined_by: the library that confines this process before it imports what a stranger's file names; None: the file
+    is trusted, and imported here.
+    """
     # So that torch looks for a GPU without waking the driver, which does not survive a fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     # For a library that wakes it all the same, and for a file that may do what it likes: each worker imports for itself.
-    loaded = None if confined or os.environ.get("ATTNFUZZ_IMPORT_LATE") else load(path)
-    if confined:
+    loaded = None if confined_by or os.environ.get("ATTNFUZZ_IMPORT_LATE") else load(path)
+    if confined_by:
+        confine_zygote(confined_by)
         import_what_is_installed(path)
         hide()
     gc.collect()
@@ -148,16 +154,28 @@ def readable(path):
     return ":".join(p for p in [*sorted(own_folders()), os.path.dirname(path), *more] if p)
 
 
+def confine_zygote(library):
+    """Gives up the rights to write files and to open TCP connections, as far as the system can take them.
+
+    A stranger's file names the modules, and `import venv.__main__` would write a virtual environment.
+    """
+    host = ctypes.CDLL(library)
+    host.attnfuzz_confine_zygote.restype = c_char_p
+    why = host.attnfuzz_confine_zygote()
+    if why:
+        raise RuntimeError(f"the process that imports modules cannot be confined: {why.decode()}")
+
+
 def import_what_is_installed(path):
     """Of the modules that a file names at its top those that do not lie beside it; it is read, not run."""
     beside = os.path.realpath(os.path.dirname(path))
     sys.path[:] = [p for p in sys.path if os.path.realpath(p) != beside]
     for name in ["numpy", *named_modules(path)]:
         try:
-            if importlib.machinery.PathFinder.find_spec(name.split(".")[0]):
+            if not name.endswith("__main__") and importlib.machinery.PathFinder.find_spec(name.split(".")[0]):
                 importlib.import_module(name)
-        except Exception:
-            pass  # its worker says what is wrong with it
+        except BaseException:
+            pass  # also sys.exit(): its worker says what is wrong with it
 
 
 def hide():

@@ -94,7 +94,7 @@ bad = []
 def check(folder, *words, length=("--cases", "40")):
     report = os.path.join(folder, "check.json")
     ran = subprocess.run(
-        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, *length, "--jobs", "1", "--reduce-seconds", "0.01", "--work",
+        [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, *length, "--seed", "1", "--jobs", "1", "--reduce-seconds", "0.01", "--work",
          "30000", "--watchdog", "5", *(("--backend", "cuda") if ON_GPU else ()), "--out", os.path.join(folder, "found"), "--json", report],
         env=dict(os.environ, ATTN_HARNESS="1", ATTNFUZZ_PYTHON=sys.executable), cwd=folder, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True)
@@ -153,6 +153,17 @@ with tempfile.TemporaryDirectory() as folder:
         _, ran = check(folder, path)
         if ran.returncode != 2 or words not in ran.stdout:
             bad.append(f"{text}: status {ran.returncode}: {ran.stdout[-300:]}")
+
+    # What is installed is imported by the process that workers are forked from, which can write nothing by then.
+    installed = os.path.join(folder, "installed")
+    os.mkdir(installed)
+    with open(os.path.join(installed, "writes_when_imported.py"), "w") as f:
+        f.write("open('/tmp/strangers-were-here', 'w')\n")
+    with open(os.path.join(folder, "submitted.py"), "w") as f:
+        f.write("import writes_when_imported\n")
+    os.environ["PYTHONPATH"] = installed
+    check(folder, os.path.join(folder, "submitted.py"))
+    del os.environ["PYTHONPATH"]
 for path in ("/tmp/strangers-were-here", "/dev/shm/strangers-were-here", STRANGERS + ".was-here"):
     if os.path.exists(path):
         bad.append(f"{path} was written")

@@ -132,4 +132,10 @@ std::optional<std::string> confine(uint32_t measures, const Confined& with, attn
   return std::nullopt;
 }
 
+std::optional<std::string> confine_zygote(uint32_t measures) {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("it cannot give up privileges");
+  if ((measures & kMeasureFiles) == 0) return std::nullopt;  // the command says that this is lacking
+  return restrict_files(measures & (kMeasureFiles | kMeasureNetwork), {"/"}, {"/dev/null"}, drivers_devices());
+}
+
 }  // namespace attnfuzz::worker
