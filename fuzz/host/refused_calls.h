@@ -44,7 +44,7 @@ inline constexpr RefusedCall kRefusedCalls[] = {
     {SYS_process_vm_writev, "process_vm_writev", Aim::kMemory},
     {SYS_pidfd_open, "pidfd_open", Aim::kMemory},
     {438, "pidfd_getfd", Aim::kMemory},
-    {SYS_kcmp, "kcmp", Aim::kMemory},
+    {SYS_kcmp, "kcmp", Aim::kMemory},  // of another process
     {440, "process_madvise", Aim::kMemory},
     {SYS_userfaultfd, "userfaultfd", Aim::kMemory},
     // The arena's own protection: in these with an address of it, from or to.

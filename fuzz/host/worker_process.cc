@@ -21,7 +21,9 @@
 #include <filesystem>
 #include <map>
 #include <new>
+#include <sstream>
 #include <system_error>
+#include <thread>
 
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/subprocess.h"
@@ -49,8 +51,8 @@ int nameless(const std::string& path) {
   return copies[path] = fcntl(to, F_DUPFD_CLOEXEC, 64);
 }
 
-// The state of a thread, from "TID (any name) STATE ..."; 'X': it is gone.
-char state_of(const std::string& stat_file) {
+// Of "TID (any name) STATE PARENT ..." all from STATE on; empty: it is gone.
+std::string after_name(const std::string& stat_file) {
   char read_here[1024];
   const int file = open(stat_file.c_str(), O_RDONLY | O_CLOEXEC);
   const ssize_t bytes =
@@ -58,7 +60,13 @@ char state_of(const std::string& stat_file) {
   if (file >= 0) close(file);
   const std::string text(read_here, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
   const size_t name_ends = text.rfind(')');
-  return name_ends == text.npos || name_ends + 2 >= text.size() ? 'X' : text[name_ends + 2];
+  return name_ends == text.npos || name_ends + 2 >= text.size() ? "" : text.substr(name_ends + 2);
+}
+
+// The state of a thread; 'X': it is gone.
+char state_of(const std::string& stat_file) {
+  const std::string text = after_name(stat_file);
+  return text.empty() ? 'X' : text[0];
 }
 
 bool all_stopped(pid_t pid) {
@@ -126,6 +134,10 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     ends[1] = raised(pair[1], "fcntl");
     arena = fcntl(arena_fd, F_DUPFD_CLOEXEC, 64);
     if (arena < 0) throw_errno("fcntl");
+    const bool confined = command.measures != 0;
+    // With its guard, and a zygote's fork in between.
+    constexpr int kOthers = 4;
+    if (confined) tasks_.emplace(static_cast<int>(most_tasks()) + kOthers);
     if (is_python(command.library)) {
       zygote_of(command.library, command.measures != 0)
           .fork_worker(command.worker, command.kernel,
@@ -134,7 +146,6 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
       close_theirs();
       return;
     }
-    const bool confined = command.measures != 0;
     SpawnOptions options = {.descriptors = {{ends[0], STDOUT_FILENO},
                                             {ends[0], STDERR_FILENO},
                                             {wire_fd_, wire::kWireFd},
@@ -159,6 +170,8 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     // Where the system has none (before Linux 5.3, some sandboxes), wait() takes the end of its output
     // for its death.
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, guard_, 0));
+    if (tasks_)
+      tasks_->take(guard_);  // before it begins the worker; await_number() sees to one that was quicker
     close_theirs();
   } catch (...) {
     close_theirs();
@@ -238,7 +251,10 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
 
 void WorkerProcess::read_status() {
   int32_t number = 0;
-  if (worker_ < 0 && read(status_fd_, &number, sizeof number) == sizeof number) worker_ = number;
+  if (worker_ < 0 && read(status_fd_, &number, sizeof number) == sizeof number) {
+    worker_ = number;
+    if (tasks_) tasks_->take(worker_);
+  }
   if (worker_ > 0 && !status_ && read(status_fd_, &number, sizeof number) == sizeof number) status_ = number;
 }
 
@@ -271,6 +287,21 @@ std::optional<double> WorkerProcess::processor_seconds() {
   if (worker_ <= 0 || clock_getcpuclockid(worker_, &clock) != 0 || clock_gettime(clock, &used) != 0)
     return std::nullopt;
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+std::optional<int64_t> WorkerProcess::threads() {
+  await_number();
+  if (worker_ <= 0) return std::nullopt;
+  std::istringstream fields(after_name("/proc/" + std::to_string(worker_) + "/stat"));
+  constexpr int kBefore = 17;  // STATE is field 3 of proc(5), num_threads 20
+  std::string skipped;
+  for (int n = 0; n < kBefore; ++n) fields >> skipped;
+  int64_t count = 0;
+  return fields >> count ? std::optional(count) : std::nullopt;
+}
+
+int64_t WorkerProcess::most_tasks() {
+  return 512 + 4 * static_cast<int64_t>(std::thread::hardware_concurrency());
 }
 
 bool WorkerProcess::ask_where() {
@@ -328,7 +359,8 @@ std::string WorkerProcess::end() {
     ending_ = describe_status(*status_);
     death_ = death_of(*status_);
     if (!WIFEXITED(*status_)) return ending_;
-    if (WEXITSTATUS(*status_) == wire::kExitBells) ending_ += " (the kernel closed the worker's descriptors)";
+    if (WEXITSTATUS(*status_) == wire::kExitBells)
+      ending_ += " (the kernel closed or replaced the worker's descriptors)";
     if (WEXITSTATUS(*status_) == wire::kExitScribbled)
       ending_ += " (the kernel wrote over the worker's own memory)";
   }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "fuzz/host/task_limit.h"
 #include "fuzz/host/wire.h"
 #include "properties/judge/death.h"
 
@@ -46,6 +47,11 @@ class WorkerProcess {
   // nothing where the system does not tell.
   std::optional<double> processor_seconds();
 
+  // Threads that it has now; nothing where the system does not tell. One that nobody vouches for may not have
+  // more than most_tasks(): some libraries begin a few for each processor.
+  std::optional<int64_t> threads();
+  static int64_t most_tasks();
+
   // Sends wire::kWhereSignal; whether there is a process to send it to.
   bool ask_where();
 
@@ -77,6 +83,7 @@ class WorkerProcess {
   std::optional<int> status_;       // the worker's, likewise
   int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1, status_fd_ = -1;
   wire::Wire* wire_ = nullptr;
+  std::optional<TaskLimit> tasks_;  // of a confined worker
   std::string output_, ending_;
   Death death_ = Death::kNone;
 };

@@ -291,7 +291,8 @@ class WorkerTarget final : public Target, public Screening {
       why = options_.library + ": not loaded within " + std::to_string(options_.start_seconds) + " s";
     } else {
       why = options_.library + ": " + describe_exit();
-      if (is_python(options_.library)) why += "\n" + printable_lines(zygote_of(options_.library, confined()).output());
+      if (is_python(options_.library))
+        why += "\n" + printable_lines(zygote_of(options_.library, confined()).output());
       killed = event == WorkerProcess::Event::kDied && process_->death() == Death::kKilled;
     }
     process_.reset();
@@ -326,9 +327,9 @@ class WorkerTarget final : public Target, public Screening {
     for (;;) {
       auto event = WorkerProcess::Event::kRang;
       while (!answered() && event == WorkerProcess::Event::kRang) {
-        event = process_->wait(confined() ? std::min(deadline, Clock::now() + kLook) : deadline);
-        if (!confined()) continue;
-        if (hoards()) return event;
+        // A kernel may have replaced the bell: the answer is looked for all the same.
+        event = process_->wait(std::min(deadline, Clock::now() + kLook));
+        if (confined() && (hoards() || swarms())) return event;
         if (event == WorkerProcess::Event::kTimeout && Clock::now() < deadline)
           event = WorkerProcess::Event::kRang;  // only looked
       }
@@ -394,14 +395,13 @@ class WorkerTarget final : public Target, public Screening {
         runs ? allowance(options_.watchdog, request.problem, request.plan.num_splits, info_.backend)
              : options_.watchdog;
     if (!spin_until(answered)) event = wait_for(answered, full);
-    if (confined() && hoards()) {
-      process_.reset();
-      for (const TensorSpec& spec : kTensors) arena_.forget(spec.id);
-      return {
-          Ending::kDied,
+    if (confined() && hoards())
+      return ended(
           "it wrote more than " + std::to_string(kMostStray >> 20) + " MiB of memory in which no tensor lies",
-          "", Death::kKilled, Cheat::kHoards};
-    }
+          Cheat::kHoards);
+    if (confined() && swarms())
+      return ended("it has more than " + std::to_string(WorkerProcess::most_tasks()) + " threads",
+                   Cheat::kSwarms);
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
@@ -433,6 +433,13 @@ class WorkerTarget final : public Target, public Screening {
     return {Ending::kAnswered, "", "", Death::kNone, Cheat::kNone};
   }
 
+  // Ends the worker for what it does, and gives back the memory that it shares.
+  Outcome ended(const std::string& why, Cheat cheat) {
+    process_.reset();
+    for (const TensorSpec& spec : kTensors) arena_.forget(spec.id);
+    return {Ending::kDied, why, "", Death::kKilled, cheat};
+  }
+
   bool confined() const { return options_.measures != 0; }
 
   // Blocks of 512 bytes of the arena that are there.
@@ -447,6 +454,8 @@ class WorkerTarget final : public Target, public Screening {
     for (const MemoryRange& range : ranges_) due += range.end - range.begin + 2 * Arena::kPage;
     return held_blocks() - held_before_ > static_cast<int64_t>(due / 512);
   }
+
+  bool swarms() const { return process_->threads().value_or(0) > WorkerProcess::most_tasks(); }
 
   void add_coverage(const wire::Wire& wire) {
     const uint32_t count = std::min(wire.counter_count, wire::kMaxCounters);

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -297,23 +299,45 @@ class Server {
   std::vector<screen::Result> results_;
 };
 
-// Sleeps until the bell was rung. False: there is no bell any more. (Bells do
-// not block, lest a kernel that reads the parent's hangs the parent.)
+// Sleeps until the bell was rung, or for 50 ms: the caller then looks into the wire, for a kernel may have rung
+// or drained the bell. False: there is no bell any more. (Bells do not block, lest a kernel that reads the
+// parent's hangs the parent.)
 bool wait_for(int bell) {
-  for (;;) {
-    pollfd ready = {bell, POLLIN, 0};
-    if (poll(&ready, 1, -1) < 0 && errno != EINTR) return false;
-    if (ready.revents & ~POLLIN) return false;
-    uint64_t rings = 0;
-    if (read(bell, &rings, sizeof rings) == sizeof rings) return true;
-    if (errno != EINTR && errno != EAGAIN) return false;
-  }
+  constexpr int kLookMs = 50;
+  pollfd ready = {bell, POLLIN, 0};
+  const int n = poll(&ready, 1, kLookMs);
+  if (n < 0) return errno == EINTR;
+  if (n == 0) return true;
+  if (ready.revents & ~POLLIN) return false;
+  uint64_t rings = 0;
+  return read(bell, &rings, sizeof rings) == sizeof rings || errno == EINTR || errno == EAGAIN;
 }
 
 bool ring(int bell) {
   const uint64_t one = 1;
   return write(bell, &one, sizeof one) == sizeof one;
 }
+
+// The worker's bells, and copies of them to tell by whether a kernel has put other files in their place.
+class Bells {
+ public:
+  Bells() {
+    for (size_t n = 0; n < kNumbers.size(); ++n) copies_[n] = fcntl(kNumbers[n], F_DUPFD_CLOEXEC, 64);
+  }
+  bool intact() const {
+    constexpr int kOfFiles = 0;  // KCMP_FILE
+    for (size_t n = 0; n < kNumbers.size(); ++n) {
+      if (fcntl(kNumbers[n], F_GETFD) < 0) return false;
+      const long order = syscall(SYS_kcmp, getpid(), getpid(), kOfFiles, kNumbers[n], copies_[n]);
+      if (order > 0 || (order < 0 && errno == EBADF)) return false;  // a system without kcmp() says nothing
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::array kNumbers = {wire::kRequestBell, wire::kAnswerBell};
+  std::array<int, 2> copies_;
+};
 
 }  // namespace
 
@@ -334,6 +358,7 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
   compiling_clock = &wire.compiling;
   describe(library, memory.device(), arena, wire.description);
   Server server(wire, library, memory, arena);
+  const Bells bells;
   uint64_t served = 0;
   wire.doing = wire::Doing::kNothing;
   wire.state.store(wire::State::kReady, std::memory_order_release);
@@ -356,8 +381,7 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
         std::memcmp(&wire.request, &request, sizeof request) != 0) {
       return wire::kExitScribbled;
     }
-    if (fcntl(wire::kRequestBell, F_GETFD) < 0 || fcntl(wire::kAnswerBell, F_GETFD) < 0)
-      return wire::kExitBells;
+    if (!bells.intact()) return wire::kExitBells;
     wire.answer = answer;
     wire.doing = wire::Doing::kNothing;
     wire.answered.store(served, std::memory_order_release);

@@ -18,6 +18,7 @@ enum class Cheat : uint8_t {
   kEnds,         // it ended its own process
   kDescriptors,  // it closed or used up what its worker talks through
   kHoards,       // memory without end
+  kSwarms,       // threads without end
   // System calls that no kernel needs: another process begun, a signal sent, memory of another process or
   // the arena's protection, the network, files, handlers of crashes, privileges.
   kProcess,

@@ -24,6 +24,7 @@ const char* to_string(Cheat cheat) {
                                            "ends the process",
                                            "uses up descriptors",
                                            "uses up memory",
+                                           "uses up threads",
                                            "starts a process",
                                            "sends signals",
                                            "reaches for memory",

@@ -49,6 +49,7 @@ REFUSED = {
     "watched-by-maps": (NUMBERS, "", None),
     "watched-by-environment": (NUMBERS, "", None),
     "watched-by-poison": (NUMBERS, "", None),
+    "watched-by-number": (NUMBERS, "", None),
     # Memory that is shared with whoever judges.
     "input-restored": (("crash",), "SIGSEGV in run(), byte", "writes inputs"),
     "input-unprotected": (("crash",), "of mprotect()", "reaches for memory"),
@@ -104,7 +105,9 @@ REFUSED = {
     "catch-crash": (("crash",), "of sigaction()", "handles crashes"),
     "catch-refusal": (("crash",), "of sigaction()", "handles crashes"),
     "block-refusal": (("crash",), "SIGSYS in run()", None),
-    "close-all": (("crash",), "closed the worker's descriptors", "uses up descriptors"),
+    "close-all": (("crash",), "closed or replaced the worker's descriptors", "uses up descriptors"),
+    "replace-bell": (("crash",), "closed or replaced the worker's descriptors", "uses up descriptors"),
+    "thread-swarm": (("crash",), "threads", "uses up threads"),
     "drain-bells": (("unwritten", "crash"), "", None),
     # What it says of itself.
     "says-small-tiles": (NUMBERS, "", None),
@@ -144,7 +147,7 @@ def check(kernels, *words):
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "check.json")
         ran = subprocess.run(
-            [ATTNFUZZ, "check", *kernels, "--cases", "150", "--jobs", "2", "--allow-stale", "--reduce-seconds", "0.01",
+            [ATTNFUZZ, "check", *kernels, "--cases", "150", "--seed", "1", "--jobs", "2", "--allow-stale", "--reduce-seconds", "0.01",
              "--work", "30000", "--out", os.path.join(folder, "found"), "--json", report, *(("--backend", "cuda") if ON_GPU else ()), *words],
             env=dict(os.environ, ATTN_HARNESS="1"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if not os.path.exists(report):

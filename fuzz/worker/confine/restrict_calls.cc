@@ -84,6 +84,10 @@ void trap(Rules& rules, const Confined& with, bool device, const Arena& arena) {
       case SYS_tgkill:
         rules.add(kTrap, call.number, {arg(0, SCMP_CMP_NE, self)});
         break;
+      case SYS_kcmp:  // serve.cc compares its own descriptors
+        for (const unsigned process : {0u, 1u})
+          rules.add(kTrap, call.number, {arg(process, SCMP_CMP_NE, self)});
+        break;
       case SYS_prlimit64:
         rules.add(kTrap, call.number, {arg(0, SCMP_CMP_NE, 0)});
         break;
@@ -235,6 +239,7 @@ void let_through(Rules& rules, const Confined& with) {
     for (const uint64_t request : {TCGETS, FIOCLEX})
       rules.add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), {arg(1, SCMP_CMP_EQ, request)});
   }
+  rules.add(SCMP_ACT_ALLOW, SCMP_SYS(kcmp));  // of its own descriptors: the other filter traps the rest
   // Its own affinity, not another process's.
   rules.add(SCMP_ACT_ALLOW, SCMP_SYS(sched_setaffinity), {arg(0, SCMP_CMP_EQ, 0)});
   // Not F_SETFL, of no descriptor: a copy of a bell shares its flags with the parent's, which must not block.

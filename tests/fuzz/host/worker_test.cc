@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Misbehaviour{"kill-parent", "SIGKILL, sent to the worker's parent, in run()"},
                       Misbehaviour{"abort", "SIGABRT in run()\nit printed: terminate called: the heap is gone"},
                       Misbehaviour{"fork-hang", "SIGABRT in run()"},
-                      Misbehaviour{"close", "the kernel closed the worker's descriptors"},
+                      Misbehaviour{"close", "the kernel closed or replaced the worker's descriptors"},
                       Misbehaviour{"scribble", "the kernel wrote over the worker's own memory"},
                       Misbehaviour{"odd-status", "returned the status 1234"}),
     [](const auto& info) {

@@ -1,8 +1,10 @@
 // The end of the process, or a crash that does not count.
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -67,10 +69,32 @@ STRANGER(closes, "close-all") {
   for (int fd = 3; fd < 64; ++fd) close(fd);
   return compute(p, t, plan, env);
 }
+// Another bell in the place of the worker's, which nobody hears.
+STRANGER(replaces, "replace-bell") {
+  const attn_status status = compute(p, t, plan, env);
+  if (now()) dup2(eventfd(0, 0), 6);
+  return status;
+}
 STRANGER(drains, "drain-bells") {
   const unsigned long long many = 0xfffffffffffffff0;
   for (int fd = 3; fd < 64; ++fd) (void)!write(fd, &many, sizeof many);
   return ATTN_OK;
+}
+
+// Threads that stay: as many as the system gives, and 3,000 at most.
+STRANGER(swarms, "thread-swarm") {
+  if (now()) {
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 16384);
+    pthread_t thread;
+    const auto wait = [](void*) -> void* {
+      for (;;) pause();
+    };
+    for (int n = 0; n < 3000 && pthread_create(&thread, &small, wait, nullptr) == 0; ++n) {
+    }
+  }
+  return compute(p, t, plan, env);
 }
 
 }  // namespace

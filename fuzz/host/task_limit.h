@@ -1,0 +1,37 @@
+// A limit on the threads and processes of a worker that nobody vouches for: a pids cgroup of its own.
+//
+// Where the system lets this process make one (as root, or with a delegated cgroup), a worker that begins more
+// threads is told EAGAIN. Elsewhere there is none, and the parent counts its threads while it waits
+// (WorkerProcess::threads).
+//
+//   TaskLimit limit(kMostTasks);
+//   limit.take(pid);            // its threads and children count from now on
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace attnfuzz {
+
+class TaskLimit {
+ public:
+  explicit TaskLimit(int most);
+  // Removes the cgroup, which must have no process any more.
+  ~TaskLimit();
+  TaskLimit(const TaskLimit&) = delete;
+  TaskLimit& operator=(const TaskLimit&) = delete;
+
+  bool there() const { return !folder_.empty(); }
+  // False: it is not limited; without a cgroup always.
+  bool take(pid_t process) const;
+
+ private:
+  std::string folder_;
+};
+
+// The folder in which this process may make pids cgroups, by the texts of /proc/self/mountinfo and
+// /proc/self/cgroup; empty if there is none. Of cgroup v1 the hierarchy of pids, of v2 the process's own.
+std::string pids_cgroup(const std::string& mountinfo, const std::string& cgroup);
+
+}  // namespace attnfuzz
