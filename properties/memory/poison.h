@@ -1,7 +1,7 @@
 // What memory holds that nobody has written yet, and what lies around it.
 //
-// A kernel that knew these bits could tell that it is being checked: one that nobody vouches for
-// finds others in every run.
+// A kernel that knew these bits could tell that it is being checked. One that nobody vouches for finds other
+// bits in every process, and where trusted kernels find a huge number it finds an ordinary one.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,17 @@ struct Poison {
   uint32_t output = kNeverWritten;  // of outputs before a call, their gaps and guards
   uint32_t input = kInputCanary;    // of the gaps and guards of inputs; negative as a length
   uint32_t workspace = kAllOnes;    // of the workspace before a call, and its guards
-  uint32_t below_huge = 0;          // Prefill::kHuge is so much smaller, in the bits of each half
+  uint32_t number = 0;              // Prefill::kHuge, of outputs and workspace; 0: the format's huge number
 };
 
 // By the bits of `random`; the three are never the same.
 constexpr Poison random_poison(uint64_t random) {
   const auto twice = [](uint64_t half) { return static_cast<uint32_t>(half << 16 | half); };
+  // 0x3d00 to 0x3fff: 1.25 to 2 in fp16, 0.03 to 2 in bf16 and fp32. Of either sign.
+  const uint64_t number = (0x3d00 + (random >> 24) % 0x300) | (random >> 40 & 1) << 15;
   // A NaN that bf16 arithmetic does not make: its quiet bit is clear.
   return {twice(0x7f81 + random % 63), twice(0xff81 + (random >> 8) % 63), twice(0xffc1 + (random >> 16) % 63),
-          twice(1 + (random >> 24) % 63)};
+          twice(number)};
 }
 
 }  // namespace attnfuzz
