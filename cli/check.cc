@@ -180,6 +180,9 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
+  command->add_flag("--census", arguments->census,
+                    "print how often each value of each field of a problem reached the kernel, and which pairs "
+                    "of values never did (in --json: \"census\")");
   command->add_option("--json", arguments->json,
                       "write results as JSON lines to this file, - for standard output");
   command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");

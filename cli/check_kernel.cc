@@ -222,6 +222,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
     print(properties_table(result) + check_notes(result, refused, checked.covered, part));
+    if (arguments.census) print(text(result.census));
     const Property* const as_planned = find_property("as_planned");
     if (part.empty() && std::ranges::find(options.properties, as_planned) != options.properties.end() &&
         !judged_by(result, *as_planned))

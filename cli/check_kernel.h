@@ -25,6 +25,7 @@ struct CheckArguments {
   std::string entry, takes;  // of a CUDA source
   std::vector<std::string> includes;
   double reduce_seconds = 30;
+  bool census = false;  // print it
 };
 
 // Throws UserError where the kernel cannot be asked, or not for that.

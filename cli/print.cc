@@ -295,6 +295,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
                            ? result.features.broken_floors(checked.refused, Classification::kByChance)
                            : std::vector<std::string>{};
   if (checked.covered) j["coverage"] = *checked.covered;
+  j["census"] = result.census;
   // The first by itself, for there is seldom another.
   for (size_t i = 0; i < result.failures.size(); ++i) {
     const Filed filed = i < checked.filed.size() ? checked.filed[i] : Filed{};

@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "fuzz/check/census.h"
 #include "fuzz/check/statistics.h"
 #include "properties/case/codec.h"
 #include "properties/draw/coverage.h"
@@ -46,16 +47,16 @@ struct CheckOptions {
   int64_t work = Aim{}.work;
   int32_t max_variant = 1 << 30;
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
-  std::string way;                      // not empty: only cases that the kernel goes this way with (way.h)
-  uint32_t batch = 0;                   // > 0: so many cases at once, on a target with a screen (screen.h)
-  std::optional<Terms> terms = {};      // of the caller
-  std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
-  bool finite = false;                  // Q, K and V hold neither NaN nor infinity, whoever may refuse them
-  std::optional<Aim> aim = {};          // aim_at() of these options, if it has been asked: else each job asks
-  uint32_t asan_every = 0;              // one case in so many is run in the lane asan; 0: none
+  std::string way;                           // not empty: only cases that the kernel goes this way with (way.h)
+  uint32_t batch = 0;                        // > 0: so many cases at once, on a target with a screen (screen.h)
+  std::optional<Terms> terms = {};           // of the caller
+  std::optional<Refused> refused = {};       // by the kernel, if it has been asked (refusals.h)
+  bool finite = false;          // Q, K and V hold neither NaN nor infinity, whoever may refuse them
+  std::optional<Aim> aim = {};  // aim_at() of these options, if it has been asked: else each job asks
+  uint32_t asan_every = 0;      // one case in so many is run in the lane asan; 0: none
   std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or null from it: it is not built for it
-  bool keep_going = false;              // after a failure, for the next of another kind class
-  std::function<bool()> interrupted;    // asked about twice a second: whether to end with what there is
+  bool keep_going = false;            // after a failure, for the next of another kind class
+  std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is
 };
 
 struct Failure {
@@ -77,6 +78,7 @@ struct Suspect {
 struct CheckResult : Statistics {
   StreamDigest digest;
   Coverage coverage;              // of the cases that were judged, as adapted
+  Census census;                  // of the calls that reached the kernel
   std::vector<Failure> failures;  // the one with the lowest index of each kind class; by index
   std::vector<Suspect> suspects;  // the one with the lowest index of each sign
   std::vector<std::string> assumptions;

@@ -11,6 +11,7 @@ void CheckResult::merge(const CheckResult& other) {
   Statistics::merge(other);
   digest.merge(other.digest);
   coverage.merge(other.coverage);
+  census.merge(other.census);
   for (const Failure& failure : other.failures) add(failure);
   for (const Suspect& suspect : other.suspects) add(suspect);
   assume(other.assumptions);
@@ -69,8 +70,9 @@ void fields(Is<CheckResult> auto& r, auto f) {
 // CBOR, which keeps every bit of a number and every byte of a text.
 std::string serialize(const CheckResult& result) {
   std::string text;
-  Json::to_cbor(
-      Json::array({Json(static_cast<const Statistics&>(result)), Json(result), result.coverage.bytes()}), text);
+  Json::to_cbor(Json::array({Json(static_cast<const Statistics&>(result)), Json(result),
+                             result.coverage.bytes(), result.census.bytes()}),
+                text);
   return text;
 }
 
@@ -81,6 +83,7 @@ CheckResult deserialize(const std::string& text) {
     j.at(0).get_to(static_cast<Statistics&>(result));
     j.at(1).get_to(result);
     result.coverage = Coverage::of_bytes(j.at(2).get_ref<const std::string&>());
+    result.census = Census::of_bytes(j.at(3).get_ref<const std::string&>());
     return result;
   } catch (const std::exception& e) {
     throw std::runtime_error(std::string("a job of the check ended before its result was complete: ") +

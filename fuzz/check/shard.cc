@@ -135,6 +135,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   using Clock = std::chrono::steady_clock;
   CheckResult result;
   const Aim aim = aim_at(target, options);
+  target.on_run = [&](const Case& c, const attn_plan& plan) { result.census.add(c, plan); };
   Ahead ahead(aim, options, target, calibration);
   Beside beside(options);
   // Whoever asks for bits alone (of a plan, of a twin) is told why there are none, not that something else
@@ -153,7 +154,11 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     const Case as_drawn = c;
     const std::optional<Verdict> rejected = rejected_by(*property, c, target);
     Target* const in_asan = rejected || judged ? nullptr : beside.of(index);
-    if (in_asan != nullptr) c.lane = in_asan->info().lane, ++result.lanes[c.lane];
+    if (in_asan != nullptr) {
+      c.lane = in_asan->info().lane, ++result.lanes[c.lane];
+      in_asan->on_run = target.on_run;
+    }
+    if (judged) result.census.add(c, judged->plan);  // a screen runs by itself
     Verdict verdict = rejected ? *rejected
                       : judged ? *judged
                                : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
@@ -189,6 +194,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     }
     break;
   }
+  target.on_run = {};
   if (target.oracles) result.oracle = target.oracles->use();
   result.screen = ahead.use();
   result.seconds = elapsed();

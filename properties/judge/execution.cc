@@ -47,6 +47,7 @@ RunReply Execution::run(const Call& call) {
 }
 
 RunReply Execution::run(Stage stage, int stream) {
+  if (target.on_run && stage != Stage::kReduce) target.on_run(c, plan);
   Stopwatch watch(kernel_s);
   return target.run(stage, laid.problem(), laid.tensors(), plan, env, stream);
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -106,6 +107,7 @@ enum class Watch { kFull, kBrief };
 
 class Oracles;
 class Twin;
+struct Case;
 
 class Target {
  public:
@@ -149,6 +151,9 @@ class Target {
   std::shared_ptr<Oracles> oracles = {};
   // Whose bits it must have (twin.h); none: nobody's.
   std::shared_ptr<Twin> twin = {};
+  // Told of each run of all stages or of the first, before it: whoever counts what reaches a kernel
+  // (fuzz/check/census.h). Null: nobody.
+  std::function<void(const Case& c, const attn_plan& plan)> on_run = {};
   // What the caller says that it takes; none: what it says itself.
   std::optional<attn_domain> terms = {};
 };

@@ -1,0 +1,87 @@
+// What a census reads off one call: the values of its fields.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "properties/data/recipe.h"
+
+namespace attnfuzz::census {
+
+inline int64_t tiles_of(int64_t n, int64_t tile) { return tile > 0 ? (n + tile - 1) / tile : 0; }
+inline int64_t dim(const Case& c) { return std::min(c.problem.dim_qk, c.problem.dim_v); }
+inline int64_t group(const Case& c) { return c.problem.heads_q / std::max<int64_t>(c.problem.heads_kv, 1); }
+inline bool is_long(const Case& c) {
+  return c.problem.seq_k >= 1024 && c.problem.batch > 0 && c.problem.seq_q > 0;
+}
+
+inline int causal(const Case& c, const attn_plan&) {
+  return !c.problem.causal ? 0 : c.problem.align == ATTN_TOP_LEFT ? 1 : 2;
+}
+inline int window(const Case& c, const attn_plan&) {
+  return (c.problem.window_left >= 0 ? 1 : 0) + (c.problem.window_right >= 0 ? 2 : 0);
+}
+
+inline int key_lengths(const Case& c, const attn_plan&) {
+  const Problem& p = c.problem;
+  if (!p.key_lengths || p.key_lengths->empty()) return 0;
+  const int64_t shortest = *std::ranges::min_element(*p.key_lengths);
+  return shortest <= 0 ? 3 : shortest < p.seq_k ? 2 : 1;
+}
+
+inline bool hides_nothing(const Case& c) {
+  const Problem& p = c.problem;
+  const bool shorter = key_lengths(c, {}) > 1;
+  const bool bias_hides =
+      p.bias && (p.bias->finite.kind != PatternKind::kAll || p.bias->kind == BiasKind::kMasking);
+  return !p.causal && window(c, {}) == 0 && !p.mask && !shorter && !bias_hides;
+}
+
+inline int bias_shape(const Case& c, const attn_plan&) {
+  if (!c.problem.bias) return 0;
+  const Broadcast& b = c.problem.bias->broadcast;
+  if (b.query) return 5;
+  return 1 + (b.batch ? 1 : 0) + (b.head ? 2 : 0);
+}
+
+// Of at most 16 entries along each dimension, spread evenly; -inf hides and does not count.
+inline double largest_bias(const Case& c) {
+  const Problem& p = c.problem;
+  if (!p.bias) return 0;
+  const auto step = [](int64_t n) { return std::max<int64_t>(n / 16, 1); };
+  double largest = 0;
+  for (int64_t b = 0; b < p.batch; b += 1 + p.batch / 2) {
+    for (int64_t h = 0; h < p.heads_q; h += 1 + p.heads_q / 2) {
+      for (int64_t i = 0; i < p.seq_q; i += step(p.seq_q)) {
+        for (int64_t j = 0; j < p.seq_k; j += step(p.seq_k)) {
+          const double bias = std::abs(double{bias_at(c, b, h, i, j)});
+          if (std::isfinite(bias)) largest = std::max(largest, bias);
+        }
+      }
+    }
+  }
+  return largest;
+}
+
+// Splits that a cut by whole tiles gives at least one tile of the longest sequence.
+inline int64_t splits_with_tiles(const Case& c, const attn_plan& plan) {
+  int64_t keys = 0;
+  for (int64_t b = 0; b < c.problem.batch; ++b) keys = std::max(keys, key_length(c.problem, b));
+  return tiles_of(tiles_of(keys, plan.tile_k), std::max<int64_t>(plan.split_tiles, 1));
+}
+
+// Of Q, K, V and O alike: rows side by side without a gap, columns next to one another.
+inline int layout(const Case& c, const attn_plan&) {
+  int common = -1;
+  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
+    const TensorLayout& l = c.layout[static_cast<size_t>(t)];
+    const std::array<uint8_t, 3> heads_first = {0, 1, 2}, positions_first = {0, 2, 1};
+    const bool dense = l.row_gap == 0 && l.spread == 0 && !l.scattered() && l.backwards == 0;
+    const int is = !dense ? 2 : l.order == heads_first ? 0 : l.order == positions_first ? 1 : 2;
+    if (is == 2 || (common >= 0 && common != is)) return 2;
+    common = is;
+  }
+  return common;
+}
+
+}  // namespace attnfuzz::census

@@ -1,0 +1,123 @@
+// A census counts calls by the values of their fields, by pairs of them, and says what it never saw.
+#include "fuzz/check/census.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace attnfuzz {
+namespace {
+
+size_t field(const std::string& name) {
+  const auto it = std::ranges::find(census_fields(), name, &CensusField::name);
+  EXPECT_NE(it, census_fields().end()) << name;
+  return static_cast<size_t>(it - census_fields().begin());
+}
+
+size_t range(const std::string& name, const std::string& of) {
+  const auto& ranges = census_fields()[field(name)].ranges;
+  const auto it = std::ranges::find(ranges, of);
+  EXPECT_NE(it, ranges.end()) << name << " " << of;
+  return static_cast<size_t>(it - ranges.begin());
+}
+
+uint64_t count(const Census& census, const std::string& name, const std::string& of) {
+  return census.count(field(name), range(name, of));
+}
+
+uint64_t sort(const Census& census, std::string_view name) {
+  for (size_t n = 0; n < census_sorts().size(); ++n)
+    if (census_sorts()[n].name == name) return census.sort(n);
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+attn_plan plan_of_tiles(int64_t splits = 1, int64_t split_tiles = 1) {
+  attn_plan plan = {};
+  plan.tile_q = plan.tile_k = 64;
+  plan.num_splits = splits;
+  plan.split_tiles = split_tiles;
+  return plan;
+}
+
+Case decode_of(int64_t keys, int64_t dim) {
+  Case c;
+  c.problem.seq_k = keys;
+  c.problem.dim_qk = c.problem.dim_v = dim;
+  return c;
+}
+
+TEST(Census, CountsValuesAndPairs) {
+  Census census;
+  Case c = decode_of(1024, 128);
+  c.problem.softcap = 17.5f;
+  c.problem.scale = -5;
+  census.add(c, plan_of_tiles());
+  c = decode_of(64, 64);
+  c.problem.bias.emplace().broadcast.batch = true;
+  census.add(c, plan_of_tiles());
+  EXPECT_EQ(census.calls(), 2u);
+  EXPECT_EQ(count(census, "keys", "1024..2047"), 1u);
+  EXPECT_EQ(count(census, "keys", "64"), 1u);
+  EXPECT_EQ(count(census, "key tiles", "9..16"), 1u);
+  EXPECT_EQ(count(census, "soft cap", "15..20"), 1u);
+  EXPECT_EQ(count(census, "scale", "below -4"), 1u);
+  EXPECT_EQ(count(census, "bias has shape", "(1,H,S,S)"), 1u);
+  const size_t keys = field("keys"), caps = field("soft cap");
+  const size_t many = range("keys", "1024..2047"), cap = range("soft cap", "15..20");
+  EXPECT_EQ(census.count(keys, many, caps, cap), 1u);
+  EXPECT_EQ(census.count(caps, cap, keys, many), 1u);
+  EXPECT_EQ(census.count(keys, range("keys", "64"), caps, cap), 0u);
+  EXPECT_EQ(sort(census, "1,024 keys or more"), 1u);
+  EXPECT_EQ(sort(census, "and D = 128"), 1u);
+  EXPECT_EQ(sort(census, "and D >= 64, nothing hidden"), 1u);
+  EXPECT_EQ(sort(census, "and D = 256"), 0u);
+}
+
+TEST(Census, SplitsThatHoldKeysAreThoseThatGetATile) {
+  const Case c = decode_of(640, 64);  // ten tiles
+  EXPECT_EQ(splits_that_hold_keys(c, plan_of_tiles(1, 10)), 1);
+  EXPECT_EQ(splits_that_hold_keys(c, plan_of_tiles(4, 3)), 4);
+  EXPECT_EQ(splits_that_hold_keys(c, plan_of_tiles(40, 1)), 10);
+}
+
+TEST(Census, EveryCaseIsInOneRangeOfEachField) {
+  Case c;
+  for (const float scale : {-std::numeric_limits<float>::max(), -0.0f, 0.0f, 1e-38f, 1.0f, 3e38f}) {
+    c.problem.scale = scale;
+    for (const int64_t keys : {int64_t{0}, int64_t{1}, int64_t{1} << 31}) {
+      c.problem.seq_k = keys;
+      for (const CensusField& of : census_fields()) EXPECT_LT(of.of(c, {}), of.ranges.size()) << of.name;
+    }
+  }
+}
+
+TEST(Census, IsAddedUpAndCarried) {
+  Census one, other;
+  one.add(decode_of(5000, 256), plan_of_tiles());
+  other.add(decode_of(5, 1), plan_of_tiles());
+  one.merge(other);
+  const Census carried = Census::of_bytes(one.bytes());
+  EXPECT_EQ(carried.bytes(), one.bytes());
+  EXPECT_EQ(carried.calls(), 2u);
+  EXPECT_EQ(count(carried, "keys", "4096..8191"), 1u);
+  EXPECT_THROW(Census::of_bytes("too short"), std::runtime_error);
+}
+
+TEST(Census, SaysWhatNeverCameTogether) {
+  Census census;
+  for (const auto& [keys, dim] : {std::pair{5000, 1}, {5, 256}})
+    census.add(decode_of(keys, dim), plan_of_tiles());
+  const std::string words = text(census);
+  EXPECT_NE(words.find("census of 2 calls"), std::string::npos);
+  EXPECT_NE(words.find("keys 4096..8191 with dim_qk 256"), std::string::npos) << words;
+  const Json j = census;
+  EXPECT_EQ(j.at("calls"), 2);
+  EXPECT_EQ(j.at("fields").at("keys").at("4096..8191"), 1);
+  EXPECT_EQ(j.at("pairs").at("keys x dim_qk").size(), census_fields()[field("keys")].ranges.size());
+}
+
+}  // namespace
+}  // namespace attnfuzz
