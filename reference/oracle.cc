@@ -363,6 +363,7 @@ class Evaluator {
 
 Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
                         const std::vector<int64_t>& rows, int64_t first, int64_t last, bool exact) {
+  require_known(kOracleKnows, problem.features);
   Evaluator evaluator(problem, host, model, first, last, exact);
   evaluator.rows(rows);
   return evaluator.take();

@@ -32,6 +32,7 @@
 
 #include "kernels/attention.h"
 #include "reference/call/expected.h"
+#include "reference/call/known_features.h"
 #include "reference/call/row_sample.h"
 #include "reference/call/row_space.h"
 #include "reference/model/calibration.h"
@@ -57,7 +58,10 @@ struct Reference {
   const Expected& operator[](TensorId tensor) const;
 };
 
-// `exact`: whether Expected::exact is asked for, a product of P and V of its own.
+inline constexpr KnownFeatures kOracleKnows = {"the oracle", ATTN_FEATURE_F32};
+
+// `exact`: whether Expected::exact is asked for, a product of P and V of its own. Throws UnknownFeatures
+// (call/known_features.h) for a kind of problem that it was not written for; so do those below.
 Reference evaluate(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                    const Calibration& calibration, RowSample sample = {}, bool exact = true);
 

@@ -8,6 +8,7 @@
 #include "properties/memory/as_contract.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/prefill.h"
+#include "reference/call/known_features.h"
 #include "reference/model/error_model.h"
 
 namespace attnfuzz::screen {
@@ -150,6 +151,8 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     return std::nullopt;
   };
   const Problem& p = c.problem;
+  *why = unknown_features({"a batch on a GPU", ATTN_FEATURE_F32}, problem_of(p).features);
+  if (!why->empty()) return std::nullopt;
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =
       static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seq_q);

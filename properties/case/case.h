@@ -119,6 +119,9 @@ struct Problem {
   std::optional<Bias> bias;
   std::optional<Mask> mask;
   int64_t num_splits = 0;
+  // Bits of attn_problem.features that no field above stands for: of a case that a later attnfuzz has written.
+  // Whoever does not know a bit refuses the problem by name (reference/call/known_features.h).
+  uint64_t features = 0;
   bool operator==(const Problem&) const = default;
 };
 
@@ -244,7 +247,7 @@ struct Case {
 };
 
 // Which field says what a tensor's values are; nullptr: none, they come about otherwise.
-constexpr Fill Case::*fill_of(TensorId t) {
+constexpr Fill Case::* fill_of(TensorId t) {
   switch (t) {
     case TensorId::kQ:
       return &Case::q;

@@ -4,9 +4,25 @@
 #include <limits>
 
 #include "properties/data/recipe.h"
+#include "properties/memory/as_contract.h"
+#include "reference/call/known_features.h"
 #include "reference/numbers/formats.h"
 
 namespace attnfuzz {
+
+namespace {
+
+constexpr KnownFeatures kKnown = {"the trace of single scores", ATTN_FEATURE_F32};
+
+}  // namespace
+
+std::string cannot_score(const Problem& problem) {
+  return unknown_features(kKnown, problem_of(problem).features);
+}
+
+RowOracle::RowOracle(const Case& c, const attn_plan& plan) : c_(c), plan_(plan) {
+  require_known(kKnown, problem_of(c.problem).features);
+}
 
 const std::vector<double>& RowOracle::matrix(TensorId t, int64_t b, int64_t head) {
   auto [it, added] = matrices_.try_emplace({t, {b, head}});

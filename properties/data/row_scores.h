@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,10 +29,14 @@ struct ExactRow {
   std::vector<double> product_tolerance;
 };
 
+// Why a RowOracle cannot be had of a problem, in a sentence; empty: it can.
+std::string cannot_score(const Problem& problem);
+
 class RowOracle {
  public:
-  // Both must outlive it. The case must be legal.
-  RowOracle(const Case& c, const attn_plan& plan) : c_(c), plan_(plan) {}
+  // Both must outlive it. The case must be legal. Throws UnknownFeatures for a kind of problem that row() does
+  // not know: ask cannot_score() first.
+  RowOracle(const Case& c, const attn_plan& plan);
 
   ExactRow row(int64_t b, int64_t h, int64_t i);
   // V of the KV head that query head h reads, seq_k x dim_v.

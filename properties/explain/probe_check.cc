@@ -354,6 +354,7 @@ const char* to_string(attn_probe_tag tag) {
 }
 
 CheckedProbe check_probe(const Case& c, const attn_plan& plan, const ProbedWarp& warp) {
+  if (std::string why = cannot_score(c.problem); !why.empty()) return {.notes = {std::move(why)}};
   return Checker(c, plan, warp).check();
 }
 

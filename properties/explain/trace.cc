@@ -318,6 +318,7 @@ class Tracer {
 
 Trace trace_values(const Case& c, Target& target, const Calibration& calibration) {
   if (c.remap != Remap{}) return {};  // whose values are another case's
+  if (std::string why = cannot_score(c.problem); !why.empty()) return {.lines = {std::move(why)}};
   Case coded = c;
   coded.v = Fill{.kind = FillKind::kPosition};
   std::erase_if(coded.planted, [](const Planted& x) { return x.tensor == TensorId::kV; });

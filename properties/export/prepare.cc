@@ -1,6 +1,7 @@
 #include "properties/case/geometry.h"
 #include "properties/export/export.h"
 #include "properties/judge/trial.h"
+#include "properties/memory/as_contract.h"
 
 namespace attnfuzz {
 namespace {
@@ -18,6 +19,9 @@ int64_t values_of(const Case& c) {
 // Why a case cannot be written down, or nothing.
 std::string unfit(const Case& c) {
   if (const auto why = illegal(c)) return "the case cannot be run: " + *why;
+  const KnownFeatures programs = {"a program of its own", ATTN_FEATURE_F32};
+  if (std::string why = unknown_features(programs, problem_of(c.problem).features); !why.empty())
+    return why + ": attnfuzz replay shows the finding";
   const int64_t all = values_of(c);
   if (all <= kMaxExported) return "";
   return "the case holds " + std::to_string(all) + " values, a readable program at most " +
@@ -98,8 +102,8 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
     e.plan.tile_q = e.plan.tile_k = 64;
     e.plan.num_splits = 1;
   }
-  e.reference =
-      execution.operation.evaluate(execution.laid.problem(), execution.laid.tensors(), e.plan, calibration, {}, true);
+  e.reference = execution.operation.evaluate(execution.laid.problem(), execution.laid.tensors(), e.plan,
+                                             calibration, {}, true);
   if (kind == Kind::kWrong && !shows(execution, e.reference)) {
     return "the results lie as near the exact ones as rounding may bring them, and are wrong only by how the "
            "kernel says that it rounds P (" +

@@ -9,7 +9,7 @@ constexpr TensorId kForwardTensors[] = {TensorId::kQ,    TensorId::kK,         T
 
 }  // namespace
 
-const Operation kForward = {"forward", kForwardTensors, evaluate};
+const Operation kForward = {"forward", kForwardTensors, evaluate, kOracleKnows};
 
 // The contract has no other yet: a descriptor that says nothing means this one.
 const Operation& operation_of(const KernelInfo&) { return kForward; }

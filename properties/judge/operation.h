@@ -31,6 +31,8 @@ struct Operation {
   // What the outputs must be, from inputs in host memory; `exact` as evaluate() has it.
   Reference (*evaluate)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                         const Calibration& calibration, RowSample sample, bool exact);
+  // The kinds of problem that evaluate() knows: others are refused before anything runs.
+  KnownFeatures known;
 };
 
 // O and LSE of Q, K and V.

@@ -11,6 +11,7 @@
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/stopwatch.h"
+#include "properties/memory/as_contract.h"
 #include "reference/agreement.h"
 #include "reference/model/ceiling.h"
 #include "reference/model/error_model.h"
@@ -119,6 +120,12 @@ bool Trial::begin(const Case& c, std::string_view label) {
   }
   if (auto why = illegal(c)) {
     reject("cannot be run: " + *why);
+    attribute(label, variant);
+    return false;
+  }
+  const Operation& operation = operation_of(target_.info());
+  if (auto why = unknown_features(operation.known, problem_of(c.problem).features); !why.empty()) {
+    reject("cannot be judged: " + why);
     attribute(label, variant);
     return false;
   }

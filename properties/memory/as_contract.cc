@@ -23,6 +23,7 @@ attn_problem problem_of(const Problem& p) {
   out.bias_dtype = p.bias ? p.bias->dtype : ATTN_NONE;
   out.has_mask = p.mask.has_value();
   out.num_splits = p.num_splits;
+  out.features = p.features;
   if (p.dtype == ATTN_F32) out.features |= ATTN_FEATURE_F32;
   return out;
 }

@@ -33,6 +33,10 @@ _HostedPlan = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _Pl
 _HostedRun = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _EnvironmentP, c_void_p, c_uint64)
 
 
+# Kinds of problem that Call speaks of: bits of attn_problem.features. fuzz/worker/hosted.cc offers no others.
+KNOWN_FEATURES = 1  # ATTN_FEATURE_F32
+
+
 class Hosted(ctypes.Structure):
     """fuzz/worker/hosted.h, field by field."""
 
@@ -278,7 +282,9 @@ class Kernel:
     def plan(self, problem, tensors, env, plan, text, size):
         try:
             p = problem.contents
-            why = (self.target.domain.outside(p, tensors.contents) or self.missing(p)
+            unknown = p.features & ~KNOWN_FEATURES
+            why = (f"Python targets do not know this kind of problem: attn_problem.features has the bits {unknown:#x}"
+                   if unknown else None) or (self.target.domain.outside(p, tensors.contents) or self.missing(p)
                    or self.backwards(tensors.contents))
             if why:
                 write_text(text, size, why)

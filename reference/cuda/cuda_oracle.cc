@@ -106,6 +106,8 @@ class CudaOracle final : public FastOracle {
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
+    *why = unknown_features({"the oracle on a GPU", ATTN_FEATURE_F32}, problem.features);
+    if (!why->empty()) return std::nullopt;
     const ErrorModel model = make_error_model(problem, plan, calibration);
     if (model.factor_unit > 0) {
       *why = "Q and K that are converted";

@@ -2,9 +2,14 @@
 
 #include <bit>
 
+#include "reference/call/known_features.h"
+
 namespace attnfuzz::literal {
 
 std::string left_open(const attn_problem& problem, const attn_plan& plan) {
+  // fp32 inputs are left open below, by p_format.
+  if (std::string why = unknown_features({"the emulator", ATTN_FEATURE_F32}, problem.features); !why.empty())
+    return why;
   const bool fused = plan.scale_mode == ATTN_SCALE_FUSED, split = plan.num_splits > 1;
   const bool plain = problem.softcap == 0 && problem.bias_dtype == ATTN_NONE;
   const auto one = [](float scale) { return scale == 0 || scale == 1; };

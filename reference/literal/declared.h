@@ -13,8 +13,8 @@
 
 namespace attnfuzz::literal {
 
-// What the plan does not say, or says in a way that nobody follows: "the plan leaves tile_order open"; empty:
-// nothing.
+// What the plan does not say, or says in a way that nobody follows: "the plan leaves tile_order open"; or that
+// the problem is of a kind that the reference does not know (call/known_features.h). Empty: neither.
 std::string left_open(const attn_problem& problem, const attn_plan& plan);
 
 }  // namespace attnfuzz::literal

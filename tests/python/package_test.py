@@ -1,5 +1,6 @@
 """The package in this process: oracle, assert_within, views, declarations. python3 package_test.py, with PYTHONPATH."""
 
+import ctypes
 import inspect
 import os
 import subprocess
@@ -304,6 +305,16 @@ class Declarations(unittest.TestCase):
         laid = attnfuzz.Domain(layout="inner", align_bytes=16, lse_base=2, lse_dead="+inf")
         self.assertEqual(laid.words(), "layout=inner align_bytes=16 lse_base=2 lse_dead=+inf")
         self.assertEqual((laid.struct().layout, laid.struct().align_bytes), (2, 16))
+
+    def test_a_kind_of_problem_that_nobody_knows_is_refused(self):
+        target = attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False))
+        kernel = worker.Kernel("f", target, __file__)
+        problem = contract.Problem(features=1 << 62, bias_dtype=contract.NONE)
+        text = ctypes.create_string_buffer(512)
+        pointers = map(ctypes.pointer, (problem, contract.Tensors(), contract.Environment(), contract.Plan()))
+        status = kernel.plan(*pointers, ctypes.addressof(text), 512)
+        self.assertEqual(status, contract.UNSUPPORTED)
+        self.assertIn("attn_problem.features has the bits 0x4000000000000000", text.value.decode())
 
     def test_how_tensors_lie_is_looked_at(self):
         def laid(stride, data=4096):

@@ -588,5 +588,13 @@ TEST(Screen, ThreadsJudgeWhatIsDrawnAndTellOfItLate) {
   }
 }
 
+TEST(Screen, RefusesAKindOfProblemThatItDoesNotKnow) {
+  Case c;
+  c.problem.features = uint64_t{1} << 62;
+  std::string why;
+  EXPECT_FALSE(screen::prepare(c, ATTN_CPU, &why));
+  EXPECT_NE(why.find("attn_problem.features has the bits 0x4000000000000000"), std::string::npos) << why;
+}
+
 }  // namespace
 }  // namespace attnfuzz

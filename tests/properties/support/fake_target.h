@@ -89,6 +89,9 @@ class FakeTarget : public Target {
 
   explicit FakeTarget(Flaw flaw = Flaw::kNone, bool stages = true);
   // From now on it takes inputs in fp32 too, and says so.
+  // Other kinds of problem than it knows: it answers them as if they were ordinary, and so ignores what they
+  // ask.
+  void take_features(uint64_t bits) { info_.features |= bits; }
   void take_fp32() { info_.features |= ATTN_FEATURE_F32; }
   const KernelInfo& info() const override { return info_; }
   Arena& arena() override { return arena_; }

@@ -91,5 +91,16 @@ TEST(CudaOracle, LeavesSmallProblemsToTheHosts) {
   EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 25);
 }
 
+TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  ASSERT_TRUE(oracle) << why;
+  attn_problem problem = {};
+  problem.size = sizeof problem;
+  problem.features = uint64_t{1} << 62;
+  EXPECT_FALSE(oracle->evaluate(problem, {}, {}, h200(), {}, &why));
+  EXPECT_NE(why.find("attn_problem.features has the bits 0x4000000000000000"), std::string::npos) << why;
+}
+
 }  // namespace
 }  // namespace attnfuzz

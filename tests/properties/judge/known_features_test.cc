@@ -1,0 +1,98 @@
+// Whoever reads a problem refuses a kind that it does not know: a kernel that ignores what is new would be
+// judged right by an oracle that ignores it too.
+#include "reference/call/known_features.h"
+
+#include <gtest/gtest.h>
+
+#include "properties/case/codec.h"
+#include "properties/data/row_scores.h"
+#include "properties/explain/probe_check.h"
+#include "properties/explain/trace.h"
+#include "properties/export/export.h"
+#include "properties/judge/judge.h"
+#include "properties/judge/trial.h"
+#include "properties/memory/as_contract.h"
+#include "reference/literal/declared.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr uint64_t kUnknown = uint64_t{1} << 62;
+
+Case of_a_later_kind() {
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 3;
+  c.problem.features = kUnknown;
+  return c;
+}
+
+bool names_the_bits(const std::string& why) {
+  return why.find("does not know this kind of problem") != std::string::npos &&
+         why.find("0x4000000000000000") != std::string::npos;
+}
+
+TEST(KnownFeatures, ACaseCarriesThemToTheKernel) {
+  const Case c = of_a_later_kind();
+  EXPECT_EQ(problem_of(c.problem).features, kUnknown);
+  const auto again = decode(encode(c));
+  ASSERT_TRUE(std::holds_alternative<Case>(again));
+  EXPECT_EQ(std::get<Case>(again), c);
+  EXPECT_EQ(encode(Case{}).find("features"), std::string::npos) << "and older files stay as they are";
+}
+
+TEST(KnownFeatures, TheJudgeRefusesAndSaysWhich) {
+  FakeTarget target;
+  target.take_features(kUnknown);
+  const Verdict verdict = judge(of_a_later_kind(), *find_property("reference"), target, documented());
+  EXPECT_EQ(verdict.outcome, Outcome::kReject);
+  EXPECT_TRUE(names_the_bits(verdict.message)) << verdict.message;
+}
+
+TEST(KnownFeatures, TheOracleRefuses) {
+  const attn_problem problem = problem_of(of_a_later_kind().problem);
+  EXPECT_THROW(evaluate(problem, {}, {}, documented()), UnknownFeatures);
+}
+
+TEST(KnownFeatures, TheEmulatorRefuses) {
+  const attn_problem problem = problem_of(of_a_later_kind().problem);
+  EXPECT_TRUE(names_the_bits(literal::left_open(problem, {})));
+}
+
+TEST(KnownFeatures, SingleScoresProbesAndTracesRefuse) {
+  const Case c = of_a_later_kind();
+  const attn_plan plan = {};
+  EXPECT_TRUE(names_the_bits(cannot_score(c.problem)));
+  EXPECT_THROW(RowOracle(c, plan), UnknownFeatures);
+  const CheckedProbe checked = check_probe(c, plan, {});
+  ASSERT_EQ(checked.notes.size(), 1u);
+  EXPECT_TRUE(names_the_bits(checked.notes[0]));
+  FakeTarget target(Flaw::kHeadMap);
+  const Trace trace = trace_values(c, target, documented());
+  ASSERT_EQ(trace.lines.size(), 1u);
+  EXPECT_TRUE(names_the_bits(trace.lines[0]));
+}
+
+TEST(KnownFeatures, NeitherExporterWritesAProgram) {
+  FakeTarget target;
+  target.take_features(kUnknown);
+  Reproducer r;
+  r.c = of_a_later_kind();
+  r.property = "reference";
+  const auto prepared = prepare_export(r, target, documented());
+  ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
+  EXPECT_TRUE(names_the_bits(std::get<std::string>(prepared))) << std::get<std::string>(prepared);
+}
+
+TEST(JudgeOutputs, AnOutputThatTheReferenceSaysNothingOfIsNoPass) {
+  const Case c;
+  Outputs outputs;
+  outputs[TensorId::kO] = {1.0f};
+  Verdict verdict;
+  EXPECT_FALSE(judge_outputs(Reference{}, c.problem, {}, outputs, verdict, &c));
+  EXPECT_EQ(verdict.outcome, Outcome::kFail);
+  EXPECT_EQ(verdict.kind, Kind::kOracle);
+}
+
+}  // namespace
+}  // namespace attnfuzz
