@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(128)
       a.at(i / kSize, i % kSize)->bits = factor<T>(kind, item, 0, i / kSize, i % kSize);
       b.at(i / kSize, i % kSize)->bits = factor<T>(kind, item, 1, i / kSize, i % kSize);
     }
-    fence_proxy_async();
+    if constexpr (kHasWarpgroups) fence_proxy_async();
     cta_sync();
     const auto number = [&](int n, int e) {
       const int row = warp_row + lane / 4 + e / 2 * 8, column = 8 * n + lane % 4 * 2 + e % 2;
