@@ -31,9 +31,9 @@ struct Class {
 const std::vector<Class>& classes() {
   static const std::vector<Class> all = {
       {"accumulator", &attn_plan::accumulator, {nullptr, "ffma", "tensor"}},
-      {"p", &attn_plan::p_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32"}},
+      {"p", &attn_plan::p_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32", "fp16", "bf16"}},
       {"qk", &attn_plan::qk_format, {nullptr, nullptr, nullptr, nullptr, nullptr, "tf32"}},
-      {"v", &attn_plan::v_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32"}},
+      {"v", &attn_plan::v_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32", "fp16", "bf16"}},
       {"partials", &attn_plan::partial_format, {nullptr, "fp32", "input"}},
       {"exp", &attn_plan::exp_class, {nullptr, "ex2.approx", "exp2f", "expf", "fast_expf"}},
       {"log", &attn_plan::log_class, {nullptr, "lg2.approx", "logf", "fast_logf"}},

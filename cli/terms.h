@@ -15,7 +15,8 @@ namespace attnfuzz {
 // What is not named stays at what is documented. Throws UserError with what there is.
 //
 //   accumulator  ffma, tensor              rcp    approx, exact
-//   p            fp32, input, e4m3, e5m2   tanh   approx, tanhf
+//   p            fp32, input, fp16, bf16, tf32, e4m3, e5m2
+//   tanh         approx, tanhf
 //   exp          ex2.approx, exp2f, expf, fast_expf, or its relative error: 2e-4
 //   log          lg2.approx, logf, fast_logf
 //   scale        fused, separate, separate_fma, folded_q

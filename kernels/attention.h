@@ -294,7 +294,9 @@ typedef enum attn_format {
   ATTN_FORMAT_OF_INPUT = 2, /* the problem's dtype */
   ATTN_FORMAT_E4M3 = 3,     /* 8 bits, 448 at most; of P and V only */
   ATTN_FORMAT_E5M2 = 4,     /* 8 bits, 57344 at most; of P and V only */
-  ATTN_FORMAT_TF32 = 5 /* fp32 with 10 bits of mantissa, as a tensor core takes it; of Q and K, P and V only */
+  ATTN_FORMAT_TF32 = 5, /* fp32 with 10 bits of mantissa, as a tensor core takes it; of Q and K, P and V only */
+  ATTN_FORMAT_F16 = 6,  /* fp16, whatever the inputs are; of P and V only */
+  ATTN_FORMAT_BF16 = 7  /* bf16, whatever the inputs are; of P and V only */
 } attn_format;
 
 /* What follows was appended to the plan. Who declares it is judged by a bound that

@@ -11,6 +11,7 @@ from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, F32, FORMAT_TF
 
 
 DTYPES = ("f16", "bf16", "f32")  # in the order of attn_dtype
+_FORMATS = ("fp32", "input", "e4m3", "e5m2", "tf32", "fp16", "bf16")  # of attn_format, from 1 on
 _OTHER_NAMES = {"fp16": "f16", "fp32": "f32"}
 
 
@@ -40,7 +41,10 @@ class Errors:
     documented class is assumed, and every verdict says so.
 
     accumulator  "ffma" (fp32, one rounding a multiply-add) or "tensor" (a tensor core's)
-    p            format of the probabilities in P.V: "fp32", or "input" (that of Q, K and V)
+    p            format of the probabilities in P.V: "fp32", "input" (that of Q, K and V), "fp16", "bf16", "tf32", "e4m3",
+                 "e5m2"
+    p_scale      P is multiplied by this before it is rounded: 256 with "e4m3"; 0: by 1
+    v, v_scale   likewise, of V in P.V; None: V stays as it is
     products     "tf32": Q, K, P and V are rounded to TF32 in the matrix products; None: they are not
     partials     likewise, of partial results that splits of the keys leave
     merge        how partial results, each divided by its sum, are weighed: "weight" (exp of the LSE less the largest, all
@@ -74,10 +78,14 @@ class Errors:
     products: str = None
     merge: str = None
     merging: str = None
+    v: str = None
+    p_scale: float = 0
+    v_scale: float = 0
 
     _classes = {
         "accumulator": (None, "ffma", "tensor"),
-        "p": (None, "fp32", "input"),
+        "p": (None, *_FORMATS),
+        "v": (None, *_FORMATS),
         "partials": (None, "fp32", "input"),
         "merge": (None, "weight", "lse", "one_by_one"),
         "merging": (None, "fp32", "input"),
@@ -89,36 +97,43 @@ class Errors:
     }
 
     def __post_init__(self):
-        for name in ("p", "partials", "merging"):
-            if getattr(self, name) == "f32":
-                object.__setattr__(self, name, "fp32")
+        for name in ("p", "v", "partials", "merging"):
+            for dtype in ("f16", "f32"):
+                if getattr(self, name) == dtype:
+                    object.__setattr__(self, name, dtype.replace("f", "fp"))
         for name, values in self._classes.items():
             if getattr(self, name) not in values:
                 known = ", ".join(repr(v) for v in values)
                 raise ValueError(f"Errors({name}={getattr(self, name)!r}): must be one of {known}")
         if self.products not in (None, "tf32"):
             raise ValueError(f"Errors(products={self.products!r}): 'tf32' or None")
-        if self.products and self.p:
-            raise ValueError(f"Errors(products={self.products!r}, p={self.p!r}): the products say what P is rounded to")
+        if self.products and (self.p or self.v):
+            raise ValueError(f"Errors(products={self.products!r}, p={self.p!r}, v={self.v!r}): the products say what P "
+                             "and V are rounded to")
+        for name in ("p_scale", "v_scale"):
+            if not (getattr(self, name) == 0 or 2.0**-60 <= getattr(self, name) <= 2.0**60):
+                raise ValueError(f"Errors({name}={getattr(self, name)!r}): 0 (as it is) or 2^-60..2^60")
 
     def words(self):
         """As --errors takes them; what is left open is left out."""
         words = [f"{name}={getattr(self, name)}" for name in self._classes if getattr(self, name)]
         words += [f"{name}={self.products}" for name in ("qk", "p", "v") if self.products]
-        words += [f"{name}={getattr(self, name)}" for name in ("rescales", "merges", "mma_block") if getattr(self, name)]
+        numbers = ("rescales", "merges", "mma_block", "p_scale", "v_scale")
+        words += [f"{name}={getattr(self, name)}" for name in numbers if getattr(self, name)]
         flags = ("flush_to_zero", "isolates_masked_nan")
         return " ".join(words + [f"{name}={int(getattr(self, name))}" for name in flags])
 
     @functools.cached_property
     def _columns(self):
         """Fields of attn_plan, with what they hold whatever the problem."""
-        columns = {"accumulator": "accumulator", "p": "p_format", "partials": "partial_format", "merge": "merge_rule",
-                   "merging": "merge_format", "scale": "scale_mode"}
+        columns = {"accumulator": "accumulator", "p": "p_format", "v": "v_format", "partials": "partial_format",
+                   "merge": "merge_rule", "merging": "merge_format", "scale": "scale_mode"}
         fields = {columns.get(name, f"{name}_class"): values.index(getattr(self, name))
                   for name, values in self._classes.items()}
         if self.products:
             fields.update(dict.fromkeys(("qk_format", "p_format", "v_format"), FORMAT_TF32))
-        for name in ("merges", "mma_block", "flush_to_zero", "isolates_masked_nan", "deterministic"):
+        for name in ("merges", "mma_block", "p_scale", "v_scale", "flush_to_zero", "isolates_masked_nan",
+                     "deterministic"):
             fields[name] = getattr(self, name)
         return tuple(fields.items())
 

@@ -1,6 +1,9 @@
 #include "reference/model/ceiling.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {
@@ -60,20 +63,19 @@ int rank_of_scale(int32_t mode) {
   }
 }
 
-// `open` is what ATTN_FORMAT_UNKNOWN stands for.
-int rank_of_format(int32_t format, int32_t open) {
-  switch (format == ATTN_FORMAT_UNKNOWN ? open : format) {
-    case ATTN_FORMAT_F32:
-      return 0;
-    case ATTN_FORMAT_OF_INPUT:
-      return 1;
-    case ATTN_FORMAT_TF32:
-      return 2;
-    case ATTN_FORMAT_E4M3:
-      return 3;
-    default:
-      return 4;
-  }
+// What rounding to `format` costs; nothing in fp32. `open` is what ATTN_FORMAT_UNKNOWN stands for.
+Format cost_of_format(int32_t format, int32_t open, int32_t dtype) {
+  if (format == ATTN_FORMAT_UNKNOWN) format = open;
+  if (format != ATTN_FORMAT_F32) return numbers_of(format, dtype);
+  return {0, 0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+}
+
+// The declared one, unless any of its errors is larger than the ceiling's: of fp16 and bf16 neither is
+// stricter.
+int32_t stricter_format(int32_t declared, int32_t ceiling, int32_t open, int32_t dtype) {
+  const Format mine = cost_of_format(declared, open, dtype), top = cost_of_format(ceiling, open, dtype);
+  const bool within = mine.unit <= top.unit && mine.tiny <= top.tiny && mine.overflow >= top.overflow;
+  return within ? declared : ceiling;
 }
 
 int rank_of_merges(int32_t rule) {
@@ -141,15 +143,10 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   plan.tanh_class =
       stricter(plan.tanh_class, top.tanh_class, [&](int32_t c) { return looseness_of_tanh(c, cal); });
   plan.scale_mode = stricter(plan.scale_mode, top.scale_mode, rank_of_scale);
-  const auto of_input = [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_OF_INPUT); };
-  plan.p_format = stricter(plan.p_format, top.p_format, of_input);
-  plan.partial_format = stricter(plan.partial_format, top.partial_format, of_input);
-  plan.merge_format = stricter(plan.merge_format, top.merge_format,
-                               [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
-  plan.v_format =
-      stricter(plan.v_format, top.v_format, [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
-  plan.qk_format =
-      stricter(plan.qk_format, top.qk_format, [](int32_t f) { return rank_of_format(f, ATTN_FORMAT_F32); });
+  plan.p_format = stricter_format(plan.p_format, top.p_format, ATTN_FORMAT_OF_INPUT, p.dtype);
+  plan.partial_format = stricter_format(plan.partial_format, top.partial_format, ATTN_FORMAT_OF_INPUT, p.dtype);
+  for (int32_t attn_plan::* format : {&attn_plan::merge_format, &attn_plan::v_format, &attn_plan::qk_format})
+    plan.*format = stricter_format(plan.*format, top.*format, ATTN_FORMAT_F32, p.dtype);
   // A small factor makes what underflows large, a large one what overflows.
   plan.p_scale = top.p_scale;
   plan.v_scale = top.v_scale;

@@ -12,17 +12,17 @@ namespace {
 
 bool is_8_bit(int32_t format) { return format == ATTN_FORMAT_E4M3 || format == ATTN_FORMAT_E5M2; }
 
-// Of an attn_format.
-Format numbers_of(int32_t format, int32_t dtype) {
-  switch (format) {
-    case ATTN_FORMAT_TF32:
-      return {0x1p-11, 0x1p-137, 0x1p128 - 0x1p117, 0x1p128 - 0x1p116};
-    case ATTN_FORMAT_E4M3:
-      return {0x1p-4, 0x1p-10, 448, 464};
-    case ATTN_FORMAT_E5M2:
-      return {0x1p-3, 0x1p-17, 57344, 61440};
+// The 16-bit dtype that P is rounded to, or ATTN_NONE.
+int32_t dtype_of_p(const attn_problem& problem, const attn_plan& plan) {
+  switch (plan.p_format) {
+    case ATTN_FORMAT_OF_INPUT:
+      return problem.dtype;
+    case ATTN_FORMAT_F16:
+      return ATTN_F16;
+    case ATTN_FORMAT_BF16:
+      return ATTN_BF16;
     default:
-      return format_of(dtype);
+      return ATTN_NONE;
   }
 }
 
@@ -62,6 +62,8 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
     if (plan.mma_block <= 0 && !cal.measured)
       model->assumptions.push_back("mma block not known: " + std::to_string(cal.mma_block) + " assumed");
     if (problem.dtype == ATTN_F16) model->least_factor = cal.mma_least_f16;
+    if (problem.dtype == ATTN_F16 || plan.p_format == ATTN_FORMAT_F16 || plan.v_format == ATTN_FORMAT_F16)
+      model->least_value = cal.mma_least_f16;
     // Of factors of 32 bits a tensor core takes half as many at once, or fewer; calibrated are those of 16.
     if (problem.dtype == ATTN_F32) model->mma_block = std::min<int64_t>(model->mma_block, 4);
   }
@@ -181,8 +183,7 @@ void format_of_p(const attn_problem& problem, const attn_plan& plan, ErrorModel*
     model->sum_unit = std::max(model->sum_unit, 0x1p-12);
   }
   const bool known = model->max_rule != ATTN_MAX_UNKNOWN && plan.conversion == ATTN_CONVERT_NEAREST;
-  if (known && plan.p_format == ATTN_FORMAT_OF_INPUT && plan.sum_rule == ATTN_SUM_OF_EXP)
-    model->p_predicted = problem.dtype;
+  if (known && plan.sum_rule == ATTN_SUM_OF_EXP) model->p_predicted = dtype_of_p(problem, plan);
   model->rounded_sum = plan.sum_rule == ATTN_SUM_OF_ROUNDED_P;
 }
 

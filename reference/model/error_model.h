@@ -50,7 +50,8 @@ struct ErrorNumbers {
   double score_gamma = 0;      // compound(d u_p + ceil(d/k_hw) u_s)
   bool ascending_dot = false;  // Q.K has one accumulator that takes 16 columns after 16
   double score_block = 0;      // the error of adding the 16 columns (or d, if fewer)
-  double least_factor = 0;     // a non-zero 16-bit factor below this is aligned as if it were this
+  double least_factor = 0;     // a non-zero 16-bit factor of Q.K below this is aligned as if it were this
+  double least_value = 0;      // likewise a factor of P.V
   double flushed_factor = 0;   // and one below this may count as 0
   ATTN_BOTH double block_error(double products) const {
     return products * product_unit + std::ceil(products / static_cast<double>(mma_block)) * sum_unit;

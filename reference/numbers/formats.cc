@@ -39,6 +39,25 @@ Format format_of(int32_t dtype) {
   }
 }
 
+Format numbers_of(int32_t format, int32_t dtype) {
+  switch (format) {
+    case ATTN_FORMAT_F32:
+      return format_of(ATTN_F32);
+    case ATTN_FORMAT_TF32:
+      return {0x1p-11, 0x1p-137, 0x1p128 - 0x1p117, 0x1p128 - 0x1p116};
+    case ATTN_FORMAT_E4M3:
+      return {0x1p-4, 0x1p-10, 448, 464};
+    case ATTN_FORMAT_E5M2:
+      return {0x1p-3, 0x1p-17, 57344, 61440};
+    case ATTN_FORMAT_F16:
+      return format_of(ATTN_F16);
+    case ATTN_FORMAT_BF16:
+      return format_of(ATTN_BF16);
+    default:
+      return format_of(dtype);
+  }
+}
+
 void decode_strided(int32_t dtype, const void* base, int64_t index, int64_t stride, int64_t count,
                     double* out) {
   switch (dtype) {

@@ -1,4 +1,4 @@
-// The 16-bit formats, seen from double precision.
+// The formats of attention.h, seen from double precision.
 //
 // The oracle reads inputs in the format the kernel reads them in, and charges
 // the kernel for the rounding of the format it writes. Both facts live here
@@ -24,6 +24,9 @@ struct Format {
 
 // dtype: ATTN_F16, ATTN_BF16 or ATTN_F32.
 Format format_of(int32_t dtype);
+
+// Of an attn_format. `dtype` is the inputs': it is meant by ATTN_FORMAT_OF_INPUT and ATTN_FORMAT_UNKNOWN.
+Format numbers_of(int32_t format, int32_t dtype);
 
 // The value of element `index` of an array of dtype, exactly.
 double decode(int32_t dtype, const void* base, int64_t index);

@@ -212,8 +212,8 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
   terms.p_unit = model.p_unit;
   terms.v_unit = model.v_unit;
   terms.v_overflow = model.v_overflow;
-  terms.least_factor = model.least_factor;
-  terms.aligned_tiny = model.block_error(16) * model.least_factor;
+  terms.least_factor = model.least_value;
+  terms.aligned_tiny = model.block_error(16) * model.least_value;
   terms.misplaced = scores.misplaced;
   terms.grown_by_delta = std::exp(scores.largest_delta);
   // alpha, O * alpha and the exponential itself may each flush a weight.

@@ -159,6 +159,22 @@ class Oracle(unittest.TestCase):
                        for how in ("lse", None))
         self.assertLess(8 * lse, unsaid)
 
+    def test_p_of_another_format_than_the_inputs(self):
+        q, k, v = inputs()
+        said = dict(accumulator="ffma", exp="expf", log="logf", rcp="exact", scale="separate")
+        bound = {p: np.median(attnfuzz.oracle(q, k, v, errors=attnfuzz.Errors(p=p, **said))[1])
+                 for p in ("fp32", "input", "fp16", "bf16")}
+        self.assertEqual(bound["input"], bound["fp16"])
+        self.assertTrue(bound["fp32"] < bound["fp16"] < bound["bf16"] / 3, bound)
+        eight = attnfuzz.Errors(p="e4m3", p_scale=256, v="bf16", **said)
+        self.assertIn("p=e4m3 v=bf16", eight.words())
+        self.assertIn("p_scale=256", eight.words())
+        expected, wide = attnfuzz.oracle(q, k, v, errors=eight)
+        self.assertTrue((wide > bound["bf16"]).all() and np.isfinite(wide).all() and np.median(wide) < 0.5)
+        for bad in (dict(p="4bit"), dict(p_scale=-1), dict(products="tf32", v="bf16")):
+            with self.assertRaises(ValueError):
+                attnfuzz.Errors(**bad)
+
     def test_merges_in_16_bits_cost_four_roundings(self):
         q, k, v = inputs()
         said = dict(accumulator="ffma", p="fp32", partials="input", merges=2, scale="separate")

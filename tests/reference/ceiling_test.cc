@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "reference/model/error_model.h"
@@ -128,13 +129,14 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
       {&attn_plan::scale_mode,
        {ATTN_SCALE_SEPARATE, ATTN_SCALE_FUSED, ATTN_SCALE_SEPARATE_FMA, ATTN_SCALE_FOLDED_Q,
         ATTN_SCALE_UNKNOWN}},
-      {&attn_plan::p_format,
-       {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},
+      {&attn_plan::p_format, {ATTN_FORMAT_F32, ATTN_FORMAT_TF32, ATTN_FORMAT_OF_INPUT, ATTN_FORMAT_E4M3}},
+      {&attn_plan::p_format, {ATTN_FORMAT_F32, ATTN_FORMAT_TF32, ATTN_FORMAT_F16, ATTN_FORMAT_E5M2}},
+      {&attn_plan::p_format, {ATTN_FORMAT_TF32, ATTN_FORMAT_BF16, ATTN_FORMAT_E5M2}},
       {&attn_plan::partial_format, {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT}},
       {&attn_plan::merge_format, {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT}},
-      {&attn_plan::v_format,
-       {ATTN_FORMAT_F32, ATTN_FORMAT_OF_INPUT, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},
-      {&attn_plan::qk_format, {ATTN_FORMAT_F32, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2}},
+      {&attn_plan::v_format, {ATTN_FORMAT_F32, ATTN_FORMAT_TF32, ATTN_FORMAT_OF_INPUT, ATTN_FORMAT_E4M3}},
+      {&attn_plan::v_format, {ATTN_FORMAT_F32, ATTN_FORMAT_TF32, ATTN_FORMAT_BF16, ATTN_FORMAT_E5M2}},
+      {&attn_plan::qk_format, {ATTN_FORMAT_F32, ATTN_FORMAT_TF32, ATTN_FORMAT_E4M3}},
       {&attn_plan::merge_rule, {ATTN_MERGE_BY_WEIGHT, ATTN_MERGE_BY_LSE, ATTN_MERGE_ONE_BY_ONE}},
       {&attn_plan::accumulator, {ATTN_ACC_FFMA, ATTN_ACC_TENSOR}},
       {&attn_plan::flush_to_zero, {0, 1}},
@@ -162,6 +164,24 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
               ATTN_EXP_FAST_EXPF);
     EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(ceiling, device)).exp_class, ATTN_EXP_UNKNOWN);
   }
+}
+
+// fp16 has more bits than bf16 and less range, e4m3 than e5m2: the caller's word counts.
+TEST(CappedPlan, TakesTheCeilingsWhereNeitherFormatIsStricter) {
+  const auto capped = [](int32_t declared, int32_t top, int32_t dtype) {
+    attn_plan plan = best_plan(), ceiling = best_plan();
+    plan.p_format = declared, ceiling.p_format = top;
+    return capped_plan(problem_of(100, dtype), plan, under(ceiling)).p_format;
+  };
+  for (const auto& [one, other] : {std::pair{ATTN_FORMAT_F16, ATTN_FORMAT_BF16},
+                                   {ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2},
+                                   {ATTN_FORMAT_E4M3, ATTN_FORMAT_BF16}}) {
+    EXPECT_EQ(capped(one, other, ATTN_F16), other);
+  }
+  EXPECT_EQ(capped(ATTN_FORMAT_BF16, ATTN_FORMAT_F16, ATTN_F16), ATTN_FORMAT_F16);
+  EXPECT_EQ(capped(ATTN_FORMAT_BF16, ATTN_FORMAT_OF_INPUT, ATTN_F16), ATTN_FORMAT_OF_INPUT);
+  EXPECT_EQ(capped(ATTN_FORMAT_BF16, ATTN_FORMAT_OF_INPUT, ATTN_BF16), ATTN_FORMAT_BF16);
+  EXPECT_EQ(capped(ATTN_FORMAT_F16, ATTN_FORMAT_OF_INPUT, ATTN_BF16), ATTN_FORMAT_OF_INPUT);
 }
 
 TEST(CappedPlan, OfAnErrorOfItsOwnAndOfCounts) {

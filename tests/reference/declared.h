@@ -30,9 +30,11 @@ inline void declare_any(Random* random, attn_plan* plan) {
   if (one_in(6)) plan->p_format = ATTN_FORMAT_F32;
   if (one_in(8)) plan->p_format = ATTN_FORMAT_E4M3, plan->p_scale = 256;
   if (one_in(8)) plan->p_format = ATTN_FORMAT_E5M2;
+  if (one_in(8)) plan->p_format = one_in(2) ? ATTN_FORMAT_F16 : ATTN_FORMAT_BF16;
   if (one_in(6)) plan->p_scale = one_in(2) ? 16 : 3;
   if (one_in(8)) plan->v_format = ATTN_FORMAT_E4M3, plan->v_scale = 8;
   if (one_in(8)) plan->v_format = ATTN_FORMAT_E5M2, plan->v_scale = one_in(2) ? 0 : 0.75f;
+  if (one_in(12)) plan->v_format = one_in(2) ? ATTN_FORMAT_F16 : ATTN_FORMAT_BF16;
   if (one_in(4)) plan->exp_error = 0x1p-13f;
   if (one_in(4)) plan->partial_format = ATTN_FORMAT_OF_INPUT;
   if (one_in(4)) plan->flush_to_zero = 0;

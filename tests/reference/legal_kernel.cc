@@ -28,6 +28,8 @@ struct Bits {
 Bits bits_of(int32_t format, int32_t dtype) {
   if (format == ATTN_FORMAT_E4M3) return {4, -6, 448};
   if (format == ATTN_FORMAT_E5M2) return {3, -14, 57344};
+  if (format == ATTN_FORMAT_F16) dtype = ATTN_F16;
+  if (format == ATTN_FORMAT_BF16) dtype = ATTN_BF16;
   return dtype == ATTN_F16 ? Bits{11, -14, 65504} : Bits{8, -126, 0x1p128 - 0x1p120};
 }
 

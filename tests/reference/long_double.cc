@@ -21,7 +21,8 @@ struct Device {
   bool tensor;
   int k_hw = 1;
   Real u_p = u, u_s = 0;  // of a product, of a block of k_hw
-  Real least = 0;         // as what an fp16 subnormal is aligned
+  Real least = 0;         // as what an fp16 subnormal is aligned, of Q.K
+  Real least_value = 0;   // and of P.V
   Real eps_exp, s_e = 0, eps_l, eps_rcp, eps_t;
   Real block_error(Real products) const { return products * u_p + std::ceil(products / k_hw) * u_s; }
 };
@@ -32,7 +33,10 @@ Device device_of(const Case& c, const Calibration& cal) {
   if (d.tensor) {
     d.u_p = cal.mma_product, d.u_s = cal.mma_sum, d.k_hw = cal.mma_block;
     if (plan.mma_block > 0) d.k_hw = cal.measured ? std::min(d.k_hw, plan.mma_block) : plan.mma_block;
-    if (c.problem.dtype == ATTN_F16) d.least = cal.mma_least_f16;
+    const bool f16 = c.problem.dtype == ATTN_F16;
+    if (f16) d.least = cal.mma_least_f16;
+    if (f16 || plan.p_format == ATTN_FORMAT_F16 || plan.v_format == ATTN_FORMAT_F16)
+      d.least_value = cal.mma_least_f16;
   }
   const Real exps[] = {cal.fast_expf, cal.ex2, cal.exp2f, cal.expf};
   const bool fast = plan.exp_class == ATTN_EXP_FAST_EXPF;
@@ -66,6 +70,8 @@ Numbers numbers_of(const Case& c, int32_t format) {
   if (format == ATTN_FORMAT_E4M3) n = {0x1p-4L, 0x1p-10L};
   if (format == ATTN_FORMAT_E5M2) n = {0x1p-3L, 0x1p-17L};
   if (format == ATTN_FORMAT_TF32) n = {0x1p-11L, 0x1p-137L};
+  if (format == ATTN_FORMAT_F16) n = {0x1p-11L, 0x1p-25L};
+  if (format == ATTN_FORMAT_BF16) n = {0x1p-8L, 0x1p-134L};
   if (c.plan.conversion == ATTN_CONVERT_FAITHFUL) n = {2 * n.unit, 2 * n.tiny};
   return n;
 }
@@ -292,7 +298,7 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
   const Real u_O = alone && !of_input ? u : format.unit;
   const Real eta_O = alone && !of_input ? tiny : std::max<Real>(format.tiny, ftz ? tiny : 0);
   const bool partials16 = !alone && (of_input || (merged && plan.partial_format == ATTN_FORMAT_UNKNOWN));
-  const Real least = device.least, eta_A = device.block_error(16) * least;
+  const Real least = device.least_value, eta_A = device.block_error(16) * least;
   Real g = 0;
   for (const Tile& tile : tiles) g += tile.cost;
   const Real g_m = compound(g), g_v = gamma_of(2 * T + 2 * S + 3, u);
@@ -309,9 +315,12 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
 
   // A sum of rounded P: the same rounding in numerator and denominator.
   const bool rounded_sum = p_rounds && plan.sum_rule == ATTN_SUM_OF_ROUNDED_P;
-  const bool predicted = p_rounds && !rounded_sum && plan.p_format == ATTN_FORMAT_OF_INPUT &&
-                         plan.max_rule != ATTN_MAX_UNKNOWN && plan.conversion == ATTN_CONVERT_NEAREST &&
-                         ordered && eps_exp < 0.0625L;
+  const bool of_16_bits = plan.p_format == ATTN_FORMAT_OF_INPUT || plan.p_format == ATTN_FORMAT_F16 ||
+                          plan.p_format == ATTN_FORMAT_BF16;
+  const bool p_of_f16 =
+      plan.p_format == ATTN_FORMAT_OF_INPUT ? p.dtype == ATTN_F16 : plan.p_format == ATTN_FORMAT_F16;
+  const bool predicted = p_rounds && !rounded_sum && of_16_bits && plan.max_rule != ATTN_MAX_UNKNOWN &&
+                         plan.conversion == ATTN_CONVERT_NEAREST && ordered && eps_exp < 0.0625L;
   const Real eps_w = rounded_sum ? (1 + eps_exp) * (1 + u_P) - 1 : eps_exp;
   if (rounded_sum) u_P = 0;
   const Real eta_V =
@@ -366,8 +375,8 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
       known = known && h < 0.125L;
       const Real exact = std::exp(key->x - tile.max) * p_scale;
       const Real low = exact * (1 - h) < tiny * std::max<Real>(p_scale, 1) ? 0 : exact * (1 - h);
-      const Real below = rounded16(low, p.dtype == ATTN_F16) / p_scale,
-                 above = rounded16(exact * (1 + h + h * h), p.dtype == ATTN_F16) / p_scale;
+      const Real below = rounded16(low, p_of_f16) / p_scale,
+                 above = rounded16(exact * (1 + h + h * h), p_of_f16) / p_scale;
       const Real P = (below + above) / 2, half = (above - below) / 2;
       weights[key] = {factor * P, factor * (half + phi * (P + half))};
       total_charge += weights[key].second;

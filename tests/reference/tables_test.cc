@@ -274,6 +274,29 @@ TEST(ErrorModel, FormatsAndWhatTheyOverflowAt) {
   EXPECT_EQ(model().sum_unit, 0x1p-12);
 }
 
+// A 16-bit format of P and V that is not the inputs'.
+TEST(ErrorModel, OtherFormatsOfPAndV) {
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
+    for (const int32_t p : {ATTN_F16, ATTN_BF16}) {
+      Case c({.dtype = dtype == ATTN_F32 ? ATTN_F16 : dtype});
+      c.problem.dtype = dtype;
+      c.plan.p_format = c.plan.v_format = p == ATTN_F16 ? ATTN_FORMAT_F16 : ATTN_FORMAT_BF16;
+      c.plan.max_rule = ATTN_MAX_WHOLE;
+      const ErrorModel m = make_error_model(c.problem, c.plan, h200());
+      const Format format = format_of(p);
+      EXPECT_EQ((std::array{m.p_unit, m.p_tiny, m.p_overflow}),
+                (std::array{format.unit, format.tiny, format.overflow}));
+      EXPECT_EQ((std::array{m.v_unit, m.v_tiny, m.v_overflow}),
+                (std::array{format.unit, format.tiny, format.overflow}));
+      EXPECT_EQ(m.p_predicted, p);
+      EXPECT_EQ(m.o_unit, format_of(dtype).unit) << "O is still of the inputs' format";
+      // A tensor core aligns fp16's subnormals as if they were normal: those of P and V too.
+      EXPECT_EQ(m.least_value, dtype == ATTN_F16 || p == ATTN_F16 ? 0x1p-14 : 0);
+      EXPECT_EQ(m.least_factor, dtype == ATTN_F16 ? 0x1p-14 : 0);
+    }
+  }
+}
+
 // A replay judges the rows that the first run judged: what is drawn never changes.
 TEST(RowSample, IsTheSameForEver) {
   Case c({.batch = 3, .heads_q = 4, .seq_q = 200});

@@ -233,7 +233,7 @@ TEST(Terms, OfOneRoundedKey) {
 TEST(Terms, OfTheMean) {
   ErrorNumbers m;
   m.splits = 3, m.tensor_cores = true, m.key_order = ATTN_KEYS_DESCENDING;
-  m.product_unit = 0x1p-7, m.sum_unit = 0x1p-6, m.mma_block = 4, m.least_factor = 0x1p-140;
+  m.product_unit = 0x1p-7, m.sum_unit = 0x1p-6, m.mma_block = 4, m.least_value = 0x1p-140;
   m.eps_exp = 0.125, m.eps_log = 3, m.eps_reciprocal = 5, m.p_unit = 0.5, m.p_tiny = 0x1p-127, m.v_unit = 7;
   m.v_tiny = 9, m.v_overflow = 11, m.o_unit = 13, m.o_tiny = 15, m.partial_unit = 17, m.partial_tiny = 19;
   m.partial_overflow = 21, m.merge_steps = 2;
@@ -354,7 +354,7 @@ TEST(Terms, OfNothingAreNothing) {
         m.eps_exp_slope,   m.eps_log,     m.eps_tanh,     m.eps_reciprocal,  m.p_unit,
         m.p_tiny,          m.v_unit,      m.v_tiny,       m.v_overflow,      m.o_unit,
         m.o_tiny,          m.overflow,    m.partial_unit, m.partial_tiny,    m.partial_overflow,
-        m.merge_steps,     m.merge_unit,  m.merge_tiny})
+        m.merge_steps,     m.merge_unit,  m.merge_tiny,   m.least_value})
     EXPECT_EQ(number, 0);
   EXPECT_EQ((std::array{m.split_tiles, m.rescales, m.sum_lanes}), (std::array<int64_t, 3>{0, 0, 0}));
   EXPECT_EQ((std::array{m.mma_block, m.tile_k, m.splits}), (std::array<int64_t, 3>{1, 1, 1}));

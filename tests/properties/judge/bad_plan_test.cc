@@ -31,6 +31,7 @@ TEST(BadPlan, LetsASoundOnePass) {
   large.norm_rule = ATTN_NORM_BY_RECIPROCAL;
   large.flush_to_zero = large.isolates_masked_nan = large.deterministic = 1;
   large.qk_format = ATTN_FORMAT_TF32;
+  large.p_format = ATTN_FORMAT_E4M3, large.v_format = ATTN_FORMAT_BF16;
   EXPECT_FALSE(bad_plan(large)) << *bad_plan(large);
   large.key_order = ATTN_KEYS_ASCENDING;
   EXPECT_FALSE(bad_plan(large)) << *bad_plan(large);
