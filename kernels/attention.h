@@ -315,7 +315,9 @@ typedef enum attn_key_order {
  * score is the one that the exponential is taken of: the maximum is one of them, or
  * one of them multiplied and rounded as ATTN_SCALE_FUSED has it. */
 typedef enum attn_max_rule {
-  ATTN_MAX_UNKNOWN = 0, /* anything at most 10 below the row's maximum, not above it, that never falls */
+  /* Anything at most 10 below the row's maximum, not above it, that never falls. P times p_scale always fits
+   * p_format: in e4m3, which holds 448, nothing but the maximum itself is left with p_scale = 256. */
+  ATTN_MAX_UNKNOWN = 0,
   /* The maximum over the visible keys of the tiles (of the split) up to and with the
    * key's own, in a declared key_order. Where it does not grow, neither the accumulator nor the
    * sum is changed: exp(0) is exactly 1. */

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -83,6 +84,10 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
     return std::string(field) + " is " + std::to_string(scale) +
            ", must be 0 (it stays as it is) or 2^-60..2^60";
   }
+  const float most = p.p_format == ATTN_FORMAT_E4M3 ? 448 : p.p_format == ATTN_FORMAT_E5M2 ? 57344 : INFINITY;
+  if (p.p_scale > most)
+    return "p_scale is " + std::to_string(p.p_scale) + ", must be at most " + std::to_string(most) +
+           ": a P of 1 times that overflows p_format";
   if (p.max_rule == ATTN_MAX_RUNNING && p.key_order != ATTN_KEYS_ASCENDING &&
       p.key_order != ATTN_KEYS_DESCENDING)
     return "max_rule is ATTN_MAX_RUNNING, which needs a key_order that is ascending or descending";

@@ -24,6 +24,15 @@ namespace attnfuzz {
 // |x|, but of what is not 0 no less than `least`: as a tensor core aligns a factor.
 ATTN_BOTH inline double counted(double x, double least) { return x == 0 ? 0 : std::max(std::abs(x), least); }
 
+// log2 of the largest P where no weight is misplaced: of 1 times the errors of the exponential and of the product
+// with P's scale. Of a maximum that may lag behind P is larger, but fits its format (attn_max_rule); a factor of
+// two is left to it where the format holds that.
+ATTN_BOTH inline double p_reach(const ErrorNumbers& model) {
+  const double once = std::log2((1 + model.eps_exp + model.eps_exp_slope + 2 * kU) * (1 + 2 * kU));
+  const bool lags = model.max_rule == ATTN_MAX_UNKNOWN && model.p_overflow >= 2;
+  return lags ? std::max(once, 1.0) : once;
+}
+
 // fp32 arithmetic may overflow on the way to these scores. A key far below a
 // moderate maximum is no danger, however low: its weight is 0 either way. Nor are
 // keys that are all equally low, as those of a row that a bias of the lowest
@@ -36,8 +45,8 @@ ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute,
   if (!(most_capped < kScore)) return true;
   // A cap that may be flushed divides by 0.
   if (model.flushes && model.softcap > 0 && model.softcap < kFlush) return true;
-  // Weights that are misplaced too far overflow, and sooner so where P is fp16.
-  return misplaced >= std::min(60.0, std::log2(model.p_overflow) - 1);
+  // Weights that are misplaced too far overflow, and sooner so where P's format holds little.
+  return misplaced >= 60 || misplaced + p_reach(model) >= std::log2(model.p_overflow);
 }
 
 // g_l without the merge. `lost`: sum over tiles of the additions that one part takes there, times the

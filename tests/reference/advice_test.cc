@@ -98,6 +98,7 @@ TEST(Advice, IsSilentWhereASumCutsOffAllItsWeightsAlike) {
   const Reference r = evaluate(c.problem, c.tensors(), c.plan, h200());
   const Output got = run_as_planned(c, {.seed = 3, .exp_units = 1.4});
   const Worst worst = worst_of(r, got);
+  EXPECT_EQ(worst.judged, 8);
   EXPECT_LE(worst.lse, 1);
   EXPECT_GT(worst.lse, 0.1 + 2 * 0.05) << "as roundings to either side would not have come to";
   EXPECT_FALSE(advise(r, c.problem.dtype, c.plan, got.o, got.lse).suspicious());

@@ -247,12 +247,17 @@ Output emulate(Case& c, const Emulated& how) {
 Worst worst_of(const Reference& reference, const Output& output) {
   Worst worst;
   for (int64_t row = 0; row < reference.rows; ++row) {
-    worst.lse =
-        std::max(worst.lse, reference[TensorId::kLse].ratio(row, 0, output.lse[static_cast<size_t>(row)]));
-    for (int64_t col = 0; col < reference[TensorId::kO].columns; ++col)
-      worst.o = std::max(
-          worst.o, reference[TensorId::kO].ratio(
-                       row, col, output.o[static_cast<size_t>(row * reference[TensorId::kO].columns + col)]));
+    const RowState state = reference.state[static_cast<size_t>(row)];
+    const bool numbers = state == RowState::kBounded || state == RowState::kUninformative;
+    const auto hold = [&](const Expected& due, const std::vector<float>& got, double* most) {
+      for (int64_t at = row * due.columns; at < (row + 1) * due.columns; ++at) {
+        const auto i = static_cast<size_t>(at);
+        *most = std::max(*most, due.ratio(row, at - row * due.columns, got[i]));
+        worst.judged += numbers && std::isfinite(due.bound[i]);
+      }
+    };
+    hold(reference[TensorId::kLse], output.lse, &worst.lse);
+    hold(reference[TensorId::kO], output.o, &worst.o);
   }
   return worst;
 }

@@ -67,6 +67,9 @@ Output emulate_reduce(const Case& c, const Output& partials, const Emulated& how
 struct Worst {
   double o = 0;
   double lse = 0;
+  // Elements of O and LSE that a finite bound was held against. Rows that see no key do not count. A test that
+  // asserts a ratio of at most 1 asserts that something was judged, too.
+  int64_t judged = 0;
 };
 Worst worst_of(const Reference& reference, const Output& output);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_kernel.h"
@@ -28,6 +29,19 @@ Calibration arithmetic(Random* random, attn_plan* plan, Choices* how) {
       plan->mma_block = random->below(2) ? 4 : 0;
       return documented();
   }
+}
+
+// The choices of a plan after which a row may be left unjudged, in words.
+std::vector<std::string> choices_of(const attn_plan& plan) {
+  const auto numbered = [](const char* what, int32_t n) { return what + std::to_string(n); };
+  std::string p = numbered("P's format ", plan.p_format);
+  if (plan.p_scale > 0 && plan.p_format != ATTN_FORMAT_F32) p += ", scaled";
+  return {p,
+          numbered("V's format ", plan.v_format),
+          numbered("scale mode ", plan.scale_mode),
+          numbered("rule of the maximum ", plan.max_rule),
+          numbered("conversion ", plan.conversion),
+          numbered("merge format ", plan.merge_format)};
 }
 
 }  // namespace
@@ -79,6 +93,11 @@ LegalTally run_legal_cases(uint64_t first, int64_t count) {
     tally.most.lse = std::max(tally.most.lse, advice.lse);
     ++tally.cases;
     tally.rows += reference.sampled - reference.dead;
+    for (const std::string& choice : choices_of(c.plan)) {
+      LegalTally::Rows& rows = tally.of_choice[choice];
+      rows.all += reference.sampled - reference.dead;
+      rows.bounded += std::ranges::count(reference.state, RowState::kBounded);
+    }
     tally.uninformative += reference.uninformative;
     tally.unconstrained += reference.unconstrained;
     tally.worst_o = std::max(tally.worst_o, worst.o);

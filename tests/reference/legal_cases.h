@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "reference/advice/advice.h"
@@ -15,7 +16,12 @@ struct LegalTally {
   int64_t cases = 0, rows = 0, uninformative = 0, unconstrained = 0;
   double worst_o = 0, worst_lse = 0;
   int64_t suspicious = 0;
-  Advice most;            // of each of its numbers
+  Advice most;  // of each of its numbers
+  // By what a plan chose of what decides whether a row can be judged.
+  struct Rows {
+    int64_t all = 0, bounded = 0;
+  };
+  std::map<std::string, Rows> of_choice;
   std::string violation;  // what the first one was; the run ends there
 };
 // The problem of such a case.

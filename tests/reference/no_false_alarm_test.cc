@@ -29,12 +29,13 @@ Shape random_shape(Random* random) {
 
 struct Tally {
   double o = 0, lse = 0;
-  int64_t rows = 0, uninformative = 0;
+  int64_t rows = 0, uninformative = 0, judged = 0;
   void add(const Reference& reference, const Worst& worst) {
     o = std::max(o, worst.o);
     lse = std::max(lse, worst.lse);
     rows += reference.sampled - reference.dead;
     uninformative += reference.uninformative;
+    judged += worst.judged > 0 || reference.sampled == reference.dead;
   }
 };
 
@@ -59,10 +60,12 @@ TEST(NoFalseAlarm, EveryRegimeFormatSplitAndRounding) {
             ASSERT_LE(worst.o, 1) << name_of(regime) << " dtype " << dtype << " splits " << splits;
             ASSERT_LE(worst.lse, 1) << name_of(regime) << " dtype " << dtype << " splits " << splits;
           }
-  for (const auto& [name, tally] : by_regime)
+  for (const auto& [name, tally] : by_regime) {
+    EXPECT_EQ(tally.judged, kCases * 12) << name << ": cases of which nothing is judged";
     std::printf("  %-19s largest error/bound: O %.2f  LSE %.2f  uninformative rows %.1f %%\n", name.c_str(),
                 tally.o, tally.lse,
                 100.0 * static_cast<double>(tally.uninformative) / static_cast<double>(tally.rows));
+  }
 }
 
 TEST(NoFalseAlarm, BiasSoftcapSeparateScaleAndMasks) {
@@ -90,6 +93,7 @@ TEST(NoFalseAlarm, BiasSoftcapSeparateScaleAndMasks) {
     ASSERT_LE(worst.o, 1) << "case " << k;
     ASSERT_LE(worst.lse, 1) << "case " << k;
   }
+  EXPECT_EQ(tally.judged, 6000);
   std::printf("  bias, softcap, separate scale, masks: O %.2f  LSE %.2f\n", tally.o, tally.lse);
 }
 
@@ -111,6 +115,7 @@ TEST(NoFalseAlarm, LongRowsOnTensorCores) {
       // The sum of 9000 products may lose 1e-3 of sum w|v|, but not where V cancels.
       if (regime == Regime::kGaussian) EXPECT_LT(reference[TensorId::kO].bound[0], 1.2e-3);
     }
+  EXPECT_EQ(tally.judged, 20);
   std::printf("  long rows: O %.2f  LSE %.2f\n", tally.o, tally.lse);
 }
 

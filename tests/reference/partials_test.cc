@@ -98,17 +98,22 @@ TEST(Partials, NoFalseAlarmInEitherStage) {
       const Worst worst = worst_of_split(p.reference, partials, s);
       partial.o = std::max(partial.o, worst.o);
       partial.lse = std::max(partial.lse, worst.lse);
+      partial.judged += worst.judged;
     }
     const Reference r = bound_reduce(c.problem, c.plan, documented(), c.plan.num_splits, partials.o.data(),
                                      partials.lse.data());
     const Worst worst = worst_of(r, emulate_reduce(c, partials, how));
     reduced.o = std::max(reduced.o, worst.o);
     reduced.lse = std::max(reduced.lse, worst.lse);
+    reduced.judged += worst.judged;
     ASSERT_LE(partial.o, 1) << "case " << k;
     ASSERT_LE(partial.lse, 1) << "case " << k;
     ASSERT_LE(reduced.o, 1) << "case " << k;
     ASSERT_LE(reduced.lse, 1) << "case " << k;
   }
+  // 400 cases of some six rows of 17 elements.
+  EXPECT_GT(partial.judged, 30000);
+  EXPECT_GT(reduced.judged, 30000);
   std::printf("  partial: O %.2f LSE %.2f; reduce: O %.2f LSE %.2f\n", partial.o, partial.lse, reduced.o,
               reduced.lse);
 }

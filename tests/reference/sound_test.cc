@@ -15,8 +15,10 @@
 namespace attnfuzz {
 namespace {
 
+// The largest ratio of a case of which something is judged.
 double worst(Case& c, const Choices& how, const Calibration& calibration = documented()) {
   const Worst seen = worst_of(evaluate(c.problem, c.tensors(), c.plan, calibration), run_as_planned(c, how));
+  EXPECT_GT(seen.judged, 0) << "the oracle judges no element of this case";
   return std::max(seen.o, seen.lse);
 }
 
@@ -51,8 +53,9 @@ TEST(Sound, FusedScaleMisplacesHugeValues) {
   c.set_v(0, 0, 0, 0, 0x1p100f);
   for (const bool all : {false, true}) {
     if (all) declare_all(&c.plan);
-    EXPECT_LE(c.reference()[TensorId::kO].ratio(0, 0, INFINITY), 1);
-    EXPECT_LE(worst(c, {}), 1);
+    const Reference r = c.reference();
+    EXPECT_EQ(r.unconstrained, 1) << "it may overflow: nothing is judged";
+    EXPECT_LE(r[TensorId::kO].ratio(0, 0, INFINITY), 1);
   }
   c.set_v(0, 0, 0, 0, 1);
   EXPECT_GT(c.reference()[TensorId::kO].ratio(0, 0, INFINITY), 1) << "1 does not overflow";
@@ -147,7 +150,9 @@ TEST(Sound, AlternatingAccumulatorsOfLongRows) {
     const Choices how{.seed = 4 * seed, .mma = Arithmetic::kTruncate};
     c.plan.key_order = ATTN_KEYS_ANY, c.plan.max_rule = ATTN_MAX_WHOLE;
     const Output got = run_as_planned(c, how);
-    EXPECT_LE(worst_of(c.reference(), got).o, 1);
+    const Worst seen = worst_of(c.reference(), got);
+    EXPECT_EQ(seen.judged, 2);
+    EXPECT_LE(seen.o, 1);
     c.plan.key_order = ATTN_KEYS_ASCENDING;
     most = std::max(most, worst_of(c.reference(), got).o);
   }
@@ -158,18 +163,25 @@ TEST(Sound, AlternatingAccumulatorsOfLongRows) {
 TEST(Sound, SeparateScaleWithFma) {
   Case c({.seq_q = 1, .seq_k = 2, .dim_qk = 1, .dim_v = 1, .bias_dtype = ATTN_F32});
   c.problem.scale = 1;
-  bool needed = false;
-  for (float size = 0x1p27f; size < 0x1p30f; size *= 1.37f) {
+  // From 2^27.4 on misplaced weights may overflow P: then nothing is judged, and has to be.
+  int64_t judged = 0, overflow = 0, needed = 0;
+  for (float size = 0x1p26f; size < 0x1p30f; size *= 1.11f) {
     c.bias = {size, size};
     c.set_v(0, 0, 0, 0, 1);
     c.set_v(0, 0, 1, 0, 2);
     c.plan.scale_mode = ATTN_SCALE_SEPARATE_FMA;
-    EXPECT_LE(worst(c, {}), 1) << size;
+    const Reference declared = c.reference();
     const Output got = run_as_planned(c, {});
+    const Worst seen = worst_of(declared, got);
+    EXPECT_LE(std::max(seen.o, seen.lse), 1) << size;
+    judged += seen.judged > 0;
+    overflow += declared.unconstrained;
     c.plan.scale_mode = ATTN_SCALE_SEPARATE;
-    needed = needed || !(worst_of(c.reference(), got).o <= 1);
+    needed += !(worst_of(c.reference(), got).o <= 1);
   }
-  EXPECT_TRUE(needed);
+  EXPECT_GE(judged, 8);
+  EXPECT_GE(overflow, 8);
+  EXPECT_GT(needed, 0);
 }
 
 // 9. What a plan could not say.
@@ -201,7 +213,14 @@ TEST(Sound, WhatElseAPlanCouldNotSay) {
   } choices[] = {
       {"a polynomial of degree 3", [](attn_plan* p) { p->exp_error = 0x1p-13f; }},
       {"P in e4m3", [](attn_plan* p) { p->p_format = ATTN_FORMAT_E4M3, p->p_scale = 256; }},
+      {"P in e4m3, of a maximum that may lag",
+       [](attn_plan* p) {
+         p->p_format = ATTN_FORMAT_E4M3, p->p_scale = 256;
+         p->max_rule = ATTN_MAX_UNKNOWN;
+       }},
       {"P in e5m2", [](attn_plan* p) { p->p_format = ATTN_FORMAT_E5M2; }},
+      {"P in bf16", [](attn_plan* p) { p->p_format = ATTN_FORMAT_BF16; }},
+      {"P and V in bf16", [](attn_plan* p) { p->p_format = p->v_format = ATTN_FORMAT_BF16; }},
       {"a scale of V", [](attn_plan* p) { p->v_format = ATTN_FORMAT_E4M3, p->v_scale = 3; }},
       {"conversions that cut off", [](attn_plan* p) { p->conversion = ATTN_CONVERT_FAITHFUL; }},
   };
@@ -213,8 +232,12 @@ TEST(Sound, WhatElseAPlanCouldNotSay) {
       declare_all(&c.plan);
       const attn_plan plain = c.plan;
       choice.declare(&c.plan);
-      EXPECT_LE(worst(c, {.seed = seed, .mma = Arithmetic::kTruncate}), 1) << choice.what;
       const Output got = run_as_planned(c, {.seed = seed, .mma = Arithmetic::kTruncate});
+      const Reference declared = c.reference();
+      const Worst seen = worst_of(declared, got);
+      EXPECT_EQ(seen.judged, 4 * (16 + 1)) << choice.what << ": of four rows, all";
+      EXPECT_EQ(declared.uninformative, 0) << choice.what;
+      EXPECT_LE(std::max(seen.o, seen.lse), 1) << choice.what;
       c.plan = plain;
       const Worst undeclared = worst_of(c.reference(), got);
       needed += undeclared.o > 1 || undeclared.lse > 1;
@@ -243,7 +266,9 @@ TEST(Sound, MergesIn16Bits) {
       if (seed % 2) declare_all(&c.plan);
       c.plan.partial_format = c.plan.merge_format = ATTN_FORMAT_OF_INPUT;
       const Output got = run_as_planned(c, {.seed = seed});
-      EXPECT_LE(worst_of(c.reference(), got).o, 1) << "dtype " << dtype << " seed " << seed;
+      const Worst seen = worst_of(c.reference(), got);
+      EXPECT_GT(seen.judged, 0) << "dtype " << dtype << " seed " << seed;
+      EXPECT_LE(seen.o, 1) << "dtype " << dtype << " seed " << seed;
       c.plan.merge_format = ATTN_FORMAT_F32;
       needed += worst_of(c.reference(), got).o > 1;
     }
@@ -275,7 +300,9 @@ TEST(Sound, MergesIn16BitsThatErrAlike) {
       c.plan.partial_format = c.plan.merge_format = ATTN_FORMAT_OF_INPUT;
       c.plan.p_format = ATTN_FORMAT_F32;
       const Output got = run_as_planned(c, {.seed = seed, .mma = Arithmetic::kChain});
-      most = std::max(most, worst_of(c.reference(), got).o);
+      const Worst seen = worst_of(c.reference(), got);
+      EXPECT_EQ(seen.judged, 2);
+      most = std::max(most, seen.o);
       c.plan.merge_format = ATTN_FORMAT_F32;
       needed += worst_of(c.reference(), got).o > 1;
     }
@@ -313,6 +340,10 @@ TEST(Sound, EveryChoiceThatAPlanHas) {
   EXPECT_EQ(tally.violation, "");
   EXPECT_EQ(tally.suspicious, 0);
   EXPECT_LT(tally.uninformative + tally.unconstrained, tally.rows / 5);
+  for (const auto& [choice, rows] : tally.of_choice) {
+    EXPECT_GT(rows.all, 40) << choice;
+    EXPECT_LT(rows.all - rows.bounded, rows.all / 3) << choice << ": rows that are not judged by their bounds";
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numbers>
 
+#include "reference/numbers/formats.h"
 #include "reference/rows/row_terms.h"
 #include "reference/rows/weighted_mean.h"
 #include "tests/reference/support.h"
@@ -55,12 +56,39 @@ TEST(Overflow, OfScores) {
   model.flushes = false, model.softcap = 0x1p-127;
   EXPECT_FALSE(is(1, 0, 1, false, 0));
   model.softcap = 0;
-  // Misplaced weights: 2^60, or half of what P can hold.
+  // Misplaced weights: 2^60, or what P can hold.
   EXPECT_FALSE(is(1, 0, 1, false, std::nextafter(60.0, 0)));
   EXPECT_TRUE(is(1, 0, 1, false, 60));
-  model.p_overflow = 0x1p16;
-  EXPECT_FALSE(is(1, 0, 1, false, std::nextafter(15.0, 0)));
-  EXPECT_TRUE(is(1, 0, 1, false, 15));
+}
+
+// P of a known maximum is at most 1. One that lags may make it twice as large, where P's format holds that.
+TEST(Overflow, OfP) {
+  ErrorNumbers model;
+  model.scale = 1, model.eps_exp = 0x1p-22;
+  const auto least = [&](double overflow, int32_t rule) {
+    model.p_overflow = overflow, model.max_rule = rule;
+    double low = 0, high = 60;
+    if (overflows(model, 1, 0, 1, false, 0)) return 0.0;
+    while (high - low > 1e-9)
+      (overflows(model, 1, 0, 1, false, (low + high) / 2) ? high : low) = (low + high) / 2;
+    return high;
+  };
+  const auto near = [](double is, double due) { EXPECT_NEAR(is, due, 1e-5); };
+  near(least(65520, ATTN_MAX_RUNNING), std::log2(65520));
+  near(least(65520, ATTN_MAX_UNKNOWN), std::log2(65520) - 1);
+  near(least(format_of(ATTN_BF16).overflow, ATTN_MAX_UNKNOWN), 60);
+  // e4m3 times 256: 464 is the first number that is not rounded to 448.
+  near(least(464.0 / 256, ATTN_MAX_WHOLE), std::log2(464.0 / 256));
+  near(least(464.0 / 256, ATTN_MAX_UNKNOWN), std::log2(464.0 / 256));
+  near(least(464.0 / 448, ATTN_MAX_WHOLE), std::log2(464.0 / 448));
+  near(least(464, ATTN_MAX_UNKNOWN), std::log2(464) - 1);
+  // Times 512 a P of 1 overflows.
+  EXPECT_EQ(least(464.0 / 512, ATTN_MAX_WHOLE), 0);
+  EXPECT_EQ(least(464.0 / 512, ATTN_MAX_UNKNOWN), 0);
+  // An exponential that errs by more than the format leaves.
+  model.eps_exp = 0.1;
+  EXPECT_EQ(least(464.0 / 448, ATTN_MAX_WHOLE), 0);
+  near(least(464.0 / 256, ATTN_MAX_WHOLE), std::log2(464.0 / 256 / 1.1));
 }
 
 TEST(Overflow, OfColumns) {
