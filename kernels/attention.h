@@ -280,8 +280,10 @@ typedef enum attn_tanh_class {
 
 typedef enum attn_scale_mode {
   ATTN_SCALE_UNKNOWN = 0,
-  ATTN_SCALE_FUSED = 1,    /* exp2(fma(s, sigma, -mu)) with mu = max * sigma */
-  ATTN_SCALE_SEPARATE = 2, /* the scaled score is rounded before the maximum is subtracted */
+  ATTN_SCALE_FUSED = 1, /* exp2(fma(s, sigma, -mu)) with mu = max * sigma */
+  /* The scaled score is rounded before the maximum is subtracted. Where a bias absorbs all scores of a row, as the
+   * lowest number does, they are one number and all weights are equal, even if that times log2 e is -inf. */
+  ATTN_SCALE_SEPARATE = 2,
   ATTN_SCALE_FOLDED_Q = 3, /* Q is scaled and rounded to its own format first */
   /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded:
    * from |x| of 2^27 up that misplaces all weights of a row. */

@@ -89,6 +89,7 @@ struct BlockRow {
   std::vector<int64_t> own_keys;  // where they are not all of a range
   std::vector<double> q, q_size, bias;
   Buffer dot, absolute, running;  // by position in the block
+  double shift = 0;               // RowScores::shift
   MeanRow mean;
 };
 
@@ -287,6 +288,7 @@ class Evaluator {
       case ScoreState::kBounded:
         break;
     }
+    row->shift = scores_.shift;
     const double all_costs = tile_costs(model_, scores_.walk, mean.keys, operands_.first, &mean.costs);
     mean.terms =
         mean_terms(model_, {scores_.walk.rescales, scores_.sum_gamma, scores_.misplaced, scores_.largest_delta},
@@ -309,7 +311,9 @@ class Evaluator {
 
   void end_row(const BlockRow& row) {
     const MeanResult& result = row.mean.result;
-    lse_.fill_row(row.row, Due::kNumber, result.lse / model_.log_unit, result.lse_bound / model_.log_unit);
+    const double lse = result.lse + row.shift,
+                 bound = row.shift == 0 ? result.lse_bound : lse_bound_at(result.lse_bound, row.shift, lse);
+    lse_.fill_row(row.row, Due::kNumber, lse / model_.log_unit, bound / model_.log_unit);
     out_.o_scatter[static_cast<size_t>(row.row)] = static_cast<float>(result.o_scatter);
     out_.lse_scatter[static_cast<size_t>(row.row)] = static_cast<float>(result.lse_scatter);
     if (!result.informative) out_.state[static_cast<size_t>(row.row)] = RowState::kUninformative;

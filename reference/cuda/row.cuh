@@ -72,6 +72,7 @@ struct Row {
   bool nan, infinite;  // is due of all of it; anything is
   Way way;
   unsigned unbounded;  // not 0: a column has no finite bound by `way`
+  double shift;        // added to all scores, exactly; the rest is said of what is left of them (absorbed())
   double m, least, largest_delta, largest_error, largest_absolute, misplaced;
   double largest;  // of e_j
   double l, lam, rho_w, charges, lost, denominator;

@@ -81,7 +81,7 @@ __device__ void finish(const RowsInput& in, const RowsOutput& out, int64_t task,
   if (facts.impure_values != 0) any |= mark_non_finite<G>(in, in.lengths[in.tasks[task].group], row, team, to);
   if (G::rank() > 0) return;
   const bool known = row.way != Way::kHull;
-  out.lse[task] = row.lam / in.model.log_unit;
+  out.lse[task] = (row.lam + row.shift) / in.model.log_unit;
   out.lse_bound[task] = known ? row.lse_bound / in.model.log_unit : INFINITY;
   out.state[task] =
       static_cast<uint8_t>(known ? RowState::kBounded : RowState::kUninformative) | (any ? kAnyColumn : 0);

@@ -86,6 +86,19 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
   row.infinite = (row.impure & kSeesInfinity) != 0 || folded ||
                  overflows(model, row.largest_absolute, capped, row.m, row.least == row.m, misplaced);
   row.misplaced = exp2(misplaced);
+  row.shift = bias && absorbed(model, row.largest_absolute, row.largest_delta, row.m, row.least) ? row.m : 0;
+  if (row.shift != 0) row.m = row.least = row.largest_delta = row.largest_error = 0;
+}
+
+// Scores of 0 without an error, of a row whose bias absorbs them.
+template <class G>
+__device__ inline void clear_scores(Row& row) {
+  for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) {
+    if (row.product[k].b == kHidden) continue;
+    row.product[k] = {};
+    row.part[k].a = 0;
+  }
+  G::sync();
 }
 
 // One thread; the tiles' own maxima, sums and costs are there. T, and what the sum loses to its additions.
@@ -310,6 +323,7 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
     row.informative = row.denominator > 0 && is_finite(row.rho_w) && is_finite(terms.product_gamma) &&
                       is_finite(terms.mma_gamma);
     row.lse_bound = row.informative ? lse_bound_of(terms, row.lost, row.m, row.l, row.lam) : INFINITY;
+    if (row.shift != 0) row.lse_bound = lse_bound_at(row.lse_bound, row.shift, row.lam + row.shift);
     const double lost = lost_of_known(row.denominator, row.common);
     row.known =
         row.informative && !bad && row.charges < terms.p_unit + row.rho_w && terms.tile_costs < 0.5 && lost < 1;
@@ -338,8 +352,7 @@ __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row
     }
   }
   if (row.way == Way::kPlain) {
-    const double relative = row.plain_shares.rounding + row.plain_shares.partial,
-                 tiny = row.plain_shares.tiny;
+    const double relative = row.plain_shares.rounding + row.plain_shares.partial, tiny = row.plain_shares.tiny;
     for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) {
       const Pair key = row.part[k];
       row.product[k] = {key.a, row.weight[k] >= 0 ? relative * (key.a + key.b) + tiny : 0};
@@ -360,6 +373,7 @@ __device__ inline bool weigh(const RowsInput& in, int64_t task, const GroupFacts
   survey<G>(in, task, team, row);
   G::sync();
   if (row.n == 0 || row.nan || row.infinite) return false;
+  if (row.shift != 0) clear_scores<G>(row);
   find_tiles<G>(in, team, row);
   begin_mean<G>(in, facts, team, row);
   charge_keys<G>(team, row);

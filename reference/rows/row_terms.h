@@ -24,9 +24,9 @@ namespace attnfuzz {
 // |x|, but of what is not 0 no less than `least`: as a tensor core aligns a factor.
 ATTN_BOTH inline double counted(double x, double least) { return x == 0 ? 0 : std::max(std::abs(x), least); }
 
-// log2 of the largest P where no weight is misplaced: of 1 times the errors of the exponential and of the product
-// with P's scale. Of a maximum that may lag behind P is larger, but fits its format (attn_max_rule); a factor of
-// two is left to it where the format holds that.
+// log2 of the largest P where no weight is misplaced: of 1 times the errors of the exponential and of the
+// product with P's scale. Of a maximum that may lag behind P is larger, but fits its format (attn_max_rule); a
+// factor of two is left to it where the format holds that.
 ATTN_BOTH inline double p_reach(const ErrorNumbers& model) {
   const double once = std::log2((1 + model.eps_exp + model.eps_exp_slope + 2 * kU) * (1 + 2 * kU));
   const bool lags = model.max_rule == ATTN_MAX_UNKNOWN && model.p_overflow >= 2;
@@ -36,7 +36,7 @@ ATTN_BOTH inline double p_reach(const ErrorNumbers& model) {
 // fp32 arithmetic may overflow on the way to these scores. A key far below a
 // moderate maximum is no danger, however low: its weight is 0 either way. Nor are
 // keys that are all equally low, as those of a row that a bias of the lowest
-// finite number was meant to mask: their weights are equal (`level`).
+// finite number was meant to mask: their weights are equal (`level`; absorbed() says where that is certain).
 ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute, double most_capped, double m,
                                 bool level, double misplaced) {
   constexpr double kScore = kOverflow / std::numbers::log2e;
@@ -47,6 +47,27 @@ ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute,
   if (model.flushes && model.softcap > 0 && model.softcap < kFlush) return true;
   // Weights that are misplaced too far overflow, and sooner so where P's format holds little.
   return misplaced >= 60 || misplaced + p_reach(model) >= std::log2(model.p_overflow);
+}
+
+// Whether every score of a row is one number m in any kernel that rounds a score before it subtracts the
+// maximum (ATTN_SCALE_SEPARATE). Every x_j is m in double, so all biases are, and what is added to a bias,
+// |a'_j| <= |tau| sum |q_t k_jt|, is at most an eighth of m's last place in double: no order of the additions,
+// fused or not, in fp32 or in double, makes another number of the sum. Then m log2 e is one number too, or the
+// most negative one where it overflows (attn_score_rule), and every weight is exp(0): O is the plain mean of
+// the values, as if all scores were 0. From |m| = 2^24 on, where the ordinary bound charges a bias for its own
+// rounding. Not so for splits that are weighed by their LSEs: LSEs of that size do not say how many keys each
+// of them has.
+ATTN_BOTH inline bool absorbed(const ErrorNumbers& model, double most_absolute, double largest_delta, double m,
+                               double least) {
+  if (model.may_be_fused || (model.splits > 1 && !model.merge_by_maximum)) return false;
+  if (least != m || !(kU * std::abs(m) >= 1)) return false;
+  return std::abs(model.scale) * most_absolute + largest_delta <= 0x1p-56 * std::abs(m);
+}
+// B_lam of such a row. `bound`: B_lam as if its scores were 0. Infinite where m log2 e overflows: the LSE is
+// then what the most negative number comes to.
+ATTN_BOTH inline double lse_bound_at(double bound, double m, double lam) {
+  if (!(std::abs(m) < kOverflow / std::numbers::log2e)) return std::numeric_limits<double>::infinity();
+  return bound + 3 * kU * (std::abs(m) + std::abs(lam));
 }
 
 // g_l without the merge. `lost`: sum over tiles of the additions that one part takes there, times the

@@ -125,6 +125,23 @@ void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
   }
 }
 
+// What a score may be off by besides its product and, unless the scale is fused, its rounding.
+void other_errors(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                  const RowScores& scores, All error) {
+  const int64_t n = input.n;
+  const AllConst absolute(input.absolute, n), capped(scores.capped.data(), n),
+      tanh_size(scores.tanh_size.data(), n);
+  if (model.softcap > 0 || input.bias) error += 3 * kU * capped;
+  if (input.bias) error += 3 * kU * AllConst(input.bias, n).abs();
+  if (model.softcap > 0) error += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
+  if (model.folded_unit > 0) {
+    error += std::abs(model.scale) * model.folded_unit * absolute;
+    for (int64_t k = 0; k < n; ++k)
+      error[k] += model.folded_tiny * operands.key_norm[static_cast<size_t>(input.keys[k])];
+  }
+  converted_factors(model, operands, input, absolute, error);
+}
+
 void reserve(int64_t n, RowScores* out) {
   if (out->x.size() >= static_cast<size_t>(n)) return;
   for (Buffer* buffer :
@@ -177,24 +194,23 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
                 misplaced))
     return ScoreState::kUnconstrained;
   out->misplaced = std::exp2(misplaced);
-
-  if (adjusted) error += 3 * kU * capped;
-  if (input.bias) error += 3 * kU * AllConst(input.bias, n).abs();
-  if (model.softcap > 0) error += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
-  if (model.folded_unit > 0) {
-    error += std::abs(model.scale) * model.folded_unit * absolute;
-    for (int64_t k = 0; k < n; ++k)
-      error[k] += model.folded_tiny * operands.key_norm[static_cast<size_t>(input.keys[k])];
+  out->shift =
+      input.bias && absorbed(model, extent.largest_size, extent.largest_delta, m, extent.least_x) ? m : 0;
+  if (out->shift != 0) {
+    for (All* zero : {&x, &delta, &error}) zero->setZero();
+    out->largest = out->least = out->largest_delta = 0;
+  } else {
+    other_errors(model, operands, input, *out, error);
   }
-  converted_factors(model, operands, input, absolute, error);
   walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
   const double T = out->walk.rescales;
-  out->sum = loops.exponentials(x.data(), n, m, out->weight.data());
+  out->sum = loops.exponentials(x.data(), n, out->largest, out->weight.data());
   out->sum_gamma = sum_error_of(model, out->walk, n, out->weight.data());
   const bool merged = model.splits > 1;
-  out->merge_constant = merged ? merge_constant(model, m, static_cast<double>(n), out->sum_gamma) : 0;
+  out->merge_constant =
+      merged ? merge_constant(model, out->largest, static_cast<double>(n), out->sum_gamma) : 0;
   out->merge_range = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;
-  out->largest_e = loops.allowances(x.data(), delta.data(), error.data(), n, m, out->largest_delta,
+  out->largest_e = loops.allowances(x.data(), delta.data(), error.data(), n, out->largest, out->largest_delta,
                                     5 * kU + 2 * model.eps_exp_slope + out->merge_range,
                                     T * (model.eps_exp + 2 * kU) + out->merge_constant, e.data());
   return ScoreState::kBounded;

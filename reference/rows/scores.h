@@ -30,6 +30,9 @@
 // of bf16 may be 0: delta_j grows by |tau| 2^-126 (sum|k_jt| + sum|q_t|), and a scale
 // that is subnormal may be 0 itself.
 //
+// Where a bias is so large that it absorbs all that is added to it (absorbed() in row_terms.h), every score is
+// one number, RowScores::shift, and the rest is said of scores of 0 without an error.
+//
 // A fused scale subtracts a rounded mu = m sigma: all weights of the row are off
 // by one factor, at most 2^(u (|m| + max delta) log2 e). It cancels in O, but not
 // before P is rounded: from scores of 1e8 up an fp16 P is subnormal, then 0. So does
@@ -54,7 +57,8 @@ struct RowScores {
   Buffer tanh_size;                  // |tanh(a_j / c)|, with softcap
   Buffer capped;                     // |a'_j|, with softcap or bias
   const double* absolute = nullptr;  // ScoreInput's
-  double largest = 0;                // m
+  double largest = 0;                // m, less `shift`
+  double shift = 0;                  // added to all scores, exactly: a bias that absorbs them
   double least = 0;                  // min x
   double sum = 0;                    // of the weights
   double largest_e = 0;

@@ -209,7 +209,9 @@ class Kernel {
         if (p_.bias_dtype != ATTN_NONE)
           s += static_cast<float>(
               decode(p_.bias_dtype, tensors_.bias.data, offset_of(tensors_.bias, b, h, i, j)));
-        if (mode_ == ATTN_SCALE_SEPARATE) s *= kLog2E;
+        // Hidden keys alone are -inf.
+        if (mode_ == ATTN_SCALE_SEPARATE)
+          s = s > kNone ? std::max(s * kLog2E, std::numeric_limits<float>::lowest()) : s * kLog2E;
       }
       z->push_back(s);
     }

@@ -1,10 +1,13 @@
 // NaN, infinities, overflow and scores too uncertain to weigh anything.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "reference/numbers/formats.h"
+#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernel.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {
@@ -148,13 +151,91 @@ TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
     c.set_v(0, 0, j, 0, j % 2 ? 1 : 2);
   }
   const Reference r = c.reference();
-  EXPECT_EQ(r.state[0], RowState::kUninformative);
-  EXPECT_LE(r[TensorId::kO].ratio(0, 0, 1.5f), 1);
+  EXPECT_EQ(r.state[0], RowState::kBounded);
+  EXPECT_NEAR(r[TensorId::kO].value[0], (33 * 2 + 32 * 1) / 65.0, 1e-12);
+  EXPECT_LE(r[TensorId::kO].ratio(0, 0, 98 / 65.0f), 1);
+  EXPECT_GT(r[TensorId::kO].ratio(0, 0, 96 / 64.0f), 1) << "without the last key";
   EXPECT_GT(r[TensorId::kO].ratio(0, 0, 0), 1);
   EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kLse].bound[0], kInfinity) << "in powers of two the score overflows";
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInfinity), kInfinity) << "but is no row that sees nothing";
   // Where they differ, fp32 may overflow between them.
   c.bias[0] = -2e38f;
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
+}
+
+// Where a bias absorbs what is added to it, all scores are one number, and O is the mean of the values.
+TEST(NonFinite, ABiasThatAbsorbsItsScoresLeavesAMean) {
+  const auto row = [](float bias, int32_t mode, float size, int64_t splits,
+                      void (*declare)(attn_plan*) = nullptr) {
+    Case c({.seq_q = 1, .seq_k = 64, .dim_qk = 2, .dim_v = 1, .bias_dtype = ATTN_F32, .num_splits = splits});
+    c.problem.scale = 1;
+    c.plan.scale_mode = mode;
+    if (declare) declare(&c.plan);
+    c.bias.assign(64, bias);
+    c.set_q(0, 0, 0, 0, 1);
+    for (int64_t j = 0; j < 64; ++j) {
+      c.set_k(0, 0, j, 0, j % 2 ? size : -size);
+      c.set_v(0, 0, j, 0, static_cast<float>(j));
+    }
+    return c.reference();
+  };
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  constexpr int32_t kApart = ATTN_SCALE_SEPARATE;
+  // From where on doubles absorb it, too; negative or positive.
+  for (const float bias : {kLowest, -0x1.fep127f, -1e30f, 1e30f, -0x1p60f}) {
+    const Reference r = row(bias, kApart, 10, 1);
+    EXPECT_EQ(r.state[0], RowState::kBounded) << bias;
+    EXPECT_NEAR(r[TensorId::kO].value[0], 31.5, 1e-9) << bias;
+    EXPECT_LT(r[TensorId::kO].bound[0], 0.1) << bias;
+    EXPECT_EQ(r[TensorId::kLse].value[0], bias) << bias;
+    EXPECT_EQ(std::isfinite(r[TensorId::kLse].bound[0]), std::abs(bias) < 1e38f) << bias;
+  }
+  // Doubles do not absorb it: to fp32 it is a mean, exactly it is none. Neither is called wrong.
+  EXPECT_EQ(row(-1e9f, kApart, 10, 1).state[0], RowState::kUninformative);
+  EXPECT_EQ(row(-0x1p52f, kApart, 0.25f, 1).state[0], RowState::kUninformative);
+  // Equal scores, of no size: whatever the bias.
+  EXPECT_EQ(row(-1e9f, kApart, 0, 1).state[0], RowState::kBounded);
+  // A scale that may be fused subtracts another number than the score; LSEs do not say how many keys they are
+  // of.
+  EXPECT_NE(row(kLowest, ATTN_SCALE_UNKNOWN, 10, 1).state[0], RowState::kBounded);
+  EXPECT_NE(row(kLowest, ATTN_SCALE_SEPARATE_FMA, 10, 1).state[0], RowState::kBounded);
+  EXPECT_EQ(row(kLowest, kApart, 10, 2).state[0], RowState::kUninformative);
+  const auto by_maximum = [](attn_plan* p) { p->merge_format = ATTN_FORMAT_OF_INPUT; };
+  EXPECT_EQ(row(kLowest, kApart, 10, 2, by_maximum).state[0], RowState::kBounded);
+}
+
+// Right kernels of all kinds, with rows of such biases; and one that loses a key of them.
+TEST(NonFinite, KernelsOfRowsThatTheLowestNumberMasksWhole) {
+  int64_t judged = 0, caught = 0;
+  for (uint64_t number = 1; number <= 400; ++number) {
+    Random random(number);
+    Case c({.dtype = number % 2 ? ATTN_F16 : ATTN_BF16,
+            .seq_q = 3,
+            .seq_k = 1 + random.below(70),
+            .dim_qk = 8,
+            .dim_v = 3,
+            .softcap = number % 3 ? 0 : 20.0f,
+            .bias_dtype = ATTN_F32,
+            .num_splits = 1 + random.below(2)});
+    c.fill(kRegimes[random.below(std::size(kRegimes))], random.bits());
+    const float biases[] = {std::numeric_limits<float>::lowest(), -0x1.fep127f, -1e30f, 1e25f};
+    for (float& bias : c.bias) bias = random.below(8) == 0 ? -INFINITY : biases[number % 4];
+    declare_any(&random, &c.plan);
+    c.plan.scale_mode = ATTN_SCALE_SEPARATE;
+    const Choices how{.seed = random.bits(), .mma = Arithmetic::kTruncate};
+    const Reference r = c.reference();
+    const Worst seen = worst_of(r, run_as_planned(c, how));
+    ASSERT_LE(seen.o, 1) << number;
+    ASSERT_LE(seen.lse, 1) << number;
+    judged += std::ranges::count(r.state, RowState::kBounded);
+    Choices wrong = how;
+    wrong.wrong = Wrong::kDropLastKey;
+    const Worst lost = worst_of(r, run_as_planned(c, wrong));
+    caught += lost.o > 1;
+  }
+  EXPECT_GT(judged, 600);
+  EXPECT_GT(caught, 150);
 }
 
 TEST(NonFinite, ProductsThatOverflowFp32AreUnconstrained) {

@@ -37,6 +37,16 @@ void plant(Random* random, Case* c) {
   }
 }
 
+// Biases of one number each, which absorb all scores or nearly all.
+void mask_whole(Random* random, Case* c) {
+  const float kinds[] = {std::numeric_limits<float>::lowest(), -0x1.fep127f, -1e30f, -0x1p60f, -1e9f};
+  const float kind = kinds[random->below(std::size(kinds))];
+  for (float& bias : c->bias)
+    if (bias != -std::numeric_limits<float>::infinity()) bias = kind;
+  if (random->below(2)) c->plan.scale_mode = ATTN_SCALE_SEPARATE;
+  if (random->below(2)) c->plan.num_splits = c->plan.merges = 1;
+}
+
 // The same numbers in fp32, all bits of the mantissas at random.
 struct In32 {
   attn_problem problem;
@@ -93,6 +103,7 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     if (lengthy) c.plan.key_order = ATTN_KEYS_ASCENDING;
     if (lengthy && random.below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
     if (random.below(3) == 0) plant(&random, &c);
+    if (number % 16 == 5 && !c.bias.empty()) mask_whole(&random, &c);
     if (random.below(4) == 0) {
       std::vector<int64_t> lengths;
       for (int64_t b = 0; b < shape.batch; ++b) lengths.push_back(random.below(shape.seq_k + 2) - 1);

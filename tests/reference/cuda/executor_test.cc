@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "reference/cuda/cuda_oracle.h"
@@ -53,6 +54,28 @@ std::string difference(Case& c) {
   const auto fast = oracle->evaluate(c.problem, c.tensors(), c.plan, h200(), {}, &why);
   EXPECT_TRUE(fast) << why;
   return compare(c.problem, *fast, evaluate(c.problem, c.tensors(), c.plan, h200(), {})).difference;
+}
+
+TEST(CudaOracle, JudgesRowsThatTheLowestNumberMasksWhole) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  ASSERT_NE(oracle, nullptr) << why;
+  for (const float bias : {std::numeric_limits<float>::lowest(), -1e30f, -1e9f}) {
+    for (const int64_t rows : {1, 5}) {
+      Case c(Shape{.seq_q = rows, .seq_k = 70, .bias_dtype = ATTN_F32});
+      c.fill(Regime::kGaussian, 4);
+      for (float& one : c.bias) one = std::isinf(one) ? one : bias;
+      c.plan.scale_mode = ATTN_SCALE_SEPARATE;
+      for (const int32_t rule : {ATTN_MAX_UNKNOWN, ATTN_MAX_RUNNING}) {
+        c.plan.max_rule = rule, c.plan.key_order = ATTN_KEYS_ASCENDING;
+        const auto fast = oracle->evaluate(c.problem, c.tensors(), c.plan, h200(), {}, &why);
+        ASSERT_TRUE(fast) << why;
+        const Reference host = evaluate(c.problem, c.tensors(), c.plan, h200(), {});
+        EXPECT_EQ(compare(c.problem, *fast, host).difference, "") << bias << ", rule " << rule;
+        EXPECT_EQ(fast->state[0], bias < -1e10f ? RowState::kBounded : RowState::kUninformative);
+      }
+    }
+  }
 }
 
 TEST(CudaOracle, NaNIsOfThoseRowsOfATeamThatSeeIt) {
