@@ -113,10 +113,24 @@ std::string confinement_text(uint32_t measures) {
   return text;
 }
 
+namespace {
+
+void tell_left_out(const std::string& name, const KernelLibrary& library) {
+  if (library.left_out.empty()) return;
+  const bool cuda = library.backend == ATTN_CPU;
+  std::string text =
+      printable(name, 200) + " has " + (cuda ? "CUDA" : "CPU") + " kernels too, which are left out:";
+  for (const std::string& kernel : library.left_out) text += " " + kernel;
+  std::fprintf(stderr, "attnfuzz: %s; --backend %s takes them\n", text.c_str(), cuda ? "cuda" : "cpu");
+}
+
+}  // namespace
+
 std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options) {
   std::string error;
   std::vector<KernelLibrary> libraries = find_kernels(name, wanted_by(options), &error);
   if (libraries.empty()) throw UserError(error);
+  tell_left_out(name, libraries.front());
   return libraries;
 }
 
@@ -124,6 +138,7 @@ KernelLibrary library_of(const std::string& kernel, const TargetOptions& options
   std::string error;
   const auto library = find_kernel(kernel, wanted_by(options), &error);
   if (!library) throw UserError(error);
+  tell_left_out(kernel, *library);
   return *library;
 }
 

@@ -119,6 +119,9 @@ std::vector<KernelLibrary> kernels_of(const PlugIn& plug_in, const Wanted& wante
     if (!plug_in.kernel.empty()) return {library};
     std::vector<KernelLibrary> found;
     for (const auto& [kernel, of] : target->info().library_kernels) {
+      if (of != backend && !wanted.backend) library.left_out.push_back(kernel);
+    }
+    for (const auto& [kernel, of] : target->info().library_kernels) {
       if (of != backend) continue;
       found.push_back(library);
       found.back().name += ":" + kernel;

@@ -28,6 +28,8 @@ struct KernelLibrary {
   std::string kernel;     // which of the library's, kernel_label() of its name or that itself; empty: its first
   std::string worker;     // the program that loads it
   uint32_t measures = 0;  // bits of Measure (confinement.h) that its worker takes on
+  // The plug-in's kernels of the other back end where no back end was wanted: nothing else tells of them.
+  std::vector<std::string> left_out = {};
 };
 
 struct Wanted {

@@ -4,6 +4,9 @@
 #include <link.h>
 
 #include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
 
 #include "fuzz/worker/elf_file.h"
 #include "text/printable.h"
@@ -45,6 +48,26 @@ std::string read(const attn_kernel& from, uint32_t index, attn_kernel& k) {
     return where + size_error("attn_build", k.build->size, ATTN_BUILD_MIN);
   }
   return "";
+}
+
+// Why kernels cannot be told apart by their names, or nothing. A name selects a kernel, names its files and is
+// what its verdict is printed under: of two kernels of one name and back end the second would never run.
+std::string ambiguous(const std::vector<attn_kernel>& kernels) {
+  size_t bytes = 0;
+  std::map<std::pair<std::string, int32_t>, size_t> first_of;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const attn_kernel& k = kernels[i];
+    const auto [at, added] = first_of.emplace(std::pair{kernel_label(k.name), k.backend}, i);
+    if (!added)
+      return "kernels " + std::to_string(at->second) + " and " + std::to_string(i) +
+             " of the library are both called " + kernel_label(k.name) + " (" + backend_name(k.backend) +
+             "): give each a name of its own, or the second is never run";
+    bytes += std::strlen(k.name) + (k.description ? std::strlen(k.description) : 0);
+  }
+  constexpr size_t kMostBytes = 128 << 10;
+  if (bytes <= kMostBytes) return "";
+  return "the names and descriptions of its kernels have " + std::to_string(bytes) + " bytes, at most " +
+         std::to_string(kMostBytes) + " can be told: make them shorter";
 }
 
 // What to do about a library that dlopen would not have.
@@ -137,6 +160,10 @@ Library choose(const attn_kernel* (*kernel_at)(uint32_t), const std::string& pat
   }
   if (library.all.empty()) {
     library.error = path + ": attn_kernel_at(0) is NULL: the library has no kernels";
+    return library;
+  }
+  if (const std::string why = ambiguous(library.all); !why.empty()) {
+    library.error = path + ": " + why;
     return library;
   }
   if (!chosen && !foreign) {

@@ -20,7 +20,8 @@ struct Library {
 };
 
 // `selector`: a kernel's name, or its index in decimal; empty stands for the
-// first kernel of this back end. A name may be there once for each.
+// first kernel of this back end. A name may be there once for each back end; a library in which it is there
+// twice for one is refused.
 Library load(const std::string& path, const std::string& selector, attn_backend backend);
 
 // The same of kernels that are here already: `of` names where they come from.

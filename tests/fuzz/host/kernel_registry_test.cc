@@ -72,6 +72,27 @@ TEST(FindKernels, TakesTheBackEndThatThePlugInNames) {
   }
 }
 
+TEST(FindKernels, RefusesTwoKernelsOfOneName) {
+  std::string error;
+  const std::string path = std::string(ATTNFUZZ_FAKES) + "/twins.so";
+  for (const char* which : {"", ":same", ":1"}) {
+    EXPECT_TRUE(find_kernels(path + which, {}, &error).empty()) << which;
+    EXPECT_THAT(error, HasSubstr("kernels 1 and 3 of the library are both called same (cpu)")) << which;
+  }
+}
+
+// Without a back end named it is the CPU's; what it leaves out is told to whoever asked.
+TEST(FindKernels, SaysWhichKernelsOfTheOtherBackEndAreLeftOut) {
+  std::string error;
+  const std::string path = std::string(ATTNFUZZ_FAKES) + "/both_backends.so";
+  const auto found = find_kernels(path, {}, &error);
+  ASSERT_EQ(found.size(), 1u) << error;
+  EXPECT_THAT(found[0].left_out, ::testing::ElementsAre("one", "other"));
+  const auto wanted = find_kernels(path, {ATTN_CPU}, &error);
+  ASSERT_EQ(wanted.size(), 1u) << error;
+  EXPECT_TRUE(wanted[0].left_out.empty()) << "who names the back end has chosen";
+}
+
 TEST(FindKernels, RunsNoPlainLibraryInASanitizersLane) {
   std::string error;
   EXPECT_FALSE(find_kernel(std::string(ATTNFUZZ_FAKES) + "/stages.so", {ATTN_CPU, "asan"}, &error));
