@@ -144,6 +144,10 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
     declared             which share of the bound is what the function says of itself, or leaves open
     cheat                None, or what a failure or a refusal looks like (docs/untrusted.md)
     failure              None, or kind, message, the reduced case in a line and the largest error/bound
+    why_not_judged       reasons in words
+
+    `failure` is there if the verdict is "failed", and only then; `why_not_judged` has something in it if the verdict
+    is "not judged", and only then. A failure counts however little was judged beside it.
 
     Where `errors` and `domain` are given they hold, whatever the function declares of itself. `seed`: of the stream of
     cases; None is 1, and with `untrusted` one that the system draws, so that nobody knows the cases.
@@ -161,6 +165,15 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
         return verdict_on(name, seconds, seed, errors, domain, untrusted, beside, of)
 
 
+def _answer(result):
+    """Verdict, reasons and failure of a check's result: exactly one of them says why it is no pass."""
+    verdict = {"held": "held", "found": "failed"}.get(result["status"], "not judged")
+    why = list(result["not_judged"]) if verdict == "not judged" else []
+    if verdict == "not judged" and not why:
+        why = [f"the check was {result['status']}"]
+    return verdict, why, result["failure"] if verdict == "failed" else None
+
+
 def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=None):
     """judge(), of a target as the command names it; `beside` is a folder that it may read."""
     with tempfile.TemporaryDirectory() as folder:
@@ -172,23 +185,23 @@ def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=N
             words += ["--domain", domain.words()] if domain and domain.words() else []
         result, ran = _run(name, words, beside)
     every = result["all"]
+    answer, why, failure = _answer(result)
     stated = errors or (of.errors if of else None)
     taken = domain or (of.domain if of else Domain())
     verdict = {
-        "verdict": {"held": "held", "found": "failed"}.get(result["status"], "not judged"),
+        "verdict": answer,
         "cases": every["cases"],
         "judged": (every["passed"] + every["failed"]) / max(every["cases"], 1),
         "worst": every["worst"],
         "smallest_detectable": smallest_detectable(stated, dtype="f32" if set(taken.dtypes) == {"f32"} else "f16"),
         "declared": result.get("declared_share"),
-        "why_not_judged": result["not_judged"],
-        "cheat": result.get("cheat") or result.get("failure", {}).get("cheat") or None,
+        "why_not_judged": why,
+        "cheat": result.get("cheat") or (failure or {}).get("cheat") or None,
         "failure": None,
     }
-    if "failure" in result:
-        failure, reduction = result["failure"], result.get("reduction", {})
+    if failure:
         verdict["failure"] = {"kind": failure.get("kind"), "message": failure["message"], "index": failure.get("index"),
-                              "case": _line_after(ran.stdout, "REDUCED"), "reduction": reduction}
+                              "case": _line_after(ran.stdout, "REDUCED"), "reduction": result.get("reduction", {})}
     if "untrusted" in result:
         verdict["untrusted"] = result["untrusted"]
     return verdict

@@ -159,6 +159,18 @@ class Oracle(unittest.TestCase):
                        for how in ("lse", None))
         self.assertLess(8 * lse, unsaid)
 
+    def test_a_verdict_has_one_reason(self):
+        from attnfuzz.judge import _answer
+
+        failure = {"kind": "wrong", "message": "O is off"}
+        found = {"status": "found", "not_judged": ["most cases were not judged"], "failure": failure}
+        self.assertEqual(_answer(found), ("failed", [], failure))
+        self.assertEqual(_answer({"status": "held", "not_judged": []}), ("held", [], None))
+        few = {"status": "not judged", "not_judged": ["too few"]}
+        self.assertEqual(_answer(few), ("not judged", ["too few"], None))
+        self.assertEqual(_answer({"status": "interrupted", "not_judged": []}),
+                         ("not judged", ["the check was interrupted"], None))
+
     def test_p_of_another_format_than_the_inputs(self):
         q, k, v = inputs()
         said = dict(accumulator="ffma", exp="expf", log="logf", rcp="exact", scale="separate")
