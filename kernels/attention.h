@@ -572,7 +572,8 @@ typedef struct attn_kernel {
   /* Decides how `problem` would be done. Reads of the tensors only addresses
    * and strides. On refusal writes a sentence that says what is not supported
    * into reason[reason_size], always NUL-terminated. Launches nothing.
-   * plan->size is the room there is: no more is written. */
+   * plan->size is the room there is: no more is written. Asked the same again, it
+   * answers the same. */
   attn_status (*plan)(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
                       attn_plan* plan, char* reason, uint64_t reason_size);
 

@@ -25,7 +25,7 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 10;
+inline constexpr uint32_t kVersion = 11;
 // Descriptors a worker finds open when it starts; kStatusFd its guard alone (worker/guard.h), which
 // writes two int32 there: the worker's process id, and its status as waitpid() gave it. kProgramFd
 // likewise, where it runs a copy of the worker's program that has no name.
@@ -91,6 +91,8 @@ struct Report {
 struct Answer {
   int32_t status;    // attn_status
   int32_t retiring;  // the worker ends after this answer: its device or executor is no longer sound
+  int32_t unsteady;  // boolean: plan() was asked twice and answered in two ways, which `reason` tells
+  int32_t reserved;
   double seconds;
   char reason[512];
   attn_plan plan;

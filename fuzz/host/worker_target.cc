@@ -9,6 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "fuzz/host/answer_checks.h"
 #include "fuzz/host/output_hash.h"
@@ -105,7 +106,8 @@ class WorkerTarget final : public Target, public Screening {
     reply.reason = printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)});
     reply.plan = answer.plan;
     reply.crash = unknown_status(answer.status);
-    if (reply.status == ATTN_OK) reply.bad_plan = bad_plan(answer.plan);
+    if (answer.unsteady) reply.bad_plan = std::exchange(reply.reason, "");
+    if (reply.status == ATTN_OK && !reply.bad_plan) reply.bad_plan = bad_plan(answer.plan);
     if (answer.report.given && answer.retiring) reply.crash = reply.reason;
     if (reply.crash || reply.bad_plan) {
       reply.status = ATTN_FAULT;

@@ -260,7 +260,36 @@ const attn_kernel kernels[] = {
         }),
     // All is well, it says, and nothing ran.
     fake::kernel("idle", yes, nothing),
-};
+    // Refuses every other question.
+    fake::kernel(
+        "refuse-by-turns",
+        PLAN {
+          static int asked = 0;
+          snprintf(reason, n, "refused %d", ++asked);
+          return asked % 2 == 0 ? yes(p, t, env, plan, reason, n) : ATTN_UNSUPPORTED;
+        },
+        nothing),
+    // Plans other tiles each time.
+    fake::kernel(
+        "plan-by-turns",
+        PLAN {
+          static int asked = 0;
+          const attn_status status = yes(p, t, env, plan, reason, n);
+          plan->tile_k = 64 << ++asked % 2;
+          return status;
+        },
+        nothing),
+    // Refuses with another reason each time, and leaves what it likes behind its path's end.
+    fake::kernel(
+        "reason-by-turns",
+        PLAN {
+          static int asked = 0;
+          const attn_status status = yes(p, t, env, plan, reason, n);
+          snprintf(reason, n, "refused %d", ++asked);
+          plan->path[63] = static_cast<char>(asked);
+          return p->seq_k > 1000 ? ATTN_UNSUPPORTED : status;
+        },
+        nothing)};
 
 }  // namespace
 

@@ -69,6 +69,27 @@ TEST(Worker, PassesARefusalOn) {
   EXPECT_FALSE(plan.crash);
 }
 
+TEST(Worker, AsksAPlanTwiceAndTellsOfTwoAnswers) {
+  for (const auto& [kernel, why] : {std::pair{"refuse-by-turns", "refused the problem and then took it"},
+                                    {"plan-by-turns", "answered tile_k 128 and then 64"}}) {
+    FakeCall call(kernel);
+    for (int i = 0; i < 2; ++i) {
+      const PlanReply plan = call.plan();
+      ASSERT_TRUE(plan.bad_plan) << kernel;
+      EXPECT_EQ(*plan.bad_plan, std::string("asked the same twice, plan() ") + why);
+      EXPECT_EQ(plan.status, ATTN_FAULT);
+    }
+  }
+  // The words of a refusal may differ, and what lies behind a path.
+  FakeCall call("reason-by-turns");
+  const PlanReply plan = call.plan();
+  EXPECT_EQ(plan.status, ATTN_OK) << plan.bad_plan.value_or("");
+  call.problem.seq_k = 2000;
+  const PlanReply refused = call.plan();
+  EXPECT_EQ(refused.status, ATTN_UNSUPPORTED);
+  EXPECT_EQ(refused.reason, "refused 3");
+}
+
 // Each misbehaving kernel, what its run must be called, and whether it ends the worker.
 struct Misbehaviour {
   const char* kernel;

@@ -1,0 +1,23 @@
+// Whether plan() answered two identical questions alike.
+#pragma once
+
+#include <string>
+
+#include "kernels/attention.h"
+
+namespace attnfuzz::worker {
+
+struct PlanAnswer {
+  attn_status status;
+  attn_plan plan;  // counts only where the status is ATTN_OK
+};
+
+// In what two answers differ, in words, or nothing:
+//
+//   "asked the same twice, plan() took the problem and then refused it"
+//   "asked the same twice, plan() answered tile_k 64 and then 128"
+//
+// Reasons of refusals may differ, what lies behind a path's NUL, and reserved fields.
+std::string plans_differ(const PlanAnswer& first, const PlanAnswer& second);
+
+}  // namespace attnfuzz::worker
