@@ -101,10 +101,13 @@ Death death_of(int status) {
 WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
   std::array<int, 2> ends = {-1, -1};  // that the guard writes to: output, status
   int arena = -1;
-  // Not blocking at either end: a kernel that prints without end loses its output, not its time.
+  // Only our end does not block. Python raises an error where a pipe is full and does not block, and a right
+  // function that prints much would fail; wait() reads what is printed, so who prints waits for us and not for
+  // ever.
   const auto open_pipe = [](int& ours, int& its) {
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("pipe2");
+    if (pipe2(fds, O_CLOEXEC) != 0) throw_errno("pipe2");
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
     ours = fds[0];
     its = raised(fds[1], "fcntl");
   };
