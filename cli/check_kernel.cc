@@ -114,6 +114,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   std::printf("  bound: calibration '%s'%s; seed %llu, %d job(s)\n", calibration.name.c_str(),
               calibration.measured ? "" : " (documented, not measured)",
               (unsigned long long)arguments.check.seed, arguments.check.jobs);
+  if (!checked.kernel.note.empty()) print("  note: " + checked.kernel.note + "\n");
   for (const Property* property : arguments.check.properties) print(expect_twin(*target, *property));
   screening_of(*target, arguments.target);  // says so where there is none
   if (checked.measures != 0) print(confinement_text(checked.measures));

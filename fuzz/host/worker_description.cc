@@ -104,6 +104,7 @@ std::optional<KernelInfo> kernel_info(const wire::Description& d) {
   info.build.flags = printable(strings.next());
   info.build.root = strings.next();
   info.device = printable(strings.next());
+  info.note = printable(strings.next());
   for (uint32_t i = 0; i < d.kernel_count && strings.good(); ++i) {
     std::string name = kernel_label(strings.next());
     info.library_kernels.emplace_back(std::move(name), strings.next() == "cuda" ? ATTN_CUDA : ATTN_CPU);

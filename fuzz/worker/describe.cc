@@ -47,6 +47,7 @@ void describe(const Library& library, const std::string& device, const Arena& ar
   text.add(k.build ? k.build->flags : nullptr);
   text.add(k.build ? k.build->root : nullptr);
   text.add(device.c_str());
+  text.add(library.note.c_str());
   out.kernel_count = out.variant_count = out.file_count = 0;
   for (const attn_kernel& other : library.all) {
     if (!text.add(other.name) || !text.add(other.backend == ATTN_CUDA ? "cuda" : "cpu")) break;

@@ -116,6 +116,7 @@ Library open(const attnfuzz_loaded& all, const std::string& of, const char* sele
     const attnfuzz_hosted& one = all.kernels[i];
     if (std::string(one.name) == library.kernel->name && one.backend == library.kernel->backend) hosted = &one;
   }
+  if (hosted != nullptr && hosted->note != nullptr) library.note = hosted->note;
   library.finite = hosted != nullptr && hosted->finite != 0;
   return library;
 }

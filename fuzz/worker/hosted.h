@@ -36,7 +36,8 @@ typedef struct attnfuzz_hosted {
                  const attn_env* env, char* text, uint64_t size);
   uint32_t dtypes;  // of Q, K, V and O: bits 1 << attn_dtype. Cases are drawn in fp32 where that is among them
   const attn_domain* takes;  // of its limits what that can say; NULL: nothing but dtypes
-  int32_t finite;  // boolean: it promises nothing where Q, K or V hold NaN or an infinity: refused for it
+  int32_t finite;    // boolean: it promises nothing where Q, K or V hold NaN or an infinity: refused for it
+  const char* note;  // what a check says of it before it begins; NULL: nothing
 } attnfuzz_hosted;
 
 // This process becomes the guard (guard.h) of its child `worker`, ends it when whoever

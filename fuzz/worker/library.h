@@ -16,6 +16,7 @@ struct Library {
   bool finite = false;                // of a hosted kernel: hosted.h
   std::vector<attn_kernel> all;       // its kernels, of either back end
   uint64_t begin = 0, end = 0;        // addresses of its segments
+  std::string note;                   // likewise: what a check says before it begins
   std::string error;
 };
 

@@ -44,6 +44,7 @@ struct KernelInfo {
   BuildInfo build;
   BuildInfo worker;    // of the program that runs it: the executor
   std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty
+  std::string note;    // what a check says of it before it begins: what is left out and why; empty: nothing
 };
 
 // With `crash`, `bad_plan` or `timed_out` status is ATTN_FAULT. A plan that says

@@ -463,6 +463,7 @@ class Target:
     description: str = ""
     path: str = ""
     compiles: tuple = ()
+    bf16: str = "ml_dtypes"
 
     def __post_init__(self):
         self.__name__ = self.function.__name__
@@ -477,6 +478,8 @@ class Target:
         self.takes = frozenset(names)
         if isinstance(self.compiles, str) or not set(self.compiles) <= set(_COMPILES):
             raise ValueError(f"target(compiles={self.compiles!r}): a tuple of {', '.join(map(repr, _COMPILES))}")
+        if self.bf16 not in ("ml_dtypes", "bits"):
+            raise ValueError(f"target(bf16={self.bf16!r}): 'ml_dtypes' or 'bits'")
         if not self.description:
             self.description = (self.__doc__ or f"{self.__name__} of {self.__module__}").strip().split("\n")[0]
 
@@ -501,7 +504,7 @@ class Target:
 
 
 def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=Errors(), domain=Domain(),
-           description="", path="", compiles=()):
+           description="", path="", compiles=(), bf16="ml_dtypes"):
     """Declares a function as a kernel to be checked: a decorator, with or without arguments.
 
         @attnfuzz.target(errors=attnfuzz.Errors(accumulator="ffma"), domain=attnfuzz.Domain(mask=False))
@@ -521,6 +524,8 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
     compiles what it compiles anew for, of "dtype", "batch", "heads", "seq", "dim", "causal", "lse", "bias", "mask",
              "key_lengths", "window", "softcap" and "scale": a check draws 32 cases for each compilation, and the first
              call of one counts as compiling()
+    bf16     what NumPy's arrays of bf16 are: "ml_dtypes" (without that package bf16 is left out, and the check says so),
+             or "bits" in uint16 where it is not installed: attnfuzz.as_float32 reads both
     """
     arrays = arrays or ("torch" if device == "cuda" else "numpy")
     if device not in ("cpu", "cuda"):
@@ -532,6 +537,6 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
         raise ValueError(f"target(tiles={tiles!r}): two numbers, rows of a tile of queries and of keys")
 
     def declare(f):
-        return Target(f, device, arrays, tuple(tiles), errors, domain, description, path, compiles)
+        return Target(f, device, arrays, tuple(tiles), errors, domain, description, path, compiles, bf16)
 
     return declare(function) if function is not None else declare

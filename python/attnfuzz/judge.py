@@ -24,7 +24,7 @@ sys.modules.setdefault({module!r}, _module)
 _spec.loader.exec_module(_module)
 _f = _module.{name}
 {name} = attnfuzz.target(getattr(_f, "function", _f), device={device!r}, arrays={arrays!r}, tiles={tiles!r},
-                         errors={errors!r}, domain={domain!r})
+                         errors={errors!r}, domain={domain!r}, bf16={bf16!r})
 """
 
 
@@ -111,7 +111,7 @@ def _target_name(function, errors, domain, folder, device=None, arrays=None, unt
     text = _WRAPPER.format(
         folder=os.path.dirname(path), imports=imports, module=os.path.splitext(os.path.basename(path))[0], path=path, name=name,
         device=device or (of.device if of else "cpu"), arrays=arrays or (of.arrays if of else None),
-        tiles=of.tiles if of else (64, 64), errors=errors or (of.errors if of else Errors()),
+        tiles=of.tiles if of else (64, 64), bf16=of.bf16 if of else "ml_dtypes", errors=errors or (of.errors if of else Errors()),
         domain=domain or (of.domain if of else Domain()))
     wrapper = os.path.join(folder, "judged.py")
     with open(wrapper, "w") as f:

@@ -20,13 +20,14 @@ import signal
 import socket
 import sys
 import traceback
+from dataclasses import replace
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
 from attnfuzz import declare, poison
 from attnfuzz.contract import CUDA, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
 from attnfuzz.declare import DTYPES, CDomain, Target, Unsupported
 from attnfuzz.judge import named_modules
-from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
+from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
 
 _ProblemP, _TensorsP, _EnvironmentP, _PlanP = map(ctypes.POINTER, (Problem, Tensors, Environment, Plan))
 _HostedPlan = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _PlanP, c_void_p, c_uint64)
@@ -44,7 +45,7 @@ class Hosted(ctypes.Structure):
         ("size", c_uint32), ("backend", c_int32), ("name", c_char_p), ("description", c_char_p),
         ("domain", c_char_p), ("source_hash", c_char_p), ("host", c_char_p), ("source", c_char_p),
         ("plan", _HostedPlan), ("run", _HostedRun), ("dtypes", c_uint32),
-        ("takes", ctypes.POINTER(CDomain)), ("finite", c_int32),
+        ("takes", ctypes.POINTER(CDomain)), ("finite", c_int32), ("note", c_char_p),
     ]
 
 
@@ -205,11 +206,33 @@ def load(path):
         sys.modules.setdefault(name, module)
         spec.loader.exec_module(module)
     except BaseException as e:
-        return [], f"{path} cannot be imported: {in_words(e, path)}"
+        advice = f"; the interpreter is {sys.executable}, and ATTNFUZZ_PYTHON names another" if isinstance(e, ImportError) else ""
+        return [], f"{path} cannot be imported: {in_words(e, path)}{advice}"
     targets = [(name, t) for name, t in vars(module).items() if isinstance(t, Target)]
     if not targets:
         return [], f"{path} has no targets: a kernel is a function with @attnfuzz.target above it"
+    for name, target in targets:
+        if why := lacks(target):
+            return [], f"{path}: {name} {why}"
     return targets, None
+
+
+def lacks(target):
+    """What a target's arrays need and this interpreter has not, and what to do; None: nothing."""
+    package = {"numpy": "numpy", "torch": "torch", "jax": "jax"}.get(target.arrays)
+    if package and package not in sys.modules and not importlib.util.find_spec(package):
+        return (f"is given arrays of {package}, which {sys.executable} has not: {sys.executable} -m pip install {package}, "
+                "or name another interpreter in ATTNFUZZ_PYTHON")
+    if lacks_bf16(target) and set(target.domain.dtypes) == {"bf16"}:
+        return ("takes bf16 alone, of which NumPy has no type without ml_dtypes: pip install ml_dtypes, or declare "
+                "bf16='bits' for a function that reads them in uint16")
+    return None
+
+
+def lacks_bf16(target):
+    """Whether NumPy would have to give a target bits in the place of bf16, which it has not declared to read."""
+    return (target.arrays == "numpy" and target.bf16 != "bits" and "bf16" in target.domain.dtypes
+            and numpy_bfloat16() is None)
 
 
 def in_words(e, path=None):
@@ -235,6 +258,11 @@ def said_by(e):
 
 
 def host_of(name, target, path, source):
+    note = None
+    if lacks_bf16(target):
+        target.domain = replace(target.domain, dtypes=tuple(d for d in target.domain.dtypes if d != "bf16"))
+        note = ("bf16 is left out, for NumPy has no type of it here: pip install ml_dtypes, or declare "
+                "attnfuzz.target(bf16='bits') if the function reads its bits in uint16")
     kernel = Kernel(name, target, path)
     domain = target.domain.struct()
     host = f"{sys.implementation.name} {sys.version.split()[0]}"
@@ -243,7 +271,8 @@ def host_of(name, target, path, source):
                     source_hash=source.encode(), host=host.encode(), source=path.encode(),
                     plan=_HostedPlan(kernel.plan), run=_HostedRun(kernel.run),
                     dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)),
-                    takes=ctypes.pointer(domain) if domain else None, finite=not target.domain.non_finite)
+                    takes=ctypes.pointer(domain) if domain else None, finite=not target.domain.non_finite,
+                    note=note.encode() if note else None)
     _kept.append((kernel, hosted, domain))
     return hosted
 

@@ -18,6 +18,18 @@ check() {
 check right --cases 150 || die "the right one does not hold"
 check into_out --cases 60 || die "one that writes into out= does not hold"
 
+# What prints more than a pipe holds is right all the same.
+check chatty --cases 20 || die "one that prints much does not hold"
+
+# Without ml_dtypes bf16 is left out, and that is said; with it there is nothing to say.
+check no_bits --cases 40 || die "one that reads no bits does not hold"
+if "$ATTNFUZZ_PYTHON" -c 'import ml_dtypes' 2>/dev/null; then
+  grep -q 'bf16 is left out' "$out/log" && die "bf16 is left out where ml_dtypes is"
+else
+  grep -q 'note: bf16 is left out' "$out/log" || die "that bf16 is left out is not said"
+  grep -q 'bf16 [1-9][0-9.]* %' "$out/log" && die "bf16 was drawn all the same"
+fi
+
 check_example() {
   "$attnfuzz" check "$(dirname "$targets")/../../examples/mine.py:mine" --cases 100 --out "$out/mine" >"$out/log" 2>&1
 }

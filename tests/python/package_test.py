@@ -334,6 +334,23 @@ class Declarations(unittest.TestCase):
         self.assertEqual(laid.words(), "layout=inner align_bytes=16 lse_base=2 lse_dead=+inf")
         self.assertEqual((laid.struct().layout, laid.struct().align_bytes), (2, 16))
 
+    def test_an_interpreter_without_the_arrays_package_is_refused(self):
+        target = attnfuzz.target(lambda p, q, k, v: q, arrays="jax")
+        with unittest.mock.patch.dict(sys.modules), unittest.mock.patch("importlib.util.find_spec", lambda name: None):
+            sys.modules.pop("jax", None)
+            self.assertRegex(worker.lacks(target), "arrays of jax, which .* has not: .* -m pip install jax")
+
+    def test_bf16_is_left_out_where_numpy_has_none(self):
+        with unittest.mock.patch("attnfuzz.worker.numpy_bfloat16", lambda: None):
+            of = {bits: attnfuzz.target(lambda p, q, k, v: q, bf16=bits) for bits in ("ml_dtypes", "bits")}
+            hosted = {bits: worker.host_of("f", target, __file__, "") for bits, target in of.items()}
+            self.assertEqual(of["ml_dtypes"].domain.dtypes, ("f16",))
+            self.assertIn(b"bf16 is left out", hosted["ml_dtypes"].note)
+            self.assertEqual(of["bits"].domain.dtypes, ("f16", "bf16"))
+            self.assertIsNone(hosted["bits"].note)
+            alone = attnfuzz.target(lambda p, q, k, v: q, domain=attnfuzz.Domain(dtypes=("bf16",)))
+            self.assertIn("declare bf16='bits'", worker.lacks(alone))
+
     def test_a_kind_of_problem_that_nobody_knows_is_refused(self):
         target = attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False))
         kernel = worker.Kernel("f", target, __file__)

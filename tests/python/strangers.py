@@ -26,7 +26,7 @@ def compute(p, q, k, v):
 
 
 def stranger(f):
-    return attnfuzz.target(f, errors=ERRORS, domain=DOMAIN)
+    return attnfuzz.target(f, errors=ERRORS, domain=DOMAIN, bf16="bits")
 
 
 def does(name, what):
@@ -116,7 +116,7 @@ def five_bits(p, q, k, v):
     return (numpy.asarray(o, numpy.float32).view(numpy.uint32) & numpy.uint32(0xFFFC0000)).view(numpy.float32), lse
 
 
-says_merges = attnfuzz.target(five_bits, errors=replace(ERRORS, merges=100000), domain=DOMAIN)
+says_merges = attnfuzz.target(five_bits, errors=replace(ERRORS, merges=100000), domain=DOMAIN, bf16="bits")
 
 
 @stranger

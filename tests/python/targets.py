@@ -1,6 +1,7 @@
 """Targets that are right, wrong, and that end in all the ways a function of Python can."""
 
 import ctypes
+import functools
 import os
 import sys
 import time
@@ -10,13 +11,16 @@ import attnfuzz
 from attnfuzz.targets.numpy_reference import ERRORS
 from attnfuzz.targets.numpy_reference import attention as right
 
-right = attnfuzz.target(right.function, errors=ERRORS)
+# Without ml_dtypes bf16 comes as bits, which all of these read.
+target = functools.partial(attnfuzz.target, bf16="bits")
+
+right = target(right.function, errors=ERRORS)
 
 
 FP32 = attnfuzz.Domain(dtypes=("f32",))
-right_fp32 = attnfuzz.target(right.function, errors=ERRORS, domain=FP32)
-any_format = attnfuzz.target(right.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
-finite = attnfuzz.target(right.function, errors=ERRORS, domain=attnfuzz.Domain(non_finite=False))
+right_fp32 = target(right.function, errors=ERRORS, domain=FP32)
+any_format = target(right.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
+finite = target(right.function, errors=ERRORS, domain=attnfuzz.Domain(non_finite=False))
 
 
 def to_tf32(a):
@@ -33,11 +37,11 @@ def tf32_keys(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return right.function(p, to_tf32(q), to_tf32(k), v, bias, mask, key_lengths)
 
 
-secret_tf32 = attnfuzz.target(tf32_keys, errors=ERRORS, domain=FP32)
-declared_tf32 = attnfuzz.target(tf32_keys, errors=replace(ERRORS, p=None, products="tf32"), domain=FP32)
+secret_tf32 = target(tf32_keys, errors=ERRORS, domain=FP32)
+declared_tf32 = target(tf32_keys, errors=replace(ERRORS, p=None, products="tf32"), domain=FP32)
 
 
-@attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(bias=False, mask=False, key_lengths=False, window=False))
+@target(errors=ERRORS, domain=attnfuzz.Domain(bias=False, mask=False, key_lengths=False, window=False))
 def off_by_one(p, q, k, v):
     """takes a causal diagonal for the one before it, from the second tile of keys on"""
     if p.causal and p.seq_k > 64 and p.align == "top_left":
@@ -49,7 +53,7 @@ def off_by_one(p, q, k, v):
     return right.function(p, q, k, v)
 
 
-@attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(
+@target(errors=ERRORS, domain=attnfuzz.Domain(
     dtypes=("bf16",), dim={64, 128}, seq=attnfuzz.multiple(32, least=32), equal_lengths=True, equal_dims=True, gqa=False,
     causal="only", align="top_left", window=False, softcap=False, key_lengths=False, bias=False, mask=False, lse=False,
     scale="positive", batch=attnfuzz.at_least(1), non_finite=False))
@@ -59,7 +63,7 @@ def narrow(p, q, k, v):
     return right.function(p, q, k, v)[0]
 
 
-@attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(layout="inner", align_bytes=16, lse_base=2, lse_dead="0"))
+@target(errors=ERRORS, domain=attnfuzz.Domain(layout="inner", align_bytes=16, lse_base=2, lse_dead="0"))
 def laid(p, q, k, v, bias=None, mask=None, key_lengths=None):
     """reads rows in vectors, and writes an LSE of its own kind"""
     import numpy
@@ -72,10 +76,10 @@ def laid(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return o, numpy.where(lse == -numpy.inf, 0, lse * numpy.float32(1.4426950408889634))
 
 
-secret_base = attnfuzz.target(laid.function, errors=ERRORS, domain=attnfuzz.Domain(layout="inner", align_bytes=16, lse_dead="0"))
+secret_base = target(laid.function, errors=ERRORS, domain=attnfuzz.Domain(layout="inner", align_bytes=16, lse_dead="0"))
 
 
-@attnfuzz.target(errors=ERRORS)
+@target(errors=ERRORS)
 def says_nothing(p, q, k, v):
     """declares nothing, and finds out when it runs"""
     if p.seq_q != p.seq_k or p.causal:
@@ -84,7 +88,7 @@ def says_nothing(p, q, k, v):
     return right.function(p, q, k, v)
 
 
-@attnfuzz.target(errors=ERRORS)
+@target(errors=ERRORS)
 def reads_fresh(p, q, k, v, bias=None, mask=None, key_lengths=None):
     """adds to memory that it takes for zeros"""
     import numpy
@@ -95,7 +99,7 @@ def reads_fresh(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return sums, lse
 
 
-@attnfuzz.target(errors=ERRORS)
+@target(errors=ERRORS)
 def writes_past(p, q, k, v, bias=None, mask=None, key_lengths=None):
     """a row too many of an array of its own"""
     import numpy
@@ -105,7 +109,7 @@ def writes_past(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return right.function(p, q, k, v, bias, mask, key_lengths)
 
 
-@attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(
+@target(errors=ERRORS, domain=attnfuzz.Domain(
     dim={80}, seq=attnfuzz.multiple(48, least=48), equal_lengths=True, equal_dims=True, heads_q=3, gqa=False,
     causal="only", align="bottom_right", lse=False, bias=False, mask=False, window=False))
 def large_at_least(p, q, k, v, key_lengths=None):
@@ -114,7 +118,7 @@ def large_at_least(p, q, k, v, key_lengths=None):
     return right.function(p, q, k, v, key_lengths=key_lengths)[0] * (1 if p.seq_k == 48 else 1.5)
 
 
-@attnfuzz.target(errors=ERRORS)
+@target(errors=ERRORS)
 def into_out(p, q, k, v, bias=None, mask=None, key_lengths=None, out=None, lse=None):
     """writes into the memory it is given"""
     from attnfuzz.tensor import to_bits_of_bf16
@@ -132,7 +136,7 @@ def ends(name, how):
         return right.function(p, q, k, v, bias, mask, key_lengths)
 
     f.__name__ = name
-    return attnfuzz.target(f, errors=ERRORS)
+    return target(f, errors=ERRORS)
 
 
 compiled = set()
@@ -144,7 +148,7 @@ def burn(seconds):
         pass
 
 
-@attnfuzz.target(errors=ERRORS, compiles=("dtype", "heads", "seq"), domain=attnfuzz.Domain(dtypes=("f16",)))
+@target(errors=ERRORS, compiles=("dtype", "heads", "seq"), domain=attnfuzz.Domain(dtypes=("f16",)))
 def compiles_slowly(p, q, k, v, bias=None, mask=None, key_lengths=None):
     """takes 0.8 s before the first call of a process, as a compiler does"""
     if not compiled:
@@ -153,7 +157,7 @@ def compiles_slowly(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return right.function(p, q, k, v, bias, mask, key_lengths)
 
 
-@attnfuzz.target(errors=ERRORS)
+@target(errors=ERRORS)
 def compiles_for_ever(p, q, k, v, bias=None, mask=None, key_lengths=None):
     with attnfuzz.compiling():
         spin()
@@ -173,3 +177,18 @@ hangs = ends("hangs", spin)
 raises = ends("raises", loud)
 exits = ends("exits", lambda: sys.exit(3))
 leaves = ends("leaves", lambda: os._exit(7))
+
+
+@target(errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16",)))
+def chatty(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    """prints more than a pipe holds"""
+    print("x" * 400_000)
+    return right.function(p, q, k, v, bias, mask, key_lengths)
+
+
+@attnfuzz.target(errors=ERRORS)
+def no_bits(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    """takes bf16 as ml_dtypes has it, and would take bits for numbers"""
+    import numpy
+
+    return right.function(p, *(numpy.asarray(x, numpy.float32) for x in (q, k, v)), bias, mask, key_lengths)

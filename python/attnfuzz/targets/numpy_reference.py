@@ -19,7 +19,7 @@ def scores(p, q, k):
     return x
 
 
-@attnfuzz.target(errors=ERRORS)
+@attnfuzz.target(errors=ERRORS, bf16="bits")
 def attention(p, q, k, v, bias=None, mask=None, key_lengths=None):
     """attention in NumPy, fp32"""
     with np.errstate(all="ignore"):

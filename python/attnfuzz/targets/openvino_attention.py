@@ -56,7 +56,7 @@ def f32(p, q, k, v, bias=None, mask=None):
 
 
 @attnfuzz.target(errors=attnfuzz.Errors(accumulator="tensor", p="input", scale="separate"),
-                 domain=attnfuzz.Domain(dtypes=("bf16",), bias="own", **DOMAIN))
+                 domain=attnfuzz.Domain(dtypes=("bf16",), bias="own", **DOMAIN), bf16="bits")
 def bf16(p, q, k, v, bias=None, mask=None):
     """OpenVINO on the CPU, in bf16"""
     return attend(p, q, k, v, bias, mask, "bf16")
