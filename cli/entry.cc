@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cmake/translate/tokens.h"
+#include "cmake/translate/translate.h"
 #include "fuzz/host/subprocess.h"
 #include "text/files.h"
 #include "text/printable.h"
@@ -20,18 +22,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the order of attn::Args.
-constexpr std::string_view
-    kTensors = "q, k, v, o, lse, ",
-    kOthers =
-        "B, H, Hkv, S, Sq, Sk, D, Dv, scale, causal, dtype, stream, pages, lengths, pages_each, pages_all";
-// What the tensors of Args are called where a source's own kind of tensor has those names.
-constexpr std::string_view kPointers = "q_of_a, k_of_a, v_of_a, o_of_a, lse_of_a, ";
-constexpr std::string_view kTypes =
-    "Tensor q, Tensor k, Tensor v, Tensor o, float* lse, int B, int H, int Hkv, int S, int Sq, int Sk, int D, "
-    "int Dv, float scale, bool causal, attn_dtype dtype, cudaStream_t stream, const int* pages, const int* "
-    "lengths, "
-    "int pages_each, int pages_all";
+// Fields of attn_entry::Args, as parameters.
+struct Field {
+  const char *type, *name;
+};
+constexpr Field kTensors[] = {
+    {"Tensor", "q"}, {"Tensor", "k"}, {"Tensor", "v"}, {"Tensor", "o"}, {"float*", "lse"}};
+constexpr Field kOthers[] = {{"int", "B"},
+                             {"int", "H"},
+                             {"int", "Hkv"},
+                             {"int", "S"},
+                             {"int", "Sq"},
+                             {"int", "Sk"},
+                             {"int", "D"},
+                             {"int", "Dv"},
+                             {"float", "scale"},
+                             {"bool", "causal"},
+                             {"int", "window_left"},
+                             {"int", "window_right"},
+                             {"int", "dtype"},
+                             {"cudaStream_t", "stream"},
+                             {"const int*", "pages"},
+                             {"const int*", "lengths"},
+                             {"int", "page"},
+                             {"int", "pages_each"},
+                             {"int", "pages_all"}};
 
 bool names(const std::string& call, const std::string& name) {
   return std::regex_search(call, std::regex("(^|[^A-Za-z0-9_.>])" + name + "([^A-Za-z0-9_]|$)"));
@@ -60,51 +75,134 @@ std::string assignments(const std::string& takes) {
 std::string statement(const std::string& call) {
   std::smatch parts;
   static const std::regex kBoth("\\s*o\\s*,\\s*lse\\s*=([^=].*)");
-  return std::regex_match(call, parts, kBoth) ? "attn::take_both(o, lse, " + parts[1].str() + ")" : call;
+  return std::regex_match(call, parts, kBoth) ? "attn_entry::take_both(o, lse, " + parts[1].str() + ")" : call;
 }
 
+std::string made_by(const Entry& entry) {
+  return "// Made by attnfuzz check " + fs::path(entry.source).filename().string() + " --entry '" + entry.call +
+         "'\n";
+}
+
+// The adapter: what the kernel takes.
 std::string plug_in(const Entry& entry, const std::string& name) {
-  const std::string call = statement(entry.call);
   const auto has = [&](const char* field) { return names(entry.call, field); };
   std::string deduced;
   if (has("S") && !has("Sq") && !has("Sk")) deduced += "    t.equal_lengths = true;\n";
   if (has("Dv")) deduced += "    t.equal_dims = false;\n";
   if (has("Hkv")) deduced += "    t.group = any_size();\n";
   if (has("causal")) deduced += "    t.causal = Causal::kEither;\n";
+  if (has("window_left") || has("window_right")) deduced += "    t.window = Window::kGiven;\n";
   if (has("lse")) deduced += "    t.lse = Lse::kWritten;\n";
   if (!has("scale")) deduced += "    t.scale = Scale::kOwn;\n";
-  return "// Made by attnfuzz check " + fs::path(entry.source).filename().string() + " --entry '" + entry.call +
-         "'\n#include \"" + fs::path(entry.source).filename().string() +
-         "\"\n#include \"kernels/adapter/entry.h\"\n\n"
+  return made_by(entry) +
+         "#include \"kernels/adapter/entry.h\"\n\n"
          "struct Entry {\n"
          "  static constexpr const char* kName = \"" +
          name +
          "\";\n"
-         "  template <class Tensor>\n  static constexpr bool kCalls = requires(" +
-         std::string(kTypes) + ") { " + call +
-         "; };\n"
          "  static constexpr attn::Takes kTakes = [] {\n    using namespace attn;\n    Takes t;\n"
-         "    t.format = entry_format<Entry>();\n" +
+         "    t.format = Formats::kOfFunction;\n" +
          deduced + assignments(entry.takes) +
          "    return t;\n  }();\n"
-         "  static void run(const attn::Args& a) {\n#ifdef ATTN_HAS_TENSORS\n    const auto& [" +
-         std::string(kPointers) + std::string(kOthers) +
-         "] = a;\n    attn::with_tensors(a, kTakes, [&](auto& q, auto& k, auto& v, auto& o, auto& lse) { " +
-         call + "; });\n#else\n    const auto& [" + std::string(kTensors) + std::string(kOthers) +
-         "] = a;\n    " + call + ";\n#endif\n  }\n};\nATTN_ADAPTER(Entry)\n";
+         "  static attn::Formats format() { return attn::entry_format(); }\n"
+         "  static void run(const attn::Args& a) { attn::call_entry(a); }\n};\nATTN_ADAPTER(Entry)\n";
+}
+
+// The user's source, and two functions that the adapter calls. They use the names of the call and those that
+// kernels/adapter/source.h declares before the source.
+std::string apart(const Entry& entry) {
+  const std::string call = statement(entry.call);
+  std::string undefined, tensors, parameters, arguments, others;
+  for (const Field& field : kTensors) {
+    const std::string name = field.name;
+    undefined += "#undef " + name + "\n";
+    parameters +=
+        (parameters.empty() ? "" : ", ") +
+        (field.type == std::string_view("Tensor") ? "attn_entry::Only<attn_T>" : std::string(field.type)) +
+        " " + name;
+    arguments += (arguments.empty() ? "auto& " : ", auto& ") + name;
+    tensors += "  [[maybe_unused]] const auto& " + name + " = attn_a." + name + ";\n";
+  }
+  for (const Field& field : kOthers) {
+    if (!names(entry.call, field.name)) continue;
+    const std::string name = field.name;
+    undefined += "#undef " + name + "\n";
+    parameters += std::string(", ") + field.type + " " + name;
+    others += "  const auto& " + name + " = attn_a." + name + ";\n";
+  }
+  return made_by(entry) + "#include \"kernels/adapter/source.h\"\n\n#include \"" +
+         fs::path(entry.source).filename().string() + "\"\n\n" + undefined +
+         "template <class attn_T>\nconsteval int attn_takes() {\n  return requires(" + parameters + ") { " +
+         call +
+         "; };\n}\n"
+         "extern \"C\" int attn_entry_formats() {\n"
+         "  return attn_takes<attn_entry::F16>() + 2 * attn_takes<attn_entry::Bf16>() + 4 * "
+         "attn_takes<float>();\n}\n"
+         "extern \"C\" void attn_entry_call(const attn_entry::Args& attn_a) {\n" +
+         others + "#ifdef ATTN_HAS_TENSORS\n  simt::with_tensors(attn_a, [&](" + arguments + ") { " + call +
+         "; });\n#else\n" + tensors + "  " + call + ";\n#endif\n}\n";
+}
+
+// Folders in which headers of the source are looked for.
+std::vector<std::string> folders_of(const Entry& entry) {
+  std::vector<std::string> folders = {fs::absolute(entry.source).parent_path().lexically_normal().string()};
+  for (const std::string& include : entry.includes)
+    folders.push_back(fs::absolute(include).lexically_normal().string());
+  return folders;
 }
 
 std::string project(const Entry& entry, const std::string& name, const fs::path& folder) {
   const std::string lanes = entry.lane.empty() || entry.lane == "plain" ? "plain" : "plain " + entry.lane;
-  const std::string sources = fs::absolute(entry.source).parent_path().lexically_normal().string();
-  std::string others;
-  for (const std::string& include : entry.includes)
-    others += " [==[" + fs::absolute(include).lexically_normal().string() + "]==]";
+  std::string includes;
+  for (const std::string& one : folders_of(entry)) includes += "\n  [==[" + one + "]==]";
   return "cmake_minimum_required(VERSION 3.25)\nproject(" + name +
          " LANGUAGES CXX)\nfind_package(attnfuzz REQUIRED)\nattnfuzz_add_kernel(NAME " + name +
-         " SOURCES plug_in.cu BACKENDS " + entry.backend + " LANES " + lanes + "\n  INCLUDES [==[" + sources +
-         "]==]" + others + " ROOT [==[" + sources + "]==] DIRECTORY [==[" + fs::absolute(folder).string() +
-         "]==])\n";
+         " SOURCES plug_in.cu source.cu APART source.cu BACKENDS " + entry.backend + " LANES " + lanes +
+         "\n  INCLUDES" + includes + "\n  ROOT [==[" + folders_of(entry).front() + "]==] DIRECTORY [==[" +
+         fs::absolute(folder).string() + "]==])\n";
+}
+
+// A kernel is launched, not called.
+void expect_no_kernel_called(const Entry& entry) {
+  if (entry.call.find("<<<") != std::string::npos) return;
+  const std::vector<std::string> kernels = kernels_of({entry.source}, folders_of(entry));
+  const std::vector<Token> tokens = tokens_of(entry.call);
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const std::string name(tokens[i].in(entry.call));
+    const size_t open = entry.call.find('(', tokens[i].end);
+    const char next = entry.call[tokens[i + 1].begin];
+    if ((next != '(' && next != '<') || open == std::string::npos || !std::ranges::count(kernels, name))
+      continue;
+    throw UserError(name +
+                    " is a __global__ function: say its launch, with the grid and the block that it is written "
+                    "for, as in --entry '" +
+                    entry.call.substr(0, open) + "<<<dim3((S + 127) / 128, B * H), 128>>>" +
+                    entry.call.substr(open) + "'");
+  }
+}
+
+// Whether a statement of --takes sets it.
+bool sets(const std::string& takes, const std::string& field) {
+  return std::regex_search(takes, std::regex("(^|;)[ .]*" + field + "\\s*="));
+}
+
+// What the contract cannot express is refused by name.
+void expect_what_can_be_said(const Entry& entry) {
+  const bool pages = names(entry.call, "pages");
+  if (sets(entry.takes, "window_(left|right)") ||
+      std::regex_search(entry.takes, std::regex("window\\s*=\\s*[0-9]")))
+    throw UserError(
+        "--takes cannot say that a kernel has a window of its own: each problem says which window it has. Name "
+        "the "
+        "window in the call, --entry 'f(..., window_left, window_right)' (-1: no limit), or leave out the "
+        "lengths "
+        "that the window shortens, as in --takes 'seq = at_most(128)'");
+  if (pages && !sets(entry.takes, "page"))
+    throw UserError("the call names pages: say how many keys a page has, as in --takes 'page = 16'");
+  if (sets(entry.takes, "page") && !pages)
+    throw UserError(
+        "--takes 'page = ...' is for a kernel that takes a page table: name it in the call, --entry "
+        "'f(q, k, v, o, pages, pages_each, lengths, ...)' (kernels/adapter/args.h says what they hold)");
 }
 
 // Left alone where it is the same, so that nothing is built again.
@@ -150,9 +248,11 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
         " is a source: say how its function is called, --entry 'launch(q, k, v, o, B, H, S, D)', or "
         "name a library");
   if (!fs::is_regular_file(entry.source)) throw UserError(entry.source + " is not there");
+  expect_what_can_be_said(entry);
   if (entry.call.find_first_of("\n\\;") != std::string::npos ||
       entry.takes.find_first_of("\n\\") != std::string::npos)
     throw UserError("--entry is one call, as 'launch(q, k, v, o, B, H, S, D)', --takes one line");
+  expect_no_kernel_called(entry);
   const fs::path prefix = program_folder().parent_path();
   if (!fs::exists(prefix / "lib/cmake/attnfuzz/attnfuzzConfig.cmake"))
     throw UserError("--entry builds with the CMake package of attnfuzz, which is not at " +
@@ -164,6 +264,7 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   const fs::path at = fs::absolute(fs::path(folder) / (name + ".attnfuzz")).lexically_normal();
   fs::create_directories(at);
   write_if_new(at / "plug_in.cu", plug_in(entry, name));
+  write_if_new(at / "source.cu", apart(entry));
   write_if_new(at / "CMakeLists.txt", project(entry, name, at));
   const fs::path build = at / "build";
   std::vector<std::string> configure = {"cmake", "-S", at, "-B", build, "-DCMAKE_CXX_COMPILER=clang++-19"};
@@ -171,7 +272,7 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   configure.push_back(std::string("-DATTNFUZZ_CUDA=") + (entry.backend == "cuda" ? "ON" : "OFF"));
   for (std::string& word : generator(build)) configure.push_back(std::move(word));
   run_or_say("CMake cannot configure " + at.string(), configure);
-  run_or_say(entry.source + " does not build as it is called in " + (at / "plug_in.cu").string(),
+  run_or_say(entry.source + " does not build as it is called in " + (at / "source.cu").string(),
              {"cmake", "--build", build});
   return (fs::path(folder) / (name + ".attnfuzz") / ("libattn_" + name + "_" + entry.backend + ".so")).string();
 }

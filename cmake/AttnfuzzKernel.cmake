@@ -1,6 +1,7 @@
 # attnfuzz_add_kernel(NAME <name> SOURCES <a.cu> [<b.cc>...]
 #                     [BACKENDS cpu cuda] [OPTIONS <flag>...] [INCLUDES <dir>...] [ROOT <dir>]
-#                     [CUDA_SOURCES <a.cu>...] [DIRECTORY <dir>] [LANES plain asan msan msan-O0 tsan coverage]
+#                     [CUDA_SOURCES <a.cu>...] [APART <a.cu>...] [DIRECTORY <dir>]
+#                     [LANES plain asan msan msan-O0 tsan coverage]
 #                     [EXACT] [CHECKS [CASES <n>] ...])
 #
 # Makes one loadable library a back end from one kernel source:
@@ -13,7 +14,8 @@
 # hashes of what the compiler reads for it from ROOT (default: the project's source
 # tree), computed anew whenever one of those files or the flags change.
 # Sources of CUDA as it stands, with <<<>>> and whatever else nvcc takes, are translated for the executor.
-# CUDA_SOURCES are compiled for CUDA alone. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
+# CUDA_SOURCES are compiled for CUDA alone. APART are those of SOURCES that see no name of ours on the executor but
+# namespace simt (kernels/simt/cuda/apart.h): a user's code whose adapter is another source. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
 # LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
@@ -80,7 +82,7 @@ endfunction()
 function(attnfuzz_add_kernel)
   list(FIND ARGN CHECKS checks_at)
   list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
-  cmake_parse_arguments(arg "EXACT" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
+  cmake_parse_arguments(arg "EXACT" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;APART;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
   if("${arg_NAME}" STREQUAL "" OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "attnfuzz_add_kernel needs NAME and SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -129,6 +131,11 @@ function(attnfuzz_add_kernel)
       COMMENT "Translating ${arg_NAME} for the CPU executor" VERBATIM COMMAND_EXPAND_LISTS)
     add_custom_target(attn_${arg_NAME}_translated DEPENDS ${translated}.stamp)
   endif()
+  set(apart)
+  foreach(source IN LISTS arg_APART)
+    get_filename_component(source ${source} ABSOLUTE)
+    list(APPEND apart ${source})
+  endforeach()
   set(builds)  # "cpu", "cpu-asan", "cuda"
   if("cpu" IN_LIST arg_BACKENDS)
     foreach(lane IN LISTS arg_LANES)
@@ -165,6 +172,10 @@ function(attnfuzz_add_kernel)
         file(RELATIVE_PATH name ${arg_ROOT} ${source})
         string(MAKE_C_IDENTIFIER ${name} name)
         file(CONFIGURE OUTPUT ${generated}/${name}.cc CONTENT "#include \"@source@\"\n" @ONLY)
+        if(source IN_LIST apart)
+          set_source_files_properties(${generated}/${name}.cc PROPERTIES COMPILE_DEFINITIONS ATTN_APART
+            SKIP_UNITY_BUILD_INCLUSION ON)
+        endif()
         set(source ${generated}/${name}.cc)
         if(translated)
           set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${translated}.stamp)
@@ -200,8 +211,8 @@ function(attnfuzz_add_kernel)
     target_link_options(${target} PRIVATE ${link_options})
 
     if(translated AND backend STREQUAL "cpu")
-      # cuda_runtime.h comes by itself, as with nvcc.
-      target_compile_options(${target} PRIVATE -ivfsoverlay ${translated}/overlay.yaml
+      # cuda_runtime.h comes by itself, as with nvcc. Properties are for threadIdx.x (kernels/simt/cuda/builtins.h).
+      target_compile_options(${target} PRIVATE -ivfsoverlay ${translated}/overlay.yaml -fdeclspec
         "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include cuda_runtime.h>")
       add_dependencies(${target} attn_${arg_NAME}_translated)
       attnfuzz_add_identity(${target} ROOT ${arg_ROOT} DEPENDS ${translated}.stamp)

@@ -1,8 +1,8 @@
 // A plug-in around a CUDA kernel as it stands, in a few lines: what the kernel takes is
 // declared, and everything else about the contract is done here.
 //
+//   #include "kernels/adapter.h"         // first, so that the source's macros do not reach into it
 //   #include "attention.cu"              // void launch(const half* q, ..., int B, int H, int S, int D)
-//   #include "kernels/adapter.h"
 //
 //   struct Mine {
 //     static constexpr const char* kName = "mine";
@@ -27,57 +27,20 @@
 // In C++20; on the executor and, compiled by nvcc, on a GPU.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "kernels/adapter/args.h"
 #include "kernels/adapter/backend.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
 
 namespace attn {
 
-// Converts to whatever pointer the kernel's function wants.
-struct Pointer {
-  void* data = nullptr;
-  template <class T>
-  operator T*() const {
-    return static_cast<T*>(data);
-  }
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(data);
-  }
-};
-
-// The call's stream; and whether run() asked for it.
-class Stream {
- public:
-  Stream() = default;
-  Stream(::cudaStream_t stream, bool* asked) : stream_(stream), asked_(asked) {}
-  operator ::cudaStream_t() const {
-    if (asked_) *asked_ = true;
-    return stream_;
-  }
-
- private:
-  ::cudaStream_t stream_ = nullptr;
-  bool* asked_ = nullptr;
-};
-
-struct Args {
-  Pointer q, k, v, o;
-  float* lse = nullptr;  // never null where Takes has it
-  int B, H, Hkv, S, Sq, Sk, D, Dv;
-  float scale;
-  bool causal;
-  attn_dtype dtype;  // of the problem
-  Stream stream;     // whoever does not ask for it may launch on any: what copies O back waits for all of them
-  // Of pages: K and V are (page number, key, head, dim); of batch entry b the n-th page is
-  // pages[b * pages_each + n], and lengths[b] keys count.
-  const int* pages = nullptr;
-  const int* lengths = nullptr;
-  int pages_each = 0, pages_all = 0;
-};
+using attn_entry::Args;
+using attn_entry::Pointer;
+using attn_entry::Stream;
 
 // The plug-in around K.
 template <class K>
@@ -89,9 +52,18 @@ struct Adapted {
   }();
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
-  static constexpr Takes kTakes = K::kTakes;
-  static constexpr attn_domain kDeclared = kTakes.domain();
+  static inline constinit Takes kTakes = K::kTakes;
+  static inline constinit attn_domain kDeclared = K::kTakes.domain();
   static constexpr const attn_domain* kDomain = &kDeclared;
+
+  // The descriptor, made when the library is loaded: the format may follow from another translation unit.
+  static attn_kernel kernel() {
+    if constexpr (requires { K::format(); }) {
+      if (kTakes.format == Formats::kOfFunction) kTakes.format = K::format();
+      kDeclared = kTakes.domain();
+    }
+    return plug_in<Adapted>();
+  }
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     using namespace adapter;
@@ -150,10 +122,13 @@ struct Adapted {
     args.Hkv = static_cast<int>(p.heads_kv);
     args.S = args.Sk = static_cast<int>(p.seq_k), args.Sq = static_cast<int>(p.seq_q);
     args.D = static_cast<int>(p.dim_qk), args.Dv = static_cast<int>(p.dim_v);
-    args.scale = kTakes.scale == Scale::kOwn ? usual_scale(p) : p.scale;
+    args.scale = kTakes.scale == Scale::kOwn ? kTakes.scale.own(p) : p.scale;
     args.causal = p.causal != 0;
-    args.dtype = static_cast<attn_dtype>(p.dtype);
+    args.window_left = window_side(p.window_left), args.window_right = window_side(p.window_right);
+    args.dtype = p.dtype;
+    args.by_head = kTakes.order == Order::kBhsd;
     args.pages = static_cast<const int*>(at(kPages)), args.lengths = static_cast<const int*>(at(kLengths));
+    args.page = kTakes.page;
     args.pages_each = static_cast<int>(layout.pages_each);
     args.pages_all = static_cast<int>(layout.pages_each * p.batch);
     bool asked_for_stream = false;
@@ -168,6 +143,9 @@ struct Adapted {
   }
 
  private:
+  static int window_side(int64_t keys) {
+    return keys < 0 ? -1 : static_cast<int>(std::min<int64_t>(keys, 1 << 30));
+  }
   // Between the caller's tensor and its copy, where it has one.
   static void copy(const Call& call, const adapter::Layout& layout, adapter::Piece i, char* space, bool out) {
     const adapter::Copy& c = layout.pieces[i];
@@ -178,6 +156,6 @@ struct Adapted {
 }  // namespace attn
 
 // Exports it: the library's only kernel.
-#define ATTN_ADAPTER(K)                                                          \
-  static const attn_kernel attn_adapted_##K = attn::plug_in<attn::Adapted<K>>(); \
+#define ATTN_ADAPTER(K)                                                   \
+  static const attn_kernel attn_adapted_##K = attn::Adapted<K>::kernel(); \
   const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &attn_adapted_##K : nullptr; }

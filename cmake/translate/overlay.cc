@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "cmake/translate/tokens.h"
 #include "cmake/translate/translate.h"
@@ -43,6 +44,35 @@ std::vector<std::string> includes(const std::string& text) {
   return names;
 }
 
+// f(path, text): each of `sources`, and what they include from their own folders and from `folders`, once.
+template <class F>
+void each_file(const std::vector<std::string>& sources, const std::vector<std::string>& folders, F f) {
+  std::map<std::string, bool> seen;
+  std::vector<fs::path> queue;
+  for (const std::string& source : sources) {
+    if (!read(source)) throw std::runtime_error("cannot read " + source);
+    queue.push_back(fs::absolute(source).lexically_normal());
+  }
+  while (!queue.empty()) {
+    const fs::path path = queue.back();
+    queue.pop_back();
+    if (std::exchange(seen[path.string()], true)) continue;
+    const std::optional<std::string> text = read(path);
+    if (!text) continue;
+    f(path.string(), *text);
+    for (const std::string& name : includes(*text)) {
+      std::vector<fs::path> places = {path.parent_path()};
+      places.insert(places.end(), folders.begin(), folders.end());
+      for (const fs::path& place : places) {
+        const fs::path found = fs::absolute(place / name).lexically_normal();
+        if (!fs::is_regular_file(found)) continue;
+        queue.push_back(found);
+        break;
+      }
+    }
+  }
+}
+
 std::string json_string(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -58,34 +88,31 @@ std::map<std::string, std::string> translate_all(const std::vector<std::string>&
                                                  const std::vector<std::string>& folders,
                                                  std::vector<std::string>* looked_at) {
   std::map<std::string, std::string> changed;
-  std::map<std::string, bool> seen;
-  std::vector<fs::path> queue;
-  for (const std::string& source : sources) {
-    if (!read(source)) throw std::runtime_error("cannot read " + source);
-    queue.push_back(fs::absolute(source).lexically_normal());
-  }
-  while (!queue.empty()) {
-    const fs::path path = queue.back();
-    queue.pop_back();
-    if (seen[path.string()]) continue;
-    seen[path.string()] = true;
-    const std::optional<std::string> text = read(path);
-    if (!text) continue;
-    if (looked_at) looked_at->push_back(path.string());
-    std::string now = translate(*text, path.string());
-    if (now != *text) changed[path.string()] = std::move(now);
-    for (const std::string& name : includes(*text)) {
-      std::vector<fs::path> places = {path.parent_path()};
-      places.insert(places.end(), folders.begin(), folders.end());
-      for (const fs::path& place : places) {
-        const fs::path found = fs::absolute(place / name).lexically_normal();
-        if (!fs::is_regular_file(found)) continue;
-        queue.push_back(found);
-        break;
-      }
-    }
-  }
+  each_file(sources, folders, [&](const std::string& path, const std::string& text) {
+    if (looked_at) looked_at->push_back(path);
+    std::string now = translate(text, path);
+    if (now != text) changed[path] = std::move(now);
+  });
   return changed;
+}
+
+std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
+                                    const std::vector<std::string>& folders) {
+  std::vector<std::string> names;
+  each_file(sources, folders, [&](const std::string&, const std::string& text) {
+    const std::vector<Token> tokens = tokens_of(text);
+    bool wanted = false;  // after __global__, until the function's name
+    for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+      const std::string_view word = tokens[i].in(text);
+      if (word == "__global__") wanted = true;
+      if (word == ";" || word == "{") wanted = false;
+      const bool attribute = word.starts_with("__") && word.ends_with("__");  // __launch_bounds__(128)
+      if (!wanted || attribute || tokens[i].kind != Token::kName || tokens[i + 1].in(text) != "(") continue;
+      names.emplace_back(word);
+      wanted = false;
+    }
+  });
+  return names;
 }
 
 std::string write_overlay(const std::map<std::string, std::string>& translated, const std::string& directory) {

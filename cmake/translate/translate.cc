@@ -213,7 +213,7 @@ class Translator {
     replace(first, i + 2,
             "::simt::launch_of([&](auto simt_use) -> decltype(simt_use(" + kernel + ")) { return simt_use(" +
                 kernel + "); }, [&](auto&... simt_given) -> decltype(static_cast<void>(" + kernel +
-                "(simt_given...))) { " + kernel + "(simt_given...); }, ::simt::Place::now(), ");
+                "(simt_given...))) { " + kernel + "(simt_given...); }, ::simt::simt_here(), ");
     replace(end, end + 2, ")");
   }
 
@@ -278,7 +278,7 @@ class Translator {
     replace(first, last,
             in_function
                 ? type + "* const " + array + " = static_cast<" + type +
-                      "*>(::simt::dynamic_shared(::simt::Place::now()))"
+                      "*>(::simt::dynamic_shared(::simt::simt_here()))"
                 : "static " + type + "* " + array + " = nullptr; static const ::simt::DynamicShared simt_of_" +
                       array + "(&" + array + ")");
     skip_until_ = end + whole;
@@ -303,7 +303,7 @@ class Translator {
     sections.back().second = close;
     if (sections[0].first == sections[0].second) fail(i, "asm without text");
     std::string call = "::simt::ptx::run<::simt::ptx::Text(" + flat(sections[0].first, sections[0].second - 1) +
-                       ")>(::simt::Place::now()";
+                       ")>(::simt::simt_here()";
     for (size_t section = 1; section < std::min<size_t>(sections.size(), 3); ++section) {
       for (size_t at = sections[section].first; at < sections[section].second; ++at) {
         if (is(at, ",")) continue;

@@ -36,6 +36,10 @@ std::map<std::string, std::string> translate_all(const std::vector<std::string>&
                                                  const std::vector<std::string>& folders,
                                                  std::vector<std::string>* read = nullptr);
 
+// The names of the __global__ functions in the same files.
+std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
+                                    const std::vector<std::string>& folders);
+
 // Writes them to `directory`, and the overlay that puts them in the originals' places for
 // clang's -ivfsoverlay; returns its path. What has not changed is not written again.
 std::string write_overlay(const std::map<std::string, std::string>& translated, const std::string& directory);

@@ -45,7 +45,7 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   const attn_problem& p = call.problem;
   const attn_tensors t = strided(p, call.tensors);
   Layout layout;
-  if (takes.scale == Scale::kOwn) layout.factor = p.scale / usual_scale(p);
+  if (takes.scale == Scale::kOwn) layout.factor = p.scale / takes.scale.own(p);
   if (std::fabs(layout.factor - 1) < 1e-6f) layout.factor = 1;
   layout.folds = layout.factor != 1;
   layout.pages_each = takes.page > 0 ? ceil_div(p.seq_k, takes.page) : 0;

@@ -67,8 +67,8 @@ constexpr Sizes one_of(N... values) {
   return result;
 }
 
-// Of Q, K, V and O: bits 1 << attn_dtype.
-enum class Formats { kF16 = 1, kBf16 = 2, kEither = 3, kF32 = 4, kAny = 7 };
+// Of Q, K, V and O: bits 1 << attn_dtype. OfFunction: what the entry's function takes (entry.h).
+enum class Formats { kOfFunction = 0, kF16 = 1, kBf16 = 2, kEither = 3, kF32 = 4, kAny = 7 };
 constexpr Formats operator|(Formats a, Formats b) {
   return static_cast<Formats>(static_cast<int>(a) | static_cast<int>(b));
 }
@@ -79,6 +79,24 @@ enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused
 // Own: 1 / sqrt(dim); the rest of it is multiplied into Q. Positive: given, and above 0, as a kernel needs that
 // hides a score by -inf before it scales it.
 enum class Scale { kGiven, kOwn, kPositive };
+// One of these, or a number: the kernel's own scale, which is 1 where Q comes scaled already.
+class ScaleRule {
+ public:
+  constexpr ScaleRule(Scale rule) : rule_(rule) {}
+  constexpr ScaleRule(double own)
+      : rule_(Scale::kOwn),
+        own_(own > 0 ? static_cast<float>(own) : throw "a scale of the kernel's own is above 0") {}
+  constexpr bool operator==(Scale rule) const { return rule_ == rule; }
+  float own(const attn_problem& p) const {
+    return own_ != 0 ? own_ : 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
+  }
+
+ private:
+  Scale rule_;
+  float own_ = 0;  // 0: 1 / sqrt(dim)
+};
+// Given: the call takes window_left and window_right, -1 where a side has no limit.
+enum class Window { kNever, kGiven };
 
 struct Takes {
   Formats format = Formats::kF16;
@@ -94,7 +112,8 @@ struct Takes {
   Causal causal = Causal::kNever;
   attn_align align = ATTN_TOP_LEFT;  // of the causal mask, where lengths differ
   Lse lse = Lse::kNone;
-  Scale scale = Scale::kGiven;
+  ScaleRule scale = Scale::kGiven;
+  Window window = Window::kNever;
   Order order = Order::kBhsd;
   uintptr_t align_bytes = 16;  // of each pointer
   int page = 0;                // keys a page: K and V come in pages, with a.pages and a.lengths
@@ -119,13 +138,10 @@ struct Takes {
     d.causal = causal == Causal::kNever ? 1 : causal == Causal::kOnly ? 2 : 0;
     d.align = causal == Causal::kNever ? 0 : 1 + align;
     d.lse = lse == Lse::kNone ? 1 : 0;
-    d.usual_scale = scale == Scale::kOwn;
+    d.usual_scale = scale == Scale::kOwn;  // of another own scale too: Q then has the rest
     return d;
   }
 };
-
-// What an own scale is.
-inline float usual_scale(const attn_problem& p) { return 1.0f / std::sqrt(static_cast<float>(p.dim_qk)); }
 
 // Why a problem is none of those taken, or nothing.
 inline std::string refusal(const Takes& takes, const Call& call) {
@@ -158,13 +174,13 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (!p.causal && takes.causal == Causal::kOnly) return "the causal mask alone";
   if (p.causal && p.seq_q != p.seq_k && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "causal aligned bottom-right" : "causal aligned top-left";
-  if (p.window_left >= 0 || p.window_right >= 0) return "a window";
+  if ((p.window_left >= 0 || p.window_right >= 0) && takes.window == Window::kNever) return "a window";
   if (p.softcap != 0) return "a softcap";
   if (p.bias_dtype != ATTN_NONE) return "a bias";
   if (p.has_mask) return "a mask";
   if (p.has_key_lengths && takes.page == 0) return "key lengths";
   if (call.tensors.lse.data && takes.lse == Lse::kNone) return "an LSE";
-  if (takes.scale == Scale::kOwn && !std::isfinite(p.scale / usual_scale(p))) return "such a scale";
+  if (takes.scale == Scale::kOwn && !std::isfinite(p.scale / takes.scale.own(p))) return "such a scale";
   if (takes.scale == Scale::kPositive && !(p.scale > 0)) return "a scale that is not positive";
   for (const int64_t n : {p.batch * p.heads_q, p.seq_q, p.seq_k}) {
     if (n > 0x7FFFFFFF / 512) return "more than its integers hold";

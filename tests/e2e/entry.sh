@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# entry.sh ATTNFUZZ SOURCE EXTENSION
+# entry.sh ATTNFUZZ SOURCE EXTENSION SOURCES
 #
 # A CUDA source as it stands, checked by one command: it is built, judged, built again when
 # it changed, and refused with the compiler's words, or with what to do, where it cannot be.
-# SOURCE has attention_forward(float* q, k, v, out, int B, H, S, D); EXTENSION is a folder with one of PyTorch.
+# SOURCE has attention_forward(float* q, k, v, out, int B, H, S, D); EXTENSION is a folder with one of PyTorch;
+# SOURCES holds names.cu, whose names are those of our headers, and tensors.cu.
 set -u
-attnfuzz=$1 source=$2 extension=$3
+attnfuzz=$1 source=$2 extension=$3 sources=$4
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 cp "$source" "$out/mine.cu"
@@ -56,4 +57,22 @@ expect 0 "1 not tried, for --domain leaves such cases out" --entry 'o, lse = for
   'f32 dim<=32 seq<=32 equal_dims positive_scale no_bias no_mask no_window no_softcap no_key_lengths no_causal no_gqa'
 expect 1 "it threw: no more than 32 columns, not 33" --entry 'o = forward(q, k, v)' --include extension/include --reduce-seconds 1 \
   --takes 'dim = one_of(33); equal_lengths = true'
+# Names and macros of a source are its own; a launch is an entry, and a kernel by its name is told how to be one.
+cp "$sources"/*.cu .
+of=names.cu
+expect 0 "40 cases in" --finite --entry 'launch::attn(q, k, v, o, Call{B * H, S}, D)' --takes 'seq = at_most(64)'
+expect 0 "40 cases in" --finite --entry 'attend<<<dim3(1, B * H), 64>>>(q, k, v, o, S, D)' --takes 'seq = at_most(32)'
+expect 2 "attend is a __global__ function: .*--entry 'attend<<<dim3((S + 127) / 128, B \* H), 128>>>(q, k, v, o, S, D)'" \
+  --entry 'attend(q, k, v, o, S, D)'
+# A vector of tensors; a scale of the kernel's own, a window and pages.
+of=tensors.cu
+takes='format = Formats::kF32; equal_lengths = true; seq = at_most(32)'
+expect 0 "40 cases in" --finite --entry 'o = one(q, k, v)' --takes "$takes; scale = 1.0"
+expect 0 " window [1-9]" --finite --entry 'o, lse = two(q, k, v, scale, window_left, window_right)' \
+  --takes "$takes; scale = Scale::kPositive"
+rows='rows<<<dim3((S + 63) / 64, B), 64>>>(q, k, v, o, nullptr, pages, lengths, {S, D, -1, -1, page, pages_each, scale})'
+expect 0 "40 cases in" --finite --entry "$rows" --takes 'heads = one_of(1); page = 16; scale = Scale::kPositive; seq = at_most(32)'
+expect 2 "say how many keys a page has" --entry "$rows"
+expect 2 "name it in the call" --entry 'o = one(q, k, v)' --takes 'page = 16'
+expect 2 "window_left, window_right" --entry 'o = one(q, k, v)' --takes 'window = 128'
 exit $wrong

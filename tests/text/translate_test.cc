@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 namespace attnfuzz {
@@ -68,23 +70,36 @@ TEST(Translate, AMacroMayHoldALaunch) {
 
 TEST(Translate, DynamicSharedMemoryBecomesAPointer) {
   EXPECT_EQ(translated("{ extern __shared__ __align__(16) float4 x[]; }"),
-            "{ float4* const x = static_cast<float4*>(::simt::dynamic_shared(::simt::Place::now())); }");
+            "{ float4* const x = static_cast<float4*>(::simt::dynamic_shared(::simt::simt_here())); }");
   EXPECT_EQ(translated("namespace a { extern __shared__ float x[]; }"),
             "namespace a { static float* x = nullptr; static const ::simt::DynamicShared simt_of_x(&x); }");
   EXPECT_EQ(translated("{ __shared__ alignas(16) float x[2]; }"), "{ __shared__ __align__(16) float x[2]; }");
+}
+
+TEST(Translate, KernelsAreFoundByName) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "translate_kernels";
+  std::filesystem::create_directories(folder / "inner");
+  std::ofstream(folder / "a.cu")
+      << "#include \"b.cuh\"\n// __global__ void not_this(int);\n"
+         "template <int N> __global__ void __launch_bounds__(128) first(float* x) {}\n"
+         "void host(float* x) { first<4><<<1, 128>>>(x); }\n";
+  std::ofstream(folder / "inner/b.cuh")
+      << "extern \"C\" __global__ __attribute__((used)) void second(int n);\n";
+  const std::vector<std::string> kernels =
+      kernels_of({(folder / "a.cu").string()}, {(folder / "inner").string()});
+  EXPECT_EQ(kernels, (std::vector<std::string>{"first", "second"}));
 }
 
 TEST(Translate, InlinePtxBecomesACall) {
   const std::string result = translated(
       "asm volatile(\"ex2.approx.f32 \"\n  \"%0, %1;\" : \"=f\"(y[i]) : \"f\"(a ? b : c) : \"memory\");\n"
       "asm(\"add.f32 %0, %0, %1;\" : \"+f\"(x) : \"f\"(y)); asm volatile(\"cp.async.commit_group;\" ::);");
-  EXPECT_TRUE(
-      holds(result,
-            "::simt::ptx::run<::simt::ptx::Text(\"ex2.approx.f32 \" \"%0, %1;\")>(::simt::Place::now(), "
-            "::simt::ptx::out(y[i]), ::simt::ptx::in(a ? b : c))"))
+  EXPECT_TRUE(holds(result,
+                    "::simt::ptx::run<::simt::ptx::Text(\"ex2.approx.f32 \" \"%0, %1;\")>(::simt::simt_here(), "
+                    "::simt::ptx::out(y[i]), ::simt::ptx::in(a ? b : c))"))
       << result;
-  EXPECT_TRUE(holds(result, "(::simt::Place::now(), ::simt::ptx::inout(x), ::simt::ptx::in(y))")) << result;
-  EXPECT_TRUE(holds(result, "Text(\"cp.async.commit_group;\")>(::simt::Place::now());")) << result;
+  EXPECT_TRUE(holds(result, "(::simt::simt_here(), ::simt::ptx::inout(x), ::simt::ptx::in(y))")) << result;
+  EXPECT_TRUE(holds(result, "Text(\"cp.async.commit_group;\")>(::simt::simt_here());")) << result;
 }
 
 TEST(Translate, WhatCannotBeIsNamedWithItsLine) {

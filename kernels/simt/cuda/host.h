@@ -29,6 +29,7 @@
 #endif
 
 #include "kernels/attention.h"
+#include "kernels/simt/cuda/builtins.h"
 #include "kernels/simt/cuda/cuda.h"
 
 enum cudaError_t : int {
@@ -103,7 +104,7 @@ struct cudaDeviceProp {
   char name[256] = "the CPU executor";
   size_t totalGlobalMem = size_t{1} << 34, sharedMemPerBlock = 48 * 1024, totalConstMem = 64 * 1024;
   size_t sharedMemPerBlockOptin = 0, sharedMemPerMultiprocessor = 0;
-  int regsPerBlock = 65536, warpSize_ = 32, maxThreadsPerBlock = 1024, clockRate = 1000000;
+  int regsPerBlock = 65536, warpSize = 32, maxThreadsPerBlock = 1024, clockRate = 1000000;
   int maxThreadsDim[3] = {1024, 1024, 64}, maxGridSize[3] = {2147483647, 65535, 65535};
   int major = 0, minor = 0, multiProcessorCount = 0, maxThreadsPerMultiProcessor = 2048, l2CacheSize = 50 << 20;
   int memoryClockRate = 1000000, memoryBusWidth = 5120, concurrentKernels = 1;

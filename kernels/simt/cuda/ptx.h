@@ -16,6 +16,7 @@
 
 #include "kernels/primitives/copy.h"
 #include "kernels/primitives/math.h"
+#include "kernels/simt/cuda/builtins.h"
 #include "kernels/simt/cuda/ptx/matrix.h"
 #include "kernels/simt/cuda/ptx/text.h"
 #include "kernels/simt/cuda/ptx/values.h"

@@ -1,6 +1,10 @@
 // <cuda_runtime.h> on the executor: the device API, the host's, and launches.
 #pragma once
 
+#ifdef ATTN_APART
+#include "kernels/simt/cuda/apart.h"
+#endif
+
 #include <assert.h>
 
 #include "kernels/simt/cuda/api.h"

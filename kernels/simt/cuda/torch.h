@@ -2,7 +2,7 @@
 // checks, the stream, the module's macros. No PyTorch is needed, and none is here: what computes is missing.
 //
 // Tensors made by a source are arrays of cudaMalloc: guarded, and those of empty() start as NaNs. Those that
-// attnfuzz hands in are the case's own memory (kernels/adapter/entry.h).
+// attnfuzz hands in are the case's own memory (given_tensors.h).
 #pragma once
 
 #include <initializer_list>
@@ -106,6 +106,7 @@ struct TensorOptions {
   ScalarType type = ScalarType::Float;
   TensorOptions(ScalarType of = ScalarType::Float) : type(of) {}
   TensorOptions(Device) {}
+  TensorOptions(DeviceType) {}
   TensorOptions dtype(ScalarType of) const { return of; }
   ScalarType dtype() const { return type; }
   TensorOptions device(Device, int = 0) const { return *this; }
@@ -442,3 +443,5 @@ struct AttnNoModule {
 #define TORCH_EXTENSION_NAME attn_no_module
 #define PYBIND11_MODULE(name, m) [[maybe_unused]] static void attn_module_of_python(AttnNoModule& m)
 #define TORCH_LIBRARY(name, m) [[maybe_unused]] static void attn_library_of_torch(AttnNoModule& m)
+
+#include "kernels/simt/cuda/given_tensors.h"

@@ -6,6 +6,10 @@
 
 #include "kernels/simt/threads/block.h"
 
+// CUDA's, for kernels (cuda/builtins.h).
+extern SIMT_EXPORT const int warpSize;
+const int warpSize = 32;
+
 namespace simt {
 
 constinit thread_local Thread* current = nullptr;

@@ -1,0 +1,54 @@
+// What an adapter gives to a kernel's host function. It is plain data that names nothing else of ours, for it
+// is seen by the user's source too (source.h).
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace attn_entry {
+
+// Converts to whatever pointer the kernel's function wants.
+struct Pointer {
+  void* data = nullptr;
+  template <class T>
+  operator T*() const {
+    return static_cast<T*>(data);
+  }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
+// The call's stream; and whether run() asked for it.
+class Stream {
+ public:
+  Stream() = default;
+  Stream(::cudaStream_t stream, bool* asked) : stream_(stream), asked_(asked) {}
+  operator ::cudaStream_t() const {
+    if (asked_) *asked_ = true;
+    return stream_;
+  }
+
+ private:
+  ::cudaStream_t stream_ = nullptr;
+  bool* asked_ = nullptr;
+};
+
+struct Args {
+  Pointer q, k, v, o;
+  float* lse = nullptr;  // never null where Takes has it
+  int B, H, Hkv, S, Sq, Sk, D, Dv;
+  float scale;
+  bool causal;
+  int window_left, window_right;  // keys to either side of the diagonal that a query sees; -1: all
+  int dtype;                      // attn_dtype of the problem
+  Stream stream;  // whoever does not ask for it may launch on any: what copies O back waits for all of them
+  // Of pages: K and V are (page number, key, head, dim); of batch entry b the n-th page is
+  // pages[b * pages_each + n], and lengths[b] keys count.
+  const int* pages = nullptr;
+  const int* lengths = nullptr;
+  int page = 0, pages_each = 0, pages_all = 0;
+  bool by_head = true;  // the order of dense tensors is (b, h, s, d), not (b, s, h, d)
+};
+
+}  // namespace attn_entry
