@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <stdexcept>
 #include <string>
@@ -100,7 +101,50 @@ void* Arena::at(uint64_t offset) const {
   return base_ + offset;
 }
 
+bool Arena::keep(TensorId t, const std::byte* begin, const std::byte* end) {
+  const auto n = static_cast<size_t>(t);
+  const std::byte* const lead = slot(t) + kLead;
+  if (end > lead - kPage && end <= lead)
+    kept_[n] = std::max(kept_[n], static_cast<uint64_t>(lead - begin));
+  else if (end == slot_end(t))
+    kept_at_end_[n] = std::max(kept_at_end_[n], static_cast<uint64_t>(end - begin));
+  else
+    return false;
+  return true;
+}
+
+uint64_t Arena::existing() const {
+  struct stat status;
+  if (fstat(fd_, &status) != 0) fail("cannot ask how much of the anonymous file exists");
+  return static_cast<uint64_t>(status.st_blocks) * 512;
+}
+
+void Arena::for_each_new_page(TensorId t, const std::function<void(std::byte*)>& visit) const {
+  const auto n = static_cast<size_t>(t);
+  const uint64_t begin = slot_offset(t), end = begin + kSlotBytes;
+  const uint64_t lead = begin + kLead, kept = (lead - kept_[n]) / kPage * kPage,
+                 kept_at_end = (end - kept_at_end_[n]) / kPage * kPage;
+  for (uint64_t at = begin; at < end;) {
+    const off_t data = lseek(fd_, static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 || static_cast<uint64_t>(data) >= end) return;
+    at = static_cast<uint64_t>(data) / kPage * kPage;
+    const off_t hole = lseek(fd_, static_cast<off_t>(at), SEEK_HOLE);
+    for (const uint64_t until = hole < 0 ? end : std::min(end, static_cast<uint64_t>(hole)); at < until;
+         at += kPage) {
+      const bool is_kept = (at >= kept && at < lead) || at >= kept_at_end;
+      if (!is_kept) visit(base_ + at);
+    }
+  }
+}
+
+void Arena::forget_page(std::byte* page) {
+  if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page - base_, kPage) != 0)
+    fail("cannot give a page back");
+}
+
 void Arena::forget(TensorId t) {
+  kept_[static_cast<size_t>(t)] = kept_at_end_[static_cast<size_t>(t)] = 0;
+
   if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(slot_offset(t)),
                 static_cast<off_t>(kSlotBytes)) != 0) {
     fail("cannot give the pages of a slot back");

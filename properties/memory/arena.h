@@ -6,10 +6,15 @@
 // strides beyond 2^31 elements, of which only the touched pages exist.
 //
 //   |<- page, unmapped ->|<- slot i: kSlotBytes ->|<- page, unmapped ->| slot i+1 ...
+//
+// Because it is sparse, the bytes of it that exist tell of a write far from all tensors: such a write makes a
+// page. Pages stay from one case to the next, for they are dear to make. So tensors of up to kLead bytes END
+// kLead bytes into their slot: beyond that no earlier case has made a page.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "properties/case/geometry.h"
 #include "properties/memory/poison.h"
@@ -50,6 +55,23 @@ class Arena {
   uint64_t offset(const void* p) const;
   void* at(uint64_t offset) const;
 
+  // Where in its slot so many bytes (guards included) begin that end with a page kLead bytes into it; 0 of
+  // more.
+  static constexpr uint64_t kLead = uint64_t{64} << 20;
+  static constexpr uint64_t lead(uint64_t bytes) {
+    return bytes > kLead ? 0 : kLead - (bytes + kPage - 1) / kPage * kPage;
+  }
+  // Pages that may exist because a case has had them: [begin, end) is laid out. Remembered until forget() if it
+  // ends kLead bytes into its slot or at the slot's end; false: the slot must be forgotten with the case.
+  bool keep(TensorId t, const std::byte* begin, const std::byte* end);
+
+  // How much of the arena exists, in bytes.
+  uint64_t existing() const;
+  // Calls visit() with each page of a slot that exists and is not one of those kept, by ascending address.
+  void for_each_new_page(TensorId t, const std::function<void(std::byte*)>& visit) const;
+  // Gives one page back: it exists no more.
+  void forget_page(std::byte* page);
+
   // What is laid out in it is surrounded by this.
   Poison poison;
 
@@ -60,6 +82,8 @@ class Arena {
   int fd_ = -1;
   bool owned_ = false;
   std::byte* base_ = nullptr;
+  // Bytes before kLead and before the end of each slot that may exist.
+  uint64_t kept_[kTensorCount] = {}, kept_at_end_[kTensorCount] = {};
 };
 
 }  // namespace attnfuzz

@@ -51,6 +51,15 @@ void Extent::scatter(const std::byte* dense, std::byte* row) const {
     std::memcpy(row + d * step, dense + d * g.element_bytes, static_cast<size_t>(g.element_bytes));
 }
 
+std::span<std::byte> Extent::page_before() const {
+  const auto bytes = static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin) % Arena::kPage);
+  return touched.size() == 1 ? std::span(begin - bytes, begin) : std::span<std::byte>();
+}
+std::span<std::byte> Extent::page_after() const {
+  const auto bytes = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(end) % Arena::kPage);
+  return touched.size() == 1 ? std::span(end, end + bytes) : std::span<std::byte>();
+}
+
 int64_t Extent::touched_bytes() const {
   int64_t bytes = 0;
   for (const auto& stretch : touched) bytes += static_cast<int64_t>(stretch.size());
@@ -67,9 +76,13 @@ Extent extent_of(const Case& c, TensorId t, Arena& arena) {
     e.begin = e.data - kGuardBefore;
     e.end = arena.slot_end(t);
   } else {
-    e.data = arena.slot(t) + kGuardBefore + e.g.offset_bytes;
     // A small offset's room belongs to the guard; a large one is left untouched.
-    e.begin = e.g.offset_bytes <= kGapEnd ? arena.slot(t) : e.data - kGuardBefore;
+    const bool near = e.g.offset_bytes <= kGapEnd;
+    const int64_t bytes = kGuardBefore + e.g.offset_bytes + e.g.span_bytes + e.g.guard_after();
+    std::byte* const from =
+        arena.slot(t) + (near && compact(e, layout) ? Arena::lead(static_cast<uint64_t>(bytes)) : 0);
+    e.data = from + kGuardBefore + e.g.offset_bytes;
+    e.begin = near ? from : e.data - kGuardBefore;
     e.end = e.elements_end() + e.g.guard_after();
   }
   if (compact(e, layout)) {

@@ -43,6 +43,9 @@ struct Extent {
   // The elements of a row, in order, to and from a dense copy of it.
   void gather(const std::byte* row, std::byte* dense) const;
   void scatter(const std::byte* dense, std::byte* row) const;
+  // Of one stretch: what else there is of its first and its last page. Nothing else lies there.
+  std::span<std::byte> page_before() const;
+  std::span<std::byte> page_after() const;
   bool has_gaps() const { return g.span_bytes != g.size[0] * g.size[1] * g.size[2] * g.row_bytes(); }
   int64_t touched_bytes() const;
 };

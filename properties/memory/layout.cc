@@ -13,13 +13,11 @@
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
 #include "properties/memory/prefill.h"
+#include "properties/memory/strays.h"
 #include "reference/call/row_space.h"
 
 namespace attnfuzz {
 namespace {
-
-// Tensors that touched more than this do not keep their pages for the next case.
-constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
 std::string coordinates(const std::array<int64_t, 4>& at) {
   return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + "," +
@@ -203,22 +201,30 @@ void LaidOut::fill_input(TensorId t) {
   e.hash = hash_touched(e);
 }
 
-LaidOut::LaidOut(const Case& c, Arena& arena) : case_(c), arena_(arena), extents_(kTensorCount) {
+LaidOut::LaidOut(const Case& c, Arena& arena)
+    : case_(c), arena_(arena), strays_(std::make_unique<Strays>(arena)), extents_(kTensorCount) {
   problem_ = problem_of(c.problem);
   tensors_.size = sizeof tensors_;
   for (const TensorSpec& spec : kTensors) {
     if (spec.role != Role::kScratch) set_view(tensors_, spec, place(spec.id));
   }
   for (TensorId t : kInputs) fill_input(t);
+  for (const TensorSpec& spec : kTensors) keep(spec.id);
   prefill_outputs();
+  strays_->before();
+}
+
+void LaidOut::keep(TensorId t) {
+  const Extent& e = extent(t);
+  if (e.touched.empty()) return;
+  strays_->fill(e);
+  if (e.touched.size() > 1 || !arena_.keep(t, e.begin, e.end)) passing_.push_back(t);
 }
 
 LaidOut::~LaidOut() {
-  for (int n = 0; n < kTensorCount; ++n) {
-    const Extent& e = extents_[n];
-    if (e.touched.size() < 2 && e.touched_bytes() < kKeptBytes) continue;
+  for (const TensorId t : passing_) {
     try {
-      arena_.forget(static_cast<TensorId>(n));
+      arena_.forget(t);
     } catch (const std::exception&) {
       // The pages stay: costs memory, not correctness.
     }
@@ -253,7 +259,8 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
     e.data = e.end - bytes;
     e.data -= misaligned(e.data);
   } else {
-    e.data = arena_.slot(TensorId::kWorkspace) + kGuardBefore;
+    const uint64_t room = std::max<uint64_t>(align, kGuardBefore) + bytes + kGuardBefore;
+    e.data = arena_.slot(TensorId::kWorkspace) + Arena::lead(room) + kGuardBefore;
     e.data += misaligned(e.data) ? step - misaligned(e.data) : 0;
     e.end = e.data + bytes + kGuardBefore;
   }
@@ -264,6 +271,8 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   fill_pattern(e.elements_end(), e.end, arena_.poison.workspace);
   fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
   workspace_used_ = false;
+  keep(TensorId::kWorkspace);
+  strays_->before();
   tensors_.workspace = e.data;
   tensors_.workspace_bytes = bytes;
 }
@@ -291,6 +300,7 @@ void LaidOut::prefill_outputs() {
 
 void LaidOut::before_call(const Call& call) {
   prefill_outputs();
+  strays_->before();
   const Extent& e = extent(TensorId::kWorkspace);
   if (!e.g.present) return;
   if (!call.dirty_workspace) {
@@ -326,7 +336,8 @@ std::optional<MemoryFault> LaidOut::check_planned() const {
       return MemoryFault{MemoryFault::Kind::kTooEarly, t, {}, std::string(name_of(t)) + " was written"};
     }
   }
-  return check_inputs();
+  if (auto fault = check_inputs()) return fault;
+  return strays_->after(extents_);
 }
 
 std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
@@ -339,6 +350,7 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
     if (auto fault = surroundings(e, TensorId::kWorkspace, arena_.poison.workspace)) return fault;
   }
   if (auto fault = check_inputs()) return fault;
+  if (auto fault = strays_->after(extents_)) return fault;
   if (!outputs || case_.prefill != Prefill::kNan) return std::nullopt;
   for (TensorId t : kOutputs) {
     if (auto fault = never_written(extent(t), t, arena_.poison.output)) return fault;

@@ -20,9 +20,11 @@
 // length, and "visible" in a mask; others for a kernel that is not trusted
 // (poison.h). A guard is 256 bytes before a tensor,
 // and 64 rows (at least 256 bytes, at most 16 KiB) behind it; none behind one
-// that ends with its page. Reading through them costs what memset costs.
+// that ends with its page. Reading through them costs what memset costs. What is
+// written further away is seen by the pages that it makes (strays.h).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +55,7 @@ inline constexpr uint64_t kMaxWorkspaceAlign = uint64_t{1} << 20;
 attn_tensors placed(const Case& c, Arena& arena);
 
 struct Extent;  // extent.h: where a tensor's elements, gaps and guards are
+class Strays;   // strays.h: what lies further away
 
 class LaidOut {
  public:
@@ -104,8 +107,13 @@ class LaidOut {
   void prefill_outputs();
   std::optional<MemoryFault> check_inputs() const;
 
+  // Remembers the pages of a tensor, and fills what else there is of them.
+  void keep(TensorId t);
+
   const Case case_;
   Arena& arena_;
+  std::unique_ptr<Strays> strays_;
+  std::vector<TensorId> passing_;  // whose pages are not remembered: they go with this
   attn_problem problem_ = {};
   attn_tensors tensors_ = {};
   std::vector<Extent> extents_;

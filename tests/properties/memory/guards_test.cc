@@ -6,9 +6,9 @@
 #include <set>
 #include <stdexcept>
 
+#include "properties/memory/as_contract.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/layout.h"
-#include "properties/memory/as_contract.h"
 #include "reference/numbers/formats.h"
 #include "tests/properties/memory/layout_support.h"
 
@@ -50,6 +50,73 @@ TEST(Guards, RightKernelIsNotBlamed) {
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
   for (TensorLayout& layout : c.layout) layout = {.row_gap = 3, .step = 2, .across = true, .backwards = 6};
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
+}
+
+// As far as address space goes that is a tensor's own: by the page that such a write makes, or by what else
+// there is of the tensor's last page.
+TEST(Guards, WritesFarFromATensorAreFound) {
+  const int64_t end = 2 * 4 * 5 * 3 * 2;  // of O
+  for (const TensorId t : {TensorId::kO, TensorId::kV, TensorId::kLse, TensorId::kWorkspace}) {
+    for (const int64_t at : {int64_t{1500}, int64_t{5000}, int64_t{20000}, int64_t{200000}, int64_t{1} << 27,
+                             int64_t{1} << 33, -int64_t{5000}, -(int64_t{1} << 22)}) {
+      const auto place = [&](const LaidOut& laid) {
+        return (t == TensorId::kWorkspace ? static_cast<std::byte*>(laid.tensors().workspace) : data(laid, t)) +
+               at;
+      };
+      expect_fault(
+          small_case(), Fault::kGuard, t, [&](const LaidOut& laid) { *place(laid) = std::byte{7}; },
+          at < 0 ? "bytes before " : "bytes past the end of ");
+      // Reading is no offence, as it is none in a guard.
+      EXPECT_FALSE(after(small_case(), [&](const LaidOut& laid) {
+        const std::byte read = *const_cast<const volatile std::byte*>(place(laid));
+        if (at > 20000 || at < -4096) EXPECT_EQ(read, std::byte{0});
+      }));
+    }
+  }
+  expect_fault(
+      small_case(), Fault::kGuard, TensorId::kO,
+      [&](const LaidOut& laid) { data(laid, TensorId::kO)[end + 123457] = std::byte{7}; },
+      "memory 123456 bytes past the end of o was written");
+}
+
+// Cases that were laid out before in the same arena have left pages: those do not hide a write, nor are they
+// one.
+TEST(Guards, EarlierCasesHideNoWriteBeyondATensor) {
+  Arena arena;
+  Case large = small_case(), spread = small_case(), shifted = small_case(), at_end = small_case();
+  large.problem.seq_q = large.problem.seq_k = 700;
+  spread.layout[static_cast<size_t>(TensorId::kO)].spread = int64_t{1} << 28;
+  shifted.layout[static_cast<size_t>(TensorId::kO)].offset = 100000;
+  at_end.layout[static_cast<size_t>(TensorId::kO)].placement = Placement::kPageEnd;
+  const auto found = [&](const Case& c, const std::function<void(const LaidOut&)>& kernel) {
+    LaidOut laid(c, arena);
+    EXPECT_FALSE(laid.check_planned());
+    laid.give_workspace(100, 1);
+    laid.before_call({});
+    write_outputs(laid, c);
+    kernel(laid);
+    return laid.check_memory();
+  };
+  const auto far_write = [](const LaidOut& laid) { data(laid, TensorId::kO)[300000] = std::byte{7}; };
+  for (const Case& before : {large, spread, shifted, at_end, small_case()}) {
+    EXPECT_FALSE(found(before, [](const LaidOut&) {}));
+    EXPECT_FALSE(found(small_case(), [](const LaidOut&) {}));
+    for (int again = 0; again < 2; ++again) {
+      const auto fault = found(small_case(), far_write);
+      ASSERT_TRUE(fault);
+      EXPECT_EQ(fault->kind, Fault::kGuard);
+      EXPECT_EQ(fault->tensor, TensorId::kO);
+    }
+  }
+  // Between rows that lie far apart.
+  const auto fault =
+      found(spread, [](const LaidOut& laid) { data(laid, TensorId::kO)[1 << 20] = std::byte{7}; });
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind, Fault::kGap);
+  // plan() writes there as little as anywhere.
+  LaidOut laid(small_case(), arena);
+  far_write(laid);
+  EXPECT_TRUE(laid.check_planned());
 }
 
 TEST(Guards, WritesOutsideAnOutputAreFound) {
