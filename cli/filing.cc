@@ -112,6 +112,8 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
       print("  behind case " + std::to_string(one.index) + ", " + one.property->name + ": " + describe(one.c) +
             "\n");
     }
+    filed.guess = {FaultClass::kState, "right in a fresh worker, wrong behind other calls in one process"};
+    print("  " + filed.guess.line() + "\n");
   }
   if (!again) return filed;
   if (reduction_key(target.info(), *again) != reduction_key(target.info(), found.verdict)) {
@@ -191,7 +193,6 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
   const KernelInfo& kernel = target.info();
   const std::string name = command_name(kernel);
   int tried = 0, outside = 0;
-  target.watch(Watch::kBrief);
   for (const std::string& file : files) {
     const auto read = read_reproducer(file);
     const auto not_tried = [&](const std::string& why) {
@@ -232,7 +233,6 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
     if (failure.verdict.outcome == Outcome::kFail) result.add(std::move(failure));
     if (!result.failures.empty() && !filing.check.keep_going) break;
   }
-  target.watch(Watch::kFull);
   for (const std::string& why : checked.not_judged) print("  " + printable(why) + "\n");
   if (outside > 0)
     std::printf("  found before, in %s: %d not tried, for %s leaves such cases out\n", filing.folder.c_str(),

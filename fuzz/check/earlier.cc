@@ -30,6 +30,35 @@ class Sequence {
     return verdict.outcome == Outcome::kFail && reduction_key(target_.info(), verdict) == key_;
   }
 
+  // A state that counts calls needs many, of whatever case: so many calls of the failing one, if those do it.
+  std::optional<std::vector<Earlier>> its_own_calls() {
+    const auto calls = [&](size_t count) {
+      Earlier one = {failure_.index, failure_.c, find_property("reference")};
+      one.c.calls.assign(count, Call{});
+      return std::vector<Earlier>{std::move(one)};
+    };
+    size_t low = 0, high = 1;  // `low` calls do not do it
+    while (high <= kMostCallsOfOne && !fails_after(calls(high))) {
+      if (out_of_time()) return std::nullopt;
+      low = high;
+      high *= 4;
+    }
+    if (high > kMostCallsOfOne) return std::nullopt;
+    while (high - low > 1 && !out_of_time()) {
+      const size_t middle = (low + high) / 2;
+      (fails_after(calls(middle)) ? high : low) = middle;
+    }
+    return calls(high);
+  }
+
+  // At most kFewEarlier of them, if that can be had in the time.
+  std::vector<Earlier> few(const std::vector<Earlier>& cases) {
+    if (cases.size() > kFewEarlier) {
+      if (auto own = its_own_calls()) return std::move(*own);
+    }
+    return fewest(cases);
+  }
+
   // Without each half, quarter, ... that can be left out, until each that is left is needed by itself.
   std::vector<Earlier> fewest(std::vector<Earlier> cases) {
     for (size_t part = std::max<size_t>(cases.size() / 2, 1); !out_of_time();) {
@@ -51,6 +80,8 @@ class Sequence {
     return cases;
   }
 
+  static constexpr size_t kMostCallsOfOne = 256;  // of a case (codec_fields.h)
+
   bool out_of_time() const { return Clock::now() > until_; }
 
  private:
@@ -69,7 +100,6 @@ std::optional<std::vector<Earlier>> earlier_cases(const Failure& failure, Target
                                                   double seconds) {
   const Aim aim = aim_at(target, options);
   Sequence sequence(failure, target, calibration, seconds);
-  target.watch(Watch::kBrief);
   std::optional<std::vector<Earlier>> found;
   std::vector<Earlier> cases;
   const auto step = static_cast<uint64_t>(options.jobs);
@@ -84,9 +114,8 @@ std::optional<std::vector<Earlier>> earlier_cases(const Failure& failure, Target
     if (more.empty()) continue;
     std::ranges::reverse(more);
     cases.insert(cases.begin(), more.begin(), more.end());
-    if (sequence.fails_after(cases)) found = sequence.fewest(cases);
+    if (sequence.fails_after(cases)) found = sequence.few(cases);
   }
-  target.watch(Watch::kFull);
   target.renew();
   return found;
 }

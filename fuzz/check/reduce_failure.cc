@@ -12,8 +12,7 @@ std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Proper
                                const Calibration& calibration, int times) {
   const std::string key = reduction_key(target.info(), first);
   std::optional<Verdict> other;
-  // Briefly: what hung has used up the full watch once.
-  target.watch(Watch::kBrief);
+  const BriefWatch watch(target, first.kind == Kind::kHang);  // it has used up the full one once
   for (int i = 0; i < times; ++i) {
     target.renew();
     Verdict again = judge(c, property, target, calibration);
@@ -22,7 +21,6 @@ std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Proper
     other = std::move(again);
     if (same) break;
   }
-  target.watch(Watch::kFull);
   return other;
 }
 
@@ -112,12 +110,13 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
       if (given.fit) given.fit(candidate);
     };
   }
-  // Most candidates hang if the case does: none of them gets more than the brief
-  // watch, and the minimal one is held to the full one at the end.
-  target.watch(Watch::kBrief);
   Judging judging = {target, calibration};
-  Reduction reduction = reduce_watched(c, verdict, property, judging, options);
-  target.watch(Watch::kFull);
+  const auto reduce_here = [&] {
+    const BriefWatch watch(target,
+                           verdict.kind == Kind::kHang);  // the minimal case is held to the full one below
+    return reduce_watched(c, verdict, property, judging, options);
+  };
+  Reduction reduction = reduce_here();
   const bool hangs = reduction.verdict.kind == Kind::kHang;
   // On a device a failure may come and go by itself.
   if (!hangs && target.info().backend != ATTN_CPU) return reduction;

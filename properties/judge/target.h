@@ -106,6 +106,21 @@ struct RunReply {
 // many cases of which some hang; what it calls a hang is to be confirmed.
 enum class Watch { kFull, kBrief };
 
+class Target;
+
+// While it lives, calls get the brief watch if what is looked at hangs: most variants of such a case hang too.
+// Any other failure is looked at with the full watch, or a slow kernel's wrong numbers would be told as a hang.
+class BriefWatch {
+ public:
+  BriefWatch(Target& target, bool hangs);
+  ~BriefWatch();
+  BriefWatch(const BriefWatch&) = delete;
+  BriefWatch& operator=(const BriefWatch&) = delete;
+
+ private:
+  Target& target_;
+};
+
 class Oracles;
 class Twin;
 struct Case;
@@ -158,5 +173,10 @@ class Target {
   // What the caller says that it takes; none: what it says itself.
   std::optional<attn_domain> terms = {};
 };
+
+inline BriefWatch::BriefWatch(Target& target, bool hangs) : target_(target) {
+  target_.watch(hangs ? Watch::kBrief : Watch::kFull);
+}
+inline BriefWatch::~BriefWatch() { target_.watch(Watch::kFull); }
 
 }  // namespace attnfuzz

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/corpus_view.h"
@@ -27,11 +28,12 @@ constexpr int32_t kMostWaiting = 12;
 // Of one place in the kernel's code that a slice files: they are counted together anyway,
 // and must not keep others from being filed.
 constexpr int kMostOfOneSite = 2;
-// Hangs of one slice after which calls are watched but briefly: each costs all of the
-// full watch. What hangs now and then is not missed: no hang is looked at again here.
+// Hangs of one slice after which calls are watched but briefly: each costs all of the full watch. A brief hang
+// counts at a place in the kernel's code where a call has used up the full watch; elsewhere the case is judged
+// again with that.
 constexpr int kMostFullWatches = 2;
-// Launches of a case whose job did not survive it: others may have killed the job.
-constexpr int kMostAttempts = 3;
+// Jobs that a case may take with it before it is filed for that: others may have killed the job.
+constexpr int kMostDeaths = 3;
 constexpr double kSeriesSeconds = 5, kRefreshSeconds = 1;
 
 // A case on its way from draw to archive.
@@ -101,20 +103,21 @@ class Explorer {
   }
 
   // What was in flight when this shard's process ended is run again: it may have been
-  // the case's fault. If it takes its job with it each time, that is what it is filed for.
+  // the case's fault. If it takes its job with it each time, that is what it is filed for. Jobs that ended with
+  // their supervisor, whoever killed that, do not count.
   void again() {
     if (!interrupted_ || interrupted_->target != name_) return;
     Candidate candidate = {
         interrupted_->c,           find_property(interrupted_->property), "drawn", "", interrupted_->index,
         interrupted_->attempts + 1};
     if (candidate.property == nullptr) return;
-    if (interrupted_->attempts < kMostAttempts) return take(std::move(candidate));
+    if (deaths_of(folder_, *interrupted_) < kMostDeaths) return take(std::move(candidate));
     Verdict verdict;
     verdict.outcome = Outcome::kFail;
     verdict.kind = Kind::kCrash;
     verdict.property = candidate.property->name;
     verdict.message =
-        "the process that judged it died or was stuck, each time of " + std::to_string(kMostAttempts);
+        "the process that judged it died or was stuck, each time of " + std::to_string(kMostDeaths);
     file(candidate, verdict);
   }
 
@@ -203,7 +206,17 @@ class Explorer {
   Verdict judged(const Candidate& candidate) {
     // The first verdict stands, whoever the worker was ended by: triage runs it again.
     Verdict verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
-    if (verdict.kind == Kind::kHang && ++full_watches_ == kMostFullWatches) target_->watch(Watch::kBrief);
+    if (verdict.kind != Kind::kHang) return verdict;
+    if (briefly_ && !hung_at_.contains(verdict.site)) {
+      target_->watch(Watch::kFull);
+      briefly_ = false;
+      verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
+    }
+    if (verdict.kind == Kind::kHang) {
+      if (!verdict.site.empty()) hung_at_.insert(verdict.site);
+      briefly_ = ++full_watches_ >= kMostFullWatches && !verdict.site.empty();
+    }
+    target_->watch(briefly_ ? Watch::kBrief : Watch::kFull);
     return verdict;
   }
 
@@ -336,6 +349,8 @@ class Explorer {
   std::optional<Journal> journal_;
   Coverage met_;  // in this slice
   int full_watches_ = 0;
+  bool briefly_ = false;              // how calls are watched now
+  std::set<std::string> hung_at_;     // Verdict::site of hangs that used up the full watch
   std::map<std::string, int> sites_;  // failures of this slice
   Clock::time_point begun_, told_, refreshed_;
   double told_wall_ = 0, told_kernel_ = 0;

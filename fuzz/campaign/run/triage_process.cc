@@ -25,6 +25,7 @@ void TriageProcess::look() {
     if (!ending) return;
     pid_ = -1;
     if (!ending->how.empty()) {
+      note_triage_death(options_.dir);
       ++restarts_;
       events_.say("restart", {{"triage", true}, {"why", message[0] ? message : ending->how}});
       rest_ = Clock::now() + std::chrono::seconds(1);

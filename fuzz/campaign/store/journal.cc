@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "properties/case/codec.h"
+#include "text/files.h"
 #include "text/json.h"
 
 namespace attnfuzz {
@@ -80,6 +81,31 @@ void Journal::rest() { files_[current_].append(R"({"n":)" + std::to_string(numbe
 std::optional<Journaled> in_flight(const std::string& shard_dir) {
   std::vector<Line> lines = lines_of(shard_dir);
   return lines.empty() ? std::nullopt : std::move(lines.back().entry);
+}
+
+namespace {
+
+std::string deaths_file(const std::string& shard_dir) { return shard_dir + "/deaths.json"; }
+
+Json name_of_entry(const Journaled& entry) {
+  return {{"target", entry.target}, {"index", entry.index}, {"property", entry.property}};
+}
+
+}  // namespace
+
+int deaths_of(const std::string& shard_dir, const Journaled& entry) {
+  const auto text = read_file(deaths_file(shard_dir), kInFolder);
+  const auto* found = std::get_if<std::string>(&text);
+  const auto known = found ? json_line(*found) : std::nullopt;
+  if (!known || !known->is_object() || known->value("of", Json()) != name_of_entry(entry)) return 0;
+  return known->value("deaths", 0);
+}
+
+void note_death(const std::string& shard_dir) {
+  const auto entry = in_flight(shard_dir);
+  if (!entry) return;
+  const Json counted = {{"of", name_of_entry(*entry)}, {"deaths", deaths_of(shard_dir, *entry) + 1}};
+  write_file(deaths_file(shard_dir), json_text(counted) + "\n");
 }
 
 std::vector<Journaled> trace_of(const std::string& shard_dir) {

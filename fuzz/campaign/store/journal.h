@@ -23,7 +23,7 @@ struct Journaled {
   std::string target, property;
   Case c;
   uint64_t index = 0;
-  int attempts = 1;  // how often it has been launched: more than once after it took its job with it
+  int attempts = 1;  // how often it has been launched: more than once after its job ended
 };
 
 class Journal {
@@ -41,6 +41,13 @@ class Journal {
 
 // What the shard was running when its process ended; nothing if it rested.
 std::optional<Journaled> in_flight(const std::string& shard_dir);
+
+// For the supervisor: the shard's process died, or had to be ended, while the supervisor lived. Counted against
+// what was in flight, in the file deaths.json.
+void note_death(const std::string& shard_dir);
+// How many deaths in a row are counted against a case.
+int deaths_of(const std::string& shard_dir, const Journaled& entry);
+
 // The last cases, oldest first, the one in flight last: at most Journal::kTrace.
 std::vector<Journaled> trace_of(const std::string& shard_dir);
 // The same from the text of a crash's trace.jsonl, and that text.

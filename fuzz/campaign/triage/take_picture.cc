@@ -13,7 +13,6 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
   // A kernel that does not come back would be waited for.
   if (kind == to_string(Kind::kHang))
     return picture_without_error(found, "Not run again for the picture: it does not come back.");
-  target.watch(Watch::kBrief);
   // Where a property's variant of the case failed, that one is drawn.
   Case c = found;
   if (const Property* property = find_property(by)) {

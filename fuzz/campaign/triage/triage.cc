@@ -20,8 +20,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostAttempts = 2;  // of looking at one crash, if that ends the process that looks
+constexpr int kMostDeaths = 2;  // of the process that looks at one crash, before nobody looks again
 constexpr double kCanarySeconds = 10;
+
+constexpr const char* kInHand = "/in_hand";  // lies in the folder of the crash that is looked at
+
+// 0: there is no such file.
+int number_in(const std::string& file) {
+  const auto text = read_file(file);
+  const auto* n = std::get_if<std::string>(&text);
+  return n ? std::atoi(n->c_str()) : 0;
+}
+
+// Of the crash that was in hand when a process ended; takes the mark away.
+template <class Use>
+void with_crash_in_hand(const std::string& dir, Use use) {
+  std::error_code error;
+  for (const auto& folder : fs::directory_iterator(dir + "/crashing", error)) {
+    const std::string crash = folder.path().string();
+    if (!fs::exists(crash + kInHand, error)) continue;
+    use(crash);
+    fs::remove(crash + kInHand, error);
+  }
+}
 
 class OneCrash {
  public:
@@ -35,9 +56,8 @@ class OneCrash {
 
   void run() {
     if (is_counted()) return remove();
-    const int attempt = attempts() + 1;
-    blind_ = attempt > kMostAttempts;
-    save([&] { write_file(folder_ + "/attempts", std::to_string(attempt) + "\n"); });
+    blind_ = number_in(folder_ + "/attempts") >= kMostDeaths;
+    save([&] { write_file(folder_ + kInHand, "\n"); });
     finding_.target = target_.record.name;
     finding_.t = crash_.t;
     finding_.count = 1;
@@ -60,8 +80,8 @@ class OneCrash {
       finding_.reduced = false;
       verdict_.message += " (looking at it again ended the process that looked)";
     } else {
-      worker_->watch(Watch::kBrief);
       run_again();
+      const BriefWatch watch(*worker_, verdict_.kind == Kind::kHang);
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
       if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
@@ -74,12 +94,6 @@ class OneCrash {
  private:
   void save(const std::function<void()>& write) {
     persist(t_.waits, [&] { return t_.shared.finish.load(); }, write);
-  }
-
-  int attempts() const {
-    const auto text = read_file(folder_ + "/attempts");
-    const auto* n = std::get_if<std::string>(&text);
-    return n ? std::atoi(n->c_str()) : 0;
   }
 
   bool is_counted() const {
@@ -349,7 +363,15 @@ class OneCrash {
 
 }  // namespace
 
+void note_triage_death(const std::string& dir) {
+  with_crash_in_hand(dir, [](const std::string& crash) {
+    write_file(crash + "/attempts", std::to_string(number_in(crash + "/attempts") + 1) + "\n");
+  });
+}
+
 void triage(const Triage& t) {
+  with_crash_in_hand(t.options.dir,
+                     [](const std::string&) {});  // its supervisor died too: that counts for nothing
   std::vector<Looked> looked;
   while (!t.shared.finish) {
     std::vector<Crash> crashes = read_crashes(t.options.dir);

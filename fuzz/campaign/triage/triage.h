@@ -35,6 +35,10 @@ struct Triage {
 // Takes crashes until none is left or the shared says finish.
 void triage(const Triage& t);
 
+// For the supervisor of the campaign in `dir`: the process that looked died while the supervisor lived. Counted
+// against the crash that it had in hand, which is not looked at again after the second time.
+void note_triage_death(const std::string& dir);
+
 // The key that findings of a campaign are counted by: dedupe_key() of the reduced
 // case without what happened to show it: lane and back end; which head dim it was;
 // of an odd layout what it is like, which of Q, K and V has it, and which sizes make

@@ -17,6 +17,7 @@
 #include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
+#include "fuzz/check/earlier.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
 #include "tests/properties/support/fake_target.h"
@@ -75,6 +76,68 @@ TEST(ReduceFailure, TakesNoSlowCaseForAHang) {
   WatchedTarget target(
       [](const attn_problem& p, Watch watch) { return p.seq_k >= (watch == Watch::kFull ? 33 : 3); });
   EXPECT_EQ(reduce_hang(target).minimal.problem.seq_k, 33);
+}
+
+// Slow, so that the brief watch would end it, and wrong.
+class SlowWrongTarget : public WatchedTarget {
+ public:
+  SlowWrongTarget()
+      : WatchedTarget([](const attn_problem& p, Watch watch) { return watch == Watch::kBrief && p.seq_k > 8; }) {}
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    attn_problem wrong = problem;
+    wrong.scale *= 2;
+    return WatchedTarget::run(stage, wrong, tensors, plan, env, stream);
+  }
+};
+
+TEST(Confirm, TellsASlowKernelsWrongNumbersAsWrong) {
+  SlowWrongTarget target;
+  Case c;
+  c.problem.seq_q = 3;
+  c.problem.seq_k = 20;
+  c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
+  const Property& reference = *find_property("reference");
+  const Verdict verdict = judge(c, reference, target, executor());
+  ASSERT_EQ(verdict.kind, Kind::kWrong);
+  const auto again = confirm(c, verdict, reference, target, executor());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->kind, Kind::kWrong);
+  const Reduction r = reduce_failure(c, verdict, reference, target, executor(), {.seconds = 60});
+  EXPECT_EQ(r.verdict.kind, Kind::kWrong);
+}
+
+// Right for as many calls as it is told to be, in one worker.
+class TiringTarget : public FakeTarget {
+ public:
+  explicit TiringTarget(int right) : right_(right) {}
+  void renew() override { calls_ = 0; }
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    attn_problem tired = problem;
+    if (++calls_ > right_) tired.scale = problem.scale * 2 + 1;
+    return FakeTarget::run(stage, tired, tensors, plan, env, stream);
+  }
+
+ private:
+  int right_, calls_ = 0;
+};
+
+TEST(EarlierCases, AreFewWhereTheNumberOfCallsMatters) {
+  TiringTarget target(40);
+  CheckOptions options;
+  options.properties = {find_property("reference")};
+  options.work = 20'000;
+  Failure failure;
+  failure.property = options.properties[0];
+  failure.index = 300;
+  failure.c.problem.seq_q = failure.c.problem.seq_k = 5;
+  failure.c.q.kind = failure.c.k.kind = failure.c.v.kind = FillKind::kGaussian;
+  for (int n = 0; n < 41; ++n) failure.verdict = judge(failure.c, *failure.property, target, executor());
+  ASSERT_EQ(failure.verdict.outcome, Outcome::kFail);
+  const auto before = earlier_cases(failure, target, executor(), options, 60);
+  ASSERT_TRUE(before);
+  EXPECT_LE(before->size(), kFewEarlier);
 }
 
 // Keeps the scale of the first of several calls of one shape for all of them.
