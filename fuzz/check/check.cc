@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "fuzz/check/enough.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/host/processes.h"
 #include "fuzz/host/subprocess.h"
@@ -186,21 +187,13 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
 std::vector<std::string> not_judged(const CheckResult& result, const std::string& kernel,
                                     const Refused& refused, bool whole) {
   std::vector<std::string> why;
-  // Rows, for a kernel that refuses all of its cases passes those that are about refusals.
-  if (result.rows <= result.unconstrained_rows) {
-    return {"no result of " + kernel + " was compared: a check that checks nothing does not pass"};
-  }
+  const std::string too_little = too_little_judged(result, kernel);
+  if (result.rows <= result.unconstrained_rows) return {too_little};
   if (whole) {
     for (const std::string& floor : result.features.broken_floors(refused, Classification::kByChance))
       why.push_back(kernel + ": floor of the draw broken: " + floor);
   }
-  const Classification& drawn = result.features;
-  constexpr uint64_t kFewest = 20;
-  if (why.empty() && drawn.cases >= kFewest && 2 * (drawn.rejected + drawn.uninformative) > drawn.cases) {
-    why.push_back("most cases of " + kernel + " were not judged: of " + std::to_string(drawn.cases) + " " +
-                  std::to_string(drawn.rejected) + " rejected, " + std::to_string(drawn.uninformative) +
-                  " uninformative");
-  }
+  if (why.empty() && !too_little.empty()) why.push_back(too_little);
   if (why.empty()) return why;
   why.push_back(
       "what is not judged does not pass: let plan() say how the kernel works (what it leaves open counts as "

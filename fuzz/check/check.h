@@ -111,13 +111,13 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
 // comes again. Whoever gets nothing holds a flaky failure, or one that depends on what
 // ran before it: still a failure, of which the first verdict is all that is known. Else
 // the verdict that came: of the first one's reduction key if any had it. Calls are watched
-// briefly meanwhile, and fully from then on.
+// briefly meanwhile if it hangs, and fully from then on.
 std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Property& property, Target& target,
                                const Calibration& calibration, int times = 2);
 
 // Why a check without a failure is no pass all the same: one sentence each, with what
-// to do. Nothing compared, floors of the draw broken (those that `refused` does not
-// explain; where all properties were judged by: `whole`), most cases not judged.
+// to do. Too little judged (enough.h), or floors of the draw broken (those that `refused` does not
+// explain; where all properties were judged by: `whole`).
 std::vector<std::string> not_judged(const CheckResult& result, const std::string& kernel,
                                     const Refused& refused, bool whole);
 

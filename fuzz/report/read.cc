@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <tuple>
 
@@ -71,6 +72,8 @@ Report read_report(const std::string& dir) {
   }
   attempt(report, [&] {
     FindingsFile file = read_findings(report.dir);
+    if (waiting_failures(report.dir) == 0)
+      std::ranges::move(unlisted_findings(report.dir, file), std::back_inserter(report.problems));
     std::ranges::sort(file.findings, {},
                       [](const Finding& f) { return std::tuple(!f.tolerated.empty(), f.t, f.name); });
     for (const Finding& finding : file.findings)

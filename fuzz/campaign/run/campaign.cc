@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 
 #include "fuzz/campaign/run/canaries.h"
@@ -148,6 +150,9 @@ class Supervisor {
     }
     summary.waiting = waiting_failures(options_.dir);
     summary.not_judged = not_judged(header_, stats_of(options_.dir));
+    if (summary.waiting == 0)
+      std::ranges::move(unlisted_findings(options_.dir, summary.findings),
+                        std::back_inserter(summary.not_judged));
     summary.standing =
         standing(summary.findings, summary.waiting, summary.canaries, header_, summary.not_judged);
     try {

@@ -1,6 +1,10 @@
 #include "fuzz/campaign/store/standing.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "fuzz/check/enough.h"
 
 namespace attnfuzz {
 
@@ -25,19 +29,14 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
   if (header.sessions.empty() || header.sessions.back().ended != "time") return targets;
   for (const TargetRecord& target : header.targets) {
     const auto found = stats.find(target.name);
-    uint64_t judged = 0, uninformative = 0;
-    if (found != stats.end()) {
-      for (const auto& [name, n] : found->second.properties)
-        judged += n.passed + n.failed, uninformative += n.uninformative;
-    }
     if (target.canary) continue;
     if (found != stats.end() && !found->second.oracle.device.empty() && found->second.oracle.fast == 0)
       targets.push_back(target.name +
                         ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
-    if (judged <= uninformative) {
-      targets.push_back(target.name + ": " + std::to_string(judged) + " case(s) were judged, " +
-                        std::to_string(uninformative) + " were uninformative: " +
-                        (uninformative > 0 ? "its plan may claim too little" : "run it longer"));
+    const std::string why = found == stats.end() ? "no case was drawn: run it longer"
+                                                 : too_little_judged(found->second, target.name);
+    if (!why.empty()) {
+      targets.push_back(target.name + ": " + why);
       continue;
     }
     for (const std::string& name : target.properties) {
@@ -49,6 +48,27 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
     }
   }
   return targets;
+}
+
+std::vector<std::string> unlisted_findings(const std::string& dir, const FindingsFile& findings) {
+  constexpr std::string_view kEnding = ".attn.json";
+  std::vector<std::string> unlisted;
+  const auto look = [&](const std::string& folder, const std::vector<Finding>& listed) {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+      const std::string file = entry.path().filename().string();
+      if (!file.ends_with(kEnding)) continue;
+      const std::string name = file.substr(0, file.size() - kEnding.size());
+      if (std::ranges::find(listed, name, &Finding::name) == listed.end())
+        unlisted.push_back(entry.path().string() +
+                           " lies there, and findings.json does not list it: bring back a copy "
+                           "of findings.json, or move the file away");
+    }
+  };
+  look(dir + "/findings", findings.findings);
+  look(dir + "/never_again", findings.never_again);
+  std::ranges::sort(unlisted);
+  return unlisted;
 }
 
 std::map<std::string, TargetStats> stats_of(const std::string& dir) {

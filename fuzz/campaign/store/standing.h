@@ -29,11 +29,15 @@ enum class Standing { kHeld = 0, kFound = 1, kUnknown = 2 };
 Standing standing(const FindingsFile& findings, size_t waiting, const std::vector<Canary>& canaries,
                   const CampaignHeader& header, const std::vector<std::string>& unjudged);
 
-// Targets that no case was judged of, or fewer than nothing could be said of, and why, in words: as a plan
-// that lets all pass makes it; or none by a property that was named. Nothing while the last session runs, and
-// of one that was broken off.
+// Targets of which too little was judged (fuzz/check/enough.h), or nothing by a property that was named, and
+// why, in words. Nothing while the last session runs, and of one that was broken off.
 std::vector<std::string> not_judged(const CampaignHeader& header,
                                     const std::map<std::string, TargetStats>& stats);
+
+// Reproducers that lie in the folders findings/ and never_again/ and that findings.json does not list, and what
+// to do, in words. While failures wait to be reduced there may be some by rights: a finding's files are written
+// first.
+std::vector<std::string> unlisted_findings(const std::string& dir, const FindingsFile& findings);
 
 // Of all shards. Throws std::runtime_error for what cannot be read.
 std::map<std::string, TargetStats> stats_of(const std::string& dir);

@@ -81,7 +81,7 @@ class OneCrash {
       verdict_.message += " (looking at it again ended the process that looked)";
     } else {
       run_again();
-      const BriefWatch watch(*worker_, verdict_.kind == Kind::kHang);
+      if (verdict_.kind == Kind::kHang) worker_->watch(Watch::kBrief);  // most of its variants hang as well
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
       if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();

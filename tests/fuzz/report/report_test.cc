@@ -203,6 +203,13 @@ TEST_F(ReportOfANight, IsNotGreenWhereANamedPropertyJudgedNothing) {
   EXPECT_THAT(json()["not_judged"][0].get<std::string>(), HasSubstr("nothing was judged by as_planned"));
 }
 
+TEST_F(ReportOfANight, IsNotGreenWhereTheListOfFindingsWasEmptied) {
+  make_night(dir_, {.green = true});
+  EXPECT_EQ(json()["summary"]["standing"], "held");
+  std::ofstream(dir_ + "/findings/fa1-wrong-123456.attn.json") << "{}\n";
+  EXPECT_EQ(json()["summary"]["standing"], "unknown");
+}
+
 TEST_F(ReportOfANight, IsNotGreenWhereNextToNothingWasJudged) {
   make_night(dir_, {.green = true});
   ShardStats stats = read_stats(dir_, 0);
@@ -212,10 +219,18 @@ TEST_F(ReportOfANight, IsNotGreenWhereNextToNothingWasJudged) {
     ASSERT_EQ(j["not_judged"].size(), 1u);
     EXPECT_THAT(j["not_judged"][0].get<std::string>(), HasSubstr(what));
   };
-  stats.targets["fa1.cpu.plain"].properties["reference"].uninformative = uint64_t{1} << 50;
+  Classification& drawn = stats.targets["fa1.cpu.plain"].features;
+  for (uint64_t* counted : {&drawn.uninformative, &drawn.rejected}) {
+    const uint64_t before = *counted;
+    *counted = uint64_t{1} << 50;
+    write_stats(dir_, 0, stats);
+    told("most cases of fa1.cpu.plain were not judged");
+    *counted = before;
+  }
+  stats.targets["fa1.cpu.plain"].unconstrained_rows += uint64_t{1} << 50;
   write_stats(dir_, 0, stats);
-  told("fa1.cpu.plain: ");
-  stats.targets["fa1.cpu.plain"].properties["reference"].uninformative = 0;
+  told("no result of fa1.cpu.plain was compared");
+  stats.targets["fa1.cpu.plain"].unconstrained_rows -= uint64_t{1} << 50;
   stats.targets["fa1.cpu.plain"].oracle = {.device = "a GPU", .left = {{"small", 7}}};
   write_stats(dir_, 0, stats);
   told("fa1.cpu.plain: the oracle on the GPU judged nothing");
@@ -225,7 +240,7 @@ TEST_F(ReportOfANight, IsNotGreenWhereNextToNothingWasJudged) {
   CampaignHeader header = *read_header(dir_);
   header.targets.emplace_back().name = "idle.cpu.plain";
   write_header(dir_, header);
-  told("idle.cpu.plain: 0 case(s) were judged");
+  told("idle.cpu.plain: no case was drawn");
   header.sessions.back().ended = "interrupted";
   write_header(dir_, header);
   EXPECT_EQ(json()["summary"]["standing"], "held") << "it is gone on with";

@@ -1,0 +1,20 @@
+#include "fuzz/check/enough.h"
+
+#include <tuple>
+
+namespace attnfuzz {
+
+std::string too_little_judged(const Statistics& stats, const std::string& name) {
+  constexpr uint64_t kFewest = 20;
+  // Rows count because a kernel that refuses all of its cases passes the properties that are about refusals.
+  if (stats.rows <= stats.unconstrained_rows)
+    return "no result of " + name + " was compared: what checks nothing does not pass";
+  const auto& [cases, rejected, uninformative] =
+      std::tie(stats.features.cases, stats.features.rejected, stats.features.uninformative);
+  if (cases < kFewest || 2 * (rejected + uninformative) <= cases) return "";
+  return "most cases of " + name + " were not judged: of " + std::to_string(cases) + ", " +
+         std::to_string(rejected) + " were refused and " + std::to_string(uninformative) +
+         " were uninformative";
+}
+
+}  // namespace attnfuzz
