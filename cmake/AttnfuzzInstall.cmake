@@ -56,7 +56,7 @@ add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-translate at
 
 install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
 install(DIRECTORY kernels/adapter kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN pipeline PATTERN barrier PATTERN example EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" REGEX "/simt/include/" PATTERN example EXCLUDE)
 
 # The build tree has the same shape, so that the command builds sources (check --entry) from it as well.
 set(package ${PROJECT_BINARY_DIR}/${package_dir})

@@ -66,6 +66,13 @@ __global__ void inline_ptx(int* wrong) {
       ptx::in(&four));
   expect(loaded.x == 1 && loaded.w == 4, 22);
   expect(word<"shfl.sync.bfly.b32 %0, %1, 1, 0x1f, 0xffffffff;">(threadIdx.x) == (threadIdx.x ^ 1), 23);
+  uint64_t lower = 0, upper = 0;
+  ptx::run<"{ .reg .b128 whole; mov.b128 whole, {%1, %2}; st.global.L1::no_allocate.b128 [%0], whole; }">(
+      Place::now(), ptx::in(&loaded), ptx::in(uint64_t{7} << 32 | 6), ptx::in(uint64_t{9} << 32 | 8));
+  ptx::run<"{ .reg .b128 whole; ld.global.b128 whole, [%2]; mov.b128 {%0, %1}, whole; }">(
+      Place::now(), ptx::out(lower), ptx::out(upper), ptx::in(&loaded));
+  expect(loaded.x == 6 && loaded.y == 7 && loaded.w == 9, 24);
+  expect(lower == (uint64_t{7} << 32 | 6) && upper == (uint64_t{9} << 32 | 8), 25);
 }
 
 TEST(Names, InlinePtxMeansWhatItsManualSays) {

@@ -74,7 +74,7 @@ inline void step(const Context& c) {
                          Float16Bits<F>(apply(float(a.y), float(b.y), float(d.y)))));
     } else if constexpr (is_integer(kType)) {
       using I = Integer<bytes_of(kType), kType[0] == 's'>;
-      using W = std::make_unsigned_t<I>;
+      using W = Integer<bytes_of(kType), false>;
       if constexpr (kType[0] == 's') {
         put(static_cast<I>(apply(in(1, I{}), in(2, I{}), in(3, I{}))));
       } else {
@@ -91,24 +91,26 @@ inline void step(const Context& c) {
     const int parts = x[0].count > 1 ? x[0].count : x[1].count;
     const int bits = static_cast<int>(8 * bytes_of(kType)) / parts;
     if (x[1].count > 1) {
-      uint64_t whole = 0;
+      Wide whole = 0;
       for (int i = 0; i < parts; ++i) {
-        uint64_t part = c.read<uint64_t>(x[1].parts[i]);
-        if (bits < 64) part &= (uint64_t{1} << bits) - 1;
+        Wide part = c.read<uint64_t>(x[1].parts[i]);
+        if (bits < 64) part &= (Wide{1} << bits) - 1;
         whole |= part << bits * i;
       }
       put(whole);
     } else {
-      const uint64_t whole = in(1, uint64_t{});
+      const Wide whole = in(1, Wide{});
       for (int i = 0; i < parts; ++i) {
         if (bits == 16) c.write(x[0].parts[i], static_cast<uint16_t>(whole >> bits * i));
         if (bits == 32) c.write(x[0].parts[i], static_cast<uint32_t>(whole >> bits * i));
+        if (bits == 64) c.write(x[0].parts[i], static_cast<uint64_t>(whole >> bits * i));
       }
     }
   } else if constexpr (begins(kOp, "mov")) {
     if constexpr (x[1].parts[0].kind == Value::kSpecial)
       static_assert(known_special(x[1].parts[0].name),
                     "inline PTX: a special register that the executor does not know");
+    if constexpr (bytes_of(kType) == 16) put(in(1, Wide{}));
     if constexpr (bytes_of(kType) == 8) put(in(1, uint64_t{}));
     if constexpr (bytes_of(kType) == 4) put(u(1));
     if constexpr (bytes_of(kType) == 2) put(in(1, uint16_t{}));

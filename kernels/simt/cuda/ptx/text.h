@@ -216,6 +216,7 @@ constexpr size_t bytes_of(std::string_view type) {
          : digits == "16"                     ? 2
          : digits == "32" || digits == "16x2" ? 4
          : digits == "64"                     ? 8
+         : digits == "128"                    ? 16
                                               : 0;
 }
 constexpr bool is_integer(std::string_view type) {
@@ -223,12 +224,15 @@ constexpr bool is_integer(std::string_view type) {
          type != "bf16";
 }
 
-// The C++ type of an integer of 1, 2, 4 or 8 bytes.
+using Wide = unsigned __int128;
+
+// The C++ type of an integer of 1, 2, 4 or 8 bytes; of 16 without a sign.
 template <size_t kBytes, bool kSigned>
 using Integer = std::conditional_t<
     kBytes == 1, std::conditional_t<kSigned, int8_t, uint8_t>,
     std::conditional_t<kBytes == 2, std::conditional_t<kSigned, int16_t, uint16_t>,
                        std::conditional_t<kBytes == 4, std::conditional_t<kSigned, int32_t, uint32_t>,
-                                          std::conditional_t<kSigned, int64_t, uint64_t>>>>;
+                                          std::conditional_t<kBytes == 16, Wide,
+                                                             std::conditional_t<kSigned, int64_t, uint64_t>>>>>;
 
 }  // namespace simt::ptx

@@ -44,7 +44,7 @@ inline Out<T> inout(T& value) {
 
 // Registers that the text declares.
 struct Registers {
-  uint64_t values[16];
+  Wide values[16];
 };
 
 struct Context {
