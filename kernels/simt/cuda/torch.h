@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -429,19 +430,53 @@ inline c10::TensorOptions device(c10::DeviceType) { return {}; }
                     ATTN_DISPATCH_CASE(Half, half, __VA_ARGS__)                                               \
                         ATTN_DISPATCH_CASE(BFloat16, __nv_bfloat16, __VA_ARGS__))
 
-// A module for Python is made of nothing here: its body is a template that nobody asks for.
-struct AttnNoModule {
+// A module for Python: its body runs when the library is loaded, for it may set attributes of kernels, and what
+// it defines is dropped. There is no Python here: a py::object has nothing in it.
+namespace pybind11 {
+struct object {
+  object attr(const char*) const { return {}; }
   template <class... T>
-  AttnNoModule& def(const T&...) {
-    return *this;
+  object operator()(const T&...) const {
+    return {};
   }
-  template <class... T>
-  AttnNoModule& impl(const T&...) {
+};
+struct arg {
+  explicit arg(const char*) {}
+  template <class T>
+  arg& operator=(const T&) {
     return *this;
   }
 };
+template <class T>
+T cast(const object&) {
+  c10::refuse("", "a value of Python: there is none on the executor");
+}
+struct module_ {
+  template <class... T>
+  module_& def(const T&...) {
+    return *this;
+  }
+  template <class... T>
+  module_& impl(const T&...) {
+    return *this;
+  }
+  std::string& doc() { return text; }
+  std::string text;
+};
+}  // namespace pybind11
+namespace py = pybind11;
 #define TORCH_EXTENSION_NAME attn_no_module
-#define PYBIND11_MODULE(name, m) [[maybe_unused]] static void attn_module_of_python(AttnNoModule& m)
-#define TORCH_LIBRARY(name, m) [[maybe_unused]] static void attn_library_of_torch(AttnNoModule& m)
+#define ATTN_MODULE(name, m)                                     \
+  static void attn_module_of_##name(pybind11::module_&);         \
+  [[maybe_unused]] static const int attn_module_is_##name = [] { \
+    pybind11::module_ made;                                      \
+    attn_module_of_##name(made);                                 \
+    return 0;                                                    \
+  }();                                                           \
+  static void attn_module_of_##name([[maybe_unused]] pybind11::module_& m)
+#define PYBIND11_MODULE(name, m) ATTN_MODULE(python, m)
+#define TORCH_LIBRARY(name, m) ATTN_MODULE(name, m)
+#define TORCH_LIBRARY_IMPL(name, key, m) ATTN_MODULE(name##_##key, m)
+#define TORCH_LIBRARY_FRAGMENT(name, m) ATTN_MODULE(name##_fragment, m)
 
 #include "kernels/simt/cuda/given_tensors.h"

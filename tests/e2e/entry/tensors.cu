@@ -1,5 +1,8 @@
 // Functions of PyTorch's tensors in the ways that people return them, and a scale, a window and pages of keys.
 #include <torch/extension.h>
+#include <cuda/std/limits>
+
+static bool imported = false;
 
 struct Sizes {
   int s, dim, left, right, page, pages_each;
@@ -20,7 +23,7 @@ __global__ void rows(const float* q, const float* k, const float* v, float* o, f
     return x * z.scale;
   };
   const int from = z.left < 0 ? 0 : max(0, i - z.left), to = z.right < 0 ? keys : min(keys, i + z.right + 1);
-  float top = -INFINITY, sum = 0;
+  float top = -cuda::std::numeric_limits<float>::infinity(), sum = 0;
   for (int j = from; j < to; ++j) top = fmaxf(top, score(j));
   for (int j = from; j < to; ++j) sum += expf(score(j) - top);
   for (int c = 0; c < z.dim; ++c) {
@@ -34,6 +37,7 @@ __global__ void rows(const float* q, const float* k, const float* v, float* o, f
 static torch::Tensor run(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::Tensor lse, float scale,
                          int left = -1, int right = -1) {
   const int b = q.size(0), h = q.size(1), s = q.size(2), dim = q.size(3);
+  TORCH_CHECK(imported, "the module's body has not run");
   torch::Tensor o = torch::zeros({b, h, s, dim}, torch::kCUDA);
   rows<<<dim3((s + 63) / 64, b * h), 64>>>(q.data_ptr<float>(), k.data_ptr<float>(), v.data_ptr<float>(),
                                            o.data_ptr<float>(), lse.data_ptr<float>(), nullptr, nullptr,
@@ -50,4 +54,12 @@ std::vector<at::Tensor> two(torch::Tensor q, torch::Tensor k, torch::Tensor v, f
       torch::empty({q.size(0), q.size(1), q.size(2)}, torch::dtype(torch::kFloat32).device(torch::kCUDA));
   auto o = run(q, k, v, lse, scale, left, right);
   return {o, lse};
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.doc() = "attention";
+  m.def("one", &one, py::arg("q"), py::arg("k"), py::arg("v"));
+  m.def("two", &two, py::arg("q"), py::arg("k"), py::arg("v"), py::arg("scale") = 1.0f, "the LSE as well");
+  cudaFuncSetAttribute(rows, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 * 1024);
+  imported = true;
 }
