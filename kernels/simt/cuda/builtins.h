@@ -20,6 +20,7 @@ constexpr Place simt_here(const char* file = __builtin_FILE(), int line = __buil
 #undef warpSize
 extern const int warpSize;
 
+#ifdef __is_identifier  // clang
 #if !__is_identifier(__declspec)
 
 #undef threadIdx
@@ -55,4 +56,5 @@ inline constexpr simt::BlockIndex blockIdx;
 inline constexpr simt::BlockSize blockDim;
 inline constexpr simt::GridSize gridDim;
 
+#endif
 #endif

@@ -1,0 +1,36 @@
+// What a declaration of an adapter refuses, and what it says of a kernel's own scale.
+#include "kernels/adapter/takes.h"
+
+#include <gtest/gtest.h>
+
+namespace attn {
+namespace {
+
+Call call_of(int64_t seq, int64_t dim, float scale) {
+  Call call = {};
+  attn_problem& p = call.problem;
+  p.dtype = ATTN_F16, p.bias_dtype = ATTN_NONE;
+  p.batch = 1, p.heads_q = p.heads_kv = 1, p.seq_q = p.seq_k = seq, p.dim_qk = p.dim_v = dim;
+  p.scale = scale, p.window_left = p.window_right = -1;
+  return call;
+}
+
+TEST(Takes, AnOwnScaleIsTheUsualOneOrANumber) {
+  constexpr Takes usual = {.scale = Scale::kOwn}, scaled = {.scale = 1.0};
+  static_assert(scaled.scale == Scale::kOwn && scaled.domain().usual_scale == 1);
+  const Call call = call_of(16, 64, 0.125f);
+  EXPECT_EQ(usual.scale.own(call.problem), 0.125f);
+  EXPECT_EQ(scaled.scale.own(call.problem), 1.0f);
+  EXPECT_EQ(refusal(scaled, call), "");
+}
+
+TEST(Takes, AWindowIsTakenByAKernelThatIsGivenIt) {
+  Call call = call_of(16, 64, 1);
+  EXPECT_EQ(refusal(Takes{}, call), "");
+  call.problem.window_left = 3;
+  EXPECT_EQ(refusal(Takes{}, call), "a window");
+  EXPECT_EQ(refusal(Takes{.window = Window::kGiven}, call), "");
+}
+
+}  // namespace
+}  // namespace attn
