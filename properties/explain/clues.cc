@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "properties/case/domain.h"
 #include "properties/case/words.h"
 #include "properties/explain/probe_case.h"
 #include "properties/judge/judge.h"
@@ -32,17 +33,15 @@ class Gatherer {
     Clues clues;
     if (verdict_.outcome != Outcome::kFail || verdict_.kind == Kind::kHang) return clues;
     const Case& failing = verdict_.failing ? *verdict_.failing : c_;
-    clues.traced = trace_values(failing, target_, calibration_).fault;
+    clues.domain = target_.info().domain;
+    trace(failing, clues);
     const Problem& p = c_.problem;
     if (!small(p)) return clues;
     if (verdict_.failing && *verdict_.failing != c_) clues.alone = alone(failing);
     probe(failing, clues);
-    const int64_t tile_q = verdict_.plan.tile_q, tile_k = verdict_.plan.tile_k;
-    const auto whole = [](Problem& q, int64_t to_q, int64_t to_k) {
-      q.seq_q = round_up(std::max<int64_t>(q.seq_q, 1), to_q);
-      q.seq_k = round_up(std::max<int64_t>(q.seq_k, 1), to_k);
-    };
-    clues.whole_tiles = with([&](Problem& q) { whole(q, tile_q, tile_k); });
+    fill_tiles(clues);
+    fill_splits(clues);
+    halve_dims(clues);
     constexpr int64_t kVector = 8;  // elements of 16 bits
     clues.whole_vectors = with([&](Problem& q) {
       q.dim_qk = round_up(q.dim_qk, kVector);
@@ -60,14 +59,96 @@ class Gatherer {
       whole_view(q.mask);
     });
     clues.zeroed = zeroed(failing);
+    ask_orders(clues);
     return clues;
   }
 
  private:
+  // Of few keys several readings may say the same: with some more, most of them do not.
+  void trace(const Case& failing, Clues& clues) {
+    const Trace trace = trace_values(failing, target_, calibration_);
+    clues.traced = trace.fault;
+    clues.traced_as = join(trace.readings, ", or if ");
+    if (trace.readings.size() < 2) return;
+    Case larger = failing;
+    larger.problem.seq_q += 1;
+    larger.problem.seq_k += 2;
+    if (clues.domain) fit(*clues.domain, larger);
+    if (!small(larger.problem) || illegal(larger)) return;
+    const Trace there = trace_values(larger, target_, calibration_);
+    std::vector<std::string> both;
+    for (const std::string& reading : trace.readings) {
+      if (std::ranges::count(there.readings, reading) > 0) both.push_back(reading);
+    }
+    if (!both.empty()) clues.traced_as = join(both, ", or if ");
+  }
+
+  // Each length alone, so that one answer is about one tail.
+  void fill_tiles(Clues& clues) {
+    const auto up = [](int64_t n, int64_t tile) { return round_up(std::max<int64_t>(n, 1), tile); };
+    const int64_t keys = c_.problem.seq_k;
+    // What is planned may be a part of the kernel's real tile: the largest in use are multiples of 256.
+    for (const int64_t tile : {verdict_.plan.tile_k, int64_t{256}}) {
+      clues.whole_tiles = with([&](Problem& q) { q.seq_k = up(keys, tile); });
+      if (clues.whole_tiles != Clues::Answer::kPasses) continue;
+      clues.other_tail =
+          with([&](Problem& q) { q.seq_k = up(keys, tile) - (keys == up(keys, tile) - 1 ? 2 : 1); });
+      break;
+    }
+    clues.whole_rows = with([&](Problem& q) { q.seq_q = up(q.seq_q, verdict_.plan.tile_q); });
+  }
+
+  void fill_splits(Clues& clues) {
+    const int64_t full = c_.problem.num_splits * std::max<int64_t>(verdict_.plan.tile_k, 1);
+    if (c_.problem.num_splits < 2 || c_.problem.seq_k >= full) return;
+    clues.full_splits = with([&](Problem& q) { q.seq_k = full; });
+  }
+
+  // A border in keys that is one of keys times columns. The case is at it, if it was reduced.
+  void halve_dims(Clues& clues) {
+    constexpr int64_t kLong = 1024;  // keys; below them no product is large
+    const Problem& p = c_.problem;
+    if (p.seq_k <= kLong || p.dim_qk != p.dim_v || p.dim_qk % 2 != 0) return;
+    const auto answer = [&](int64_t keys, int64_t dim) {
+      return with([&](Problem& q) {
+        q.seq_k = keys;
+        q.dim_qk = q.dim_v = dim;
+      });
+    };
+    const int64_t half = p.dim_qk / 2;
+    if (answer(p.seq_k - 1, p.dim_qk) == Clues::Answer::kPasses &&
+        answer(2 * p.seq_k, half) == Clues::Answer::kFails &&
+        answer(2 * (p.seq_k - 1), half) == Clues::Answer::kPasses) {
+      clues.product_border = (p.seq_k - 1) * p.dim_qk;
+    }
+  }
+
+  // Each in a fresh worker: what an earlier run left behind is another matter.
+  void ask_orders(Clues& clues) {
+    constexpr int kOrders = 4, kRandom = 2;
+    const Property* property = find_property(verdict_.property);
+    const bool numbers = verdict_.kind == Kind::kWrong || verdict_.kind == Kind::kNonFinite ||
+                         verdict_.kind == Kind::kRelation || verdict_.kind == Kind::kUnwritten;
+    if (!numbers || property == nullptr || target_.info().backend != ATTN_CPU || c_.env.schedule_seed != 0)
+      return;
+    const auto fails = [&](uint64_t seed) {
+      Case other = c_;
+      other.env.schedule_seed = seed;
+      target_.renew();
+      return judge(other, *property, target_, calibration_).outcome == Outcome::kFail;
+    };
+    if (!fails(0)) return;
+    for (; clues.orders < kOrders; ++clues.orders) {
+      clues.orders_failed += fails(static_cast<uint64_t>(clues.orders) << 4 | kRandom);
+    }
+    if (!fails(0)) clues.orders = clues.orders_failed = 0;  // it comes and goes by itself
+  }
+
   template <typename Edit>
   Clues::Answer with(Edit&& edit) {
     Case other = c_;
     edit(other.problem);
+    if (target_.info().domain) fit(*target_.info().domain, other);
     const Property* property = find_property(verdict_.property);
     if (property == nullptr || other == c_ || !small(other.problem) || illegal(other)) {
       return Clues::Answer::kNotAsked;
@@ -144,12 +225,21 @@ std::vector<std::string> lines_of(const Clues& clues) {
     if (answer == Clues::Answer::kNotAsked) return;
     lines.push_back(cat("with ", with, " it ", answer == Clues::Answer::kPasses ? "passes" : "fails too"));
   };
-  tried("lengths of whole tiles", clues.whole_tiles);
+  tried("keys in whole tiles", clues.whole_tiles);
+  tried("another partly filled tile of keys", clues.other_tail);
+  tried("queries in whole tiles", clues.whole_rows);
+  tried("keys for each split", clues.full_splits);
+  if (clues.product_border > 0)
+    lines.push_back(cat("it takes more than ", clues.product_border, " elements of K or V a head"));
   tried("head dims of whole vectors", clues.whole_vectors);
   tried("head dims of no whole vectors", clues.broken_vectors);
   tried("nothing run before what failed", clues.alone);
   tried("a workspace of zeros", clues.zeroed);
   tried("bias and mask stored whole", clues.stored_whole);
+  if (clues.orders > 0) {
+    lines.push_back(
+        cat("in ", clues.orders, " random orders of threads it fails ", clues.orders_failed, " times"));
+  }
   return lines;
 }
 

@@ -16,7 +16,7 @@
 namespace attnfuzz {
 
 // Of `c`, which failed as `verdict` says. Nothing is run of a case that hangs. At most
-// some ten runs, and those that look for the block to probe.
+// some twenty runs, and those that look for the block to probe.
 Clues gather_clues(const Case& c, const Verdict& verdict, Target& target, const Calibration& calibration);
 
 // For a person: "with lengths of whole tiles it passes". Nothing of what was not asked.

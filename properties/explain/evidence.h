@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "properties/case/domain.h"
 #include "properties/case/switches.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
@@ -71,7 +72,7 @@ class Evidence {
   // refuses to be without, nor what most values of it show.
   const Need* need(std::string_view part) const {
     const auto it = std::ranges::find_if(needs_, [&](const Need& n) {
-      return n.part == part && !n.refused && n.relation != Relation::kOtherThan;
+      return n.part == part && !n.refused && n.relation != Relation::kOtherThan && !least_taken(n);
     });
     return it == needs_.end() ? nullptr : &*it;
   }
@@ -156,6 +157,12 @@ class Evidence {
   bool by_rounding() const {
     return clues.probed == Clues::Probed::kFirstWrong && clues.off > 0 && clues.off < 0x1p-7;
   }
+  // The first wrong value is off by little: a weight that is missing or taken twice is off by more.
+  bool hardly_off() const {
+    if (!wrong() || !v.where) return false;
+    const double off = std::fabs(v.where->got - v.where->expected);
+    return off > 0 && off < 0x1p-7 * std::fabs(v.where->expected);
+  }
   // The accumulator, right until a second tile of other scores is added to it.
   bool rescaled() const {
     return first_wrong({ATTN_PROBE_O}) && clues.first_wrong_tile > 0 && second_tile() && plain() &&
@@ -173,6 +180,22 @@ class Evidence {
       return n != nullptr && n->relation == Relation::kAtLeast && n->value == 8;
     };
     return is_one("dim_v") || is_one("dim_qk");
+  }
+  // Full tiles of keys hold, another partly filled one fails: the tail it is, and no length beyond some border.
+  bool tail_of_keys() const {
+    return plain() && p.seq_k > 0 && clues.whole_tiles == Clues::Answer::kPasses &&
+           clues.other_tail == Clues::Answer::kFails;
+  }
+  // An exception or a failed assertion of host code, or an exception in Python: its own text says more than a
+  // guess.
+  bool thrown() const {
+    const auto says = [](const std::string& text, std::initializer_list<std::string_view> some) {
+      return std::ranges::any_of(some, [&](std::string_view s) { return text.find(s) != std::string::npos; });
+    };
+    if (v.kind == Kind::kCrash)
+      return says(v.message, {"terminate called after throwing", "terminating due to uncaught", "Assertion `"});
+    return report({ATTN_REPORT_DEVICE}) && says(v.fault->message, {"it threw", "raised "}) &&
+           !says(v.fault->message, {"CUDA error"});
   }
   bool second_tile() const { return need("seq_k") != nullptr && p.seq_k > tile_k; }
   bool plain() const { return mask_words(p).empty() && p.num_splits <= 1; }
@@ -195,6 +218,20 @@ class Evidence {
   }
 
  private:
+  // Less than that the kernel does not take.
+  bool least_taken(const Need& n) const {
+    if (!clues.domain || n.relation != Relation::kAtLeast) return false;
+    const attn_domain& d = *clues.domain;
+    for (const auto& [part, sizes] : {std::pair{"dim_qk", &d.dim_qk},
+                                      {"dim_v", &d.dim_v},
+                                      {"seq_q", &d.seq_q},
+                                      {"seq_k", &d.seq_k},
+                                      {"batch", &d.batch},
+                                      {"heads_q / heads_kv", &d.group}}) {
+      if (n.part == part) return n.value > 1 && n.value <= nearest(*sizes, 0);
+    }
+    return false;
+  }
   void look_at_tiles() {
     constexpr int64_t kMostPairs = int64_t{1} << 20;
     if (p.seq_k < 1) dead_row = p.seq_q > 0;

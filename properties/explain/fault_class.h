@@ -11,6 +11,7 @@
 //     -> "likely masked, empty or unscaled softmax: NaN or infinity, and a query sees no key of a tile"
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,17 +57,30 @@ struct Clues {
   enum class Probed : uint8_t { kNot, kAllRight, kFirstWrong };
 
   FaultClass traced = FaultClass::kUnknown;  // what the one reading that explains all wrong values says
+  std::string traced_as;                     // that reading, or several of its class, in words
   // The kernel's intermediates, where it records them.
   Probed probed = Probed::kNot;
   attn_probe_tag first_wrong = ATTN_PROBE_ROWS;  // of kFirstWrong
   int64_t first_wrong_tile = 0;                  // counted from the first that was recorded
   double off = 0;  // |got - expected| / |expected|; infinity for what is no number
-  // With each length the next multiple of its tile; with head dims that are multiples of 8, and with none.
-  Answer whole_tiles = Answer::kNotAsked, whole_vectors = Answer::kNotAsked, broken_vectors = Answer::kNotAsked;
+  // With so many keys that the last tile is full; with another number of keys that leaves it partly filled;
+  // with so many queries that their last tile is full.
+  Answer whole_tiles = Answer::kNotAsked, other_tail = Answer::kNotAsked, whole_rows = Answer::kNotAsked;
+  // Of splits some of which have no key: with keys for each.
+  Answer full_splits = Answer::kNotAsked;
+  // Number of elements of K or V: half the head dim moves the border in keys to twice as many. 0: not so.
+  int64_t product_border = 0;
+  // With head dims that are multiples of 8, and with none.
+  Answer whole_vectors = Answer::kNotAsked, broken_vectors = Answer::kNotAsked;
+  // Of a failure that the executor's own order of threads shows, each time: random orders that were tried, and
+  // those that failed too.
+  int orders = 0, orders_failed = 0;
   // What failed, where that is another case than the minimal one, in a fresh worker with nothing run before it.
   Answer alone = Answer::kNotAsked;
   // With a workspace of zeros; with bias and mask stored for every batch entry, head and query.
   Answer zeroed = Answer::kNotAsked, stored_whole = Answer::kNotAsked;
+  // What the kernel says that it takes: a need for the least of a size is no need.
+  std::optional<attn_domain> domain = {};
 };
 
 // What a guess is made from. All must outlive the call.

@@ -19,6 +19,10 @@ struct Rule {
 
 using Answer = Clues::Answer;
 
+// Said in the words of the clue (why_of).
+constexpr const char* kByOrder = "the order of threads";
+constexpr const char* kByReading = "another reading";
+
 constexpr Rule kRules[] = {
     // The back end's own word.
     {Class::kState, [](const Evidence& e) { return e.detail(Fault::Detail::kFreed); },
@@ -33,7 +37,7 @@ constexpr Rule kRules[] = {
      "an address is not aligned as the operation needs"},
     {Class::kDispatch,
      [](const Evidence& e) {
-       return (e.v.fault || e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress})) &&
+       return (e.v.fault || e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress, Kind::kUnwritten})) &&
               (e.at_least("dim_v", 17) || e.at_least("dim_qk", 17));
      },
      "only head dims past a size: the instantiation does not hold them"},
@@ -49,7 +53,8 @@ constexpr Rule kRules[] = {
      "an integer was divided by zero"},
     {Class::kTail,
      [](const Evidence& e) {
-       return e.kind({Kind::kUninitialised}) && e.clues.whole_tiles == Answer::kPasses && e.p.seq_k > 0;
+       const bool filled = e.clues.whole_tiles == Answer::kPasses || e.clues.whole_rows == Answer::kPasses;
+       return e.kind({Kind::kUninitialised}) && filled && e.p.seq_k > 0;
      },
      "with whole tiles nothing is used before it is written"},
     {Class::kState,
@@ -78,6 +83,7 @@ constexpr Rule kRules[] = {
     {Class::kRace,
      [](const Evidence& e) { return e.reduced() && e.hangs_on(false, {"the schedule", "schedule"}); },
      "it depends on the order in which threads run or copies arrive"},
+    {Class::kRace, [](const Evidence& e) { return e.clues.orders > e.clues.orders_failed; }, kByOrder},
     {Class::kMask,
      [](const Evidence& e) {
        return e.non_finite() && e.reduced() && e.p.scale == 0 && e.hangs_on(false, {"the scale"}) &&
@@ -103,6 +109,8 @@ constexpr Rule kRules[] = {
               e.at_least("seq_k", 1 << 15) || (!e.reduced() && e.p.batch * e.p.heads_q > 65535);
      },
      "it takes a number beyond 15 bits"},
+    {Class::kOverflow, [](const Evidence& e) { return e.clues.product_border > 0; },
+     "with half the head dim it takes twice as many keys: an offset in K or V leaves its range"},
     {Class::kOverflow, [](const Evidence& e) { return e.hangs_on_far_offsets(); },
      "it takes an offset beyond 31 bits"},
     {Class::kOverflow,
@@ -110,8 +118,9 @@ constexpr Rule kRules[] = {
        return e.kind({Kind::kUnwritten, Kind::kFault}) && e.hangs_on(false, {"shared memory limit"});
      },
      "a launch that the device refuses, and nobody looked"},
-    {Class::kUnknown, [](const Evidence& e) { return e.traced != Class::kUnknown; },
-     "one other reading of the problem explains every wrong value"},
+    {Class::kUnknown, [](const Evidence& e) { return e.traced != Class::kUnknown; }, kByReading},
+    {Class::kTail, [](const Evidence& e) { return e.tail_of_keys() && (!e.wrong() || e.hangs_on_layout()); },
+     "with a full last tile of keys it passes, with another partly filled one it fails"},
     {Class::kLayout, [](const Evidence& e) { return e.reduced() && e.hangs_on_layout(); },
      "it depends on strides, gaps or offsets"},
     {Class::kLayout, [](const Evidence& e) { return e.clues.stored_whole == Answer::kPasses; },
@@ -121,6 +130,11 @@ constexpr Rule kRules[] = {
     {Class::kSplit,
      [](const Evidence& e) { return e.non_finite() && e.v.where && e.v.where->tensor == TensorId::kLse; },
      "O is right, the LSE is no number"},
+    {Class::kLayout,
+     [](const Evidence& e) { return e.at_least("batch", 2) && e.at_least("heads_q / heads_kv", 2); },
+     "it takes a second batch entry and grouped heads: one is taken for the other"},
+    {Class::kZeroLength, [](const Evidence& e) { return e.splits() && e.clues.full_splits == Answer::kPasses; },
+     "where each split has keys it passes: an empty one is at fault"},
     {Class::kSplit, [](const Evidence& e) { return e.splits() && !e.hangs_on(false, {"dim_v", "dim_qk"}); },
      "it takes more than one split"},
     // No key for a row, or none in a tile.
@@ -177,8 +191,9 @@ constexpr Rule kRules[] = {
      "the LSE counts a whole tile of keys where there are fewer"},
     {Class::kTail,
      [](const Evidence& e) {
-       return e.wrong() && e.plain() && e.clues.whole_tiles == Answer::kPasses && e.p.seq_k > 0 &&
-              !e.of_many_rows() && !e.first_wrong({ATTN_PROBE_O});
+       const bool filled = e.clues.whole_tiles == Answer::kPasses && e.clues.other_tail != Answer::kPasses;
+       return e.wrong() && e.plain() && filled && e.p.seq_k > 0 && (!e.of_many_rows() || e.tail_of_keys()) &&
+              !e.first_wrong({ATTN_PROBE_O});
      },
      "with whole tiles it passes: the last one, partly filled, is at fault"},
     {Class::kSplit, [](const Evidence& e) { return e.shape(ShapeKind::kLogBase); },
@@ -219,17 +234,22 @@ constexpr Rule kRules[] = {
     {Class::kDispatch, [](const Evidence& e) { return e.v.kind == Kind::kRefusal; },
      "a legal case is refused, or an illegal one is not"},
     // Tiles.
-    {Class::kSoftmax, [](const Evidence& e) { return e.second_tile() && e.plain() && e.scores_differ(); },
+    {Class::kSoftmax,
+     [](const Evidence& e) {
+       return e.second_tile() && e.plain() && e.scores_differ() && (!e.hardly_off() || e.rescaled());
+     },
      "it takes keys of a second tile and scores that differ: what the first tile left is not rescaled"},
     {Class::kTail,
      [](const Evidence& e) {
        const Need* keys = e.need("seq_k");
+       const bool full = keys != nullptr && keys->relation == Relation::kRemainder && e.p.seq_k % e.tile_k == 0;
+       if (full) return true;
+       if (e.clues.whole_tiles == Answer::kFails || e.clues.other_tail == Answer::kPasses) return false;
        return e.shape(ShapeKind::kLastKeyMissing) ||
               (keys != nullptr && keys->relation == Relation::kRemainder) ||
-              (keys != nullptr && e.p.seq_k % e.tile_k != 0 && e.non_finite() && !e.scores_differ() &&
-               e.clues.whole_tiles != Answer::kFails);
+              (keys != nullptr && e.p.seq_k % e.tile_k != 0 && e.non_finite() && !e.scores_differ());
      },
-     "it takes a last tile that is partly filled"},
+     "it takes a last tile that is partly filled, or one that is full"},
     {Class::kTail,
      [](const Evidence& e) {
        return e.v.kind == Kind::kUnwritten && (e.need("seq_q") != nullptr || e.need("seq_k") != nullptr);
@@ -266,14 +286,34 @@ constexpr Rule kRules[] = {
               e.at_least("seq_k", 2);
      },
      "scores of other keys: what Q or K is read by does not fit how it lies"},
+    {Class::kSplit, [](const Evidence& e) { return e.all_right() && e.v.plan.num_splits > 1 && !e.splits(); },
+     "each split's intermediates are right, and not what they are merged to"},
     {Class::kSoftmax,
-     [](const Evidence& e) { return e.wrong() && e.plain() && e.all_right() && !e.of_many_rows(); },
+     [](const Evidence& e) {
+       return e.wrong() && e.plain() && e.all_right() && !e.of_many_rows() && !e.hardly_off();
+     },
      "all intermediates are right, but not what they add up to: the row's sum"},
     {Class::kSoftmax, [](const Evidence& e) { return e.keys_counted() > 0 && !e.of_many_rows(); },
      "the LSE counts keys that are not there"},
     {Class::kSplit, [](const Evidence& e) { return e.only_lse() && e.c.v.kind != FillKind::kZero; },
      "O is right, only the LSE is wrong"},
 };
+
+std::string why_of(const Rule& rule, const Evidence& e) {
+  const Clues& clues = e.clues;
+  if (rule.why == kByOrder) {
+    const std::string some = std::to_string(clues.orders), failed = std::to_string(clues.orders_failed);
+    return "it fails in the executor's own order of threads, and in " +
+           (clues.orders_failed ? failed : "none") + " of " + some + " random ones; --lane tsan says where";
+  }
+  if (rule.why != kByReading) return rule.why;
+  std::string why = "every wrong value is what it would be if " + clues.traced_as;
+  if (clues.traced_as.find("top-left") != std::string::npos)
+    why += "; if that is meant, declare align = ATTN_TOP_LEFT (in Python align=\"top_left\")";
+  if (clues.traced_as.find("bottom-right") != std::string::npos)
+    why += "; if that is meant, declare align = ATTN_BOTTOM_RIGHT (in Python align=\"bottom_right\")";
+  return why;
+}
 
 // Two rules of one class need not both be told.
 const Rule* next(const Evidence& e, const Rule* from, Class besides) {
@@ -289,13 +329,14 @@ FaultGuess guess_fault(const FaultQuestion& question) {
   // Its message says what is wrong, as far as that is known: nothing was run, or it is within every bound.
   if (question.verdict.kind == Kind::kBadPlan || question.verdict.kind == Kind::kBits) return guess;
   const Evidence evidence(question);
+  if (evidence.thrown()) return guess;
   const auto class_of = [&](const Rule& rule) {
     return rule.fault == Class::kUnknown ? evidence.traced : rule.fault;
   };
   const Rule* rule = std::ranges::find_if(kRules, [&](const Rule& r) { return r.holds(evidence); });
   if (rule == std::end(kRules)) return guess;
   guess.likely = class_of(*rule);
-  guess.why = rule->why;
+  guess.why = why_of(*rule, evidence);
   const Rule* other = next(evidence, rule + 1, guess.likely);
   if (other != std::end(kRules)) guess.also = class_of(*other);
   return guess;

@@ -231,23 +231,27 @@ class Tracer {
                bad_.size() > 1 ? cat("; so do the other ", bad_.size() - 1, " hold single values of V") : "");
   }
 
-  // The first reading that explains all rows tried.
+  // The first reading that explains all rows tried, and the others of its class that do.
   void read(Trace& trace) {
+    constexpr size_t kMostReadings = 3;
     std::vector<int64_t> rows;
     for (size_t n = 0; n < rows_.size(); n += std::max<size_t>(1, rows_.size() / kMostRows))
       rows.push_back(rows_[n]);
     const auto work = static_cast<int64_t>(rows.size()) * p_.seq_k * (p_.dim_qk + p_.dim_v);
     if (work > kMostWork) return;
     for (const Reading& reading : readings(c_, run_.plan)) {
+      if (!trace.readings.empty() && reading.fault != trace.fault) continue;
       RowOracle oracle(reading.c, run_.plan);
       if (reading.kv_head) oracle.read_kv_heads_as(reading.kv_head);
       evidence_ = 0;
       const bool fits = std::ranges::all_of(rows, [&](int64_t row) { return row_fits(reading, oracle, row); });
       if (!fits || evidence_ < 2) continue;
-      trace.lines.push_back("wrong rows are what they would be if " + reading.words);
       trace.fault = reading.fault;
-      return;
+      trace.readings.push_back(reading.words);
+      if (trace.readings.size() == kMostReadings) break;
     }
+    if (!trace.readings.empty())
+      trace.lines.push_back("wrong rows are what they would be if " + join(trace.readings, ", or if "));
   }
 
   bool row_fits(const Reading& reading, RowOracle& oracle, int64_t row) {

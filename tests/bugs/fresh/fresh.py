@@ -12,6 +12,7 @@ import argparse
 import json
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def check(patch, head, seed, words, options):
     report = folder / f"check-{seed}.json"
     report.unlink(missing_ok=True)
     command = [options.attnfuzz, "check", *words, "--cases", CASES[head["Kind"]], "--jobs", 1, "--seed", seed, "--json",
-               report, "--out", folder / f"found-{seed}"] + options.check_options.split()
+               report, "--out", folder / f"found-{seed}"] + shlex.split(options.check_options)
     shutil.rmtree(folder / f"found-{seed}", ignore_errors=True)  # else what failed before is tried first
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
     (folder / f"log-{seed}").write_text(done.stdout + done.stderr)

@@ -89,6 +89,18 @@ TEST(FaultClass, AccumulatorNotRescaled) {
   expect(f, FaultClass::kSoftmax);
 }
 
+// A sum that is kept in 16 bits is off by 0.05 %: no weight is missing.
+TEST(FaultClass, WhatIsHardlyOffIsNoMissingWeight) {
+  Finding f(Kind::kWrong);
+  f.lengths(1, 8192).need({at_least("seq_k", 8192), {.part = "values of q"}, {.part = "values of k"}});
+  f.c.k.kind = FillKind::kOneHot;
+  f.v.where->expected = 9.06322;
+  f.v.where->got = 9.06778;
+  expect(f, FaultClass::kUnknown);
+  f.v.where->got = 8.2;
+  expect(f, FaultClass::kSoftmax);
+}
+
 TEST(FaultClass, AResultWhereNothingIsVisible) {
   Finding f(Kind::kWrong);
   f.lengths(1, 2).need({at_least("seq_k", 1), {.part = "mask"}});
@@ -184,6 +196,46 @@ TEST(FaultClass, GroupsAndHeadDims) {
   expect(dims.need({at_least("dim_v", 65)}), FaultClass::kDispatch);
 }
 
+// The last columns of a large head dim are not stored; no smaller one shows it.
+TEST(FaultClass, ColumnsThatNobodyWrites) {
+  Finding f(Kind::kUnwritten);
+  f.c.problem.dim_qk = f.c.problem.dim_v = 192;
+  expect(f.need({at_least("dim_qk", 192)}), FaultClass::kDispatch);
+}
+
+// Splits that have keys hold: the empty one is at fault. What splits are merged to, where each is right.
+TEST(FaultClass, EmptySplitsAndMerges) {
+  Finding empty(Kind::kNonFinite);
+  empty.c.problem.num_splits = 2;
+  empty.lengths(1, 1).need({at_least("num_splits", 2)});
+  expect(empty, FaultClass::kSplit);
+  empty.clues.full_splits = Clues::Answer::kPasses;
+  expect(empty, FaultClass::kZeroLength);
+  Finding merged(Kind::kWrong);
+  merged.v.plan.num_splits = 55;
+  merged.lengths(1, 4096).need({at_least("seq_k", 4096)});
+  merged.clues.probed = Clues::Probed::kAllRight;
+  expect(merged, FaultClass::kSplit);
+  merged.v.plan.num_splits = 1;
+  expect(merged, FaultClass::kSoftmax);
+}
+
+TEST(FaultClass, AProductOfSizes) {
+  Finding f(Kind::kWrong);
+  f.lengths(1, 4097).need({at_least("seq_k", 4097)});
+  expect(f, FaultClass::kUnknown);
+  f.clues.product_border = 4096 * 128;
+  expect(f, FaultClass::kOverflow);
+}
+
+// A last tile that is full is taken for an empty one.
+TEST(FaultClass, AFullLastTile) {
+  Finding f(Kind::kWrong);
+  f.lengths(1, 64).need({{.part = "seq_k", .relation = Relation::kRemainder, .value = 64, .period = 64}});
+  f.clues.whole_tiles = Clues::Answer::kFails;
+  expect(f, FaultClass::kTail);
+}
+
 TEST(FaultClass, SplitsAndLse) {
   Finding split(Kind::kWrong);
   split.c.problem.num_splits = 2;
@@ -229,6 +281,103 @@ TEST(FaultClass, AnErrorOfTheHostIsNoAddress) {
     f.lane = "tsan";
     expect(f, FaultClass::kUnknown);
   }
+}
+
+// What an exception says is the lead, whatever the case needs besides.
+TEST(FaultClass, AnExceptionGetsNoGuess) {
+  for (const char* thrown :
+       {"raised ValueError: unsupported head dim (mine.py:4)", "it threw: unsupported head dim"}) {
+    Finding f(Kind::kFault);
+    f.c.problem.dim_v = 65;
+    f.fault(ATTN_REPORT_DEVICE, thrown).lengths(0, 1).need({at_least("dim_v", 65), exactly("seq_q", 0)});
+    f.c.layout[1].spread = 8;
+    f.need({{.part = "the layout of k"}});
+    expect(f, FaultClass::kUnknown);
+  }
+  Finding aborted(Kind::kCrash);
+  aborted.v.where.reset();
+  aborted.v.message = "the worker died: SIGABRT in run()";
+  expect(aborted, FaultClass::kTail);
+  aborted.v.message += "\nit printed: terminate called after throwing an instance of 'std::runtime_error'";
+  expect(aborted, FaultClass::kUnknown);
+}
+
+// A head dim of 64 is no threshold where the kernel takes no smaller one.
+TEST(FaultClass, TheLeastThatIsTakenIsNoNeed) {
+  Finding f(Kind::kCrash);
+  f.v.where.reset();
+  f.lengths(1, 2176).need({at_least("seq_k", 2176), at_least("dim_qk", 64)});
+  expect(f, FaultClass::kDispatch);
+  f.clues.domain.emplace().dim_qk = {.least = 0, .most = 0, .multiple = 0, .count = 2, .list = {64, 128}};
+  expect(f, FaultClass::kTail);
+  f.needs.back() = at_least("dim_qk", 128);
+  expect(f, FaultClass::kDispatch);
+}
+
+// A full last tile holds and another partly filled one fails: it is the tail, though a layout shows it.
+TEST(FaultClass, TheTailIsTriedByOtherLengths) {
+  Finding f(Kind::kNonFinite);
+  f.lengths(1, 5).need({at_least("seq_k", 1), {.part = "the layout of v"}});
+  f.c.layout[2].row_gap = 8;
+  expect(f, FaultClass::kLayout);
+  f.clues.whole_tiles = Clues::Answer::kPasses;
+  expect(f, FaultClass::kLayout);
+  f.clues.other_tail = Clues::Answer::kFails;
+  expect(f, FaultClass::kTail);
+  f.v.kind = Kind::kGuard;
+  expect(f, FaultClass::kTail);
+  f.v.kind = Kind::kWrong;
+  expect(f, FaultClass::kTail);
+  // Of no layout, with more than one query.
+  f.needs = {at_least("seq_k", 1), at_least("seq_q", 2)};
+  expect(f, FaultClass::kTail);
+}
+
+// An empty split: it takes a length, and full tiles fail as well.
+TEST(FaultClass, ALengthThatFailsWithFullTilesIsNoTail) {
+  Finding f(Kind::kNonFinite);
+  f.lengths(1, 769).need({at_least("seq_k", 769)});
+  expect(f, FaultClass::kTail);
+  f.clues.whole_tiles = Clues::Answer::kFails;
+  expect(f, FaultClass::kUnknown);
+  f.clues.whole_tiles = Clues::Answer::kPasses;
+  f.clues.other_tail = Clues::Answer::kPasses;
+  expect(f, FaultClass::kUnknown);
+}
+
+// The executor's own order fails each time, and no random one does.
+TEST(FaultClass, OneOrderOfThreadsIsARace) {
+  Finding f(Kind::kWrong);
+  f.lengths(1, 33).need({at_least("seq_k", 33)});
+  f.clues.whole_tiles = Clues::Answer::kPasses;
+  expect(f, FaultClass::kTail);
+  f.clues.orders = f.clues.orders_failed = 4;
+  expect(f, FaultClass::kTail);
+  f.clues.orders_failed = 0;
+  expect(f, FaultClass::kRace);
+  EXPECT_NE(f.guess().why.find("none of 4 random ones; --lane tsan"), std::string::npos) << f.guess().why;
+  f.clues.orders_failed = 3;
+  expect(f, FaultClass::kRace);
+}
+
+// The reading is named, and so is what declares it.
+TEST(FaultClass, TheReadingIsSaid) {
+  Finding f(Kind::kWrong);
+  f.clues.traced = FaultClass::kMask;
+  f.clues.traced_as = "the diagonal were top-left";
+  expect(f, FaultClass::kMask);
+  EXPECT_NE(f.guess().why.find("if the diagonal were top-left"), std::string::npos) << f.guess().why;
+  EXPECT_NE(f.guess().why.find("align=\"top_left\""), std::string::npos) << f.guess().why;
+}
+
+// Whose batch entry is that of another, where heads are grouped: splits only show it.
+TEST(FaultClass, BatchEntriesAndGroupsAreMixedUp) {
+  Finding f(Kind::kNonFinite);
+  f.c.problem.num_splits = 2;
+  f.need({at_least("num_splits", 2), at_least("batch", 2)});
+  expect(f, FaultClass::kSplit);
+  f.need({at_least("heads_q / heads_kv", 2)});
+  expect(f, FaultClass::kLayout);
 }
 
 TEST(FaultClass, Numbers) {
