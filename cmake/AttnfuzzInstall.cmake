@@ -1,20 +1,24 @@
-# cmake --install: the command with its workers, our kernels, and what a project
+# cmake --install: the command with its workers, our kernels, the Python package, and what a project
 # of its own needs to have its kernels checked (attnfuzzConfig.cmake.in says how).
 #
 #   bin/              attnfuzz, attnfuzz-identity, attnfuzz-translate, a worker a lane and back end
-#   lib/              libattn_*.so: found beside bin/, as in the build tree; the CPU executor as a library
+#   lib/              libattn_*.so: found beside bin/, as in the build tree; the CPU executor as a library;
+#                     what the Python package loads
 #   include/attnfuzz/ kernels/: the contract, the primitives, the executor's
 #                     headers and its stand-ins for CUDA's
 #   lib/attnfuzz/     the canary of campaigns
 #   lib/cmake/attnfuzz/
+#   python/attnfuzz/  the Python package, for PYTHONPATH
 #   share/attnfuzz/   VERSION, and slurm/: campaigns on many machines
+#   share/doc/attnfuzz/
 #
-# What has not been built of workers, kernels and lanes is left out; the command,
-# attnfuzz-identity, attnfuzz-translate and the executor must be there: `--target tools`
+# The component `package` is what a wheel holds: all of the above that checks others' kernels, without
+# our own, sanitizers' workers and Slurm. What has not been built of workers, kernels and lanes is left out;
+# the command, attnfuzz-identity, attnfuzz-translate and the executor must be there: `--target tools`
 # makes them, and none of our kernels.
 #
 # The folders are fixed relative to one another: the command finds its workers
-# beside itself, and the whole may be moved.
+# beside itself, and the whole may be moved. `cmake --workflow --preset release` packs it.
 include(CMakePackageConfigHelpers)
 set(package_dir lib/cmake/attnfuzz)
 
@@ -27,12 +31,23 @@ if(TARGET attnfuzz-worker-cuda)
 endif()
 foreach(target ${workers} attnfuzz-calibrate-cpu attnfuzz-calibrate-cuda)
   if(TARGET ${target})
-    install(TARGETS ${target} DESTINATION bin OPTIONAL)
+    set(component)
+    if(target MATCHES "-worker-(cpu|cuda)$")
+      set(component COMPONENT package)
+    endif()
+    install(TARGETS ${target} DESTINATION bin ${component} OPTIONAL)
   endif()
 endforeach()
-install(TARGETS attnfuzz attnfuzz-identity attnfuzz-translate EXPORT attnfuzzTargets DESTINATION bin)
-install(TARGETS attnfuzz-executor LIBRARY DESTINATION lib)  # attnfuzz export's programs load it
-install(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: DESTINATION ${package_dir})
+install(TARGETS attnfuzz attnfuzz-identity attnfuzz-translate EXPORT attnfuzzTargets DESTINATION bin COMPONENT package)
+install(TARGETS attnfuzz-executor LIBRARY DESTINATION lib COMPONENT package)  # attnfuzz export's programs load it
+install(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: DESTINATION ${package_dir} COMPONENT package)
+foreach(target attnfuzz-oracle attnfuzz-hosted-cpu attnfuzz-hosted-cuda)
+  if(TARGET ${target})
+    install(TARGETS ${target} LIBRARY DESTINATION lib COMPONENT package OPTIONAL)
+  endif()
+endforeach()
+install(DIRECTORY python/attnfuzz DESTINATION python COMPONENT package PATTERN __pycache__ EXCLUDE)
+install(FILES LICENSE CHANGELOG.md DESTINATION share/doc/attnfuzz COMPONENT package)
 
 get_property(kernels GLOBAL PROPERTY ATTNFUZZ_KERNELS)
 foreach(kernel IN LISTS kernels)
@@ -43,19 +58,37 @@ foreach(kernel IN LISTS kernels)
 endforeach()
 
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/share/attnfuzz/VERSION CONTENT "@PROJECT_VERSION@\n" @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/share/attnfuzz/VERSION DESTINATION share/attnfuzz)
+install(FILES ${PROJECT_BINARY_DIR}/share/attnfuzz/VERSION DESTINATION share/attnfuzz COMPONENT package)
 install(PROGRAMS fuzz/slurm/submit.sh DESTINATION share/attnfuzz/slurm)
 install(FILES fuzz/slurm/campaign.sbatch fuzz/slurm/merge.sbatch DESTINATION share/attnfuzz/slurm)
 
 get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_canary)
 foreach(build IN LISTS builds)
-  install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz OPTIONAL)
+  set(component)
+  if(NOT build MATCHES "-")
+    set(component COMPONENT package)  # a wheel has no worker of another lane
+  endif()
+  install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz ${component} OPTIONAL)
   list(APPEND canaries attn_canary_${build})
 endforeach()
 add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-translate attnfuzz-executor ${workers} ${canaries})
 
-install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/plug_in.h DESTINATION include/attnfuzz/kernels)
-install(DIRECTORY kernels/adapter kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels
+# All that the preset `release` packs.
+add_custom_target(release DEPENDS tools python-package)
+foreach(kernel IN LISTS kernels)
+  get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_${kernel})
+  list(TRANSFORM builds PREPEND attn_${kernel}_)
+  add_dependencies(release ${builds})
+endforeach()
+foreach(target wheel attnfuzz-calibrate-cpu attnfuzz-calibrate-cuda)
+  if(TARGET ${target})
+    add_dependencies(release ${target})
+  endif()
+endforeach()
+
+install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/plug_in.h 
+        DESTINATION include/attnfuzz/kernels COMPONENT package)
+install(DIRECTORY kernels/adapter kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels COMPONENT package
         FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" REGEX "/simt/include/" PATTERN example EXCLUDE)
 
 # The build tree has the same shape, so that the command builds sources (check --entry) from it as well.
@@ -72,4 +105,14 @@ endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include/attnfuzz SYMBOLIC)
 list(TRANSFORM modules PREPEND cmake/)
-install(FILES ${package}/attnfuzzConfig.cmake ${package}/attnfuzzConfigVersion.cmake ${modules} DESTINATION ${package_dir})
+install(FILES ${package}/attnfuzzConfig.cmake ${package}/attnfuzzConfigVersion.cmake ${modules}
+        DESTINATION ${package_dir} COMPONENT package)
+
+# cpack: all that was built, in one archive that may be unpacked anywhere.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+set(CPACK_GENERATOR TGZ)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGE_FILE_NAME attnfuzz-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Property-based and differential fuzz testing of attention kernels")
+set(CPACK_VERBATIM_VARIABLES ON)
+include(CPack)

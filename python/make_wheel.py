@@ -1,9 +1,11 @@
-"""Puts the package and the binaries of a build into a wheel: a zip with three files of metadata.
+"""Makes a wheel of an installed attnfuzz: a zip with metadata that pip takes.
 
-    python3 make_wheel.py --version 0.1.0 --package python/attnfuzz --to build/cpu/wheel BINARY...
+    cmake --install build/cpu --component package --prefix STAGE
+    python3 make_wheel.py STAGE build/cpu/wheel
 
-Programs go to attnfuzz/bin, libraries to attnfuzz/lib; debug information stays behind. The wheel needs nothing:
-no network to build it, no compiler and no other package to install it.
+The installation becomes the folder attnfuzz/ of the wheel, and python/attnfuzz/ its Python files; debug information stays
+behind. The version is share/attnfuzz/VERSION's, the tag that of the newest C library which a binary asks for. Making it
+needs no network; installing it needs no compiler, and of other packages NumPy.
 """
 
 import argparse
@@ -11,6 +13,7 @@ import base64
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -24,53 +27,92 @@ attnfuzz = attnfuzz.__main__:main
 attnfuzz = attnfuzz.pytest_plugin
 """
 
+METADATA = """Metadata-Version: 2.1
+Name: attnfuzz
+Version: {version}
+Summary: Property-based and differential fuzz testing of attention kernels
+License: Apache-2.0
+License-File: LICENSE
+Keywords: attention,cuda,fuzzing,property-based testing,triton
+Classifier: Development Status :: 4 - Beta
+Classifier: Environment :: Console
+Classifier: Environment :: GPU :: NVIDIA CUDA
+Classifier: Framework :: Pytest
+Classifier: Intended Audience :: Developers
+Classifier: License :: OSI Approved :: Apache Software License
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: C++
+Classifier: Programming Language :: Python :: 3
+Classifier: Topic :: Software Development :: Testing
+Requires-Python: >=3.9
+Requires-Dist: numpy
+Requires-Dist: cmake>=3.25; extra == "entry"
+Requires-Dist: ninja; extra == "entry"
+Provides-Extra: entry
+Description-Content-Type: text/markdown
+
+attnfuzz finds, shrinks and replays failures of attention kernels: in CUDA, in C++ and in Python (NumPy, PyTorch, Triton, JAX).
+
+    pip install attnfuzz
+    attnfuzz check ./mine.py:attention                                    # a function with @attnfuzz.target
+    pip install 'attnfuzz[entry]'                                         # with CMake and Ninja; a C++ compiler is yours
+    attnfuzz check mine.cu --entry 'launch(q, k, v, o, B, H, S, D)'       # a CUDA source, run on the CPU
+
+In Python `help(attnfuzz)` says more.
+"""
+
 
 def stripped(path):
-    """The bytes of a binary without debug information."""
+    """The bytes of a file, of a binary without debug information."""
+    with open(path, "rb") as f:
+        data = f.read()
     tool = next((t for t in ("llvm-strip-19", "llvm-strip", "strip") if shutil.which(t)), None)
+    if not data.startswith(b"\x7fELF") or not tool:
+        return data
     with tempfile.NamedTemporaryFile() as copy:
-        if tool and subprocess.run([tool, "--strip-debug", "-o", copy.name, path]).returncode == 0:
-            path = copy.name
-        with open(path, "rb") as f:
+        if subprocess.run([tool, "--strip-debug", "-o", copy.name, path]).returncode != 0:
+            return data
+        with open(copy.name, "rb") as f:
             return f.read()
 
 
-def contents(package, binaries):
-    """(name in the wheel, bytes, executable)"""
-    for folder, folders, files in os.walk(package):
-        folders[:] = sorted(f for f in folders if f != "__pycache__")
+def glibc_of(binary):
+    """The newest version of the C library that a binary's bytes name, as a pair of numbers."""
+    versions = re.findall(rb"GLIBC_(\d+)\.(\d+)(?=\0|\.)", binary) if binary.startswith(b"\x7fELF") else []
+    return max(((int(a), int(b)) for a, b in versions), default=(2, 17))
+
+
+def contents(stage):
+    """(name in the wheel, bytes, executable) of each file of an installation"""
+    for folder, folders, files in os.walk(stage):
+        folders.sort()
         for name in sorted(files):
             path = os.path.join(folder, name)
-            with open(path, "rb") as f:
-                yield "attnfuzz/" + os.path.relpath(path, package), f.read(), False
-    for path in binaries:
-        name = os.path.basename(path)
-        where = "lib" if name.endswith(".so") else "bin"
-        yield f"attnfuzz/{where}/{name}", stripped(path), where == "bin"
+            relative = os.path.relpath(path, stage)
+            inside = relative[len("python/"):] if relative.startswith("python/attnfuzz/") else "attnfuzz/" + relative
+            yield inside, stripped(path), os.access(path, os.X_OK)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--version", required=True)
-    parser.add_argument("--package", required=True)
-    parser.add_argument("--to", required=True)
-    parser.add_argument("binaries", nargs="+")
+    parser.add_argument("stage", help="folder that cmake --install has filled")
+    parser.add_argument("to", help="folder for the wheel")
     arguments = parser.parse_args()
-    # Of this machine's C library: an older one may lack symbols.
-    glibc = platform.libc_ver()[1].replace(".", "_")
-    tag = f"py3-none-manylinux_{glibc}_{platform.machine()}"
-    info = f"attnfuzz-{arguments.version}.dist-info"
-    files = list(contents(arguments.package, arguments.binaries))
+    files = list(contents(arguments.stage))
+    by_name = {name: data for name, data, _ in files}
+    version = by_name["attnfuzz/share/attnfuzz/VERSION"].decode().strip()
+    glibc = max(glibc_of(data) for _, data, _ in files)
+    tag = f"py3-none-manylinux_{glibc[0]}_{glibc[1]}_{platform.machine()}"
+    info = f"attnfuzz-{version}.dist-info"
     files += [
-        (f"{info}/METADATA", f"Metadata-Version: 2.1\nName: attnfuzz\nVersion: {arguments.version}\n"
-                             "Summary: Property-based and differential fuzz testing of attention kernels\n"
-                             "License: Apache-2.0\nRequires-Python: >=3.9\n".encode(), False),
+        (f"{info}/METADATA", METADATA.format(version=version).encode(), False),
         (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: attnfuzz\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
          False),
         (f"{info}/entry_points.txt", ENTRY_POINTS.encode(), False),
+        (f"{info}/LICENSE", by_name["attnfuzz/share/doc/attnfuzz/LICENSE"], False),
     ]
     os.makedirs(arguments.to, exist_ok=True)
-    path = os.path.join(arguments.to, f"attnfuzz-{arguments.version}-{tag}.whl")
+    path = os.path.join(arguments.to, f"attnfuzz-{version}-{tag}.whl")
     record = []
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, data, executable in files:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# wheel.sh PYTHON SOURCES VERSION BINARY...: the wheel, installed into a fresh virtual environment without a
-# network, has the command in it, and that finds a bug in a function of three lines.
+# wheel.sh PYTHON CMAKE BUILD SOURCES: the wheel of a build asks for no newer C library than glibc 2.34, says what it is,
+# and, installed into a fresh virtual environment without a network, has the command in it. That finds a bug in a function
+# of three lines, and builds and checks a CUDA source without a source tree of ours.
 set -u
-python=$1 sources=$2 version=$3
-shift 3
+python=$1 cmake=$2 build=$3 sources=$4
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 die() {
@@ -19,9 +19,26 @@ die() {
 # Also where $python is one of a virtual environment itself, whose packages are nobody's system's.
 "$python" -c 'import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))' >"$("$out/venv/bin/python" -c \
   'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
-"$python" "$sources/make_wheel.py" --version "$version" --package "$sources/attnfuzz" --to "$out/wheel" "$@" >"$out/log" 2>&1 ||
-  die "no wheel"
+"$cmake" --install "$build" --component package --prefix "$out/stage" >"$out/log" 2>&1 || die "it cannot be installed"
+"$python" "$sources/python/make_wheel.py" "$out/stage" "$out/wheel" >"$out/log" 2>&1 || die "no wheel"
+newest=$(find "$out/stage" -type f \( -path '*/bin/*' -o -name '*.so' \) -exec readelf -W --dyn-syms {} + 2>/dev/null |
+  grep -o '@GLIBC_[0-9.]*' | sort -uV | tail -1)
+echo "newest: $newest; $(cd "$out/wheel" && ls)" >"$out/log"
+[ "$(printf '%s\n@GLIBC_2.34\n' "$newest" | sort -V | tail -1)" = @GLIBC_2.34 ] || die "the wheel needs glibc ${newest#@GLIBC_}"
+ls "$out"/wheel/attnfuzz-*-py3-none-manylinux_2_34_*.whl >/dev/null 2>&1 || die "its name says another C library"
+rm -r "$out/stage"
 "$out/venv/bin/python" -m pip install -q --no-index --no-deps "$out"/wheel/*.whl >"$out/log" 2>&1 || die "the wheel cannot be installed"
+"$out/venv/bin/python" - >"$out/log" 2>&1 <<'END' || die "the wheel does not say what it is"
+import importlib.metadata, os
+import attnfuzz
+about = importlib.metadata.metadata("attnfuzz")
+assert about["Version"] == attnfuzz.__version__, (about["Version"], attnfuzz.__version__)
+assert about["Summary"] and about["License"] == "Apache-2.0" and len(about.get_all("Classifier")) > 5, about.items()
+assert "numpy" in importlib.metadata.requires("attnfuzz"), importlib.metadata.requires("attnfuzz")
+files = {str(file) for file in importlib.metadata.files("attnfuzz")}
+assert "attnfuzz/py.typed" in files and any(file.endswith(".dist-info/LICENSE") for file in files)
+assert os.access(os.path.join(os.path.dirname(attnfuzz.__file__), "bin", "attnfuzz"), os.X_OK)
+END
 cat >"$out/mine.py" <<'END'
 import attnfuzz
 from attnfuzz.targets.numpy_reference import attention as right
@@ -38,6 +55,10 @@ cd "$out" || exit 1
 unset PYTHONPATH
 venv/bin/attnfuzz check ./mine.py:mine --cases 100 --reduce-seconds 5 --out found >log 2>&1
 [ $? -eq 1 ] && grep -q "^  B=1 H=1/1 S=1/65 D=1/1 f16; Q, K, V zero" log || die "the installed command does not find and reduce the bug"
+cp "$sources/tests/e2e/wild/naive.cu" mine.cu
+venv/bin/attnfuzz check mine.cu --entry 'attention_forward(q, k, v, o, B, H, S, D)' --cases 40 --jobs 1 --out entry >log 2>&1 ||
+  die "a CUDA source is not built and checked"
+grep -q "40 cases in" log || die "its 40 cases were not drawn"
 venv/bin/python -m attnfuzz replay found/*.attn.json --kernel ./mine.py:mine >log 2>&1
 [ $? -eq 1 ] || die "python -m attnfuzz does not replay it"
 venv/bin/python - >log 2>&1 <<'END' || die "judge() does not say so"
