@@ -64,15 +64,15 @@ Exit run_check(CheckArguments arguments) {
                          arguments.out);
   }
   // Before hours of work: where its results will go.
-  for (const std::string& path : {arguments.json, arguments.junit}) {
+  for (const std::string& path : {arguments.json, arguments.junit, arguments.sarif}) {
     if (!path.empty() && path != "-") expect_room_for(path);
   }
   std::filesystem::path folder = std::filesystem::absolute(arguments.out);
   while (!std::filesystem::exists(folder)) folder = folder.parent_path();  // it is made when there is a failure
   expect_room_for((folder / "reproducer").string());
   const Interrupts interrupts;
-  std::optional<ResultsApart> apart(std::in_place,
-                                    std::initializer_list<std::string>{arguments.json, arguments.junit});
+  std::optional<ResultsApart> apart(
+      std::in_place, std::initializer_list<std::string>{arguments.json, arguments.junit, arguments.sarif});
   std::vector<Checked> all;
   for (const std::string& name : arguments.kernels) {
     for (const KernelLibrary& library : libraries_of(name, arguments.target)) {
@@ -88,6 +88,12 @@ Exit run_check(CheckArguments arguments) {
   }
   apart.reset();
   if (!arguments.junit.empty()) write_to(arguments.junit, junit_xml(all));
+  if (!arguments.sarif.empty()) write_to(arguments.sarif, sarif_json(all, ATTNFUZZ_VERSION));
+  // Where standard output is for machines, GitHub's lines would spoil it.
+  const bool to_machines = arguments.json == "-" || arguments.junit == "-" || arguments.sarif == "-";
+  if (const char* github = std::getenv("GITHUB_ACTIONS");
+      github && std::string(github) == "true" && !to_machines)
+    std::printf("%s", github_annotations(all).c_str());
   std::string json;
   for (const Checked& checked : all) json += check_json(arguments.check, checked);
   if (!arguments.json.empty()) write_to(arguments.json, json);
@@ -186,6 +192,8 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--json", arguments->json,
                       "write results as JSON lines to this file, - for standard output");
   command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");
+  command->add_option("--sarif", arguments->sarif,
+                      "write failures as SARIF 2.1.0 to this file, for code scanning");
   add_target_options(*command, arguments->target);
   add_twin_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target);

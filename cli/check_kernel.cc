@@ -240,11 +240,11 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   for (Failure& failure : result.failures) {
     std::unique_ptr<Target> there;  // of a case that was run in the lane asan
     if (failure.c.lane != checked.kernel.lane && failure.file.empty()) there = open_lane(failure.c.lane);
-    const Filed& filed =
+    Filed& filed =
         checked.filed.emplace_back(file_failure(failure, there ? *there : *target, calibration, filing));
-    std::printf("\nreplay: %s%s\n",
-                replay_line(filed.reproducer, library.name, twin_name(*target), filed.before).c_str(),
-                distrust_words(arguments.target).c_str());
+    filed.replay = replay_line(filed.reproducer, library.name, twin_name(*target), filed.before) +
+                   distrust_words(arguments.target);
+    std::printf("\nreplay: %s\n", filed.replay.c_str());
     if (failure.verdict.kind == Kind::kNonFinite && filed.reduction && has_non_finite(filed.reduction->minimal))
       std::printf(
           "A kernel that promises nothing where Q, K or V hold NaN or infinity: check it with --finite\n");

@@ -19,7 +19,7 @@ struct CheckArguments {
   TargetOptions target;
   CheckOptions check;
   std::optional<uint64_t> seed;  // not given: 1, and for a stranger's kernel one that the system draws
-  std::string duration, out = ".", json, junit;
+  std::string duration, out = ".", json, junit, sarif;
   std::string arithmetic = kArithmeticNames[0];
   std::string domain;        // the caller's; empty: none
   std::string entry, takes;  // of a CUDA source

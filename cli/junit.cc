@@ -1,4 +1,5 @@
 // What a CI server reads of a check.
+#include <ctime>
 #include <map>
 #include <pugixml.hpp>
 #include <sstream>
@@ -15,12 +16,23 @@ void set(pugi::xml_node node, const char* name, const std::string& text) {
   node.append_attribute(name).set_value(printable_lines(text).c_str());
 }
 
+// In UTC, as JUnit has it: 2026-03-01T22:15:00.
+std::string seconds_ago(double seconds) {
+  const std::time_t then = std::time(nullptr) - static_cast<std::time_t>(seconds);
+  std::tm parts = {};
+  gmtime_r(&then, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  return text;
+}
+
 void append(pugi::xml_node suites, const Checked& checked) {
   const CheckResult& result = checked.result;
   pugi::xml_node suite = suites.append_child("testsuite");
   set(suite, "name", checked.suite);
   auto counted = suite.append_attribute("tests"), failed = suite.append_attribute("failures");
   set(suite, "time", std::to_string(result.seconds));
+  set(suite, "timestamp", seconds_ago(result.seconds));
   pugi::xml_node ways = result.ways.empty() ? pugi::xml_node() : suite.append_child("properties");
   for (const auto& [way, n] : result.ways) {
     pugi::xml_node property = ways.append_child("property");
@@ -39,8 +51,12 @@ void append(pugi::xml_node suites, const Checked& checked) {
     return it->second;
   };
   size_t failures = 0;
-  const auto fails = [&](const std::string& name, const std::string& why) {
-    set(test(name).append_child("failure"), "message", why);
+  const auto fails = [&](const std::string& name, const char* type, const std::string& why,
+                         const std::string& text) {
+    pugi::xml_node failure = test(name).append_child("failure");
+    set(failure, "message", why);
+    set(failure, "type", type);
+    if (!text.empty()) failure.text().set(printable_lines(text).c_str());
     ++failures;
   };
   for (const auto& [name, n] : result.properties) {
@@ -49,12 +65,15 @@ void append(pugi::xml_node suites, const Checked& checked) {
     else
       set(test(name).append_child("skipped"), "message", "no case of this property was judged");
   }
-  for (const Failure& failure : result.failures) {
+  for (size_t n = 0; n < result.failures.size(); ++n) {
+    const Failure& failure = result.failures[n];
     const std::string path = path_of(failure.verdict.plan);
-    fails(failure.property->name, failure.verdict.message + (path.empty() ? "" : " (path: " + path + ")"));
+    fails(failure.property->name, to_string(failure.verdict.kind),
+          failure.verdict.message + (path.empty() ? "" : " (path: " + path + ")"),
+          failure_text(failure, n < checked.filed.size() ? &checked.filed[n] : nullptr));
   }
-  for (const std::string& why : checked.not_judged) fails("judged", why);
-  if (result.interrupted) fails("complete", "interrupted: what was not judged may fail");
+  for (const std::string& why : checked.not_judged) fails("judged", "not-judged", why, "");
+  if (result.interrupted) fails("complete", "interrupted", "interrupted: what was not judged may fail", "");
   counted.set_value(tests.size());
   failed.set_value(failures);
 }

@@ -1,4 +1,4 @@
-// How results look on a terminal, in a pipe, as JSON and as JUnit XML.
+// How results look on a terminal, in a pipe, as JSON, JUnit XML and SARIF, and as GitHub's annotations.
 #pragma once
 
 #include <optional>
@@ -43,7 +43,8 @@ struct Filed {
   std::string lane = {};  // of a sanitizer that took the failure over (fuzz/check/vote.h); empty: none
   std::string vote = {};  // what other lanes and orders of threads said
   double reduce_seconds = 0;
-  FaultGuess guess = {};  // of a reduction
+  FaultGuess guess = {};    // of a reduction
+  std::string replay = {};  // the command line that runs it again
 };
 
 // All that came of checking one kernel.
@@ -72,7 +73,18 @@ std::string check_json(const CheckOptions& options, const Checked& checked);
 // A campaign's folder; on stderr, what of it cannot be read and what was not judged.
 report::Report read_and_tell(const std::string& dir);
 
-// One test suite a kernel, one test case a property.
+// A failure in lines: the reduced case with its likely fault, the reproducer, the replay line.
+// `filed`: null if the failure was not filed.
+std::string failure_text(const Failure& failure, const Filed* filed);
+
+// One test suite a kernel, one test case a property; a failure's text is failure_text().
 std::string junit_xml(const std::vector<Checked>& all);
+
+// SARIF 2.1.0: one rule a kind of failure, one result a failure and a kernel that was not judged. A result lies
+// where a sanitizer or the executor saw it, otherwise in the reproducer.
+std::string sarif_json(const std::vector<Checked>& all, const std::string& version);
+
+// Lines that GitHub Actions reads from standard output and shows beside the code: "::error title=...::message".
+std::string github_annotations(const std::vector<Checked>& all);
 
 }  // namespace attnfuzz

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 #include <pugixml.hpp>
+#include <set>
+#include <sstream>
 
 #include "cli/print.h"
 #include "fuzz/campaign/triage/issue_text.h"
@@ -341,6 +343,64 @@ TEST_F(Hostile, NamesStayTextInJUnit) {
     const std::string message = read.select_node("//failure/@message").attribute().value();
     EXPECT_EQ(message.substr(0, message.find(" (path: ")),
               printable_lines(d.result.failures[0].verdict.message));
+  });
+}
+
+TEST_F(Hostile, AFailureInJUnitSaysWhatToDo) {
+  each([](const Document& plain, const Document&) {
+    Checked checked = plain.checked();
+    checked.filed[0].replay = "attnfuzz replay some.attn.json --kernel mine";
+    pugi::xml_document read;
+    ASSERT_TRUE(read.load_string(junit_xml({checked}).c_str()));
+    const pugi::xml_node failure = read.select_node("//failure").node();
+    EXPECT_STREQ(failure.attribute("type").value(), to_string(plain.result.failures[0].verdict.kind));
+    const std::string text = failure.text().get();
+    EXPECT_NE(text.find("case: " + describe(plain.result.failures[0].c)), text.npos) << text;
+    EXPECT_NE(text.find("reproducer: "), text.npos) << text;
+    EXPECT_NE(text.find("replay: attnfuzz replay some.attn.json --kernel mine"), text.npos) << text;
+    const std::string begun = read.select_node("//testsuite/@timestamp").attribute().value();
+    EXPECT_EQ(begun.size(), std::string("2026-03-01T22:15:00").size()) << begun;
+  });
+}
+
+// What SARIF 2.1.0 asks for (OASIS, sections 3.13, 3.14, 3.19, 3.27, 3.29 and 3.30).
+TEST_F(Hostile, NamesStayTextInSarif) {
+  each([](const Document&, const Document& d) {
+    const std::string text = sarif_json({d.checked()}, "attnfuzz 1.2.3");
+    expect_clean(text);
+    const Json log = Json::parse(text);
+    EXPECT_EQ(log.at("version"), "2.1.0");
+    ASSERT_EQ(log.at("runs").size(), 1u);
+    const Json& run = log.at("runs")[0];
+    const Json& driver = run.at("tool").at("driver");
+    EXPECT_EQ(driver.at("name"), "attnfuzz");
+    EXPECT_EQ(driver.at("version"), "1.2.3");
+    std::set<std::string> rules;
+    for (const Json& rule : driver.at("rules")) EXPECT_TRUE(rules.insert(rule.at("id")).second);
+    ASSERT_EQ(run.at("results").size(), d.result.failures.size() + 1);
+    for (const Json& result : run.at("results")) {
+      EXPECT_TRUE(rules.contains(result.at("ruleId")));
+      EXPECT_EQ(result.at("level"), "error");
+      EXPECT_FALSE(result.at("message").at("text").get<std::string>().empty());
+      for (const Json& location : result.value("locations", Json::array())) {
+        const Json& at = location.at("physicalLocation");
+        const std::string uri = at.at("artifactLocation").at("uri");
+        EXPECT_EQ(uri.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/%"),
+                  uri.npos);
+        EXPECT_GE(at.at("region").at("startLine").get<int>(), 1);
+      }
+    }
+  });
+}
+
+TEST_F(Hostile, NamesStayTextInAnnotations) {
+  each([](const Document&, const Document& d) {
+    const std::string lines = github_annotations({d.checked()});
+    expect_clean(lines);
+    std::istringstream in(lines);
+    size_t count = 0;
+    for (std::string line; std::getline(in, line); ++count) EXPECT_TRUE(line.starts_with("::error ")) << line;
+    EXPECT_EQ(count, d.result.failures.size() + 1);
   });
 }
 
