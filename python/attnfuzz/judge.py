@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -93,8 +94,19 @@ def check(function, cases=2000, seconds=None, seed=1, properties=(), out="found"
             words += ["--property", name]
         result, ran = _run(_target_name(function, errors, domain, folder), words)
     if ran.returncode != 0:
-        raise Failed(ran.stdout.strip())
+        raise Failed(reduced_first(ran.stdout))
     return result
+
+
+def reduced_first(text):
+    """What a check printed, the reduced case and its replay line before all else."""
+    text = text.strip()
+    begin = re.search(r"^REDUCED .*$", text, re.MULTILINE)
+    if not begin:
+        return text
+    replay = re.search(r"^replay: .*$", text[begin.start():], re.MULTILINE)
+    end = begin.start() + replay.end() if replay else len(text)
+    return f"{text[begin.start():end]}\n\nThe whole check:\n{text}"
 
 
 def _target_name(function, errors, domain, folder, device=None, arrays=None, untrusted=False):
