@@ -2,7 +2,11 @@
 // how one stands that may still run. Both read the folder alone.
 #include "fuzz/report/report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -11,6 +15,7 @@
 #include "cli/help.h"
 #include "cli/open_kernel.h"
 #include "cli/print.h"
+#include "fuzz/campaign/store/folder.h"
 #include "text/json.h"
 #include "text/printable.h"
 
@@ -20,7 +25,7 @@ namespace {
 struct ReportArguments {
   std::string dir, out;
   std::vector<std::string> kernels;
-  bool run = false, allow_stale = false, json = false;
+  bool run = false, allow_stale = false, json = false, watch = false;
 };
 
 // Targets that findings are run on again for their pictures: one of each, or why there is none.
@@ -84,18 +89,54 @@ Exit run_report(const ReportArguments& arguments) {
   return static_cast<Exit>(report.standing);
 }
 
+// Seconds since a shard last wrote down what it had done, at most 5 s after each case; nothing if none has.
+std::optional<double> seconds_since_a_case(const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::optional<fs::file_time_type> last;
+  for (const int shard : shards_of(dir)) {
+    std::error_code error;
+    const auto written = fs::last_write_time(dir + "/shards/" + std::to_string(shard) + "/series.jsonl", error);
+    if (!error && (!last || written > *last)) last = written;
+  }
+  if (!last) return std::nullopt;
+  return std::max(0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - *last).count());
+}
+
+bool still_runs(const report::Report& report) {
+  const std::vector<Session>& sessions = report.header.sessions;
+  return !sessions.empty() && sessions.back().ended.empty() && holder_of(report.dir).works;
+}
+
+// "runs (pid 7 on node3), the last case 2 s ago, 310 s left, new coverage 40 s before the last case"
+std::string state_of(const report::Report& report) {
+  if (report.header.sessions.empty()) return "no session has begun";
+  const Session& session = report.header.sessions.back();
+  if (!session.ended.empty()) return "its last session ended: " + session.ended;
+  const FolderHolder holder = holder_of(report.dir);
+  const auto rounded = [](double seconds) {
+    return std::to_string(std::lround(std::max(0.0, seconds))) + " s";
+  };
+  std::string text = holder.works ? "runs" : "was killed";
+  if (!holder.pid.empty()) text += " (pid " + holder.pid + " on " + holder.host + ")";
+  if (const auto ago = seconds_since_a_case(report.dir)) text += ", the last case " + rounded(*ago) + " ago";
+  const double left = session.from + session.asked - report.explored;
+  text += ", " + (left > 0 ? rounded(left) + " left" : "its time is up");
+  if (!report.newest.empty())
+    text += ", new coverage " + rounded(report.explored - report.newest.back().t) + " before the last case";
+  if (!holder.works) text += "; the same command goes on from here";
+  return text;
+}
+
 Exit show(const ReportArguments& arguments) {
   const report::Report report = read_and_tell(arguments.dir);
-  const auto s = report::summary_json(report);
+  auto s = report::summary_json(report);
+  s["state"] = state_of(report);
   if (arguments.json) {
     std::printf("%s\n", json_text(s).c_str());
     return static_cast<Exit>(report.standing);
   }
   const auto n = [&](const char* name) { return static_cast<unsigned long long>(s.at(name).get<uint64_t>()); };
-  std::printf("%s: %s\n", report.dir.c_str(),
-              s.at("running")
-                  ? "its last session still runs, or was killed"
-                  : printable("its last session ended: " + report.header.sessions.back().ended).c_str());
+  std::printf("%s: %s\n", report.dir.c_str(), printable(state_of(report)).c_str());
   std::printf("  %llu cases in %.0f s, %llu rejected, %llu uninformative; corpus %llu; %llu restart(s)\n",
               n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"), n("restarts"));
   std::printf("  %llu finding(s), %llu known, %llu never seen again, %llu failure(s) to reduce\n",
@@ -117,6 +158,17 @@ Exit show(const ReportArguments& arguments) {
                 f.tolerated.empty() ? "" : ", known");
   }
   return static_cast<Exit>(report.standing);
+}
+
+// Again and again until the session has ended or was killed.
+Exit watch(const ReportArguments& arguments) {
+  constexpr unsigned kSeconds = 5;
+  for (;;) {
+    const Exit status = show(arguments);
+    std::printf("\n");
+    if (std::fflush(stdout) != 0 || !still_runs(report::read_report(arguments.dir))) return status;
+    ::sleep(kSeconds);
+  }
 }
 
 }  // namespace
@@ -151,8 +203,11 @@ void add_status(CLI::App& app, Action& action) {
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_flag("--json", arguments->json, "as one JSON object: the summary of report.json");
+  command->add_flag("--watch", arguments->watch, "print it every 5 s until the session ends");
   add_footer(*command, "attnfuzz status night", kStandingStatuses);
-  command->callback([&action, arguments] { action = [arguments] { return show(*arguments); }; });
+  command->callback([&action, arguments] {
+    action = [arguments] { return arguments->watch ? watch(*arguments) : show(*arguments); };
+  });
 }
 
 }  // namespace attnfuzz

@@ -79,7 +79,7 @@ cp "$out/met" "$met"
 job=$!
 until grep -q '"event":"start"' "$out/hangup.log"; do kill -0 "$job" || die "it does not start"; sleep 0.05; done
 "$attnfuzz" status "$out/hangup" >"$out/status.log" 2>&1 || die "a campaign that runs has no status"
-grep -q 'still runs' "$out/status.log" || die "status does not say that it runs"
+grep -q ": runs (pid $job on .*, 600 s left\|: runs (pid $job on .*, 59[0-9] s left" "$out/status.log" || die "status does not say that it runs, where and how long"
 kill -HUP "$job"
 wait "$job"
 status=$?

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -63,7 +64,12 @@ FolderLock::FolderLock(const std::string& dir) {
   if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path);
   // Jobs of a supervisor that was killed hold it too, until they are gone.
   for (int tries = 0; tries < 20; ++tries) {
-    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+      const std::string holder = std::to_string(::getpid()) + " " + this_machine().host + "\n";
+      // For status alone: on a full disk the campaign goes on without.
+      if (::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, holder.data(), holder.size(), 0) < 0) errno = 0;
+      return;
+    }
     ::usleep(100'000);
   }
   ::close(fd_);
@@ -71,6 +77,17 @@ FolderLock::FolderLock(const std::string& dir) {
 }
 
 FolderLock::~FolderLock() { ::close(fd_); }
+
+FolderHolder holder_of(const std::string& dir) {
+  FolderHolder holder;
+  const int fd = ::open((dir + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return holder;
+  holder.works = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  char text[512] = {};
+  if (::pread(fd, text, sizeof text - 1, 0) > 0) std::istringstream(text) >> holder.pid >> holder.host;
+  ::close(fd);
+  return holder;
+}
 
 std::string signal_table() {
   uint64_t hash = text_hash("");

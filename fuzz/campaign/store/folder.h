@@ -10,7 +10,8 @@
 
 namespace attnfuzz {
 
-// Holds the folder for this process; throws std::runtime_error if another does.
+// Holds the folder for this process, and writes its pid and host into the lock; throws std::runtime_error if
+// another does.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& dir);
@@ -21,6 +22,13 @@ class FolderLock {
  private:
   int fd_ = -1;
 };
+
+// Whoever holds a folder's lock or held it last, as the lock file says; an older campaign wrote nothing there.
+struct FolderHolder {
+  bool works = false;  // the lock is held: a supervisor or a job of it lives
+  std::string pid, host;
+};
+FolderHolder holder_of(const std::string& dir);
 
 // Makes the folder, or reads it, and enters a new session. A session that was broken
 // off is gone on with: what it was still to last is what this one lasts, at most.

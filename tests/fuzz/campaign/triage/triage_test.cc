@@ -2,6 +2,7 @@
 #include "fuzz/campaign/triage/triage.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -287,6 +288,19 @@ TEST_F(SessionFolder, NotesAnotherBuildAndRefusesAnotherSeed) {
 TEST_F(SessionFolder, IsHeldByOne) {
   const FolderLock lock(dir_);
   EXPECT_THROW(FolderLock{dir_}, std::runtime_error);
+}
+
+TEST_F(SessionFolder, SaysWhoHoldsItAndWhoDid) {
+  EXPECT_FALSE(holder_of(dir_).works);
+  const std::string pid = std::to_string(::getpid());
+  {
+    const FolderLock lock(dir_);
+    EXPECT_TRUE(holder_of(dir_).works);
+    EXPECT_EQ(holder_of(dir_).pid, pid);
+    EXPECT_FALSE(holder_of(dir_).host.empty());
+  }
+  EXPECT_FALSE(holder_of(dir_).works);
+  EXPECT_EQ(holder_of(dir_).pid, pid);
 }
 
 }  // namespace
