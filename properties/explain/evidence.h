@@ -139,9 +139,18 @@ class Evidence {
     return one && need("bias") != nullptr && p.bias && p.bias->finite.kind == PatternKind::kAll;
   }
   bool splits() const { return hangs_on(p.num_splits > 1, {"num_splits"}); }
-  bool scores_differ() const {
-    const auto random = [](const Fill& f) { return f.kind >= FillKind::kOneHot; };
-    return hangs_on(false, {"values of q", "values of k"}) && (random(c.k) || random(c.q));
+  // Whether it takes values of this tensor that differ: the reducer would have left a constant otherwise.
+  // "Other than zero, constant" says so, too.
+  bool values_differ(std::string_view part, const Fill& fill) const {
+    return fill.kind >= FillKind::kOneHot && std::ranges::any_of(needs_, [&](const Need& n) {
+             const bool tells = n.relation != Relation::kOtherThan || clues.probed == Clues::Probed::kNot;
+             return !n.refused && n.part == part && tells;
+           });
+  }
+  bool scores_differ() const { return values_differ("values of q", c.q) || values_differ("values of k", c.k); }
+  // Numbers that are wrong in a tile that is the first or the only one, of which no intermediate is known.
+  bool in_one_tile() const {
+    return wrong() && reduced() && plain() && !second_tile() && clues.probed == Clues::Probed::kNot;
   }
   bool large_values() const {
     return std::ranges::any_of(std::initializer_list<const Fill*>{&c.q, &c.k, &c.v}, [](const Fill* f) {

@@ -297,6 +297,29 @@ constexpr Rule kRules[] = {
      "the LSE counts keys that are not there"},
     {Class::kSplit, [](const Evidence& e) { return e.only_lse() && e.c.v.kind != FillKind::kZero; },
      "O is right, only the LSE is wrong"},
+    // Of a kernel that records nothing.
+    {Class::kMask,
+     [](const Evidence& e) {
+       return e.non_finite() && e.p.causal && e.need("causal") != nullptr && !e.dead_row && !e.tile_unseen;
+     },
+     "NaN or infinity with the causal mask alone, where it hides no tile and no row: it hides too much"},
+    {Class::kNumerics, [](const Evidence& e) { return e.in_one_tile() && e.hardly_off(); },
+     "in one tile it is off by less than a hundredth: something is rounded to fewer bits, or a function is "
+     "coarse"},
+    {Class::kLayout,
+     [](const Evidence& e) {
+       return e.in_one_tile() && e.scores_differ() && e.values_differ("values of v", e.c.v) &&
+              e.at_least("seq_k", 2);
+     },
+     "in one tile keys have the weights of others: what Q or K is read by does not fit how it lies"},
+    {Class::kLayout,
+     [](const Evidence& e) {
+       constexpr int64_t kFew = 1024;  // keys; beyond, an offset may leave its range as well
+       return e.wrong() && e.plain() && e.clues.probed == Clues::Probed::kNot && e.p.seq_k <= kFew &&
+              e.c.q.kind == FillKind::kZero && e.c.k.kind == FillKind::kZero && e.at_least("seq_k", 2) &&
+              e.values_differ("values of v", e.c.v);
+     },
+     "scores are equal, and a constant V would hide it: values of V are read elsewhere"},
 };
 
 std::string why_of(const Rule& rule, const Evidence& e) {

@@ -220,6 +220,43 @@ TEST(FaultClass, EmptySplitsAndMerges) {
   expect(merged, FaultClass::kSoftmax);
 }
 
+// Of a kernel that records nothing: what its values must be to show it.
+TEST(FaultClass, WhatTheValuesNeededTell) {
+  const auto other = [](const char* part) { return Need{.part = part, .relation = Relation::kOtherThan}; };
+  Finding scores(Kind::kWrong);
+  scores.lengths(2, 2).need({at_least("seq_k", 2), other("values of q"), other("values of k")});
+  scores.c.k.kind = FillKind::kOneHot;
+  scores.v.where->expected = 0.5;
+  scores.v.where->got = 0.88;
+  expect(scores, FaultClass::kUnknown);
+  scores.c.v.kind = FillKind::kOneHot;
+  scores.need({other("values of v")});
+  expect(scores, FaultClass::kLayout);
+  scores.v.where->got = 0.501;
+  expect(scores, FaultClass::kNumerics);
+  // Keys of a second tile, and K "other than zero, constant".
+  scores.lengths(1, 65);
+  scores.v.where->got = 0.88;
+  expect(scores, FaultClass::kSoftmax);
+
+  Finding values(Kind::kWrong);
+  values.lengths(1, 17).need({at_least("seq_k", 17), other("values of v")});
+  values.c.q.kind = values.c.k.kind = FillKind::kZero;
+  values.c.v.kind = FillKind::kPosition;
+  values.v.where->expected = 5.7;
+  values.v.where->got = 5.2;
+  expect(values, FaultClass::kLayout);
+  values.c.v.kind = FillKind::kConstant;
+  expect(values, FaultClass::kUnknown);
+}
+
+TEST(FaultClass, ACausalMaskThatHidesNothingAndGivesNaN) {
+  Finding f(Kind::kNonFinite);
+  f.c.problem.causal = true;
+  f.v.where->expected = 0;
+  expect(f.lengths(1, 1).need({{.part = "causal"}}), FaultClass::kMask);
+}
+
 TEST(FaultClass, AProductOfSizes) {
   Finding f(Kind::kWrong);
   f.lengths(1, 4097).need({at_least("seq_k", 4097)});
