@@ -222,7 +222,13 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
             ": nothing was judged in batches: leave --batch out, or give another --property");
     }
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
+    if (result.failures.empty() && !result.interrupted) {
+      // A function of Python may take long to load; its tiles are a word of its caller's.
+      checked.tiles = checked.kernel.refuses_late ? KeyTiles{aim.tiles_q.front(), aim.tiles_k.front()}
+                                                  : show_key_tiles(*open_on_terms(), aim.domain);
+    }
     print(properties_table(result) + check_notes(result, refused, checked.covered, part));
+    if (checked.tiles) print("  " + words(*checked.tiles) + "\n");
     if (arguments.census) print(text(result.census));
     const Property* const as_planned = find_property("as_planned");
     if (part.empty() && std::ranges::find(options.properties, as_planned) != options.properties.end() &&

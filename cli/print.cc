@@ -295,6 +295,11 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
                            ? result.features.broken_floors(checked.refused, Classification::kByChance)
                            : std::vector<std::string>{};
   if (checked.covered) j["coverage"] = *checked.covered;
+  if (const auto& tiles = checked.tiles; tiles && tiles->keys > 0)
+    j["tiles"] = {{"queries", tiles->queries},
+                  {"keys", tiles->keys},
+                  {"keys_shown", tiles->shown > 0 ? Json(tiles->shown) : Json()},
+                  {"contradicted", tiles->contradicted()}};
   j["census"] = result.census;
   // The first by itself, for there is seldom another.
   for (size_t i = 0; i < result.failures.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fuzz/check/check.h"
+#include "fuzz/check/key_tiles.h"
 #include "properties/explain/fault_class.h"
 
 namespace attnfuzz {
@@ -58,6 +59,7 @@ struct Checked {
   std::vector<Filed> filed;                // of each of result.failures
   std::vector<std::string> suspects = {};  // files of result.suspects
   std::optional<double> taken = {};     // which share of what it may be asked it takes, of a kernel not trusted
+  std::optional<KeyTiles> tiles = {};   // of a kernel that failed no case
   Cheat cheat = Cheat::kNone;           // of a kernel that failed no case, and is no pass
   std::vector<std::string> not_judged;  // why it is no pass though nothing failed, see fuzz/check
 };

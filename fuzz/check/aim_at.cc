@@ -14,7 +14,7 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   if (options.aim) return *options.aim;
   // Of a domain whose least case is large more than that one is drawn: four times as many queries, and keys.
   constexpr int64_t kTimesLeast = 16, kMostLeast = 50'000'000;
-  constexpr int64_t kSmallTile = 16, kUsualTile = 64;
+  constexpr int64_t kSmallTile = 16, kLargeTile = 512, kUsualTile = 64;
   Aim aim;
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   aim.splits = target.info().has_stages;
@@ -55,7 +55,11 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   }
   for (std::vector<int64_t>* tiles : {&aim.tiles_q, &aim.tiles_k}) {
     // Few keys fill small tiles: what goes wrong beyond them is drawn for as well, whatever the plan says.
-    if (tiles->empty() || std::ranges::max(*tiles) < kSmallTile) tiles->push_back(kUsualTile);
+    // Tiles that hardly any kernel has are not believed alone.
+    const auto usual_tile = [&](int64_t tile) {
+      return tile >= kSmallTile && tile <= kLargeTile && tile % 8 == 0;
+    };
+    if (std::ranges::none_of(*tiles, usual_tile)) tiles->push_back(kUsualTile);
   }
   // Of a domain whose least case of three tiles of keys hardly fits into that, few would have three.
   constexpr int64_t kTimesThreeTiles = 6;

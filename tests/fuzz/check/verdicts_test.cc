@@ -248,12 +248,13 @@ TEST(NotJudged, IsNoPass) {
   EXPECT_TRUE(not_judged(result, "k", grouped, true).empty()) << "it does not do them, and says so";
 }
 
-TEST(Aims, AreNotAtSmallTilesAlone) {
+TEST(Aims, AreNotAtUnusualTilesAlone) {
   class SmallTiles : public FakeTarget {
    public:
+    int64_t tile = 4;
     PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
       PlanReply reply = FakeTarget::plan(problem, tensors, env);
-      reply.plan.tile_k = 4;
+      reply.plan.tile_k = tile;
       return reply;
     }
   };
@@ -261,6 +262,15 @@ TEST(Aims, AreNotAtSmallTilesAlone) {
   const Aim aim = aim_at(small, few(1));
   EXPECT_EQ(aim.tiles_k, (std::vector<int64_t>{4, 64}));
   EXPECT_EQ(aim.tiles_q, (std::vector<int64_t>{16}));
+  // Nor are tiles believed that hardly any kernel has.
+  for (const int64_t tile : {1, 997, 4096}) {
+    small.tile = tile;
+    EXPECT_EQ(aim_at(small, few(1)).tiles_k, (std::vector<int64_t>{tile, 64}));
+  }
+  for (const int64_t tile : {16, 48, 512}) {
+    small.tile = tile;
+    EXPECT_EQ(aim_at(small, few(1)).tiles_k, (std::vector<int64_t>{tile}));
+  }
 }
 
 std::string way(const char* path) {

@@ -1,0 +1,127 @@
+#include "fuzz/check/key_tiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "properties/case/case.h"
+#include "properties/case/domain.h"
+#include "properties/judge/execution.h"
+#include "reference/numbers/formats.h"
+
+namespace attnfuzz {
+namespace {
+
+// Keys from the last one back, or from the first one on, near which a border is looked for: at odd distances,
+// so that no two of them are likely to lie alike in their tiles.
+constexpr int64_t kPlaces[] = {0, 71, 150, 233, 322};
+constexpr size_t kFewestBorders = 3;
+
+class Experiment {
+ public:
+  explicit Experiment(Execution& e) : e_(e), p_(e.c.problem) {
+    const double score = 20.5;
+    const auto root = static_cast<float>(std::sqrt(score / static_cast<double>(std::abs(p_.scale))));
+    peak_ = p_.scale < 0 ? -root : root;
+    put(e_.laid.tensors().q, p_.seq_q - 1, 0, root);
+  }
+
+  // Which border between tiles lies nearest to key `at`, before it (step -1) or behind it (1); none that is
+  // seen.
+  std::optional<int64_t> border(int64_t at, int64_t step) {
+    const attn_tensors& t = e_.laid.tensors();
+    put(t.k, at, 0, peak_);
+    for (int64_t c = 0; c < p_.dim_v; ++c) put(t.v, at + step * (1 + c), c, 60000);
+    const RunReply reply = e_.run(Call{});
+    const Outputs outputs = e_.outputs();
+    put(t.k, at, 0, 0);
+    for (int64_t c = 0; c < p_.dim_v; ++c) put(t.v, at + step * (1 + c), c, 0);
+    ended_well_ = ended_well_ && failure(reply).empty();
+    if (!ended_well_) return std::nullopt;
+    const std::vector<float>& o = outputs[TensorId::kO];
+    const auto last = o.end() - p_.dim_v;
+    const auto seen = std::find_if(last, o.end(), [](float x) { return x != 0; });
+    // Keys further away lie in earlier tiles too.
+    if (seen == o.end() || std::find(seen, o.end(), 0.0f) != o.end()) return std::nullopt;
+    const int64_t first = seen - last;
+    return step < 0 ? at - first : at + 1 + first;
+  }
+  bool ended_well() const { return ended_well_; }
+
+ private:
+  void put(const attn_tensor& tensor, int64_t row, int64_t column, float value) {
+    const uint16_t bits = encode16(ATTN_F16, value);
+    std::memcpy(static_cast<std::byte*>(tensor.data) + 2 * (row * tensor.stride[2] + column * tensor.stride[3]),
+                &bits, sizeof bits);
+  }
+
+  Execution& e_;
+  const Problem& p_;
+  float peak_ = 0;
+  bool ended_well_ = true;
+};
+
+// What divides all borders; 0: too few are seen.
+int64_t common_tile(Experiment& experiment, const Problem& p, int64_t step) {
+  std::vector<int64_t> borders;
+  for (const int64_t place : kPlaces) {
+    const int64_t at = step < 0 ? p.seq_k - 1 - place : place, furthest = at + step * p.dim_v;
+    if (furthest < 0 || furthest >= p.seq_k) continue;
+    if (const auto border = experiment.border(at, step)) borders.push_back(*border);
+    if (!experiment.ended_well()) return 0;
+  }
+  if (borders.size() < kFewestBorders) return 0;
+  return std::accumulate(borders.begin(), borders.end(), int64_t{0}, std::gcd<int64_t, int64_t>);
+}
+
+}  // namespace
+
+KeyTiles show_key_tiles(Target& target, const std::optional<attn_domain>& domain) {
+  Case c;
+  Problem& p = c.problem;
+  p.dtype = ATTN_F16;
+  p.batch = p.heads_q = p.heads_kv = p.seq_q = 1;
+  p.seq_k = 600;
+  p.dim_qk = p.dim_v = 128;
+  p.scale = 1;
+  p.num_splits = 1;
+  c.env.variant = target.info().variants.empty() ? 0 : 1;
+  c.q = c.k = c.v = Fill{.kind = FillKind::kZero};
+  if (domain) fit(*domain, c);
+  // As many queries as keys are dear: three places are enough then.
+  if (p.seq_q > 16) p.seq_k = 300, fit(*domain, c);
+  KeyTiles tiles;
+  if (const auto why = illegal(c)) return (tiles.refusal = *why, tiles);
+  Execution e(c, target);
+  if (std::string why = e.why_not(); !why.empty()) return (tiles.refusal = std::move(why), tiles);
+  tiles.queries = e.plan.tile_q, tiles.keys = e.plan.tile_k;
+  const bool all_seen =
+      !e.c.problem.causal || e.c.problem.align == ATTN_BOTTOM_RIGHT || e.c.problem.seq_q >= e.c.problem.seq_k;
+  const bool one_row = e.c.problem.batch == 1 && e.c.problem.heads_q == 1;
+  if (e.c.problem.dtype != ATTN_F16 || e.c.problem.scale == 0 || e.plan.num_splits > 1 || !all_seen || !one_row)
+    return tiles;
+  Experiment experiment(e);
+  const int64_t ascending = common_tile(experiment, e.c.problem, -1);
+  if (!experiment.ended_well()) return tiles;
+  const int64_t descending = common_tile(experiment, e.c.problem, 1);
+  // Both: every key is left, so that P is not rounded to fp16.
+  if (experiment.ended_well() && (ascending == 0) != (descending == 0)) tiles.shown = ascending + descending;
+  return tiles;
+}
+
+std::string words(const KeyTiles& tiles) {
+  if (tiles.keys <= 0)
+    return "tiles: as plan() says for each case, believed: there is none for a simple one (" + tiles.refusal +
+           ")";
+  const std::string said = "tiles: " + std::to_string(tiles.queries) + " queries and " +
+                           std::to_string(tiles.keys) + " keys by plan()";
+  if (tiles.contradicted())
+    return said + "; WRONG of the keys: its output changes at multiples of " + std::to_string(tiles.shown) +
+           ", and cases are aimed at borders that plan() tells: correct it";
+  if (tiles.shown > 0) return said + "; its output shows the keys', the queries' are believed";
+  return said + ", believed: its output does not show them";
+}
+
+}  // namespace attnfuzz
