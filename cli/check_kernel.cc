@@ -8,6 +8,7 @@
 #include "cli/filing.h"
 #include "cli/status_line.h"
 #include "cli/terminal.h"
+#include "cli/terms.h"
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
@@ -92,8 +93,24 @@ bool has_non_finite(Case c) {
 
 }  // namespace
 
-Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
-                     const Interrupts& interrupts) {
+// --domain narrows what a trusted kernel declares. Whoever distrusts a kernel says alone what it must take.
+CheckArguments within_domain(CheckArguments arguments, const KernelLibrary& library) {
+  if (arguments.check.terms && arguments.target.untrusted.empty())
+    arguments.check.terms = narrowed(*arguments.check.terms, open(library, arguments.target)->info());
+  return arguments;
+}
+
+// What is drawn but rarely: under --domain what that leaves out, and of a trusted kernel's refusals those of
+// which the words in --domain say nothing.
+Refused refused_of(Target& target, const CheckArguments& arguments) {
+  const std::optional<Terms>& terms = arguments.check.terms;
+  if (!terms) return ask_for_refusals(target);
+  if (!arguments.target.untrusted.empty()) return terms->refused;
+  return with_unspoken(terms->refused, parse_domain(arguments.domain).domain, ask_for_refusals(target));
+}
+
+Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, const Interrupts& interrupts) {
+  const CheckArguments arguments = within_domain(given, library);
   const std::string& name = library.name;
   const auto open_on_terms = [&] {
     std::unique_ptr<Target> opened = open(library, arguments.target);
@@ -118,8 +135,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& argumen
   for (const Property* property : arguments.check.properties) print(expect_twin(*target, *property));
   screening_of(*target, arguments.target);  // says so where there is none
   if (checked.measures != 0) print(confinement_text(checked.measures));
-  Refused& refused = checked.refused =
-      arguments.check.terms ? arguments.check.terms->refused : ask_for_refusals(*target);
+  Refused& refused = checked.refused = refused_of(*target, arguments);
   const Refused by_kernel = refused;
   if (arguments.check.finite) refused.those.push_back(refusal_of_several(kNonFinite));
 

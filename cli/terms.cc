@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <set>
@@ -85,46 +84,53 @@ struct Limited {
   int64_t low, high;
 };
 
-// Of "seq<=4096": the sign, and what is set by it. Each is said once, and some size is left.
-void limit(const std::string& word, const Limited& size, size_t sign) {
-  const auto refuse = [&](const std::string& why) {
-    throw UserError("--domain '" + printable(word, 60) + "': " + why);
-  };
-  const bool two = word[sign] == '<' || word[sign] == '>';
-  const size_t begin = sign + (two ? 2 : 1);
-  std::istringstream in(word.size() > begin && (!two || word[sign + 1] == '=') ? word.substr(begin) : "");
+[[noreturn]] void refuse(const std::string& word, const std::string& why) {
+  throw UserError("--domain '" + printable(word, 60) + "': " + why);
+}
+
+// "64,128" or, of a range, "64..128".
+std::vector<int64_t> numbers_of(const std::string& word, std::string text, const std::string& separator) {
   std::vector<int64_t> numbers;
-  bool numeric = true;
-  for (std::string text; std::getline(in, text, ',');) {
-    const std::optional<int64_t> n = whole_number(text);
-    numeric = numeric && n;
-    numbers.push_back(n.value_or(0));
+  for (size_t end = 0; end != text.npos; text.erase(0, end + separator.size())) {
+    end = text.find(separator);
+    const std::optional<int64_t> n = whole_number(text.substr(0, end));
+    if (!n) refuse(word, "write seq<=4096, seq=1000..4096, dim%16 or dim=64,128 (12 at most)");
+    numbers.push_back(*n);
+    if (end == text.npos) break;
   }
-  if (!numeric || numbers.empty() || numbers.size() > std::size(attn_sizes{}.list) ||
-      (word[sign] != '=' && numbers.size() > 1))
-    refuse("write seq<=4096, dim%16 or dim=64,128 (12 at most)");
-  const int64_t least_said = std::ranges::min(numbers), most_said = std::ranges::max(numbers);
-  // Of a limit from above 0 is no size; a larger one than there can be is none.
-  const bool above = word[sign] == '<' || word[sign] == '%';
-  if (least_said < (above ? std::max<int64_t>(size.low, 1) : size.low) ||
-      (word[sign] != '<' && most_said > size.high))
-    refuse(std::string(size.name) + " of a case is " + std::to_string(size.low) + ".." +
-           std::to_string(size.high));
+  return numbers;
+}
+
+// "seq<=4096", "seq=1000..4096", "dim%16", "dim=64,128": values of a size. What is said more than once of a
+// size holds together.
+void limit(const std::string& word, const Limited& size, size_t sign) {
+  const char is = word[sign];
+  const bool two = is == '<' || is == '>', range = is == '=' && word.find("..") != word.npos;
+  if (two && word.compare(sign + 1, 1, "=") != 0) refuse(word, "write seq<=4096 or seq>=64");
+  const std::vector<int64_t> n = numbers_of(word, word.substr(sign + (two ? 2 : 1)), range ? ".." : ",");
+  attn_sizes said = {};
+  if (range ? n.size() != 2 : n.size() > (is == '=' ? std::size(said.list) : 1))
+    refuse(word, "write a range as seq=1000..4096, and a list as dim=64,128 (12 at most)");
+  // No size is at most 0, or a multiple of it; and a limit from above may be larger than any size.
+  const int64_t low = is == '<' || is == '%' ? std::max<int64_t>(size.low, 1) : size.low;
+  if (std::ranges::min(n) < low || (is != '<' && std::ranges::max(n) > size.high))
+    refuse(word, std::string(size.name) + " of a case is " + std::to_string(size.low) + ".." +
+                     std::to_string(size.high));
+  if (range) {
+    if (n[0] > n[1]) refuse(word, "the first number of a range is the least");
+    said.least = n[0], said.most = n[1];
+    if (n[1] == 0) said = {0, 0, 0, 1, {0}};  // a limit of 0 is none
+  } else if (is == '=') {
+    said.count = static_cast<int64_t>(n.size());
+    std::ranges::copy(n, said.list);
+  } else {
+    (is == '<' ? said.most : is == '>' ? said.least : said.multiple) = n[0];
+  }
+  const attn_sizes possible = {size.low, size.high, 0, 0, {}};
   for (attn_sizes* of : size.of) {
-    int64_t* const said = word[sign] == '<' ? &of->most : word[sign] == '>' ? &of->least : &of->multiple;
-    if (word[sign] == '=' ? of->count != 0 || of->most != 0 || of->least != 0 || of->multiple != 0
-                          : of->count != 0 || *said != 0)
-      refuse("that size has been spoken of: say each once, a list (dim=64,128) or a range");
-    if (word[sign] == '=') {
-      of->count = static_cast<int64_t>(numbers.size());
-      std::ranges::copy(numbers, of->list);
-      continue;
-    }
-    *said = numbers[0];
-    const int64_t most = of->most != 0 ? std::min(of->most, size.high) : size.high;
-    const int64_t step = std::max<int64_t>(of->multiple, 1);
-    if (std::max(of->least, size.low) > most / step * step || most / step * step < size.low)
-      refuse("no size is left by all that is said of it");
+    const auto both = intersection(*of, said);
+    if (!both || !intersection(*both, possible)) refuse(word, "no size is left by all that is said of it");
+    *of = *both;
   }
 }
 
@@ -133,18 +139,15 @@ bool lay(const std::string& word, attn_domain& d) {
   const std::string name = word.substr(0, word.find('=')),
                     value = word.substr(std::min(word.size(), name.size() + 1));
   if (name != "layout" && name != "align_bytes") return false;
-  const auto refuse = [&](const std::string& why) {
-    throw UserError("--domain '" + printable(word, 60) + "': " + why);
-  };
-  if ((name == "layout" ? d.layout : d.align_bytes) != 0) refuse("it has been spoken of: say it once");
+  if ((name == "layout" ? d.layout : d.align_bytes) != 0) refuse(word, "it has been spoken of: say it once");
   if (name == "layout") {
-    if (value != "dense" && value != "inner") refuse("layout is dense or inner");
+    if (value != "dense" && value != "inner") refuse(word, "layout is dense or inner");
     d.layout = value == "dense" ? ATTN_LAYOUT_DENSE : ATTN_LAYOUT_INNER;
     return true;
   }
   const int64_t bytes = whole_number(value).value_or(0);
   if (bytes < 1 || bytes > 256 || !std::has_single_bit(static_cast<uint64_t>(bytes)))
-    refuse("align_bytes is a power of two up to 256");
+    refuse(word, "align_bytes is a power of two up to 256");
   d.align_bytes = static_cast<int32_t>(bytes);
   return true;
 }
@@ -238,12 +241,25 @@ Terms parse_domain(const std::string& words) {
     if (said.contains(one) && said.contains(other))
       throw UserError(std::string("--domain: nothing is left by both ") + one + " and " + other);
   }
-  const auto differ = [](const attn_sizes& a, const attn_sizes& b) {
-    return std::memcmp(&a, &b, sizeof a) != 0 && a.count > 0 && b.count > 0;
-  };
-  if ((d.equal_lengths && differ(d.seq_q, d.seq_k)) || (d.equal_dims && differ(d.dim_qk, d.dim_v)))
-    throw UserError("--domain: sizes that are to be equal have lists that are not");
-  if (const auto why = leaves_nothing(d)) throw UserError("--domain leaves no case that can be drawn: " + *why);
+  const auto within = narrowed(d, {});  // lengths and dims that must be equal have one set
+  if (const auto* why = std::get_if<std::string>(&within))
+    throw UserError("--domain leaves no case that can be drawn: " + *why);
+  d = std::get<attn_domain>(within);
+  return terms;
+}
+
+Terms narrowed(const Terms& asked, const KernelInfo& kernel) {
+  if (!kernel.domain) return asked;
+  Terms terms = asked;
+  // Without fp16, or bf16, fp32 is left, if the kernel has it.
+  for (const Refusal* refusal : asked.refused.those) {
+    const std::string_view name = refusal->name;
+    if (name == "f16" || name == "bf16") terms.domain.dtypes |= 1u << ATTN_F32;
+  }
+  const auto within = narrowed(*kernel.domain, terms.domain);
+  if (const auto* why = std::get_if<std::string>(&within))
+    throw UserError("--domain leaves nothing of what " + kernel.name + " declares: " + *why);
+  terms.domain = std::get<attn_domain>(within);
   return terms;
 }
 

@@ -30,8 +30,9 @@ namespace attnfuzz {
 //   lse_base  e, 2                          lse_dead   -inf, +inf, 0, any      (attn_plan: what an LSE is)
 attn_plan parse_errors(const std::string& words);
 
-// What a kernel must take: "dim=64,128 seq<=4096 no_bias no_mask". Sizes (batch, heads_q, seq_q, seq_k,
-// dim_qk, dim_v; seq and dim: both of theirs) with = and a list, >=, <= or % and a number; and
+// What a kernel must take: "dim=64,128 seq=1..4096 no_bias no_mask". Sizes (batch, heads_q, seq_q, seq_k,
+// dim_qk, dim_v; seq and dim: both of theirs) with = and a list or a range, >=, <= or % and a number, which
+// hold together where several are said of one size; and
 //
 //   no_f16 no_bf16 f16 bf16 f32 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
 //   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale positive_scale
@@ -41,5 +42,9 @@ attn_plan parse_errors(const std::string& words);
 //
 // Throws UserError with what there is.
 Terms parse_domain(const std::string& words);
+
+// The same of a kernel that declares what it takes: what was asked for narrows that. Throws UserError where
+// nothing is left.
+Terms narrowed(const Terms& asked, const KernelInfo& kernel);
 
 }  // namespace attnfuzz

@@ -19,9 +19,9 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   aim.splits = target.info().has_stages;
   aim.work = options.work;
-  aim.refused = options.terms     ? options.terms->refused
-                : options.refused ? *options.refused
-                                  : ask_for_refusals(target);
+  aim.refused = options.refused ? *options.refused
+                : options.terms ? options.terms->refused
+                                : ask_for_refusals(target);
   // No plan sees them, so that a kernel that promises nothing there cannot say so: it is not asked.
   for (const Refusal* refusal : aim.refused.those) {
     if (refusal == refusal_of_several(kNonFinite) && (options.finite || !target.info().refuses_late))

@@ -30,7 +30,7 @@
 
 namespace attnfuzz {
 
-// What a kernel must take, by whoever asks for the check: what it says itself is not heard then.
+// What a kernel must take, by whoever asks for the check; of a trusted kernel as narrowed by its own declaration.
 struct Terms {
   attn_domain domain = {};
   Refused refused = {};  // what it need not take

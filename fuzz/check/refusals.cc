@@ -146,7 +146,7 @@ class Asking {
             c.problem.scale = 1.0f / std::sqrt(static_cast<float>(size.dim));
             c.want_lse = lse;
             c.env.variant = target_.info().variants.empty() ? 0 : 1;
-            if (const auto& domain = target_.info().domain) {
+            if (const auto& domain = target_.terms ? target_.terms : target_.info().domain) {
               fit(*domain, c);
               if (domain->align) c.problem.align = domain->align - 1;
             }
@@ -311,6 +311,30 @@ std::optional<std::string> Taker::refusal(const Case& c) {
 }
 
 Refused ask_for_refusals(Target& target, const AskedLate& late) { return Asking(target, late).all(); }
+
+Refused with_unspoken(Refused left_out, const attn_domain& asked, const Refused& by_kernel) {
+  const auto says = [](const attn_sizes& s) { return s.least || s.most || s.multiple || s.count; };
+  const bool lengths = says(asked.seq_q) || says(asked.seq_k), dims = says(asked.dim_qk) || says(asked.dim_v);
+  const auto must_take = [&](std::string_view name) {
+    return (name == kOtherLengths.name && lengths && !asked.equal_lengths) ||
+           (name == "f16" && (asked.dtypes >> ATTN_F16 & 1)) ||
+           (name == "bf16" && (asked.dtypes >> ATTN_BF16 & 1));
+  };
+  for (const Refusal* refusal : by_kernel.those) {
+    if (!must_take(refusal->name) && std::ranges::find(left_out.those, refusal) == left_out.those.end())
+      left_out.those.push_back(refusal);
+  }
+  if (!by_kernel.sizes) return left_out;
+  attn_domain sizes = *by_kernel.sizes;
+  for (const auto size : {&attn_domain::batch, &attn_domain::heads_q, &attn_domain::group, &attn_domain::seq_q,
+                          &attn_domain::seq_k, &attn_domain::dim_qk, &attn_domain::dim_v}) {
+    if (says(asked.*size)) sizes.*size = {};
+  }
+  if (lengths) sizes.equal_lengths = 0;
+  if (dims) sizes.equal_dims = 0;
+  if (says_sizes(sizes)) left_out.sizes = sizes;
+  return left_out;
+}
 
 bool speaks_of(const Property& property, const Refused& refused) {
   return std::ranges::none_of(refused.those, [&](const Refusal* refusal) {

@@ -47,6 +47,10 @@ inline constexpr const char* kNonFinite = "NaN and infinities";  // in Q, K or V
 // Nothing, if the small problem itself is refused.
 Refused ask_for_refusals(Target& target, const AskedLate& late = {});
 
+// What a caller leaves out, and of what a kernel refuses all that the caller's domain does not speak of: the
+// kernel must take the sizes and formats that are asked for.
+Refused with_unspoken(Refused left_out, const attn_domain& asked, const Refused& by_kernel);
+
 // Whether there is something to judge by the property.
 bool speaks_of(const Property& property, const Refused& refused);
 

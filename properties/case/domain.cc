@@ -4,33 +4,18 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "properties/case/geometry.h"
 #include "properties/case/planted_rank.h"
 #include "properties/case/switches.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz {
-
-int64_t nearest(const attn_sizes& sizes, int64_t n) {
-  if (sizes.count > 0) {
-    const int64_t* const end = sizes.list + std::min<int64_t>(sizes.count, std::size(sizes.list));
-    return *std::min_element(sizes.list, end, [&](int64_t a, int64_t b) {
-      const int64_t x = std::abs(a - n), y = std::abs(b - n);
-      return x != y ? x < y : a < b;
-    });
-  }
-  const int64_t step = std::max<int64_t>(sizes.multiple, 1);
-  n = std::max(n, sizes.least);
-  if (sizes.most > 0) n = std::min(n, sizes.most / step * step);
-  const int64_t up = (n + step - 1) / step * step;
-  return sizes.most > 0 && up > sizes.most ? up - step : up;
-}
 
 namespace {
 
 constexpr int64_t kMostAlign = 256;  // what slots of an arena begin at
-
-int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // Whether align_bytes speaks of a tensor's strides, not of its address alone.
 bool aligns_rows(const attn_domain& domain, TensorId t) {
@@ -103,27 +88,160 @@ bool lies_within(const attn_domain& domain, const Case& c) {
   return there == c;
 }
 
-void fit(const attn_domain& domain, Case& c) {
+namespace {
+
+// Where a size goes: the domain's values of it, and what it is now.
+using Place = std::function<int64_t(const attn_sizes& sizes, int64_t n)>;
+
+// A number of query heads and a number of them to a KV head, which must divide it. As they were placed, if it
+// does; else the nearest number of heads that it divides; else another group that the domain has.
+void fit_heads(const attn_domain& domain, int64_t heads, int64_t group, Problem& p) {
+  const auto couples = [&](int64_t h, int64_t g) {
+    return h % g == 0 && holds(domain.heads_q, h) && holds(domain.group, g);
+  };
+  constexpr int64_t kMostGroup = 1024;
+  group = std::max<int64_t>(group, 1);
+  if (!couples(heads, group)) {
+    const auto divided = intersection(domain.heads_q, {group, 0, group, 0, {}});
+    if (const int64_t near = divided ? nearest(*divided, heads) : 0; near > 0 && couples(near, group)) {
+      heads = near;
+    } else {
+      group = std::min({group, heads, kMostGroup});
+      while (group > 1 && !couples(heads, group)) --group;
+      for (int64_t g = 1; g <= std::min(heads, kMostGroup) && !couples(heads, group); ++g) group = g;
+    }
+  }
+  p.heads_kv = std::max<int64_t>(heads / group, 1);
+  p.heads_q = heads % group == 0 ? heads : p.heads_kv * group;
+}
+
+void place_sizes(const attn_domain& domain, const Place& place, bool keeps_equal, Problem& p) {
+  const auto follow = [&](const attn_sizes& sizes, bool must, bool equal, int64_t first, int64_t second) {
+    return must || (keeps_equal && equal && holds(sizes, first)) ? first : place(sizes, second);
+  };
+  p.batch = place(domain.batch, p.batch);
+  const int64_t group = place(domain.group, p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1);
+  fit_heads(domain, place(domain.heads_q, std::max<int64_t>(p.heads_q, 1)), group, p);
+  const bool lengths = p.seq_q == p.seq_k, dims = p.dim_qk == p.dim_v;
+  p.seq_k = place(domain.seq_k, p.seq_k);
+  p.seq_q = follow(domain.seq_q, domain.equal_lengths, lengths, p.seq_k, p.seq_q);
+  const bool usual = p.scale == 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
+  p.dim_qk = place(domain.dim_qk, p.dim_qk);
+  p.dim_v = follow(domain.dim_v, domain.equal_dims, dims, p.dim_qk, p.dim_v);
+  if (domain.usual_scale || usual) p.scale = 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
+}
+
+void fit_rest(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
   const uint32_t taken = domain.dtypes & 7;
   if (taken != 0 && !(taken >> p.dtype & 1)) set_dtype(c, std::countr_zero(taken));
-  p.batch = nearest(domain.batch, p.batch);
-  const int64_t group = nearest(domain.group, p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1);
-  p.heads_q = nearest(domain.heads_q, std::max<int64_t>(p.heads_q, 1));
-  // As many heads of K and V as before, if that is in reach.
-  p.heads_kv = std::max<int64_t>(p.heads_q / std::max<int64_t>(group, 1), 1);
-  if (p.heads_q % p.heads_kv != 0) p.heads_q = p.heads_kv * group;
-  p.seq_k = nearest(domain.seq_k, p.seq_k);
-  p.seq_q = domain.equal_lengths ? p.seq_k : nearest(domain.seq_q, p.seq_q);
-  const bool usual = p.scale == 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
-  p.dim_qk = nearest(domain.dim_qk, p.dim_qk);
-  p.dim_v = domain.equal_dims ? p.dim_qk : nearest(domain.dim_v, p.dim_v);
-  if (domain.usual_scale || usual) p.scale = 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
   if (domain.causal) p.causal = domain.causal == 2;
   if (domain.align && (p.seq_q != p.seq_k || p.key_lengths)) p.align = domain.align - 1;
   if (domain.lse) c.want_lse = domain.lse == 2;
   tidy(c);
   lay_within(domain, c);
+}
+
+// The largest that a range without an upper end is drawn: what 16 bits cannot count, and the columns of a head.
+constexpr int64_t kLongest = 65606, kMostColumns = 256, kMostHeads = 128;
+
+// What a domain says of each size, and how far that is drawn.
+struct DomainSize {
+  const char* name;
+  attn_sizes attn_domain::* sizes;
+  int64_t reach;
+};
+constexpr DomainSize kDomainSizes[] = {{"batch", &attn_domain::batch, kMostHeads},
+                                       {"heads_q", &attn_domain::heads_q, kMostHeads},
+                                       {"heads_q / heads_kv", &attn_domain::group, kMostHeads},
+                                       {"seq_q", &attn_domain::seq_q, kLongest},
+                                       {"seq_k", &attn_domain::seq_k, kLongest},
+                                       {"dim_qk", &attn_domain::dim_qk, kMostColumns},
+                                       {"dim_v", &attn_domain::dim_v, kMostColumns}};
+
+int64_t reach_of(const attn_domain& domain, const attn_sizes& sizes) {
+  return std::ranges::find(kDomainSizes, &sizes, [&](const DomainSize& size) { return &(domain.*size.sizes); })
+      ->reach;
+}
+
+}  // namespace
+
+void fit_sizes(const attn_domain& domain, Problem& p) { place_sizes(domain, nearest, false, p); }
+
+void fit(const attn_domain& domain, Case& c) {
+  fit_sizes(domain, c.problem);
+  fit_rest(domain, c);
+}
+
+void draw_within(const attn_domain& domain, Dice& dice, Case& c) {
+  const auto place = [&](const attn_sizes& sizes, int64_t n) {
+    if (holds(sizes, n)) return n;
+    const bool above = sizes.count == 0 && sizes.most > 0 && n > sizes.most;
+    if (sizes.count == 0 && n >= sizes.least && !above) return nearest(sizes, n);
+    // What is too large was drawn so for a reason, as many tiles: half of those stay large.
+    attn_sizes large = sizes;
+    if (above && dice.coin()) large.least = std::max(sizes.least, nearest(sizes, sizes.most / 2));
+    return drawn(large, dice, reach_of(domain, sizes));
+  };
+  place_sizes(domain, place, true, c.problem);
+  fit_rest(domain, c);
+}
+
+bool says_lengths(const attn_sizes& lengths) {
+  constexpr int64_t kUsual = 512;
+  return lengths.count > 0 || lengths.least > 1 || lengths.most > kUsual;
+}
+
+void draw_said(const attn_domain& domain, Dice& dice, Problem& p) {
+  constexpr int64_t kPercentRange = 35;
+  const auto draw = [&](const attn_sizes& sizes, int64_t n) {
+    const bool length = &sizes == &domain.seq_q || &sizes == &domain.seq_k;
+    const bool anew = sizes.count > 0 || (length && says_lengths(sizes) && dice.percent(kPercentRange));
+    return anew ? drawn(sizes, dice, reach_of(domain, sizes)) : n;
+  };
+  place_sizes(domain, draw, true, p);
+}
+
+std::variant<attn_domain, std::string> narrowed(const attn_domain& a, const attn_domain& b) {
+  constexpr uint32_t kFormats = 7, kUsual = 1u << ATTN_F16 | 1u << ATTN_BF16;
+  attn_domain both = {};
+  both.size = sizeof both;
+  both.dtypes = a.dtypes & kFormats;
+  if ((b.dtypes & kFormats) != 0) both.dtypes = (both.dtypes ? both.dtypes : kUsual) & b.dtypes;
+  if (both.dtypes == 0 && (b.dtypes & kFormats) != 0) return "dtype: none of those declared";
+  const auto meet = [](const char* name, const attn_sizes& x, const attn_sizes& y,
+                       attn_sizes* to) -> std::string {
+    const auto sizes = intersection(x, y);
+    if (sizes) *to = *sizes;
+    return sizes ? "" : cat(name, ": ", in_words(x), " and ", in_words(y));
+  };
+  for (const DomainSize& size : kDomainSizes) {
+    if (auto why = meet(size.name, a.*size.sizes, b.*size.sizes, &(both.*size.sizes)); !why.empty()) return why;
+  }
+  both.equal_lengths = a.equal_lengths || b.equal_lengths;
+  both.equal_dims = a.equal_dims || b.equal_dims;
+  both.usual_scale = a.usual_scale || b.usual_scale;
+  if (both.equal_lengths) {
+    if (auto why = meet("equal lengths", both.seq_q, both.seq_k, &both.seq_k); !why.empty()) return why;
+    both.seq_q = both.seq_k;
+  }
+  if (both.equal_dims) {
+    if (auto why = meet("equal head dimensions", both.dim_qk, both.dim_v, &both.dim_qk); !why.empty())
+      return why;
+    both.dim_v = both.dim_qk;
+  }
+  for (const auto& [name, field] : {std::pair{"causal", &attn_domain::causal},
+                                    {"align", &attn_domain::align},
+                                    {"lse", &attn_domain::lse}}) {
+    if (a.*field != 0 && b.*field != 0 && a.*field != b.*field)
+      return cat(name, ": always one way, and always the other");
+    both.*field = std::max(a.*field, b.*field);
+  }
+  both.layout = a.layout == ATTN_LAYOUT_DENSE || b.layout == ATTN_LAYOUT_DENSE ? ATTN_LAYOUT_DENSE
+                                                                               : std::max(a.layout, b.layout);
+  both.align_bytes = std::max(a.align_bytes, b.align_bytes);
+  if (auto why = leaves_nothing(both)) return *why;
+  return both;
 }
 
 std::optional<std::string> leaves_nothing(const attn_domain& domain) {

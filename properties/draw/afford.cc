@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "properties/case/domain.h"
+
 namespace attnfuzz {
 namespace {
 
@@ -91,27 +93,72 @@ Price price(const Aim& aim, const Case& c) {
           entries(p) * std::max(p.heads_q * p.seq_q, p.heads_kv * p.seq_k) * std::max(p.dim_qk, p.dim_v)};
 }
 
+Wide room(const Aim& aim, const Case& c, int64_t most_tiles) {
+  const Problem& p = c.problem;
+  const Tiling tiling = tiling_of(aim, c);
+  const auto tiles = [](int64_t n, int64_t tile) { return std::max<int64_t>((n + tile - 1) / tile, 1); };
+  int64_t keys = tiles(p.seq_k, tiling.k), queries = 1, columns = kColumns;
+  if (!aim.domain || !says_lengths(aim.domain->seq_k)) keys = std::min(keys, most_tiles);
+  if (aim.domain) {
+    const attn_domain& d = *aim.domain;
+    queries = tiles(d.equal_lengths         ? keys * tiling.k
+                    : says_lengths(d.seq_q) ? p.seq_q
+                                            : nearest(d.seq_q, 1),
+                    tiling.q);
+    const int64_t dims = std::max(nearest(d.dim_qk, 1), nearest(d.dim_v, 1));
+    columns = tiles(dims, kColumns) * kColumns;
+  }
+  return static_cast<Wide>(keys) * tiling.k * queries * tiling.q * 2 * columns;
+}
+
 Price most(const Aim& aim, const Case& c, int64_t eighths) {
   const Tiling tiling = tiling_of(aim, c);
   const Wide tile = static_cast<Wide>(tiling.q) * tiling.k * 2 * kColumns;
   const Wide work = is_long(c.problem) ? tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1)
                                        : std::max<Wide>(static_cast<Wide>(aim.work) * eighths / 8, 8 * tile);
-  return {work, kBlocks, kElements};
+  constexpr int64_t kTimesRoom = 4, kMostTiles = 4;  // in a domain
+  return {aim.domain ? std::max(work, kTimesRoom * room(aim, c, kMostTiles)) : work, kBlocks, kElements};
 }
 
 bool affordable(const Case& c, const Aim& aim) {
   return exact_work(c.problem) <= aim.work && price(aim, c) <= most(aim, c);
 }
 
+namespace {
+
+// Into what the kernel declares; false if that takes back what was given up, or more.
+bool fits_for_less(const attn_domain& domain, const Aim& aim, const Case& c, Case& less) {
+  // Where lengths must be equal, and dims, the longer one follows the other.
+  Problem& p = less.problem;
+  if (domain.equal_lengths) p.seq_q = p.seq_k = std::min(p.seq_q, p.seq_k);
+  if (domain.equal_dims) p.dim_qk = p.dim_v = std::min(p.dim_qk, p.dim_v);
+  fit_sizes(domain, p);
+  return p != c.problem && price(aim, less) <= price(aim, c) && exact_work(p) <= exact_work(c.problem);
+}
+
+// Whether a size is less that the domain draws on purpose: of a list, each value is to be as likely as the
+// next.
+bool gives_up_said(const attn_domain& d, const Problem& a, const Problem& b) {
+  return (says_lengths(d.seq_q) && a.seq_q != b.seq_q) || (says_lengths(d.seq_k) && a.seq_k != b.seq_k) ||
+         (d.dim_qk.count > 1 && a.dim_qk != b.dim_qk) || (d.dim_v.count > 1 && a.dim_v != b.dim_v);
+}
+
+}  // namespace
+
 bool give_up(const Aim& aim, Dice& dice, Case& c, const std::function<bool(const Case&)>& keeps) {
   int64_t sum = 0;
   for (const Give& give : kGives) sum += give.weight;
-  for (int tries = 0; tries < 24; ++tries) {
+  constexpr int64_t kPercentSaid = 12;
+  for (int tries = aim.domain ? 160 : 24; tries > 0; --tries) {
     int64_t at = dice.range(0, sum - 1);
     const Give* chosen = kGives;
     while (at >= chosen->weight) at -= (chosen++)->weight;
     Case less = c;
-    if (!chosen->give(tiling_of(aim, c), dice, less.problem) || !keeps(less)) continue;
+    if (!chosen->give(tiling_of(aim, c), dice, less.problem)) continue;
+    if (aim.domain && !fits_for_less(*aim.domain, aim, c, less)) continue;
+    if (aim.domain && gives_up_said(*aim.domain, c.problem, less.problem) && !dice.percent(kPercentSaid))
+      continue;
+    if (!keeps(less)) continue;
     c.problem = less.problem;
     return true;
   }

@@ -44,6 +44,11 @@ inline constexpr int64_t kMostEighths = 48;
 Price most(const Aim& aim, const Case& c, int64_t eighths = kMostEighths);
 bool affordable(const Case& c, const Aim& aim);
 
+// Whole tiles of a case's keys, at most `most_tiles` of them, of one head and few columns. A kernel that takes
+// equal lengths alone, or many queries, or many columns, pays for those as well; and where the kernel declares
+// few of all lengths, all tiles of such a length count.
+Wide room(const Aim& aim, const Case& c, int64_t most_tiles);
+
 // Makes one thing less: heads, a length, a head dimension, unless `keeps` then says no. False
 // if nothing was left to give up that was tried.
 bool give_up(const Aim& aim, Dice& dice, Case& c, const std::function<bool(const Case&)>& keeps);

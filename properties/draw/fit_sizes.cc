@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "properties/case/domain.h"
 #include "properties/draw/afford.h"
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/draw.h"
@@ -12,12 +13,11 @@ namespace {
 // always room for four KV tiles, and half the time for those of two heads or
 // query tiles; now and then for those of large heads.
 Wide budget(Dice& dice, const Aim& aim, const Case& c) {
+  constexpr int64_t kMostTiles = 4;
   const int64_t eighths = dice.weighted<int64_t>({{2, 32}, {9, 16}, {21, 8}, {36, 4}, {32, 2}});
-  const Tiling tiling = tiling_of(aim, c);
-  const int64_t kv_tiles = std::clamp<int64_t>((c.problem.seq_k + tiling.k - 1) / tiling.k, 1, 4);
   const int64_t dim = dice.percent(15) ? std::max(c.problem.dim_qk, c.problem.dim_v) : kColumns;
-  const Wide tile = static_cast<Wide>(tiling.q) * tiling.k * 2 * ((dim + kColumns - 1) / kColumns * kColumns);
-  return std::max(static_cast<Wide>(aim.work) * eighths / 8, (dice.coin() ? 2 : 1) * kv_tiles * tile);
+  const Wide some = room(aim, c, kMostTiles) * ((dim + kColumns - 1) / kColumns);
+  return std::max(static_cast<Wide>(aim.work) * eighths / 8, (dice.coin() ? 2 : 1) * some);
 }
 
 }  // namespace
@@ -82,6 +82,7 @@ void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row, in
   Problem& p = c.problem;
   if (!affordable(c, aim)) p.batch = p.heads_q = p.heads_kv = p.seq_q = 1;
   while (!affordable(c, aim)) p.seq_k /= 2;
+  if (aim.domain) fit_sizes(*aim.domain, p);
 }
 
 }  // namespace attnfuzz

@@ -67,18 +67,36 @@ void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
   }
 }
 
-Case make_case(const Aim& aim, const rc::Random& random, Asked asked) {
+// Sizes that a kernel refuses are as good as declared, where a case is spared them.
+std::optional<Aim> spared_sizes(const Aim& aim) {
+  if (!aim.refused.sizes) return std::nullopt;
+  const auto within = narrowed(aim.domain.value_or(attn_domain{}), *aim.refused.sizes);
+  if (!std::holds_alternative<attn_domain>(within)) return std::nullopt;
+  Aim spared = aim;
+  spared.domain = std::get<attn_domain>(within);
+  return spared;
+}
+
+Case make_case(const Aim& given, const rc::Random& random, Asked asked) {
   RandomDice dice(random);
   if (asked.together) asked.row = together(dice);
   Case c;
-  const bool spared = !aim.refused.nothing() && !dice.percent(3);
+  const bool spared = !given.refused.nothing() && !dice.percent(3);
+  const std::optional<Aim> narrower = spared ? spared_sizes(given) : std::nullopt;
+  const Aim& aim = narrower ? *narrower : given;
+  const auto stay_within = [&] {
+    if (aim.domain) draw_within(*aim.domain, dice, c);
+  };
   for (const Phase phase : {Phase::kSizes, Phase::kVisibility, Phase::kValues, Phase::kMemory}) {
     draw_phase(phase, aim, dice, c);
+    if (phase == Phase::kSizes && aim.domain) draw_said(*aim.domain, dice, c.problem);
     ask(phase, asked, aim, dice, c);
     if (phase == Phase::kSizes) {
+      stay_within();
       fit_sizes(aim, dice, c, asked.row, asked.together ? kPercentDear : kPercentDearest);
       if (asked.longest) draw_long(aim, dice, *asked.longest, c);
       if (asked.many_heads) draw_many_heads(aim, dice, *asked.many_heads, c);
+      stay_within();
     }
     if (spared) strip_refused(aim.refused, c, aim.work);
     if (phase == Phase::kSizes && asked.many_heads) {

@@ -85,6 +85,7 @@ bool legalize(const Aim& aim, const Case& parent, const CostBudget& budget, Dice
   c.remap = {};
   if (!aim.refused.nothing() && !dice.percent(3)) strip_refused(aim.refused, c, aim.work);
   if (!sane(c.problem)) return false;
+  if (aim.domain) draw_within(*aim.domain, dice, c);
   fit_domain(aim, c);
   make_room(aim, parent, budget, dice, c);
   if (!budget.affords(c)) return false;

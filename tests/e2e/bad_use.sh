@@ -107,6 +107,9 @@ refuse "layout is dense or inner" check fa1 --cases 20 --domain layout=packed
 refuse "align_bytes is a power of two up to 256" check fa1 --cases 20 --domain align_bytes=24
 refuse "it has been spoken of" check fa1 --cases 20 --domain "layout=inner layout=dense"
 refuse "lse_dead is one of -inf +inf 0 any" check fa1 --cases 20 --domain lse_dead=nan
+refuse "write a range as seq=1000..4096" check fa1 --cases 20 --domain seq=1..2..3
+refuse "the first number of a range is the least" check fa1 --cases 20 --domain seq=4096..1000
+refuse "no size is left by all that is said of it" check fa1 --cases 20 --domain "seq>=1000 seq<=999"
 # A domain that leaves no case, or none that can be paid for.
 for domain in "seq=65536 batch=1024 heads_q=1024 dim=256" "seq_q>=60000 batch=1000 dim=256"; do
   refuse "--domain leaves no case that can be drawn" check fa1 --cases 20 --domain "$domain"

@@ -1,0 +1,173 @@
+// What a domain has, how it is drawn and how two of them meet.
+#include "properties/case/domain.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "properties/case/codec.h"
+#include "properties/draw/generator.h"
+#include "properties/draw/random_dice.h"
+
+namespace attnfuzz {
+namespace {
+
+attn_domain domain_of(auto change) {
+  attn_domain d = {};
+  d.size = sizeof d;
+  change(d);
+  return d;
+}
+
+attn_sizes list(std::initializer_list<int64_t> values) {
+  attn_sizes sizes = {};
+  for (const int64_t n : values) sizes.list[sizes.count++] = n;
+  return sizes;
+}
+attn_sizes range(int64_t least, int64_t most, int64_t multiple = 0) { return {least, most, multiple, 0, {}}; }
+
+// Values of one size over the draws of a domain.
+std::map<int64_t, int> drawn_values(const attn_domain& d, int64_t Problem::* size, uint64_t cases = 2000) {
+  Aim aim;
+  aim.domain = d;
+  std::map<int64_t, int> values;
+  for (uint64_t i = 0; i < cases; ++i) ++values[draw(aim, 1, i).problem.*size];
+  return values;
+}
+
+int between(const std::map<int64_t, int>& values, int64_t low, int64_t high) {
+  int sum = 0;
+  for (const auto& [n, times] : values) sum += n >= low && n <= high ? times : 0;
+  return sum;
+}
+
+// From 1,000 keys on each octave is met, and the border is not where nearly all are.
+TEST(Domain, AnOpenRangeIsDrawnLogUniformly) {
+  const auto keys = drawn_values(domain_of([](attn_domain& d) {
+                                   d.seq_q = list({1});
+                                   d.seq_k = range(1000, 0);
+                                 }),
+                                 &Problem::seq_k);
+  EXPECT_EQ(between(keys, 0, 999), 0);
+  EXPECT_GT(keys.at(1000), 50);
+  EXPECT_LT(keys.at(1000), 600);
+  for (int64_t low = 1000; low < 16000; low *= 2) EXPECT_GT(between(keys, low, 2 * low - 1), 200) << low;
+}
+
+TEST(Domain, ARangeIsDrawnUpToItsEnds) {
+  const auto keys = drawn_values(domain_of([](attn_domain& d) {
+                                   d.seq_q = list({1});
+                                   d.seq_k = range(1024, 4096);
+                                 }),
+                                 &Problem::seq_k);
+  EXPECT_EQ(between(keys, 1024, 4096), 2000);
+  EXPECT_GT(keys.at(1024), 50);
+  EXPECT_GT(keys.at(4096), 50);
+  EXPECT_GT(between(keys, 1025, 2047), 400);
+  EXPECT_GT(between(keys, 2048, 4095), 400);
+  EXPECT_GT(keys.size(), 700u);
+}
+
+TEST(Domain, AListIsDrawnEvenly) {
+  const auto keys = drawn_values(domain_of([](attn_domain& d) {
+                                   d.seq_q = list({1});
+                                   d.seq_k = list({1024, 4096, 8192});
+                                 }),
+                                 &Problem::seq_k);
+  for (const int64_t n : {1024, 4096, 8192}) {
+    EXPECT_GT(keys.at(n), 500) << n;
+    EXPECT_LT(keys.at(n), 850) << n;
+  }
+  const auto dims = drawn_values(domain_of([](attn_domain& d) {
+                                   d.dim_qk = d.dim_v = list({64, 80, 128, 256});
+                                   d.equal_dims = 1;
+                                 }),
+                                 &Problem::dim_qk);
+  // Large heads are given up where they cost too much.
+  for (const int64_t n : {64, 80, 128, 256}) EXPECT_GT(dims.at(n), 120) << n;
+}
+
+// A limit from above takes nothing of what lies below, and half the dims are not at it.
+TEST(Domain, SizesBelowALimitStayAsTheyAreDrawn) {
+  const auto dims =
+      drawn_values(domain_of([](attn_domain& d) { d.dim_qk = d.dim_v = range(1, 64); }), &Problem::dim_qk);
+  EXPECT_EQ(between(dims, 1, 64), 2000);
+  EXPECT_LT(dims.at(64), 900);
+  EXPECT_GT(between(dims, 33, 63), 120);
+  EXPECT_GT(dims.size(), 50u);
+}
+
+// Every draw is inside, whatever the domain couples.
+TEST(Domain, DrawsAreInside) {
+  const attn_domain domains[] = {
+      domain_of([](attn_domain& d) { d.group = list({4}); }),
+      domain_of([](attn_domain& d) { d.group = list({3, 8}), d.heads_q = range(5, 40); }),
+      domain_of([](attn_domain& d) { d.heads_q = list({6, 7}), d.group = list({1, 3}); }),
+      domain_of([](attn_domain& d) { d.seq_q = d.seq_k = range(0, 0, 32), d.equal_lengths = 1; }),
+      domain_of([](attn_domain& d) { d.seq_q = range(0, 128), d.seq_k = range(64, 4096, 64); }),
+      domain_of([](attn_domain& d) { d.dim_qk = list({192}), d.dim_v = list({128}); }),
+      domain_of([](attn_domain& d) {
+        d.seq_q = d.seq_k = list({64, 256, 1024}), d.dim_qk = d.dim_v = range(64, 0);
+      })};
+  for (const attn_domain& d : domains) {
+    Aim aim;
+    aim.domain = d;
+    for (uint64_t i = 0; i < 500; ++i) {
+      const Case c = draw(aim, 3, i);
+      const Problem& p = c.problem;
+      ASSERT_EQ(p.heads_q % p.heads_kv, 0) << encode(c);
+      EXPECT_TRUE(holds(d.batch, p.batch) && holds(d.heads_q, p.heads_q) &&
+                  holds(d.group, p.heads_q / p.heads_kv) && holds(d.seq_q, p.seq_q) &&
+                  holds(d.seq_k, p.seq_k) && holds(d.dim_qk, p.dim_qk) && holds(d.dim_v, p.dim_v))
+          << encode(c);
+      Case fitted = c;
+      fit(d, fitted);
+      EXPECT_EQ(fitted, c);
+    }
+  }
+}
+
+TEST(Domain, SizesMeet) {
+  const auto meet = [](const attn_sizes& a, const attn_sizes& b) {
+    const auto both = intersection(a, b);
+    return both ? in_words(*both) : "none";
+  };
+  EXPECT_EQ(meet(range(1, 0), range(0, 64)), "at most 64");
+  EXPECT_EQ(meet(range(32, 512), range(100, 1000)), "from 100 to 512");
+  EXPECT_EQ(meet(range(0, 0, 8), range(0, 100, 12)), "multiples of 24 at most 100");
+  EXPECT_EQ(meet(list({32, 64, 128}), range(64, 0)), "64, 128");
+  EXPECT_EQ(meet(list({32, 64, 128}), list({128, 256})), "128");
+  EXPECT_EQ(meet(list({32, 64}), range(100, 0)), "none");
+  EXPECT_EQ(meet(range(0, 64), range(65, 0)), "none");
+  EXPECT_EQ(meet(range(33, 60), range(0, 0, 32)), "none");
+  EXPECT_EQ(meet({}, {}), "any");
+}
+
+TEST(Domain, WhatIsAskedForNarrowsWhatIsDeclared) {
+  const attn_domain fp32 = domain_of([](attn_domain& d) {
+    d.dtypes = 1u << ATTN_F32;
+    d.dim_qk = d.dim_v = list({32, 64});
+    d.causal = 1;
+  });
+  const auto both =
+      narrowed(fp32, domain_of([](attn_domain& d) { d.dim_qk = range(48, 0), d.equal_dims = 1; }));
+  ASSERT_TRUE(std::holds_alternative<attn_domain>(both)) << std::get<std::string>(both);
+  const attn_domain& d = std::get<attn_domain>(both);
+  EXPECT_EQ(d.dtypes, 1u << ATTN_F32);
+  EXPECT_EQ(in_words(d.dim_v), "64");
+  EXPECT_EQ(d.causal, 1);
+  const auto why = [&](auto change) {
+    const auto result = narrowed(fp32, domain_of(change));
+    return std::holds_alternative<std::string>(result) ? std::get<std::string>(result) : "";
+  };
+  EXPECT_EQ(why([](attn_domain& x) { x.dim_qk = range(128, 0); }), "dim_qk: 32, 64 and at least 128");
+  EXPECT_EQ(why([](attn_domain& x) { x.dtypes = 1u << ATTN_F16; }), "dtype: none of those declared");
+  EXPECT_EQ(why([](attn_domain& x) { x.causal = 2; }), "causal: always one way, and always the other");
+  EXPECT_EQ(why([](attn_domain& x) { x.causal = 1; }), "");
+}
+
+}  // namespace
+}  // namespace attnfuzz
