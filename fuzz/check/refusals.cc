@@ -78,6 +78,25 @@ constexpr Refusal kNotFinite = {kNonFinite,
                                 },
                                 {"nan_visible"}};
 
+// Dense rows that are no multiple of 16 bytes get a gap.
+template <TensorId kTensor>
+void pad_rows(Case& c) {
+  constexpr int64_t kRowBytes = 16;
+  TensorLayout& l = c.layout[static_cast<size_t>(kTensor)];
+  const int64_t step = std::max<int64_t>(kRowBytes / element_bytes(c.problem, kTensor), 1);
+  const int64_t columns = logical_size(c.problem, kTensor)[3];
+  if (l.row_gap == 0 && l.step == 1 && !l.across) l.row_gap = rounded_up(columns, step) - columns;
+}
+struct DenseRows {
+  TensorId tensor;
+  Refusal refusal;
+};
+constexpr DenseRows kDenseRows[] = {
+    {TensorId::kQ, {"q: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kQ>}},
+    {TensorId::kK, {"k: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kK>}},
+    {TensorId::kV, {"v: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kV>}},
+    {TensorId::kO, {"o: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kO>}}};
+
 // A feature's, that is asked for by one size.
 constexpr std::string_view kOtherDims = "dim_v other than dim_qk";
 
@@ -111,6 +130,11 @@ class Asking {
     change(c);
     return !takes(c);
   }
+
+  const std::optional<attn_domain>& declared() const {
+    return target_.terms ? target_.terms : target_.info().domain;
+  }
+  bool declares_dense() const { return declared() && declared()->layout == ATTN_LAYOUT_DENSE; }
 
   // A small problem that the kernel takes, the smallest and plainest first: of one head, or of one
   // query, where no other is taken.
@@ -146,7 +170,7 @@ class Asking {
             c.problem.scale = 1.0f / std::sqrt(static_cast<float>(size.dim));
             c.want_lse = lse;
             c.env.variant = target_.info().variants.empty() ? 0 : 1;
-            if (const auto& domain = target_.terms ? target_.terms : target_.info().domain) {
+            if (const auto& domain = declared()) {
               fit(*domain, c);
               if (domain->align) c.problem.align = domain->align - 1;
             }
@@ -162,6 +186,20 @@ class Asking {
     return false;
   }
 
+  // A dense row is as long as its dims: what is taken with longer rows is taken. Which tensors need those.
+  bool takes_padded(const Case& c, std::array<bool, std::size(kDenseRows)>& needed) {
+    Case longer = c;
+    for (const DenseRows& rows : kDenseRows) rows.refusal.strip(longer);
+    if (longer == c || declares_dense() || !takes(longer)) return false;
+    for (size_t n = 0; n < needed.size(); ++n) {
+      const auto t = static_cast<size_t>(kDenseRows[n].tensor);
+      Case without = longer;
+      without.layout[t] = c.layout[t];
+      needed[n] = needed[n] || (without != longer && !takes(without));
+    }
+    return true;
+  }
+
   void ask_for_sizes() {
     Bases bases = {base_};
     for (const auto& [seq, dim, heads] : {std::array<int64_t, 3>{256, 64, 4}, {128, 128, 2}}) {
@@ -174,7 +212,11 @@ class Asking {
     }
     // It was asked for with one size of all: sizes say it, if it is so.
     std::erase_if(refused_.those, [](const Refusal* r) { return r->name == kOtherDims; });
-    refused_.sizes = sizes_taken(bases, [&](const Case& c) { return takes(c); });
+    std::array<bool, std::size(kDenseRows)> padded = {};
+    refused_.sizes = sizes_taken(bases, [&](const Case& c) { return takes(c) || takes_padded(c, padded); });
+    for (size_t n = 0; n < padded.size(); ++n) {
+      if (padded[n]) refused_.those.push_back(&kDenseRows[n].refusal);
+    }
     if (refused_.sizes && refused_.sizes->equal_lengths) refused_.those.push_back(&kOtherLengths);
   }
 

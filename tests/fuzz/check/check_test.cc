@@ -10,6 +10,7 @@
 
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/declaration.h"
+#include "fuzz/check/earlier.h"
 #include "fuzz/check/epochs.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
@@ -17,7 +18,6 @@
 #include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
-#include "fuzz/check/earlier.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
 #include "tests/properties/support/fake_target.h"
@@ -82,7 +82,8 @@ TEST(ReduceFailure, TakesNoSlowCaseForAHang) {
 class SlowWrongTarget : public WatchedTarget {
  public:
   SlowWrongTarget()
-      : WatchedTarget([](const attn_problem& p, Watch watch) { return watch == Watch::kBrief && p.seq_k > 8; }) {}
+      : WatchedTarget(
+            [](const attn_problem& p, Watch watch) { return watch == Watch::kBrief && p.seq_k > 8; }) {}
   RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
                const attn_env& env, int stream) override {
     attn_problem wrong = problem;
@@ -300,15 +301,14 @@ class AlignedKeysTarget : public FakeTarget {
 TEST(Check, LearnsOfEachTensorHowItMayLie) {
   AlignedKeysTarget target;
   const Refused refused = ask_for_refusals(target);
-  EXPECT_EQ(
-      in_words(refused),
-      "columns across rows (k), strides that are no multiple of 16 bytes (k), base addresses that are no multiple of "
-      "16 bytes (k), "
-      "dim_qk other than multiples of 8")
+  EXPECT_EQ(in_words(refused),
+            "dense rows that are no multiple of 16 bytes (k), columns across rows (k), strides that are no "
+            "multiple of 16 bytes (k), base addresses that are no multiple of 16 bytes (k)")
       << "rows of V may be of any";
   Case c;
   c.problem.dim_qk = c.problem.dim_v = 8;
-  c.layout[static_cast<size_t>(TensorId::kK)] = {.offset = 3, .row_gap = 5, .spread = (int64_t{1} << 31) + 1, .across = true};
+  c.layout[static_cast<size_t>(TensorId::kK)] = {
+      .offset = 3, .row_gap = 5, .spread = (int64_t{1} << 31) + 1, .across = true};
   c.layout[static_cast<size_t>(TensorId::kV)] = {.offset = 3, .row_gap = 5};
   strip_refused(refused, c);
   const TensorLayout& k = c.layout[static_cast<size_t>(TensorId::kK)];
@@ -422,6 +422,30 @@ TEST(Limits, OfABiasOfAnotherFormatThanQAreFoundByItself) {
   aim.refused = refused;
   EXPECT_GE(problems_taken(target, aim, 300).share(), 0.95);
   EXPECT_LT(problems_taken(target, Aim{}, 300).share(), 0.85);
+}
+
+// Vectors of V and O along rows: any dim_v is taken where rows lie 16 bytes apart.
+TEST(Limits, OfRowsAreNotTakenForLimitsOfDims) {
+  class Vectors : public FakeTarget {
+   public:
+    PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+      PlanReply reply = FakeTarget::plan(p, tensors, env);
+      // The stride of a single row says nothing.
+      const bool v = p.seq_k > 1 && tensors.v.stride[2] % 8 != 0,
+                 o = p.seq_q > 1 && tensors.o.stride[2] % 8 != 0;
+      if (v || o) reply.status = ATTN_UNSUPPORTED, reply.reason = "rows";
+      return reply;
+    }
+  } target;
+  Aim aim;
+  aim.refused = ask_for_refusals(target);
+  EXPECT_FALSE(aim.refused.sizes.has_value()) << in_words(aim.refused);
+  EXPECT_NE(in_words(aim.refused).find("dense rows that are no multiple of 16 bytes (v o)"), std::string::npos)
+      << in_words(aim.refused);
+  EXPECT_GE(problems_taken(target, aim, 300).share(), 0.95);
+  int odd = 0;
+  for (uint64_t i = 0; i < 300; ++i) odd += draw(aim, 1, i).problem.dim_v % 8 != 0;
+  EXPECT_GT(odd, 90);
 }
 
 // A kernel that decodes: lengths together are taken at 1 alone, and yet the number of keys is free.
