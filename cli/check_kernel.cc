@@ -217,6 +217,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
     line.clear();
     for (Failure& before : result.failures) drawn.add(std::move(before));
     result = std::move(drawn);
+    result.features.reach = reach_in_domain(aim);
     if (!result.interrupted) {
       for (std::string& why : not_judged(result, checked.kernel.name, refused, part.empty()))
         checked.not_judged.push_back(std::move(why));

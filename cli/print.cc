@@ -89,6 +89,9 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
     text += "  floors of the draw: kept\n";
   }
   for (const std::string& floor : broken) text += "  floor of the draw BROKEN: " + floor + "\n";
+  if (part.empty()) {
+    for (const std::string& floor : result.features.eased_floors(refused)) text += "    " + floor + "\n";
+  }
   text += format("  rows judged %llu, of them dead %llu, uninformative %llu, unconstrained %llu\n",
                  (unsigned long long)result.rows, (unsigned long long)result.dead_rows,
                  (unsigned long long)result.uninformative_rows, (unsigned long long)result.unconstrained_rows);

@@ -128,8 +128,10 @@ namespace {
 
 // Into what the kernel declares; false if that takes back what was given up, or more.
 bool fits_for_less(const attn_domain& domain, const Aim& aim, const Case& c, Case& less) {
-  // Where lengths must be equal, and dims, the longer one follows the other.
+  // Where lengths must be equal, and dims, the longer one follows the other; lengths are given up as rarely as
+  // keys alone are.
   Problem& p = less.problem;
+  if (domain.equal_lengths && p.seq_k == c.problem.seq_k && p.seq_q != c.problem.seq_q) return false;
   if (domain.equal_lengths) p.seq_q = p.seq_k = std::min(p.seq_q, p.seq_k);
   if (domain.equal_dims) p.dim_qk = p.dim_v = std::min(p.dim_qk, p.dim_v);
   fit_sizes(domain, p);

@@ -3,8 +3,11 @@
 #include <cstdio>
 #include <string_view>
 
+#include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
+#include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
+#include "properties/draw/random_dice.h"
 
 namespace attnfuzz {
 
@@ -20,6 +23,27 @@ void Classification::merge(const Classification& other) {
   for (const auto& [name, n] : other.counts) counts[name] += n;
 }
 
+namespace {
+
+struct Floor {
+  const char* name;
+  double percent;
+};
+constexpr Floor kFloors[] = {{"kv tiles >= 3", 25}, {"gqa", 10}, {"dead rows", 15}};
+
+bool is_refused(const Refused& refused, const char* floor) {
+  return std::ranges::any_of(refused.those, [&](const Refusal* refusal) {
+    return refusal->floor && std::string_view(refusal->floor) == floor;
+  });
+}
+
+double share_due(const Classification& c, const char* floor) {
+  const auto reach = c.reach.find(floor);
+  return reach == c.reach.end() ? 1 : reach->second;
+}
+
+}  // namespace
+
 std::vector<std::string> Classification::broken_floors(const Refused& refused, double deviations) const {
   std::vector<std::string> broken;
   if (cases < 500) return broken;
@@ -28,28 +52,69 @@ std::vector<std::string> Classification::broken_floors(const Refused& refused, d
   const auto slack = [&](double floor) {
     return deviations * std::sqrt(floor * (100 - floor) / static_cast<double>(cases));
   };
-  const auto at_least = [&](const char* name, double floor) {
-    if (std::ranges::any_of(refused.those, [&](const Refusal* refusal) {
-          return refusal->floor && std::string_view(refusal->floor) == name;
-        }))
-      return;
-    const auto it = counts.find(name);
-    const double percent = share(it == counts.end() ? 0 : it->second);
-    if (percent >= floor - slack(floor)) return;
-    std::snprintf(text, sizeof text, "%s: %.1f %%, at least %.0f %% are due", name, percent, floor);
-    broken.emplace_back(text);
-  };
   const auto at_most = [&](const char* name, uint64_t n, double ceiling) {
     if (share(n) <= ceiling + slack(ceiling)) return;
     std::snprintf(text, sizeof text, "%s: %.1f %%, at most %.0f %% are allowed", name, share(n), ceiling);
     broken.emplace_back(text);
   };
-  at_least("kv tiles >= 3", 25);
-  at_least("gqa", 10);
-  at_least("dead rows", 15);
+  for (const auto& [name, percent] : kFloors) {
+    const double floor = percent * share_due(*this, name);
+    const auto it = counts.find(name);
+    const double there = share(it == counts.end() ? 0 : it->second);
+    if (is_refused(refused, name) || there >= floor - slack(floor)) continue;
+    std::snprintf(text, sizeof text, "%s: %.1f %%, at least %.*f %% are due", name, there,
+                  floor == percent ? 0 : 1, floor);
+    broken.emplace_back(text);
+  }
   at_most("rejected", rejected, 5);
   at_most("uninformative", uninformative, 5);
   return broken;
+}
+
+std::vector<std::string> Classification::eased_floors(const Refused& refused) const {
+  std::vector<std::string> eased;
+  for (const auto& [name, percent] : kFloors) {
+    const double due = share_due(*this, name);
+    char text[128];
+    if (due <= 0) {
+      std::snprintf(text, sizeof text, "%s: not reachable in this domain", name);
+    } else if (is_refused(refused, name)) {
+      std::snprintf(text, sizeof text, "%s: not asked for, the kernel refuses what most of them need", name);
+    } else if (due < 1) {
+      std::snprintf(text, sizeof text, "%s: %.1f %% in this domain, %.0f %% without it", name, percent * due,
+                    percent);
+    } else {
+      continue;
+    }
+    eased.emplace_back(text);
+  }
+  return eased;
+}
+
+std::map<std::string, double> reach_in_domain(const Aim& aim) {
+  constexpr uint64_t kCases = 600;
+  const std::optional<Aim> spared = spared_sizes(aim);
+  const std::optional<attn_domain>& domain = spared ? spared->domain : aim.domain;
+  if (!domain) return {};
+  Aim anywhere = aim;
+  anywhere.domain.reset();
+  anywhere.refused = {};
+  anywhere.covering = nullptr;
+  RandomDice dice{rc::Random(rc::Random::Key{})};
+  Classification free, inside;
+  for (uint64_t i = 0; i < kCases; ++i) {
+    Case c = draw(anywhere, 0, i);
+    free.add(c, tiling_of(aim, c).q, tiling_of(aim, c).k);
+    draw_said(*domain, dice, c.problem);
+    draw_within(*domain, dice, c);
+    inside.add(c, tiling_of(aim, c).q, tiling_of(aim, c).k);
+  }
+  std::map<std::string, double> reach;
+  for (const auto& [name, percent] : kFloors) {
+    const double had = static_cast<double>(free.counts[name]);
+    if (had > 0) reach[name] = std::min(static_cast<double>(inside.counts[name]) / had, 1.0);
+  }
+  return reach;
 }
 
 std::string Classification::table() const {

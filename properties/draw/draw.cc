@@ -53,6 +53,15 @@ int64_t least_work(const attn_domain& domain, int64_t keys) {
   return work_of(p);
 }
 
+std::optional<Aim> spared_sizes(const Aim& aim) {
+  if (!aim.refused.sizes) return std::nullopt;
+  const auto within = narrowed(aim.domain.value_or(attn_domain{}), *aim.refused.sizes);
+  if (!std::holds_alternative<attn_domain>(within)) return std::nullopt;
+  Aim spared = aim;
+  spared.domain = std::get<attn_domain>(within);
+  return spared;
+}
+
 void fit_domain(const Aim& aim, Case& c) {
   for (const Refusal* refusal : aim.never) refusal->strip(c);
   if (aim.domain) fit_within(*aim.domain, aim.work, c);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "properties/case/features/feature.h"
@@ -27,6 +28,9 @@ struct Longest {
 void draw_long(const Aim& aim, Dice& dice, Longest what, Case& c);
 // Takes out what the kernel refuses, as far as it has been drawn; within so much work.
 void strip_refused(const Refused& refused, Case& c, int64_t work = INT64_MAX);
+// The aim of a case that is spared what the kernel refuses: sizes that it refuses are as good as not declared.
+// Nothing: it refuses none.
+std::optional<Aim> spared_sizes(const Aim& aim);
 // Moves what has been drawn into what the kernel declares, within aim.work.
 void fit_domain(const Aim& aim, Case& c);
 // Of the least case inside of it that has so many keys, or as many as it takes, as Aim::work counts.

@@ -67,16 +67,6 @@ void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
   }
 }
 
-// Sizes that a kernel refuses are as good as declared, where a case is spared them.
-std::optional<Aim> spared_sizes(const Aim& aim) {
-  if (!aim.refused.sizes) return std::nullopt;
-  const auto within = narrowed(aim.domain.value_or(attn_domain{}), *aim.refused.sizes);
-  if (!std::holds_alternative<attn_domain>(within)) return std::nullopt;
-  Aim spared = aim;
-  spared.domain = std::get<attn_domain>(within);
-  return spared;
-}
-
 Case make_case(const Aim& given, const rc::Random& random, Asked asked) {
   RandomDice dice(random);
   if (asked.together) asked.row = together(dice);

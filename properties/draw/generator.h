@@ -37,6 +37,9 @@ std::vector<std::string> feature_names();  // all that there are
 struct Classification {
   uint64_t cases = 0, rejected = 0, uninformative = 0;
   std::map<std::string, uint64_t> counts;
+  // Which share of a floor is due in the kernel's domain, from 0 to 1, by the feature's name:
+  // reach_in_domain(). What is not named is due in whole.
+  std::map<std::string, double> reach = {};
   void add(const Case& c, int64_t tile_q, int64_t tile_k);
   void merge(const Classification& other);
   // Floors broken, in words; empty if all are kept. Needs >= 500 cases to speak. What a
@@ -45,7 +48,15 @@ struct Classification {
   // wrong side of its floor; kByChance where a verdict hangs on it.
   static constexpr double kByChance = 3;
   std::vector<std::string> broken_floors(const Refused& refused = {}, double deviations = 0) const;
+  // Floors that are not asked for, or not in whole, and why: the domain cannot reach them, or the kernel
+  // refuses what they are about.
+  std::vector<std::string> eased_floors(const Refused& refused = {}) const;
   std::string table() const;
 };
+
+// What a domain allows of each floor: unrestricted cases are drawn and moved into the domain, before anything
+// is given up for its cost; the share that still has the feature is divided by the share that had it. 0: none
+// does.
+std::map<std::string, double> reach_in_domain(const Aim& aim);
 
 }  // namespace attnfuzz

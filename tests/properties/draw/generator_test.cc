@@ -15,6 +15,7 @@
 #include "properties/case/features/feature.h"
 #include "properties/case/planted_rank.h"
 #include "properties/draw/covering.h"
+#include "properties/draw/draw.h"
 #include "properties/draw/mutate.h"
 #include "properties/memory/layout.h"
 #include "tests/properties/draw/refused.h"
@@ -403,6 +404,41 @@ TEST(Generator, StreamIsTheSameOnEveryMachine) {
   StreamDigest digest;
   for (uint64_t i = 0; i < 200; ++i) digest.add(i, draw(aim_of_our_kernels(), 1, i));
   EXPECT_EQ(digest.hex(), "fe5163755e1ec918ef347212446bb5b0") << "the draw was changed: pin what it gives now";
+}
+
+// Floors are what a domain allows, and the draw keeps them in it.
+TEST(Classification, FloorsOfADomainAreKept) {
+  const auto sizes = [](int64_t least, int64_t most, int64_t multiple = 0) {
+    return attn_sizes{least, most, multiple, 0, {}};
+  };
+  std::vector<attn_domain> domains(7);
+  for (attn_domain& d : domains) d.size = sizeof d;
+  domains[0].seq_q = domains[0].seq_k = sizes(1, 128);
+  domains[1].seq_q = domains[1].seq_k = sizes(32, 0, 32), domains[1].dim_qk = domains[1].dim_v = sizes(1, 64);
+  domains[1].equal_lengths = domains[1].equal_dims = 1;
+  domains[2].seq_q = domains[2].seq_k = sizes(1, 200), domains[2].equal_lengths = 1;
+  domains[3].dim_qk = domains[3].dim_v = {0, 0, 0, 2, {64, 128}}, domains[3].equal_lengths = 1;
+  domains[4].seq_q = {0, 0, 0, 1, {1}}, domains[4].seq_k = sizes(1024, 4096), domains[4].group = sizes(1, 8);
+  domains[5].seq_q = domains[5].seq_k = {0, 0, 0, 3, {16, 64, 256}}, domains[5].group = {0, 0, 0, 1, {1}};
+  domains[6].align = 1 + ATTN_TOP_LEFT, domains[6].equal_lengths = 1;
+  for (const attn_domain& d : domains) {
+    Aim aim = aim_of_our_kernels();
+    aim.tiles_k = {64};
+    aim.domain = d;
+    if (&d == &domains[3]) aim.work = 6 * least_work(d, 2 * 64 + 1);  // as a check does (aim_at.cc)
+    Classification drawn;
+    drawn.reach = reach_in_domain(aim);
+    for (uint64_t i = 0; i < 1500; ++i) drawn.add(draw(aim, 1, i), 64, 64);
+    EXPECT_EQ(drawn.broken_floors({}, Classification::kByChance), std::vector<std::string>{})
+        << &d - domains.data() << "\n"
+        << drawn.table();
+    const std::vector<std::string> eased = drawn.eased_floors();
+    const auto says = [&](const char* text) { return std::ranges::find(eased, text) != eased.end(); };
+    EXPECT_EQ(says("kv tiles >= 3: not reachable in this domain"), &d == &domains[0]) << &d - domains.data();
+    EXPECT_EQ(says("gqa: not reachable in this domain"), &d == &domains[5]) << &d - domains.data();
+  }
+  EXPECT_TRUE(Classification{}.eased_floors().empty());
+  EXPECT_TRUE(reach_in_domain(aim_of_our_kernels()).empty());
 }
 
 // The classification speaks only of what it has seen enough of.
