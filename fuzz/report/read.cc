@@ -72,8 +72,6 @@ Report read_report(const std::string& dir) {
   }
   attempt(report, [&] {
     FindingsFile file = read_findings(report.dir);
-    if (waiting_failures(report.dir) == 0)
-      std::ranges::move(unlisted_findings(report.dir, file), std::back_inserter(report.problems));
     std::ranges::sort(file.findings, {},
                       [](const Finding& f) { return std::tuple(!f.tolerated.empty(), f.t, f.name); });
     for (const Finding& finding : file.findings)
@@ -99,6 +97,9 @@ Report read_report(const std::string& dir) {
   found.never_again = report.never_again;
   for (const FindingEntry& entry : report.findings) found.findings.push_back(entry.finding);
   report.not_judged = not_judged(report.header, report.targets);
+  // A kill may have left the files of a finding that another one replaced: that one is listed, and counts.
+  if (report.waiting == 0 && report.problems.empty())
+    std::ranges::move(unlisted_findings(report.dir, found), std::back_inserter(report.not_judged));
   report.standing = standing(found, report.waiting, report.canaries, report.header, report.not_judged);
   if (!report.problems.empty()) report.standing = Standing::kUnknown;
   return report;
