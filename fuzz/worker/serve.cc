@@ -228,10 +228,14 @@ class Server {
                  wire::Answer& answer) {
     Room<attn_plan> room;
     char reason[sizeof answer.reason] = {};
+    // On this stack lay the frames of the first answer, with what those left undefined.
+    defined(&room, sizeof room);
     defined(reason, sizeof reason);
+    all_defined(request, env);
     const attn_status status = kernel_.plan(&request.problem, &t, &env, &room.answer, reason, sizeof reason);
     // Whatever is in it: it is compared, and not used.
     defined(&room, sizeof room);
+    defined(&answer, sizeof answer);
     const std::string why =
         plans_differ({static_cast<attn_status>(answer.status), answer.plan}, {status, room.answer});
     if (why.empty()) return;

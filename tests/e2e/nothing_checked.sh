@@ -36,9 +36,10 @@ ends 1 "no result of refuse was compared" check "$fakes/behaviours.so:refuse" "$
 ends 1 "no result of refuse was compared" check fa1 "$fakes/behaviours.so:refuse" "${few[@]}"
 # It says that all is well and has run nothing.
 ends 1 "was never written" check "$fakes/behaviours.so:idle" "${few[@]}"
-# A case once told as wrong whose numbers by today's bounds may be nearly anything.
+# A case once told as wrong whose numbers by today's bounds may be nearly anything: two scores of 2^27 that differ in
+# their last bit. (Equal ones, as the file has them, are judged.)
 printf '{"reproducer": 1, "kernel": "fa1", "backend": "cpu", "property": "reference", "kind": "wrong", "message": "", "about": "", "case": %s}' \
-  "$(cat "$corpus/regressions/separate-scale-huge-bias.case.json")" >"$out/unjudged.attn.json"
+  "$(sed 's/"0x4d2f5c29","d":1/"0x4d2f5c2a","d":1/' "$corpus/regressions/separate-scale-huge-bias.case.json")" >"$out/unjudged.attn.json"
 said=$("$attnfuzz" replay "$out/unjudged.attn.json" --allow-stale 2>&1)
 [ $? -eq 1 ] && grep -qF "not judged: its file says 'wrong'" <<<"$said" || { echo "replay of what cannot be judged: $said"; bad=1; }
 # There is nothing to run.
