@@ -242,4 +242,50 @@ std::string as_terms(const Declaration& declaration) {
   return join(words, " ");
 }
 
+namespace {
+
+// "one_of(64, 128)", "multiple_of(8).up_to(256)", as kernels/adapter/takes.h has them.
+std::string takes_size(const attn_sizes& s) {
+  if (s.count > 0) return "one_of(" + list_of(s) + ")";
+  std::string text = s.multiple > 1 ? cat("multiple_of(", s.multiple, ")") : std::string("any_size()");
+  if (s.least > 1) text += cat(".from(", s.least, ")");
+  if (s.most > 0) text += cat(".up_to(", s.most, ")");
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> as_takes(const Declaration& declaration, const attn_domain& known) {
+  const attn_domain& d = declaration.domain;
+  std::vector<std::string> parts;
+  const auto size = [&](const char* name, const attn_sizes& found, const attn_sizes& declared) {
+    if (!same(found, attn_sizes{}) && !same(found, declared))
+      parts.push_back(cat(name, " = ", takes_size(found)));
+  };
+  size("batch", d.batch, known.batch);
+  size("heads", d.heads_q, known.heads_q);
+  size("group", d.group, known.group);
+  size("seq", d.seq_q, known.seq_q);
+  if (!d.equal_lengths && !known.equal_lengths) size("seq_k", d.seq_k, known.seq_k);
+  size("dim", d.dim_qk, known.dim_qk);
+  if (!d.equal_dims && !known.equal_dims) size("dim_v", d.dim_v, known.dim_v);
+  if (d.equal_lengths && !known.equal_lengths) parts.emplace_back("equal_lengths = true");
+  if (d.equal_dims && !known.equal_dims) parts.emplace_back("equal_dims = true");
+  if (d.causal != 0 && known.causal == 0)
+    parts.push_back(cat("causal = Causal::", d.causal == 1 ? "kNever" : "kOnly"));
+  uint32_t formats = known.dtypes;
+  for (const Refusal* refusal : declaration.refused) {
+    if (std::string_view(refusal->name) == "f16") formats &= ~(1u << ATTN_F16);
+    if (std::string_view(refusal->name) == "bf16") formats &= ~(1u << ATTN_BF16);
+    if (std::string_view(refusal->name) == "a scale that is not positive" && known.usual_scale == 0)
+      parts.emplace_back("scale = Scale::kPositive");
+  }
+  if (formats != known.dtypes && formats != 0) {
+    attn_domain of = {};
+    of.dtypes = formats;
+    parts.push_back("format = " + formats_of(of, {"Formats::kF16", "Formats::kBf16", "Formats::kF32"}, " | "));
+  }
+  return parts;
+}
+
 }  // namespace attnfuzz

@@ -93,7 +93,16 @@ int raised(int fd, const char* what) {
 Death death_of(int status) {
   if (!WIFSIGNALED(status)) return Death::kExit;
   const int signal = WTERMSIG(status);
-  return signal == SIGKILL ? Death::kKilled : signal == SIGFPE ? Death::kArithmetic : Death::kSignal;
+  switch (signal) {
+    case SIGKILL:
+      return Death::kKilled;
+    case SIGFPE:
+      return Death::kArithmetic;
+    case SIGABRT:
+      return Death::kAbort;
+    default:
+      return Death::kSignal;
+  }
 }
 
 }  // namespace
