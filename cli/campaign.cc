@@ -14,7 +14,6 @@
 #include "cli/campaign_targets.h"
 #include "cli/help.h"
 #include "cli/print.h"
-#include "cli/sources.h"
 #include "cli/status_line.h"
 #include "cli/terminal.h"
 #include "fuzz/campaign/run/prune.h"
@@ -28,7 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CampaignArguments : CampaignScope {
-  SourceOptions source;
   std::string duration = "1h", ledger;
   CampaignOptions campaign;
   std::string prune_from, prune_to;
@@ -63,25 +61,11 @@ Exit prune_corpus_of(CampaignArguments arguments) {
   return kHeld;
 }
 
-// Sources are built beside the campaign's folder, for its one back end and lane.
-void build_sources_beside(CampaignArguments& arguments) {
-  if (arguments.source.entry.empty()) return;
-  if (arguments.backends.size() != 1 || arguments.lanes.size() != 1)
-    throw UserError(
-        "a source is built for one back end and one lane: leave out the others, or name its library");
-  TargetOptions target = arguments.target;
-  target.backend = arguments.backends.front();
-  target.lane = arguments.lanes.front();
-  const fs::path folder = fs::absolute(arguments.campaign.dir).parent_path();
-  build_sources(arguments.kernels, arguments.source, target, folder.string());
-}
-
 Exit start_campaign(CampaignArguments arguments) {
   if (!arguments.prune_from.empty()) return prune_corpus_of(arguments);
   if (arguments.campaign.dir.empty()) throw UserError("say where the campaign's folder is to be: --out DIR");
   CampaignOptions& options = arguments.campaign;
   options.seconds = parse_duration(arguments.duration);
-  build_sources_beside(arguments);
   if (!arguments.ledger.empty()) options.ledger = read_ledger(arguments.ledger, ledger_names(arguments));
   const auto has = [&](const char* backend) {
     return std::ranges::find(arguments.backends, backend) != arguments.backends.end();
@@ -139,11 +123,7 @@ void add_campaign(CLI::App& app, Action& action) {
       "campaign", "Checks kernels for hours: explores, reduces and files what fails, resumes by itself");
   const auto arguments = std::make_shared<CampaignArguments>();
   CampaignOptions& options = arguments->campaign;
-  command
-      ->add_option("kernel", arguments->kernels,
-                   "kernels by name, plug-ins by path, or a CUDA source (mine.cu)")
-      ->required();
-  add_source_options(*command, arguments->source);
+  command->add_option("kernel", arguments->kernels, "kernels by name, or plug-ins by path")->required();
   command->add_option("--out", options.dir, "folder of the campaign; one that is there is gone on with");
   command
       ->add_option("--prune", arguments->prune_from,

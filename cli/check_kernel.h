@@ -8,7 +8,6 @@
 
 #include "cli/open_kernel.h"
 #include "cli/print.h"
-#include "cli/sources.h"
 
 namespace attnfuzz {
 
@@ -22,8 +21,9 @@ struct CheckArguments {
   std::optional<uint64_t> seed;  // not given: 1, and for a stranger's kernel one that the system draws
   std::string duration, out = ".", json, junit, sarif;
   std::string arithmetic = kArithmeticNames[0];
-  std::string domain;  // the caller's; empty: none
-  SourceOptions source;
+  std::string domain;        // the caller's; empty: none
+  std::string entry, takes;  // of a CUDA source
+  std::vector<std::string> includes;
   double reduce_seconds = 30;
   bool census = false;  // print it
 };

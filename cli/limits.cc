@@ -1,17 +1,14 @@
 // attnfuzz limits: what a kernel takes, found out by asking its plan(), as a declaration to paste.
 #include <cstdio>
 
-#include "cli/entry.h"
 #include "cli/help.h"
 #include "cli/open_kernel.h"
-#include "cli/sources.h"
 #include "cli/terminal.h"
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/check.h"
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
 #include "properties/case/domain.h"
-#include "properties/case/words.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -22,20 +19,15 @@ constexpr double kOfDrawn = 0.95;
 struct LimitsArguments {
   std::string kernel;
   TargetOptions target;
-  SourceOptions source;
-  std::string folder = ".";  // where a source is built
   int cases = 400;
 };
 
 Exit run_limits(const LimitsArguments& arguments) {
-  const std::string built = is_cuda_source(arguments.kernel) ? build_source(arguments.kernel, arguments.source,
-                                                                            arguments.target, arguments.folder)
-                                                             : arguments.kernel;
-  const KernelLibrary library = library_of(built, arguments.target);
+  const KernelLibrary library = library_of(arguments.kernel, arguments.target);
   const std::unique_ptr<Target> target = open(library, arguments.target);
   print(identity_line(target->info(), arguments.target) + "\n");
-  // Nobody has said yet what it takes, so what it raises, and how it ends, says that it does not.
-  const AskedLate late = {.seconds = 60, .raised = true, .ends = true};
+  // Nobody has said yet what it takes, so what it raises says that it does not.
+  const AskedLate late = {.seconds = 60, .raised = true};
   CheckOptions asked;
   asked.refused = ask_for_refusals(*target, late);
   const Aim aim = aim_at(*target, asked);
@@ -56,10 +48,6 @@ Exit run_limits(const LimitsArguments& arguments) {
     std::printf("\n%s\n", as_python(takes).c_str());
     const std::string terms = as_terms(takes);
     if (!terms.empty()) std::printf("\n--domain '%s'\n", terms.c_str());
-    if (declared && !arguments.source.entry.empty()) {
-      const std::string beside = join(as_takes(declaration_of(aim.refused), *target->info().domain), "; ");
-      if (!beside.empty()) print("\n--takes '" + beside + "'\n");
-    }
   }
   std::printf("\nof %d problems drawn inside it takes %d (%.1f %%)\n", inside.of, inside.taken,
               100 * inside.share());
@@ -76,12 +64,7 @@ void add_limits(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("limits", "Finds what a kernel takes, and prints it as a declaration to paste");
   const auto arguments = std::make_shared<LimitsArguments>();
-  command
-      ->add_option("kernel", arguments->kernel,
-                   "a kernel by name, a plug-in by path, or a CUDA source (mine.cu)")
-      ->required();
-  add_source_options(*command, arguments->source);
-  command->add_option("--out", arguments->folder, "folder in which a source is built")->capture_default_str();
+  command->add_option("kernel", arguments->kernel, "a kernel by name, or a plug-in by path")->required();
   add_target_options(*command, arguments->target);
   command->add_option("--cases", arguments->cases, "problems drawn inside to see what is left")
       ->check(CLI::Range(20, 100000))

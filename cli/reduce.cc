@@ -5,24 +5,17 @@
 #include "cli/help.h"
 #include "cli/open_kernel.h"
 #include "cli/print.h"
-#include "cli/sources.h"
 #include "cli/terminal.h"
 
 namespace attnfuzz {
 namespace {
 
 struct ReduceArguments : CaseArguments {
-  std::string out, folder = ".";
-  SourceOptions source;
+  std::string out;
   double seconds = 60;
 };
 
-Exit run_reduce(ReduceArguments arguments) {
-  if (!arguments.source.entry.empty()) {
-    std::vector<std::string> kernels = {arguments.kernel};
-    build_sources(kernels, arguments.source, arguments.target, arguments.folder);
-    arguments.kernel = kernels.front();
-  }
+Exit run_reduce(const ReduceArguments& arguments) {
   const OpenedCase opened = open_case(arguments);
   const Case& c = opened.r.c;
   Target& target = *opened.target;
@@ -58,7 +51,6 @@ void add_reduce(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("reduce", "Makes the failing case of a file smaller");
   const auto arguments = std::make_shared<ReduceArguments>();
   add_case_arguments(*command, *arguments);
-  add_source_options(*command, arguments->source);
   add_oracle_option(
       *command, arguments->target,
       "what fails by it, and one result in a hundred, is judged by the CPU's too; of a failure of "

@@ -4,7 +4,6 @@
 //   as_c(takes);       static const attn_domain kTakes = {...};   what attn_kernel.domain points to
 //   as_python(takes);  attnfuzz.Domain(dim={64, 128}, bias=False)
 //   as_terms(takes);   dim=64,128 no_bias                         of --domain
-//   as_takes(takes, declared);   dim = one_of(64, 128)            of --takes
 //
 // In C there is no word for a feature: what plan() refuses of those is found out as before. Of query heads a
 // KV head terms have no_gqa alone. How tensors may lie is said of all of them at once, by layout and
@@ -28,8 +27,5 @@ Declaration declaration_of(const Refused& refused);
 std::string as_c(const Declaration& declaration);
 std::string as_python(const Declaration& declaration);
 std::string as_terms(const Declaration& declaration);
-// {"dim = one_of(64, 128)", "causal = Causal::kNever"}: statements of --takes, for an adapter's kernel. Left out is
-// what `known` says already, which is what the kernel declares.
-std::vector<std::string> as_takes(const Declaration& declaration, const attn_domain& known);
 
 }  // namespace attnfuzz

@@ -141,13 +141,6 @@ class Asking {
   bool find_base() {
     return find_base(2, false) || find_base(1, false) || find_base(2, true) || find_base(1, true);
   }
-  // fp32 is offered to whoever declares it, and never otherwise.
-  std::vector<int32_t> formats_to_ask() const {
-    const auto& domain = target_.info().domain;
-    std::vector<int32_t> formats = {ATTN_F16, ATTN_BF16};
-    if (domain && (domain->dtypes >> ATTN_F32 & 1) != 0) formats.push_back(ATTN_F32);
-    return formats;
-  }
   bool find_base(int64_t heads, bool one_query) {
     struct Size {
       int64_t seq, dim;
@@ -166,7 +159,7 @@ class Asking {
         for (const auto& [causal, align] : {std::pair<bool, int32_t>{false, ATTN_TOP_LEFT},
                                             {true, ATTN_TOP_LEFT},
                                             {true, ATTN_BOTTOM_RIGHT}}) {
-          for (const int32_t dtype : formats_to_ask()) {
+          for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
             Case c;
             lengths(c, one_query ? 1 : size.seq, size.seq);
             dims(c, size.dim);
@@ -343,33 +336,15 @@ const Refusal* refusal_of_several(std::string_view name) {
   return nullptr;
 }
 
-// How a run ended or left its output, where that is how a plain CUDA function says no (AskedLate::ends).
-static std::optional<std::string> no_answer(const Execution& e, const RunReply& ran) {
-  if (ran.crash && (ran.death == Death::kAbort || ran.death == Death::kExit)) return *ran.crash;
-  const bool of_host_or_cuda =
-      ran.fault && (ran.fault->kind == ATTN_REPORT_DEVICE || ran.fault->kind == ATTN_REPORT_LAUNCH);
-  if (of_host_or_cuda && !ran.crash && !ran.timed_out) return ran.fault->message;
-  if (ran.status != ATTN_OK || ran.fault) return std::nullopt;
-  const auto left = e.laid.check_memory();
-  if (!left || left->kind != MemoryFault::Kind::kUnwritten) return std::nullopt;
-  const std::vector<float> o = e.laid.read(TensorId::kO);
-  const bool nothing = !o.empty() && std::ranges::all_of(o, [](float x) { return std::isnan(x); });
-  return nothing ? std::optional<std::string>("it writes nothing") : std::nullopt;
-}
-
 std::optional<std::string> Taker::refusal(const Case& c) {
   Execution e(c, target_);
   const PlanReply& planned = e.planned;
   faults_ += planned.status == ATTN_FAULT;
   if (planned.status == ATTN_UNSUPPORTED || planned.status == ATTN_INVALID) return planned.reason;
   const bool enough = spent_ > late_.seconds || gives_up();
-  const bool may_say_it_late = target_.info().refuses_late || late_.ends;
-  if (!may_say_it_late || enough || !e.why_not().empty()) return std::nullopt;
+  if (!target_.info().refuses_late || enough || !e.why_not().empty()) return std::nullopt;
   const RunReply ran = e.run(c.calls.front());
   spent_ += e.kernel_s;
-  if (late_.ends) {
-    if (auto why = no_answer(e, ran)) return why;
-  }
   const bool raised = ran.status == ATTN_FAULT && !ran.crash && !ran.timed_out;
   if (ran.status == ATTN_UNSUPPORTED || (raised && late_.raised))
     return ran.fault ? ran.fault->message : "refused";

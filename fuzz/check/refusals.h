@@ -15,14 +15,10 @@
 namespace attnfuzz {
 
 // Of a kernel that may refuse in run() as well (KernelInfo::refuses_late): for how many seconds it is run to be
-// asked, then plan() is asked alone; and whether what it raises counts as a refusal. `ends`: any kernel is run,
-// and what is no answer counts as a refusal: a throw, abort() or exit(), an error of CUDA's, an output of which
-// nothing was written. That is how a plain CUDA function says no. Wrong numbers, and accesses outside of an
-// array, never count.
+// asked, then plan() is asked alone; and whether what it raises counts as a refusal.
 struct AskedLate {
   double seconds = 10;
   bool raised = false;
-  bool ends = false;
 };
 
 // Asks a kernel whether it takes cases, which must be legal.

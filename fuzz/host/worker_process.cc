@@ -93,16 +93,7 @@ int raised(int fd, const char* what) {
 Death death_of(int status) {
   if (!WIFSIGNALED(status)) return Death::kExit;
   const int signal = WTERMSIG(status);
-  switch (signal) {
-    case SIGKILL:
-      return Death::kKilled;
-    case SIGFPE:
-      return Death::kArithmetic;
-    case SIGABRT:
-      return Death::kAbort;
-    default:
-      return Death::kSignal;
-  }
+  return signal == SIGKILL ? Death::kKilled : signal == SIGFPE ? Death::kArithmetic : Death::kSignal;
 }
 
 }  // namespace

@@ -11,7 +11,6 @@ enum class Death : uint8_t {
   kArithmetic,  // SIGFPE: an integer was divided by zero
   kSignal,      // another signal
   kExit,        // it ended itself, with whatever status
-  kAbort,       // SIGABRT: abort(), or an assertion that failed
 };
 
 }  // namespace attnfuzz
