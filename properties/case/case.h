@@ -88,9 +88,8 @@ enum class BiasKind : uint8_t {
   kAlibi,         // -(distance from the diagonal) / 2^(1 + h mod 8)
   kVeryNegative,  // finite: -1e4, -5e4 or the format's lowest, chosen per query: not a dead row
   kMasking,  // 0; where it would be -inf, the format's lowest finite number: a mask as many frameworks write it
-  kWide,     // Gaussian of deviation 2, 8, 32 or 128, chosen per query
 };
-inline constexpr int kBiasKinds = 7;
+inline constexpr int kBiasKinds = 6;
 
 struct Bias {
   int32_t dtype = ATTN_F32;

@@ -38,8 +38,8 @@ inline constexpr const char* kFillNames[] = {"zero",      "constant",    "one_ho
                                              "gaussian",  "blocks",      "huge"};
 inline constexpr const char* kPatternNames[] = {"all",       "nothing",   "first_key",  "last_key", "prefix",
                                                 "documents", "dead_rows", "dead_tiles", "stripes",  "random"};
-inline constexpr const char* kBiasNames[] = {"zero",          "row_constant", "gaussian", "alibi",
-                                             "very_negative", "masking",      "wide"};
+inline constexpr const char* kBiasNames[] = {"zero",  "row_constant",  "gaussian",
+                                             "alibi", "very_negative", "masking"};
 inline constexpr const char* kPlacementNames[] = {"guarded", "page_end"};
 inline constexpr const char* kPrefillNames[] = {"nan", "huge"};
 static_assert(std::size(kFillNames) == kFillKinds);

@@ -114,11 +114,8 @@ Wide room(const Aim& aim, const Case& c, int64_t most_tiles) {
 Price most(const Aim& aim, const Case& c, int64_t eighths) {
   const Tiling tiling = tiling_of(aim, c);
   const Wide tile = static_cast<Wide>(tiling.q) * tiling.k * 2 * kColumns;
-  const Wide usual = static_cast<Wide>(aim.work) * eighths / 8;
-  Wide work = std::max(usual * (is_decode(c.problem) ? kTimesDecode : 1), 8 * tile);
-  if (is_long(c.problem))
-    work = std::max(usual * 8 * kTimesLong / kMostEighths,
-                    tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1));
+  const Wide work = is_long(c.problem) ? tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1)
+                                       : std::max<Wide>(static_cast<Wide>(aim.work) * eighths / 8, 8 * tile);
   constexpr int64_t kTimesRoom = 4, kMostTiles = 4;  // in a domain
   return {aim.domain ? std::max(work, kTimesRoom * room(aim, c, kMostTiles)) : work, kBlocks, kElements};
 }

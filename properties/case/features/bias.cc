@@ -16,7 +16,6 @@ void draw(const Toss& toss, Case& c) {
                                        {35, BiasKind::kGaussian},
                                        {20, BiasKind::kAlibi},
                                        {12, BiasKind::kVeryNegative},
-                                       {15, BiasKind::kWide},
                                        {35, BiasKind::kMasking}});
   if (bias.kind == BiasKind::kMasking || dice.percent(55)) bias.finite = draw_pattern(toss, c.problem);
   // What tells the lowest number from -inf is a whole tile of it beside a key that counts.
@@ -25,8 +24,6 @@ void draw(const Toss& toss, Case& c) {
     bias.finite.parameter = toss.tile_k;
   }
   bias.broadcast = draw_broadcast(dice);
-  // As models have it: fp32, one for each head and shared by the batch.
-  if (dice.percent(25)) bias.dtype = ATTN_F32, bias.broadcast = {.batch = true};
   bias.seed = dice.bits() % 65536;
   c.problem.bias = bias;
 }
