@@ -89,7 +89,7 @@ Exit run_check(CheckArguments arguments) {
   apart.reset();
   if (!arguments.junit.empty()) write_to(arguments.junit, junit_xml(all));
   if (!arguments.sarif.empty()) write_to(arguments.sarif, sarif_json(all, ATTNFUZZ_VERSION));
-  // Where standard output is for machines, GitHub's lines would spoil it.
+  // GitHub's lines would spoil a standard output that a machine reads.
   const bool to_machines = arguments.json == "-" || arguments.junit == "-" || arguments.sarif == "-";
   if (const char* github = std::getenv("GITHUB_ACTIONS");
       github && std::string(github) == "true" && !to_machines)

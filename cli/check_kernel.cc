@@ -93,15 +93,15 @@ bool has_non_finite(Case c) {
 
 }  // namespace
 
-// --domain narrows what a trusted kernel declares. Whoever distrusts a kernel says alone what it must take.
+// --domain narrows what a trusted kernel declares. For an untrusted kernel it replaces the declaration.
 CheckArguments within_domain(CheckArguments arguments, const KernelLibrary& library) {
   if (arguments.check.terms && arguments.target.untrusted.empty())
     arguments.check.terms = narrowed(*arguments.check.terms, open(library, arguments.target)->info());
   return arguments;
 }
 
-// What is drawn but rarely: under --domain what that leaves out, and of a trusted kernel's refusals those of
-// which the words in --domain say nothing.
+// The refusals of which only a few cases are drawn. Under --domain these are what the domain leaves out, and those
+// refusals of a trusted kernel that the words in --domain do not name.
 Refused refused_of(Target& target, const CheckArguments& arguments) {
   const std::optional<Terms>& terms = arguments.check.terms;
   if (!terms) return ask_for_refusals(target);

@@ -181,12 +181,12 @@ void expect_no_kernel_called(const Entry& entry) {
   }
 }
 
-// Whether a statement of --takes sets it.
+// Tells whether a statement of --takes sets `field`, a regular expression.
 bool sets(const std::string& takes, const std::string& field) {
   return std::regex_search(takes, std::regex("(^|;)[ .]*" + field + "\\s*="));
 }
 
-// What the contract cannot express is refused by name.
+// Throws UserError, which names it, for what the contract cannot express.
 void expect_what_can_be_said(const Entry& entry) {
   const bool pages = names(entry.call, "pages");
   if (sets(entry.takes, "window_(left|right)") ||

@@ -1,4 +1,4 @@
-// How results look on a terminal, in a pipe, as JSON, JUnit XML and SARIF, and as GitHub's annotations.
+// Prints results: as text for a terminal or a pipe, as JSON, JUnit XML and SARIF, and as GitHub's annotations.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What code scanning and GitHub Actions read of a check.
+// Writes a check's failures for code scanning (SARIF) and for GitHub Actions (annotations).
 #include <map>
 
 #include "cli/print.h"
@@ -14,7 +14,7 @@ struct Place {
   int line = 1;
 };
 
-// Where a failure shows in the code, otherwise its reproducer.
+// The line of code in which a failure shows, or else the first line of its reproducer.
 Place place_of(const Failure& failure, const Filed* filed) {
   const auto& fault = failure.verdict.fault;
   if (fault && !fault->file.empty() && fault->line > 0) return {fault->file, fault->line};

@@ -60,7 +60,7 @@ class Census {
   std::vector<uint32_t> pairs_;  // of ranges by their number in the whole table; with itself: it alone
 };
 
-// How many calls of the case hold keys in how many splits, if the kernel cuts them by whole tiles.
+// The number of splits that hold keys, if the kernel cuts the keys into splits by whole tiles.
 int64_t splits_that_hold_keys(const Case& c, const attn_plan& plan);
 
 // Each field with its counts, what was never met, and pairs of ranges of which each was met and both

@@ -42,10 +42,10 @@ class Journal {
 // What the shard was running when its process ended; nothing if it rested.
 std::optional<Journaled> in_flight(const std::string& shard_dir);
 
-// For the supervisor: the shard's process died, or had to be ended, while the supervisor lived. Counted against
-// what was in flight, in the file deaths.json.
+// The supervisor calls this where the shard's process died, or had to be ended, while the supervisor lived. It
+// counts one death against the case in flight, in the file deaths.json.
 void note_death(const std::string& shard_dir);
-// How many deaths in a row are counted against a case.
+// The number of deaths in a row that are counted against a case; 0: none.
 int deaths_of(const std::string& shard_dir, const Journaled& entry);
 
 // The last cases, oldest first, the one in flight last: at most Journal::kTrace.
