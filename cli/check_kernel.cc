@@ -91,8 +91,6 @@ bool has_non_finite(Case c) {
   return c.planted.size() != planted;
 }
 
-}  // namespace
-
 // --domain narrows what a trusted kernel declares. For an untrusted kernel it replaces the declaration.
 CheckArguments within_domain(CheckArguments arguments, const KernelLibrary& library) {
   if (arguments.check.terms && arguments.target.untrusted.empty())
@@ -100,14 +98,16 @@ CheckArguments within_domain(CheckArguments arguments, const KernelLibrary& libr
   return arguments;
 }
 
-// The refusals of which only a few cases are drawn. Under --domain these are what the domain leaves out, and those
-// refusals of a trusted kernel that the words in --domain do not name.
+// The refusals of which only a few cases are drawn. Under --domain these are what the domain leaves out, and
+// those refusals of a trusted kernel that the words in --domain do not name.
 Refused refused_of(Target& target, const CheckArguments& arguments) {
   const std::optional<Terms>& terms = arguments.check.terms;
   if (!terms) return ask_for_refusals(target);
   if (!arguments.target.untrusted.empty()) return terms->refused;
   return with_unspoken(terms->refused, parse_domain(arguments.domain).domain, ask_for_refusals(target));
 }
+
+}  // namespace
 
 Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, const Interrupts& interrupts) {
   const CheckArguments arguments = within_domain(given, library);
@@ -243,6 +243,9 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
       // A function of Python may take long to load; its tiles are a word of its caller's.
       checked.tiles = checked.kernel.refuses_late ? KeyTiles{aim.tiles_q.front(), aim.tiles_k.front()}
                                                   : show_key_tiles(*open_on_terms(), aim.domain);
+      if (const KeyTiles& tiles = *checked.tiles; !tiles.broken.empty())
+        checked.not_judged.push_back(checked.kernel.name + ": asked for its tiles by a simple case, " +
+                                     tiles.broken + ": check it with --domain '" + tiles.sizes + "'");
     }
     print(properties_table(result) + check_notes(result, refused, checked.covered, part));
     if (checked.tiles) print("  " + words(*checked.tiles) + "\n");

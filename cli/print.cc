@@ -302,7 +302,8 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
     j["tiles"] = {{"queries", tiles->queries},
                   {"keys", tiles->keys},
                   {"keys_shown", tiles->shown > 0 ? Json(tiles->shown) : Json()},
-                  {"contradicted", tiles->contradicted()}};
+                  {"contradicted", tiles->contradicted()},
+                  {"broken", tiles->broken}};
   j["census"] = result.census;
   // The first by itself, for there is seldom another.
   for (size_t i = 0; i < result.failures.size(); ++i) {

@@ -8,6 +8,7 @@
 
 #include "properties/case/case.h"
 #include "properties/case/domain.h"
+#include "properties/case/words.h"
 #include "properties/judge/execution.h"
 #include "reference/numbers/formats.h"
 
@@ -38,8 +39,8 @@ class Experiment {
     const Outputs outputs = e_.outputs();
     put(t.k, at, 0, 0);
     for (int64_t c = 0; c < p_.dim_v; ++c) put(t.v, at + step * (1 + c), c, 0);
-    ended_well_ = ended_well_ && failure(reply).empty();
-    if (!ended_well_) return std::nullopt;
+    broken_ = failure(reply);
+    if (!ended_well()) return std::nullopt;
     const std::vector<float>& o = outputs[TensorId::kO];
     const auto last = o.end() - p_.dim_v;
     const auto seen = std::find_if(last, o.end(), [](float x) { return x != 0; });
@@ -48,7 +49,8 @@ class Experiment {
     const int64_t first = seen - last;
     return step < 0 ? at - first : at + 1 + first;
   }
-  bool ended_well() const { return ended_well_; }
+  bool ended_well() const { return broken_.empty(); }
+  const std::string& broken() const { return broken_; }
 
  private:
   void put(const attn_tensor& tensor, int64_t row, int64_t column, float value) {
@@ -60,7 +62,7 @@ class Experiment {
   Execution& e_;
   const Problem& p_;
   float peak_ = 0;
-  bool ended_well_ = true;
+  std::string broken_;
 };
 
 // What divides all borders; 0: too few are seen.
@@ -93,9 +95,14 @@ KeyTiles show_key_tiles(Target& target, const std::optional<attn_domain>& domain
   // As many queries as keys are dear: three places are enough then.
   if (p.seq_q > 16) p.seq_k = 300, fit(*domain, c);
   KeyTiles tiles;
+  tiles.sizes = cat("seq_q=", p.seq_q, " seq_k=", p.seq_k, " dim_qk=", p.dim_qk, " dim_v=", p.dim_v);
   if (const auto why = illegal(c)) return (tiles.refusal = *why, tiles);
   Execution e(c, target);
-  if (std::string why = e.why_not(); !why.empty()) return (tiles.refusal = std::move(why), tiles);
+  if (const std::string why = e.why_not(); !why.empty()) {
+    const bool broken = e.planned.crash || e.planned.timed_out || e.planned.bad_plan;
+    (broken ? tiles.broken : tiles.refusal) = why;
+    return tiles;
+  }
   tiles.queries = e.plan.tile_q, tiles.keys = e.plan.tile_k;
   const bool all_seen =
       !e.c.problem.causal || e.c.problem.align == ATTN_BOTTOM_RIGHT || e.c.problem.seq_q >= e.c.problem.seq_k;
@@ -104,14 +111,15 @@ KeyTiles show_key_tiles(Target& target, const std::optional<attn_domain>& domain
     return tiles;
   Experiment experiment(e);
   const int64_t ascending = common_tile(experiment, e.c.problem, -1);
-  if (!experiment.ended_well()) return tiles;
-  const int64_t descending = common_tile(experiment, e.c.problem, 1);
+  const int64_t descending = experiment.ended_well() ? common_tile(experiment, e.c.problem, 1) : 0;
+  tiles.broken = experiment.broken();
   // Both: every key is left, so that P is not rounded to fp16.
-  if (experiment.ended_well() && (ascending == 0) != (descending == 0)) tiles.shown = ascending + descending;
+  if (tiles.broken.empty() && (ascending == 0) != (descending == 0)) tiles.shown = ascending + descending;
   return tiles;
 }
 
 std::string words(const KeyTiles& tiles) {
+  if (!tiles.broken.empty()) return "tiles: asked for them by a simple case, " + tiles.broken;
   if (tiles.keys <= 0)
     return "tiles: as plan() says for each case, believed: there is none for a simple one (" + tiles.refusal +
            ")";

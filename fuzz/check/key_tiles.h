@@ -9,8 +9,8 @@
 //   const KeyTiles tiles = show_key_tiles(target, domain);
 //   std::printf("  %s\n", words(tiles).c_str());
 //
-// It runs the kernel some ten times. A kernel that does not take such a problem, or does not end well, shows
-// nothing.
+// It runs the kernel some ten times. A kernel that does not take such a problem shows nothing. One that does
+// not end well is no pass: `broken` says how it ended.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,8 @@ namespace attnfuzz {
 struct KeyTiles {
   int64_t queries = 0, keys = 0;  // of a tile, as the plan says; 0: there is no plan
   std::string refusal = {};       // why there is none
+  std::string broken = {};        // how plan() or run() ended, if not well: "the worker died: SIGSEGV"
+  std::string sizes = {};         // of the case that was run, as --domain takes them
   int64_t shown = 0;              // what divides all borders between tiles of keys that were seen; 0: none were
   // Neither is a multiple of the other: some kernels keep a maximum for a part of a tile, or for several.
   bool contradicted() const { return shown > 0 && keys > 0 && shown % keys != 0 && keys % shown != 0; }

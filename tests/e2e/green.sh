@@ -85,6 +85,8 @@ says "SIGKILL, sent to the worker" "$out/check.json" "$out/check.xml"
 ends 1 "floor of the draw broken: uninformative" "$fakes/attention.so:loose" --cases 600
 says '"status":"not judged"' "$out/check.json"
 says "floor of the draw broken" "$out/check.json" "$out/check.xml"
+ends 1 "asked for its tiles by a simple case, the worker died" "$fakes/attention.so:dies-at-600-keys" --cases 60
+says '"status":"not judged"' "$out/check.json"
 
 # A newcomer's first mistake, called by its name.
 ends 1 "the plan makes no sense: tile_q is 0" "$fakes/behaviours.so:no-tiles" --cases 60 --reduce-seconds 1

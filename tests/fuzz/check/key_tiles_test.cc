@@ -16,12 +16,13 @@ namespace {
 class OnlineTarget : public FakeTarget {
  public:
   int64_t said = 64, tile = 64;
-  bool descending = false, wide_p = false, whole_maximum = false, fails = false;
+  bool descending = false, wide_p = false, whole_maximum = false, fails = false, plan_dies = false;
   attn_status answer = ATTN_OK;
 
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
     PlanReply reply = FakeTarget::plan(problem, tensors, env);
     if (answer != ATTN_OK) reply.status = answer, reply.reason = "not this one";
+    if (plan_dies) reply.status = ATTN_FAULT, reply.crash = "SIGBUS";
     reply.plan.tile_q = reply.plan.tile_k = said;
     return reply;
   }
@@ -117,10 +118,15 @@ TEST(KeyTiles, AreBelievedOfAKernelThatShowsNone) {
   // Who does not come back well is not asked again.
   OnlineTarget broken;
   broken.fails = true;
-  EXPECT_EQ(show_key_tiles(broken, std::nullopt).shown, 0);
+  const KeyTiles died = show_key_tiles(broken, std::nullopt);
+  EXPECT_EQ(died.shown, 0);
+  EXPECT_EQ(died.broken, "the worker died: SIGSEGV");
+  EXPECT_EQ(words(died), "tiles: asked for them by a simple case, the worker died: SIGSEGV");
   EXPECT_EQ(broken.runs, 1);
   const KeyTiles refused = shown([](OnlineTarget& t) { t.answer = ATTN_UNSUPPORTED; });
   EXPECT_EQ(refused.keys, 0);
+  EXPECT_EQ(refused.broken, "");
+  EXPECT_EQ(shown([](OnlineTarget& t) { t.plan_dies = true; }).broken, "plan() died: SIGBUS");
   EXPECT_NE(words(refused).find(
                 "believed: there is none for a simple one (the kernel refuses the case: not this one)"),
             std::string::npos);

@@ -123,6 +123,13 @@ const attn_kernel kernels[] = {
           if ((first & 0x7c00) != 0x7c00) first ^= 0x40;  // a number stays a number
           return status;
         }),
+    // Dies in the simple case that a check asks for its tiles by, which is hardly ever drawn.
+    fake::kernel(
+        "dies-at-600-keys", plan,
+        RUN {
+          if (p->seq_k == 600) abort();
+          return run(p, t, plan, env);
+        }),
     // Half as much again, and a plan by which that may be.
     fake::kernel(
         "loose",
