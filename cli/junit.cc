@@ -73,7 +73,7 @@ void append(pugi::xml_node suites, const Checked& checked) {
           failure_text(failure, n < checked.filed.size() ? &checked.filed[n] : nullptr));
   }
   for (const std::string& why : checked.not_judged) fails("judged", "not-judged", why, "");
-  if (result.interrupted) fails("complete", "interrupted", "interrupted: what was not judged may fail", "");
+  if (result.interrupted) fails("complete", "interrupted", kInterruptedWhy, "");
   counted.set_value(tests.size());
   failed.set_value(failures);
 }

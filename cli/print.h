@@ -79,6 +79,9 @@ report::Report read_and_tell(const std::string& dir);
 // `filed`: null if the failure was not filed.
 std::string failure_text(const Failure& failure, const Filed* filed);
 
+// Why an interrupted check is no pass, in JUnit, SARIF and annotations.
+inline constexpr const char* kInterruptedWhy = "interrupted: what was not judged may fail";
+
 // One test suite a kernel, one test case a property; a failure's text is failure_text().
 std::string junit_xml(const std::vector<Checked>& all);
 

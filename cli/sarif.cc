@@ -1,4 +1,5 @@
-// Writes a check's failures for code scanning (SARIF) and for GitHub Actions (annotations).
+// Writes a check's failures for whoever shows them beside the code: SARIF, and the annotations of GitHub
+// Actions.
 #include <map>
 
 #include "cli/print.h"
@@ -14,11 +15,20 @@ struct Place {
   int line = 1;
 };
 
-// The line of code in which a failure shows, or else the first line of its reproducer.
-Place place_of(const Failure& failure, const Filed* filed) {
+// The line of code in which a failure shows, else its reproducer, else the kernel's library. GitHub takes no
+// result of SARIF without a place.
+Place place_of(const Checked& checked, const Failure& failure, const Filed* filed) {
   const auto& fault = failure.verdict.fault;
   if (fault && !fault->file.empty() && fault->line > 0) return {fault->file, fault->line};
-  return {filed ? filed->reproducer : failure.file, 1};
+  const std::string& file = filed ? filed->reproducer : failure.file;
+  return {file.empty() ? checked.kernel.library : file, 1};
+}
+
+// Why a check is no pass beside its failures.
+std::vector<std::string> lacks_of(const Checked& checked) {
+  std::vector<std::string> lacks = checked.not_judged;
+  if (checked.result.interrupted) lacks.push_back(kInterruptedWhy);
+  return lacks;
 }
 
 const Filed* filed_of(const Checked& checked, size_t failure) {
@@ -102,11 +112,11 @@ std::string sarif_json(const std::vector<Checked>& all, const std::string& versi
       rules[rule] = "A case of an attention kernel fails: " + rule;
       results.push_back(
           result_json(rule, headline(checked, failure) + "\n" + failure_text(failure, filed_of(checked, n)),
-                      place_of(failure, filed_of(checked, n))));
+                      place_of(checked, failure, filed_of(checked, n))));
     }
-    for (const std::string& why : checked.not_judged) {
+    for (const std::string& why : lacks_of(checked)) {
       rules["not-judged"] = "Too little of a kernel was judged";
-      results.push_back(result_json("not-judged", checked.suite + ": " + why, {}));
+      results.push_back(result_json("not-judged", checked.suite + ": " + why, {checked.kernel.library, 1}));
     }
   }
   Json described = Json::array();
@@ -128,9 +138,9 @@ std::string github_annotations(const std::vector<Checked>& all) {
     for (size_t n = 0; n < checked.result.failures.size(); ++n) {
       const Failure& failure = checked.result.failures[n];
       lines += annotation(headline(checked, failure), failure_text(failure, filed_of(checked, n)),
-                          place_of(failure, filed_of(checked, n)));
+                          place_of(checked, failure, filed_of(checked, n)));
     }
-    for (const std::string& why : checked.not_judged)
+    for (const std::string& why : lacks_of(checked))
       lines += annotation(checked.suite + " was not judged", why, {});
   }
   return lines;

@@ -366,7 +366,9 @@ TEST_F(Hostile, AFailureInJUnitSaysWhatToDo) {
 // What SARIF 2.1.0 asks for (OASIS, sections 3.13, 3.14, 3.19, 3.27, 3.29 and 3.30).
 TEST_F(Hostile, NamesStayTextInSarif) {
   each([](const Document&, const Document& d) {
-    const std::string text = sarif_json({d.checked()}, "attnfuzz 1.2.3");
+    Checked checked = d.checked();
+    checked.kernel.library = "lib/" + d.kernel.name + ".so";
+    const std::string text = sarif_json({checked}, "attnfuzz 1.2.3");
     expect_clean(text);
     const Json log = Json::parse(text);
     EXPECT_EQ(log.at("version"), "2.1.0");
@@ -382,7 +384,8 @@ TEST_F(Hostile, NamesStayTextInSarif) {
       EXPECT_TRUE(rules.contains(result.at("ruleId")));
       EXPECT_EQ(result.at("level"), "error");
       EXPECT_FALSE(result.at("message").at("text").get<std::string>().empty());
-      for (const Json& location : result.value("locations", Json::array())) {
+      ASSERT_EQ(result.at("locations").size(), 1u);
+      for (const Json& location : result.at("locations")) {
         const Json& at = location.at("physicalLocation");
         const std::string uri = at.at("artifactLocation").at("uri");
         EXPECT_EQ(uri.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/%"),
@@ -402,6 +405,21 @@ TEST_F(Hostile, NamesStayTextInAnnotations) {
     for (std::string line; std::getline(in, line); ++count) EXPECT_TRUE(line.starts_with("::error ")) << line;
     EXPECT_EQ(count, d.result.failures.size() + 1);
   });
+}
+
+TEST_F(Hostile, AnInterruptedCheckIsNotGreenInSarifAndAnnotations) {
+  Checked checked = Document(*prepared_, "plain").checked();
+  checked.result.failures.clear();
+  checked.not_judged.clear();
+  const auto results = [&] {
+    return Json::parse(sarif_json({checked}, "attnfuzz 1.2.3")).at("runs")[0].at("results");
+  };
+  EXPECT_TRUE(results().empty());
+  EXPECT_EQ(github_annotations({checked}), "");
+  checked.result.interrupted = true;
+  ASSERT_EQ(results().size(), 1u);
+  EXPECT_EQ(results()[0].at("ruleId"), "not-judged");
+  EXPECT_TRUE(github_annotations({checked}).starts_with("::error "));
 }
 
 TEST_F(Hostile, NamesStayTextOnATerminal) {
