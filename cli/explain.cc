@@ -51,6 +51,8 @@ Exit run_explain(const ExplainArguments& arguments) {
   if (!arguments.svg.empty()) expect_room_for(arguments.svg);
   const OpenedCase opened = open_case(arguments);
   const Reproducer& r = opened.r;
+  if (!arguments.svg.empty() && (r.c.problem.seq_q == 0 || r.c.problem.seq_k == 0))
+    throw UserError("--svg: the case has no query or no key, so there is nothing to draw: leave --svg out");
   Target& target = *opened.target;
   const Calibration& calibration = opened.calibration;
   ExplainOptions explain_options;

@@ -43,6 +43,8 @@ refuse "does not exist" explain "$out/nothing.attn.json"
 
 printf '{"format":1,"problem":{"seq_q":-3}}' >"$out/case.json"
 refuse "seq_q" replay --kernel fa1 "$out/case.json"
+printf '{"format":1,"problem":{"batch":1,"heads_q":1,"heads_kv":1,"seq_q":1,"seq_k":0,"dim_qk":8,"dim_v":8}}' >"$out/case.json"
+refuse "leave --svg out" explain --kernel fa1 "$out/case.json" --svg "$out/picture.svg"
 printf '{"format":9}' >"$out/case.json"
 refuse "format" replay --kernel fa1 "$out/case.json"
 printf '{"format":1,"lane":"assan"}' >"$out/case.json"
