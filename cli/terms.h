@@ -30,9 +30,9 @@ namespace attnfuzz {
 //   lse_base  e, 2                          lse_dead   -inf, +inf, 0, any      (attn_plan: what an LSE is)
 attn_plan parse_errors(const std::string& words);
 
-// Reads what a kernel must take: "dim=64,128 seq=1..4096 no_bias no_mask". A word limits a size (batch, heads_q,
-// seq_q, seq_k, dim_qk, dim_v; seq and dim stand for both of theirs) by = and a list or a range, or by >=, <= or
-// % and a number. Several words of one size hold together. These words limit anything else:
+// Reads what a kernel must take: "dim=64,128 seq=1..4096 no_bias no_mask". A word limits a size (batch,
+// heads_q, seq_q, seq_k, dim_qk, dim_v; seq and dim stand for both of theirs) by = and a list or a range, or by
+// >=, <= or % and a number. Several words of one size hold together. These words limit anything else:
 //
 //   no_f16 no_bf16 f16 bf16 f32 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
 //   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale positive_scale

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "fuzz/check/shard.h"
+#include "properties/case/codec_fields.h"
 
 namespace attnfuzz {
 namespace {
@@ -38,12 +39,12 @@ class Sequence {
       return std::vector<Earlier>{std::move(one)};
     };
     size_t low = 0, high = 1;  // `low` calls do not do it
-    while (high <= kMostCallsOfOne && !fails_after(calls(high))) {
+    while (high <= codec::kMaxCalls && !fails_after(calls(high))) {
       if (out_of_time()) return std::nullopt;
       low = high;
       high *= 4;
     }
-    if (high > kMostCallsOfOne) return std::nullopt;
+    if (high > codec::kMaxCalls) return std::nullopt;
     while (high - low > 1 && !out_of_time()) {
       const size_t middle = (low + high) / 2;
       (fails_after(calls(middle)) ? high : low) = middle;
@@ -79,8 +80,6 @@ class Sequence {
     }
     return cases;
   }
-
-  static constexpr size_t kMostCallsOfOne = 256;  // of a case (codec_fields.h)
 
   bool out_of_time() const { return Clock::now() > until_; }
 

@@ -21,7 +21,8 @@ inline Formats entry_format() {
   return Formats::kF16;
 }
 
-// Calls the function. If it throws, the call has failed, and the report holds the exception's own words.
+// Calls the function. If it throws on the executor, the call has failed, and the report holds the exception's
+// own words; on a GPU it ends the process.
 inline void call_entry(const Args& a) {
 #ifdef __CUDACC__
   attn_entry_call(a);

@@ -4,8 +4,8 @@
 //   #include "attention.cu"
 //   #undef D                                          the names of the call are fields of Args, not macros
 //   template <class attn_T>
-//   constexpr bool attn_takes = requires(attn_entry::Only<attn_T> q, ..., const int D) { launch(q, ..., D); };
-//   extern "C" int attn_entry_formats() { return attn_entry::formats<...>(); }
+//   consteval int attn_takes() { return requires(attn_entry::Only<attn_T> q, ..., int D) { launch(q, ..., D); }; }
+//   extern "C" int attn_entry_formats() { return attn_takes<attn_entry::F16>() + 2 * ... + 4 * attn_takes<float>(); }
 //   extern "C" void attn_entry_call(const attn_entry::Args& attn_a) { ... launch(q, ..., D); }
 //
 // The source may use every name but attn_entry and attn_takes, and may define macros: everything that
