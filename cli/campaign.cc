@@ -18,6 +18,7 @@
 #include "cli/terminal.h"
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
+#include "fuzz/host/kernel_registry.h"
 #include "text/json.h"
 #include "text/printable.h"
 

@@ -2,6 +2,7 @@
 
 #include "cli/help.h"
 #include "cli/open_kernel.h"
+#include "text/printable.h"
 
 namespace attnfuzz {
 

@@ -2,11 +2,17 @@
 //
 //   attnfuzz check attention.cu --entry 'launch(q, k, v, o, B, H, S, D)' --takes 'dim = one_of(32, 64)'
 //
-// Names in the call are the fields of attn::Args (kernels/adapter.h), and say what the
-// kernel takes: S without Sq and Sk as many queries as keys, no Dv one head dimension, no
-// Hkv a head of K and V for each query head, no causal no such mask, no lse none written,
-// no scale 1/sqrt(D). Which elements the tensors have follows from the function's type.
-// `takes` sets fields of attn::Takes beside: statements with ';' between them.
+// Names in the call are the fields of attn_entry::Args (kernels/adapter/args.h). They say what the kernel
+// takes:
+//
+//   S, but neither Sq nor Sk   as many queries as keys
+//   no Dv                      one head dimension
+//   no Hkv                     a head of K and V for each query head
+//   no causal, no lse          no causal mask; no LSE is written
+//   no scale                   1/sqrt(D)
+//
+// The function's type says which elements the tensors have. `takes` sets further fields of attn::Takes:
+// statements with ';' between them.
 #pragma once
 
 #include <string>
@@ -15,11 +21,11 @@
 namespace attnfuzz {
 
 struct Entry {
-  std::string source;   // a .cu file
-  std::string call;     // one expression
-  std::string takes;    // "dim = one_of(32, 64); causal = Causal::kOnly"; or empty
-  std::string backend;  // "cpu" or "cuda"
-  std::string lane;     // that the library is built for; empty: plain
+  std::string source;                      // a .cu file
+  std::string call;                        // one expression
+  std::string takes;                       // "dim = one_of(32, 64); causal = Causal::kOnly"; or empty
+  std::string backend;                     // "cpu" or "cuda"
+  std::string lane;                        // that the library is built for; empty: plain
   std::vector<std::string> includes = {};  // folders of its headers, beside its own
 };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/terminal.h"
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/earlier.h"
 #include "fuzz/check/refusals.h"
