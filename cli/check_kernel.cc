@@ -107,6 +107,44 @@ Refused refused_of(Target& target, const CheckArguments& arguments) {
   return with_unspoken(terms->refused, parse_domain(arguments.domain).domain, ask_for_refusals(target));
 }
 
+// Why the drawn cases are no pass, though none failed. `whole`: every property was judged by.
+void collect_not_judged(const CheckArguments& arguments, const CheckOptions& options, bool whole,
+                        Checked& checked) {
+  const CheckResult& result = checked.result;
+  const std::string& kernel = checked.kernel.name;
+  const bool untrusted = !arguments.target.untrusted.empty();
+  for (std::string& why : not_judged(result, kernel, checked.refused, whole))
+    checked.not_judged.push_back(std::move(why));
+  if (untrusted && arguments.check.terms) measure_refused(result, checked);
+  if (untrusted && options.seconds > 0 && result.failures.empty())
+    measure_pace(result, options.seconds, checked);
+  const auto lacks = [&](const std::string& why) { checked.not_judged.push_back(kernel + ": " + why); };
+  if (!arguments.properties.empty()) {
+    for (const Property* property : options.properties) {
+      if (!judged_by(result, *property))
+        lacks(std::string("nothing was judged by ") + property->name +
+              ", which was asked for: ask for it alone, or for more --cases");
+    }
+  }
+  if (arguments.target.oracle != "cpu" && result.oracle.fast == 0)
+    lacks("the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
+  if (options.batch > 0 && result.screen.screened + result.screen.doubted == 0)
+    lacks("nothing was judged in batches: leave --batch out, or give another --property");
+}
+
+// What to declare, if the failing case is one that the kernel does not promise to get right.
+void print_advice(const Failure& failure, const Filed& filed) {
+  if (!filed.reduction) return;
+  const Case& minimal = filed.reduction->minimal;
+  if (failure.verdict.kind == Kind::kNonFinite && has_non_finite(minimal))
+    std::printf(
+        "A kernel that promises nothing where Q, K or V hold NaN or infinity: check it with --finite\n");
+  if (minimal.problem.scale <= 0)
+    std::printf(
+        "A kernel that promises nothing of a scale of 0 or below: let it refuse one (Takes: scale = "
+        "Scale::kPositive; Domain: scale=\"positive\")\n");
+}
+
 }  // namespace
 
 Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, const Interrupts& interrupts) {
@@ -218,26 +256,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
     for (Failure& before : result.failures) drawn.add(std::move(before));
     result = std::move(drawn);
     result.features.reach = reach_in_domain(aim);
-    if (!result.interrupted) {
-      for (std::string& why : not_judged(result, checked.kernel.name, refused, part.empty()))
-        checked.not_judged.push_back(std::move(why));
-      if (filing.untrusted && arguments.check.terms) measure_refused(result, checked);
-      if (filing.untrusted && options.seconds > 0 && result.failures.empty())
-        measure_pace(result, options.seconds, checked);
-      for (const Property* property :
-           arguments.properties.empty() ? std::vector<const Property*>() : options.properties) {
-        if (!judged_by(result, *property))
-          checked.not_judged.push_back(checked.kernel.name + ": nothing was judged by " + property->name +
-                                       ", which was asked for: ask for it alone, or for more --cases");
-      }
-      if (arguments.target.oracle != "cpu" && result.oracle.fast == 0)
-        checked.not_judged.push_back(
-            checked.kernel.name + ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
-      if (options.batch > 0 && result.screen.screened + result.screen.doubted == 0)
-        checked.not_judged.push_back(
-            checked.kernel.name +
-            ": nothing was judged in batches: leave --batch out, or give another --property");
-    }
+    if (!result.interrupted) collect_not_judged(arguments, options, part.empty(), checked);
     if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
     if (result.failures.empty() && !result.interrupted) {
       // A function of Python may take long to load; its tiles are a word of its caller's.
@@ -271,13 +290,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
     filed.replay = replay_line(filed.reproducer, library.name, twin_name(*target), filed.before) +
                    distrust_words(arguments.target);
     std::printf("\nreplay: %s\n", filed.replay.c_str());
-    if (failure.verdict.kind == Kind::kNonFinite && filed.reduction && has_non_finite(filed.reduction->minimal))
-      std::printf(
-          "A kernel that promises nothing where Q, K or V hold NaN or infinity: check it with --finite\n");
-    if (filed.reduction && filed.reduction->minimal.problem.scale <= 0)
-      std::printf(
-          "A kernel that promises nothing of a scale of 0 or below: let it refuse one (Takes: scale = "
-          "Scale::kPositive; Domain: scale=\"positive\")\n");
+    print_advice(failure, filed);
   }
   std::fflush(stdout);
   return checked;
