@@ -11,6 +11,7 @@
 #include "properties/data/tiles.h"
 #include "properties/explain/picture.h"
 #include "properties/reduce/reproducer.h"
+#include "tests/properties/support/flat_reference.h"
 #include "tests/properties/support/random_case.h"
 
 namespace attnfuzz {
@@ -72,21 +73,6 @@ TEST(Explain, NothingToDraw) {
   c.problem.seq_q = 0;
   EXPECT_TRUE(says(explain(c, plan_of(64, 64), nullptr, nullptr), "there is no query"));
   EXPECT_FALSE(explain(c, attn_plan{}, nullptr, nullptr).empty());
-}
-
-Reference flat_reference(const Case& c) {
-  Reference r;
-  r.rows = RowSpace(c.problem).count();
-  const auto elements = static_cast<size_t>(r.rows * c.problem.dim_v);
-  r.outputs.push_back({.tensor = TensorId::kO,
-                       .columns = c.problem.dim_v,
-                       .value = std::vector<double>(elements, 1.0),
-                       .bound = std::vector<double>(elements, 1e-3),
-                       .rule = std::vector<uint8_t>(elements, 0),
-                       .overflow = 65520});
-  r.state.assign(static_cast<size_t>(r.rows), RowState::kBounded);
-  r.sampled = r.rows;
-  return r;
 }
 
 TEST(Explain, ShowsWhereAndHowAResultIsWrong) {

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "reference/call/row_space.h"
+#include "tests/properties/support/flat_reference.h"
 
 namespace attnfuzz {
 namespace {
@@ -22,21 +22,6 @@ attn_plan tiles_of(int64_t tile) {
   attn_plan plan = {};
   plan.tile_q = plan.tile_k = tile;
   return plan;
-}
-
-Reference ones(const Case& c) {
-  Reference r;
-  r.rows = RowSpace(c.problem).count();
-  const auto elements = static_cast<size_t>(r.rows * c.problem.dim_v);
-  r.outputs.push_back({.tensor = TensorId::kO,
-                       .columns = c.problem.dim_v,
-                       .value = std::vector<double>(elements, 1.0),
-                       .bound = std::vector<double>(elements, 1e-3),
-                       .rule = std::vector<uint8_t>(elements, 0),
-                       .overflow = 65520});
-  r.state.assign(static_cast<size_t>(r.rows), RowState::kBounded);
-  r.sampled = r.rows;
-  return r;
 }
 
 size_t count(const std::string& text, const std::string& what) {
@@ -56,7 +41,7 @@ TEST(Svg, ShowsWhatEachQuerySees) {
 
 TEST(Svg, ShowsWhereAResultIsWrongAndWhereItIsNoNumber) {
   const Case c = causal(3);
-  const Reference reference = ones(c);
+  const Reference reference = flat_reference(c);
   std::vector<float> got(12, 1.0f);
   got[0] = 2;                                        // query 0, column 0
   got[4] = std::numeric_limits<float>::quiet_NaN();  // query 1, column 0
