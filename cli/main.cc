@@ -38,8 +38,9 @@ int main(int argc, char** argv) {
   set_formatter(app);
   app.footer("attnfuzz SUBCOMMAND --help says more, with an example and what its exit status means.");
   Action action;
-  for (const auto add : {add_list, add_limits, add_check, add_replay, add_reduce, add_explain, add_calibrate, add_bench,
-                         add_campaign, add_export, add_report, add_status, add_merge, add_completion}) {
+  for (const auto add :
+       {add_list, add_limits, add_check, add_replay, add_reduce, add_explain, add_calibrate, add_bench,
+        add_campaign, add_export, add_report, add_status, add_merge, add_completion}) {
     add(app, action);
   }
   try {

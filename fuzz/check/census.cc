@@ -179,7 +179,9 @@ std::vector<Missing> missing_pairs(const Census& census) {
       }
     }
   }
-  std::ranges::stable_sort(missing, std::greater<>(), &Missing::expected);
+  std::ranges::sort(missing, [](const Missing& a, const Missing& b) {
+    return a.expected != b.expected ? a.expected > b.expected : a.name < b.name;
+  });
   return missing;
 }
 

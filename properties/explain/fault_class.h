@@ -57,7 +57,7 @@ struct Clues {
   enum class Probed : uint8_t { kNot, kAllRight, kFirstWrong };
 
   FaultClass traced = FaultClass::kUnknown;  // what the one reading that explains all wrong values says
-  std::string traced_as;                     // that reading, or several of its class, in words
+  std::string traced_as = {};                // that reading, or several of its class, in words
   // The kernel's intermediates, where it records them.
   Probed probed = Probed::kNot;
   attn_probe_tag first_wrong = ATTN_PROBE_ROWS;  // of kFirstWrong

@@ -53,10 +53,11 @@ struct WrongIntermediate {
 };
 
 struct CheckedProbe {
-  std::string score_unit, max_unit;  // "q.k, not yet scaled"; empty if there was nothing to tell them by
-  std::vector<CheckedTile> tiles;    // as ProbedWarp::tiles; empty if the rows are not known
-  std::optional<WrongIntermediate> first_wrong;
-  std::vector<std::string> notes;
+  std::string score_unit = {},
+              max_unit = {};            // "q.k, not yet scaled"; empty if there was nothing to tell them by
+  std::vector<CheckedTile> tiles = {};  // as ProbedWarp::tiles; empty if the rows are not known
+  std::optional<WrongIntermediate> first_wrong = {};
+  std::vector<std::string> notes = {};
 };
 
 const char* to_string(attn_probe_tag tag);

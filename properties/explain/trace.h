@@ -25,7 +25,7 @@ struct Trace {
   std::vector<std::string> lines;
   FaultClass fault = FaultClass::kUnknown;  // what the reading that explains it all would be
   // That reading, "the diagonal were top-left", and others of its class that explain it too; empty: none does.
-  std::vector<std::string> readings;
+  std::vector<std::string> readings = {};
 };
 
 // Empty where nothing is known: the case is refused or dies, is right with such

@@ -24,9 +24,10 @@
 namespace attnfuzz {
 
 struct BuildInfo {
-  std::string hash;  // empty: unknown
-  std::string compiler, flags, root;
-  std::vector<std::pair<std::string, std::string>> files;  // name relative to root, or a whole path; XXH3-128
+  std::string hash = {};  // empty: unknown
+  std::string compiler = {}, flags = {}, root = {};
+  std::vector<std::pair<std::string, std::string>> files =
+      {};  // name relative to root, or a whole path; XXH3-128
 };
 
 struct KernelInfo {

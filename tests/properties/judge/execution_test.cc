@@ -82,7 +82,7 @@ TEST(Operation, APropertySpeaksOfItsOwn) {
   const FakeTarget target;
   Property property = *find_property("reference");
   EXPECT_TRUE(speaks_of(property, target.info()));
-  const Operation other = {"other", {}, nullptr};
+  const Operation other = {"other", {}, nullptr, {"nobody", 0}};
   property.operation = &other;
   EXPECT_FALSE(speaks_of(property, target.info()));
 }
