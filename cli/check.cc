@@ -175,11 +175,11 @@ void add_check(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--out", arguments->out, "folder for reproducers; those that lie there are tried first")
       ->capture_default_str();
-  command->add_option("--domain", arguments->domain,
-                      "draw inside this part of what the kernel declares: 'dim=64,128 seq=1000..4096 no_bias'; "
-                      "it must take the "
-                      "sizes that this names (docs/own-kernel.md); of an untrusted kernel nothing else counts "
-                      "(docs/untrusted.md)");
+  command->add_option(
+      "--domain", arguments->domain,
+      "draw only inside this part of what the kernel declares: 'dim=64,128 seq=1000..4096 no_bias'. "
+      "The kernel must take the sizes that this names (docs/own-kernel.md). For an untrusted kernel "
+      "it replaces the declaration (docs/untrusted.md)");
   command->add_flag("--finite", arguments->check.finite,
                     "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
   command->add_flag("--keep-going", arguments->check.keep_going,
