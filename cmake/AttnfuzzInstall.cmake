@@ -41,7 +41,7 @@ endforeach()
 install(TARGETS attnfuzz attnfuzz-identity attnfuzz-translate EXPORT attnfuzzTargets DESTINATION bin COMPONENT package)
 install(TARGETS attnfuzz-executor LIBRARY DESTINATION lib COMPONENT package)  # attnfuzz export's programs load it
 install(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: DESTINATION ${package_dir} COMPONENT package)
-foreach(target attnfuzz-oracle attnfuzz-hosted-cpu attnfuzz-hosted-cuda)
+foreach(target attnfuzz-oracle attnfuzz-cases attnfuzz-hosted-cpu attnfuzz-hosted-cuda)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION lib COMPONENT package OPTIONAL)
   endif()

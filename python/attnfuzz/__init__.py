@@ -11,6 +11,7 @@
 
     target, Domain, Errors     declare a function as a kernel: what it takes and how it rounds
     check, judge               run the command on it: an exception with the reduced case, or a verdict as a dict
+    cases                      the generator by itself, for a loop of your own; strategies.cases() for Hypothesis
     oracle, assert_within      the expected output with a bound for every element, for arrays of your own
     harness                    judges submissions of two public benchmarks
 
@@ -18,6 +19,7 @@ docs/python.md is the manual. Only Python's standard library is imported here; o
 """
 
 from attnfuzz import harness
+from attnfuzz.cases import Case, cases
 from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, compiling, known, multiple, shows_known,
                               target)
 from attnfuzz.judge import Failed, check, judge
@@ -25,8 +27,8 @@ from attnfuzz.masks import one_mask
 from attnfuzz.oracle import assert_within, oracle
 from attnfuzz.tensor import as_float32
 
-__all__ = ["Domain", "Errors", "Failed", "Unsupported", "as_float32", "assert_within", "at_least", "at_most", "check", "compiling",
-           "harness", "judge", "known", "multiple", "one_mask", "oracle", "shows_known", "target"]
+__all__ = ["Case", "Domain", "Errors", "Failed", "Unsupported", "as_float32", "assert_within", "at_least", "at_most", "cases", "check",
+           "compiling", "harness", "judge", "known", "multiple", "one_mask", "oracle", "shows_known", "target"]
 
 
 def __getattr__(name):

@@ -1,0 +1,190 @@
+"""The generator by itself: drawn cases as NumPy arrays, for a loop of your own.
+
+    for case in attnfuzz.cases("dim=64,128 no_bias no_key_lengths", seed=7, count=500):
+        out, lse = case.call(mine)                   # mine(p, q, k, v), with mask= where the case has one
+        case.assert_within(out, lse)                 # AssertionError: the worst element and its bound
+
+The cases are those of a check: aimed at the borders of tiles, with strides, broadcasts and odd values. A loop has no
+worker, no guards around tensors and no reducer; case.save("case.json") writes a file that these two take:
+
+    attnfuzz replay case.json --kernel ./mine.py:mine
+    attnfuzz reduce case.json --kernel ./mine.py:mine
+
+Needs NumPy.
+"""
+
+import ctypes
+import itertools
+import warnings
+
+from attnfuzz import contract as c
+from attnfuzz.declare import DTYPES, Domain
+from attnfuzz.home import find
+from attnfuzz.oracle import assert_within, oracle
+from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view
+
+_MOST_KEPT = 64 << 20  # bytes from a tensor's first element to its last that are copied as they lie
+_library = None
+
+
+class _Drawn(ctypes.Structure):
+    """attnfuzz_drawn of native/cases.h."""
+
+    _fields_ = [("problem", c.Problem), ("tensors", c.Tensors), ("sm_count", ctypes.c_int32),
+                ("reserved", ctypes.c_int32), ("json", ctypes.c_char_p), ("words", ctypes.c_char_p)]
+
+
+def _load():
+    global _library
+    if _library is None:
+        library = ctypes.CDLL(find("lib", "libattnfuzz-cases.so"))
+        library.attnfuzz_cases_open.restype = ctypes.c_void_p
+        library.attnfuzz_cases_open.argtypes = [ctypes.c_char_p, *[ctypes.c_int64] * 3, ctypes.c_char_p, ctypes.c_uint64]
+        library.attnfuzz_cases_draw.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p,
+                                                ctypes.POINTER(_Drawn), ctypes.c_char_p, ctypes.c_uint64]
+        library.attnfuzz_cases_close.argtypes = [ctypes.c_void_p]
+        library.attnfuzz_cases_close.restype = None
+        _library = library
+    return _library
+
+
+def _own(tensor):
+    """A copy of a tensor as it lies: strides, alignment, and what is in its gaps. One that is spread over gigabytes is
+    copied densely; a dimension with a stride of 0 keeps it."""
+    import numpy
+
+    view = numpy_view(tensor)
+    if not view.size:
+        return view
+    steps = [(n - 1) * s for n, s in zip(view.shape, view.strides)]
+    before, after = -sum(s for s in steps if s < 0), sum(s for s in steps if s > 0) + view.itemsize
+    if before + after > _MOST_KEPT:
+        stored = view[tuple(slice(None) if s else slice(1) for s in view.strides)].copy()
+        strides = [s if of else 0 for s, of in zip(stored.strides, view.strides)]
+        return numpy.ndarray(view.shape, view.dtype, stored, 0, strides)
+    lowest = tensor.data - before
+    memory = numpy.empty(before + after + 256, numpy.uint8)
+    at = (lowest - memory.ctypes.data) % 256
+    ctypes.memmove(memory.ctypes.data + at, lowest, before + after)
+    return numpy.ndarray(view.shape, view.dtype, memory, at + before, view.strides)
+
+
+class Case:
+    """A drawn problem with its arrays.
+
+    p                    the call, as a target is given it: p.seq_k, p.causal, p.scale, ... (docs/python.md)
+    q, k, v              (batch, heads, position, dim)
+    bias, mask           (batch, heads_q, seq_q, seq_k), or None
+    key_lengths          (batch,), or None
+    words                the case in a line
+    json                 the case as a file that `attnfuzz replay` takes
+    """
+
+    def __init__(self, drawn, said):
+        from attnfuzz.worker import Call
+
+        p, t = drawn.problem, drawn.tensors
+        self.p = Call(p, bool(t.lse.data), drawn.sm_count)
+        self.words, self.json = drawn.words.decode(), drawn.json.decode()
+        self._said = said
+        dtype, square = self.p.dtype, (p.batch, p.heads_q, p.seq_q, p.seq_k)
+
+        def array(view, shape, dtype):
+            return _own(Tensor(view.data, shape, view.stride[:4], dtype))
+
+        self.q = array(t.q, (p.batch, p.heads_q, p.seq_q, p.dim_qk), dtype)
+        self.k = array(t.k, (p.batch, p.heads_kv, p.seq_k, p.dim_qk), dtype)
+        self.v = array(t.v, (p.batch, p.heads_kv, p.seq_k, p.dim_v), dtype)
+        self.bias = array(t.bias, square, DTYPES[p.bias_dtype]) if self.p.has_bias else None
+        self.mask = array(t.mask, square, "bool") if self.p.has_mask else None
+        self.key_lengths = _own(Tensor(t.key_lengths, (p.batch,), (1,), "i64")) if self.p.has_key_lengths else None
+
+    def __repr__(self):
+        return f"<attnfuzz case {self.words}>"
+
+    def call(self, function):
+        """function(p, q, k, v), with bias=, mask= and key_lengths= where the case has them: what it returns."""
+        more = {name: getattr(self, name) for name in ("bias", "mask", "key_lengths")}
+        return function(self.p, self.q, self.k, self.v, **{name: a for name, a in more.items() if a is not None})
+
+    def _arguments(self):
+        p = self.p
+        return dict(causal=p.causal, align=p.align, scale=p.scale, softcap=p.softcap,
+                    window=(p.window_left, p.window_right), bias=self.bias, mask=self.mask,
+                    key_lengths=self.key_lengths, **self._said)
+
+    def oracle(self, **how):
+        """(expected, bound), as attnfuzz.oracle() gives them; `how`: its errors, tiles, calibration and lse."""
+        return oracle(self.q, self.k, self.v, **self._arguments(), **how)
+
+    def assert_within(self, out, lse=None, **how):
+        """The largest error/bound of O and LSE, or AssertionError that begins with the case: attnfuzz.assert_within()."""
+        try:
+            return assert_within(out, lse, self.q, self.k, self.v, **self._arguments(), **how)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n  case: {self.words}") from None
+
+    def save(self, path):
+        """Writes the case to a file for `attnfuzz replay`, `reduce` and `explain`."""
+        with open(path, "w") as f:
+            f.write(self.json)
+
+
+class Stream:
+    """Cases of one domain by their seed and index: Stream("dim=64").draw(seed=1, index=0)."""
+
+    def __init__(self, domain=None, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes"):
+        if bf16 not in ("ml_dtypes", "bits"):
+            raise ValueError(f"bf16={bf16!r}: 'ml_dtypes' or 'bits'")
+        words = (domain.words() if isinstance(domain, Domain) else domain or "").split()
+        if bf16 == "ml_dtypes" and numpy_bfloat16() is None:
+            words = _without_bf16(words)
+        self.words = " ".join(words)
+        said = dict(word.split("=") for word in words if word.startswith("lse_"))
+        self._said = {name: 2 if value == "2" else value for name, value in said.items()}
+        self._text = ctypes.create_string_buffer(4096)
+        self._cases = _load().attnfuzz_cases_open(self.words.encode(), *tiles, work, self._text, len(self._text))
+        if not self._cases:
+            raise ValueError(self._why())
+
+    def __del__(self):
+        if getattr(self, "_cases", None):
+            _library.attnfuzz_cases_close(self._cases)
+
+    def _why(self):
+        return self._text.value.decode("utf-8", "replace").replace("--domain", "domain")
+
+    def draw(self, seed, index, within=""):
+        """Case `index` of `seed`; `within`: moved inside of this domain as well, in the words of --domain."""
+        drawn = _Drawn()
+        if _library.attnfuzz_cases_draw(self._cases, seed, index, within.encode(), ctypes.byref(drawn), self._text,
+                                        len(self._text)) != 0:
+            raise ValueError(self._why())
+        return Case(drawn, self._said)
+
+
+def _without_bf16(words):
+    """The domain's words without bf16, of which NumPy has no type here; a warning says so."""
+    needs = "NumPy has no bf16 without ml_dtypes: pip install ml_dtypes, or say bf16='bits' to get its bits in uint16"
+    formats = [word for word in words if word in DTYPES or word in ("fp16", "fp32")]
+    if "no_f16" in words or formats == ["bf16"]:
+        raise ValueError(f"the domain is of bf16 alone, and {needs}")
+    if "no_bf16" in words or (formats and "bf16" not in formats):
+        return words
+    warnings.warn(f"bf16 is left out: {needs}", stacklevel=4)
+    return [word for word in words if word != "bf16"] if formats else [*words, "no_bf16"]
+
+
+def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes"):
+    """Yields drawn cases (attnfuzz.Case), for a loop of your own; case `i` of a seed depends on nothing else.
+
+    domain  what the kernel takes: the words of --domain ("seq_q=1 seq_k=1000..4096 no_bias"), or an attnfuzz.Domain;
+            None: all that there is
+    seed    of the stream; count: how many cases, None for no end; first: the number of the first one
+    tiles   rows of a tile of queries and of keys: where cases are aimed at
+    work    about as many multiply-adds as one case may cost
+    bf16    "ml_dtypes" (without that package bf16 is left out, with a warning), or "bits": uint16 where it is missing
+    """
+    stream = Stream(domain, tiles, work, bf16)
+    numbers = itertools.count(first) if count is None else range(first, first + count)
+    return (stream.draw(seed, index) for index in numbers)

@@ -1,0 +1,124 @@
+"""cases_test.py ATTNFUZZ: attnfuzz.cases(), the generator by itself. With PYTHONPATH."""
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+import warnings
+
+import numpy as np
+
+import attnfuzz
+import attnfuzz.targets
+from attnfuzz.cases import Stream
+from attnfuzz.targets.numpy_reference import attention
+
+COMMAND = sys.argv.pop(1)
+
+
+def drawn(domain=None, count=60, **more):
+    return list(attnfuzz.cases(domain, count=count, work=300_000, bf16="bits", **more))
+
+
+def same(a, b):
+    return a.json == b.json and all(np.array_equal(x.view(np.uint8) if x.size else x, y.view(np.uint8) if y.size else y)
+                                    for x, y in ((np.ascontiguousarray(a.q), np.ascontiguousarray(b.q)),
+                                                 (np.ascontiguousarray(a.v), np.ascontiguousarray(b.v))))
+
+
+class Cases(unittest.TestCase):
+    def test_what_is_right_holds_and_what_is_wrong_does_not(self):
+        told = []
+        for case in drawn(count=200):
+            out, lse = case.call(attention)
+            self.assertLessEqual(case.assert_within(out, lse), 1)
+            try:  # a huge LSE has a bound above 1, and one of NaN is NaN
+                case.assert_within(out, lse + np.float32(1))
+            except AssertionError as e:
+                told.append(str(e))
+        self.assertGreater(len(told), 100)
+        self.assertRegex(told[0], r"(?s)^lse\(b=.*error/bound.*case: B=\d")
+
+    def test_a_case_is_its_seeds_and_its_numbers_alone(self):
+        cases = drawn(seed=7, count=12)
+        self.assertTrue(same(cases[9], drawn(seed=7, first=9, count=1)[0]))
+        self.assertFalse(same(cases[9], drawn(seed=8, first=9, count=1)[0]))
+        self.assertEqual(len(list(itertools.islice(attnfuzz.cases("f16"), 3))), 3)  # without an end
+
+    def test_arrays_are_the_callers_own(self):
+        first, second = itertools.islice(attnfuzz.cases("f16", seed=3), 2)
+        was = first.k.copy()
+        first.q[...] = second.q.flat[0] if second.q.size else 1
+        for _ in drawn("f16", count=5):
+            pass
+        self.assertTrue(np.array_equal(first.k, was, equal_nan=True))
+
+    def test_all_stay_inside_the_domain(self):
+        for case in drawn("dim=64,128 seq_k=100..300 f32 no_bias no_mask no_window only_causal no_gqa no_key_lengths finite layout=dense no_lse"):
+            p = case.p
+            self.assertTrue({p.dim_qk, p.dim_v} <= {64, 128} and 100 <= p.seq_k <= 300 and p.dtype == "f32", case)
+            self.assertTrue(p.causal and p.window_left < 0 and p.window_right < 0 and p.heads_q == p.heads_kv, case)
+            self.assertTrue(case.bias is None and case.mask is None and not p.want_lse, case)
+            self.assertTrue(all(np.isfinite(a).all() for a in (case.q, case.k, case.v)), case)
+            self.assertTrue(not case.q.size or case.q.flags.c_contiguous, case)
+        self.assertEqual([c.words for c in drawn("dim=64 no_bias", count=5)],
+                         [c.words for c in drawn(attnfuzz.Domain(dim=64, bias=False), count=5)])
+
+    def test_strides_are_those_of_the_case(self):
+        cases = drawn(count=400)
+        self.assertTrue(any(0 in case.k.strides and case.k.size for case in cases))
+        self.assertTrue(any(min(case.q.strides) < 0 for case in cases))
+        self.assertTrue(any(case.p.has_key_lengths for case in cases))
+        bits = [case for case in cases if case.p.dtype == "bf16"]
+        self.assertTrue(bits and all(case.q.itemsize == 2 for case in bits))
+
+    def test_a_case_can_be_narrowed(self):
+        stream = Stream("seq_k>=100 f16")
+        small = stream.draw(1, 4, "seq_k<=120 dim<=3 no_bias no_mask")
+        self.assertTrue(100 <= small.p.seq_k <= 120 and small.p.dim_qk <= 3 and small.bias is None, small)
+        with self.assertRaisesRegex(ValueError, "seq_k"):
+            stream.draw(1, 4, "seq_k<=50")
+
+    def test_bad_use_is_told(self):
+        for arguments, words in (({"domain": "dims=64"}, "domain 'dims=64': there are .* did you mean"),
+                                 ({"domain": "seq_k>=10 seq_k<=5"}, "no size is left"),
+                                 ({"tiles": (0, 64)}, "tiles and work")):
+            with self.assertRaisesRegex(ValueError, words):
+                attnfuzz.cases(bf16="bits", **arguments)
+        with self.assertRaisesRegex(ValueError, "bf16='uint16'"):
+            attnfuzz.cases(bf16="uint16")
+
+    def test_bf16_is_left_out_where_numpy_has_none(self):
+        with unittest.mock.patch("attnfuzz.cases.numpy_bfloat16", lambda: None):
+            with self.assertWarnsRegex(UserWarning, "bf16 is left out"):
+                cases = list(attnfuzz.cases(count=20))
+            self.assertEqual({case.p.dtype for case in cases}, {"f16"})
+            with self.assertRaisesRegex(ValueError, "of bf16 alone"):
+                attnfuzz.cases("no_f16")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                self.assertEqual({c.p.dtype for c in attnfuzz.cases("f32", count=5)}, {"f32"})
+
+    def test_a_saved_case_is_replayed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "case.json")
+            drawn("seq_k>=3 f16", first=11, count=1)[0].save(path)
+            kernel = attnfuzz.targets.path("numpy_reference") + ":attention"
+            ran = subprocess.run([COMMAND, "replay", path, "--kernel", kernel], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 text=True, env=dict(os.environ, ATTNFUZZ_PYTHON=sys.executable))
+            self.assertEqual(ran.returncode, 0, ran.stdout)
+            self.assertIn("pass (reference)", ran.stdout)
+
+    def test_a_strategy_without_hypothesis_says_what_to_install(self):
+        from attnfuzz import strategies
+
+        with unittest.mock.patch.dict(sys.modules, {"hypothesis": None}):
+            with self.assertRaisesRegex(ImportError, "pip install hypothesis"):
+                strategies.cases("dim=64")
+
+
+if __name__ == "__main__":
+    unittest.main()
