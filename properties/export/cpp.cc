@@ -58,15 +58,15 @@ std::string cpp_case(const Export& e) {
 std::string export_cpp(const Export& e, const std::string& name) {
   const std::string program =
       name.substr(0, name.rfind('.')) == name ? "finding" : name.substr(0, name.rfind('.'));
-  const std::vector<std::string> how = {
-      "c++ -std=c++17 -I INCLUDE " + shell_word(name) + " -o " + shell_word(program) + " -ldl",
-      shell_word("./" + program) + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
-      "INCLUDE is the folder in which kernels/attention.h is: attnfuzz's source tree, or include/attnfuzz of "
-      "where "
-      "it is installed. LIBRARY is the kernel's: libattn_NAME_" +
-          std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
-          ".so, or another that exports attn_kernel_at()."};
-  return fill_in(kProgramCpp, {{"HEAD", head(e, how, "//")},
+  const std::string include = e.places.include.empty() ? "INCLUDE" : shell_word(e.places.include);
+  const std::vector<std::string> commands = {
+      "c++ -std=c++17 -I " + include + " " + shell_word(name) + " -o " + shell_word(program) + " -ldl",
+      shell_word("./" + program) + " " + library_arguments(e)};
+  const std::vector<std::string> needs = {
+      "The paths are those of the machine where this file was made. After -I stands the folder in which "
+      "kernels/attention.h is: attnfuzz's source tree, or include/attnfuzz of where it is installed.",
+      library_words(e)};
+  return fill_in(kProgramCpp, {{"HEAD", head(e, commands, needs, "//")},
                                {"CASE", cpp_case(e)},
                                {"MEMORY", e.backend == ATTN_CUDA ? kMemoryCuda : kMemoryCpu}});
 }

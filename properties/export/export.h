@@ -13,6 +13,9 @@
 //   if (auto* why = std::get_if<std::string>(&prepared)) die(*why);
 //   puts(export_cpp(std::get<Export>(prepared), "found.cc").c_str());
 //
+// A failure of a Python function becomes a Python script that imports the user's file and calls the function.
+// It needs NumPy and what that file imports; attnfuzz itself need not be installed there.
+//
 // Life of an export: the finding is judged again here. Where another variant of
 // the case failed than the case itself, that one is exported. A failure that takes
 // two runs to see, each right by itself, is not one call's, and is refused; so are
@@ -32,6 +35,13 @@
 
 namespace attnfuzz {
 
+// Where things lie on the machine that exports: the head of a program names them. Empty: not known.
+struct Places {
+  std::string library;   // of the kernel; of a Python function its file
+  std::string executor;  // the CPU executor's library
+  std::string include;   // the folder in which kernels/attention.h is
+};
+
 struct Export {
   Reproducer r;
   Case c;                   // which is called: r's, or the variant of it that fails
@@ -42,6 +52,8 @@ struct Export {
   std::string shape;
   attn_plan plan = {};
   Reference reference;
+  Places places = {};      // prepare_export() knows the library alone
+  bool is_python = false;  // the kernel is a function of the Python file places.library
 };
 
 // Values of all tensors together that a readable file can hold.
@@ -56,6 +68,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
 bool seen_from_exact_values(const Reference& reference, const Outputs& outputs);
 
 // `name`: of the file, for the lines that say how it is compiled and run.
+// In C++ there is no program of a Python function.
 std::string export_cpp(const Export& e, const std::string& name);
 std::string export_python(const Export& e, const std::string& name);
 

@@ -75,6 +75,8 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
   e.c = r.c;
   e.kernel_name = target.info().exact_name.empty() ? target.info().name : target.info().exact_name;
   e.backend = target.info().backend;
+  e.places.library = target.info().library;
+  e.is_python = e.places.library.ends_with(".py");
   e.message = r.message;
   e.shape = r.shape;
 

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "properties/case/words.h"
 #include "properties/export/text.h"
 #include "text/printable.h"
@@ -11,11 +13,26 @@ std::string tuple(const std::array<int64_t, 4>& n) {
   return cat("(", n[0], ", ", n[1], ", ", n[2], ", ", n[3], ")");
 }
 
+std::string library_text(const Export& e) {
+  return cat("BACKEND, KERNEL = ", e.backend == ATTN_CUDA ? "CUDA" : "CPU", ", b",
+             "\"" + in_literal(e.kernel_name) + "\"", "  # of the library's, or its first\n", "EXECUTOR = \"",
+             kExecutorLibrary, "\"  # what a CPU kernel runs on\n\n");
+}
+
+// Tensors of a Python function lie on the host; one for a GPU is given copies.
+std::string function_text(const Export& e) {
+  const attn_plan& p = e.plan;
+  const std::string path(p.path, strnlen(p.path, sizeof p.path));
+  return cat("BACKEND, KERNEL = CPU, b\"", in_literal(e.kernel_name),
+             "\"  # the function, by its name in the file\n", "FILE = \"", in_literal(e.places.library), "\"\n",
+             "PLAN = dict(path=b\"", in_literal(path), "\", tile_q=", p.tile_q, ", tile_k=", p.tile_k,
+             ", deterministic=", p.deterministic, ", lse_base=", p.lse_base, ", lse_dead=", p.lse_dead,
+             ")\n\n");
+}
+
 std::string python_case(const Export& e) {
   const Case& c = e.c;
-  std::string text = cat("BACKEND, KERNEL = ", e.backend == ATTN_CUDA ? "CUDA" : "CPU", ", b",
-                         "\"" + in_literal(e.kernel_name) + "\"", "  # of the library's, or its first\n");
-  text += cat("EXECUTOR = \"", kExecutorLibrary, "\"  # what a CPU kernel runs on\n\n");
+  std::string text = e.is_python ? function_text(e) : library_text(e);
   text += "PROBLEM = Problem(\n    size=ctypes.sizeof(Problem),\n";
   for (const Field& f : problem_fields(c, Language::kPython)) {
     text += cat("    ", f.name, "=", f.value, ",", f.remark.empty() ? "" : "  # " + f.remark, "\n");
@@ -57,14 +74,20 @@ std::string python_case(const Export& e) {
 }  // namespace
 
 std::string export_python(const Export& e, const std::string& name) {
-  const std::vector<std::string> how = {
-      "python3 " + shell_word(name) + (e.backend == ATTN_CUDA ? " LIBRARY" : " LIBRARY [EXECUTOR]"), "",
-      "It needs NumPy; where PyTorch is, its attention gives a second opinion. LIBRARY is the kernel's: "
-      "libattn_NAME_" +
-          std::string(e.backend == ATTN_CUDA ? "cuda" : "cpu") +
-          ".so, or another that exports attn_kernel_at() of attnfuzz's kernels/attention.h."};
-  return fill_in(kProgramPython,
-                 {{"HEAD", head(e, how, "#")}, {"CONTRACT", kContractPython}, {"CASE", python_case(e)}});
+  std::vector<std::string> commands = {"python3 " + shell_word(name)};
+  std::vector<std::string> needs = {"It needs NumPy; where PyTorch is, its attention gives a second opinion."};
+  if (e.is_python) {
+    needs.push_back("It runs " + e.kernel_name + "() of " + e.places.library +
+                    ": from a file of that name beside this one, else from there, or from the file that is its "
+                    "argument. What that file imports must be installed; attnfuzz need not be.");
+  } else {
+    commands[0] += " " + library_arguments(e);
+    needs.push_back("The paths are those of the machine where this file was made. " + library_words(e));
+  }
+  return fill_in(kProgramPython, {{"HEAD", head(e, commands, needs, "#")},
+                                  {"CONTRACT", kContractPython},
+                                  {"LOAD", e.is_python ? kCallFunction : kCallLibrary},
+                                  {"CASE", python_case(e)}});
 }
 
 }  // namespace attnfuzz

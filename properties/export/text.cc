@@ -197,7 +197,27 @@ std::vector<Field> environment_fields(const Case& c) {
            "the CPU executor's: " + std::string(arithmetic_words(c.env.arithmetic))}};
 }
 
-std::string head(const Export& e, const std::vector<std::string>& how, const std::string& comment) {
+std::string library_arguments(const Export& e) {
+  const auto known = [](const std::string& path, const char* word) {
+    return path.empty() ? std::string(word) : shell_word(path);
+  };
+  const std::string library = known(e.places.library, "LIBRARY");
+  return e.backend == ATTN_CUDA ? library : library + " " + known(e.places.executor, "[EXECUTOR]");
+}
+
+std::string library_words(const Export& e) {
+  const std::string name = std::string("libattn_NAME_") + (e.backend == ATTN_CUDA ? "cuda" : "cpu") + ".so";
+  std::string text = "The first argument is the kernel's library: " + name +
+                     ", or another that exports attn_kernel_at() of attnfuzz's kernels/attention.h.";
+  if (e.backend == ATTN_CUDA) return text;
+  return text + " The second is " + kExecutorLibrary +
+         ", which comes with attnfuzz: CUDA kernels compiled for the CPU run on it. It may be left out where "
+         "it "
+         "lies beside the first or in ../lib from there.";
+}
+
+std::string head(const Export& e, const std::vector<std::string>& commands,
+                 const std::vector<std::string>& needs, const std::string& comment) {
   std::vector<std::string> lines;
   // What comes from a file may hold anything: one line, and no backslash that would continue a comment.
   const auto add = [&](const std::string& given) {
@@ -219,12 +239,10 @@ std::string head(const Export& e, const std::vector<std::string>& how, const std
   if (!e.shape.empty()) add("Shape of the error: " + e.shape + ".");
   if (!e.fails) add("WHERE THIS FILE WAS MADE THE KERNEL DID NOT FAIL (ANY MORE).");
   add("");
-  for (const std::string& line : how) add(line);
-  if (e.backend == ATTN_CPU) {
-    add("EXECUTOR is " + std::string(kExecutorLibrary) +
-        ", which comes with attnfuzz: CUDA kernels compiled for the CPU run on it. It is found by itself "
-        "beside LIBRARY and in ../lib from there.");
-  } else {
+  for (const std::string& command : commands) lines.push_back("  " + printable(command, command.size()));
+  add("");
+  for (const std::string& line : needs) add(line);
+  if (e.backend == ATTN_CUDA && !e.is_python) {
     add("It needs a CUDA driver and no toolkit. Tensors lie in managed memory: a kernel that leaves them may "
         "be caught by the bytes around them rather than by a fault.");
   }

@@ -14,6 +14,8 @@ extern const char* const kProgramCpp;
 extern const char* const kMemoryCpu;
 extern const char* const kMemoryCuda;
 extern const char* const kProgramPython;
+extern const char* const kCallLibrary;     // of kProgramPython: a kernel of a library
+extern const char* const kCallFunction;    // and a function of a Python file
 extern const char* const kContractPython;  // python/attnfuzz/contract.py, whole
 
 // The library with the CPU executor, which CPU kernels expect to be loaded.
@@ -42,8 +44,15 @@ std::vector<Field> problem_fields(const Case& c, Language language);
 std::vector<Field> environment_fields(const Case& c);
 
 // What fails, in words, how to compile and run, and what any such program needs and
-// answers: each line behind `comment`.
-std::string head(const Export& e, const std::vector<std::string>& how, const std::string& comment);
+// answers: each line behind `comment`. `commands` stay whole, `needs` are wrapped.
+std::string head(const Export& e, const std::vector<std::string>& commands,
+                 const std::vector<std::string>& needs, const std::string& comment);
+
+// The arguments of a program that calls a library: the paths that worked, or words for those that are not
+// known.
+std::string library_arguments(const Export& e);
+// What those words, and the paths elsewhere, are to be.
+std::string library_words(const Export& e);
 
 // `text` as adjacent literals of at most 100 columns, each line behind `indent`.
 std::string literals(const std::string& text, const std::string& indent);

@@ -46,6 +46,18 @@ try "$out/nothing.so" >"$out/nothing.log" 2>&1
 try >"$out/usage.log" 2>&1
 [ $? -eq 2 ] || die "no library was not refused"
 
+# Its head has the commands, with the paths that worked.
+sed -n 's,^\(//\|#\)   \([^ ].*\)$,\2,p' "$out/found.$suffix" | sed "s|^c++ |$tool |; s|^python3 |$tool |" |
+  grep -E "^($tool|\./found) " >"$out/commands"
+(cd "$out" && sh -e commands) >"$out/commands.log" 2>&1
+[ $? -eq 1 ] || die "the commands of its head do not show the failure"
+
+# What was found with a library that counts coverage is shown by the plain one.
+printf '{"format":1,"lane":"coverage"}' >"$out/coverage.json"
+"$attnfuzz" export "$out/coverage.json" --kernel "$good" "--$language" >"$out/coverage" 2>"$out/coverage.log" || die "a case of the lane coverage is not exported"
+grep -q "found in the lane coverage; the program takes the plain library" "$out/coverage.log" || die "it is not said that the library is another"
+grep -qF "$good" "$out/coverage" && ! grep -q "_cpu-coverage" "$out/coverage" || die "its head does not name the plain library"
+
 # Of a right kernel: said to be, and exported all the same.
 "$attnfuzz" export "$file" --kernel fa1 "--$language" >/dev/null 2>"$out/right.log" || die "a case that holds is not exported"
 grep -q "does not fail here" "$out/right.log" || die "it is not said that the case holds"

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# export.sh ATTNFUZZ PYTHON PACKAGE: a failure of a Python function as a script that runs the function from its file, with
+# attnfuzz installed and without.
+set -u
+attnfuzz=$1 package=$3
+export ATTNFUZZ_PYTHON=$2
+unset PYTHONPATH
+here=$(cd "$(dirname "$0")" && pwd)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+die() {
+  echo "$*"
+  cat "$out/log"
+  exit 1
+}
+ran() { # STATUS SCRIPT ARGUMENTS...
+  local due=$1
+  shift
+  (cd "$out" && "$ATTNFUZZ_PYTHON" -W error "$@") >"$out/log" 2>&1
+  [ $? -eq "$due" ] || die "$*: another status than $due"
+}
+# The example with a bug: keys of a second tile count twice.
+sed 's/^    total = .*/    e[..., 64:] *= 2\n&/' "$here/../../examples/mine.py" >"$out/mine.py"
+"$attnfuzz" check "$out/mine.py:mine" --cases 40 --jobs 1 --reduce-seconds 3 --out "$out/found" >"$out/log" 2>&1
+[ $? -eq 1 ] || die "the bug is not found"
+file=$(ls "$out"/found/*.attn.json)
+"$attnfuzz" export "$file" --kernel "$out/mine.py:mine" --python -o "$out/shows.py" >"$out/log" 2>&1 || die "it is not exported"
+[ -s "$out/log" ] && die "export has something to say"
+ran 1 shows.py
+grep -q "IT FAILS" "$out/log" && grep -q "must be" "$out/log" || die "it is not said what is wrong"
+PYTHONPATH=$package ran 1 shows.py
+
+# Mended, it holds; one that raises says where.
+cp "$here/../../examples/mine.py" "$out/mine.py"
+ran 0 shows.py
+grep -q "it holds" "$out/log" || die "the mended function does not hold"
+sed 's/^    total = .*/    raise ValueError("no tail")/' "$here/../../examples/mine.py" >"$out/mine.py"
+ran 1 shows.py
+grep -q 'raised ValueError: no tail (mine.py:' "$out/log" || die "what it raises is not told"
+
+# From another place, by its argument; and what cannot be done.
+mkdir "$out/elsewhere"
+mv "$out/mine.py" "$out/elsewhere"
+ran 2 shows.py
+grep -q "mine.py is not here: put it beside this program, or name it" "$out/log" || die "a file that is not there is not told"
+ran 1 shows.py elsewhere/mine.py
+echo "import nothing_of_this_name" >"$out/elsewhere/mine.py"
+ran 2 shows.py elsewhere/mine.py
+grep -q "cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'" "$out/log" || die "a broken file is not told"
+cp "$here/../../examples/mine.py" "$out/mine.py"
+"$attnfuzz" export "$file" --kernel "$out/mine.py:mine" --cpp >"$out/log" 2>&1
+[ $? -eq 2 ] && grep -q "is Python, which no C++ program calls: say --python" "$out/log" || die "--cpp of a Python function is not refused"
+exit 0
