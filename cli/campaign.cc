@@ -12,6 +12,8 @@
 
 #include "cli/campaign_print.h"
 #include "cli/campaign_targets.h"
+#include "cli/entry.h"
+#include "cli/entry_options.h"
 #include "cli/help.h"
 #include "cli/print.h"
 #include "cli/status_line.h"
@@ -33,6 +35,7 @@ struct CampaignArguments : CampaignScope {
   std::string prune_from, prune_to;
   size_t prune_most = 200;
   bool json = false;
+  EntryOptions entry;
 };
 
 // What a ledger may speak of: all that there is here and that this session has.
@@ -40,6 +43,21 @@ LedgerNames ledger_names(const CampaignArguments& arguments) {
   LedgerNames names = {arguments.kernels, lane_names()};
   for (const KernelLibrary& library : our_kernels()) names.kernels.push_back(library.name);
   return names;
+}
+
+// A source is built beside the campaign's folder, for one back end and one lane.
+void build_sources(CampaignArguments& arguments) {
+  expect_source(arguments.kernels, arguments.entry);
+  for (std::string& kernel : arguments.kernels) {
+    if (!is_cuda_source(kernel)) continue;
+    if (arguments.backends.size() > 1 || arguments.lanes.size() > 1)
+      throw UserError("a CUDA source is built for one --backend and one --lane: give one of each");
+    TargetOptions options = arguments.target;
+    options.backend = arguments.backends.front();
+    options.lane = arguments.lanes.front();
+    const fs::path folder = fs::absolute(arguments.campaign.dir).lexically_normal();
+    kernel = library_of_source(kernel, arguments.entry, options, folder.parent_path().string());
+  }
 }
 
 Exit prune_corpus_of(CampaignArguments arguments) {
@@ -85,6 +103,7 @@ Exit start_campaign(CampaignArguments arguments) {
     options.jobs = std::clamp(cores - options.gpus * options.gpu_jobs, 1, 128);
   }
   options.version = ATTNFUZZ_VERSION;
+  build_sources(arguments);
   const std::vector<CampaignTarget> targets = targets_of(arguments, arguments.campaign.finite);
 
   CampaignSummary summary;
@@ -124,7 +143,11 @@ void add_campaign(CLI::App& app, Action& action) {
       "campaign", "Checks kernels for hours: explores, reduces and files what fails, resumes by itself");
   const auto arguments = std::make_shared<CampaignArguments>();
   CampaignOptions& options = arguments->campaign;
-  command->add_option("kernel", arguments->kernels, "kernels by name, or plug-ins by path")->required();
+  command
+      ->add_option("kernel", arguments->kernels,
+                   "kernels by name, plug-ins by path, or a CUDA source (mine.cu)")
+      ->required();
+  add_entry_options(*command, arguments->entry);
   command->add_option("--out", options.dir, "folder of the campaign; one that is there is gone on with");
   command
       ->add_option("--prune", arguments->prune_from,

@@ -49,12 +49,14 @@ TargetOptions for_file(TargetOptions options, const Reproducer& file) {
 }
 
 void add_kernel_option(CLI::App& app, std::string& kernel) {
-  app.add_option("--kernel", kernel, "another kernel than the file's, by name or path");
+  app.add_option("--kernel", kernel,
+                 "another kernel than the file's, by name, by path, or a CUDA source (mine.cu)");
 }
 
 void add_case_arguments(CLI::App& app, CaseArguments& arguments) {
   app.add_option("file", arguments.file, "NAME.attn.json, or a case")->required()->check(CLI::ExistingFile);
   add_kernel_option(app, arguments.kernel);
+  add_entry_options(app, arguments.entry);
   add_target_options(app, arguments.target);
   add_twin_option(app, arguments.target);
 }
@@ -64,6 +66,8 @@ OpenedCase open_case(const CaseArguments& arguments) {
   r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
   TargetOptions options = for_file(arguments.target, r);
   options.twin = trusted_twin(r, arguments.file, options.twin);
+  expect_source({r.kernel}, arguments.entry);
+  r.kernel = library_of_source(r.kernel, arguments.entry, options, ".");
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
   std::string identity = identity_line(target->info(), options);

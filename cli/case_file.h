@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/entry_options.h"
 #include "cli/options.h"
 #include "properties/judge/property.h"
 #include "properties/reduce/reproducer.h"
@@ -23,9 +24,10 @@ TargetOptions for_file(TargetOptions options, const Reproducer& file);
 
 struct CaseArguments {
   std::string file, kernel;
+  EntryOptions entry;  // of a kernel that is a CUDA source
   TargetOptions target;
 };
-// FILE, --kernel and the options of a target.
+// FILE, --kernel, those of a CUDA source, and the options of a target.
 void add_case_arguments(CLI::App& app, CaseArguments& arguments);
 void add_kernel_option(CLI::App& app, std::string& kernel);
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cli/check_kernel.h"
-#include "cli/entry.h"
+#include "cli/entry_options.h"
 #include "cli/help.h"
 #include "cli/results_apart.h"
 #include "cli/terms.h"
@@ -51,18 +51,7 @@ Exit run_check(CheckArguments arguments) {
   }
   if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
 
-  if (!arguments.entry.empty() && !std::ranges::any_of(arguments.kernels, is_cuda_source))
-    throw UserError("--entry says how the function of a CUDA source is called: name the source, mine.cu");
-  for (std::string& kernel : arguments.kernels) {
-    if (!is_cuda_source(kernel)) continue;
-    kernel = build_entry({.source = kernel,
-                          .call = arguments.entry,
-                          .takes = arguments.takes,
-                          .backend = arguments.target.backend.empty() ? "cpu" : arguments.target.backend,
-                          .lane = arguments.target.lane,
-                          .includes = arguments.includes},
-                         arguments.out);
-  }
+  expect_source(arguments.kernels, arguments.entry);
   // Before hours of work: where its results will go.
   for (const std::string& path : {arguments.json, arguments.junit, arguments.sarif}) {
     if (!path.empty() && path != "-") expect_room_for(path);
@@ -73,6 +62,8 @@ Exit run_check(CheckArguments arguments) {
   const Interrupts interrupts;
   std::optional<ResultsApart> apart(
       std::in_place, std::initializer_list<std::string>{arguments.json, arguments.junit, arguments.sarif});
+  for (std::string& kernel : arguments.kernels)
+    kernel = library_of_source(kernel, arguments.entry, arguments.target, arguments.out, arguments.check.terms);
   std::vector<Checked> all;
   for (const std::string& name : arguments.kernels) {
     for (const KernelLibrary& library : libraries_of(name, arguments.target)) {
@@ -126,18 +117,7 @@ void add_check(CLI::App& app, Action& action) {
           "kernel", arguments->kernels,
           "kernels by name, plug-ins by path (./libmine.so, ./libmine.so:KERNEL), or a CUDA source (mine.cu)")
       ->required();
-  CLI::Option* entry = command->add_option(
-      "--entry", arguments->entry,
-      "how a source's function is called: 'launch(q, k, v, o, B, H, S, D)', of PyTorch 'o, lse = f(q, k, v)'; "
-      "names: kernels/adapter.h, Args");
-  command
-      ->add_option("--takes", arguments->takes,
-                   "what it takes beyond what the call says: 'dim = one_of(32, 64); causal = Causal::kOnly'; "
-                   "names: kernels/adapter/takes.h")
-      ->needs(entry);
-  command->add_option("--include", arguments->includes, "folders of its headers, beside the source's own")
-      ->check(CLI::ExistingDirectory)
-      ->needs(entry);
+  add_entry_options(*command, arguments->entry);
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
       ->check(is_property());
   arguments->check.jobs = 0;

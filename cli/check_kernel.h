@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/entry_options.h"
 #include "cli/open_kernel.h"
 #include "cli/print.h"
 
@@ -21,9 +22,8 @@ struct CheckArguments {
   std::optional<uint64_t> seed;  // not given: 1, and for a stranger's kernel one that the system draws
   std::string duration, out = ".", json, junit, sarif;
   std::string arithmetic = kArithmeticNames[0];
-  std::string domain;        // the caller's; empty: none
-  std::string entry, takes;  // of a CUDA source
-  std::vector<std::string> includes;
+  std::string domain;  // the caller's; empty: none
+  EntryOptions entry;  // of a CUDA source
   double reduce_seconds = 30;
   bool census = false;  // print it
 };

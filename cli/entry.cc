@@ -48,11 +48,6 @@ void expect_no_kernel_called(const Entry& entry) {
   }
 }
 
-// Tells whether a statement of --takes sets `field`, a regular expression.
-bool sets(const std::string& takes, const std::string& field) {
-  return std::regex_search(takes, std::regex("(^|;)[ .]*" + field + "\\s*="));
-}
-
 // Throws UserError, which names it, for what the contract cannot express.
 void expect_what_can_be_said(const Entry& entry) {
   const bool pages = names_in_call(entry, "pages");
@@ -122,7 +117,18 @@ std::string clang_of_this_machine() {
 
 bool is_cuda_source(const std::string& kernel) { return kernel.ends_with(".cu"); }
 
-std::string build_entry(const Entry& entry, const std::string& folder) {
+bool names_lengths(const std::string& call) { return names_in_call({.call = call}, "(S|Sq|Sk|pages)"); }
+
+bool sets(const std::string& takes, const std::string& field) {
+  return std::regex_search(takes, std::regex("(^|;)[ .]*" + field + "\\s*="));
+}
+
+std::string library_path(const Entry& entry, const std::string& folder) {
+  const std::string name = identifier(fs::path(entry.source).stem());
+  return (fs::path(folder) / (name + ".attnfuzz") / ("libattn_" + name + "_" + entry.backend + ".so")).string();
+}
+
+void expect_entry(const Entry& entry) {
   if (entry.call.empty())
     throw UserError(
         entry.source +
@@ -134,13 +140,14 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
       entry.takes.find_first_of("\n\\") != std::string::npos)
     throw UserError("--entry is one call, as 'launch(q, k, v, o, B, H, S, D)', --takes one line");
   expect_no_kernel_called(entry);
+}
+
+std::string build_entry(const Entry& entry, const std::string& folder) {
+  expect_entry(entry);
   const fs::path prefix = program_folder().parent_path();
   if (!fs::exists(prefix / "lib/cmake/attnfuzz/attnfuzzConfig.cmake"))
     throw UserError("--entry builds with the CMake package of attnfuzz, which is not at " +
                     (prefix / "lib/cmake/attnfuzz").string() + ": install it with cmake --install");
-  std::printf("%s: built for %s ...\n", entry.source.c_str(),
-              entry.backend == "cuda" ? "CUDA" : "the CPU executor");
-  std::fflush(stdout);
   const std::string name = identifier(fs::path(entry.source).stem());
   const fs::path at = fs::absolute(fs::path(folder) / (name + ".attnfuzz")).lexically_normal();
   fs::create_directories(at);
@@ -154,7 +161,7 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   run_or_say("CMake cannot configure " + at.string(), configure);
   run_or_say(entry.source + " does not build as it is called in " + (at / "source.cu").string(),
              {"cmake", "--build", build});
-  return (fs::path(folder) / (name + ".attnfuzz") / ("libattn_" + name + "_" + entry.backend + ".so")).string();
+  return library_path(entry, folder);
 }
 
 }  // namespace attnfuzz

@@ -31,7 +31,20 @@ struct Entry {
 
 bool is_cuda_source(const std::string& kernel);
 
-// Says so, writes a project to `folder`/STEM.attnfuzz, builds it with CMake and the package of this
+// Tells whether the call names a length of queries or keys.
+bool names_lengths(const std::string& call);
+
+// Tells whether a statement of --takes sets `field`, a regular expression.
+bool sets(const std::string& takes, const std::string& field);
+
+// Throws UserError for what is no call, for a kernel that is called without a launch, and for what the contract
+// cannot express.
+void expect_entry(const Entry& entry);
+
+// Of the library that build_entry() makes, without its lane.
+std::string library_path(const Entry& entry, const std::string& folder);
+
+// Writes a project to `folder`/STEM.attnfuzz, builds it with CMake and the package of this
 // installation, and returns the library's path, without its lane. Throws UserError: with what the compiler
 // said, or without a call.
 std::string build_entry(const Entry& entry, const std::string& folder);

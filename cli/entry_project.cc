@@ -92,7 +92,7 @@ std::string plug_in(const Entry& entry, const std::string& name) {
          "    t.format = Formats::kOfFunction;\n" +
          deduced + assignments(entry.takes) +
          "    return t;\n  }();\n"
-         "  static attn::Formats format() { return attn::entry_format(); }\n"
+         "  static attn::Formats format() { return attn::entry_formats(); }\n"
          "  static void run(const attn::Args& a) { attn::call_entry(a); }\n};\nATTN_ADAPTER(Entry)\n";
 }
 

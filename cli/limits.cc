@@ -1,6 +1,9 @@
-// attnfuzz limits: what a kernel takes, found out by asking its plan(), as a declaration to paste.
+// attnfuzz limits: what a kernel takes, found out by asking its plan() and by running it, as a declaration to
+// paste.
 #include <cstdio>
 
+#include "cli/entry.h"
+#include "cli/entry_options.h"
 #include "cli/help.h"
 #include "cli/open_kernel.h"
 #include "cli/terminal.h"
@@ -8,7 +11,9 @@
 #include "fuzz/check/check.h"
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
+#include "fuzz/check/tried.h"
 #include "properties/case/domain.h"
+#include "properties/case/words.h"
 #include "text/printable.h"
 
 namespace attnfuzz {
@@ -19,22 +24,51 @@ constexpr double kOfDrawn = 0.95;
 struct LimitsArguments {
   std::string kernel;
   TargetOptions target;
+  EntryOptions entry;
+  std::string out = ".";
   int cases = 400;
 };
 
-Exit run_limits(const LimitsArguments& arguments) {
+// What a run refuses beyond what the kernel declares (tried.h). A kernel that refuses in run() is asked there.
+std::optional<Terms> found_by_running(Target& target) {
+  if (target.info().refuses_late) return std::nullopt;
+  const Tried tried = try_function(target);
+  if (tried.refused.empty()) return std::nullopt;
+  const attn_domain declared = target.info().domain.value_or(attn_domain{});
+  const std::string found = join(statements(tried, declared), "; ");
+  const std::string takes = !tried.found ? "none" : found.empty() ? "all that was tried" : found;
+  print("  run on " + std::to_string(tried.runs) + " small problems, it takes " + takes +
+        "; elsewhere: " + elsewhere(tried) + "\n");
+  const auto both = narrowed(declared, tried.domain);
+  const auto* const domain = std::get_if<attn_domain>(&both);
+  if (as_takes(tried.domain, declared).empty() || domain == nullptr) return std::nullopt;
+  return Terms{*domain, {}, {}};
+}
+
+Exit run_limits(LimitsArguments arguments) {
+  expect_source({arguments.kernel}, arguments.entry);
+  arguments.kernel = library_of_source(arguments.kernel, arguments.entry, arguments.target, arguments.out);
   const KernelLibrary library = library_of(arguments.kernel, arguments.target);
   const std::unique_ptr<Target> target = open(library, arguments.target);
   print(identity_line(target->info(), arguments.target) + "\n");
   // Nobody has said yet what it takes, so what it raises says that it does not.
-  const AskedLate late = {.seconds = 60, .raised = true};
+  const AskedLate late = {.seconds = 60, .raised = true, .runs = true};
   CheckOptions asked;
+  asked.terms = found_by_running(*target);
+  if (asked.terms) target->terms = asked.terms->domain;
   asked.refused = ask_for_refusals(*target, late);
   const Aim aim = aim_at(*target, asked);
   Declaration takes = declaration_of(aim.refused);
-  if (const auto& declared = target->info().domain) {
+  if (asked.terms) {
+    takes.domain = asked.terms->domain;
+  } else if (const auto& declared = target->info().domain) {
     if (says_sizes(*declared)) takes.domain = *declared;
     takes.domain.dtypes = declared->dtypes;
+  }
+  for (attn_sizes attn_domain::* size :
+       {&attn_domain::batch, &attn_domain::heads_q, &attn_domain::group, &attn_domain::seq_q,
+        &attn_domain::seq_k, &attn_domain::dim_qk, &attn_domain::dim_v}) {
+    if ((takes.domain.*size).multiple == 1) (takes.domain.*size).multiple = 0;  // which says nothing
   }
   const Taken inside = problems_taken(*target, aim, arguments.cases, late);
   const bool declared = target->info().domain.has_value();
@@ -64,7 +98,12 @@ void add_limits(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("limits", "Finds what a kernel takes, and prints it as a declaration to paste");
   const auto arguments = std::make_shared<LimitsArguments>();
-  command->add_option("kernel", arguments->kernel, "a kernel by name, or a plug-in by path")->required();
+  command
+      ->add_option("kernel", arguments->kernel,
+                   "a kernel by name, a plug-in by path, or a CUDA source (mine.cu)")
+      ->required();
+  add_entry_options(*command, arguments->entry);
+  command->add_option("--out", arguments->out, "folder that a source is built in")->capture_default_str();
   add_target_options(*command, arguments->target);
   command->add_option("--cases", arguments->cases, "problems drawn inside to see what is left")
       ->check(CLI::Range(20, 100000))

@@ -242,4 +242,44 @@ std::string as_terms(const Declaration& declaration) {
   return join(words, " ");
 }
 
+namespace {
+
+std::string takes_size(const attn_sizes& s) {
+  if (s.count > 0) return cat("one_of(", list_of(s), ")");
+  if (s.multiple <= 1 && s.least > 1 && s.most > 0) return cat("between(", s.least, ", ", s.most, ")");
+  if (s.multiple <= 1 && s.most > 0) return cat("at_most(", s.most, ")");
+  return cat(s.multiple > 1 ? cat("multiple_of(", s.multiple, ")") : std::string("any_size()"),
+             s.least > std::max<int64_t>(s.multiple, 1) ? cat(".from(", s.least, ")") : std::string(),
+             s.most > 0 ? cat(".up_to(", s.most, ")") : std::string());
+}
+
+// An adapter takes no size of 0, and says so by a least of 1.
+bool says_something(const attn_sizes& s) { return s.count > 0 || s.multiple > 1 || s.most > 0 || s.least > 1; }
+
+}  // namespace
+
+std::vector<std::string> as_takes(const attn_domain& found, const attn_domain& declared) {
+  std::vector<std::string> statements;
+  if (found.dtypes != 0 && found.dtypes != declared.dtypes)
+    statements.push_back("format = " +
+                         formats_of(found, {"Formats::kF16", "Formats::kBf16", "Formats::kF32"}, " | "));
+  const auto size = [&](const char* name, const attn_sizes& of, const attn_sizes& before) {
+    if (says_something(of) && !same(of, before)) statements.push_back(cat(name, " = ", takes_size(of)));
+  };
+  size("batch", found.batch, declared.batch);
+  size("heads", found.heads_q, declared.heads_q);
+  size("group", found.group, declared.group);
+  size("dim", found.dim_qk, declared.dim_qk);
+  const bool one_dim = found.equal_dims || declared.equal_dims;
+  if (!one_dim) size("dim_v", found.dim_v, declared.dim_v);
+  if (one_dim && !declared.equal_dims) statements.emplace_back("equal_dims = true");
+  size("seq", found.seq_q, declared.seq_q);
+  const bool one_length = found.equal_lengths || declared.equal_lengths;
+  if (!one_length) size("seq_k", found.seq_k, declared.seq_k);
+  if (one_length && !declared.equal_lengths) statements.emplace_back("equal_lengths = true");
+  if (found.causal != 0 && declared.causal == 0)
+    statements.emplace_back(found.causal == 1 ? "causal = Causal::kNever" : "causal = Causal::kOnly");
+  return statements;
+}
+
 }  // namespace attnfuzz

@@ -9,6 +9,7 @@
 
 #include "fuzz/check/memory_refusals.h"
 #include "fuzz/check/sizes_taken.h"
+#include "fuzz/check/tried.h"
 #include "properties/case/domain.h"
 #include "properties/case/planted_rank.h"
 #include "properties/case/words.h"
@@ -66,6 +67,19 @@ constexpr Refusal kBiasWithMask = {"a bias with a mask", nothing, [](Case& c) {
 constexpr Refusal kCausalWithMask = {"causal with a mask or a bias", nothing, [](Case& c) {
                                        if (c.problem.bias || c.problem.mask) c.problem.causal = false;
                                      }};
+
+template <int64_t kLeast>
+void give_shared(Case& c) {
+  const Environment usual;
+  if (c.env.shared_memory_limit >= kLeast) return;
+  c.env.shared_memory_limit = usual.shared_memory_limit;
+  c.env.compute_capability = usual.compute_capability;
+}
+static_assert(kSharedOfDevices[2] == Environment{}.shared_memory_limit);
+constexpr Refusal kLittleShared = {"devices below 166912 bytes of shared memory a block", nothing,
+                                   give_shared<kSharedOfDevices[1]>};
+constexpr Refusal kLessShared = {"devices below 232448 bytes of shared memory a block", nothing,
+                                 give_shared<kSharedOfDevices[2]>};
 
 constexpr Refusal kNotFinite = {kNonFinite,
                                 nothing,
@@ -227,6 +241,11 @@ class Asking {
     ask(kScale, [](Case& c) { c.problem.scale *= 1.5f; });
     ask(kNegativeScale, [](Case& c) { c.problem.scale = -c.problem.scale; });
     ask(kZeroScale, [](Case& c) { c.problem.scale = 0; });
+    if (refuses([](Case& c) { c.env.shared_memory_limit = kSharedOfDevices[1]; })) {
+      refused_.those.push_back(&kLessShared);
+    } else {
+      ask(kLittleShared, [](Case& c) { c.env.shared_memory_limit = kSharedOfDevices[0]; });
+    }
     if (target_.info().refuses_late) {
       ask(kNotFinite, [](Case& c) {
         c.planted.push_back({.tensor = TensorId::kQ, .bits = known_bits(c.problem.dtype).nan});
@@ -342,9 +361,13 @@ std::optional<std::string> Taker::refusal(const Case& c) {
   faults_ += planned.status == ATTN_FAULT;
   if (planned.status == ATTN_UNSUPPORTED || planned.status == ATTN_INVALID) return planned.reason;
   const bool enough = spent_ > late_.seconds || gives_up();
-  if (!target_.info().refuses_late || enough || !e.why_not().empty()) return std::nullopt;
+  const bool runs = target_.info().refuses_late || late_.runs;
+  if (!runs || enough || !e.why_not().empty()) return std::nullopt;
   const RunReply ran = e.run(c.calls.front());
   spent_ += e.kernel_s;
+  if (late_.runs) {
+    if (auto why = not_taken(e, ran)) return why;
+  }
   const bool raised = ran.status == ATTN_FAULT && !ran.crash && !ran.timed_out;
   if (ran.status == ATTN_UNSUPPORTED || (raised && late_.raised))
     return ran.fault ? ran.fault->message : "refused";

@@ -15,10 +15,12 @@
 namespace attnfuzz {
 
 // Of a kernel that may refuse in run() as well (KernelInfo::refuses_late): for how many seconds it is run to be
-// asked, then plan() is asked alone; and whether what it raises counts as a refusal.
+// asked, then plan() is asked alone; and whether what it raises counts as a refusal. `runs`: any kernel is run,
+// and a plain CUDA function refuses as not_taken() says (tried.h).
 struct AskedLate {
   double seconds = 10;
   bool raised = false;
+  bool runs = false;
 };
 
 // Asks a kernel whether it takes cases, which must be legal.
@@ -43,6 +45,10 @@ class Taker {
 // What no feature alone is refused for, by its name: "a bias with a mask"; nullptr: there is no such.
 const Refusal* refusal_of_several(std::string_view name);
 inline constexpr const char* kNonFinite = "NaN and infinities";  // in Q, K or V
+
+// Bytes of shared memory a block may have on the devices that are drawn, ascending; the last is the usual
+// one's.
+inline constexpr int64_t kSharedOfDevices[] = {101376, 166912, 232448};
 
 // Nothing, if the small problem itself is refused.
 Refused ask_for_refusals(Target& target, const AskedLate& late = {});

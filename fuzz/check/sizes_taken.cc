@@ -72,7 +72,8 @@ constexpr int64_t kLarge = 1 << 16;
 
 class Search {
  public:
-  Search(const Bases& bases, const std::function<bool(const Case&)>& takes) : bases_(bases), takes_(takes) {}
+  Search(const Bases& bases, const TakesCase& takes, bool ignores_holes)
+      : bases_(bases), takes_(takes), ignores_holes_(ignores_holes) {}
 
   std::optional<attn_domain> all() {
     attn_domain found = {};
@@ -87,26 +88,54 @@ class Search {
   }
 
  private:
-  bool taken(const Kind& kind, int64_t n) const {
-    return std::ranges::all_of(bases_, [&](const Case& base) {
+  std::optional<bool> taken(const Kind& kind, int64_t n) const {
+    std::optional<bool> all = true;
+    for (const Case& base : bases_) {
       Case c = base;
       kind.set(c, n);
       const Problem& p = c.problem;
       const int64_t elements = p.batch * p.heads_q * std::max(p.seq_q, p.seq_k) * std::max(p.dim_qk, p.dim_v);
-      return (elements > kLarge && &base != &bases_.front()) || takes_(c);
-    });
+      if (elements > kLarge && &base != &bases_.front()) continue;
+      const std::optional<bool> one = takes_(c);
+      if (one == false) return false;
+      if (!one) all.reset();
+    }
+    return all;
   }
 
   // What was taken of what was asked.
   Numbers ask(const Kind& kind, attn_sizes& sizes) {
-    if (std::ranges::all_of(kind.odd, [&](int64_t n) { return taken(kind, n); }))
+    if (std::ranges::none_of(kind.odd, [&](int64_t n) { return taken(kind, n) == false; }))
       return {kind.odd.begin(), kind.odd.end()};
-    Numbers takes;
-    std::ranges::copy_if(kind.asked, std::back_inserter(takes), [&](int64_t n) { return taken(kind, n); });
-    if (takes.empty() || takes.size() == kind.asked.size()) return takes;
-    sizes = simplest_sizes(kind.asked, takes);
+    Numbers known, unknown, takes;
+    for (const int64_t n : kind.asked) {
+      const std::optional<bool> one = taken(kind, n);
+      (one ? known : unknown).push_back(n);
+      if (one == true) takes.push_back(n);
+    }
+    if (takes.empty()) return takes;
+    take_unknown(unknown, known, takes);
+    if (ignores_holes_) fill_narrow_holes(known, takes);
+    if (takes.size() == known.size()) return takes;
+    sizes = simplest_sizes(known, takes);
     narrowed_ = true;
     return takes;
+  }
+
+  // A size that could not be asked for counts as taken between the largest that was taken and the first
+  // beyond it that was refused though it is a multiple of what divides all that were taken.
+  static void take_unknown(const Numbers& unknown, Numbers& known, Numbers& takes) {
+    int64_t multiple = 0;
+    for (const int64_t n : takes) multiple = std::gcd(multiple, n);
+    const auto refused = std::ranges::find_if(
+        known, [&](int64_t n) { return n > takes.back() && n % std::max<int64_t>(multiple, 1) == 0; });
+    if (refused == known.end()) return;
+    const int64_t least = takes.back(), most = *refused;
+    for (const int64_t n : unknown) {
+      if (n <= least || n >= most || n % std::max<int64_t>(multiple, 1) != 0) continue;
+      takes.push_back(n);
+      known.insert(std::ranges::lower_bound(known, n), n);
+    }
   }
 
   // Whether one of two sizes is taken where the other stays as it is.
@@ -118,7 +147,7 @@ class Search {
         one.set(c, n);
         const bool moved = c.problem.dim_qk != p.dim_qk || c.problem.dim_v != p.dim_v ||
                            c.problem.seq_q != p.seq_q || c.problem.seq_k != p.seq_k;
-        return n > 0 && moved && takes_(c);
+        return n > 0 && moved && takes_(c) == true;
       });
     });
   }
@@ -139,11 +168,23 @@ class Search {
   }
 
   const Bases& bases_;
-  const std::function<bool(const Case&)>& takes_;
+  const TakesCase& takes_;
+  const bool ignores_holes_;
   bool narrowed_ = false;
 };
 
 }  // namespace
+
+void fill_narrow_holes(const std::vector<int64_t>& asked, std::vector<int64_t>& taken) {
+  constexpr size_t kOneOf = 5;
+  int64_t multiple = 0;
+  for (const int64_t n : taken) multiple = std::gcd(multiple, n);
+  Numbers hull;
+  std::ranges::copy_if(asked, std::back_inserter(hull), [&](int64_t n) {
+    return n >= taken.front() && n <= taken.back() && n % std::max<int64_t>(multiple, 1) == 0;
+  });
+  if ((hull.size() - taken.size()) * kOneOf < hull.size()) taken = hull;
+}
 
 attn_sizes simplest_sizes(const std::vector<int64_t>& asked, const std::vector<int64_t>& taken) {
   attn_sizes sizes = {};
@@ -206,8 +247,8 @@ std::vector<std::string> in_words(const attn_domain& sizes) {
   return words;
 }
 
-std::optional<attn_domain> sizes_taken(const Bases& bases, const std::function<bool(const Case&)>& takes) {
-  return Search(bases, takes).all();
+std::optional<attn_domain> sizes_taken(const Bases& bases, const TakesCase& takes, bool ignores_holes) {
+  return Search(bases, takes, ignores_holes).all();
 }
 
 }  // namespace attnfuzz

@@ -20,8 +20,17 @@ namespace attnfuzz {
 // Taken, the plainest first; at least one.
 using Bases = std::vector<Case>;
 
-// Its sizes and equal_lengths, equal_dims alone; nothing if it takes all that was asked.
-std::optional<attn_domain> sizes_taken(const Bases& bases, const std::function<bool(const Case&)>& takes);
+// Whether a problem is taken; nothing: it could not be asked for, and says nothing.
+using TakesCase = std::function<std::optional<bool>(const Case&)>;
+
+// Its sizes and equal_lengths, equal_dims alone; nothing if it takes all that was asked. `ignores_holes`: see
+// fill_narrow_holes().
+std::optional<attn_domain> sizes_taken(const Bases& bases, const TakesCase& takes, bool ignores_holes = false);
+
+// Adds to `taken` the sizes that lie inside the range and multiple of those taken, if they are fewer than one
+// in five of those asked there. Nobody declares such a hole: a kernel that ends in it has a bug. Both
+// ascending, and not empty.
+void fill_narrow_holes(const std::vector<int64_t>& asked, std::vector<int64_t>& taken);
 
 // What it refuses: "head dimensions above 64", "lengths other than multiples of 8 up to 128".
 std::vector<std::string> in_words(const attn_domain& sizes);

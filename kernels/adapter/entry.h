@@ -12,13 +12,11 @@ extern "C" void attn_entry_call(const attn_entry::Args& a);
 
 namespace attn {
 
-// fp16 where the function takes several formats, and where it takes tensors that do not say.
-inline Formats entry_format() {
+// Every format that the function can be called with; all three where it takes tensors, which do not say. Which
+// of them it takes is found by running it (fuzz/check/tried.h).
+inline Formats entry_formats() {
   const int all = attn_entry_formats();
-  for (const attn_dtype one : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
-    if (all >> one & 1) return static_cast<Formats>(1 << one);
-  }
-  return Formats::kF16;
+  return all != 0 ? static_cast<Formats>(all) : Formats::kAny;
 }
 
 // Calls the function. If it throws on the executor, the call has failed, and the report holds the exception's

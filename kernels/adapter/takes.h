@@ -116,6 +116,7 @@ struct Takes {
   Window window = Window::kNever;
   Order order = Order::kBhsd;
   uintptr_t align_bytes = 16;  // of each pointer
+  int64_t shared = 0;          // bytes of shared memory a block that the device must have; 0: any device
   int page = 0;                // keys a page: K and V come in pages, with a.pages and a.lengths
   bool keeps_scratch = false;  // what it takes with cudaMalloc may live until the next call
   int64_t tile = 64;           // of queries and keys: where borders are aimed at
@@ -157,6 +158,9 @@ inline std::string refusal(const Takes& takes, const Call& call) {
     }
     return words + " alone";
   }
+  if (call.env.shared_memory_limit < takes.shared)
+    return "a device with " + std::to_string(call.env.shared_memory_limit) +
+           " bytes of shared memory a block: it takes at least " + std::to_string(takes.shared);
   if (p.batch == 0 || p.heads_q == 0 || p.seq_q == 0) return {};
   if (takes.equal_dims && p.dim_qk != p.dim_v) return "head dimensions of Q and V that differ";
   if (!takes.dim.take(p.dim_qk)) return wrong("a head dimension of", takes.dim, p.dim_qk);

@@ -4,7 +4,7 @@
 # A CUDA source as it stands, checked by one command: it is built, judged, built again when
 # it changed, and refused with the compiler's words, or with what to do, where it cannot be.
 # SOURCE has attention_forward(float* q, k, v, out, int B, H, S, D); EXTENSION is a folder with one of PyTorch;
-# SOURCES holds names.cu, whose names are those of our headers, and tensors.cu.
+# SOURCES holds names.cu, whose names are those of our headers, tensors.cu, and limited.cu, which takes little.
 set -u
 attnfuzz=$1 source=$2 extension=$3 sources=$4
 out=$(mktemp -d)
@@ -34,6 +34,7 @@ PATH=$PWD/none CXX= expect 2 "there is none: install one" --entry "$call"
 expect 2 "does not build" --entry 'attention_backward(q, k, v, o, B, H, S, D)'
 grep -q "attention_backward" log || { echo "the compiler's words are missing"; cat log; wrong=1; }
 expect 0 "40 cases in" --entry "$call"
+grep -q "mine.cu: run on [0-9]* small problems, it takes all that was tried" log || { echo "it was not asked"; cat log; wrong=1; }
 expect 0 "left out: .*nan_visible" --finite --entry "$call"
 # A machine that has Ninja need not have make.
 if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null; then
@@ -85,4 +86,26 @@ expect 0 "40 cases in" --finite --entry "$rows" --takes 'heads = one_of(1); page
 expect 2 "say how many keys a page has" --entry "$rows"
 expect 2 "name it in the call" --entry 'o = one(q, k, v)' --takes 'page = 16'
 expect 2 "window_left, window_right" --entry 'o = one(q, k, v)' --takes 'window = 128'
+# What nobody said is found by running the function: it is told in one line, with the text to paste. limits, campaign
+# and reduce take a source as check does, and build it once.
+run() {  # run STATUS WORDS ARGUMENT...
+  local status=$1 words=$2
+  shift 2
+  "$attnfuzz" "$@" >log 2>&1
+  local got=$?
+  [ $got -eq "$status" ] && grep -q -e "$words" log || { echo "$*: status $got, $status is due, and '$words' in"; cat log; wrong=1; }
+}
+of=limited.cu call='launch(q, k, v, o, B * H, S, D, scale)' found='dim = one_of(16, 48); seq = at_most(64)'
+run 0 "limited.cu: run on [0-9]* small problems, it takes $found; elsewhere: it threw: a head dimension of 16 or 48 alone (f32 B 1 H 1 S 16 D 32); exit status 3" \
+  limits limited.cu --cases 20 --entry "$call"
+grep -q -e "--takes '$found'" log || { echo "there is nothing to paste"; cat log; wrong=1; }
+run 1 "takes, as was found before by running it: $found" \
+  campaign limited.cu --entry "$call" --finite --for 2s --jobs 1 --out night --reduce-seconds 1 --no-canary
+run 1 "^replay: .*limited.attnfuzz/libattn_limited_cpu.so" \
+  reduce "$(find night -name '*.attn.json' | head -1)" --kernel limited.cu --entry "$call" --seconds 1 --out smaller.attn.json
+# What --takes says is believed: the throw is a failure. limits runs a kernel that declares more than it takes.
+expect 1 "it threw: a head dimension of 16 or 48 alone" --finite --reduce-seconds 1 --entry "$call" --takes 'dim = any_size(); seq = at_most(32)'
+run 0 "small problems, it takes dim = one_of(16, 48); elsewhere: it threw" limits limited.attnfuzz/libattn_limited_cpu.so --cases 20
+grep -q -e "--domain '.*dim=16,48 " log && grep -q "it takes 20 (100.0 %)" log || { echo "limits did not run it"; cat log; wrong=1; }
+expect 2 "it takes none: it wrote nothing into O (f32 B 1 H 1 S 16 D 32); say what it takes" --entry 'launch_nothing(q, k, v, o, B * H, S, D)'
 exit $wrong

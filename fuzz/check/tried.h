@@ -1,0 +1,55 @@
+// What a plain CUDA function takes, found by running it on small problems.
+//
+// A function that was not written for attnfuzz has no plan() that refuses. Given what it was not written for it
+// throws, aborts, ends the process, fails its launch or writes nothing. Told as failures these hide its bugs.
+// So it is asked first: head dimensions of practice before others, each format that it may have, lengths,
+// batches, heads, groups, causal or not. What is asked lies inside of what it declares.
+//
+//   const Tried tried = try_function(target);
+//   if (tried.found) statements = as_takes(tried.domain, *target.info().domain);   // "dim = one_of(64, 128)"
+//
+// A wrong number, a NaN, a hang, and a read or write outside of a tensor are bugs and no answers. A size that
+// is refused alone among many that are taken is a bug, too (fill_narrow_holes() in sizes_taken.h).
+//
+// There is one exception, if the call names no lengths, as 'o = forward(q, k, v)': then nobody has said that
+// they may differ. If every problem of equal lengths is right, and every other one is wrong, lengths must be
+// equal.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/judge/execution.h"
+#include "reference/model/calibration.h"
+
+namespace attnfuzz {
+
+// Why a run shows that the kernel does not take the problem: "it threw: no such head dimension", "it wrote
+// nothing into O". Nothing for any other end, good or bad.
+std::optional<std::string> not_taken(const Execution& ran, const RunReply& reply);
+
+struct Tried {
+  struct Reason {
+    std::string problem, why;  // of the first problem that ended so: "fp16 B 1 H 2 S 16 D 48"
+  };
+  bool found = false;           // a problem that it takes; else nothing is known
+  attn_domain domain = {};      // what was found beyond what it declares; all 0: it takes all that was tried
+  int64_t shared = 0;           // bytes of shared memory a block that the device must have; 0: any device
+  std::vector<Reason> refused;  // each reason once, the first first
+  int runs = 0;
+  bool in_time = true;  // else some questions were not asked
+};
+
+// Runs it for `seconds` at most, a problem that does not end for a moment only. `lengths`: judges by this table
+// of errors whether lengths must be equal, for a call that does not name them; nullptr: does not judge.
+Tried try_function(Target& target, double seconds = 20, const Calibration* lengths = nullptr);
+
+// What was found as statements of --takes: "dim = one_of(64, 128)".
+std::vector<std::string> statements(const Tried& tried, const attn_domain& declared);
+
+// Why it does not take the rest, some reasons with a problem each: "it threw: no such dim (f16 B 1 H 1 S 16 D
+// 32)".
+std::string elsewhere(const Tried& tried);
+
+}  // namespace attnfuzz

@@ -1,0 +1,181 @@
+// What a plain function takes is found by running it: fuzz/check/tried.h, and the holes of sizes_taken.h.
+#include "fuzz/check/tried.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "fuzz/check/sizes_taken.h"
+#include "properties/case/words.h"
+#include "reference/model/arithmetic_table.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+enum class End {
+  kWell,
+  kThrows,
+  kAborts,
+  kExits,
+  kLaunchFails,
+  kWritesNothing,
+  kSegfaults,
+  kHangs,
+  kReadsOutside
+};
+
+RunReply reply_of(End end) {
+  RunReply reply;
+  reply.status = ATTN_FAULT;
+  const auto fault = [&](attn_report_kind kind, const char* message) {
+    reply.fault = Fault{kind, {}, {}, message, "mine.cu", 1};
+  };
+  switch (end) {
+    case End::kThrows:
+      fault(ATTN_REPORT_DEVICE, "it threw: no such problem");
+      break;
+    case End::kLaunchFails:
+      fault(ATTN_REPORT_LAUNCH, "a block of 1056 threads");
+      break;
+    case End::kReadsOutside:
+      fault(ATTN_REPORT_ADDRESS, "a read beyond K");
+      break;
+    case End::kAborts:
+      reply.crash = "SIGABRT in run()", reply.death = Death::kSignal;
+      break;
+    case End::kSegfaults:
+      reply.crash = "SIGSEGV in run()", reply.death = Death::kSignal;
+      break;
+    case End::kExits:
+      reply.crash = "exit status 3 in run()", reply.death = Death::kExit;
+      break;
+    case End::kHangs:
+      reply.timed_out = true;
+      break;
+    case End::kWell:
+    case End::kWritesNothing:
+      reply.status = ATTN_OK;
+  }
+  return reply;
+}
+
+// A function that is right where `takes` says so, and ends in `end` elsewhere. It declares what an adapter
+// does.
+class Function : public FakeTarget {
+ public:
+  using Takes = std::function<bool(const attn_problem&, const attn_env&)>;
+  Function(Takes takes, End end) : takes_(std::move(takes)), end_(end) {
+    take_fp32();
+    info_ = FakeTarget::info();
+    attn_domain domain = {};
+    domain.size = sizeof domain;
+    domain.dtypes = 7;
+    domain.batch = domain.heads_q = {1, 128, 1, 0, {}};
+    domain.seq_q = domain.seq_k = domain.dim_qk = domain.dim_v = {1, 0, 1, 0, {}};
+    domain.group.count = 1, domain.group.list[0] = 1;
+    domain.equal_dims = 1;
+    info_.domain = domain;
+  }
+  const KernelInfo& info() const override { return info_; }
+  PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(p, tensors, env);
+    if (p.dim_qk != p.dim_v || p.heads_q != p.heads_kv || p.seq_q < 1 || p.seq_k < 1 || p.batch < 1)
+      reply.status = ATTN_UNSUPPORTED, reply.reason = "it is not declared";
+    return reply;
+  }
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    ++runs;
+    if (!takes_(p, env)) return reply_of(end_);
+    if (p.seq_q * p.seq_k > 70'000) return reply_of(End::kHangs);  // as what is slow does
+    return FakeTarget::run(stage, p, tensors, plan, env, stream);
+  }
+  std::string found(const Calibration* lengths = nullptr) {
+    const Tried tried = try_function(*this, 20, lengths);
+    EXPECT_EQ(tried.runs, runs);
+    if (!tried.found) return "nothing: " + elsewhere(tried);
+    return join(statements(tried, *info_.domain), "; ");
+  }
+  int runs = 0;
+
+ private:
+  Takes takes_;
+  End end_;
+  KernelInfo info_;
+};
+
+bool takes_64_and_128(const attn_problem& p, const attn_env&) { return p.dim_qk == 64 || p.dim_qk == 128; }
+
+TEST(Tried, FindsWhatAFunctionTakesHoweverItSaysNo) {
+  for (const End end : {End::kThrows, End::kAborts, End::kExits, End::kLaunchFails, End::kWritesNothing}) {
+    EXPECT_EQ(Function(takes_64_and_128, end).found(), "dim = one_of(64, 128)");
+  }
+}
+
+TEST(Tried, CountsNoBugAsALimit) {
+  for (const End end : {End::kSegfaults, End::kReadsOutside}) {
+    EXPECT_EQ(Function(takes_64_and_128, end).found(), "") << static_cast<int>(end);
+  }
+  // A hang says nothing, and after some of them nothing is asked any more.
+  Function hangs(takes_64_and_128, End::kHangs);
+  EXPECT_EQ(hangs.found(), "nothing: ");
+  EXPECT_LE(hangs.runs, 10);
+}
+
+TEST(Tried, FindsFormatsLengthsAndDevices) {
+  const auto found = [](const Function::Takes& takes) { return Function(takes, End::kThrows).found(); };
+  EXPECT_EQ(found([](auto& p, auto&) { return p.dtype == ATTN_F32; }), "format = Formats::kF32");
+  EXPECT_EQ(found([](auto& p, auto&) { return p.dtype != ATTN_BF16 && p.dim_qk <= 64; }),
+            "format = Formats::kF16 | Formats::kF32; dim = at_most(64)");
+  EXPECT_EQ(found([](auto& p, auto&) { return p.seq_q == p.seq_k; }), "equal_lengths = true");
+  EXPECT_EQ(found([](auto& p, auto&) { return p.seq_q == p.seq_k && p.seq_q % 64 == 0; }),
+            "seq = multiple_of(64); equal_lengths = true");
+  EXPECT_EQ(found([](auto& p, auto&) { return p.heads_q == 1 && p.batch <= 4; }),
+            "batch = at_most(4); heads = one_of(1)");
+  EXPECT_EQ(found([](auto& p, auto&) { return p.causal != 0; }), "causal = Causal::kOnly");
+  EXPECT_EQ(found([](auto& p, auto& env) { return p.dim_qk < 128 || env.shared_memory_limit > 120'000; }),
+            "shared = 166912");
+  EXPECT_EQ(found([](auto&, auto&) { return true; }), "");
+  EXPECT_EQ(found([](auto&, auto&) { return false; }),
+            "nothing: it threw: no such problem (f32 B 1 H 1 S 16 D 32)");
+}
+
+TEST(Tried, LeavesANarrowHoleToBeFound) {
+  const auto found = [](int64_t dim) {
+    return Function([&](auto& p, auto&) { return p.dim_qk % 8 == 0 && p.dim_qk != dim; }, End::kAborts).found();
+  };
+  EXPECT_EQ(found(96), "dim = multiple_of(8)");
+  EXPECT_EQ(found(100), "dim = multiple_of(8)");
+  const auto filled = [](std::vector<int64_t> taken) {
+    fill_narrow_holes({32, 64, 96, 128, 160, 192, 224, 256}, taken);
+    return taken;
+  };
+  EXPECT_EQ(filled({32, 64, 96, 128, 192, 256}).size(), 6u) << "two of eight are a declaration";
+  EXPECT_EQ(filled({32, 64, 128, 160, 192, 224, 256}).size(), 8u) << "one of eight is a hole";
+}
+
+TEST(Tried, JudgesLengthsWhereTheCallNamesNone) {
+  // Right where lengths are equal; elsewhere it takes the number of queries for that of keys.
+  class QueriesForKeys : public Function {
+   public:
+    QueriesForKeys() : Function([](auto&, auto&) { return true; }, End::kWell) {}
+    RunReply run(Stage stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan& plan,
+                 const attn_env& env, int stream) override {
+      attn_problem other = p;
+      other.seq_k = std::min(p.seq_k, p.seq_q);
+      other.scale *= p.seq_k > other.seq_k || p.seq_q > p.seq_k ? 2 : 1;
+      return Function::run(stage, other, tensors, plan, env, stream);
+    }
+  };
+  const Calibration calibration = executor();
+  EXPECT_EQ(QueriesForKeys().found(&calibration), "equal_lengths = true");
+  EXPECT_EQ(QueriesForKeys().found(), "") << "lengths are named in the call";
+  // Right with more keys than queries: then the others are a bug.
+  Function some([](auto&, auto&) { return true; }, End::kWell);
+  EXPECT_EQ(some.found(&calibration), "");
+}
+
+}  // namespace
+}  // namespace attnfuzz
