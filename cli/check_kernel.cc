@@ -12,6 +12,7 @@
 #include "fuzz/check/cheats.h"
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
+#include "fuzz/check/tighter.h"
 #include "fuzz/host/processes.h"
 #include "properties/case/domain.h"
 #include "properties/case/features/feature.h"
@@ -28,6 +29,8 @@ bool judged_by(const CheckResult& result, const Property& property) {
 
 // Of fewer cases coverage says how few they are.
 constexpr uint64_t kFewestToMeasure = 1000;
+// Of fewer nobody asks for tighter bounds.
+constexpr uint64_t kFewestToTighten = 200;
 
 // How much of what it may be asked a kernel takes. Refusing is no way to pass: of the caller's domain
 // nearly all is due, and of what there is at least something.
@@ -130,6 +133,43 @@ void collect_not_judged(const CheckArguments& arguments, const CheckOptions& opt
     lacks("the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
   if (options.batch > 0 && result.screen.screened + result.screen.doubted == 0)
     lacks("nothing was judged in batches: leave --batch out, or give another --property");
+}
+
+// Tells whether a kernel that says nothing of its arithmetic could say that it is fp32's, which assumption
+// costs what was not judged, and what to write.
+void try_tighter(Target& target, const Aim& aim, const Calibration& calibration,
+                 const CheckArguments& arguments, Checked& checked) {
+  const CheckResult& result = checked.result;
+  if (!arguments.target.untrusted.empty() || checked.kernel.refuses_late) return;
+  if (!leaves_fp32_open(result.assumptions)) return;
+  if (result.features.cases < kFewestToTighten && checked.not_judged.empty()) return;
+  const bool entry = !arguments.entry.call.empty();
+  const Tighter tighter = try_fp32(target, aim, calibration);
+  std::string text = words(tighter);
+  if (tighter.consistent()) {
+    text += entry ? "; if it is in fp32, --takes 'in_fp32 = true' holds it to that"
+                  : "; if it is in fp32, let it say so: in_fp32 = true in Takes, or accumulator, exp_class, "
+                    "scale_mode and p_format in plan()";
+  }
+  print("  " + text + "\n");
+  const KeyTiles& tiles = checked.tiles ? *checked.tiles : KeyTiles{};
+  const bool other_tile = entry && tiles.shown > 0 && tiles.shown != tiles.keys;
+  const std::string tile = other_tile ? "; tile = " + std::to_string(tiles.shown) : "";
+  if (other_tile)
+    print("  its output shows tiles of " + std::to_string(tiles.shown) +
+          " keys: --takes 'tile = " + std::to_string(tiles.shown) + "'\n");
+  if (checked.not_judged.empty() || tighter.costs.empty()) return;
+  std::string costs = checked.kernel.name + ": of " + std::to_string(tighter.cases) + " cases " +
+                      std::to_string(tighter.uninformative) + " were uninformative, " +
+                      std::to_string(tighter.without) + " without what was assumed: " + tighter.costs;
+  if (tighter.consistent())
+    costs += entry
+                 ? "; if it computes in fp32, with which its errors are consistent, say --takes '" +
+                       arguments.entry.takes + (arguments.entry.takes.empty() ? "" : "; ") + "in_fp32 = true" +
+                       tile + "'" + (other_tile ? "" : ", and tile = N if its tiles are not of 64 keys")
+                 : "; if it computes in fp32, with which its errors are consistent, let it say so: in_fp32 = "
+                   "true in Takes, or the classes in plan()";
+  checked.not_judged.push_back(costs);
 }
 
 // What to declare, if the failing case is one that the kernel does not promise to get right.
@@ -268,6 +308,8 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
     }
     print(properties_table(result) + check_notes(result, refused, checked.covered, part));
     if (checked.tiles) print("  " + words(*checked.tiles) + "\n");
+    if (result.failures.empty() && !result.interrupted)
+      try_tighter(*open_on_terms(), aim, calibration, arguments, checked);
     if (arguments.census) print(text(result.census));
     const Property* const as_planned = find_property("as_planned");
     if (part.empty() && std::ranges::find(options.properties, as_planned) != options.properties.end() &&

@@ -196,9 +196,9 @@ std::vector<std::string> not_judged(const CheckResult& result, const std::string
   if (why.empty() && !too_little.empty()) why.push_back(too_little);
   if (why.empty()) return why;
   why.push_back(
-      "what is not judged does not pass: let plan() say how the kernel works (what it leaves open counts as "
-      "the "
-      "loosest), let it take more problems, or draw larger ones with --work");
+      "what is not judged does not pass: let plan(), or --takes of a CUDA source, say how the kernel works "
+      "(what "
+      "it leaves open counts as the loosest), let it take more problems, or draw larger ones with --work");
   return why;
 }
 

@@ -1,0 +1,46 @@
+// Whether a kernel that says nothing of its arithmetic computes as one in fp32, and what its silence costs.
+//
+// What a plan leaves open counts as the loosest class. Loose bounds leave cases uninformative, so that a right
+// kernel may end as "too little judged". Some cases are drawn and judged again by the classes that
+// Takes::in_fp32 stands for: products and sums by FFMA, __expf, scores scaled in fp32, P not rounded. If the
+// kernel passes all of them, its errors are consistent with fp32 arithmetic, and it can say so. Cases that were
+// uninformative are also judged with each class alone, which shows the assumption that costs most.
+//
+//   const Tighter t = try_fp32(target, aim, calibration);
+//   std::printf("  %s\n", words(t).c_str());
+//
+// It proves nothing: a kernel in fewer bits may be that exact in these cases. The user decides.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "properties/case/aim.h"
+#include "properties/judge/target.h"
+#include "reference/model/calibration.h"
+
+namespace attnfuzz {
+
+struct Tighter {
+  int cases = 0;            // judged by either bound
+  int uninformative = 0;    // of them by the loose one
+  int still = 0;            // of those by the classes of fp32
+  int compared = 0;         // cases that were compared by the classes of fp32
+  int outside = 0;          // of those, beyond the bound
+  double worst = 0;         // largest error/bound of those inside
+  std::string costs;        // the assumption without which fewest cases are uninformative; empty: none is
+  int without = 0;          // how many those are
+  bool consistent() const;  // enough was compared, and none is outside
+};
+
+// Whether a plan leaves open what the classes of fp32 say.
+bool leaves_fp32_open(const std::vector<std::string>& assumptions);
+
+// Draws `cases` inside `aim`, as many as fit into `seconds`.
+Tighter try_fp32(Target& target, const Aim& aim, const Calibration& calibration, int cases = 100,
+                 double seconds = 5);
+
+// "consistent with fp32 arithmetic: 96 cases are within its bounds, the worst at 0.41 of one"
+std::string words(const Tighter& tighter);
+
+}  // namespace attnfuzz
