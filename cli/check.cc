@@ -27,6 +27,22 @@ uint64_t drawn_seed() {
   return seed % kMostCounted;
 }
 
+// Throws UserError unless files can be kept in the folder. It is made when there is a failure: one that is made
+// here is taken away again.
+void expect_folder(const std::string& out) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::absolute(out).lexically_normal();
+  std::vector<fs::path> missing;
+  fs::path there = folder;
+  for (; !fs::exists(there); there = there.parent_path()) missing.push_back(there);
+  expect_room_for((there / "reproducer").string());
+  std::error_code error;
+  fs::create_directories(folder, error);
+  std::error_code none;
+  for (const fs::path& made : missing) fs::remove(made, none);
+  if (error) throw UserError("--out " + out + ": no folder can be made there: " + error.message());
+}
+
 Exit run_check(CheckArguments arguments) {
   if (!arguments.duration.empty()) arguments.check.seconds = parse_duration(arguments.duration);
   if (arguments.properties.empty()) {
@@ -56,9 +72,7 @@ Exit run_check(CheckArguments arguments) {
   for (const std::string& path : {arguments.json, arguments.junit, arguments.sarif}) {
     if (!path.empty() && path != "-") expect_room_for(path);
   }
-  std::filesystem::path folder = std::filesystem::absolute(arguments.out);
-  while (!std::filesystem::exists(folder)) folder = folder.parent_path();  // it is made when there is a failure
-  expect_room_for((folder / "reproducer").string());
+  expect_folder(arguments.out);
   const Interrupts interrupts;
   std::optional<ResultsApart> apart(
       std::in_place, std::initializer_list<std::string>{arguments.json, arguments.junit, arguments.sarif});

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <regex>
 
 #include "cli/filing.h"
 #include "cli/status_line.h"
@@ -172,6 +173,18 @@ void try_tighter(Target& target, const Aim& aim, const Calibration& calibration,
   checked.not_judged.push_back(costs);
 }
 
+// Of a launch that was refused for its shared memory: the bytes of the least device on which it would not be.
+// 0: it is another failure.
+int64_t device_for(const Verdict& verdict) {
+  if (!verdict.fault || verdict.fault->kind != ATTN_REPORT_LAUNCH) return 0;
+  std::smatch bytes;
+  static const std::regex kRefused("(\\d{1,15}) bytes of shared memory: a block may have");  // launch.h
+  if (!std::regex_search(verdict.fault->message, bytes, kRefused)) return 0;
+  const int64_t needed = std::stoll(bytes[1]);
+  const auto device = std::ranges::lower_bound(kSharedOfDevices, needed);
+  return device == std::end(kSharedOfDevices) ? 0 : *device;
+}
+
 // What to declare, if the failing case is one that the kernel does not promise to get right.
 void print_advice(const Failure& failure, const Filed& filed) {
   if (!filed.reduction) return;
@@ -179,6 +192,12 @@ void print_advice(const Failure& failure, const Filed& filed) {
   if (failure.verdict.kind == Kind::kNonFinite && has_non_finite(minimal))
     std::printf(
         "A kernel that promises nothing where Q, K or V hold NaN or infinity: check it with --finite\n");
+  if (const int64_t shared = device_for(filed.reduction->verdict); shared > 0)
+    std::printf(
+        "A kernel for devices with more shared memory: let it refuse the others (Takes: shared = %lld; in "
+        "plan(): "
+        "env.shared_memory_limit)\n",
+        static_cast<long long>(shared));
   if (minimal.problem.scale <= 0)
     std::printf(
         "A kernel that promises nothing of a scale of 0 or below: let it refuse one (Takes: scale = "
@@ -288,9 +307,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
   if (result.failures.empty() || options.keep_going) {
     StatusLine line;
     CheckResult drawn = check(open_one, calibration, options, [&](uint64_t done, uint64_t of, double seconds) {
-      line.show(name + ": " + std::to_string(done) + (of > 0 ? " of " + std::to_string(of) : "") + " cases, " +
-                std::to_string(std::lround(seconds)) + " s, " +
-                std::to_string(std::lround(static_cast<double>(done) / std::max(seconds, 1e-9))) + " cases/s");
+      line.show(progress_line(checked.kernel.name, done, of, seconds, options.seconds));
     });
     line.clear();
     for (Failure& before : result.failures) drawn.add(std::move(before));

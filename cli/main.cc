@@ -1,4 +1,6 @@
 #include <malloc.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -12,12 +14,15 @@
 
 namespace {
 
-// What was printed may not have arrived: a full disk, a reader that has gone. The
-// status of a failure that was found stays.
+// What was printed may not have arrived, as on a full disk. The status of a failure that was found stays. A
+// reader that has gone, as `| head` does, has read all that it wants: that is no error.
 int finish(int status) {
   errno = 0;
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   if (!lost) return status;
+  pollfd out = {.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  const bool gone = errno == EPIPE || (poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0);
+  if (gone) return status;
   std::fprintf(stderr, "attnfuzz: the results could not be written to standard output%s%s\n", errno ? ": " : "",
                errno ? std::strerror(errno) : "");
   return status == attnfuzz::kHeld ? attnfuzz::kBadUse : status;

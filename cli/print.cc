@@ -19,6 +19,18 @@
 #include "text/printable.h"
 
 namespace attnfuzz {
+
+std::string assumed_line(const std::vector<std::string>& assumptions) {
+  static constexpr std::string_view kNotKnown = " not known: ", kAssumed = " assumed";
+  std::string text;
+  for (const std::string& one : assumptions) {
+    std::string words = printable(one);
+    if (const size_t at = words.find(kNotKnown); at != words.npos) words.replace(at, kNotKnown.size(), ": ");
+    if (const size_t at = words.find(kAssumed); at != words.npos) words.erase(at, kAssumed.size());
+    text += (text.empty() ? "  assumed, as plan() leaves it open: " : "; ") + words;
+  }
+  return text.empty() ? text : text + "\n";
+}
 namespace {
 
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
@@ -102,7 +114,7 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
     text += format("  rejected %llu x ", (unsigned long long)reasons[i].first) + printable(reasons[i].second) +
             "\n";
   }
-  for (const std::string& assumption : result.assumptions) text += "  assumed: " + printable(assumption) + "\n";
+  text += assumed_line(result.assumptions);
   if (!result.oracle.device.empty()) text += oracle_text(result.oracle);
   if (const ScreenUse& use = result.screen; use.screened + use.doubted > 0) text += "  " + words(use) + "\n";
   for (const auto& [lane, n] : result.lanes)
@@ -185,8 +197,7 @@ std::string verdict_text(const Verdict& verdict) {
   if (verdict.declared)
     text +=
         format("  of its bound %.0f %% is what the plan declares or leaves open\n", 100 * *verdict.declared);
-  for (const std::string& assumption : verdict.assumptions)
-    text += "  assumed: " + printable(assumption) + "\n";
+  text += assumed_line(verdict.assumptions);
   return text;
 }
 

@@ -75,6 +75,11 @@ std::string check_json(const CheckOptions& options, const Checked& checked);
 // A campaign's folder; on stderr, what of it cannot be read and what was not judged.
 report::Report read_and_tell(const std::string& dir);
 
+// What a plan leaves open and what stands for it, in one line: "  assumed, as plan() leaves it open: exp:
+// __expf;
+// ...". `assumptions`: ErrorModel's. Empty: none is.
+std::string assumed_line(const std::vector<std::string>& assumptions);
+
 // A failure in lines: the reduced case with its likely fault, the reproducer, the replay line.
 // `filed`: null if the failure was not filed.
 std::string failure_text(const Failure& failure, const Filed* filed);

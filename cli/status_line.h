@@ -9,13 +9,32 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
 #include "cli/terminal.h"
 
 namespace attnfuzz {
+
+// "fa1: 300 of 1000 cases (30 %), 5 s, 60 cases/s, 12 s left". `of`: 0 where time ends it, after `most`
+// seconds.
+inline std::string progress_line(const std::string& kernel, uint64_t done, uint64_t of, double seconds,
+                                 double most) {
+  const double rate = static_cast<double>(done) / std::max(seconds, 1e-9);
+  const double share =
+      of > 0 ? static_cast<double>(done) / static_cast<double>(of) : seconds / std::max(most, 1e-9);
+  const double left =
+      of > 0 ? static_cast<double>(of - std::min(done, of)) / rate : std::max(most - seconds, 0.0);
+  std::string text = kernel + ": " + std::to_string(done) + (of > 0 ? " of " + std::to_string(of) : "") +
+                     " cases (" + std::to_string(std::lround(100 * std::min(share, 1.0))) + " %), " +
+                     std::to_string(std::lround(seconds)) + " s, " + std::to_string(std::lround(rate)) +
+                     " cases/s";
+  return done > 0 ? text + ", " + std::to_string(std::lround(left)) + " s left" : text;
+}
 
 class StatusLine {
  public:

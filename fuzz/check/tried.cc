@@ -181,7 +181,11 @@ class Trying {
   // The largest head dimension that it takes needs most shared memory.
   void ask_for_devices() {
     const Environment usual;
-    for (const int64_t dim : {256, 192, 128, 96, 64, 32}) {
+    std::vector<int64_t> dims = {256, 192, 128, 96, 64, 32, base_.problem.dim_qk};
+    const attn_sizes& found = tried_.domain.dim_qk;
+    dims.insert(dims.end(), found.list, found.list + found.count);
+    std::ranges::sort(dims, std::greater());
+    for (const int64_t dim : dims) {
       Case c = base_;
       c.problem.dim_qk = c.problem.dim_v = dim;
       c.problem.scale = 1.0f / std::sqrt(static_cast<float>(dim));

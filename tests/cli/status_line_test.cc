@@ -35,6 +35,12 @@ TEST(StatusLine, IsLinesElsewhere) { EXPECT_EQ(shown(false, 0), "1 case\n2 cases
 
 TEST(StatusLine, ThatComeNowAndThen) { EXPECT_EQ(shown(false, std::numeric_limits<double>::infinity()), ""); }
 
+TEST(StatusLine, NamesTheKernelPercentRateAndTimeLeft) {
+  EXPECT_EQ(progress_line("fa1", 300, 1000, 5, 0), "fa1: 300 of 1000 cases (30 %), 5 s, 60 cases/s, 12 s left");
+  EXPECT_EQ(progress_line("fa1", 300, 0, 15, 60), "fa1: 300 cases (25 %), 15 s, 20 cases/s, 45 s left");
+  EXPECT_EQ(progress_line("fa1", 0, 1000, 2, 0), "fa1: 0 of 1000 cases (0 %), 2 s, 0 cases/s");
+}
+
 TEST(Terminal, IsWhatSaysSoAndTakesColorsUnlessToldNotTo) {
   int host = -1, terminal = -1;
   winsize size = {.ws_row = 10, .ws_col = 50, .ws_xpixel = 0, .ws_ypixel = 0};

@@ -162,6 +162,11 @@ for paths in "cp.async, elementwise, mma, mma scored" "cp.async, elementwise, pa
   tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
 done
 
+# Where nothing can be kept is said before the work; a reader that has gone is no error.
+refuse "no folder can be made there" check fa1 --cases 1 --out /proc/attnfuzz
+"$attnfuzz" check fa1 --cases 1 --jobs 1 2>"$out/pipe" | true
+[ "${PIPESTATUS[0]}" -eq 0 ] && [ ! -s "$out/pipe" ] || { echo "a reader that has gone is an error"; cat "$out/pipe"; bad=1; }
+
 # Plug-ins that are none.
 refuse "is no regular file" check "$out/fifo"
 printf 'not a library' >"$out/libmine.so"
