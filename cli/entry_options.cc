@@ -179,6 +179,8 @@ std::string library_of_source(const std::string& kernel, const EntryOptions& opt
     return build_entry(declared, folder);
   };
   expect_entry(entry);
+  if (const std::string why = entry.lane.empty() ? "" : lacks_lane(entry.lane); !why.empty())
+    throw UserError(why);
   std::printf("%s: built for %s ...\n", kernel.c_str(), entry.backend == "cuda" ? "CUDA" : "the CPU executor");
   std::fflush(stdout);
   const std::string domain = terms ? as_c({terms->domain, {}}) : "";

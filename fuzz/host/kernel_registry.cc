@@ -52,10 +52,12 @@ std::string worker_of(int32_t backend, const std::string& lane) {
 
 std::string no_worker(int32_t backend, const std::string& lane) {
   if (backend == ATTN_CUDA && has_libraries(lane)) return "the lane " + lane + " is the CPU executor's alone";
-  std::string text = worker_name(backend, lane) + " is not beside this program: build it";
-  if (backend == ATTN_CUDA) text += " where there is a CUDA toolkit (ATTNFUZZ_CUDA=ON)";
-  if (!sanitizer_of(lane).empty()) text += " (ATTNFUZZ_LANES)";
-  return text;
+  const std::string text = worker_name(backend, lane) + " is not beside this program: ";
+  if (!sanitizer_of(lane).empty())
+    return text + "this attnfuzz was built without the lane " + lane + "; -DATTNFUZZ_LANES=" + lane +
+           " builds it";
+  return text +
+         (backend == ATTN_CUDA ? "build it where there is a CUDA toolkit (ATTNFUZZ_CUDA=ON)" : "build it");
 }
 
 std::string no_host(int32_t backend) {
@@ -153,6 +155,7 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
     *error = plug_in.path + " is Python, and the lane " + wanted.lane + " is of what a compiler has built";
     return {};
   }
+  if (*error = lacks_lane(wanted.lane); !error->empty()) return {};
   if (!fs::is_directory(plug_in.path) && !instrumented(plug_in.path, wanted.lane)) {
     *error = plug_in.path + " was not built for the lane " + wanted.lane +
              ": attnfuzz_add_kernel makes such a library, libattn_NAME_" + build_name(ATTN_CPU, wanted.lane) +
@@ -163,6 +166,10 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
 }
 
 }  // namespace
+
+std::string lacks_lane(const std::string& lane) {
+  return sanitizer_of(lane).empty() || !worker_of(ATTN_CPU, lane).empty() ? "" : no_worker(ATTN_CPU, lane);
+}
 
 std::string in_lane(const std::string& path, const std::string& lane) {
   const std::string plain = build_name(ATTN_CPU, "plain") + ".so";

@@ -52,6 +52,9 @@ std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& w
 // The same where exactly one is wanted.
 std::optional<KernelLibrary> find_kernel(const std::string& name, const Wanted& wanted, std::string* error);
 
+// Why no kernel can be run in a lane of the CPU's: its worker is not here; and what to build. Empty: it is here.
+std::string lacks_lane(const std::string& lane);
+
 // Beside libmine_cpu.so, for the lane asan: libmine_cpu-asan.so. The path itself: it is not built for that.
 std::string in_lane(const std::string& path, const std::string& lane);
 

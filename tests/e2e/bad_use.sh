@@ -167,6 +167,11 @@ refuse "no folder can be made there" check fa1 --cases 1 --out /proc/attnfuzz
 "$attnfuzz" check fa1 --cases 1 --jobs 1 2>"$out/pipe" | true
 [ "${PIPESTATUS[0]}" -eq 0 ] && [ ! -s "$out/pipe" ] || { echo "a reader that has gone is an error"; cat "$out/pipe"; bad=1; }
 
+# An installation without a sanitizer's worker says what to build.
+mkdir "$out/bin" && cp "$attnfuzz" "$out/bin/" && printf x >"$out/libother.so"
+attnfuzz=$out/bin/attnfuzz refuse "this attnfuzz was built without the lane asan; -DATTNFUZZ_LANES=asan builds it" check "$out/libother.so" --lane asan
+rm -r "$out/bin"
+
 # Plug-ins that are none.
 refuse "is no regular file" check "$out/fifo"
 printf 'not a library' >"$out/libmine.so"
