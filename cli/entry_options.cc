@@ -115,7 +115,9 @@ std::string ask(const std::string& source, Target& target, const TargetOptions& 
   const attn_domain declared = target.info().domain.value_or(attn_domain{});
   const Calibration calibration = calibration_for(target.info(), by);
   const bool lengths_said = names_lengths(options.call) || says_lengths(options.takes, terms);
-  Tried tried = try_function(target, kSeconds, lengths_said ? nullptr : &calibration);
+  const bool align_said = sets(options.takes, "align") || (terms && terms->domain.align != 0);
+  Tried tried =
+      try_function(target, kSeconds, {.table = &calibration, .lengths = !lengths_said, .align = !align_said});
   const std::string asked = source + ": run on " + std::to_string(tried.runs) + " small problems, it takes ";
   const bool none = !tried.found && !tried.refused.empty();
   if (none && tried.in_time && !says_anything(options.takes, terms))

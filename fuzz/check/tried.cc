@@ -57,10 +57,36 @@ std::string in_words(const Problem& p) {
   return words + (p.causal ? " causal" : "");
 }
 
+// A kernel that is told of the other diagonal: it answers as if it had been asked for its own.
+class OtherAlign : public Target {
+ public:
+  explicit OtherAlign(Target& target) : target_(target) {}
+  const KernelInfo& info() const override { return target_.info(); }
+  Arena& arena() override { return target_.arena(); }
+  void memory(std::span<const MemoryRange> ranges) override { target_.memory(ranges); }
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    return target_.plan(other(problem), tensors, env);
+  }
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    return target_.run(stage, other(problem), tensors, plan, env, stream);
+  }
+  std::optional<attn_partials> partials(const attn_problem&, const attn_plan&, std::string*) override {
+    return std::nullopt;
+  }
+
+ private:
+  static attn_problem other(attn_problem p) {
+    p.align = p.align == ATTN_TOP_LEFT ? ATTN_BOTTOM_RIGHT : ATTN_TOP_LEFT;
+    return p;
+  }
+  Target& target_;
+};
+
 class Trying {
  public:
-  Trying(Target& target, double seconds, const Calibration* lengths)
-      : target_(target), seconds_(seconds), lengths_(lengths) {}
+  Trying(Target& target, double seconds, const ByNumbers& judged)
+      : target_(target), seconds_(seconds), judged_(judged) {}
 
   Tried all() {
     // Most problems that do not end would not end later either.
@@ -72,7 +98,8 @@ class Trying {
       ask_for_masks();
       ask_for_sizes();
       ask_for_devices();
-      if (lengths_ != nullptr && !tried_.domain.equal_lengths) ask_for_equal_lengths();
+      if (judged_.table && judged_.lengths && !tried_.domain.equal_lengths) ask_for_equal_lengths();
+      if (judged_.table && judged_.align && !tried_.domain.equal_lengths) ask_for_bottom_right();
     }
     tried_.in_time = !out_of_time();
     return std::move(tried_);
@@ -199,19 +226,46 @@ class Trying {
     }
   }
 
+  Case gaussian(int64_t queries, int64_t keys) const {
+    Case c = base_;
+    c.problem.seq_q = queries, c.problem.seq_k = keys;
+    c.q = c.k = c.v = {.kind = FillKind::kGaussian, .seed = 1};
+    c.k.seed = 2, c.v.seed = 3;
+    return c;
+  }
+
+  // Few keys, so that bugs of later tiles do not hide the answer; no query that sees no key.
+  void ask_for_bottom_right() {
+    constexpr std::pair<int64_t, int64_t> kPairs[] = {{1, 2}, {16, 17}, {7, 25}, {1, 31}};
+    const auto& domain = target_.info().domain;
+    if (!domain || domain->align != 1 + ATTN_TOP_LEFT || tried_.domain.causal == 1) return;
+    const Property& reference = *find_property("reference");
+    OtherAlign other(target_);
+    for (const auto& [queries, keys] : kPairs) {
+      Case c = gaussian(queries, keys);
+      c.problem.causal = true;
+      c.problem.align = ATTN_TOP_LEFT;
+      if (illegal(c)) return;
+      tried_.runs += 2;
+      if (judge(c, reference, target_, *judged_.table).outcome != Outcome::kFail) return;
+      c.problem.align = ATTN_BOTTOM_RIGHT;
+      if (judge(c, reference, other, *judged_.table).outcome != Outcome::kPass) return;
+    }
+    tried_.bottom_right = true;
+    tried_.refused.push_back(
+        {in_words(gaussian(16, 17).problem), "its causal mask is right only of the bottom right"});
+  }
+
   void ask_for_equal_lengths() {
     constexpr std::pair<int64_t, int64_t> kPairs[] = {{16, 16}, {48, 48}, {33, 33}, {16, 48},
                                                       {48, 16}, {1, 33},  {33, 1}};
     const Property& reference = *find_property("reference");
     std::string first;
     for (const auto& [queries, keys] : kPairs) {
-      Case c = base_;
-      c.problem.seq_q = queries, c.problem.seq_k = keys;
-      c.q = c.k = c.v = {.kind = FillKind::kGaussian, .seed = 1};
-      c.k.seed = 2, c.v.seed = 3;
+      Case c = gaussian(queries, keys);
       if (const auto& domain = target_.info().domain; domain && queries == keys) fit(*domain, c);
       if (illegal(c)) return;
-      const Verdict v = judge(c, reference, target_, *lengths_);
+      const Verdict v = judge(c, reference, target_, *judged_.table);
       ++tried_.runs;
       const bool equal = c.problem.seq_q == c.problem.seq_k;
       if (v.outcome != (equal ? Outcome::kPass : Outcome::kFail)) return;
@@ -223,7 +277,7 @@ class Trying {
 
   Target& target_;
   const double seconds_;
-  const Calibration* const lengths_;
+  const ByNumbers judged_;
   Case base_;
   Tried tried_;
   std::vector<Case> asked_, failing_;  // for a base; those of them that ended in a failure
@@ -246,12 +300,13 @@ std::optional<std::string> not_taken(const Execution& ran, const RunReply& reply
   return std::nullopt;
 }
 
-Tried try_function(Target& target, double seconds, const Calibration* lengths) {
-  return Trying(target, seconds, lengths).all();
+Tried try_function(Target& target, double seconds, const ByNumbers& judged) {
+  return Trying(target, seconds, judged).all();
 }
 
 std::vector<std::string> statements(const Tried& tried, const attn_domain& declared) {
   std::vector<std::string> all = as_takes(tried.domain, declared);
+  if (tried.bottom_right) all.emplace_back("align = ATTN_BOTTOM_RIGHT");
   if (tried.shared != 0) all.push_back(cat("shared = ", tried.shared));
   return all;
 }

@@ -36,14 +36,22 @@ struct Tried {
   bool found = false;           // a problem that it takes; else nothing is known
   attn_domain domain = {};      // what was found beyond what it declares; all 0: it takes all that was tried
   int64_t shared = 0;           // bytes of shared memory a block that the device must have; 0: any device
+  bool bottom_right = false;    // its causal mask is of the bottom right, though it declares the top left
   std::vector<Reason> refused;  // each reason once, the first first
   int runs = 0;
   bool in_time = true;  // else some questions were not asked
 };
 
-// Runs it for `seconds` at most, a problem that does not end for a moment only. `lengths`: judges by this table
-// of errors whether lengths must be equal, for a call that does not name them; nullptr: does not judge.
-Tried try_function(Target& target, double seconds = 20, const Calibration* lengths = nullptr);
+// What is judged by this table of errors because nobody has said it. `lengths`: whether they must be equal, for
+// a call that does not name them. `align`: whether a causal mask is of the bottom right, which is so if every
+// problem of more keys than queries is right by that reading and wrong by the declared one.
+struct ByNumbers {
+  const Calibration* table = nullptr;  // nullptr: nothing is
+  bool lengths = false, align = false;
+};
+
+// Runs it for `seconds` at most, a problem that does not end for a moment only.
+Tried try_function(Target& target, double seconds = 20, const ByNumbers& judged = {});
 
 // What was found as statements of --takes: "dim = one_of(64, 128)".
 std::vector<std::string> statements(const Tried& tried, const attn_domain& declared);

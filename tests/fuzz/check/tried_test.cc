@@ -92,12 +92,13 @@ class Function : public FakeTarget {
     if (p.seq_q * p.seq_k > 70'000) return reply_of(End::kHangs);  // as what is slow does
     return FakeTarget::run(stage, p, tensors, plan, env, stream);
   }
-  std::string found(const Calibration* lengths = nullptr) {
-    const Tried tried = try_function(*this, 20, lengths);
-    EXPECT_EQ(tried.runs, runs);
+  std::string found(const ByNumbers& judged = {}) {
+    const Tried tried = try_function(*this, 20, judged);
+    EXPECT_GE(tried.runs, runs);
     if (!tried.found) return "nothing: " + elsewhere(tried);
     return join(statements(tried, *info_.domain), "; ");
   }
+  void set_align(int32_t align) { info_.domain->align = align; }
   int runs = 0;
 
  private:
@@ -170,11 +171,35 @@ TEST(Tried, JudgesLengthsWhereTheCallNamesNone) {
     }
   };
   const Calibration calibration = executor();
-  EXPECT_EQ(QueriesForKeys().found(&calibration), "equal_lengths = true");
+  EXPECT_EQ(QueriesForKeys().found({.table = &calibration, .lengths = true}), "equal_lengths = true");
   EXPECT_EQ(QueriesForKeys().found(), "") << "lengths are named in the call";
   // Right with more keys than queries: then the others are a bug.
   Function some([](auto&, auto&) { return true; }, End::kWell);
-  EXPECT_EQ(some.found(&calibration), "");
+  EXPECT_EQ(some.found({.table = &calibration, .lengths = true}), "");
+}
+
+TEST(Tried, FindsACausalMaskOfTheBottomRight) {
+  // Its mask is of the bottom right whatever it declares; `half`: with more than one query alone.
+  class Masked : public Function {
+   public:
+    explicit Masked(bool half) : Function([](auto&, auto&) { return true; }, End::kWell), half_(half) {
+      set_align(1 + ATTN_TOP_LEFT);
+    }
+    RunReply run(Stage stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan& plan,
+                 const attn_env& env, int stream) override {
+      attn_problem other = p;
+      other.align = half_ && p.seq_q == 1 ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+      return Function::run(stage, other, tensors, plan, env, stream);
+    }
+
+   private:
+    const bool half_;
+  };
+  const Calibration calibration = executor();
+  const ByNumbers judged = {.table = &calibration, .align = true};
+  EXPECT_EQ(Masked(false).found(judged), "align = ATTN_BOTTOM_RIGHT");
+  EXPECT_EQ(Masked(false).found(), "");
+  EXPECT_EQ(Masked(true).found(judged), "") << "neither reading is right: a bug";
 }
 
 }  // namespace
