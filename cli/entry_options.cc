@@ -10,6 +10,7 @@
 #include "cli/entry.h"
 #include "cli/open_kernel.h"
 #include "cli/terminal.h"
+#include "cli/terms.h"
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/tried.h"
 #include "properties/case/words.h"
@@ -199,6 +200,7 @@ std::string library_of_source(const std::string& kernel, const EntryOptions& opt
   }
   std::string library = build("");
   std::unique_ptr<Target> opened = open_library(library, target);
+  if (terms) opened->terms = narrowed(*terms, opened->info()).domain;
   const std::string statements = ask(kernel, *opened, target, options, terms);
   if (!statements.empty()) {
     opened.reset();

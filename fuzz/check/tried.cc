@@ -113,7 +113,7 @@ class Trying {
 
   // Nothing where it was not run, or did not end.
   std::optional<bool> takes(const Case& c) {
-    if (illegal(c) || out_of_time()) return std::nullopt;
+    if (illegal(c) || out_of_time() || !is_asked(c)) return std::nullopt;
     Execution e(c, target_);
     if (!e.why_not().empty()) return std::nullopt;  // it is outside of what is declared
     const RunReply ran = e.run(c.calls.front());
@@ -129,8 +129,19 @@ class Trying {
     return ran.timed_out ? std::nullopt : std::optional(true);
   }
 
+  // The caller's domain, if there is one, lies inside of the declared one.
+  const std::optional<attn_domain>& declared() const {
+    return target_.terms ? target_.terms : target_.info().domain;
+  }
+  bool is_asked(const Case& c) const {
+    if (!target_.terms) return true;  // plan() refuses what is not declared
+    Problem inside = c.problem;
+    fit_sizes(*target_.terms, inside);
+    return inside == c.problem;
+  }
+
   bool declares(int32_t dtype) const {
-    const auto& domain = target_.info().domain;
+    const auto& domain = declared();
     return domain && domain->dtypes != 0 ? (domain->dtypes >> dtype & 1) != 0 : dtype != ATTN_F32;
   }
 
@@ -166,8 +177,7 @@ class Trying {
     c.problem.dtype = dtype;
     c.problem.scale = 1.0f / std::sqrt(static_cast<float>(dim));
     c.env.variant = target_.info().variants.empty() ? 0 : 1;
-    const auto& domain = target_.info().domain;
-    if (domain) {
+    if (const auto& domain = declared()) {
       fit(*domain, c);
       if (domain->align) c.problem.align = domain->align - 1;
     }
@@ -263,7 +273,7 @@ class Trying {
     std::string first;
     for (const auto& [queries, keys] : kPairs) {
       Case c = gaussian(queries, keys);
-      if (const auto& domain = target_.info().domain; domain && queries == keys) fit(*domain, c);
+      if (const auto& domain = declared(); domain && queries == keys) fit(*domain, c);
       if (illegal(c)) return;
       const Verdict v = judge(c, reference, target_, *judged_.table);
       ++tried_.runs;

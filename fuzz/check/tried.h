@@ -3,7 +3,7 @@
 // A function that was not written for attnfuzz has no plan() that refuses. Given what it was not written for it
 // throws, aborts, ends the process, fails its launch or writes nothing. Told as failures these hide its bugs.
 // So it is asked first: head dimensions of practice before others, each format that it may have, lengths,
-// batches, heads, groups, causal or not. What is asked lies inside of what it declares.
+// batches, heads, groups, causal or not. What is asked lies inside of what it declares, and of Target::terms.
 //
 //   const Tried tried = try_function(target);
 //   if (tried.found) statements = as_takes(tried.domain, *target.info().domain);   // "dim = one_of(64, 128)"

@@ -143,6 +143,15 @@ TEST(Tried, FindsFormatsLengthsAndDevices) {
             "nothing: it threw: no such problem (f32 B 1 H 1 S 16 D 32)");
 }
 
+TEST(Tried, AsksInsideTheCallersDomain) {
+  Function f([](auto& p, auto& env) { return p.dim_qk <= 64 || env.shared_memory_limit > 120'000; },
+             End::kThrows);
+  attn_domain terms = *f.info().domain;
+  terms.dim_qk = terms.dim_v = {1, 64, 1, 0, {}};
+  f.terms = terms;
+  EXPECT_EQ(f.found(), "") << "larger dims need a large device, and are not asked for";
+}
+
 TEST(Tried, LeavesANarrowHoleToBeFound) {
   const auto found = [](int64_t dim) {
     return Function([&](auto& p, auto&) { return p.dim_qk % 8 == 0 && p.dim_qk != dim; }, End::kAborts).found();
