@@ -105,6 +105,11 @@ Search::Answer Search::ask(Case c, Verdict* verdict) {
   return known.answer;
 }
 
+Case Search::settled(Case c) const {
+  settle(c);
+  return c;
+}
+
 bool Search::forced(const Case& was, Case changed) const {
   if (!options_.fit) return false;
   settle(changed);

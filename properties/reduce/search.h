@@ -40,6 +40,8 @@ class Search {
   bool attempt(Case c, Step step = Step::kPass);
   // Judges a case whatever it costs. kRefused: the kernel rejects it, or it is illegal.
   Answer ask(Case c, Verdict* verdict = nullptr);
+  // The case as it would be judged: inside of what the kernel takes.
+  Case settled(Case c) const;
   // Whether a change of `was` comes to nothing, for the kernel says that it takes nothing else.
   bool forced(const Case& was, Case changed) const;
   // Starts over from another case, which must have failed.

@@ -142,7 +142,9 @@ class Varier {
     if (tally.always()) {
       Case least = minimal_;
       dial.set(least, dial.least);
-      if (now > dial.least && !s_.forced(minimal_, least)) {  // or the kernel takes no less
+      // A kernel that takes no less says nothing by that. What else changes with the number does not count, as
+      // a scale that follows a head dimension.
+      if (now > dial.least && dial.get(s_.settled(least)) != now) {
         need(Relation::kAtLeast, cat(dial.name, " >= ", now));
       } else {
         indifferent(dial.name);

@@ -286,6 +286,30 @@ TEST(Check, ReducesInsideOfWhatTheCallerAsksForAndTheKernelDeclares) {
   }
 }
 
+TEST(Check, SaysNoNeedOfTheLeastHeadDimensionThatIsTaken) {
+  class WrongTarget : public FakeTarget {
+   public:
+    RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+                 const attn_env& env, int stream) override {
+      RunReply reply = FakeTarget::run(stage, problem, tensors, plan, env, stream);
+      reply.status = ATTN_FAULT;
+      return reply;
+    }
+  } target;
+  attn_domain domain = {};
+  domain.size = sizeof domain;
+  domain.dim_qk = domain.dim_v = {0, 0, 0, 2, {64, 128}};
+  Case c;
+  c.problem.dim_qk = c.problem.dim_v = 128;
+  const Property& property = *find_property("reference");
+  const Verdict verdict = judge(c, property, target, executor());
+  ReduceOptions options;
+  options.fit = [&](Case& inside) { fit(domain, inside); };
+  const Reduction reduction = reduce_failure(c, verdict, property, target, executor(), options);
+  EXPECT_EQ(reduction.minimal.problem.dim_qk, 64);
+  for (const Need& need : reduction.needs) EXPECT_EQ(need.part.find("dim_"), std::string::npos) << need.text;
+}
+
 // Copies rows of K by 16 bytes, and forgot to look at those of the others.
 class AlignedKeysTarget : public FakeTarget {
  public:
