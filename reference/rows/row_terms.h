@@ -34,19 +34,24 @@ ATTN_BOTH inline double p_reach(const ErrorNumbers& model) {
 }
 
 // fp32 arithmetic may overflow on the way to these scores. A key far below a
-// moderate maximum is no danger, however low: its weight is 0 either way. Nor are
+// moderate maximum is no danger where scores are scaled before they are subtracted: its weight is 0. Nor are
 // keys that are all equally low, as those of a row that a bias of the lowest
 // finite number was meant to mask: their weights are equal (`level`; absorbed() says where that is certain).
+// Where both are one multiply-add, a tile or a split may hold low keys alone. Its maximum is rounded,
+// exp2(fma(s, sigma, -mu)) of it may be infinite, and a later weight of 0 makes NaN of that.
 ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute, double most_capped, double m,
                                 bool level, double misplaced) {
   constexpr double kScore = kOverflow / std::numbers::log2e;
   if (!(most_absolute < kOverflow) || !(most_absolute * std::abs(model.scale) < kScore)) return true;
   if (!(std::abs(m) < kScore) && !(level && m < 0 && -m <= std::numeric_limits<float>::max())) return true;
   if (!(most_capped < kScore)) return true;
+  constexpr double kMostMisplaced = 60;  // log2
+  const double of_tile = kU * most_absolute * std::abs(model.scale) * std::numbers::log2e;
+  if (model.may_be_fused && of_tile >= kMostMisplaced) return true;
   // A cap that may be flushed divides by 0.
   if (model.flushes && model.softcap > 0 && model.softcap < kFlush) return true;
   // Weights that are misplaced too far overflow, and sooner so where P's format holds little.
-  return misplaced >= 60 || misplaced + p_reach(model) >= std::log2(model.p_overflow);
+  return misplaced >= kMostMisplaced || misplaced + p_reach(model) >= std::log2(model.p_overflow);
 }
 
 // Whether every score of a row is one number m in any kernel that rounds a score before it subtracts the
@@ -151,9 +156,9 @@ ATTN_BOTH inline double uncertain_factor(const ErrorNumbers& model, double off, 
 struct KeyRounding {
   Rounding rounded;
   double scale, halved, per_range, exact, tau;  // halved: 1 / (2 scale), for a division is dear
-  double flushed;         // of p_j times P's scale
-  double max, uncertain;  // of the tile
-  double factor, phi;     // A_t / l, phi_t
+  double flushed;                               // of p_j times P's scale
+  double max, uncertain;                        // of the tile
+  double factor, phi;                           // A_t / l, phi_t
 
   ATTN_BOTH KeyRounding(const ErrorNumbers& model, double max, double uncertain, double factor, double phi)
       : rounded(rounding_of(model.p_predicted)),

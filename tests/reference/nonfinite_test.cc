@@ -164,6 +164,20 @@ TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
 }
 
+// A tile or a split of low keys alone overflows where its rounded maximum is subtracted in one multiply-add.
+TEST(NonFinite, LowKeysOfATileOfTheirOwnOverflowWhereTheScaleIsFused) {
+  const auto state = [](float low, int32_t mode) {
+    Case c({.seq_q = 1, .seq_k = 2, .dim_qk = 1});
+    c.set_q(0, 0, 0, 0, 32768), c.set_k(0, 0, 1, 0, low);
+    c.problem.scale = 1;
+    c.plan.scale_mode = mode;
+    return c.reference().state[0];
+  };
+  EXPECT_EQ(state(-65504, ATTN_SCALE_FUSED), RowState::kUnconstrained);
+  EXPECT_NE(state(-65504, ATTN_SCALE_SEPARATE), RowState::kUnconstrained);
+  EXPECT_EQ(state(-16384, ATTN_SCALE_FUSED), RowState::kBounded);
+}
+
 // Where a bias absorbs what is added to it, all scores are one number, and O is the mean of the values.
 TEST(NonFinite, ABiasThatAbsorbsItsScoresLeavesAMean) {
   const auto row = [](float bias, int32_t mode, float size, int64_t splits,
