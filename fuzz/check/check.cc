@@ -114,8 +114,9 @@ void collect(std::vector<Job>& jobs, Shared& shared, bool keep_going, const std:
 }
 
 // What is known of a case that its job did not survive.
-Failure fatal_failure(uint64_t index, const std::string& how, Target& target, const CheckOptions& options) {
-  auto [c, property] = case_at(aim_at(target, options), options, target, index);
+Failure fatal_failure(uint64_t index, const std::string& how, Target& target, const Calibration& calibration,
+                      const CheckOptions& options) {
+  auto [c, property] = case_at(aim_at(target, options), options, target, calibration, index);
   rejected_by(*property, c, target);  // adapts it
   Failure failure = {.index = index, .c = c, .property = property, .fatal = true};
   failure.verdict.outcome = Outcome::kFail;
@@ -172,7 +173,7 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
       std::string error;
       if (target == nullptr) target = open(&error);
       if (target == nullptr) throw std::runtime_error(error);
-      Failure failure = fatal_failure(shared.at[i] - 1, job.how, *target, options);
+      Failure failure = fatal_failure(shared.at[i] - 1, job.how, *target, calibration, options);
       PropertyStats& n = result.properties[failure.property->name];
       ++n.cases, ++n.failed;
       result.add(std::move(failure));

@@ -107,7 +107,7 @@ std::optional<std::vector<Earlier>> earlier_cases(const Failure& failure, Target
     std::vector<Earlier> more;
     for (; asked < many && index >= options.first + step; ++asked) {
       index -= step;
-      auto [c, property] = case_at(aim, options, target, index);
+      auto [c, property] = case_at(aim, options, target, calibration, index);
       if (!rejected_by(*property, c, target)) more.push_back({index, c, property});
     }
     if (more.empty()) continue;

@@ -136,7 +136,13 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
 
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                          const Calibration& calibration, const ReduceOptions& options) {
-  Reduction reduction = reduce_on(c, verdict, property, target, calibration, options);
+  // What fails in any arithmetic needs no GPU's, unless the whole check is in it.
+  Case any = c;
+  if (calibration.arithmetic == ATTN_ARITHMETIC_ANY) any.env.arithmetic = ATTN_ARITHMETIC_ANY;
+  const Verdict in_any = any == c ? verdict : judge(any, property, target, calibration);
+  const bool needed = in_any.outcome != Outcome::kFail || in_any.kind != verdict.kind;
+  Reduction reduction =
+      reduce_on(needed ? c : any, needed ? verdict : in_any, property, target, calibration, options);
   // A kernel without variants refuses all but its own choice, which is no need of the failure.
   if (target.info().variants.empty())
     std::erase_if(reduction.needs,

@@ -13,6 +13,7 @@
 #include "properties/judge/stopwatch.h"
 #include "properties/memory/as_contract.h"
 #include "reference/agreement.h"
+#include "reference/model/arithmetic_table.h"
 #include "reference/model/ceiling.h"
 #include "reference/model/error_model.h"
 
@@ -93,15 +94,28 @@ std::string difference_between_calls(const Case& c, size_t call) {
 
 }  // namespace
 
+namespace {
+
+// A case may be in another arithmetic of the executor's than the one that the check is for.
+const Calibration& judged_by(const Case& c, const Target& target, const Calibration& given) {
+  return target.info().backend == ATTN_CPU ? table_for(c.env.arithmetic, given) : given;
+}
+
+}  // namespace
+
 Trial::Trial(const Case& c, Target& target, const Calibration& calibration, bool fast, bool compares)
     : base_(c),
       target_(target),
-      calibration_(calibration),
+      calibration_(judged_by(c, target, calibration)),
       fast_(fast && target.oracles),
       compares_(compares || calibration.ceiling) {}
 
 Trial::Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given)
-    : base_(c), target_(target), calibration_(calibration), fast_(false), given_(&given) {}
+    : base_(c),
+      target_(target),
+      calibration_(judged_by(c, target, calibration)),
+      fast_(false),
+      given_(&given) {}
 
 void Trial::attribute(std::string_view label, int variant) {
   if (label.empty() || !done()) return;

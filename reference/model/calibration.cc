@@ -102,6 +102,12 @@ const Calibration& arithmetic_table(int32_t arithmetic) {
   }
 }
 
+const Calibration& table_for(int32_t arithmetic, const Calibration& given) {
+  const Calibration& named = arithmetic_table(given.arithmetic);
+  const bool of_these = !given.ceiling && given.name == named.name && given.origin == named.origin;
+  return of_these ? arithmetic_table(arithmetic) : given;
+}
+
 Calibration parse_calibration(const std::string& text, std::string* error) {
   try {
     error->clear();

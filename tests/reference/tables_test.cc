@@ -79,6 +79,16 @@ TEST(Calibration, CommittedTablesReadAndRoundTrip) {
   EXPECT_EQ(documented().mma_unit, 0x1p-23);
 }
 
+// A case in a GPU's arithmetic has that GPU's table; a table that a user chose, or that limits plans, stays.
+TEST(Calibration, ATableGoesWithTheArithmeticOfACase) {
+  EXPECT_EQ(table_for(ATTN_ARITHMETIC_H200, executor()).name, h200().name);
+  EXPECT_EQ(table_for(ATTN_ARITHMETIC_ANY, h200()).name, executor().name);
+  EXPECT_EQ(table_for(ATTN_ARITHMETIC_H200, documented()).name, "documented");
+  Calibration limited = executor();
+  limited.ceiling.emplace();
+  EXPECT_EQ(&table_for(ATTN_ARITHMETIC_H200, limited), &limited);
+}
+
 TEST(Calibration, BadFilesAreRefusedInWords) {
   std::string error;
   EXPECT_EQ(read_calibration("/nonexistent/x.json", &error).name, "documented");

@@ -640,6 +640,38 @@ TEST(Limits, AreNotAskedForOfAKernelWhosePlanFaults) {
   EXPECT_LE(target.faults, 3);
 }
 
+// One case of 13 is in a GPU's arithmetic, where no arithmetic and no table was chosen.
+TEST(Arithmetic, OfAGpuIsThatOfSomeCases) {
+  FakeTarget target;
+  CheckOptions options;
+  options.properties.assign(properties().begin(), properties().end());
+  const auto share = [&](const Calibration& calibration) {
+    const Aim aim;
+    int of_gpu = 0;
+    for (uint64_t n = 0; n < 130; ++n)
+      of_gpu += case_at(aim, options, target, calibration, n).c.env.arithmetic == ATTN_ARITHMETIC_H200;
+    return of_gpu;
+  };
+  EXPECT_EQ(share(executor()), 10);
+  EXPECT_EQ(share(documented()), 0);
+  options.arithmetic = ATTN_ARITHMETIC_A100;
+  EXPECT_EQ(share(executor()), 0);
+}
+
+// What is wrong in any arithmetic is reduced in any.
+TEST(Arithmetic, IsKeptOnlyWhereAFailureNeedsIt) {
+  FakeTarget target(Flaw::kDropsLastKey);
+  const Property& reference = *find_property("reference");
+  Case c;
+  c.problem.seq_k = 5;
+  c.v.kind = FillKind::kPosition;
+  c.env.arithmetic = ATTN_ARITHMETIC_H200;
+  const Verdict verdict = judge(c, reference, target, executor());
+  ASSERT_EQ(verdict.outcome, Outcome::kFail) << verdict.message;
+  const Reduction r = reduce_failure(c, verdict, reference, target, executor(), {.seconds = 60});
+  EXPECT_EQ(r.minimal.env.arithmetic, ATTN_ARITHMETIC_ANY);
+}
+
 // What a kernel compiles for is the same in each epoch, and other cases are drawn as ever.
 TEST(Epochs, ShareWhatIsCompiledFor) {
   Aim aim;
