@@ -86,7 +86,12 @@ Case draw_in_epoch(const Aim& aim, const KernelInfo& kernel, uint64_t seed, uint
   inside.domain = narrowed(aim.domain.value_or(any), epoch, parts);
   Case c = draw(inside, seed, index);
   Case same = c;
-  alike(same.problem, epoch.problem, parts);
+  Problem& p = same.problem;
+  alike(p, epoch.problem, parts);
+  // A mask or a bias of every score may be more than a long case may hold.
+  for (Broadcast* of : {p.mask ? &p.mask->broadcast : nullptr, p.bias ? &p.bias->broadcast : nullptr}) {
+    if (of && illegal(same)) *of = {.batch = true, .head = true, .query = true};
+  }
   tidy(same);
   return illegal(same) ? c : same;
 }

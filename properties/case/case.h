@@ -41,8 +41,11 @@ enum class FillKind : uint8_t {
   kGaussian,    // mean 0, deviation 1, no tail beyond 8
   kBlocks,      // Gaussian whose deviation jumps between 2^-4 and 2^3 from one block of 16 rows to the next
   kHuge,        // +-(1/8..1) of the format's largest number, at most 2^60: Q.K leaves 16 bits
+  kIntervals,   // 1 at d = (s / length) mod D, else 0: column by column of O the weight of some intervals of
+                // keys
+  kLevels,      // one random row for each interval of `length` rows: scores of a query jump between intervals
 };
-inline constexpr int kFillKinds = 13;
+inline constexpr int kFillKinds = 15;
 
 struct Fill {
   FillKind kind = FillKind::kConstant;
@@ -51,6 +54,10 @@ struct Fill {
   int version = 1;    // of the function; a file that asks for an unknown one is refused
   bool operator==(const Fill&) const = default;
 };
+// Kinds of fills whose seed is the length of their intervals, in rows.
+constexpr bool has_intervals(FillKind kind) {
+  return kind == FillKind::kIntervals || kind == FillKind::kLevels;
+}
 
 // Which (b,h,i,j) a mask lets be seen, or a bias keeps above -inf.
 enum class PatternKind : uint8_t {
@@ -88,8 +95,10 @@ enum class BiasKind : uint8_t {
   kAlibi,         // -(distance from the diagonal) / 2^(1 + h mod 8)
   kVeryNegative,  // finite: -1e4, -5e4 or the format's lowest, chosen per query: not a dead row
   kMasking,  // 0; where it would be -inf, the format's lowest finite number: a mask as many frameworks write it
+  kWide,     // Gaussian of deviation 2, 8, 32 or 128, chosen per query
+  kFarBelow,  // -3e4, -2^70 or the format's lowest, chosen per query: below any number that stands for -inf
 };
-inline constexpr int kBiasKinds = 6;
+inline constexpr int kBiasKinds = 8;
 
 struct Bias {
   int32_t dtype = ATTN_F32;

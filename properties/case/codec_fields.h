@@ -35,11 +35,11 @@ inline constexpr const char* kDtypes[] = {"f16", "bf16", "f32"};
 inline constexpr const char* kAlignNames[] = {"top_left", "bottom_right"};
 inline constexpr const char* kFillNames[] = {"zero",      "constant",    "one_hot",   "small_int", "position",
                                              "same_rows", "signed_zero", "subnormal", "uniform",   "negative",
-                                             "gaussian",  "blocks",      "huge"};
+                                             "gaussian",  "blocks",      "huge",      "intervals", "levels"};
 inline constexpr const char* kPatternNames[] = {"all",       "nothing",   "first_key",  "last_key", "prefix",
                                                 "documents", "dead_rows", "dead_tiles", "stripes",  "random"};
-inline constexpr const char* kBiasNames[] = {"zero",  "row_constant",  "gaussian",
-                                             "alibi", "very_negative", "masking"};
+inline constexpr const char* kBiasNames[] = {"zero",          "row_constant", "gaussian", "alibi",
+                                             "very_negative", "masking",      "wide",     "far_below"};
 inline constexpr const char* kPlacementNames[] = {"guarded", "page_end"};
 inline constexpr const char* kPrefillNames[] = {"nan", "huge"};
 static_assert(std::size(kFillNames) == kFillKinds);

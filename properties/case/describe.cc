@@ -9,15 +9,17 @@
 namespace attnfuzz {
 
 const char* to_string(FillKind kind) {
-  constexpr std::array<const char*, kFillKinds> names = {
-      "zero",      "constant", "one-hot",  "small integers", "position", "same rows", "signed zeros",
-      "subnormal", "uniform",  "negative", "gaussian",       "blocks",   "huge"};
+  constexpr std::array names = {"zero",      "constant",     "one-hot",   "small integers", "position",
+                                "same rows", "signed zeros", "subnormal", "uniform",        "negative",
+                                "gaussian",  "blocks",       "huge",      "intervals",      "levels"};
+  static_assert(names.size() == kFillKinds);
   return names[static_cast<size_t>(kind)];
 }
 
 const char* to_string(BiasKind kind) {
-  constexpr std::array<const char*, kBiasKinds> names = {"zero",  "row-constant",  "gaussian",
-                                                         "ALiBi", "very negative", "masking"};
+  constexpr std::array names = {"zero",          "row-constant", "gaussian", "ALiBi",
+                                "very negative", "masking",      "wide",     "far below"};
+  static_assert(names.size() == kBiasKinds);
   return names[static_cast<size_t>(kind)];
 }
 

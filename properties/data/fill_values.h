@@ -14,6 +14,7 @@ namespace attnfuzz {
 namespace fill_values {
 
 inline constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+inline constexpr uint64_t kMostInterval = uint64_t{1} << 40;  // rows
 
 // The finaliser of SplitMix64: every input bit reaches every output bit.
 ATTN_BOTH constexpr uint64_t finish(uint64_t x) {
@@ -65,6 +66,7 @@ ATTN_BOTH int32_t random_integer(uint64_t hash, bool f16) {
     }
     case FillKind::kGaussian:
     case FillKind::kSameRows:
+    case FillKind::kLevels:
     case FillKind::kBlocks:
       // 64 coins, deviation 4, smoothed by a uniform step: in units of 2^-18 of
       // the deviation. The step comes from bits that a product has spread.
@@ -89,6 +91,7 @@ ATTN_BOTH inline int unit_exponent(const Fill& fill, bool f16, int64_t b, int64_
       return -24;
     case FillKind::kGaussian:
     case FillKind::kSameRows:
+    case FillKind::kLevels:
       return -18;
     case FillKind::kBlocks:
       return -18 - 4 + static_cast<int>(mix(fill.seed, b, h, s / 16, ~uint64_t{0}) & 7);
@@ -99,8 +102,18 @@ ATTN_BOTH inline int unit_exponent(const Fill& fill, bool f16, int64_t b, int64_
   }
 }
 
+// Of the rows' intervals, the one that a row is in.
+ATTN_BOTH constexpr int64_t interval_of(const Fill& fill, int64_t s) {
+  return s / static_cast<int64_t>(fill.seed < 1 ? 1 : fill.seed > kMostInterval ? kMostInterval : fill.seed);
+}
 // All scores of a query are equal if every key is the same row.
-ATTN_BOTH constexpr int64_t row_of(FillKind kind, int64_t s) { return kind == FillKind::kSameRows ? 0 : s; }
+ATTN_BOTH constexpr int64_t row_of(const Fill& fill, int64_t s) {
+  return fill.kind == FillKind::kSameRows ? 0 : fill.kind == FillKind::kLevels ? interval_of(fill, s) : s;
+}
+// The column that is 1, of fills that have one.
+ATTN_BOTH constexpr int64_t hot_column(const Fill& fill, int64_t s, int64_t dim) {
+  return (fill.kind == FillKind::kIntervals ? interval_of(fill, s) : s) % dim;
+}
 
 // A value of the format for every position: sign, 16 (bf16: 32) exponents around
 // 1, and all of the mantissa. Neighbours are far apart, and two rows never run
@@ -163,7 +176,7 @@ struct RandomRow {
 ATTN_BOTH inline RandomRow random_row(const Fill& fill, bool f16, int64_t b, int64_t h, int64_t s) {
   const int unit = unit_exponent(fill, f16, b, h, s) + fill.exponent;
   return {row_key(fill.seed, static_cast<uint64_t>(b), static_cast<uint64_t>(h),
-                  static_cast<uint64_t>(row_of(fill.kind, s))),
+                  static_cast<uint64_t>(row_of(fill, s))),
           exp2_exact(std::clamp(unit, -600, 600))};
 }
 ATTN_BOTH inline uint16_t random_bits(const Fill& fill, int32_t dtype, const RandomRow& row, int64_t d) {
@@ -172,8 +185,8 @@ ATTN_BOTH inline uint16_t random_bits(const Fill& fill, int32_t dtype, const Ran
 }
 ATTN_BOTH constexpr bool is_random(FillKind kind) {
   return kind == FillKind::kGaussian || kind == FillKind::kUniform || kind == FillKind::kNegative ||
-         kind == FillKind::kSameRows || kind == FillKind::kBlocks || kind == FillKind::kHuge ||
-         kind == FillKind::kSmallInt;
+         kind == FillKind::kSameRows || kind == FillKind::kLevels || kind == FillKind::kBlocks ||
+         kind == FillKind::kHuge || kind == FillKind::kSmallInt;
 }
 
 }  // namespace fill_values
@@ -190,7 +203,8 @@ ATTN_BOTH inline uint16_t fill_bits(const Fill& fill, int32_t dtype, int64_t b, 
     case FillKind::kConstant:
       return to_bits(dtype, scaled(1, fill.exponent));
     case FillKind::kOneHot:
-      return d == s % dim ? to_bits(dtype, scaled(1, fill.exponent)) : uint16_t{0};
+    case FillKind::kIntervals:
+      return d == hot_column(fill, s, dim) ? to_bits(dtype, scaled(1, fill.exponent)) : uint16_t{0};
     case FillKind::kPosition:
       return rescaled(dtype, position_bits(f16, b, h, s, d, dim), fill.exponent);
     case FillKind::kSignedZero:

@@ -19,6 +19,7 @@ ATTN_BOTH inline int32_t random_integer32(FillKind kind, uint64_t hash) {
       return -static_cast<int32_t>(hash >> 40);
     case FillKind::kGaussian:
     case FillKind::kSameRows:
+    case FillKind::kLevels:
     case FillKind::kBlocks:
       // Three bits more than 16-bit fills have, which their sum of coins leaves over.
       return random_integer<FillKind::kGaussian>(hash, false) * 8 +
@@ -39,6 +40,7 @@ ATTN_BOTH inline int unit_exponent32(const Fill& fill, int64_t b, int64_t h, int
   switch (fill.kind) {
     case FillKind::kGaussian:
     case FillKind::kSameRows:
+    case FillKind::kLevels:
     case FillKind::kBlocks:
       return unit - 3;
     case FillKind::kHuge:
@@ -77,7 +79,8 @@ ATTN_BOTH inline uint32_t fill_bits32(const Fill& fill, int64_t b, int64_t h, in
     case FillKind::kConstant:
       return to_bits32(scaled(1, fill.exponent));
     case FillKind::kOneHot:
-      return d == s % dim ? to_bits32(scaled(1, fill.exponent)) : 0;
+    case FillKind::kIntervals:
+      return d == hot_column(fill, s, dim) ? to_bits32(scaled(1, fill.exponent)) : 0;
     case FillKind::kPosition:
       return rescaled32(position_bits32(b, h, s, d, dim), fill.exponent);
     case FillKind::kSignedZero:
@@ -85,7 +88,7 @@ ATTN_BOTH inline uint32_t fill_bits32(const Fill& fill, int64_t b, int64_t h, in
     case FillKind::kSubnormal:
       return rescaled32(subnormal_bits32(mix(fill.seed, b, h, s, d)), fill.exponent);
     default: {
-      const uint64_t hash = mix(fill.seed, b, h, row_of(fill.kind, s), d);
+      const uint64_t hash = mix(fill.seed, b, h, row_of(fill, s), d);
       return to_bits32(
           scaled(random_integer32(fill.kind, hash), unit_exponent32(fill, b, h, s) + fill.exponent));
     }

@@ -31,12 +31,13 @@ void random_row32(uint64_t key, float unit, int64_t dim, float* out) {
 
 void fill_row32(const Fill& fill, int64_t b, int64_t h, int64_t s, int64_t dim, uint32_t* out) {
   const int unit = unit_exponent32(fill, b, h, s) + fill.exponent;
-  const uint64_t key = row_key(fill.seed, b, h, row_of(fill.kind, s));
+  const uint64_t key = row_key(fill.seed, b, h, row_of(fill, s));
   if (unit >= -120 && unit <= 100) {
     auto* const to = reinterpret_cast<float*>(out);
     switch (fill.kind) {
       case FillKind::kGaussian:
       case FillKind::kSameRows:
+      case FillKind::kLevels:
       case FillKind::kBlocks:
         return random_row32<FillKind::kGaussian>(key, exp2f_exact(unit), dim, to);
       case FillKind::kUniform:
@@ -50,7 +51,7 @@ void fill_row32(const Fill& fill, int64_t b, int64_t h, int64_t s, int64_t dim, 
 
 void fill_row16(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, uint16_t* out) {
   const bool f16 = dtype == ATTN_F16;
-  const uint64_t key = row_key(fill.seed, b, h, row_of(fill.kind, s));
+  const uint64_t key = row_key(fill.seed, b, h, row_of(fill, s));
   const int unit_exp = unit_exponent(fill, f16, b, h, s) + fill.exponent;
   // Where a product with the unit would leave the normal floats, or a position
   // or subnormal is rescaled, elements take the slow way.
@@ -64,9 +65,13 @@ void fill_row16(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s
       std::fill_n(out, dim, fill_bits(fill, dtype, b, h, s, 0, dim));
       return;
     case FillKind::kOneHot:
+    case FillKind::kIntervals: {
       std::fill_n(out, dim, uint16_t{0});
-      if (dim > 0) out[s % dim] = fill_bits(fill, dtype, b, h, s, s % dim, dim);
+      if (dim < 1) return;
+      const int64_t hot = hot_column(fill, s, dim);
+      out[hot] = fill_bits(fill, dtype, b, h, s, hot, dim);
       return;
+    }
     case FillKind::kPosition:
       for (int64_t d = 0; d < dim; ++d) {
         out[d] = rescaled(dtype, position_bits(f16, b, h, s, d, dim), fill.exponent);

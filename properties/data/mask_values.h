@@ -37,6 +37,10 @@ ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64
       return gaussian(mix(seed, b, h, i, 0));
     case BiasKind::kGaussian:
       return gaussian(mix(seed, b, h, i, j));
+    case BiasKind::kWide: {
+      const auto choice = static_cast<int>(mix(seed, b, h, i, ~uint64_t{0}) & 3);
+      return gaussian(mix(seed, b, h, i, j)) * exp2f_exact(1 + 2 * choice);
+    }
     case BiasKind::kAlibi: {
       const float distance = static_cast<float>(i > j ? i - j : j - i);
       return -distance * exp2f_exact(-1 - static_cast<int>(h % 8));
@@ -44,6 +48,10 @@ ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64
     case BiasKind::kVeryNegative: {
       const uint64_t choice = mix(seed, b, h, i, 0) % 3;
       return choice == 0 ? -1e4f : choice == 1 ? -5e4f : lowest(bias.dtype);
+    }
+    case BiasKind::kFarBelow: {
+      const uint64_t choice = mix(seed, b, h, i, 0) % 3;
+      return choice == 0 ? -3e4f : choice == 1 ? -exp2f_exact(70) : lowest(bias.dtype);
     }
   }
   return 0;

@@ -114,8 +114,11 @@ Wide room(const Aim& aim, const Case& c, int64_t most_tiles) {
 Price most(const Aim& aim, const Case& c, int64_t eighths) {
   const Tiling tiling = tiling_of(aim, c);
   const Wide tile = static_cast<Wide>(tiling.q) * tiling.k * 2 * kColumns;
-  const Wide work = is_long(c.problem) ? tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1)
-                                       : std::max<Wide>(static_cast<Wide>(aim.work) * eighths / 8, 8 * tile);
+  const Wide usual = static_cast<Wide>(aim.work) * eighths / 8;
+  Wide work = std::max(usual * (is_decode(c.problem) ? kTimesDecode : 1), 8 * tile);
+  if (is_long(c.problem))
+    work = std::max(usual * 8 * kTimesLong / kMostEighths,
+                    tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1));
   constexpr int64_t kTimesRoom = 4, kMostTiles = 4;  // in a domain
   return {aim.domain ? std::max(work, kTimesRoom * room(aim, c, kMostTiles)) : work, kBlocks, kElements};
 }
@@ -150,7 +153,7 @@ bool gives_up_said(const attn_domain& d, const Problem& a, const Problem& b) {
 bool give_up(const Aim& aim, Dice& dice, Case& c, const std::function<bool(const Case&)>& keeps) {
   int64_t sum = 0;
   for (const Give& give : kGives) sum += give.weight;
-  constexpr int64_t kPercentSaid = 12;
+  constexpr int64_t kPercentSaid = 5;
   for (int tries = aim.domain ? 160 : 24; tries > 0; --tries) {
     int64_t at = dice.range(0, sum - 1);
     const Give* chosen = kGives;

@@ -36,11 +36,14 @@ Price price(const Aim& aim, const Case& c);
 // A sequence of many tiles, up to what 16 bits cannot count: few are drawn, and of those the other
 // length is short.
 inline int64_t longest(const Problem& p) { return std::max(p.seq_q, p.seq_k); }
-inline bool is_long(const Problem& p) { return longest(p) >= 2048; }
+inline bool is_long(const Problem& p) { return longest(p) >= 1024; }
+// So few queries fill a part of a tile: the executor spends on it a fraction of a tile's time.
+inline bool is_decode(const Problem& p) { return p.seq_q <= 8; }
 
 // The most that a case may cost, in eighths of aim.work as whole tiles count: always room for
-// eight tiles, and for one row or column of tiles of a long sequence.
-inline constexpr int64_t kMostEighths = 48;
+// eight tiles, and for one row or column of tiles of a long sequence. A decode may cost four times as
+// much, and what is long as much as its own work in tiles of 64 rows, for these it does not cost.
+inline constexpr int64_t kMostEighths = 48, kTimesDecode = 4, kTimesLong = 64;
 Price most(const Aim& aim, const Case& c, int64_t eighths = kMostEighths);
 bool affordable(const Case& c, const Aim& aim);
 

@@ -35,6 +35,7 @@ std::vector<Ask> classes() {
 struct Rare {
   std::vector<Ask> singles;  // all of them
   std::vector<Pair> pairs;   // met kRare times at most
+  SeenTriples triples;
 };
 
 uint64_t any_order(const Ask& a, const Ask& b) {
@@ -48,17 +49,21 @@ Rare rare(const Aim& aim) {
   std::vector<size_t> first(axes().size());  // in `all`
   for (size_t n = all.size(); n-- > 0;) first[all[n].axis] = n;
   std::vector<uint32_t> met(all.size() * all.size());  // with itself: it alone
+  SeenTriples triples;
   for (uint64_t i = 0; i < kDrawn; ++i) {
     const Case c = draw(aim, kSeed, i);
     const Tiling tiling = tiling_of(aim, c);
     const Tiled tiled = {c, c.problem, tiling.q, tiling.k, c.problem.num_splits};
     std::vector<size_t> is;
+    std::vector<Ask> steering;
     for (size_t axis = 0; axis < axes().size(); ++axis) {
       const int at = axes()[axis].of(tiled);
       if (at == kNoClass || at >= axes()[axis].usual()) continue;
       is.push_back(first[axis] + static_cast<size_t>(at));
       for (const size_t before : is) ++met[before * all.size() + is.back()];
+      if (axes()[axis].steers > 0) steering.push_back({axis, at});
     }
+    triples.add(steering);
   }
   std::vector<Pair> singles, pairs;
   for (size_t a = 0; a < all.size(); ++a) {
@@ -71,7 +76,7 @@ Rare rare(const Aim& aim) {
   const auto order = [](const Pair& x) { return std::pair(x.met, x.turn); };
   std::ranges::sort(singles, {}, order);
   std::ranges::sort(pairs, {}, order);
-  Rare rare = {{}, std::move(pairs)};
+  Rare rare = {{}, std::move(pairs), std::move(triples)};
   for (const Pair& one : singles) rare.singles.push_back(one.a);
   return rare;
 }
@@ -160,6 +165,50 @@ std::vector<Ask> together(Dice& dice) {
   return row;
 }
 
+namespace {
+
+// Where the classes of a steering axis begin among those of all; of others nothing is asked.
+struct SteeringNumbers {
+  SteeringNumbers() {
+    for (const CaseAxis& axis : axes()) {
+      first.push_back(count);
+      if (axis.steers > 0) count += static_cast<size_t>(axis.usual());
+    }
+  }
+  size_t of(const Ask& ask) const { return first[ask.axis] + static_cast<size_t>(ask.at); }
+  std::vector<size_t> first;
+  size_t count = 0;
+};
+const SteeringNumbers& steering_numbers() {
+  static const SteeringNumbers all;
+  return all;
+}
+
+// `visit` is told the number of each triple.
+void each_triple(const std::vector<Ask>& row, const auto& visit) {
+  const SteeringNumbers& n = steering_numbers();
+  for (size_t a = 0; a < row.size(); ++a) {
+    for (size_t b = a + 1; b < row.size(); ++b) {
+      const size_t pair = (n.of(row[a]) * n.count + n.of(row[b])) * n.count;
+      for (size_t c = b + 1; c < row.size(); ++c) visit(pair + n.of(row[c]));
+    }
+  }
+}
+
+}  // namespace
+
+void SeenTriples::add(const std::vector<Ask>& steering) {
+  const size_t n = steering_numbers().count;
+  seen_.resize(n * n * n);
+  each_triple(steering, [&](size_t at) { seen_[at] = true; });
+}
+
+double SeenTriples::unseen(const std::vector<Ask>& row) const {
+  double sum = 0, of = 1;
+  if (!seen_.empty()) each_triple(row, [&](size_t at) { sum += !seen_[at], ++of; });
+  return sum / of;
+}
+
 bool adds_to_scores(const Problem& p) { return p.mask || p.bias || p.softcap != 0; }
 
 bool adds_to_scores(const Ask& ask) {
@@ -186,7 +235,19 @@ void Covering::make() const {
   plain_.rows = rows_of(plain), adding_.rows = rows_of(others), odd_.rows = rows_of(odd_ones);
   for (const Ask& one : rare.singles)
     (odd(one) ? odd_ : adding.of(one) ? adding_ : plain_).singles.push_back(one);
+  seen_ = rare.triples;
   made_ = true;
+}
+
+std::vector<Ask> Covering::together(Dice& dice) const {
+  constexpr int kRows = 6;
+  make();
+  std::vector<Ask> best = attnfuzz::together(dice);
+  for (int n = 1; n < kRows; ++n) {
+    std::vector<Ask> other = attnfuzz::together(dice);
+    if (seen_.unseen(other) > seen_.unseen(best)) best = std::move(other);
+  }
+  return best;
 }
 
 size_t Covering::size() const {

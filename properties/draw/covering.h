@@ -8,6 +8,9 @@
 // for there is a way through most kernels that these close; so do rows with odd strides. What is asked for
 // depends on the aim, the seed and the number alone.
 //
+// Triples of what steers a kernel are counted in the same cases: of several rows of steering classes that
+// are drawn, together() takes the one with the most triples that these had not.
+//
 //   aim.covering = std::make_shared<Covering>(aim);
 //   for (const Ask& ask : aim.covering->row(seed, number)) axes()[ask.axis].make(toss, ask.at, c);
 #pragma once
@@ -37,10 +40,23 @@ inline bool is_empty(const Problem& p) { return p.batch == 0 || p.seq_q == 0 || 
 // a dozen. What would leave nothing to compute is not among them.
 std::vector<Ask> together(Dice& dice);
 
+// Triples of classes of steering axes that cases had.
+class SeenTriples {
+ public:
+  void add(const std::vector<Ask>& steering);
+  // Which share of a row's triples they had not.
+  double unseen(const std::vector<Ask>& row) const;
+
+ private:
+  std::vector<bool> seen_;  // by the three classes' numbers among those of steering axes, ascending
+};
+
 class Covering {
  public:
   // Of what an aim draws where it has no covering.
   explicit Covering(Aim aim);
+  // A row of together() whose triples were seen least.
+  std::vector<Ask> together(Dice& dice) const;
   // Of different axes, in the order of the table.
   std::vector<Ask> row(uint64_t seed, uint64_t number) const;
   size_t size() const;  // rows until they come again
@@ -58,6 +74,7 @@ class Covering {
     std::vector<Ask> singles;
   };
   mutable Turn plain_, adding_, odd_;  // to scores
+  mutable SeenTriples seen_;
 };
 
 }  // namespace attnfuzz

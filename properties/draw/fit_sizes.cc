@@ -14,7 +14,7 @@ namespace {
 // query tiles; now and then for those of large heads.
 Wide budget(Dice& dice, const Aim& aim, const Case& c) {
   constexpr int64_t kMostTiles = 4;
-  const int64_t eighths = dice.weighted<int64_t>({{2, 32}, {9, 16}, {21, 8}, {36, 4}, {32, 2}});
+  const int64_t eighths = dice.weighted<int64_t>({{2, 32}, {6, 16}, {16, 8}, {34, 4}, {42, 2}});
   const int64_t dim = dice.percent(15) ? std::max(c.problem.dim_qk, c.problem.dim_v) : kColumns;
   const Wide some = room(aim, c, kMostTiles) * ((dim + kColumns - 1) / kColumns);
   return std::max(static_cast<Wide>(aim.work) * eighths / 8, (dice.coin() ? 2 : 1) * some);

@@ -11,6 +11,7 @@
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"
+#include "properties/draw/ordinary.h"
 #include "properties/draw/random_dice.h"
 
 namespace attnfuzz {
@@ -21,25 +22,31 @@ namespace {
 // jobs that take turns each gets its share.
 constexpr uint64_t kManyHeadsEvery = 997, kManyHeadsAt = 300;
 // And one of so many a length beyond 16 bits.
-constexpr uint64_t kLongEvery = 167, kLongAt = 83;
+constexpr uint64_t kLongEvery = 251, kLongAt = 83;
+// One case of so many is ordinary (ordinary.h), and of those one of so many is beyond the usual price; one of
+// so many has many splits that hold keys, where the kernel has splits; one of so many is wide.
+constexpr uint64_t kOrdinaryOf = 9, kFarOf = 10, kSplitsOf = 45, kWideOf = 66;
 // Of the axes of a case that is asked for anything; of the odd ones, in a case that is to have such.
 constexpr int64_t kPercentAsked = 25, kPercentOdd = 50;
 // Of those of them that leave nothing to compute: few show more than one.
 constexpr int64_t kPercentEmpty = 30;
 // Of those that are asked for much at once, as dear as any may be: three heads of three query tiles and two
 // of keys are, and two batch entries of four tiles of keys.
-constexpr int64_t kPercentDear = 40;
+constexpr int64_t kPercentDear = 34;
 
 // What a case is asked for beyond what its features draw.
 struct Asked {
   std::optional<uint64_t> many_heads = {};  // which of them
   std::optional<Longest> longest = {};
+  enum Sort : uint8_t { kAny, kOrdinary, kFar, kSplits, kWide } sort = kAny;
+  uint64_t number = 0;        // of an ordinary one
   bool anything = false;      // classes of some of the axes, each as likely as the next
   std::vector<Ask> row = {};  // classes that it must have together, as far as it can
   bool plain = false;         // nothing is to add to its scores
   bool odd = false;           // several tensors lie by odd strides
   bool together = false;      // the row is one of those that steer, drawn with the case
   bool keeps_keys = false;    // several tiles of keys stay several, unless the row says otherwise
+  bool ordinary() const { return sort == kOrdinary || sort == kFar; }
 };
 
 void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
@@ -69,7 +76,7 @@ void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
 
 Case make_case(const Aim& given, const rc::Random& random, Asked asked) {
   RandomDice dice(random);
-  if (asked.together) asked.row = together(dice);
+  if (asked.together) asked.row = given.covering ? given.covering->together(dice) : together(dice);
   Case c;
   const bool spared = !given.refused.nothing() && !dice.percent(3);
   const std::optional<Aim> narrower = spared ? spared_sizes(given) : std::nullopt;
@@ -79,11 +86,19 @@ Case make_case(const Aim& given, const rc::Random& random, Asked asked) {
   };
   for (const Phase phase : {Phase::kSizes, Phase::kVisibility, Phase::kValues, Phase::kMemory}) {
     draw_phase(phase, aim, dice, c);
+    if (asked.ordinary()) {
+      make_ordinary(phase, aim, dice, {asked.number, asked.sort == Asked::kFar}, c);
+    } else {
+      ask(phase, asked, aim, dice, c);
+    }
     if (phase == Phase::kSizes && aim.domain) draw_said(*aim.domain, dice, c.problem);
-    ask(phase, asked, aim, dice, c);
-    if (phase == Phase::kSizes) {
-      stay_within();
+    if (phase == Phase::kSizes) stay_within();
+    if (phase == Phase::kSizes && !asked.ordinary()) {
       fit_sizes(aim, dice, c, asked.row, asked.together ? kPercentDear : kPercentDearest);
+      // Both choose the keys themselves.
+      const bool free = !aim.domain || !says_lengths(aim.domain->seq_k);
+      if (free && asked.sort == Asked::kSplits) draw_many_splits(aim, dice, c);
+      if (free && asked.sort == Asked::kWide) draw_wide(aim, dice, c);
       if (asked.longest) draw_long(aim, dice, *asked.longest, c);
       if (asked.many_heads) draw_many_heads(aim, dice, *asked.many_heads, c);
       stay_within();
@@ -116,6 +131,16 @@ Case make_case(const Aim& given, const rc::Random& random, Asked asked) {
 // One of each two cases, either: the properties take turns, and of an even number of them
 // each must get both.
 bool asks(uint64_t seed, uint64_t index) { return (index ^ mix(seed, index / 2, 1, 0, 0)) % 2 == 1; }
+// Of each `of` cases in a row one, at a place of its own: the properties take turns, and must all get some.
+bool is_one_of(uint64_t of, uint64_t seed, uint64_t index, uint64_t purpose) {
+  return index % of == mix(seed, index / of, purpose, 0, 0) % of;
+}
+Asked::Sort sort_of(const Aim& aim, uint64_t seed, uint64_t index) {
+  if (aim.splits && is_one_of(kSplitsOf, seed, index, 3)) return Asked::kSplits;
+  if (is_one_of(kWideOf, seed, index, 4)) return Asked::kWide;
+  if (!is_one_of(kOrdinaryOf, seed, index, 5)) return Asked::kAny;
+  return is_one_of(kFarOf, seed, index / kOrdinaryOf, 6) ? Asked::kFar : Asked::kOrdinary;
+}
 // And of the others one of each two.
 bool asks_together(uint64_t seed, uint64_t index) { return mix(seed, index / 2, 2, 0, 0) % 2 == 1; }
 
@@ -133,15 +158,20 @@ Case draw(const Aim& aim, uint64_t seed, uint64_t index) {
   Asked asked;
   if (index % kManyHeadsEvery == kManyHeadsAt) asked.many_heads = index / kManyHeadsEvery;
   if (const uint64_t n = index / kLongEvery; index % kLongEvery == kLongAt)
-    asked.longest = {.keys = n % 2 == 0, .reach = static_cast<Longest::Reach>(n / 2 % 3)};
+    asked.longest = {.keys = n % 2 == 0, .reach = n / 2 % 2 == 0 ? Longest::kSigned : Longest::kUnsigned};
+  if (!asked.many_heads && !asked.longest) asked.sort = sort_of(aim, seed, index);
+  asked.number = index / kOrdinaryOf + mix(seed, 0, 7, 0, 0) % 1024;
   // What is dear is made the most of, but for what is dearest: that is called once.
-  asked.anything = (asks(seed, index) || asked.longest) && !asked.many_heads;
-  asked.together = !asked.anything && !asked.many_heads && asks_together(seed, index);
+  asked.anything = (asks(seed, index) || asked.longest) && !asked.many_heads && !asked.ordinary();
+  asked.together = !asked.anything && !asked.many_heads && !asked.ordinary() && asks_together(seed, index);
   asked.odd = asked.anything && Covering::odd(index / 2);
   if (asked.anything && aim.covering) asked.row = aim.covering->row(seed, index / 2);
   asked.keeps_keys = index / 4 % 3 != 0;
   asked.plain = std::ranges::none_of(asked.row, [](const Ask& one) { return adds_to_scores(one); });
-  return make_case(aim, rc::Random(key), asked);
+  if (asked.sort != Asked::kFar) return make_case(aim, rc::Random(key), asked);
+  Aim far = aim;
+  far.work = far_work(aim);
+  return make_case(far, rc::Random(key), asked);
 }
 
 }  // namespace attnfuzz

@@ -141,8 +141,10 @@ Case mutate(const Case& c, const Aim& aim, uint64_t seed) {
       if (legalize(aim, c, budget, dice, next)) return next;
     }
   }
-  // Nothing near it is legal and affordable: somewhere else, then.
-  return draw(aim, seed, dice.bits());
+  // Nothing near it is legal and affordable: somewhere else, then, and not beyond the usual price.
+  Case other = draw(aim, seed, dice.bits());
+  for (int i = 0; i < kTries && !affordable(other, aim); ++i) other = draw(aim, seed, dice.bits());
+  return other;
 }
 
 Case cross(const Case& a, const Case& b, const Aim& aim, uint64_t seed) {

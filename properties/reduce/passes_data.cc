@@ -48,6 +48,16 @@ Case with_data(Case c, const Data& data) {
   return c;
 }
 
+// One row for all is simpler than values that differ, and where it is smaller it needs a larger exponent.
+void shrink_to_one_row(Search& s, Fill Case::* f) {
+  constexpr int kMostRaised = 2;
+  const Fill now = s.best().*f;
+  if (now.exponent == 0 || now.kind <= FillKind::kSameRows) return;
+  for (int raised = 0; raised <= kMostRaised; ++raised) {
+    if (change(s, [&](Case& c) { c.*f = fill_of(FillKind::kSameRows, now.exponent + raised); })) return;
+  }
+}
+
 void shrink_fills(Search& s) {
   for (const Fill& fill : plain_fills()) {
     if (s.attempt(with_data(s.best(), {fill, fill, fill}))) break;
@@ -76,6 +86,7 @@ void shrink_fills(Search& s) {
     const int now = (s.best().*f).exponent;
     lower(s, {.now = std::abs(now), .least = 0},
           [&](Case& c, int64_t value) { (c.*f).exponent = static_cast<int>(now < 0 ? -value : value); });
+    shrink_to_one_row(s, f);
   }
   // Scores know only the product.
   change(s, [](Case& c) { std::swap(c.q, c.k); });

@@ -11,11 +11,15 @@ void draw(const Toss& toss, Case& c) {
   if (!dice.percent(22)) return;
   Bias bias;
   bias.dtype = dice.pick<int32_t>({ATTN_F32, ATTN_F32, ATTN_F16, ATTN_BF16});
+  // The LSEs that weigh splits do not say in such a row how many keys each has: little of it is judged.
+  const int64_t far_below = toss.aim.splits ? 14 : 28;
   bias.kind = dice.weighted<BiasKind>({{20, BiasKind::kZero},
                                        {15, BiasKind::kRowConstant},
                                        {35, BiasKind::kGaussian},
                                        {20, BiasKind::kAlibi},
-                                       {12, BiasKind::kVeryNegative},
+                                       {8, BiasKind::kVeryNegative},
+                                       {far_below, BiasKind::kFarBelow},
+                                       {15, BiasKind::kWide},
                                        {35, BiasKind::kMasking}});
   if (bias.kind == BiasKind::kMasking || dice.percent(55)) bias.finite = draw_pattern(toss, c.problem);
   // What tells the lowest number from -inf is a whole tile of it beside a key that counts.
@@ -24,6 +28,8 @@ void draw(const Toss& toss, Case& c) {
     bias.finite.parameter = toss.tile_k;
   }
   bias.broadcast = draw_broadcast(dice);
+  // As models have it: fp32, one for each head and shared by the batch.
+  if (dice.percent(25)) bias.dtype = ATTN_F32, bias.broadcast = {.batch = true};
   bias.seed = dice.bits() % 65536;
   c.problem.bias = bias;
 }

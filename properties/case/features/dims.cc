@@ -27,6 +27,13 @@ int64_t head_dim(Dice& dice) {
   }
 }
 
+// That models have: multi-head latent attention's prefill, and its halves.
+void draw_pair(Dice& dice, Problem& p) {
+  const auto of =
+      dice.pick<std::pair<int64_t, int64_t>>({{192, 128}, {192, 128}, {64, 128}, {128, 64}, {96, 64}});
+  p.dim_qk = of.first, p.dim_v = of.second;
+}
+
 }  // namespace
 
 extern constinit const Feature dims = {
@@ -61,6 +68,7 @@ extern constinit const Feature dims = {
              [](const Toss& toss, Case& c) {
                c.problem.dim_qk = head_dim(toss.dice);
                c.problem.dim_v = toss.dice.percent(75) ? c.problem.dim_qk : head_dim(toss.dice);
+               if (toss.dice.percent(4)) draw_pair(toss.dice, c.problem);
              }},
     .parts = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}},
     .numbers =

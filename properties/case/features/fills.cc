@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/features/intervals.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -17,16 +17,29 @@ Fill fill(Dice& dice, FillKind kind, int exponent = 0) {
   return {.kind = kind, .exponent = exponent, .seed = dice.bits() % 65536};
 }
 
+// Scores of a row that all lie far below zero: below a running maximum that starts at -1e4 in place of -inf,
+// and seldom below -1e9, -1e20 or -1e30. They are about sqrt(dim_qk) / 4 * 2^(exponents of Q and K), and differ
+// by so much that the largest is beyond doubt. Q K^T in fp16 ends at 2^32.
+void draw_far_below(Dice& dice, Case& c) {
+  const int most = c.problem.dtype == ATTN_F16 ? 30 : 106;
+  const auto exponent = static_cast<int>(dice.percent(85) ? dice.range(14, 17) : dice.range(18, most));
+  c.q = fill(dice, FillKind::kUniform, exponent / 2);
+  c.k = fill(dice, FillKind::kNegative, exponent - exponent / 2);
+}
+
 // The regimes of Q and K: no one of them catches everything.
-void draw_logits(Dice& dice, Case& c) {
+void draw_logits(const Toss& toss, Case& c) {
+  Dice& dice = toss.dice;
   enum {
     kGaussian,
     kUniform,
     kPeaked,
     kZeroQ,
     kNegative,
+    kFarBelow,
     kEqual,
     kBlocks,
+    kLevels,
     kOneHot,
     kSmallInt,
     kPosition,
@@ -38,13 +51,15 @@ void draw_logits(Dice& dice, Case& c) {
     c.q = fill(dice, kind, exponent);
     c.k = fill(dice, kind, exponent);
   };
-  switch (dice.weighted<int>({{31, kGaussian},
+  switch (dice.weighted<int>({{29, kGaussian},
                               {9, kUniform},
                               {10, kPeaked},
-                              {8, kZeroQ},
-                              {7, kNegative},
+                              {7, kZeroQ},
+                              {5, kNegative},
+                              {3, kFarBelow},
                               {6, kEqual},
-                              {6, kBlocks},
+                              {4, kBlocks},
+                              {4, kLevels},
                               {5, kOneHot},
                               {6, kSmallInt},
                               {4, kPosition},
@@ -71,12 +86,18 @@ void draw_logits(Dice& dice, Case& c) {
       c.k = fill(dice, FillKind::kNegative, scale_k);
       return;
     }
+    case kFarBelow:
+      return draw_far_below(dice, c);
     case kEqual:
       c.q = fill(dice, FillKind::kGaussian);
       c.k = fill(dice, FillKind::kSameRows);
       return;
     case kBlocks:
       return both(FillKind::kBlocks);
+    case kLevels:
+      c.q = fill(dice, FillKind::kGaussian, static_cast<int>(dice.range(0, 3)));
+      c.k = {.kind = FillKind::kLevels, .seed = draw_interval(toss, c.problem)};
+      return;
     case kOneHot:
       c.q = fill(dice, FillKind::kGaussian);
       c.k = fill(dice, FillKind::kOneHot, 2);
@@ -100,8 +121,9 @@ void draw_logits(Dice& dice, Case& c) {
 
 void draw(const Toss& toss, Case& c) {
   Dice& dice = toss.dice;
-  draw_logits(dice, c);
-  const auto kind = dice.weighted<FillKind>({{44, FillKind::kGaussian},
+  draw_logits(toss, c);
+  const auto kind = dice.weighted<FillKind>({{39, FillKind::kGaussian},
+                                             {5, FillKind::kIntervals},
                                              {9, FillKind::kConstant},
                                              {9, FillKind::kOneHot},
                                              {9, FillKind::kPosition},
@@ -113,6 +135,7 @@ void draw(const Toss& toss, Case& c) {
                                              {3, FillKind::kHuge}});
   const int exponent = dice.percent(85) ? 0 : static_cast<int>(dice.range(-6, 6));
   c.v = fill(dice, kind, exponent);
+  if (has_intervals(kind)) c.v.seed = draw_interval(toss, c.problem);
 }
 
 // Within what the draw scales its fills by.
@@ -121,7 +144,7 @@ bool step(const Toss& toss, Case& c) {
   Dice& dice = toss.dice;
   Fill& fill = c.*kFill;
   if (dice.coin()) {
-    fill.seed = dice.bits() % 65536;
+    fill.seed = has_intervals(fill.kind) ? draw_interval(toss, c.problem) : dice.bits() % 65536;
   } else {
     fill.exponent = std::clamp<int>(fill.exponent + (dice.coin() ? 1 : -1), -8, 5);
   }
@@ -132,7 +155,11 @@ void say_fills(const Case& c, Sentence& words) {
   const auto put = [&words](const char* names, const Fill& f) {
     std::string text = cat(names, " ", to_string(f.kind));
     if (f.exponent != 0) text += cat(" x 2^", f.exponent);
-    if (f.seed != 0) text += cat(" (seed ", f.seed, ")");
+    if (has_intervals(f.kind)) {
+      text += cat(" of ", f.seed, " rows");
+    } else if (f.seed != 0) {
+      text += cat(" (seed ", f.seed, ")");
+    }
     if (f.version != 1) text += cat(" (version ", f.version, ")");
     words.push_back(text);
   };
@@ -187,6 +214,7 @@ extern constinit const Feature fills = {
           for (Fill Case::* f : kAll) {
             if (!has_seed((c.*f).kind)) (c.*f).seed = 0;
             if ((c.*f).kind == FillKind::kZero) (c.*f).exponent = 0;
+            if (has_intervals((c.*f).kind)) (c.*f).seed = std::max<uint64_t>((c.*f).seed, 1);
           }
         },
     .illegal = [](const Case& c) -> Complaint {

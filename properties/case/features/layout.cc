@@ -59,6 +59,11 @@ void draw(const Toss& toss, Case& c) {
     for (const TensorSpec& spec : kTensors) {
       if (spec.strided && dice.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(dice, odd);
     }
+  } else if (dice.percent(14)) {
+    // One tensor alone, by heads or batch entries: a kernel may ask of the strides of the others.
+    const auto t = dice.pick({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
+    spread(c, t, draw_far_spread(dice) | 1);
+    return;
   }
   // Gigabytes of address space, but a few pages of memory. Few cases have a mask or a bias.
   if (dice.percent(c.problem.mask || c.problem.bias ? 25 : 9)) spread_some(dice, c);

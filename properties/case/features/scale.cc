@@ -14,8 +14,8 @@ float usual(const Problem& p) {  // IEEE: the same everywhere
 }
 
 float draw_scale(Dice& dice, const Problem& p) {
-  enum { kUsual, kOne, kPower, kZero, kNegative };
-  switch (dice.weighted<int>({{74, kUsual}, {6, kOne}, {10, kPower}, {4, kZero}, {6, kNegative}})) {
+  enum { kUsual, kOne, kPower, kZero, kNegative, kAny };
+  switch (dice.weighted<int>({{70, kUsual}, {6, kOne}, {9, kPower}, {4, kZero}, {6, kNegative}, {5, kAny}})) {
     case kOne:
       return 1.0f;
     case kPower:
@@ -24,6 +24,11 @@ float draw_scale(Dice& dice, const Problem& p) {
       return 0.0f;
     case kNegative:
       return -usual(p);
+    case kAny: {  // up to 64, of either sign
+      const float size =
+          std::ldexp(static_cast<float>(dice.range(128, 255)), static_cast<int>(dice.range(-5, 5)) - 7);
+      return dice.percent(75) ? size : -size;
+    }
     default:
       return usual(p);
   }

@@ -1,4 +1,6 @@
 // Of sizes: formats, lengths, head dimensions, heads, splits.
+#include <algorithm>
+
 #include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {
@@ -9,22 +11,58 @@ constexpr auto kSizes = Phase::kSizes;
 
 int64_t group(const Case& c) { return c.problem.heads_q / std::max<int64_t>(c.problem.heads_kv, 1); }
 
+// From here on, batch entries and heads are drawn by draw_wide() (ordinary.h) and chance.
+constexpr int64_t kWide = 9;
+// Those of a class that ends with a grid are so many at most.
+int64_t not_too_many(int64_t n) {
+  constexpr int64_t kMany = 130, kLeast = 33;
+  return n > kMany && n < kGrid ? kLeast + n % (kMany - kLeast + 1) : n;
+}
+
 void set_heads(Case& c, int64_t group, int64_t heads_kv) {
   c.problem.heads_kv = heads_kv;
   c.problem.heads_q = heads_kv * group;
 }
 
-// Short ones by all borders; beyond 16 bits, signed or not, in whole.
+// Short ones by all borders; from 1,024 on, where kernels change their ways, by powers of two.
 std::vector<int64_t> lengths() {
   std::vector<int64_t> starts = beside({0, 1, 2}, {8, 16, 32, 64, 128, 256});
-  starts.insert(starts.end(), {1022, kBeyondShort, kGrid});
+  starts.insert(starts.end(), {1024, 2048, 4096, 8192, 16384, kBeyondShort, kGrid});
   return starts;
 }
+constexpr int64_t kDearLength = 2048;  // drawn by chance alone (ordinary.h, draw_long())
 
 std::vector<int64_t> dims() {
   std::vector<int64_t> starts = beside({1, 2}, {8, 16, 32, 64, 128});
   starts.insert(starts.end(), {255, 256});
   return starts;
+}
+
+std::vector<int64_t> by_eights() {
+  std::vector<int64_t> starts;
+  for (int64_t n = 1; n <= 256; n += 8) starts.push_back(n);
+  return starts;
+}
+
+// How many tiles a length has that is not 0, the last one whole or not.
+CaseAxis tile_count(const char* name, int64_t Toss::* tile, int64_t Tiled::* tile_of, Get get, Set set) {
+  static constexpr int64_t kStarts[] = {1, 2, 3, 4, 5, 6, 9, 17, INT64_MAX};
+  CaseAxis axis{.name = name,
+                .phase = kSizes,
+                .classes = {"1", "2", "3", "4", "5", "6..8", "9..16", "17 or more"},
+                .of = {},
+                .make = {},
+                .dear = 5};
+  axis.of = [=](const Tiled& x) {
+    const int64_t tiles = (get(x.c) + x.*tile_of - 1) / x.*tile_of;
+    return tiles < 1 ? kNoClass : static_cast<int>(std::ranges::upper_bound(kStarts, tiles) - kStarts) - 1;
+  };
+  axis.make = [=](const Toss& toss, int at, Case& c) {
+    const int64_t least = kStarts[at], most = at == 7 ? 2 * least : kStarts[at + 1] - 1;
+    const int64_t tiles = toss.dice.range(least, most);
+    set(c, (tiles - 1) * toss.*tile + toss.dice.range(1, toss.*tile));
+  };
+  return axis;
 }
 
 int64_t key_tiles(const Toss& toss, const Case& c) { return (c.problem.seq_k + toss.tile_k - 1) / toss.tile_k; }
@@ -47,10 +85,16 @@ std::vector<CaseAxis> axes_of_sizes() {
                   Case& c) { c.env.variant = std::min<int32_t>(at, toss.aim.variants); }},
       number(
           "seq_q", kSizes, lengths(), kGrid + 70, [](const Case& c) { return c.problem.seq_q; },
-          [](Case& c, int64_t n) { c.problem.seq_q = n; }, kBeyondShort),
+          [](Case& c, int64_t n) { c.problem.seq_q = n; }, kDearLength),
       number(
           "seq_k", kSizes, lengths(), kGrid + 70, [](const Case& c) { return c.problem.seq_k; },
-          [](Case& c, int64_t n) { c.problem.seq_k = n; }, kBeyondShort),
+          [](Case& c, int64_t n) { c.problem.seq_k = n; }, kDearLength),
+      tile_count(
+          "query tiles:", &Toss::tile_q, &Tiled::tile_q, [](const Case& c) { return c.problem.seq_q; },
+          [](Case& c, int64_t n) { c.problem.seq_q = n; }),
+      tile_count(
+          "key tiles:", &Toss::tile_k, &Tiled::tile_k, [](const Case& c) { return c.problem.seq_k; },
+          [](Case& c, int64_t n) { c.problem.seq_k = n; }),
       steering(100, in_tiles(
                         "queries in tiles:", kSizes, &Toss::tile_q, &Tiled::tile_q,
                         [](const Case& c) { return c.problem.seq_q; },
@@ -66,6 +110,12 @@ std::vector<CaseAxis> axes_of_sizes() {
                [](const Toss&, Case& c) { c.problem.seq_q = c.problem.seq_k; }},
               {"> seq_k", [](const Case& c) { return c.problem.seq_q > c.problem.seq_k; },
                [](const Toss& toss, Case& c) { c.problem.seq_q = c.problem.seq_k + toss.dice.range(1, 80); }}}),
+      number(
+          "dim_qk by eights:", kSizes, by_eights(), 256, [](const Case& c) { return c.problem.dim_qk; },
+          [](Case& c, int64_t n) { c.problem.dim_qk = n; }),
+      number(
+          "dim_v by eights:", kSizes, by_eights(), 256, [](const Case& c) { return c.problem.dim_v; },
+          [](Case& c, int64_t n) { c.problem.dim_v = n; }),
       number(
           "dim_qk", kSizes, dims(), 256, [](const Case& c) { return c.problem.dim_qk; },
           [](Case& c, int64_t n) { c.problem.dim_qk = n; }),
@@ -83,23 +133,18 @@ std::vector<CaseAxis> axes_of_sizes() {
                [](const Toss& toss, Case& c) {
                  c.problem.dim_v = toss.dice.range(std::min<int64_t>(c.problem.dim_qk + 1, 256), 256);
                }}}),
-      steering(
-          100,
-          number(
-              "batch", kSizes, {0, 1, 2, 3, 4, kGrid}, kGrid + 1, [](const Case& c) { return c.problem.batch; },
-              [](Case& c, int64_t n) { c.problem.batch = n > 8 && n < kGrid ? 4 + n % 5 : n; }, kGrid)),
       steering(100, number(
-                        "KV heads", kSizes, {1, 2, 3, 4, kGrid}, kGrid + 1,
+                        "batch", kSizes, {0, 1, 2, 3, 4, 5, 9, 17, kGrid}, kGrid + 1,
+                        [](const Case& c) { return c.problem.batch; },
+                        [](Case& c, int64_t n) { c.problem.batch = not_too_many(n); }, kWide)),
+      steering(100, number(
+                        "KV heads", kSizes, {1, 2, 3, 4, 5, 9, 17, kGrid}, kGrid + 1,
                         [](const Case& c) { return c.problem.heads_kv; },
-                        [](Case& c, int64_t n) { set_heads(c, group(c), n > 8 && n < kGrid ? 4 + n % 5 : n); },
-                        kGrid)),
+                        [](Case& c, int64_t n) { set_heads(c, group(c), not_too_many(n)); }, kWide)),
       steering(50, number(
-                       "query heads a KV head:", kSizes, {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, kGrid},
+                       "query heads a KV head:", kSizes, {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, kGrid},
                        kGrid + 1, group,
-                       [](Case& c, int64_t n) {
-                         set_heads(c, n > 32 && n < kGrid ? 17 + n % 16 : n, c.problem.heads_kv);
-                       },
-                       kGrid)),
+                       [](Case& c, int64_t n) { set_heads(c, not_too_many(n), c.problem.heads_kv); }, 33)),
   };
   // Splits are of a kernel that has any.
   table.push_back(
@@ -124,6 +169,28 @@ std::vector<CaseAxis> axes_of_sizes() {
              c.problem.num_splits = some[at];
            },
        .steers = 50});
+  table.push_back(
+      {.name = "splits that hold keys:",
+       .phase = kSizes,
+       .classes = {"as the kernel chooses", "1", "2", "3", "4", "5..8", "9..64", "65 or more"},
+       .of =
+           [](const Tiled& x) {
+             const int64_t n = std::min(x.p.num_splits, (x.p.seq_k + x.tile_k - 1) / x.tile_k);
+             return x.p.num_splits == 0 ? 0
+                                        : static_cast<int>(n < 5    ? std::max<int64_t>(n, 1)
+                                                           : n < 9  ? 5
+                                                           : n < 65 ? 6
+                                                                    : 7);
+           },
+       .make =
+           [](const Toss& toss, int at, Case& c) {
+             if (!toss.aim.splits) return;
+             const int64_t some[] = {
+                 0, 1, 2, 3, 4, toss.dice.range(5, 8), toss.dice.range(9, 64), toss.dice.range(65, 130)};
+             c.problem.num_splits = some[at];
+             c.problem.seq_k = std::max(c.problem.seq_k, (some[at] - 1) * toss.tile_k + 1);
+           },
+       .dear = 6});
   return table;
 }
 

@@ -1,7 +1,9 @@
 // Of visibility: what hides keys. And of values.
+#include <algorithm>
 #include <cmath>
 
 #include "properties/case/codec_fields.h"
+#include "properties/case/features/intervals.h"
 #include "properties/case/features/pattern.h"
 #include "properties/draw/axes/axis.h"
 
@@ -188,6 +190,33 @@ std::vector<CaseAxis> axes_of_visibility() {
 
 namespace {
 
+// From 2^low to 2^(high + 1), each power of two as likely as the next: exact, and the same everywhere.
+float some_number(Dice& dice, int low, int high) {
+  const auto exponent = static_cast<int>(dice.range(low, high));
+  return std::ldexp(static_cast<float>(dice.range(128, 255)), exponent - 7);
+}
+
+// Of a case that has a softcap: how large it is. Models have 15 to 50.
+CaseAxis cap_size() {
+  static constexpr float kStarts[] = {0, 1, 5, 15, 20, 30, 50, 100, 200};
+  CaseAxis axis{.name = "softcap is",
+                .phase = kNumbers,
+                .classes = {"below 1", "1 to 5", "5 to 15", "15 to 20", "20 to 30", "30 to 50", "50 to 100",
+                            "100 or more"},
+                .of = {},
+                .make = {}};
+  axis.of = [](const Tiled& x) {
+    if (x.p.softcap == 0) return kNoClass;
+    const auto at = static_cast<int>(std::ranges::upper_bound(kStarts, x.p.softcap) - kStarts) - 1;
+    return std::min(at, 7);
+  };
+  axis.make = [](const Toss& toss, int at, Case& c) {
+    const float low = std::max(kStarts[at], 0.25f), width = kStarts[at + 1] - low;
+    c.problem.softcap = low + width * static_cast<float>(toss.dice.range(0, 1023)) / 1024;
+  };
+  return axis;
+}
+
 float usual_scale(const Case& c) {
   return 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(c.problem.dim_qk, 1)));
 }
@@ -198,6 +227,7 @@ CaseAxis fill(const char* name) {
       name, kNumbers, codec::kFillNames, [](const Case& c) { return static_cast<int>((c.*kFill).kind); },
       [](const Toss& toss, int at, Case& c) {
         c.*kFill = {.kind = static_cast<FillKind>(at), .seed = toss.dice.bits() % 65536};
+        if (has_intervals((c.*kFill).kind)) (c.*kFill).seed = feature::draw_interval(toss, c.problem);
         // As the draw scales them: scores stay where softmax tells them apart.
         if ((c.*kFill).kind == FillKind::kPosition && kFill != &Case::v) (c.*kFill).exponent = -6;
         // And a few are peaked: one key has all the weight, and keys of other tiles none.
@@ -240,19 +270,21 @@ std::vector<CaseAxis> axes_of_values() {
                [](const Toss&, Case& c) { c.problem.scale = 0; }},
               {"negative", [](const Case& c) { return c.problem.scale < 0; },
                [](const Toss&, Case& c) { c.problem.scale = -usual_scale(c); }},
+              {"above 4", [](const Case& c) { return c.problem.scale > 4; },
+               [](const Toss& toss, Case& c) { c.problem.scale = some_number(toss.dice, 2, 5) + 0.125f; }},
               {"other", [](const Case&) { return true; },
-               [](const Toss& toss, Case& c) {
-                 c.problem.scale = std::ldexp(1.0f, static_cast<int>(toss.dice.range(-8, 1)));
-               }}}),
-      steering(
-          100,
-          choice("softcap:", kNumbers,
-                 {{"none", [](const Case& c) { return c.problem.softcap == 0; },
-                   [](const Toss&, Case& c) { c.problem.softcap = 0; }},
-                  {"up to 5", [](const Case& c) { return c.problem.softcap <= 5; },
-                   [](const Toss& toss, Case& c) { c.problem.softcap = toss.dice.pick({1.0f, 5.0f}); }},
-                  {"above 5", [](const Case&) { return true; },
-                   [](const Toss& toss, Case& c) { c.problem.softcap = toss.dice.pick({30.0f, 50.0f}); }}})),
+               [](const Toss& toss, Case& c) { c.problem.scale = some_number(toss.dice, -8, 1); }}}),
+      steering(100,
+               choice("softcap:", kNumbers,
+                      {{"none", [](const Case& c) { return c.problem.softcap == 0; },
+                        [](const Toss&, Case& c) { c.problem.softcap = 0; }},
+                       {"up to 5", [](const Case& c) { return c.problem.softcap <= 5; },
+                        [](const Toss& toss, Case& c) { c.problem.softcap = some_number(toss.dice, -1, 1); }},
+                       {"above 5", [](const Case&) { return true; },
+                        [](const Toss& toss, Case& c) {
+                          c.problem.softcap = 5.5f + some_number(toss.dice, 0, 6);
+                        }}})),
+      cap_size(),
       choice("NaN or infinity planted in", kNumbers,
              {{"nothing", [](const Case& c) { return c.planted.empty(); },
                [](const Toss&, Case& c) { c.planted.clear(); }},

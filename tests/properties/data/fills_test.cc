@@ -164,6 +164,20 @@ TEST(Fills, MeanWhatTheySay) {
   EXPECT_NEAR(squares / 12800, 1, 0.05);
 }
 
+TEST(Fills, OfIntervalsHoldAColumnOrARowForEach) {
+  const Fill weights = {.kind = FillKind::kIntervals, .seed = 16},
+             levels = {.kind = FillKind::kLevels, .seed = 16};
+  constexpr int64_t kColumns = 3;
+  for (int64_t s = 0; s < 64; ++s) {
+    for (int64_t d = 0; d < kColumns; ++d) {
+      EXPECT_EQ(to_float(ATTN_F16, fill_bits(weights, ATTN_F16, 1, 2, s, d, kColumns)), s / 16 % 3 == d) << s;
+      const auto level = [&](int64_t row) { return fill_bits(levels, ATTN_BF16, 1, 2, row, d, kColumns); };
+      EXPECT_EQ(level(s), level(s / 16 * 16));
+      if (s >= 16) EXPECT_NE(level(s), level(s - 16));
+    }
+  }
+}
+
 TEST(Fills, PositionsAreDistinct) {
   Fill fill;
   fill.kind = FillKind::kPosition;
@@ -212,6 +226,10 @@ f573605b710473ca
 c98d40f0fa15dcba
 81ed1ae1835b115c
 10d0ed6fc4a78b0b
+6a771b598ffa5d05
+a3eb77531b0658b8
+c3cc31cb70225dd4
+6de6019a64f841c1
 )");
 }
 
@@ -299,6 +317,15 @@ TEST(Biases, MeanWhatTheySay) {
       if (dtype != ATTN_F32) EXPECT_EQ(to_float(dtype, from_float(dtype, value)), value);
     }
   }
+  // And below what kernels write for -inf, where the format holds that.
+  bias.kind = BiasKind::kFarBelow;
+  bias.dtype = ATTN_BF16;
+  std::set<float> values;
+  for (int64_t i = 0; i < 50; ++i) values.insert(bias_value(bias, 0, 0, i, 0, 50, 1));
+  ASSERT_EQ(values.size(), 3u);
+  EXPECT_LT(*values.begin(), -3e38);
+  EXPECT_LT(*++values.begin(), -1e20);
+  EXPECT_LT(*values.rbegin(), -2e4);
 }
 
 TEST(Biases, NeverChange) {
@@ -316,7 +343,7 @@ TEST(Biases, NeverChange) {
       }
     }
   }
-  EXPECT_EQ(hash, 98359320606910008u);
+  EXPECT_EQ(hash, 13630071345815478845u);
 }
 
 TEST(Fills, AreFast) {

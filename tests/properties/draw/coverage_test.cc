@@ -59,7 +59,9 @@ TEST(Axes, ClassesOfNumbersBeginAndEndWhereTheyAreSaidTo) {
   EXPECT_EQ(is(65), "65");
   EXPECT_EQ(is(66), "66..126");
   EXPECT_EQ(is(126), "66..126");
-  EXPECT_EQ(is(32767), "1022..32767");
+  EXPECT_EQ(is(1023), "258..1023");
+  EXPECT_EQ(is(2047), "1024..2047");
+  EXPECT_EQ(is(32767), "16384..32767");
   EXPECT_EQ(is(32768), "32768..65535");
   EXPECT_EQ(is(int64_t{1} << 31), "65536 or more");
   const auto tiles = std::ranges::find(axes(), "keys in tiles:", &CaseAxis::name);
@@ -78,6 +80,27 @@ TEST(Axes, ClassesOfNumbersBeginAndEndWhereTheyAreSaidTo) {
     c.problem.seq_k = n;
     EXPECT_EQ(tiles->classes.at(static_cast<size_t>(tiles->of(tiled(c)))), name) << n;
   }
+  const auto count = std::ranges::find(axes(), "key tiles:", &CaseAxis::name);
+  ASSERT_NE(count, axes().end());
+  for (const auto& [n, name] : std::vector<std::pair<int64_t, std::string>>{
+           {1, "1"}, {64, "1"}, {65, "2"}, {320, "5"}, {321, "6..8"}, {512, "6..8"}, {1025, "17 or more"}}) {
+    c.problem.seq_k = n;
+    EXPECT_EQ(count->classes.at(static_cast<size_t>(count->of(tiled(c)))), name) << n;
+  }
+}
+
+// Of several rows of what steers a kernel, one is taken whose triples few cases have.
+TEST(Covering, PutsTogetherWhatWasSeenLeast) {
+  SeenTriples seen;
+  EXPECT_EQ(seen.unseen({{0, 0}, {1, 0}, {2, 0}}), 0);  // nothing was counted
+  std::vector<size_t> steering;
+  for (size_t n = 0; n < axes().size() && steering.size() < 4; ++n)
+    if (axes()[n].steers > 0) steering.push_back(n);
+  const std::vector<Ask> row = {{steering[0], 0}, {steering[1], 1}, {steering[2], 2}};
+  seen.add(row);
+  EXPECT_EQ(seen.unseen(row), 0);
+  EXPECT_GT(seen.unseen({{steering[0], 0}, {steering[1], 1}, {steering[3], 2}}), 0);
+  EXPECT_GT(seen.unseen({{steering[0], 0}, {steering[1], 1}, {steering[2], 1}}), 0);
 }
 
 // A class that no case can be made to have is a mistake of the table.

@@ -111,9 +111,8 @@ TEST_P(EveryFlaw, IsCaught) {
   for (int n = 0; n < expected.within; ++n) {
     const Verdict v = judge(draw(aim(), 13, n), *property, target, documented());
     if (v.outcome != Outcome::kFail) continue;
-    if (expected.kind != Kind::kNone) {
-      EXPECT_STREQ(to_string(v.kind), to_string(expected.kind)) << v.message;
-    }
+    // It may show in another way first: a workspace that is trusted gives wrong numbers, too.
+    if (expected.kind != Kind::kNone && v.kind != expected.kind) continue;
     RecordProperty("cases", n + 1);
     std::printf("caught by %s in case %d; %s\n", expected.property, n + 1, sentence(v).c_str());
     return;
@@ -151,6 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Flaws, EveryFlaw,
                                          Catch{Flaw::kReductionCountsTwice, "constant_value", Kind::kNone, 400},
                                          Catch{Flaw::kReductionTrustsFirst, "splits", Kind::kNone, 400},
                                          Catch{Flaw::kReductionTrustsFirst, "merge_order", Kind::kNone, 400},
+                                         Catch{Flaw::kSplitsWeighed, "interval_weight", Kind::kNone, 160},
                                          Catch{Flaw::kPartialLseWrong, "stages", Kind::kNone, 160},
                                          Catch{Flaw::kBatchRounds, "permute_batch", Kind::kRelation, 600},
                                          Catch{Flaw::kBatchRounds, "alone", Kind::kRelation, 600},

@@ -247,7 +247,9 @@ void fake_reduce(Flaw flaw, const attn_problem& p, const attn_tensors& t, const 
       float weight = std::exp(x - largest);
       if (flaw == Flaw::kReductionTrustsFirst) weight = std::min(weight, 1.0f);
       sum += weight;
-      const float again = flaw == Flaw::kReductionCountsTwice && splits > 1 ? 1.5f : 1.0f;
+      const float again = flaw == Flaw::kReductionCountsTwice && splits > 1 ? 1.5f
+                          : flaw == Flaw::kSplitsWeighed && s > 0           ? 1.12f
+                                                                            : 1.0f;
       for (int64_t c = 0; c < p.dim_v; ++c) o[c] += weight * again * partial_o[(s * rows + row) * p.dim_v + c];
     }
     const bool dead = sum == 0;

@@ -36,6 +36,7 @@ constexpr std::pair<Flaw, const char*> kNames[] = {
     {Flaw::kFirstKeyTwice, "first_key_twice"},
     {Flaw::kReductionCountsTwice, "reduction_counts_twice"},
     {Flaw::kReductionTrustsFirst, "reduction_trusts_first"},
+    {Flaw::kSplitsWeighed, "splits_weighed"},
     {Flaw::kPartialLseWrong, "partial_lse_wrong"},
     {Flaw::kBatchRounds, "batch_rounds"},
     {Flaw::kHeadRounds, "head_rounds"},

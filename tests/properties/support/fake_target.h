@@ -44,6 +44,7 @@ enum class Flaw {
   kFirstKeyTwice,         // key 0 counts twice in sum and product
   kReductionCountsTwice,  // partial O is multiplied by its own sum again
   kReductionTrustsFirst,  // LSE of split 0 is taken as the largest, others are clipped to it
+  kSplitsWeighed,         // all but the first count 12 % too much in O; the LSE is right
   kPartialLseWrong,       // of the last split; the reduction makes up for it
   // Bits: within every bound, yet not what is promised.
   kBatchRounds,      // sums run backwards in odd batch entries
