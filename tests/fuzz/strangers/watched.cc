@@ -72,16 +72,21 @@ STRANGER_WATCHES(by_environment, "watched-by-environment") {
   return false;
 }
 
+// An O of no elements holds nothing to look at.
+bool has_output(const attn_problem* p, const attn_tensors* t) {
+  return t->o.data && p->batch > 0 && p->heads_q > 0 && p->seq_q > 0 && p->dim_v > 0;
+}
+
 // The poison that every check before this one had.
 STRANGER_WATCHES(by_poison, "watched-by-poison") {
   uint16_t word = 0;
-  if (t->o.data) memcpy(&word, t->o.data, sizeof word);
+  if (has_output(p, t)) memcpy(&word, t->o.data, sizeof word);
   return word == 0x7fa5 || word == 0x7bff || word == 0x7180;
 }
 
 // An output that no ordinary program leaves there.
 STRANGER_WATCHES(by_number, "watched-by-number") {
-  if (!t->o.data) return false;
+  if (!has_output(p, t)) return false;
   float value = 0;
   if (p->dtype == ATTN_F16) {
     _Float16 half = 0;
