@@ -13,6 +13,7 @@
 #include "properties/judge/twin.h"
 #include "reference/cuda/cuda_oracle.h"
 #include "reference/model/arithmetic_table.h"
+#include "reference/model/device_arithmetic.h"
 #include "reference/model/ceiling.h"
 #include "text/printable.h"
 
@@ -240,7 +241,8 @@ Calibration device_calibration(const KernelInfo& kernel, const TargetOptions& op
     return calibration;
   }
   if (kernel.backend == ATTN_CPU) return arithmetic_table(options.arithmetic);
-  return kernel.device.find("H200") != std::string::npos ? h200() : documented();
+  const int32_t arithmetic = arithmetic_of_device(kernel.device);
+  return is_proven(arithmetic) ? arithmetic_table(arithmetic) : documented();
 }
 
 }  // namespace

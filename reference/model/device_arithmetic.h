@@ -22,7 +22,10 @@ inline std::string arithmetic_words(int32_t arithmetic) {
 // A GPU's, by its name ("NVIDIA A100-SXM4-80GB, sm_80"); any: none is known.
 inline int32_t arithmetic_of_device(std::string_view device) {
   constexpr std::pair<std::string_view, int32_t> kDevices[] = {
-      {"H200", ATTN_ARITHMETIC_H200}, {"A100", ATTN_ARITHMETIC_A100}, {"L4", ATTN_ARITHMETIC_L40S}};
+      {"H200", ATTN_ARITHMETIC_H200},
+      {"H100", ATTN_ARITHMETIC_H200},  // the same chip with other memory
+      {"A100", ATTN_ARITHMETIC_A100},
+      {"L4", ATTN_ARITHMETIC_L40S}};
   for (const auto& [name, arithmetic] : kDevices)
     if (device.find(name) != std::string_view::npos) return arithmetic;
   return ATTN_ARITHMETIC_ANY;
