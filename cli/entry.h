@@ -21,11 +21,11 @@
 namespace attnfuzz {
 
 struct Entry {
-  std::string source;                      // a .cu file
-  std::string call;                        // one expression
-  std::string takes;                       // "dim = one_of(32, 64); causal = Causal::kOnly"; or empty
-  std::string backend;                     // "cpu" or "cuda"
-  std::string lane;                        // that the library is built for; empty: plain
+  std::string source = {};                 // a .cu file
+  std::string call = {};                   // one expression
+  std::string takes = {};                  // "dim = one_of(32, 64); causal = Causal::kOnly"; or empty
+  std::string backend = {};                // "cpu" or "cuda"
+  std::string lane = {};                   // that the library is built for; empty: plain
   std::vector<std::string> includes = {};  // folders of its headers, beside its own
 };
 

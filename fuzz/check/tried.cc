@@ -217,7 +217,6 @@ class Trying {
 
   // The largest head dimension that it takes needs most shared memory.
   void ask_for_devices() {
-    const Environment usual;
     std::vector<int64_t> dims = {256, 192, 128, 96, 64, 32, base_.problem.dim_qk};
     const attn_sizes& found = tried_.domain.dim_qk;
     dims.insert(dims.end(), found.list, found.list + found.count);

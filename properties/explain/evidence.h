@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -220,10 +221,29 @@ class Evidence {
     const bool whole = std::fabs(keys - std::round(keys)) < 0.01;
     return whole && keys > 1.01 * std::exp(v.where->expected) && keys < 1e9 ? keys : 0;
   }
+  // In tiles of the plan's size, or of a size that kernels have: a plan may not tell of all.
   bool counts_a_whole_tile() const {
-    const double due = std::exp(v.where ? v.where->expected : 0), tile = static_cast<double>(tile_k);
-    const double padded = std::ceil(due / tile) * tile;
-    return std::fabs(keys_counted() - padded) < 0.01 * padded;
+    const double due = std::exp(v.where ? v.where->expected : 0), counted = keys_counted();
+    return std::ranges::any_of(std::array<int64_t, 5>{tile_k, 16, 32, 64, 128}, [&](int64_t size) {
+      const auto tile = static_cast<double>(size);
+      return std::fabs(counted - std::ceil(due / tile) * tile) < 0.5;
+    });
+  }
+  // It counts whole tiles, and leaves out what the last one, partly filled, holds.
+  bool counts_no_tail() const {
+    constexpr double kLeastTile = 16, kMostTile = 256;
+    if (!only_lse() || (c.q.kind != FillKind::kZero && c.k.kind != FillKind::kZero)) return false;
+    const double keys = std::exp(v.where->got), lost = std::exp(v.where->expected) - keys;
+    const double beyond = std::fmod(std::round(keys), kLeastTile);
+    const bool tail = std::fmod(std::round(keys + lost), kLeastTile) != 0;
+    return beyond == 0 && tail && std::fabs(keys - std::round(keys)) < 0.1 && keys > 0.5 && lost > 0.5 &&
+           lost < kMostTile;
+  }
+  // The LSE of a row that sees a key says that it sees none, and all its scores are very low.
+  bool low_row_counts_as_dead() const {
+    constexpr double kLow = -1000;
+    return v.where && v.where->tensor == TensorId::kLse && v.where->expected < kLow &&
+           std::isfinite(v.where->expected) && std::isinf(v.where->got) && v.where->got < 0;
   }
 
  private:

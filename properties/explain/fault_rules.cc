@@ -121,12 +121,20 @@ constexpr Rule kRules[] = {
     {Class::kUnknown, [](const Evidence& e) { return e.traced != Class::kUnknown; }, kByReading},
     {Class::kTail, [](const Evidence& e) { return e.tail_of_keys() && (!e.wrong() || e.hangs_on_layout()); },
      "with a full last tile of keys it passes, with another partly filled one it fails"},
+    {Class::kDispatch,
+     [](const Evidence& e) {
+       return e.shape(ShapeKind::kColumnsFrom) && (e.at_least("dim_v", 17) || e.at_least("dim_qk", 17));
+     },
+     "columns from a border on, of head dims past a size: the instantiation does not hold them"},
     {Class::kLayout, [](const Evidence& e) { return e.reduced() && e.hangs_on_layout(); },
      "it depends on strides, gaps or offsets"},
     {Class::kLayout, [](const Evidence& e) { return e.clues.stored_whole == Answer::kPasses; },
      "with bias and mask stored whole it passes: strides of 0 are at fault"},
     {Class::kNumerics, [](const Evidence& e) { return e.splits() && e.large_values() && e.scores_differ(); },
      "it takes splits whose scores lie far apart: a weight leaves its range"},
+    {Class::kSoftmax, [](const Evidence& e) { return e.low_row_counts_as_dead(); },
+     "a row whose scores are all very low counts as one that sees no key: the running maximum starts above "
+     "them"},
     {Class::kSplit,
      [](const Evidence& e) { return e.non_finite() && e.v.where && e.v.where->tensor == TensorId::kLse; },
      "O is right, the LSE is no number"},
@@ -189,6 +197,8 @@ constexpr Rule kRules[] = {
     // Sums that count keys.
     {Class::kTail, [](const Evidence& e) { return e.keys_counted() > 0 && e.counts_a_whole_tile(); },
      "the LSE counts a whole tile of keys where there are fewer"},
+    {Class::kTail, [](const Evidence& e) { return e.counts_no_tail(); },
+     "the LSE counts the keys of whole tiles alone: the last one, partly filled, is left out"},
     {Class::kTail,
      [](const Evidence& e) {
        const bool filled = e.clues.whole_tiles == Answer::kPasses && e.clues.other_tail != Answer::kPasses;

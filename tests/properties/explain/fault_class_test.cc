@@ -101,6 +101,39 @@ TEST(FaultClass, WhatIsHardlyOffIsNoMissingWeight) {
   expect(f, FaultClass::kSoftmax);
 }
 
+// What the LSE of equal scores counts, in tiles that a plan need not tell of.
+TEST(FaultClass, KeysThatTheLseCounts) {
+  const auto counted = [](int64_t keys, double got) {
+    Finding f(Kind::kWrong);
+    f.lengths(1, keys).need({at_least("seq_k", keys), at_least("dim_v", 65), {.part = "LSE"}});
+    f.c.q.kind = f.c.k.kind = FillKind::kZero;
+    f.v.where->tensor = TensorId::kLse;
+    f.v.where->expected = std::log(static_cast<double>(keys));
+    f.v.where->got = std::log(got);
+    return f;
+  };
+  expect(counted(513, 512), FaultClass::kTail);    // the last, partly filled tile is left out
+  expect(counted(2049, 2080), FaultClass::kTail);  // or counts as a whole one of 32 keys
+}
+
+TEST(FaultClass, ARowFarBelowZeroThatCountsAsDead) {
+  Finding f(Kind::kNonFinite);
+  f.lengths(1, 1).need({{.part = "LSE"}, {.part = "values of q"}, {.part = "values of k"}});
+  f.v.where->tensor = TensorId::kLse;
+  f.v.where->expected = -17929;
+  f.v.where->got = -std::numeric_limits<float>::infinity();
+  expect(f, FaultClass::kSoftmax);
+}
+
+// The layout only lets it be seen that columns were not written.
+TEST(FaultClass, ColumnsFromABorderOnOfLargeHeads) {
+  Finding f(Kind::kNonFinite);
+  f.lengths(1, 1).need({at_least("dim_qk", 192), {.part = "the layout of o"}});
+  f.c.problem.dim_qk = f.c.problem.dim_v = 192;
+  f.v.shapes = {{"columns >= 128 only", ShapeKind::kColumnsFrom}};
+  expect(f, FaultClass::kDispatch);
+}
+
 TEST(FaultClass, AResultWhereNothingIsVisible) {
   Finding f(Kind::kWrong);
   f.lengths(1, 2).need({at_least("seq_k", 1), {.part = "mask"}});
