@@ -42,5 +42,6 @@ void add_report(CLI::App& app, Action& action);
 void add_status(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
+void add_man(CLI::App& app, Action& action);
 
 }  // namespace attnfuzz

@@ -14,12 +14,16 @@ constexpr size_t kNames = 28, kWidth = 80;  // columns
 
 class Formatter : public CLI::Formatter {
  public:
-  std::string make_option(const CLI::Option* option, bool positional) const override {
-    std::string type = make_option_opts(option);
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string type = CLI::Formatter::make_option_opts(option);
     // A long list of names says less than its description.
     const size_t open = type.find(":{"), close = type.find('}', open);
     if (close != type.npos && close - open > 20) type.erase(open, close - open + 1);
-    return beside(make_option_name(option, positional) + type, make_option_desc(option), kNames);
+    return type;
+  }
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    return beside(make_option_name(option, positional) + make_option_opts(option), make_option_desc(option),
+                  kNames);
   }
   std::string make_subcommand(const CLI::App* command) const override {
     return beside(command->get_name(), command->get_description());
@@ -31,17 +35,6 @@ class Formatter : public CLI::Formatter {
     return wrapped(CLI::Formatter::make_footer(app));
   }
 };
-
-// "TEXT:{cpu,cuda}" -> cpu, cuda
-std::vector<std::string> values_of(const CLI::Option& option) {
-  std::vector<std::string> values;
-  const std::string type = option.get_type_name();
-  const size_t open = type.find('{');
-  if (open == type.npos) return values;
-  std::istringstream in(type.substr(open + 1, type.find('}', open) - open - 1));
-  for (std::string value; std::getline(in, value, ',');) values.push_back(value);
-  return values;
-}
 
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -109,28 +102,6 @@ std::string meant(const CLI::App& app) {
     if (at == &app) break;  // the others are that one's
   }
   return text;
-}
-
-std::vector<std::string> completions(const CLI::App& app, const std::vector<std::string>& words,
-                                     const std::vector<std::string>& kernels) {
-  if (words.empty()) return command_names(app);
-  const auto named = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == words[0]; });
-  if (named.empty()) return {};
-  const CLI::App* command = named.front();
-  if (words.back().starts_with("--")) {
-    const CLI::Option* option = command->get_option_no_throw(words.back());
-    if (option != nullptr && option->get_items_expected_max() > 0) return values_of(*option);
-  }
-  std::vector<std::string> all = option_names(*command);
-  for (const CLI::Option* option : command->get_options()) {
-    if (!option->get_positional()) continue;
-    const std::vector<std::string> values = values_of(*option);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  const CLI::Option* positional = command->get_option_no_throw("kernel");
-  if (positional != nullptr && positional->get_positional())
-    all.insert(all.end(), kernels.begin(), kernels.end());
-  return all;
 }
 
 }  // namespace attnfuzz

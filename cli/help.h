@@ -1,6 +1,6 @@
-// How the command explains itself: --help that fits 80 columns, a word that was meant for
-// one that was mistyped, what could come next for a shell. All of it is made from CLI11's
-// own tree of subcommands and options.
+// How the command explains itself: --help that fits 80 columns, and a word that was meant for
+// one that was mistyped. Both are made from CLI11's own tree of subcommands and options; what a shell
+// completes and the manual page are too (complete/table.h).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -32,9 +32,5 @@ CLI::Validator one_of(const std::string& what, const std::vector<std::string>& n
 
 // Of a command line that could not be parsed: "'chekc': did you mean 'check'?", line by line.
 std::string meant(const CLI::App& app);
-
-// What may come after `words`, the first of them a subcommand.
-std::vector<std::string> completions(const CLI::App& app, const std::vector<std::string>& words,
-                                     const std::vector<std::string>& kernels);
 
 }  // namespace attnfuzz

@@ -10,6 +10,7 @@
 #   lib/cmake/attnfuzz/
 #   python/attnfuzz/  the Python package, for PYTHONPATH
 #   share/attnfuzz/   VERSION, and slurm/: campaigns on many machines
+#   share/man/, share/bash-completion/, share/zsh/, share/fish/
 #   share/doc/attnfuzz/
 #
 # The component `package` is what a wheel holds: all of the above that checks others' kernels, without
@@ -59,6 +60,9 @@ endforeach()
 
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/share/attnfuzz/VERSION CONTENT "@PROJECT_VERSION@\n" @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/share/attnfuzz/VERSION DESTINATION share/attnfuzz COMPONENT package)
+foreach(folder man bash-completion zsh fish)  # cli/CMakeLists.txt makes them with the command
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/${folder} DESTINATION share COMPONENT package)
+endforeach()
 install(PROGRAMS fuzz/slurm/submit.sh DESTINATION share/attnfuzz/slurm)
 install(FILES fuzz/slurm/campaign.sbatch fuzz/slurm/merge.sbatch DESTINATION share/attnfuzz/slurm)
 

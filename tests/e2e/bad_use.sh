@@ -32,7 +32,7 @@ refuse "is not a duration" check fa1 --for soon
 refuse "excludes" check fa1 --for 1s --cases 5
 refuse "there is no back end 'quantum'; there are: cpu,cuda" check fa1 --backend quantum
 refuse "there is no back end 'cdua': did you mean 'cuda'?" check fa1 --backend cdua
-refuse "there is no shell 'fish'; there are: bash" completion fish
+refuse "there is no shell 'powershell'; there are: bash,zsh,fish,words" completion powershell
 refuse "not in range" check fa1 --cases -5
 refuse "not in range" check fa1 --first 18446744073709551606
 refuse "not in range" campaign fa1 --seed 18446744073709551616 --out "$out/night"
@@ -84,7 +84,7 @@ printf '{"unit":"2^-24","unit":"2^-24"}' >"$out/table.json"
 refuse "given twice" check fa1 --calibration "$out/table.json"
 
 # Results that do not arrive are no success.
-for arguments in "list" "limits fa1 --cases 20" "completion bash" "--version" "check --help" "check fa1 --cases 20 --jobs 1 --property reference --json -" "check fa1 --cases 20 --jobs 1 --property reference --junit -"; do
+for arguments in "list" "limits fa1 --cases 20" "completion bash" "man" "--version" "check --help" "check fa1 --cases 20 --jobs 1 --property reference --json -" "check fa1 --cases 20 --jobs 1 --property reference --junit -"; do
   # shellcheck disable=SC2086
   "$attnfuzz" $arguments >/dev/full 2>"$out/full.log"
   [ $? -eq 2 ] && grep -q "could not be written" "$out/full.log" || { echo "$arguments >/dev/full is a success"; bad=1; }
@@ -118,7 +118,7 @@ for domain in "seq=65536 batch=1024 heads_q=1024 dim=256" "seq_q>=60000 batch=10
 done
 
 # Each subcommand's help has an example and the exit statuses, in 80 columns; a shell can complete it.
-commands=$("$attnfuzz" completion words)
+commands=$("$attnfuzz" completion words | cut -f1)
 [ "$(wc -w <<<"$commands")" -ge 12 ] || { echo "completion knows: $commands"; bad=1; }
 for command in $commands; do
   "$attnfuzz" "$command" --help >"$out/help"

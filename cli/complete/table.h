@@ -1,0 +1,39 @@
+// All subcommands and options as one table, made of CLI11's own tree: what a shell completes, and what the
+// manual page says.
+//
+//   for (const CommandRow& command : command_table(app)) ...
+//   candidates(app, {"check", "fa1", "--lane"}, kernels)     // plain, schedules, asan, ...
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace attnfuzz {
+
+struct OptionRow {
+  std::vector<std::string> names;   // "--cases"; of a positional: none
+  std::string shown;                // "--cases UINT=1000", as --help has it
+  std::string words;                // its description
+  std::vector<std::string> values;  // what it may be, if that is a list
+  bool takes_value = false;
+};
+
+struct CommandRow {
+  std::string name, words, footer;
+  std::vector<OptionRow> options;  // positionals first
+};
+
+// A row for each subcommand, in the order of --help; before them one for the command itself.
+std::vector<CommandRow> command_table(const CLI::App& app);
+
+// A word that may come next, and what it means in one line; the meaning may be empty.
+struct Candidate {
+  std::string word, meaning;
+};
+// What may come after `words`, the first of them a subcommand. `kernels`: by name. Nothing: a file, or
+// anything.
+std::vector<Candidate> candidates(const CLI::App& app, const std::vector<std::string>& words,
+                                  const std::vector<std::string>& kernels);
+
+}  // namespace attnfuzz
