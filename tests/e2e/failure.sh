@@ -32,6 +32,10 @@ done
 "$attnfuzz" explain --kernel "$library" --ascii "$file" >"$out/explain.log" 2>&1
 [ $? -eq 1 ] || die "explain did not end with status 1"
 grep -q "non-finite" "$out/explain.log" || die "explain does not say what is wrong"
+"$attnfuzz" explain --kernel "$library" "$file" --html "$out/page.html" >/dev/null
+[ $? -eq 1 ] && grep -q "<svg" "$out/page.html" && grep -qF "attnfuzz replay $file" "$out/page.html" &&
+  grep -q "non-finite" "$out/page.html" || die "explain --html does not show the failure"
+! grep -q "<script\|src=" "$out/page.html" || die "the page runs or fetches something"
 # README's picture is what explain draws, and its failing run is what check prints; "..." stands for the rest of a line.
 "$attnfuzz" explain "$source/corpus/seeds/window.case.json" --kernel "$library" --svg "$out/window.svg" >/dev/null
 cmp -s "$out/window.svg" "$source/docs/failing-case.svg" || die "docs/failing-case.svg is not what explain --svg draws"
