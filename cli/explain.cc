@@ -22,7 +22,7 @@ namespace {
 
 struct ExplainArguments : CaseArguments {
   bool ascii = false;
-  std::string svg, html;  // files to write the picture to, and all of it; empty: none
+  std::string svg, html;  // files for the pictures, and for the page with everything; empty: none
   ProbeArguments probe;
 };
 
@@ -47,7 +47,7 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
   return seen;
 }
 
-// What is said, on the terminal and on the page.
+// Prints text on the terminal, and keeps it for the page.
 class Account {
  public:
   void operator()(const std::string& text) { print(text), of_page_ += text; }

@@ -31,8 +31,8 @@ std::vector<CommandRow> command_table(const CLI::App& app);
 struct Candidate {
   std::string word, meaning;
 };
-// What may come after `words`, the first of them a subcommand. `kernels`: by name. Nothing: a file, or
-// anything.
+// The words that may follow `words`, of which the first is a subcommand. `kernels` are names of kernels. The
+// answer is empty where a file, or anything, may follow.
 std::vector<Candidate> candidates(const CLI::App& app, const std::vector<std::string>& words,
                                   const std::vector<std::string>& kernels);
 

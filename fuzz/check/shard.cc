@@ -124,8 +124,8 @@ std::optional<Verdict> rejected_by(const Property& property, Case& c, const Targ
 
 namespace {
 
-// Few cases of the executor are in the arithmetic of a GPU: its bounds are narrower than those of any
-// arithmetic, so that they find what these hide.
+// A few cases on the executor are in the arithmetic of a GPU. Its bounds are narrower than those of any
+// arithmetic, and find what those hide.
 int32_t arithmetic_at(uint64_t index, const CheckOptions& options, const Target& target,
                       const Calibration& calibration) {
   constexpr uint64_t kOneOf = 13;  // a prime, so that properties and jobs that take turns get their share

@@ -96,7 +96,7 @@ enum class BiasKind : uint8_t {
   kVeryNegative,  // finite: -1e4, -5e4 or the format's lowest, chosen per query: not a dead row
   kMasking,  // 0; where it would be -inf, the format's lowest finite number: a mask as many frameworks write it
   kWide,     // Gaussian of deviation 2, 8, 32 or 128, chosen per query
-  kFarBelow,  // -3e4, -2^70 or the format's lowest, chosen per query: below any number that stands for -inf
+  kFarBelow,  // -3e4, -2^70 or the format's lowest, chosen per query: kernels start maxima at -1e4, -1e9, ...
 };
 inline constexpr int kBiasKinds = 8;
 

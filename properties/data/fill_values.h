@@ -102,7 +102,7 @@ ATTN_BOTH inline int unit_exponent(const Fill& fill, bool f16, int64_t b, int64_
   }
 }
 
-// Of the rows' intervals, the one that a row is in.
+// The number of the interval that a row lies in.
 ATTN_BOTH constexpr int64_t interval_of(const Fill& fill, int64_t s) {
   return s / static_cast<int64_t>(fill.seed < 1 ? 1 : fill.seed > kMostInterval ? kMostInterval : fill.seed);
 }
@@ -110,7 +110,7 @@ ATTN_BOTH constexpr int64_t interval_of(const Fill& fill, int64_t s) {
 ATTN_BOTH constexpr int64_t row_of(const Fill& fill, int64_t s) {
   return fill.kind == FillKind::kSameRows ? 0 : fill.kind == FillKind::kLevels ? interval_of(fill, s) : s;
 }
-// The column that is 1, of fills that have one.
+// The column that is not 0, for one-hot and interval fills.
 ATTN_BOTH constexpr int64_t hot_column(const Fill& fill, int64_t s, int64_t dim) {
   return (fill.kind == FillKind::kIntervals ? interval_of(fill, s) : s) % dim;
 }

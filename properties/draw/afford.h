@@ -37,7 +37,7 @@ Price price(const Aim& aim, const Case& c);
 // length is short.
 inline int64_t longest(const Problem& p) { return std::max(p.seq_q, p.seq_k); }
 inline bool is_long(const Problem& p) { return longest(p) >= 1024; }
-// So few queries fill a part of a tile: the executor spends on it a fraction of a tile's time.
+// A decode's queries fill a small part of a tile. The executor spends a fraction of a tile's time on it.
 inline bool is_decode(const Problem& p) { return p.seq_q <= 8; }
 
 // The most that a case may cost, in eighths of aim.work as whole tiles count: always room for

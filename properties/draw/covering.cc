@@ -167,7 +167,7 @@ std::vector<Ask> together(Dice& dice) {
 
 namespace {
 
-// Where the classes of a steering axis begin among those of all; of others nothing is asked.
+// Numbers the classes of all steering axes, one after the other. Other axes have no numbers.
 struct SteeringNumbers {
   SteeringNumbers() {
     for (const CaseAxis& axis : axes()) {

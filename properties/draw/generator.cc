@@ -23,8 +23,8 @@ namespace {
 constexpr uint64_t kManyHeadsEvery = 997, kManyHeadsAt = 300;
 // And one of so many a length beyond 16 bits.
 constexpr uint64_t kLongEvery = 251, kLongAt = 83;
-// One case of so many is ordinary (ordinary.h), and of those one of so many is beyond the usual price; one of
-// so many has many splits that hold keys, where the kernel has splits; one of so many is wide.
+// One case in kOrdinaryOf is ordinary (ordinary.h), and one in kFarOf of those exceeds the usual price. One
+// case in kSplitsOf has many splits that hold keys, if the kernel has splits. One in kWideOf is wide.
 constexpr uint64_t kOrdinaryOf = 9, kFarOf = 10, kSplitsOf = 45, kWideOf = 66;
 // Of the axes of a case that is asked for anything; of the odd ones, in a case that is to have such.
 constexpr int64_t kPercentAsked = 25, kPercentOdd = 50;
@@ -95,7 +95,7 @@ Case make_case(const Aim& given, const rc::Random& random, Asked asked) {
     if (phase == Phase::kSizes) stay_within();
     if (phase == Phase::kSizes && !asked.ordinary()) {
       fit_sizes(aim, dice, c, asked.row, asked.together ? kPercentDear : kPercentDearest);
-      // Both choose the keys themselves.
+      // Both choose the number of keys themselves, so a domain that says it leaves them out.
       const bool free = !aim.domain || !says_lengths(aim.domain->seq_k);
       if (free && asked.sort == Asked::kSplits) draw_many_splits(aim, dice, c);
       if (free && asked.sort == Asked::kWide) draw_wide(aim, dice, c);

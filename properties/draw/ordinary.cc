@@ -60,8 +60,8 @@ void spend(Dice& dice, int64_t room, Problem& p) {
 
 enum class Kind : uint8_t { kDecode, kChunk, kPrefill, kShort };
 
-// By turns, for what is rare here is to be in each check of 1,000 cases: decode of 1,024 keys and more, few of
-// many, for these are dear to lay out and to judge.
+// Kinds take turns, so that each check of 1,000 cases has the rare ones too. Most have 1,024 to 2,047 keys:
+// more keys cost more to lay out and to judge.
 struct Turn {
   uint64_t of;  // so many of kTurns
   Kind kind;
@@ -114,7 +114,7 @@ void draw_sizes(const Aim& aim, Dice& dice, uint64_t number, Case& c) {
   }
   p.dim_qk = dims.qk, p.dim_v = dims.v;
   p.batch = p.heads_q = p.heads_kv = 1;
-  // Of a decode it is neither keys nor, at first, columns that are given up.
+  // A decode gives up queries first, then columns, and never keys.
   while (exact_work(p) > aim.work && p.seq_q > 1) --p.seq_q;
   if (exact_work(p) > aim.work) p.dim_qk = p.dim_v = std::min<int64_t>(64, p.dim_qk);
   if (p.seq_k >= 2 * kLong && dice.percent(70)) return;  // one head of these is dear enough

@@ -2,7 +2,7 @@
 //
 // Every other class of the draw lands on borders and puts rare things together, on small sizes because small
 // cases are cheap. A kernel may still be wrong for what everybody runs: D = 128 from 1,024 keys on, a decode
-// path chosen by length, a merge of many splits. One case in ten is therefore ordinary: Gaussian data, the
+// path chosen by length, a merge of many splits. One case in nine is therefore ordinary: Gaussian data, the
 // head dims of models, decode, chunked prefill or prefill, heads in groups of 1, 4 and 8, dense tensors
 // ordered (batch, head, position) or (batch, position, head), and seldom more than one of a soft cap, a
 // window, key lengths and a bias for each head. Decode has 1,024 keys and more: it is cheap.

@@ -221,7 +221,7 @@ class Evidence {
     const bool whole = std::fabs(keys - std::round(keys)) < 0.01;
     return whole && keys > 1.01 * std::exp(v.where->expected) && keys < 1e9 ? keys : 0;
   }
-  // In tiles of the plan's size, or of a size that kernels have: a plan may not tell of all.
+  // Looks at tiles of the plan's size and of usual sizes, for a plan may not name the tile of every path.
   bool counts_a_whole_tile() const {
     const double due = std::exp(v.where ? v.where->expected : 0), counted = keys_counted();
     return std::ranges::any_of(std::array<int64_t, 5>{tile_k, 16, 32, 64, 128}, [&](int64_t size) {

@@ -11,7 +11,8 @@ void draw(const Toss& toss, Case& c) {
   if (!dice.percent(22)) return;
   Bias bias;
   bias.dtype = dice.pick<int32_t>({ATTN_F32, ATTN_F32, ATTN_F16, ATTN_BF16});
-  // The LSEs that weigh splits do not say in such a row how many keys each has: little of it is judged.
+  // Splits are weighed by their LSEs. LSEs of that size do not say how many keys a split has, so that few of
+  // these rows are judged where a kernel has splits.
   const int64_t far_below = toss.aim.splits ? 14 : 28;
   bias.kind = dice.weighted<BiasKind>({{20, BiasKind::kZero},
                                        {15, BiasKind::kRowConstant},
@@ -28,7 +29,7 @@ void draw(const Toss& toss, Case& c) {
     bias.finite.parameter = toss.tile_k;
   }
   bias.broadcast = draw_broadcast(dice);
-  // As models have it: fp32, one for each head and shared by the batch.
+  // Models have one bias for each head, in fp32, and share it in the batch.
   if (dice.percent(25)) bias.dtype = ATTN_F32, bias.broadcast = {.batch = true};
   bias.seed = dice.bits() % 65536;
   c.problem.bias = bias;

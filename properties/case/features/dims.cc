@@ -27,7 +27,7 @@ int64_t head_dim(Dice& dice) {
   }
 }
 
-// That models have: multi-head latent attention's prefill, and its halves.
+// Draws a pair of head dims that models have. 192 and 128 are those of multi-head latent attention's prefill.
 void draw_pair(Dice& dice, Problem& p) {
   const auto of =
       dice.pick<std::pair<int64_t, int64_t>>({{192, 128}, {192, 128}, {64, 128}, {128, 64}, {96, 64}});

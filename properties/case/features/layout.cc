@@ -60,7 +60,8 @@ void draw(const Toss& toss, Case& c) {
       if (spec.strided && dice.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(dice, odd);
     }
   } else if (dice.percent(14)) {
-    // One tensor alone, by heads or batch entries: a kernel may ask of the strides of the others.
+    // One tensor alone has an odd stride of heads or batch entries. A kernel may look at the others' strides
+    // only.
     const auto t = dice.pick({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
     spread(c, t, draw_far_spread(dice) | 1);
     return;

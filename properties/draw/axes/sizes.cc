@@ -13,7 +13,7 @@ int64_t group(const Case& c) { return c.problem.heads_q / std::max<int64_t>(c.pr
 
 // From here on, batch entries and heads are drawn by draw_wide() (ordinary.h) and chance.
 constexpr int64_t kWide = 9;
-// Those of a class that ends with a grid are so many at most.
+// Keeps a number of the widest class small, unless it is to exceed a grid.
 int64_t not_too_many(int64_t n) {
   constexpr int64_t kMany = 130, kLeast = 33;
   return n > kMany && n < kGrid ? kLeast + n % (kMany - kLeast + 1) : n;
