@@ -8,7 +8,7 @@
 #include "cli/help.h"
 #include "cli/open_kernel.h"
 #include "cli/print.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 namespace {

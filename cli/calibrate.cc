@@ -12,11 +12,11 @@
 
 #include "cli/command.h"
 #include "cli/help.h"
-#include "fuzz/host/subprocess.h"
+#include "base/subprocess.h"
 #include "reference/model/calibration.h"
 #include "reference/model/device_arithmetic.h"
-#include "text/files.h"
-#include "text/json.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 namespace {

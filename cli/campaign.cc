@@ -21,8 +21,8 @@
 #include "fuzz/campaign/run/prune.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/host/kernel_registry.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

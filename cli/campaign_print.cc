@@ -6,7 +6,7 @@
 #include "cli/print.h"
 #include "cli/terminal.h"
 #include "fuzz/campaign/store/suspects.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

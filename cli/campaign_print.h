@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fuzz/campaign/run/campaign.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 

@@ -8,7 +8,7 @@
 #include "cli/terminal.h"
 #include "fuzz/campaign/store/planted.h"
 #include "fuzz/check/refusals.h"
-#include "fuzz/host/subprocess.h"
+#include "base/subprocess.h"
 
 namespace attnfuzz {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cli/help.h"
 #include "cli/open_kernel.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 

@@ -13,8 +13,8 @@
 #include "cli/help.h"
 #include "cli/results_apart.h"
 #include "cli/terms.h"
-#include "fuzz/host/processes.h"
-#include "text/files.h"
+#include "base/processes.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 namespace {

@@ -14,11 +14,11 @@
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/tighter.h"
-#include "fuzz/host/processes.h"
+#include "base/processes.h"
 #include "properties/case/domain.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/draw/afford.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

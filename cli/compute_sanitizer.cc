@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "fuzz/host/lanes.h"
-#include "fuzz/host/subprocess.h"
-#include "text/files.h"
+#include "base/subprocess.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 namespace {

@@ -11,11 +11,11 @@
 
 #include "cli/command.h"
 #include "cli/entry_project.h"
-#include "cmake/translate/tokens.h"
-#include "cmake/translate/translate.h"
-#include "fuzz/host/subprocess.h"
-#include "text/files.h"
-#include "text/printable.h"
+#include "kernels/cuda_source/translate/tokens.h"
+#include "kernels/cuda_source/translate/translate.h"
+#include "base/subprocess.h"
+#include "base/files.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -64,7 +64,7 @@ void expect_what_can_be_said(const Entry& entry) {
   if (sets(entry.takes, "page") && !pages)
     throw UserError(
         "--takes 'page = ...' is for a kernel that takes a page table: name it in the call, --entry "
-        "'f(q, k, v, o, pages, pages_each, lengths, ...)' (kernels/adapter/args.h says what they hold)");
+        "'f(q, k, v, o, pages, pages_each, lengths, ...)' (kernels/cuda_source/adapter/args.h says what they hold)");
 }
 
 // Left alone where it is the same, so that nothing is built again.

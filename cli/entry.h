@@ -2,7 +2,7 @@
 //
 //   attnfuzz check attention.cu --entry 'launch(q, k, v, o, B, H, S, D)' --takes 'dim = one_of(32, 64)'
 //
-// Names in the call are the fields of attn_entry::Args (kernels/adapter/args.h). They say what the kernel
+// Names in the call are the fields of attn_entry::Args (kernels/cuda_source/adapter/args.h). They say what the kernel
 // takes:
 //
 //   S, but neither Sq nor Sk   as many queries as keys

@@ -14,9 +14,9 @@
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/tried.h"
 #include "properties/case/words.h"
-#include "text/files.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -153,7 +153,7 @@ void add_entry_options(CLI::App& app, EntryOptions& options) {
       "names: kernels/adapter.h, Args");
   app.add_option("--takes", options.takes,
                  "what it takes beyond what the call says: 'dim = one_of(32, 64); causal = Causal::kOnly'; "
-                 "names: kernels/adapter/takes.h. Sizes and formats that it does not set are found by running "
+                 "names: kernels/cuda_source/adapter/takes.h. Sizes and formats that it does not set are found by running "
                  "the function on small problems")
       ->needs(entry);
   app.add_option("--include", options.includes, "folders of its headers, beside the source's own")

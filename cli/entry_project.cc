@@ -83,7 +83,7 @@ std::string plug_in(const Entry& entry, const std::string& name) {
   if (has("lse")) deduced += "    t.lse = Lse::kWritten;\n";
   if (!has("scale")) deduced += "    t.scale = Scale::kOwn;\n";
   return made_by(entry) +
-         "#include \"kernels/adapter/entry.h\"\n\n"
+         "#include \"kernels/cuda_source/adapter/entry.h\"\n\n"
          "struct Entry {\n"
          "  static constexpr const char* kName = \"" +
          name +
@@ -97,7 +97,7 @@ std::string plug_in(const Entry& entry, const std::string& name) {
 }
 
 // The user's source, and two functions that the adapter calls. They use the names of the call and those that
-// kernels/adapter/source.h declares before the source.
+// kernels/cuda_source/adapter/source.h declares before the source.
 std::string apart(const Entry& entry) {
   const std::string call = statement(entry.call);
   std::string undefined, tensors, parameters, arguments, others;
@@ -118,7 +118,7 @@ std::string apart(const Entry& entry) {
     parameters += std::string(", ") + field.type + " " + name;
     others += "  const auto& " + name + " = attn_a." + name + ";\n";
   }
-  return made_by(entry) + "#include \"kernels/adapter/source.h\"\n\n#include \"" +
+  return made_by(entry) + "#include \"kernels/cuda_source/adapter/source.h\"\n\n#include \"" +
          fs::path(entry.source).filename().string() + "\"\n\n" + undefined +
          "template <class attn_T>\nconsteval int attn_takes() {\n  return requires(" + parameters + ") { " +
          call +

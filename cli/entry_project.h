@@ -5,7 +5,7 @@
 //   CMakeLists.txt   builds both into one library
 //
 // The source is a translation unit of its own, so that its names and macros do not meet ours
-// (kernels/adapter/source.h).
+// (kernels/cuda_source/adapter/source.h).
 #pragma once
 
 #include <filesystem>

@@ -15,7 +15,7 @@
 #include "properties/explain/html.h"
 #include "properties/explain/svg.h"
 #include "properties/explain/trace.h"
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 namespace {

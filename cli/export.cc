@@ -8,7 +8,7 @@
 #include "cli/help.h"
 #include "cli/results_apart.h"
 #include "fuzz/host/lanes.h"
-#include "fuzz/host/subprocess.h"
+#include "base/subprocess.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz {

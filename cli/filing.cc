@@ -14,7 +14,7 @@
 #include "properties/case/domain.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

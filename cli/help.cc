@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "cli/terminal.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/print.h"
 #include "fuzz/check/way.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

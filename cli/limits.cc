@@ -14,7 +14,7 @@
 #include "fuzz/check/tried.h"
 #include "properties/case/domain.h"
 #include "properties/case/words.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/help.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace {
 

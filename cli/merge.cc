@@ -7,7 +7,7 @@
 #include "cli/help.h"
 #include "cli/print.h"
 #include "fuzz/report/report.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -15,7 +15,7 @@
 #include "reference/model/arithmetic_table.h"
 #include "reference/model/device_arithmetic.h"
 #include "reference/model/ceiling.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 

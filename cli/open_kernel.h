@@ -11,7 +11,7 @@
 #include "cli/options.h"
 #include "fuzz/host/kernel_registry.h"
 #include "fuzz/host/lanes.h"
-#include "fuzz/screen/screen.h"
+#include "fuzz/batch/screen.h"
 #include "properties/judge/property.h"
 #include "reference/model/calibration.h"
 

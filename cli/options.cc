@@ -6,9 +6,9 @@
 #include "cli/help.h"
 #include "fuzz/host/kernel_registry.h"
 #include "fuzz/host/lanes.h"
-#include "fuzz/screen/screen.h"
+#include "fuzz/batch/screen.h"
 #include "properties/judge/property.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 

@@ -20,7 +20,7 @@ struct TargetOptions {
   bool allow_stale = false;
   std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails
   int beside = 0;              // threads that judge by the CPU what is drawn of a batch (Screen)
-  uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/screen); 0: none
+  uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/batch); 0: none
   std::string twin;            // whose bits it must have; empty: on a GPU those of its build for the executor
   std::string errors;  // what plans may claim at most (cli/terms.h); empty: with `untrusted` what is documented
   std::string untrusted;  // "": as trusted as the command; "available", "strict" (confinement.h)

@@ -15,8 +15,8 @@
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
 #include "properties/judge/judge.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 

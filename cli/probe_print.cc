@@ -9,7 +9,7 @@
 #include "properties/data/tiles.h"
 #include "properties/judge/judge.h"
 #include "properties/reduce/reduce.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 namespace {

@@ -13,7 +13,7 @@
 #include "cli/terminal.h"
 #include "properties/case/words.h"
 #include "properties/explain/first_bits.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

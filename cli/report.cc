@@ -16,8 +16,8 @@
 #include "cli/open_kernel.h"
 #include "cli/print.h"
 #include "fuzz/campaign/store/folder.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 

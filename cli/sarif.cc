@@ -4,8 +4,8 @@
 
 #include "cli/print.h"
 #include "properties/case/words.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -13,9 +13,9 @@
 #include "cli/help.h"
 #include "fuzz/check/refusals.h"
 #include "properties/case/domain.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "reference/model/ceiling.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -92,8 +92,8 @@ endforeach()
 
 install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/plug_in.h 
         DESTINATION include/attnfuzz/kernels COMPONENT package)
-install(DIRECTORY kernels/adapter kernels/primitives kernels/simt DESTINATION include/attnfuzz/kernels COMPONENT package
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" REGEX "/simt/include/" PATTERN example EXCLUDE)
+install(DIRECTORY kernels/cuda_source kernels/executor kernels/primitives DESTINATION include/attnfuzz/kernels COMPONENT package
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" REGEX "/cuda_source/include/" PATTERN example EXCLUDE)
 
 # The build tree has the same shape, so that the command builds sources (check --entry) from it as well.
 set(package ${PROJECT_BINARY_DIR}/${package_dir})

@@ -15,7 +15,7 @@
 # tree), computed anew whenever one of those files or the flags change.
 # Sources of CUDA as it stands, with <<<>>> and whatever else nvcc takes, are translated for the executor.
 # CUDA_SOURCES are compiled for CUDA alone. APART are those of SOURCES that see no name of ours on the executor but
-# namespace simt (kernels/simt/cuda/apart.h): a user's code whose adapter is another source. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
+# namespace simt (kernels/cuda_source/apart.h): a user's code whose adapter is another source. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
 # LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
@@ -35,10 +35,10 @@ include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzExact.cmake)
 
 if(NOT TARGET attnfuzz::attnfuzz-identity)
-  add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/identity ${PROJECT_BINARY_DIR}/identity)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/base/identity ${PROJECT_BINARY_DIR}/identity)
 endif()
 if(NOT TARGET attnfuzz::attnfuzz-translate)
-  add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/translate ${PROJECT_BINARY_DIR}/translate)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/kernels/cuda_source/translate ${PROJECT_BINARY_DIR}/translate)
 endif()
 
 # attnfuzz_add_identity(<target> [ROOT <dir>] [OBJECTS <object library>...] [DEPENDS <file>...])
@@ -198,7 +198,7 @@ function(attnfuzz_add_kernel)
     set(includes ${arg_INCLUDES} ${ATTNFUZZ_INCLUDE_DIR})
     if(backend STREQUAL "cpu")
       # Stand-ins for the toolkit's headers, that are not to be mixed with the toolkit's.
-      list(APPEND includes ${ATTNFUZZ_INCLUDE_DIR}/kernels/simt/include)
+      list(APPEND includes ${ATTNFUZZ_INCLUDE_DIR}/kernels/cuda_source/include)
       # Loops stay loops: a GPU needs them unrolled, for registers cannot be indexed. Here half of the compilation
       # would go into it, and a call hardly gains.
       list(APPEND options "SHELL:-mllvm -pragma-unroll-threshold=1" -Wno-pass-failed)
@@ -211,7 +211,7 @@ function(attnfuzz_add_kernel)
     target_link_options(${target} PRIVATE ${link_options})
 
     if(translated AND backend STREQUAL "cpu")
-      # cuda_runtime.h comes by itself, as with nvcc. Properties are for threadIdx.x (kernels/simt/cuda/builtins.h).
+      # cuda_runtime.h comes by itself, as with nvcc. Properties are for threadIdx.x (kernels/cuda_source/cuda/builtins.h).
       target_compile_options(${target} PRIVATE -ivfsoverlay ${translated}/overlay.yaml -fdeclspec
         "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include cuda_runtime.h>")
       add_dependencies(${target} attn_${arg_NAME}_translated)

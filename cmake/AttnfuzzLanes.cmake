@@ -4,7 +4,7 @@
 #   attnfuzz_lane(<name> <runtime> <seconds> <in words> [<flag>...])
 #
 # <runtime>: the sanitizer that its worker is linked with, and that the executor is
-# compiled once more for, to tell it what it does (kernels/simt/threads/sanitizer.h): asan,
+# compiled once more for, to tell it what it does (kernels/executor/threads/sanitizer.h): asan,
 # msan, tsan; `none`; or `tool`, for a lane that compute-sanitizer is on a GPU. Kernels
 # are instrumented, the executor is not.
 # <seconds>: what the watchdog gives a call that has no work to do, of processor time.

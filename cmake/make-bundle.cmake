@@ -44,8 +44,8 @@ if(foreign)
 endif()
 
 file(COPY ${source}/corpus DESTINATION ${root})
-file(COPY ${source}/kernels/attention.py ${source}/kernels/bench.py ${source}/kernels/bench_features.py
-     ${source}/kernels/timing.py DESTINATION ${root}/kernels)
+file(COPY ${source}/fuzz/bench/attention.py ${source}/fuzz/bench/bench.py ${source}/fuzz/bench/bench_features.py
+     ${source}/fuzz/bench/timing.py DESTINATION ${root}/kernels)
 file(COPY ${source}/python/attnfuzz DESTINATION ${root}/python PATTERN __pycache__ EXCLUDE)
 file(COPY ${source}/fuzz/bench/plain_loop.py DESTINATION ${root}/fuzz/bench)
 file(COPY ${source}/cmake/run-bundle.sh DESTINATION ${root})

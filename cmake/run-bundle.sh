@@ -15,7 +15,7 @@
 #   bench      attnfuzz bench on both back ends: results/bench.json
 #   lanes      drawn cases of both kernels in every lane of the executor: none may
 #              fail (LANE_CASES, LANES)
-#   kernels    kernels/bench.py beside PyTorch: results/kernels.json
+#   kernels    fuzz/bench/bench.py beside PyTorch: results/kernels.json
 #   torch      fuzz/bench/plain_loop.py over PyTorch's back ends: results/torch.json
 #
 # OUT (./out): one log a step, and results.tar.gz. STEP_SECONDS, in capitals
@@ -199,7 +199,7 @@ run_bench() {
 }
 
 run_kernels() {
-  "$PYTHON" kernels/bench.py --lib lib --seconds "$((KERNELS_SECONDS - 40))" --json results/kernels.json |
+  "$PYTHON" fuzz/bench/bench.py --lib lib --seconds "$((KERNELS_SECONDS - 40))" --json results/kernels.json |
     tee results/kernels.txt
   local status=${PIPESTATUS[0]}
   echo "$(grep -c -E '^(prefill|decode)' results/kernels.txt) problems timed" >&3

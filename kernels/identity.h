@@ -4,7 +4,7 @@
  *   static const attn_kernel kernel = { ..., .build = &attn_build_identity, ... };
  *
  * The value is generated at build time for each library that attnfuzz_add_kernel
- * (cmake/AttnfuzzKernel.cmake) makes; cmake/identity/ has the tool. Hidden, so
+ * (cmake/AttnfuzzKernel.cmake) makes; base/identity/ has the tool. Hidden, so
  * that each library sees its own. */
 #pragma once
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/screen/screen.h"
+#include "fuzz/batch/screen.h"
 #include "properties/case/case.h"
 #include "properties/judge/target.h"
 #include "reference/model/calibration.h"
@@ -55,7 +55,7 @@ std::vector<BenchRow> bench_cases(const std::vector<BenchTarget>& targets,
 // Drawn shapes one after the other for `seconds` a target; figures are means.
 std::vector<BenchRow> bench_drawn(const std::vector<BenchTarget>& targets, double seconds);
 
-// The same problems, many at once on the device (fuzz/screen): `batch` of a shape, or of drawn shapes one after
+// The same problems, many at once on the device (fuzz/batch): `batch` of a shape, or of drawn shapes one after
 // the other; each with data of its own. `open` and `threads`: of Screen.
 struct ScreenRow {
   std::string shape;

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 

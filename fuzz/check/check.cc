@@ -14,8 +14,8 @@
 
 #include "fuzz/check/enough.h"
 #include "fuzz/check/shard.h"
-#include "fuzz/host/processes.h"
-#include "fuzz/host/subprocess.h"
+#include "base/processes.h"
+#include "base/subprocess.h"
 #include "properties/draw/covering.h"
 #include "properties/judge/judge.h"
 

@@ -29,7 +29,7 @@ std::string as_c(const Declaration& declaration);
 std::string as_python(const Declaration& declaration);
 std::string as_terms(const Declaration& declaration);
 
-// Sizes, formats and causal as statements of --takes (kernels/adapter/takes.h): "dim = one_of(64, 128)", "seq =
+// Sizes, formats and causal as statements of --takes (kernels/cuda_source/adapter/takes.h): "dim = one_of(64, 128)", "seq =
 // at_most(64)". What `declared` says already is left out.
 std::vector<std::string> as_takes(const attn_domain& found, const attn_domain& declared);
 

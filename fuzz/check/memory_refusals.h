@@ -12,7 +12,7 @@
 #include <array>
 #include <string_view>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/geometry.h"
 
 namespace attnfuzz {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "properties/case/codec.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "fuzz/check/statistics.h"
-#include "text/json.h"
-#include "text/json_record.h"
+#include "base/json.h"
+#include "base/json_record.h"
 
 namespace attnfuzz {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "fuzz/check/way.h"
-#include "properties/case/features/feature.h"
-#include "text/printable.h"
+#include "properties/case/feature.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "fuzz/check/ratio_histogram.h"
-#include "fuzz/screen/screen.h"
+#include "fuzz/batch/screen.h"
 #include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/oracles.h"

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "properties/case/domain.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"

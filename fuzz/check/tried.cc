@@ -14,13 +14,13 @@
 #include "properties/judge/trial.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/prefill.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
 
 // Whether a dense O holds what lay there before the run: what outputs are prefilled with, or all ones, which an
-// adapter fills a copy of O with (kernels/adapter/layout.h).
+// adapter fills a copy of O with (kernels/cuda_source/adapter/layout.h).
 bool wrote_nothing(const Execution& e) {
   constexpr uint32_t kOnes = ~0u;
   const Problem& p = e.c.problem;

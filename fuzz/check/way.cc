@@ -8,7 +8,7 @@
 
 #include "properties/case/domain.h"
 #include "properties/judge/execution.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 

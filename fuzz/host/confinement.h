@@ -1,7 +1,7 @@
 // What a worker is kept from whose kernel nobody vouches for: `--untrusted`.
 //
 // The parent asks what this machine has, and says in the wire (wire.h) what of it the worker
-// takes on before it loads the kernel (worker/confine/confine.h). A worker that cannot do what it was
+// takes on before it loads the kernel (sandbox/confine.h). A worker that cannot do what it was
 // asked for loads nothing, so what the parent asked for is what there is: nothing that the
 // kernel's process says counts.
 //

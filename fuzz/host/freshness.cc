@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "cmake/identity/identity.h"
+#include "base/identity/identity.h"
 
 namespace attnfuzz {
 

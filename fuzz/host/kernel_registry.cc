@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cmake/identity/identity.h"
+#include "base/identity/identity.h"
 #include "fuzz/host/lanes.h"
-#include "fuzz/host/subprocess.h"
+#include "base/subprocess.h"
 #include "fuzz/host/zygote.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

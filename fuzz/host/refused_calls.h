@@ -1,6 +1,6 @@
 // System calls that no kernel needs in order to compute: a confined worker that makes one dies of SIGSYS.
 //
-// What is neither here nor allowed (worker/confine/restrict_calls.cc) fails with ENOSYS: libraries that try it
+// What is neither here nor allowed (sandbox/restrict_calls.cc) fails with ENOSYS: libraries that try it
 // find another way.
 #pragma once
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/host/subprocess.h"
+#include "base/subprocess.h"
 
 namespace attnfuzz {
 namespace {
@@ -57,7 +57,8 @@ SourcePlace place_in_kernel(std::string_view text) {
     const SourcePlace place = {line.substr(0, number), std::atoi(line.c_str() + number + 1)};
     if (innermost.file.empty()) innermost = place;
     const bool word =
-        line.find("/kernels/primitives/") != line.npos || line.find("/kernels/simt/") != line.npos;
+        line.find("/kernels/primitives/") != line.npos || line.find("/kernels/executor/") != line.npos ||
+        line.find("/kernels/cuda_source/") != line.npos;
     if (!word && line.find("/include/") == line.npos) return place;
   }
   return innermost;

@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fuzz/screen/call.h"
+#include "fuzz/batch/call.h"
 #include "kernels/attention.h"
 #include "properties/judge/target.h"
 
@@ -183,7 +183,7 @@ struct Wire {
   // taken, see worker/coverage.h; all that fits. None: its library does not count.
   uint32_t counter_count;
   uint8_t counters[kMaxCounters];
-  // Of a screen (fuzz/screen).
+  // Of a screen (fuzz/batch).
   screen::Call calls[screen::kMostCalls];
   screen::Result results[screen::kMostCalls];
   alignas(4096) std::byte told[screen::kToldBytes];  // screen::Told of those that asked; touched only then

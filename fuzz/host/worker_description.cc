@@ -9,7 +9,7 @@
 
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/refused_calls.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

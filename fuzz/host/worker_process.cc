@@ -26,7 +26,7 @@
 #include <thread>
 
 #include "fuzz/host/confinement.h"
-#include "fuzz/host/subprocess.h"
+#include "base/subprocess.h"
 #include "fuzz/host/zygote.h"
 
 namespace attnfuzz {

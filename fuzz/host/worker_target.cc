@@ -20,10 +20,10 @@
 #include "fuzz/host/worker_description.h"
 #include "fuzz/host/worker_process.h"
 #include "fuzz/host/zygote.h"
-#include "fuzz/screen/screen.h"
+#include "fuzz/batch/screen.h"
 #include "properties/case/domain.h"
 #include "properties/judge/bad_plan.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

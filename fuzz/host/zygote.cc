@@ -16,7 +16,7 @@
 #include <system_error>
 
 #include "fuzz/host/confinement.h"
-#include "fuzz/host/subprocess.h"
+#include "base/subprocess.h"
 #include "kernels/attention.h"
 
 namespace attnfuzz {

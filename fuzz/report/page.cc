@@ -1,7 +1,7 @@
 // The static page with a report in it.
 #include "fuzz/report/report.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz::report {
 

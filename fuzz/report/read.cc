@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "fuzz/report/report.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz::report {
 namespace {

@@ -27,7 +27,7 @@
 #include "fuzz/campaign/store/suspects.h"
 #include "fuzz/campaign/triage/case_picture.h"
 #include "properties/reduce/reproducer.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz::report {
 

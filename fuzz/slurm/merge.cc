@@ -8,7 +8,7 @@
 
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/finding_list.h"
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 namespace {

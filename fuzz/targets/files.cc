@@ -19,8 +19,8 @@
 #include "properties/draw/mutate.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/model/calibration.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 // libFuzzer's own; not there in a replay.
 extern "C" __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "text/files.h"
+#include "base/files.h"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

@@ -16,7 +16,7 @@
 #include <string>
 #include <system_error>
 
-#include "fuzz/host/subprocess.h"
+#include "base/subprocess.h"
 #include "fuzz/host/wire.h"
 
 namespace attnfuzz::worker {

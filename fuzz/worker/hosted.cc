@@ -9,7 +9,7 @@
 
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/wire.h"
-#include "fuzz/worker/confine/confine.h"
+#include "fuzz/sandbox/confine.h"
 #include "fuzz/worker/guard.h"
 #include "fuzz/worker/memory/memory.h"
 #include "fuzz/worker/serve.h"

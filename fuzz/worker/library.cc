@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fuzz/worker/elf_file.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz::worker {
 namespace {

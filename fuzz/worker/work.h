@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "fuzz/worker/confine/confine.h"
+#include "fuzz/sandbox/confine.h"
 #include "fuzz/worker/library.h"
 
 namespace attnfuzz::worker {

@@ -19,7 +19,7 @@
 #include "kernels/primitives/platform.h"
 
 #ifndef __CUDACC__
-#include "kernels/simt/cuda/atomic_update.h"
+#include "kernels/executor/atomic_update.h"
 #endif
 
 namespace attn {

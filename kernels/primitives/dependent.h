@@ -25,7 +25,7 @@
 #include "kernels/primitives/launch.h"
 
 #ifndef __CUDACC__
-#include "kernels/simt/hopper/hopper.h"
+#include "kernels/executor/hopper.h"
 #endif
 
 namespace attn {

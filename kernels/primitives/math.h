@@ -13,7 +13,7 @@
 //   fmax  the other argument where one is a NaN; fmax_nan: NaN
 //
 // A NaN goes in and a NaN comes out, of all but fmax. In a device's arithmetic
-// (kernels/simt/arithmetic/arithmetic.h) the CPU bodies of ex2, lg2, rcp and rsqrt give that
+// (kernels/executor/arithmetic/arithmetic.h) the CPU bodies of ex2, lg2, rcp and rsqrt give that
 // device's bits; else that of ex2 has no branches and no calls, nor has fmax's.
 #pragma once
 
@@ -22,7 +22,7 @@
 #ifndef __CUDACC__
 #include <math.h>
 
-#include "kernels/simt/arithmetic/device_math.h"
+#include "kernels/executor/arithmetic/device_math.h"
 #endif
 
 namespace attn {

@@ -23,8 +23,8 @@
 // k and n are multiples of 16 up to D, the same in all lanes like a_row and b;
 // columns of C from n on stay as they are. The order of summation within a
 // product of 16 is the hardware's; products follow one another, k ascending. On
-// the CPU the schedule seed chooses between two roundings (kernels/simt/arithmetic/mma.h), or
-// they are rounded as on a device (kernels/simt/arithmetic/arithmetic.h).
+// the CPU the schedule seed chooses between two roundings (kernels/executor/arithmetic/mma.h), or
+// they are rounded as on a device (kernels/executor/arithmetic/arithmetic.h).
 #pragma once
 
 #include "kernels/primitives/types.h"

@@ -16,7 +16,7 @@
 #endif
 
 #include "kernels/primitives/matrix.h"
-#include "kernels/simt/arithmetic/mma.h"
+#include "kernels/executor/arithmetic/mma.h"
 
 namespace attn {
 namespace cpu {

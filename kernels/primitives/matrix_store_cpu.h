@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/primitives/warp.h"
-#include "kernels/simt/hopper/hopper.h"
+#include "kernels/executor/hopper.h"
 
 namespace attn {
 namespace cpu {

@@ -21,7 +21,7 @@
 #include "kernels/primitives/platform.h"
 
 #ifndef __CUDACC__
-#include "kernels/simt/hopper/hopper.h"
+#include "kernels/executor/hopper.h"
 #endif
 
 namespace attn {

@@ -1,5 +1,5 @@
 // Which back end is being compiled for. The other headers of this folder ask whether
-// __CUDACC__ is defined, and so does kernels/adapter/backend.h. Kernels need not ask;
+// __CUDACC__ is defined, and so does kernels/cuda_source/adapter/backend.h. Kernels need not ask;
 // those with a path for one back end alone ask kBackend.
 //
 // On the CPU, words that threads meet in take the place in the source where they
@@ -19,7 +19,7 @@
 #define ATTN_HERE
 #define ATTN_AND_HERE
 #else
-#include "kernels/simt/cuda/cuda.h"
+#include "kernels/executor/cuda_words.h"
 #define ATTN_HERE ::simt::Place here = ::simt::Place::now()
 #define ATTN_AND_HERE , ATTN_HERE
 #endif

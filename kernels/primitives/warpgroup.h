@@ -19,7 +19,7 @@
 #include "kernels/primitives/warp.h"
 
 #ifndef __CUDACC__
-#include "kernels/simt/hopper/hopper.h"
+#include "kernels/executor/hopper.h"
 #endif
 
 namespace attn {

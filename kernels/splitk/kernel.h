@@ -2,23 +2,10 @@
 // split), and the reduction, a warp per row.
 #pragma once
 
+#include "kernels/forward/split_params.h"
 #include "kernels/forward/store.h"
 
 namespace attn {
-
-// Where the splits' results lie: (split, batch, head, query) dense, O with dim_v columns.
-struct SplitParams {
-  float* o;
-  float* lse;
-  int64_t splits;
-  int64_t split_tiles;  // KV tiles of one split
-  int64_t rows;         // batch * heads_q * seq_q
-};
-
-__device__ inline int64_t partial_row(const ForwardParams& p, const SplitParams& split, int64_t s, int64_t b,
-                                      int64_t h, int64_t i) {
-  return s * split.rows + (b * p.heads_q + h) * p.seq_q + i;
-}
 
 // A split that holds no key the row may see leaves 0 and -inf.
 template <class Shape>

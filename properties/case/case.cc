@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/geometry.h"
 
 namespace attnfuzz {

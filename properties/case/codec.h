@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "properties/case/case.h"
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 

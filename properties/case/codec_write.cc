@@ -7,7 +7,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/case/codec_fields.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 namespace codec {

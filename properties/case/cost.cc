@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz {
 

@@ -2,9 +2,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/words.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 

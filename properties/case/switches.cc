@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz {
 

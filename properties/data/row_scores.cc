@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "properties/data/recipe.h"
-#include "properties/memory/as_contract.h"
+#include "properties/case/as_contract.h"
 #include "reference/call/known_features.h"
 #include "reference/numbers/formats.h"
 

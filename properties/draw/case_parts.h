@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "properties/case/domain.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
 #include "properties/draw/random_dice.h"

@@ -12,7 +12,7 @@
 #include "properties/draw/draw.h"
 #include "properties/draw/mutate.h"
 #include "properties/draw/random_dice.h"
-#include "text/hash.h"
+#include "base/hash.h"
 
 namespace attnfuzz {
 namespace {

@@ -20,7 +20,7 @@
 
 namespace attnfuzz {
 
-struct Tiled;  // properties/case/features/feature.h
+struct Tiled;  // properties/case/feature.h
 
 class Coverage {
  public:

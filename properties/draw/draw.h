@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/draw/covering.h"
 
 namespace attnfuzz {

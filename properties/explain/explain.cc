@@ -13,7 +13,7 @@
 #include "properties/judge/shape.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/call/row_space.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

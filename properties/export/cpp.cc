@@ -1,6 +1,6 @@
 #include "properties/case/words.h"
 #include "properties/export/text.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,7 +1,7 @@
 #include "properties/case/geometry.h"
 #include "properties/export/export.h"
 #include "properties/judge/trial.h"
-#include "properties/memory/as_contract.h"
+#include "properties/case/as_contract.h"
 
 namespace attnfuzz {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "properties/case/words.h"
 #include "properties/export/text.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -11,7 +11,7 @@
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
 #include "reference/model/device_arithmetic.h"
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz::exporting {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
-#include "properties/memory/as_contract.h"
+#include "properties/case/as_contract.h"
 
 namespace attnfuzz {
 

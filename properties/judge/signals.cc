@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/data/tiles.h"

@@ -11,7 +11,7 @@
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/stopwatch.h"
-#include "properties/memory/as_contract.h"
+#include "properties/case/as_contract.h"
 #include "reference/agreement.h"
 #include "reference/model/arithmetic_table.h"
 #include "reference/model/ceiling.h"

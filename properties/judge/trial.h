@@ -37,7 +37,7 @@ struct Run {
   const std::vector<float>& operator[](TensorId t) const { return calls[0][t]; }
 };
 
-// Runs that were made and judged elsewhere, many cases at a time (fuzz/screen), and found right. A trial that
+// Runs that were made and judged elsewhere, many cases at a time (fuzz/batch), and found right. A trial that
 // is given them runs nothing: it takes them in the order in which its property asks.
 struct GivenRun {
   Run run;

@@ -9,7 +9,7 @@
 #include "properties/data/bits16.h"
 #include "properties/data/fills.h"
 #include "properties/data/recipe.h"
-#include "properties/memory/as_contract.h"
+#include "properties/case/as_contract.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
 #include "properties/memory/prefill.h"

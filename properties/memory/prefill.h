@@ -1,5 +1,5 @@
 // What outputs and a workspace hold before a call: for whoever lays a case out, on a host (layout.h) or on a
-// device (fuzz/screen).
+// device (fuzz/batch).
 #pragma once
 
 #include "properties/case/case.h"

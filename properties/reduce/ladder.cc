@@ -5,7 +5,7 @@
 #include <span>
 
 #include "properties/case/cost.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/reduce/candidates.h"
 
 namespace attnfuzz {

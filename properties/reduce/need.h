@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 

@@ -8,8 +8,8 @@
 
 #include "properties/case/switches.h"
 #include "properties/case/words.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

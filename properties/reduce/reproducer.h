@@ -11,7 +11,7 @@
 #include "properties/case/codec.h"
 #include "properties/judge/target.h"
 #include "properties/reduce/reduce.h"
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 

@@ -12,7 +12,7 @@
 #include "cli/terms.h"
 #include "properties/case/codec.h"
 #include "properties/case/domain.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"

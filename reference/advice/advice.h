@@ -34,7 +34,7 @@
 #include <span>
 #include <vector>
 
-#include "reference/oracle.h"
+#include "reference/call/reference.h"
 
 namespace attnfuzz {
 

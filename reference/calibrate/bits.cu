@@ -11,7 +11,7 @@
 #include "kernels/primitives/shared.h"
 #include "kernels/primitives/warpgroup.h"
 #include "kernels/primitives/wgmma.h"
-#include "kernels/simt/arithmetic/device/products.h"
+#include "kernels/executor/arithmetic/device/products.h"
 #include "reference/calibrate/bits.h"
 #include "reference/calibrate/mma_kinds.h"
 

@@ -1,4 +1,4 @@
-// Whether a back end gives the bits that the model of a device says (kernels/simt/arithmetic/device/):
+// Whether a back end gives the bits that the model of a device says (kernels/executor/arithmetic/device/):
 // ex2, lg2, rcp and rsqrt of each N-th of all 2^32 inputs, and products of mma.sync and of
 // wgmma: 64 x 64 sums of 64 products and a start, of each format and each kind of numbers.
 //

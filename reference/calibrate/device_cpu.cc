@@ -12,7 +12,7 @@ Device open_device() {
   device.sweep_blocks = 1;
   device.sweep_threads = 32;
   device.default_stride = 3;
-  device.roundings = {0, 8};  // kernels/simt/threads/schedule.h: to nearest, truncating
+  device.roundings = {0, 8};  // kernels/executor/threads/schedule.h: to nearest, truncating
   return device;
 }
 

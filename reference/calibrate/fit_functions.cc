@@ -1,8 +1,8 @@
-// attnfuzz-fit-functions: coefficients of kernels/simt/arithmetic/device/functions.h, from what a
+// attnfuzz-fit-functions: coefficients of kernels/executor/arithmetic/device/functions.h, from what a
 // device answers.
 //
 //   attnfuzz-calibrate-cuda --answers DIR
-//   attnfuzz-fit-functions DIR h200 "an NVIDIA H200" > kernels/simt/arithmetic/device/functions_h200.cc
+//   attnfuzz-fit-functions DIR h200 "an NVIDIA H200" > kernels/executor/arithmetic/device/functions_h200.cc
 //
 // A segment's parabola must lie, at each r, where the answer says. That is an interval
 // for c0 2^a, given c1 and c2; the width of the strip that c1 leaves is convex in c1, so
@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/simt/arithmetic/device/functions.h"
+#include "kernels/executor/arithmetic/device/functions.h"
 
 namespace {
 
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   try {
     std::printf(
         "// What %s answers: written by attnfuzz-fit-functions.\n#include "
-        "\"kernels/simt/arithmetic/device/functions.h\"\n\n",
+        "\"kernels/executor/arithmetic/device/functions.h\"\n\n",
         argv[3]);
     std::printf(
         "namespace simt::device {\n\n// The executor holds it, and whoever follows a plan in a device's arithmetic: a "

@@ -29,7 +29,7 @@
 #include "reference/calibrate/mma_probe.h"
 #include "reference/calibrate/sweep.h"
 #include "reference/model/device_arithmetic.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace {
 

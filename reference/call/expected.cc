@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "reference/oracle.h"
+#include "reference/call/reference.h"
 
 namespace attnfuzz {
 double Expected::ratio(int64_t row, int64_t column, float got) const {

@@ -6,7 +6,7 @@
 
 #include "reference/model/arithmetic_names.h"
 #include "reference/model/arithmetic_table.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 

@@ -47,7 +47,7 @@ struct Calibration {
   // The least |x| that a non-zero fp16 factor is aligned as: 2^-14 where subnormals
   // keep the exponent they are stored with; 0: aligned by their value.
   double mma_least_f16 = 0;
-  // attn_arithmetic: of which model these are the errors too (kernels/simt/arithmetic/arithmetic.h); cases in
+  // attn_arithmetic: of which model these are the errors too (kernels/executor/arithmetic/arithmetic.h); cases in
   // another device's arithmetic are not judged by it.
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;
 

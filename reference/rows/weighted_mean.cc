@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "reference/advice/scatter.h"
+#include "reference/rows/scatter.h"
 #include "reference/model/error_model.h"
 #include "reference/rows/mean_columns.h"
 #include "reference/rows/row_loops.h"

@@ -19,7 +19,7 @@ endforeach()
 
 set(copy ${tree}.new)
 file(REMOVE_RECURSE ${copy})
-file(COPY ${source}/kernels DESTINATION ${copy} FILES_MATCHING PATTERN "*.h" PATTERN "*.cu" PATTERN simt EXCLUDE)
+file(COPY ${source}/kernels DESTINATION ${copy} FILES_MATCHING PATTERN "*.h" PATTERN "*.cu" PATTERN executor EXCLUDE PATTERN cuda_source EXCLUDE)
 # One by one: file(COPY) passes over what is as old to the second, as all of a fresh checkout is.
 file(GLOB_RECURSE files RELATIVE ${overlay} ${overlay}/kernels/*)
 foreach(file IN LISTS files)

@@ -20,8 +20,8 @@
 #include "properties/export/export.h"
 #include "properties/judge/trial.h"
 #include "tests/properties/support/fake_target.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -15,7 +15,7 @@ set(composed_splitk-d reduction-double-count small-mask-as-causal batch-stride-d
 set(bugs ${PROJECT_SOURCE_DIR}/tests/bugs)
 find_program(ATTNFUZZ_PATCH patch REQUIRED)
 file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.h ${PROJECT_SOURCE_DIR}/kernels/*.cu)
-list(FILTER kernel_files EXCLUDE REGEX "/kernels/simt/")
+list(FILTER kernel_files EXCLUDE REGEX "/kernels/(executor|cuda_source)/")
 file(GLOB_RECURSE overlay_files CONFIGURE_DEPENDS ${bugs}/one_shape/*.h ${bugs}/one_shape/*.cu)
 add_custom_target(composed-bugs)
 set(arguments)

@@ -23,8 +23,8 @@ mv "$out/built-for" "$out/attnfuzz"
 if grep -rlF -e "$build" -e "$out/built-for" "$out/attnfuzz/lib/cmake" "$out/attnfuzz/include"; then
   die "these files know where they were built"
 fi
-for header in $(cd "$here/../../kernels/simt/include" && find . -type f); do
-  [ -f "$out/attnfuzz/include/attnfuzz/kernels/simt/include/$header" ] || die "$header is not installed"
+for header in $(cd "$here/../../kernels/cuda_source/include" && find . -type f); do
+  [ -f "$out/attnfuzz/include/attnfuzz/kernels/cuda_source/include/$header" ] || die "$header is not installed"
 done
 attnfuzz=$out/attnfuzz/bin/attnfuzz
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "properties/case/codec.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/switches.h"
 #include "properties/case/words.h"
 

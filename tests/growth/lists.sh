@@ -35,8 +35,8 @@ touched kernel 2
 sed 's/fuzz_fa1/fuzz_grown/' fuzz/targets/fa1.cc >fuzz/targets/grown.cc
 touched target 1
 
-sed 's/constant_value/grown_holds/g' properties/relations/constant_value.cc >properties/relations/grown_holds.cc
-line_after properties/relations/CMakeLists.txt '^  constant_value' '\  grown_holds'
+sed 's/constant_value/grown_holds/g' properties/operations/forward/relations/constant_value.cc >properties/operations/forward/relations/grown_holds.cc
+line_after properties/operations/forward/relations/CMakeLists.txt '^  constant_value' '\  grown_holds'
 touched property 2
 
 cp tests/bugs/masked-tile-nan.patch tests/bugs/grown-nan.patch
@@ -71,7 +71,7 @@ done
 ninja -t commands tools >"$work/tools"
 grep -qF -- '-o lib/attnfuzz/libattn_canary_cpu-grown.so ' "$work/tools" || die "the target tools does not build the canaries"
 grep -E -- '-o lib/libattn_(fa1|splitk|grown)' "$work/tools" && die "the target tools builds kernels"
-grep -q 'grown_holds' properties/relations/registry.cc || die "the registry has no such property"
+grep -q 'grown_holds' properties/operations/forward/relations/registry.cc || die "the registry has no such property"
 grep -q '"grown", Lane::kBuilt, "asan"' fuzz/host/lanes.cc || die "the commands have no such lane"
 ninja bug-tree-grown-nan >"$work/log" 2>&1 || { cat "$work/log"; die "the bug's patch does not apply"; }
 echo "known to build, package and ctest"

@@ -89,7 +89,7 @@ def edit(root, name, before, text):
 def main():
     source, scratch = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     shutil.rmtree(scratch, ignore_errors=True)
-    for room in ("kernels", "text", "reference", "properties", "fuzz/host", "fuzz/screen"):
+    for room in ("kernels", "text", "reference", "properties", "fuzz/host", "fuzz/batch"):
         shutil.copytree(source / room, scratch / room)
     for name, before, text in EDITS:
         edit(scratch, name, before, text)

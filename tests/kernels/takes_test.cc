@@ -1,5 +1,5 @@
 // What a declaration of an adapter refuses, and what it says of a kernel's own scale.
-#include "kernels/adapter/takes.h"
+#include "kernels/cuda_source/adapter/takes.h"
 
 #include <gtest/gtest.h>
 

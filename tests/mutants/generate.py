@@ -122,7 +122,7 @@ def main():
     for folder in [*arguments.overlay, room]:
         folder = folder.resolve()
         for path in folder.rglob("*"):
-            if path.suffix in (".h", ".cu", ".cuh", ".cc") and "simt" not in path.relative_to(folder).parts:
+            if path.suffix in (".h", ".cu", ".cuh", ".cc") and not {"executor", "cuda_source"} & set(path.relative_to(folder).parts):
                 sources.setdefault(str(path.relative_to(folder)), path)
     for name, source in sources.items():
         if name not in changed:

@@ -34,7 +34,7 @@ add_executable(reference_mutants EXCLUDE_FROM_ALL ${oracle_units} ${PROJECT_BINA
 add_dependencies(reference_mutants oracle-mutant-tree)
 set_target_properties(reference_mutants PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${oracle_folder})
 target_include_directories(reference_mutants BEFORE PRIVATE ${oracle_tree})
-target_link_libraries(reference_mutants PRIVATE attn_text attn_mutants_gtest Eigen3::Eigen)
+target_link_libraries(reference_mutants PRIVATE attn_base attn_mutants_gtest Eigen3::Eigen)
 target_compile_options(reference_mutants PRIVATE -O2 -g0 -w -Wno-c++11-narrowing "SHELL:-include ${oracle_tree}/reference/mutant.h")
 set(unfused ${oracle_units})
 list(FILTER unfused EXCLUDE REGEX "/(products|row_loops)\\.cc$")
@@ -49,7 +49,7 @@ file(GLOB device_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/reference/cuda/
 set(device_packs ${device_tree}/reference/cuda/pack.cc)
 add_custom_command(OUTPUT ${device_tree}.stamp BYPRODUCTS ${device_packs} ${device_folder}/mutants.json
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/generate.py --folder ${PROJECT_SOURCE_DIR}/reference
-          --room device --out ${device_tree} -- ${compiler} -I${PROJECT_SOURCE_DIR}/kernels/simt/include ${eigen}
+          --room device --out ${device_tree} -- ${compiler} -I${PROJECT_SOURCE_DIR}/kernels/cuda_source/include ${eigen}
   COMMAND ${CMAKE_COMMAND} -E make_directory ${device_folder}
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${device_tree}/mutants.json ${device_folder}/mutants.json
   COMMAND ${CMAKE_COMMAND} -E touch ${device_tree}.stamp
@@ -63,8 +63,8 @@ add_executable(device_mutants EXCLUDE_FROM_ALL ${device_tree}-rows.cc ${device_p
                ${device_tests})
 add_dependencies(device_mutants device-mutant-tree)
 set_target_properties(device_mutants PROPERTIES OUTPUT_NAME reference_mutants RUNTIME_OUTPUT_DIRECTORY ${device_folder} ENABLE_EXPORTS ON)
-target_include_directories(device_mutants BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/kernels/simt/include ${device_tree})
-target_link_libraries(device_mutants PRIVATE attn_reference attn_simt attn_mutants_gtest)
+target_include_directories(device_mutants BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/kernels/cuda_source/include ${device_tree})
+target_link_libraries(device_mutants PRIVATE attn_reference attn_executor attn_mutants_gtest)
 target_compile_options(device_mutants PRIVATE -O2 -g0 -w -Wno-c++11-narrowing "SHELL:-include ${device_tree}/reference/mutant.h")
 add_custom_target(device-mutants DEPENDS device_mutants)
 
@@ -74,7 +74,7 @@ set(judge_folder ${PROJECT_BINARY_DIR}/judge-mutants)
 set(judge_tree ${CMAKE_CURRENT_BINARY_DIR}/judge)
 file(GLOB judge_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/properties/judge/* ${PROJECT_SOURCE_DIR}/properties/memory/*)
 file(GLOB judge_units RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/properties/judge/*.cc)
-list(APPEND judge_units properties/memory/as_contract.cc properties/memory/extent.cc properties/memory/layout.cc properties/memory/prefill.cc properties/memory/strays.cc)
+list(APPEND judge_units properties/case/as_contract.cc properties/memory/extent.cc properties/memory/layout.cc properties/memory/prefill.cc properties/memory/strays.cc)
 list(TRANSFORM judge_units PREPEND ${judge_tree}/)
 add_custom_command(OUTPUT ${judge_tree}.stamp BYPRODUCTS ${judge_units} ${judge_folder}/mutants.json
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/generate.py --folder ${PROJECT_SOURCE_DIR}/properties
@@ -88,7 +88,7 @@ add_custom_target(judge-mutant-tree DEPENDS ${judge_tree}.stamp)
 set(judge_tests
   judge/bad_plan_test.cc judge/execution_test.cc judge/harness_faults_test.cc judge/judge_test.cc judge/oracles_test.cc judge/shape_test.cc
   judge/signals_test.cc judge/trial_test.cc explain/fault_class_test.cc memory/guards_test.cc memory/layout_support.cc
-  memory/layout_test.cc relations/cpu_gpu_bits_test.cc relations/relations_test.cc)
+  memory/layout_test.cc operations/forward/cpu_gpu_bits_test.cc operations/forward/relations_test.cc)
 list(TRANSFORM judge_tests PREPEND ${PROJECT_SOURCE_DIR}/tests/properties/)
 # The whole of properties/memory: of its library one object, which may be all of them, would bring these functions again.
 add_executable(judge_mutants EXCLUDE_FROM_ALL ${judge_units} ${PROJECT_SOURCE_DIR}/properties/memory/arena.cc

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reference/advice/scatter.h"
+#include "reference/rows/scatter.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_kernel.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "reference/numbers/formats.h"
-#include "reference/rows/partials.h"
+#include "reference/partials.h"
 #include "reference/rows/row_terms.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/long_double.h"

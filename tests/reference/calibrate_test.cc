@@ -8,7 +8,7 @@
 #include <string>
 
 #include "reference/model/calibration.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,5 +1,5 @@
 // Split-K's stages judged apart: partials of each split, and the reduction of exact ones.
-#include "reference/rows/partials.h"
+#include "reference/partials.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The plan-literal reference: what it follows, what it leaves alone, and that it lies within the oracle's
 // bound.
-#include "reference/literal/planned_bits.h"
+#include "reference/emulator/planned_bits.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <limits>
 #include <numeric>
 
-#include "reference/literal/declared.h"
-#include "reference/literal/device.h"
+#include "reference/emulator/declared.h"
+#include "reference/emulator/device.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz::literal {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "reference/numbers/formats.h"
-#include "reference/rows/partials.h"
+#include "reference/partials.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_cases.h"
 #include "tests/reference/legal_kernel.h"

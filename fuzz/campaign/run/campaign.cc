@@ -16,7 +16,7 @@
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/campaign/triage/recheck.h"
-#include "fuzz/host/processes.h"
+#include "base/processes.h"
 
 namespace attnfuzz {
 namespace {

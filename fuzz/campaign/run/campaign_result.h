@@ -8,7 +8,7 @@
 
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/standing.h"
-#include "text/json_record.h"
+#include "base/json_record.h"
 
 namespace attnfuzz {
 

@@ -1,7 +1,7 @@
 #include "fuzz/campaign/run/event_log.h"
 
 #include "fuzz/campaign/store/archive_json.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 

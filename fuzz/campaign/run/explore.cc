@@ -12,12 +12,12 @@
 #include "fuzz/campaign/store/suspects.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/codec.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/data/fills.h"
 #include "properties/draw/mutate.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/signals.h"
-#include "text/hash.h"
+#include "base/hash.h"
 
 namespace attnfuzz {
 namespace {

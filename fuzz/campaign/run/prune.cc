@@ -7,7 +7,7 @@
 #include "fuzz/campaign/run/observed_target.h"
 #include "properties/case/codec.h"
 #include "properties/judge/signals.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 namespace {

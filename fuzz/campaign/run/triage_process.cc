@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "fuzz/campaign/triage/triage.h"
-#include "fuzz/host/processes.h"
+#include "base/processes.h"
 
 namespace attnfuzz {
 

@@ -8,7 +8,7 @@
 #include "fuzz/campaign/run/explore.h"
 #include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/store/machine.h"
-#include "fuzz/host/processes.h"
+#include "base/processes.h"
 
 namespace attnfuzz {
 namespace {

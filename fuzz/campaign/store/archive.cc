@@ -11,9 +11,9 @@
 #include "fuzz/campaign/store/archive_json.h"
 #include "fuzz/campaign/store/lines.h"
 #include "properties/case/codec.h"
-#include "text/files.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "fuzz/check/records.h"
-#include "text/files.h"
-#include "text/hash.h"
+#include "base/files.h"
+#include "base/hash.h"
 
 namespace attnfuzz {
 

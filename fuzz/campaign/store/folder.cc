@@ -16,7 +16,7 @@
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/machine.h"
 #include "properties/judge/signals.h"
-#include "text/hash.h"
+#include "base/hash.h"
 
 namespace attnfuzz {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "properties/case/codec.h"
-#include "text/files.h"
-#include "text/json.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 namespace {

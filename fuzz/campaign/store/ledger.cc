@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "properties/draw/generator.h"
-#include "text/files.h"
-#include "text/json.h"
-#include "text/printable.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "fuzz/campaign/store/lines.h"
 #include "properties/data/recipe.h"
-#include "text/files.h"
-#include "text/json.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 namespace {

@@ -17,7 +17,7 @@
 #include "properties/judge/operation.h"
 #include "reference/model/calibration.h"
 #include "reference/oracle.h"
-#include "text/json.h"
+#include "base/json.h"
 
 namespace attnfuzz {
 

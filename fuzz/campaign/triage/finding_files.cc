@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "fuzz/campaign/triage/issue_text.h"
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 

@@ -1,6 +1,6 @@
 #include "fuzz/campaign/triage/issue_text.h"
 
-#include "text/printable.h"
+#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {

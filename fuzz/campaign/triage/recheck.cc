@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "fuzz/campaign/store/journal.h"
-#include "fuzz/host/processes.h"
+#include "base/processes.h"
 #include "properties/memory/layout.h"
 
 namespace attnfuzz {

@@ -2,7 +2,7 @@
 
 #include "fuzz/campaign/store/journal.h"
 #include "properties/judge/trial.h"
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 namespace {

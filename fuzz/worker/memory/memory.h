@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "fuzz/screen/device.h"
+#include "fuzz/batch/device.h"
 #include "kernels/attention.h"
 #include "properties/judge/target.h"
 #include "properties/memory/arena.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "fuzz/screen/device.h"
+#include "fuzz/batch/device.h"
 
 namespace attnfuzz::worker {
 

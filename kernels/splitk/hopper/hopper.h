@@ -3,7 +3,7 @@
 
 #include "kernels/forward/params.h"
 #include "kernels/splitk/hopper/shapes.h"
-#include "kernels/splitk/kernel.h"
+#include "kernels/forward/split_params.h"
 
 namespace attn {
 

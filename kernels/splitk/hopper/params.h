@@ -6,7 +6,7 @@
 #include "kernels/forward/warpgroup_softmax.h"
 #include "kernels/primitives/tma.h"
 #include "kernels/splitk/hopper/shapes.h"
-#include "kernels/splitk/kernel.h"
+#include "kernels/forward/split_params.h"
 
 namespace attn {
 

@@ -1,6 +1,6 @@
 // Whose bits the CPU executor's approximate instructions and products have. A case keeps it:
 // the calibration that it is judged by is that arithmetic's.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "reference/model/device_arithmetic.h"
 
 namespace attnfuzz::feature {

@@ -1,5 +1,5 @@
 // Batch entries.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

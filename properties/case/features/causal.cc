@@ -1,6 +1,6 @@
 // Causality: no key after the diagonal is seen; and where the diagonal lies,
 // which windows go by as well.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

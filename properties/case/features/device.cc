@@ -1,5 +1,5 @@
 // The device that a plan is made for.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

@@ -1,7 +1,7 @@
 // The columns of Q and K, and of V.
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

@@ -1,5 +1,5 @@
 // The format of Q, K, V and O.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/planted_rank.h"
 
 namespace attnfuzz::feature {

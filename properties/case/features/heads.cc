@@ -1,7 +1,7 @@
 // Heads of queries, and of the keys and values that groups of them share.
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

@@ -1,7 +1,7 @@
 // Each batch entry's own number of keys; those beyond it are not seen.
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

@@ -1,5 +1,5 @@
 // Whether the LSE is wanted.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

@@ -1,7 +1,7 @@
 // How a mutation moves a number of a case.
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,7 +1,7 @@
 // NaN in K and V beyond each batch entry's length, where nothing may be read.
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

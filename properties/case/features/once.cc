@@ -1,5 +1,5 @@
 // Q, K or V of which several batch entries or heads share what is stored once: strides of 0.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

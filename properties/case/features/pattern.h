@@ -1,7 +1,7 @@
 // What masks and biases share: which pairs a pattern names, and what is broadcast.
 #pragma once
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz {
 

@@ -1,7 +1,7 @@
 // Single values of Q, K, V or the bias, after the fills.
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/geometry.h"
 #include "properties/case/planted_rank.h"
 

@@ -1,5 +1,5 @@
 // What outputs, guards and the workspace hold before a call.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

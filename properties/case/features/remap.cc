@@ -1,7 +1,7 @@
 // The indices that a relation's variant asks its recipe for: never drawn.
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

@@ -1,5 +1,5 @@
 // In which order the CPU executor runs blocks and threads; 0: one after the other.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz::feature {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

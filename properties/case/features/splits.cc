@@ -1,7 +1,7 @@
 // Into how many splits the keys are cut; 0: as many as the kernel chooses.
 #include <algorithm>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

@@ -1,5 +1,5 @@
 // Which instantiation of the kernel runs; 0: its choice.
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

@@ -1,7 +1,7 @@
 // A window around the diagonal, its sides included; -1: no bound on that side.
 #include <limits>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
 namespace {

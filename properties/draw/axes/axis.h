@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz {
 

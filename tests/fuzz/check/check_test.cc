@@ -16,7 +16,7 @@
 #include "fuzz/check/shard.h"
 #include "fuzz/check/sizes_taken.h"
 #include "properties/case/domain.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"

@@ -9,7 +9,7 @@
 #include "fuzz/check/check.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/check/way.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {

@@ -1,5 +1,5 @@
 // Build identity: a header is edited, nothing is rebuilt, and the library is found out.
-#include "cmake/identity/identity.h"
+#include "base/identity/identity.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cmake/identity/command.h"
+#include "base/identity/command.h"
 #include "fuzz/host/freshness.h"
 #include "tests/fuzz/fakes/open_fake.h"
 
@@ -132,7 +132,7 @@ TEST_F(Tree, AnEditWithoutABuildIsStale) {
   EXPECT_EQ(freshness(info.build).freshness, Freshness::kFresh);
   EXPECT_FALSE(stale(info.build));
   EXPECT_FALSE(info.worker.hash.empty());
-  EXPECT_THAT(info.worker.files, ::testing::Contains(Pair("kernels/simt/threads/scheduler.cc", ::testing::_)));
+  EXPECT_THAT(info.worker.files, ::testing::Contains(Pair("kernels/executor/threads/scheduler.cc", ::testing::_)));
   EXPECT_FALSE(stale(info)) << "and so is this build's worker";
 
   std::ofstream(root_ / "kernels/my words.h", std::ios::app) << "// fixed\n";

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "tests/fuzz/report/night.h"
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 namespace {

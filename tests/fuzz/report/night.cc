@@ -11,7 +11,7 @@
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
 #include "properties/reduce/reproducer.h"
-#include "text/files.h"
+#include "base/files.h"
 
 namespace attnfuzz {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/case/domain.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/case/planted_rank.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"

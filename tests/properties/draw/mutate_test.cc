@@ -7,7 +7,7 @@
 #include <set>
 
 #include "properties/case/codec.h"
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 #include "properties/draw/ordinary.h"
 #include "tests/properties/draw/refused.h"
 

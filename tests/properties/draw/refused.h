@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "properties/case/features/feature.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz {
 

@@ -11,8 +11,8 @@
 #include "properties/export/export.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"
-#include "properties/memory/as_contract.h"
-#include "reference/literal/declared.h"
+#include "properties/case/as_contract.h"
+#include "reference/emulator/declared.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {

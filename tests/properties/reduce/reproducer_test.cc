@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/properties/support/random_case.h"
-#include "text/json.h"
+#include "base/json.h"
 namespace attnfuzz {
 namespace {
 

@@ -2,7 +2,7 @@
 //
 //   oracle_agreement drawn COUNT [FIRST] KERNEL...    as `attnfuzz check` draws them, run on the GPU
 //   oracle_agreement corpus FOLDER KERNEL...          every case file below it, run on the GPU
-//   oracle_agreement screened COUNT [FIRST] KERNEL... drawn, and laid out, run and judged there (fuzz/screen)
+//   oracle_agreement screened COUNT [FIRST] KERNEL... drawn, and laid out, run and judged there (fuzz/batch)
 //
 // A drawn case is judged as its kernel planned it, then once more as if another plan had been declared.
 // The kernel's results, and those results with one element moved to just inside or just outside of its
@@ -22,9 +22,9 @@
 
 #include "fuzz/check/check.h"
 #include "fuzz/host/kernel_registry.h"
-#include "fuzz/screen/given.h"
-#include "fuzz/screen/prepare.h"
-#include "fuzz/screen/screen.h"
+#include "fuzz/batch/given.h"
+#include "fuzz/batch/prepare.h"
+#include "fuzz/batch/screen.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
 #include "reference/cuda/cuda_oracle.h"

@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "properties/case/features/feature.h"
-#include "text/files.h"
-#include "text/hash.h"
+#include "properties/case/feature.h"
+#include "base/files.h"
+#include "base/hash.h"
 
 namespace attnfuzz {
 namespace {

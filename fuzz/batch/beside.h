@@ -1,0 +1,51 @@
+// Threads that hold what a screen let pass to the CPU's oracle, while the device goes on: each with a target
+// of its own, kernel, worker and all.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fuzz/batch/screen.h"
+
+namespace attnfuzz {
+
+// By the ordinary way and the CPU's oracle alone.
+Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, const Calibration& calibration);
+// A verdict of the screen's held to that, which counts.
+Verdict held(const Verdict& screened, Verdict v, const Case& c);
+
+struct Screen::Beside {
+  struct Held {
+    uint64_t number;
+    Asked asked;
+    Verdict screened;
+  };
+  // So much is waiting at most: who judges faster than they do waits.
+  static constexpr size_t kMostWaiting = 64;
+
+  Beside(const Open& open, int count, const Calibration& calibration);
+  ~Beside();
+  void add(Held one);
+  std::vector<Late> take(bool all);
+
+ private:
+  void work(Target& target);
+
+  const Calibration& calibration_;
+  std::vector<std::unique_ptr<Target>> targets_;
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Held> waiting_;
+  std::vector<Late> late_;
+  std::exception_ptr failed_;
+  int busy_ = 0;
+  bool ending_ = false;
+};
+
+}  // namespace attnfuzz

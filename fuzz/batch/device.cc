@@ -1,0 +1,382 @@
+#include "fuzz/batch/device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "fuzz/batch/kernels.h"
+
+namespace attnfuzz::screen {
+namespace {
+
+constexpr int kStreams = 8;
+constexpr uint64_t kAlign = uint64_t{2} << 20;
+
+using Failure = std::optional<std::string>;
+
+Failure failure(const char* what, cudaError_t error) {
+  if (error == cudaSuccess) return std::nullopt;
+  return std::string(what) + ": CUDA error " + std::to_string(static_cast<int>(error)) + " (" +
+         cudaGetErrorName(error) + "), " + cudaGetErrorString(error);
+}
+
+uint64_t up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+
+int64_t padded(int64_t elements) { return (elements + cuda::kPad - 1) / cuda::kPad * cuda::kPad; }
+
+// Parts of one block of bytes.
+struct Parts {
+  std::byte* base;
+  uint64_t bytes = 0;
+  template <class T>
+  void take(T*& to, uint64_t count) {
+    to = reinterpret_cast<T*>(base + bytes);
+    bytes += up(count * sizeof(T), 256);
+  }
+};
+
+// Rows of a bias or a mask that are stored.
+uint64_t stored_rows(const TensorSlot& place) {
+  return uint64_t{1} * place.size[0] * place.size[1] * place.size[2];
+}
+
+// What the oracle is told and says, of a call. Returns how many bytes from `base` on that takes.
+uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared_limit, Work* work,
+                   cuda::RowsScratch* scratch) {
+  const attn_problem& p = call.problem;
+  cuda::RowsInput& in = work->input;
+  in.model = call.model;
+  in.dtype = p.dtype;
+  in.bias_dtype = p.bias_dtype;
+  in.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
+  in.groups = static_cast<int32_t>(p.batch * p.heads_kv);
+  in.keys = in.most_keys = static_cast<int32_t>(p.seq_k);
+  in.dim_qk = static_cast<int32_t>(p.dim_qk);
+  in.dim_v = static_cast<int32_t>(p.dim_v);
+  in.stride_qk = static_cast<int32_t>(padded(p.dim_qk));
+  in.stride_v = static_cast<int32_t>(padded(p.dim_v));
+  const auto rows = static_cast<uint64_t>(in.rows), groups = static_cast<uint64_t>(in.groups),
+             slots = groups * static_cast<uint64_t>(in.keys), qk = static_cast<uint64_t>(in.stride_qk),
+             v = static_cast<uint64_t>(in.stride_v);
+  Parts parts{base};
+  parts.take(in.facts, groups);
+  parts.take(in.tasks, rows);
+  parts.take(in.lengths, groups);
+  const uint64_t number = static_cast<uint64_t>(number_bytes(in));
+  std::byte *q = nullptr, *k = nullptr, *values = nullptr;
+  parts.take(q, rows * qk * number);
+  parts.take(k, slots * qk * number);
+  parts.take(values, slots * v * number);
+  in.q = q, in.k = k, in.v = values;
+  const uint64_t stride_k = up(static_cast<uint64_t>(in.keys), 8);
+  std::byte *bias = nullptr, *mask = nullptr;
+  if (p.bias_dtype != ATTN_NONE)
+    parts.take(bias, stored_rows(call.tensor[kBias]) * stride_k * call.tensor[kBias].element_bytes);
+  if (p.has_mask) parts.take(mask, stored_rows(call.tensor[kMask]) * stride_k);
+  in.bias = bias;
+  in.mask = reinterpret_cast<const uint8_t*>(mask);
+  std::byte* results = nullptr;
+  const Told told(call);
+  parts.take(results, told.bytes);
+  cuda::RowsOutput& out = work->output;
+  const auto number_at = [&](uint64_t at) { return reinterpret_cast<double*>(results + at); };
+  out.o = number_at(told.o);
+  out.o_bound = number_at(told.o_bound);
+  // Verdicts do not go by it.
+  const bool exact = call.model.p_predicted != ATTN_NONE && call.told_at != kNotTold;
+  out.o_exact = exact ? number_at(told.o_exact) : nullptr;
+  out.lse = number_at(told.lse);
+  out.lse_bound = number_at(told.lse_bound);
+  out.o_rule = reinterpret_cast<uint8_t*>(results + told.rule);
+  out.state = reinterpret_cast<uint8_t*>(results + told.state);
+  const bool asked = call.told_at != kNotTold || call.repeats > 1;
+  work->got = asked ? reinterpret_cast<float*>(results + told.got) : nullptr;
+  work->got_lse = asked ? reinterpret_cast<float*>(results + told.got_lse) : nullptr;
+  *scratch = cuda::divide_rows(in, blocks, shared_limit);
+  parts.take(scratch->key_norm, slots);
+  parts.take(scratch->key_facts, slots);
+  parts.take(scratch->memory, scratch->bytes_a_block * static_cast<uint64_t>(scratch->blocks));
+  return parts.bytes;
+}
+
+void note(void* user, const attn_report*) { *static_cast<int32_t*>(user) = 1; }
+
+struct State {
+  cudaStream_t streams[kStreams] = {};
+  cudaStream_t others[kStreams] = {};  // of calls on a case's second stream
+  cudaEvent_t events[kStreams] = {};
+  std::unique_ptr<PageEnds> page_ends;
+  int blocks = 0;
+  int64_t shared_limit = 0;     // bytes of a block
+  std::byte* memory = nullptr;  // a slot and the oracle's part for each stream
+  uint64_t bytes = 0, slot = 0, oracle = 0;
+  Counts *counts = nullptr, *received = nullptr;
+  Call* calls = nullptr;  // the batch's, on the device
+
+  ~State() {
+    cudaFree(memory);
+    cudaFree(counts);
+    cudaFree(calls);
+    cudaFreeHost(received);
+    for (const auto& some : {streams, others})
+      for (int n = 0; n < kStreams; ++n)
+        if (some[n]) cudaStreamDestroy(some[n]);
+    for (const cudaEvent_t event : events)
+      if (event) cudaEventDestroy(event);
+  }
+
+  Failure room_for(std::span<const Call> calls) {
+    uint64_t largest_slot = 0, largest_oracle = 0;
+    std::vector<PageEnds::Far> far;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const Call& call = calls[i];
+      for (int t = 0; t <= kTensors; ++t) {
+        if (call.spread >> t & 1) reach_into(call, i, t, far);
+        if (!(call.at_page_end >> t & 1) || (call.spread >> t & 1)) continue;
+        if (auto why = page_ends->room(stretch(i, t), t < kTensors ? call.tensor[t].end : call.workspace.end))
+          return why;
+      }
+      Work work;
+      cuda::RowsScratch scratch;
+      largest_slot = std::max(largest_slot, up(call.bytes, kAlign));
+      largest_oracle =
+          std::max(largest_oracle, up(oracle_of(call, nullptr, blocks, shared_limit, &work, &scratch), kAlign));
+    }
+    if (!far.empty()) {
+      if (auto why = page_ends->reach(far)) return why;
+    }
+    if (largest_slot <= slot && largest_oracle <= oracle) return std::nullopt;
+    slot = std::max(slot, largest_slot);
+    oracle = std::max(oracle, largest_oracle);
+    const uint64_t wanted = kStreams * (slot + oracle) + kAlign;
+    cudaFree(memory);
+    memory = nullptr;
+    bytes = 0;
+    if (auto why = failure("memory for a batch", cudaMalloc(reinterpret_cast<void**>(&memory), wanted))) {
+      slot = oracle = 0;
+      return why;
+    }
+    bytes = wanted;
+    return std::nullopt;
+  }
+
+  std::byte* first() const {
+    return reinterpret_cast<std::byte*>(up(reinterpret_cast<uintptr_t>(memory), kAlign));
+  }
+  std::byte* slot_of(size_t call) const { return first() + call % kStreams * (slot + oracle); }
+  static int stretch(size_t call, int tensor) {
+    static_assert(kStreams * (kTensors + 1) <= PageEnds::kStretches);
+    return static_cast<int>(call % kStreams) * (kTensors + 1) + tensor;
+  }
+  // From where places of a tensor that is spread count, in its range.
+  static uint64_t base_in_range(const Call& call, int t) {
+    const TensorSlot& place = call.tensor[t];
+    return call.at_page_end >> t & 1 ? PageEnds::kFarBytes - address_of(place, place.end) : 0;
+  }
+  // What of its range is laid out: each block, and the page before and behind it.
+  static void reach_into(const Call& call, size_t index, int t, std::vector<PageEnds::Far>& wanted) {
+    const TensorSlot& place = call.tensor[t];
+    const uint64_t base = base_in_range(call, t);
+    for (uint32_t n = 0; n < place.blocks; ++n) {
+      const uint64_t begin = n == 0 ? place.begin : place.data + n * place.block - kGapEnd,
+                     end = n + 1 == place.blocks ? place.end : place.data + (n + 1) * place.block - kGapEnd;
+      wanted.push_back(
+          {stretch(index, t), base + address_of(place, begin), base + address_of(place, end - 1) + 1});
+    }
+  }
+  // From where places count.
+  std::byte* base_of(const Call& call, size_t index, int t) const {
+    if (call.spread >> t & 1) return page_ends->far(stretch(index, t)) + base_in_range(call, t);
+    if (!(call.at_page_end >> t & 1)) return slot_of(index);
+    return page_ends->end(stretch(index, t)) - (t < kTensors ? call.tensor[t].end : call.workspace.end);
+  }
+
+  attn_tensors tensors(const Call& call, size_t index) const {
+    const auto view = [&](Tensor t) {
+      const TensorSlot& place = call.tensor[t];
+      attn_tensor tensor = {};
+      if (place.end > 0)
+        tensor.data =
+            base_of(call, index, t) + static_cast<int64_t>(place.data) + call.first[t] * place.element_bytes;
+      std::copy_n(place.told, 4, tensor.stride);
+      return tensor;
+    };
+    attn_tensors t = {};
+    t.size = sizeof t;
+    t.q = view(kQuery);
+    t.k = view(kKey);
+    t.v = view(kValue);
+    t.o = view(kOutput);
+    t.lse = view(kLse);
+    t.bias = view(kBias);
+    t.mask = view(kMask);
+    t.key_lengths = static_cast<const int64_t*>(view(kLengths).data);
+    if (call.workspace.end > 0) {
+      t.workspace = base_of(call, index, kTensors) + call.workspace.data;
+      t.workspace_bytes = call.workspace.end_of_data - call.workspace.data;
+    }
+    return t;
+  }
+
+  attn_env env(const Call& call, size_t index, int32_t* reported) const {
+    attn_env env = call.env;
+    env.stream = streams[index % kStreams];
+    env.report = note;
+    env.user = reported;
+    env.probe = nullptr;
+    return env;
+  }
+};
+
+class CudaDevice final : public Device {
+ public:
+  Failure open(std::unique_ptr<PageEnds> page_ends);
+  Failure plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
+               std::span<const Call> calls, std::span<Result> results) override;
+  Failure run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of, std::span<const Call> calls,
+              std::span<Result> results, std::span<std::byte> told) override;
+
+ private:
+  Failure send(std::span<const Call> calls);
+  // The kernel under test, on the stream that the call asks for, between what is on the case's own.
+  attn_status call_kernel(const attn_kernel& kernel, const Call& call, size_t index, uint32_t number,
+                          const attn_tensors& tensors, attn_env env);
+  State state_;
+};
+
+Failure CudaDevice::open(std::unique_ptr<PageEnds> page_ends) {
+  state_.page_ends = std::move(page_ends);
+  cudaDeviceProp properties;
+  if (auto why = failure("the device", cudaGetDeviceProperties(&properties, 0))) return why;
+  state_.blocks = cuda::kBlocksASm * properties.multiProcessorCount;
+  state_.shared_limit = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
+  for (const auto& some : {state_.streams, state_.others})
+    for (int n = 0; n < kStreams; ++n)
+      if (auto why = failure("a stream", cudaStreamCreateWithFlags(&some[n], cudaStreamNonBlocking)))
+        return why;
+  for (cudaEvent_t& event : state_.events)
+    if (auto why = failure("an event", cudaEventCreateWithFlags(&event, cudaEventDisableTiming))) return why;
+  if (auto why = failure("memory for counts",
+                         cudaMalloc(reinterpret_cast<void**>(&state_.counts), kMostCalls * sizeof(Counts))))
+    return why;
+  if (auto why = failure("memory for calls",
+                         cudaMalloc(reinterpret_cast<void**>(&state_.calls), kMostCalls * sizeof(Call))))
+    return why;
+  return failure("pinned memory",
+                 cudaMallocHost(reinterpret_cast<void**>(&state_.received), kMostCalls * sizeof(Counts)));
+}
+
+Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
+                         std::span<const Call> calls, std::span<Result> results) {
+  if (auto why = state_.room_for(calls)) return why;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Result& result = results[i] = {};
+    attn_env env = state_.env(calls[i], i, &result.reported);
+    limit(of, env);
+    const attn_tensors tensors = state_.tensors(calls[i], i);
+    // What a plan that is longer than the caller's writes is for the ordinary way to find.
+    struct {
+      attn_plan plan = {};
+      std::byte beyond[1024] = {};
+    } room;
+    room.plan.size = sizeof room.plan;
+    char reason[512] = "";
+    result.status = kernel.plan(&calls[i].problem, &tensors, &env, &room.plan, reason, sizeof reason);
+    result.plan = room.plan;
+  }
+  return failure("after plan()", cudaGetLastError());
+}
+
+// The calls, to the device.
+Failure CudaDevice::send(std::span<const Call> calls) {
+  const cudaStream_t stream = state_.streams[0];
+  if (auto why = failure(
+          "copying to the device",
+          cudaMemcpyAsync(state_.calls, calls.data(), calls.size_bytes(), cudaMemcpyHostToDevice, stream)))
+    return why;
+  return failure("copying to the device", cudaStreamSynchronize(stream));
+}
+
+attn_status CudaDevice::call_kernel(const attn_kernel& kernel, const Call& call, size_t index, uint32_t number,
+                                    const attn_tensors& tensors, attn_env env) {
+  const size_t n = index % kStreams;
+  const bool other = call.repeat[number].stream != 0;
+  const auto after = [&](cudaStream_t first, cudaStream_t then) {
+    return cudaEventRecord(state_.events[n], first) == cudaSuccess &&
+           cudaStreamWaitEvent(then, state_.events[n], 0) == cudaSuccess;
+  };
+  if (other) env.stream = state_.others[n];
+  if (other && !after(state_.streams[n], state_.others[n])) return ATTN_FAULT;
+  const attn_status status = static_cast<attn_status>(kernel.run(&call.problem, &tensors, &call.plan, &env));
+  if (other && !after(state_.others[n], state_.streams[n])) return ATTN_FAULT;
+  return status;
+}
+
+Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
+                        std::span<const Call> calls, std::span<Result> results, std::span<std::byte> told) {
+  if (auto why = state_.room_for(calls)) return why;
+  if (auto why = send(calls)) return why;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Call& call = calls[i];
+    Result& result = results[i] = {};
+    const auto start = std::chrono::steady_clock::now();
+    attn_env env = state_.env(call, i, &result.reported);
+    limit(of, env);
+    attn_env own = env;  // of a screen's kernels
+    own.shared_memory_limit = state_.shared_limit;
+    Work work;
+    cuda::RowsScratch scratch;
+    work.call = state_.calls + i;
+    work.counts = state_.counts + i;
+    work.number = 0;
+    for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, i, t);
+    oracle_of(call, state_.slot_of(i) + state_.slot, state_.blocks, state_.shared_limit, &work, &scratch);
+    const attn_tensors tensors = state_.tensors(call, i);
+    result.status = lay_out(call, work, &own);
+    if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, i, 0, tensors, env);
+    if (result.status == ATTN_OK) result.status = launch_rows(work.input, work.output, scratch, &own);
+    if (result.status == ATTN_OK) result.status = judge(call, work, &own);
+    for (uint32_t n = 1; n < call.repeats && result.status == ATTN_OK; ++n) {
+      work.number = static_cast<int32_t>(n);
+      result.status = lay_again(call, work, &own);
+      if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, i, n, tensors, env);
+      if (result.status == ATTN_OK) result.status = judge(call, work, &own);
+    }
+    // Of what was refused nobody reads them.
+    if (const Told of_call(call); call.told_at != kNotTold && result.status == ATTN_OK) {
+      if (call.told_at > told.size() || told.size() - call.told_at < of_call.sent())
+        return "a call's results have no room";
+      if (auto why =
+              failure("copying from the device",
+                      cudaMemcpyAsync(told.data() + call.told_at,
+                                      reinterpret_cast<std::byte*>(work.output.o) + of_call.from,
+                                      of_call.sent(), cudaMemcpyDeviceToHost, state_.streams[i % kStreams])))
+        return why;
+    }
+    result.launch_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  if (auto why = failure("a kernel of the batch", cudaDeviceSynchronize())) return why;
+  cudaGetLastError();  // refused launches are told in a status
+  if (auto why = failure(
+          "copying from the device",
+          cudaMemcpy(state_.received, state_.counts, calls.size() * sizeof(Counts), cudaMemcpyDeviceToHost)))
+    return why;
+  for (size_t i = 0; i < calls.size(); ++i) results[i].counts = state_.received[i];
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_device(std::unique_ptr<PageEnds> page_ends, std::string* why) {
+  auto device = std::make_unique<CudaDevice>();
+  if (auto failed = device->open(std::move(page_ends))) {
+    *why = *failed;
+    return nullptr;
+  }
+  return device;
+}
+
+}  // namespace attnfuzz::screen

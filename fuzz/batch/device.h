@@ -1,0 +1,61 @@
+// A screen's side in the process that has the kernel: the whole batch is launched before anything is
+// waited for, case after case on streams in turn, and waited for once.
+//
+//   auto device = open_device(&why);                 // it takes memory as it is needed
+//   device->plan(kernel, limit, of, calls, results);   // results[i].plan
+//   device->run(kernel, limit, of, calls, results, told);    // results[i].counts; Told of calls[i] in `told`
+//
+// A fault of any of the kernels is the whole batch's: who asked finds out whose it is, a case at a time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "fuzz/batch/call.h"
+
+namespace attnfuzz::screen {
+
+// Stretches of memory behind whose end nothing is mapped, for tensors at the end of their page: whoever reads
+// or writes beyond them faults.
+//
+// And wide ranges of addresses for tensors that are spread over them, of which few have memory.
+class PageEnds {
+ public:
+  virtual ~PageEnds() = default;
+  static constexpr int kStretches = 128;
+  static constexpr uint64_t kFarBytes = kSlotBytes;
+  struct Far {
+    int stretch;
+    uint64_t begin, end;  // bytes of its range
+  };
+  // Gives all of these memory, and may take it from all others. Nothing, or what failed.
+  virtual std::optional<std::string> reach(std::span<const Far> wanted) = 0;
+  // Where a range begins that has been reached into; nothing is mapped behind its kFarBytes. A multiple of
+  // 4096.
+  virtual std::byte* far(int stretch) = 0;
+  // Makes a stretch of at least so many bytes. Nothing, or what failed.
+  virtual std::optional<std::string> room(int stretch, uint64_t bytes) = 0;
+  // Its end, a multiple of 4096.
+  virtual std::byte* end(int stretch) = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // Makes room for the batch and asks the kernel how it would do each call. `limit` makes of an env what the
+  // device has. Nothing, or what failed.
+  virtual std::optional<std::string> plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
+                                          std::span<const Call> calls, std::span<Result> results) = 0;
+  // Runs calls, as planned. `told` stays where it is from run to run.
+  virtual std::optional<std::string> run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
+                                         std::span<const Call> calls, std::span<Result> results,
+                                         std::span<std::byte> told) = 0;
+};
+
+// nullptr, with a reason: no device, no memory.
+std::unique_ptr<Device> open_device(std::unique_ptr<PageEnds> page_ends, std::string* why);
+
+}  // namespace attnfuzz::screen

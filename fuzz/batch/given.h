@@ -1,0 +1,21 @@
+// From what a device said of a call to what a trial is given of it (GivenRuns).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuzz/batch/call.h"
+#include "properties/judge/trial.h"
+
+namespace attnfuzz::screen {
+
+// Of a call in which nothing is wrong. `told`: of the batch; where the call asked for nothing to be told, the
+// run has neither outputs nor a reference; where not all is told, the reference has no values (Told). nullptr:
+// it says what no oracle does, so something wrote over it.
+std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Result& result,
+                                    std::vector<std::string> assumptions, std::span<const std::byte> told);
+
+}  // namespace attnfuzz::screen

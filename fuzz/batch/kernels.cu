@@ -1,0 +1,466 @@
+// A screen's own kernels. A warp takes a row of Q, K or V after another; of all else a thread a unit: a byte of
+// a mask, two of any other tensor, four of the workspace, one number of the oracle's inputs or results.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "fuzz/batch/kernels.h"
+#include "fuzz/batch/laid.cuh"
+#include "kernels/primitives/launch.h"
+#include "reference/cuda/block.cuh"
+#include "reference/rows/key_range.h"
+
+namespace attnfuzz::screen {
+namespace {
+
+using cuda::kThreads;
+
+// Over which the units of one job are spread.
+constexpr uint64_t kMostBlocks = 64, kUnitsAThread = 4;
+unsigned blocks_for(const Call& call) {
+  uint64_t bytes = call.workspace.end - call.workspace.begin;
+  for (const TensorSlot& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);
+  return static_cast<unsigned>(std::min(bytes / (2 * kThreads * kUnitsAThread) + 1, kMostBlocks));
+}
+enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kTasks, kLayOutJobs };
+enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };
+
+// From one row of a packed bias or mask to the next.
+__device__ int64_t padded_keys(const cuda::RowsInput& in) { return (in.keys + 7) / 8 * 8; }
+
+__device__ int64_t first_unit() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
+__device__ int64_t stride_of_units() { return static_cast<int64_t>(gridDim.x) * kThreads; }
+
+struct Element {
+  bool is;
+  uint32_t n[4];
+};
+
+// Which element lies `offset` elements behind the lowest.
+__device__ Element element_at(const TensorSlot& place, uint32_t offset) {
+  Element e = {true, {}};
+  for (int i = 0; i < 4; ++i) {
+    const int dimension = place.order[i];
+    const uint32_t n = offset / place.stride[dimension];
+    offset -= n * place.stride[dimension];
+    e.is &= n < place.size[dimension];
+    e.n[dimension] = (place.backwards >> dimension & 1) != 0 ? place.size[dimension] - 1 - n : n;
+  }
+  e.is &= offset == 0;
+  return e;
+}
+
+// What of its pattern a tensor has at a place, whose address is even but for a mask's.
+__device__ uint16_t pattern_at(const TensorSlot& place, uint64_t at) {
+  return static_cast<uint16_t>(place.pattern >> 8 * (address_of(place, at) & 3));
+}
+
+// What a unit of an input, or of guards, gaps and an output before the call, holds.
+template <class Unit>
+__device__ Unit laid(const Call& call, int t, uint64_t at, bool* element) {
+  const TensorSlot& place = call.tensor[t];
+  *element = false;
+  if (at >= place.data && at < place.elements_end) {
+    const auto offset = static_cast<uint32_t>(at - place.data);
+    const Element e = element_at(place, offset / place.element_bytes);
+    *element = e.is;
+    if (e.is && t < kOutput) return static_cast<Unit>(input_unit(call, t, e.n, offset % place.element_bytes));
+  }
+  return static_cast<Unit>(pattern_at(place, at));
+}
+
+// Calls visit(address, unit) for each unit of a tensor that is this thread's.
+template <class Unit, class Visit>
+__device__ void each_unit(const Work& work, int t, const Visit& visit) {
+  const TensorSlot& place = work.call->tensor[t];
+  for (uint64_t at = place.begin + sizeof(Unit) * static_cast<uint64_t>(first_unit()); at < place.end;
+       at += sizeof(Unit) * static_cast<uint64_t>(stride_of_units()))
+    visit(at, *reinterpret_cast<Unit*>(work.base[t] + address_of(place, at)));
+}
+
+template <class Unit>
+__device__ void lay_tensor(const Work& work, int t) {
+  const Call& call = *work.call;
+  bool element;
+  each_unit<Unit>(work, t, [&](uint64_t at, Unit& unit) { unit = laid<Unit>(call, t, at, &element); });
+}
+
+__device__ uint32_t workspace_word(const Call& call, uint64_t at) {
+  const Workspace& workspace = call.workspace;
+  if (at < workspace.data || at >= workspace.end_of_data) return ~uint32_t{0};
+  // What a call of another shape could have left is there for the first; later ones keep what there is.
+  if (!call.repeat[0].dirty_workspace) return workspace.pattern;
+  const uint64_t offset = at - workspace.data;
+  return static_cast<uint32_t>(mix(0, 0, 0, 0, offset / 8 * 8) >> 8 * (offset & 4));
+}
+
+// Guards and gaps of Q, K or V, unit by unit.
+template <class Visit>
+__device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
+  const TensorSlot& place = work.call->tensor[t];
+  const auto each = [&](uint64_t from, uint64_t to, bool gaps) {
+    for (uint64_t at = from + 2 * static_cast<uint64_t>(first_unit()); at < to;
+         at += 2 * static_cast<uint64_t>(stride_of_units()))
+      if (!gaps || !element_at(place, static_cast<uint32_t>(at - place.data) / place.element_bytes).is)
+        visit(pattern_at(place, at), *reinterpret_cast<uint16_t*>(work.base[t] + address_of(place, at)));
+  };
+  uint64_t elements = place.element_bytes;
+  for (const uint32_t size : place.size) elements *= size;
+  each(place.begin, place.data, false);
+  each(place.elements_end, place.end, false);
+  if (place.data + elements != place.elements_end) each(place.data, place.elements_end, true);
+}
+
+// How the rows of Q, K or V lie for the oracle: dense and padded with zeros, rows.h.
+template <class Element>
+struct Packed {
+  Element* at;
+  int32_t rows, length, heads, stride;
+};
+template <class Element>
+__device__ Packed<Element> packed_of(const Work& work, int t) {
+  const attn_problem& p = work.call->problem;
+  const cuda::RowsInput& in = work.input;
+  const auto heads_q = static_cast<int32_t>(p.heads_q), heads_kv = static_cast<int32_t>(p.heads_kv);
+  const auto writable = [](const void* at) { return static_cast<Element*>(const_cast<void*>(at)); };
+  if (t == kQuery) return {writable(in.q), in.rows, static_cast<int32_t>(p.seq_q), heads_q, in.stride_qk};
+  if (t == kKey) return {writable(in.k), in.groups * in.keys, in.keys, heads_kv, in.stride_qk};
+  return {writable(in.v), in.groups * in.keys, in.keys, heads_kv, in.stride_v};
+}
+
+// A row of Q, K or V as the kernel has it.
+template <class Element>
+struct Stored {
+  Element* at;
+  int64_t step;    // to the next column
+  uint32_t b, h;   // that are stored: 0 of what is stored once
+  uint32_t entry;  // of the batch, that the row is of
+  bool mine;       // whether it is this row's alone, or the first of those that share it
+};
+
+// Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp.
+template <class Element, class Visit>
+__device__ void each_row(const Work& work, int t, const Visit& visit) {
+  const TensorSlot& place = work.call->tensor[t];
+  const Packed packed = packed_of<Element>(work, t);
+  const auto warp = static_cast<int32_t>(first_unit() / 32),
+             warps = static_cast<int32_t>(stride_of_units() / 32);
+  for (int32_t row = warp; row < packed.rows; row += warps) {
+    const int32_t head = row / packed.length, s = row % packed.length, b = head / packed.heads,
+                  h = head % packed.heads;
+    Stored<Element> stored;
+    stored.entry = static_cast<uint32_t>(b);
+    stored.b = place.size[0] == 1 ? 0 : static_cast<uint32_t>(b);
+    stored.h = place.size[1] == 1 ? 0 : static_cast<uint32_t>(h);
+    stored.mine = stored.b == static_cast<uint32_t>(b) && stored.h == static_cast<uint32_t>(h);
+    stored.step = (place.backwards & 8) != 0 ? -int64_t{place.stride[3]} : int64_t{place.stride[3]};
+    const uint64_t offset = element_offset(place, stored.b, stored.h, static_cast<uint32_t>(s), 0);
+    stored.at =
+        reinterpret_cast<Element*>(work.base[t] + address_of(place, place.data + offset * sizeof(Element)));
+    visit(stored, s, packed.at + int64_t{row} * packed.stride, packed.stride);
+  }
+}
+
+template <class Element>
+__device__ void lay_input(const Work& work, int t) {
+  constexpr bool k16 = sizeof(Element) == 2;
+  const Call& call = *work.call;
+  const Recipe& recipe = call.recipe;
+  if (call.tensor[t].end == 0) return;
+  each_unit_between(work, t, [](uint16_t pattern, uint16_t& unit) { unit = pattern; });
+  // Most values are their fill's alone, of which a row has much in common.
+  const Fill& fill = recipe.fill[t];
+  const bool plain = k16 && !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
+                     fill_values::is_random(fill.kind);
+  const int32_t dtype = call.problem.dtype, dim = static_cast<int32_t>(call.tensor[t].size[3]);
+  each_row<Element>(work, t, [&](const Stored<Element>& to, int32_t s, Element* packed, int32_t stride) {
+    fill_values::RandomRow row = {};
+    if (plain) row = fill_values::random_row(fill, dtype == ATTN_F16, to.b, to.h, s);
+    for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < stride; d += 32) {
+      Element bits = 0;
+      if (d < dim) {
+        bits = plain ? fill_values::random_bits(fill, dtype, row, d)
+                     : static_cast<Element>(
+                           value_bits(call, t, to.b, to.h, static_cast<uint32_t>(s), static_cast<uint32_t>(d)));
+        if (to.mine) to.at[d * to.step] = bits;
+      }
+      packed[d] = bits;
+    }
+  });
+}
+
+// Which row of a packed bias or mask is that of a query.
+__device__ int64_t shared_row(const TensorSlot& place, int64_t b, int64_t h, int64_t i) {
+  return ((place.size[0] == 1 ? 0 : b) * place.size[1] + (place.size[1] == 1 ? 0 : h)) * place.size[2] +
+         (place.size[2] == 1 ? 0 : i);
+}
+
+// The rows of a bias or a mask that are stored, dense.
+template <class Value>
+__device__ void lay_pairs(const Work& work, int t, const void* to, Value value_of) {
+  const Call& call = *work.call;
+  const TensorSlot& place = call.tensor[t];
+  using Element = decltype(value_of(call, 0, 0, 0, 0));
+  const int64_t stride = padded_keys(work.input);
+  const int64_t rows = int64_t{1} * place.size[0] * place.size[1] * place.size[2];
+  for (int64_t unit = first_unit(); unit < rows * stride; unit += stride_of_units()) {
+    const int64_t row = unit / stride, j = unit % stride, head = row / place.size[2];
+    if (j >= place.size[3]) continue;
+    static_cast<Element*>(const_cast<void*>(to))[unit] =
+        value_of(call, static_cast<uint32_t>(head / place.size[1]), static_cast<uint32_t>(head % place.size[1]),
+                 static_cast<uint32_t>(row % place.size[2]), static_cast<uint32_t>(j));
+  }
+}
+
+__device__ void lay_workspace(const Work& work, bool clean) {
+  const Workspace& workspace = work.call->workspace;
+  for (uint64_t at = workspace.begin + 4 * static_cast<uint64_t>(first_unit()); at < workspace.end;
+       at += 4 * static_cast<uint64_t>(stride_of_units())) {
+    const bool inside = at >= workspace.data && at < workspace.end_of_data;
+    *reinterpret_cast<uint32_t*>(work.base[kTensors] + at) =
+        clean && inside ? workspace.pattern : workspace_word(*work.call, at);
+  }
+}
+
+__device__ void lay_tasks(const Work& work) {
+  const Call& call = *work.call;
+  const attn_problem& p = call.problem;
+  const cuda::RowsInput& in = work.input;
+  const int64_t heads_a_group = p.heads_q / p.heads_kv, stride = padded_keys(in);
+  for (int64_t row = first_unit(); row < in.rows; row += stride_of_units()) {
+    const int64_t head = row / p.seq_q, b = head / p.heads_q, h = head % p.heads_q, i = row % p.seq_q;
+    const KeyRange range = key_range(p, length_of(call, b), i);
+    cuda::RowTask task = {};
+    task.group = static_cast<int32_t>(b * p.heads_kv + h / heads_a_group);
+    // A window may end before the first key.
+    if (range.last > range.first)
+      task.first = static_cast<int32_t>(range.first), task.last = static_cast<int32_t>(range.last);
+    if (in.bias) task.bias = shared_row(call.tensor[kBias], b, h, i) * stride;
+    if (in.mask) task.mask = shared_row(call.tensor[kMask], b, h, i) * stride;
+    const_cast<cuda::RowTask*>(in.tasks)[row] = task;
+  }
+  for (int64_t group = first_unit(); group < in.groups; group += stride_of_units()) {
+    in.facts[group] = {static_cast<unsigned long long>(__double_as_longlong(0x1p1023)), 0, 0};
+    const_cast<int32_t*>(in.lengths)[group] = static_cast<int32_t>(length_of(call, group / p.heads_kv));
+  }
+  if (first_unit() == 0) *work.counts = {};
+}
+
+__global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant__ Work work) {
+  const unsigned job = blockIdx.y;
+  const cuda::RowsInput& in = work.input;
+  if (job <= kValue)
+    work.call->problem.dtype == ATTN_F32 ? lay_input<uint32_t>(work, static_cast<int>(job))
+                                         : lay_input<uint16_t>(work, static_cast<int>(job));
+  else if (job == kMask)
+    lay_tensor<uint8_t>(work, kMask);
+  else if (job < kTensors)
+    lay_tensor<uint16_t>(work, static_cast<int>(job));
+  if (job == kWorkspaceJob) lay_workspace(work, false);
+  if (job == kPackedBias && in.bias) {
+    if (in.bias_dtype == ATTN_F32)
+      lay_pairs(work, kBias, in.bias, bias_at);
+    else
+      lay_pairs(work, kBias, in.bias, [](const Call& of, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
+        return static_cast<uint16_t>(bias_at(of, b, h, i, j));
+      });
+  }
+  if (job == kPackedMask && in.mask) lay_pairs(work, kMask, in.mask, mask_at);
+  if (job == kTasks) lay_tasks(work);
+}
+
+__global__ void __launch_bounds__(kThreads) lay_again_kernel(const __grid_constant__ Work work) {
+  if (blockIdx.y == 0)
+    lay_tensor<uint16_t>(work, kOutput);
+  else if (blockIdx.y == 1)
+    lay_tensor<uint16_t>(work, kLse);
+  else if (!work.call->repeat[work.number].dirty_workspace)
+    lay_workspace(work, true);
+}
+
+// Zeros, which is what there usually is, cost no atomic.
+__device__ void count(uint32_t* to, int mine) {
+  if (mine > 0) atomicAdd(to, static_cast<uint32_t>(mine));
+}
+
+// The bits of a format's exponent, all of which NaN and infinities have.
+__device__ uint32_t exponent_of(int32_t dtype) {
+  return dtype == ATTN_F32 ? 0x7f800000u : dtype == ATTN_F16 ? 0x7c00u : 0x7f80u;
+}
+
+// Inputs are as they were: as the oracle has them, which no kernel under test is told of.
+template <class Element>
+__device__ void judge_input(const Work& work, int t) {
+  const Call& call = *work.call;
+  if (call.tensor[t].end == 0) return;
+  const auto dim = static_cast<int32_t>(call.tensor[t].size[3]);
+  const uint32_t all_ones = exponent_of(call.problem.dtype);
+  int guards = 0, inputs = 0, not_finite = 0;
+  each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { guards += unit != pattern; });
+  each_row<Element>(work, t, [&](const Stored<Element>& is, int32_t s, const Element* was, int32_t) {
+    if (work.number == 0 && (t == kQuery || s < length_of(call, is.entry)))
+      for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
+        not_finite += (was[d] & all_ones) == all_ones;
+    if (!is.mine) return;
+    for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
+      inputs += is.at[d * is.step] != was[d];
+  });
+  count(&work.counts->guards, guards);
+  count(&work.counts->inputs, inputs);
+  count(&work.counts->not_finite, not_finite);
+}
+
+template <class Unit>
+__device__ void judge_tensor(const Work& work, int t) {
+  const Call& call = *work.call;
+  const TensorSlot& place = call.tensor[t];
+  int guards = 0, inputs = 0, unwritten = 0;
+  each_unit<Unit>(work, t, [&](uint64_t at, const Unit& is) {
+    bool element;
+    const Unit was = laid<Unit>(call, t, at, &element);
+    if (!element)
+      guards += is != was;
+    else if (t < kOutput)
+      inputs += is != was;
+    else if (call.complete && place.element_bytes == 2)
+      unwritten += is == was;
+    else if (call.complete && at % 4 == 0)  // of 32 bits
+      unwritten += *reinterpret_cast<const uint32_t*>(work.base[t] + address_of(place, at)) == place.pattern;
+  });
+  count(&work.counts->guards, guards);
+  count(&work.counts->inputs, inputs);
+  count(&work.counts->unwritten, unwritten);
+}
+
+__device__ void judge_workspace(const Work& work) {
+  const Workspace& workspace = work.call->workspace;
+  int guards = 0;
+  for (uint64_t at = workspace.begin + 4 * static_cast<uint64_t>(first_unit()); at < workspace.end;
+       at += 4 * static_cast<uint64_t>(stride_of_units())) {
+    if (at >= workspace.data && at < workspace.end_of_data) continue;
+    guards += *reinterpret_cast<const uint32_t*>(work.base[kTensors] + at) != ~uint32_t{0};
+  }
+  count(&work.counts->guards, guards);
+}
+
+// The address of an element of an output, from where its places count.
+__device__ uint64_t place_of(const Call& call, int t, int64_t row, int64_t column) {
+  const TensorSlot& place = call.tensor[t];
+  const int64_t head = row / call.problem.seq_q;
+  const uint64_t offset =
+      element_offset(place, static_cast<uint32_t>(head / call.problem.heads_q),
+                     static_cast<uint32_t>(head % call.problem.heads_q),
+                     static_cast<uint32_t>(row % call.problem.seq_q), static_cast<uint32_t>(column));
+  return address_of(place, place.data + offset * place.element_bytes);
+}
+
+__device__ void judge_ratio(double ratio, double* worst, int* outside) {
+  if (ratio <= 1)
+    *worst = max(*worst, ratio);
+  else
+    ++*outside;
+}
+
+// Keeps what the first call wrote, or holds a later one to it. True: it has other bits, and must not.
+__device__ bool keep(const Work& work, float* first, int64_t at, float got) {
+  if (!first) return false;
+  if (work.number == 0) {
+    first[at] = got;
+    return false;
+  }
+  const bool same = __float_as_uint(first[at]) == __float_as_uint(got) || (isnan(first[at]) && isnan(got));
+  return !same && work.call->plan.deterministic;
+}
+
+__device__ void count_ratios(const Work& work, double worst, int outside) {
+  worst = cuda::over_warp(worst, cuda::Max());
+  // Of numbers that are not negative the bits have their order.
+  if (threadIdx.x % 32 == 0 && worst > 0)
+    atomicMax(&work.counts->worst, static_cast<unsigned long long>(__double_as_longlong(worst)));
+  count(&work.counts->outside, outside);
+}
+
+template <cuda::Format kFormat>
+__device__ void judge_output(const Work& work) {
+  const Call& call = *work.call;
+  const cuda::RowsOutput& out = work.output;
+  const int64_t columns = call.problem.dim_v;
+  double worst = 0;
+  int outside = 0, repeated = 0;
+  // Once nothing is judged any more: see Told.
+  const bool allowances = out.o_exact && call.told_at != kNotTold && !call.told_all &&
+                          work.number + 1 == static_cast<int32_t>(call.repeats);
+  for (int64_t at = first_unit(); at < work.input.rows * columns; at += stride_of_units()) {
+    const auto* bits = reinterpret_cast<const cuda::Bits<kFormat>*>(
+        work.base[kOutput] + place_of(call, kOutput, at / columns, at % columns));
+    const auto got = static_cast<float>(cuda::number<kFormat>(*bits));
+    repeated += keep(work, work.got, at, got);
+    judge_ratio(
+        ratio_of(static_cast<Due>(out.o_rule[at]), out.o[at], out.o_bound[at], call.overflow, false, got),
+        &worst, &outside);
+    if (allowances) out.o_bound[at] += fabs(out.o[at] - out.o_exact[at]);
+  }
+  count_ratios(work, worst, outside);
+  count(&work.counts->repeated, repeated);
+}
+
+__device__ void judge_lse(const Work& work) {
+  const cuda::RowsOutput& out = work.output;
+  double worst = 0;
+  int outside = 0, dead = 0, uninformative = 0, unconstrained = 0, unknown = 0, repeated = 0;
+  for (int64_t row = first_unit(); row < work.input.rows; row += stride_of_units()) {
+    const auto state = static_cast<RowState>(out.state[row] & ~cuda::kAnyColumn);
+    dead += state == RowState::kDead;
+    uninformative += state == RowState::kUninformative;
+    unconstrained += state == RowState::kUnconstrained || (out.state[row] & cuda::kAnyColumn) != 0;
+    unknown += state > RowState::kNaN;
+    if (work.call->tensor[kLse].end == 0) continue;
+    const float got = *reinterpret_cast<const float*>(work.base[kLse] + place_of(*work.call, kLse, row, 0));
+    repeated += keep(work, work.got_lse, row, got);
+    judge_ratio(ratio_of(cuda::lse_due(work.call->model, state), out.lse[row], out.lse_bound[row],
+                         work.call->model.log_overflow, true, got),
+                &worst, &outside);
+  }
+  count_ratios(work, worst, outside);
+  count(&work.counts->repeated, repeated);
+  if (work.number > 0) return;  // they have been counted
+  count(&work.counts->dead, dead);
+  count(&work.counts->uninformative, uninformative);
+  count(&work.counts->unconstrained, unconstrained);
+  count(&work.counts->unknown, unknown);
+}
+
+__global__ void __launch_bounds__(kThreads) judge_kernel(const __grid_constant__ Work work) {
+  const unsigned job = blockIdx.y;
+  if (job <= kValue)
+    work.call->problem.dtype == ATTN_F32 ? judge_input<uint32_t>(work, static_cast<int>(job))
+                                         : judge_input<uint16_t>(work, static_cast<int>(job));
+  else if (job == kMask)
+    judge_tensor<uint8_t>(work, kMask);
+  else if (job < kTensors)
+    judge_tensor<uint16_t>(work, static_cast<int>(job));
+  if (job == kWorkspaceJob) judge_workspace(work);
+  if (job == kOutputJob) {
+    const int32_t dtype = work.call->problem.dtype;
+    dtype == ATTN_F32    ? judge_output<cuda::Format::kF32>(work)
+    : dtype == ATTN_BF16 ? judge_output<cuda::Format::kBf16>(work)
+                         : judge_output<cuda::Format::kF16>(work);
+  }
+  if (job == kLseJob) judge_lse(work);
+}
+
+}  // namespace
+
+attn_status lay_out(const Call& call, const Work& work, const attn_env* env) {
+  return attn::launch(lay_out_kernel, dim3(blocks_for(call), kLayOutJobs), dim3(kThreads), 0, env, work);
+}
+
+attn_status lay_again(const Call& call, const Work& work, const attn_env* env) {
+  return attn::launch(lay_again_kernel, dim3(blocks_for(call), 3), dim3(kThreads), 0, env, work);
+}
+
+attn_status judge(const Call& call, const Work& work, const attn_env* env) {
+  return attn::launch(judge_kernel, dim3(blocks_for(call), kJudgeJobs), dim3(kThreads), 0, env, work);
+}
+
+}  // namespace attnfuzz::screen

@@ -1,0 +1,37 @@
+// The kernels of a screen: a case laid out from its recipe, and what a run has left judged.
+//
+//   lay_out(call, work, &env) ... the kernel under test ... launch_rows(work.input, ...)
+//   judge(call, work, &env)
+//   work.number = 1;
+//   lay_again(call, work, &env) ... the kernel once more ... judge(call, work, &env)
+//
+// All on env->stream, asynchronous on a GPU.
+#pragma once
+
+#include "fuzz/batch/call.h"
+#include "reference/cuda/rows.h"
+
+namespace attnfuzz::screen {
+
+// A call with its places as addresses.
+struct Work {
+  const Call* call;               // on the device
+  std::byte* base[kTensors + 1];  // where places count from, of each tensor and of the workspace
+  int32_t number;                 // of the call, from 0
+  // The oracle's side. What is laid out for it is not what the kernel under test is given.
+  cuda::RowsInput input;
+  cuda::RowsOutput output;
+  float *got, *got_lse;  // O and the LSE that the first call wrote, dense; NULL: nobody asks
+  Counts* counts;
+};
+
+// Every byte of the slot's tensors and workspace, the oracle's own inputs, counts of 0. `call` is what
+// work.call is, on the host.
+attn_status lay_out(const Call& call, const Work& work, const attn_env* env);
+// Outputs, and the workspace where it is to be clean, as they were before the first call.
+attn_status lay_again(const Call& call, const Work& work, const attn_env* env);
+// Guards, gaps and inputs are what lay_out() made them; outputs are complete and within their bounds; a later
+// call's are the first one's, to the bit, where the plan says so.
+attn_status judge(const Call& call, const Work& work, const attn_env* env);
+
+}  // namespace attnfuzz::screen

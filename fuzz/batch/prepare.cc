@@ -1,0 +1,217 @@
+#include "fuzz/batch/prepare.h"
+
+#include <algorithm>
+
+#include "properties/case/geometry.h"
+#include "properties/data/recipe.h"
+#include "properties/judge/bad_plan.h"
+#include "properties/case/as_contract.h"
+#include "properties/memory/extent.h"
+#include "properties/memory/prefill.h"
+#include "reference/call/known_features.h"
+#include "reference/model/error_model.h"
+
+namespace attnfuzz::screen {
+namespace {
+
+constexpr uint64_t kAlign = 4096;
+constexpr uint64_t kFarBegin = 2 * kAlign;  // so that the page before a block is of the same granule of memory
+// Larger ones take long enough by themselves, and would set the size of every slot.
+constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+constexpr double kMostWork = 0x1p31;  // of the oracle, in multiply-adds
+constexpr int64_t kMostKeys = int64_t{1} << 15;
+
+uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+
+// Of a tensor that LaidOut fills block by block, for the outermost dimension has a stride that leaves more than
+// two pages between two of them; of others blocks is 0. Nothing: other dimensions leave such gaps too.
+struct Blocks {
+  int64_t blocks = 0, block = 0, left_out = 0;  // the last two in bytes: TensorSlot
+};
+std::optional<Blocks> blocks_of(const Geometry& g) {
+  constexpr int64_t kMostBlocks = 64;
+  Blocks found;
+  if (g.scattered() || g.empty()) return found;  // filled whole, or not at all
+  int64_t inside = g.size[3];
+  for (int n = 2; n >= 0; --n) {
+    const int64_t count = g.size[g.order[n]], stride = std::abs(g.stride[g.order[n]]);
+    if (count <= 1) continue;
+    if (found.blocks > 0) return std::nullopt;
+    if ((stride - inside) * g.element_bytes > 2 * kGapEnd) {
+      const int64_t block = inside * g.element_bytes + 2 * kGapEnd;
+      found = {count, block, stride * g.element_bytes - block};
+    }
+    inside += (count - 1) * stride;
+  }
+  if (found.blocks > kMostBlocks) return std::nullopt;
+  return found;
+}
+
+bool at_page_end(const Case& c, TensorId id) {
+  return c.layout[static_cast<size_t>(id)].placement == Placement::kPageEnd;
+}
+
+// Which dimensions lie outside of which: as geometry() has them, columns included.
+void write_order(const Geometry& g, const TensorLayout& layout, TensorSlot* to) {
+  const std::array<uint8_t, 4> order = layout.across
+                                           ? std::array<uint8_t, 4>{g.order[0], g.order[1], 3, g.order[2]}
+                                           : std::array<uint8_t, 4>{g.order[0], g.order[1], g.order[2], 3};
+  std::ranges::copy(order, to->order);
+}
+
+// Nothing if it lies in memory in a way that is not done. Its first element is so many elements from its
+// lowest.
+std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlot* to) {
+  const TensorId id = kIds[t];
+  const Geometry g = *geometry(c, id);
+  const TensorLayout& layout = c.layout[static_cast<size_t>(id)];
+  const auto blocks = blocks_of(g);
+  // extent_of() puts a guard in front of a tensor that begins far behind its slot's border.
+  if (!blocks || g.offset_bytes > kGapEnd) return std::nullopt;
+  const int64_t span_bytes = g.span_bytes - std::max<int64_t>(blocks->blocks - 1, 0) * blocks->left_out;
+  if (span_bytes > static_cast<int64_t>(kMostBytes)) return std::nullopt;
+  to->blocks = static_cast<uint32_t>(blocks->blocks);
+  to->block = static_cast<uint64_t>(blocks->block);
+  to->left_out = static_cast<uint64_t>(blocks->left_out);
+  const auto span = static_cast<uint64_t>(span_bytes);
+  // What ends with its page, or is spread, has addresses of its own: of others the next one's place moves on.
+  uint64_t own = kFarBegin;
+  uint64_t& next = to->blocks > 0 ? own : *bytes;
+  if (at_page_end(c, id)) {
+    const uint64_t left_out = to->blocks > 0 ? (to->blocks - 1) * to->left_out : 0;
+    to->end = to->elements_end = aligned(kGuardBefore + span + left_out, kAlign) - left_out;
+    to->data = to->end - span;
+    to->begin = to->data - kGuardBefore;
+  } else {
+    to->begin = aligned(next, kAlign);
+    to->data = to->begin + static_cast<uint64_t>(kGuardBefore + g.offset_bytes);
+    to->elements_end = to->data + span;
+    to->end = next = to->elements_end + static_cast<uint64_t>(g.guard_after());
+  }
+  to->element_bytes = static_cast<uint32_t>(g.element_bytes);
+  const std::array<int64_t, 4> size = logical_size(c.problem, id);
+  const std::array<bool, 4> once = repeated(c, id);
+  for (int n = 0; n < 4; ++n) {
+    const int64_t stride = std::abs(g.stride[n]) * g.element_bytes;
+    const bool outermost = to->blocks > 0 && stride == blocks->block + blocks->left_out;
+    to->size[n] = static_cast<uint32_t>(g.size[n]);
+    // That of a single index nobody goes, and it may be of any size.
+    to->stride[n] = g.size[n] < 2
+                        ? ~uint32_t{0}
+                        : static_cast<uint32_t>((outermost ? blocks->block : stride) / g.element_bytes);
+    to->told[n] = size[n] == 1 && layout.junk_unit_strides ? kJunkStride + n : once[n] ? 0 : g.stride[n];
+    if (g.stride[n] < 0) to->backwards |= uint32_t{1} << n;
+  }
+  write_order(g, layout, to);
+  to->pattern = spec_of(id).role == Role::kInput ? kInputCanary : output_pattern(c, id);
+  return g.first;
+}
+
+// What the inputs hold. False: it is more than a call has room for.
+bool write_recipe(const Case& c, Recipe* to) {
+  const Problem& p = c.problem;
+  const Remap& r = c.remap;
+  to->fill[0] = c.q, to->fill[1] = c.k, to->fill[2] = c.v;
+  if (p.bias) to->bias = *p.bias;
+  if (p.mask) to->mask = *p.mask;
+  to->remapped = !(r == Remap{});
+  to->batch = r.batch, to->head_q = r.head_q, to->head_kv = r.head_kv, to->query = r.query, to->key = r.key;
+  to->seq_q = r.seq_q ? r.seq_q : p.seq_q;
+  to->seq_k = r.seq_k ? r.seq_k : p.seq_k;
+  to->has_k_shift = r.k_shift.has_value(), to->k_shift = r.k_shift.value_or(Fill{});
+  to->has_v_added = r.v_added.has_value(), to->v_added = r.v_added.value_or(Fill{});
+  to->nan_beyond_lengths = c.nan_beyond_lengths;
+  const Once once[] = {c.once.q, c.once.k, c.once.v};
+  for (int t = 0; t < 3; ++t) to->once_batch[t] = once[t].batch, to->once_head[t] = once[t].head;
+  for (int64_t b = 0; b < p.batch && p.key_lengths; ++b)
+    to->longest =
+        std::max(to->longest, std::clamp<int64_t>((*p.key_lengths)[static_cast<size_t>(b)], 0, p.seq_k));
+  if (!p.key_lengths) to->longest = p.seq_k;
+  if (p.key_lengths) {
+    if (p.key_lengths->size() > kMostLengths) return false;
+    std::ranges::copy(*p.key_lengths, to->lengths);
+  }
+  if (c.planted.empty()) return true;
+  for (const Planted& x : planted_at(c)) {
+    const auto tensor = std::ranges::find(kIds, x.tensor);
+    if (to->planted == kMostPlanted || tensor == std::end(kIds)) return false;
+    to->plant[to->planted++] = {x.bits,
+                                static_cast<int32_t>(tensor - std::begin(kIds)),
+                                {static_cast<uint32_t>(x.b), static_cast<uint32_t>(x.h),
+                                 static_cast<uint32_t>(x.s), static_cast<uint32_t>(x.d)}};
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
+  const auto no = [&](const char* reason) {
+    *why = reason;
+    return std::nullopt;
+  };
+  const Problem& p = c.problem;
+  *why = unknown_features({"a batch on a GPU", ATTN_FEATURE_F32}, problem_of(p).features);
+  if (!why->empty()) return std::nullopt;
+  if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
+  const double rows =
+      static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seq_q);
+  if (p.heads_kv == 0) return no("no head");
+  if (p.dim_qk == 0 || p.dim_v == 0) return no("a dimension of 0");
+  if (p.seq_k > kMostKeys ||
+      rows * static_cast<double>(p.seq_k) * static_cast<double>(p.dim_qk + p.dim_v) > kMostWork)
+    return no("large: it takes long by itself");
+  Call call = {};
+  call.problem = problem_of(c.problem);
+  call.env = env_of(c.env);
+  call.env.backend = backend;
+  for (int t = 0; t < kTensors; ++t) {
+    if (!is_present(c, kIds[t])) continue;
+    const auto first = place(c, static_cast<Tensor>(t), &call.bytes, &call.tensor[t]);
+    if (!first) return no("a tensor spread widely in several dimensions, or large");
+    call.first[t] = *first;
+    if (at_page_end(c, kIds[t])) call.at_page_end |= uint32_t{1} << t;
+    if (call.tensor[t].blocks > 0) call.spread |= uint32_t{1} << t;
+  }
+  for (const attnfuzz::Call& one : c.calls)
+    call.repeat[call.repeats++] = {one.dirty_workspace, static_cast<uint8_t>(one.stream != 0)};
+  if (!write_recipe(c, &call.recipe)) return no("many key lengths or planted values");
+  call.told_at = kNotTold;
+  call.complete = c.prefill == Prefill::kNan;
+  if (call.bytes > kMostBytes) return no("more than 64 MiB");
+  return call;
+}
+
+bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
+              std::vector<std::string>* assumptions, std::string* why) {
+  const auto no = [&](const char* reason) {
+    *why = reason;
+    return false;
+  };
+  if (bad_plan(plan)) return no("a plan that makes no sense");
+  if (plan.qk_format != ATTN_FORMAT_UNKNOWN) return no("Q and K that are converted");
+  if (plan.workspace_bytes % 4 != 0 || plan.workspace_bytes > kMostBytes || plan.workspace_align > kAlign)
+    return no("a workspace of more than 64 MiB, or of an odd size or alignment");
+  call->plan = plan;
+  // As LaidOut::give_workspace().
+  Workspace& workspace = call->workspace;
+  const uint64_t align = std::max<uint64_t>(plan.workspace_align, 1), guard = kGuardBefore;
+  if (at_page_end(c, TensorId::kWorkspace)) {
+    call->at_page_end |= uint32_t{1} << kTensors;
+    workspace.end = aligned(guard + plan.workspace_bytes + align, kAlign);
+    workspace.data = (workspace.end - plan.workspace_bytes) / align * align;
+  } else {
+    workspace.data = aligned(aligned(call->bytes, kAlign) + guard, align);
+    workspace.end = call->bytes = workspace.data + plan.workspace_bytes + guard;
+  }
+  workspace.begin = workspace.data - guard;
+  workspace.end_of_data = workspace.data + plan.workspace_bytes;
+  workspace.pattern = workspace_pattern(c);
+  const ErrorModel model = make_error_model(call->problem, plan, calibration);
+  call->model = model;
+  *assumptions = model.assumptions;
+  call->overflow = output_overflow(model);
+  return true;
+}
+
+}  // namespace attnfuzz::screen

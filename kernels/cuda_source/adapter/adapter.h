@@ -1,0 +1,161 @@
+// A plug-in around a CUDA kernel as it stands, in a few lines: what the kernel takes is
+// declared, and everything else about the contract is done here.
+//
+//   #include "kernels/adapter.h"         // first, so that the source's macros do not reach into it
+//   #include "attention.cu"              // void launch(const half* q, ..., int B, int H, int S, int D)
+//
+//   struct Mine {
+//     static constexpr const char* kName = "mine";
+//     static constexpr attn::Takes kTakes = {.dim = attn::one_of(32, 64), .equal_lengths = true};
+//     static void run(const attn::Args& a) { launch(a.q, a.k, a.v, a.o, a.B, a.H, a.S, a.D); }
+//   };
+//   ATTN_ADAPTER(Mine)
+//
+// A problem that Takes does not name is refused with the reason. One that it names is given
+// to run() with dense tensors: where the caller's are not dense, lie at an address that is
+// not a multiple of `align_bytes`, or are in another order than the kernel's, run() gets
+// copies in the workspace, between guards, that are compared with what they were made of
+// afterwards; Q is multiplied by what the kernel's own scale lacks. The plan's path says
+// what was done. So a copy hides strides, never elements.
+//
+// A kernel of fp32 (Formats::kF32) is judged in fp32: its inputs are numbers of 24 bits, and a product
+// or a P that it rounds to fewer is an error unless it declares in_tf32, or a format in plan().
+//
+// Struct members beside these, if wanted:
+//   static void plan(const attn::Call&, attn_plan*)   more of the plan than the loosest classes
+//   static constexpr const char* kDescription
+// In C++20; on the executor and, compiled by nvcc, on a GPU.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "kernels/cuda_source/adapter/args.h"
+#include "kernels/cuda_source/adapter/backend.h"
+#include "kernels/identity.h"
+#include "kernels/plug_in.h"
+
+namespace attn {
+
+using attn_entry::Args;
+using attn_entry::Pointer;
+using attn_entry::Stream;
+
+// The plug-in around K.
+template <class K>
+struct Adapted {
+  static constexpr const char* kName = K::kName;
+  static constexpr const char* kDescription = [] {
+    if constexpr (requires { K::kDescription; }) return K::kDescription;
+    return "a CUDA kernel as it stands, with an adapter";
+  }();
+  static constexpr attn_backend kBackend = attn::kBackend;
+  static constexpr const attn_build* kBuild = &attn_build_identity;
+  static inline constinit Takes kTakes = K::kTakes;
+  static inline constinit attn_domain kDeclared = K::kTakes.domain();
+  static constexpr const attn_domain* kDomain = &kDeclared;
+
+  // The descriptor, made when the library is loaded: the format may follow from another translation unit.
+  static attn_kernel kernel() {
+    if constexpr (requires { K::format(); }) {
+      if (kTakes.format == Formats::kOfFunction) kTakes.format = K::format();
+      kDeclared = kTakes.domain();
+    }
+    return plug_in<Adapted>();
+  }
+
+  static Refusal plan(const Call& call, attn_plan* plan) {
+    using namespace adapter;
+    if (const std::string why = refusal(kTakes, call); !why.empty()) return {ATTN_UNSUPPORTED, why};
+    const attn_problem& p = call.problem;
+    plan->tile_q = plan->tile_k = kTakes.tile;
+    plan->split_tiles = ceil_div(p.seq_k, kTakes.tile);
+    const Layout layout = layout_of(kTakes, call);
+    plan->workspace_bytes = layout.bytes;
+    plan->workspace_align = layout.bytes ? kGap : 1;
+    if (kTakes.in_fp32) {
+      plan->accumulator = ATTN_ACC_FFMA;
+      plan->exp_class = ATTN_EXP_FAST_EXPF;
+      plan->scale_mode = ATTN_SCALE_SEPARATE;
+      plan->p_format = ATTN_FORMAT_F32;
+    }
+    if (kTakes.in_tf32) {
+      plan->accumulator = ATTN_ACC_TENSOR;
+      plan->qk_format = plan->p_format = plan->v_format = ATTN_FORMAT_TF32;
+    }
+    if (layout.folds) plan->scale_mode = ATTN_SCALE_FOLDED_Q;
+    if constexpr (requires { K::plan(call, plan); }) K::plan(call, plan);
+    std::string path = kName;
+    if (layout.folds) path += ", scale in Q";
+    std::string copies;
+    for (int i = kQ; i <= kLse; ++i) {
+      if (layout.pieces[static_cast<size_t>(i)].made)
+        copies += copies.empty() ? kPieceNames[i] : std::string(" ") + kPieceNames[i];
+    }
+    if (!copies.empty()) path += ", copies " + copies;
+    snprintf(plan->path, sizeof plan->path, "%s", path.c_str());
+    return {};
+  }
+
+  static attn_status run(const Call& call, const attn_plan&) {
+    using namespace adapter;
+    const attn_problem& p = call.problem;
+    if (p.batch == 0 || p.heads_q == 0 || p.seq_q == 0) return ATTN_OK;
+    const Layout layout = layout_of(kTakes, call);
+    if (layout.bytes > call.tensors.workspace_bytes) return ATTN_INVALID;
+    auto* const space = static_cast<char*>(call.tensors.workspace);
+    Args args = {};
+    const auto at = [&](Piece i) {
+      const Copy& c = layout.pieces[i];
+      return static_cast<void*>(c.made ? space + c.offset : static_cast<char*>(c.from.data));
+    };
+    fill(call, space, kGuard, layout.bytes);
+    if (kTakes.page > 0) {
+      make_pages(call, static_cast<int*>(at(kPages)), static_cast<int*>(at(kLengths)),
+                 p.has_key_lengths ? call.tensors.key_lengths : nullptr, layout.pages_each);
+    }
+    for (Piece i : {kQ, kK, kV}) copy(call, layout, i, space, false);
+    args.q = {at(kQ)}, args.k = {at(kK)}, args.v = {at(kV)}, args.o = {at(kO)};
+    args.lse = static_cast<float*>(at(kLse));
+    args.B = static_cast<int>(p.batch), args.H = static_cast<int>(p.heads_q),
+    args.Hkv = static_cast<int>(p.heads_kv);
+    args.S = args.Sk = static_cast<int>(p.seq_k), args.Sq = static_cast<int>(p.seq_q);
+    args.D = static_cast<int>(p.dim_qk), args.Dv = static_cast<int>(p.dim_v);
+    args.scale = kTakes.scale == Scale::kOwn ? kTakes.scale.own(p) : p.scale;
+    args.causal = p.causal != 0;
+    args.window_left = window_side(p.window_left), args.window_right = window_side(p.window_right);
+    args.dtype = p.dtype;
+    args.by_head = kTakes.order == Order::kBhsd;
+    args.pages = static_cast<const int*>(at(kPages)), args.lengths = static_cast<const int*>(at(kLengths));
+    args.page = kTakes.page;
+    args.pages_each = static_cast<int>(layout.pages_each);
+    args.pages_all = static_cast<int>(layout.pages_each * p.batch);
+    bool asked_for_stream = false;
+    args.stream = {static_cast<::cudaStream_t>(call.env.stream), &asked_for_stream};
+    const attn_status status = run_between_guards(call, kTakes, layout, space, [&] {
+      K::run(std::as_const(args));
+      return asked_for_stream;
+    });
+    if (status != ATTN_OK) return status;
+    for (Piece i : {kO, kLse}) copy(call, layout, i, space, true);
+    return ATTN_OK;
+  }
+
+ private:
+  static int window_side(int64_t keys) {
+    return keys < 0 ? -1 : static_cast<int>(std::min<int64_t>(keys, 1 << 30));
+  }
+  // Between the caller's tensor and its copy, where it has one.
+  static void copy(const Call& call, const adapter::Layout& layout, adapter::Piece i, char* space, bool out) {
+    const adapter::Copy& c = layout.pieces[i];
+    if (c.made && c.from.data) move_each(call, move_of(kTakes, call, layout, i, space, out), c.count());
+  }
+};
+
+}  // namespace attn
+
+// Exports it: the library's only kernel.
+#define ATTN_ADAPTER(K)                                                   \
+  static const attn_kernel attn_adapted_##K = attn::Adapted<K>::kernel(); \
+  const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &attn_adapted_##K : nullptr; }

@@ -1,0 +1,16 @@
+// What an adapter does on the device, in the same words for both back ends:
+//
+//   fill(call, at, value, bytes)                        bytes of device memory
+//   make_pages(call, pages, lengths, given, each)       a page table, `each` pages a batch entry
+//   move_each(call, move, count)                        elements to a copy and back
+//   run_between_guards(call, takes, layout, space, run) the kernel; then what it launched and wrote
+#pragma once
+
+#include "kernels/cuda_source/adapter/move.h"
+#include "kernels/primitives/launch.h"
+
+#ifdef __CUDACC__
+#include "kernels/cuda_source/adapter/backend_cuda.h"
+#else
+#include "kernels/cuda_source/adapter/backend_cpu.h"
+#endif

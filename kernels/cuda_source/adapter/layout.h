@@ -1,0 +1,104 @@
+// Which tensors of a call a kernel gets as copies, and where in the workspace those lie:
+// between guards of kGap bytes.
+#pragma once
+
+#include "kernels/cuda_source/adapter/takes.h"
+
+namespace attn::adapter {
+
+enum Piece { kQ, kK, kV, kO, kLse, kPages, kLengths, kPieces };
+inline constexpr const char* kPieceNames[] = {"Q", "K", "V", "O", "LSE", "the page table", "the lengths"};
+
+// One tensor of the caller's and what the kernel gets.
+struct Copy {
+  attn_tensor from = {};
+  int64_t shape[4] = {};   // the caller's
+  int64_t stride[4] = {};  // of the copy
+  int64_t elements = 0;    // of the copy
+  size_t bytes_each = 2;   // of the copy's
+  bool made = false;
+  uint64_t offset = 0;  // in the workspace
+  uint64_t bytes() const { return static_cast<uint64_t>(elements) * bytes_each; }
+  int64_t count() const { return shape[0] * shape[1] * shape[2] * shape[3]; }  // of the caller's elements
+};
+
+inline constexpr uint64_t kGap = 256;
+inline constexpr unsigned char kGuard = 0xFF;  // a NaN in every format
+
+struct Layout {
+  std::array<Copy, kPieces> pieces = {};
+  uint64_t bytes = 0;
+  float factor = 1;  // of Q
+  bool folds = false;
+  int64_t pages_each = 0;
+};
+
+inline bool is_dense(const attn_tensor& t, const int64_t (&shape)[4], const int64_t (&stride)[4]) {
+  for (int i = 0; i < 4; ++i) {
+    if (shape[i] > 1 && t.stride[i] != stride[i]) return false;
+  }
+  return true;
+}
+
+// The copies that a call needs, and where in the workspace each lies.
+inline Layout layout_of(const Takes& takes, const Call& call) {
+  const attn_problem& p = call.problem;
+  const attn_tensors t = strided(p, call.tensors);
+  Layout layout;
+  if (takes.scale == Scale::kOwn) layout.factor = p.scale / takes.scale.own(p);
+  if (std::fabs(layout.factor - 1) < 1e-6f) layout.factor = 1;
+  layout.folds = layout.factor != 1;
+  layout.pages_each = takes.page > 0 ? ceil_div(p.seq_k, takes.page) : 0;
+  const auto add = [&](Piece i, const attn_tensor& tensor, int64_t h, int64_t s, int64_t d) {
+    Copy& c = layout.pieces[i];
+    const int64_t shape[4] = {p.batch, h, s, d};
+    const bool by_head = takes.order == Order::kBhsd || i == kLse;
+    const int64_t stride[4] = {h * s * d, by_head ? s * d : d, by_head ? d : h * d, 1};
+    c.from = tensor;
+    for (int n = 0; n < 4; ++n) c.shape[n] = shape[n], c.stride[n] = stride[n];
+    c.elements = p.batch * h * s * d;
+    c.bytes_each = i == kLse || p.dtype == ATTN_F32 ? 4 : 2;
+    const bool paged = takes.page > 0 && (i == kK || i == kV);
+    if (paged) c.elements = p.batch * layout.pages_each * takes.page * h * d;
+    c.made = paged || (i == kQ && layout.factor != 1) || tensor.data == nullptr ||
+             !is_dense(tensor, shape, stride) ||
+             reinterpret_cast<uintptr_t>(tensor.data) % takes.align_bytes != 0;
+    if (i == kLse && takes.lse == Lse::kNone) c.made = false, c.elements = 0;
+  };
+  add(kQ, t.q, p.heads_q, p.seq_q, p.dim_qk);
+  add(kK, t.k, p.heads_kv, p.seq_k, p.dim_qk);
+  add(kV, t.v, p.heads_kv, p.seq_k, p.dim_v);
+  add(kO, t.o, p.heads_q, p.seq_q, p.dim_v);
+  add(kLse, t.lse, p.heads_q, p.seq_q, 1);
+  if (takes.page > 0) {
+    for (Piece i : {kPages, kLengths}) {
+      layout.pieces[i].made = true;
+      layout.pieces[i].bytes_each = 4;
+      layout.pieces[i].elements = i == kPages ? p.batch * layout.pages_each : p.batch;
+    }
+  }
+  for (Copy& c : layout.pieces) {
+    if (!c.made) continue;
+    c.offset = layout.bytes + kGap;
+    layout.bytes = (c.offset + c.bytes() + kGap - 1) / kGap * kGap;
+  }
+  if (layout.bytes) layout.bytes += kGap;
+  return layout;
+}
+
+// f(begin, end, piece): each of the workspace's guards, and the copy that it is next to.
+template <class F>
+void each_gap(const Layout& layout, F f) {
+  uint64_t at = 0;
+  int last = -1;
+  for (int i = 0; i < kPieces; ++i) {
+    const Copy& c = layout.pieces[static_cast<size_t>(i)];
+    if (!c.made) continue;
+    f(at, c.offset, last < 0 ? i : last);
+    at = c.offset + c.bytes();
+    last = i;
+  }
+  if (last >= 0) f(at, layout.bytes, last);
+}
+
+}  // namespace attn::adapter

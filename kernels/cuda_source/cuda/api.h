@@ -1,0 +1,11 @@
+// The device API for plain CUDA code, all of it. README.md has the list.
+#pragma once
+
+#include <math.h>
+#include <stdio.h>
+
+#include "kernels/executor/cuda_words.h"
+#include "kernels/cuda_source/cuda/half.h"
+#include "kernels/cuda_source/cuda/math.h"
+#include "kernels/cuda_source/cuda/sync.h"
+#include "kernels/cuda_source/cuda/vector.h"

@@ -1,0 +1,145 @@
+// What kernel<<<grid, block, bytes, stream>>>(arguments) becomes (kernels/cuda_source/translate):
+//
+//   launch_of(kernel's address if it has one, a call of it, grid, block, bytes, stream)(arguments)
+//
+// Arguments are converted to the kernel's parameters once, on the host. A launch that
+// CUDA refuses runs nothing, is told to the environment of simt::HostCall, and is what
+// cudaGetLastError() gives.
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/primitives/launch.h"
+#include "kernels/cuda_source/cuda/host.h"
+
+namespace simt {
+
+struct Shape {
+  Place here;
+  dim3 grid, block;
+  size_t bytes;
+};
+
+inline void refuse_launch(cudaError_t error, const char* why, Place here) {
+  tell(ATTN_REPORT_LAUNCH, "%s:%d: %s", here.file, here.line, why);
+  remember(error);
+  HostCall::fail(ATTN_LAUNCH_FAILED);
+}
+
+template <class Call>
+void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Call& call) {
+  if (host.env == nullptr) {
+    fprintf(stderr, "%s:%d: a launch outside of a call of the plug-in's run()\n", shape.here.file,
+            shape.here.line);
+    abort();
+  }
+  char reason[256];
+  if (!attn::launch_is_legal(shape.grid, shape.block, shape.bytes, host.env, reason, sizeof reason))
+    return refuse_launch(cudaErrorInvalidConfiguration, reason, shape.here);
+  if (opts_in && shape.bytes > dynamic_limit(kernel)) {
+    snprintf(reason, sizeof reason,
+             "%zu bytes of dynamic shared memory: above 48 KiB a kernel asks for them with "
+             "cudaFuncSetAttribute, and "
+             "this one has %zu",
+             shape.bytes, dynamic_limit(kernel));
+    return refuse_launch(cudaErrorInvalidValue, reason, shape.here);
+  }
+  struct Whole {
+    const Call& call;
+    Place here;
+  } whole{call, shape.here};
+  const auto entry = [](const void* opaque) {
+    const Whole& whole = *static_cast<const Whole*>(opaque);
+    for (const DynamicShared* one = DynamicShared::first(); one; one = one->next)
+      *one->where = dynamic_shared(whole.here);
+    whole.call();
+  };
+  const attn_status status = launch({{shape.grid.x, shape.grid.y, shape.grid.z},
+                                     {shape.block.x, shape.block.y, shape.block.z},
+                                     shape.bytes,
+                                     host.env,
+                                     entry,
+                                     &whole,
+                                     kernel});
+  if (status == ATTN_OK) return;
+  remember(cudaErrorLaunchFailure);
+  HostCall::fail(status);
+}
+
+// Of a kernel whose address says what its parameters are.
+template <class Given, class... P>
+struct PointerLaunch {
+  void (*kernel)(P...);
+  Given given;
+  Shape shape;
+
+  void operator()(P... arguments) const {
+    const std::tuple<std::remove_const_t<P>...> all(std::move(arguments)...);
+    launch_shape(shape, reinterpret_cast<const void*>(kernel), true, [&] { std::apply(kernel, all); });
+  }
+  // Without the last ones, that have defaults.
+  template <class... A>
+    requires(sizeof...(A) < sizeof...(P))
+  void operator()(A... arguments) const {
+    launch_shape(shape, reinterpret_cast<const void*>(kernel), true, [&] {
+      std::tuple<A...> own(arguments...);
+      std::apply(given, own);
+    });
+  }
+};
+
+// Of a template whose arguments decide.
+template <class Given>
+struct DeducedLaunch {
+  Given given;
+  Shape shape;
+
+  template <class... A>
+  void operator()(A... arguments) const {
+    launch_shape(shape, reinterpret_cast<const void*>(&anchor<A...>), false, [&] {
+      std::tuple<A...> own(arguments...);
+      std::apply(given, own);
+    });
+  }
+  template <class... A>
+  static void anchor() {}
+};
+
+struct PointerTo {
+  template <class... P>
+  auto operator()(void (*kernel)(P...)) const {
+    return kernel;
+  }
+};
+
+template <class Given, class... P>
+PointerLaunch<Given, P...> with_pointer(void (*kernel)(P...), Given given, const Shape& shape) {
+  return {kernel, given, shape};
+}
+
+template <class Use, class Given>
+auto launch_of(Use use, Given given, Place here, dim3 grid, dim3 block, size_t bytes = 0,
+               cudaStream_t = nullptr) {
+  const Shape shape = {here, grid, block, bytes};
+  if constexpr (std::is_invocable_v<Use, PointerTo>) {
+    return with_pointer(use(PointerTo()), given, shape);
+  } else {
+    return DeducedLaunch<Given>{given, shape};
+  }
+}
+
+}  // namespace simt
+
+// The same by name.
+template <class... P>
+inline cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t bytes,
+                                    cudaStream_t = nullptr) {
+  [&]<size_t... kAt>(std::index_sequence<kAt...>) {
+    const auto given = [&](auto&... all) { kernel(all...); };
+    simt::with_pointer(kernel, given, {simt::Place::now(), grid, block, bytes})(
+        *static_cast<std::remove_const_t<P>*>(arguments[kAt])...);
+  }(std::index_sequence_for<P...>());
+  return simt::host.last;
+}

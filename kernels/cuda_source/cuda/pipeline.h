@@ -1,0 +1,145 @@
+// <cuda/pipeline>, <cuda/barrier> and <cuda_pipeline.h> on the executor: asynchronous
+// copies of a thread or of a block, in their common uses. Copies land late or early as the
+// schedule says (schedule.h), as those of cp.async do.
+#pragma once
+
+#include "kernels/cuda_source/cuda/api.h"
+#include "kernels/cuda_source/cuda/cooperative_groups.h"
+
+inline void __pipeline_memcpy_async(void* shared, const void* global, size_t bytes, size_t zeros = 0,
+                                    simt::Place here = simt::Place::now()) {
+#if __has_feature(address_sanitizer)
+  for (size_t i = 0; i + zeros < bytes; ++i) (void)static_cast<const volatile char*>(global)[i];
+#endif
+  simt::copy_async(shared, global, static_cast<uint32_t>(bytes), static_cast<uint32_t>(bytes - zeros), here);
+}
+inline void __pipeline_commit() { simt::copy_commit(); }
+inline void __pipeline_wait_prior(size_t groups) { simt::copy_wait(static_cast<uint32_t>(groups)); }
+
+namespace cuda {
+
+enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
+
+template <size_t kAlign>
+struct aligned_size_t {
+  size_t value;
+  constexpr explicit aligned_size_t(size_t bytes) : value(bytes) {}
+  constexpr operator size_t() const { return value; }
+};
+
+enum class pipeline_role { producer, consumer };
+
+template <thread_scope kScope, unsigned kStages>
+struct pipeline_shared_state {
+  char nothing;
+};
+
+template <thread_scope kScope>
+class pipeline {
+ public:
+  explicit pipeline(bool of_block) : of_block_(of_block) {}
+  void producer_acquire() {}
+  void producer_commit() {
+    simt::copy_commit();
+    ++under_way_;
+  }
+  // The oldest stage that was not waited for.
+  void consumer_wait(simt::Place here = simt::Place::now()) {
+    if (under_way_ > 0) simt::copy_wait(static_cast<uint32_t>(--under_way_));
+    if (of_block_) __syncthreads(here);
+  }
+  void consumer_release(simt::Place here = simt::Place::now()) {
+    if (of_block_) __syncthreads(here);
+  }
+  void quit() {}
+
+ private:
+  bool of_block_;
+  int under_way_ = 0;
+};
+
+inline pipeline<thread_scope_thread> make_pipeline() { return pipeline<thread_scope_thread>(false); }
+template <class Group, thread_scope kScope, unsigned kStages>
+inline pipeline<kScope> make_pipeline(const Group&, pipeline_shared_state<kScope, kStages>*) {
+  return pipeline<kScope>(true);
+}
+
+template <unsigned kPrior, thread_scope kScope>
+inline void pipeline_consumer_wait_prior(pipeline<kScope>&) {
+  simt::copy_wait(kPrior);
+}
+
+namespace detail {
+
+template <class Size>
+inline void copy(void* to, const void* from, Size bytes, size_t first, size_t step_threads, simt::Place here) {
+  const size_t count = bytes;
+  const uintptr_t both = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | count;
+  const size_t step = both % 16 == 0 ? 16 : both % 8 == 0 ? 8 : both % 4 == 0 ? 4 : 1;
+  for (size_t at = first * step; at < count; at += step_threads * step) {
+    char* out = static_cast<char*>(to) + at;
+    const char* in = static_cast<const char*>(from) + at;
+    if (step == 1) {
+      *out = *in;
+    } else {
+      __pipeline_memcpy_async(out, in, step, 0, here);
+    }
+  }
+}
+
+}  // namespace detail
+
+// By one thread, and by the threads of a group.
+template <class T, class Size, thread_scope kScope>
+inline void memcpy_async(T* to, const T* from, Size bytes, pipeline<kScope>&,
+                         simt::Place here = simt::Place::now()) {
+  detail::copy(to, from, bytes, 0, 1, here);
+}
+template <class Group, class T, class Size, thread_scope kScope>
+inline void memcpy_async(const Group& group, T* to, const T* from, Size bytes, pipeline<kScope>&,
+                         simt::Place here = simt::Place::now()) {
+  detail::copy(to, from, bytes, group.thread_rank(), group.size(), here);
+}
+
+// Of a block, in shared memory. Who waits lets others run until the phase is over.
+template <thread_scope kScope>
+class barrier {
+ public:
+  using arrival_token = unsigned;
+  arrival_token arrive() {
+    const arrival_token now = __atomic_load_n(&phase_, __ATOMIC_ACQUIRE);
+    simt::copy_wait(0);  // what the thread copied arrives with it
+    if (__atomic_sub_fetch(&pending_, 1, __ATOMIC_ACQ_REL) == 0) {
+      __atomic_store_n(&pending_, expected_, __ATOMIC_RELEASE);
+      __atomic_store_n(&phase_, now + 1, __ATOMIC_RELEASE);
+    }
+    return now;
+  }
+  void wait(arrival_token token) const {
+    while (__atomic_load_n(&phase_, __ATOMIC_ACQUIRE) == token) simt::yield();
+  }
+  void arrive_and_wait() { wait(arrive()); }
+  friend void init(barrier* b, int count) {
+    b->expected_ = b->pending_ = count;
+    b->phase_ = 0;
+  }
+
+ private:
+  int expected_, pending_;
+  unsigned phase_;
+};
+
+template <class Group, class T, class Size, thread_scope kScope>
+inline void memcpy_async(const Group& group, T* to, const T* from, Size bytes, barrier<kScope>&,
+                         simt::Place here = simt::Place::now()) {
+  detail::copy(to, from, bytes, group.thread_rank(), group.size(), here);
+  simt::copy_commit();
+}
+template <class T, class Size, thread_scope kScope>
+inline void memcpy_async(T* to, const T* from, Size bytes, barrier<kScope>&,
+                         simt::Place here = simt::Place::now()) {
+  detail::copy(to, from, bytes, 0, 1, here);
+  simt::copy_commit();
+}
+
+}  // namespace cuda

@@ -1,0 +1,47 @@
+// What nvcc takes and a host compiler does not, in words that it takes: CUDA source
+// for the CPU executor. Nothing else is touched, and every line keeps its number.
+//
+//   kernel<T, 64><<<grid, block, bytes, stream>>>(x, n)
+//       ::simt::launch_of([&](auto simt_use) ... kernel<T, 64> ..., grid, block, bytes, stream)(x, n)
+//   extern __shared__ float tile[];
+//       float* const tile = ...;                   the launch's dynamic shared memory
+//   asm volatile("cvta.to.shared.u64 %0, %1;" : "=l"(a) : "l"(p));
+//       ::simt::ptx::run<"...">(::simt::ptx::out(a), ::simt::ptx::in(p));
+//   __shared__ alignas(16) int x;              __shared__ __align__(16) int x;
+//   cudaLaunchKernel((const void*)kernel, ...)     cudaLaunchKernel(kernel, ...)
+//   __noinline__                                   __attribute__((noinline))
+//
+// kernels/cuda_source/cuda/launch.h and ptx.h hold what these become. Macros are not expanded:
+// a definition is translated like any other text, so what stands in one works too.
+//
+// Why a translation, and not clang's own CUDA: on the host side it emits stubs in place
+// of kernels, on the device side only code for a GPU; kernels are wanted as host code,
+// under any sanitizer.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attnfuzz {
+
+// Throws std::runtime_error, "NAME:LINE: what cannot be translated".
+std::string translate(std::string_view text, const std::string& name);
+
+// The files that a translation changes, by absolute path: `sources`, and what they include
+// by #include "..." or <...> from their own folders and from `folders`. `read`: all that
+// were looked at.
+std::map<std::string, std::string> translate_all(const std::vector<std::string>& sources,
+                                                 const std::vector<std::string>& folders,
+                                                 std::vector<std::string>* read = nullptr);
+
+// The names of the __global__ functions in the same files.
+std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
+                                    const std::vector<std::string>& folders);
+
+// Writes them to `directory`, and the overlay that puts them in the originals' places for
+// clang's -ivfsoverlay; returns its path. What has not changed is not written again.
+std::string write_overlay(const std::map<std::string, std::string>& translated, const std::string& directory);
+
+}  // namespace attnfuzz

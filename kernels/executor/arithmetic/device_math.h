@@ -1,0 +1,25 @@
+// What CPU bodies of approximate functions ask in a device's arithmetic:
+//
+//   if (simt::arithmetic) return simt::as_device<simt::device_ex2>(x);
+#pragma once
+
+#include "kernels/executor/arithmetic/libm.h"
+
+namespace simt {
+
+// Only where `arithmetic` is not null. Of a subnormal x as of 0, as .ftz has it.
+SIMT_EXPORT float device_ex2(float x);
+SIMT_EXPORT float device_lg2(float x);
+SIMT_EXPORT float device_rcp(float x);
+SIMT_EXPORT float device_rsqrt(float x);
+
+template <float (*kFunction)(float)>
+inline float as_device(float x) {
+#if __has_feature(memory_sanitizer)
+  return as_defined_as(kFunction(defined(x)), x);
+#else
+  return kFunction(x);
+#endif
+}
+
+}  // namespace simt

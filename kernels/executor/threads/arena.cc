@@ -1,0 +1,165 @@
+// Shared memory. The arena is filled with 0xFF at the start of a block, a NaN
+// in every format, so that what nobody has written shows in the result. Red
+// zones lie around every array: their pattern is a NaN too, but not that one,
+// and a changed one is found at the end of the block. AddressSanitizer sees an
+// access to a red zone when it happens, and MemorySanitizer a use of what nobody
+// has written.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernels/executor/threads/block.h"
+
+namespace simt {
+namespace {
+
+constexpr size_t kCapacity = size_t{1} << 20;
+constexpr size_t kRedZone = 128;
+constexpr size_t kBaseAlign = 1024;
+
+unsigned char* base() {
+  static thread_local unsigned char* memory = [] {
+    void* mapped = mmap(nullptr, kCapacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
+      perror("simt: cannot map shared memory");
+      abort();
+    }
+    memset(mapped, 0xFF, kCapacity);
+    return static_cast<unsigned char*>(mapped);
+  }();
+  return memory;
+}
+
+constexpr size_t align_up(size_t value, size_t align) { return (value + align - 1) / align * align; }
+
+// 0xFFE1 as fp16, bf16, and twice as fp32, is a NaN.
+constexpr unsigned char pattern(size_t at) { return at % 2 ? 0xFF : 0xE1; }
+
+void draw_red_zone(size_t begin, size_t end) {
+  for (size_t at = begin; at < end; ++at) base()[at] = pattern(at);
+  sanitizer::forbid(base() + begin, end - begin);
+}
+
+// The first changed byte in [begin, end), or end.
+size_t first_change(size_t begin, size_t end) {
+  for (size_t at = begin; at < end; ++at) {
+    if (base()[at] != pattern(at)) return at;
+  }
+  return end;
+}
+
+}  // namespace
+
+unsigned char* shared_base() { return base(); }
+
+bool is_shared(const Block& b, const void* begin, size_t bytes) {
+  const auto at = static_cast<size_t>(static_cast<const unsigned char*>(begin) - base());
+  for (const SharedArray& array : b.arrays) {
+    if (at >= array.physical && at - array.physical + bytes <= array.bytes) return true;
+  }
+  return false;
+}
+
+void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
+  Block& b = running();
+  const Thread* me = &self().thread;
+  if (align == 0 || (align & (align - 1)) || align > kBaseAlign) {
+    fault(ATTN_REPORT_SHARED, me, here, "an array aligned to %zu: a power of two up to %zu is possible", align,
+          kBaseAlign);
+  }
+  const size_t offset = align_up(cursor.offset, align);
+  const uint32_t index = cursor.count++;
+  cursor.offset = offset + bytes;
+  if (offset + bytes > b.launch->shared_bytes) {
+    fault(ATTN_REPORT_SHARED, me, here,
+          "an array of %zu bytes at offset %zu of shared memory: the launch gave %zu bytes", bytes, offset,
+          b.launch->shared_bytes);
+  }
+  if (index < b.arrays.size()) {
+    const SharedArray& array = b.arrays[index];
+    if (array.offset != offset || array.bytes != bytes) {
+      fault(ATTN_REPORT_SHARED, me, here,
+            "array %u of shared memory has %zu bytes here, and %zu in another thread at %s:%d", index, bytes,
+            array.bytes, array.here.file, array.here.line);
+    }
+    return base() + array.physical;
+  }
+  const size_t end = b.arrays.empty() ? 0 : b.arrays.back().physical + b.arrays.back().bytes;
+  const size_t physical = align_up(end + kRedZone, align < 128 ? 128 : align);
+  if (physical + bytes + kRedZone > kCapacity) {
+    fault(ATTN_REPORT_SHARED, me, here, "more than %zu KiB of shared memory with its red zones",
+          kCapacity / 1024);
+  }
+  draw_red_zone(end, physical);
+  sanitizer::undefine(base() + physical, bytes);
+  draw_red_zone(physical + bytes, physical + bytes + kRedZone);
+  b.shared_used = physical + bytes + kRedZone;
+  b.arrays.push_back({offset, bytes, physical, here});
+  return base() + physical;
+}
+
+// At a multiple of what a GPU puts it at where a kernel has no static array: swizzles that turn bits of the
+// address itself, as plain kernels have them, hold there.
+void* dynamic_shared(Place here) {
+  ArenaCursor whole;
+  return carve(whole, running().launch->shared_bytes, kBaseAlign, here);
+}
+
+namespace {
+
+// Static arrays from here on, so far from the arena that no index leads from one to the other.
+constexpr uint32_t kStaticsAt = 0x400000;
+
+}  // namespace
+
+uint32_t shared_offset(const void* pointer, Place here) {
+  const Block& b = running();
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  const uintptr_t arena = address - reinterpret_cast<uintptr_t>(base());
+  if (arena < kCapacity) return static_cast<uint32_t>(arena);
+  const auto first = reinterpret_cast<uintptr_t>(b.statics) / kBaseAlign * kBaseAlign;
+  const uintptr_t last = reinterpret_cast<uintptr_t>(b.statics) + b.statics_bytes;
+  if (b.statics && address >= first && address <= last)
+    return kStaticsAt + static_cast<uint32_t>(address - first);
+  fault(ATTN_REPORT_ADDRESS, &self().thread, here, "the address %p is not of shared memory", pointer);
+}
+
+void* shared_pointer(uint32_t offset, Place here) {
+  const Block& b = running();
+  if (offset < kCapacity) return base() + offset;
+  const auto first = reinterpret_cast<uintptr_t>(b.statics) / kBaseAlign * kBaseAlign;
+  if (b.statics && offset - kStaticsAt < b.statics_bytes + kBaseAlign)
+    return reinterpret_cast<void*>(first + offset - kStaticsAt);
+  fault(ATTN_REPORT_ADDRESS, &self().thread, here, "%#x is no address of shared memory", offset);
+}
+
+void reset_arena(Block& b) {
+  sanitizer::allow(base(), b.shared_used);
+  sanitizer::renew(base(), b.shared_used);
+  memset(base(), 0xFF, b.shared_used);
+  b.shared_used = 0;
+  b.arrays.clear();
+}
+
+void check_red_zones(Block& b) {
+  size_t begin = 0;
+  for (size_t i = 0; i <= b.arrays.size(); ++i) {
+    const bool last = i == b.arrays.size();
+    const size_t end = last ? b.shared_used : b.arrays[i].physical;
+    const size_t at = first_change(begin, end);
+    if (at != end) {
+      // Most overruns run off the end: name the array before, if there is one.
+      const bool after = i > 0 && (last || at - begin <= end - at);
+      const SharedArray& array = b.arrays[after ? i - 1 : i];
+      const size_t distance = after ? at - begin : end - at;
+      record_fault(b, ATTN_REPORT_SHARED, {0, 0, 0}, array.here,
+                   "a write %zu bytes %s array %zu of shared memory (%zu bytes), found when the block ended",
+                   distance, after ? "past the end of" : "before", after ? i - 1 : i, array.bytes);
+      return;
+    }
+    if (!last) begin = b.arrays[i].physical + b.arrays[i].bytes;
+  }
+}
+
+}  // namespace simt

@@ -1,0 +1,277 @@
+// The executor's own view of a running block. Only the sources of kernels/executor include it.
+//
+// A lane is in one of four states: running (one at a time), ready (its bit is in
+// Warp::ready), waiting (in a collective: Group::arrived; at a barrier:
+// Barrier::waiting; to be told who goes its way: Warp::gathering), or done. Warp::ready and Block::ready_warps
+// are bit sets, so that finding the next lane is two instructions in any order.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "kernels/executor/hopper.h"
+#include "kernels/executor/executor.h"
+#include "kernels/executor/threads/sanitizer.h"
+#include "kernels/executor/threads/schedule.h"
+#include "kernels/executor/threads/stacks.h"
+#include "kernels/executor/threads/switch.h"
+
+namespace simt {
+
+inline constexpr uint32_t kWarpSize = 32;
+inline constexpr uint32_t kMaxWarps = 32;
+inline constexpr uint32_t kBarriers = 16;
+
+struct Copy {
+  void* shared;
+  const void* global;
+  uint32_t bytes, given;  // what is not given becomes zeros
+  uint64_t group;
+  Place here;
+};
+
+// A thread's asynchronous copies, oldest first.
+struct CopyQueue {
+  std::vector<Copy> copies;
+  size_t landed = 0;  // copies[0..landed) are done
+  uint64_t open_group = 0;
+  bool empty() const { return landed == copies.size(); }
+};
+
+// One box on its way.
+struct TensorCopy {
+  TensorMap map;
+  int32_t at[4];
+  unsigned char* shared;
+  uint32_t mbarrier;  // of a load
+  uint32_t phase;     // of the barrier, when the load was issued
+  uint64_t group;     // of a store
+  uint32_t thread;    // that issued it
+  Place here;
+};
+
+// A thread's stores of boxes, oldest first.
+struct StoreQueue {
+  std::vector<TensorCopy> stores;
+  uint64_t open_group = 0;
+};
+
+// How far a thread is with its warpgroup's products; products have numbers, from 0.
+struct ProductState {
+  uint64_t issued = 0;  // products [0, issued)
+  uint64_t landed = 0;  // and of those, products whose wait is over
+  bool fenced = false;
+  std::vector<uint64_t> group_ends;  // of committed groups not waited for: each ends before this product
+};
+
+// Where SWIZZLE_128B puts what is at `shared`.
+inline unsigned char* swizzled128(const void* shared) {
+  const auto address = reinterpret_cast<uintptr_t>(shared);
+  return reinterpret_cast<unsigned char*>(address ^ ((address >> 7 & 7) << 4));
+}
+
+// Lanes that wait for one another in a collective: those that came with one mask.
+struct Group {
+  const WarpOp* op;
+  uint32_t mask;
+  uint32_t arrived = 0;
+  Place here;
+};
+
+struct Warp {
+  uint32_t number;
+  uint32_t ready = 0;
+  uint32_t existing = 0;
+  uint32_t left = 0;  // lanes whose thread has left the kernel
+  void* argument[kWarpSize];
+  uint32_t active = 0;  // groups with a lane in them
+  Group group[kWarpSize];
+  uint32_t gathering = 0;             // lanes that wait to be told who goes their way,
+  Place gathering_at[kWarpSize];      // each at its place;
+  uint32_t gathered[kWarpSize] = {};  // and what they were told
+  uint32_t polled = 0;                // how often others polled meanwhile
+  uint32_t fences = 0;                // collectives that ordered memory so far
+  Place barrier_place[kWarpSize];     // of a lane that waits at a barrier
+};
+
+struct Lane {
+  Thread thread;  // first: simt::current points here
+  uint32_t bit;   // 1 << lane
+  Warp* warp;
+  Context context = nullptr;
+  bool done = false;
+  Stack stack{};
+  uint32_t stack_number = 0;
+  sanitizer::Fiber fiber;
+  CopyQueue copies;
+  // Elsewhere: blocks that do not use them have less to walk through. Lanes are for ever.
+  StoreQueue& stores = *new StoreQueue;
+  ProductState& products = *new ProductState;
+  uint32_t proxy_fences = 0;
+};
+
+struct Barrier {
+  uint32_t arrived = 0;
+  uint32_t expected = 0;  // 0: nobody has arrived yet
+  bool whole = false;     // of all threads that have not left
+  uint32_t first = 0;     // the thread that came first
+  Place here{};           // its place
+  uint32_t warps = 0;     // with a waiting lane
+  uint32_t waiting[kMaxWarps];
+  uint32_t phase = 0;  // times it was passed
+};
+
+// In shared memory (hopper.h).
+struct MBarrier {
+  void* address;
+  uint32_t count;
+  Place here;  // where it was initialised
+  uint32_t initialiser;
+  bool fenced = false;
+  uint32_t pending;    // arrivals that this phase still lacks
+  int64_t bytes = 0;   // announced and not landed
+  uint32_t phase = 0;  // that are over
+  uint32_t warps = 0;  // with a waiting lane
+  uint32_t waiting[kMaxWarps] = {};
+  uint32_t released = 0;  // lanes that were, and have not run since
+  char order_tags[2];     // by parity
+};
+
+struct Warpgroup;  // wgmma.cc
+
+struct SharedArray {
+  size_t offset;    // as on a GPU
+  size_t bytes;     // asked for
+  size_t physical;  // from the base of the arena
+  Place here;
+};
+
+struct Fault {
+  bool set = false;
+  attn_report_kind kind;
+  Index thread;
+  Place here;
+  char message[512];
+};
+
+struct Block {
+  Geometry geometry{};
+  Order order{};
+  Random random{0};
+  uint32_t threads = 0;
+  uint32_t warps = 0;
+  uint32_t live = 0;
+  uint32_t ready_warps = 0;
+  uint32_t warp = 0;  // of the running lane
+  const Launch* launch = nullptr;
+  Fault fault;
+  Lane* left = nullptr;      // the lane that ran before
+  Lane host;                 // stands for whoever called launch()
+  std::vector<Lane*> lanes;  // made once, never moved: fibers hold their addresses
+  Warp warp_state[kMaxWarps];
+  Barrier barriers[kBarriers];
+  BlockVote votes[2] = {};  // at barrier 0, by parity of its phase
+  std::vector<SharedArray> arrays;
+  std::deque<MBarrier> mbarriers;  // never moved: a sanitizer knows their addresses
+  std::vector<TensorCopy> loads;   // under way
+  std::vector<Warpgroup*> warpgroups;
+  // By 16 bytes of shared memory: the thread that wrote there last, and how often it had fenced; 0: nobody.
+  std::vector<uint32_t> generic_writes;
+  bool asynchronous = false;               // a block used some of these
+  bool dependent = false, waited = false;  // the launch, and this block for the one before it
+  void* statics = nullptr;                 // __shared__ arrays of plain CUDA code
+  size_t statics_bytes = 0;
+  size_t statics_checked = 0;  // the module that was last seen to have few enough
+  size_t shared_used = 0;      // bytes of the arena that are not all poison any more
+  // What a sanitizer ties the order of memory to: by number of barrier or warp, and parity of its use.
+  // A thread may come to the next use of a barrier before the last has left this one.
+  struct {
+    char start, end;
+    char barrier[kBarriers][2];
+    char warp[kMaxWarps][2];
+  } order_tags{};
+
+  Lane& lane(uint32_t linear) { return *lanes[linear]; }
+};
+
+// The block that runs on this OS thread; null before the first launch.
+extern constinit thread_local Block* running_block __attribute__((tls_model("initial-exec")));
+inline Block& running() { return *running_block; }
+inline Lane& self() { return *reinterpret_cast<Lane*>(current); }
+
+inline bool same(Place a, Place b) {
+  return a.line == b.line && (a.file == b.file || __builtin_strcmp(a.file, b.file) == 0);
+}
+
+// scheduler.cc
+void start_lanes(Block& block);           // the launch's threads, ready to begin
+void end_lanes(Block& block);             // what they wrote is seen by the host
+void run_block(Block& block);             // until all are done, or one has faulted
+void wait_in_warp(Block& b, Lane& me);    // the caller is neither ready nor running
+[[noreturn]] void abandon(Block& block);  // leaves for the host; block.fault is set
+
+inline void make_ready(Block& b, Warp& warp, uint32_t lanes) {
+  if (!lanes) return;
+  warp.ready |= lanes;
+  b.ready_warps |= 1u << warp.number;
+}
+
+// fault.cc
+void record_fault(Block& block, attn_report_kind kind, Index thread, Place here, const char* format, ...)
+    __attribute__((format(printf, 5, 6)));
+void record_deadlock(Block& block);
+void send_report(const Block& block, const attn_env* env);
+
+// arena.cc
+void reset_arena(Block& block);
+void check_red_zones(Block& block);
+unsigned char* shared_base();
+// Whether [begin, begin + bytes) is within one array.
+bool is_shared(const Block& block, const void* begin, size_t bytes);
+
+// copy.cc
+void check_copies(Block& block, Lane& lane);  // at a thread's end
+
+// barrier.cc
+void reset_barriers(Block& block);
+void check_barriers(Block& block);  // at a block's end
+void leave_barriers(Block& block);  // a thread has left: nobody waits for it at a barrier of the block
+
+// collective.cc
+void leave_collectives(Block& block, Lane& lane);  // nor in a collective of its warp
+void let_gathered_go(Block& block, Warp& warp);    // from active_lanes(), those of one place
+
+// mbarrier.cc
+MBarrier& mbarrier_at(Block& block, void* address, const char* word, Place here);  // or faults
+void land_bytes(Block& block, const TensorCopy& load, int64_t bytes);
+void check_mbarriers(Block& block);
+size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to, size_t size);  // 0: at none
+
+// tensor_copy.cc
+bool land_load(Block& block);                 // false: there was none under way
+void check_stores(Block& block, Lane& lane);  // at a thread's end
+void check_loads(Block& block);               // at a block's
+// What the async proxy is about to read or to overwrite has been fenced.
+void check_proxy(Block& block, const void* shared, size_t bytes, const char* what, Place here);
+
+// wgmma.cc
+bool land_products(Block& block);  // false: nobody waits for any that could
+void check_products(Block& block, Lane& lane);
+void check_warpgroups(Block& block);
+void reset_warpgroups(Block& block);
+size_t describe_warpgroup(const Block& block, const Lane& waiting, char* to, size_t size);
+
+// statics.cc: __shared__ arrays of plain CUDA code
+struct Statics {
+  size_t module = 0;  // 0: none
+  size_t bytes = 0;
+  const char* path = nullptr;  // of the module
+  void* memory = nullptr;      // of this OS thread, once it has been filled
+};
+Statics find_statics(const void* kernel);
+void poison_statics(Statics& statics);
+void check_statics(Block& block, const Statics& statics);  // at a block's end
+// Whether a function of the module has more than `limit` bytes of them; says which.
+bool beyond_static_shared(const char* module, size_t limit, char* words, size_t size);
+
+}  // namespace simt

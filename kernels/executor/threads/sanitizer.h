@@ -1,0 +1,260 @@
+// What a sanitizer must be told of what the executor does. The executor is not
+// instrumented in any lane: it switches stacks, lands copies and hands memory
+// out behind a sanitizer's back, and says so through these words. Each lane
+// compiles the executor once more with its own bodies; the plain one's are empty.
+//
+//   SIMT_LANE_ASAN   red zones and abandoned stacks
+//   SIMT_LANE_MSAN   what is defined: shared memory at a block's start is not
+//   SIMT_LANE_TSAN   a TSan fiber a lane; what orders memory, and what does not
+//
+// TSan sees races between lanes because switching from one to the next orders
+// nothing. Barriers and __syncwarp do, a launch's start and end do; shuffles,
+// mma and ldmatrix do not, as on a GPU.
+#pragma once
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernels/executor/threads/stacks.h"
+
+#if defined(SIMT_LANE_ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#elif defined(SIMT_LANE_MSAN)
+#include <sanitizer/msan_interface.h>
+#elif defined(SIMT_LANE_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+#if defined(SIMT_LANE_MSAN)
+// Where MSan keeps the shadow of a call's arguments.
+extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_param_tls[800];
+#elif defined(SIMT_LANE_TSAN)
+extern "C" void __tsan_read_range(void* address, unsigned long bytes);
+extern "C" void __tsan_write_range(void* address, unsigned long bytes);
+extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
+#endif
+
+namespace simt::sanitizer {
+
+// What a fiber is to the sanitizer.
+struct Fiber {
+  void* handle = nullptr;
+};
+
+#if defined(SIMT_LANE_MSAN)
+inline constexpr bool kTracksDefined = true;
+#else
+inline constexpr bool kTracksDefined = false;
+#endif
+
+#if defined(SIMT_LANE_TSAN)
+inline constexpr bool kOrdersAccesses = true;
+// Lanes take another thread's role from block to block: what one fiber does is
+// ordered, and two blocks are not.
+inline constexpr bool kLanesRotate = true;
+#else
+inline constexpr bool kOrdersAccesses = false;
+inline constexpr bool kLanesRotate = false;
+#endif
+
+// --- Fibers ----------------------------------------------------------------
+
+// A lane that has never run yet, or the host before a launch.
+inline void make(Fiber& fiber, [[maybe_unused]] bool host) {
+#if defined(SIMT_LANE_TSAN)
+  if (host) {
+    fiber.handle = __tsan_get_current_fiber();
+  } else if (!fiber.handle) {
+    fiber.handle = __tsan_create_fiber(0);
+  }
+#else
+  (void)fiber;
+#endif
+}
+
+// Before the stack is switched.
+inline void leave([[maybe_unused]] Fiber& from, [[maybe_unused]] const Fiber& to,
+                  [[maybe_unused]] const Stack& stack) {
+#if defined(SIMT_LANE_ASAN)
+  __sanitizer_start_switch_fiber(&from.handle, stack.bottom, stack.size);
+#elif defined(SIMT_LANE_TSAN)
+  __tsan_switch_to_fiber(to.handle, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
+// On the new stack; `left` is the one that was left, and learns its bounds if they are not known.
+inline void arrive([[maybe_unused]] Fiber& me, [[maybe_unused]] Stack& left) {
+#if defined(SIMT_LANE_ASAN)
+  const void* bottom = nullptr;
+  size_t size = 0;
+  __sanitizer_finish_switch_fiber(me.handle, &bottom, &size);
+  if (!left.bottom) left = {static_cast<char*>(const_cast<void*>(bottom)), size};
+#endif
+}
+
+// What was on it is given up.
+inline void abandon([[maybe_unused]] Fiber& fiber, [[maybe_unused]] const Stack& stack) {
+#if defined(SIMT_LANE_ASAN)
+  fiber.handle = nullptr;
+  __asan_unpoison_memory_region(stack.bottom, stack.size);
+#elif defined(SIMT_LANE_MSAN)
+  __msan_unpoison(stack.bottom, stack.size);
+#elif defined(SIMT_LANE_TSAN)
+  fiber.handle = __tsan_create_fiber(0);
+#endif
+}
+
+// Before instrumented code is called from here, or a function that a runtime
+// looks into: its arguments are defined, and so is what they point to on this stack.
+inline void enter([[maybe_unused]] const void* argument = nullptr, [[maybe_unused]] size_t bytes = 0) {
+#if defined(SIMT_LANE_MSAN)
+  memset(__msan_param_tls, 0, sizeof __msan_param_tls);
+  if (argument) __msan_unpoison(argument, bytes);
+#endif
+}
+
+// --- Order of memory ---------------------------------------------------------
+
+inline void release([[maybe_unused]] void* tag) {
+#if defined(SIMT_LANE_TSAN)
+  __tsan_release(tag);
+#endif
+}
+
+inline void acquire([[maybe_unused]] void* tag) {
+#if defined(SIMT_LANE_TSAN)
+  __tsan_acquire(tag);
+#endif
+}
+
+// --- Memory ------------------------------------------------------------------
+
+// Nobody may touch it.
+inline void forbid([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_ASAN)
+  __asan_poison_memory_region(begin, bytes);
+#endif
+}
+
+inline void allow([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_ASAN)
+  __asan_unpoison_memory_region(begin, bytes);
+#endif
+}
+
+inline bool forbidden([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_ASAN)
+  return __asan_region_is_poisoned(begin, bytes) != nullptr;
+#else
+  return false;
+#endif
+}
+
+// Whole pages that begin a new life: who touched them before does not count.
+inline void renew([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  // Mapping anew is what TSan forgets accesses for.
+  if (bytes) mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+#endif
+}
+
+// Its content means nothing until it is written.
+inline void undefine([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_MSAN)
+  __msan_poison(begin, bytes);
+#endif
+}
+
+// The executor copied `given` of `bytes` bytes for the running lane; the rest are zeros.
+inline void copied([[maybe_unused]] void* to, [[maybe_unused]] const void* from, [[maybe_unused]] size_t given,
+                   [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_MSAN)
+  __msan_unpoison(to, bytes);
+  if (given) __msan_copy_shadow(to, from, given);
+#elif defined(SIMT_LANE_TSAN)
+  if (given) __tsan_read_range(const_cast<void*>(from), given);
+  __tsan_write_range(to, bytes);
+#endif
+}
+
+// The executor will write these bytes for the running lane at some later time.
+inline void will_copy([[maybe_unused]] void* to, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_MSAN)
+  __msan_poison(to, bytes);
+#elif defined(SIMT_LANE_TSAN)
+  __tsan_write_range(to, bytes);
+#endif
+}
+
+// While it lives, what the executor does to its own books by way of the C library, whose
+// functions ThreadSanitizer's runtime watches, is not taken for the running lane's. No
+// lane may be switched meanwhile.
+struct Unseen {
+  Unseen() {
+#if defined(SIMT_LANE_TSAN)
+    AnnotateIgnoreWritesBegin("", 0);
+#endif
+  }
+  ~Unseen() {
+#if defined(SIMT_LANE_TSAN)
+    AnnotateIgnoreWritesEnd("", 0);
+#endif
+  }
+  Unseen(const Unseen&) = delete;
+};
+
+// As memcpy and memset, which ThreadSanitizer's runtime takes for the running lane's.
+inline void copy(void* to, const void* from, size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  auto* out = static_cast<volatile unsigned char*>(to);
+  for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<const unsigned char*>(from)[i];
+#else
+  memcpy(to, from, bytes);
+#endif
+}
+
+inline void fill(void* to, int byte, size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  auto* out = static_cast<volatile unsigned char*>(to);
+  for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<unsigned char>(byte);
+#else
+  memset(to, byte, bytes);
+#endif
+}
+
+// What the executor copies counts as defined as what it is copied from; null: as zeros.
+inline void carry([[maybe_unused]] void* to, [[maybe_unused]] const void* from, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_MSAN)
+  if (from) {
+    __msan_copy_shadow(to, from, bytes);
+  } else {
+    __msan_unpoison(to, bytes);
+  }
+#endif
+}
+
+inline bool defined([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_MSAN)
+  return __msan_test_shadow(begin, bytes) < 0;
+#else
+  return true;
+#endif
+}
+
+// The running lane counts as one that reads, or writes, now.
+inline void reads([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  __tsan_read_range(const_cast<void*>(begin), bytes);
+#endif
+}
+
+inline void writes([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#if defined(SIMT_LANE_TSAN)
+  __tsan_write_range(begin, bytes);
+#endif
+}
+
+}  // namespace simt::sanitizer

@@ -1,0 +1,37 @@
+// Weights that sum to one average a constant to itself: within the bound, which
+// for constant V holds no error of the scores at all. An accumulator that is
+// counted twice, a missing rescale or a wrong denominator shows at once.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  c.v.kind = FillKind::kConstant;
+  drop_planted(c, TensorId::kV);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  if (base->c.problem.batch == 0 || base->c.problem.seq_k == 0) return;
+  // As the format holds it, which may have clipped the exponent.
+  std::vector<uint32_t> row(base->c.problem.dim_v);
+  recipe_row(base->c, TensorId::kV, 0, 0, 0, row.data());
+  Case plain = base->c;
+  plain.nan_beyond_lengths = false;
+  const double constant = value_at(plain, TensorId::kV, 0, 0, 0, 0);
+  for (int64_t n = 0; n < base->reference.rows; ++n) {
+    for (int64_t column = 0; column < base->c.problem.dim_v; ++column) {
+      if (!output_is(trial, *base, TensorId::kO, n, column, constant, 0, "constant V")) return;
+    }
+  }
+}
+
+}  // namespace
+
+extern const Property constant_value = {
+    "constant_value", "if V is constant, every row that sees a key gives that constant", adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,102 @@
+// The same source on a GPU and on the executor, in that GPU's arithmetic, without a tolerance: whatever
+// differs is a race, a wait too few, a compiler's mistake, a word whose two bodies are not the same, a
+// fault of the device, or the model's error (docs/bits.md). What is wrong on both sides alike is not seen.
+#include <cstring>
+
+#include "properties/case/switches.h"
+#include "properties/judge/judge.h"
+#include "properties/judge/twin.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+constexpr int kReruns = 2;
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  c.calls = {Call{}};  // of a case each is compared with the first
+  return true;
+}
+
+// A plan's path without its sizes, as ways are named.
+std::string way(const attn_plan& plan) {
+  const std::string path(plan.path, strnlen(plan.path, sizeof plan.path));
+  std::string words;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find(' ', at), path.size());
+    const std::string word = path.substr(at, end - at);
+    if (word.find_first_of("0123456789") == std::string::npos) words += (words.empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  return words.empty() ? path : words;
+}
+
+bool same_way(const attn_plan& a, const attn_plan& b) {
+  return std::strncmp(a.path, b.path, sizeof a.path) == 0 && a.tile_q == b.tile_q && a.tile_k == b.tile_k &&
+         a.num_splits == b.num_splits;
+}
+
+// What the twin makes of the case; nothing: the trial has ended.
+std::optional<Outputs> outputs_there(Trial& trial, const Run& run, Target& twin) {
+  const Case c = case_of_twin(run.c, trial.target().info(), twin.info());
+  Execution e(c, twin);
+  const std::string where = twin.info().backend == ATTN_CPU ? "on the executor" : "of the twin";
+  if (const std::string why = e.why_not(); !why.empty()) {
+    trial.reject(where + ": " + why);
+  } else if (!same_way(e.plan, run.plan)) {
+    trial.reject("another way " + where + ": '" + way(e.plan) + "' for '" + way(run.plan) + "'" +
+                 (way(e.plan) == way(run.plan) ? ", in other sizes" : ""));
+  } else {
+    const RunReply reply = e.run(c.calls[0]);
+    const std::string why = failure(reply);
+    if (why.empty()) return e.outputs();
+    if (reply.timed_out)
+      trial.reject(where + ": " + why);
+    else
+      trial.fail(reply.crash ? Kind::kCrash : Kind::kFault, where + " alone: " + why);
+  }
+  return std::nullopt;
+}
+
+void check(Trial& trial) {
+  const Run* run = trial.run(trial.base());
+  if (!run) return;
+  Target* const twin = trial.target().twin ? trial.target().twin->get() : nullptr;
+  if (!twin) return trial.reject("there is nothing to compare its bits with");
+  const std::string why =
+      cannot_be_compared(trial.target().info(), twin->info(), trial.target().twin->calibrated());
+  if (!why.empty()) return trial.reject(why);
+  if (!run->plan.deterministic) return trial.reject("its plan does not promise the same bits each time");
+  const std::optional<Outputs> there = outputs_there(trial, *run, *twin);
+  if (!there) return;
+  Verdict differ;
+  const char* whose = twin->info().backend == trial.target().info().backend
+                          ? "not the bits of its twin ('was')"
+                          : "not the bits that the executor computes in the device's arithmetic ('was')";
+  if (judge_same(*there, run->calls[0], run->c.problem, run->plan, Kind::kBits, whose, differ)) return;
+  // Who does not agree with himself says nothing of the other.
+  const bool again = !has_many_heads(run->c.problem);
+  for (int n = 0; again && n < kReruns; ++n) {
+    const Run* rerun = trial.run(trial.base(), "the same once more, for its bits are not its twin's");
+    if (!rerun) return;
+    if (!judge_same(run->calls[0], rerun->calls[0], run->c.problem, run->plan, Kind::kDirty,
+                    "its bits are not its twin's, and it does not agree with itself: a race, or a fault of the "
+                    "device",
+                    trial.verdict()))
+      return;
+  }
+  trial.fail(differ.kind, differ.message + (again ? "; it repeats itself" : ""));
+  trial.verdict().where = differ.where;
+}
+
+}  // namespace
+
+extern const Property cpu_gpu_bits = {
+    "cpu_gpu_bits",
+    "O and LSE have the bits that the same source has on the executor, in the arithmetic of this GPU",
+    adapt,
+    check,
+    /*needs_stages=*/false,
+    /*asks_target=*/true};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,58 @@
+// Rows that see no key give exactly 0 and -inf, and do not disturb their
+// neighbours. Killed by mask, by -inf in the bias or by a length of 0, whichever
+// the case has.
+#include "properties/data/fills.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  // A NaN that leaks may leak elsewhere once rows are dead.
+  drop_non_finite(c);
+  if (p.mask) {
+    p.mask = Mask{};
+  } else if (p.bias) {
+    p.bias->finite = Pattern{};
+    p.bias->broadcast.query = false;
+    drop_planted(c, TensorId::kBias);
+  } else if (!p.key_lengths) {
+    p.mask = Mask{};
+  }
+  fit(c);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  Problem& p = other.problem;
+  const Pattern dead = {.kind = PatternKind::kDeadRows,
+                        .parameter = 2 + static_cast<int64_t>(choice(other, 1) % 3)};
+  if (p.mask) {
+    p.mask->visible = dead;
+  } else if (p.bias) {
+    p.bias->finite = dead;
+  } else if (!p.key_lengths->empty()) {
+    p.key_lengths->back() = 0;
+  }
+  const Run* run = trial.run(other, "some rows dead");
+  if (!run) return;
+  const Problem& before = base->c.problem;
+  for (int64_t row = 0; row < run->reference.rows; ++row) {
+    const Row at = RowSpace(before).at(row);
+    const bool killed =
+        p.mask || p.bias ? !visible(dead, at.b, at.h, at.i, 0, p.seq_q, p.seq_k) : at.b == p.batch - 1;
+    // The oracle has held dead rows to 0 and -inf.
+    if (!killed && !agree(trial, *base, row, *run, row, "other rows made dead")) return;
+  }
+}
+
+}  // namespace
+
+extern const Property dead_rows = {
+    "dead_rows", "rows made dead give exactly 0 and -inf, and leave the others as they were", adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,49 @@
+// Grouped queries: a key head shared by several query heads does what copies of
+// it, one a query head, would do.
+#include <algorithm>
+
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+constexpr int64_t kFew = 8;
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  const int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 0;
+  if (group > 1 && p.heads_kv > 1) return true;
+  // With one key head, and with a group of one, every way to find a head is right.
+  p.heads_kv = std::max<int64_t>(p.heads_kv, 2);
+  p.heads_q = p.heads_kv * (group > 1 ? group : 3);  // no power of two
+  fit(c);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  Problem& p = other.problem;
+  other.remap.head_kv.repeat = p.heads_q / p.heads_kv;
+  p.heads_kv = p.heads_q;
+  fit(other);
+  const Run* run = trial.run(other, "K and V heads repeated");
+  if (!run || !trial.all_within(*base, *run, "grouped heads against repeated heads")) return;
+  // Few queries are where kernels lay the heads of a group into one tile: then
+  // which query a row belongs to decides what it may see.
+  if (!base->c.planted.empty()) return;
+  Case few = variant_of(base->c);
+  few.problem.seq_q = std::min<int64_t>(few.problem.seq_q, kFew);
+  few.problem.causal = true;
+  few.problem.window_left = 2;
+  fit(few);
+  trial.run(few, "few queries in a causal window");
+}
+
+}  // namespace
+
+extern const Property gqa = {
+    "gqa", "grouped-query attention equals multi-head attention with K and V heads repeated", adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,78 @@
+// Where tensors lie changes what is loaded from where, and nothing else. One
+// variant is dense, one has gaps and another order of dimensions, and in one
+// each tensor is a view of something larger, as K and V are that lie in turns;
+// or one tensor is, whose heads or batch entries are an odd number of elements
+// apart, whatever its rows are. A kernel that refuses that is asked for no more;
+// of one that declares how tensors may lie all of them lie so, and what is the case itself then is not run.
+// What is stored once for several stays so: it is another problem that has it whole.
+#include "properties/case/geometry.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+constexpr TensorId kMoved[] = {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kLse};
+
+// The outermost dimension steps by so much further than all that is inside it.
+void step_further(TensorId tensor, int64_t by, Case& c) {
+  if (const int64_t step = step_without_spread(c, tensor))
+    c.layout[static_cast<size_t>(tensor)].spread = step + by;
+}
+
+Case views_of(const Case& dense) {
+  Case c = dense;
+  for (const TensorId tensor : kMoved) step_further(tensor, 8 * (1 + static_cast<int64_t>(tensor)), c);
+  return c;
+}
+
+// Of one tensor, as the case's data say: batch entries, or heads, where there are some. Else dense as it was.
+Case odd_view_of(const Case& dense) {
+  Case c = dense;
+  const uint64_t n = choice(dense, 1);
+  const TensorId tensor = kMoved[n % std::size(kMoved)];
+  const std::optional<Geometry> g = geometry(dense, tensor);
+  if (!g || (g->size[0] < 2 && g->size[1] < 2)) return c;
+  if (n / std::size(kMoved) % 2 == 1) c.layout[static_cast<size_t>(tensor)].order = {1, 0, 2};
+  step_further(tensor, 1 + step_without_spread(c, tensor) % 2, c);
+  return c;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case dense = variant_of(base->c);
+  dense.layout = {};
+  dense = trial.inside(dense);
+  Case loose = dense;
+  for (const TensorId tensor : kMoved) {
+    const int n = static_cast<int>(tensor);
+    TensorLayout& to = loose.layout[n];
+    to.order = {0, 2, 1};  // (batch, sequence, head)
+    if (n % 2 == 0) to.order = {1, 0, 2};
+    // Different for each, so that one tensor's strides do not fit another.
+    to.row_gap = 8 * (1 + n);
+    to.junk_unit_strides = true;
+  }
+  const auto holds = [&](const Case& variant, const char* name) {
+    const Case c = trial.inside(variant);
+    if (c.layout == base->c.layout) return true;
+    const Run* run = trial.run(c, name);
+    return run && all_agree(trial, *base, *run, name);
+  };
+  if (!holds(dense, "dense layout") || !holds(loose, "gaps and permuted dimensions")) return;
+  const Case odd = trial.inside(odd_view_of(dense));
+  if (odd.layout != dense.layout && choice(dense, 2) % 2 == 0) {
+    constexpr const char* kName = "a view whose heads or batch entries lie oddly far apart";
+    const Run* run = trial.run_if_taken(odd, kName);
+    if (run) all_agree(trial, *base, *run, kName);
+    if (run || trial.done()) return;
+  }
+  holds(views_of(dense), "views of something larger");
+}
+
+}  // namespace
+
+extern const Property layout = {"layout", "another memory layout of the same values gives the same result",
+                                any_case, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,54 @@
+// A key length below 0 is 0, one above seq_k is seq_k, however far off: a cache
+// that has been appended to beyond its capacity must not be read beyond it.
+#include <limits>
+
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+// At least one length at an end, from where it can be moved further out.
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  if (!p.key_lengths) p.key_lengths.emplace(static_cast<size_t>(p.batch), p.seq_k);
+  for (const int64_t length : *p.key_lengths) {
+    if (length <= 0 || length >= p.seq_k) return true;
+  }
+  if (p.batch > 0) p.key_lengths->back() = p.seq_k;
+  return true;
+}
+
+// Lengths at an end, or beyond it, become `low` and `high`.
+Case beyond(const Case& base, int64_t low, int64_t high) {
+  Case c = variant_of(base);
+  for (int64_t& length : *c.problem.key_lengths) {
+    if (length >= c.problem.seq_k) {
+      length = high;
+    } else if (length <= 0) {
+      length = low;
+    }
+  }
+  return c;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  using Limits = std::numeric_limits<int64_t>;
+  const struct {
+    const char* name;
+    int64_t low, high;
+  } variants[] = {{"lengths one beyond the ends", -1, base->c.problem.seq_k + 1},
+                  {"lengths as far out as can be", Limits::min(), Limits::max()}};
+  for (const auto& variant : variants) {
+    const Run* run = trial.run(beyond(base->c, variant.low, variant.high), variant.name);
+    if (!run || !all_agree(trial, *base, *run, variant.name)) return;
+  }
+}
+
+}  // namespace
+
+extern const Property lengths_clamped = {
+    "lengths_clamped", "a key length outside 0..seq_k counts as the nearer end", adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,41 @@
+// Batch entries do not know each other: their order is the order of the results.
+#include <algorithm>
+
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  if (p.batch > 1) return true;
+  if (p.key_lengths) p.key_lengths->resize(2, p.seq_k);
+  p.batch = 2;
+  fit(c);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  const Problem& p = base->c.problem;
+  Case other = variant_of(base->c);
+  other.remap.batch = Axis{.multiply = -1, .add = p.batch - 1, .modulus = p.batch};
+  if (p.key_lengths) std::reverse(other.problem.key_lengths->begin(), other.problem.key_lengths->end());
+  const Run* run = trial.run(other, "batch reversed");
+  if (!run) return;
+  const int64_t rows = p.heads_q * p.seq_q;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t row = 0; row < rows; ++row) {
+      if (!agree(trial, *base, b * rows + row, *run, (p.batch - 1 - b) * rows + row, "batch entries reversed"))
+        return;
+    }
+  }
+}
+
+}  // namespace
+
+extern const Property permute_batch = {
+    "permute_batch", "permuting batch entries permutes the results and changes nothing else", adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,36 @@
+// Heads do not know each other either; query heads move together with the key
+// head of their group.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  if (p.heads_q == 1) p.heads_q = 2;
+  fit(c);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  const Problem& p = base->c.problem;
+  Case other = variant_of(base->c);
+  other.remap.head_q = Axis{.multiply = -1, .add = p.heads_q - 1, .modulus = p.heads_q};
+  other.remap.head_kv = Axis{.multiply = -1, .add = p.heads_kv - 1, .modulus = p.heads_kv};
+  const Run* run = trial.run(other, "heads reversed");
+  if (!run) return;
+  for (int64_t row = 0; row < base->reference.rows; ++row) {
+    const Row at = RowSpace(p).at(row);
+    const int64_t there = RowSpace(p).of(at.b, p.heads_q - 1 - at.h, at.i);
+    if (!agree(trial, *base, row, *run, there, "heads reversed")) return;
+  }
+}
+
+}  // namespace
+
+extern const Property permute_heads = {
+    "permute_heads", "permuting heads permutes the results and changes nothing else", adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,38 @@
+// Attention is a sum over a set: without an order among them, keys may come in
+// any, as long as V, mask and bias come along. Keys change tiles and splits, so
+// this compares the kernel with itself on other borders.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  p.causal = false;
+  p.window_left = p.window_right = -1;
+  // Entries of different lengths are permuted differently: none may share a row.
+  if (p.key_lengths && p.mask) p.mask->broadcast.batch = false;
+  if (p.key_lengths && p.bias) p.bias->broadcast.batch = false;
+  if (p.key_lengths) c.once.k.batch = c.once.v.batch = false;
+  fit(c);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  // Backwards from somewhere, within each batch entry's length.
+  const int64_t start = static_cast<int64_t>(choice(base->c, 1) & 0xffff);
+  other.remap.key = Axis{.multiply = -1, .add = start, .modulus = Axis::kKeyLength};
+  if (const Run* run = trial.run(other, "keys permuted"))
+    trial.all_within(*base, *run, "keys in another order");
+}
+
+}  // namespace
+
+extern const Property permute_keys = {
+    "permute_keys", "without causality and windows, permuting keys with V, mask and bias changes nothing",
+    adapt, check};
+
+}  // namespace attnfuzz::relations

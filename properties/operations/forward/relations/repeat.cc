@@ -1,0 +1,69 @@
+// The same call again: on a clean workspace, on one the call before has left
+// dirty, and on the other stream. State that outlives a call, or a workspace that
+// is trusted to hold zeros, shows only here. Then other values and lengths in the same
+// place, with the workspace as it was left: whoever keeps partials, lengths or plans by
+// address or by shape gives the old ones' results.
+#include "properties/case/switches.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  if (has_many_heads(c.problem)) {
+    c.calls = {Call{}};  // a second each, on an executor
+    return true;
+  }
+  bool dirty = false, clean = false, other = false;
+  for (size_t n = 1; n < c.calls.size(); ++n) {
+    dirty |= c.calls[n].dirty_workspace;
+    clean |= !c.calls[n].dirty_workspace;
+    other |= c.calls[n].stream != c.calls[0].stream;
+  }
+  if (!dirty || !clean || !other) {
+    c.calls = {Call{}, Call{.dirty_workspace = true, .stream = 0}, Call{.dirty_workspace = false, .stream = 1},
+               Call{.dirty_workspace = true, .stream = 1}};
+  }
+  return true;
+}
+
+void change(Fill& fill) {
+  const bool random = fill.kind >= FillKind::kSmallInt && fill.kind != FillKind::kPosition;
+  if (!random) fill = {};
+  if (!random) fill.kind = FillKind::kGaussian;
+  ++fill.seed;
+}
+
+// Of the same shape and at the same addresses.
+Case other_values(Case c) {
+  c.calls = {Call{.dirty_workspace = true}};
+  for (Fill* fill : {&c.q, &c.k, &c.v}) change(*fill);
+  if (c.problem.bias) ++c.problem.bias->seed;
+  if (c.problem.mask) ++c.problem.mask->visible.seed;
+  if (c.problem.key_lengths) {
+    for (int64_t& length : *c.problem.key_lengths) length += length > 0 ? -1 : 1;
+  }
+  tidy(c);
+  return c;
+}
+
+// Trial::run() compares every call with the first, bit by bit where the plan says deterministic.
+void check(Trial& trial) {
+  if (!trial.run(trial.base()) || has_many_heads(trial.base().problem)) return;
+  trial.run_in_place(other_values(trial.base()),
+                     "other values in the same place, the workspace as it was left");
+}
+
+}  // namespace
+
+extern const Property repeat = {
+    "repeat",
+    "a call repeated on a clean or dirty workspace, on either stream, gives the same bits, and one with other "
+    "values in the same place its own",
+    adapt,
+    check,
+    /*needs_stages=*/false,
+    /*asks_target=*/true,
+    /*compares=*/false};
+
+}  // namespace attnfuzz::relations

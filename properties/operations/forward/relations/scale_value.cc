@@ -1,0 +1,56 @@
+// V scaled by a power of two scales O by the same: exactly, as long as nothing
+// under- or overflows, so a constant that slipped into the sum has nowhere to hide.
+#include <cmath>
+#include <cstdlib>
+
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+constexpr int kPower = 2;
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  drop_planted(c, TensorId::kV);
+  if (!scales_exactly(c, TensorId::kV, kPower)) c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  other.v.exponent += kPower;
+  const Run* run = trial.run(other, "V * 4");
+  if (!run) return;
+  const double factor = std::ldexp(1.0, kPower);
+  const char* what = "V scaled by 4";
+  // Scores within 40 nats keep every product and every rescaled sum above 2^-126;
+  // results above 2^-12 and values above 2^-20 keep O and P.V normal.
+  constexpr double kNats = 40, kSmallest = 0x1p-12, kLargest = 0x1p12;
+  const bool exact = same_work(base->plan, run->plan) && score_range(base->c) <= kNats &&
+                     (base->c.v.kind == FillKind::kSmallInt || base->c.v.kind == FillKind::kConstant ||
+                      base->c.v.kind == FillKind::kOneHot) &&
+                     std::abs(base->c.v.exponent) <= 8;
+  const Reference& r = base->reference;
+  const int64_t dim_v = base->c.problem.dim_v;
+  for (int64_t row = 0; row < r.rows; ++row) {
+    if (!trial.same_within(*base, row, *run, row, what, factor)) return;
+    if (!exact || r.state[row] != RowState::kBounded) continue;
+    for (int64_t column = 0; column < dim_v; ++column) {
+      const int64_t at = row * dim_v + column;
+      const double x = (*base)[TensorId::kO][at], y = (*run)[TensorId::kO][at];
+      if (!(std::fabs(x) >= kSmallest && std::fabs(x) <= kLargest) || x * factor == y) continue;
+      trial.fail(Kind::kRelation, std::string(what) + ": o of row " + std::to_string(row) + ", column " +
+                                      std::to_string(column) + " must grow by exactly 4");
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+extern const Property scale_value = {
+    "scale_value", "V scaled by 2^k scales O by 2^k, bit for bit where nothing can underflow", adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,50 @@
+// A softcap is drawn near the scores that there are. What is made for that range
+// may fail outside: exponentials overflow far beyond the cap, differences cancel
+// far below it. Each variant is held to the oracle.
+#include <cstdlib>
+
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+constexpr int kPower = 8;
+
+bool tame(const Fill& fill) {
+  const bool extreme = fill.kind == FillKind::kHuge || fill.kind == FillKind::kSubnormal;
+  return !extreme && std::abs(fill.exponent) <= 4;
+}
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  if (c.problem.softcap == 0) c.problem.softcap = 1;
+  if (!tame(c.q)) c.q = Fill{.kind = FillKind::kSmallInt, .seed = c.q.seed};
+  if (!tame(c.k)) c.k = Fill{.kind = FillKind::kGaussian, .seed = c.k.seed};
+  drop_planted(c, TensorId::kQ);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  const struct {
+    const char* name;
+    int power;
+  } variants[] = {{"scores far beyond the softcap", kPower}, {"scores far below the softcap", -kPower}};
+  for (const auto& variant : variants) {
+    Case other = variant_of(base->c);
+    other.q.exponent += variant.power;
+    if (!trial.run(other, variant.name)) return;
+  }
+}
+
+}  // namespace
+
+extern const Property softcap = {"softcap",
+                                 "a softcap holds for scores far beyond it and far below it",
+                                 adapt,
+                                 check,
+                                 /*needs_stages=*/false,
+                                 /*asks_target=*/false,
+                                 /*compares=*/false};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,182 @@
+#include "properties/operations/forward/relations/tools.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "properties/case/geometry.h"
+#include "properties/data/fills.h"
+#include "properties/judge/judge.h"
+#include "reference/numbers/formats.h"
+
+namespace attnfuzz::relations {
+
+bool any_case(Case&, const KernelInfo&, std::string*) { return true; }
+
+Case variant_of(const Case& base) {
+  Case c = base;
+  c.calls = {Call{}};
+  return c;
+}
+
+uint64_t choice(const Case& c, uint64_t salt) {
+  const Problem& p = c.problem;
+  return mix(salt, c.q.seed ^ c.k.seed << 1 ^ c.v.seed << 2, static_cast<uint64_t>(p.seq_q) << 32 ^ p.seq_k,
+             static_cast<uint64_t>(p.dim_qk) << 32 ^ p.dim_v, static_cast<uint64_t>(p.batch) << 32 ^ p.heads_q);
+}
+
+std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most) {
+  const int64_t rows = RowSpace(c.problem).count();
+  std::vector<int64_t> found;
+  if (rows <= most) {
+    for (int64_t row = 0; row < rows; ++row) found.push_back(row);
+    return found;
+  }
+  found = {0, rows - 1, std::min(tile_q - 1, rows - 1), std::min(tile_q, rows - 1)};
+  for (uint64_t n = 0; static_cast<int64_t>(found.size()) < most; ++n) {
+    found.push_back(static_cast<int64_t>(choice(c, 100 + n) % static_cast<uint64_t>(rows)));
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+bool same_work(const attn_plan& a, const attn_plan& b) {
+  const auto work = [](attn_plan plan) {
+    // What does not touch the arithmetic: sizes that grow with the problem.
+    plan.workspace_bytes = plan.workspace_align = 0;
+    plan.rescales = 0;
+    std::memset(plan.path + strnlen(plan.path, sizeof plan.path), 0,
+                sizeof plan.path - strnlen(plan.path, sizeof plan.path));
+    return plan;
+  };
+  const attn_plan x = work(a), y = work(b);
+  return a.deterministic && b.deterministic && std::memcmp(&x, &y, sizeof x) == 0;
+}
+
+bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {
+  return same_work(a.plan, b.plan) ? trial.same_bits(a, row_a, b, row_b, what)
+                                   : trial.same_within(a, row_a, b, row_b, what);
+}
+
+bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what) {
+  return same_work(a.plan, b.plan) ? trial.all_bits(a, b, what) : trial.all_within(a, b, what);
+}
+
+bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64_t column, double expected,
+               double slack, std::string_view what) {
+  const Expected& due = run.reference[tensor];
+  const int64_t at = row * due.columns + column;
+  if (run.reference.state[row] != RowState::kBounded || due.rule[at] != 0 || run[tensor].empty()) return true;
+  const double got = run[tensor][at], bound = due.allowance(at) + slack;
+  // An infinity has been held to the overflow rule already.
+  if ((std::isinf(got) && due.overflows()) || std::fabs(got - expected) <= bound) return true;
+  Where where = where_is(tensor, run.c.problem, run.plan, row, column);
+  where.got = got;
+  where.expected = expected;
+  where.bound = bound;
+  where.bad = where.of = 1;
+  trial.fail(Kind::kRelation, std::string(what) + ": " + name_of(where) + " is " + digits(got) + ", must be " +
+                                  digits(expected) + " +- " + digits(bound));
+  trial.verdict().where = where;
+  return false;
+}
+
+void drop_planted(Case& c, TensorId tensor) {
+  std::erase_if(c.planted, [tensor](const Planted& x) { return x.tensor == tensor; });
+}
+
+void drop_non_finite(Case& c) {
+  std::erase_if(c.planted, [&c](const Planted& x) {
+    const bool bias = x.tensor == TensorId::kBias;
+    const int32_t dtype = !bias ? c.problem.dtype : c.problem.bias ? c.problem.bias->dtype : ATTN_F32;
+    const double value = decode(dtype, &x.bits, 0);
+    // A bias of -inf is a mask.
+    return !std::isfinite(value) && !(bias && value < 0);
+  });
+}
+
+std::optional<Pair> visible_pair(const Case& c, uint64_t salt) {
+  const Problem& p = c.problem;
+  const int64_t rows = RowSpace(p).count();
+  if (rows == 0 || p.seq_k == 0) return std::nullopt;
+  constexpr int64_t kRows = 256, kKeys = 4096;
+  const uint64_t first_row = choice(c, salt), first_key = choice(c, salt + 1);
+  for (int64_t n = 0; n < std::min(rows, kRows); ++n) {
+    const Row at = RowSpace(p).at(static_cast<int64_t>((first_row + n) % static_cast<uint64_t>(rows)));
+    for (int64_t m = 0; m < std::min(p.seq_k, kKeys); ++m) {
+      const int64_t j = static_cast<int64_t>((first_key + m) % static_cast<uint64_t>(p.seq_k));
+      if (sees(c, at.b, at.h, at.i, j)) return Pair{at.b, at.h, at.i, j};
+    }
+  }
+  return std::nullopt;
+}
+
+void fit(Case& c) {
+  if (!illegal(c)) return;
+  Case narrow = c;
+  for (TensorLayout& layout : narrow.layout) layout.spread = 0;
+  if (illegal(narrow)) narrow.layout = {};
+  // Anything else that is wrong is not the layout's fault, and is said by the trial.
+  if (!illegal(narrow)) c.layout = narrow.layout;
+}
+
+void show_everything(Problem& p) {
+  p.causal = false;
+  p.window_left = p.window_right = -1;
+  p.key_lengths.reset();
+  p.mask.reset();
+  p.bias.reset();
+}
+
+bool scales_exactly(const Case& c, TensorId tensor, int k) {
+  const Problem& p = c.problem;
+  const auto [batch, heads, rows, n] = logical_size(p, tensor);
+  constexpr int64_t kMost = int64_t{1} << 22;
+  if (batch * heads * rows * n > kMost) return false;
+  Case scaled = c;
+  (scaled.*fill_of(tensor)).exponent += k;
+  const double factor = std::ldexp(1.0, k);
+  std::vector<uint32_t> x(n), y(n);
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t s = 0; s < rows; ++s) {
+        recipe_row(c, tensor, b, h, s, x.data());
+        recipe_row(scaled, tensor, b, h, s, y.data());
+        for (int64_t d = 0; d < n; ++d) {
+          if (decode(p.dtype, x.data(), d) * factor != decode(p.dtype, y.data(), d)) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+double score_range(const Case& c) {
+  const Problem& p = c.problem;
+  const auto largest_norm = [&](TensorId tensor, int64_t heads, int64_t rows) {
+    double largest = 0;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      for (int64_t h = 0; h < heads; ++h) {
+        const std::vector<double> values = matrix_at(c, tensor, b, h);
+        for (int64_t s = 0; s < rows; ++s) {
+          double sum = 0;
+          for (int64_t d = 0; d < p.dim_qk; ++d) sum += values[s * p.dim_qk + d] * values[s * p.dim_qk + d];
+          if (!std::isnan(sum)) largest = std::max(largest, sum);
+        }
+      }
+    }
+    return std::sqrt(largest);
+  };
+  double bias = 0;
+  if (p.bias) {
+    const bool small = p.bias->kind == BiasKind::kZero || p.bias->kind == BiasKind::kGaussian;
+    bias = small ? 16 : std::numeric_limits<double>::infinity();
+  }
+  return 2 * std::fabs(p.scale) * largest_norm(TensorId::kQ, p.heads_q, p.seq_q) *
+             largest_norm(TensorId::kK, p.heads_kv, p.seq_k) +
+         bias;
+}
+
+}  // namespace attnfuzz::relations

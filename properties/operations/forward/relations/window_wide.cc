@@ -1,0 +1,34 @@
+// A window wider than both sequences is no window, up to the widest that a 64-bit
+// number can say: where diag(i) + window_right overflows, it becomes the narrowest.
+#include <limits>
+
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  c.problem.window_left = c.problem.window_right = -1;
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  const Problem& p = base->c.problem;
+  constexpr int64_t kWidest = std::numeric_limits<int64_t>::max();
+  for (const int64_t width : {p.seq_q + p.seq_k, kWidest}) {
+    Case other = variant_of(base->c);
+    other.problem.window_left = other.problem.window_right = width;
+    const std::string label = "window of " + std::to_string(width) + " on both sides";
+    const Run* run = trial.run(other, label);
+    if (!run || !trial.all_within(*base, *run, label + " against none")) return;
+  }
+}
+
+}  // namespace
+
+extern const Property window_wide = {"window_wide", "a window that reaches past both ends changes nothing",
+                                     adapt, check};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Holds the order of the rooms: a file includes only what stands above its own room in ROOMS.
+
+    tests/arrows.py                      the arrows between folders
+    tests/arrows.py --headers BUILD_DIR  besides, each header compiles alone (minutes)
+
+A leaf is an optional room. Only its own files, a later leaf that names it, and the files that register it include it. No
+folder lies on a circle of includes. Exit status 1: an arrow is wrong, or a folder is not in the list.
+"""
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOP = ("base", "kernels", "reference", "properties", "fuzz", "cli", "python", "cmake")
+
+# From the ground up. A folder that is not named here belongs to the nearest one above it that is.
+ROOMS = """
+base
+kernels
+kernels/executor
+kernels/executor/arithmetic/device
+kernels/executor/arithmetic
+kernels/executor/threads
+kernels/executor/hopper
+kernels/primitives
+kernels/forward
+kernels/fa1/ampere
+kernels/fa1/hopper
+kernels/fa1
+kernels/splitk/hopper
+kernels/splitk
+kernels/cuda_source/cuda
+kernels/cuda_source/cuda/ptx
+kernels/cuda_source
+kernels/cuda_source/adapter
+kernels/cuda_source/translate
+reference/numbers
+reference/model
+reference/call
+reference/rows
+reference/advice
+reference
+base/identity
+properties/case
+properties/case/features
+properties/data
+properties/memory
+properties/judge
+reference/emulator
+reference/cuda
+reference/calibrate
+properties/operations/forward/relations
+properties/draw/axes
+properties/draw
+properties/reduce
+properties/explain
+properties/export
+fuzz/batch
+fuzz/host
+fuzz/sandbox
+fuzz/worker/memory
+fuzz/worker
+fuzz/bench
+fuzz/check
+fuzz/campaign/store
+fuzz/campaign/triage
+fuzz/report
+fuzz/campaign/run
+fuzz/slurm
+fuzz/targets
+cli
+cli/complete
+python/native
+""".split()
+
+# An optional room, and who may include it besides its own files.
+LEAVES = {
+    "kernels/cuda_source": ["kernels/adapter.h"],
+}
+# A door: a header that outsiders include, which stands for a room.
+DOORS = {"kernels/adapter.h": "kernels/cuda_source/adapter"}
+
+
+def room_of(path):
+    """The nearest folder of ROOMS that holds the file, or None."""
+    if path in DOORS:
+        return DOORS[path]
+    folder = path.rpartition("/")[0]
+    while folder and folder not in ROOMS:
+        folder = folder.rpartition("/")[0]
+    return folder or None
+
+
+def sources():
+    """Tracked C++ and CUDA files of the product. Stand-ins for CUDA's own headers are the compiler's."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", *TOP], capture_output=True, text=True, check=True).stdout
+    for path in listed.split():
+        if re.search(r"\.(h|c|cc|cu|cuh|cc\.in)$", path) and "/include/" not in path and "/every_path/" not in path:
+            yield path
+
+
+def includes(path):
+    """The files of this repository that the file includes."""
+    for name in re.findall(r'^\s*#\s*include "([^"]+)"', (ROOT / path).read_text(), re.M):
+        if (ROOT / name).is_file():
+            yield name
+
+
+def circle(edges):
+    """The folders of one circle of includes, or none."""
+    state = {}
+
+    def visit(room, trail):
+        state[room] = "open"
+        for other in sorted(edges[room]):
+            if state.get(other) == "open":
+                return [*trail[trail.index(other):], other] if other in trail else [room, other]
+            if other not in state and (found := visit(other, [*trail, other])):
+                return found
+        state[room] = "done"
+        return None
+
+    for room in sorted(edges):
+        if room not in state and (found := visit(room, [room])):
+            return found
+    return None
+
+
+def wrong_arrows():
+    """One sentence for each include that runs the wrong way."""
+    edges = collections.defaultdict(set)
+    for path in sources():
+        room = room_of(path)
+        if room is None:
+            yield f"{path}: its folder is not in ROOMS of tests/arrows.py"
+            continue
+        for included in includes(path):
+            other = room_of(included)
+            if other is None or other == room:
+                continue
+            edges[room].add(other)
+            if ROOMS.index(other) > ROOMS.index(room):
+                yield f"{path} includes {included}: {room} stands below {other}"
+            for leaf, doors in LEAVES.items():
+                inside = (room + "/").startswith(leaf + "/")
+                if (other + "/").startswith(leaf + "/") and not inside and path not in doors:
+                    yield f"{path} includes {included}: {leaf} is a leaf"
+    if found := circle(edges):
+        yield "a circle of folders: " + " -> ".join(found)
+
+
+def lonely_headers(build):
+    """One sentence for each header that does not compile alone, with the flags of a source beside it."""
+    commands = json.loads((pathlib.Path(build) / "compile_commands.json").read_text())
+    flags = {}
+    for command in commands:
+        if command["file"].endswith(".cc"):
+            words = [w for w in command["command"].split() if re.match(r"-(I|D|std|isystem|march|f)", w)]
+            flags.setdefault(room_of(str(pathlib.Path(command["file"]).relative_to(ROOT)))
+                             if command["file"].startswith(str(ROOT)) else None, words)
+    for path in sources():
+        if not path.endswith(".h"):
+            continue
+        words = flags.get(room_of(path), next(iter(flags.values())))
+        run = subprocess.run(["clang++-19", "-std=c++20", "-fsyntax-only", "-x", "c++", f"-I{ROOT}", *words, path],
+                             cwd=ROOT, capture_output=True, text=True)
+        if run.returncode:
+            yield f"{path} does not compile alone: " + (run.stderr.splitlines() or ["no message"])[0]
+
+
+def main():
+    faults = list(wrong_arrows())
+    if "--headers" in sys.argv:
+        faults += lonely_headers(sys.argv[sys.argv.index("--headers") + 1])
+    for fault in faults:
+        print(fault)
+    print(f"{len(list(sources()))} files, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,600 @@
+// The screen's kernels, run by the CPU executor beside kernels of which the judge knows all flaws: what they
+// lay out is what LaidOut does, and what they say of a run is what a trial does. (On a GPU: attnfuzz bench
+// --batch.)
+#include "fuzz/batch/screen.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "fuzz/batch/device.h"
+#include "fuzz/batch/kernels.h"
+#include "fuzz/batch/prepare.h"
+#include "properties/case/geometry.h"
+#include "properties/case/words.h"
+#include "properties/judge/property.h"
+#include "properties/judge/trial.h"
+#include "properties/memory/layout.h"
+#include "tests/properties/support/fake_target.h"
+#include "tests/properties/support/random_case.h"
+
+namespace attnfuzz {
+namespace {
+
+// Ends of plain memory, and ranges of addresses that take memory as they are written.
+class PlainEnds : public screen::PageEnds {
+ public:
+  ~PlainEnds() override {
+    for (std::byte* begin : far_)
+      if (begin) munmap(begin, kFarBytes);
+  }
+  std::optional<std::string> reach(std::span<const Far> wanted) override {
+    for (const Far& one : wanted) {
+      EXPECT_LT(one.begin, one.end);
+      EXPECT_LE(one.end, kFarBytes);
+      if (far_[one.stretch]) continue;
+      void* begin =
+          mmap(nullptr, kFarBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (begin == MAP_FAILED) return "no addresses";
+      far_[one.stretch] = static_cast<std::byte*>(begin);
+    }
+    return std::nullopt;
+  }
+  std::byte* far(int stretch) override { return far_[stretch]; }
+  std::optional<std::string> room(int stretch, uint64_t bytes) override {
+    std::vector<std::byte>& memory = memory_[stretch];
+    if (memory.size() < bytes + 4096) memory.resize(bytes + 4096);
+    return std::nullopt;
+  }
+  std::byte* end(int stretch) override {
+    std::byte* last = memory_[stretch].data() + memory_[stretch].size();
+    return last - (reinterpret_cast<uintptr_t>(last) & 4095);
+  }
+
+ private:
+  std::vector<std::byte> memory_[kStretches];
+  std::byte* far_[kStretches] = {};
+};
+
+// A screen in this process, on the executor, of a fake's kernel.
+class FakeScreen : public Screening {
+ public:
+  explicit FakeScreen(FakeTarget& fake) {
+    fake_ = &fake;
+    disturb = refuse = false;
+    kernel_.size = sizeof kernel_;
+    kernel_.plan = [](const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan, char*,
+                      uint64_t) {
+      const PlanReply reply = fake_->plan(*p, *t, *env);
+      *plan = reply.plan;
+      return reply.status;
+    };
+    kernel_.run = [](const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
+      const RunReply reply = fake_->run(Stage::kAll, *p, *t, *plan, *env, 0);
+      if (disturb) std::memset(t->o.data, 0x7b, 2);
+      return refuse ? ATTN_UNSUPPORTED : reply.status;
+    };
+    std::string why;
+    device_ = screen::open_device(std::make_unique<PlainEnds>(), &why);
+    EXPECT_TRUE(device_) << why;
+  }
+  std::string why_no_screen() override { return ""; }
+  std::string plan(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
+    return device_->plan(kernel_, [](void*, attn_env&) {}, nullptr, calls, results).value_or("");
+  }
+  std::string run(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
+    if (!fault.empty()) return fault;
+    const auto why = device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, told_);
+    for (const screen::Result& result : results) not_finite += result.counts.not_finite;
+    return why.value_or("");
+  }
+  std::span<const std::byte> told() override { return told_; }
+  uint64_t not_finite = 0;  // of all runs
+
+  static inline bool disturb;  // O's first element, in the screen alone
+  static inline bool refuse;   // as it runs, likewise
+  std::string fault;           // what every batch ends with
+
+ private:
+  static inline FakeTarget* fake_;
+  std::unique_ptr<screen::Device> device_;
+  attn_kernel kernel_ = {};
+  std::vector<std::byte> told_ = std::vector<std::byte>(screen::kToldBytes);
+};
+
+// As drawn, without what a screen leaves to others; a row takes the executor some milliseconds.
+std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
+  std::vector<Case> cases;
+  for (uint64_t seed = 1; cases.size() < count; ++seed) {
+    Case c = random_case(seed);
+    std::string why;
+    const Problem& p = c.problem;
+    if (p.batch * p.heads_q * p.seq_q > most_rows || illegal(c)) continue;
+    if (screen::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
+  }
+  return cases;
+}
+
+// Columns apart or across rows, strides that run backwards, tensors spread over gigabytes or stored once.
+Case laid_oddly(Case c, uint64_t n) {
+  for (const TensorSpec& spec : kTensors) {
+    if (!spec.strided) continue;
+    TensorLayout& layout = c.layout[static_cast<size_t>(spec.id)];
+    layout.spread = 0;
+    const uint64_t kind = n + static_cast<uint64_t>(spec.id);
+    if (kind % 4 == 0) layout.step = 2 + static_cast<int64_t>(n % 3);
+    if (kind % 4 == 1) layout.across = true;
+    if (kind % 3 == 0) layout.backwards = 1 + static_cast<int64_t>(kind * 7 % 15);
+    if (!layout.scattered() && kind % 4 > 1)
+      layout.spread = (int64_t{1} << 31) + (n % 3 == 0 ? 0 : (1 << 20) + static_cast<int64_t>(n % 2));
+    if (!geometry(c, spec.id)) layout.spread = 0;
+  }
+  c.once.k = {.batch = n % 3 == 1, .head = n % 2 == 0};
+  c.once.v = {.batch = n % 4 == 1, .head = n % 3 == 0};
+  c.once.q.head = n % 5 == 0;
+  if (!c.planted.empty()) c.once = {};
+  return c;
+}
+std::vector<Case> laid_oddly(const std::vector<Case>& cases, size_t count) {
+  std::vector<Case> odd;
+  for (size_t n = 0; n < count; ++n) {
+    std::string why;
+    Case c = laid_oddly(cases[n % cases.size()], n);
+    if (!illegal(c) && screen::prepare(c, ATTN_CPU, &why)) odd.push_back(std::move(c));
+  }
+  EXPECT_GT(odd.size(), count / 2);
+  return odd;
+}
+
+Verdict ordinary(const Asked& asked, Target& target) {
+  return judge(asked.c, *asked.property, target, documented());
+}
+
+std::vector<Asked> by_reference(const std::vector<Case>& cases) {
+  std::vector<Asked> asked;
+  for (const Case& c : cases) asked.push_back({c, find_property("reference")});
+  return asked;
+}
+
+// A variant as a relation makes them.
+Case rearranged(Case c, uint64_t n) {
+  const Problem& p = c.problem;
+  switch (n % 5) {
+    case 0:
+      c.remap.batch = Axis{.multiply = -1, .add = p.batch - 1, .modulus = p.batch};
+      break;
+    case 1:
+      c.remap.key = Axis{.multiply = -1, .add = 7, .modulus = Axis::kKeyLength};
+      break;
+    case 2:
+      c.remap.head_q.add = 1;
+      c.remap.head_kv.repeat = 2;
+      c.remap.seq_k = p.seq_k + 3;
+      break;
+    case 3:
+      c.k = Fill{.kind = FillKind::kSmallInt, .seed = n};
+      c.remap.k_shift = Fill{.kind = FillKind::kSmallInt, .seed = n + 1};
+      break;
+    default:
+      c.v = Fill{.kind = FillKind::kSmallInt, .seed = n};
+      c.remap.v_added = Fill{.kind = FillKind::kSmallInt, .seed = n + 1};
+  }
+  return c;
+}
+
+// Every kind of bias in every format, and every pattern.
+std::vector<Case> biased() {
+  std::vector<Case> cases;
+  uint64_t seed = 5;
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
+    for (int kind = 0; kind < std::max(kBiasKinds, kPatternKinds); ++kind) {
+      Case c;
+      Problem& p = c.problem;
+      p.batch = 2;
+      p.heads_q = 3;
+      p.seq_q = 11;
+      p.seq_k = 13;
+      const Pattern pattern = {static_cast<PatternKind>(kind % kPatternKinds), 3, ++seed};
+      p.bias = Bias{.dtype = dtype,
+                    .kind = static_cast<BiasKind>(kind % kBiasKinds),
+                    .finite = pattern,
+                    .broadcast = {.batch = kind % 2 == 0, .head = kind % 3 == 0, .query = kind % 4 == 0},
+                    .seed = ++seed};
+      p.mask = Mask{.visible = pattern, .broadcast = {.batch = kind % 3 == 0}};
+      p.key_lengths = std::vector<int64_t>{-4, 9};
+      c.nan_beyond_lengths = kind % 2 == 1;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+TEST(Screen, LaysOutWhatLaidOutDoes) {
+  Arena arena;
+  std::vector<Case> cases = cases_for_it(120, 1000);
+  for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
+  for (const Case& c : biased()) cases.push_back(c);
+  for (Case& c : laid_oddly(cases, 80)) cases.push_back(std::move(c));
+  for (size_t n = 0; n < 90; n += 3) {
+    Case c = cases[n];
+    c.problem.dtype = ATTN_F32;
+    std::string why;
+    if (!illegal(c) && screen::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
+  }
+  // Every kind of fill in all formats, larger, smaller and as it is.
+  for (int kind = 0; kind < kFillKinds; ++kind) {
+    for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
+      Case c;
+      c.problem.dtype = dtype;
+      c.problem.batch = c.problem.heads_q = 2;
+      c.problem.seq_q = c.problem.seq_k = 19;
+      c.problem.dim_qk = c.problem.dim_v = 17;
+      int exponent = -12;
+      for (Fill* fill : {&c.q, &c.k, &c.v})
+        *fill = {.kind = static_cast<FillKind>(kind),
+                 .exponent = exponent += 6,
+                 .seed = 77u + static_cast<uint64_t>(kind)};
+      cases.push_back(c);
+    }
+  }
+  int spread = 0, backwards = 0, apart = 0, once = 0;
+  for (const Case& c : cases) {
+    std::string why;
+    const auto call = screen::prepare(c, ATTN_CPU, &why);
+    ASSERT_TRUE(call) << why;
+    std::vector<std::byte> slot(call->bytes + 4096);
+    PlainEnds ends;
+    screen::Work work = {};
+    screen::Counts counts;
+    work.call = &*call;
+    for (int t = 0; t <= screen::kTensors; ++t) {
+      work.base[t] = slot.data() + (-reinterpret_cast<uintptr_t>(slot.data()) & 4095);
+      const bool at_end = call->at_page_end >> t & 1;
+      if (call->spread >> t & 1) {
+        ASSERT_FALSE(ends.reach(std::vector<PlainEnds::Far>{{t, 0, 1}}));
+        const uint64_t end = address_of(call->tensor[t], call->tensor[t].end);
+        work.base[t] = ends.far(t) + (at_end ? PlainEnds::kFarBytes - end : 0);
+        ++spread;
+      } else if (at_end) {
+        ends.room(t, call->tensor[t].end);
+        work.base[t] = ends.end(t) - call->tensor[t].end;
+      }
+    }
+    work.counts = &counts;
+    // What the oracle reads is laid out with it.
+    const Problem& p = c.problem;
+    cuda::RowsInput& in = work.input;
+    in.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
+    in.groups = static_cast<int32_t>(p.batch * p.heads_kv);
+    in.keys = static_cast<int32_t>(p.seq_k);
+    in.stride_qk = in.stride_v = 256;
+    const auto slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys);
+    std::vector<uint32_t> q(static_cast<size_t>(in.rows) * 256), k(slots * 256), v(slots * 256);
+    std::vector<cuda::RowTask> tasks(static_cast<size_t>(in.rows));
+    std::vector<cuda::GroupFacts> facts(static_cast<size_t>(in.groups));
+    std::vector<int32_t> lengths(static_cast<size_t>(in.groups));
+    in.q = q.data(), in.k = k.data(), in.v = v.data();
+    in.tasks = tasks.data(), in.facts = facts.data(), in.lengths = lengths.data();
+    attn_env env = {};
+    env.size = sizeof env;
+    env.shared_memory_limit = 48 * 1024;
+    ASSERT_EQ(lay_out(*call, work, &env), ATTN_OK);
+    const LaidOut laid(c, arena);
+    uint64_t until[screen::kTensors] = {};  // of a place, compared so far
+    for (const MemoryRange& range : laid.ranges()) {
+      const TensorId id = range.tensor;
+      const auto tensor = std::ranges::find(screen::kIds, id) - std::begin(screen::kIds);
+      const screen::TensorSlot& place = call->tensor[tensor];
+      uint64_t& at = until[tensor];
+      const uint64_t bytes = range.end - range.begin;
+      if (at == 0) {
+        at = place.begin;
+        const attn_tensor view = view_of(laid.tensors(), spec_of(id));
+        ASSERT_EQ(
+            static_cast<const std::byte*>(view.data) - static_cast<const std::byte*>(arena.at(range.begin)),
+            static_cast<ptrdiff_t>(place.data - place.begin) + call->first[tensor] * place.element_bytes);
+        if (spec_of(id).strided) ASSERT_TRUE(std::ranges::equal(view.stride, place.told)) << name_of(id);
+      }
+      const uint64_t address = address_of(place, at);
+      ASSERT_LE(at + bytes, place.end) << name_of(id) << ": " << describe(c);
+      ASSERT_EQ(address_of(place, at + bytes - 1), address + bytes - 1) << name_of(id) << ": " << describe(c);
+      ASSERT_EQ(std::memcmp(work.base[tensor] + address, arena.at(range.begin), bytes), 0)
+          << name_of(id) << ": " << describe(c);
+      at += bytes;
+    }
+    for (int t = 0; t < screen::kTensors; ++t) {
+      ASSERT_EQ(until[t], call->tensor[t].end) << name_of(screen::kIds[t]);
+      ASSERT_EQ(until[t] > 0, is_present(c, screen::kIds[t])) << name_of(screen::kIds[t]);
+      backwards += call->tensor[t].backwards != 0;
+      apart += call->tensor[t].order[3] != 3 || call->tensor[t].stride[3] > 1;
+    }
+    once += !(c.once == StoredOnce{});
+  }
+  EXPECT_GT(spread, 10);
+  EXPECT_GT(backwards, 10);
+  EXPECT_GT(apart, 10);
+  EXPECT_GT(once, 3);
+}
+
+TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
+  FakeTarget fake;
+  FakeScreen device(fake);
+  const Calibration calibration = documented();
+  Screen screen(device, fake, calibration);
+  fake.take_fp32();
+  std::vector<Case> some = cases_for_it(30, 40);
+  for (size_t n = 0; n < 30; n += 3) some[n].problem.dtype = ATTN_F32, some[n].planted.clear();
+  for (Case& c : laid_oddly(some, 20)) some.push_back(std::move(c));
+  // There may be no query, or no batch entry.
+  Case& none = some.emplace_back();
+  none.problem.seq_q = 0;
+  none.problem.seq_k = 17;
+  some.push_back(none);
+  some.back().problem.batch = 0;
+  const std::vector<Asked> cases = by_reference(some);
+  const std::vector<Verdict> verdicts = screen.judge(cases);
+  ASSERT_EQ(verdicts.size(), cases.size());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Verdict v = ordinary(cases[i], fake);
+    EXPECT_EQ(verdicts[i].outcome, v.outcome) << verdicts[i].message;
+    EXPECT_NEAR(verdicts[i].worst, v.worst, 1e-5);
+    EXPECT_EQ(verdicts[i].rows, v.rows);
+    EXPECT_EQ(verdicts[i].sampled, v.sampled);
+    EXPECT_EQ(verdicts[i].dead_rows, v.dead_rows);
+    EXPECT_EQ(verdicts[i].uninformative_rows, v.uninformative_rows);
+    EXPECT_EQ(verdicts[i].unconstrained_rows, v.unconstrained_rows);
+    EXPECT_EQ(verdicts[i].assumptions, v.assumptions);
+    EXPECT_STREQ(verdicts[i].plan.path, v.plan.path);
+  }
+  EXPECT_GT(screen.use().screened, cases.size() / 2);
+  EXPECT_GE(screen.use().both, 1u);
+  EXPECT_EQ(screen.use().doubted, 0u);
+  EXPECT_EQ(screen.use().left.count("no head"), 0u);
+}
+
+TEST(Screen, DoubtsEveryCaseThatATrialFails) {
+  // A tile and a key, more heads than kv heads, other rows of K than of V; rows that see no key; all that is
+  // added to scores or hides keys, and a second call on what the first has left.
+  std::vector<Case> cases(3);
+  cases[0].problem.heads_q = 4;
+  cases[0].problem.heads_kv = 2;
+  cases[0].problem.seq_q = 6;
+  cases[1].problem.seq_q = 19;
+  for (Case& c : cases) {
+    c.problem.seq_k = 17;
+    c.problem.dim_qk = 5;
+    c.problem.dim_v = 7;
+    c.problem.causal = true;
+    c.problem.align = ATTN_BOTTOM_RIGHT;
+    c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
+    c.q.seed = 1, c.k.seed = 2, c.v.seed = 3;
+  }
+  Problem& all = cases[2].problem;
+  all.batch = all.heads_q = 2;
+  all.seq_q = 5;
+  all.causal = false;
+  all.num_splits = 2;
+  all.key_lengths = std::vector<int64_t>{17, 9};
+  all.bias = Bias{.kind = BiasKind::kVeryNegative, .finite = {}, .broadcast = {.head = true}, .seed = 4};
+  all.mask = Mask{.visible = {PatternKind::kRandom, 4, 5}, .broadcast = {.batch = true}};
+  cases[2].calls = {attnfuzz::Call{}, attnfuzz::Call{.dirty_workspace = true, .stream = 1}};
+  cases.push_back(cases[0]);
+  cases.back().problem.dtype = ATTN_F32;
+  for (const uint64_t n : {3, 8}) cases.push_back(laid_oddly(cases[n == 3 ? 0 : 2], n));
+  for (const Flaw flaw :
+       {Flaw::kDropsLastKey, Flaw::kWholeTileLost, Flaw::kHeadMap, Flaw::kAlignIgnored, Flaw::kLseBase,
+        Flaw::kNanOnDeadRow, Flaw::kConstantAdded, Flaw::kWritesPast, Flaw::kSkipsLastRow, Flaw::kSkipsLse,
+        Flaw::kWritesInput, Flaw::kPlanNonsense, Flaw::kBiasClipped, Flaw::kMaskBroadcast, Flaw::kLengthIgnored,
+        Flaw::kWorkspaceTrusted}) {
+    FakeTarget fake(flaw);
+    fake.take_fp32();
+    FakeScreen device(fake);
+    const Calibration calibration = documented();
+    const std::vector<Asked> asked = by_reference(cases);
+    const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(asked);
+    int failures = 0;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const Verdict v = ordinary(asked[i], fake);
+      EXPECT_EQ(verdicts[i].kind, v.kind)
+          << to_string(flaw) << ": " << verdicts[i].message << " / " << v.message;
+      failures += v.outcome == Outcome::kFail;
+    }
+    EXPECT_GT(failures, 0) << to_string(flaw);
+  }
+}
+
+// Each relation, adapted to a case that it speaks of.
+std::vector<Asked> relations_on(const Case& c, const KernelInfo& kernel) {
+  std::vector<Asked> asked;
+  for (const Property* property : properties()) {
+    std::string why;
+    Case adapted = c;
+    if (!property->asks_target && property->adapt(adapted, kernel, &why)) asked.push_back({adapted, property});
+  }
+  return asked;
+}
+
+// Two batch entries of two heads, some keys hidden by lengths, values that differ.
+Case two_entries(int64_t seq_q, int64_t dim_qk, int64_t dim_v, const std::vector<int64_t>& key_lengths,
+                 int64_t seq_k) {
+  Case c;
+  Problem& p = c.problem;
+  p.batch = p.heads_q = 2;
+  p.seq_q = seq_q, p.seq_k = seq_k;
+  p.dim_qk = dim_qk, p.dim_v = dim_v;
+  p.key_lengths = key_lengths;
+  c.q.kind = c.k.kind = c.v.kind = FillKind::kGaussian;
+  c.q.seed = 1, c.k.seed = 2, c.v.seed = 3;
+  return c;
+}
+
+TEST(Screen, SaysOfRelationsWhatATrialDoes) {
+  FakeTarget fake;
+  FakeScreen device(fake);
+  const Calibration calibration = documented();
+  Screen screen(device, fake, calibration);
+  const Case c = two_entries(3, 4, 3, {17, 18}, 18);
+  const std::vector<Asked> asked = relations_on(c, fake.info());
+  EXPECT_GT(asked.size(), 20u);
+  const std::vector<Verdict> verdicts = screen.judge(asked);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const Verdict v = ordinary(asked[i], fake);
+    const char* name = asked[i].property->name;
+    EXPECT_EQ(verdicts[i].outcome, v.outcome) << name << ": " << verdicts[i].message << " / " << v.message;
+    EXPECT_EQ(verdicts[i].property, v.property);
+    EXPECT_NEAR(verdicts[i].worst, v.worst, 1e-5) << name;
+    EXPECT_EQ(verdicts[i].ratios.size(), v.ratios.size()) << name;
+    EXPECT_EQ(verdicts[i].rows, v.rows) << name;
+    EXPECT_EQ(verdicts[i].dead_rows, v.dead_rows) << name;
+  }
+  EXPECT_EQ(screen.use().screened, asked.size()) << words(screen.use());
+}
+
+// What no bound shows.
+TEST(Screen, DoubtsWhatARelationFails) {
+  const std::pair<Flaw, const char*> flaws[] = {{Flaw::kBatchRounds, "permute_batch"},
+                                                {Flaw::kHeadRounds, "permute_heads"},
+                                                {Flaw::kHiddenKeyRounds, "future"},
+                                                {Flaw::kLayoutRounds, "layout"}};
+  for (const auto& [flaw, name] : flaws) {
+    FakeTarget fake(flaw);
+    FakeScreen device(fake);
+    const Calibration calibration = documented();
+    Case c = two_entries(5, 8, 9, {33, 37}, 40);
+    const Property* property = find_property(name);
+    std::string why;
+    ASSERT_TRUE(property->adapt(c, fake.info(), &why));
+    Screen screen(device, fake, calibration);
+    const Asked asked = {c, property};
+    const Verdict v = screen.judge(std::span(&asked, 1))[0];
+    EXPECT_EQ(v.kind, ordinary(asked, fake).kind) << name;
+    EXPECT_EQ(v.kind, Kind::kRelation) << name << ": " << v.message;
+    EXPECT_EQ(screen.use().doubted, 1u) << name;
+  }
+}
+
+TEST(Screen, OfABatchThatIsLostEveryCaseIsJudgedByItself) {
+  FakeTarget fake(Flaw::kCrashes);
+  FakeScreen device(fake);
+  device.fault = "CUDA error 700";
+  const Calibration calibration = documented();
+  Screen screen(device, fake, calibration);
+  std::vector<Case> cases(3);
+  cases[0].problem.seq_k = cases[2].problem.seq_k = 5;
+  cases[1].problem.seq_k = 17;
+  std::vector<Verdict> verdicts = screen.judge(by_reference(cases));
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kPass);
+  EXPECT_EQ(verdicts[1].kind, Kind::kCrash);
+  EXPECT_EQ(verdicts[2].outcome, Outcome::kPass);
+  // A fault that none of them has by itself is not passed over.
+  cases[1].problem.seq_k = 5;
+  verdicts = screen.judge(by_reference(cases));
+  EXPECT_EQ(verdicts[0].kind, Kind::kCrash);
+  EXPECT_NE(verdicts[0].message.find("CUDA error 700"), std::string::npos);
+}
+
+TEST(Screen, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
+  FakeTarget fake;
+  FakeScreen device(fake);
+  FakeScreen::disturb = true;
+  const Calibration calibration = documented();
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 20;
+  const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(by_reference({c}));
+  EXPECT_EQ(verdicts[0].kind, Kind::kOracle) << verdicts[0].message;
+}
+
+TEST(Screen, WhatIsRefusedAsItRunsIsLeftToTheOrdinaryWay) {
+  FakeTarget fake;
+  FakeScreen device(fake);
+  FakeScreen::refuse = true;
+  const Calibration calibration = documented();
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 20;
+  Screen screen(device, fake, calibration);
+  EXPECT_EQ(screen.judge(by_reference({c}))[0].outcome, Outcome::kPass);
+  EXPECT_EQ(screen.use().left.at("a refusal as it ran"), 1u);
+  EXPECT_EQ(screen.use().doubted, 0u);
+}
+
+TEST(Screen, SaysThatMostRowsCannotBeJudgedAsATrialDoes) {
+  FakeTarget fake;
+  const Calibration calibration = documented();
+  std::vector<Case> some;
+  for (uint64_t seed = 1; some.size() < 3; ++seed) {
+    const Case c = random_case(seed);
+    std::string why;
+    if (illegal(c) || c.problem.batch * c.problem.heads_q * c.problem.seq_q > 40) continue;
+    if (!screen::prepare(c, ATTN_CPU, &why)) continue;
+    if (ordinary(by_reference({c})[0], fake).outcome == Outcome::kUninformative) some.push_back(c);
+  }
+  FakeScreen device(fake);
+  Screen screen(device, fake, calibration);
+  for (const Verdict& v : screen.judge(by_reference(some))) {
+    EXPECT_EQ(v.outcome, Outcome::kUninformative);
+    EXPECT_NE(v.message.find("uninformative and"), std::string::npos) << v.message;
+  }
+  EXPECT_EQ(screen.use().screened, some.size());
+  EXPECT_EQ(screen.use().both, 1u);  // the first
+}
+
+TEST(Screen, CountsWhatIsNoNumberBeforeTheLengths) {
+  const Calibration calibration = documented();
+  Case c;
+  c.problem.batch = 2;
+  c.problem.heads_q = c.problem.heads_kv = 2;
+  c.problem.seq_q = 20;
+  c.problem.seq_k = 70;
+  c.problem.key_lengths = {{40, 70}};
+  c.calls.resize(2);  // counted once
+  for (const auto& [dtype, inf, nan] : {std::array<uint32_t, 3>{ATTN_F16, 0x7c00, 0xfe00},
+                                        {ATTN_BF16, 0xff80, 0x7fc0},
+                                        {ATTN_F32, 0x7f800000, 0xffc00000}}) {
+    c.problem.dtype = static_cast<attn_dtype>(dtype);
+    c.planted = {{TensorId::kQ, 1, 1, 19, 0, inf},
+                 {TensorId::kK, 0, 1, 39, 0, nan},
+                 {TensorId::kK, 0, 1, 40, 0, nan},  // beyond
+                 {TensorId::kV, 1, 0, 69, 0, nan}};
+    for (const bool once : {false, true}) {  // K for both batch entries, of which one sees key 40
+      c.once.k.batch = once;
+      FakeTarget fake;
+      fake.take_fp32();
+      FakeScreen device(fake);
+      Screen(device, fake, calibration).judge(by_reference({c}));
+      EXPECT_EQ(device.not_finite, once ? 5u : 3u);
+    }
+  }
+}
+
+TEST(Screen, ThreadsJudgeWhatIsDrawnAndTellOfItLate) {
+  FakeTarget fake;
+  FakeScreen device(fake);
+  const Calibration calibration = documented();
+  std::vector<Case> cases(3);
+  for (Case& c : cases) c.problem.seq_q = c.problem.seq_k = 20;
+  // Theirs is of another kernel: wrong, so the screen that passed the first case, which is always drawn, was.
+  for (const Flaw flaw : {Flaw::kNone, Flaw::kConstantAdded}) {
+    Screen screen(device, fake, calibration, 1, [&] { return std::make_unique<FakeTarget>(flaw); }, 2);
+    EXPECT_TRUE(screen.late(true).empty());
+    for (const Verdict& v : screen.judge(by_reference(cases)))
+      EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+    const std::vector<Late> late = screen.late(true);
+    ASSERT_EQ(late.size(), flaw == Flaw::kNone ? 0u : 1u);
+    if (late.empty()) continue;
+    EXPECT_EQ(late[0].number, 0u);
+    EXPECT_EQ(late[0].verdict.kind, Kind::kOracle) << late[0].verdict.message;
+  }
+}
+
+TEST(Screen, RefusesAKindOfProblemThatItDoesNotKnow) {
+  Case c;
+  c.problem.features = uint64_t{1} << 62;
+  std::string why;
+  EXPECT_FALSE(screen::prepare(c, ATTN_CPU, &why));
+  EXPECT_NE(why.find("attn_problem.features has the bits 0x4000000000000000"), std::string::npos) << why;
+}
+
+}  // namespace
+}  // namespace attnfuzz
