@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "properties/case/as_contract.h"
 #include "properties/case/geometry.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/bad_plan.h"
-#include "properties/case/as_contract.h"
+#include "properties/memory/case_poison.h"
 #include "properties/memory/extent.h"
-#include "properties/memory/prefill.h"
 #include "reference/call/known_features.h"
 #include "reference/model/error_model.h"
 
@@ -177,7 +177,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     call.repeat[call.repeats++] = {one.dirty_workspace, static_cast<uint8_t>(one.stream != 0)};
   if (!write_recipe(c, &call.recipe)) return no("many key lengths or planted values");
   call.told_at = kNotTold;
-  call.complete = c.prefill == Prefill::kNan;
+  call.complete = c.poison == Poison::kNan;
   if (call.bytes > kMostBytes) return no("more than 64 MiB");
   return call;
 }

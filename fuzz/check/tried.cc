@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/printable.h"
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/sizes_taken.h"
@@ -12,14 +13,13 @@
 #include "properties/case/words.h"
 #include "properties/draw/afford.h"
 #include "properties/judge/trial.h"
+#include "properties/memory/case_poison.h"
 #include "properties/memory/extent.h"
-#include "properties/memory/prefill.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
 
-// Whether a dense O holds what lay there before the run: what outputs are prefilled with, or all ones, which an
+// Whether a dense O holds what lay there before the run: what outputs are poisoned with, or all ones, which an
 // adapter fills a copy of O with (kernels/cuda_source/adapter/layout.h).
 bool wrote_nothing(const Execution& e) {
   constexpr uint32_t kOnes = ~0u;

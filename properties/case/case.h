@@ -185,7 +185,7 @@ struct StoredOnce {
 };
 
 // What outputs, guards and the workspace are filled with before a call.
-enum class Prefill : uint8_t {
+enum class Poison : uint8_t {
   kNan,   // a NaN in every format
   kHuge,  // 2^100 in fp32 and bf16, the largest number in fp16: what fmax does not hide
 };
@@ -248,7 +248,7 @@ struct Case {
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
   std::array<TensorLayout, kTensorCount> layout;
   StoredOnce once;
-  Prefill prefill = Prefill::kNan;
+  Poison poison = Poison::kNan;
   bool want_lse = true;
   std::vector<Call> calls = {Call{}};
   Remap remap;  // of relations' variants only; left out of the JSON while default

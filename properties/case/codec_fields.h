@@ -41,7 +41,7 @@ inline constexpr const char* kPatternNames[] = {"all",       "nothing",   "first
 inline constexpr const char* kBiasNames[] = {"zero",          "row_constant", "gaussian", "alibi",
                                              "very_negative", "masking",      "wide",     "far_below"};
 inline constexpr const char* kPlacementNames[] = {"guarded", "page_end"};
-inline constexpr const char* kPrefillNames[] = {"nan", "huge"};
+inline constexpr const char* kPoisonNames[] = {"nan", "huge"};
 static_assert(std::size(kFillNames) == kFillKinds);
 static_assert(std::size(kPatternNames) == kPatternKinds);
 static_assert(std::size(kBiasNames) == kBiasKinds);
@@ -209,7 +209,7 @@ template <> inline constexpr auto kFields<Case> = fields("a case",
     field("nan_beyond_lengths", &Case::nan_beyond_lengths),
     field("once", &Case::once),
     field("planted", &Case::planted, AtMost{kMaxPlanted}),
-    field("prefill", &Case::prefill, Names{kPrefillNames}),
+    field("prefill", &Case::poison, Names{kPoisonNames}),
     field("problem", &Case::problem),
     field("q", &Case::q),
     field("remap", &Case::remap),

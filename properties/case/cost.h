@@ -42,7 +42,7 @@ enum class Rank : uint8_t {
   kFills,
   kPlantedValues,
   kLayout,
-  kPrefill,
+  kPoison,
   kLse,
   kDevice,
   kSchedule,

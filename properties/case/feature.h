@@ -192,7 +192,7 @@ Sentence all_words(const Case& c);
 // Case{}, as which everything is that is off.
 const Case& plain_case();
 
-// Of fields given by a function that ties them: `[](auto& c) { return std::tie(c.prefill); }`.
+// Of fields given by a function that ties them: `[](auto& c) { return std::tie(c.poison); }`.
 // It is called through its type: clang 19 gives the objects of all files one name.
 template <auto kFields>
 void take(Case& to, const Case& from) {

@@ -44,7 +44,7 @@ std::string sizes_line(const Problem& p);
 std::vector<std::string> mask_words(const Problem& p);
 // Fills, planted values, NaN beyond key lengths.
 std::vector<std::string> data_words(const Case& c);
-// Layouts, environment, prefill, LSE, lane: whatever is not as usual.
+// Layouts, environment, poison, LSE, lane: whatever is not as usual.
 std::vector<std::string> surroundings_words(const Case& c);
 std::string calls_words(const Case& c);  // "2 calls, 1 on a dirty workspace"
 

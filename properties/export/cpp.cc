@@ -44,7 +44,7 @@ std::string cpp_case(const Export& e) {
               ";  // what of O would round to this may be infinite\n");
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("constexpr bool kWorkspacePageEnd = ", page_end ? "true" : "false", ";\n");
-  text += cat("constexpr uint32_t kWorkspacePrefill = 0x", hex(workspace_prefill(c)), ";\n");
+  text += cat("constexpr uint32_t kWorkspacePoison = 0x", hex(workspace_poison(c)), ";\n");
   text += cat("constexpr uint64_t kMostWorkspace = ", kMaxCaseBytes, ";  // bytes\n");
   text += "const Call kCalls[] = {";
   for (size_t n = 0; n < c.calls.size(); ++n) {

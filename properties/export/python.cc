@@ -61,8 +61,8 @@ std::string python_case(const Export& e) {
       bounds, "}\nOVERFLOW = ", e.reference[TensorId::kO].overflow,
       "  # what of O would round to this may be infinite\n\n");
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
-  text += cat("WORKSPACE_PAGE_END, WORKSPACE_PREFILL = ", page_end ? "True" : "False", ", 0x",
-              hex(workspace_prefill(c)), "\n");
+  text += cat("WORKSPACE_PAGE_END, WORKSPACE_POISON = ", page_end ? "True" : "False", ", 0x",
+              hex(workspace_poison(c)), "\n");
   text += cat("MOST_WORKSPACE = ", kMaxCaseBytes, "  # bytes\n");
   text += "CALLS = [";  // dirty workspace, stream
   for (size_t n = 0; n < c.calls.size(); ++n) {

@@ -73,8 +73,8 @@ std::string values_text(const Case& c, TensorId t, const Geometry& g) {
   return words.text();
 }
 
-uint32_t prefill(Prefill prefill, int32_t dtype) {
-  if (prefill == Prefill::kNan) return kNeverWritten;
+uint32_t poison(Poison poison, int32_t dtype) {
+  if (poison == Poison::kNan) return kNeverWritten;
   if (dtype == ATTN_F16) return 0x7bff7bff;
   return dtype == ATTN_BF16 ? 0x71807180 : 0x71800000;
 }
@@ -133,7 +133,7 @@ TensorText tensor_text(const Export& e, TensorId t) {
   text.offset = g.offset_bytes / g.element_bytes;
   text.page_end = layout.placement == Placement::kPageEnd;
   const bool output = text.spec.role == Role::kOutput;
-  text.surround = output ? prefill(c.prefill, dtype_of(c.problem, t)) : kInputCanary;
+  text.surround = output ? poison(c.poison, dtype_of(c.problem, t)) : kInputCanary;
   (output ? text.bounds : text.values) = output ? bounds_text(e, t) : values_text(c, t, g);
   return text;
 }
@@ -150,8 +150,8 @@ std::vector<TensorText> tensor_texts(const Export& e) {
   return texts;
 }
 
-uint32_t workspace_prefill(const Case& c) {
-  return c.prefill == Prefill::kNan ? kAllOnes : prefill(c.prefill, ATTN_F32);
+uint32_t workspace_poison(const Case& c) {
+  return c.poison == Poison::kNan ? kAllOnes : poison(c.poison, ATTN_F32);
 }
 
 std::vector<Field> problem_fields(const Case& c, Language language) {

@@ -57,7 +57,7 @@ std::string library_words(const Export& e);
 // `text` as adjacent literals of at most 100 columns, each line behind `indent`.
 std::string literals(const std::string& text, const std::string& indent);
 
-uint32_t workspace_prefill(const Case& c);
+uint32_t workspace_poison(const Case& c);
 
 // Each @NAME@ of the template replaced, once through.
 std::string fill_in(const std::string& text, const std::vector<std::pair<std::string, std::string>>& parts);

@@ -45,7 +45,7 @@ bool same_numbers(const Run& earlier, const Case& c, const attn_plan& plan) {
   there.env = c.env;
   there.lane = c.lane;
   there.layout = c.layout;
-  there.prefill = c.prefill;
+  there.poison = c.poison;
   there.want_lse = c.want_lse;
   there.calls = c.calls;
   return there == c;

@@ -73,7 +73,7 @@ class Arena {
   void forget_page(std::byte* page);
 
   // What is laid out in it is surrounded by this.
-  Poison poison;
+  PoisonPatterns poison;
 
   // Gives the pages of a slot back to the system (their content becomes 0).
   void forget(TensorId t);

@@ -83,7 +83,7 @@ void for_each_dense_row(const Extent& e, Visit&& visit) {
   });
 }
 
-// What guards, gaps and prefilled outputs hold: a 32-bit pattern, repeated by
+// What guards, gaps and poisoned outputs hold: a 32-bit pattern, repeated by
 // address (every pattern is the same in both halves, or whole for fp32).
 void fill_pattern(std::byte* begin, std::byte* end, uint32_t pattern);
 // The first byte that differs; nullptr if none does.

@@ -6,13 +6,13 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "properties/case/as_contract.h"
 #include "properties/data/bits16.h"
 #include "properties/data/fills.h"
 #include "properties/data/recipe.h"
-#include "properties/case/as_contract.h"
+#include "properties/memory/case_poison.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
-#include "properties/memory/prefill.h"
 #include "properties/memory/strays.h"
 #include "reference/call/row_space.h"
 
@@ -210,7 +210,7 @@ LaidOut::LaidOut(const Case& c, Arena& arena)
   }
   for (TensorId t : kInputs) fill_input(t);
   for (const TensorSpec& spec : kTensors) keep(spec.id);
-  prefill_outputs();
+  poison_outputs();
   strays_->before();
 }
 
@@ -266,7 +266,7 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   }
   e.begin = e.data - kGuardBefore;
   e.touched.emplace_back(e.begin, e.end);
-  // All ones whatever the prefill: its size need not be a multiple of anything.
+  // All ones whatever the poison: its size need not be a multiple of anything.
   fill_pattern(e.begin, e.data, arena_.poison.workspace);
   fill_pattern(e.elements_end(), e.end, arena_.poison.workspace);
   fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
@@ -290,7 +290,7 @@ void LaidOut::keep_workspace(std::span<const std::byte> left) {
   workspace_used_ = true;
 }
 
-void LaidOut::prefill_outputs() {
+void LaidOut::poison_outputs() {
   for (TensorId t : kOutputs) {
     for (const auto& stretch : extent(t).touched) {
       fill_pattern(stretch.data(), stretch.data() + stretch.size(), output_pattern(case_, t, arena_.poison));
@@ -299,7 +299,7 @@ void LaidOut::prefill_outputs() {
 }
 
 void LaidOut::before_call(const Call& call) {
-  prefill_outputs();
+  poison_outputs();
   strays_->before();
   const Extent& e = extent(TensorId::kWorkspace);
   if (!e.g.present) return;
@@ -351,7 +351,7 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   }
   if (auto fault = check_inputs()) return fault;
   if (auto fault = strays_->after(extents_)) return fault;
-  if (!outputs || case_.prefill != Prefill::kNan) return std::nullopt;
+  if (!outputs || case_.poison != Poison::kNan) return std::nullopt;
   for (TensorId t : kOutputs) {
     if (auto fault = never_written(extent(t), t, arena_.poison.output)) return fault;
   }

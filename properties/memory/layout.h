@@ -9,7 +9,7 @@
 //   1. LaidOut laid(case, arena)       inputs filled, guards set
 //   2. plan; check_planned()           plan() has written nothing
 //      give_workspace(bytes)           the workspace placed, its guards set
-//   3. before_call(call)               outputs (and a clean workspace) prefilled
+//   3. before_call(call)               outputs (and a clean workspace) poisoned
 //   4. the target runs
 //   5. check_memory()                  guards, gaps, inputs, completeness
 //   6. read(output)                    dense copies
@@ -73,7 +73,7 @@ class LaidOut {
   // Throws std::invalid_argument on what no arena holds: more than
   // kMaxCaseBytes, an alignment that is no power of two or above kMaxWorkspaceAlign.
   void give_workspace(uint64_t bytes, uint64_t align);
-  // Needed before each run. A workspace that is not to be dirty is prefilled,
+  // Needed before each run. A workspace that is not to be dirty is poisoned,
   // so partials made by hand are written after this.
   void before_call(const Call& call);
   // What lies in the workspace, and what a dirty first call is to find there in place of junk: as many bytes
@@ -81,7 +81,7 @@ class LaidOut {
   std::span<const std::byte> workspace() const;
   void keep_workspace(std::span<const std::byte> left);
   // `outputs`: whether the outputs must be complete (false after the partial
-  // stage). Completeness is told from Prefill::kNan only: what kHuge leaves is a
+  // stage). Completeness is told from Poison::kNan only: what kHuge leaves is a
   // number, and the oracle finds it if it is wrong.
   std::optional<MemoryFault> check_memory(bool outputs = true) const;
   // Whether all is as it was laid out: after plan(), which must only plan. (What a
@@ -104,7 +104,7 @@ class LaidOut {
   const Extent& extent(TensorId t) const;
   attn_tensor place(TensorId t);
   void fill_input(TensorId t);
-  void prefill_outputs();
+  void poison_outputs();
   std::optional<MemoryFault> check_inputs() const;
 
   // Remembers the pages of a tensor, and fills what else there is of them.

@@ -14,15 +14,15 @@ namespace attnfuzz {
 inline constexpr uint32_t kInputCanary = 0xfffefffe;
 inline constexpr uint32_t kAllOnes = 0xffffffff;
 
-struct Poison {
+struct PoisonPatterns {
   uint32_t output = kNeverWritten;  // of outputs before a call, their gaps and guards
   uint32_t input = kInputCanary;    // of the gaps and guards of inputs; negative as a length
   uint32_t workspace = kAllOnes;    // of the workspace before a call, and its guards
-  uint32_t number = 0;              // Prefill::kHuge, of outputs and workspace; 0: the format's huge number
+  uint32_t number = 0;              // Poison::kHuge, of outputs and workspace; 0: the format's huge number
 };
 
 // By the bits of `random`; the three are never the same.
-constexpr Poison random_poison(uint64_t random) {
+constexpr PoisonPatterns random_poison(uint64_t random) {
   const auto twice = [](uint64_t half) { return static_cast<uint32_t>(half << 16 | half); };
   // 0x3d00 to 0x3fff: 1.25 to 2 in fp16, 0.03 to 2 in bf16 and fp32. Of either sign.
   const uint64_t number = (0x3d00 + (random >> 24) % 0x300) | (random >> 40 & 1) << 15;

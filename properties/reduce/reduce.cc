@@ -82,7 +82,7 @@ bool climb(Search& s) {
 // surroundings every case of such a bug shows it in one way; and where the LSE
 // is wanted there is one output more to show it.
 void usual_surroundings(Case& c) {
-  c.prefill = Case{}.prefill;
+  c.poison = Case{}.poison;
   for (TensorLayout& layout : c.layout) layout.placement = TensorLayout{}.placement;
 }
 

@@ -17,7 +17,7 @@
 //   5. vary each part of what is left to say which parts do not matter.
 // A candidate counts only if the same reduction key comes back, and is taken
 // only if it is strictly simpler than the best so far. The key is the found
-// case's with the usual prefill, away from the end of a page, if it fails there
+// case's with the usual poison, away from the end of a page, if it fails there
 // at all: what a read beyond a tensor meets is no part of the bug. Where the end
 // is an infinity or a NaN that shows as a wrong number too, with plain values and
 // layouts, that is followed as well, and the simpler end kept.

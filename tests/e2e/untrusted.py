@@ -25,7 +25,7 @@ REFUSED = {
     "zeros": (WRONG, "", None),
     "first-batch": (NUMBERS, "", None),
     "few-keys": (NUMBERS, "", None),
-    "stale-buffer": (NUMBERS, "", "earlier answer"),  # outputs may be prefilled with numbers
+    "stale-buffer": (NUMBERS, "", "earlier answer"),  # outputs may be poisoned with numbers
     "one-call-behind": (NUMBERS, "", "earlier answer"),
     "nans": (WRONG, "", None),
     # An earlier answer.

@@ -149,11 +149,11 @@ std::vector<CaseAxis> axes_of_memory() {
     if (spec.strided) std::ranges::move(axes_of(spec.id), std::back_inserter(table));
   }
   const std::vector<CaseAxis> others = {
-      choice("outputs before:", kPlaced,
-             {{"NaN", [](const Case& c) { return c.prefill == Prefill::kNan; },
-               [](const Toss&, Case& c) { c.prefill = Prefill::kNan; }},
-              {"huge", [](const Case&) { return true; },
-               [](const Toss&, Case& c) { c.prefill = Prefill::kHuge; }}}),
+      choice(
+          "outputs before:", kPlaced,
+          {{"NaN", [](const Case& c) { return c.poison == Poison::kNan; },
+            [](const Toss&, Case& c) { c.poison = Poison::kNan; }},
+           {"huge", [](const Case&) { return true; }, [](const Toss&, Case& c) { c.poison = Poison::kHuge; }}}),
       choice(
           "LSE", kPlaced,
           {{"wanted", [](const Case& c) { return c.want_lse; },

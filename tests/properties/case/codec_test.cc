@@ -75,7 +75,7 @@ Case full_case() {
   c.nan_beyond_lengths = true;
   c.layout.fill(layout);
   c.once = {{true, true}, {true, true}, {true, true}};
-  c.prefill = Prefill::kHuge;
+  c.poison = Poison::kHuge;
   c.want_lse = false;
   c.calls = {{}, {.dirty_workspace = true, .stream = 1}};
   c.remap = {axis, axis, axis, axis, axis, 11, 12, fill, Fill{}};

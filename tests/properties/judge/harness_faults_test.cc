@@ -269,11 +269,11 @@ TEST_P(EachDtype, ABoundIsTheSameAfterAFailure) {
 // A launch that runs nothing: what is found is what was there before, or what an
 // earlier call of the case left.
 TEST_P(EachDtype, AKernelThatRunsNothingDoesNotPass) {
-  for (const Prefill prefill : {Prefill::kNan, Prefill::kHuge}) {
+  for (const Poison poison : {Poison::kNan, Poison::kHuge}) {
     for (const int64_t keys : {20, 0}) {
       Case c = gaussian(GetParam(), 20);
       c.problem.seq_k = keys;
-      c.prefill = prefill;
+      c.poison = poison;
       Meddler never, once;
       never.runs_of = 0;
       EXPECT_EQ(reference(c, never).outcome, Outcome::kFail);

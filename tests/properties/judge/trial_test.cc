@@ -100,9 +100,9 @@ TEST(Trial, UnwrittenNamesTheElement) {
   EXPECT_EQ(v.where->tile_q, 1);
 }
 
-TEST(Trial, HugePrefillDoesNotHideAnUnwrittenRow) {
+TEST(Trial, HugePoisonDoesNotHideAnUnwrittenRow) {
   Case c = simple(20);
-  c.prefill = Prefill::kHuge;
+  c.poison = Poison::kHuge;
   EXPECT_EQ(verdict_of(c, Flaw::kNone).outcome, Outcome::kPass);
   EXPECT_EQ(verdict_of(c, Flaw::kSkipsLastRow).outcome, Outcome::kFail);
 }
@@ -211,7 +211,7 @@ TEST(Trial, ARunOfTheSameNumbersSharesWhatItMustGive) {
   Case elsewhere = base;
   elsewhere.layout[static_cast<size_t>(TensorId::kK)].row_gap = 8;
   elsewhere.layout[static_cast<size_t>(TensorId::kV)].order = {0, 2, 1};
-  elsewhere.prefill = Prefill::kHuge;
+  elsewhere.poison = Poison::kHuge;
   elsewhere.env.schedule_seed = 7;
   const auto* moved = trial.run(elsewhere);
   ASSERT_NE(moved, nullptr);

@@ -46,7 +46,7 @@ TEST(Guards, RightKernelIsNotBlamed) {
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
   for (TensorLayout& layout : c.layout) layout = {.order = {2, 0, 1}, .offset = 1, .row_gap = 5};
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
-  c.prefill = Prefill::kHuge;
+  c.poison = Poison::kHuge;
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
   for (TensorLayout& layout : c.layout) layout = {.row_gap = 3, .step = 2, .across = true, .backwards = 6};
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
@@ -120,9 +120,9 @@ TEST(Guards, EarlierCasesHideNoWriteBeyondATensor) {
 }
 
 TEST(Guards, WritesOutsideAnOutputAreFound) {
-  for (Prefill prefill : {Prefill::kNan, Prefill::kHuge}) {
+  for (Poison poison : {Poison::kNan, Poison::kHuge}) {
     Case c = small_case();
-    c.prefill = prefill;
+    c.poison = poison;
     const int64_t end = 2 * 4 * 5 * 3 * 2;
     const auto poke = [](TensorId t, int64_t at) {
       return [=](const LaidOut& laid) { data(laid, t)[at] = std::byte{0x12}; };

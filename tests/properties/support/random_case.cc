@@ -103,7 +103,7 @@ Case random_case(uint64_t seed) {
   if (draw.one_in(3)) c.env.schedule_seed = draw.bits();
   if (draw.one_in(3)) c.env.variant = 2;
   if (draw.one_in(4)) c.env.sm_count = draw.of({1, 16, 108});
-  if (draw.one_in(5)) c.prefill = Prefill::kHuge;
+  if (draw.one_in(5)) c.poison = Poison::kHuge;
   if (draw.one_in(5)) c.want_lse = false;
   return c;
 }

@@ -4,24 +4,22 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.prefill); };
+constexpr auto kFields = [](auto& c) { return std::tie(c.poison); };
 
 }  // namespace
 
-extern constinit const Feature prefill = {
-    .switches = {19, {whole_switch<kFields>("the prefill")}},
+extern constinit const Feature poison = {
+    .switches = {19, {whole_switch<kFields>("the poison")}},
     .dials = none,
-    .others = {{"prefill", is_usual<kFields>, {[](Case& c) { c.prefill = Prefill::kHuge; }}}},
+    .others = {{"prefill", is_usual<kFields>, {[](Case& c) { c.poison = Poison::kHuge; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
-          cost.at(Rank::kPrefill).add(static_cast<int>(c.prefill));
+          cost.at(Rank::kPoison).add(static_cast<int>(c.poison));
         },
     .forms = none,
-    .draw = {Phase::kMemory,
-             [](const Toss& toss, Case& c) {
-               c.prefill = toss.dice.percent(75) ? Prefill::kNan : Prefill::kHuge;
-             }},
+    .draw = {Phase::kMemory, [](const Toss& toss,
+                                Case& c) { c.poison = toss.dice.percent(75) ? Poison::kNan : Poison::kHuge; }},
     .parts = {{"prefill", 1, take<kFields>}},
     .numbers = none,
     .steps = none,
@@ -29,7 +27,7 @@ extern constinit const Feature prefill = {
     .marks = none,
     .words = {{Told::kSurroundings, 4,
                [](const Case& c, Sentence& words) {
-                 if (c.prefill == Prefill::kHuge) words.push_back("outputs prefilled with 2^100");
+                 if (c.poison == Poison::kHuge) words.push_back("outputs poisoned with 2^100");
                }}},
     .tidy = none,
     .illegal = none,

@@ -8,7 +8,7 @@
 namespace attnfuzz {
 
 // Of an output, with its guards and gaps, and of the inside of a workspace: 32 bits, repeated by address.
-uint32_t output_pattern(const Case& c, TensorId t, const Poison& poison = {});
-uint32_t workspace_pattern(const Case& c, const Poison& poison = {});
+uint32_t output_pattern(const Case& c, TensorId t, const PoisonPatterns& poison = {});
+uint32_t workspace_pattern(const Case& c, const PoisonPatterns& poison = {});
 
 }  // namespace attnfuzz
