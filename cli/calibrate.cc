@@ -185,7 +185,7 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 1000000));
   CLI::Option* bits = command->add_flag(
       "--bits", arguments->bits,
-      "instead: whether functions and products have the bits of the model of that GPU (docs/bits.md)");
+      "instead: whether functions and products have the bits of the model of that GPU (docs/how-it-works/executor.md)");
   command
       ->add_option("--arithmetic", arguments->arithmetic,
                    "of which model (default: by the GPU's name; the executor's, device:h200)")

@@ -21,7 +21,7 @@
 # LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
 # all but coverage, which fuzz targets and campaigns want and nothing else).
 # EXACT: for CUDA every fma stands in the source (-fmad=false), so that its bits are those of the executor in
-# a device's arithmetic (--property cpu_gpu_bits, docs/bits.md). Options that give that up, and atomic additions of
+# a device's arithmetic (--property cpu_gpu_bits, docs/checks.md). Options that give that up, and atomic additions of
 # floats (check-atomics.cmake), are refused.
 # CHECKS registers its property runs with ctest; what follows it goes to
 # attnfuzz_add_checks (AttnfuzzChecks.cmake).

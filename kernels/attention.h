@@ -224,7 +224,7 @@ typedef struct attn_probe {
 typedef enum attn_arithmetic {
   ATTN_ARITHMETIC_ANY = 0,  /* any that keep what is documented; products are rounded as the seed says */
   ATTN_ARITHMETIC_H200 = 1, /* an NVIDIA H200's */
-  /* As published of their products, and as an H200 in ex2, lg2, rcp, rsqrt: not proven (docs/bits.md). */
+  /* As published of their products, and as an H200 in ex2, lg2, rcp, rsqrt: not proven (docs/how-it-works/executor.md). */
   ATTN_ARITHMETIC_A100 = 2, /* sm_80 */
   ATTN_ARITHMETIC_L40S = 3  /* sm_89 */
 } attn_arithmetic;

@@ -1,5 +1,5 @@
 // The same kernel elsewhere, whose bits are due: of one on a GPU the CPU executor's build of it,
-// in the arithmetic that is that GPU's (docs/bits.md).
+// in the arithmetic that is that GPU's (docs/checks.md).
 //
 //   target.twin = std::make_shared<Twin>(open);
 //   Target* there = target.twin->get();      // opened when it is first asked for; null: it cannot be

@@ -19,7 +19,7 @@
 //          to or from 0, beyond what T can move that way and random signs explain
 //   lse  = |error| / (min(1, a' + b' s') bound), the largest
 //
-// a and b are measured (docs/checks.md, A suspicion). What is rounded once too often, or cut off where it
+// a and b are measured (docs/checks.md, Statistical warnings). What is rounded once too often, or cut off where it
 // should be rounded, is above 1 though within its bound.
 //
 // Nothing is said where a plan declares what may err alike in all keys by all that it declares (conversions

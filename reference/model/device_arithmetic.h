@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// Whether a device has shown it (docs/bits.md); what it has not is as published.
+// Whether a device has shown it (docs/results/bits.md); what it has not is as published.
 inline bool is_proven(int32_t arithmetic) { return arithmetic == ATTN_ARITHMETIC_H200; }
 
 // For a person: "device:a100 (as published, not proven)".

@@ -153,7 +153,7 @@ TEST_P(DecodeChoices, ItsRowsAndItsSharedMemory) {
   EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
 }
 
-// As the cost of hopper.cu has it, which was fitted to what an H200 takes (docs/speed.md); worked out apart
+// As the cost of hopper.cu has it, which was fitted to what an H200 takes (docs/results/tuning.md); worked out apart
 // from it, for 64 columns and 64 keys a tile.
 TEST_P(DecodeChoices, HowManySplits) {
   struct Row {

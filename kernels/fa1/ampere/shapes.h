@@ -1,4 +1,4 @@
-// What the mma path of FA-1 is compiled for. Measured choices: docs/speed-mma.md.
+// What the mma path of FA-1 is compiled for. Measured choices: docs/results/tuning.md.
 #pragma once
 
 #include "kernels/fa1/ampere/spec.h"

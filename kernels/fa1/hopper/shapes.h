@@ -1,5 +1,5 @@
 // What the sm_90a path of FA-1 is compiled for, and which problem takes which.
-// Measured choices: docs/speed.md.
+// Measured choices: docs/results/tuning.md.
 #pragma once
 
 #include "kernels/fa1/hopper/spec.h"

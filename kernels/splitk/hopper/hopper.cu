@@ -94,7 +94,7 @@ const DecodeSpec& decode_spec(int choice) { return at(choice).spec; }
 
 // In units of what a block takes for a tile that has come: on an H200 memory delivers 0.6
 // tiles a multiprocessor in that time at 128 columns, waits for one hide half of the other,
-// and a merge costs 3 and 1/512 a partial row (docs/speed.md). Blocks of one multiprocessor share
+// and a merge costs 3 and 1/512 a partial row (docs/results/tuning.md). Blocks of one multiprocessor share
 // what it gets.
 int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& env) {
   const DecodeSpec& spec = decode_spec(choice);

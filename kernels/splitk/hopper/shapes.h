@@ -1,4 +1,4 @@
-// What the decode path of Split-K is compiled for. Measured choices: docs/speed.md.
+// What the decode path of Split-K is compiled for. Measured choices: docs/results/tuning.md.
 #pragma once
 
 #include "kernels/splitk/hopper/spec.h"

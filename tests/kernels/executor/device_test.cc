@@ -30,7 +30,7 @@ uint32_t sum(int least, std::vector<float> a, std::vector<float> b, float c) {
 uint32_t of_f16(std::vector<float> a, std::vector<float> b, float c = 0) { return sum(-14, a, b, c); }
 uint32_t of_bf16(std::vector<float> a, std::vector<float> b, float c = 0) { return sum(-126, a, b, c); }
 
-// Each of these was seen on an H200, of mma.sync; docs/bits.md has many more of both instructions.
+// Each of these was seen on an H200, of mma.sync; docs/results/bits.md has many more of both instructions.
 TEST(DeviceProducts, KeepTwentyFiveBitsBelowTheLargestTerm) {
   EXPECT_EQ(of_f16({1, 0x1p-12f, 1}, {1, 0x1p-13f, -1}), bits(0x1p-25f));
   EXPECT_EQ(of_f16({1, 0x1p-13f, 1}, {1, 0x1p-13f, -1}), 0u);

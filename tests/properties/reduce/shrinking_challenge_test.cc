@@ -11,7 +11,7 @@
 // What the original draws under an assumption is refused here where the
 // assumption does not hold. The predicate stands for the kernel.
 //
-//   shrinking_challenge_test     prints the table of docs/shrinking.md
+//   shrinking_challenge_test     prints the table of docs/results/shrinking.md
 #include <gtest/gtest.h>
 
 #include <algorithm>

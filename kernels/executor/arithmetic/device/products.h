@@ -10,7 +10,7 @@
 //
 // Beyond the largest number is infinity; NaN, 0 x infinity and infinity - infinity give
 // NaN, which is 0x7FFFFFFF. Of 16 factors and c, mma.sync and wgmma have the same bits:
-// docs/bits.md.
+// docs/how-it-works/executor.md.
 #pragma once
 
 #include <stdint.h>
@@ -28,7 +28,7 @@ struct Products {
 
 inline constexpr Products kHopperProducts{16, 25, -14, -126, -126, -133};
 // sm_80 and sm_89: 16 factors of mma.sync are two blocks, of which the first is added first. As published, and
-// as recorded results have it (docs/bits.md); what Hopper's bounds are was found for it alone.
+// as recorded results have it (docs/results/bits.md); what Hopper's bounds are was found for it alone.
 inline constexpr Products kAmpereProducts{8, 24, -14, -126, -126, -133};
 
 // |x| = significand 2^(exponent - 23), of the bits of a finite fp32.

@@ -1,6 +1,6 @@
 // The same source on a GPU and on the executor, in that GPU's arithmetic, without a tolerance: whatever
 // differs is a race, a wait too few, a compiler's mistake, a word whose two bodies are not the same, a
-// fault of the device, or the model's error (docs/bits.md). What is wrong on both sides alike is not seen.
+// fault of the device, or the model's error (docs/checks.md). What is wrong on both sides alike is not seen.
 #include <cstring>
 
 #include "properties/case/switches.h"
