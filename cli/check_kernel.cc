@@ -37,10 +37,10 @@ constexpr uint64_t kFewestToTighten = 200;
 // nearly all is due, and of what there is at least something.
 void measure_taken(Target& target, const CheckOptions& options, Checked& checked) {
   constexpr double kOfDomain = 0.95, kOfAll = 0.05;
-  Aim aim;
-  aim.work = 100'000;
-  if (options.terms) aim.refused = options.terms->refused, aim.domain = options.terms->domain;
-  const Taken asked = problems_taken(target, aim);
+  GeneratorConfig config;
+  config.work = 100'000;
+  if (options.terms) config.refused = options.terms->refused, config.domain = options.terms->domain;
+  const Taken asked = problems_taken(target, config);
   const double taken = asked.share(), floor = options.terms ? kOfDomain : kOfAll;
   checked.taken = taken;
   const std::string of = options.terms ? "problems inside --domain" : "problems of all kinds";
@@ -138,14 +138,14 @@ void collect_not_judged(const CheckArguments& arguments, const CheckOptions& opt
 
 // Tells whether a kernel that says nothing of its arithmetic could say that it is fp32's, which assumption
 // costs what was not judged, and what to write.
-void try_tighter(Target& target, const Aim& aim, const Calibration& calibration,
+void try_tighter(Target& target, const GeneratorConfig& config, const Calibration& calibration,
                  const CheckArguments& arguments, Checked& checked) {
   const CheckResult& result = checked.result;
   if (!arguments.target.untrusted.empty() || checked.kernel.refuses_late) return;
   if (!leaves_fp32_open(result.assumptions)) return;
   if (result.features.cases < kFewestToTighten && checked.not_judged.empty()) return;
   const bool entry = !arguments.entry.call.empty();
-  const Tighter tighter = try_fp32(target, aim, calibration);
+  const Tighter tighter = try_fp32(target, config, calibration);
   std::string text = words(tighter);
   if (tighter.consistent()) {
     text += entry ? "; if it is in fp32, --takes 'in_fp32 = true' holds it to that"
@@ -279,11 +279,11 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
   if (open_lane && checked.kernel.backend == ATTN_CPU && checked.kernel.lane == "plain")
     options.open_asan = [&] { return open_lane("asan"); };
   try_found_before(*target, calibration, filing, checked);
-  const Aim aim = aim_at(*target, options);
-  options.aim = aim;
-  if (Case least; aim.domain) {
-    fit(*aim.domain, least);
-    const double times = static_cast<double>(exact_work(least.problem)) / static_cast<double>(aim.work);
+  const GeneratorConfig config = config_for(*target, options);
+  options.config = config;
+  if (Case least; config.domain) {
+    fit(*config.domain, least);
+    const double times = static_cast<double>(exact_work(least.problem)) / static_cast<double>(config.work);
     if (times > 1)
       std::printf("  slow: the smallest case that it must take costs %.1f times what --work allows\n", times);
   }
@@ -312,13 +312,13 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
     line.clear();
     for (Failure& before : result.failures) drawn.add(std::move(before));
     result = std::move(drawn);
-    result.features.reach = reach_in_domain(aim);
+    result.features.reach = reach_in_domain(config);
     if (!result.interrupted) collect_not_judged(arguments, options, part.empty(), checked);
-    if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, aim);
+    if (result.coverage.cases() >= kFewestToMeasure) checked.covered = measure(result.coverage, config);
     if (result.failures.empty() && !result.interrupted) {
       // A function of Python may take long to load; its tiles are a word of its caller's.
-      checked.tiles = checked.kernel.refuses_late ? KeyTiles{aim.tiles_q.front(), aim.tiles_k.front()}
-                                                  : show_key_tiles(*open_on_terms(), aim.domain);
+      checked.tiles = checked.kernel.refuses_late ? KeyTiles{config.tiles_q.front(), config.tiles_k.front()}
+                                                  : show_key_tiles(*open_on_terms(), config.domain);
       if (const KeyTiles& tiles = *checked.tiles; !tiles.broken.empty())
         checked.not_judged.push_back(checked.kernel.name + ": asked for its tiles by a simple case, " +
                                      tiles.broken + ": check it with --domain '" + tiles.sizes + "'");
@@ -326,7 +326,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
     print(properties_table(result) + check_notes(result, refused, checked.covered, part));
     if (checked.tiles) print("  " + words(*checked.tiles) + "\n");
     if (result.failures.empty() && !result.interrupted)
-      try_tighter(*open_on_terms(), aim, calibration, arguments, checked);
+      try_tighter(*open_on_terms(), config, calibration, arguments, checked);
     if (arguments.census) print(text(result.census));
     const Property* const as_planned = find_property("as_planned");
     if (part.empty() && std::ranges::find(options.properties, as_planned) != options.properties.end() &&

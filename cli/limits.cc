@@ -57,8 +57,8 @@ Exit run_limits(LimitsArguments arguments) {
   asked.terms = found_by_running(*target);
   if (asked.terms) target->terms = asked.terms->domain;
   asked.refused = ask_for_refusals(*target, late);
-  const Aim aim = aim_at(*target, asked);
-  Declaration takes = declaration_of(aim.refused);
+  const GeneratorConfig config = config_for(*target, asked);
+  Declaration takes = declaration_of(config.refused);
   if (asked.terms) {
     takes.domain = asked.terms->domain;
   } else if (const auto& declared = target->info().domain) {
@@ -70,12 +70,12 @@ Exit run_limits(LimitsArguments arguments) {
         &attn_domain::seq_k, &attn_domain::dim_qk, &attn_domain::dim_v}) {
     if ((takes.domain.*size).multiple == 1) (takes.domain.*size).multiple = 0;  // which says nothing
   }
-  const Taken inside = problems_taken(*target, aim, arguments.cases, late);
+  const Taken inside = problems_taken(*target, config, arguments.cases, late);
   const bool declared = target->info().domain.has_value();
-  if (aim.refused.nothing() && !declared && inside.share() < kOfDrawn) {
+  if (config.refused.nothing() && !declared && inside.share() < kOfDrawn) {
     print("  no small problem was found that it takes, so there is nothing to ask from\n");
   } else {
-    const std::string words = in_words(aim.refused);
+    const std::string words = in_words(config.refused);
     print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
     if (declared) print("  it declares what it takes: this was asked inside of that\n");
     if (!target->info().refuses_late) std::printf("\n%s", as_c(takes).c_str());

@@ -26,7 +26,7 @@ Exit list() {
     for (size_t i = 0; i < info.variants.size(); ++i)
       more += ", " + std::to_string(i + 1) + " " + info.variants[i];
     std::string ways;
-    for (const std::string& way : ways_through(aim_at(*target, {}), *target))
+    for (const std::string& way : ways_through(config_for(*target, {}), *target))
       ways += (ways.empty() ? "paths: " : ", ") + way;
     if (!ways.empty()) more += "\n" + ways;
     more += "\nbuild " + info.build.hash.substr(0, 12);

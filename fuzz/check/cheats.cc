@@ -34,19 +34,19 @@ Cheat find_cheat(const Case& c, const Verdict& verdict, const Property& property
   return verdict.cheat;
 }
 
-Taken problems_taken(Target& target, const Aim& aim, int of, const AskedLate& late) {
+Taken problems_taken(Target& target, const GeneratorConfig& config, int of, const AskedLate& late) {
   Taker taker(target, late);
   Taken all;
   all.of = of;
   for (int n = 0; n < of; ++n) {
-    Case c = draw(aim, 1, static_cast<uint64_t>(n));
-    strip_refused(aim.refused, c, aim.work);  // also what was drawn to be refused
-    fit_domain(aim, c);
+    Case c = draw(config, 1, static_cast<uint64_t>(n));
+    strip_refused(config.refused, c, config.work);  // also what was drawn to be refused
+    fit_domain(config, c);
     tidy(c);
     c.lane = target.info().lane;
     if (illegal(c)) {
       c.layout = {};  // a stride that no slot holds
-      if (aim.domain) lay_within(*aim.domain, c);
+      if (config.domain) lay_within(*config.domain, c);
     }
     if (const auto why = illegal(c)) {
       ++all.reasons["no case: " + *why];

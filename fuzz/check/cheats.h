@@ -7,7 +7,7 @@
 #include <string>
 
 #include "fuzz/check/refusals.h"
-#include "properties/case/aim.h"
+#include "properties/case/generator_config.h"
 #include "properties/judge/trial.h"
 
 namespace attnfuzz {
@@ -27,8 +27,8 @@ struct Taken {
   double share() const { return static_cast<double>(taken) / of; }
 };
 
-// Of problems of all kinds, or of those inside `aim`'s domain and without what it says is refused. Nothing
+// Of problems of all kinds, or of those inside `config`'s domain and without what it says is refused. Nothing
 // is run but a kernel that may refuse then.
-Taken problems_taken(Target& target, const Aim& aim, int of = 100, const AskedLate& late = {});
+Taken problems_taken(Target& target, const GeneratorConfig& config, int of = 100, const AskedLate& late = {});
 
 }  // namespace attnfuzz

@@ -116,7 +116,7 @@ void collect(std::vector<Job>& jobs, Shared& shared, bool keep_going, const std:
 // What is known of a case that its job did not survive.
 Failure fatal_failure(uint64_t index, const std::string& how, Target& target, const Calibration& calibration,
                       const CheckOptions& options) {
-  auto [c, property] = case_at(aim_at(target, options), options, target, calibration, index);
+  auto [c, property] = case_at(config_for(target, options), options, target, calibration, index);
   rejected_by(*property, c, target);  // adapts it
   Failure failure = {.index = index, .c = c, .property = property, .fatal = true};
   failure.verdict.outcome = Outcome::kFail;
@@ -135,8 +135,8 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
   SharedPage page;
   Shared& shared = *page;
   const auto start = Clock::now();
-  if (options.aim && options.aim->covering)
-    options.aim->covering->size();  // made here, once, and not by each job
+  if (options.config && options.config->covering)
+    options.config->covering->size();  // made here, once, and not by each job
   std::vector<Job> jobs;
   for (int job = 0; job < options.jobs; ++job)
     jobs.push_back(start_job(job, open, calibration, options, shared));

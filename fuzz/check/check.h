@@ -44,7 +44,7 @@ struct CheckOptions {
   double seconds = 0;     // > 0: as many cases as fit, instead of `cases`
   std::vector<const Property*> properties;
   int jobs = 1;
-  int64_t work = Aim{}.work;
+  int64_t work = GeneratorConfig{}.work;
   int32_t max_variant = 1 << 30;
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
   std::string way;                           // not empty: only cases that the kernel goes this way with (way.h)
@@ -52,7 +52,8 @@ struct CheckOptions {
   std::optional<Terms> terms = {};           // of the caller
   std::optional<Refused> refused = {};       // by the kernel, if it has been asked (refusals.h)
   bool finite = false;          // Q, K and V hold neither NaN nor infinity, whoever may refuse them
-  std::optional<Aim> aim = {};  // aim_at() of these options, if it has been asked: else each job asks
+  std::optional<GeneratorConfig> config =
+      {};                       // config_for() of these options, if it has been asked: else each job asks
   uint32_t asan_every = 0;      // one case in so many is run in the lane asan; 0: none
   std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or null from it: it is not built for it
   bool keep_going = false;            // after a failure, for the next of another kind class
@@ -100,8 +101,8 @@ using OpenTarget = std::function<std::unique_ptr<Target>(std::string* error)>;
 // Called about twice a second while a check runs.
 using OnProgress = std::function<void(uint64_t done, uint64_t of, double seconds)>;
 
-// What the generator aims at, from the target's own plans; options.aim where it is there.
-Aim aim_at(Target& target, const CheckOptions& options);
+// What the generator aims at, from the target's own plans; options.config where it is there.
+GeneratorConfig config_for(Target& target, const CheckOptions& options);
 
 // Throws std::runtime_error if a target cannot be opened or a job dies outside of a case.
 CheckResult check(const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,

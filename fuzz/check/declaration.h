@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/aim.h"
+#include "properties/case/generator_config.h"
 
 namespace attnfuzz {
 

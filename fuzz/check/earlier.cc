@@ -97,7 +97,7 @@ class Sequence {
 std::optional<std::vector<Earlier>> earlier_cases(const Failure& failure, Target& target,
                                                   const Calibration& calibration, const CheckOptions& options,
                                                   double seconds) {
-  const Aim aim = aim_at(target, options);
+  const GeneratorConfig config = config_for(target, options);
   Sequence sequence(failure, target, calibration, seconds);
   std::optional<std::vector<Earlier>> found;
   std::vector<Earlier> cases;
@@ -107,7 +107,7 @@ std::optional<std::vector<Earlier>> earlier_cases(const Failure& failure, Target
     std::vector<Earlier> more;
     for (; asked < many && index >= options.first + step; ++asked) {
       index -= step;
-      auto [c, property] = case_at(aim, options, target, calibration, index);
+      auto [c, property] = case_at(config, options, target, calibration, index);
       if (!rejected_by(*property, c, target)) more.push_back({index, c, property});
     }
     if (more.empty()) continue;

@@ -22,7 +22,7 @@ struct Earlier {
 };
 
 // In the order in which they ran. Nothing: it did not fail again behind up to kMostEarlier of them, or in so
-// many seconds. options.aim is the check's own. Leaves the worker fresh.
+// many seconds. options.config is the check's own. Leaves the worker fresh.
 // More than kFewEarlier are left only where neither fewer nor repeated calls of the failing case do it in time.
 inline constexpr uint64_t kMostEarlier = 512;
 inline constexpr size_t kFewEarlier = 8;

@@ -76,14 +76,14 @@ std::vector<std::string> compiles_for(const std::string& flags) {
   return parts;
 }
 
-Case draw_in_epoch(const Aim& aim, const KernelInfo& kernel, uint64_t seed, uint64_t index) {
+Case draw_in_epoch(const GeneratorConfig& config, const KernelInfo& kernel, uint64_t seed, uint64_t index) {
   const std::vector<std::string> parts = compiles_for(kernel.build.flags);
-  if (parts.empty()) return draw(aim, seed, index);
-  const Case epoch = draw(aim, seed ^ kOfEpochs, index / kCasesOfEpoch);
+  if (parts.empty()) return draw(config, seed, index);
+  const Case epoch = draw(config, seed ^ kOfEpochs, index / kCasesOfEpoch);
   attn_domain any = {};
   any.size = sizeof any;
-  Aim inside = aim;
-  inside.domain = narrowed(aim.domain.value_or(any), epoch, parts);
+  GeneratorConfig inside = config;
+  inside.domain = narrowed(config.domain.value_or(any), epoch, parts);
   Case c = draw(inside, seed, index);
   Case same = c;
   Problem& p = same.problem;

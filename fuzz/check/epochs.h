@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/aim.h"
+#include "properties/case/generator_config.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz {
@@ -23,6 +23,6 @@ inline constexpr uint64_t kCasesOfEpoch = 32;
 std::vector<std::string> compiles_for(const std::string& flags);
 
 // draw(), but that what the kernel compiles for is its epoch's.
-Case draw_in_epoch(const Aim& aim, const KernelInfo& kernel, uint64_t seed, uint64_t index);
+Case draw_in_epoch(const GeneratorConfig& config, const KernelInfo& kernel, uint64_t seed, uint64_t index);
 
 }  // namespace attnfuzz

@@ -16,14 +16,14 @@
 namespace attnfuzz {
 namespace {
 
-Case without_refused(Case c, const Aim& aim) {
-  strip_refused(aim.refused, c);
+Case without_refused(Case c, const GeneratorConfig& config) {
+  strip_refused(config.refused, c);
   c.planted.clear();
   c.layout = {};
   c.once = {};
   c.nan_beyond_lengths = false;
   tidy(c);
-  if (aim.domain) lay_within(*aim.domain, c);
+  if (config.domain) lay_within(*config.domain, c);
   return c;
 }
 
@@ -37,8 +37,9 @@ class Ahead {
     std::optional<Verdict> verdict;  // none: not judged yet
   };
 
-  Ahead(const Aim& aim, const CheckOptions& options, Target& target, const Calibration& calibration)
-      : aim_(aim), options_(options), target_(target), calibration_(calibration) {
+  Ahead(const GeneratorConfig& config, const CheckOptions& options, Target& target,
+        const Calibration& calibration)
+      : config_(config), options_(options), target_(target), calibration_(calibration) {
     auto* screening = options.batch > 0 ? dynamic_cast<Screening*>(&target) : nullptr;
     if (screening) screen_.emplace(*screening, target, calibration, options.seed);
   }
@@ -60,7 +61,7 @@ class Ahead {
     while (taken_.size() < count && (taken_.empty() || index - options_.first < limit())) {
       Taken& next = taken_.emplace_back();
       next.index = index;
-      next.drawn = case_at(aim_, options_, target_, calibration_, index, &next.digest);
+      next.drawn = case_at(config_, options_, target_, calibration_, index, &next.digest);
       index += static_cast<uint64_t>(options_.jobs);
       if (!screen_) continue;
       const Property* property = next.drawn.property;
@@ -75,7 +76,7 @@ class Ahead {
   }
   uint64_t limit() const { return options_.seconds > 0 ? ~uint64_t{0} : options_.cases; }
 
-  const Aim& aim_;
+  const GeneratorConfig& config_;
   const CheckOptions& options_;
   Target& target_;
   const Calibration& calibration_;
@@ -137,10 +138,10 @@ int32_t arithmetic_at(uint64_t index, const CheckOptions& options, const Target&
 
 }  // namespace
 
-Drawn case_at(const Aim& aim, const CheckOptions& options, Target& target, const Calibration& calibration,
-              uint64_t index, StreamDigest* digest) {
-  Drawn drawn = {options.way.empty() ? draw_in_epoch(aim, target.info(), options.seed, index)
-                                     : draw_on_way(aim, options.seed, index, options.way, target),
+Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
+              const Calibration& calibration, uint64_t index, StreamDigest* digest) {
+  Drawn drawn = {options.way.empty() ? draw_in_epoch(config, target.info(), options.seed, index)
+                                     : draw_on_way(config, options.seed, index, options.way, target),
                  options.properties[index % options.properties.size()]};
   if (digest != nullptr) digest->add(index, drawn.c);
   enter_lane(drawn.c, target.info().lane, index);
@@ -152,9 +153,9 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
                       Shared& shared) {
   using Clock = std::chrono::steady_clock;
   CheckResult result;
-  const Aim aim = aim_at(target, options);
+  const GeneratorConfig config = config_for(target, options);
   target.on_run = [&](const Case& c, const attn_plan& plan) { result.census.add(c, plan); };
-  Ahead ahead(aim, options, target, calibration);
+  Ahead ahead(config, options, target, calibration);
   Beside beside(options);
   // Whoever asks for bits alone (of a plan, of a twin) is told why there are none, not that something else
   // holds.
@@ -180,11 +181,11 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     Verdict verdict = rejected ? *rejected
                       : judged ? *judged
                                : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
-    if (verdict.outcome == Outcome::kReject && !aim.refused.nothing() && !alone) {
+    if (verdict.outcome == Outcome::kReject && !config.refused.nothing() && !alone) {
       // Of a kernel that does not do everything a relation may ask too much. Then the case is
       // judged by itself, and one that is refused even so without what it may be refused for.
       const Property* by = find_property("reference");
-      for (const Case& other : {as_drawn, without_refused(as_drawn, aim)}) {
+      for (const Case& other : {as_drawn, without_refused(as_drawn, config)}) {
         if (property == by && other == c) continue;  // that has been judged
         Verdict by_itself = judge(other, *by, target, calibration);
         if (by_itself.outcome == Outcome::kReject) continue;

@@ -24,8 +24,8 @@ struct Drawn {
   Case c;
   const Property* property;
 };
-Drawn case_at(const Aim& aim, const CheckOptions& options, Target& target, const Calibration& calibration,
-              uint64_t index, StreamDigest* digest = nullptr);
+Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
+              const Calibration& calibration, uint64_t index, StreamDigest* digest = nullptr);
 
 // What the lane decides of a drawn case. Where schedules are what is looked for,
 // every case has a random one; `index` varies it.

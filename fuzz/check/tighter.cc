@@ -64,11 +64,11 @@ class Saying : public Target {
   attn_plan own_ = {};
 };
 
-Case drawn_inside(const Aim& aim, const Target& target, uint64_t index) {
+Case drawn_inside(const GeneratorConfig& config, const Target& target, uint64_t index) {
   constexpr uint64_t kSeed = 1;
-  Case c = draw(aim, kSeed, index);
-  strip_refused(aim.refused, c, aim.work);
-  fit_domain(aim, c);
+  Case c = draw(config, kSeed, index);
+  strip_refused(config.refused, c, config.work);
+  fit_domain(config, c);
   tidy(c);
   c.lane = target.info().lane;
   return c;
@@ -92,7 +92,8 @@ bool leaves_fp32_open(const std::vector<std::string>& assumptions) {
   });
 }
 
-Tighter try_fp32(Target& target, const Aim& aim, const Calibration& calibration, int cases, double seconds) {
+Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibration& calibration, int cases,
+                 double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   const Property& reference = *find_property("reference");
@@ -105,7 +106,7 @@ Tighter try_fp32(Target& target, const Aim& aim, const Calibration& calibration,
   std::vector<std::string> assumptions;
   int without[std::size(kClasses)] = {};
   for (int n = 0; n < cases && Clock::now() < end; ++n) {
-    const Case c = drawn_inside(aim, target, static_cast<uint64_t>(n));
+    const Case c = drawn_inside(config, target, static_cast<uint64_t>(n));
     if (illegal(c)) continue;
     const Verdict loose = judged(c, 0);
     if (loose.outcome != Outcome::kPass && loose.outcome != Outcome::kUninformative) continue;

@@ -6,7 +6,7 @@
 // kernel passes all of them, its errors are consistent with fp32 arithmetic, and it can say so. Cases that were
 // uninformative are also judged with each class alone, which shows the assumption that costs most.
 //
-//   const Tighter t = try_fp32(target, aim, calibration);
+//   const Tighter t = try_fp32(target, config, calibration);
 //   std::printf("  %s\n", words(t).c_str());
 //
 // It proves nothing: a kernel in fewer bits may be that exact in these cases. The user decides.
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/aim.h"
+#include "properties/case/generator_config.h"
 #include "properties/judge/target.h"
 #include "reference/model/calibration.h"
 
@@ -36,8 +36,8 @@ struct Tighter {
 // Whether a plan leaves open what the classes of fp32 say.
 bool leaves_fp32_open(const std::vector<std::string>& assumptions);
 
-// Draws `cases` inside `aim`, as many as fit into `seconds`.
-Tighter try_fp32(Target& target, const Aim& aim, const Calibration& calibration, int cases = 100,
+// Draws `cases` inside `config`, as many as fit into `seconds`.
+Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibration& calibration, int cases = 100,
                  double seconds = 5);
 
 // "consistent with fp32 arithmetic: 96 cases are within its bounds, the worst at 0.41 of one"

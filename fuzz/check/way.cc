@@ -48,11 +48,11 @@ bool goes(const std::string& way, const std::string& asked) {
   return true;
 }
 
-std::set<std::string> ways_through(const Aim& aim, Target& target) {
+std::set<std::string> ways_through(const GeneratorConfig& config, Target& target) {
   std::set<std::string> met;
   const auto plan = [&](Case c) {
-    if (aim.domain) fit(*aim.domain, c);
-    for (c.env.variant = 0; c.env.variant <= aim.variants; ++c.env.variant) {
+    if (config.domain) fit(*config.domain, c);
+    for (c.env.variant = 0; c.env.variant <= config.variants; ++c.env.variant) {
       const PlanReply planned = plan_alone(c, target);
       if (why_not(planned).empty()) met.insert(way_of(planned.plan));
     }
@@ -70,24 +70,26 @@ std::set<std::string> ways_through(const Aim& aim, Target& target) {
           if (biased) c.problem.bias = Bias{};
           for (const int64_t shared : {1, 4}) {
             c.problem.heads_kv = c.problem.heads_q / shared;
-            for (c.problem.num_splits = 0; c.problem.num_splits <= int64_t{aim.splits}; ++c.problem.num_splits)
+            for (c.problem.num_splits = 0; c.problem.num_splits <= int64_t{config.splits};
+                 ++c.problem.num_splits)
               plan(c);
           }
         }
       }
     }
   }
-  for (uint64_t index = 0; index < 100; ++index) plan(draw(aim, 1, index));
+  for (uint64_t index = 0; index < 100; ++index) plan(draw(config, 1, index));
   return met;
 }
 
-Case draw_on_way(const Aim& aim, uint64_t seed, uint64_t index, const std::string& asked, Target& target) {
+Case draw_on_way(const GeneratorConfig& config, uint64_t seed, uint64_t index, const std::string& asked,
+                 Target& target) {
   constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // no check comes that far
   std::set<std::string> met;
   for (uint64_t draw_number = 0; draw_number < kDraws; ++draw_number) {
-    Case c = draw(aim, seed, index + draw_number * kApart);
+    Case c = draw(config, seed, index + draw_number * kApart);
     const int32_t drawn = c.env.variant;
-    for (int32_t other = -1; other <= aim.variants; ++other) {
+    for (int32_t other = -1; other <= config.variants; ++other) {
       if (other == drawn) continue;
       c.env.variant = other < 0 ? drawn : other;
       const PlanReply planned = plan_alone(c, target);

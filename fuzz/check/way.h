@@ -27,11 +27,12 @@ bool goes(const std::string& way, const std::string& asked);
 
 // The ways through a kernel, as its plans of dense problems of all kinds and of a hundred drawn cases have
 // them, in each of its variants: what it names itself, or takes in rarer cases only, may be missing.
-std::set<std::string> ways_through(const Aim& aim, Target& target);
+std::set<std::string> ways_through(const GeneratorConfig& config, Target& target);
 
 // Case `index` of those of the stream `seed` that go the way asked for: the first that does,
 // of as many draws as it takes; each as drawn and with its other variants. Throws
 // std::runtime_error, with the ways that were met, if none of a thousand does.
-Case draw_on_way(const Aim& aim, uint64_t seed, uint64_t index, const std::string& asked, Target& target);
+Case draw_on_way(const GeneratorConfig& config, uint64_t seed, uint64_t index, const std::string& asked,
+                 Target& target);
 
 }  // namespace attnfuzz

@@ -11,114 +11,114 @@
 namespace attnfuzz {
 
 // What a kernel that calls it was about.
-enum class Aim : uint8_t { kProcess, kSignal, kMemory, kNetwork, kFile, kHandler, kPrivilege };
+enum class Purpose : uint8_t { kProcess, kSignal, kMemory, kNetwork, kFile, kHandler, kPrivilege };
 
 struct RefusedCall {
   int32_t number;
   const char* name;
-  Aim aim;
+  Purpose purpose;
 };
 
 inline constexpr RefusedCall kRefusedCalls[] = {
 // Another process: begun, or this one replaced.
 #ifdef SYS_fork
-    {SYS_fork, "fork", Aim::kProcess},
-    {SYS_vfork, "vfork", Aim::kProcess},
+    {SYS_fork, "fork", Purpose::kProcess},
+    {SYS_vfork, "vfork", Purpose::kProcess},
 #endif
-    {SYS_clone, "clone", Aim::kProcess},  // of what is no thread
-    {SYS_execve, "execve", Aim::kProcess},
-    {SYS_execveat, "execveat", Aim::kProcess},
-    {SYS_setsid, "setsid", Aim::kProcess},
-    {SYS_setpgid, "setpgid", Aim::kProcess},
+    {SYS_clone, "clone", Purpose::kProcess},  // of what is no thread
+    {SYS_execve, "execve", Purpose::kProcess},
+    {SYS_execveat, "execveat", Purpose::kProcess},
+    {SYS_setsid, "setsid", Purpose::kProcess},
+    {SYS_setpgid, "setpgid", Purpose::kProcess},
     // Signalled.
-    {SYS_kill, "kill", Aim::kSignal},      // of another process
-    {SYS_tgkill, "tgkill", Aim::kSignal},  // likewise
-    {SYS_tkill, "tkill", Aim::kSignal},
-    {SYS_rt_sigqueueinfo, "rt_sigqueueinfo", Aim::kSignal},
-    {SYS_rt_tgsigqueueinfo, "rt_tgsigqueueinfo", Aim::kSignal},
-    {SYS_pidfd_send_signal, "pidfd_send_signal", Aim::kSignal},
-    {SYS_prlimit64, "prlimit64", Aim::kSignal},  // of another process: a limit of 0 s ends it
+    {SYS_kill, "kill", Purpose::kSignal},      // of another process
+    {SYS_tgkill, "tgkill", Purpose::kSignal},  // likewise
+    {SYS_tkill, "tkill", Purpose::kSignal},
+    {SYS_rt_sigqueueinfo, "rt_sigqueueinfo", Purpose::kSignal},
+    {SYS_rt_tgsigqueueinfo, "rt_tgsigqueueinfo", Purpose::kSignal},
+    {SYS_pidfd_send_signal, "pidfd_send_signal", Purpose::kSignal},
+    {SYS_prlimit64, "prlimit64", Purpose::kSignal},  // of another process: a limit of 0 s ends it
     // Read and written.
-    {SYS_ptrace, "ptrace", Aim::kMemory},
-    {SYS_process_vm_readv, "process_vm_readv", Aim::kMemory},
-    {SYS_process_vm_writev, "process_vm_writev", Aim::kMemory},
-    {SYS_pidfd_open, "pidfd_open", Aim::kMemory},
-    {438, "pidfd_getfd", Aim::kMemory},
-    {SYS_kcmp, "kcmp", Aim::kMemory},  // of another process
-    {440, "process_madvise", Aim::kMemory},
-    {SYS_userfaultfd, "userfaultfd", Aim::kMemory},
+    {SYS_ptrace, "ptrace", Purpose::kMemory},
+    {SYS_process_vm_readv, "process_vm_readv", Purpose::kMemory},
+    {SYS_process_vm_writev, "process_vm_writev", Purpose::kMemory},
+    {SYS_pidfd_open, "pidfd_open", Purpose::kMemory},
+    {438, "pidfd_getfd", Purpose::kMemory},
+    {SYS_kcmp, "kcmp", Purpose::kMemory},  // of another process
+    {440, "process_madvise", Purpose::kMemory},
+    {SYS_userfaultfd, "userfaultfd", Purpose::kMemory},
     // The arena's own protection: in these with an address of it, from or to.
-    {SYS_mmap, "mmap", Aim::kMemory},
-    {SYS_munmap, "munmap", Aim::kMemory},
-    {SYS_mprotect, "mprotect", Aim::kMemory},
-    {SYS_mremap, "mremap", Aim::kMemory},
-    {SYS_madvise, "madvise", Aim::kMemory},
-    {SYS_pkey_mprotect, "pkey_mprotect", Aim::kMemory},
-    {SYS_remap_file_pages, "remap_file_pages", Aim::kMemory},
+    {SYS_mmap, "mmap", Purpose::kMemory},
+    {SYS_munmap, "munmap", Purpose::kMemory},
+    {SYS_mprotect, "mprotect", Purpose::kMemory},
+    {SYS_mremap, "mremap", Purpose::kMemory},
+    {SYS_madvise, "madvise", Purpose::kMemory},
+    {SYS_pkey_mprotect, "pkey_mprotect", Purpose::kMemory},
+    {SYS_remap_file_pages, "remap_file_pages", Purpose::kMemory},
     // The network, and whatever else listens.
-    {SYS_socket, "socket", Aim::kNetwork},
-    {SYS_socketpair, "socketpair", Aim::kNetwork},
-    {SYS_connect, "connect", Aim::kNetwork},
-    {SYS_bind, "bind", Aim::kNetwork},
-    {SYS_listen, "listen", Aim::kNetwork},
-    {SYS_sendto, "sendto", Aim::kNetwork},
-    {SYS_sendmsg, "sendmsg", Aim::kNetwork},
-    {SYS_msgget, "msgget", Aim::kNetwork},
-    {SYS_shmget, "shmget", Aim::kNetwork},
-    {SYS_semget, "semget", Aim::kNetwork},
-    {SYS_mq_open, "mq_open", Aim::kNetwork},
+    {SYS_socket, "socket", Purpose::kNetwork},
+    {SYS_socketpair, "socketpair", Purpose::kNetwork},
+    {SYS_connect, "connect", Purpose::kNetwork},
+    {SYS_bind, "bind", Purpose::kNetwork},
+    {SYS_listen, "listen", Purpose::kNetwork},
+    {SYS_sendto, "sendto", Purpose::kNetwork},
+    {SYS_sendmsg, "sendmsg", Purpose::kNetwork},
+    {SYS_msgget, "msgget", Purpose::kNetwork},
+    {SYS_shmget, "shmget", Purpose::kNetwork},
+    {SYS_semget, "semget", Purpose::kNetwork},
+    {SYS_mq_open, "mq_open", Purpose::kNetwork},
 // Files.
 #ifdef SYS_open
-    {SYS_open, "open", Aim::kFile},  // for writing, on the CPU
-    {SYS_creat, "creat", Aim::kFile},
-    {SYS_unlink, "unlink", Aim::kFile},
-    {SYS_rename, "rename", Aim::kFile},
-    {SYS_mkdir, "mkdir", Aim::kFile},
-    {SYS_rmdir, "rmdir", Aim::kFile},
-    {SYS_link, "link", Aim::kFile},
-    {SYS_symlink, "symlink", Aim::kFile},
-    {SYS_chmod, "chmod", Aim::kFile},
-    {SYS_chown, "chown", Aim::kFile},
+    {SYS_open, "open", Purpose::kFile},  // for writing, on the CPU
+    {SYS_creat, "creat", Purpose::kFile},
+    {SYS_unlink, "unlink", Purpose::kFile},
+    {SYS_rename, "rename", Purpose::kFile},
+    {SYS_mkdir, "mkdir", Purpose::kFile},
+    {SYS_rmdir, "rmdir", Purpose::kFile},
+    {SYS_link, "link", Purpose::kFile},
+    {SYS_symlink, "symlink", Purpose::kFile},
+    {SYS_chmod, "chmod", Purpose::kFile},
+    {SYS_chown, "chown", Purpose::kFile},
 #endif
-    {SYS_openat, "openat", Aim::kFile},  // for writing, on the CPU
-    {SYS_openat2, "openat2", Aim::kFile},
-    {SYS_unlinkat, "unlinkat", Aim::kFile},
-    {SYS_renameat2, "renameat2", Aim::kFile},
-    {SYS_mkdirat, "mkdirat", Aim::kFile},
-    {SYS_linkat, "linkat", Aim::kFile},
-    {SYS_symlinkat, "symlinkat", Aim::kFile},
-    {SYS_mknodat, "mknodat", Aim::kFile},
-    {SYS_fchmod, "fchmod", Aim::kFile},
-    {SYS_fchmodat, "fchmodat", Aim::kFile},
-    {SYS_fchownat, "fchownat", Aim::kFile},
-    {SYS_truncate, "truncate", Aim::kFile},
-    {SYS_ftruncate, "ftruncate", Aim::kFile},
-    {SYS_fallocate, "fallocate", Aim::kFile},
+    {SYS_openat, "openat", Purpose::kFile},  // for writing, on the CPU
+    {SYS_openat2, "openat2", Purpose::kFile},
+    {SYS_unlinkat, "unlinkat", Purpose::kFile},
+    {SYS_renameat2, "renameat2", Purpose::kFile},
+    {SYS_mkdirat, "mkdirat", Purpose::kFile},
+    {SYS_linkat, "linkat", Purpose::kFile},
+    {SYS_symlinkat, "symlinkat", Purpose::kFile},
+    {SYS_mknodat, "mknodat", Purpose::kFile},
+    {SYS_fchmod, "fchmod", Purpose::kFile},
+    {SYS_fchmodat, "fchmodat", Purpose::kFile},
+    {SYS_fchownat, "fchownat", Purpose::kFile},
+    {SYS_truncate, "truncate", Purpose::kFile},
+    {SYS_ftruncate, "ftruncate", Purpose::kFile},
+    {SYS_fallocate, "fallocate", Purpose::kFile},
     // What a crash does.
-    {SYS_rt_sigaction, "sigaction", Aim::kHandler},  // of a deadly signal
+    {SYS_rt_sigaction, "sigaction", Purpose::kHandler},  // of a deadly signal
     // More rights.
-    {SYS_prctl, "prctl", Aim::kPrivilege},  // that would undo the confinement
-    {SYS_seccomp, "seccomp", Aim::kPrivilege},
-    {SYS_unshare, "unshare", Aim::kPrivilege},
-    {SYS_setns, "setns", Aim::kPrivilege},
-    {SYS_mount, "mount", Aim::kPrivilege},
-    {SYS_umount2, "umount2", Aim::kPrivilege},
-    {SYS_pivot_root, "pivot_root", Aim::kPrivilege},
-    {SYS_chroot, "chroot", Aim::kPrivilege},
-    {SYS_bpf, "bpf", Aim::kPrivilege},
-    {SYS_perf_event_open, "perf_event_open", Aim::kPrivilege},
-    {SYS_io_uring_setup, "io_uring_setup", Aim::kPrivilege},
-    {SYS_keyctl, "keyctl", Aim::kPrivilege},
-    {SYS_add_key, "add_key", Aim::kPrivilege},
-    {SYS_request_key, "request_key", Aim::kPrivilege},
-    {SYS_capset, "capset", Aim::kPrivilege},
-    {SYS_setuid, "setuid", Aim::kPrivilege},
-    {SYS_setgid, "setgid", Aim::kPrivilege},
-    {SYS_reboot, "reboot", Aim::kPrivilege},
-    {SYS_init_module, "init_module", Aim::kPrivilege},
-    {SYS_finit_module, "finit_module", Aim::kPrivilege},
-    {SYS_kexec_load, "kexec_load", Aim::kPrivilege},
-    {SYS_open_by_handle_at, "open_by_handle_at", Aim::kPrivilege},
+    {SYS_prctl, "prctl", Purpose::kPrivilege},  // that would undo the confinement
+    {SYS_seccomp, "seccomp", Purpose::kPrivilege},
+    {SYS_unshare, "unshare", Purpose::kPrivilege},
+    {SYS_setns, "setns", Purpose::kPrivilege},
+    {SYS_mount, "mount", Purpose::kPrivilege},
+    {SYS_umount2, "umount2", Purpose::kPrivilege},
+    {SYS_pivot_root, "pivot_root", Purpose::kPrivilege},
+    {SYS_chroot, "chroot", Purpose::kPrivilege},
+    {SYS_bpf, "bpf", Purpose::kPrivilege},
+    {SYS_perf_event_open, "perf_event_open", Purpose::kPrivilege},
+    {SYS_io_uring_setup, "io_uring_setup", Purpose::kPrivilege},
+    {SYS_keyctl, "keyctl", Purpose::kPrivilege},
+    {SYS_add_key, "add_key", Purpose::kPrivilege},
+    {SYS_request_key, "request_key", Purpose::kPrivilege},
+    {SYS_capset, "capset", Purpose::kPrivilege},
+    {SYS_setuid, "setuid", Purpose::kPrivilege},
+    {SYS_setgid, "setgid", Purpose::kPrivilege},
+    {SYS_reboot, "reboot", Purpose::kPrivilege},
+    {SYS_init_module, "init_module", Purpose::kPrivilege},
+    {SYS_finit_module, "finit_module", Purpose::kPrivilege},
+    {SYS_kexec_load, "kexec_load", Purpose::kPrivilege},
+    {SYS_open_by_handle_at, "open_by_handle_at", Purpose::kPrivilege},
 };
 
 }  // namespace attnfuzz

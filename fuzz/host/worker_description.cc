@@ -151,9 +151,10 @@ Cheat cheat_of(const wire::Wire& wire, Death death, std::optional<int> exit_stat
   if (crash.signal == SIGSYS) {
     for (const RefusedCall& call : kRefusedCalls) {
       if (call.number != crash.call) continue;
-      static constexpr Cheat kOfAims[] = {Cheat::kProcess, Cheat::kSignal,  Cheat::kMemory,   Cheat::kNetwork,
-                                          Cheat::kFile,    Cheat::kHandler, Cheat::kPrivilege};
-      return kOfAims[static_cast<size_t>(call.aim)];
+      static constexpr Cheat kOfPurposes[] = {Cheat::kProcess,  Cheat::kSignal, Cheat::kMemory,
+                                              Cheat::kNetwork,  Cheat::kFile,   Cheat::kHandler,
+                                              Cheat::kPrivilege};
+      return kOfPurposes[static_cast<size_t>(call.purpose)];
     }
   }
   // Of the inputs' memory all can be read, and nothing written.

@@ -119,8 +119,8 @@ void trap(Rules& rules, const Confined& with, bool device, const Arena& arena) {
         break;
       default:
         // A driver and an interpreter try more than they need; Landlock keeps files from them.
-        if ((device || with.interpreter) && call.aim == Aim::kFile) break;
-        if (device && call.aim == Aim::kNetwork) {
+        if ((device || with.interpreter) && call.purpose == Purpose::kFile) break;
+        if (device && call.purpose == Purpose::kNetwork) {
           // A driver talks to its daemons by sockets of this machine alone.
           if (call.number == SYS_socket)
             for (const int family : {AF_INET, AF_INET6, AF_PACKET, AF_VSOCK})

@@ -12,9 +12,11 @@
 namespace attnfuzz {
 
 Bench::Bench(std::vector<std::unique_ptr<Target>> targets)
-    : targets_(std::move(targets)), calibration_(executor()), aim_(aim_at(*targets_.front(), CheckOptions{})) {
-  for (const auto& target : targets_) aim_.splits |= target->info().has_stages;
-  most_ = aim_;
+    : targets_(std::move(targets)),
+      calibration_(executor()),
+      config_(config_for(*targets_.front(), CheckOptions{})) {
+  for (const auto& target : targets_) config_.splits |= target->info().has_stages;
+  most_ = config_;
   most_.work *= 16;
 }
 

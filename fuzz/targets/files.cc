@@ -132,7 +132,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   if (seed % 2 == 0 || !LLVMFuzzerMutate) {
-    const std::string next = mutated({reinterpret_cast<const char*>(data), size}, Aim{}, seed, max_size);
+    const std::string next =
+        mutated({reinterpret_cast<const char*>(data), size}, GeneratorConfig{}, seed, max_size);
     if (!next.empty()) {
       std::memcpy(data, next.data(), next.size());
       if (seed % 4 == 0 || !LLVMFuzzerMutate) return next.size();

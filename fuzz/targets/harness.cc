@@ -102,7 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   using namespace attnfuzz;
   const std::string_view unit(reinterpret_cast<const char*>(data), size);
-  const std::string next = mutated(unit, process().bench->aim(), seed, max_size);
+  const std::string next = mutated(unit, process().bench->config(), seed, max_size);
   if (next.empty()) return size;
   std::memcpy(data, next.data(), next.size());
   return next.size();
@@ -113,7 +113,7 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* a, size_t a_size, con
   using namespace attnfuzz;
   const std::string_view mother(reinterpret_cast<const char*>(a), a_size);
   const std::string_view father(reinterpret_cast<const char*>(b), b_size);
-  const std::string child = crossed(mother, father, process().bench->aim(), seed, max_size);
+  const std::string child = crossed(mother, father, process().bench->config(), seed, max_size);
   std::memcpy(out, child.data(), child.size());
   return child.size();
 }

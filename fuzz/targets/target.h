@@ -48,8 +48,8 @@ class Bench {
   explicit Bench(std::vector<std::unique_ptr<Target>> targets);
   Target& target(size_t kernel) { return *targets_[kernel]; }
   const Calibration& calibration() const { return calibration_; }
-  const Aim& aim() const { return aim_; }    // from the first kernel's plans
-  const Aim& most() const { return most_; }  // with room for a unit that someone wrote by hand
+  const GeneratorConfig& config() const { return config_; }  // from the first kernel's plans
+  const GeneratorConfig& most() const { return most_; }      // with room for a unit that someone wrote by hand
 
   // Judges a case, adapted to the property and the kernel's lane, and records it. A
   // hang is judged twice. `property`: one that the command line asked for goes first.
@@ -64,7 +64,7 @@ class Bench {
  private:
   std::vector<std::unique_ptr<Target>> targets_;
   Calibration calibration_;
-  Aim aim_, most_;
+  GeneratorConfig config_, most_;
 };
 
 struct FuzzTarget {

@@ -34,19 +34,20 @@ std::optional<Case> case_of(std::string_view unit, std::string* why) {
   return std::nullopt;
 }
 
-std::string mutated(std::string_view unit, const Aim& aim, uint64_t seed, size_t most) {
+std::string mutated(std::string_view unit, const GeneratorConfig& config, uint64_t seed, size_t most) {
   const std::optional<Case> c = case_of(unit);
   return short_enough(most, [&](uint64_t i) {
     const uint64_t other = seed + i * 0x9e3779b97f4a7c15;
-    return c ? mutate(*c, aim, other) : draw(aim, other, unit.size());
+    return c ? mutate(*c, config, other) : draw(config, other, unit.size());
   });
 }
 
-std::string crossed(std::string_view a, std::string_view b, const Aim& aim, uint64_t seed, size_t most) {
+std::string crossed(std::string_view a, std::string_view b, const GeneratorConfig& config, uint64_t seed,
+                    size_t most) {
   const std::optional<Case> mother = case_of(a), father = case_of(b);
-  if (!mother || !father) return mutated(mother ? a : b, aim, seed, most);
-  return short_enough(most,
-                      [&](uint64_t i) { return cross(*mother, *father, aim, seed + i * 0x9e3779b97f4a7c15); });
+  if (!mother || !father) return mutated(mother ? a : b, config, seed, most);
+  return short_enough(
+      most, [&](uint64_t i) { return cross(*mother, *father, config, seed + i * 0x9e3779b97f4a7c15); });
 }
 
 }  // namespace attnfuzz

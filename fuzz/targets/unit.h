@@ -19,7 +19,8 @@ std::optional<Case> case_of(std::string_view unit, std::string* why = nullptr);
 // The unit of a mutation, at most `most` bytes long: the text of a drawn case where
 // the unit is not one. Empty if no legal case is short enough, which takes a `most`
 // below 200.
-std::string mutated(std::string_view unit, const Aim& aim, uint64_t seed, size_t most);
-std::string crossed(std::string_view a, std::string_view b, const Aim& aim, uint64_t seed, size_t most);
+std::string mutated(std::string_view unit, const GeneratorConfig& config, uint64_t seed, size_t most);
+std::string crossed(std::string_view a, std::string_view b, const GeneratorConfig& config, uint64_t seed,
+                    size_t most);
 
 }  // namespace attnfuzz

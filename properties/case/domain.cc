@@ -173,15 +173,15 @@ void fit(const attn_domain& domain, Case& c) {
   fit_rest(domain, c);
 }
 
-void draw_within(const attn_domain& domain, Dice& dice, Case& c) {
+void draw_within(const attn_domain& domain, Rng& rng, Case& c) {
   const auto place = [&](const attn_sizes& sizes, int64_t n) {
     if (holds(sizes, n)) return n;
     const bool above = sizes.count == 0 && sizes.most > 0 && n > sizes.most;
     if (sizes.count == 0 && n >= sizes.least && !above) return nearest(sizes, n);
     // What is too large was drawn so for a reason, as many tiles: half of those stay large.
     attn_sizes large = sizes;
-    if (above && dice.coin()) large.least = std::max(sizes.least, nearest(sizes, sizes.most / 2));
-    return drawn(large, dice, reach_of(domain, sizes));
+    if (above && rng.coin()) large.least = std::max(sizes.least, nearest(sizes, sizes.most / 2));
+    return drawn(large, rng, reach_of(domain, sizes));
   };
   place_sizes(domain, place, true, c.problem);
   fit_rest(domain, c);
@@ -192,12 +192,12 @@ bool says_lengths(const attn_sizes& lengths) {
   return lengths.count > 0 || lengths.least > 1 || lengths.most > kUsual;
 }
 
-void draw_said(const attn_domain& domain, Dice& dice, Problem& p) {
+void draw_said(const attn_domain& domain, Rng& rng, Problem& p) {
   constexpr int64_t kPercentRange = 35;
   const auto draw = [&](const attn_sizes& sizes, int64_t n) {
     const bool length = &sizes == &domain.seq_q || &sizes == &domain.seq_k;
-    const bool anew = sizes.count > 0 || (length && says_lengths(sizes) && dice.percent(kPercentRange));
-    return anew ? drawn(sizes, dice, reach_of(domain, sizes)) : n;
+    const bool anew = sizes.count > 0 || (length && says_lengths(sizes) && rng.percent(kPercentRange));
+    return anew ? drawn(sizes, rng, reach_of(domain, sizes)) : n;
   };
   place_sizes(domain, draw, true, p);
 }

@@ -5,7 +5,7 @@
 // the domain, so that a domain far from what is usual is not drawn at its border alone.
 //
 //   fit(domain, c);                  // seq_k = 37 in a domain of seq_k >= 1000 becomes 1000,
-//   draw_within(domain, dice, c);    // or 1000, 1812, 7340, ...
+//   draw_within(domain, rng, c);    // or 1000, 1812, 7340, ...
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "properties/case/case.h"
-#include "properties/case/dice.h"
+#include "properties/case/rng.h"
 #include "properties/case/size_set.h"
 
 namespace attnfuzz {
@@ -26,10 +26,10 @@ void fit_sizes(const attn_domain& domain, Problem& p);
 
 // The same, but a size that the domain does not have is drawn from it (size_set.h); one that only misses a
 // multiple goes to the next one. Lengths that were equal, and dims, stay equal where the domain allows it.
-void draw_within(const attn_domain& domain, Dice& dice, Case& c);
+void draw_within(const attn_domain& domain, Rng& rng, Case& c);
 // Draws sizes from the domain that the usual draw would miss, whatever they are now: those of a list always,
 // and now and then lengths of a range that begins above 1 or ends far beyond some tiles.
-void draw_said(const attn_domain& domain, Dice& dice, Problem& p);
+void draw_said(const attn_domain& domain, Rng& rng, Problem& p);
 // Whether lengths are so limited that the usual draw would miss most of them.
 bool says_lengths(const attn_sizes& lengths);
 

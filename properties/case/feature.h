@@ -20,10 +20,10 @@
 #include <tuple>
 #include <vector>
 
-#include "properties/case/aim.h"
 #include "properties/case/case.h"
 #include "properties/case/cost.h"
-#include "properties/case/dice.h"
+#include "properties/case/generator_config.h"
+#include "properties/case/rng.h"
 #include "properties/case/switches.h"
 #include "properties/case/words.h"
 
@@ -115,10 +115,10 @@ struct Refusal {
   const char* floor = nullptr;                 // of the draw, that cannot be kept then (generator.h)
 };
 
-// For whom a case is drawn, with which dice and on which of its tiles.
-struct Toss {
-  const Aim& aim;
-  Dice& dice;
+// For whom a case is drawn, with which random numbers and on which of its tiles.
+struct DrawContext {
+  const GeneratorConfig& config;
+  Rng& rng;
   int64_t tile_q, tile_k;
 };
 // The parts of a draw, one after the other; none of them: it is never drawn.
@@ -126,9 +126,10 @@ enum class Phase : uint8_t { kNone, kSizes, kVisibility, kValues, kMemory };
 
 struct Draw {
   constexpr Draw(None) : phase(Phase::kNone), draw(none) {}
-  constexpr Draw(Phase in, Hook<void(const Toss& toss, Case& c)> function) : phase(in), draw(function) {}
+  constexpr Draw(Phase in, Hook<void(const DrawContext& context, Case& c)> function)
+      : phase(in), draw(function) {}
   Phase phase;
-  Hook<void(const Toss& toss, Case& c)> draw;
+  Hook<void(const DrawContext& context, Case& c)> draw;
 };
 
 // A number that a mutation doubles, halves, moves by one or on to a tile's border.
@@ -155,12 +156,12 @@ struct Feature {
   // The simplest forms in which it shows a bug by itself, on keys of such tiles.
   Hook<void(int64_t tile_k, std::vector<std::function<void(Case&)>>& forms)> forms;
 
-  // For draws and mutations: in the order of the list, each on its own dice.
+  // For draws and mutations: in the order of the list, each on its own random numbers.
   Draw draw;
   Few<Part> parts;
-  Hook<void(const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers)> numbers;
+  Hook<void(const DrawContext& context, const Case& c, std::vector<MovableNumber>& numbers)> numbers;
   // Another value; false if there is none to change.
-  Few<bool (*)(const Toss& toss, Case& c)> steps;
+  Few<bool (*)(const DrawContext& context, Case& c)> steps;
 
   Few<Refusal> refusals;
   Few<Mark> marks;
@@ -267,6 +268,6 @@ inline Complaint bad_fill(std::string_view field, const Fill& fill) {
 inline constexpr int64_t kLargestNumber = int64_t{1} << 31;  // to which mutations move
 // As a mutation moves a number: doubled, halved, moved by one or a tile, on to a tile's
 // border or made equal to another.
-int64_t moved(int64_t now, int64_t least, int64_t tile, int64_t other, Dice& dice);
+int64_t moved(int64_t now, int64_t least, int64_t tile, int64_t other, Rng& rng);
 
 }  // namespace attnfuzz

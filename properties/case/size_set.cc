@@ -21,7 +21,7 @@ int64_t step_of(const attn_sizes& sizes) { return std::max<int64_t>(sizes.multip
 
 // low..high, by octaves that begin at `low`. Each is as likely as the next, and the last one, which `high` cuts
 // off, by as much of it as there is.
-int64_t log_uniform(Dice& dice, int64_t low, int64_t high) {
+int64_t log_uniform(Rng& rng, int64_t low, int64_t high) {
   constexpr int64_t kWhole = 1024;
   const auto last = [&](int64_t first) { return std::min(2 * first - 1, high); };
   const auto weight = [&](int64_t first) {
@@ -29,9 +29,9 @@ int64_t log_uniform(Dice& dice, int64_t low, int64_t high) {
   };
   int64_t sum = 0;
   for (int64_t first = low; first <= high; first *= 2) sum += weight(first);
-  int64_t at = dice.range(0, sum - 1), first = low;
+  int64_t at = rng.range(0, sum - 1), first = low;
   for (; at >= weight(first); first *= 2) at -= weight(first);
-  return dice.range(first, last(first));
+  return rng.range(first, last(first));
 }
 
 }  // namespace
@@ -55,15 +55,15 @@ int64_t nearest(const attn_sizes& sizes, int64_t n) {
   return sizes.most > 0 && up > sizes.most ? up - step : up;
 }
 
-int64_t drawn(const attn_sizes& sizes, Dice& dice, int64_t reach) {
+int64_t drawn(const attn_sizes& sizes, Rng& rng, int64_t reach) {
   constexpr int64_t kTimesLeast = 32, kPercentLeast = 8, kPercentMost = 12;
-  if (sizes.count > 0) return dice.pick(listed(sizes));
+  if (sizes.count > 0) return rng.pick(listed(sizes));
   const int64_t step = step_of(sizes), least = rounded_up(std::max<int64_t>(sizes.least, 1), step);
   const int64_t most = sizes.most > 0 ? sizes.most : std::max(least, std::min(reach, kTimesLeast * least));
   if (most / step * step <= least) return nearest(sizes, least);
-  if (dice.percent(kPercentLeast)) return least;
-  if (sizes.most > 0 && dice.percent(kPercentMost)) return most / step * step;
-  return step * log_uniform(dice, least / step, most / step);
+  if (rng.percent(kPercentLeast)) return least;
+  if (sizes.most > 0 && rng.percent(kPercentMost)) return most / step * step;
+  return step * log_uniform(rng, least / step, most / step);
 }
 
 std::optional<attn_sizes> intersection(const attn_sizes& a, const attn_sizes& b) {

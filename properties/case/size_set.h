@@ -2,7 +2,7 @@
 //
 //   attn_sizes keys = {.least = 1000};
 //   nearest(keys, 37);              // 1000
-//   drawn(keys, dice, 65536);       // 1000..65536, each octave as likely as the next
+//   drawn(keys, rng, 65536);       // 1000..65536, each octave as likely as the next
 //   intersection(keys, {.most = 4096, .multiple = 64});   // multiples of 64, 1000 to 4096
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "kernels/attention.h"
-#include "properties/case/dice.h"
+#include "properties/case/rng.h"
 
 namespace attnfuzz {
 
@@ -25,7 +25,7 @@ int64_t nearest(const attn_sizes& sizes, int64_t n);
 // A value of `sizes`. The values of a list are equally likely. A range is drawn log-uniformly, and its ends
 // get a share of their own; a range without an upper end reaches 32 times its least value, or `reach` if that
 // is less. 0 is drawn only where nothing else is there.
-int64_t drawn(const attn_sizes& sizes, Dice& dice, int64_t reach);
+int64_t drawn(const attn_sizes& sizes, Rng& rng, int64_t reach);
 
 // The values that both have; nothing if there are none.
 std::optional<attn_sizes> intersection(const attn_sizes& a, const attn_sizes& b);

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "properties/case/case.h"
-#include "properties/case/dice.h"
+#include "properties/case/rng.h"
 
 namespace attnfuzz {
 
@@ -19,8 +19,8 @@ inline bool spread_is_far(const TensorLayout& layout) { return layout.spread > k
 
 // A spread that 31 bits cannot hold; what is left of twice as much in 32 bits is not always 0, or
 // aligned, and may lie far from every row.
-inline int64_t draw_far_spread(Dice& dice) {
-  return (int64_t{1} << 31) + dice.pick<int64_t>({0, 1 << 20, (1 << 20) + 1});
+inline int64_t draw_far_spread(Rng& rng) {
+  return (int64_t{1} << 31) + rng.pick<int64_t>({0, 1 << 20, (1 << 20) + 1});
 }
 
 }  // namespace attnfuzz

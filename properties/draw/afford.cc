@@ -15,8 +15,8 @@ Wide whole(int64_t n, int64_t tile) { return (static_cast<Wide>(n) + tile - 1) /
 Wide entries(const Problem& p) { return std::max<int64_t>(p.batch, 1); }
 
 // Whole tiles less, so that it ends where it ended within one; at the last a half.
-int64_t fewer(Dice& dice, int64_t n, int64_t tile) {
-  if (n <= tile || dice.percent(20)) return n / 2;
+int64_t fewer(Rng& rng, int64_t n, int64_t tile) {
+  if (n <= tile || rng.percent(20)) return n / 2;
   const int64_t tiles = (n - 1) / tile;
   return n - tile * (tiles > 8 ? tiles - tiles / 2 : 1);
 }
@@ -24,34 +24,34 @@ int64_t fewer(Dice& dice, int64_t n, int64_t tile) {
 // How often it is asked, beside the others; and whether it had something to give.
 struct Give {
   int64_t weight;
-  bool (*give)(const Tiling& tiling, Dice& dice, Problem& p);
+  bool (*give)(const Tiling& tiling, Rng& rng, Problem& p);
 };
 
 constexpr Give kGives[] = {
     {14,
-     [](const Tiling&, Dice&, Problem& p) {
+     [](const Tiling&, Rng&, Problem& p) {
        if (p.batch <= 1) return false;
        p.batch /= 2;
        return true;
      }},
     {14,
-     [](const Tiling&, Dice& dice, Problem& p) {
+     [](const Tiling&, Rng& rng, Problem& p) {
        const int64_t group = p.heads_q / p.heads_kv;
        if (group <= 1) return false;
-       p.heads_q = p.heads_kv * dice.range(1, std::min<int64_t>(group - 1, 16));
+       p.heads_q = p.heads_kv * rng.range(1, std::min<int64_t>(group - 1, 16));
        return true;
      }},
     {14,
-     [](const Tiling&, Dice&, Problem& p) {
+     [](const Tiling&, Rng&, Problem& p) {
        if (p.heads_kv <= 1) return false;
        p.heads_q = p.heads_q / p.heads_kv * (p.heads_kv / 2);
        p.heads_kv /= 2;
        return true;
      }},
     {14,
-     [](const Tiling&, Dice& dice, Problem& p) {
+     [](const Tiling&, Rng& rng, Problem& p) {
        if (std::max(p.dim_qk, p.dim_v) <= 16) return false;
-       const bool together = p.dim_qk == p.dim_v || dice.coin();
+       const bool together = p.dim_qk == p.dim_v || rng.coin();
        int64_t& larger = p.dim_qk > p.dim_v ? p.dim_qk : p.dim_v;
        int64_t& other = p.dim_qk > p.dim_v ? p.dim_v : p.dim_qk;
        larger = std::max<int64_t>(larger / 2, 1);
@@ -59,22 +59,22 @@ constexpr Give kGives[] = {
        return true;
      }},
     {8,
-     [](const Tiling&, Dice&, Problem& p) {
+     [](const Tiling&, Rng&, Problem& p) {
        if (p.num_splits <= 2) return false;
        p.num_splits /= 2;
        return true;
      }},
     {28,
-     [](const Tiling& tiling, Dice& dice, Problem& p) {
+     [](const Tiling& tiling, Rng& rng, Problem& p) {
        if (p.seq_q <= 1) return false;
-       p.seq_q = fewer(dice, p.seq_q, tiling.q);
+       p.seq_q = fewer(rng, p.seq_q, tiling.q);
        return true;
      }},
     // Three KV tiles or more is where double buffers wrap round: not given up lightly.
     {3,
-     [](const Tiling& tiling, Dice& dice, Problem& p) {
+     [](const Tiling& tiling, Rng& rng, Problem& p) {
        if (p.seq_k <= 1) return false;
-       p.seq_k = fewer(dice, p.seq_k, tiling.k);
+       p.seq_k = fewer(rng, p.seq_k, tiling.k);
        return true;
      }},
 };
@@ -83,9 +83,9 @@ constexpr Give kGives[] = {
 
 Wide exact_work(const Problem& p) { return entries(p) * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
 
-Price price(const Aim& aim, const Case& c) {
+Price price(const GeneratorConfig& config, const Case& c) {
   const Problem& p = c.problem;
-  const Tiling tiling = tiling_of(aim, c);
+  const Tiling tiling = tiling_of(config, c);
   const Wide rows = entries(p) * p.heads_q;
   const Wide q = whole(p.seq_q, tiling.q), columns = 2 * whole(std::max(p.dim_qk, p.dim_v), kColumns);
   return {rows * q * whole(p.seq_k, tiling.k) * columns,
@@ -93,14 +93,14 @@ Price price(const Aim& aim, const Case& c) {
           entries(p) * std::max(p.heads_q * p.seq_q, p.heads_kv * p.seq_k) * std::max(p.dim_qk, p.dim_v)};
 }
 
-Wide room(const Aim& aim, const Case& c, int64_t most_tiles) {
+Wide room(const GeneratorConfig& config, const Case& c, int64_t most_tiles) {
   const Problem& p = c.problem;
-  const Tiling tiling = tiling_of(aim, c);
+  const Tiling tiling = tiling_of(config, c);
   const auto tiles = [](int64_t n, int64_t tile) { return std::max<int64_t>((n + tile - 1) / tile, 1); };
   int64_t keys = tiles(p.seq_k, tiling.k), queries = 1, columns = kColumns;
-  if (!aim.domain || !says_lengths(aim.domain->seq_k)) keys = std::min(keys, most_tiles);
-  if (aim.domain) {
-    const attn_domain& d = *aim.domain;
+  if (!config.domain || !says_lengths(config.domain->seq_k)) keys = std::min(keys, most_tiles);
+  if (config.domain) {
+    const attn_domain& d = *config.domain;
     queries = tiles(d.equal_lengths         ? keys * tiling.k
                     : says_lengths(d.seq_q) ? p.seq_q
                                             : nearest(d.seq_q, 1),
@@ -111,26 +111,26 @@ Wide room(const Aim& aim, const Case& c, int64_t most_tiles) {
   return static_cast<Wide>(keys) * tiling.k * queries * tiling.q * 2 * columns;
 }
 
-Price most(const Aim& aim, const Case& c, int64_t eighths) {
-  const Tiling tiling = tiling_of(aim, c);
+Price most(const GeneratorConfig& config, const Case& c, int64_t eighths) {
+  const Tiling tiling = tiling_of(config, c);
   const Wide tile = static_cast<Wide>(tiling.q) * tiling.k * 2 * kColumns;
-  const Wide usual = static_cast<Wide>(aim.work) * eighths / 8;
+  const Wide usual = static_cast<Wide>(config.work) * eighths / 8;
   Wide work = std::max(usual * (is_decode(c.problem) ? kTimesDecode : 1), 8 * tile);
   if (is_long(c.problem))
     work = std::max(usual * 8 * kTimesLong / kMostEighths,
                     tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1));
   constexpr int64_t kTimesRoom = 4, kMostTiles = 4;  // in a domain
-  return {aim.domain ? std::max(work, kTimesRoom * room(aim, c, kMostTiles)) : work, kBlocks, kElements};
+  return {config.domain ? std::max(work, kTimesRoom * room(config, c, kMostTiles)) : work, kBlocks, kElements};
 }
 
-bool affordable(const Case& c, const Aim& aim) {
-  return exact_work(c.problem) <= aim.work && price(aim, c) <= most(aim, c);
+bool affordable(const Case& c, const GeneratorConfig& config) {
+  return exact_work(c.problem) <= config.work && price(config, c) <= most(config, c);
 }
 
 namespace {
 
 // Into what the kernel declares; false if that takes back what was given up, or more.
-bool fits_for_less(const attn_domain& domain, const Aim& aim, const Case& c, Case& less) {
+bool fits_for_less(const attn_domain& domain, const GeneratorConfig& config, const Case& c, Case& less) {
   // Where lengths must be equal, and dims, the longer one follows the other; lengths are given up as rarely as
   // keys alone are.
   Problem& p = less.problem;
@@ -138,7 +138,7 @@ bool fits_for_less(const attn_domain& domain, const Aim& aim, const Case& c, Cas
   if (domain.equal_lengths) p.seq_q = p.seq_k = std::min(p.seq_q, p.seq_k);
   if (domain.equal_dims) p.dim_qk = p.dim_v = std::min(p.dim_qk, p.dim_v);
   fit_sizes(domain, p);
-  return p != c.problem && price(aim, less) <= price(aim, c) && exact_work(p) <= exact_work(c.problem);
+  return p != c.problem && price(config, less) <= price(config, c) && exact_work(p) <= exact_work(c.problem);
 }
 
 // Whether a size is less that the domain draws on purpose: of a list, each value is to be as likely as the
@@ -150,18 +150,18 @@ bool gives_up_said(const attn_domain& d, const Problem& a, const Problem& b) {
 
 }  // namespace
 
-bool give_up(const Aim& aim, Dice& dice, Case& c, const std::function<bool(const Case&)>& keeps) {
+bool give_up(const GeneratorConfig& config, Rng& rng, Case& c, const std::function<bool(const Case&)>& keeps) {
   int64_t sum = 0;
   for (const Give& give : kGives) sum += give.weight;
   constexpr int64_t kPercentSaid = 5;
-  for (int tries = aim.domain ? 160 : 24; tries > 0; --tries) {
-    int64_t at = dice.range(0, sum - 1);
+  for (int tries = config.domain ? 160 : 24; tries > 0; --tries) {
+    int64_t at = rng.range(0, sum - 1);
     const Give* chosen = kGives;
     while (at >= chosen->weight) at -= (chosen++)->weight;
     Case less = c;
-    if (!chosen->give(tiling_of(aim, c), dice, less.problem)) continue;
-    if (aim.domain && !fits_for_less(*aim.domain, aim, c, less)) continue;
-    if (aim.domain && gives_up_said(*aim.domain, c.problem, less.problem) && !dice.percent(kPercentSaid))
+    if (!chosen->give(tiling_of(config, c), rng, less.problem)) continue;
+    if (config.domain && !fits_for_less(*config.domain, config, c, less)) continue;
+    if (config.domain && gives_up_said(*config.domain, c.problem, less.problem) && !rng.percent(kPercentSaid))
       continue;
     if (!keeps(less)) continue;
     c.problem = less.problem;

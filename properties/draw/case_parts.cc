@@ -20,14 +20,14 @@ Case stripped(Phase phase, Case c) {
   return c;
 }
 
-Case redraw(const Part& part, Phase phase, const Case& c, const Aim& aim, Dice& dice) {
+Case redraw(const Part& part, Phase phase, const Case& c, const GeneratorConfig& config, Rng& rng) {
   const Case begin = stripped(phase, c);
   for (int i = 0; i < kDraws; ++i) {
     Case fresh = begin, next = c;
-    draw_phase(phase, aim, dice, fresh);
-    if (phase == Phase::kSizes) fit_sizes(aim, dice, fresh);
-    if (phase == Phase::kSizes && dice.range(0, 9999) < 150)
-      draw_long(aim, dice, {.keys = dice.coin(), .reach = static_cast<Longest::Reach>(dice.range(0, 2))},
+    draw_phase(phase, config, rng, fresh);
+    if (phase == Phase::kSizes) fit_sizes(config, rng, fresh);
+    if (phase == Phase::kSizes && rng.range(0, 9999) < 150)
+      draw_long(config, rng, {.keys = rng.coin(), .reach = static_cast<Longest::Reach>(rng.range(0, 2))},
                 fresh);
     part.take(next, fresh);
     if (next != c) return next;
@@ -48,14 +48,14 @@ std::span<const Part* const> parts() {
   return all;
 }
 
-Case redraw(const Case& c, const Aim& aim, Dice& dice) {
+Case redraw(const Case& c, const GeneratorConfig& config, Rng& rng) {
   int64_t sum = 0;
   for (const Part* part : parts()) sum += part->weight;
-  int64_t at = dice.range(0, sum - 1);
+  int64_t at = rng.range(0, sum - 1);
   for (const Feature* feature : all_features()) {
     for (const Part& part : feature->parts) {
       at -= part.weight;
-      if (at < 0) return redraw(part, feature->draw.phase, c, aim, dice);
+      if (at < 0) return redraw(part, feature->draw.phase, c, config, rng);
     }
   }
   return c;

@@ -2,7 +2,7 @@
 // takes from the other parent, each as a whole.
 //
 //   for (const Part* part : parts())
-//     if (dice.coin()) part->take(child, other);
+//     if (rng.coin()) part->take(child, other);
 #pragma once
 
 #include <span>
@@ -15,6 +15,6 @@ std::span<const Part* const> parts();
 
 // A copy of `c` in which one part is drawn anew for the sizes of `c`, the parts by their
 // weights. The same as `c` if no draw of a few dozen differs. Not tidied, perhaps not legal.
-Case redraw(const Case& c, const Aim& aim, Dice& dice);
+Case redraw(const Case& c, const GeneratorConfig& config, Rng& rng);
 
 }  // namespace attnfuzz

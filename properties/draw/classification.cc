@@ -7,7 +7,7 @@
 #include "properties/case/feature.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
-#include "properties/draw/random_dice.h"
+#include "properties/draw/rapidcheck_rng.h"
 
 namespace attnfuzz {
 
@@ -91,23 +91,23 @@ std::vector<std::string> Classification::eased_floors(const Refused& refused) co
   return eased;
 }
 
-std::map<std::string, double> reach_in_domain(const Aim& aim) {
+std::map<std::string, double> reach_in_domain(const GeneratorConfig& config) {
   constexpr uint64_t kCases = 600;
-  const std::optional<Aim> spared = spared_sizes(aim);
-  const std::optional<attn_domain>& domain = spared ? spared->domain : aim.domain;
+  const std::optional<GeneratorConfig> spared = spared_sizes(config);
+  const std::optional<attn_domain>& domain = spared ? spared->domain : config.domain;
   if (!domain) return {};
-  Aim anywhere = aim;
+  GeneratorConfig anywhere = config;
   anywhere.domain.reset();
   anywhere.refused = {};
   anywhere.covering = nullptr;
-  RandomDice dice{rc::Random(rc::Random::Key{})};
+  RapidcheckRng rng{rc::Random(rc::Random::Key{})};
   Classification free, inside;
   for (uint64_t i = 0; i < kCases; ++i) {
     Case c = draw(anywhere, 0, i);
-    free.add(c, tiling_of(aim, c).q, tiling_of(aim, c).k);
-    draw_said(*domain, dice, c.problem);
-    draw_within(*domain, dice, c);
-    inside.add(c, tiling_of(aim, c).q, tiling_of(aim, c).k);
+    free.add(c, tiling_of(config, c).q, tiling_of(config, c).k);
+    draw_said(*domain, rng, c.problem);
+    draw_within(*domain, rng, c);
+    inside.add(c, tiling_of(config, c).q, tiling_of(config, c).k);
   }
   std::map<std::string, double> reach;
   for (const auto& [name, percent] : kFloors) {

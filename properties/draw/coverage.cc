@@ -7,12 +7,12 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "base/hash.h"
 #include "properties/case/words.h"
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/mutate.h"
-#include "properties/draw/random_dice.h"
-#include "base/hash.h"
+#include "properties/draw/rapidcheck_rng.h"
 
 namespace attnfuzz {
 namespace {
@@ -62,17 +62,17 @@ std::string name_of(uint32_t n) {
 // Makes cases that have classes at once.
 class Witness {
  public:
-  explicit Witness(const Aim& aim) : aim_(aim), dice_(rc::Random(rc::Random::Key{})) {
+  explicit Witness(const GeneratorConfig& config) : config_(config), rng_(rc::Random(rc::Random::Key{})) {
     // Of several entries and heads and of one, without keys for what has many heads; and two drawn ones.
     for (const auto& [batch, length, keys] : {std::array{2, 3, 3}, {1, 1, 1}, {1, 1, 0}}) {
       Case& c = begin_.emplace_back();
       c.problem.batch = c.problem.heads_q = c.problem.heads_kv = batch;
       c.problem.seq_q = length;
       c.problem.seq_k = keys;
-      if (aim.variants == 0) c.env.variant = 0;
-      fit_domain(aim, c);
+      if (config.variants == 0) c.env.variant = 0;
+      fit_domain(config, c);
     }
-    for (const uint64_t index : {2, 4}) begin_.push_back(draw(aim, 0, index));
+    for (const uint64_t index : {2, 4}) begin_.push_back(draw(config, 0, index));
   }
 
   template <size_t N>
@@ -90,25 +90,25 @@ class Witness {
   }
 
  private:
-  Toss toss() { return {aim_, dice_, aim_.tiles_q.front(), aim_.tiles_k.front()}; }
-  void make(uint32_t n, Case& c) { axis_of(n).make(toss(), table().places[n].second, c); }
+  DrawContext context() { return {config_, rng_, config_.tiles_q.front(), config_.tiles_k.front()}; }
+  void make(uint32_t n, Case& c) { axis_of(n).make(context(), table().places[n].second, c); }
 
   template <size_t N>
   bool holds(const std::array<uint32_t, N>& classes, Case& c) {
     tidy(c);
-    if (illegal(c) || !affordable(c, aim_)) return false;
+    if (illegal(c) || !affordable(c, config_)) return false;
     Case spared = c;
-    strip_refused(aim_.refused, spared);
-    fit_domain(aim_, spared);
+    strip_refused(config_.refused, spared);
+    fit_domain(config_, spared);
     tidy(spared);
-    const Tiled tiled = {spared, spared.problem, aim_.tiles_q.front(), aim_.tiles_k.front(),
+    const Tiled tiled = {spared, spared.problem, config_.tiles_q.front(), config_.tiles_k.front(),
                          spared.problem.num_splits};
     return std::ranges::all_of(classes,
                                [&](uint32_t n) { return axis_of(n).of(tiled) == table().places[n].second; });
   }
 
-  const Aim& aim_;
-  RandomDice dice_;
+  const GeneratorConfig& config_;
+  RapidcheckRng rng_;
   std::vector<Case> begin_;
 };
 
@@ -171,8 +171,8 @@ Coverage Coverage::of_bytes(const std::string& bytes) {
   return coverage;
 }
 
-Covered measure(const Coverage& met, const Aim& aim, int at_once) {
-  Witness witness(aim);
+Covered measure(const Coverage& met, const GeneratorConfig& config, int at_once) {
+  Witness witness(config);
   Covered covered;
   const uint32_t n = class_count();
   std::vector<bool> legal(n);

@@ -9,14 +9,14 @@
 //
 //   Coverage met;
 //   met.add({c, c.problem, plan.tile_q, plan.tile_k, c.problem.num_splits});
-//   std::puts(text(measure(met, aim)).c_str());
+//   std::puts(text(measure(met, config)).c_str());
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "properties/case/aim.h"
+#include "properties/case/generator_config.h"
 
 namespace attnfuzz {
 
@@ -58,7 +58,7 @@ struct Covered {
 inline constexpr size_t kNamed = 12;
 
 // Of single classes, of pairs too, or of triples too: nothing beyond `at_once` is tried.
-Covered measure(const Coverage& met, const Aim& aim, int at_once = 3);
+Covered measure(const Coverage& met, const GeneratorConfig& config, int at_once = 3);
 std::string text(const Covered& covered);
 
 }  // namespace attnfuzz

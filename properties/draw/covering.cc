@@ -5,7 +5,7 @@
 #include "properties/data/fills.h"
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/generator.h"
-#include "properties/draw/random_dice.h"
+#include "properties/draw/rapidcheck_rng.h"
 
 namespace attnfuzz {
 namespace {
@@ -16,14 +16,14 @@ constexpr size_t kInARow = 8;      // classes
 constexpr size_t kLookedAt = 160;  // pairs, for the next that goes with a row
 
 struct Pair {
-  Ask a, b;
+  AxisRequest a, b;
   uint32_t met;
   uint64_t turn;  // among those met as often
 };
 
 // Classes that may be asked for: of the dear ones chance draws as many as can be paid for.
-std::vector<Ask> classes() {
-  std::vector<Ask> all;
+std::vector<AxisRequest> classes() {
+  std::vector<AxisRequest> all;
   for (size_t axis = 0; axis < axes().size(); ++axis) {
     for (int at = 0; at < axes()[axis].usual(); ++at) all.push_back({axis, at});
   }
@@ -33,29 +33,29 @@ std::vector<Ask> classes() {
 // Classes, and pairs of classes, that are met least, the least met first; those met as often
 // in an order of their own.
 struct Rare {
-  std::vector<Ask> singles;  // all of them
+  std::vector<AxisRequest> singles;  // all of them
   std::vector<Pair> pairs;   // met kRare times at most
   SeenTriples triples;
 };
 
-uint64_t any_order(const Ask& a, const Ask& b) {
-  const auto number = [](const Ask& x) { return x.axis << 16 | static_cast<size_t>(x.at); };
+uint64_t any_order(const AxisRequest& a, const AxisRequest& b) {
+  const auto number = [](const AxisRequest& x) { return x.axis << 16 | static_cast<size_t>(x.at); };
   return mix(kSeed, number(a), number(b), 0, 0);
 }
-Pair pair_of(const Ask& a, const Ask& b, uint32_t met) { return {a, b, met, any_order(a, b)}; }
+Pair pair_of(const AxisRequest& a, const AxisRequest& b, uint32_t met) { return {a, b, met, any_order(a, b)}; }
 
-Rare rare(const Aim& aim) {
-  const std::vector<Ask> all = classes();
+Rare rare(const GeneratorConfig& config) {
+  const std::vector<AxisRequest> all = classes();
   std::vector<size_t> first(axes().size());  // in `all`
   for (size_t n = all.size(); n-- > 0;) first[all[n].axis] = n;
   std::vector<uint32_t> met(all.size() * all.size());  // with itself: it alone
   SeenTriples triples;
   for (uint64_t i = 0; i < kDrawn; ++i) {
-    const Case c = draw(aim, kSeed, i);
-    const Tiling tiling = tiling_of(aim, c);
+    const Case c = draw(config, kSeed, i);
+    const Tiling tiling = tiling_of(config, c);
     const Tiled tiled = {c, c.problem, tiling.q, tiling.k, c.problem.num_splits};
     std::vector<size_t> is;
-    std::vector<Ask> steering;
+    std::vector<AxisRequest> steering;
     for (size_t axis = 0; axis < axes().size(); ++axis) {
       const int at = axes()[axis].of(tiled);
       if (at == kNoClass || at >= axes()[axis].usual()) continue;
@@ -82,36 +82,37 @@ Rare rare(const Aim& aim) {
 }
 
 // Whether a class can be had beside those of a row.
-bool goes_with(const std::vector<Ask>& row, const Ask& x) {
-  return std::ranges::all_of(row, [&](const Ask& ask) { return ask.axis != x.axis || ask.at == x.at; });
+bool goes_with(const std::vector<AxisRequest>& row, const AxisRequest& x) {
+  return std::ranges::all_of(
+      row, [&](const AxisRequest& request) { return request.axis != x.axis || request.at == x.at; });
 }
 // In the order of the draw.
-void ask(std::vector<Ask>& row, const Ask& x) {
-  const auto at = std::ranges::lower_bound(row, x.axis, {}, &Ask::axis);
+void request(std::vector<AxisRequest>& row, const AxisRequest& x) {
+  const auto at = std::ranges::lower_bound(row, x.axis, {}, &AxisRequest::axis);
   if (at == row.end() || at->axis != x.axis) row.insert(at, x);
 }
 
 // adds_to_scores() of all classes, asked once.
 struct Adding {
   Adding() {
-    for (const Ask& ask : classes()) {
-      all.resize(std::max(all.size(), ask.axis + 1));
-      all[ask.axis].push_back(adds_to_scores(ask));
+    for (const AxisRequest& request : classes()) {
+      all.resize(std::max(all.size(), request.axis + 1));
+      all[request.axis].push_back(adds_to_scores(request));
     }
   }
-  bool of(const Ask& ask) const { return all[ask.axis][static_cast<size_t>(ask.at)]; }
+  bool of(const AxisRequest& request) const { return all[request.axis][static_cast<size_t>(request.at)]; }
   std::vector<std::vector<bool>> all;
 };
 
-std::vector<std::vector<Ask>> rows_of(const std::vector<Pair>& pairs) {
+std::vector<std::vector<AxisRequest>> rows_of(const std::vector<Pair>& pairs) {
   std::vector<bool> taken(pairs.size());
-  std::vector<std::vector<Ask>> rows;
+  std::vector<std::vector<AxisRequest>> rows;
   for (size_t next = 0; next < pairs.size(); ++next) {
     if (taken[next]) continue;
-    std::vector<Ask> row;
+    std::vector<AxisRequest> row;
     for (size_t n = next; n < pairs.size() && n < next + kLookedAt && row.size() + 1 < kInARow; ++n) {
       if (taken[n] || !goes_with(row, pairs[n].a) || !goes_with(row, pairs[n].b)) continue;
-      ask(row, pairs[n].a), ask(row, pairs[n].b);
+      request(row, pairs[n].a), request(row, pairs[n].b);
       taken[n] = true;
     }
     rows.push_back(std::move(row));
@@ -131,16 +132,16 @@ struct Steering {
 };
 const std::vector<Steering>& steering_axes() {
   static const std::vector<Steering> all = [] {
-    const Aim aim;
+    const GeneratorConfig config;
     std::vector<Steering> found;
     for (size_t n = 0; n < axes().size(); ++n) {
       const CaseAxis& axis = axes()[n];
       if (axis.steers == 0) continue;
       Steering one = {n, {}};
       for (int at = 0; at < axis.usual(); ++at) {
-        RandomDice dice(rc::Random(rc::Random::Key{}));
+        RapidcheckRng rng(rc::Random(rc::Random::Key{}));
         Case c;
-        axis.make({aim, dice, aim.tiles_q.front(), aim.tiles_k.front()}, at, c);
+        axis.make({config, rng, config.tiles_q.front(), config.tiles_k.front()}, at, c);
         if (!is_empty(c.problem)) one.classes.push_back(at);
       }
       // Sizes go on behind the last border.
@@ -156,11 +157,11 @@ const std::vector<Steering>& steering_axes() {
 
 }  // namespace
 
-std::vector<Ask> together(Dice& dice) {
-  std::vector<Ask> row;
+std::vector<AxisRequest> together(Rng& rng) {
+  std::vector<AxisRequest> row;
   for (const Steering& of : steering_axes()) {
-    if (dice.percent(axes()[of.axis].steers))
-      row.push_back({of.axis, dice.pick<int>(std::span<const int>(of.classes))});
+    if (rng.percent(axes()[of.axis].steers))
+      row.push_back({of.axis, rng.pick<int>(std::span<const int>(of.classes))});
   }
   return row;
 }
@@ -175,7 +176,7 @@ struct SteeringNumbers {
       if (axis.steers > 0) count += static_cast<size_t>(axis.usual());
     }
   }
-  size_t of(const Ask& ask) const { return first[ask.axis] + static_cast<size_t>(ask.at); }
+  size_t of(const AxisRequest& request) const { return first[request.axis] + static_cast<size_t>(request.at); }
   std::vector<size_t> first;
   size_t count = 0;
 };
@@ -185,7 +186,7 @@ const SteeringNumbers& steering_numbers() {
 }
 
 // `visit` is told the number of each triple.
-void each_triple(const std::vector<Ask>& row, const auto& visit) {
+void each_triple(const std::vector<AxisRequest>& row, const auto& visit) {
   const SteeringNumbers& n = steering_numbers();
   for (size_t a = 0; a < row.size(); ++a) {
     for (size_t b = a + 1; b < row.size(); ++b) {
@@ -197,13 +198,13 @@ void each_triple(const std::vector<Ask>& row, const auto& visit) {
 
 }  // namespace
 
-void SeenTriples::add(const std::vector<Ask>& steering) {
+void SeenTriples::add(const std::vector<AxisRequest>& steering) {
   const size_t n = steering_numbers().count;
   seen_.resize(n * n * n);
   each_triple(steering, [&](size_t at) { seen_[at] = true; });
 }
 
-double SeenTriples::unseen(const std::vector<Ask>& row) const {
+double SeenTriples::unseen(const std::vector<AxisRequest>& row) const {
   double sum = 0, of = 1;
   if (!seen_.empty()) each_triple(row, [&](size_t at) { sum += !seen_[at], ++of; });
   return sum / of;
@@ -211,40 +212,40 @@ double SeenTriples::unseen(const std::vector<Ask>& row) const {
 
 bool adds_to_scores(const Problem& p) { return p.mask || p.bias || p.softcap != 0; }
 
-bool adds_to_scores(const Ask& ask) {
-  const Aim aim;
-  RandomDice dice(rc::Random(rc::Random::Key{}));
+bool adds_to_scores(const AxisRequest& request) {
+  const GeneratorConfig config;
+  RapidcheckRng rng(rc::Random(rc::Random::Key{}));
   Case c;
-  axes()[ask.axis].make({aim, dice, aim.tiles_q.front(), aim.tiles_k.front()}, ask.at, c);
+  axes()[request.axis].make({config, rng, config.tiles_q.front(), config.tiles_k.front()}, request.at, c);
   return adds_to_scores(c.problem);
 }
 
-Covering::Covering(Aim aim) : aim_(std::move(aim)) { aim_.covering.reset(); }
+Covering::Covering(GeneratorConfig config) : config_(std::move(config)) { config_.covering.reset(); }
 
 void Covering::make() const {
   // No std::call_once: what is thrown through it ends a program that has an unwinder of its own
   // (-static-libgcc).
   const std::lock_guard lock(making_);
   if (made_) return;
-  const Rare rare = attnfuzz::rare(aim_);
+  const Rare rare = attnfuzz::rare(config_);
   const Adding adding;
-  const auto odd = [](const Ask& x) { return axes()[x.axis].odd && x.at != 0; };
+  const auto odd = [](const AxisRequest& x) { return axes()[x.axis].odd && x.at != 0; };
   std::vector<Pair> plain, others, odd_ones;
   for (const Pair& x : rare.pairs)
     (odd(x.a) || odd(x.b) ? odd_ones : adding.of(x.a) || adding.of(x.b) ? others : plain).push_back(x);
   plain_.rows = rows_of(plain), adding_.rows = rows_of(others), odd_.rows = rows_of(odd_ones);
-  for (const Ask& one : rare.singles)
+  for (const AxisRequest& one : rare.singles)
     (odd(one) ? odd_ : adding.of(one) ? adding_ : plain_).singles.push_back(one);
   seen_ = rare.triples;
   made_ = true;
 }
 
-std::vector<Ask> Covering::together(Dice& dice) const {
+std::vector<AxisRequest> Covering::together(Rng& rng) const {
   constexpr int kRows = 6;
   make();
-  std::vector<Ask> best = attnfuzz::together(dice);
+  std::vector<AxisRequest> best = attnfuzz::together(rng);
   for (int n = 1; n < kRows; ++n) {
-    std::vector<Ask> other = attnfuzz::together(dice);
+    std::vector<AxisRequest> other = attnfuzz::together(rng);
     if (seen_.unseen(other) > seen_.unseen(best)) best = std::move(other);
   }
   return best;
@@ -255,15 +256,15 @@ size_t Covering::size() const {
   return plain_.rows.size() + adding_.rows.size() + odd_.rows.size();
 }
 
-std::vector<Ask> Covering::row(uint64_t seed, uint64_t number) const {
+std::vector<AxisRequest> Covering::row(uint64_t seed, uint64_t number) const {
   make();
   // Of those that are not odd by turns, each without a gap.
   const uint64_t others = number - number / 5, nth = odd(number) ? number / 5 : others / 2;
   const Turn& turn = odd(number) ? odd_ : others % 2 == 0 ? plain_ : adding_;
   const uint64_t at = mix(seed, 0, 0, 0, 0) % std::max<size_t>(size(), 1) + nth;
-  std::vector<Ask> row;
+  std::vector<AxisRequest> row;
   if (!turn.rows.empty()) row = turn.rows[at % turn.rows.size()];
-  ask(row, turn.singles[nth % turn.singles.size()]);
+  request(row, turn.singles[nth % turn.singles.size()]);
   return row;
 }
 

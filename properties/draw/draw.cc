@@ -6,17 +6,17 @@
 
 namespace attnfuzz {
 
-int64_t a_tile(Dice& dice, const std::vector<int64_t>& tiles) {
-  return dice.percent(80) ? tiles.front() : dice.pick<int64_t>(tiles);
+int64_t a_tile(Rng& rng, const std::vector<int64_t>& tiles) {
+  return rng.percent(80) ? tiles.front() : rng.pick<int64_t>(tiles);
 }
 
-void draw_phase(Phase phase, const Aim& aim, Dice& dice, Case& c) {
+void draw_phase(Phase phase, const GeneratorConfig& config, Rng& rng, Case& c) {
   // Only what these phases draw looks at tiles.
   const bool sizes = phase == Phase::kSizes, visibility = phase == Phase::kVisibility;
-  const int64_t tile_q = sizes ? a_tile(dice, aim.tiles_q) : aim.tiles_q.front();
-  const int64_t tile_k = sizes || visibility ? a_tile(dice, aim.tiles_k) : aim.tiles_k.front();
+  const int64_t tile_q = sizes ? a_tile(rng, config.tiles_q) : config.tiles_q.front();
+  const int64_t tile_k = sizes || visibility ? a_tile(rng, config.tiles_k) : config.tiles_k.front();
   for (const Feature* feature : all_features()) {
-    if (feature->draw.phase == phase) feature->draw.draw({aim, dice, tile_q, tile_k}, c);
+    if (feature->draw.phase == phase) feature->draw.draw({config, rng, tile_q, tile_k}, c);
   }
 }
 
@@ -53,18 +53,18 @@ int64_t least_work(const attn_domain& domain, int64_t keys) {
   return work_of(p);
 }
 
-std::optional<Aim> spared_sizes(const Aim& aim) {
-  if (!aim.refused.sizes) return std::nullopt;
-  const auto within = narrowed(aim.domain.value_or(attn_domain{}), *aim.refused.sizes);
+std::optional<GeneratorConfig> spared_sizes(const GeneratorConfig& config) {
+  if (!config.refused.sizes) return std::nullopt;
+  const auto within = narrowed(config.domain.value_or(attn_domain{}), *config.refused.sizes);
   if (!std::holds_alternative<attn_domain>(within)) return std::nullopt;
-  Aim spared = aim;
+  GeneratorConfig spared = config;
   spared.domain = std::get<attn_domain>(within);
   return spared;
 }
 
-void fit_domain(const Aim& aim, Case& c) {
-  for (const Refusal* refusal : aim.never) refusal->strip(c);
-  if (aim.domain) fit_within(*aim.domain, aim.work, c);
+void fit_domain(const GeneratorConfig& config, Case& c) {
+  for (const Refusal* refusal : config.never) refusal->strip(c);
+  if (config.domain) fit_within(*config.domain, config.work, c);
 }
 
 void strip_refused(const Refused& refused, Case& c, int64_t work) {

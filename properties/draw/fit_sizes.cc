@@ -12,26 +12,26 @@ namespace {
 // cases of twice the size. A few are larger, counted in whole tiles; there is
 // always room for four KV tiles, and half the time for those of two heads or
 // query tiles; now and then for those of large heads.
-Wide budget(Dice& dice, const Aim& aim, const Case& c) {
+Wide budget(Rng& rng, const GeneratorConfig& config, const Case& c) {
   constexpr int64_t kMostTiles = 4;
-  const int64_t eighths = dice.weighted<int64_t>({{2, 32}, {6, 16}, {16, 8}, {34, 4}, {42, 2}});
-  const int64_t dim = dice.percent(15) ? std::max(c.problem.dim_qk, c.problem.dim_v) : kColumns;
-  const Wide some = room(aim, c, kMostTiles) * ((dim + kColumns - 1) / kColumns);
-  return std::max(static_cast<Wide>(aim.work) * eighths / 8, (dice.coin() ? 2 : 1) * some);
+  const int64_t eighths = rng.weighted<int64_t>({{2, 32}, {6, 16}, {16, 8}, {34, 4}, {42, 2}});
+  const int64_t dim = rng.percent(15) ? std::max(c.problem.dim_qk, c.problem.dim_v) : kColumns;
+  const Wide some = room(config, c, kMostTiles) * ((dim + kColumns - 1) / kColumns);
+  return std::max(static_cast<Wide>(config.work) * eighths / 8, (rng.coin() ? 2 : 1) * some);
 }
 
 }  // namespace
 
 // One head and few columns: what it costs is the tiles of the one length.
-void draw_long(const Aim& aim, Dice& dice, Longest what, Case& c) {
+void draw_long(const GeneratorConfig& config, Rng& rng, Longest what, Case& c) {
   Problem& p = c.problem;
   const int64_t border = int64_t{1} << (what.reach == Longest::kSigned     ? 15
                                         : what.reach == Longest::kUnsigned ? 16
-                                                                           : dice.range(9, 14));
-  const int64_t length = border + dice.range(0, what.reach == Longest::kShort ? border - 1 : 70);
-  const int64_t dim = dice.pick<int64_t>({1, 1, 2});
-  const int64_t most = aim.work / (length * 2 * dim);
-  const int64_t other = std::min(dice.percent(60) ? dice.range(1, 3) : dice.range(1, 20), most);
+                                                                           : rng.range(9, 14));
+  const int64_t length = border + rng.range(0, what.reach == Longest::kShort ? border - 1 : 70);
+  const int64_t dim = rng.pick<int64_t>({1, 1, 2});
+  const int64_t most = config.work / (length * 2 * dim);
+  const int64_t other = std::min(rng.percent(60) ? rng.range(1, 3) : rng.range(1, 20), most);
   if (other < 1) return;
   p.seq_k = what.keys ? length : other;
   p.seq_q = what.keys ? other : length;
@@ -40,10 +40,10 @@ void draw_long(const Aim& aim, Dice& dice, Longest what, Case& c) {
 }
 
 // Without keys, so that it costs the executor no more than a second or two.
-void draw_many_heads(const Aim& aim, Dice& dice, uint64_t what, Case& c) {
-  if (aim.variants > 0) c.env.variant = 1;
+void draw_many_heads(const GeneratorConfig& config, Rng& rng, uint64_t what, Case& c) {
+  if (config.variants > 0) c.env.variant = 1;
   Problem& p = c.problem;
-  const int64_t many = 65536 + dice.range(0, 1);
+  const int64_t many = 65536 + rng.range(0, 1);
   p.batch = what % 3 == 1 ? many : 1;
   p.heads_kv = what % 3 == 2 ? many : 1;
   p.heads_q = what % 3 == 0 ? many : p.heads_kv;
@@ -53,36 +53,38 @@ void draw_many_heads(const Aim& aim, Dice& dice, uint64_t what, Case& c) {
   p.num_splits = 0;
 }
 
-void fit_sizes(const Aim& aim, Dice& dice, Case& c, std::span<const Ask> row, int64_t percent_dear) {
-  const auto is = [&](const Ask& one, const Case& of) {
-    const Tiling tiling = tiling_of(aim, of);
+void fit_sizes(const GeneratorConfig& config, Rng& rng, Case& c, std::span<const AxisRequest> row,
+               int64_t percent_dear) {
+  const auto is = [&](const AxisRequest& one, const Case& of) {
+    const Tiling tiling = tiling_of(config, of);
     return axes()[one.axis].of({of, of.problem, tiling.q, tiling.k, of.problem.num_splits}) == one.at;
   };
-  std::vector<Ask> held;
-  std::ranges::copy_if(row, std::back_inserter(held),
-                       [&](const Ask& one) { return axes()[one.axis].phase == Phase::kSizes && is(one, c); });
-  const Wide most = budget(dice, aim, c);
-  const auto fits = [&](Wide work) { return affordable(c, aim) && price(aim, c).work <= work; };
-  const auto give_up_but = [&](std::span<const Ask> these, Wide work) {
+  std::vector<AxisRequest> held;
+  std::ranges::copy_if(row, std::back_inserter(held), [&](const AxisRequest& one) {
+    return axes()[one.axis].phase == Phase::kSizes && is(one, c);
+  });
+  const Wide most = budget(rng, config, c);
+  const auto fits = [&](Wide work) { return affordable(c, config) && price(config, c).work <= work; };
+  const auto give_up_but = [&](std::span<const AxisRequest> these, Wide work) {
     const auto keeps = [&](const Case& less) {
-      return std::ranges::all_of(these, [&](const Ask& one) { return is(one, less); });
+      return std::ranges::all_of(these, [&](const AxisRequest& one) { return is(one, less); });
     };
-    while (!fits(work) && give_up(aim, dice, c, keeps)) {
+    while (!fits(work) && give_up(config, rng, c, keeps)) {
     }
   };
   give_up_but(held, most);
   // What is asked for may cost more than was meant: a few cases as much as any case may. Beyond that one
   // after the other is let go of.
   const Wide at_most =
-      std::max<Wide>(most, dice.percent(percent_dear) ? aim.work * kMostEighths / 8 : aim.work);
+      std::max<Wide>(most, rng.percent(percent_dear) ? config.work * kMostEighths / 8 : config.work);
   while (!held.empty() && !fits(at_most)) {
-    held.erase(held.begin() + dice.range(0, static_cast<int64_t>(held.size()) - 1));
+    held.erase(held.begin() + rng.range(0, static_cast<int64_t>(held.size()) - 1));
     give_up_but(held, held.empty() ? most : at_most);
   }
   Problem& p = c.problem;
-  if (!affordable(c, aim)) p.batch = p.heads_q = p.heads_kv = p.seq_q = 1;
-  while (!affordable(c, aim)) p.seq_k /= 2;
-  if (aim.domain) fit_sizes(*aim.domain, p);
+  if (!affordable(c, config)) p.batch = p.heads_q = p.heads_kv = p.seq_q = 1;
+  while (!affordable(c, config)) p.seq_k /= 2;
+  if (config.domain) fit_sizes(*config.domain, p);
 }
 
 }  // namespace attnfuzz

@@ -12,7 +12,7 @@
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/ordinary.h"
-#include "properties/draw/random_dice.h"
+#include "properties/draw/rapidcheck_rng.h"
 
 namespace attnfuzz {
 namespace {
@@ -35,13 +35,13 @@ constexpr int64_t kPercentEmpty = 30;
 constexpr int64_t kPercentDear = 34;
 
 // What a case is asked for beyond what its features draw.
-struct Asked {
+struct CaseRequest {
   std::optional<uint64_t> many_heads = {};  // which of them
   std::optional<Longest> longest = {};
   enum Sort : uint8_t { kAny, kOrdinary, kFar, kSplits, kWide } sort = kAny;
   uint64_t number = 0;        // of an ordinary one
   bool anything = false;      // classes of some of the axes, each as likely as the next
-  std::vector<Ask> row = {};  // classes that it must have together, as far as it can
+  std::vector<AxisRequest> row = {};  // classes that it must have together, as far as it can
   bool plain = false;         // nothing is to add to its scores
   bool odd = false;           // several tensors lie by odd strides
   bool together = false;      // the row is one of those that steer, drawn with the case
@@ -49,80 +49,80 @@ struct Asked {
   bool ordinary() const { return sort == kOrdinary || sort == kFar; }
 };
 
-void ask(Phase phase, const Asked& asked, const Aim& aim, Dice& dice, Case& c) {
-  const Tiling tiling = tiling_of(aim, c);
-  const Toss toss = {aim, dice, tiling.q, tiling.k};
+void make_requested(Phase phase, const CaseRequest& request, const GeneratorConfig& config, Rng& rng, Case& c) {
+  const Tiling tiling = tiling_of(config, c);
+  const DrawContext context = {config, rng, tiling.q, tiling.k};
   for (const CaseAxis& axis : axes()) {
-    if (!asked.anything || axis.phase != phase ||
-        !dice.percent(!axis.odd   ? kPercentAsked
-                      : asked.odd ? kPercentOdd
-                                  : 0))
+    if (!request.anything || axis.phase != phase ||
+        !rng.percent(!axis.odd     ? kPercentAsked
+                     : request.odd ? kPercentOdd
+                                   : 0))
       continue;
     if (axis.of({c, c.problem, tiling.q, tiling.k, c.problem.num_splits}) == kNoClass) continue;
     const Case before = c;
-    axis.make(toss, static_cast<int>(dice.range(0, axis.usual() - 1)), c);
-    if (is_empty(c.problem) && !dice.percent(kPercentEmpty)) c = before;
-    if (asked.keeps_keys && c.problem.seq_k < before.problem.seq_k) c = before;
-    if (asked.plain && adds_to_scores(c.problem) && !adds_to_scores(before.problem)) c = before;
+    axis.make(context, static_cast<int>(rng.range(0, axis.usual() - 1)), c);
+    if (is_empty(c.problem) && !rng.percent(kPercentEmpty)) c = before;
+    if (request.keeps_keys && c.problem.seq_k < before.problem.seq_k) c = before;
+    if (request.plain && adds_to_scores(c.problem) && !adds_to_scores(before.problem)) c = before;
   }
-  if (asked.plain && !asked.row.empty() && !asked.together) {
+  if (request.plain && !request.row.empty() && !request.together) {
     c.problem.mask.reset(), c.problem.bias.reset();
     c.problem.softcap = 0;
   }
-  for (const Ask& one : asked.row) {
-    if (axes()[one.axis].phase == phase) axes()[one.axis].make(toss, one.at, c);
+  for (const AxisRequest& one : request.row) {
+    if (axes()[one.axis].phase == phase) axes()[one.axis].make(context, one.at, c);
   }
 }
 
-Case make_case(const Aim& given, const rc::Random& random, Asked asked) {
-  RandomDice dice(random);
-  if (asked.together) asked.row = given.covering ? given.covering->together(dice) : together(dice);
+Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseRequest request) {
+  RapidcheckRng rng(random);
+  if (request.together) request.row = given.covering ? given.covering->together(rng) : together(rng);
   Case c;
-  const bool spared = !given.refused.nothing() && !dice.percent(3);
-  const std::optional<Aim> narrower = spared ? spared_sizes(given) : std::nullopt;
-  const Aim& aim = narrower ? *narrower : given;
+  const bool spared = !given.refused.nothing() && !rng.percent(3);
+  const std::optional<GeneratorConfig> narrower = spared ? spared_sizes(given) : std::nullopt;
+  const GeneratorConfig& config = narrower ? *narrower : given;
   const auto stay_within = [&] {
-    if (aim.domain) draw_within(*aim.domain, dice, c);
+    if (config.domain) draw_within(*config.domain, rng, c);
   };
   for (const Phase phase : {Phase::kSizes, Phase::kVisibility, Phase::kValues, Phase::kMemory}) {
-    draw_phase(phase, aim, dice, c);
-    if (asked.ordinary()) {
-      make_ordinary(phase, aim, dice, {asked.number, asked.sort == Asked::kFar}, c);
+    draw_phase(phase, config, rng, c);
+    if (request.ordinary()) {
+      make_ordinary(phase, config, rng, {request.number, request.sort == CaseRequest::kFar}, c);
     } else {
-      ask(phase, asked, aim, dice, c);
+      make_requested(phase, request, config, rng, c);
     }
-    if (phase == Phase::kSizes && aim.domain) draw_said(*aim.domain, dice, c.problem);
+    if (phase == Phase::kSizes && config.domain) draw_said(*config.domain, rng, c.problem);
     if (phase == Phase::kSizes) stay_within();
-    if (phase == Phase::kSizes && !asked.ordinary()) {
-      fit_sizes(aim, dice, c, asked.row, asked.together ? kPercentDear : kPercentDearest);
+    if (phase == Phase::kSizes && !request.ordinary()) {
+      fit_sizes(config, rng, c, request.row, request.together ? kPercentDear : kPercentDearest);
       // Both choose the number of keys themselves, so a domain that says it leaves them out.
-      const bool free = !aim.domain || !says_lengths(aim.domain->seq_k);
-      if (free && asked.sort == Asked::kSplits) draw_many_splits(aim, dice, c);
-      if (free && asked.sort == Asked::kWide) draw_wide(aim, dice, c);
-      if (asked.longest) draw_long(aim, dice, *asked.longest, c);
-      if (asked.many_heads) draw_many_heads(aim, dice, *asked.many_heads, c);
+      const bool free = !config.domain || !says_lengths(config.domain->seq_k);
+      if (free && request.sort == CaseRequest::kSplits) draw_many_splits(config, rng, c);
+      if (free && request.sort == CaseRequest::kWide) draw_wide(config, rng, c);
+      if (request.longest) draw_long(config, rng, *request.longest, c);
+      if (request.many_heads) draw_many_heads(config, rng, *request.many_heads, c);
       stay_within();
     }
-    if (spared) strip_refused(aim.refused, c, aim.work);
-    if (phase == Phase::kSizes && asked.many_heads) {
+    if (spared) strip_refused(config.refused, c, config.work);
+    if (phase == Phase::kSizes && request.many_heads) {
       // A kernel of long rows alone makes of many heads more than a case may hold.
       Problem& p = c.problem;
       if (p.seq_q * p.seq_k > 64) p.batch = p.heads_q = p.heads_kv = 1;
     }
-    fit_domain(aim, c);
+    fit_domain(config, c);
   }
   tidy(c);
   if (!illegal(c)) return c;
   // What can make it so is memory: strides that no slot holds, and of a domain of long sequences
   // a mask or a bias of every score.
   for (TensorLayout& layout : c.layout) layout = {};
-  if (aim.domain) lay_within(*aim.domain, c);
+  if (config.domain) lay_within(*config.domain, c);
   Problem& p = c.problem;
   for (Broadcast* of : {p.mask ? &p.mask->broadcast : nullptr, p.bias ? &p.bias->broadcast : nullptr}) {
     if (of && illegal(c)) *of = {.batch = true, .head = true, .query = true};
   }
   const auto why = illegal(c);
-  if (why && aim.domain)
+  if (why && config.domain)
     throw std::runtime_error("what the kernel is to take is more than a case may be: " + *why);
   if (why) throw std::logic_error("the generator drew an illegal case: " + *why);
   return c;
@@ -135,43 +135,45 @@ bool asks(uint64_t seed, uint64_t index) { return (index ^ mix(seed, index / 2, 
 bool is_one_of(uint64_t of, uint64_t seed, uint64_t index, uint64_t purpose) {
   return index % of == mix(seed, index / of, purpose, 0, 0) % of;
 }
-Asked::Sort sort_of(const Aim& aim, uint64_t seed, uint64_t index) {
-  if (aim.splits && is_one_of(kSplitsOf, seed, index, 3)) return Asked::kSplits;
-  if (is_one_of(kWideOf, seed, index, 4)) return Asked::kWide;
-  if (!is_one_of(kOrdinaryOf, seed, index, 5)) return Asked::kAny;
-  return is_one_of(kFarOf, seed, index / kOrdinaryOf, 6) ? Asked::kFar : Asked::kOrdinary;
+CaseRequest::Sort sort_of(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
+  if (config.splits && is_one_of(kSplitsOf, seed, index, 3)) return CaseRequest::kSplits;
+  if (is_one_of(kWideOf, seed, index, 4)) return CaseRequest::kWide;
+  if (!is_one_of(kOrdinaryOf, seed, index, 5)) return CaseRequest::kAny;
+  return is_one_of(kFarOf, seed, index / kOrdinaryOf, 6) ? CaseRequest::kFar : CaseRequest::kOrdinary;
 }
 // And of the others one of each two.
 bool asks_together(uint64_t seed, uint64_t index) { return mix(seed, index / 2, 2, 0, 0) % 2 == 1; }
 
 }  // namespace
 
-rc::Gen<Case> arbitrary_case(const Aim& aim) {
-  return [aim](const rc::Random& random, int) { return rc::shrinkable::just(make_case(aim, random, {})); };
+rc::Gen<Case> arbitrary_case(const GeneratorConfig& config) {
+  return
+      [config](const rc::Random& random, int) { return rc::shrinkable::just(make_case(config, random, {})); };
 }
 
 void showValue(const Case& c, std::ostream& os) { os << encode(c); }
 
-Case draw(const Aim& aim, uint64_t seed, uint64_t index) {
+Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
   rc::Random::Key key;
   for (size_t i = 0; i < key.size(); ++i) key[i] = mix(seed, index, i, 0, 0);
-  Asked asked;
-  if (index % kManyHeadsEvery == kManyHeadsAt) asked.many_heads = index / kManyHeadsEvery;
+  CaseRequest request;
+  if (index % kManyHeadsEvery == kManyHeadsAt) request.many_heads = index / kManyHeadsEvery;
   if (const uint64_t n = index / kLongEvery; index % kLongEvery == kLongAt)
-    asked.longest = {.keys = n % 2 == 0, .reach = n / 2 % 2 == 0 ? Longest::kSigned : Longest::kUnsigned};
-  if (!asked.many_heads && !asked.longest) asked.sort = sort_of(aim, seed, index);
-  asked.number = index / kOrdinaryOf + mix(seed, 0, 7, 0, 0) % 1024;
+    request.longest = {.keys = n % 2 == 0, .reach = n / 2 % 2 == 0 ? Longest::kSigned : Longest::kUnsigned};
+  if (!request.many_heads && !request.longest) request.sort = sort_of(config, seed, index);
+  request.number = index / kOrdinaryOf + mix(seed, 0, 7, 0, 0) % 1024;
   // What is dear is made the most of, but for what is dearest: that is called once.
-  asked.anything = (asks(seed, index) || asked.longest) && !asked.many_heads && !asked.ordinary();
-  asked.together = !asked.anything && !asked.many_heads && !asked.ordinary() && asks_together(seed, index);
-  asked.odd = asked.anything && Covering::odd(index / 2);
-  if (asked.anything && aim.covering) asked.row = aim.covering->row(seed, index / 2);
-  asked.keeps_keys = index / 4 % 3 != 0;
-  asked.plain = std::ranges::none_of(asked.row, [](const Ask& one) { return adds_to_scores(one); });
-  if (asked.sort != Asked::kFar) return make_case(aim, rc::Random(key), asked);
-  Aim far = aim;
-  far.work = far_work(aim);
-  return make_case(far, rc::Random(key), asked);
+  request.anything = (asks(seed, index) || request.longest) && !request.many_heads && !request.ordinary();
+  request.together =
+      !request.anything && !request.many_heads && !request.ordinary() && asks_together(seed, index);
+  request.odd = request.anything && Covering::odd(index / 2);
+  if (request.anything && config.covering) request.row = config.covering->row(seed, index / 2);
+  request.keeps_keys = index / 4 % 3 != 0;
+  request.plain = std::ranges::none_of(request.row, [](const AxisRequest& one) { return adds_to_scores(one); });
+  if (request.sort != CaseRequest::kFar) return make_case(config, rc::Random(key), request);
+  GeneratorConfig far = config;
+  far.work = far_work(config);
+  return make_case(far, rc::Random(key), request);
 }
 
 }  // namespace attnfuzz

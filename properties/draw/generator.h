@@ -13,18 +13,18 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/aim.h"
 #include "properties/case/case.h"
+#include "properties/case/generator_config.h"
 
 namespace attnfuzz {
 
 // For RapidCheck's properties. It does not shrink: reduce.h does that better.
-rc::Gen<Case> arbitrary_case(const Aim& aim);
+rc::Gen<Case> arbitrary_case(const GeneratorConfig& config);
 // How RapidCheck prints a case: as JSON that a file can hold.
 void showValue(const Case& c, std::ostream& os);
 
 // Case `index` of the stream `seed`: always legal (illegal(c) says nothing).
-Case draw(const Aim& aim, uint64_t seed, uint64_t index);
+Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index);
 
 // Features of a case, computed from the case and its plan's tiles alone: what a
 // run classifies its draws by. Names as printed: "kv tiles >= 3", "gqa",
@@ -57,6 +57,6 @@ struct Classification {
 // What a domain allows of each floor: unrestricted cases are drawn and moved into the domain, before anything
 // is given up for its cost; the share that still has the feature is divided by the share that had it. 0: none
 // does.
-std::map<std::string, double> reach_in_domain(const Aim& aim);
+std::map<std::string, double> reach_in_domain(const GeneratorConfig& config);
 
 }  // namespace attnfuzz

@@ -9,12 +9,12 @@
 // made, and now and then a feature turned off. What is on mostly stays on from one generation to the next:
 // triggers that are conjunctions are reached one part at a time.
 //
-//   Case next = mutate(c, aim, 17);          // the same for the same (c, aim, 17), always
-//   Case child = cross(c, other, aim, 18);   // each part is c's or other's
+//   Case next = mutate(c, config, 17);          // the same for the same (c, config, 17), always
+//   Case child = cross(c, other, config, 18);   // each part is c's or other's
 //
 // What comes out is always legal (illegal() says nothing), has no remap, asks for no more
-// multiply-adds than aim.work (in whole tiles, six times that), and spares what aim.refused names in all but a
-// few cases. It differs from the input unless nothing near it is legal.
+// multiply-adds than config.work (in whole tiles, six times that), and spares what config.refused names in all
+// but a few cases. It differs from the input unless nothing near it is legal.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@
 
 namespace attnfuzz {
 
-Case mutate(const Case& c, const Aim& aim, uint64_t seed);
+Case mutate(const Case& c, const GeneratorConfig& config, uint64_t seed);
 
 // Parts of `a` with parts of `b`; where that gives no new legal case, a mutation of `a`.
-Case cross(const Case& a, const Case& b, const Aim& aim, uint64_t seed);
+Case cross(const Case& a, const Case& b, const GeneratorConfig& config, uint64_t seed);
 
 // Whether a case costs no more than a drawn or mutated one may: what a campaign asks of a case
 // that someone else wrote. The case must be legal.
-bool affordable(const Case& c, const Aim& aim);  // afford.h
+bool affordable(const Case& c, const GeneratorConfig& config);  // afford.h
 
 }  // namespace attnfuzz

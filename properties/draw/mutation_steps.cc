@@ -9,24 +9,24 @@
 namespace attnfuzz {
 namespace {
 
-Toss toss_for(const Aim& aim, Dice& dice) {
-  const int64_t tile_q = a_tile(dice, aim.tiles_q), tile_k = a_tile(dice, aim.tiles_k);
-  return {aim, dice, tile_q, tile_k};
+DrawContext context_for(const GeneratorConfig& config, Rng& rng) {
+  const int64_t tile_q = a_tile(rng, config.tiles_q), tile_k = a_tile(rng, config.tiles_k);
+  return {config, rng, tile_q, tile_k};
 }
 
 }  // namespace
 
-void step_number(const Aim& aim, Dice& dice, Case& c) {
-  const Toss toss = toss_for(aim, dice);
+void step_number(const GeneratorConfig& config, Rng& rng, Case& c) {
+  const DrawContext context = context_for(config, rng);
   std::vector<MovableNumber> numbers;
-  for (const Feature* feature : all_features()) feature->numbers(toss, c, numbers);
-  const auto n = dice.pick<MovableNumber>(std::span<const MovableNumber>(numbers));
-  n.set(c, moved(n.now, n.least, n.tile, n.other, dice));
+  for (const Feature* feature : all_features()) feature->numbers(context, c, numbers);
+  const auto n = rng.pick<MovableNumber>(std::span<const MovableNumber>(numbers));
+  n.set(c, moved(n.now, n.least, n.tile, n.other, rng));
 }
 
-void step_shape(const Aim& aim, Dice& dice, Case& c) {
+void step_shape(const GeneratorConfig& config, Rng& rng, Case& c) {
   Problem& p = c.problem;
-  switch (dice.range(0, 5)) {
+  switch (rng.range(0, 5)) {
     case 0:
       std::swap(p.seq_q, p.seq_k);
       break;
@@ -34,13 +34,13 @@ void step_shape(const Aim& aim, Dice& dice, Case& c) {
       p.seq_q = p.seq_k;
       break;
     case 2:
-      p.seq_q = dice.range(1, 4);
+      p.seq_q = rng.range(1, 4);
       break;
     case 3:
       std::swap(p.dim_qk, p.dim_v);
       break;
     case 4:
-      if (dice.coin()) {
+      if (rng.coin()) {
         p.heads_kv = p.heads_q;
       } else {
         p.heads_q = p.heads_kv;
@@ -48,14 +48,14 @@ void step_shape(const Aim& aim, Dice& dice, Case& c) {
       break;
     default:
       // Where the bottom-right diagonal meets a border.
-      p.seq_k = p.seq_q + a_tile(dice, aim.tiles_k) * dice.range(0, 2) + dice.range(-1, 1);
+      p.seq_k = p.seq_q + a_tile(rng, config.tiles_k) * rng.range(0, 2) + rng.range(-1, 1);
       p.seq_k = std::max<int64_t>(p.seq_k, 0);
   }
 }
 
-void step_calls(Dice& dice, Case& c) {
-  const auto at = static_cast<size_t>(dice.range(0, static_cast<int64_t>(c.calls.size()) - 1));
-  switch (dice.range(0, 3)) {
+void step_calls(Rng& rng, Case& c) {
+  const auto at = static_cast<size_t>(rng.range(0, static_cast<int64_t>(c.calls.size()) - 1));
+  switch (rng.range(0, 3)) {
     case 0:
       if (c.calls.size() < 4) c.calls.insert(c.calls.begin() + static_cast<std::ptrdiff_t>(at), c.calls[at]);
       break;
@@ -70,24 +70,24 @@ void step_calls(Dice& dice, Case& c) {
   }
 }
 
-void step_values(const Aim& aim, Dice& dice, Case& c) {
-  const Toss toss = toss_for(aim, dice);
-  std::vector<bool (*)(const Toss&, Case&)> steps;
+void step_values(const GeneratorConfig& config, Rng& rng, Case& c) {
+  const DrawContext context = context_for(config, rng);
+  std::vector<bool (*)(const DrawContext&, Case&)> steps;
   for (const Feature* feature : all_features()) {
     steps.insert(steps.end(), feature->steps.begin(), feature->steps.end());
   }
   // Where there is nothing to change, the next one's turn.
-  auto at = static_cast<size_t>(dice.range(0, static_cast<int64_t>(steps.size()) - 1));
-  while (!steps[at % steps.size()](toss, c)) ++at;
+  auto at = static_cast<size_t>(rng.range(0, static_cast<int64_t>(steps.size()) - 1));
+  while (!steps[at % steps.size()](context, c)) ++at;
 }
 
-void step_class(const Aim& aim, Dice& dice, Case& c) {
-  const CaseAxis& axis = axes()[static_cast<size_t>(dice.range(0, static_cast<int64_t>(axes().size()) - 1))];
-  const Tiling tiling = tiling_of(aim, c);
-  axis.make({aim, dice, tiling.q, tiling.k}, static_cast<int>(dice.range(0, axis.usual() - 1)), c);
+void step_class(const GeneratorConfig& config, Rng& rng, Case& c) {
+  const CaseAxis& axis = axes()[static_cast<size_t>(rng.range(0, static_cast<int64_t>(axes().size()) - 1))];
+  const Tiling tiling = tiling_of(config, c);
+  axis.make({config, rng, tiling.q, tiling.k}, static_cast<int>(rng.range(0, axis.usual() - 1)), c);
 }
 
-void step_off(Dice& dice, Case& c) {
+void step_off(Rng& rng, Case& c) {
   std::vector<const Switch*> on;
   for (const Feature* feature : all_features()) {
     if (feature->draw.phase == Phase::kSizes) continue;  // step_number() does more with these
@@ -95,7 +95,7 @@ void step_off(Dice& dice, Case& c) {
       if (some.present(c)) on.push_back(&some);
     }
   }
-  if (!on.empty()) dice.pick<const Switch*>(std::span<const Switch* const>(on))->remove(c);
+  if (!on.empty()) rng.pick<const Switch*>(std::span<const Switch* const>(on))->remove(c);
 }
 
 }  // namespace attnfuzz

@@ -19,38 +19,38 @@ constexpr int64_t kFarTiles = 2;  // whole tiles beyond the usual price may cost
 struct Dims {
   int64_t qk, v;
 };
-Dims model_dims(Dice& dice) {
-  return dice.weighted<Dims>({{52, {64, 64}},
-                              {18, {128, 128}},
-                              {8, {256, 256}},
-                              {7, {80, 80}},
-                              {5, {96, 96}},
-                              {3, {192, 192}},
-                              {7, {192, 128}}});  // as prefill of multi-head latent attention has them
+Dims model_dims(Rng& rng) {
+  return rng.weighted<Dims>({{52, {64, 64}},
+                             {18, {128, 128}},
+                             {8, {256, 256}},
+                             {7, {80, 80}},
+                             {5, {96, 96}},
+                             {3, {192, 192}},
+                             {7, {192, 128}}});  // as prefill of multi-head latent attention has them
 }
 
 // Short ones rather than long ones, each power of two as dear as the next; and nearly half the time on or
 // beside one.
-int64_t some_length(Dice& dice, int64_t least, int64_t most) {
+int64_t some_length(Rng& rng, int64_t least, int64_t most) {
   if (most <= least) return std::max<int64_t>(most, 1);
   const auto octaves = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(most / least)) - 1);
   int64_t octave = 0;
-  while (octave < octaves && dice.percent(35)) ++octave;
+  while (octave < octaves && rng.percent(35)) ++octave;
   const int64_t low = least << octave;
   const int64_t n =
-      dice.percent(55) ? low + dice.pick<int64_t>({-1, 0, 0, 1, 2, 63, 64, 65}) : dice.range(low, 2 * low - 1);
+      rng.percent(55) ? low + rng.pick<int64_t>({-1, 0, 0, 1, 2, 63, 64, 65}) : rng.range(low, 2 * low - 1);
   return std::min(n, most);
 }
 
 // Heads and batch entries for what is left: `room` entries of them in all.
-void spend(Dice& dice, int64_t room, Problem& p) {
-  const int64_t group = dice.weighted<int64_t>({{40, 1}, {6, 2}, {27, 4}, {27, 8}});
+void spend(Rng& rng, int64_t room, Problem& p) {
+  const int64_t group = rng.weighted<int64_t>({{40, 1}, {6, 2}, {27, 4}, {27, 8}});
   const int64_t shared = std::min(group, std::max<int64_t>(room, 1));
   room /= shared;
   const auto up_to = [&](int64_t most) {
-    return dice.percent(50) ? 1 : dice.range(1, std::clamp<int64_t>(room, 1, most));
+    return rng.percent(50) ? 1 : rng.range(1, std::clamp<int64_t>(room, 1, most));
   };
-  const bool batch_first = dice.coin();
+  const bool batch_first = rng.coin();
   if (batch_first) room /= p.batch = up_to(kMostBatch);
   p.heads_kv = up_to(kMostHeads / shared);
   room /= p.heads_kv;
@@ -79,91 +79,91 @@ const Turn& turn_of(uint64_t number) {
   return *turn;
 }
 
-int64_t decode_keys(Dice& dice, int64_t low) {
-  return dice.percent(40) ? low + dice.pick<int64_t>({0, 0, 1, 2, 63, 64, 65, 128})
-                          : dice.range(low, 2 * low - 1);
+int64_t decode_keys(Rng& rng, int64_t low) {
+  return rng.percent(40) ? low + rng.pick<int64_t>({0, 0, 1, 2, 63, 64, 65, 128}) : rng.range(low, 2 * low - 1);
 }
 
-void draw_sizes(const Aim& aim, Dice& dice, uint64_t number, Case& c) {
+void draw_sizes(const GeneratorConfig& config, Rng& rng, uint64_t number, Case& c) {
   Problem& p = c.problem;
-  Dims dims = model_dims(dice);
+  Dims dims = model_dims(rng);
   // Most leave most of the work unused.
-  const int64_t work = aim.work / dice.weighted<int64_t>({{2, 1}, {5, 2}, {15, 4}, {30, 8}, {48, 16}});
+  const int64_t work = config.work / rng.weighted<int64_t>({{2, 1}, {5, 2}, {15, 4}, {30, 8}, {48, 16}});
   const int64_t scores = std::max<int64_t>(work / (dims.qk + dims.v), 1);  // of all heads, that it pays for
   const Turn& turn = turn_of(number);
   switch (turn.kind) {
     case Kind::kDecode:
-      p.seq_k = decode_keys(dice, turn.keys);
-      p.seq_q = dice.weighted<int64_t>({{70, 1}, {12, 2}, {6, 3}, {12, 4}});
-      if (p.seq_k >= kVeryLong && dice.percent(80)) dims = {64, 64};
+      p.seq_k = decode_keys(rng, turn.keys);
+      p.seq_q = rng.weighted<int64_t>({{70, 1}, {12, 2}, {6, 3}, {12, 4}});
+      if (p.seq_k >= kVeryLong && rng.percent(80)) dims = {64, 64};
       break;
     case Kind::kChunk:
-      p.seq_q = some_length(dice, 4, 64);
-      p.seq_k = some_length(dice, 128, std::max<int64_t>(scores / p.seq_q, 1));
+      p.seq_q = some_length(rng, 4, 64);
+      p.seq_k = some_length(rng, 128, std::max<int64_t>(scores / p.seq_q, 1));
       break;
     case Kind::kPrefill: {
       const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(scores)));
-      p.seq_q = some_length(dice, 16, side);
-      p.seq_k = p.seq_q + (dice.percent(60) ? 0 : some_length(dice, 16, side));
+      p.seq_q = some_length(rng, 16, side);
+      p.seq_k = p.seq_q + (rng.percent(60) ? 0 : some_length(rng, 16, side));
       break;
     }
     case Kind::kShort:
-      p.seq_q = dice.range(1, 4);
-      p.seq_k = some_length(dice, 32, 512);
+      p.seq_q = rng.range(1, 4);
+      p.seq_k = some_length(rng, 32, 512);
       break;
   }
   p.dim_qk = dims.qk, p.dim_v = dims.v;
   p.batch = p.heads_q = p.heads_kv = 1;
   // A decode gives up queries first, then columns, and never keys.
-  while (exact_work(p) > aim.work && p.seq_q > 1) --p.seq_q;
-  if (exact_work(p) > aim.work) p.dim_qk = p.dim_v = std::min<int64_t>(64, p.dim_qk);
-  if (p.seq_k >= 2 * kLong && dice.percent(70)) return;  // one head of these is dear enough
-  spend(dice, work / std::max<int64_t>(static_cast<int64_t>(exact_work(p)), 1), p);
+  while (exact_work(p) > config.work && p.seq_q > 1) --p.seq_q;
+  if (exact_work(p) > config.work) p.dim_qk = p.dim_v = std::min<int64_t>(64, p.dim_qk);
+  if (p.seq_k >= 2 * kLong && rng.percent(70)) return;  // one head of these is dear enough
+  spend(rng, work / std::max<int64_t>(static_cast<int64_t>(exact_work(p)), 1), p);
 }
 
 // Several tiles by several tiles, queries of a long cache, or the longest decode.
-void draw_far_sizes(const Aim& aim, Dice& dice, Case& c) {
+void draw_far_sizes(const GeneratorConfig& config, Rng& rng, Case& c) {
   Problem& p = c.problem;
-  const Dims dims = model_dims(dice);
+  const Dims dims = model_dims(rng);
   p.dim_qk = dims.qk, p.dim_v = dims.v;
   p.batch = p.heads_kv = 1;
   p.heads_q = 1;
-  const Tiling tiling = tiling_of(aim, c);
-  switch (dice.weighted<int>({{60, 0}, {30, 1}, {10, 2}})) {
+  const Tiling tiling = tiling_of(config, c);
+  switch (rng.weighted<int>({{60, 0}, {30, 1}, {10, 2}})) {
     case 0:
-      p.seq_q = tiling.q * dice.range(5, 7) + dice.range(1, tiling.q);
-      p.seq_k = tiling.k * dice.range(5, 7) + dice.range(1, tiling.k);
-      if (dice.percent(75)) p.dim_qk = p.dim_v = 64;
-      p.heads_q = dice.percent(75) ? 1 : 2;
+      p.seq_q = tiling.q * rng.range(5, 7) + rng.range(1, tiling.q);
+      p.seq_k = tiling.k * rng.range(5, 7) + rng.range(1, tiling.k);
+      if (rng.percent(75)) p.dim_qk = p.dim_v = 64;
+      p.heads_q = rng.percent(75) ? 1 : 2;
       break;
     case 1:
-      p.seq_q = some_length(dice, 16, 128);
-      p.seq_k = some_length(dice, kLong, 2 * kLong);
+      p.seq_q = some_length(rng, 16, 128);
+      p.seq_k = some_length(rng, kLong, 2 * kLong);
       break;
     default:
-      p.seq_q = dice.weighted<int64_t>({{80, 1}, {20, 2}});
-      p.seq_k = some_length(dice, 8 * kLong, kMostLength);
+      p.seq_q = rng.weighted<int64_t>({{80, 1}, {20, 2}});
+      p.seq_k = some_length(rng, 8 * kLong, kMostLength);
   }
-  if (p.heads_q > 1 && dice.coin()) p.heads_kv = p.heads_q;
+  if (p.heads_q > 1 && rng.coin()) p.heads_kv = p.heads_q;
 }
 
-void draw_splits(const Aim& aim, Dice& dice, Case& c) {
+void draw_splits(const GeneratorConfig& config, Rng& rng, Case& c) {
   Problem& p = c.problem;
   p.num_splits = 0;
-  if (!aim.splits || dice.coin()) return;
-  const int64_t tiles = p.seq_k / tiling_of(aim, c).k + 1;
-  p.num_splits = dice.range(1, dice.percent(70) ? std::min<int64_t>(tiles, 32) : tiles);
+  if (!config.splits || rng.coin()) return;
+  const int64_t tiles = p.seq_k / tiling_of(config, c).k + 1;
+  p.num_splits = rng.range(1, rng.percent(70) ? std::min<int64_t>(tiles, 32) : tiles);
 }
 
-bool affords(const Aim& aim, bool far, const Case& c) {
-  if (!far) return affordable(c, aim);
-  return exact_work(c.problem) <= aim.work && price(aim, c).work <= kFarTiles * static_cast<Wide>(aim.work);
+bool affords(const GeneratorConfig& config, bool far, const Case& c) {
+  if (!far) return affordable(c, config);
+  return exact_work(c.problem) <= config.work &&
+         price(config, c).work <= kFarTiles * static_cast<Wide>(config.work);
 }
 
 // Gives up entries and heads first, then queries and keys.
-void make_affordable(const Aim& aim, bool far, Case& c) {
+void make_affordable(const GeneratorConfig& config, bool far, Case& c) {
   Problem& p = c.problem;
-  while (!affords(aim, far, c)) {
+  while (!affords(config, far, c)) {
     const int64_t group = p.heads_q / p.heads_kv;
     if (p.batch > 1) {
       p.batch /= 2;
@@ -182,122 +182,122 @@ void make_affordable(const Aim& aim, bool far, Case& c) {
 }
 
 // A mask for causality alone, as a rule; and one other thing in three cases of ten.
-void draw_visibility(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
+void draw_visibility(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
   Problem& p = c.problem;
   p.mask.reset(), p.bias.reset(), p.key_lengths.reset();
   p.window_left = p.window_right = -1;
   c.nan_beyond_lengths = false;
   const bool few_queries = p.seq_q < p.seq_k;
-  p.causal = dice.percent(50);
+  p.causal = rng.percent(50);
   // From the top left few queries of many keys see next to nothing.
-  p.align = dice.percent(few_queries ? 5 : 50) ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+  p.align = rng.percent(few_queries ? 5 : 50) ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
   enum { kNothing, kLengths, kWindow, kBias };
-  switch (dice.weighted<int>({{70, kNothing}, {12, kLengths}, {8, kWindow}, {10, kBias}})) {
+  switch (rng.weighted<int>({{70, kNothing}, {12, kLengths}, {8, kWindow}, {10, kBias}})) {
     case kLengths:
       p.key_lengths.emplace();
       for (int64_t b = 0; b < p.batch; ++b)
-        p.key_lengths->push_back(dice.percent(30) ? p.seq_k : dice.range(p.seq_k / 2, p.seq_k));
+        p.key_lengths->push_back(rng.percent(30) ? p.seq_k : rng.range(p.seq_k / 2, p.seq_k));
       break;
     case kWindow:
-      p.window_left = some_length(dice, 16, std::max<int64_t>(p.seq_k, 1));
-      if (!p.causal && dice.coin()) p.window_right = 0;
+      p.window_left = some_length(rng, 16, std::max<int64_t>(p.seq_k, 1));
+      if (!p.causal && rng.coin()) p.window_right = 0;
       p.align = ATTN_BOTTOM_RIGHT;
       break;
     case kBias:
       // One for each head, in fp32, shared by the batch: as ALiBi and relative positions have it.
       if (p.heads_q * p.seq_q * p.seq_k > 1'000'000) break;
-      p.bias.emplace().kind = dice.coin() ? BiasKind::kAlibi : BiasKind::kGaussian;
+      p.bias.emplace().kind = rng.coin() ? BiasKind::kAlibi : BiasKind::kGaussian;
       p.bias->broadcast.batch = true;
-      if (p.bias->kind == BiasKind::kGaussian) p.bias->seed = dice.bits() % 65536;
+      if (p.bias->kind == BiasKind::kGaussian) p.bias->seed = rng.bits() % 65536;
       break;
     default:
       break;
   }
 }
 
-void draw_values(Dice& dice, Case& c) {
+void draw_values(Rng& rng, Case& c) {
   Problem& p = c.problem;
-  for (Fill* fill : {&c.q, &c.k, &c.v}) *fill = {.kind = FillKind::kGaussian, .seed = dice.bits() % 65536};
+  for (Fill* fill : {&c.q, &c.k, &c.v}) *fill = {.kind = FillKind::kGaussian, .seed = rng.bits() % 65536};
   c.planted.clear();
-  const bool usual = dice.percent(85);
+  const bool usual = rng.percent(85);
   p.scale = usual ? 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(p.dim_qk, 1))) : 1.0f;
   p.softcap = 0;
-  if (dice.percent(12)) p.softcap = static_cast<float>(dice.range(15 * 16, 50 * 16)) / 16;
+  if (rng.percent(12)) p.softcap = static_cast<float>(rng.range(15 * 16, 50 * 16)) / 16;
 }
 
-void draw_memory(Dice& dice, Case& c) {
-  const bool positions_first = dice.coin();
+void draw_memory(Rng& rng, Case& c) {
+  const bool positions_first = rng.coin();
   for (TensorLayout& layout : c.layout) layout = {};
   for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
     if (positions_first) c.layout[static_cast<size_t>(t)].order = {0, 2, 1};
   }
   c.once = {};
   c.calls.resize(1);
-  c.calls.front().dirty_workspace = dice.percent(20);
+  c.calls.front().dirty_workspace = rng.percent(20);
 }
 
 }  // namespace
 
-int64_t far_work(const Aim& aim) {
+int64_t far_work(const GeneratorConfig& config) {
   constexpr int64_t kTimes = 32, kMost = 100'000'000;
-  return std::max(aim.work, std::min(kTimes * aim.work, kMost));
+  return std::max(config.work, std::min(kTimes * config.work, kMost));
 }
 
-void make_ordinary(Phase phase, const Aim& aim, Dice& dice, const Ordinary& which, Case& c) {
+void make_ordinary(Phase phase, const GeneratorConfig& config, Rng& rng, const Ordinary& which, Case& c) {
   switch (phase) {
     case Phase::kSizes:
-      which.far ? draw_far_sizes(aim, dice, c) : draw_sizes(aim, dice, which.number, c);
-      make_affordable(aim, which.far, c);
-      draw_splits(aim, dice, c);
+      which.far ? draw_far_sizes(config, rng, c) : draw_sizes(config, rng, which.number, c);
+      make_affordable(config, which.far, c);
+      draw_splits(config, rng, c);
       break;
     case Phase::kVisibility:
-      draw_visibility({aim, dice, aim.tiles_q.front(), aim.tiles_k.front()}, c);
+      draw_visibility({config, rng, config.tiles_q.front(), config.tiles_k.front()}, c);
       break;
     case Phase::kValues:
-      draw_values(dice, c);
+      draw_values(rng, c);
       break;
     case Phase::kMemory:
-      draw_memory(dice, c);
+      draw_memory(rng, c);
       break;
     case Phase::kNone:
       break;
   }
 }
 
-void draw_many_splits(const Aim& aim, Dice& dice, Case& c) {
+void draw_many_splits(const GeneratorConfig& config, Rng& rng, Case& c) {
   Problem& p = c.problem;
-  p.dim_qk = dice.pick<int64_t>({8, 16, 32, 64});
-  p.dim_v = dice.percent(80) ? p.dim_qk : dice.pick<int64_t>({8, 16, 32, 64});
-  const int64_t tile = tiling_of(aim, c).k;
-  const int64_t all = aim.work / (p.dim_qk + p.dim_v) / tile;  // tiles that one row pays for
+  p.dim_qk = rng.pick<int64_t>({8, 16, 32, 64});
+  p.dim_v = rng.percent(80) ? p.dim_qk : rng.pick<int64_t>({8, 16, 32, 64});
+  const int64_t tile = tiling_of(config, c).k;
+  const int64_t all = config.work / (p.dim_qk + p.dim_v) / tile;  // tiles that one row pays for
   const int64_t tiles =
-      std::clamp<int64_t>(dice.coin() ? dice.range(9, 64) : dice.range(65, 200), 1, std::max<int64_t>(all, 1));
-  p.seq_k = tile * (tiles - 1) + dice.range(1, tile);
-  p.seq_q = dice.range(1, std::clamp<int64_t>(all / tiles, 1, 4));
+      std::clamp<int64_t>(rng.coin() ? rng.range(9, 64) : rng.range(65, 200), 1, std::max<int64_t>(all, 1));
+  p.seq_k = tile * (tiles - 1) + rng.range(1, tile);
+  p.seq_q = rng.range(1, std::clamp<int64_t>(all / tiles, 1, 4));
   p.batch = p.heads_kv = 1;
-  p.heads_q = dice.range(1, std::clamp<int64_t>(all / tiles / p.seq_q, 1, 4));
+  p.heads_q = rng.range(1, std::clamp<int64_t>(all / tiles / p.seq_q, 1, 4));
   // Mostly a tile or two for each.
-  const int64_t tiles_each = dice.weighted<int64_t>({{80, 1}, {20, dice.range(2, 4)}});
-  p.num_splits = (tiles + tiles_each - 1) / tiles_each + (dice.percent(20) ? dice.range(1, 40) : 0);
-  make_affordable(aim, false, c);
+  const int64_t tiles_each = rng.weighted<int64_t>({{80, 1}, {20, rng.range(2, 4)}});
+  p.num_splits = (tiles + tiles_each - 1) / tiles_each + (rng.percent(20) ? rng.range(1, 40) : 0);
+  make_affordable(config, false, c);
 }
 
-void draw_wide(const Aim& aim, Dice& dice, Case& c) {
+void draw_wide(const GeneratorConfig& config, Rng& rng, Case& c) {
   constexpr int64_t kMost = 130;
   Problem& p = c.problem;
-  const int64_t low = int64_t{9} << dice.range(0, 3);
-  const int64_t many = std::min(dice.range(low, 2 * low - 1), kMost);
-  p.dim_qk = dice.pick<int64_t>({4, 8, 16, 32, 64});
-  p.dim_v = dice.percent(80) ? p.dim_qk : dice.pick<int64_t>({4, 8, 16, 32, 64});
-  p.seq_q = dice.weighted<int64_t>({{75, 1}, {25, dice.range(2, 4)}});
-  const int64_t room = aim.work / (p.dim_qk + p.dim_v) / p.seq_q / many;
-  p.seq_k = some_length(dice, 1, std::clamp<int64_t>(room, 1, 160));
+  const int64_t low = int64_t{9} << rng.range(0, 3);
+  const int64_t many = std::min(rng.range(low, 2 * low - 1), kMost);
+  p.dim_qk = rng.pick<int64_t>({4, 8, 16, 32, 64});
+  p.dim_v = rng.percent(80) ? p.dim_qk : rng.pick<int64_t>({4, 8, 16, 32, 64});
+  p.seq_q = rng.weighted<int64_t>({{75, 1}, {25, rng.range(2, 4)}});
+  const int64_t room = config.work / (p.dim_qk + p.dim_v) / p.seq_q / many;
+  p.seq_k = some_length(rng, 1, std::clamp<int64_t>(room, 1, 160));
   p.batch = p.heads_kv = p.heads_q = 1;
-  switch (dice.weighted<int>({{50, 0}, {25, 1}, {25, 2}})) {
+  switch (rng.weighted<int>({{50, 0}, {25, 1}, {25, 2}})) {
     case 0:
       p.batch = many;
-      if (dice.percent(30)) p.heads_q = 2;
+      if (rng.percent(30)) p.heads_q = 2;
       break;
     case 1:
       p.heads_kv = p.heads_q = many;
@@ -305,9 +305,9 @@ void draw_wide(const Aim& aim, Dice& dice, Case& c) {
     default:
       p.heads_q = many;
   }
-  p.num_splits = aim.splits && dice.percent(30) ? dice.range(1, 4) : 0;
-  while (!affordable(c, aim) && p.seq_k > 1) p.seq_k /= 2;
-  make_affordable(aim, false, c);
+  p.num_splits = config.splits && rng.percent(30) ? rng.range(1, 4) : 0;
+  while (!affordable(c, config) && p.seq_k > 1) p.seq_k /= 2;
+  make_affordable(config, false, c);
 }
 
 }  // namespace attnfuzz

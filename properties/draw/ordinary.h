@@ -11,27 +11,27 @@
 // by six tiles at D = 64, 256 queries of 2,048 keys, 16,384 keys at D = 128.
 //
 //   Case c;
-//   for (const Phase phase : phases) draw_phase(phase, aim, dice, c), make_ordinary(phase, aim, dice, {7, false}, c);
+//   for (const Phase phase : phases) draw_phase(phase, config, rng, c), make_ordinary(phase, config, rng, {7, false}, c);
 #pragma once
 
 #include "properties/draw/draw.h"
 
 namespace attnfuzz {
 
-// What a case beyond the usual price may cost: exact_work(). It is to be drawn by an aim of that work.
-int64_t far_work(const Aim& aim);
+// What a case beyond the usual price may cost: exact_work(). It is to be drawn by a configuration of that work.
+int64_t far_work(const GeneratorConfig& config);
 
 struct Ordinary {
   uint64_t number;  // among ordinary ones: kinds of problems and lengths take turns
-  bool far;         // beyond the usual price, of an aim of far_work()
+  bool far;         // beyond the usual price, of a configuration of far_work()
 };
 // Makes what a phase has drawn ordinary.
-void make_ordinary(Phase phase, const Aim& aim, Dice& dice, const Ordinary& which, Case& c);
+void make_ordinary(Phase phase, const GeneratorConfig& config, Rng& rng, const Ordinary& which, Case& c);
 
 // Sizes of a decode whose keys are cut into many splits, most of which hold keys: from 9 to about 200.
-void draw_many_splits(const Aim& aim, Dice& dice, Case& c);
+void draw_many_splits(const GeneratorConfig& config, Rng& rng, Case& c);
 
 // Sizes of one to four queries with many batch entries, KV heads or query heads a KV head, up to 130.
-void draw_wide(const Aim& aim, Dice& dice, Case& c);
+void draw_wide(const GeneratorConfig& config, Rng& rng, Case& c);
 
 }  // namespace attnfuzz

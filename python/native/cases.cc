@@ -23,7 +23,7 @@ using namespace attnfuzz;
 
 struct attnfuzz_cases {
   Terms terms;
-  Aim aim;
+  GeneratorConfig config;
   Arena arena;
   std::optional<LaidOut> laid;
   std::string json, words;
@@ -66,7 +66,7 @@ Case moved_inside(Case c, const attn_domain& domain, const Refused& refused) {
 }
 
 Case drawn_case(const attnfuzz_cases& cases, uint64_t seed, uint64_t index, const std::string& within) {
-  const Case c = moved_inside(draw(cases.aim, seed, index), cases.terms.domain, cases.terms.refused);
+  const Case c = moved_inside(draw(cases.config, seed, index), cases.terms.domain, cases.terms.refused);
   if (within.empty()) return c;
   const Terms narrower = parse_domain(within);
   Refused refused = cases.terms.refused;
@@ -82,11 +82,11 @@ attnfuzz_cases* attnfuzz_cases_open(const char* domain, int64_t tile_q, int64_t 
     if (std::min({tile_q, tile_k, work}) < 1) throw std::invalid_argument("tiles and work must be at least 1");
     auto cases = std::make_unique<attnfuzz_cases>();
     cases->terms = terms_of(domain);
-    cases->aim = {.tiles_q = {tile_q}, .tiles_k = {tile_k}};
-    cases->aim.never = cases->terms.refused.those;
-    cases->aim.domain = cases->terms.domain;
-    cases->aim.work = std::max(work, least_work(cases->terms.domain));
-    cases->aim.covering = std::make_shared<Covering>(cases->aim);
+    cases->config = {.tiles_q = {tile_q}, .tiles_k = {tile_k}};
+    cases->config.never = cases->terms.refused.those;
+    cases->config.domain = cases->terms.domain;
+    cases->config.work = std::max(work, least_work(cases->terms.domain));
+    cases->config.covering = std::make_shared<Covering>(cases->config);
     return cases.release();
   } catch (const std::exception& e) {
     std::snprintf(text, size, "%s", e.what());

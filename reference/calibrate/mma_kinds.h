@@ -44,34 +44,34 @@ __host__ __device__ uint16_t draw_factor(MmaKind kind, uint64_t hash) {
   constexpr int kTop = (1 << L::kExponent) - 1;
   const auto sign = static_cast<uint32_t>(hash & 1) << 15;
   const auto fraction = static_cast<uint32_t>(hash >> 8) & ((1u << L::kFraction) - 1);
-  const auto toss = static_cast<uint32_t>(hash >> 32);
-  const uint32_t other = toss >> 12;
+  const auto context = static_cast<uint32_t>(hash >> 32);
+  const uint32_t other = context >> 12;
   int exponent = L::kBias - 4 + static_cast<int>(other % 8);
   bool zero = false;
   switch (kind) {
     case MmaKind::kAlike:
       break;
     case MmaKind::kSpread:
-      exponent = 1 + static_cast<int>(other % (kTop - 1)), zero = toss % 5 == 0;
+      exponent = 1 + static_cast<int>(other % (kTop - 1)), zero = context % 5 == 0;
       break;
     case MmaKind::kSubnormal:
-      exponent = toss % 3 == 0 ? 0 : static_cast<int>(other % (kTop / 3)), zero = toss % 7 == 0;
+      exponent = context % 3 == 0 ? 0 : static_cast<int>(other % (kTop / 3)), zero = context % 7 == 0;
       break;
     case MmaKind::kCancelling:
-      exponent = L::kBias + (toss % 3 == 0 ? static_cast<int>(other % 16) - 8 : 0);
+      exponent = L::kBias + (context % 3 == 0 ? static_cast<int>(other % 16) - 8 : 0);
       break;
     case MmaKind::kLargest:
       exponent = kTop - 1 - static_cast<int>(other % (kTop / 4));
       break;
     case MmaKind::kNotFinite:
-      if (toss % 97 == 0) return static_cast<uint16_t>(sign | kTop << L::kFraction | (fraction | 1));
-      if (toss % 40 == 0) return static_cast<uint16_t>(sign | kTop << L::kFraction);
-      zero = toss % 5 == 0;
+      if (context % 97 == 0) return static_cast<uint16_t>(sign | kTop << L::kFraction | (fraction | 1));
+      if (context % 40 == 0) return static_cast<uint16_t>(sign | kTop << L::kFraction);
+      zero = context % 5 == 0;
       break;
     case MmaKind::kAnyBits:
       return static_cast<uint16_t>(hash >> 20);
     case MmaKind::kFew:
-      zero = toss % 4 != 0;
+      zero = context % 4 != 0;
       break;
   }
   return static_cast<uint16_t>(zero ? sign : sign | static_cast<uint32_t>(exponent) << L::kFraction | fraction);
@@ -81,12 +81,12 @@ __host__ __device__ uint16_t draw_factor(MmaKind kind, uint64_t hash) {
 __host__ __device__ inline uint32_t draw_start(MmaKind kind, uint64_t hash) {
   const auto sign = static_cast<uint32_t>(hash & 1) << 31;
   const auto fraction = static_cast<uint32_t>(hash >> 8) & 0x7FFFFF;
-  const auto toss = static_cast<uint32_t>(hash >> 32);
-  const uint32_t other = toss >> 12;
+  const auto context = static_cast<uint32_t>(hash >> 32);
+  const uint32_t other = context >> 12;
   if (kind == MmaKind::kAnyBits) return static_cast<uint32_t>(hash >> 16);
-  if (toss % 11 == 0) return sign;
-  if (kind == MmaKind::kNotFinite && toss % 30 == 1) return sign | 0x7F800000;
-  if (kind == MmaKind::kNotFinite && toss % 61 == 1) return sign | 0x7F800000 | fraction | 1;
+  if (context % 11 == 0) return sign;
+  if (kind == MmaKind::kNotFinite && context % 30 == 1) return sign | 0x7F800000;
+  if (kind == MmaKind::kNotFinite && context % 61 == 1) return sign | 0x7F800000 | fraction | 1;
   const uint32_t exponent = kind == MmaKind::kSpread      ? other % 254
                             : kind == MmaKind::kSubnormal ? other % 100
                             : kind == MmaKind::kLargest   ? 200 + other % 55

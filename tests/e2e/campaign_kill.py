@@ -60,7 +60,7 @@ class Seen:
 def main():
     attnfuzz, kernel = sys.argv[1], sys.argv[2]
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 8
-    dice = random.Random(int(os.environ.get("KILL_SEED", "1")))
+    rng = random.Random(int(os.environ.get("KILL_SEED", "1")))
     top = pathlib.Path(tempfile.mkdtemp(prefix="campaign-kill-"))
     out = top / "night"
     seen = Seen(out)
@@ -76,7 +76,7 @@ def main():
     process = start(seconds + 60)
     wrong = []
     while time.monotonic() - begin < seconds:
-        time.sleep(dice.uniform(0.01, 1.0))
+        time.sleep(rng.uniform(0.01, 1.0))
         seen.look()
         if process.poll() is not None:
             if process.returncode != -signal.SIGKILL:
@@ -86,12 +86,12 @@ def main():
             continue
         jobs = children(process.pid)
         workers = [w for job in jobs for w in children(job)]
-        what = dice.choice(["supervisor", "job", "job", "worker", "worker"])
+        what = rng.choice(["supervisor", "job", "job", "worker", "worker"])
         victims = {"supervisor": [process.pid], "job": jobs, "worker": workers}[what]
         if not victims:
             continue
         try:
-            os.kill(dice.choice(victims), signal.SIGKILL)
+            os.kill(rng.choice(victims), signal.SIGKILL)
             kills[what] += 1
         except ProcessLookupError:
             continue

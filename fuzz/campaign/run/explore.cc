@@ -64,7 +64,7 @@ class Explorer {
     check.work = slice.options.work;
     check.refused = slice.target.refused;
     check.finite = slice.options.finite;
-    aim_ = aim_at(*observed_, check);
+    config_ = config_for(*observed_, check);
     stats_ = read_stats(slice.options.dir, slice.shard);
     oracle_before_ = counts().oracle;
     const std::vector<SeriesLine> lines = read_series(slice.options.dir, slice.shard);
@@ -92,7 +92,7 @@ class Explorer {
     }
     save([&] { journal_->rest(); });
     tell();
-    if (met_.cases() > 0) save([&] { add_coverage(s_.options.dir, name_, met_, aim_); });
+    if (met_.cases() > 0) save([&] { add_coverage(s_.options.dir, name_, met_, config_); });
   }
 
  private:
@@ -135,7 +135,7 @@ class Explorer {
       if (auto entry = view_->to_confirm()) {
         if (auto c = view_->read(*entry)) {
           candidate.c = std::move(*c);
-          for (const Refusal* refusal : aim_.never) refusal->strip(candidate.c);
+          for (const Refusal* refusal : config_.never) refusal->strip(candidate.c);
           candidate.confirms = entry->id;
           candidate.origin = "confirmed";
           if (const Property* own = find_property(entry->property)) {
@@ -154,17 +154,17 @@ class Explorer {
     candidate.origin = "mutated";
     if (choice == 7) {
       if (const auto b = view_->pick(mix(more, 1, 0, 0, 0))) {
-        candidate.c = cross(*a, *b, aim_, seed);
+        candidate.c = cross(*a, *b, config_, seed);
         candidate.origin = "crossed";
         return candidate;
       }
     }
-    candidate.c = mutate(*a, aim_, seed);
+    candidate.c = mutate(*a, config_, seed);
     return candidate;
   }
 
   Candidate drawn(Candidate candidate) {
-    candidate.c = draw(aim_, stream_, candidate.index);
+    candidate.c = draw(config_, stream_, candidate.index);
     candidate.origin = "drawn";
     return candidate;
   }
@@ -175,7 +175,7 @@ class Explorer {
     if (!s_.options.ledger.known.empty()) {
       const TargetRecord& r = s_.target.record;
       if (quarantined(s_.options.ledger, candidate.c,
-                      {r.kernel, r.backend, r.lane, aim_.tiles_q[0], aim_.tiles_k[0]})) {
+                      {r.kernel, r.backend, r.lane, config_.tiles_q[0], config_.tiles_k[0]})) {
         ++counts().quarantined;
         if (!candidate.confirms.empty())
           save([&] { confirmed_->append(confirmed_line(candidate.confirms, name_)); });
@@ -340,7 +340,7 @@ class Explorer {
   std::optional<Journaled> interrupted_;
   std::unique_ptr<Target> target_;
   std::optional<ObservedTarget> observed_;
-  Aim aim_;
+  GeneratorConfig config_;
   ShardStats stats_;
   OracleUse oracle_before_;  // of this target, until this slice
   uint64_t restarts_before_ = 0, stream_ = 0, done_ = 0, filed_ = 0;

@@ -38,7 +38,7 @@ struct CampaignOptions {
   int jobs = 1;      // on the CPU
   int gpus = 0;      // devices to use
   int gpu_jobs = 2;  // on each: while one is judged, another runs
-  int64_t work = Aim{}.work;
+  int64_t work = GeneratorConfig{}.work;
   bool finite = false;         // Q, K and V hold neither NaN nor infinity
   double reduce_seconds = 60;  // for each crash
   double drain_seconds = 60;   // for crashes still waiting once the time is up

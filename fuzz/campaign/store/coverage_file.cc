@@ -111,7 +111,8 @@ std::vector<std::string> targets_with(const std::string& dir, const std::string&
 
 }  // namespace
 
-void add_coverage(const std::string& dir, const std::string& target, const Coverage& met, const Aim& aim) {
+void add_coverage(const std::string& dir, const std::string& target, const Coverage& met,
+                  const GeneratorConfig& config) {
   fs::create_directories(dir + "/coverage");
   const std::string stem = stem_of(dir, target);
   Coverage all = met;
@@ -129,7 +130,7 @@ void add_coverage(const std::string& dir, const std::string& target, const Cover
   }
   // Fewer than were measured: of another table, or of a folder that was taken apart.
   if (before && before->cases <= all.cases() && all.cases() < before->cases + before->cases / 4) return;
-  write_measured(stem + ".json", {all.cases(), measure(all, aim)});
+  write_measured(stem + ".json", {all.cases(), measure(all, config)});
 }
 
 std::map<std::string, MeasuredCoverage> read_coverage(const std::string& dir) {

@@ -25,10 +25,11 @@ struct MeasuredCoverage {
   Covered covered;
 };
 
-// Adds what a job met, and measures it for a kernel as in `aim` if it is time to. A job that is
+// Adds what a job met, and measures it for a kernel as in `config` if it is time to. A job that is
 // killed before costs what it had not added. Throws std::system_error where it cannot be written,
 // std::runtime_error where what is there is no file of a campaign.
-void add_coverage(const std::string& dir, const std::string& target, const Coverage& met, const Aim& aim);
+void add_coverage(const std::string& dir, const std::string& target, const Coverage& met,
+                  const GeneratorConfig& config);
 
 // Of each target that was measured. Throws std::runtime_error that names what is no file of a campaign, or
 // cannot be understood: a campaign begins with no such folder, and does not end well with it.

@@ -82,9 +82,10 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
   const std::unique_ptr<Target> worker = target->open(&error);
   if (worker == nullptr) return unknown(error);
   if (std::ranges::any_of(ledger.known, &KnownFailure::quarantined)) {
-    const Aim aim = aim_at(*worker, CheckOptions{});
+    const GeneratorConfig config = config_for(*worker, CheckOptions{});
     const TargetRecord& record = target->record;
-    if (quarantined(ledger, r.c, {record.kernel, record.backend, record.lane, aim.tiles_q[0], aim.tiles_k[0]}))
+    if (quarantined(ledger, r.c,
+                    {record.kernel, record.backend, record.lane, config.tiles_q[0], config.tiles_k[0]}))
       return unknown("the ledger quarantines its case");
   }
   if (!same_bytes(r, *worker))

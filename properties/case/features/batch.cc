@@ -18,13 +18,13 @@ extern constinit const Feature batch = {
     .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kBatch).distance(c.problem.batch, 1); },
     .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.batch = 2; }); },
     .draw = {Phase::kSizes,
-             [](const Toss& toss, Case& c) {
-               c.problem.batch =
-                   toss.dice.weighted<int64_t>({{70, 1}, {20, 2}, {7, 3}, {2, toss.dice.range(4, 9)}, {1, 0}});
+             [](const DrawContext& context, Case& c) {
+               c.problem.batch = context.rng.weighted<int64_t>(
+                   {{70, 1}, {20, 2}, {7, 3}, {2, context.rng.range(4, 9)}, {1, 0}});
              }},
     .parts = {{"batch", 3, take<kFields>}},
     .numbers =
-        [](const Toss&, const Case& c, auto& numbers) {
+        [](const DrawContext&, const Case& c, auto& numbers) {
           numbers.push_back({c.problem.batch, 0, 1, 1, [](Case& x, int64_t n) { x.problem.batch = n; }});
         },
     .steps = none,

@@ -6,32 +6,32 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.bias); };
 
-void draw(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
-  if (!dice.percent(22)) return;
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
+  if (!rng.percent(22)) return;
   Bias bias;
-  bias.dtype = dice.pick<int32_t>({ATTN_F32, ATTN_F32, ATTN_F16, ATTN_BF16});
+  bias.dtype = rng.pick<int32_t>({ATTN_F32, ATTN_F32, ATTN_F16, ATTN_BF16});
   // Splits are weighed by their LSEs. LSEs of that size do not say how many keys a split has, so that few of
   // these rows are judged where a kernel has splits.
-  const int64_t far_below = toss.aim.splits ? 14 : 28;
-  bias.kind = dice.weighted<BiasKind>({{20, BiasKind::kZero},
-                                       {15, BiasKind::kRowConstant},
-                                       {35, BiasKind::kGaussian},
-                                       {20, BiasKind::kAlibi},
-                                       {8, BiasKind::kVeryNegative},
-                                       {far_below, BiasKind::kFarBelow},
-                                       {15, BiasKind::kWide},
-                                       {35, BiasKind::kMasking}});
-  if (bias.kind == BiasKind::kMasking || dice.percent(55)) bias.finite = draw_pattern(toss, c.problem);
+  const int64_t far_below = context.config.splits ? 14 : 28;
+  bias.kind = rng.weighted<BiasKind>({{20, BiasKind::kZero},
+                                      {15, BiasKind::kRowConstant},
+                                      {35, BiasKind::kGaussian},
+                                      {20, BiasKind::kAlibi},
+                                      {8, BiasKind::kVeryNegative},
+                                      {far_below, BiasKind::kFarBelow},
+                                      {15, BiasKind::kWide},
+                                      {35, BiasKind::kMasking}});
+  if (bias.kind == BiasKind::kMasking || rng.percent(55)) bias.finite = draw_pattern(context, c.problem);
   // What tells the lowest number from -inf is a whole tile of it beside a key that counts.
-  if (bias.kind == BiasKind::kMasking && dice.coin()) {
-    bias.finite.kind = dice.coin() ? PatternKind::kLastKey : PatternKind::kDeadTiles;
-    bias.finite.parameter = toss.tile_k;
+  if (bias.kind == BiasKind::kMasking && rng.coin()) {
+    bias.finite.kind = rng.coin() ? PatternKind::kLastKey : PatternKind::kDeadTiles;
+    bias.finite.parameter = context.tile_k;
   }
-  bias.broadcast = draw_broadcast(dice);
+  bias.broadcast = draw_broadcast(rng);
   // Models have one bias for each head, in fp32, and share it in the batch.
-  if (dice.percent(25)) bias.dtype = ATTN_F32, bias.broadcast = {.batch = true};
-  bias.seed = dice.bits() % 65536;
+  if (rng.percent(25)) bias.dtype = ATTN_F32, bias.broadcast = {.batch = true};
+  bias.seed = rng.bits() % 65536;
   c.problem.bias = bias;
 }
 
@@ -46,11 +46,11 @@ void say_bias(const Case& c, Sentence& words) {
   words.push_back(text);
 }
 
-bool step(const Toss& toss, Case& c) {
+bool step(const DrawContext& context, Case& c) {
   auto& bias = c.problem.bias;
   if (!bias) return false;
-  if (toss.dice.percent(30)) bias->kind = static_cast<BiasKind>(toss.dice.range(0, kBiasKinds - 1));
-  mutate_pattern(toss, c.problem, bias->finite, bias->broadcast);
+  if (context.rng.percent(30)) bias->kind = static_cast<BiasKind>(context.rng.range(0, kBiasKinds - 1));
+  mutate_pattern(context, c.problem, bias->finite, bias->broadcast);
   return true;
 }
 

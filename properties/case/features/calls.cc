@@ -68,13 +68,13 @@ extern constinit const Feature calls = {
         },
     .forms = none,
     .draw = {Phase::kMemory,
-             [](const Toss& toss, Case& c) {
-               Dice& dice = toss.dice;
-               if (!dice.percent(10) || has_many_heads(c.problem)) return;
-               const int64_t calls = dice.range(1, 3);
+             [](const DrawContext& context, Case& c) {
+               Rng& rng = context.rng;
+               if (!rng.percent(10) || has_many_heads(c.problem)) return;
+               const int64_t calls = rng.range(1, 3);
                c.calls.clear();
                for (int64_t i = 0; i < calls; ++i)
-                 c.calls.push_back({dice.coin(), static_cast<int>(dice.range(0, 1))});
+                 c.calls.push_back({rng.coin(), static_cast<int>(rng.range(0, 1))});
              }},
     .parts = {{"calls", 3, take<kFields>}},
     .numbers = none,

@@ -47,9 +47,9 @@ extern constinit const Feature causal = {
           }
         },
     .draw = {Phase::kVisibility,
-             [](const Toss& toss, Case& c) {
-               c.problem.causal = toss.dice.percent(40);
-               c.problem.align = toss.dice.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+             [](const DrawContext& context, Case& c) {
+               c.problem.causal = context.rng.percent(40);
+               c.problem.align = context.rng.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
              }},
     .parts = {{"causal", 5, take<kFields>}},
     .numbers = none,

@@ -36,13 +36,14 @@ extern constinit const Feature device = {
           forms.push_back([](Case& c) { c.env.sm_count = c.problem.heads_q = c.problem.heads_kv = 1; });
         },
     .draw = {Phase::kMemory,
-             [](const Toss& toss, Case& c) {
+             [](const DrawContext& context, Case& c) {
                using Device = std::tuple<int32_t, int32_t, int64_t>;
-               kFields(c) = toss.dice.pick<Device>(
+               kFields(c) = context.rng.pick<Device>(
                    {{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
                // Parts of a device, and others.
-               if (toss.dice.percent(30))
-                 c.env.sm_count = static_cast<int32_t>(toss.dice.range(1, int64_t{1} << toss.dice.range(1, 8)));
+               if (context.rng.percent(30))
+                 c.env.sm_count =
+                     static_cast<int32_t>(context.rng.range(1, int64_t{1} << context.rng.range(1, 8)));
              }},
     .parts = {{"device", 2, take<kFields>}},
     .numbers = none,

@@ -11,26 +11,26 @@ constexpr auto kBoth = [](auto& c) { return std::tie(c.problem.dim_qk, c.problem
 constexpr auto kOfKeys = [](auto& c) { return std::tie(c.problem.dim_qk); };
 constexpr auto kOfValues = [](auto& c) { return std::tie(c.problem.dim_v); };
 
-int64_t head_dim(Dice& dice) {
+int64_t head_dim(Rng& rng) {
   enum { kUsual, kSmall, kOdd, kLarge, kAny };
-  switch (dice.weighted<int>({{44, kUsual}, {22, kSmall}, {12, kOdd}, {8, kLarge}, {14, kAny}})) {
+  switch (rng.weighted<int>({{44, kUsual}, {22, kSmall}, {12, kOdd}, {8, kLarge}, {14, kAny}})) {
     case kUsual:
-      return dice.pick<int64_t>({16, 32, 64, 64, 64, 128});
+      return rng.pick<int64_t>({16, 32, 64, 64, 64, 128});
     case kSmall:
-      return dice.range(1, 16);
+      return rng.range(1, 16);
     case kOdd:
-      return dice.pick<int64_t>({17, 24, 33, 40, 63, 65, 72, 80, 96, 127});
+      return rng.pick<int64_t>({17, 24, 33, 40, 63, 65, 72, 80, 96, 127});
     case kLarge:
-      return dice.pick<int64_t>({129, 160, 192, 250, 255, 256});
+      return rng.pick<int64_t>({129, 160, 192, 250, 255, 256});
     default:
-      return dice.range(1, kMost);
+      return rng.range(1, kMost);
   }
 }
 
 // Draws a pair of head dims that models have. 192 and 128 are those of multi-head latent attention's prefill.
-void draw_pair(Dice& dice, Problem& p) {
+void draw_pair(Rng& rng, Problem& p) {
   const auto of =
-      dice.pick<std::pair<int64_t, int64_t>>({{192, 128}, {192, 128}, {64, 128}, {128, 64}, {96, 64}});
+      rng.pick<std::pair<int64_t, int64_t>>({{192, 128}, {192, 128}, {64, 128}, {128, 64}, {96, 64}});
   p.dim_qk = of.first, p.dim_v = of.second;
 }
 
@@ -65,14 +65,14 @@ extern constinit const Feature dims = {
         },
     .forms = none,
     .draw = {Phase::kSizes,
-             [](const Toss& toss, Case& c) {
-               c.problem.dim_qk = head_dim(toss.dice);
-               c.problem.dim_v = toss.dice.percent(75) ? c.problem.dim_qk : head_dim(toss.dice);
-               if (toss.dice.percent(4)) draw_pair(toss.dice, c.problem);
+             [](const DrawContext& context, Case& c) {
+               c.problem.dim_qk = head_dim(context.rng);
+               c.problem.dim_v = context.rng.percent(75) ? c.problem.dim_qk : head_dim(context.rng);
+               if (context.rng.percent(4)) draw_pair(context.rng, c.problem);
              }},
     .parts = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}},
     .numbers =
-        [](const Toss&, const Case& c, auto& numbers) {
+        [](const DrawContext&, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
           numbers.push_back(
               {p.dim_qk, 1, 8, p.dim_v, [](Case& x, int64_t n) { x.problem.dim_qk = std::min(n, kMost); }});

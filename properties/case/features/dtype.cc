@@ -10,10 +10,10 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.problem.dtype); };
 constexpr uint32_t kBoth = 1u << ATTN_F16 | 1u << ATTN_BF16;
 
 // fp32 is drawn for those who say that they take it, and alone where they take nothing else.
-void draw(const Toss& toss, Case& c) {
-  c.problem.dtype = toss.dice.coin() ? ATTN_F16 : ATTN_BF16;
-  const uint32_t taken = toss.aim.domain ? toss.aim.domain->dtypes : 0;
-  if ((taken >> ATTN_F32 & 1) != 0 && ((taken & kBoth) == 0 || toss.dice.percent(40)))
+void draw(const DrawContext& context, Case& c) {
+  c.problem.dtype = context.rng.coin() ? ATTN_F16 : ATTN_BF16;
+  const uint32_t taken = context.config.domain ? context.config.domain->dtypes : 0;
+  if ((taken >> ATTN_F32 & 1) != 0 && ((taken & kBoth) == 0 || context.rng.percent(40)))
     c.problem.dtype = ATTN_F32;
 }
 

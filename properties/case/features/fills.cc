@@ -13,23 +13,23 @@ constexpr auto kK = [](auto& c) { return std::tie(c.k); };
 constexpr auto kV = [](auto& c) { return std::tie(c.v); };
 constexpr Fill Case::* kAll[] = {&Case::q, &Case::k, &Case::v};
 
-Fill fill(Dice& dice, FillKind kind, int exponent = 0) {
-  return {.kind = kind, .exponent = exponent, .seed = dice.bits() % 65536};
+Fill fill(Rng& rng, FillKind kind, int exponent = 0) {
+  return {.kind = kind, .exponent = exponent, .seed = rng.bits() % 65536};
 }
 
 // Scores of a row that all lie far below zero: below a running maximum that starts at -1e4 in place of -inf,
 // and seldom below -1e9, -1e20 or -1e30. They are about sqrt(dim_qk) / 4 * 2^(exponents of Q and K), and differ
 // by so much that the largest is beyond doubt. Q K^T in fp16 ends at 2^32.
-void draw_far_below(Dice& dice, Case& c) {
+void draw_far_below(Rng& rng, Case& c) {
   const int most = c.problem.dtype == ATTN_F16 ? 30 : 106;
-  const auto exponent = static_cast<int>(dice.percent(85) ? dice.range(14, 17) : dice.range(18, most));
-  c.q = fill(dice, FillKind::kUniform, exponent / 2);
-  c.k = fill(dice, FillKind::kNegative, exponent - exponent / 2);
+  const auto exponent = static_cast<int>(rng.percent(85) ? rng.range(14, 17) : rng.range(18, most));
+  c.q = fill(rng, FillKind::kUniform, exponent / 2);
+  c.k = fill(rng, FillKind::kNegative, exponent - exponent / 2);
 }
 
 // The regimes of Q and K: no one of them catches everything.
-void draw_logits(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
+void draw_logits(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
   enum {
     kGaussian,
     kUniform,
@@ -48,105 +48,105 @@ void draw_logits(const Toss& toss, Case& c) {
     kConstant
   };
   const auto both = [&](FillKind kind, int exponent = 0) {
-    c.q = fill(dice, kind, exponent);
-    c.k = fill(dice, kind, exponent);
+    c.q = fill(rng, kind, exponent);
+    c.k = fill(rng, kind, exponent);
   };
-  switch (dice.weighted<int>({{29, kGaussian},
-                              {9, kUniform},
-                              {10, kPeaked},
-                              {7, kZeroQ},
-                              {5, kNegative},
-                              {3, kFarBelow},
-                              {6, kEqual},
-                              {4, kBlocks},
-                              {4, kLevels},
-                              {5, kOneHot},
-                              {6, kSmallInt},
-                              {4, kPosition},
-                              {3, kSubnormal},
-                              {1, kHuge},
-                              {4, kConstant}})) {
+  switch (rng.weighted<int>({{29, kGaussian},
+                             {9, kUniform},
+                             {10, kPeaked},
+                             {7, kZeroQ},
+                             {5, kNegative},
+                             {3, kFarBelow},
+                             {6, kEqual},
+                             {4, kBlocks},
+                             {4, kLevels},
+                             {5, kOneHot},
+                             {6, kSmallInt},
+                             {4, kPosition},
+                             {3, kSubnormal},
+                             {1, kHuge},
+                             {4, kConstant}})) {
     case kGaussian:
       return both(FillKind::kGaussian);
     case kUniform:
       return both(FillKind::kUniform);
     case kPeaked:
       // From weights that are few to tiles that have none beside others.
-      c.q = fill(dice, FillKind::kGaussian, static_cast<int>(dice.range(3, 8)));
-      c.k = fill(dice, FillKind::kGaussian);
+      c.q = fill(rng, FillKind::kGaussian, static_cast<int>(rng.range(3, 8)));
+      c.k = fill(rng, FillKind::kGaussian);
       return;
     case kZeroQ:
-      c.q = fill(dice, FillKind::kZero);
-      c.k = fill(dice, FillKind::kGaussian);
+      c.q = fill(rng, FillKind::kZero);
+      c.k = fill(rng, FillKind::kGaussian);
       return;
     case kNegative: {
-      const auto scale_q = static_cast<int>(dice.range(0, 5));
-      c.q = fill(dice, FillKind::kUniform, scale_q);
-      const auto scale_k = static_cast<int>(dice.range(0, 5));
-      c.k = fill(dice, FillKind::kNegative, scale_k);
+      const auto scale_q = static_cast<int>(rng.range(0, 5));
+      c.q = fill(rng, FillKind::kUniform, scale_q);
+      const auto scale_k = static_cast<int>(rng.range(0, 5));
+      c.k = fill(rng, FillKind::kNegative, scale_k);
       return;
     }
     case kFarBelow:
-      return draw_far_below(dice, c);
+      return draw_far_below(rng, c);
     case kEqual:
-      c.q = fill(dice, FillKind::kGaussian);
-      c.k = fill(dice, FillKind::kSameRows);
+      c.q = fill(rng, FillKind::kGaussian);
+      c.k = fill(rng, FillKind::kSameRows);
       return;
     case kBlocks:
       return both(FillKind::kBlocks);
     case kLevels:
-      c.q = fill(dice, FillKind::kGaussian, static_cast<int>(dice.range(0, 3)));
-      c.k = {.kind = FillKind::kLevels, .seed = draw_interval(toss, c.problem)};
+      c.q = fill(rng, FillKind::kGaussian, static_cast<int>(rng.range(0, 3)));
+      c.k = {.kind = FillKind::kLevels, .seed = draw_interval(context, c.problem)};
       return;
     case kOneHot:
-      c.q = fill(dice, FillKind::kGaussian);
-      c.k = fill(dice, FillKind::kOneHot, 2);
+      c.q = fill(rng, FillKind::kGaussian);
+      c.k = fill(rng, FillKind::kOneHot, 2);
       return;
     case kSmallInt:
       return both(FillKind::kSmallInt);
     case kPosition:
       return both(FillKind::kPosition, -6);
     case kSubnormal:
-      c.q = fill(dice, FillKind::kSubnormal);
-      c.k = fill(dice, FillKind::kGaussian);
+      c.q = fill(rng, FillKind::kSubnormal);
+      c.k = fill(rng, FillKind::kGaussian);
       return;
     case kHuge:
-      c.q = fill(dice, FillKind::kHuge);
-      c.k = fill(dice, FillKind::kGaussian, -8);
+      c.q = fill(rng, FillKind::kHuge);
+      c.k = fill(rng, FillKind::kGaussian, -8);
       return;
     case kConstant:
       return both(FillKind::kConstant);
   }
 }
 
-void draw(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
-  draw_logits(toss, c);
-  const auto kind = dice.weighted<FillKind>({{39, FillKind::kGaussian},
-                                             {5, FillKind::kIntervals},
-                                             {9, FillKind::kConstant},
-                                             {9, FillKind::kOneHot},
-                                             {9, FillKind::kPosition},
-                                             {9, FillKind::kSmallInt},
-                                             {7, FillKind::kUniform},
-                                             {4, FillKind::kBlocks},
-                                             {3, FillKind::kSubnormal},
-                                             {3, FillKind::kSignedZero},
-                                             {3, FillKind::kHuge}});
-  const int exponent = dice.percent(85) ? 0 : static_cast<int>(dice.range(-6, 6));
-  c.v = fill(dice, kind, exponent);
-  if (has_intervals(kind)) c.v.seed = draw_interval(toss, c.problem);
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
+  draw_logits(context, c);
+  const auto kind = rng.weighted<FillKind>({{39, FillKind::kGaussian},
+                                            {5, FillKind::kIntervals},
+                                            {9, FillKind::kConstant},
+                                            {9, FillKind::kOneHot},
+                                            {9, FillKind::kPosition},
+                                            {9, FillKind::kSmallInt},
+                                            {7, FillKind::kUniform},
+                                            {4, FillKind::kBlocks},
+                                            {3, FillKind::kSubnormal},
+                                            {3, FillKind::kSignedZero},
+                                            {3, FillKind::kHuge}});
+  const int exponent = rng.percent(85) ? 0 : static_cast<int>(rng.range(-6, 6));
+  c.v = fill(rng, kind, exponent);
+  if (has_intervals(kind)) c.v.seed = draw_interval(context, c.problem);
 }
 
 // Within what the draw scales its fills by.
 template <Fill Case::* kFill>
-bool step(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
+bool step(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
   Fill& fill = c.*kFill;
-  if (dice.coin()) {
-    fill.seed = has_intervals(fill.kind) ? draw_interval(toss, c.problem) : dice.bits() % 65536;
+  if (rng.coin()) {
+    fill.seed = has_intervals(fill.kind) ? draw_interval(context, c.problem) : rng.bits() % 65536;
   } else {
-    fill.exponent = std::clamp<int>(fill.exponent + (dice.coin() ? 1 : -1), -8, 5);
+    fill.exponent = std::clamp<int>(fill.exponent + (rng.coin() ? 1 : -1), -8, 5);
   }
   return true;
 }

@@ -10,7 +10,7 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.problem.heads_q, c.prob
 
 int64_t group(const Problem& p) { return p.heads_q / std::max<int64_t>(p.heads_kv, 1); }
 
-void numbers(const Toss&, const Case& c, std::vector<MovableNumber>& numbers) {
+void numbers(const DrawContext&, const Case& c, std::vector<MovableNumber>& numbers) {
   const auto set = [](Case& x, int64_t group, int64_t heads_kv) {
     x.problem.heads_kv = std::min(heads_kv, kLargestNumber);
     x.problem.heads_q = std::min(group, kLargestNumber) * x.problem.heads_kv;
@@ -62,12 +62,12 @@ extern constinit const Feature heads = {
           forms.push_back([](Case& c) { c.problem.heads_q = c.problem.heads_kv = 2; });
         },
     .draw = {Phase::kSizes,
-             [](const Toss& toss, Case& c) {
-               Dice& dice = toss.dice;
-               c.problem.heads_kv = dice.weighted<int64_t>({{67, 1}, {21, 2}, {8, 3}, {4, dice.range(4, 8)}});
+             [](const DrawContext& context, Case& c) {
+               Rng& rng = context.rng;
+               c.problem.heads_kv = rng.weighted<int64_t>({{67, 1}, {21, 2}, {8, 3}, {4, rng.range(4, 8)}});
                c.problem.heads_q =
                    c.problem.heads_kv *
-                   dice.weighted<int64_t>({{64, 1}, {10, 2}, {8, 3}, {5, 7}, {5, 8}, {8, dice.range(4, 16)}});
+                   rng.weighted<int64_t>({{64, 1}, {10, 2}, {8, 3}, {5, 7}, {5, 8}, {8, rng.range(4, 16)}});
              }},
     .parts = {{"heads", 5, take<kFields>}},
     .numbers = numbers,

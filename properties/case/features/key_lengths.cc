@@ -13,21 +13,21 @@ constexpr auto kWithNan = [](auto& c) { return std::tie(c.problem.key_lengths, c
 // Lengths that are cut to what there is, unless 16 or 32 bits have cut them first.
 constexpr int64_t kBeyondIntegers[] = {int64_t{1} << 15, int64_t{1} << 16, int64_t{1} << 31, int64_t{1} << 32};
 
-void draw(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
-  if (!dice.percent(22)) return;
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
+  if (!rng.percent(22)) return;
   const Problem& p = c.problem;
   std::vector<int64_t> lengths;
   for (int64_t b = 0; b < p.batch; ++b) {
-    const int64_t border = toss.tile_k * dice.range(1, 3) + dice.range(-1, 1);
-    lengths.push_back(dice.weighted<int64_t>({{40, dice.range(0, p.seq_k)},
-                                              {20, border < p.seq_k ? border : p.seq_k},
-                                              {15, p.seq_k},
-                                              {16, 0},
-                                              {5, 1},
-                                              {5, p.seq_k + dice.range(1, 100)},
-                                              {4, dice.pick<int64_t>(kBeyondIntegers)},
-                                              {3, -dice.range(1, 9)}}));
+    const int64_t border = context.tile_k * rng.range(1, 3) + rng.range(-1, 1);
+    lengths.push_back(rng.weighted<int64_t>({{40, rng.range(0, p.seq_k)},
+                                             {20, border < p.seq_k ? border : p.seq_k},
+                                             {15, p.seq_k},
+                                             {16, 0},
+                                             {5, 1},
+                                             {5, p.seq_k + rng.range(1, 100)},
+                                             {4, rng.pick<int64_t>(kBeyondIntegers)},
+                                             {3, -rng.range(1, 9)}}));
   }
   c.problem.key_lengths = std::move(lengths);
 }
@@ -73,12 +73,12 @@ extern constinit const Feature key_lengths = {
     .draw = {Phase::kVisibility, draw},
     .parts = {{"key lengths", 4, take<kWithNan>}},
     .numbers =
-        [](const Toss& toss, const Case& c, auto& numbers) {
+        [](const DrawContext& context, const Case& c, auto& numbers) {
           const auto& lengths = c.problem.key_lengths;
           if (!lengths || lengths->empty()) return;
-          const auto b = static_cast<size_t>(toss.dice.range(0, static_cast<int64_t>(lengths->size()) - 1));
+          const auto b = static_cast<size_t>(context.rng.range(0, static_cast<int64_t>(lengths->size()) - 1));
           for (int i = 0; i < 2; ++i) {
-            numbers.push_back({(*lengths)[b], -1, toss.tile_k, c.problem.seq_k,
+            numbers.push_back({(*lengths)[b], -1, context.tile_k, c.problem.seq_k,
                                [=](Case& x, int64_t n) { (*x.problem.key_lengths)[b] = n; }});
           }
         },

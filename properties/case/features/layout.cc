@@ -14,19 +14,19 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.layout); };
 constexpr int64_t kMostOffset = 1 << 20;
 constexpr int64_t kMostStep = 1 << 12;
 
-TensorLayout some_layout(Dice& dice, bool odd) {
+TensorLayout some_layout(Rng& rng, bool odd) {
   static constexpr std::array<uint8_t, 3> kOrders[] = {{0, 1, 2}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
   TensorLayout layout;
-  if (dice.percent(40)) layout.order = dice.pick<std::array<uint8_t, 3>>(kOrders);
-  if (dice.percent(35))
-    layout.offset = dice.coin() ? dice.pick<int64_t>({1, 2, 3, 4, 7, 8, 16}) : dice.range(1, 64);
-  if (dice.percent(35)) layout.row_gap = dice.pick<int64_t>({1, 2, 8, 13, 64});
-  layout.junk_unit_strides = dice.percent(20);
-  if (dice.percent(35)) layout.placement = Placement::kPageEnd;
+  if (rng.percent(40)) layout.order = rng.pick<std::array<uint8_t, 3>>(kOrders);
+  if (rng.percent(35))
+    layout.offset = rng.coin() ? rng.pick<int64_t>({1, 2, 3, 4, 7, 8, 16}) : rng.range(1, 64);
+  if (rng.percent(35)) layout.row_gap = rng.pick<int64_t>({1, 2, 8, 13, 64});
+  layout.junk_unit_strides = rng.percent(20);
+  if (rng.percent(35)) layout.placement = Placement::kPageEnd;
   if (!odd) return layout;
-  if (dice.percent(30)) layout.step = dice.pick<int64_t>({2, 3, 4, 8});
-  layout.across = dice.percent(20);
-  if (dice.percent(40)) layout.backwards = dice.coin() ? dice.pick<int64_t>({1, 2, 4, 8}) : dice.range(1, 15);
+  if (rng.percent(30)) layout.step = rng.pick<int64_t>({2, 3, 4, 8});
+  layout.across = rng.percent(20);
+  if (rng.percent(40)) layout.backwards = rng.coin() ? rng.pick<int64_t>({1, 2, 4, 8}) : rng.range(1, 15);
   return layout;
 }
 
@@ -43,31 +43,31 @@ void spread(Case& c, TensorId t, int64_t by) {
 }
 
 // Most of the tensors that can be.
-void spread_some(Dice& dice, Case& c) {
-  const int64_t far = draw_far_spread(dice);
-  const int64_t by = far * (dice.coin() ? 2 : 1);
+void spread_some(Rng& rng, Case& c) {
+  const int64_t far = draw_far_spread(rng);
+  const int64_t by = far * (rng.coin() ? 2 : 1);
   for (const TensorId t :
        {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kBias, TensorId::kMask}) {
-    if (dice.percent(60)) spread(c, t, by);
+    if (rng.percent(60)) spread(c, t, by);
   }
 }
 
-void draw(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
-  if (dice.percent(35)) {
-    const bool odd = dice.percent(8);
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
+  if (rng.percent(35)) {
+    const bool odd = rng.percent(8);
     for (const TensorSpec& spec : kTensors) {
-      if (spec.strided && dice.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(dice, odd);
+      if (spec.strided && rng.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(rng, odd);
     }
-  } else if (dice.percent(14)) {
+  } else if (rng.percent(14)) {
     // One tensor alone has an odd stride of heads or batch entries. A kernel may look at the others' strides
     // only.
-    const auto t = dice.pick({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
-    spread(c, t, draw_far_spread(dice) | 1);
+    const auto t = rng.pick({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
+    spread(c, t, draw_far_spread(rng) | 1);
     return;
   }
   // Gigabytes of address space, but a few pages of memory. Few cases have a mask or a bias.
-  if (dice.percent(c.problem.mask || c.problem.bias ? 25 : 9)) spread_some(dice, c);
+  if (rng.percent(c.problem.mask || c.problem.bias ? 25 : 9)) spread_some(rng, c);
 }
 
 // Whether an element lies further than 2^31 elements from the first.

@@ -9,60 +9,60 @@ namespace {
 int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 
 // On, just before and just after the borders of tiles.
-int64_t at_a_border(Dice& dice, int64_t tile, int64_t most_tiles) {
-  return std::max<int64_t>(tile * dice.range(1, most_tiles) + dice.range(-1, 3), 0);
+int64_t at_a_border(Rng& rng, int64_t tile, int64_t most_tiles) {
+  return std::max<int64_t>(tile * rng.range(1, most_tiles) + rng.range(-1, 3), 0);
 }
 
 // A half, a quarter or an eighth of a tile: what is divided among warps, vectors
 // or halves has borders of its own.
-int64_t part_of(Dice& dice, int64_t tile) { return std::max<int64_t>(tile >> dice.range(1, 3), 1); }
+int64_t part_of(Rng& rng, int64_t tile) { return std::max<int64_t>(tile >> rng.range(1, 3), 1); }
 
-int64_t some_length(Dice& dice, int64_t tile, int64_t most_tiles) {
+int64_t some_length(Rng& rng, int64_t tile, int64_t most_tiles) {
   enum { kBorder, kPart, kMultiple, kNone, kOne, kShort, kAny };
-  switch (dice.weighted<int>(
+  switch (rng.weighted<int>(
       {{36, kBorder}, {6, kPart}, {8, kMultiple}, {4, kNone}, {4, kOne}, {28, kShort}, {18, kAny}})) {
     case kBorder:
-      return at_a_border(dice, tile, most_tiles);
+      return at_a_border(rng, tile, most_tiles);
     case kPart:
-      return tile * dice.range(0, most_tiles - 1) + part_of(dice, tile) + (dice.coin() ? 0 : dice.range(-1, 1));
+      return tile * rng.range(0, most_tiles - 1) + part_of(rng, tile) + (rng.coin() ? 0 : rng.range(-1, 1));
     case kMultiple:
       // Of the tile, or of what larger ones there are.
-      return dice.coin() ? tile * dice.range(1, most_tiles) : dice.pick<int64_t>({128, 256, 384, 512, 1024});
+      return rng.coin() ? tile * rng.range(1, most_tiles) : rng.pick<int64_t>({128, 256, 384, 512, 1024});
     case kNone:
       return 0;
     case kOne:
       return 1;
     case kShort:
-      return dice.range(1, 20);
+      return rng.range(1, 20);
     default:
       // Each power of two as likely as the next.
-      return dice.coin() ? dice.range(1, tile * 3 / 2) : dice.range(1, int64_t{1} << dice.range(1, 10));
+      return rng.coin() ? rng.range(1, tile * 3 / 2) : rng.range(1, int64_t{1} << rng.range(1, 10));
   }
 }
 
 // Three KV tiles or more is where double buffers wrap round and the middle of a
 // loop shows: drawn on purpose.
-int64_t key_count(Dice& dice, int64_t tile) {
-  if (!dice.percent(42)) return some_length(dice, tile, 2);
-  if (dice.percent(12)) return tile * dice.range(2, 4) + part_of(dice, tile);
-  return tile * dice.range(2, 4) + dice.range(1, 3) +
-         (dice.percent(30) ? dice.range(0, std::max<int64_t>(tile - 3, 0)) : 0);
+int64_t key_count(Rng& rng, int64_t tile) {
+  if (!rng.percent(42)) return some_length(rng, tile, 2);
+  if (rng.percent(12)) return tile * rng.range(2, 4) + part_of(rng, tile);
+  return tile * rng.range(2, 4) + rng.range(1, 3) +
+         (rng.percent(30) ? rng.range(0, std::max<int64_t>(tile - 3, 0)) : 0);
 }
 
-void draw(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
   Problem& p = c.problem;
-  p.seq_k = key_count(dice, toss.tile_k);
+  p.seq_k = key_count(rng, context.tile_k);
   enum { kSelf, kDecode, kOther };
-  switch (dice.weighted<int>({{40, kSelf}, {30, kDecode}, {30, kOther}})) {
+  switch (rng.weighted<int>({{40, kSelf}, {30, kDecode}, {30, kOther}})) {
     case kSelf:
       p.seq_q = p.seq_k;
       break;
     case kDecode:
-      p.seq_q = dice.range(1, 8);
+      p.seq_q = rng.range(1, 8);
       break;
     default:
-      p.seq_q = some_length(dice, toss.tile_q, 3);
+      p.seq_q = some_length(rng, context.tile_q, 3);
   }
 }
 
@@ -94,14 +94,14 @@ extern constinit const Feature lengths = {
     .draw = {Phase::kSizes, draw},
     .parts = {{"lengths", 6, take<kBoth>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}},
     .numbers =
-        [](const Toss& toss, const Case& c, auto& numbers) {
+        [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
           // More often than the rest: loops end on them.
           for (int i = 0; i < 3; ++i) {
             numbers.push_back(
-                {p.seq_q, 0, toss.tile_q, p.seq_k, [](Case& x, int64_t n) { x.problem.seq_q = n; }});
+                {p.seq_q, 0, context.tile_q, p.seq_k, [](Case& x, int64_t n) { x.problem.seq_q = n; }});
             numbers.push_back(
-                {p.seq_k, 0, toss.tile_k, p.seq_q, [](Case& x, int64_t n) { x.problem.seq_k = n; }});
+                {p.seq_k, 0, context.tile_k, p.seq_q, [](Case& x, int64_t n) { x.problem.seq_k = n; }});
           }
         },
     .steps = none,

@@ -18,7 +18,7 @@ extern constinit const Feature lse = {
           cost.at(Rank::kLse).add(!c.want_lse);
         },
     .forms = none,
-    .draw = {Phase::kMemory, [](const Toss& toss, Case& c) { c.want_lse = !toss.dice.percent(8); }},
+    .draw = {Phase::kMemory, [](const DrawContext& context, Case& c) { c.want_lse = !context.rng.percent(8); }},
     .parts = {{"want_lse", 1, take<kFields>}},
     .numbers = none,
     .steps = none,

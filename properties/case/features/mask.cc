@@ -6,9 +6,9 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.mask); };
 
-bool step(const Toss& toss, Case& c) {
+bool step(const DrawContext& context, Case& c) {
   auto& mask = c.problem.mask;
-  if (mask) mutate_pattern(toss, c.problem, mask->visible, mask->broadcast);
+  if (mask) mutate_pattern(context, c.problem, mask->visible, mask->broadcast);
   return mask.has_value();
 }
 
@@ -46,9 +46,9 @@ extern constinit const Feature mask = {
           forms.push_back([](Case& c) { c.problem.mask.emplace().broadcast.query = true; });
         },
     .draw = {Phase::kVisibility,
-             [](const Toss& toss, Case& c) {
-               if (!toss.dice.percent(20)) return;
-               c.problem.mask = Mask{draw_pattern(toss, c.problem), draw_broadcast(toss.dice)};
+             [](const DrawContext& context, Case& c) {
+               if (!context.rng.percent(20)) return;
+               c.problem.mask = Mask{draw_pattern(context, c.problem), draw_broadcast(context.rng)};
              }},
     .parts = {{"mask", 4, take<kFields>}},
     .numbers = none,

@@ -30,8 +30,8 @@ extern constinit const Feature nan_beyond_lengths = {
         },
     .forms = none,
     .draw = {Phase::kVisibility,
-             [](const Toss& toss, Case& c) {
-               c.nan_beyond_lengths = c.problem.key_lengths && toss.dice.percent(60);
+             [](const DrawContext& context, Case& c) {
+               c.nan_beyond_lengths = c.problem.key_lengths && context.rng.percent(60);
              }},
     .parts = none,  // taken with the lengths
     .numbers = none,

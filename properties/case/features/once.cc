@@ -6,19 +6,19 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.once); };
 
-void draw(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
   // Few cases have both to share.
   const bool both = c.problem.batch > 1 && c.problem.heads_kv > 1;
-  if (!dice.percent(both ? 16 : 4)) return;
+  if (!rng.percent(both ? 16 : 4)) return;
   // One KV head for all is how it is mostly done; Q seldom.
   const auto some = [&](Once& once, int64_t percent) {
-    once.head = dice.percent(percent);
-    once.batch = dice.percent(percent / 2);
+    once.head = rng.percent(percent);
+    once.batch = rng.percent(percent / 2);
   };
   some(c.once.k, 70);
   c.once.v = c.once.k;
-  if (dice.percent(40)) some(c.once.v, 60);
+  if (rng.percent(40)) some(c.once.v, 60);
   some(c.once.q, 40);
 }
 

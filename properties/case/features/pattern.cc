@@ -4,34 +4,34 @@
 
 namespace attnfuzz {
 
-Pattern draw_pattern(const Toss& toss, const Problem& p) {
-  Dice& dice = toss.dice;
+Pattern draw_pattern(const DrawContext& context, const Problem& p) {
+  Rng& rng = context.rng;
   Pattern pattern;
-  pattern.kind = dice.weighted<PatternKind>({{6, PatternKind::kAll},
-                                             {6, PatternKind::kNothing},
-                                             {8, PatternKind::kFirstKey},
-                                             {12, PatternKind::kLastKey},
-                                             {12, PatternKind::kPrefix},
-                                             {12, PatternKind::kDocuments},
-                                             {20, PatternKind::kDeadRows},
-                                             {16, PatternKind::kDeadTiles},
-                                             {6, PatternKind::kStripes},
-                                             {14, PatternKind::kRandom}});
-  pattern.seed = dice.bits() % 65536;
+  pattern.kind = rng.weighted<PatternKind>({{6, PatternKind::kAll},
+                                            {6, PatternKind::kNothing},
+                                            {8, PatternKind::kFirstKey},
+                                            {12, PatternKind::kLastKey},
+                                            {12, PatternKind::kPrefix},
+                                            {12, PatternKind::kDocuments},
+                                            {20, PatternKind::kDeadRows},
+                                            {16, PatternKind::kDeadTiles},
+                                            {6, PatternKind::kStripes},
+                                            {14, PatternKind::kRandom}});
+  pattern.seed = rng.bits() % 65536;
   switch (pattern.kind) {
     case PatternKind::kPrefix:
     case PatternKind::kDocuments:
-      pattern.parameter = dice.range(1, p.seq_k + 1);
+      pattern.parameter = rng.range(1, p.seq_k + 1);
       break;
     case PatternKind::kDeadTiles:
-      pattern.parameter = dice.percent(70) ? toss.tile_k : dice.range(1, toss.tile_k);
+      pattern.parameter = rng.percent(70) ? context.tile_k : rng.range(1, context.tile_k);
       break;
     case PatternKind::kRandom:
-      pattern.parameter = dice.range(1, 15);
+      pattern.parameter = rng.range(1, 15);
       break;
     case PatternKind::kDeadRows:
     case PatternKind::kStripes:
-      pattern.parameter = dice.range(1, 7);
+      pattern.parameter = rng.range(1, 7);
       break;
     default:
       break;
@@ -39,24 +39,24 @@ Pattern draw_pattern(const Toss& toss, const Problem& p) {
   return pattern;
 }
 
-Broadcast draw_broadcast(Dice& dice) { return {dice.percent(35), dice.percent(50), dice.percent(25)}; }
+Broadcast draw_broadcast(Rng& rng) { return {rng.percent(35), rng.percent(50), rng.percent(25)}; }
 
-void mutate_pattern(const Toss& toss, const Problem& p, Pattern& pattern, Broadcast& broadcast) {
-  Dice& dice = toss.dice;
-  if (!dice.percent(75)) {
-    bool& flag = *dice.pick({&broadcast.batch, &broadcast.head, &broadcast.query});
+void mutate_pattern(const DrawContext& context, const Problem& p, Pattern& pattern, Broadcast& broadcast) {
+  Rng& rng = context.rng;
+  if (!rng.percent(75)) {
+    bool& flag = *rng.pick({&broadcast.batch, &broadcast.head, &broadcast.query});
     flag = !flag;
     return;
   }
-  switch (dice.range(0, 3)) {
+  switch (rng.range(0, 3)) {
     case 0:
-      pattern.kind = static_cast<PatternKind>(dice.range(0, kPatternKinds - 1));
+      pattern.kind = static_cast<PatternKind>(rng.range(0, kPatternKinds - 1));
       break;
     case 1:
-      pattern.seed = dice.bits() % 65536;
+      pattern.seed = rng.bits() % 65536;
       break;
     default:
-      pattern.parameter = moved(pattern.parameter, 1, toss.tile_k, p.seq_k, dice);
+      pattern.parameter = moved(pattern.parameter, 1, context.tile_k, p.seq_k, rng);
   }
   if (pattern.kind == PatternKind::kRandom) pattern.parameter = std::clamp<int64_t>(pattern.parameter, 1, 15);
 }

@@ -5,10 +5,10 @@
 
 namespace attnfuzz {
 
-Pattern draw_pattern(const Toss& toss, const Problem& p);
-Broadcast draw_broadcast(Dice& dice);
+Pattern draw_pattern(const DrawContext& context, const Problem& p);
+Broadcast draw_broadcast(Rng& rng);
 // Another kind, seed or parameter; or broadcast over one dimension more or less.
-void mutate_pattern(const Toss& toss, const Problem& p, Pattern& pattern, Broadcast& broadcast);
+void mutate_pattern(const DrawContext& context, const Problem& p, Pattern& pattern, Broadcast& broadcast);
 
 // For the reducer: the pattern in its simplest form (choice 0), and as it is.
 bool form_of(Pattern& p, int choice);

@@ -12,34 +12,34 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.planted); };
 constexpr size_t kMostByMutation = 8;
 
 // A NaN or an infinity somewhere in Q, K or V.
-void draw(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
   const Problem& p = c.problem;
-  if (!dice.percent(3) || p.batch == 0 || p.seq_q == 0 || p.seq_k == 0) return;
+  if (!rng.percent(3) || p.batch == 0 || p.seq_q == 0 || p.seq_k == 0) return;
   Planted planted;
-  planted.tensor = dice.pick({TensorId::kQ, TensorId::kK, TensorId::kV});
+  planted.tensor = rng.pick({TensorId::kQ, TensorId::kK, TensorId::kV});
   const std::array<int64_t, 4> size = logical_size(p, planted.tensor);
-  planted.b = dice.range(0, size[0] - 1);
-  planted.h = dice.range(0, size[1] - 1);
-  planted.s = dice.range(0, size[2] - 1);
-  planted.d = dice.range(0, size[3] - 1);
+  planted.b = rng.range(0, size[0] - 1);
+  planted.h = rng.range(0, size[1] - 1);
+  planted.s = rng.range(0, size[2] - 1);
+  planted.d = rng.range(0, size[3] - 1);
   const KnownBits known = known_bits(p.dtype);
   planted.bits =
-      dice.pick<uint32_t>({known.nan, known.nan, known.nan, known.infinity, known.infinity | known.sign});
+      rng.pick<uint32_t>({known.nan, known.nan, known.nan, known.infinity, known.infinity | known.sign});
   // Of fp32 the ends too: the largest, what overflows in a product with itself, the least.
-  if (p.dtype == ATTN_F32 && dice.coin())
+  if (p.dtype == ATTN_F32 && rng.coin())
     planted.bits =
-        dice.pick<uint32_t>({known.largest, known.largest | known.sign, 0x5f800000, 0xdf800000, 1, 0x807fffff});
+        rng.pick<uint32_t>({known.largest, known.largest | known.sign, 0x5f800000, 0xdf800000, 1, 0x807fffff});
   c.planted.push_back(planted);
 }
 
 // One dropped, copied or moved.
-bool step(const Toss& toss, Case& c) {
-  Dice& dice = toss.dice;
+bool step(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
   if (c.planted.empty()) return false;
-  const auto at = static_cast<size_t>(dice.range(0, static_cast<int64_t>(c.planted.size()) - 1));
-  const int64_t tile = c.planted[at].tensor == TensorId::kQ ? toss.tile_q : toss.tile_k;
-  const int64_t what = dice.range(0, 2);
+  const auto at = static_cast<size_t>(rng.range(0, static_cast<int64_t>(c.planted.size()) - 1));
+  const int64_t tile = c.planted[at].tensor == TensorId::kQ ? context.tile_q : context.tile_k;
+  const int64_t what = rng.range(0, 2);
   if (what == 0) {
     c.planted.erase(c.planted.begin() + static_cast<std::ptrdiff_t>(at));
     return true;
@@ -47,8 +47,8 @@ bool step(const Toss& toss, Case& c) {
   // A copy is moved, lest they coincide.
   if (what == 1 && c.planted.size() < kMostByMutation) c.planted.push_back(c.planted[at]);
   Planted& x = c.planted[at];
-  x.s = moved(x.s, 0, tile, 0, dice);
-  if (dice.percent(30)) x.d = moved(x.d, 0, 8, 0, dice);
+  x.s = moved(x.s, 0, tile, 0, rng);
+  if (rng.percent(30)) x.d = moved(x.d, 0, 8, 0, rng);
   return true;
 }
 // Inside their tensors, and one an element.

@@ -18,8 +18,10 @@ extern constinit const Feature poison = {
           cost.at(Rank::kPoison).add(static_cast<int>(c.poison));
         },
     .forms = none,
-    .draw = {Phase::kMemory, [](const Toss& toss,
-                                Case& c) { c.poison = toss.dice.percent(75) ? Poison::kNan : Poison::kHuge; }},
+    .draw = {Phase::kMemory,
+             [](const DrawContext& context, Case& c) {
+               c.poison = context.rng.percent(75) ? Poison::kNan : Poison::kHuge;
+             }},
     .parts = {{"prefill", 1, take<kFields>}},
     .numbers = none,
     .steps = none,

@@ -13,21 +13,21 @@ float usual(const Problem& p) {  // IEEE: the same everywhere
   return 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(p.dim_qk, 1)));
 }
 
-float draw_scale(Dice& dice, const Problem& p) {
+float draw_scale(Rng& rng, const Problem& p) {
   enum { kUsual, kOne, kPower, kZero, kNegative, kAny };
-  switch (dice.weighted<int>({{70, kUsual}, {6, kOne}, {9, kPower}, {4, kZero}, {6, kNegative}, {5, kAny}})) {
+  switch (rng.weighted<int>({{70, kUsual}, {6, kOne}, {9, kPower}, {4, kZero}, {6, kNegative}, {5, kAny}})) {
     case kOne:
       return 1.0f;
     case kPower:
-      return std::ldexp(1.0f, static_cast<int>(dice.range(-8, 1)));
+      return std::ldexp(1.0f, static_cast<int>(rng.range(-8, 1)));
     case kZero:
       return 0.0f;
     case kNegative:
       return -usual(p);
     case kAny: {  // up to 64, of either sign
       const float size =
-          std::ldexp(static_cast<float>(dice.range(128, 255)), static_cast<int>(dice.range(-5, 5)) - 7);
-      return dice.percent(75) ? size : -size;
+          std::ldexp(static_cast<float>(rng.range(128, 255)), static_cast<int>(rng.range(-5, 5)) - 7);
+      return rng.percent(75) ? size : -size;
     }
     default:
       return usual(p);
@@ -56,7 +56,7 @@ extern constinit const Feature scale = {
         },
     .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.scale = -1; }); },
     .draw = {Phase::kValues,
-             [](const Toss& toss, Case& c) { c.problem.scale = draw_scale(toss.dice, c.problem); }},
+             [](const DrawContext& context, Case& c) { c.problem.scale = draw_scale(context.rng, c.problem); }},
     .parts = {{"scale", 3, take<kFields>}},
     .numbers = none,
     .steps = none,

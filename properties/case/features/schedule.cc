@@ -23,8 +23,8 @@ extern constinit const Feature schedule = {
         },
     .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.env.schedule_seed = 1; }); },
     .draw = {Phase::kMemory,
-             [](const Toss& toss, Case& c) {
-               c.env.schedule_seed = toss.dice.percent(25) ? 0 : toss.dice.bits() % 65536;
+             [](const DrawContext& context, Case& c) {
+               c.env.schedule_seed = context.rng.percent(25) ? 0 : context.rng.bits() % 65536;
              }},
     .parts = {{"schedule", 2, take<kFields>}},
     .numbers = none,

@@ -10,10 +10,10 @@ namespace {
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.softcap); };
 
 // From 1/2 to 200, each power of two as likely as the next; one in four as models have it.
-float draw_cap(Dice& dice) {
-  if (dice.percent(25)) return dice.pick({1.0f, 5.0f, 15.0f, 20.0f, 30.0f, 50.0f});
-  const int exponent = static_cast<int>(dice.range(-1, 7));
-  return std::min(std::ldexp(static_cast<float>(dice.range(128, 255)), exponent - 7), 200.0f);
+float draw_cap(Rng& rng) {
+  if (rng.percent(25)) return rng.pick({1.0f, 5.0f, 15.0f, 20.0f, 30.0f, 50.0f});
+  const int exponent = static_cast<int>(rng.range(-1, 7));
+  return std::min(std::ldexp(static_cast<float>(rng.range(128, 255)), exponent - 7), 200.0f);
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ extern constinit const Feature softcap = {
         },
     .forms = none,
     .draw = {Phase::kValues,
-             [](const Toss& toss, Case& c) {
-               if (toss.dice.percent(10)) c.problem.softcap = draw_cap(toss.dice);
+             [](const DrawContext& context, Case& c) {
+               if (context.rng.percent(10)) c.problem.softcap = draw_cap(context.rng);
              }},
     .parts = {{"softcap", 3, take<kFields>}},
     .numbers = none,

@@ -31,19 +31,19 @@ extern constinit const Feature splits = {
         },
     .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.num_splits = 2; }); },
     .draw = {Phase::kSizes,
-             [](const Toss& toss, Case& c) {
-               Dice& dice = toss.dice;
-               if (!toss.aim.splits || dice.percent(30)) return;
-               const int64_t tiles = c.problem.seq_k / toss.tile_k + 1;
-               c.problem.num_splits = dice.percent(80) ? dice.range(1, tiles + 1) : tiles + dice.range(1, 40);
+             [](const DrawContext& context, Case& c) {
+               Rng& rng = context.rng;
+               if (!context.config.splits || rng.percent(30)) return;
+               const int64_t tiles = c.problem.seq_k / context.tile_k + 1;
+               c.problem.num_splits = rng.percent(80) ? rng.range(1, tiles + 1) : tiles + rng.range(1, 40);
              }},
     .parts = {{"splits", 5, take<kFields>}},
     .numbers =
-        [](const Toss& toss, const Case& c, auto& numbers) {
+        [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
-          if (!toss.aim.splits) return;
-          const int64_t tiles = (p.seq_k + toss.tile_k - 1) / toss.tile_k;
-          numbers.push_back({p.num_splits, 0, 1, tiles + toss.dice.range(0, 1),
+          if (!context.config.splits) return;
+          const int64_t tiles = (p.seq_k + context.tile_k - 1) / context.tile_k;
+          numbers.push_back({p.num_splits, 0, 1, tiles + context.rng.range(0, 1),
                              [](Case& x, int64_t n) { x.problem.num_splits = n; }});
         },
     .steps = none,

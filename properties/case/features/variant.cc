@@ -24,11 +24,11 @@ extern constinit const Feature variant = {
         },
     .forms = none,
     .draw = {Phase::kSizes,
-             [](const Toss& toss, Case& c) {
-               const int32_t variants = toss.aim.variants;
-               const bool first = variants > 0 && toss.dice.percent(85);
+             [](const DrawContext& context, Case& c) {
+               const int32_t variants = context.config.variants;
+               const bool first = variants > 0 && context.rng.percent(85);
                c.env.variant = first          ? 1
-                               : variants > 0 ? static_cast<int32_t>(toss.dice.range(0, variants))
+                               : variants > 0 ? static_cast<int32_t>(context.rng.range(0, variants))
                                               : 0;
              }},
     .parts = {{"variant", 2, take<kFields>}},

@@ -14,16 +14,16 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.problem.window_left, c.
 constexpr int64_t kWidest[] = {(int64_t{1} << 31) - 1, int64_t{1} << 31, int64_t{1} << 62,
                                std::numeric_limits<int64_t>::max()};
 
-int64_t draw_side(Dice& dice, int64_t tile, int64_t seq_k) {
+int64_t draw_side(Rng& rng, int64_t tile, int64_t seq_k) {
   // Mostly on the border of a tile itself.
-  const int64_t border = tile * dice.range(1, 2) + dice.pick<int64_t>({0, 0, -1, 1});
-  return dice.weighted<int64_t>({{25, -1},
-                                 {6, dice.pick<int64_t>(kWidest)},
-                                 {20, 0},
-                                 {22, dice.range(1, 8)},
-                                 {14, border},
-                                 {20, dice.range(1, seq_k + 1)},
-                                 {10, seq_k + dice.range(0, 5)}});
+  const int64_t border = tile * rng.range(1, 2) + rng.pick<int64_t>({0, 0, -1, 1});
+  return rng.weighted<int64_t>({{25, -1},
+                                {6, rng.pick<int64_t>(kWidest)},
+                                {20, 0},
+                                {22, rng.range(1, 8)},
+                                {14, border},
+                                {20, rng.range(1, seq_k + 1)},
+                                {10, seq_k + rng.range(0, 5)}});
 }
 
 bool is_there(const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }
@@ -44,11 +44,11 @@ constexpr Switch side_switch(const char* name, const char* dial) {
 }
 
 template <auto kSide>
-void number_of(const Toss& toss, const Case& c, std::vector<MovableNumber>& numbers) {
+void number_of(const DrawContext& context, const Case& c, std::vector<MovableNumber>& numbers) {
   const int64_t side = std::get<0>(kSide(c));
   if (side < 0) return;
   numbers.push_back(
-      {side, -1, toss.tile_k, c.problem.seq_k, [](Case& x, int64_t n) { kSide(x) = std::make_tuple(n); }});
+      {side, -1, context.tile_k, c.problem.seq_k, [](Case& x, int64_t n) { kSide(x) = std::make_tuple(n); }});
 }
 
 std::string side_words(const char* sign, int64_t side) {
@@ -86,16 +86,16 @@ extern constinit const Feature window = {
           }
         },
     .draw = {Phase::kVisibility,
-             [](const Toss& toss, Case& c) {
-               if (!toss.dice.percent(17)) return;
-               c.problem.window_left = draw_side(toss.dice, toss.tile_k, c.problem.seq_k);
-               c.problem.window_right = draw_side(toss.dice, toss.tile_k, c.problem.seq_k);
+             [](const DrawContext& context, Case& c) {
+               if (!context.rng.percent(17)) return;
+               c.problem.window_left = draw_side(context.rng, context.tile_k, c.problem.seq_k);
+               c.problem.window_right = draw_side(context.rng, context.tile_k, c.problem.seq_k);
              }},
     .parts = {{"window", 4, take<kFields>}},
     .numbers =
-        [](const Toss& toss, const Case& c, auto& numbers) {
-          number_of<kLeft>(toss, c, numbers);
-          number_of<kRight>(toss, c, numbers);
+        [](const DrawContext& context, const Case& c, auto& numbers) {
+          number_of<kLeft>(context, c, numbers);
+          number_of<kRight>(context, c, numbers);
         },
     .steps = none,
     .refusals = {{"windows",

@@ -9,11 +9,11 @@ namespace attnfuzz {
 namespace {
 
 // Of low..high, each power of two as likely as the next.
-int64_t log_uniform(Dice& dice, int64_t low, int64_t high) {
-  if (low < 1) return dice.range(low, high);
+int64_t log_uniform(Rng& rng, int64_t low, int64_t high) {
+  if (low < 1) return rng.range(low, high);
   const auto bits = [](int64_t n) { return std::bit_width(static_cast<uint64_t>(n)); };
-  const int64_t least = int64_t{1} << (dice.range(bits(low), bits(high)) - 1);
-  return dice.range(std::max(low, least), std::min(high, least + (least - 1)));
+  const int64_t least = int64_t{1} << (rng.range(bits(low), bits(high)) - 1);
+  return rng.range(std::max(low, least), std::min(high, least + (least - 1)));
 }
 
 std::string range_name(int64_t low, int64_t high, bool last) {
@@ -35,9 +35,9 @@ CaseAxis number(const char* name, Phase phase, std::vector<int64_t> starts, int6
     const int64_t n = std::clamp(get(x.c), starts.front(), most);
     return static_cast<int>(std::ranges::upper_bound(starts, n) - starts.begin()) - 1;
   };
-  axis.make = [=](const Toss& toss, int at, Case& c) {
+  axis.make = [=](const DrawContext& context, int at, Case& c) {
     const auto i = static_cast<size_t>(at);
-    set(c, log_uniform(toss.dice, starts[i], starts[i + 1] - 1));
+    set(c, log_uniform(context.rng, starts[i], starts[i + 1] - 1));
   };
   return axis;
 }
@@ -52,7 +52,7 @@ std::vector<int64_t> beside(std::vector<int64_t> starts, std::initializer_list<i
   return starts;
 }
 
-CaseAxis in_tiles(const char* name, Phase phase, int64_t Toss::* tile, int64_t Tiled::* tile_of, Get get,
+CaseAxis in_tiles(const char* name, Phase phase, int64_t DrawContext::* tile, int64_t Tiled::* tile_of, Get get,
                   Set set, int tiles) {
   constexpr int kPlaces = 4;  // of each: before its end, on it, after it, and within the next
   CaseAxis axis{name, phase, {"none", "in the first"}, {}, {}};
@@ -69,11 +69,11 @@ CaseAxis in_tiles(const char* name, Phase phase, int64_t Toss::* tile, int64_t T
     if (border > tiles) return 1 + tiles * kPlaces;
     return static_cast<int>(2 + (border - 1) * kPlaces + std::min<int64_t>(place, kPlaces - 1));
   };
-  axis.make = [=](const Toss& toss, int at, Case& c) {
-    const int64_t size = toss.*tile;
-    if (at < 2) return set(c, at == 0 ? 0 : toss.dice.range(1, std::max<int64_t>(size - 2, 1)));
+  axis.make = [=](const DrawContext& context, int at, Case& c) {
+    const int64_t size = context.*tile;
+    if (at < 2) return set(c, at == 0 ? 0 : context.rng.range(1, std::max<int64_t>(size - 2, 1)));
     const int64_t border = (at - 2) / kPlaces + 1, place = (at - 2) % kPlaces;
-    const int64_t within = toss.dice.range(2, std::max<int64_t>(size - 2, 2));
+    const int64_t within = context.rng.range(2, std::max<int64_t>(size - 2, 2));
     set(c, std::max<int64_t>(border * size + (place < kPlaces - 1 ? place - 1 : within), 0));
   };
   return axis;
@@ -91,14 +91,14 @@ CaseAxis choice(const char* name, Phase phase, std::initializer_list<Choice> cho
     const auto it = std::ranges::find_if(all, [&](const Choice& one) { return one.there(x.c); });
     return it == all.end() ? kNoClass : static_cast<int>(it - all.begin());
   };
-  axis.make = [all = std::vector<Choice>(choices)](const Toss& toss, int at, Case& c) {
-    all[static_cast<size_t>(at)].make(toss, c);
+  axis.make = [all = std::vector<Choice>(choices)](const DrawContext& context, int at, Case& c) {
+    all[static_cast<size_t>(at)].make(context, c);
   };
   return axis;
 }
 
 CaseAxis kinds(std::string name, Phase phase, std::span<const char* const> names,
-               std::function<int(const Case&)> get, std::function<void(const Toss&, int, Case&)> set) {
+               std::function<int(const Case&)> get, std::function<void(const DrawContext&, int, Case&)> set) {
   return {.name = std::move(name),
           .phase = phase,
           .classes = {names.begin(), names.end()},

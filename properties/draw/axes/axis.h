@@ -9,7 +9,7 @@
 //
 //   for (const CaseAxis& axis : axes()) {
 //     const int is = axis.of(tiled);             // "seq_k 63", or kNoClass
-//     axis.make(toss, axis.at("65"), c);         // and now it has 65 keys
+//     axis.make(context, axis.at("65"), c);         // and now it has 65 keys
 //   }
 //
 // A new axis is one entry of sizes.cc, visibility.cc or memory.cc, which are the phases of
@@ -35,7 +35,7 @@ struct CaseAxis {
   std::function<int(const Tiled&)> of;
   // Makes the case be of a class, as far as that is in its power: a case of one key has no
   // dead tile. What hangs on what was changed is left to tidy().
-  std::function<void(const Toss&, int at, Case&)> make;
+  std::function<void(const DrawContext&, int at, Case&)> make;
   // The first of the classes, to the last, that cost a hundred times the others; -1: none.
   int dear = -1;
   // A kernel goes another way by it, through its loops, their ends, its masks; what needs several things at
@@ -65,7 +65,7 @@ CaseAxis number(const char* name, Phase phase, std::vector<int64_t> starts, int6
 std::vector<int64_t> beside(std::vector<int64_t> starts, std::initializer_list<int64_t> borders);
 // 0, and before, on and after the ends of the first, second and third tile (or of as many as `tiles`), and
 // what lies between.
-CaseAxis in_tiles(const char* name, Phase phase, int64_t Toss::* tile, int64_t Tiled::* tile_of, Get get,
+CaseAxis in_tiles(const char* name, Phase phase, int64_t DrawContext::* tile, int64_t Tiled::* tile_of, Get get,
                   Set set, int tiles = 3);
 // The same, and it steers so often.
 CaseAxis steering(int percent, CaseAxis axis);
@@ -74,12 +74,12 @@ CaseAxis steering(int percent, CaseAxis axis);
 struct Choice {
   const char* name;
   bool (*there)(const Case&);  // the first that is
-  void (*make)(const Toss&, Case&);
+  void (*make)(const DrawContext&, Case&);
 };
 CaseAxis choice(const char* name, Phase phase, std::initializer_list<Choice> choices);
 // One of an enumeration's values 0, 1, ... by their names; `get` may say kNoClass.
 CaseAxis kinds(std::string name, Phase phase, std::span<const char* const> names,
-               std::function<int(const Case&)> get, std::function<void(const Toss&, int, Case&)> set);
+               std::function<int(const Case&)> get, std::function<void(const DrawContext&, int, Case&)> set);
 
 // The parts of the table.
 std::vector<CaseAxis> axes_of_sizes();

@@ -62,33 +62,35 @@ std::vector<CaseAxis> axes_of(TensorId t) {
               if (l.placement == Placement::kPageEnd) return 7;
               return power_of(l.offset * element_bytes(c.problem, t), 6);
             }),
-            [t](const Toss& toss, int at, Case& c) {
+            [t](const DrawContext& context, int at, Case& c) {
               TensorLayout& l = layout_of(c, t);
               l.placement = at == 7 ? Placement::kPageEnd : Placement::kGuarded;
               const int64_t step = at == 7 ? 0 : elements(c, t, int64_t{1} << at);
               l.offset = at == 7   ? 0
-                         : at == 6 ? 64 * toss.dice.range(0, 3)
-                                   : step * (2 * toss.dice.range(0, 3) + 1);
+                         : at == 6 ? 64 * context.rng.range(0, 3)
+                                   : step * (2 * context.rng.range(0, 3) + 1);
             }),
       kinds("gap after rows of " + name, kPlaced, kGaps, there([t](const Case& c, const TensorLayout& l) {
               const int64_t bytes = l.row_gap * element_bytes(c.problem, t);
               return bytes == 0 ? 0 : bytes % 16 == 0 ? 3 : bytes % 4 == 0 ? 2 : 1;
             }),
-            [t](const Toss& toss, int at, Case& c) {
+            [t](const DrawContext& context, int at, Case& c) {
               TensorLayout& l = layout_of(c, t);
-              const int64_t bytes[] = {0, toss.dice.range(0, 3) * 4 + 2, toss.dice.range(0, 3) * 16 + 4,
-                                       toss.dice.pick<int64_t>({16, 32, 128})};
+              const int64_t bytes[] = {0, context.rng.range(0, 3) * 4 + 2, context.rng.range(0, 3) * 16 + 4,
+                                       context.rng.pick<int64_t>({16, 32, 128})};
               l.row_gap = elements(c, t, bytes[at]);
             }),
       kinds("order of " + name, kPlaced, kOrderNames, there([](const Case&, const TensorLayout& l) {
               return static_cast<int>(std::ranges::find(kOrders, l.order) - kOrders.begin());
             }),
-            [t](const Toss&, int at, Case& c) { layout_of(c, t).order = kOrders[static_cast<size_t>(at)]; }),
+            [t](const DrawContext&, int at, Case& c) {
+              layout_of(c, t).order = kOrders[static_cast<size_t>(at)];
+            }),
       kinds("offsets into " + name + " reach", kPlaced, kReaches,
             there([t](const Case& c, const TensorLayout&) { return reach_of(c, t); }),
-            [t](const Toss& toss, int at, Case& c) {
+            [t](const DrawContext& context, int at, Case& c) {
               const TensorLayout before = layout_of(c, t);
-              const int64_t far = draw_far_spread(toss.dice);
+              const int64_t far = draw_far_spread(context.rng);
               layout_of(c, t).spread = at == 0 ? 0 : at * far;
               if (at != 0)
                 layout_of(c, t).step = 1, layout_of(c, t).across = false, layout_of(c, t).backwards &= ~8;
@@ -96,13 +98,13 @@ std::vector<CaseAxis> axes_of(TensorId t) {
             }),
       kinds("strides of one element of " + name, kPlaced, kSizeOneStrides,
             there([](const Case&, const TensorLayout& l) { return l.junk_unit_strides ? 1 : 0; }),
-            [t](const Toss&, int at, Case& c) { layout_of(c, t).junk_unit_strides = at == 1; }),
+            [t](const DrawContext&, int at, Case& c) { layout_of(c, t).junk_unit_strides = at == 1; }),
       kinds("strides of " + name + " are", kPlaced, kSigns, there([](const Case&, const TensorLayout& l) {
               return (l.backwards & 4) != 0 ? 1 : (l.backwards & 8) != 0 ? 2 : l.backwards != 0 ? 3 : 0;
             }),
-            [t](const Toss& toss, int at, Case& c) {
+            [t](const DrawContext& context, int at, Case& c) {
               TensorLayout& l = layout_of(c, t);
-              const int64_t others = toss.dice.range(1, 3);
+              const int64_t others = context.rng.range(1, 3);
               l.backwards = at == 0 ? 0 : at == 1 ? 4 | (others & 1) : at == 2 ? 8 | (others & 2) : others;
               if (l.scattered()) l.spread = 0;
             }),
@@ -114,10 +116,10 @@ std::vector<CaseAxis> axes_of(TensorId t) {
                           there([](const Case&, const TensorLayout& l) {
                             return l.across ? 2 : l.step != 1 ? 1 : 0;
                           }),
-                          [t](const Toss& toss, int at, Case& c) {
+                          [t](const DrawContext& context, int at, Case& c) {
                             TensorLayout& l = layout_of(c, t);
                             l.across = at == 2;
-                            l.step = at == 1 ? toss.dice.pick<int64_t>({2, 3, 8}) : 1;
+                            l.step = at == 1 ? context.rng.pick<int64_t>({2, 3, 8}) : 1;
                             if (l.scattered()) l.spread = 0;
                           })),
         table.back().odd = true;
@@ -125,7 +127,9 @@ std::vector<CaseAxis> axes_of(TensorId t) {
     table.push_back(kinds(
         name + " is stored", kPlaced, kStored,
         [once](const Case& c) { return ((c.once.*once).head ? 1 : 0) + ((c.once.*once).batch ? 2 : 0); },
-        [once](const Toss&, int at, Case& c) { c.once.*once = {.batch = at >= 2, .head = at % 2 == 1}; })),
+        [once](const DrawContext&, int at, Case& c) {
+          c.once.*once = {.batch = at >= 2, .head = at % 2 == 1};
+        })),
         table.back().odd = true;
   return table;
 }
@@ -138,7 +142,7 @@ bool second_stream(const Case& c) {
 template <int64_t kCount>
 constexpr Choice calls(const char* name) {
   return {name, [](const Case& c) { return static_cast<int64_t>(c.calls.size()) == kCount; },
-          [](const Toss&, Case& c) { c.calls.resize(kCount); }};
+          [](const DrawContext&, Case& c) { c.calls.resize(kCount); }};
 }
 
 }  // namespace
@@ -149,40 +153,42 @@ std::vector<CaseAxis> axes_of_memory() {
     if (spec.strided) std::ranges::move(axes_of(spec.id), std::back_inserter(table));
   }
   const std::vector<CaseAxis> others = {
-      choice(
-          "outputs before:", kPlaced,
-          {{"NaN", [](const Case& c) { return c.poison == Poison::kNan; },
-            [](const Toss&, Case& c) { c.poison = Poison::kNan; }},
-           {"huge", [](const Case&) { return true; }, [](const Toss&, Case& c) { c.poison = Poison::kHuge; }}}),
-      choice(
-          "LSE", kPlaced,
-          {{"wanted", [](const Case& c) { return c.want_lse; },
-            [](const Toss&, Case& c) { c.want_lse = true; }},
-           {"not wanted", [](const Case&) { return true; }, [](const Toss&, Case& c) { c.want_lse = false; }}}),
+      choice("outputs before:", kPlaced,
+             {{"NaN", [](const Case& c) { return c.poison == Poison::kNan; },
+               [](const DrawContext&, Case& c) { c.poison = Poison::kNan; }},
+              {"huge", [](const Case&) { return true; },
+               [](const DrawContext&, Case& c) { c.poison = Poison::kHuge; }}}),
+      choice("LSE", kPlaced,
+             {{"wanted", [](const Case& c) { return c.want_lse; },
+               [](const DrawContext&, Case& c) { c.want_lse = true; }},
+              {"not wanted", [](const Case&) { return true; },
+               [](const DrawContext&, Case& c) { c.want_lse = false; }}}),
       number(
           "SMs", kPlaced, {1, 2, 8, 16, 17, 32, 64, 108, 109, 132, 133}, 256,
           [](const Case& c) { return int64_t{c.env.sm_count}; },
           [](Case& c, int64_t n) { c.env.sm_count = static_cast<int32_t>(n); }),
       choice("schedule:", kPlaced,
              {{"in order", [](const Case& c) { return c.env.schedule_seed == 0; },
-               [](const Toss&, Case& c) { c.env.schedule_seed = 0; }},
+               [](const DrawContext&, Case& c) { c.env.schedule_seed = 0; }},
               {"random", [](const Case&) { return true; },
-               [](const Toss& toss, Case& c) { c.env.schedule_seed = 1 + toss.dice.bits() % 65535; }}}),
+               [](const DrawContext& context, Case& c) {
+                 c.env.schedule_seed = 1 + context.rng.bits() % 65535;
+               }}}),
       choice("calls:", kPlaced, {calls<1>("1"), calls<2>("2"), calls<3>("3")}),
       choice("workspace", kPlaced,
              {{"clean", [](const Case& c) { return !any_dirty(c); },
-               [](const Toss&, Case& c) {
+               [](const DrawContext&, Case& c) {
                  for (Call& call : c.calls) call.dirty_workspace = false;
                }},
               {"dirty", [](const Case&) { return true; },
-               [](const Toss&, Case& c) { c.calls.back().dirty_workspace = true; }}}),
-      choice(
-          "streams:", kPlaced,
-          {{"one", [](const Case& c) { return !second_stream(c); },
-            [](const Toss&, Case& c) {
-              for (Call& call : c.calls) call.stream = 0;
-            }},
-           {"two", [](const Case&) { return true; }, [](const Toss&, Case& c) { c.calls.back().stream = 1; }}}),
+               [](const DrawContext&, Case& c) { c.calls.back().dirty_workspace = true; }}}),
+      choice("streams:", kPlaced,
+             {{"one", [](const Case& c) { return !second_stream(c); },
+               [](const DrawContext&, Case& c) {
+                 for (Call& call : c.calls) call.stream = 0;
+               }},
+              {"two", [](const Case&) { return true; },
+               [](const DrawContext&, Case& c) { c.calls.back().stream = 1; }}}),
   };
   std::ranges::copy(others, std::back_inserter(table));
   return table;

@@ -45,7 +45,7 @@ std::vector<int64_t> by_eights() {
 }
 
 // How many tiles a length has that is not 0, the last one whole or not.
-CaseAxis tile_count(const char* name, int64_t Toss::* tile, int64_t Tiled::* tile_of, Get get, Set set) {
+CaseAxis tile_count(const char* name, int64_t DrawContext::* tile, int64_t Tiled::* tile_of, Get get, Set set) {
   static constexpr int64_t kStarts[] = {1, 2, 3, 4, 5, 6, 9, 17, INT64_MAX};
   CaseAxis axis{.name = name,
                 .phase = kSizes,
@@ -57,15 +57,17 @@ CaseAxis tile_count(const char* name, int64_t Toss::* tile, int64_t Tiled::* til
     const int64_t tiles = (get(x.c) + x.*tile_of - 1) / x.*tile_of;
     return tiles < 1 ? kNoClass : static_cast<int>(std::ranges::upper_bound(kStarts, tiles) - kStarts) - 1;
   };
-  axis.make = [=](const Toss& toss, int at, Case& c) {
+  axis.make = [=](const DrawContext& context, int at, Case& c) {
     const int64_t least = kStarts[at], most = at == 7 ? 2 * least : kStarts[at + 1] - 1;
-    const int64_t tiles = toss.dice.range(least, most);
-    set(c, (tiles - 1) * toss.*tile + toss.dice.range(1, toss.*tile));
+    const int64_t tiles = context.rng.range(least, most);
+    set(c, (tiles - 1) * context.*tile + context.rng.range(1, context.*tile));
   };
   return axis;
 }
 
-int64_t key_tiles(const Toss& toss, const Case& c) { return (c.problem.seq_k + toss.tile_k - 1) / toss.tile_k; }
+int64_t key_tiles(const DrawContext& context, const Case& c) {
+  return (c.problem.seq_k + context.tile_k - 1) / context.tile_k;
+}
 
 }  // namespace
 
@@ -75,14 +77,14 @@ std::vector<CaseAxis> axes_of_sizes() {
       kinds(
           "dtype", kSizes, kFormats,
           [](const Case& c) { return c.problem.dtype == ATTN_F32 ? kNoClass : c.problem.dtype; },
-          [](const Toss&, int at, Case& c) { c.problem.dtype = at == 0 ? ATTN_F16 : ATTN_BF16; }),
+          [](const DrawContext&, int at, Case& c) { c.problem.dtype = at == 0 ? ATTN_F16 : ATTN_BF16; }),
       // Instantiations of the kernel, as many as it has.
       {.name = "variant",
        .phase = kSizes,
        .classes = {"of the kernel's choice", "1", "2", "3", "4 or more"},
        .of = [](const Tiled& x) { return std::clamp(x.c.env.variant, 0, 4); },
-       .make = [](const Toss& toss, int at,
-                  Case& c) { c.env.variant = std::min<int32_t>(at, toss.aim.variants); }},
+       .make = [](const DrawContext& context, int at,
+                  Case& c) { c.env.variant = std::min<int32_t>(at, context.config.variants); }},
       number(
           "seq_q", kSizes, lengths(), kGrid + 70, [](const Case& c) { return c.problem.seq_q; },
           [](Case& c, int64_t n) { c.problem.seq_q = n; }, kDearLength),
@@ -90,26 +92,30 @@ std::vector<CaseAxis> axes_of_sizes() {
           "seq_k", kSizes, lengths(), kGrid + 70, [](const Case& c) { return c.problem.seq_k; },
           [](Case& c, int64_t n) { c.problem.seq_k = n; }, kDearLength),
       tile_count(
-          "query tiles:", &Toss::tile_q, &Tiled::tile_q, [](const Case& c) { return c.problem.seq_q; },
+          "query tiles:", &DrawContext::tile_q, &Tiled::tile_q, [](const Case& c) { return c.problem.seq_q; },
           [](Case& c, int64_t n) { c.problem.seq_q = n; }),
       tile_count(
-          "key tiles:", &Toss::tile_k, &Tiled::tile_k, [](const Case& c) { return c.problem.seq_k; },
+          "key tiles:", &DrawContext::tile_k, &Tiled::tile_k, [](const Case& c) { return c.problem.seq_k; },
           [](Case& c, int64_t n) { c.problem.seq_k = n; }),
       steering(100, in_tiles(
-                        "queries in tiles:", kSizes, &Toss::tile_q, &Tiled::tile_q,
+                        "queries in tiles:", kSizes, &DrawContext::tile_q, &Tiled::tile_q,
                         [](const Case& c) { return c.problem.seq_q; },
                         [](Case& c, int64_t n) { c.problem.seq_q = n; })),
       steering(100, in_tiles(
-                        "keys in tiles:", kSizes, &Toss::tile_k, &Tiled::tile_k,
+                        "keys in tiles:", kSizes, &DrawContext::tile_k, &Tiled::tile_k,
                         [](const Case& c) { return c.problem.seq_k; },
                         [](Case& c, int64_t n) { c.problem.seq_k = n; })),
       choice("seq_q", kSizes,
              {{"< seq_k", [](const Case& c) { return c.problem.seq_q < c.problem.seq_k; },
-               [](const Toss& toss, Case& c) { c.problem.seq_k = c.problem.seq_q + toss.dice.range(1, 80); }},
+               [](const DrawContext& context, Case& c) {
+                 c.problem.seq_k = c.problem.seq_q + context.rng.range(1, 80);
+               }},
               {"= seq_k", [](const Case& c) { return c.problem.seq_q == c.problem.seq_k; },
-               [](const Toss&, Case& c) { c.problem.seq_q = c.problem.seq_k; }},
+               [](const DrawContext&, Case& c) { c.problem.seq_q = c.problem.seq_k; }},
               {"> seq_k", [](const Case& c) { return c.problem.seq_q > c.problem.seq_k; },
-               [](const Toss& toss, Case& c) { c.problem.seq_q = c.problem.seq_k + toss.dice.range(1, 80); }}}),
+               [](const DrawContext& context, Case& c) {
+                 c.problem.seq_q = c.problem.seq_k + context.rng.range(1, 80);
+               }}}),
       number(
           "dim_qk by eights:", kSizes, by_eights(), 256, [](const Case& c) { return c.problem.dim_qk; },
           [](Case& c, int64_t n) { c.problem.dim_qk = n; }),
@@ -124,14 +130,14 @@ std::vector<CaseAxis> axes_of_sizes() {
           [](Case& c, int64_t n) { c.problem.dim_v = n; }),
       choice("dim_v", kSizes,
              {{"= dim_qk", [](const Case& c) { return c.problem.dim_v == c.problem.dim_qk; },
-               [](const Toss&, Case& c) { c.problem.dim_v = c.problem.dim_qk; }},
+               [](const DrawContext&, Case& c) { c.problem.dim_v = c.problem.dim_qk; }},
               {"< dim_qk", [](const Case& c) { return c.problem.dim_v < c.problem.dim_qk; },
-               [](const Toss& toss, Case& c) {
-                 c.problem.dim_v = toss.dice.range(1, std::max<int64_t>(c.problem.dim_qk - 1, 1));
+               [](const DrawContext& context, Case& c) {
+                 c.problem.dim_v = context.rng.range(1, std::max<int64_t>(c.problem.dim_qk - 1, 1));
                }},
               {"> dim_qk", [](const Case& c) { return c.problem.dim_v > c.problem.dim_qk; },
-               [](const Toss& toss, Case& c) {
-                 c.problem.dim_v = toss.dice.range(std::min<int64_t>(c.problem.dim_qk + 1, 256), 256);
+               [](const DrawContext& context, Case& c) {
+                 c.problem.dim_v = context.rng.range(std::min<int64_t>(c.problem.dim_qk + 1, 256), 256);
                }}}),
       steering(100, number(
                         "batch", kSizes, {0, 1, 2, 3, 4, 5, 9, 17, kGrid}, kGrid + 1,
@@ -157,15 +163,15 @@ std::vector<CaseAxis> axes_of_sizes() {
              return n == 0 ? 0 : n == 1 ? 1 : n > tiles ? 5 : n == tiles ? 4 : n == 2 ? 2 : 3;
            },
        .make =
-           [](const Toss& toss, int at, Case& c) {
-             if (!toss.aim.splits) return;
+           [](const DrawContext& context, int at, Case& c) {
+             if (!context.config.splits) return;
              // Fewer than tiles, there must be tiles.
              if (at == 2 || at == 3)
-               c.problem.seq_k = std::max(c.problem.seq_k, (2 * at - 2) * toss.tile_k + 1);
-             const int64_t tiles = key_tiles(toss, c);
+               c.problem.seq_k = std::max(c.problem.seq_k, (2 * at - 2) * context.tile_k + 1);
+             const int64_t tiles = key_tiles(context, c);
              const int64_t some[] = {0,     1,
-                                     2,     toss.dice.range(3, std::max<int64_t>(tiles - 1, 3)),
-                                     tiles, tiles + toss.dice.range(1, 40)};
+                                     2,     context.rng.range(3, std::max<int64_t>(tiles - 1, 3)),
+                                     tiles, tiles + context.rng.range(1, 40)};
              c.problem.num_splits = some[at];
            },
        .steers = 50});
@@ -183,12 +189,12 @@ std::vector<CaseAxis> axes_of_sizes() {
                                                                     : 7);
            },
        .make =
-           [](const Toss& toss, int at, Case& c) {
-             if (!toss.aim.splits) return;
+           [](const DrawContext& context, int at, Case& c) {
+             if (!context.config.splits) return;
              const int64_t some[] = {
-                 0, 1, 2, 3, 4, toss.dice.range(5, 8), toss.dice.range(9, 64), toss.dice.range(65, 130)};
+                 0, 1, 2, 3, 4, context.rng.range(5, 8), context.rng.range(9, 64), context.rng.range(65, 130)};
              c.problem.num_splits = some[at];
-             c.problem.seq_k = std::max(c.problem.seq_k, (some[at] - 1) * toss.tile_k + 1);
+             c.problem.seq_k = std::max(c.problem.seq_k, (some[at] - 1) * context.tile_k + 1);
            },
        .dear = 6});
   return table;

@@ -423,12 +423,12 @@ TEST(Limits, AreFoundAndPrintedAsADeclaration) {
             "    .causal = 2,\n"
             "    .lse = 1,\n"
             "};\n");
-  Aim aim;
-  aim.refused = refused;
-  const Taken inside = problems_taken(target, aim, 300);
+  GeneratorConfig config;
+  config.refused = refused;
+  const Taken inside = problems_taken(target, config, 300);
   EXPECT_EQ(inside.taken, inside.of) << (inside.reasons.empty() ? "" : inside.reasons.begin()->first);
-  aim.refused = {};
-  EXPECT_LT(problems_taken(target, aim, 300).share(), 0.05);
+  config.refused = {};
+  EXPECT_LT(problems_taken(target, config, 300).share(), 0.05);
 }
 
 TEST(Limits, OfAKernelOfOneHeadAreFound) {
@@ -442,10 +442,10 @@ TEST(Limits, OfABiasOfAnotherFormatThanQAreFoundByItself) {
   const Refused refused = ask_for_refusals(target);
   EXPECT_EQ(as_terms(declaration_of(refused)), "own_bias");
   EXPECT_EQ(as_python(declaration_of(refused)), "attnfuzz.Domain(bias=\"own\")");
-  Aim aim;
-  aim.refused = refused;
-  EXPECT_GE(problems_taken(target, aim, 300).share(), 0.95);
-  EXPECT_LT(problems_taken(target, Aim{}, 300).share(), 0.85);
+  GeneratorConfig config;
+  config.refused = refused;
+  EXPECT_GE(problems_taken(target, config, 300).share(), 0.95);
+  EXPECT_LT(problems_taken(target, GeneratorConfig{}, 300).share(), 0.85);
 }
 
 // Vectors of V and O along rows: any dim_v is taken where rows lie 16 bytes apart.
@@ -461,14 +461,15 @@ TEST(Limits, OfRowsAreNotTakenForLimitsOfDims) {
       return reply;
     }
   } target;
-  Aim aim;
-  aim.refused = ask_for_refusals(target);
-  EXPECT_FALSE(aim.refused.sizes.has_value()) << in_words(aim.refused);
-  EXPECT_NE(in_words(aim.refused).find("dense rows that are no multiple of 16 bytes (v o)"), std::string::npos)
-      << in_words(aim.refused);
-  EXPECT_GE(problems_taken(target, aim, 300).share(), 0.95);
+  GeneratorConfig config;
+  config.refused = ask_for_refusals(target);
+  EXPECT_FALSE(config.refused.sizes.has_value()) << in_words(config.refused);
+  EXPECT_NE(in_words(config.refused).find("dense rows that are no multiple of 16 bytes (v o)"),
+            std::string::npos)
+      << in_words(config.refused);
+  EXPECT_GE(problems_taken(target, config, 300).share(), 0.95);
   int odd = 0;
-  for (uint64_t i = 0; i < 300; ++i) odd += draw(aim, 1, i).problem.dim_v % 8 != 0;
+  for (uint64_t i = 0; i < 300; ++i) odd += draw(config, 1, i).problem.dim_v % 8 != 0;
   EXPECT_GT(odd, 90);
 }
 
@@ -646,10 +647,10 @@ TEST(Arithmetic, OfAGpuIsThatOfSomeCases) {
   CheckOptions options;
   options.properties.assign(properties().begin(), properties().end());
   const auto share = [&](const Calibration& calibration) {
-    const Aim aim;
+    const GeneratorConfig config;
     int of_gpu = 0;
     for (uint64_t n = 0; n < 130; ++n)
-      of_gpu += case_at(aim, options, target, calibration, n).c.env.arithmetic == ATTN_ARITHMETIC_H200;
+      of_gpu += case_at(config, options, target, calibration, n).c.env.arithmetic == ATTN_ARITHMETIC_H200;
     return of_gpu;
   };
   EXPECT_EQ(share(executor()), 10);
@@ -674,14 +675,14 @@ TEST(Arithmetic, IsKeptOnlyWhereAFailureNeedsIt) {
 
 // What a kernel compiles for is the same in each epoch, and other cases are drawn as ever.
 TEST(Epochs, ShareWhatIsCompiledFor) {
-  Aim aim;
+  GeneratorConfig config;
   KernelInfo kernel;
   kernel.build.flags = "no_window compiles=dtype,heads,seq,causal,bias,scale";
   ASSERT_EQ(compiles_for(kernel.build.flags).size(), 6u);
   size_t lengths = 0, batches = 0;
   for (uint64_t index = 0; index < 4 * kCasesOfEpoch; ++index) {
-    const Problem first = draw_in_epoch(aim, kernel, 7, index / kCasesOfEpoch * kCasesOfEpoch).problem;
-    const Case c = draw_in_epoch(aim, kernel, 7, index);
+    const Problem first = draw_in_epoch(config, kernel, 7, index / kCasesOfEpoch * kCasesOfEpoch).problem;
+    const Case c = draw_in_epoch(config, kernel, 7, index);
     const Problem& p = c.problem;
     EXPECT_FALSE(illegal(c)) << index;
     EXPECT_EQ(p.dtype, first.dtype);
@@ -692,12 +693,12 @@ TEST(Epochs, ShareWhatIsCompiledFor) {
     EXPECT_EQ(p.causal, first.causal);
     EXPECT_EQ(p.bias.has_value(), first.bias.has_value());
     EXPECT_EQ(p.scale, first.scale);
-    lengths += p.seq_k != draw_in_epoch(aim, kernel, 7, 0).problem.seq_k;
+    lengths += p.seq_k != draw_in_epoch(config, kernel, 7, 0).problem.seq_k;
     batches += p.batch != first.batch;
   }
   EXPECT_GT(lengths, 0u);
   EXPECT_GT(batches, 0u);
-  EXPECT_EQ(draw_in_epoch(aim, KernelInfo{}, 7, 5), draw(aim, 7, 5));
+  EXPECT_EQ(draw_in_epoch(config, KernelInfo{}, 7, 5), draw(config, 7, 5));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class Silent : public FakeTarget {
 Tighter tried(Silent target) {
   CheckOptions options;
   options.refused = Refused{};
-  return try_fp32(target, aim_at(target, options), executor(), 60, 60);
+  return try_fp32(target, config_for(target, options), executor(), 60, 60);
 }
 
 TEST(Tighter, TellsFp32FromWhatTheLoosestClassesAllow) {

@@ -259,17 +259,17 @@ TEST(Aims, AreNotAtUnusualTilesAlone) {
     }
   };
   SmallTiles small;
-  const Aim aim = aim_at(small, few(1));
-  EXPECT_EQ(aim.tiles_k, (std::vector<int64_t>{4, 64}));
-  EXPECT_EQ(aim.tiles_q, (std::vector<int64_t>{16}));
+  const GeneratorConfig config = config_for(small, few(1));
+  EXPECT_EQ(config.tiles_k, (std::vector<int64_t>{4, 64}));
+  EXPECT_EQ(config.tiles_q, (std::vector<int64_t>{16}));
   // Nor are tiles believed that hardly any kernel has.
   for (const int64_t tile : {1, 997, 4096}) {
     small.tile = tile;
-    EXPECT_EQ(aim_at(small, few(1)).tiles_k, (std::vector<int64_t>{tile, 64}));
+    EXPECT_EQ(config_for(small, few(1)).tiles_k, (std::vector<int64_t>{tile, 64}));
   }
   for (const int64_t tile : {16, 48, 512}) {
     small.tile = tile;
-    EXPECT_EQ(aim_at(small, few(1)).tiles_k, (std::vector<int64_t>{tile}));
+    EXPECT_EQ(config_for(small, few(1)).tiles_k, (std::vector<int64_t>{tile}));
   }
 }
 
@@ -300,7 +300,7 @@ class TwoWays : public FakeTarget {
 
 TEST(Ways, ThroughATargetAreAllNamed) {
   TwoWays target;
-  EXPECT_EQ(ways_through(aim_at(target, few(1)), target), (std::set<std::string>{"fast", "general"}));
+  EXPECT_EQ(ways_through(config_for(target, few(1)), target), (std::set<std::string>{"fast", "general"}));
 }
 
 TEST(Ways, OneThatIsAskedForIsDrawn) {

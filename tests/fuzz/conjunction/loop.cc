@@ -52,12 +52,12 @@ class Corpus {
   std::unordered_map<uint32_t, uint64_t> times_;  // that a feature was seen
 };
 
-Case next(const Corpus& corpus, const Aim& aim, uint64_t seed, uint64_t i) {
+Case next(const Corpus& corpus, const GeneratorConfig& config, uint64_t seed, uint64_t i) {
   const uint64_t random = mix(seed, i, 1, 0, 0), own = mix(seed, i, 2, 0, 0);
-  if (corpus.empty() || random % 5 == 0) return draw(aim, seed, i);
+  if (corpus.empty() || random % 5 == 0) return draw(config, seed, i);
   const Case& a = corpus.pick(mix(seed, i, 3, 0, 0));
-  if (random / 5 % 5 == 0) return cross(a, corpus.pick(mix(seed, i, 4, 0, 0)), aim, own);
-  return mutate(a, aim, own);
+  if (random / 5 % 5 == 0) return cross(a, corpus.pick(mix(seed, i, 4, 0, 0)), config, own);
+  return mutate(a, config, own);
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   Bench bench(std::move(targets));
   Corpus corpus;
   for (uint64_t i = 0; i < most; ++i) {
-    const Judged judged = bench.judge(0, next(corpus, bench.aim(), seed, i), "reference");
+    const Judged judged = bench.judge(0, next(corpus, bench.config(), seed, i), "reference");
     if (judged.verdict.outcome == Outcome::kFail) {
       std::printf("%s\ncases: %llu\n", judged.verdict.message.c_str(), static_cast<unsigned long long>(i + 1));
       return 1;

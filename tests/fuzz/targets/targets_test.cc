@@ -31,9 +31,9 @@ std::string reproducer_of_case(const Case& c) {
 }
 
 TEST(Unit, IsACaseOrTheCaseOfAReproducer) {
-  const Aim aim;
+  const GeneratorConfig config;
   for (uint64_t i = 0; i < 50; ++i) {
-    const Case c = draw(aim, 1, i);
+    const Case c = draw(config, 1, i);
     EXPECT_EQ(case_of(encode(c)), c);
     EXPECT_EQ(case_of(reproducer_of_case(c)), c);
   }
@@ -68,18 +68,18 @@ TEST(Unit, OfAnotherFormatVersionIsRefused) {
 }
 
 TEST(Unit, MutationsDecodeAndAreTheSameForASeed) {
-  const Aim aim;
-  std::string unit = encode(draw(aim, 2, 0));
+  const GeneratorConfig config;
+  std::string unit = encode(draw(config, 2, 0));
   std::set<std::string> seen;
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const std::string next = mutated(unit, aim, seed, 4096);
-    EXPECT_EQ(mutated(unit, aim, seed, 4096), next);
+    const std::string next = mutated(unit, config, seed, 4096);
+    EXPECT_EQ(mutated(unit, config, seed, 4096), next);
     const auto c = case_of(next);
     ASSERT_TRUE(c) << next;
     EXPECT_EQ(illegal(*c), std::nullopt);
     EXPECT_EQ(encode(*c), next);
     seen.insert(next);
-    const std::string child = crossed(unit, next, aim, seed, 4096);
+    const std::string child = crossed(unit, next, config, seed, 4096);
     ASSERT_TRUE(case_of(child)) << child;
     unit = next;
   }
@@ -87,36 +87,36 @@ TEST(Unit, MutationsDecodeAndAreTheSameForASeed) {
 }
 
 TEST(Unit, WhatIsNoneBecomesADrawnCase) {
-  const Aim aim;
+  const GeneratorConfig config;
   const std::string simplest = encode(Case{});
   std::set<std::string> seen;
   for (const char* bytes : {"", "\n", "{", "no JSON at all", R"({"format":2})"}) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      const std::string next = mutated(bytes, aim, seed, 4096);
+      const std::string next = mutated(bytes, config, seed, 4096);
       ASSERT_TRUE(case_of(next));
       EXPECT_NE(next, simplest);
       seen.insert(next);
-      EXPECT_TRUE(case_of(crossed(bytes, next, aim, seed, 4096)));
-      EXPECT_TRUE(case_of(crossed(next, bytes, aim, seed, 4096)));
-      EXPECT_TRUE(case_of(crossed(bytes, bytes, aim, seed, 4096)));
+      EXPECT_TRUE(case_of(crossed(bytes, next, config, seed, 4096)));
+      EXPECT_TRUE(case_of(crossed(next, bytes, config, seed, 4096)));
+      EXPECT_TRUE(case_of(crossed(bytes, bytes, config, seed, 4096)));
     }
   }
   EXPECT_GE(seen.size(), 20u);
 }
 
 TEST(Unit, FitsItsRoom) {
-  const Aim aim;
-  const std::string unit = encode(draw(aim, 3, 3));
+  const GeneratorConfig config;
+  const std::string unit = encode(draw(config, 3, 3));
   for (const size_t most : {0u, 5u, 12u, 200u, 400u, 4096u}) {
     for (uint64_t seed = 0; seed < 30; ++seed) {
-      const std::string next = mutated(unit, aim, seed, most);
+      const std::string next = mutated(unit, config, seed, most);
       EXPECT_LE(next.size(), most);
       EXPECT_TRUE(next.empty() || case_of(next));
-      EXPECT_LE(crossed(unit, unit, aim, seed, most).size(), most);
+      EXPECT_LE(crossed(unit, unit, config, seed, most).size(), most);
     }
   }
-  EXPECT_EQ(mutated(unit, aim, 1, 5), "");
-  EXPECT_EQ(mutated(unit, aim, 1, 12), encode(Case{}));
+  EXPECT_EQ(mutated(unit, config, 1, 5), "");
+  EXPECT_EQ(mutated(unit, config, 1, 12), encode(Case{}));
 }
 
 std::unique_ptr<Bench> bench_of(Flaw flaw = Flaw::kNone) {
@@ -125,11 +125,11 @@ std::unique_ptr<Bench> bench_of(Flaw flaw = Flaw::kNone) {
   return std::make_unique<Bench>(std::move(targets));
 }
 
-TEST(Bench, AimsAtTheKernelsTiles) {
+TEST(Bench, DrawsBordersOfTheKernelsTiles) {
   const auto bench = bench_of();
-  EXPECT_EQ(bench->aim().tiles_k, std::vector<int64_t>{FakeTarget::kTileK});
-  EXPECT_TRUE(bench->aim().splits);
-  EXPECT_GT(bench->most().work, bench->aim().work);
+  EXPECT_EQ(bench->config().tiles_k, std::vector<int64_t>{FakeTarget::kTileK});
+  EXPECT_TRUE(bench->config().splits);
+  EXPECT_GT(bench->most().work, bench->config().work);
 }
 
 TEST(Bench, JudgesInTheKernelsLaneAndLightsSignals) {
@@ -148,7 +148,7 @@ TEST(Bench, WhatThePropertyDoesNotSpeakOfIsRejected) {
   std::vector<std::unique_ptr<Target>> targets;
   targets.push_back(std::make_unique<FakeTarget>(Flaw::kNone, false));
   Bench without_stages(std::move(targets));
-  EXPECT_FALSE(without_stages.aim().splits);
+  EXPECT_FALSE(without_stages.config().splits);
   EXPECT_EQ(without_stages.judge(0, Case{}, "stages").verdict.outcome, Outcome::kReject);
   EXPECT_EQ(without_stages.judge(0, Case{}, "reference").verdict.outcome, Outcome::kPass);
 }

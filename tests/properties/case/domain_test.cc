@@ -10,7 +10,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/draw/generator.h"
-#include "properties/draw/random_dice.h"
+#include "properties/draw/rapidcheck_rng.h"
 
 namespace attnfuzz {
 namespace {
@@ -31,10 +31,10 @@ attn_sizes range(int64_t least, int64_t most, int64_t multiple = 0) { return {le
 
 // Values of one size over the draws of a domain.
 std::map<int64_t, int> drawn_values(const attn_domain& d, int64_t Problem::* size, uint64_t cases = 2000) {
-  Aim aim;
-  aim.domain = d;
+  GeneratorConfig config;
+  config.domain = d;
   std::map<int64_t, int> values;
-  for (uint64_t i = 0; i < cases; ++i) ++values[draw(aim, 1, i).problem.*size];
+  for (uint64_t i = 0; i < cases; ++i) ++values[draw(config, 1, i).problem.*size];
   return values;
 }
 
@@ -113,10 +113,10 @@ TEST(Domain, DrawsAreInside) {
         d.seq_q = d.seq_k = list({64, 256, 1024}), d.dim_qk = d.dim_v = range(64, 0);
       })};
   for (const attn_domain& d : domains) {
-    Aim aim;
-    aim.domain = d;
+    GeneratorConfig config;
+    config.domain = d;
     for (uint64_t i = 0; i < 500; ++i) {
-      const Case c = draw(aim, 3, i);
+      const Case c = draw(config, 3, i);
       const Problem& p = c.problem;
       ASSERT_EQ(p.heads_q % p.heads_kv, 0) << encode(c);
       EXPECT_TRUE(holds(d.batch, p.batch) && holds(d.heads_q, p.heads_q) &&

@@ -71,9 +71,9 @@ TEST(Recipe, SumsOfFillsAreExact) {
 
 // A drawn case, remapped in every way at once.
 Case remapped(uint64_t n) {
-  Aim aim;
-  aim.work = 20'000;
-  Case c = draw(aim, 21, n);
+  GeneratorConfig config;
+  config.work = 20'000;
+  Case c = draw(config, 21, n);
   const Problem& p = c.problem;
   if (n % 2 == 1) {
     c.remap.batch = {.multiply = -1, .add = p.batch, .modulus = std::max<int64_t>(p.batch, 1)};

@@ -14,11 +14,11 @@
 namespace attnfuzz {
 namespace {
 
-Aim aim_of_any_kernel() {
-  Aim aim;
-  aim.variants = 4;
-  aim.splits = true;
-  return aim;
+GeneratorConfig config_of_any_kernel() {
+  GeneratorConfig config;
+  config.variants = 4;
+  config.splits = true;
+  return config;
 }
 
 Tiled tiled(const Case& c) { return {c, c.problem, 64, 64, c.problem.num_splits}; }
@@ -36,7 +36,7 @@ std::vector<uint32_t> classes_of(const Case& c) {
 
 TEST(Axes, EveryCaseHasAClassOfEachOrNone) {
   for (uint64_t i = 0; i < 3000; ++i) {
-    const Case c = draw(aim_of_any_kernel(), 5, i);
+    const Case c = draw(config_of_any_kernel(), 5, i);
     for (const CaseAxis& axis : axes()) {
       const int at = axis.of(tiled(c));
       ASSERT_GE(at, kNoClass) << axis.name;
@@ -96,7 +96,7 @@ TEST(Covering, PutsTogetherWhatWasSeenLeast) {
   std::vector<size_t> steering;
   for (size_t n = 0; n < axes().size() && steering.size() < 4; ++n)
     if (axes()[n].steers > 0) steering.push_back(n);
-  const std::vector<Ask> row = {{steering[0], 0}, {steering[1], 1}, {steering[2], 2}};
+  const std::vector<AxisRequest> row = {{steering[0], 0}, {steering[1], 1}, {steering[2], 2}};
   seen.add(row);
   EXPECT_EQ(seen.unseen(row), 0);
   EXPECT_GT(seen.unseen({{steering[0], 0}, {steering[1], 1}, {steering[3], 2}}), 0);
@@ -105,7 +105,7 @@ TEST(Covering, PutsTogetherWhatWasSeenLeast) {
 
 // A class that no case can be made to have is a mistake of the table.
 TEST(Axes, EveryClassCanBeMade) {
-  const Covered covered = measure(Coverage(), aim_of_any_kernel(), 1);
+  const Covered covered = measure(Coverage(), config_of_any_kernel(), 1);
   uint64_t classes = 0;
   for (const CaseAxis& axis : axes()) classes += axis.classes.size();
   std::set<std::string> legal(covered.classes_missing.begin(), covered.classes_missing.end()), not_legal;
@@ -125,12 +125,12 @@ TEST(Axes, EveryClassCanBeMade) {
 }
 
 TEST(Coverage, IsWhatCasesHaveAtOnce) {
-  const Aim aim = aim_of_any_kernel();
+  const GeneratorConfig config = config_of_any_kernel();
   Coverage even, odd, all;
   std::set<uint32_t> classes;
   std::set<std::array<uint32_t, 2>> pairs;
   for (uint64_t i = 0; i < 40; ++i) {
-    const Case c = draw(aim, 6, i);
+    const Case c = draw(config, 6, i);
     (i % 2 == 0 ? even : odd).add(tiled(c));
     all.add(tiled(c));
     const std::vector<uint32_t> is = classes_of(c);
@@ -144,7 +144,7 @@ TEST(Coverage, IsWhatCasesHaveAtOnce) {
   EXPECT_EQ(even.bytes(), all.bytes());
   EXPECT_EQ(Coverage::of_bytes(all.bytes()).bytes(), all.bytes());
   EXPECT_THROW(Coverage::of_bytes("too short"), std::runtime_error);
-  const Covered covered = measure(all, aim);
+  const Covered covered = measure(all, config);
   EXPECT_EQ(covered.classes.met, classes.size());
   EXPECT_EQ(covered.pairs.met, pairs.size());
   EXPECT_GT(covered.pairs.legal, covered.pairs.met);
@@ -154,27 +154,27 @@ TEST(Coverage, IsWhatCasesHaveAtOnce) {
 
 // Pairs that chance alone meets least are asked for.
 TEST(Coverage, IsMoreWhereTheRarestPairsAreAskedFor) {
-  const Aim alone = aim_of_any_kernel();
-  Aim aim = alone;
-  aim.covering = std::make_shared<Covering>(alone);
+  const GeneratorConfig alone = config_of_any_kernel();
+  GeneratorConfig config = alone;
+  config.covering = std::make_shared<Covering>(alone);
   Coverage by_chance, asked;
   for (uint64_t i = 0; i < 1500; ++i) {
     by_chance.add(tiled(draw(alone, 8, i)));
-    asked.add(tiled(draw(aim, 8, i)));
+    asked.add(tiled(draw(config, 8, i)));
   }
-  const auto pairs = [&](const Coverage& met) { return measure(met, aim, 2).pairs.percent(); };
+  const auto pairs = [&](const Coverage& met) { return measure(met, config, 2).pairs.percent(); };
   EXPECT_GT(pairs(asked), pairs(by_chance) + 3);
 }
 
 // What a kernel refuses is nothing that it could be checked by.
 TEST(Coverage, WhatIsRefusedIsNotLegal) {
-  Aim aim = aim_of_any_kernel();
+  GeneratorConfig config = config_of_any_kernel();
   for (const Feature* feature : all_features()) {
     for (const Refusal& refusal : feature->refusals) {
-      if (refusal.name == std::string("softcap")) aim.refused.those.push_back(&refusal);
+      if (refusal.name == std::string("softcap")) config.refused.those.push_back(&refusal);
     }
   }
-  const std::vector<std::string> legal = measure(Coverage(), aim, 1).classes_missing;
+  const std::vector<std::string> legal = measure(Coverage(), config, 1).classes_missing;
   EXPECT_TRUE(std::ranges::count(legal, "softcap: none"));
   EXPECT_FALSE(std::ranges::count(legal, "softcap: up to 5"));
   EXPECT_FALSE(std::ranges::count(legal, "softcap: above 5"));

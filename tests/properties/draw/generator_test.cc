@@ -25,13 +25,13 @@
 namespace attnfuzz {
 namespace {
 
-Aim aim_of_our_kernels() {
-  Aim aim;
-  aim.variants = 2;
-  aim.tiles_q = {64};
-  aim.tiles_k = {64, 32};
-  aim.splits = true;
-  return aim;
+GeneratorConfig config_of_our_kernels() {
+  GeneratorConfig config;
+  config.variants = 2;
+  config.tiles_q = {64};
+  config.tiles_k = {64, 32};
+  config.splits = true;
+  return config;
 }
 
 std::string sizes(const Problem& p) {
@@ -43,11 +43,11 @@ std::string sizes(const Problem& p) {
 TEST(Generator, KeepsItsFloors) {
   const std::vector<std::vector<int64_t>> kernels = {{16}, {64}, {128}, {64, 32}};
   for (const std::vector<int64_t>& tiles : kernels) {
-    Aim aim = aim_of_our_kernels();
-    aim.tiles_q = aim.tiles_k = tiles;
-    if (tiles[0] == 64) aim.covering = std::make_shared<Covering>(aim);
+    GeneratorConfig config = config_of_our_kernels();
+    config.tiles_q = config.tiles_k = tiles;
+    if (tiles[0] == 64) config.covering = std::make_shared<Covering>(config);
     Classification classification;
-    for (uint64_t i = 0; i < 5000; ++i) classification.add(draw(aim, 1, i), tiles[0], tiles[0]);
+    for (uint64_t i = 0; i < 5000; ++i) classification.add(draw(config, 1, i), tiles[0], tiles[0]);
     EXPECT_TRUE(classification.broken_floors().empty()) << classification.table();
   }
 }
@@ -56,14 +56,14 @@ TEST(Generator, KeepsItsFloors) {
 TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
   constexpr uint32_t kF16 = 1u << ATTN_F16, kBf16 = 1u << ATTN_BF16, kF32 = 1u << ATTN_F32;
   for (const uint32_t dtypes : {0u, kF16, kF16 | kBf16, kF32, kF16 | kF32, kF16 | kBf16 | kF32}) {
-    Aim aim = aim_of_our_kernels();
+    GeneratorConfig config = config_of_our_kernels();
     attn_domain domain = {};
     domain.size = sizeof domain;
     domain.dtypes = dtypes;
-    aim.domain = domain;
+    config.domain = domain;
     std::array<int, 3> drawn = {};
     for (uint64_t i = 0; i < 300; ++i) {
-      const Case c = draw(aim, 3, i);
+      const Case c = draw(config, 3, i);
       ASSERT_EQ(illegal(c), std::nullopt) << encode(c);
       ASSERT_EQ(std::get<Case>(decode(encode(c))), c);
       ++drawn[static_cast<size_t>(c.problem.dtype)];
@@ -72,9 +72,9 @@ TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
     for (size_t dtype = 0; dtype < 3; ++dtype)
       EXPECT_EQ(drawn[dtype] > 0, (due >> dtype & 1) != 0) << "dtypes " << dtypes << ", dtype " << dtype;
     // Moving a case into the domain changes nothing that is in it.
-    Case c = draw(aim, 3, 1);
+    Case c = draw(config, 3, 1);
     const Case before = c;
-    fit(*aim.domain, c);
+    fit(*config.domain, c);
     EXPECT_EQ(c, before);
   }
 }
@@ -113,25 +113,25 @@ TEST(Generator, TensorsLieAsIsDeclared) {
                                       {ATTN_LAYOUT_INNER, 0},
                                       {ATTN_LAYOUT_INNER, 16},
                                       {ATTN_LAYOUT_ANY, 8}}) {
-    Aim aim = aim_of_our_kernels();
+    GeneratorConfig config = config_of_our_kernels();
     attn_domain domain = {};
     domain.size = sizeof domain;
     domain.layout = layout;
     domain.align_bytes = align;
     ASSERT_EQ(leaves_nothing(domain), std::nullopt);
-    aim.domain = domain;
+    config.domain = domain;
     int outside = 0, moved = 0, gaps = 0, ends = 0;
     for (uint64_t i = 0; i < 400; ++i) {
-      const Case any = draw(aim_of_our_kernels(), 5, i);
+      const Case any = draw(config_of_our_kernels(), 5, i);
       outside += !are_laid(domain, any, arena);
       Case fitted = any;
       fit(domain, fitted);
       ASSERT_EQ(are_laid(domain, any, arena), lies_within(domain, any)) << encode(any);
       ASSERT_TRUE(are_laid(domain, fitted, arena)) << encode(fitted);
-      const Case c = draw(aim, 5, i);
+      const Case c = draw(config, 5, i);
       ASSERT_EQ(illegal(c), std::nullopt) << encode(c);
       ASSERT_TRUE(are_laid(domain, c, arena)) << encode(c);
-      const Case changed = mutate(c, aim, i);
+      const Case changed = mutate(c, config, i);
       ASSERT_TRUE(are_laid(domain, changed, arena)) << encode(changed);
       for (const TensorLayout& l : c.layout) {
         moved += l.offset != 0;
@@ -149,12 +149,12 @@ TEST(Generator, TensorsLieAsIsDeclared) {
 // What a kernel cannot refuse, and promises nothing of, is in no case; what it refuses is in a few.
 TEST(Generator, WhatIsNeverToBeDrawnIsNot) {
   constexpr Refusal kPlanted = {"planted values", [](Problem&) {}, [](Case& c) { c.planted.clear(); }};
-  Aim aim = aim_of_our_kernels();
-  aim.refused.those = {&kPlanted};
+  GeneratorConfig config = config_of_our_kernels();
+  config.refused.those = {&kPlanted};
   int drawn[2] = {};
   for (const bool never : {false, true}) {
-    if (never) aim.never = {&kPlanted};
-    for (uint64_t i = 0; i < 1000; ++i) drawn[never] += !draw(aim, 1, i).planted.empty();
+    if (never) config.never = {&kPlanted};
+    for (uint64_t i = 0; i < 1000; ++i) drawn[never] += !draw(config, 1, i).planted.empty();
   }
   EXPECT_GT(drawn[0], 0);
   EXPECT_EQ(drawn[1], 0);
@@ -175,7 +175,7 @@ TEST(Generator, PlantedValuesKeepTheirMeaningInAnotherFormat) {
 
 TEST(Generator, IsLegal) {
   for (uint64_t i = 0; i < 4000; ++i) {
-    const Case c = draw(aim_of_our_kernels(), 2, i);
+    const Case c = draw(config_of_our_kernels(), 2, i);
     EXPECT_EQ(illegal(c), std::nullopt) << encode(c);
   }
 }
@@ -183,10 +183,10 @@ TEST(Generator, IsLegal) {
 // What a kernel without tiles declares.
 TEST(Generator, IsLegalForTheSmallestTiles) {
   for (int64_t tile = 1; tile <= 4; ++tile) {
-    Aim aim = aim_of_our_kernels();
-    aim.tiles_q = aim.tiles_k = {tile};
+    GeneratorConfig config = config_of_our_kernels();
+    config.tiles_q = config.tiles_k = {tile};
     for (uint64_t i = 0; i < 4000; ++i) {
-      const Case c = draw(aim, 2, i);
+      const Case c = draw(config, 2, i);
       EXPECT_EQ(illegal(c), std::nullopt) << tile << " " << encode(c);
     }
   }
@@ -194,13 +194,13 @@ TEST(Generator, IsLegalForTheSmallestTiles) {
 
 // A kernel that does little is still checked on cases that it does, and now and then on others.
 TEST(Generator, SparesWhatAKernelRefuses) {
-  Aim aim = aim_of_our_kernels();
-  aim.refused = refused({"bf16", "causal", "windows", "key lengths", "bias", "softcap", "grouped heads",
-                         "dim_v other than dim_qk"});
+  GeneratorConfig config = config_of_our_kernels();
+  config.refused = refused({"bf16", "causal", "windows", "key lengths", "bias", "softcap", "grouped heads",
+                            "dim_v other than dim_qk"});
   int refused = 0, masked = 0;
   constexpr int kCases = 4000;
   for (uint64_t i = 0; i < kCases; ++i) {
-    const Case c = draw(aim, 2, i);
+    const Case c = draw(config, 2, i);
     EXPECT_EQ(illegal(c), std::nullopt) << encode(c);
     const Problem& p = c.problem;
     refused += p.dtype == ATTN_BF16 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.key_lengths ||
@@ -217,7 +217,7 @@ TEST(Generator, ReachesEveryFillPatternAndBias) {
   std::set<PatternKind> patterns;
   std::set<BiasKind> biases;
   for (uint64_t i = 0; i < 6000; ++i) {
-    const Case c = draw(aim_of_our_kernels(), 3, i);
+    const Case c = draw(config_of_our_kernels(), 3, i);
     fills.insert({c.q.kind, c.k.kind, c.v.kind});
     if (c.problem.mask) patterns.insert(c.problem.mask->visible.kind);
     if (c.problem.bias) biases.insert(c.problem.bias->kind);
@@ -233,7 +233,7 @@ TEST(Generator, OrdinaryProblemsAreDrawn) {
     int many_keys = 0, wide = 0, widest = 0, grouped = 0, plain = 0, two_heads = 0, longer = 0, longest = 0;
     int latent = 0, six = 0, positions_first = 0;
     for (uint64_t i = 0; i < 1000; ++i) {
-      const Case c = draw(aim_of_our_kernels(), seed, i);
+      const Case c = draw(config_of_our_kernels(), seed, i);
       const Problem& p = c.problem;
       six += p.seq_q > 5 * 64 && p.seq_k > 5 * 64 && p.dim_qk >= 64;
       latent += p.dim_qk == 192 && p.dim_v == 128;
@@ -268,7 +268,7 @@ TEST(Generator, TailsAreLong) {
   int caps = 0, models = 0, scales = 0, biases = 0, per_head = 0, entries = 0, groups = 0, kv_heads = 0;
   std::set<float> different;
   for (uint64_t i = 0; i < 2000; ++i) {
-    const Problem p = draw(aim_of_our_kernels(), 3, i).problem;
+    const Problem p = draw(config_of_our_kernels(), 3, i).problem;
     if (p.softcap != 0) different.insert(p.softcap);
     models += p.softcap >= 15 && p.softcap <= 20;
     caps += p.softcap > 50;
@@ -293,11 +293,11 @@ TEST(Generator, TailsAreLong) {
 
 // One case in 50, of a kernel that has splits.
 TEST(Generator, ManySplitsHoldKeys) {
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   int more_than_8 = 0, more_than_64 = 0;
   for (uint64_t i = 0; i < 2000; ++i) {
-    const Case c = draw(aim, 4, i);
-    const int64_t tile = tiling_of(aim, c).k, tiles = (c.problem.seq_k + tile - 1) / tile;
+    const Case c = draw(config, 4, i);
+    const int64_t tile = tiling_of(config, c).k, tiles = (c.problem.seq_k + tile - 1) / tile;
     const int64_t splits = std::min(c.problem.num_splits, tiles);
     more_than_8 += splits > 8;
     more_than_64 += splits > 64;
@@ -307,21 +307,21 @@ TEST(Generator, ManySplitsHoldKeys) {
 }
 
 TEST(Generator, DependsOnSeedAndIndexAlone) {
-  const Aim aim = aim_of_our_kernels();
-  const Case ninth = draw(aim, 7, 9);
-  draw(aim, 7, 8);
-  EXPECT_EQ(draw(aim, 7, 9), ninth);
-  EXPECT_NE(encode(draw(aim, 8, 9)), encode(ninth));
-  EXPECT_NE(encode(draw(aim, 7, 10)), encode(ninth));
+  const GeneratorConfig config = config_of_our_kernels();
+  const Case ninth = draw(config, 7, 9);
+  draw(config, 7, 8);
+  EXPECT_EQ(draw(config, 7, 9), ninth);
+  EXPECT_NE(encode(draw(config, 8, 9)), encode(ninth));
+  EXPECT_NE(encode(draw(config, 7, 10)), encode(ninth));
 }
 
 // What needs four things at once, of which each is a class of an axis that steers: met within 20,000 cases.
 TEST(Generator, FourThingsMeet) {
-  Aim aim = aim_of_our_kernels();
-  aim.covering = std::make_shared<Covering>(aim);
+  GeneratorConfig config = config_of_our_kernels();
+  config.covering = std::make_shared<Covering>(config);
   std::array<int, 3> met = {};
   for (uint64_t i = 0; i < 20'000; ++i) {
-    const Problem p = draw(aim, 12, i).problem;
+    const Problem p = draw(config, 12, i).problem;
     met[0] += p.heads_q == 2 && p.seq_q == 129 && p.causal && p.softcap != 0;
     met[1] += p.heads_q == 3 && p.seq_k == 65 && p.causal && p.seq_q > 130;
     met[2] += p.batch == 2 && p.softcap != 0 && p.window_left == 64 && p.seq_k > 192;
@@ -329,21 +329,21 @@ TEST(Generator, FourThingsMeet) {
   for (const int n : met) EXPECT_GE(n, 1);
 }
 
-// What is asked for by a covering design is made anew wherever the aim is the same.
+// What is asked for by a covering design is made anew wherever the configuration is the same.
 // Lengths that are always so long.
-Aim long_rows(int64_t length) {
-  Aim aim;
-  aim.domain.emplace();
-  aim.domain->seq_q.least = aim.domain->seq_q.most = length;
-  aim.domain->seq_k = aim.domain->seq_q;
-  return aim;
+GeneratorConfig long_rows(int64_t length) {
+  GeneratorConfig config;
+  config.domain.emplace();
+  config.domain->seq_q.least = config.domain->seq_q.most = length;
+  config.domain->seq_k = config.domain->seq_q;
+  return config;
 }
 
 TEST(Generator, MasksOfLongRowsAreOfOneRow) {
-  const Aim aim = long_rows(65536);
+  const GeneratorConfig config = long_rows(65536);
   int masks = 0, biases = 0;
   for (uint64_t i = 0; i < 200; ++i) {
-    const Case c = draw(aim, 1, i);
+    const Case c = draw(config, 1, i);
     EXPECT_FALSE(illegal(c));
     masks += c.problem.mask.has_value(), biases += c.problem.bias.has_value();
   }
@@ -355,17 +355,17 @@ TEST(Generator, WhatCannotBeDrawnIsSaidThroughACovering) {
   EXPECT_THROW(Covering(long_rows(int64_t{1} << 33)).size(), std::runtime_error);
 }
 
-TEST(Generator, CoveringIsTheSameForTheSameAim) {
-  Aim aim = aim_of_our_kernels(), again = aim;
-  aim.covering = std::make_shared<Covering>(aim);
+TEST(Generator, CoveringIsTheSameForTheSameConfig) {
+  GeneratorConfig config = config_of_our_kernels(), again = config;
+  config.covering = std::make_shared<Covering>(config);
   again.covering = std::make_shared<Covering>(again);
-  EXPECT_GT(aim.covering->size(), 1000u);
+  EXPECT_GT(config.covering->size(), 1000u);
   int asked = 0;
   for (uint64_t i = 0; i < 200; ++i) {
-    const Case c = draw(aim, 7, i);
+    const Case c = draw(config, 7, i);
     EXPECT_EQ(draw(again, 7, i), c);
     EXPECT_EQ(illegal(c), std::nullopt);
-    asked += c != draw(aim_of_our_kernels(), 7, i);
+    asked += c != draw(config_of_our_kernels(), 7, i);
   }
   // Three of each four, and what has a length beyond 16 bits; not what is ordinary.
   EXPECT_GT(asked, 90);
@@ -374,10 +374,10 @@ TEST(Generator, CoveringIsTheSameForTheSameAim) {
 
 // Streams are compared between machines by this digest.
 TEST(Generator, StreamDigestDoesNotDependOnTheOrder) {
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   StreamDigest forward, even, odd;
-  for (uint64_t i = 0; i < 100; ++i) forward.add(i, draw(aim, 1, i));
-  for (uint64_t i = 0; i < 100; ++i) (i % 2 == 0 ? even : odd).add(i, draw(aim, 1, i));
+  for (uint64_t i = 0; i < 100; ++i) forward.add(i, draw(config, 1, i));
+  for (uint64_t i = 0; i < 100; ++i) (i % 2 == 0 ? even : odd).add(i, draw(config, 1, i));
   odd.merge(even);
   EXPECT_EQ(forward.hex(), odd.hex());
 }
@@ -386,39 +386,39 @@ TEST(Generator, StreamDigestDoesNotDependOnTheOrder) {
 TEST(Generator, StaysWithinItsWork) {
   const auto padded = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
   for (int64_t tile : {16, 64, 128}) {
-    Aim aim = aim_of_our_kernels();
-    aim.tiles_q = aim.tiles_k = {tile};
+    GeneratorConfig config = config_of_our_kernels();
+    config.tiles_q = config.tiles_k = {tile};
     double sum = 0, sum_in_part = 0;
     int dear = 0, far = 0;
     constexpr int kDraws = 2000;
     for (uint64_t i = 0; i < kDraws; ++i) {
-      const Problem p = draw(aim, 5, i).problem;
+      const Problem p = draw(config, 5, i).problem;
       const int64_t columns = p.batch * p.heads_q * (p.dim_qk + p.dim_v);
       Case c;
       c.problem = p;
       c.env.variant = 1;
-      if (!affordable(c, aim)) {  // beyond the usual price
+      if (!affordable(c, config)) {  // beyond the usual price
         ++far;
-        ASSERT_LE(columns * p.seq_q * p.seq_k, far_work(aim)) << sizes(p);
+        ASSERT_LE(columns * p.seq_q * p.seq_k, far_work(config)) << sizes(p);
         continue;
       }
-      ASSERT_LE(columns * p.seq_q * p.seq_k, aim.work) << sizes(p);
+      ASSERT_LE(columns * p.seq_q * p.seq_k, config.work) << sizes(p);
       const int64_t tiles = columns * padded(p.seq_q, tile) * padded(p.seq_k, tile);
       const bool is_long = std::max(p.seq_q, p.seq_k) >= 1024;
       // What a covering design or an axis asks for may cost as much as a mutation; decode fills tiles in part.
       const int64_t times = is_long ? 64 : p.seq_q <= 8 ? 24 : 6;
       const int64_t row = is_long ? 128 * tile * padded(std::max(p.seq_q, p.seq_k), tile) : 0;
-      ASSERT_LE(tiles, std::max({times * aim.work, 8 * 128 * tile * tile, row})) << sizes(p);
-      dear += !is_long && tiles > std::max(2 * aim.work, 8 * 128 * tile * tile);
+      ASSERT_LE(tiles, std::max({times * config.work, 8 * 128 * tile * tile, row})) << sizes(p);
+      dear += !is_long && tiles > std::max(2 * config.work, 8 * 128 * tile * tile);
       const bool few_of_many = p.seq_q <= 8 && p.batch * p.heads_q > 8;
       (is_long || few_of_many ? sum_in_part : sum) += static_cast<double>(tiles);
     }
     EXPECT_LE(dear, kDraws / 20);
     EXPECT_LE(far, kDraws / 50);
     // Where four tiles alone are more than the work, they are drawn all the same.
-    EXPECT_LE(sum / kDraws, static_cast<double>(aim.work) * (tile > 64 ? 1.3 : 0.4));
+    EXPECT_LE(sum / kDraws, static_cast<double>(config.work) * (tile > 64 ? 1.3 : 0.4));
     // Of few queries a part of each tile alone is computed.
-    EXPECT_LE(sum_in_part / kDraws, static_cast<double>(aim.work) * (tile > 64 ? 3 : 1.5));
+    EXPECT_LE(sum_in_part / kDraws, static_cast<double>(config.work) * (tile > 64 ? 3 : 1.5));
   }
 }
 
@@ -427,7 +427,7 @@ TEST(Generator, LandsOnTileBorders) {
   std::set<int64_t> queries, keys;
   int far = 0;
   for (uint64_t i = 0; i < 6000; ++i) {
-    const Case c = draw(aim_of_our_kernels(), 4, i);
+    const Case c = draw(config_of_our_kernels(), 4, i);
     queries.insert(c.problem.seq_q);
     keys.insert(c.problem.seq_k);
     const std::vector<std::string> names = features(c, 64, 64);
@@ -446,7 +446,7 @@ TEST(Generator, ReachesTheEndsOfShortIntegers) {
   std::set<int32_t> devices;
   std::array<int, kTensorCount> far = {};
   for (uint64_t i = 0; i < 6000; ++i) {
-    const Case c = draw(aim_of_our_kernels(), 9, i);
+    const Case c = draw(config_of_our_kernels(), 9, i);
     long_queries += c.problem.seq_q >= 32768;
     long_keys += c.problem.seq_k >= 32768;
     const int64_t longest = std::max(c.problem.seq_q, c.problem.seq_k);
@@ -470,7 +470,7 @@ TEST(Generator, ReachesTheEndsOfShortIntegers) {
 TEST(Generator, FillsGridsOfADevice) {
   int many = 0;
   for (uint64_t i = 0; i < 60000; ++i) {
-    const Case c = draw(aim_of_our_kernels(), 6, i);
+    const Case c = draw(config_of_our_kernels(), 6, i);
     if (c.problem.batch * c.problem.heads_q < 60000) continue;
     ++many;
     EXPECT_EQ(illegal(c), std::nullopt);
@@ -479,15 +479,15 @@ TEST(Generator, FillsGridsOfADevice) {
   // Early enough for a check of a few cases.
   bool early = false;
   for (uint64_t i = 0; i < 500; ++i)
-    early |=
-        draw(aim_of_our_kernels(), 6, i).problem.batch * draw(aim_of_our_kernels(), 6, i).problem.heads_q >=
-        60000;
+    early |= draw(config_of_our_kernels(), 6, i).problem.batch *
+                 draw(config_of_our_kernels(), 6, i).problem.heads_q >=
+             60000;
   EXPECT_TRUE(early);
 }
 
 TEST(Generator, AnyCaseIsReadBackAsItWasWritten) {
   EXPECT_TRUE(rc::check([] {
-    const Case c = *arbitrary_case(aim_of_our_kernels());
+    const Case c = *arbitrary_case(config_of_our_kernels());
     const auto back = decode(encode(c));
     RC_ASSERT(std::holds_alternative<Case>(back));
     RC_ASSERT(std::get<Case>(back) == c);
@@ -497,7 +497,7 @@ TEST(Generator, AnyCaseIsReadBackAsItWasWritten) {
 // Equal on every machine: the digest of a stream is printed with each run.
 TEST(Generator, StreamIsTheSameOnEveryMachine) {
   StreamDigest digest;
-  for (uint64_t i = 0; i < 200; ++i) digest.add(i, draw(aim_of_our_kernels(), 1, i));
+  for (uint64_t i = 0; i < 200; ++i) digest.add(i, draw(config_of_our_kernels(), 1, i));
   EXPECT_EQ(digest.hex(), "3512d2fb9c7e1140ead2aed17963186b") << "the draw was changed: pin what it gives now";
 }
 
@@ -517,13 +517,13 @@ TEST(Classification, FloorsOfADomainAreKept) {
   domains[5].seq_q = domains[5].seq_k = {0, 0, 0, 3, {16, 64, 256}}, domains[5].group = {0, 0, 0, 1, {1}};
   domains[6].align = 1 + ATTN_TOP_LEFT, domains[6].equal_lengths = 1;
   for (const attn_domain& d : domains) {
-    Aim aim = aim_of_our_kernels();
-    aim.tiles_k = {64};
-    aim.domain = d;
-    if (&d == &domains[3]) aim.work = 6 * least_work(d, 2 * 64 + 1);  // as a check does (aim_at.cc)
+    GeneratorConfig config = config_of_our_kernels();
+    config.tiles_k = {64};
+    config.domain = d;
+    if (&d == &domains[3]) config.work = 6 * least_work(d, 2 * 64 + 1);  // as a check does (config_for.cc)
     Classification drawn;
-    drawn.reach = reach_in_domain(aim);
-    for (uint64_t i = 0; i < 1500; ++i) drawn.add(draw(aim, 1, i), 64, 64);
+    drawn.reach = reach_in_domain(config);
+    for (uint64_t i = 0; i < 1500; ++i) drawn.add(draw(config, 1, i), 64, 64);
     EXPECT_EQ(drawn.broken_floors({}, Classification::kByChance), std::vector<std::string>{})
         << &d - domains.data() << "\n"
         << drawn.table();
@@ -533,7 +533,7 @@ TEST(Classification, FloorsOfADomainAreKept) {
     EXPECT_EQ(says("gqa: not reachable in this domain"), &d == &domains[5]) << &d - domains.data();
   }
   EXPECT_TRUE(Classification{}.eased_floors().empty());
-  EXPECT_TRUE(reach_in_domain(aim_of_our_kernels()).empty());
+  EXPECT_TRUE(reach_in_domain(config_of_our_kernels()).empty());
 }
 
 // The classification speaks only of what it has seen enough of.

@@ -34,20 +34,20 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", error.c_str());
     return 2;
   }
-  const Aim aim = aim_at(*target, {});
+  const GeneratorConfig config = config_for(*target, {});
 
   Coverage met;
   std::vector<Case> drawn;
   auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  for (uint64_t i = 0; i < cases; ++i) drawn.push_back(draw(aim, 1, i));
+  for (uint64_t i = 0; i < cases; ++i) drawn.push_back(draw(config, 1, i));
   std::printf("%.0f cases drawn a second, ", static_cast<double>(cases) / seconds());
   start = Clock::now();
   for (const Case& c : drawn)
-    met.add({c, c.problem, aim.tiles_q.front(), aim.tiles_k.front(), c.problem.num_splits});
+    met.add({c, c.problem, config.tiles_q.front(), config.tiles_k.front(), c.problem.num_splits});
   std::printf("%.0f counted, ", static_cast<double>(cases) / seconds());
   start = Clock::now();
-  const Covered covered = measure(met, aim);
+  const Covered covered = measure(met, config);
   std::printf("the rest tried in %.1f s\n%s", seconds(), text(covered).c_str());
 
   constexpr uint64_t kMost = 20'000;
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     std::vector<uint64_t> first(kBugs, kMost);
     for (uint64_t i = 0; i < kMost; ++i) {
-      const Case c = draw(aim, seed, i);
+      const Case c = draw(config, seed, i);
       if (c.problem.batch == 0 || c.problem.seq_q == 0) continue;  // there is no output to be wrong
       for (size_t bug = 0; bug < kBugs; ++bug) {
         if (first[bug] == kMost && kBugsOfThree[bug].shows(c, c.problem)) first[bug] = i;

@@ -14,21 +14,21 @@
 namespace attnfuzz {
 namespace {
 
-Aim aim_of_our_kernels() {
-  Aim aim;
-  aim.variants = 2;
-  aim.tiles_k = {64, 32};
-  aim.splits = true;
-  return aim;
+GeneratorConfig config_of_our_kernels() {
+  GeneratorConfig config;
+  config.variants = 2;
+  config.tiles_k = {64, 32};
+  config.splits = true;
+  return config;
 }
 
 int64_t work(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
 
 // What every result must be, whatever it came from.
-void expect_sound(const Case& c, const Aim& aim) {
+void expect_sound(const Case& c, const GeneratorConfig& config) {
   ASSERT_EQ(illegal(c), std::nullopt) << encode(c);
-  ASSERT_LE(work(c.problem), aim.work) << encode(c);
-  ASSERT_TRUE(affordable(c, aim)) << encode(c);
+  ASSERT_LE(work(c.problem), config.work) << encode(c);
+  ASSERT_TRUE(affordable(c, config)) << encode(c);
   ASSERT_EQ(c.remap, Remap{});
   const auto back = decode(encode(c));
   ASSERT_TRUE(std::holds_alternative<Case>(back)) << encode(c);
@@ -36,12 +36,12 @@ void expect_sound(const Case& c, const Aim& aim) {
 }
 
 TEST(Mutate, IsLegalAndAffordableForGenerations) {
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   for (uint64_t chain = 0; chain < 40; ++chain) {
-    Case c = draw(aim, 1, chain);
+    Case c = draw(config, 1, chain);
     for (uint64_t i = 0; i < 100; ++i) {
-      c = mutate(c, aim, chain * 1000 + i);
-      expect_sound(c, aim);
+      c = mutate(c, config, chain * 1000 + i);
+      expect_sound(c, config);
     }
   }
 }
@@ -49,13 +49,13 @@ TEST(Mutate, IsLegalAndAffordableForGenerations) {
 // Tiles are paid for whole, blocks and bytes too.
 TEST(Mutate, CostsWhatADrawnCaseMayCost) {
   const auto padded = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   double sum = 0;
   int n = 0, long_ones = 0;
   for (uint64_t chain = 0; chain < 20; ++chain) {
-    Case c = draw(aim, 11, chain);
+    Case c = draw(config, 11, chain);
     for (uint64_t i = 0; i < 100; ++i, ++n) {
-      c = mutate(c, aim, chain * 1000 + i);
+      c = mutate(c, config, chain * 1000 + i);
       const Problem& p = c.problem;
       const int64_t blocks =
           p.batch * p.heads_q * std::max<int64_t>(p.num_splits, 1) * padded(p.seq_q, 64) / 64;
@@ -64,35 +64,36 @@ TEST(Mutate, CostsWhatADrawnCaseMayCost) {
       const int64_t tiles = p.batch * p.heads_q * padded(p.seq_q, 64) * padded(p.seq_k, 64) * 2 *
                             padded(std::max(p.dim_qk, p.dim_v), 64);
       // One row or column of tiles of a sequence of many; a decode fills a part of its tiles.
-      EXPECT_LE(tiles, is_long ? int64_t{66000} * 64 * 128 : (p.seq_q <= 8 ? 24 : 6) * aim.work) << encode(c);
+      EXPECT_LE(tiles, is_long ? int64_t{66000} * 64 * 128 : (p.seq_q <= 8 ? 24 : 6) * config.work)
+          << encode(c);
       long_ones += is_long;
       if (!is_long) sum += static_cast<double>(tiles);
     }
   }
   EXPECT_LE(sum / n,
-            static_cast<double>(aim.work));  // a chain only wanders, yet does not creep up to the limit
+            static_cast<double>(config.work));  // a chain only wanders, yet does not creep up to the limit
   EXPECT_LE(long_ones, n / 50);
 }
 
 TEST(Mutate, DependsOnItsInputsAlone) {
-  const Aim aim = aim_of_our_kernels();
-  const Case a = draw(aim, 2, 1), b = draw(aim, 2, 2);
+  const GeneratorConfig config = config_of_our_kernels();
+  const Case a = draw(config, 2, 1), b = draw(config, 2, 2);
   std::set<std::string> different;
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    const Case m = mutate(a, aim, seed), x = cross(a, b, aim, seed);
-    mutate(b, aim, seed + 1);
-    EXPECT_EQ(mutate(a, aim, seed), m);
-    EXPECT_EQ(cross(a, b, aim, seed), x);
+    const Case m = mutate(a, config, seed), x = cross(a, b, config, seed);
+    mutate(b, config, seed + 1);
+    EXPECT_EQ(mutate(a, config, seed), m);
+    EXPECT_EQ(cross(a, b, config, seed), x);
     different.insert(encode(m));
   }
   EXPECT_GE(different.size(), 40u);
 }
 
 TEST(Mutate, DiffersAndMostlyInAPartOrTwo) {
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   int near = 0;
   for (uint64_t i = 0; i < 500; ++i) {
-    const Case c = draw(aim, 3, i), m = mutate(c, aim, i);
+    const Case c = draw(config, 3, i), m = mutate(c, config, i);
     EXPECT_NE(m, c);
     int same = 0;
     same += m.problem.seq_q == c.problem.seq_q && m.problem.seq_k == c.problem.seq_k;
@@ -106,10 +107,10 @@ TEST(Mutate, DiffersAndMostlyInAPartOrTwo) {
 
 // From the simplest case there is, in a few hundred steps kept or not as they come.
 TEST(Mutate, ReachesEveryFeatureFromTheSimplestCase) {
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   std::set<std::string> seen, drawn;
   for (uint64_t i = 0; i < 4000; ++i) {
-    for (std::string& name : features(draw(aim, 4, i), 64, 64)) drawn.insert(std::move(name));
+    for (std::string& name : features(draw(config, 4, i), 64, 64)) drawn.insert(std::move(name));
   }
   std::set<PatternKind> masks;
   std::set<BiasKind> biases;
@@ -118,7 +119,7 @@ TEST(Mutate, ReachesEveryFeatureFromTheSimplestCase) {
   for (uint64_t chain = 0; chain < 80; ++chain) {
     Case c;
     for (uint64_t i = 0; i < 80; ++i) {
-      c = mutate(c, aim, chain * 1000 + i);
+      c = mutate(c, config, chain * 1000 + i);
       for (std::string& name : features(c, 64, 64)) seen.insert(std::move(name));
       if (c.problem.mask) masks.insert(c.problem.mask->visible.kind);
       if (c.problem.bias) biases.insert(c.problem.bias->kind);
@@ -139,18 +140,18 @@ TEST(Mutate, ReachesEveryFeatureFromTheSimplestCase) {
 }
 
 TEST(Mutate, SparesWhatAKernelRefuses) {
-  Aim aim = aim_of_our_kernels();
-  aim.refused =
+  GeneratorConfig config = config_of_our_kernels();
+  config.refused =
       refused({"bf16", "causal", "windows", "bias", "softcap", "grouped heads", "dim_v other than dim_qk"});
   int refused = 0;
   constexpr int kCases = 3000;
-  Case a = draw(aim, 5, 0);
+  Case a = draw(config, 5, 0);
   for (uint64_t i = 0; i < kCases; ++i) {
     // From a case of a kernel that does everything, too.
-    const Case full = draw(aim_of_our_kernels(), 5, i);
-    const Case c = i % 2 ? mutate(full, aim, i) : cross(a, full, aim, i);
+    const Case full = draw(config_of_our_kernels(), 5, i);
+    const Case c = i % 2 ? mutate(full, config, i) : cross(a, full, config, i);
     const Problem& p = c.problem;
-    expect_sound(c, aim);
+    expect_sound(c, config);
     refused += p.dtype == ATTN_BF16 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.bias ||
                p.softcap > 0 || p.heads_q != p.heads_kv || p.dim_v != p.dim_qk || p.dim_qk > 64;
   }
@@ -159,7 +160,7 @@ TEST(Mutate, SparesWhatAKernelRefuses) {
 
 // Files may ask for more than a campaign wants to spend, and for what no draw makes.
 TEST(Mutate, BringsAnyReadableCaseDown) {
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   Case large;
   large.problem.batch = 3;
   large.problem.heads_q = large.problem.heads_kv = 16;
@@ -169,51 +170,51 @@ TEST(Mutate, BringsAnyReadableCaseDown) {
   Case impossible = large;
   impossible.problem.heads_kv = 0;
   impossible.problem.seq_q = int64_t{1} << 62;
-  Case variant = draw(aim, 6, 0);
+  Case variant = draw(config, 6, 0);
   variant.remap.key.repeat = 2;
   variant.problem.num_splits = int64_t{1} << 62;
   variant.problem.key_lengths = std::vector<int64_t>(static_cast<size_t>(variant.problem.batch), INT64_MIN);
   for (uint64_t seed = 0; seed < 200; ++seed) {
     for (const Case& c : {large, impossible, variant}) {
-      expect_sound(mutate(c, aim, seed), aim);
-      expect_sound(cross(c, draw(aim, 6, seed), aim, seed), aim);
-      expect_sound(cross(draw(aim, 6, seed), c, aim, seed), aim);
+      expect_sound(mutate(c, config, seed), config);
+      expect_sound(cross(c, draw(config, 6, seed), config, seed), config);
+      expect_sound(cross(draw(config, 6, seed), c, config, seed), config);
     }
   }
 }
 
 TEST(Mutate, WhatIsDrawnIsAffordableButForOneInAHundredAndWhatIsHugeIsNot) {
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   int beyond = 0;
   for (uint64_t i = 0; i < 3000; ++i) {
-    const Case c = draw(aim, 8, i);
-    beyond += !affordable(c, aim);
-    EXPECT_LE(work(c.problem), far_work(aim)) << encode(c);
+    const Case c = draw(config, 8, i);
+    beyond += !affordable(c, config);
+    EXPECT_LE(work(c.problem), far_work(config)) << encode(c);
   }
   EXPECT_GE(beyond, 15);
   EXPECT_LE(beyond, 35);
   Case large;
   large.problem.seq_q = large.problem.seq_k = 4000;
-  EXPECT_FALSE(affordable(large, aim));
+  EXPECT_FALSE(affordable(large, config));
   Case blocks;  // nothing to compute, but who counts to 10^9
   blocks.problem.batch = blocks.problem.heads_q = 32768;
   blocks.problem.seq_k = 0;
-  EXPECT_FALSE(affordable(blocks, aim));
+  EXPECT_FALSE(affordable(blocks, config));
 }
 
 TEST(Cross, TakesPartsOfBoth) {
-  const Aim aim = aim_of_our_kernels();
+  const GeneratorConfig config = config_of_our_kernels();
   int both = 0;
   for (uint64_t i = 0; i < 300; ++i) {
-    Case a = draw(aim, 7, 2 * i), b = draw(aim, 7, 2 * i + 1);
+    Case a = draw(config, 7, 2 * i), b = draw(config, 7, 2 * i + 1);
     a.env.sm_count = 11;
     a.v.seed = 70001;
     a.v.kind = FillKind::kGaussian;
     b.env.sm_count = 22;
     b.v.seed = 70002;
     b.v.kind = FillKind::kGaussian;
-    const Case c = cross(a, b, aim, i);
-    expect_sound(c, aim);
+    const Case c = cross(a, b, config, i);
+    expect_sound(c, config);
     EXPECT_NE(c, a);
     EXPECT_NE(c, b);
     both += (c.env.sm_count == 11) != (c.v.seed == 70001);

@@ -15,21 +15,21 @@
 namespace attnfuzz {
 namespace {
 
-Aim aim() {
-  Aim aim;
-  aim.variants = 1;
-  aim.tiles_q = {FakeTarget::kTileQ};
-  aim.tiles_k = {FakeTarget::kTileK};
-  aim.splits = true;
-  aim.work = 100'000;
-  return aim;
+GeneratorConfig config() {
+  GeneratorConfig config;
+  config.variants = 1;
+  config.tiles_q = {FakeTarget::kTileQ};
+  config.tiles_k = {FakeTarget::kTileK};
+  config.splits = true;
+  config.work = 100'000;
+  return config;
 }
 
 // The first drawn case that the property fails on.
 Reproducer finding(FakeTarget& target, const char* name) {
   const Property* property = find_property(name);
   for (int n = 0; n < 3000; ++n) {
-    Case c = draw(aim(), 5, n);
+    Case c = draw(config(), 5, n);
     std::string why;
     if (!property->adapt(c, target.info(), &why)) continue;
     const Verdict v = judge(c, *property, target, documented());

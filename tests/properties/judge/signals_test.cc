@@ -45,9 +45,9 @@ TEST(Signals, EachHasANameOfItsOwn) {
 }
 
 TEST(Signals, AscendEachOnceAndBelowTheirEnd) {
-  const Aim aim;
+  const GeneratorConfig config;
   for (uint64_t i = 0; i < 300; ++i) {
-    const std::vector<uint16_t> ids = signals(draw(aim, 1, i), verdict_of());
+    const std::vector<uint16_t> ids = signals(draw(config, 1, i), verdict_of());
     EXPECT_TRUE(std::ranges::is_sorted(ids));
     EXPECT_EQ(std::ranges::adjacent_find(ids), ids.end());
     EXPECT_LT(ids.back(), signal_count());

@@ -321,7 +321,7 @@ TEST(Layout, DigestsSpeakOfElementsAlone) {
 TEST(Layout, DrawnCasesAreLaidOutByTheirRecipe) {
   Arena arena;
   for (uint64_t n = 0; n < 400; ++n) {
-    const Case c = draw(Aim{.variants = 2, .splits = true, .work = 20'000}, 11, n);
+    const Case c = draw(GeneratorConfig{.variants = 2, .splits = true, .work = 20'000}, 11, n);
     LaidOut laid(c, arena);
     laid.give_workspace(n, 16);
     for (const Call& call : c.calls) {

@@ -23,8 +23,9 @@ namespace {
 // more features than those have.
 Case start(uint64_t seed) {
   if (seed % 2 == 0) {
-    const Aim aim{.variants = 1, .tiles_q = {16}, .tiles_k = {16}, .splits = true, .work = 200'000};
-    Case c = draw(aim, 1, seed);
+    const GeneratorConfig config{
+        .variants = 1, .tiles_q = {16}, .tiles_k = {16}, .splits = true, .work = 200'000};
+    Case c = draw(config, 1, seed);
     for (TensorLayout& l : c.layout) l.placement = Placement::kGuarded;
     return c;
   }

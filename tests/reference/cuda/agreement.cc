@@ -203,9 +203,9 @@ int run(const std::string& mode, std::vector<std::string> rest, FastOracle& orac
     for (const std::string& kernel : rest) {
       if (std::isdigit(static_cast<unsigned char>(kernel[0]))) continue;
       const std::unique_ptr<Target> target = opened(kernel);
-      const Aim aim = aim_at(*target, {});
+      const GeneratorConfig config = config_for(*target, {});
       for (int64_t i = first; i < first + count; ++i)
-        hold_case(kernel + " case " + std::to_string(i), draw(aim, 1, static_cast<uint64_t>(i)), *target,
+        hold_case(kernel + " case " + std::to_string(i), draw(config, 1, static_cast<uint64_t>(i)), *target,
                   oracle, calibrations[i % 2], static_cast<uint64_t>(i), &held);
     }
     return say(held);
@@ -216,11 +216,11 @@ int run(const std::string& mode, std::vector<std::string> rest, FastOracle& orac
     for (const std::string& kernel : rest) {
       if (std::isdigit(static_cast<unsigned char>(kernel[0]))) continue;
       const std::unique_ptr<Target> target = opened(kernel);
-      const Aim aim = aim_at(*target, {});
+      const GeneratorConfig config = config_for(*target, {});
       for (int64_t begin = first; begin < first + count; begin += kBatch) {
         std::vector<std::pair<std::string, Case>> cases;
         for (int64_t i = begin; i < std::min(begin + kBatch, first + count); ++i)
-          cases.emplace_back(kernel + " case " + std::to_string(i), draw(aim, 1, static_cast<uint64_t>(i)));
+          cases.emplace_back(kernel + " case " + std::to_string(i), draw(config, 1, static_cast<uint64_t>(i)));
         hold_screened(cases, *target, calibrations[begin / kBatch % 2], &held);
       }
     }

@@ -190,10 +190,10 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   const auto meet = [&](const Case& c) {
     for (const std::string& name : features(c, 64, 64)) met.insert(name);
   };
-  Aim aim;
-  aim.variants = 2;
-  aim.splits = true;
-  for (uint64_t i = 0; i < 3000; ++i) meet(draw(aim, 1, i));
+  GeneratorConfig config;
+  config.variants = 2;
+  config.splits = true;
+  for (uint64_t i = 0; i < 3000; ++i) meet(draw(config, 1, i));
   // What is drawn once in thousands.
   Case rare;
   rare.problem.heads_q = rare.problem.heads_kv = 65536;

@@ -36,13 +36,13 @@ class TwoBugsTriage : public CrashFolder {
 };
 
 TEST_F(TwoBugsTriage, EachIsOneFinding) {
-  Aim aim;
-  aim.tiles_q = {FakeTarget::kTileQ};
-  aim.tiles_k = {FakeTarget::kTileK};
-  aim.work = 300'000;
+  GeneratorConfig config;
+  config.tiles_q = {FakeTarget::kTileQ};
+  config.tiles_k = {FakeTarget::kTileK};
+  config.work = 300'000;
   size_t windows = 0, heads = 0;
   for (uint64_t i = 0; i < 4000 && (windows < 6 || heads < 6); ++i) {
-    const Case c = draw(aim, 1, i);
+    const Case c = draw(config, 1, i);
     size_t& n = c.problem.window_left >= 0 ? windows : heads;
     if (n < 6) n += file(c);
   }

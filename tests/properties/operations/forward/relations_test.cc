@@ -14,14 +14,14 @@
 namespace attnfuzz {
 namespace {
 
-Aim aim() {
-  Aim aim;
-  aim.variants = 1;
-  aim.tiles_q = {FakeTarget::kTileQ};
-  aim.tiles_k = {FakeTarget::kTileK};
-  aim.splits = true;
-  aim.work = 300'000;
-  return aim;
+GeneratorConfig config() {
+  GeneratorConfig config;
+  config.variants = 1;
+  config.tiles_q = {FakeTarget::kTileQ};
+  config.tiles_k = {FakeTarget::kTileK};
+  config.splits = true;
+  config.work = 300'000;
+  return config;
 }
 
 std::string sentence(const Verdict& v) { return std::string(to_string(v.kind)) + ": " + v.message; }
@@ -34,7 +34,7 @@ TEST_P(EveryProperty, HoldsOfARightKernel) {
   constexpr int kCases = 150;
   int rejected = 0;
   for (int n = 0; n < kCases; ++n) {
-    const Verdict v = judge(draw(aim(), 11, n), property, target, documented());
+    const Verdict v = judge(draw(config(), 11, n), property, target, documented());
     ASSERT_NE(v.outcome, Outcome::kFail) << "case " << n << ": " << sentence(v);
     rejected += v.outcome == Outcome::kReject;
   }
@@ -46,7 +46,7 @@ TEST_P(EveryProperty, HoldsOfAKernelThatMultipliesHiddenValuesByZero) {
   const Property& property = *GetParam();
   FakeTarget target(Flaw::kHiddenTimesZero);
   for (int n = 0; n < 60; ++n) {
-    Case c = draw(aim(), 14, n);
+    Case c = draw(config(), 14, n);
     Problem& p = c.problem;
     if (p.batch == 0 || p.seq_q == 0 || p.heads_q == 0) continue;
     p.causal = true;
@@ -64,7 +64,7 @@ TEST_P(EveryProperty, AdaptsACaseOnce) {
   const Property& property = *GetParam();
   const FakeTarget target;
   for (int n = 0; n < 300; ++n) {
-    Case c = draw(aim(), 12, n);
+    Case c = draw(config(), 12, n);
     std::string why;
     ASSERT_TRUE(property.adapt(c, target.info(), &why)) << why;
     EXPECT_FALSE(illegal(c)) << "case " << n << ": " << *illegal(c);
@@ -109,7 +109,7 @@ TEST_P(EveryFlaw, IsCaught) {
   const Property* property = find_property(expected.property);
   ASSERT_NE(property, nullptr);
   for (int n = 0; n < expected.within; ++n) {
-    const Verdict v = judge(draw(aim(), 13, n), *property, target, documented());
+    const Verdict v = judge(draw(config(), 13, n), *property, target, documented());
     if (v.outcome != Outcome::kFail) continue;
     // It may show in another way first: a workspace that is trusted gives wrong numbers, too.
     if (expected.kind != Kind::kNone && v.kind != expected.kind) continue;

@@ -30,7 +30,7 @@ struct Tiling {
 
 class Covering;  // properties/draw/covering.h
 
-struct Aim {
+struct GeneratorConfig {
   int32_t variants = 0;                                 // of the kernel
   std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // of variant 1; its plans tell
   std::vector<Tiling> tilings = {};  // of all variants, by ascending most_dim; empty: not known
@@ -45,12 +45,12 @@ struct Aim {
 };
 
 // By which tiles a case will run; the largest that there are where that is not known.
-inline Tiling tiling_of(const Aim& aim, const Case& c) {
+inline Tiling tiling_of(const GeneratorConfig& config, const Case& c) {
   const int64_t dim = std::max(c.problem.dim_qk, c.problem.dim_v);
-  for (const Tiling& tiling : aim.tilings) {
+  for (const Tiling& tiling : config.tilings) {
     if (tiling.variant == c.env.variant && dim <= tiling.most_dim) return tiling;
   }
-  return {.q = std::ranges::max(aim.tiles_q), .k = std::ranges::max(aim.tiles_k)};
+  return {.q = std::ranges::max(config.tiles_q), .k = std::ranges::max(config.tiles_k)};
 }
 
 }  // namespace attnfuzz

@@ -8,9 +8,9 @@
 
 namespace attnfuzz {
 
-class Dice {
+class Rng {
  public:
-  virtual ~Dice() = default;
+  virtual ~Rng() = default;
   virtual uint64_t bits() = 0;
 
   // Uniform over low..high, both included.

@@ -10,34 +10,35 @@
 
 namespace attnfuzz {
 
-Aim aim_at(Target& target, const CheckOptions& options) {
-  if (options.aim) return *options.aim;
+GeneratorConfig config_for(Target& target, const CheckOptions& options) {
+  if (options.config) return *options.config;
   // Of a domain whose least case is large more than that one is drawn: four times as many queries, and keys.
   constexpr int64_t kTimesLeast = 16, kMostLeast = 50'000'000;
   constexpr int64_t kSmallTile = 16, kLargeTile = 512, kUsualTile = 64;
-  Aim aim;
-  aim.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
-  aim.splits = target.info().has_stages;
-  aim.work = options.work;
-  aim.refused = options.refused ? *options.refused
-                : options.terms ? options.terms->refused
-                                : ask_for_refusals(target);
+  GeneratorConfig config;
+  config.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
+  config.splits = target.info().has_stages;
+  config.work = options.work;
+  config.refused = options.refused ? *options.refused
+                   : options.terms ? options.terms->refused
+                                   : ask_for_refusals(target);
   // No plan sees them, so that a kernel that promises nothing there cannot say so: it is not asked.
-  for (const Refusal* refusal : aim.refused.those) {
+  for (const Refusal* refusal : config.refused.those) {
     if (refusal == refusal_of_several(kNonFinite) && (options.finite || !target.info().refuses_late))
-      aim.never.push_back(refusal);
+      config.never.push_back(refusal);
   }
-  aim.domain = options.terms ? options.terms->domain : target.info().domain;
-  if (aim.domain) aim.work = std::max(aim.work, kTimesLeast * std::min(least_work(*aim.domain), kMostLeast));
-  aim.tiles_q.clear();
-  aim.tiles_k.clear();
+  config.domain = options.terms ? options.terms->domain : target.info().domain;
+  if (config.domain)
+    config.work = std::max(config.work, kTimesLeast * std::min(least_work(*config.domain), kMostLeast));
+  config.tiles_q.clear();
+  config.tiles_k.clear();
   const int32_t usual = target.info().variants.empty() ? 0 : 1;
   // A kernel may tile each head dimension differently, and each variant does: ask about one of each.
   const auto ask = [&](int64_t dim, int32_t variant) {
     Case c;
     c.problem.dim_qk = c.problem.dim_v = dim;
     c.env.variant = variant;
-    if (aim.domain) fit(*aim.domain, c);
+    if (config.domain) fit(*config.domain, c);
     if (illegal(c)) return;
     const Execution e(c, target);
     if (!e.why_not().empty()) return;  // the first case says what is wrong with it
@@ -45,15 +46,15 @@ Aim aim_at(Target& target, const CheckOptions& options) {
       if (tile > 0 && std::ranges::find(tiles, tile) == tiles.end()) tiles.push_back(tile);
     };
     if (e.plan.tile_q > 0 && e.plan.tile_k > 0)
-      aim.tilings.push_back({variant, dim, e.plan.tile_q, e.plan.tile_k});
+      config.tilings.push_back({variant, dim, e.plan.tile_q, e.plan.tile_k});
     if (variant != usual) return;
-    add(aim.tiles_q, e.plan.tile_q);
-    add(aim.tiles_k, e.plan.tile_k);
+    add(config.tiles_q, e.plan.tile_q);
+    add(config.tiles_k, e.plan.tile_k);
   };
   for (const int64_t dim : {64, 128, 256}) {
-    for (int32_t variant = 0; variant <= std::max(aim.variants, usual); ++variant) ask(dim, variant);
+    for (int32_t variant = 0; variant <= std::max(config.variants, usual); ++variant) ask(dim, variant);
   }
-  for (std::vector<int64_t>* tiles : {&aim.tiles_q, &aim.tiles_k}) {
+  for (std::vector<int64_t>* tiles : {&config.tiles_q, &config.tiles_k}) {
     // Few keys fill small tiles: what goes wrong beyond them is drawn for as well, whatever the plan says.
     // Tiles that hardly any kernel has are not believed alone.
     const auto usual_tile = [&](int64_t tile) {
@@ -63,12 +64,13 @@ Aim aim_at(Target& target, const CheckOptions& options) {
   }
   // Of a domain whose least case of three tiles of keys hardly fits into that, few would have three.
   constexpr int64_t kTimesThreeTiles = 6;
-  if (aim.domain) {
-    const int64_t three = least_work(*aim.domain, 2 * std::ranges::max(aim.tiles_k) + 1);
-    if (2 * three > aim.work) aim.work = std::max(aim.work, std::min(kTimesThreeTiles * three, kMostLeast));
+  if (config.domain) {
+    const int64_t three = least_work(*config.domain, 2 * std::ranges::max(config.tiles_k) + 1);
+    if (2 * three > config.work)
+      config.work = std::max(config.work, std::min(kTimesThreeTiles * three, kMostLeast));
   }
-  aim.covering = std::make_shared<Covering>(aim);
-  return aim;
+  config.covering = std::make_shared<Covering>(config);
+  return config;
 }
 
 }  // namespace attnfuzz
