@@ -8,9 +8,9 @@
 #include <cstring>
 #include <exception>
 
-#include "cli/command.h"
-#include "cli/help.h"
 #include "base/printable.h"
+#include "cli/options/command.h"
+#include "cli/options/help.h"
 
 namespace {
 

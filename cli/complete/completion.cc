@@ -1,12 +1,12 @@
 // attnfuzz completion and attnfuzz man: the table of subcommands and options for a shell, and as a manual page.
 #include <cstdio>
 
-#include "cli/command.h"
 #include "cli/complete/man.h"
 #include "cli/complete/shells.h"
 #include "cli/complete/table.h"
-#include "cli/help.h"
-#include "cli/results_apart.h"
+#include "cli/options/command.h"
+#include "cli/options/help.h"
+#include "cli/terminal/results_apart.h"
 #include "fuzz/host/kernel_registry.h"
 
 namespace attnfuzz {

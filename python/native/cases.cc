@@ -9,7 +9,7 @@
 #include <string>
 #include <variant>
 
-#include "cli/terms.h"
+#include "cli/options/terms.h"
 #include "properties/case/codec.h"
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"

@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/print.h"
+#include "cli/print/print.h"
 #include "fuzz/campaign/triage/issue_text.h"
 #include "fuzz/report/report.h"
 #include "properties/case/words.h"

@@ -1,5 +1,5 @@
 // One line that is overwritten on a terminal, and now and then a line elsewhere; and what a terminal is.
-#include "cli/status_line.h"
+#include "cli/terminal/status_line.h"
 
 #include <gtest/gtest.h>
 #include <pty.h>

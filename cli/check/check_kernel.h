@@ -1,0 +1,35 @@
+// A check of one kernel: what it refuses is asked, what was found before is tried again, cases are drawn and
+// judged, failures filed, and all of it said as it comes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/open/entry_options.h"
+#include "cli/open/open_kernel.h"
+#include "cli/print/print.h"
+
+namespace attnfuzz {
+
+class Interrupts;
+
+struct CheckArguments {
+  std::vector<std::string> kernels;
+  std::vector<std::string> properties;
+  TargetOptions target;
+  CheckOptions check;
+  std::optional<uint64_t> seed;  // not given: 1, and for a stranger's kernel one that the system draws
+  std::string duration, out = ".", json, junit, sarif;
+  std::string arithmetic = kArithmeticNames[0];
+  std::string domain;  // the caller's; empty: none
+  EntryOptions entry;  // of a CUDA source
+  double reduce_seconds = 30;
+  bool census = false;  // print it
+};
+
+// Throws UserError where the kernel cannot be asked, or not for that.
+Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
+                     const Interrupts& interrupts);
+
+}  // namespace attnfuzz

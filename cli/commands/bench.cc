@@ -1,0 +1,194 @@
+// attnfuzz bench: how many cases a second, where the time goes, and the
+// executor beside plain C++ on the same work.
+#include "fuzz/bench/bench.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/json.h"
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+#include "cli/print/print.h"
+
+namespace attnfuzz {
+namespace {
+
+// What the executor is built for: at most this many times the time of plain C++.
+constexpr double kRatioTarget = 4;
+
+struct BenchArguments {
+  std::vector<std::string> kernels;
+  std::vector<std::string> backends = {"cpu"};
+  int repeats = 20;
+  double drawn_seconds = 3;
+  std::string json;
+  TargetOptions target;
+};
+
+void print_rows(const std::vector<BenchRow>& rows) {
+  std::string last;
+  for (const BenchRow& row : rows) {
+    const std::string target = row.kernel + " (" + backend_name(row.backend) + ")";
+    if (target != last)
+      std::printf("  %-25s %10s %7s %7s %7s %7s %7s\n", target.c_str(), "cases/s", "lay out", "kernel", "trip",
+                  "oracle", "judge");
+    last = target;
+    std::printf("  %-25s %10.1f", row.shape.c_str(), row.cases_per_s);
+    for (const double stage : {row.lay_out_s, row.kernel_s, row.round_trip_s, row.oracle_s, row.judge_s})
+      std::printf(" %6.1f%%", 100 * stage / row.total_s);
+    std::printf("\n");
+  }
+}
+
+void print_ratios(const std::string& kernel, const std::vector<RatioRow>& rows) {
+  std::printf(
+      "\n%s on the executor, beside plain C++ of the same blocking on one thread; in brackets with an exp2\n"
+      "that the compiler can vectorise instead of the C library's\n",
+      kernel.c_str());
+  std::printf("  %-25s %12s %12s %12s %8s\n", "problem", "executor, us", "plain, us", "", "ratio");
+  double worst = 0;
+  for (const RatioRow& row : rows) {
+    std::printf("  %-25s %12.1f %12.1f (%10.1f) %8.2f (%.2f)\n", row.shape.c_str(), row.kernel_s * 1e6,
+                row.plain_s * 1e6, row.plain_inline_s * 1e6, row.ratio(), row.kernel_s / row.plain_inline_s);
+    worst = std::max(worst, row.ratio());
+  }
+  std::printf("  worst ratio %.2f, target at most %.0f: %s\n", worst, kRatioTarget,
+              worst <= kRatioTarget ? "met" : "MISSED");
+}
+
+void print_screened(const std::string& name, uint32_t batch, const std::vector<ScreenRow>& rows) {
+  std::printf(
+      "\n%s, %u cases at once on the device; us a case: made ready, planned, laid out with run and judged (and "
+      "until all\n"
+      "was launched), judged again by the CPU's oracle\n",
+      name.c_str(), batch);
+  std::printf("  %-25s %10s %7s %7s %7s %7s %8s %7s\n", "problem", "cases/s", "cases", "ready", "plan", "run",
+              "launched", "again");
+  for (const ScreenRow& row : rows) {
+    std::printf("  %-25s %10.1f %7llu", row.shape.c_str(), static_cast<double>(row.cases) / row.seconds,
+                static_cast<unsigned long long>(row.cases));
+    for (const double s : {row.use.prepare_s, row.use.plan_s, row.use.run_s, row.use.launch_s, row.use.again_s})
+      std::printf(" %7.1f", 1e6 * s / static_cast<double>(row.cases));
+    std::printf("\n");
+    if (row.use.doubted > 0 || row.use.screened < row.cases) std::printf("    %s\n", words(row.use).c_str());
+  }
+}
+
+Json to_json(const ScreenRow& row, const std::string& kernel) {
+  return {{"problem", row.shape},
+          {"kernel", kernel},
+          {"cases", row.cases},
+          {"cases_per_s", static_cast<double>(row.cases) / row.seconds},
+          {"prepare_s", row.use.prepare_s},
+          {"plan_s", row.use.plan_s},
+          {"run_s", row.use.run_s},
+          {"launch_s", row.use.launch_s},
+          {"again_s", row.use.again_s},
+          {"again", row.use.both}};
+}
+
+Json to_json(const BenchRow& row) {
+  return {
+      {"problem", row.shape},       {"kernel", row.kernel},           {"backend", backend_name(row.backend)},
+      {"repeats", row.repeats},     {"cases_per_s", row.cases_per_s}, {"total_s", row.total_s},
+      {"lay_out_s", row.lay_out_s}, {"kernel_s", row.kernel_s},       {"round_trip_s", row.round_trip_s},
+      {"oracle_s", row.oracle_s},   {"judge_s", row.judge_s}};
+}
+
+Exit bench(BenchArguments arguments) {
+  for (const KernelLibrary& library :
+       arguments.kernels.empty() ? our_kernels() : std::vector<KernelLibrary>{}) {
+    if (std::ranges::find(arguments.kernels, library.name) == arguments.kernels.end())
+      arguments.kernels.push_back(library.name);
+  }
+  std::vector<std::unique_ptr<Target>> opened;
+  std::vector<BenchTarget> targets;
+  Target* executor_target = nullptr;
+  for (const std::string& backend : arguments.backends) {
+    TargetOptions options = arguments.target;
+    options.backend = backend;
+    for (const std::string& kernel : arguments.kernels) {
+      opened.push_back(open(library_of(kernel, options), options));
+      Target* target = opened.back().get();
+      if (backend == "cuda") put_oracle(*target, options);
+      std::printf("%s\n", identity_line(target->info(), options).c_str());
+      targets.push_back({target, calibration_for(target->info(), options)});
+      if (executor_target == nullptr && target->info().backend == ATTN_CPU) executor_target = target;
+    }
+  }
+
+  std::printf(
+      "\nmedians of %d, one process; shares of a case's time: laying out, inside the kernel, the trip to the\n"
+      "worker and back (with plan and copies), the oracle, comparing\n",
+      arguments.repeats);
+  std::vector<BenchRow> rows = bench_cases(targets, bench_shapes(), arguments.repeats);
+  if (arguments.drawn_seconds > 0) {
+    for (const BenchRow& row : bench_drawn(targets, arguments.drawn_seconds)) rows.push_back(row);
+  }
+  print_rows(rows);
+
+  Json screened = Json::array();
+  TargetOptions of_gpu = arguments.target;
+  of_gpu.backend = "cuda";
+  for (const BenchTarget& target : targets) {
+    if (target.target->info().backend != ATTN_CUDA) continue;
+    Screening* screening = screening_of(*target.target, arguments.target);
+    if (!screening) continue;
+    const std::string& name = target.target->info().name;
+    const std::vector<ScreenRow> of = bench_screened(
+        *screening, target, bench_shapes(), arguments.target.batch, arguments.repeats, arguments.drawn_seconds,
+        [&] { return open(library_of(name, of_gpu), of_gpu); }, of_gpu.beside);
+    print_screened(name, arguments.target.batch, of);
+    for (const ScreenRow& row : of) screened.push_back(to_json(row, name));
+  }
+
+  std::vector<RatioRow> ratios;
+  if (executor_target != nullptr) {
+    ratios = executor_ratio(*executor_target, bench_shapes(), arguments.repeats);
+    print_ratios(executor_target->info().name, ratios);
+  }
+
+  if (!arguments.json.empty()) {
+    Json out;
+    out["cases"] = Json::array();
+    for (const BenchRow& row : rows) out["cases"].push_back(to_json(row));
+    out["batches"] = screened;
+    out["executor"] = Json::array();
+    for (const RatioRow& row : ratios) {
+      out["executor"].push_back({{"problem", row.shape},
+                                 {"kernel_s", row.kernel_s},
+                                 {"plain_s", row.plain_s},
+                                 {"plain_inline_exp2_s", row.plain_inline_s},
+                                 {"ratio", row.ratio()}});
+    }
+    write_file(arguments.json, json_text(out, 2) + "\n");
+  }
+  return kHeld;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Times the judging of cases, and the executor beside plain C++");
+  const auto arguments = std::make_shared<BenchArguments>();
+  command->add_option("kernel", arguments->kernels, "kernels by name (default: all of ours)");
+  command->add_option("--backend", arguments->backends, "cpu, cuda, or both")
+      ->check(is_backend())
+      ->capture_default_str();
+  command->add_option("--repeats", arguments->repeats, "of each problem")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_option("--drawn", arguments->drawn_seconds, "seconds a kernel for small drawn problems; 0: none")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->add_option("--json", arguments->json, "write all figures to this file");
+  add_oracle_option(*command, arguments->target);
+  add_batch_option(*command, arguments->target);
+  add_beside_option(*command, arguments->target);
+  add_stale_flag(*command, arguments->target);
+  add_footer(*command, "attnfuzz bench fa1 --repeats 50", {"it was measured", "", kBadUseStatus});
+  command->callback([&action, arguments] { action = [arguments] { return bench(*arguments); }; });
+}
+
+}  // namespace attnfuzz

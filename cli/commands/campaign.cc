@@ -1,0 +1,222 @@
+// attnfuzz campaign: hours of checking that can be left alone.
+#include "fuzz/campaign/run/campaign.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <thread>
+
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/entry/entry.h"
+#include "cli/open/campaign_targets.h"
+#include "cli/open/entry_options.h"
+#include "cli/options/help.h"
+#include "cli/print/campaign_print.h"
+#include "cli/print/print.h"
+#include "cli/terminal/status_line.h"
+#include "cli/terminal/terminal.h"
+#include "fuzz/campaign/run/prune.h"
+#include "fuzz/campaign/store/machine.h"
+#include "fuzz/host/kernel_registry.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CampaignArguments : CampaignScope {
+  std::string duration = "1h", ledger;
+  CampaignOptions campaign;
+  std::string prune_from, prune_to;
+  size_t prune_most = 200;
+  bool json = false;
+  EntryOptions entry;
+};
+
+// What a ledger may speak of: all that there is here and that this session has.
+LedgerNames ledger_names(const CampaignArguments& arguments) {
+  LedgerNames names = {arguments.kernels, lane_names()};
+  for (const KernelLibrary& library : our_kernels()) names.kernels.push_back(library.name);
+  return names;
+}
+
+// A source is built beside the campaign's folder, for one back end and one lane.
+void build_sources(CampaignArguments& arguments) {
+  expect_source(arguments.kernels, arguments.entry);
+  for (std::string& kernel : arguments.kernels) {
+    if (!is_cuda_source(kernel)) continue;
+    if (arguments.backends.size() > 1 || arguments.lanes.size() > 1)
+      throw UserError("a CUDA source is built for one --backend and one --lane: give one of each");
+    TargetOptions options = arguments.target;
+    options.backend = arguments.backends.front();
+    options.lane = arguments.lanes.front();
+    const fs::path folder = fs::absolute(arguments.campaign.dir).lexically_normal();
+    kernel = library_of_source(kernel, arguments.entry, options, folder.parent_path().string());
+  }
+}
+
+Exit prune_corpus_of(CampaignArguments arguments) {
+  arguments.no_canary = true;
+  if (arguments.prune_to.empty()) throw UserError("--prune needs a folder to write to: --to FOLDER");
+  if (!read_header(arguments.prune_from)) throw UserError(arguments.prune_from + " holds no campaign");
+  const PruneResult pruned =
+      prune(arguments.prune_from, targets_of(arguments, arguments.campaign.finite), arguments.prune_most);
+  fs::create_directories(arguments.prune_to);
+  double seconds = 0;
+  for (const Kept& kept : pruned.kept) {
+    write_file(arguments.prune_to + "/" + kept.name + ".case.json", kept.text);
+    seconds += kept.seconds;
+  }
+  std::printf(
+      "%zu of %zu cases kept in %s: they show %zu of %zu things and run in %.1f s\n"
+      "  left out: %zu that fail, %zu that take long\n",
+      pruned.kept.size(), pruned.entries, arguments.prune_to.c_str(), pruned.kept_shown, pruned.shown, seconds,
+      pruned.failing, pruned.slow);
+  return kHeld;
+}
+
+Exit start_campaign(CampaignArguments arguments) {
+  if (!arguments.prune_from.empty()) return prune_corpus_of(arguments);
+  if (arguments.campaign.dir.empty()) throw UserError("say where the campaign's folder is to be: --out DIR");
+  CampaignOptions& options = arguments.campaign;
+  options.seconds = parse_duration(arguments.duration);
+  if (!arguments.ledger.empty()) options.ledger = read_ledger(arguments.ledger, ledger_names(arguments));
+  const auto has = [&](const char* backend) {
+    return std::ranges::find(arguments.backends, backend) != arguments.backends.end();
+  };
+  if (has("cuda")) {
+    const int there = static_cast<int>(visible_gpus().size());
+    if (there == 0) throw UserError("there is no GPU here: leave out --backend cuda");
+    options.gpus = options.gpus == 0 ? there : std::min(options.gpus, there);
+  } else {
+    options.gpus = 0;
+    if (arguments.target.oracle == "cuda")
+      throw UserError("--oracle cuda: no target is on a GPU: give --backend cuda, or leave --oracle out");
+  }
+  if (options.jobs == 0) {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    options.jobs = std::clamp(cores - options.gpus * options.gpu_jobs, 1, 128);
+  }
+  options.version = ATTNFUZZ_VERSION;
+  build_sources(arguments);
+  const std::vector<CampaignTarget> targets = targets_of(arguments, arguments.campaign.finite);
+
+  CampaignSummary summary;
+  {
+    // Events as JSON tell of the state themselves.
+    StatusLine line(is_terminal(STDERR_FILENO), arguments.json ? std::numeric_limits<double>::infinity() : 30);
+    const OnEvent event = [&](const std::string& json) {
+      const std::string text = arguments.json ? json : printable_lines(words_of(json_of(json), targets));
+      if (text.empty()) return;
+      line.clear();
+      if (arguments.json) {
+        std::printf("%s\n", text.c_str());
+      } else {
+        print(text + "\n");
+      }
+      std::fflush(stdout);
+    };
+    summary = run_campaign(options, targets, event, [&](const CampaignState& s) { line.show(status_of(s)); });
+  }
+  if (!arguments.json) print_end(summary, options.dir);
+  if (!summary.unkept.empty())
+    std::fprintf(stderr, "attnfuzz: what was met is not kept: %s\n", printable(summary.unkept).c_str());
+  for (const std::string& target : summary.not_judged)
+    std::fprintf(stderr, "attnfuzz: not judged: %s\n", printable(target).c_str());
+  if (summary.signal != 0 && summary.standing == Standing::kHeld) {
+    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: the same command goes on\n",
+                 sigabbrev_np(summary.signal));
+    return static_cast<Exit>(128 + summary.signal);
+  }
+  return static_cast<Exit>(summary.standing);
+}
+
+}  // namespace
+
+void add_campaign(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "campaign", "Checks kernels for hours: explores, reduces and files what fails, resumes by itself");
+  const auto arguments = std::make_shared<CampaignArguments>();
+  CampaignOptions& options = arguments->campaign;
+  command
+      ->add_option("kernel", arguments->kernels,
+                   "kernels by name, plug-ins by path, or a CUDA source (mine.cu)")
+      ->required();
+  add_entry_options(*command, arguments->entry);
+  command->add_option("--out", options.dir, "folder of the campaign; one that is there is gone on with");
+  command
+      ->add_option("--prune", arguments->prune_from,
+                   "instead of a campaign: prunes the corpus of the one in this folder by set cover")
+      ->check(CLI::ExistingDirectory)
+      ->excludes("--out");
+  command->add_option("--to", arguments->prune_to, "folder for the files that --prune keeps")->needs("--prune");
+  command->add_option("--most", arguments->prune_most, "files that --prune keeps at most")
+      ->needs("--prune")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 32))
+      ->capture_default_str();
+  command->add_option("--backend", arguments->backends, "cpu, cuda or both")
+      ->delimiter(',')
+      ->check(is_backend())
+      ->capture_default_str();
+  command
+      ->add_option("--lane", arguments->lanes,
+                   "lanes of the CPU, by commas: plain, schedules, coverage, asan, ...")
+      ->delimiter(',')
+      ->check(is_lane())
+      ->capture_default_str();
+  command
+      ->add_option("--for", arguments->duration,
+                   "30s, 5m, 8h; a session that was broken off lasts what it still had")
+      ->capture_default_str();
+  options.jobs = 0;
+  command->add_option("--jobs", options.jobs, "processes on the CPU; 0: one a core")
+      ->check(CLI::Range(0, 128))
+      ->capture_default_str();
+  command->add_option("--gpus", options.gpus, "GPUs to use; 0: all")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  command->add_option("--gpu-jobs", options.gpu_jobs, "processes on each GPU: while one judges, another runs")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "of all streams of cases")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
+  command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
+      ->check(is_property());
+  command->add_option("--work", options.work, "multiply-adds that one case may cost")
+      ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
+      ->capture_default_str();
+  command->add_flag("--finite", options.finite,
+                    "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
+  command->add_option("--ledger", arguments->ledger, "file of known failures (fuzz/campaign/store/ledger.h)")
+      ->check(CLI::ExistingFile);
+  command->add_option("--reduce-seconds", options.reduce_seconds, "wall clock for reducing one failure")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  command
+      ->add_option("--drain-seconds", options.drain_seconds,
+                   "for failures still to be reduced when the time is up")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "events as JSON lines on standard output");
+  command->add_flag("--no-canary", arguments->no_canary,
+                    "without the planted bug that shows the campaign finds any");
+  add_oracle_option(*command, arguments->target,
+                    "of targets on a GPU; what fails by it, and one result in a hundred, is judged by the "
+                    "CPU's too, and what fails is reduced by that alone");
+  add_calibration_option(*command, arguments->target);
+  add_watchdog_option(*command, arguments->target);
+  add_twin_option(*command, arguments->target);
+  add_stale_flag(*command, arguments->target);
+  add_footer(*command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kStandingStatuses,
+             "SIGINT, SIGTERM and SIGHUP end a session early, and well: 130, 143 or 129 if nothing was found. "
+             "attnfuzz status DIR says how one stands.");
+  command->callback([&action, arguments] { action = [arguments] { return start_campaign(*arguments); }; });
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,199 @@
+// attnfuzz check: what it is asked for, kernel by kernel, and what is made of it for people and machines.
+#include <string.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "base/files.h"
+#include "base/processes.h"
+#include "cli/check/check_kernel.h"
+#include "cli/open/entry_options.h"
+#include "cli/options/help.h"
+#include "cli/options/terms.h"
+#include "cli/terminal/results_apart.h"
+
+namespace attnfuzz {
+namespace {
+
+// A stranger who knew the cases could be right on those alone.
+uint64_t drawn_seed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    throw UserError("the system gives no random seed: say --seed");
+  return seed % kMostCounted;
+}
+
+// Throws UserError unless files can be kept in the folder. It is made when there is a failure: one that is made
+// here is taken away again.
+void expect_folder(const std::string& out) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::absolute(out).lexically_normal();
+  std::vector<fs::path> missing;
+  fs::path there = folder;
+  for (; !fs::exists(there); there = there.parent_path()) missing.push_back(there);
+  expect_room_for((there / "reproducer").string());
+  std::error_code error;
+  fs::create_directories(folder, error);
+  std::error_code none;
+  for (const fs::path& made : missing) fs::remove(made, none);
+  if (error) throw UserError("--out " + out + ": no folder can be made there: " + error.message());
+}
+
+Exit run_check(CheckArguments arguments) {
+  if (!arguments.duration.empty()) arguments.check.seconds = parse_duration(arguments.duration);
+  if (arguments.properties.empty()) {
+    arguments.check.properties.assign(properties().begin(), properties().end());
+  }
+  for (const std::string& name : arguments.properties)
+    arguments.check.properties.push_back(&property_named(name));
+  if (!arguments.target.untrusted.empty() && arguments.target.batch > 0)
+    throw UserError(
+        "--batch judges in the kernel's own process, and --untrusted is for kernels that may change that: "
+        "leave one out");
+  arguments.check.seed = arguments.seed                       ? *arguments.seed
+                         : arguments.target.untrusted.empty() ? 1
+                                                              : drawn_seed();
+  arguments.check.arithmetic = arguments.target.arithmetic = *arithmetic_named(arguments.arithmetic);
+  if (arguments.properties.empty() && arguments.check.arithmetic != ATTN_ARITHMETIC_ANY)
+    arguments.check.properties.push_back(find_property("as_planned"));
+  if (!arguments.domain.empty()) {
+    arguments.check.terms = parse_domain(arguments.domain);
+    if (const std::string& lse = arguments.check.terms->errors; !lse.empty())
+      arguments.target.errors += (arguments.target.errors.empty() ? "" : " ") + lse;
+  }
+  if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
+
+  expect_source(arguments.kernels, arguments.entry);
+  // Before hours of work: where its results will go.
+  for (const std::string& path : {arguments.json, arguments.junit, arguments.sarif}) {
+    if (!path.empty() && path != "-") expect_room_for(path);
+  }
+  expect_folder(arguments.out);
+  const Interrupts interrupts;
+  std::optional<ResultsApart> apart(
+      std::in_place, std::initializer_list<std::string>{arguments.json, arguments.junit, arguments.sarif});
+  for (std::string& kernel : arguments.kernels)
+    kernel = library_of_source(kernel, arguments.entry, arguments.target, arguments.out, arguments.check.terms);
+  std::vector<Checked> all;
+  for (const std::string& name : arguments.kernels) {
+    for (const KernelLibrary& library : libraries_of(name, arguments.target)) {
+      if (!interrupts.came()) all.push_back(check_kernel(library, arguments, interrupts));
+    }
+  }
+
+  // Libraries of one name in two folders are told apart as well.
+  std::map<std::string, int> suites;
+  for (Checked& checked : all) {
+    if (const int before = suites[checked.suite]++; before > 0)
+      checked.suite += "-" + std::to_string(before + 1);
+  }
+  apart.reset();
+  if (!arguments.junit.empty()) write_to(arguments.junit, junit_xml(all));
+  if (!arguments.sarif.empty()) write_to(arguments.sarif, sarif_json(all, ATTNFUZZ_VERSION));
+  // GitHub's lines would spoil a standard output that a machine reads.
+  const bool to_machines = arguments.json == "-" || arguments.junit == "-" || arguments.sarif == "-";
+  if (const char* github = std::getenv("GITHUB_ACTIONS");
+      github && std::string(github) == "true" && !to_machines)
+    std::printf("%s", github_annotations(all).c_str());
+  std::string json;
+  for (const Checked& checked : all) json += check_json(arguments.check, checked);
+  if (!arguments.json.empty()) write_to(arguments.json, json);
+  bool found = false, unjudged = false;
+  for (const Checked& checked : all) {
+    found |= !checked.result.failures.empty();
+    if (!checked.result.failures.empty()) continue;
+    unjudged |= !checked.not_judged.empty();
+    for (const std::string& why : checked.not_judged) std::fprintf(stderr, "attnfuzz: %s\n", why.c_str());
+  }
+  if (interrupts.came()) {
+    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: this is no pass\n",
+                 sigabbrev_np(interrupts.signal()));
+    if (!found) return static_cast<Exit>(128 + interrupts.signal());
+  }
+  return found || unjudged ? kFound : kHeld;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("check", "Checks kernels on drawn cases; stops at the first failure of each");
+  add_footer(*command, "attnfuzz check fa1 ./libmine.so --cases 5000 --out found",
+             {"it held", "a failure was found, or too little was judged", kBadUseStatus},
+             "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
+  const auto arguments = std::make_shared<CheckArguments>();
+  command
+      ->add_option(
+          "kernel", arguments->kernels,
+          "kernels by name, plug-ins by path (./libmine.so, ./libmine.so:KERNEL), or a CUDA source (mine.cu)")
+      ->required();
+  add_entry_options(*command, arguments->entry);
+  command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
+      ->check(is_property());
+  arguments->check.jobs = 0;
+  command->add_option("--way", arguments->check.way,
+                      "only cases that the kernel goes this way with: words of its plan's path, as in 'wgmma'");
+  command
+      ->add_option(
+          "--arithmetic", arguments->arithmetic,
+          "of the CPU executor: any, rounded as each case's schedule says, or device:h200, bit for bit; "
+          "device:a100 and device:l40s are as published, not proven")
+      ->check(one_of("arithmetic", {std::begin(kArithmeticNames), std::end(kArithmeticNames)}))
+      ->capture_default_str();
+  command->add_option("--cases", arguments->check.cases, "cases to draw for each kernel")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
+  command->add_option("--for", arguments->duration, "as many cases as fit into 30s, 5m, 2h")
+      ->excludes("--cases");
+  command
+      ->add_option("--seed", arguments->seed,
+                   "of the stream of cases; default: 1, and with --untrusted one that the system draws")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted));
+  command->add_option("--first", arguments->check.first, "number of the first case: to come back to one")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
+  command->add_option("--jobs", arguments->check.jobs, "processes; 0: one a core")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  arguments->check.asan_every = 32;
+  command
+      ->add_option("--asan-every", arguments->check.asan_every,
+                   "one case in so many is run in the lane asan, where the kernel is built for it; 0: none")
+      ->capture_default_str();
+  command->add_option("--work", arguments->check.work, "multiply-adds that one case may cost")
+      ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
+      ->capture_default_str();
+  command->add_option("--out", arguments->out, "folder for reproducers; those that lie there are tried first")
+      ->capture_default_str();
+  command->add_option(
+      "--domain", arguments->domain,
+      "draw only inside this part of what the kernel declares: 'dim=64,128 seq=1000..4096 no_bias'. "
+      "The kernel must take the sizes that this names (docs/own-kernel.md). For an untrusted kernel "
+      "it replaces the declaration (docs/untrusted.md)");
+  command->add_flag("--finite", arguments->check.finite,
+                    "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
+  command->add_flag("--keep-going", arguments->check.keep_going,
+                    "after a failure, look for the next of another kind (a crash after wrong numbers)");
+  command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->add_flag("--census", arguments->census,
+                    "print how often each value of each field of a problem reached the kernel, and which pairs "
+                    "of values never did (in --json: \"census\")");
+  command->add_option("--json", arguments->json,
+                      "write results as JSON lines to this file, - for standard output");
+  command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");
+  command->add_option("--sarif", arguments->sarif,
+                      "write failures as SARIF 2.1.0 to this file, for code scanning");
+  add_target_options(*command, arguments->target);
+  add_twin_option(*command, arguments->target);
+  add_oracle_option(*command, arguments->target);
+  add_batch_option(*command, arguments->target);
+  command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });
+}
+
+}  // namespace attnfuzz

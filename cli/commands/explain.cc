@@ -1,0 +1,134 @@
+// attnfuzz explain: what the case of a file is, and how it goes wrong.
+#include "properties/explain/explain.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/files.h"
+#include "cli/open/case_file.h"
+#include "cli/options/help.h"
+#include "cli/print/print.h"
+#include "cli/print/probe.h"
+#include "cli/terminal/terminal.h"
+#include "properties/case/words.h"
+#include "properties/explain/clues.h"
+#include "properties/explain/fault_class.h"
+#include "properties/explain/html.h"
+#include "properties/explain/svg.h"
+#include "properties/explain/trace.h"
+
+namespace attnfuzz {
+namespace {
+
+struct ExplainArguments : CaseArguments {
+  bool ascii = false;
+  std::string svg, html;  // files for the pictures, and for the page with everything; empty: none
+  ProbeArguments probe;
+};
+
+// What the kernel makes of the case now: O of its first call, beside the oracle.
+struct Seen {
+  attn_plan plan = {};
+  Reference reference;
+  std::vector<float> o;
+  std::string why_not;  // empty: it ran
+};
+
+Seen look(const Case& c, Target& target, const Calibration& calibration) {
+  Seen seen;
+  Execution e(c, target);
+  seen.why_not = e.why_not();
+  if (!seen.why_not.empty()) return seen;
+  seen.plan = e.plan;
+  seen.why_not = failure(e.run(c.calls.front()));
+  if (!seen.why_not.empty()) return seen;
+  seen.reference = e.evaluate(calibration);
+  seen.o = e.laid.read(TensorId::kO);
+  return seen;
+}
+
+// Prints text on the terminal, and keeps it for the page.
+class Account {
+ public:
+  void operator()(const std::string& text) { print(text), of_page_ += text; }
+  void apart(const std::string& on_terminal, const std::string& on_page) {
+    print(on_terminal), of_page_ += on_page;
+  }
+  const std::string& of_page() const { return of_page_; }
+
+ private:
+  std::string of_page_;
+};
+
+void say_why(const Case& c, const std::vector<Need>& needs, const Verdict& verdict, Target& target,
+             const Calibration& calibration, Account& say) {
+  const Case& failing = verdict.failing ? *verdict.failing : c;
+  const Trace trace = trace_values(failing, target, calibration);
+  for (const std::string& line : trace.lines) say("with position-coded V: " + line + "\n");
+  const Clues clues = gather_clues(c, verdict, target, calibration);
+  for (const std::string& line : lines_of(clues)) say(line + "\n");
+  say(guess_fault({c, verdict, needs, target.info().lane, clues}).text());
+}
+
+Exit run_explain(const ExplainArguments& arguments) {
+  parse_probe(arguments.probe.place);  // refused before anything runs
+  for (const std::string& file : {arguments.svg, arguments.html}) {
+    if (!file.empty()) expect_room_for(file);
+  }
+  const OpenedCase opened = open_case(arguments);
+  const Reproducer& r = opened.r;
+  const bool drawable = r.c.problem.seq_q > 0 && r.c.problem.seq_k > 0;
+  if (!arguments.svg.empty() && !drawable)
+    throw UserError("--svg: the case has no query or no key, so there is nothing to draw: leave --svg out");
+  Target& target = *opened.target;
+  const Calibration& calibration = opened.calibration;
+  ExplainOptions of_page;
+  of_page.ascii = arguments.ascii;
+  of_page.reproducer = &r;
+  ExplainOptions of_terminal = of_page;
+  of_terminal.color = takes_colors(STDOUT_FILENO);
+  of_terminal.width = columns_of(STDOUT_FILENO);
+
+  const Seen seen = look(r.c, target, calibration);
+  const bool ran = seen.why_not.empty();
+  const Reference* reference = ran ? &seen.reference : nullptr;
+  const std::vector<float>* o = ran ? &seen.o : nullptr;
+  Account say;
+  say.apart(explain(r.c, seen.plan, reference, o, of_terminal), explain(r.c, seen.plan, reference, o, of_page));
+  if (!ran) say("\nno picture of the error: " + seen.why_not + "\n");
+  const Verdict verdict = judge(r.c, opened.property, target, calibration);
+  say("\n" + opened.identity + "\n" + verdict_text(verdict));
+  if (verdict.outcome == Outcome::kFail) say_why(r.c, r.needs, verdict, target, calibration, say);
+  if (arguments.probe.wanted()) {
+    const ProbedCase probed = probe(r.c, verdict, target, arguments.probe);
+    say("\n" + probe_text(verdict.failing ? *verdict.failing : r.c, probed));
+  }
+  const std::string svg = drawable ? svg_picture(r.c, seen.plan, reference, o) : "";
+  if (!arguments.svg.empty()) write_file(arguments.svg, svg);
+  if (!arguments.html.empty()) {
+    const std::string replay = replay_line(arguments.file, target.info().library, "");
+    write_file(arguments.html,
+               html_page(target.info().name + ": " + describe(r.c), replay, svg, say.of_page()));
+  }
+  return verdict.outcome == Outcome::kFail ? kFound : kHeld;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("explain", "Says what the case of a file is, with pictures of masks and errors");
+  const auto arguments = std::make_shared<ExplainArguments>();
+  add_case_arguments(*command, *arguments);
+  command->add_flag("--ascii", arguments->ascii, "no block characters");
+  command->add_option("--svg", arguments->svg,
+                      "write the pictures to this file, for a page with a light or dark theme");
+  command->add_option("--html", arguments->html,
+                      "write all of it as one page to this file: the pictures, the text and how to replay it");
+  add_probe_option(*command, arguments->probe);
+  add_footer(*command, "attnfuzz explain found/fa1-wrong-1a2b3c.attn.json --probe", kJudgedStatuses);
+  command->callback([&action, arguments] { action = [arguments] { return run_explain(*arguments); }; });
+}
+
+}  // namespace attnfuzz

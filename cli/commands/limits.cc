@@ -1,0 +1,116 @@
+// attnfuzz limits: what a kernel takes, found out by asking its plan() and by running it, as a declaration to
+// paste.
+#include <cstdio>
+
+#include "base/printable.h"
+#include "cli/entry/entry.h"
+#include "cli/open/entry_options.h"
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+#include "cli/terminal/terminal.h"
+#include "fuzz/check/cheats.h"
+#include "fuzz/check/check.h"
+#include "fuzz/check/declaration.h"
+#include "fuzz/check/refusals.h"
+#include "fuzz/check/tried.h"
+#include "properties/case/domain.h"
+#include "properties/case/words.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr double kOfDrawn = 0.95;
+
+struct LimitsArguments {
+  std::string kernel;
+  TargetOptions target;
+  EntryOptions entry;
+  std::string out = ".";
+  int cases = 400;
+};
+
+// What a run refuses beyond what the kernel declares (tried.h). A kernel that refuses in run() is asked there.
+std::optional<Terms> found_by_running(Target& target) {
+  if (target.info().refuses_late) return std::nullopt;
+  const Tried tried = try_function(target);
+  if (tried.refused.empty()) return std::nullopt;
+  const attn_domain declared = target.info().domain.value_or(attn_domain{});
+  const std::string found = join(statements(tried, declared), "; ");
+  const std::string takes = !tried.found ? "none" : found.empty() ? "all that was tried" : found;
+  print("  run on " + std::to_string(tried.runs) + " small problems, it takes " + takes +
+        "; elsewhere: " + elsewhere(tried) + "\n");
+  const auto both = narrowed(declared, tried.domain);
+  const auto* const domain = std::get_if<attn_domain>(&both);
+  if (as_takes(tried.domain, declared).empty() || domain == nullptr) return std::nullopt;
+  return Terms{*domain, {}, {}};
+}
+
+Exit run_limits(LimitsArguments arguments) {
+  expect_source({arguments.kernel}, arguments.entry);
+  arguments.kernel = library_of_source(arguments.kernel, arguments.entry, arguments.target, arguments.out);
+  const KernelLibrary library = library_of(arguments.kernel, arguments.target);
+  const std::unique_ptr<Target> target = open(library, arguments.target);
+  print(identity_line(target->info(), arguments.target) + "\n");
+  // Nobody has said yet what it takes, so what it raises says that it does not.
+  const AskedLate late = {.seconds = 60, .raised = true, .runs = true};
+  CheckOptions asked;
+  asked.terms = found_by_running(*target);
+  if (asked.terms) target->terms = asked.terms->domain;
+  asked.refused = ask_for_refusals(*target, late);
+  const GeneratorConfig config = config_for(*target, asked);
+  Declaration takes = declaration_of(config.refused);
+  if (asked.terms) {
+    takes.domain = asked.terms->domain;
+  } else if (const auto& declared = target->info().domain) {
+    if (says_sizes(*declared)) takes.domain = *declared;
+    takes.domain.dtypes = declared->dtypes;
+  }
+  for (attn_sizes attn_domain::* size :
+       {&attn_domain::batch, &attn_domain::heads_q, &attn_domain::group, &attn_domain::seq_q,
+        &attn_domain::seq_k, &attn_domain::dim_qk, &attn_domain::dim_v}) {
+    if ((takes.domain.*size).multiple == 1) (takes.domain.*size).multiple = 0;  // which says nothing
+  }
+  const Taken inside = problems_taken(*target, config, arguments.cases, late);
+  const bool declared = target->info().domain.has_value();
+  if (config.refused.nothing() && !declared && inside.share() < kOfDrawn) {
+    print("  no small problem was found that it takes, so there is nothing to ask from\n");
+  } else {
+    const std::string words = in_words(config.refused);
+    print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
+    if (declared) print("  it declares what it takes: this was asked inside of that\n");
+    if (!target->info().refuses_late) std::printf("\n%s", as_c(takes).c_str());
+    std::printf("\n%s\n", as_python(takes).c_str());
+    const std::string terms = as_terms(takes);
+    if (!terms.empty()) std::printf("\n--domain '%s'\n", terms.c_str());
+  }
+  std::printf("\nof %d problems drawn inside it takes %d (%.1f %%)\n", inside.of, inside.taken,
+              100 * inside.share());
+  for (const auto& [reason, n] : inside.reasons)
+    print("  " + std::to_string(n) + ": " + printable(reason) + "\n");
+  if (inside.share() >= kOfDrawn) return kHeld;
+  print("these limits are not all that it has: declare what its reasons say\n");
+  return kFound;
+}
+
+}  // namespace
+
+void add_limits(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("limits", "Finds what a kernel takes, and prints it as a declaration to paste");
+  const auto arguments = std::make_shared<LimitsArguments>();
+  command
+      ->add_option("kernel", arguments->kernel,
+                   "a kernel by name, a plug-in by path, or a CUDA source (mine.cu)")
+      ->required();
+  add_entry_options(*command, arguments->entry);
+  command->add_option("--out", arguments->out, "folder that a source is built in")->capture_default_str();
+  add_target_options(*command, arguments->target);
+  command->add_option("--cases", arguments->cases, "problems drawn inside to see what is left")
+      ->check(CLI::Range(20, 100000))
+      ->capture_default_str();
+  add_footer(*command, "attnfuzz limits ./libmine.so",
+             {"95 % of the problems drawn inside were taken", "fewer were", kBadUseStatus});
+  command->callback([&action, arguments] { action = [arguments] { return run_limits(*arguments); }; });
+}
+
+}  // namespace attnfuzz

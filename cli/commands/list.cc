@@ -1,0 +1,53 @@
+// attnfuzz list: kernels, properties, lanes, back ends.
+#include <cstdio>
+
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+#include "cli/terminal/terminal.h"
+#include "fuzz/check/check.h"
+#include "fuzz/check/way.h"
+#include "properties/judge/property.h"
+
+namespace attnfuzz {
+namespace {
+
+Exit list() {
+  std::printf("kernels\n");
+  for (const KernelLibrary& library : our_kernels()) {
+    std::string error;
+    const auto target = open_target(worker_options(library), &error);
+    const std::string label = library.name + " (" + backend_name(library.backend) + ")";
+    if (target == nullptr) {
+      print(beside(label, "cannot be used here: " + error));
+      continue;
+    }
+    const KernelInfo& info = target->info();
+    std::string more = "variants: 0 own choice";
+    for (size_t i = 0; i < info.variants.size(); ++i)
+      more += ", " + std::to_string(i + 1) + " " + info.variants[i];
+    std::string ways;
+    for (const std::string& way : ways_through(config_for(*target, {}), *target))
+      ways += (ways.empty() ? "paths: " : ", ") + way;
+    if (!ways.empty()) more += "\n" + ways;
+    more += "\nbuild " + info.build.hash.substr(0, 12);
+    if (!info.device.empty()) more += "; " + info.device;
+    print(beside(label, info.description + "\n" + more));
+  }
+  std::printf("\nproperties\n");
+  for (const Property* property : all_properties()) print(beside(property->name, property->statement));
+  std::printf("\nlanes\n");
+  for (const Lane& lane : lanes()) print(beside(lane.name, lane.words));
+  std::printf("\nback ends\n  cpu   the executor: CUDA's thread model on this machine\n");
+  std::printf("  cuda  an NVIDIA GPU of compute capability 8.0 or later\n");
+  return kHeld;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("list", "Lists kernels, properties, lanes and back ends");
+  add_footer(*command, "attnfuzz list", {"they were listed"});
+  command->callback([&] { action = list; });
+}
+
+}  // namespace attnfuzz

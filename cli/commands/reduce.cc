@@ -1,0 +1,67 @@
+// attnfuzz reduce: makes the case of a file smaller.
+#include <cstdio>
+
+#include "cli/open/case_file.h"
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+#include "cli/print/print.h"
+#include "cli/terminal/terminal.h"
+
+namespace attnfuzz {
+namespace {
+
+struct ReduceArguments : CaseArguments {
+  std::string out;
+  double seconds = 60;
+};
+
+Exit run_reduce(const ReduceArguments& arguments) {
+  const OpenedCase opened = open_case(arguments);
+  const Case& c = opened.r.c;
+  Target& target = *opened.target;
+  print(opened.identity + "\n");
+  // What two oracles do not agree on stays so only where both are asked.
+  put_oracle(target, arguments.target, opened.r.kind == "oracle");
+  const Verdict verdict = judge(c, opened.property, target, opened.calibration);
+  if (verdict.outcome != Outcome::kFail) {
+    print(verdict_text(verdict) + "\nnothing to reduce: it does not fail\n");
+    return kHeld;
+  }
+  const std::string out = arguments.out.empty() ? arguments.file : arguments.out;
+  ReduceOptions options;
+  options.seconds = arguments.seconds;
+  options.on_better = [&](const Case& best, const Verdict& v) {
+    write_file(out, encode(reproducer_of(best, v, nullptr, target), out));
+  };
+  const Reduction reduction = reduce_failure(c, verdict, opened.property, target, opened.calibration, options);
+  const Reproducer smaller = reproducer_of(reduction.minimal, reduction.verdict, &reduction, target);
+  write_file(out, encode(smaller, out));
+  std::printf("%lld evaluations%s\n", (long long)reduction.evaluations,
+              reduction.complete ? "" : "; the clock ran out");
+  if (target.oracles) print(oracle_text(target.oracles->use()));
+  print(reduction_text(reduction, guess_of(reduction, target, opened.calibration)));
+  std::printf("\nreplay: %s%s\n", replay_line(out, smaller.kernel, smaller.twin).c_str(),
+              distrust_words(arguments.target).c_str());
+  return kFound;
+}
+
+}  // namespace
+
+void add_reduce(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("reduce", "Makes the failing case of a file smaller");
+  const auto arguments = std::make_shared<ReduceArguments>();
+  add_case_arguments(*command, *arguments);
+  add_oracle_option(
+      *command, arguments->target,
+      "what fails by it, and one result in a hundred, is judged by the CPU's too; of a failure of "
+      "kind oracle all");
+  command->add_option("--out", arguments->out, "where to write it (default: over the file)");
+  command->add_option("--seconds", arguments->seconds, "wall clock")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  add_footer(*command, "attnfuzz reduce found/fa1-wrong-1a2b3c.attn.json --seconds 300",
+             {"it does not fail", "it fails, and FILE holds the smallest case found", kBadUseStatus});
+  command->callback([&action, arguments] { action = [arguments] { return run_reduce(*arguments); }; });
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,180 @@
+// attnfuzz replay: runs the case of a file again.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/printable.h"
+#include "cli/open/case_file.h"
+#include "cli/open/compute_sanitizer.h"
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+#include "cli/print/print.h"
+#include "cli/print/probe.h"
+#include "cli/terminal/results_apart.h"
+#include "cli/terminal/terminal.h"
+#include "properties/case/words.h"
+#include "properties/explain/first_bits.h"
+
+namespace attnfuzz {
+namespace {
+
+struct ReplayArguments {
+  std::vector<std::string> files;
+  std::string kernel;    // instead of the file's
+  std::string property;  // instead of the file's
+  TargetOptions target;
+  ProbeArguments probe;
+  std::string json;
+};
+
+// One target a (kernel, back end, lane), kept while files follow one another.
+struct Opened {
+  std::string key;
+  std::unique_ptr<Target> target;
+};
+
+constexpr int kRuns = 3;  // of a case that holds though its file says that it fails
+
+// Of a file: what it says is shown by numbers, which may be nearly anything in a case that is uninformative.
+bool shown_by_numbers(const std::string& kind) {
+  return kind == kSuspicious || std::ranges::any_of(std::array{Kind::kWrong, Kind::kNonFinite, Kind::kRelation,
+                                                               Kind::kDirty, Kind::kBits},
+                                                    [&](Kind of) { return kind == to_string(of); });
+}
+
+std::optional<Verdict> fails_again(const Case& c, const Property& property, Target& target,
+                                   const Calibration& calibration) {
+  for (int run = 1; run < kRuns; ++run) {
+    target.renew();
+    Verdict verdict = judge(c, property, target, calibration);
+    if (verdict.outcome == Outcome::kFail) return verdict;
+  }
+  return std::nullopt;
+}
+
+Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& opened, std::string* json) {
+  Reproducer r = load_reproducer(path);
+  r.kernel = trusted_kernel(r, path, arguments.kernel);
+  if (!arguments.property.empty()) r.property = arguments.property;
+  TargetOptions options = for_file(arguments.target, r);
+  options.twin = trusted_twin(r, path, options.twin);
+  const Property& property = property_named(r.property);
+
+  const std::string key = r.kernel + " " + options.backend + " " + options.lane + " " + options.twin;
+  if (opened.key != key) {
+    opened.target.reset();
+    opened.target = open(library_of(r.kernel, options), options);
+    // A case is run again to be sure: both oracles say what they have to.
+    put_oracle(*opened.target, options, true);
+    opened.key = key;
+    std::printf("%s\n", identity_line(opened.target->info(), options).c_str());
+  }
+  Target& target = *opened.target;
+  print(expect_twin(target, property));
+  const KernelInfo& kernel = target.info();
+  if (!r.build_hash.empty() && r.build_hash != kernel.build.hash) {
+    std::printf("  note: the file was made with build %s of this kernel\n", r.build_hash.substr(0, 12).c_str());
+  }
+  const auto digests = LaidOut(r.c, target.arena()).digests();
+  for (int i = 0; i < kTensorCount; ++i) {
+    if (r.digests[i] != 0 && r.digests[i] != digests[i]) {
+      throw UserError(path + ": the bytes of " + kTensorNames[i] +
+                      " are not those the file was made with; it comes from another version of the fills");
+    }
+  }
+  const Calibration calibration = calibration_for(kernel, options);
+  Verdict verdict = judge(r.c, property, target, calibration);
+  tell_first_bits(r.c, target, verdict);
+  print(path + ": " + describe(r.c) + "\n  " + verdict_text(verdict));
+  // What failed once and holds now is mended, or comes and goes.
+  const bool not_judged = verdict.outcome == Outcome::kUninformative && shown_by_numbers(r.kind);
+  if (not_judged) {
+    print("  not judged: its file says '" + printable(r.kind) +
+          "', and by this plan's bounds its numbers may be nearly anything; whether it is mended they do not "
+          "show\n");
+  } else if (r.kind == kSuspicious) {
+    if (verdict.outcome == Outcome::kPass && !verdict.suspicion)
+      print("  its file says 'suspicious': it is so no longer\n");
+  } else if (!r.kind.empty() && verdict.outcome != Outcome::kFail && verdict.outcome != Outcome::kReject) {
+    if (const auto again = fails_again(r.c, property, target, calibration)) {
+      verdict = *again;
+      print("  FLAKY: it held, and then failed in a fresh worker:\n  " + verdict_text(verdict));
+    } else {
+      print("  its file says '" + printable(r.kind) + "': it held in " + std::to_string(kRuns) +
+            " runs, all but the first in fresh workers\n");
+    }
+  }
+  if (arguments.probe.wanted()) {
+    const Case& probed_case = verdict.failing ? *verdict.failing : r.c;
+    const ProbedCase probed = probe(r.c, verdict, target, arguments.probe);
+    std::printf("\n%s", probe_text(probed_case, probed).c_str());
+    *json += probe_json(probed_case, probed);
+  }
+  if (target.oracles) print(oracle_text(target.oracles->use()));
+  if (verdict.outcome == Outcome::kReject)
+    print(
+        "  not judged: a refusal is no pass; --kernel names another kernel, and limits says what this one "
+        "takes\n");
+  std::fflush(stdout);
+  const bool found = verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kReject;
+  return found || not_judged ? kFound : kHeld;
+}
+
+// Each file in a process of its own, for the tool watches processes.
+Exit replay_all_under(const ReplayArguments& arguments) {
+  if (arguments.target.backend == "cpu")
+    throw UserError("the lane " + arguments.target.lane + " is the GPU's alone");
+  if (arguments.target.oracle != "cpu")
+    throw UserError("--oracle: the lane " + arguments.target.lane + " is judged by the CPU's; leave it out");
+  std::vector<std::string> further = {"--watchdog", "300"};
+  if (!arguments.kernel.empty()) further.insert(further.end(), {"--kernel", arguments.kernel});
+  if (!arguments.property.empty()) further.insert(further.end(), {"--property", arguments.property});
+  if (arguments.target.allow_stale) further.push_back("--allow-stale");
+  Exit status = kHeld;
+  for (const std::string& file : arguments.files) {
+    trusted_kernel(load_reproducer(file), file, arguments.kernel);
+    const Exit one = replay_under(arguments.target.lane, file, further);
+    if (one != kHeld) status = one;
+  }
+  return status;
+}
+
+Exit run_replay(const ReplayArguments& arguments) {
+  parse_probe(arguments.probe.place);  // refused before anything runs
+  if (is_compute_sanitizer(arguments.target.lane)) return replay_all_under(arguments);
+  Opened opened;
+  Exit status = kHeld;
+  std::optional<ResultsApart> apart(std::in_place, std::initializer_list<std::string>{arguments.json});
+  std::string json;
+  for (const std::string& file : arguments.files) {
+    if (replay(file, arguments, opened, &json) != kHeld) status = kFound;
+  }
+  apart.reset();
+  if (!arguments.json.empty()) write_to(arguments.json, json);
+  return status;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("replay", "Runs the cases of reproducer files again");
+  const auto arguments = std::make_shared<ReplayArguments>();
+  command->add_option("file", arguments->files, "NAME.attn.json")->required()->check(CLI::ExistingFile);
+  add_kernel_option(*command, arguments->kernel);
+  command->add_option("--property", arguments->property, "another property than the file's")
+      ->check(is_property());
+  add_probe_option(*command, arguments->probe);
+  command
+      ->add_option("--json", arguments->json,
+                   "write the probes as JSON lines to this file, - for standard output")
+      ->needs(arguments->probe.option);
+  add_target_options(*command, arguments->target);
+  add_twin_option(*command, arguments->target);
+  add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
+  add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --lane asan",
+             {"all of them held",
+              "one failed, once in three runs at least, was refused, or could not be judged", kBadUseStatus});
+  command->callback([&action, arguments] { action = [arguments] { return run_replay(*arguments); }; });
+}
+
+}  // namespace attnfuzz

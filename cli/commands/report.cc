@@ -1,0 +1,213 @@
+// attnfuzz report: a campaign's folder as one HTML page, and as JSON; attnfuzz status:
+// how one stands that may still run. Both read the folder alone.
+#include "fuzz/report/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/open/case_file.h"
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+#include "cli/print/print.h"
+#include "fuzz/campaign/store/folder.h"
+
+namespace attnfuzz {
+namespace {
+
+struct ReportArguments {
+  std::string dir, out;
+  std::vector<std::string> kernels;
+  bool run = false, allow_stale = false, json = false, watch = false;
+};
+
+// Targets that findings are run on again for their pictures: one of each, or why there is none.
+class Targets {
+ public:
+  explicit Targets(const ReportArguments& arguments) : named_(arguments.kernels) {
+    options_.allow_stale = arguments.allow_stale;
+  }
+
+  CasePicture picture(const Reproducer& r) {
+    const TargetOptions options = for_file(options_, r);
+    Opened& opened = open_[r.kernel + " " + options.backend + " " + options.lane];
+    const auto same = [&](const std::string& given) { return is_same_plug_in(given, r.kernel); };
+    if (is_plug_in(r.kernel) && std::ranges::none_of(named_, same))
+      opened.why =
+          "Without the error, for its library is run only if it is named: --kernel " + shell_word(r.kernel);
+    try {
+      if (!opened.target && opened.why.empty()) {
+        opened.target = open(library_of(r.kernel, options), options);
+        identity_line(opened.target->info(), options);  // throws if it is stale
+        opened.calibration = calibration_for(opened.target->info(), options);
+      }
+      if (opened.target) return take_picture(r.c, r.property, r.kind, *opened.target, opened.calibration);
+    } catch (const std::exception& e) {
+      opened.target.reset();
+      opened.why = std::string("Without the error, for the kernel cannot be run here: ") + e.what();
+    }
+    return picture_without_error(r.c, opened.why);
+  }
+
+ private:
+  struct Opened {
+    std::unique_ptr<Target> target;
+    Calibration calibration;
+    std::string why;
+  };
+  const std::vector<std::string> named_;
+  TargetOptions options_;
+  std::map<std::string, Opened> open_;
+};
+
+Exit run_report(const ReportArguments& arguments) {
+  report::Report report = read_and_tell(arguments.dir);
+  if (arguments.run) {
+    Targets targets(arguments);
+    for (report::FindingEntry& entry : report.findings) {
+      if (entry.reproducer) entry.picture = targets.picture(*entry.reproducer);
+    }
+  }
+  const auto json = report::report_json(report, utc_now());
+  const std::string page = report::report_page(json);
+  if (arguments.out == "-") {
+    std::fwrite(page.data(), 1, page.size(), stdout);
+    return static_cast<Exit>(report.standing);
+  }
+  const std::string file = arguments.out.empty() ? report.dir + "/report.html" : arguments.out;
+  write_file(file, page);
+  write_file(std::filesystem::path(file).replace_extension(".json").string(), json_text(json, 1) + "\n");
+  std::printf("%s: %zu finding(s), %zu failure(s) to reduce%s\n", file.c_str(), report.findings.size(),
+              report.waiting, report.problems.empty() ? "" : ", and part of the folder could not be read");
+  return static_cast<Exit>(report.standing);
+}
+
+// Seconds since a shard last wrote down what it had done, at most 5 s after each case; nothing if none has.
+std::optional<double> seconds_since_a_case(const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::optional<fs::file_time_type> last;
+  for (const int shard : shards_of(dir)) {
+    std::error_code error;
+    const auto written = fs::last_write_time(dir + "/shards/" + std::to_string(shard) + "/series.jsonl", error);
+    if (!error && (!last || written > *last)) last = written;
+  }
+  if (!last) return std::nullopt;
+  return std::max(0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - *last).count());
+}
+
+bool still_runs(const report::Report& report) {
+  const std::vector<Session>& sessions = report.header.sessions;
+  return !sessions.empty() && sessions.back().ended.empty() && holder_of(report.dir).works;
+}
+
+// "runs (pid 7 on node3), the last case 2 s ago, 310 s left, new coverage 40 s before the last case"
+std::string state_of(const report::Report& report) {
+  if (report.header.sessions.empty()) return "no session has begun";
+  const Session& session = report.header.sessions.back();
+  if (!session.ended.empty()) return "its last session ended: " + session.ended;
+  const FolderHolder holder = holder_of(report.dir);
+  const auto rounded = [](double seconds) {
+    return std::to_string(std::lround(std::max(0.0, seconds))) + " s";
+  };
+  std::string text = holder.works ? "runs" : "was killed";
+  if (!holder.pid.empty()) text += " (pid " + holder.pid + " on " + holder.host + ")";
+  if (const auto ago = seconds_since_a_case(report.dir)) text += ", the last case " + rounded(*ago) + " ago";
+  const double left = session.from + session.asked - report.explored;
+  text += ", " + (left > 0 ? rounded(left) + " left" : "its time is up");
+  if (!report.newest.empty())
+    text += ", new coverage " + rounded(report.explored - report.newest.back().t) + " before the last case";
+  if (!holder.works) text += "; the same command goes on from here";
+  return text;
+}
+
+Exit show(const ReportArguments& arguments) {
+  const report::Report report = read_and_tell(arguments.dir);
+  auto s = report::summary_json(report);
+  s["state"] = state_of(report);
+  if (arguments.json) {
+    std::printf("%s\n", json_text(s).c_str());
+    return static_cast<Exit>(report.standing);
+  }
+  const auto n = [&](const char* name) { return static_cast<unsigned long long>(s.at(name).get<uint64_t>()); };
+  std::printf("%s: %s\n", report.dir.c_str(), printable(state_of(report)).c_str());
+  std::printf("  %llu cases in %.0f s, %llu rejected, %llu uninformative; corpus %llu; %llu restart(s)\n",
+              n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"), n("restarts"));
+  std::printf("  %llu finding(s), %llu known, %llu never seen again, %llu failure(s) to reduce\n",
+              n("findings"), n("known"), n("never_again"), n("waiting"));
+  if (n("suspicious") > 0)
+    std::printf("  %llu suspicious case(s), no failures; kept: %zu in %s/suspicious\n", n("suspicious"),
+                report.suspects.size(), report.dir.c_str());
+  for (const auto& [target, measured] : report.coverage) {
+    const Covered& covered = measured.covered;
+    std::printf(
+        "  %s met of the table of axes in %llu cases: %.0f %% of classes, %.0f %% of pairs, %.0f %% of "
+        "triples\n",
+        printable(target).c_str(), (unsigned long long)measured.cases, covered.classes.percent(),
+        covered.pairs.percent(), covered.triples.percent());
+  }
+  for (const report::FindingEntry& entry : report.findings) {
+    const Finding& f = entry.finding;
+    std::printf("  %s x%llu%s\n", printable(f.name).c_str(), (unsigned long long)f.count,
+                f.tolerated.empty() ? "" : ", known");
+  }
+  return static_cast<Exit>(report.standing);
+}
+
+// Again and again until the session has ended or was killed.
+Exit watch(const ReportArguments& arguments) {
+  constexpr unsigned kSeconds = 5;
+  for (;;) {
+    const Exit status = show(arguments);
+    std::printf("\n");
+    if (std::fflush(stdout) != 0 || !still_runs(report::read_report(arguments.dir))) return status;
+    ::sleep(kSeconds);
+  }
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "report", "Makes one HTML page of a campaign's folder, and the same as JSON beside it; runs nothing");
+  const auto arguments = std::make_shared<ReportArguments>();
+  command->add_option("dir", arguments->dir, "folder of the campaign")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("-o,--out", arguments->out,
+                      "page to write, - for standard output (default: DIR/report.html)");
+  command->add_flag("--run", arguments->run, "run findings again on their kernels, for new pictures");
+  command
+      ->add_option("--kernel", arguments->kernels,
+                   "a plug-in that may be run: a finding alone loads no library")
+      ->needs("--run");
+  command
+      ->add_flag("--allow-stale", arguments->allow_stale,
+                 "run a library whose sources have changed since it was built")
+      ->needs("--run");
+  add_footer(*command, "attnfuzz report night", kStandingStatuses);
+  command->callback([&action, arguments] { action = [arguments] { return run_report(*arguments); }; });
+}
+
+void add_status(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("status", "Says how a campaign stands, also while it runs: reads its folder alone");
+  const auto arguments = std::make_shared<ReportArguments>();
+  command->add_option("dir", arguments->dir, "folder of the campaign")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_flag("--json", arguments->json, "as one JSON object: the summary of report.json");
+  command->add_flag("--watch", arguments->watch, "print it every 5 s until the session ends");
+  add_footer(*command, "attnfuzz status night", kStandingStatuses);
+  command->callback([&action, arguments] {
+    action = [arguments] { return arguments->watch ? watch(*arguments) : show(*arguments); };
+  });
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,168 @@
+#include "cli/entry/entry.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <variant>
+#include <vector>
+
+#include "base/files.h"
+#include "base/printable.h"
+#include "base/subprocess.h"
+#include "cli/entry/entry_project.h"
+#include "cli/options/command.h"
+#include "kernels/cuda_source/translate/tokens.h"
+#include "kernels/cuda_source/translate/translate.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string identifier(std::string stem) {
+  for (char& c : stem) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return stem.empty() || std::isdigit(static_cast<unsigned char>(stem[0])) ? "k_" + stem : stem;
+}
+
+// A kernel is launched, not called.
+void expect_no_kernel_called(const Entry& entry) {
+  if (entry.call.find("<<<") != std::string::npos) return;
+  const std::vector<std::string> kernels = kernels_of({entry.source}, header_folders(entry));
+  const std::vector<Token> tokens = tokens_of(entry.call);
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const std::string name(tokens[i].in(entry.call));
+    const size_t open = entry.call.find('(', tokens[i].end);
+    const char next = entry.call[tokens[i + 1].begin];
+    if ((next != '(' && next != '<') || open == std::string::npos || !std::ranges::count(kernels, name))
+      continue;
+    throw UserError(name +
+                    " is a __global__ function: say its launch, with the grid and the block that it is written "
+                    "for, as in --entry '" +
+                    entry.call.substr(0, open) + "<<<dim3((S + 127) / 128, B * H), 128>>>" +
+                    entry.call.substr(open) + "'");
+  }
+}
+
+// Throws UserError, which names it, for what the contract cannot express.
+void expect_what_can_be_said(const Entry& entry) {
+  const bool pages = names_in_call(entry, "pages");
+  if (sets(entry.takes, "window_(left|right)") ||
+      std::regex_search(entry.takes, std::regex("window\\s*=\\s*[0-9]")))
+    throw UserError(
+        "--takes cannot say that a kernel has a window of its own: each problem says which window it has. Name "
+        "the "
+        "window in the call, --entry 'f(..., window_left, window_right)' (-1: no limit), or leave out the "
+        "lengths "
+        "that the window shortens, as in --takes 'seq = at_most(128)'");
+  if (pages && !sets(entry.takes, "page"))
+    throw UserError("the call names pages: say how many keys a page has, as in --takes 'page = 16'");
+  if (sets(entry.takes, "page") && !pages)
+    throw UserError(
+        "--takes 'page = ...' is for a kernel that takes a page table: name it in the call, --entry "
+        "'f(q, k, v, o, pages, pages_each, lengths, ...)' (kernels/cuda_source/adapter/args.h says what they "
+        "hold)");
+}
+
+// Left alone where it is the same, so that nothing is built again.
+void write_if_new(const fs::path& path, const std::string& text) {
+  std::string before;
+  if (fs::exists(path)) {
+    const auto read = read_file(path);
+    if (const auto* text_before = std::get_if<std::string>(&read)) before = *text_before;
+  }
+  if (before != text) write_file(path, text);
+}
+
+void run_or_say(const std::string& what, const std::vector<std::string>& command) {
+  std::vector<std::string> words = {"sh", "-c", "exec \"$@\" 2>&1", "sh"};
+  words.insert(words.end(), command.begin(), command.end());
+  constexpr size_t kMost = 1 << 20, kShown = 4000;
+  const Ran ran = run_program(words, {.take_output = true, .most = kMost});
+  if (ran.status == 0) return;
+  // The first error is the one to mend; without one, the end says most.
+  const size_t error = ran.output.find("error:");
+  const size_t from = error != std::string::npos ? ran.output.rfind('\n', error) + 1  // npos + 1 is 0
+                                                 : ran.output.size() - std::min(ran.output.size(), kShown);
+  std::fprintf(stderr, "%s\n", printable_lines(ran.output.substr(from, kShown)).c_str());
+  throw UserError(what + " (" + describe_status(ran.status) + "): see above");
+}
+
+// Of a folder that CMake has not configured yet: Ninja where it is, for CMake's own choice is make, which a
+// machine that has built attnfuzz need not have.
+std::vector<std::string> generator(const fs::path& build) {
+  if (std::getenv("CMAKE_GENERATOR") != nullptr || fs::exists(build / "CMakeCache.txt")) return {};
+  if (run_program({"sh", "-c", "command -v ninja"}, {.take_output = true}).status != 0) return {};
+  return {"-G", "Ninja"};
+}
+
+// A clang of 15 or later: $CXX if that is one, else the first of the PATH, the tested 19 before others.
+std::string clang_of_this_machine() {
+  constexpr const char* kFind =
+      "for c in $CXX clang++-19 clang++-20 clang++-21 clang++-18 clang++-17 clang++-16 clang++-15 clang++; do "
+      "v=$(\"$c\" -dM -E -x c++ /dev/null 2>/dev/null | sed -n 's/^#define __clang_major__ //p'); "
+      "[ \"${v:-0}\" -ge 15 ] && command -v \"$c\" && exit 0; done; exit 1";
+  const Ran ran = run_program({"sh", "-c", kFind}, {.take_output = true});
+  const std::string path = ran.output.substr(0, ran.output.find('\n'));
+  if (ran.status == 0 && !path.empty()) return path;
+  throw UserError(
+      "--entry compiles with clang 15 or later (19 is tested), and there is none: install one (apt install "
+      "clang-19), or name it, CXX=/path/to/clang++");
+}
+
+}  // namespace
+
+bool is_cuda_source(const std::string& kernel) { return kernel.ends_with(".cu"); }
+
+bool names_lengths(const std::string& call) { return names_in_call({.call = call}, "(S|Sq|Sk|pages)"); }
+
+bool sets(const std::string& takes, const std::string& field) {
+  return std::regex_search(takes, std::regex("(^|;)[ .]*" + field + "\\s*="));
+}
+
+std::string library_path(const Entry& entry, const std::string& folder) {
+  const std::string name = identifier(fs::path(entry.source).stem());
+  return (fs::path(folder) / (name + ".attnfuzz") / ("libattn_" + name + "_" + entry.backend + ".so")).string();
+}
+
+void expect_entry(const Entry& entry) {
+  if (entry.call.empty())
+    throw UserError(
+        entry.source +
+        " is a source: say how its function is called, --entry 'launch(q, k, v, o, B, H, S, D)', or "
+        "name a library");
+  if (!fs::is_regular_file(entry.source)) throw UserError(entry.source + " is not there");
+  expect_what_can_be_said(entry);
+  if (entry.call.find_first_of("\n\\;") != std::string::npos ||
+      entry.takes.find_first_of("\n\\") != std::string::npos)
+    throw UserError("--entry is one call, as 'launch(q, k, v, o, B, H, S, D)', --takes one line");
+  expect_no_kernel_called(entry);
+}
+
+std::string build_entry(const Entry& entry, const std::string& folder) {
+  expect_entry(entry);
+  const fs::path prefix = program_folder().parent_path();
+  if (!fs::exists(prefix / "lib/cmake/attnfuzz/attnfuzzConfig.cmake"))
+    throw UserError("--entry builds with the CMake package of attnfuzz, which is not at " +
+                    (prefix / "lib/cmake/attnfuzz").string() + ": install it with cmake --install");
+  const std::string name = identifier(fs::path(entry.source).stem());
+  const fs::path at = fs::absolute(fs::path(folder) / (name + ".attnfuzz")).lexically_normal();
+  fs::create_directories(at);
+  for (const auto& [file, text] : project_files(entry, name, at)) write_if_new(at / file, text);
+  const fs::path build = at / "build";
+  std::vector<std::string> configure = {"cmake", "-S",  at,
+                                        "-B",    build, "-DCMAKE_CXX_COMPILER=" + clang_of_this_machine()};
+  configure.push_back("-Dattnfuzz_DIR=" + (prefix / "lib/cmake/attnfuzz").string());
+  configure.push_back(std::string("-DATTNFUZZ_CUDA=") + (entry.backend == "cuda" ? "ON" : "OFF"));
+  for (std::string& word : generator(build)) configure.push_back(std::move(word));
+  run_or_say("CMake cannot configure " + at.string(), configure);
+  run_or_say(entry.source + " does not build as it is called in " + (at / "source.cu").string(),
+             {"cmake", "--build", build});
+  return library_path(entry, folder);
+}
+
+}  // namespace attnfuzz

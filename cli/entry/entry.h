@@ -1,0 +1,52 @@
+// A CUDA source as it stands, made into a plug-in by how its function is called:
+//
+//   attnfuzz check attention.cu --entry 'launch(q, k, v, o, B, H, S, D)' --takes 'dim = one_of(32, 64)'
+//
+// Names in the call are the fields of attn_entry::Args (kernels/cuda_source/adapter/args.h). They say what the
+// kernel takes:
+//
+//   S, but neither Sq nor Sk   as many queries as keys
+//   no Dv                      one head dimension
+//   no Hkv                     a head of K and V for each query head
+//   no causal, no lse          no causal mask; no LSE is written
+//   no scale                   1/sqrt(D)
+//
+// The function's type says which elements the tensors have. `takes` sets further fields of attn::Takes:
+// statements with ';' between them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace attnfuzz {
+
+struct Entry {
+  std::string source = {};                 // a .cu file
+  std::string call = {};                   // one expression
+  std::string takes = {};                  // "dim = one_of(32, 64); causal = Causal::kOnly"; or empty
+  std::string backend = {};                // "cpu" or "cuda"
+  std::string lane = {};                   // that the library is built for; empty: plain
+  std::vector<std::string> includes = {};  // folders of its headers, beside its own
+};
+
+bool is_cuda_source(const std::string& kernel);
+
+// Tells whether the call names a length of queries or keys.
+bool names_lengths(const std::string& call);
+
+// Tells whether a statement of --takes sets `field`, a regular expression.
+bool sets(const std::string& takes, const std::string& field);
+
+// Throws UserError for what is no call, for a kernel that is called without a launch, and for what the contract
+// cannot express.
+void expect_entry(const Entry& entry);
+
+// Of the library that build_entry() makes, without its lane.
+std::string library_path(const Entry& entry, const std::string& folder);
+
+// Writes a project to `folder`/STEM.attnfuzz, builds it with CMake and the package of this
+// installation, and returns the library's path, without its lane. Throws UserError: with what the compiler
+// said, or without a call.
+std::string build_entry(const Entry& entry, const std::string& folder);
+
+}  // namespace attnfuzz

@@ -1,0 +1,150 @@
+#include "cli/open/campaign_targets.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/subprocess.h"
+#include "cli/open/open_kernel.h"
+#include "cli/terminal/terminal.h"
+#include "fuzz/campaign/store/planted.h"
+#include "fuzz/check/refusals.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "libattn_bug-x_cpu.so:fast" -> "bug-x.fast": a kernel's name in files of the campaign.
+std::string short_name(const std::string& kernel) {
+  std::string name = kernel.substr(kernel.find_last_of('/') + 1);
+  const size_t ending = name.find(".so");
+  if (ending != std::string::npos) name.erase(ending, 3);
+  for (const char* prefix : {"lib", "attn_"}) {
+    if (name.starts_with(prefix) && kernel.find('/') != std::string::npos)
+      name.erase(0, std::string(prefix).size());
+  }
+  for (const char* part : {"_cpu", "_cuda"}) {
+    const size_t at = name.find(part);
+    if (at != std::string::npos && kernel.find('/') != std::string::npos)
+      name.erase(at, std::string(part).size());
+  }
+  for (char& c : name) {
+    const bool keep =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    if (!keep) c = '.';
+  }
+  return name.substr(0, 80);
+}
+
+CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, const std::string& folder,
+                         bool finite = false) {
+  options.backend = backend_name(library.backend);
+  options.lane = library.lane;
+  CampaignTarget target;
+  const std::unique_ptr<Target> opened = open(library, options);
+  target.info = opened->info();
+  identity_line(target.info, options);  // refuses what is stale
+  target.calibration = calibration_for(target.info, options);
+  target.refused = ask_for_refusals(*opened);
+  if (finite) target.refused.those.push_back(refusal_of_several(kNonFinite));
+  for (const Property* property : properties()) {
+    if (speaks_of(*property, target.info) && speaks_of(*property, target.refused))
+      target.properties.push_back(property);
+  }
+  target.open = [library, options](std::string* error) -> std::unique_ptr<Target> {
+    try {
+      return open(library, options);
+    } catch (const UserError& e) {
+      *error = e.what();
+      return nullptr;
+    }
+  };
+  if (library.backend == ATTN_CPU)
+    target.open_lane = [library, options, build = target.info.build](const std::string& lane) {
+      return open_in(lane, library, build, options);
+    };
+  if (library.backend == ATTN_CUDA && options.oracle == "cuda")
+    target.put_oracle = [options](Target& on, bool all) { put_oracle(on, options, all); };
+  target.folder = folder;
+  TargetRecord& r = target.record;
+  r.name = folder + "." + options.backend + "." + options.lane;
+  r.kernel = library.name;
+  r.backend = options.backend;
+  r.lane = options.lane;
+  r.build = target.info.build.hash;
+  r.worker_build = target.info.worker.hash;
+  r.compiler = target.info.build.compiler;
+  r.flags = target.info.build.flags;
+  r.device = target.info.device;
+  r.calibration = target.calibration.name;
+  r.twin = twin_name(*opened);
+  return target;
+}
+
+// The planted bug that a lane is there to see.
+CampaignTarget canary_of(const std::string& backend, const std::string& lane, TargetOptions options) {
+  const fs::path program = program_folder();
+  const fs::path library = program.parent_path() / "lib" / "attnfuzz" / ("libattn_canary_" + backend + ".so");
+  if (!fs::exists(library)) {
+    throw UserError("the canary, " + library.string() + ", is not there: build attn_canary_" + backend +
+                    ", or say --no-canary and go without its word");
+  }
+  const std::string kernel = planted_bug(lane).kernel;
+  options.backend = backend;
+  options.lane = lane;
+  options.oracle = "cpu";
+  CampaignTarget target = target_of(library_of(library.string() + ":" + kernel, options), options, "canary");
+  target.record.canary = true;
+  return target;
+}
+
+}  // namespace
+
+std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite) {
+  std::vector<CampaignTarget> targets;
+  std::set<std::string> names;
+  std::vector<std::pair<std::string, std::string>> where;
+  for (const std::string& backend : scope.backends) {
+    if (backend == "cuda") {
+      where.emplace_back(backend, "plain");
+      continue;
+    }
+    for (const std::string& lane : scope.lanes) where.emplace_back(backend, lane);
+  }
+  for (const auto& [backend, lane] : where) {
+    TargetOptions options = scope.target;
+    options.backend = backend;
+    options.lane = lane;
+    // Without a sanitizer a lane that is compiled for itself, to count edges, checks what plain does.
+    const Lane* row = find_lane(lane);
+    const bool as_plain = row != nullptr && row->kind == Lane::kBuilt && !row->sanitizer();
+    const std::string canary_lane = as_plain ? "plain" : lane;
+    if (!scope.no_canary && names.insert("canary." + backend + "." + canary_lane).second)
+      targets.push_back(canary_of(backend, canary_lane, options));
+    for (const std::string& kernel : scope.kernels) {
+      for (const KernelLibrary& library : libraries_of(kernel, options)) {
+        CampaignTarget target = target_of(library, options, short_name(library.name), finite);
+        for (const std::string& name : scope.properties) {
+          const Property& property = property_named(name);
+          if (std::ranges::find(properties(), &property) != properties().end()) continue;
+          print(expect_twin(*open(library, options), property));
+          target.properties.push_back(&property);
+        }
+        if (!names.insert(target.record.name).second)
+          throw UserError("two kernels would both be called " + target.record.name + ": rename a library");
+        target.record.properties = scope.properties;
+        if (!scope.properties.empty()) {
+          std::erase_if(target.properties, [&](const Property* p) {
+            return std::ranges::find(scope.properties, p->name) == scope.properties.end();
+          });
+        }
+        if (target.properties.empty()) throw UserError("no property is left to judge " + kernel + " by");
+        targets.push_back(std::move(target));
+      }
+    }
+  }
+  return targets;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,23 @@
+// What a campaign checks: each kernel on each back end and in each lane, and in each of those the planted bug
+// that shows that it finds any.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options/options.h"
+#include "fuzz/campaign/run/campaign.h"
+
+namespace attnfuzz {
+
+struct CampaignScope {
+  std::vector<std::string> kernels, backends = {"cpu"}, lanes = {"plain"}, properties;
+  TargetOptions target;
+  bool no_canary = false;
+};
+
+// `finite`: Q, K and V hold neither NaN nor infinity. Throws UserError: a kernel cannot be opened or is stale,
+// two would have one name, or no property is left for one.
+std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite);
+
+}  // namespace attnfuzz

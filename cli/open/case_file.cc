@@ -1,0 +1,79 @@
+#include "cli/open/case_file.h"
+
+#include "base/printable.h"
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+
+namespace attnfuzz {
+
+Reproducer load_reproducer(const std::string& path) {
+  auto text = read_file(path);
+  if (auto* error = std::get_if<DecodeError>(&text)) throw UserError(error->message);
+  Reproducer r;
+  auto decoded = decode_reproducer(std::get<std::string>(text));
+  auto bare = decode(std::get<std::string>(text));
+  if (auto* whole = std::get_if<Reproducer>(&decoded)) {
+    r = *whole;
+  } else if (auto* c = std::get_if<Case>(&bare)) {
+    r.c = *c;
+    r.property = "reference";
+  } else {
+    throw UserError(path + " is neither a reproducer (" + std::get<DecodeError>(decoded).message +
+                    ") nor a case (" + std::get<DecodeError>(bare).message + ")");
+  }
+  if (const auto why = illegal(r.c)) throw UserError(path + " holds a case that cannot be run: " + *why);
+  return r;
+}
+
+std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named) {
+  if (!named.empty()) return named;
+  if (r.kernel.empty()) throw UserError(path + " names no kernel: say which with --kernel");
+  if (!is_plug_in(r.kernel)) return r.kernel;
+  throw UserError(path + " names a library, and what it holds would be run: if you trust it, say --kernel " +
+                  shell_word(r.kernel));
+}
+
+std::string trusted_twin(const Reproducer& r, const std::string& path, const std::string& named) {
+  if (!named.empty() || !is_plug_in(r.twin)) return named.empty() ? r.twin : named;
+  throw UserError(path +
+                  " names a library to compare with, and what that holds would be run: if you trust it, say "
+                  "--twin " +
+                  shell_word(r.twin));
+}
+
+TargetOptions for_file(TargetOptions options, const Reproducer& file) {
+  if (options.backend.empty()) options.backend = backend_name(file.backend);
+  if (options.lane.empty()) options.lane = options.backend == "cuda" ? "plain" : file.c.lane;
+  options.arithmetic = file.c.env.arithmetic;
+  return options;
+}
+
+void add_kernel_option(CLI::App& app, std::string& kernel) {
+  app.add_option("--kernel", kernel,
+                 "another kernel than the file's, by name, by path, or a CUDA source (mine.cu)");
+}
+
+void add_case_arguments(CLI::App& app, CaseArguments& arguments) {
+  app.add_option("file", arguments.file, "NAME.attn.json, or a case")->required()->check(CLI::ExistingFile);
+  add_kernel_option(app, arguments.kernel);
+  add_entry_options(app, arguments.entry);
+  add_target_options(app, arguments.target);
+  add_twin_option(app, arguments.target);
+}
+
+OpenedCase open_case(const CaseArguments& arguments) {
+  Reproducer r = load_reproducer(arguments.file);
+  r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
+  TargetOptions options = for_file(arguments.target, r);
+  options.twin = trusted_twin(r, arguments.file, options.twin);
+  expect_source({r.kernel}, arguments.entry);
+  r.kernel = library_of_source(r.kernel, arguments.entry, options, ".");
+  const Property& property = property_named(r.property);
+  std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
+  std::string identity = identity_line(target->info(), options);
+  if (const std::string note = expect_twin(*target, property); !note.empty()) identity += "\n" + note;
+  const Calibration calibration = calibration_for(target->info(), options);
+  return {std::move(r), property, std::move(target), calibration, std::move(identity)};
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,112 @@
+#include "cli/open/compute_sanitizer.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "base/files.h"
+#include "base/subprocess.h"
+#include "fuzz/host/lanes.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the tool puts before each line of its own.
+constexpr std::string_view kMark = "=========";
+
+// A finding's headline has one of these; its further lines are about where.
+constexpr std::array kHeadlines = {"Invalid ", "Misaligned ",   "Uninitialized ", "Race reported",
+                                   "hazard",   "Barrier error", "Program hit "};
+
+// A kernel that is wrong everywhere fills it.
+constexpr ReadLimits kLog = {int64_t{256} << 20, 0};
+
+struct Log {
+  std::map<std::string, int> findings;  // headline and the place below it, how often
+  bool ran = false;                     // the tool itself started
+};
+
+Log read_log(const fs::path& path) {
+  Log log;
+  std::istringstream in(file_text(path, kLog));
+  std::string headline;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(kMark)) continue;
+    std::string text = line.substr(kMark.size());
+    text.erase(0, text.find_first_not_of(' '));
+    log.ran |= text.starts_with("COMPUTE-SANITIZER");
+    if (!headline.empty() && text.starts_with("at ")) {
+      ++log.findings[headline + ", " + text];
+      headline.clear();
+      continue;
+    }
+    if (!headline.empty()) ++log.findings[headline];
+    headline.clear();
+    if (text.find("SUMMARY: 0 ") != text.npos) continue;  // "0 hazards displayed"
+    if (std::ranges::any_of(kHeadlines, [&](const char* words) { return text.find(words) != text.npos; }))
+      headline = text;
+  }
+  if (!headline.empty()) ++log.findings[headline];
+  return log;
+}
+
+}  // namespace
+
+bool is_compute_sanitizer(const std::string& name) {
+  const Lane* lane = find_lane(name);
+  return lane && lane->kind == Lane::kTool;
+}
+
+Exit replay_under(const std::string& tool, const std::string& file, const std::vector<std::string>& further) {
+  char name[] = "/tmp/attnfuzz-XXXXXX";
+  const int fd = mkstemp(name);
+  if (fd < 0) throw UserError("cannot write a temporary file: " + std::string(name));
+  close(fd);
+  const fs::path log_path = name;
+  std::error_code ignored;
+  const std::string self = fs::read_symlink("/proc/self/exe", ignored);
+  std::vector<std::string> command = {"compute-sanitizer",
+                                      "--tool",
+                                      tool,
+                                      "--target-processes",
+                                      "all",
+                                      "--require-cuda-init=no",
+                                      "--log-file",
+                                      log_path,
+                                      self,
+                                      "replay",
+                                      file,
+                                      "--backend",
+                                      "cuda",
+                                      "--lane",
+                                      "plain"};
+  command.insert(command.end(), further.begin(), further.end());
+  const int ended = run_program(command).status;
+  const int status = ended < 0 ? -1 : WIFEXITED(ended) ? WEXITSTATUS(ended) : 128;
+  const Log log = read_log(log_path);
+  fs::remove(log_path, ignored);
+  if (!log.ran) {
+    throw UserError(
+        status < 0 || status == 127
+            ? "compute-sanitizer cannot be started: it comes with the CUDA toolkit; put it on the PATH"
+            : tool + " said nothing about this run (exit status " + std::to_string(status) + ")");
+  }
+  if (log.findings.empty()) {
+    std::printf("%s: nothing found\n", tool.c_str());
+    return status == kFound ? kFound : status == kHeld ? kHeld : kBadUse;
+  }
+  std::printf("%s confirms:\n", tool.c_str());
+  for (const auto& [finding, count] : log.findings) std::printf("  %5d x %s\n", count, finding.c_str());
+  return kFound;
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,292 @@
+#include "cli/open/open_kernel.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "base/printable.h"
+#include "cli/open/compute_sanitizer.h"
+#include "cli/options/terms.h"
+#include "fuzz/host/confinement.h"
+#include "fuzz/host/freshness.h"
+#include "fuzz/host/zygote.h"
+#include "properties/judge/oracles.h"
+#include "properties/judge/property.h"
+#include "properties/judge/twin.h"
+#include "reference/cuda/cuda_oracle.h"
+#include "reference/model/arithmetic_table.h"
+#include "reference/model/ceiling.h"
+#include "reference/model/device_arithmetic.h"
+
+namespace attnfuzz {
+
+const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
+
+namespace {
+
+// A lane may come from a file, and becomes part of a library's name.
+std::string lane_of(const TargetOptions& options) {
+  if (options.lane.empty()) return "plain";
+  if (const std::string why = is_lane()(options.lane); !why.empty()) throw UserError(why);
+  return options.lane;
+}
+
+Wanted wanted_by(const TargetOptions& options) {
+  Wanted wanted = {std::nullopt, lane_of(options), measures_of(options)};
+  if (!options.backend.empty()) wanted.backend = options.backend == "cuda" ? ATTN_CUDA : ATTN_CPU;
+  return wanted;
+}
+
+// Beside lib/libattn_NAME_cuda.so: lib/twins/libattn_NAME_cpu.so, which has all ways through it, else
+// lib/libattn_NAME_cpu.so; empty: neither.
+std::string executor_build(const std::string& library) {
+  const std::filesystem::path path(library);
+  const std::string ending = "_cuda.so", file = path.filename();
+  if (!file.ends_with(ending)) return "";
+  const std::string name = file.substr(0, file.size() - ending.size()) + "_cpu.so";
+  for (const auto& there : {path.parent_path() / "twins" / name, path.parent_path() / name}) {
+    if (std::error_code none; std::filesystem::exists(there, none)) return there;
+  }
+  return "";
+}
+
+// What --calibration says that the device has.
+int32_t calibrated_arithmetic(const TargetOptions& options) {
+  if (options.calibration.empty()) return ATTN_ARITHMETIC_ANY;
+  std::string error;
+  const Calibration calibration = read_calibration(options.calibration, &error);
+  if (!error.empty()) throw UserError(error);
+  return calibration.arithmetic;
+}
+
+void give_twin(Target& target, const KernelLibrary& library, const TargetOptions& options) {
+  const bool on_gpu = library.backend == ATTN_CUDA;
+  std::string of = options.twin;
+  if (of.empty() && on_gpu) of = executor_build(library.path);
+  if (of.empty()) return;
+  if (options.twin.empty() && !library.kernel.empty()) of += ":" + library.kernel;
+  const Twin::Open open_twin = [of, options](std::string* error) -> std::unique_ptr<Target> {
+    TargetOptions there = options;
+    there.twin.clear();
+    there.backend = "cpu";
+    there.lane.clear();
+    there.watchdog = 0;
+    try {
+      std::unique_ptr<Target> twin = open(library_of(of, there), there);
+      identity_line(twin->info(), there);  // refuses what is stale
+      return twin;
+    } catch (const UserError& e) {
+      *error = e.what();
+      return nullptr;
+    }
+  };
+  target.twin = std::make_shared<Twin>(open_twin, !options.twin.empty(), calibrated_arithmetic(options));
+}
+
+}  // namespace
+
+uint32_t measures_of(const TargetOptions& options) {
+  if (options.untrusted.empty()) return 0;
+  const Lane* lane = find_lane(lane_of(options));
+  if (lane == nullptr || lane->sanitizer() || lane->kind == Lane::kTool) {
+    throw UserError(
+        "--untrusted is for the lanes plain, schedules and coverage: a sanitizer needs what it takes away");
+  }
+  const uint32_t measures = available_measures();
+  const std::vector<std::string> lacking = lacking_words(measures);
+  if (options.untrusted == "strict" && !lacking.empty()) {
+    std::string text = "--untrusted=strict: this machine lacks what it needs:";
+    for (const std::string& words : lacking) text += "\n  " + words;
+    throw UserError(
+        text +
+        "\nallow Landlock (Linux 6.12, lsm=landlock) and seccomp, or say --untrusted for as much as there is");
+  }
+  guard_own_memory();
+  return measures;
+}
+
+std::string confinement_text(uint32_t measures) {
+  std::string text;
+  for (const MeasureName& m : measure_names()) {
+    if (measures & m.measure) text += std::string(text.empty() ? "" : ", ") + m.name;
+  }
+  text = "  untrusted: confined by " + text + "\n";
+  for (const std::string& words : lacking_words(measures)) text += "  NOT CONFINED: " + words + "\n";
+  return text;
+}
+
+namespace {
+
+void tell_left_out(const std::string& name, const KernelLibrary& library) {
+  if (library.left_out.empty()) return;
+  const bool cuda = library.backend == ATTN_CPU;
+  std::string text =
+      printable(name, 200) + " has " + (cuda ? "CUDA" : "CPU") + " kernels too, which are left out:";
+  for (const std::string& kernel : library.left_out) text += " " + kernel;
+  std::fprintf(stderr, "attnfuzz: %s; --backend %s takes them\n", text.c_str(), cuda ? "cuda" : "cpu");
+}
+
+}  // namespace
+
+std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options) {
+  std::string error;
+  std::vector<KernelLibrary> libraries = find_kernels(name, wanted_by(options), &error);
+  if (libraries.empty()) throw UserError(error);
+  tell_left_out(name, libraries.front());
+  return libraries;
+}
+
+KernelLibrary library_of(const std::string& kernel, const TargetOptions& options) {
+  std::string error;
+  const auto library = find_kernel(kernel, wanted_by(options), &error);
+  if (!library) throw UserError(error);
+  tell_left_out(kernel, *library);
+  return *library;
+}
+
+std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options) {
+  if (is_compute_sanitizer(options.lane)) {
+    throw UserError("the lane " + options.lane + " confirms single cases: attnfuzz replay FILE --lane " +
+                    options.lane);
+  }
+  WorkerOptions worker = worker_options(library);
+  worker.lane = lane_of(options);
+  // A library of Python may have to compile first.
+  constexpr double kOfPython = 60;
+  worker.watchdog = options.watchdog > 0      ? options.watchdog
+                    : is_python(library.path) ? kOfPython
+                                              : default_watchdog(library.backend, worker.lane);
+  std::string error;
+  std::unique_ptr<Target> target = open_target(worker, &error);
+  if (target == nullptr) throw UserError(error);
+  give_twin(*target, library, options);
+  return target;
+}
+
+std::string expect_twin(Target& target, const Property& property) {
+  if (&property != find_property("cpu_gpu_bits")) return "";
+  if (!target.twin)
+    throw UserError(std::string(property.name) +
+                    " compares a GPU with the executor: give --backend cuda, or name the "
+                    "kernel to compare with: --twin KERNEL");
+  const Target* const twin = target.twin->get();
+  const std::string why =
+      twin ? cannot_be_compared(target.info(), twin->info(), target.twin->calibrated()) : target.twin->error();
+  if (!why.empty()) throw UserError(std::string(property.name) + ": " + why);
+  const KernelInfo& kernel = target.info();
+  const bool contracted = kernel.backend == ATTN_CUDA && !kernel.build.flags.empty() &&
+                          kernel.build.flags.find("-fmad=false") == std::string::npos;
+  return contracted ? "  note: compiled without -fmad=false, so that nvcc has fused what the source does not: "
+                      "its bits "
+                      "are others (attnfuzz_add_kernel(... EXACT))\n"
+                    : "";
+}
+
+std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, const BuildInfo& build,
+                                TargetOptions options) {
+  const Lane* row = find_lane(lane);
+  if (row == nullptr || row->kind != Lane::kBuilt) return nullptr;
+  options.lane = lane;
+  options.backend = "cpu";
+  options.watchdog = 0;  // the lane's own
+  std::string error;
+  // One that is there and cannot be asked fails nothing, but is not to be passed over in silence.
+  const auto passed_over = [&](const std::string& why) {
+    std::fprintf(stderr, "attnfuzz: the lane %s is left out: %s\n", lane.c_str(),
+                 printable(why, why.size()).c_str());
+    return nullptr;
+  };
+  // Of a plug-in that beside the plain library.
+  const auto there = find_kernel(library.name, wanted_by(options), &error);
+  if (!there && in_lane(library.path, lane) == library.path) return nullptr;  // it is not built for it
+  if (!there) return passed_over(error);
+  std::unique_ptr<Target> target;
+  try {
+    target = open(*there, options);
+  } catch (const UserError& e) {
+    return passed_over(e.what());
+  }
+  if (const auto why = stale(target->info()); why && !options.allow_stale)
+    return passed_over(target->info().library + " is stale: " + *why);
+  if (const auto file = built_differently(build, target->info().build); file && !options.allow_stale)
+    return passed_over(target->info().library + " was built of another " + *file + " than " + library.path +
+                       ": build it anew");
+  return target;
+}
+
+void put_oracle(Target& target, const TargetOptions& options, bool all) {
+  if (options.oracle != "cuda") return;
+  std::string why;
+  std::unique_ptr<FastOracle> oracle = open_cuda_oracle(&why, all ? 0 : kWorthIt);
+  if (!oracle) throw UserError(why);
+  target.oracles = std::make_shared<Oracles>(std::move(oracle), 1, all ? 1 : 100);
+}
+
+Screening* screening_of(Target& target, const TargetOptions& options) {
+  if (options.batch == 0) return nullptr;
+  auto* screening = dynamic_cast<Screening*>(&target);
+  const std::string why = screening ? screening->why_no_screen() : "its worker has none";
+  if (!why.empty())
+    throw UserError("--batch: " + target.info().name + " has no screen: " + why +
+                    "; give --backend cuda, or leave --batch out");
+  return screening;
+}
+
+namespace {
+
+Calibration device_calibration(const KernelInfo& kernel, const TargetOptions& options) {
+  if (!options.calibration.empty()) {
+    std::string error;
+    Calibration calibration = read_calibration(options.calibration, &error);
+    if (!error.empty()) throw UserError(error);
+    return calibration;
+  }
+  if (kernel.backend == ATTN_CPU) return arithmetic_table(options.arithmetic);
+  const int32_t arithmetic = arithmetic_of_device(kernel.device);
+  return is_proven(arithmetic) ? arithmetic_table(arithmetic) : documented();
+}
+
+}  // namespace
+
+Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {
+  Calibration calibration = device_calibration(kernel, options);
+  if (!options.errors.empty()) {
+    calibration.ceiling = parse_errors(options.errors);
+  } else if (!options.untrusted.empty()) {
+    calibration.ceiling = documented_ceiling();
+  }
+  return calibration;
+}
+
+std::string identity_line(const KernelInfo& kernel, const TargetOptions& options) {
+  // A stranger's library names its sources itself: whatever file it names would be read outside of its
+  // confinement.
+  const FreshnessReply reply =
+      options.untrusted.empty() ? freshness(kernel) : FreshnessReply{Freshness::kNotAsked, ""};
+  if (reply.freshness == Freshness::kStale && !options.allow_stale) {
+    throw UserError(kernel.library + " is stale: " + reply.message +
+                    ", or judge it as it is with --allow-stale");
+  }
+  std::string line = kernel.name + " (" + backend_name(kernel.backend) + ", " + kernel.lane + "), build ";
+  line += kernel.build.hash.empty() ? "unknown" : kernel.build.hash.substr(0, 12);
+  switch (reply.freshness) {
+    case Freshness::kFresh:
+      line += ", as in the tree";
+      break;
+    case Freshness::kStale:
+      line += ", STALE: " + reply.message;
+      break;
+    case Freshness::kNoTree:
+      line += ", its tree is not here";
+      break;
+    case Freshness::kUnknown:
+      line += ", it does not say what it was built from";
+      break;
+    case Freshness::kNotAsked:
+      line += ", not compared with its sources";
+      break;
+  }
+  if (!kernel.device.empty()) line += ", " + kernel.device;
+  return printable(line);
+}
+
+}  // namespace attnfuzz

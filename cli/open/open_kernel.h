@@ -1,0 +1,51 @@
+// Kernels as subcommands open them: found by name or path, not stale, with a twin, an oracle, a screen and a
+// table of errors as the options say, and confined where they are not trusted.
+//
+// Each throws UserError with what to do.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/options/options.h"
+#include "fuzz/batch/screen.h"
+#include "fuzz/host/kernel_registry.h"
+#include "fuzz/host/lanes.h"
+#include "properties/judge/property.h"
+#include "reference/model/calibration.h"
+
+namespace attnfuzz {
+
+// All that a name stands for: a plug-in may have several kernels.
+std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options);
+// Of a name that must stand for one.
+KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
+std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
+// The same kernel in another lane of the CPU; null: it is not built for that, or cannot be asked there, which
+// is said on stderr.
+std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, const BuildInfo& build,
+                                TargetOptions options);
+
+// Refuses a stale library unless that is allowed, and says what it is.
+std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
+// "cpu", "cuda".
+const char* backend_name(int32_t backend);
+
+// For a property that compares with a twin: throws UserError where the target has none that can be opened. A
+// line to print, or nothing: why its bits may be others though nothing is wrong.
+std::string expect_twin(Target& target, const Property& property);
+// The oracle that the options ask for, if that is another than the CPU's. Not in a process that goes on to
+// fork: CUDA does not survive it. `all`: it is asked of small problems too, and the CPU's of all that it says.
+void put_oracle(Target& target, const TargetOptions& options, bool all = false);
+// The screen that --batch asks for; nullptr: it asks for none. Throws UserError where the target has none.
+Screening* screening_of(Target& target, const TargetOptions& options);
+Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);
+
+// What the worker of a kernel that is not trusted takes on, 0 of one that is; throws UserError where
+// that is not to be had. From then on nobody can trace this process either.
+uint32_t measures_of(const TargetOptions& options);
+// "confined: process, files, network, signals, system calls" and what is lacking, a line each.
+std::string confinement_text(uint32_t measures);
+
+}  // namespace attnfuzz

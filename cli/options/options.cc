@@ -1,0 +1,131 @@
+#include "cli/options/options.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/printable.h"
+#include "cli/options/help.h"
+#include "fuzz/batch/screen.h"
+#include "fuzz/host/kernel_registry.h"
+#include "fuzz/host/lanes.h"
+#include "properties/judge/property.h"
+
+namespace attnfuzz {
+
+const std::vector<std::string>& lane_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Lane& lane : lanes()) all.push_back(lane.name);
+    return all;
+  }();
+  return names;
+}
+
+CLI::Validator is_backend() { return one_of("back end", {"cpu", "cuda"}); }
+CLI::Validator is_lane() { return one_of("lane", lane_names()); }
+CLI::Validator is_property() {
+  std::vector<std::string> names;
+  for (const Property* property : all_properties()) names.emplace_back(property->name);
+  return one_of("property", names);
+}
+
+void add_calibration_option(CLI::App& app, TargetOptions& options) {
+  app.add_option("--calibration", options.calibration, "table of the device's errors, from attnfuzz calibrate")
+      ->check(CLI::ExistingFile);
+}
+
+void add_watchdog_option(CLI::App& app, TargetOptions& options) {
+  const auto of = [](double seconds) { return std::to_string(std::lround(seconds)); };
+  std::string sanitizers;
+  for (const Lane& lane : lanes()) {
+    if (lane.sanitizer()) sanitizers = of(lane.watchdog);
+  }
+  app.add_option("--watchdog", options.watchdog,
+                 "seconds that one plan or run may take, and more for much work: of processor time (default: " +
+                     of(default_watchdog(ATTN_CPU, "plain")) + ", in a sanitizer's lane " + sanitizers +
+                     "), on a GPU of the clock (default: " + of(default_watchdog(ATTN_CUDA, "plain")) + ")")
+      ->check(CLI::Range(0.01, 86400.0));
+}
+
+void add_stale_flag(CLI::App& app, TargetOptions& options) {
+  app.add_flag("--allow-stale", options.allow_stale,
+               "run a library whose sources have changed since it was built");
+}
+
+void add_oracle_option(CLI::App& app, TargetOptions& options, const std::string& then) {
+  app.add_option("--oracle", options.oracle, "cpu, or cuda: on a GPU, in double; " + then)
+      ->check(one_of("oracle", {"cpu", "cuda"}))
+      ->capture_default_str();
+}
+
+void add_batch_option(CLI::App& app, TargetOptions& options) {
+  app.add_option(
+         "--batch", options.batch,
+         "so many cases at once are made, run and judged on the GPU, in the kernel's own process; what is "
+         "wrong there, and one case in a hundred, is judged one by one by the CPU's oracle; 0: none")
+      ->check(CLI::Range(0u, screen::kMostCalls))
+      ->capture_default_str();
+}
+
+void add_beside_option(CLI::App& app, TargetOptions& options) {
+  app.add_option("--beside", options.beside,
+                 "threads, with a worker each, that judge the one in a hundred of a batch while the GPU goes "
+                 "on; 0: none")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+}
+
+void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
+  app.add_flag(
+         "--untrusted{available}", options.untrusted,
+         "the kernel is a stranger's: its worker is confined as far as this machine can, and what it says "
+         "of itself loosens no bound; --untrusted=strict: refused where anything is lacking")
+      ->check(one_of("way to distrust a kernel", {"available", "strict"}));
+  app.add_option("--errors", options.errors,
+                 "the loosest rounding that its plans may claim: 'p=input accumulator=tensor merges=8' "
+                 "(docs/untrusted.md)");
+}
+
+void add_twin_option(CLI::App& app, TargetOptions& options) {
+  app.add_option(
+      "--twin", options.twin,
+      "for the property cpu_gpu_bits: the kernel whose bits it must have (default: of one on a GPU its "
+      "build for the executor, in that GPU's arithmetic)");
+}
+
+void add_target_options(CLI::App& app, TargetOptions& options) {
+  add_untrusted_flag(app, options);
+  app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
+      ->check(is_backend());
+  app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
+      ->check(is_lane())
+      ->capture_default_str();
+  add_calibration_option(app, options);
+  add_watchdog_option(app, options);
+  add_stale_flag(app, options);
+}
+
+std::string distrust_words(const TargetOptions& options) {
+  return (options.untrusted.empty()       ? ""
+          : options.untrusted == "strict" ? " --untrusted=strict"
+                                          : " --untrusted") +
+         (options.errors.empty() ? "" : " --errors " + shell_word(options.errors));
+}
+
+const Property& property_named(const std::string& name) {
+  if (const Property* property = find_property(name)) return *property;
+  throw UserError(is_property()(name));
+}
+
+double parse_duration(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (error != std::errc() || scale == 0 || !(value > 0) || value > 1e9) {
+    throw UserError("'" + text + "' is not a duration: write 30s, 5m or 2h");
+  }
+  return value * scale;
+}
+
+}  // namespace attnfuzz

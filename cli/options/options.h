@@ -1,0 +1,61 @@
+// Options that subcommands share, the same in all that have them: above all which kernel is asked, and how.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options/command.h"
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+struct Property;
+
+struct TargetOptions {
+  std::string backend;      // empty: cpu, and of a plug-in the one that it says
+  std::string lane;         // empty: plain
+  std::string calibration;  // file; empty: the committed table for the device, or of the arithmetic
+  int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of the cases
+  double watchdog = 0;                       // seconds; 0: as default_watchdog() says
+  bool allow_stale = false;
+  std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails
+  int beside = 0;              // threads that judge by the CPU what is drawn of a batch (Screen)
+  uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/batch); 0: none
+  std::string twin;            // whose bits it must have; empty: on a GPU those of its build for the executor
+  std::string
+      errors;  // what plans may claim at most (cli/options/terms.h); empty: with `untrusted` what is documented
+  std::string untrusted;  // "": as trusted as the command; "available", "strict" (confinement.h)
+};
+
+// Every lane there is.
+const std::vector<std::string>& lane_names();
+
+// Of kernels: cpu or cuda; and of CPU lanes.
+CLI::Validator is_backend();
+CLI::Validator is_lane();
+CLI::Validator is_property();
+
+void add_calibration_option(CLI::App& app, TargetOptions& options);
+void add_watchdog_option(CLI::App& app, TargetOptions& options);
+void add_stale_flag(CLI::App& app, TargetOptions& options);
+// `then`: what is judged by the CPU's besides.
+void add_oracle_option(
+    CLI::App& app, TargetOptions& options,
+    const std::string& then = "what fails by it, and one result in a hundred, is judged by the CPU's too");
+void add_batch_option(CLI::App& app, TargetOptions& options);
+void add_beside_option(CLI::App& app, TargetOptions& options);
+void add_twin_option(CLI::App& app, TargetOptions& options);
+// --untrusted, --untrusted=strict, --errors.
+void add_untrusted_flag(CLI::App& app, TargetOptions& options);
+// The same, and --backend, --lane, --calibration, --watchdog, --allow-stale.
+void add_target_options(CLI::App& app, TargetOptions& options);
+
+// What a replay line must say to be as careful.
+std::string distrust_words(const TargetOptions& options);
+
+// These throw UserError with what there is to say.
+const Property& property_named(const std::string& name);
+// "30s", "5m", "2h", "45" (seconds).
+double parse_duration(const std::string& text);
+
+}  // namespace attnfuzz

@@ -1,0 +1,304 @@
+#include "cli/options/terms.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "base/printable.h"
+#include "cli/options/command.h"
+#include "cli/options/help.h"
+#include "fuzz/check/refusals.h"
+#include "properties/case/domain.h"
+#include "properties/case/feature.h"
+#include "reference/model/ceiling.h"
+
+namespace attnfuzz {
+namespace {
+
+// A class by its name: what attention.h numbers from 0 on; nullptr: it has no name.
+struct Class {
+  const char* name;
+  int32_t attn_plan::* field;
+  std::vector<const char*> values;
+};
+
+const std::vector<Class>& classes() {
+  static const std::vector<Class> all = {
+      {"accumulator", &attn_plan::accumulator, {nullptr, "ffma", "tensor"}},
+      {"p", &attn_plan::p_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32", "fp16", "bf16"}},
+      {"qk", &attn_plan::qk_format, {nullptr, nullptr, nullptr, nullptr, nullptr, "tf32"}},
+      {"v", &attn_plan::v_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32", "fp16", "bf16"}},
+      {"partials", &attn_plan::partial_format, {nullptr, "fp32", "input"}},
+      {"exp", &attn_plan::exp_class, {nullptr, "ex2.approx", "exp2f", "expf", "fast_expf"}},
+      {"log", &attn_plan::log_class, {nullptr, "lg2.approx", "logf", "fast_logf"}},
+      {"rcp", &attn_plan::rcp_class, {nullptr, "approx", "exact"}},
+      {"tanh", &attn_plan::tanh_class, {nullptr, "approx", "tanhf"}},
+      {"scale", &attn_plan::scale_mode, {nullptr, "fused", "separate", "folded_q", "separate_fma"}},
+      {"sum", &attn_plan::sum_rule, {"exp", "rounded_p"}},
+      {"merging", &attn_plan::merge_format, {nullptr, "fp32", "input"}},
+      {"merge", &attn_plan::merge_rule, {nullptr, "weight", "lse", "one_by_one"}},
+      {"conversion", &attn_plan::conversion, {"nearest", "faithful"}},
+      {"flush_to_zero", &attn_plan::flush_to_zero, {"0", "1"}},
+      {"lse_base", &attn_plan::lse_base, {"e", nullptr, "2"}},
+      {"lse_dead", &attn_plan::lse_dead, {"-inf", "+inf", "0", "any"}},
+      {"isolates_masked_nan", &attn_plan::isolates_masked_nan, {"0", "1"}},
+  };
+  return all;
+}
+
+constexpr const char* kNumbers[] = {"merges", "rescales", "mma_block", "p_scale", "v_scale"};
+
+std::optional<double> number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= 0x1p31))
+    return std::nullopt;
+  return value;
+}
+std::optional<int64_t> whole_number(const std::string& text) {
+  const std::optional<double> value = number(text);
+  if (!value || *value != static_cast<double>(static_cast<int64_t>(*value))) return std::nullopt;
+  return static_cast<int64_t>(*value);
+}
+
+bool set_number(const std::string& name, double value, attn_plan& plan) {
+  const auto whole = static_cast<int64_t>(value);
+  if (name == "merges") return (plan.merges = whole, true);
+  if (name == "rescales") return (plan.rescales = whole, true);
+  if (name == "mma_block")
+    return (plan.mma_block = static_cast<int32_t>(std::min<int64_t>(whole, 1 << 16)), true);
+  if (name == "p_scale") return (plan.p_scale = static_cast<float>(value), true);
+  if (name == "v_scale") return (plan.v_scale = static_cast<float>(value), true);
+  return false;
+}
+
+// A size of the domain, and what a case can have of it.
+struct Limited {
+  const char* name;
+  std::vector<attn_sizes*> of;
+  int64_t low, high;
+};
+
+[[noreturn]] void refuse(const std::string& word, const std::string& why) {
+  throw UserError("--domain '" + printable(word, 60) + "': " + why);
+}
+
+// "64,128" or, of a range, "64..128".
+std::vector<int64_t> numbers_of(const std::string& word, std::string text, const std::string& separator) {
+  std::vector<int64_t> numbers;
+  for (size_t end = 0; end != text.npos; text.erase(0, end + separator.size())) {
+    end = text.find(separator);
+    const std::optional<int64_t> n = whole_number(text.substr(0, end));
+    if (!n) refuse(word, "write seq<=4096, seq=1000..4096, dim%16 or dim=64,128 (12 at most)");
+    numbers.push_back(*n);
+    if (end == text.npos) break;
+  }
+  return numbers;
+}
+
+// "seq<=4096", "seq=1000..4096", "dim%16", "dim=64,128": values of a size. What is said more than once of a
+// size holds together.
+void limit(const std::string& word, const Limited& size, size_t sign) {
+  const char is = word[sign];
+  const bool two = is == '<' || is == '>', range = is == '=' && word.find("..") != word.npos;
+  if (two && word.compare(sign + 1, 1, "=") != 0) refuse(word, "write seq<=4096 or seq>=64");
+  const std::vector<int64_t> n = numbers_of(word, word.substr(sign + (two ? 2 : 1)), range ? ".." : ",");
+  attn_sizes said = {};
+  if (range ? n.size() != 2 : n.size() > (is == '=' ? std::size(said.list) : 1))
+    refuse(word, "write a range as seq=1000..4096, and a list as dim=64,128 (12 at most)");
+  // No size is at most 0, or a multiple of it; and a limit from above may be larger than any size.
+  const int64_t low = is == '<' || is == '%' ? std::max<int64_t>(size.low, 1) : size.low;
+  if (std::ranges::min(n) < low || (is != '<' && std::ranges::max(n) > size.high))
+    refuse(word, std::string(size.name) + " of a case is " + std::to_string(size.low) + ".." +
+                     std::to_string(size.high));
+  if (range) {
+    if (n[0] > n[1]) refuse(word, "the first number of a range is the least");
+    said.least = n[0], said.most = n[1];
+    if (n[1] == 0) said = {0, 0, 0, 1, {0}};  // a limit of 0 is none
+  } else if (is == '=') {
+    said.count = static_cast<int64_t>(n.size());
+    std::ranges::copy(n, said.list);
+  } else {
+    (is == '<' ? said.most : is == '>' ? said.least : said.multiple) = n[0];
+  }
+  const attn_sizes possible = {size.low, size.high, 0, 0, {}};
+  for (attn_sizes* of : size.of) {
+    const auto both = intersection(*of, said);
+    if (!both || !intersection(*both, possible)) refuse(word, "no size is left by all that is said of it");
+    *of = *both;
+  }
+}
+
+// "layout=inner", "align_bytes=16"; false: it is another word.
+bool lay(const std::string& word, attn_domain& d) {
+  const std::string name = word.substr(0, word.find('=')),
+                    value = word.substr(std::min(word.size(), name.size() + 1));
+  if (name != "layout" && name != "align_bytes") return false;
+  if ((name == "layout" ? d.layout : d.align_bytes) != 0) refuse(word, "it has been spoken of: say it once");
+  if (name == "layout") {
+    if (value != "dense" && value != "inner") refuse(word, "layout is dense or inner");
+    d.layout = value == "dense" ? ATTN_LAYOUT_DENSE : ATTN_LAYOUT_INNER;
+    return true;
+  }
+  const int64_t bytes = whole_number(value).value_or(0);
+  if (bytes < 1 || bytes > 256 || !std::has_single_bit(static_cast<uint64_t>(bytes)))
+    refuse(word, "align_bytes is a power of two up to 256");
+  d.align_bytes = static_cast<int32_t>(bytes);
+  return true;
+}
+
+// What a feature is refused as, by its name there.
+void leave_out(Terms& terms, const std::string& name) {
+  for (const Feature* feature : all_features()) {
+    for (const Refusal& refusal : feature->refusals) {
+      if (refusal.name == name) terms.refused.those.push_back(&refusal);
+    }
+  }
+  if (const Refusal* refusal = refusal_of_several(name)) terms.refused.those.push_back(refusal);
+}
+
+}  // namespace
+
+Terms parse_domain(const std::string& words) {
+  Terms terms;
+  attn_domain& d = terms.domain;
+  d.size = sizeof d;
+  constexpr int64_t kMostEntries = 1024, kMostKeys = 65536, kMostDims = 256;
+  const std::vector<Limited> sizes = {
+      {"batch", {&d.batch}, 0, kMostEntries},      {"heads_q", {&d.heads_q}, 1, kMostEntries},
+      {"seq_q", {&d.seq_q}, 0, kMostKeys},         {"seq_k", {&d.seq_k}, 0, kMostKeys},
+      {"seq", {&d.seq_q, &d.seq_k}, 0, kMostKeys}, {"dim_qk", {&d.dim_qk}, 1, kMostDims},
+      {"dim_v", {&d.dim_v}, 1, kMostDims},         {"dim", {&d.dim_qk, &d.dim_v}, 1, kMostDims}};
+  const std::vector<std::pair<std::string, std::function<void()>>> flags = {
+      {"no_f16", [&] { d.dtypes |= 1u << ATTN_BF16, leave_out(terms, "f16"); }},
+      {"no_bf16", [&] { d.dtypes |= 1u << ATTN_F16, leave_out(terms, "bf16"); }},
+      {"f16", [&] { d.dtypes |= 1u << ATTN_F16; }},
+      {"bf16", [&] { d.dtypes |= 1u << ATTN_BF16; }},
+      {"f32", [&] { d.dtypes |= 1u << ATTN_F32; }},
+      {"no_gqa", [&] { d.group.count = 1, d.group.list[0] = 1, leave_out(terms, "grouped heads"); }},
+      {"no_bias", [&] { leave_out(terms, "bias"); }},
+      {"no_mask", [&] { leave_out(terms, "mask"); }},
+      {"no_window", [&] { leave_out(terms, "windows"); }},
+      {"no_softcap", [&] { leave_out(terms, "softcap"); }},
+      {"no_key_lengths", [&] { leave_out(terms, "key lengths"); }},
+      {"own_bias", [&] { leave_out(terms, "a bias of another format than Q's"); }},
+      {"no_bias_with_mask", [&] { leave_out(terms, "a bias with a mask"); }},
+      {"no_causal_with_mask", [&] { leave_out(terms, "causal with a mask or a bias"); }},
+      {"finite", [&] { leave_out(terms, "NaN and infinities"); }},
+      {"positive_scale", [&] { leave_out(terms, "a scale that is not positive"); }},
+      {"no_lse", [&] { d.lse = 1; }},
+      {"no_causal", [&] { d.causal = 1, leave_out(terms, "causal"); }},
+      {"only_causal", [&] { d.causal = 2; }},
+      {"top_left", [&] { d.align = 1 + ATTN_TOP_LEFT; }},
+      {"bottom_right", [&] { d.align = 1 + ATTN_BOTTOM_RIGHT; }},
+      {"equal_lengths", [&] { d.equal_lengths = 1; }},
+      {"equal_dims", [&] { d.equal_dims = 1, leave_out(terms, "dim_v other than dim_qk"); }},
+      {"usual_scale", [&] { d.usual_scale = 1; }}};
+  static constexpr std::pair<const char*, const char*> kNotBoth[] = {{"no_f16", "no_bf16"},
+                                                                     {"no_f16", "f16"},
+                                                                     {"no_bf16", "bf16"},
+                                                                     {"no_causal", "only_causal"},
+                                                                     {"top_left", "bottom_right"}};
+  std::set<std::string> said;
+  std::istringstream in(words);
+  for (std::string word; in >> word;) {
+    if (word == "fp16" || word == "fp32") word.erase(1, 1);  // other names of f16 and f32
+    said.insert(word);
+    const size_t sign = word.find_first_of("<>=%");
+    const std::string name = word.substr(0, sign);
+    if (lay(word, d)) continue;
+    if (name == "lse_base" || name == "lse_dead") {
+      parse_errors(word);  // refuses what there is not
+      terms.errors += (terms.errors.empty() ? "" : " ") + word;
+      continue;
+    }
+    const auto size = std::ranges::find_if(sizes, [&](const Limited& s) { return s.name == name; });
+    const auto flag = std::ranges::find_if(flags, [&](const auto& f) { return f.first == name; });
+    if (sign != word.npos && size != sizes.end()) {
+      limit(word, *size, sign);
+    } else if (sign == word.npos && flag != flags.end()) {
+      flag->second();
+    } else {
+      std::string text = "--domain '" + printable(word, 60) + "': there are";
+      std::vector<std::string> names;
+      for (const Limited& known : sizes) names.push_back(std::string(known.name) + "=N");
+      for (const auto& [known, set] : flags) names.push_back(known);
+      for (const char* known :
+           {"layout=dense", "layout=inner", "align_bytes=N", "lse_base=2", "lse_dead=VALUE"})
+        names.emplace_back(known);
+      for (const std::string& known : names) text += " " + known;
+      throw UserError(text + suggestion(sign == word.npos ? name : name + "=N", names));
+    }
+  }
+  if (said.empty())
+    throw UserError("--domain says nothing: write what a kernel must take, as 'dim=64,128 no_bias'");
+  for (const auto& [one, other] : kNotBoth) {
+    if (said.contains(one) && said.contains(other))
+      throw UserError(std::string("--domain: nothing is left by both ") + one + " and " + other);
+  }
+  const auto within = narrowed(d, {});  // lengths and dims that must be equal have one set
+  if (const auto* why = std::get_if<std::string>(&within))
+    throw UserError("--domain leaves no case that can be drawn: " + *why);
+  d = std::get<attn_domain>(within);
+  return terms;
+}
+
+Terms narrowed(const Terms& asked, const KernelInfo& kernel) {
+  if (!kernel.domain) return asked;
+  Terms terms = asked;
+  // Without fp16, or bf16, fp32 is left, if the kernel has it.
+  for (const Refusal* refusal : asked.refused.those) {
+    const std::string_view name = refusal->name;
+    if (name == "f16" || name == "bf16") terms.domain.dtypes |= 1u << ATTN_F32;
+  }
+  const auto within = narrowed(*kernel.domain, terms.domain);
+  if (const auto* why = std::get_if<std::string>(&within))
+    throw UserError("--domain leaves nothing of what " + kernel.name + " declares: " + *why);
+  terms.domain = std::get<attn_domain>(within);
+  return terms;
+}
+
+attn_plan parse_errors(const std::string& words) {
+  attn_plan plan = documented_ceiling();
+  std::istringstream in(words);
+  for (std::string word; in >> word;) {
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
+    const auto of = std::ranges::find_if(classes(), [&](const Class& c) { return c.name == name; });
+    const std::optional<double> as_number = number(value);
+    if (std::ranges::find(kNumbers, name) != std::end(kNumbers)) {
+      const bool scale = name.ends_with("_scale");
+      if (!as_number || !(*as_number > 0) || (!scale && !whole_number(value)))
+        throw UserError("--errors '" + printable(word, 60) + "': " + name +
+                        (scale ? " is a number above 0" : " is a whole number from 1 on"));
+      set_number(name, *as_number, plan);
+      continue;
+    }
+    if (of == classes().end()) {
+      std::vector<std::string> names(std::begin(kNumbers), std::end(kNumbers));
+      for (const Class& c : classes()) names.emplace_back(c.name);
+      std::string text = "--errors '" + printable(word, 60) + "': write NAME=VALUE, with a name of";
+      for (const std::string& known : names) text += " " + known;
+      throw UserError(text + suggestion(name, names));
+    }
+    const auto at = std::ranges::find_if(of->values, [&](const char* v) { return v != nullptr && value == v; });
+    if (at != of->values.end()) {
+      plan.*(of->field) = static_cast<int32_t>(at - of->values.begin());
+      if (name == "exp") plan.exp_error = 0;
+    } else if (name == "exp" && as_number && *as_number > 0 && *as_number < 0.25) {
+      plan.exp_error = static_cast<float>(*as_number);
+    } else {
+      std::string text = "--errors '" + printable(word, 60) + "': " + name + " is one of";
+      for (const char* known : of->values) text += known != nullptr ? std::string(" ") + known : "";
+      throw UserError(text + (name == "exp" ? ", or its relative error: a number below 0.25" : ""));
+    }
+  }
+  return plan;
+}
+
+}  // namespace attnfuzz

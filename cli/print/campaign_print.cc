@@ -1,0 +1,103 @@
+#include "cli/print/campaign_print.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/printable.h"
+#include "cli/print/print.h"
+#include "cli/terminal/terminal.h"
+#include "fuzz/campaign/store/suspects.h"
+
+namespace attnfuzz {
+namespace {
+
+std::string clock_text(double seconds) {
+  char text[32];
+  const long s = static_cast<long>(seconds);
+  std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+  return text;
+}
+
+}  // namespace
+
+std::string status_of(const CampaignState& s) {
+  char text[400];
+  std::snprintf(text, sizeof text,
+                "%s, %s left%s: %zu finding(s), %llu to reduce; %llu cases, %.0f/s; corpus %llu, signals %llu, "
+                "coverage %llu",
+                clock_text(s.t).c_str(), clock_text(s.left).c_str(),
+                s.disk_full  ? ", DISK FULL, waiting"
+                : s.draining ? ", ending"
+                             : "",
+                s.findings, (unsigned long long)s.waiting, (unsigned long long)s.cases, s.cases_per_second,
+                (unsigned long long)s.corpus, (unsigned long long)s.signals, (unsigned long long)s.coverage);
+  return text;
+}
+
+std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets) {
+  const std::string event = e.at("event"), t = "[" + clock_text(e.at("t")) + "] ";
+  if (event == "start") {
+    std::string text =
+        t + "campaign in " + e.at("dir").get<std::string>() + ", " + clock_text(e.at("seconds")) + " to go:";
+    for (const auto& target : e.at("targets")) text += " " + target.get<std::string>();
+    for (const auto& note : e.at("notes")) text += "\n  " + note.get<std::string>();
+    return text;
+  }
+  if (event == "finding") {
+    const std::string known = e.at("tolerated"), of = e.at("target");
+    const auto found = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == of; });
+    const std::string kernel = found == targets.end() ? "" : found->record.kernel;
+    const std::string twin = found == targets.end() ? "" : found->record.twin;
+    return t + (known.empty() ? "FINDING " : "known: ") + e.at("name").get<std::string>() + " (" +
+           e.at("target").get<std::string>() + ", " + e.at("repeats").get<std::string>() + ")\n  " +
+           e.at("minimal").get<std::string>() + "\n  " + e.at("message").get<std::string>() +
+           (known.empty() ? "" : "\n  " + known) +
+           "\n  replay: " + replay_line(e.at("file").get<std::string>(), kernel, twin);
+  }
+  if (event == "tolerated") {
+    const std::string what = e.at("what");
+    return what.empty() ? "" : t + what;
+  }
+  if (event == "restart") return t + "a job was started anew: " + e.at("why").get<std::string>();
+  if (event == "given-up")
+    return t + e.at("target").get<std::string>() + " is given up: " + e.at("why").get<std::string>();
+  if (event == "disk-full")
+    return t + "the disk is full (" + e.at("dir").get<std::string>() + "): " + e.at("what").get<std::string>();
+  if (event == "disk-has-room") return t + "there is room again";
+  return "";
+}
+
+void print_end(const CampaignSummary& s, const std::string& dir) {
+  size_t known = 0;
+  for (const Finding& f : s.findings.findings) known += !f.tolerated.empty();
+  std::printf("\nended: %s; %zu finding(s), %zu known, %zu never seen again, %zu still to reduce\n",
+              s.ended.c_str(), s.findings.findings.size() - known, known, s.findings.never_again.size(),
+              s.waiting);
+  for (const auto* list : {&s.findings.findings, &s.findings.never_again}) {
+    for (const Finding& f : *list) {
+      print("  " + printable(f.name) + " x" + std::to_string(f.count) + " " + to_string(f.repeats) +
+            (f.tolerated.empty() ? "" : printable(", known: " + f.tolerated)) + "\n    " +
+            printable(f.minimal) + "\n    " + printable(f.message) + "\n");
+    }
+  }
+  for (const Canary& c : s.canaries) {
+    if (c.found) {
+      std::printf("canary %s: found within %llu cases\n", c.target.c_str(), (unsigned long long)c.cases);
+    } else {
+      std::printf(
+          "canary %s: NOT FOUND (%s): the harness is broken, and what it says of other kernels means nothing\n",
+          printable(c.target).c_str(), printable(c.message).c_str());
+    }
+  }
+  for (const auto& [target, stats] : stats_of(dir)) {
+    if (!stats.oracle.device.empty()) print(printable(target) + ":\n" + oracle_text(stats.oracle));
+  }
+  std::vector<std::string> unread;
+  for (const SuspectFile& suspect : read_suspects(dir, &unread))
+    print("suspicious, no finding: " + printable(suspect.r.message) +
+          "\n  replay: " + replay_line(suspect.file, suspect.r.kernel, suspect.r.twin) + "\n");
+  if (s.canaries.empty()) std::printf("no canary was run: nothing shows that this campaign finds bugs\n");
+  std::printf("%s\n", dir.c_str());
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,21 @@
+// How a campaign is told to a person: while it runs, and at its end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "fuzz/campaign/run/campaign.h"
+
+namespace attnfuzz {
+
+// One line. What matters most comes first: a narrow terminal cuts the end off.
+std::string status_of(const CampaignState& s);
+
+// An event; empty if it says nothing that the end does not say.
+std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets);
+
+// The end of the campaign in the folder `dir`, to standard output.
+void print_end(const CampaignSummary& s, const std::string& dir);
+
+}  // namespace attnfuzz
