@@ -56,7 +56,7 @@ bool is_written_in_place(const std::string& path) {
   return false;
 }
 
-// Where a chain of symbolic links ends, whether something is there or not.
+// The end of a chain of symbolic links. It need not exist.
 std::string behind_links(const std::string& path) {
   std::error_code error;
   fs::path at = path;
@@ -70,7 +70,7 @@ std::string behind_links(const std::string& path) {
 }
 
 void write_in_place(const std::string& path, const std::string& text) {
-  // Without O_NONBLOCK a FIFO that nobody reads would be waited for.
+  // Without O_NONBLOCK, open() waits for a reader of a FIFO.
   const Descriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_APPEND)};
   if (file.fd < 0 && errno == ENXIO) {
     throw std::runtime_error("cannot write " + path + ": nobody reads it; start its reader first");
@@ -143,11 +143,11 @@ std::string file_text(const std::string& path, const ReadLimits& limits) {
 void write_file(const std::string& given, const std::string& text) {
   if (is_written_in_place(given)) return write_in_place(given, text);
   const std::string path = behind_links(given);
-  // In the same directory, or the rename below would not be atomic.
+  // The temporary file lies in the same directory, because rename() is atomic only there.
   std::string temporary = path + ".XXXXXX";
   Descriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
   if (file.fd < 0) fail("cannot create a file beside", path, errno);
-  // What is replaced keeps its mode; mkostemp gives 0600, and a reproducer is for others to read as well.
+  // Keep the mode of the file that is replaced: mkostemp() gives 0600, but others must read a reproducer.
   struct stat before = {};
   const mode_t mode = ::stat(path.c_str(), &before) == 0 ? before.st_mode & 07777 : 0644;
   try {

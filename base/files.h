@@ -1,10 +1,9 @@
-// Whole files of text: the one reader and the one writer of everything that the
-// commands take from a disk and put on it: cases, reproducers, ledgers,
-// calibrations, what a campaign keeps.
+// Reads and writes whole text files. All commands use these functions for cases,
+// reproducers, ledgers, calibrations and the files of a campaign.
 //
-// A file may come from a stranger, and may be no file at all. The reader has a
-// limit of size and, for what is no regular file, a limit of time: a FIFO that
-// nobody writes to and /dev/zero are refused with a sentence.
+// A path may come from a stranger and may name a FIFO or a device. The reader
+// limits the size, and the time that it waits for anything but a regular file:
+// it refuses /dev/zero, and a FIFO that nobody writes to, with a message.
 //
 //   write_file(path, encode(c));
 //   const std::string text = file_text(path);
@@ -17,31 +16,31 @@
 namespace attnfuzz {
 
 struct DecodeError {
-  std::string message;  // names what is wrong, what it holds, and what it may hold
+  std::string message;  // names the fault, the value, and the values that are allowed
 };
 
 struct ReadLimits {
   int64_t bytes = int64_t{16} << 20;
-  double seconds = 10;  // for a FIFO, a socket, a device; 0: a regular file is due
+  double seconds = 10;  // for a FIFO, a socket or a device; 0: only a regular file is read
 };
-// Of a folder's own files: nobody puts a FIFO there in good faith.
+// For files inside one of our own folders, where a FIFO is never legitimate.
 inline constexpr ReadLimits kInFolder = {int64_t{256} << 20, 0};
 
 // The error names the file and what is wrong with it.
 std::variant<std::string, DecodeError> read_file(const std::string& path, const ReadLimits& limits = {});
-// The same, where there is no going on without it: throws std::runtime_error.
+// The same for a file that the caller needs: throws std::runtime_error.
 std::string file_text(const std::string& path, const ReadLimits& limits = {});
 
-// Opens for reading what is a regular file, and never waits. -1 with *error empty: there is no such file.
+// Opens a regular file for reading and never waits. Returns -1, with *error empty, if there is no such file.
 int open_regular(const std::string& path, std::string* error);
 
-// Throws std::runtime_error that says why write_file() would fail: the path is a folder, or that above it is
-// not there, is none or may not be written to. For whoever writes hours later.
+// Throws std::runtime_error if write_file() would fail: the path is a folder, or its parent is missing, is no
+// folder or is read-only. A command that writes hours later calls this first.
 void expect_room_for(const std::string& path);
 
-// Writes by way of a temporary file beside it, so that a file is whole or not
-// there; of a symbolic link, beside its target. What is no regular file (a device,
-// a FIFO) is written to, never replaced. Throws std::system_error that names the file.
+// Writes a temporary file beside the target and renames it, so that the file is whole
+// or absent. A symbolic link is followed first. A device or a FIFO is written to and
+// never replaced. Throws std::system_error that names the file.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace attnfuzz

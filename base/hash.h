@@ -1,5 +1,5 @@
-// A number for a text, the same on every machine for ever: for streams and for tables'
-// names, where two that meet by chance cost nothing. FNV-1a, 64 bits
+// A 64-bit hash of a text that is the same on every machine and in every version. It
+// names streams and tables, where a chance collision does no harm. FNV-1a
 // (http://www.isthe.com/chongo/tech/comp/fnv/).
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace attnfuzz {
 
-// Of several texts: of each, beginning with the last one's.
+// To hash several texts, pass the hash of one as the start of the next.
 constexpr uint64_t text_hash(std::string_view text, uint64_t hash = 0xcbf29ce484222325) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;

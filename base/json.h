@@ -1,16 +1,15 @@
-// JSON as whoever reads a file wants it: strict, and bounded before it is built;
-// and as text, whatever bytes it holds.
+// Strict JSON: parsed within limits, and written whatever bytes its strings hold.
 //
-// A key given twice is refused (which of the two would count?), and so is what is
-// nested deeper or holds more values than any file of ours: the JSON library
-// recurses over a tree that it has built.
+// The parser refuses a key that is given twice. It also refuses a document that is
+// deeper or larger than any file of ours, because the JSON library recurses over
+// the tree that it has built.
 //
 //   auto parsed = parse_json(text);
 //   if (auto* error = std::get_if<DecodeError>(&parsed)) die(path + ": " + error->message);
 //   const Json& j = std::get<Json>(parsed);
 //   write_file(path, json_text(j, 1) + "\n");
 //
-// Reader and writer are functions here, so that the library's templates of them are compiled once.
+// Reader and writer are functions, so that the templates of the JSON library are compiled once.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -33,15 +32,15 @@ struct JsonLimits {
 
 // Never throws, whatever the bytes; the message is one printable line.
 std::variant<Json, DecodeError> parse_json(std::string_view text, const JsonLimits& limits = {});
-// Of a line that may be cut short: nothing for whatever is wrong.
+// Parses a line that may be cut short. Returns nothing if anything is wrong.
 std::optional<Json> json_line(std::string_view text);
-// Of text that this program wrote, or asked another for: throws std::runtime_error with the message.
+// Parses text that this program wrote or asked for. Throws std::runtime_error with the message.
 Json json_of(std::string_view text);
 
-// Messages and reasons come from plug-ins, and may be anything; JSON is UTF-8. What is none
-// becomes U+FFFD: a campaign does not end over a word. `indent` -1: on one line.
+// JSON is UTF-8, but messages from plug-ins may hold any bytes: invalid ones become U+FFFD.
+// `indent` -1 writes one line.
 std::string json_text(const Json& j, int indent = -1);
-// A value as a message shows it: short, printable.
+// A short printable form of a value, for messages.
 std::string brief(const Json& value);
 
 }  // namespace attnfuzz

@@ -5,7 +5,7 @@
 //   Json j = machine;    // of a vector or a map of them, too
 //   j.get_to(machine);   // throws Json::exception on what is missing or of the wrong type
 //
-// The list stands in the record's namespace, before it is used.
+// Define the list in the namespace of the record, before its first use.
 #pragma once
 
 #include <concepts>
@@ -30,12 +30,12 @@ struct WriteFields {
   void operator()(const char* name, const std::optional<T>& value) const {
     j[name] = value ? Json(*value) : Json();
   }
-  // Of a member that came later: what was written before has none.
+  // A member that was added later: older files lack it.
   template <class T>
   void later(const char* name, const T& value) const {
     j[name] = value;
   }
-  // As it lies in memory: for whoever reads it in the same program.
+  // The bytes as they lie in memory; only the same program reads them.
   template <class T>
   void bytes(const char* name, const T& value) const {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -35,7 +35,7 @@ Symbol first_of(std::string_view text) {
   return {code, bytes, true};
 }
 
-// Controls, marks that are invisible or turn the direction of writing, and what is no character.
+// Control characters, invisible marks, marks that turn the direction of writing, and non-characters.
 bool is_hidden(uint32_t c) {
   const auto in = [c](uint32_t low, uint32_t high) { return c >= low && c <= high; };
   return c < 0x20 || in(0x7f, 0x9f) || c == 0xad || c == 0x61c || c == 0x180e || in(0x200b, 0x200f) ||
@@ -74,7 +74,7 @@ bool is_plain_word(std::string_view text) {
                               "_./+-:=@%,") == text.npos;
 }
 
-// How many letters differ, are missing or too many, or stand in each other's place.
+// Edit distance: letters that differ, are missing, are superfluous, or are swapped with a neighbour.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
@@ -98,7 +98,7 @@ std::string printable(std::string_view text, size_t most) {
     const Symbol symbol = first_of(text.substr(at));
     const std::string next = shown(symbol, text.substr(at));
     if (out.size() + next.size() > most) {
-      // Said within the limit, so that what was shortened stays as it is.
+      // The note lies within the limit, so that printable() changes a cut text no further.
       const std::string rest = "... (" + std::to_string(text.size()) + " bytes)";
       size_t end = std::min(out.size(), most > rest.size() ? most - rest.size() : 0);
       while (end > 0 && end < out.size() && static_cast<unsigned char>(out[end]) >> 6 == 2) --end;

@@ -1,4 +1,4 @@
-// A child process of the supervisor: forked, watched, ended.
+// Child processes that are forked: started, watched and ended.
 #pragma once
 
 #include <sys/types.h>
@@ -14,21 +14,21 @@ struct Ending {
   std::string how;
 };
 
-// Runs `work` in a child, which ends with status 0, or with 1 and *message (in
-// shared memory, `room` bytes) if it throws. The child dies with this process,
-// and leaves the signals of Interrupts, which are blocked here, to it.
+// Runs `work` in a forked child. The child ends with status 0; if `work` throws, it
+// ends with 1 and writes the message to *message (shared memory, `room` bytes). It
+// dies with this process. It leaves the signals that Interrupts blocks to its parent.
 pid_t start_child(const std::function<void()>& work, char* message, size_t room);
 
-// Nothing while it runs.
+// Empty while the child runs.
 std::optional<Ending> ended(pid_t pid);
-// Kills it and waits for it.
+// Kills the child and waits for it.
 void end_child(pid_t pid);
 
-// Bytes of memory it holds itself; 0 if that cannot be found out.
+// Bytes of private memory; 0 if they cannot be read.
 double resident_bytes(pid_t pid);
 
-// SIGINT, SIGTERM and SIGHUP (unless that is ignored, as under nohup) as a question,
-// while this lives.
+// Turns SIGINT, SIGTERM and SIGHUP into a question while this object lives. SIGHUP stays
+// ignored if it was, as under nohup.
 class Interrupts {
  public:
   Interrupts();

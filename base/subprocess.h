@@ -1,10 +1,10 @@
-// Programs that are started: the one way to start them, to take down what they
-// print, and to say how they ended. (processes.h has children that are forks.)
+// Starts programs, collects their output, and says how they ended. (processes.h
+// has children that are forked.)
 //
 //   Ran ran = run_program({"c++filt", name}, {.take_output = true, .silent = true});
 //   if (ran.status != 0) complain(describe_status(ran.status));
 //
-// It stands alone: the workers' guard and the build's own tools use it too.
+// It includes no other header of ours: workers and build tools compile it too.
 #pragma once
 
 #include <sys/types.h>
@@ -17,11 +17,11 @@
 namespace attnfuzz {
 
 struct SpawnOptions {
-  std::vector<std::pair<int, int>> descriptors = {};  // {ours, the number it finds it at}
-  int close_from = -1;                                // it finds none from this number on
+  std::vector<std::pair<int, int>> descriptors = {};  // {our number, its number}
+  int close_from = -1;                                // it inherits none from this number on
   bool no_input = false;                              // its input is empty
   bool silent = false;                                // its errors go nowhere
-  // A group of its own, to be killed with whatever it starts; and signals as at a program's start.
+  // A process group of its own, which can be killed as a whole, and default signal handling.
   bool own_group = false;
   std::string directory = {};                             // to begin in; empty: ours
   std::string name = {};                                  // its argv[0]; empty: words[0]
@@ -38,7 +38,7 @@ std::string describe_status(int status);
 int wait_for_child(pid_t pid);
 
 struct RunOptions {
-  bool take_output = false;  // into Ran::output; else it goes where ours goes
+  bool take_output = false;  // into Ran::output; otherwise it goes to our output
   bool silent = false;
   size_t most = ~size_t{0};  // bytes of output that are kept
   std::string directory = {};
@@ -49,10 +49,10 @@ struct Ran {
   std::string output;
 };
 
-// The folder of the program that is running; what was installed with it lies around that.
+// The folder of the running program. Everything installed with it lies at fixed paths from there.
 std::filesystem::path program_folder();
 
-// What errno says of `what`, as std::system_error.
+// Throws errno as a std::system_error about `what`.
 [[noreturn]] void throw_errno(const char* what);
 
 Ran run_program(const std::vector<std::string>& words, const RunOptions& options = {});

@@ -1,4 +1,4 @@
-// Compiler commands, as build systems record them, and their dependency output.
+// Compiler commands as build systems record them, and the dependencies that compilers print.
 #pragma once
 
 #include <string>
