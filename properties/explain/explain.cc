@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/printable.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/cells.h"
@@ -13,7 +14,6 @@
 #include "properties/judge/shape.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/call/row_space.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -179,28 +179,14 @@ class Page {
 
   void errors(const Reference& reference, const std::vector<float>& got) {
     const Expected& o = reference[TensorId::kO];
-    const RowSpace rows_of(p_);
     const int64_t n = o.columns;
     if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
-    std::vector<uint8_t> bad(got.size()), dead;
-    for (const RowState state : reference.state) dead.push_back(state == RowState::kDead);
-    int64_t count = 0, judged = 0, worst = -1;
-    double most = -1;
-    std::map<std::pair<int64_t, int64_t>, int64_t> of_head;
-    for (int64_t e = 0; e < static_cast<int64_t>(got.size()); ++e) {
-      const int64_t row = e / n;
-      if (reference.state[static_cast<size_t>(row)] == RowState::kSkipped) continue;
-      ++judged;
-      const double ratio = o.ratio(row, e % n, got[static_cast<size_t>(e)]);
-      if (ratio > most) most = ratio, worst = e;
-      if (ratio <= 1) continue;
-      bad[static_cast<size_t>(e)] = 1;
-      ++count;
-      const Row at = rows_of.at(row);
-      ++of_head[{at.b, at.h}];
-    }
+    const Errors errors = count_errors(reference, got);
     heading(cat("Error of O", head_words(), ": queries down, columns of dim_v across"));
-    line(cat(count, " of ", judged, " elements are outside their bound", count > 0 ? ":" : ""));
+    line(cat(errors.count, " of ", errors.judged, " elements are outside their bound",
+             errors.count > 0 ? ":" : ""));
+    std::vector<uint8_t> dead;
+    for (const RowState state : reference.state) dead.push_back(state == RowState::kDead);
     const std::string shape = text_of(error_shape({.batch = p_.batch,
                                                    .heads = p_.heads_q,
                                                    .seq_q = p_.seq_q,
@@ -208,28 +194,68 @@ class Page {
                                                    .tile_q = tile_q_,
                                                    .got = got,
                                                    .expected = o.value,
-                                                   .bad = bad,
+                                                   .bad = errors.bad,
                                                    .dead = dead}));
     if (!shape.empty()) fact("shape", shape);
-    if (worst >= 0) {
-      const Row at = rows_of.at(worst / n);
-      const auto w = static_cast<size_t>(worst);
-      fact("worst",
-           cat("(", at.b, ",", at.h, ",", at.i, ",", worst % n, "): got ", number(got[w]), ", expected ",
-               digits(o.value[w]), " +- ", digits(o.bound[w]), ", error/bound ", digits(most)));
+    worst_element(o, got, errors);
+    errors_of_heads(errors);
+    picture_of_errors(reference, got);
+  }
+
+ private:
+  struct Errors {
+    std::vector<uint8_t> bad;  // of each element: it is outside its bound
+    int64_t count = 0, judged = 0, worst = -1;
+    double most = -1;                                        // error/bound of the worst element
+    std::map<std::pair<int64_t, int64_t>, int64_t> of_head;  // how many, by (b, h)
+  };
+
+  Errors count_errors(const Reference& reference, const std::vector<float>& got) const {
+    const Expected& o = reference[TensorId::kO];
+    const RowSpace rows_of(p_);
+    const int64_t n = o.columns;
+    Errors errors;
+    errors.bad.resize(got.size());
+    for (int64_t e = 0; e < static_cast<int64_t>(got.size()); ++e) {
+      const int64_t row = e / n;
+      if (reference.state[static_cast<size_t>(row)] == RowState::kSkipped) continue;
+      ++errors.judged;
+      const double ratio = o.ratio(row, e % n, got[static_cast<size_t>(e)]);
+      if (ratio > errors.most) errors.most = ratio, errors.worst = e;
+      if (ratio <= 1) continue;
+      errors.bad[static_cast<size_t>(e)] = 1;
+      ++errors.count;
+      const Row at = rows_of.at(row);
+      ++errors.of_head[{at.b, at.h}];
     }
-    if (of_head.size() > 1 || p_.batch * p_.heads_q > 1) {
-      std::vector<std::string> parts;
-      for (const auto& [where, how_many] : of_head) {
-        if (parts.size() == 12) {
-          parts.push_back("...");
-          break;
-        }
-        parts.push_back(cat("(", where.first, ",", where.second, ") ", how_many));
+    return errors;
+  }
+
+  void worst_element(const Expected& o, const std::vector<float>& got, const Errors& errors) {
+    if (errors.worst < 0) return;
+    const Row at = RowSpace(p_).at(errors.worst / o.columns);
+    const auto w = static_cast<size_t>(errors.worst);
+    fact("worst", cat("(", at.b, ",", at.h, ",", at.i, ",", errors.worst % o.columns, "): got ", number(got[w]),
+                      ", expected ", digits(o.value[w]), " +- ", digits(o.bound[w]), ", error/bound ",
+                      digits(errors.most)));
+  }
+
+  void errors_of_heads(const Errors& errors) {
+    if (errors.of_head.size() <= 1 && p_.batch * p_.heads_q <= 1) return;
+    std::vector<std::string> parts;
+    for (const auto& [where, how_many] : errors.of_head) {
+      if (parts.size() == 12) {
+        parts.push_back("...");
+        break;
       }
-      if (!parts.empty()) fact("by (b,h)", join(parts, ", "));
+      parts.push_back(cat("(", where.first, ",", where.second, ") ", how_many));
     }
-    const int64_t first = rows_of.of(b_, h_, 0);
+    if (!parts.empty()) fact("by (b,h)", join(parts, ", "));
+  }
+
+  void picture_of_errors(const Reference& reference, const std::vector<float>& got) {
+    const int64_t n = reference[TensorId::kO].columns;
+    const int64_t first = RowSpace(p_).of(b_, h_, 0);
     const Ruler rows = make_ruler(p_.seq_q, tile_q_, height()), columns = make_ruler(n, n, across());
     const auto glyph = [&](const Cell& cell) {
       const double ratio = worst_ratio(reference, got, first, cell);
@@ -244,7 +270,6 @@ class Page {
              cell_words(rows, columns)));
   }
 
- private:
   static int64_t tiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
   int64_t across() const { return std::max(options_.width - kMargin, 8); }
   int64_t height() const { return std::max<int64_t>(across() / 3, 8); }

@@ -189,72 +189,93 @@ class Checker {
     return best;
   }
 
+  // A row of O as far as it is summed. size: sum of p |v|. slack: what rounding may change of the sum.
+  struct PartialRow {
+    explicit PartialRow(size_t columns) : o(columns), size(columns), slack(columns), finite(columns, true) {}
+    std::vector<double> o, size, slack;
+    std::vector<bool> finite;
+  };
+
   void row(int r, const Unit& score, const Unit& max_unit) {
-    const ProbedQuery& q = query(r);
-    const std::vector<double>& v = oracle_.values(q.b, q.h);
-    const Unit plain = units().front();
-    const double p_rounding = format_of(p_.dtype).unit;
-    std::vector<double> o(static_cast<size_t>(p_.dim_v)), size(o), slack(o);
-    std::vector<bool> finite(o.size(), true);
-    const std::vector<ExpectedValue> largest = maxima(plain, r), recorded = maxima(max_unit, r);
+    PartialRow sums(static_cast<size_t>(p_.dim_v));
+    const std::vector<ExpectedValue> largest = maxima(units().front(), r), recorded = maxima(max_unit, r);
     double before = -kInf;
     for (const size_t t : walked()) {
-      const ProbedTile& tile = warp_.tiles[t];
-      CheckedTile& out = checked_.tiles[t];
-      out.row_max[static_cast<size_t>(r)] = recorded[t];
+      checked_.tiles[t].row_max[static_cast<size_t>(r)] = recorded[t];
       const ExpectedValue& m = largest[t];
       if (std::isnan(m.value) || m.value == kInf) return;  // nothing is due from here on
-
-      // What was there before is scaled down to the new maximum.
-      ExpectedValue& scale = out.scale[static_cast<size_t>(r)];
-      const double factor = before == -kInf ? 0 : std::exp(before - m.value);
-      if (before == -kInf) {
-        // It scales zeros: any number will do.
-        scale = {.value = 0, .tolerance = kInf, .known = true};
-      } else {
-        scale = {.value = factor,
-                 .tolerance = relative(2 * m.tolerance, m.value - before) * factor + 0x1p-126,
-                 .known = true};
-      }
-      for (size_t c = 0; c < o.size(); ++c) o[c] *= factor, size[c] *= factor, slack[c] *= factor;
-
-      CheckedMatrix &s = matrix(out.s, tile.s.columns), &p = matrix(out.p, tile.p.columns),
-                    &sums = matrix(out.o, tile.o.columns);
-      ExpectedValue& p_sum = out.p_sum[static_cast<size_t>(r)];
-      p_sum.known = tile.p.columns > 0;
-      for (int64_t column = 0; column < plan_.tile_k; ++column) {
-        const int64_t j = key(tile, column);
-        const auto cell = static_cast<size_t>(r * plan_.tile_k + column);
-        if (s.columns > 0) s.values[cell] = in(score, r, j);
-        const ExpectedValue x = in(plain, r, j);
-        ExpectedValue weight{.value = 0, .tolerance = 0, .known = true};
-        if (x.value != -kInf) {
-          weight.value = std::exp(x.value - m.value);
-          weight.tolerance = relative(x.tolerance + m.tolerance, m.value - x.value) * weight.value + 0x1p-126;
-        }
-        if (p.columns > 0) {
-          p.values[cell] = weight;
-          p_sum.value += weight.value;
-          p_sum.tolerance += weight.tolerance + 0x1p-17 * weight.value;
-        }
-        if (j >= p_.seq_k) continue;
-        for (size_t c = 0; c < o.size(); ++c) {
-          const double value = v[static_cast<size_t>(j * p_.dim_v) + c];
-          // 0 * NaN may reach a tensor core's sum.
-          finite[c] = finite[c] && std::isfinite(value);
-          if (weight.value == 0) continue;
-          o[c] += weight.value * value;
-          size[c] += weight.value * std::fabs(value);
-          slack[c] += (weight.tolerance + 2 * p_rounding * weight.value + 0x1p-24) * std::fabs(value);
-        }
-      }
-      for (int64_t c = 0; c < std::min<int64_t>(sums.columns, p_.dim_v); ++c) {
-        const auto at = static_cast<size_t>(c);
-        if (!finite[at]) continue;
-        sums.values[static_cast<size_t>(r * sums.columns + c)] = {
-            .value = o[at], .tolerance = slack[at] + 0x1p-15 * size[at] + 0x1p-126, .known = true};
-      }
+      rescale(t, r, before, m, sums);
+      add_keys(t, r, score, m, sums);
+      expect_sums(t, r, sums);
       before = m.value;
+    }
+  }
+
+  // The sums so far are scaled down to the new maximum m.
+  void rescale(size_t t, int r, double before, const ExpectedValue& m, PartialRow& sums) {
+    ExpectedValue& scale = checked_.tiles[t].scale[static_cast<size_t>(r)];
+    const double factor = before == -kInf ? 0 : std::exp(before - m.value);
+    if (before == -kInf) {
+      // It scales zeros: any number will do.
+      scale = {.value = 0, .tolerance = kInf, .known = true};
+    } else {
+      scale = {.value = factor,
+               .tolerance = relative(2 * m.tolerance, m.value - before) * factor + 0x1p-126,
+               .known = true};
+    }
+    for (size_t c = 0; c < sums.o.size(); ++c)
+      sums.o[c] *= factor, sums.size[c] *= factor, sums.slack[c] *= factor;
+  }
+
+  // S and P of a tile, and what its keys add to the sums.
+  void add_keys(size_t t, int r, const Unit& score, const ExpectedValue& m, PartialRow& sums) {
+    const ProbedTile& tile = warp_.tiles[t];
+    CheckedTile& out = checked_.tiles[t];
+    const Unit plain = units().front();
+    CheckedMatrix &s = matrix(out.s, tile.s.columns), &p = matrix(out.p, tile.p.columns);
+    ExpectedValue& p_sum = out.p_sum[static_cast<size_t>(r)];
+    p_sum.known = tile.p.columns > 0;
+    for (int64_t column = 0; column < plan_.tile_k; ++column) {
+      const int64_t j = key(tile, column);
+      const auto cell = static_cast<size_t>(r * plan_.tile_k + column);
+      if (s.columns > 0) s.values[cell] = in(score, r, j);
+      const ExpectedValue x = in(plain, r, j);
+      ExpectedValue weight{.value = 0, .tolerance = 0, .known = true};
+      if (x.value != -kInf) {
+        weight.value = std::exp(x.value - m.value);
+        weight.tolerance = relative(x.tolerance + m.tolerance, m.value - x.value) * weight.value + 0x1p-126;
+      }
+      if (p.columns > 0) {
+        p.values[cell] = weight;
+        p_sum.value += weight.value;
+        p_sum.tolerance += weight.tolerance + 0x1p-17 * weight.value;
+      }
+      if (j < p_.seq_k) add_value(r, j, weight, sums);
+    }
+  }
+
+  void add_value(int r, int64_t j, const ExpectedValue& weight, PartialRow& sums) {
+    const ProbedQuery& q = query(r);
+    const std::vector<double>& v = oracle_.values(q.b, q.h);
+    const double p_rounding = format_of(p_.dtype).unit;
+    for (size_t c = 0; c < sums.o.size(); ++c) {
+      const double value = v[static_cast<size_t>(j * p_.dim_v) + c];
+      // 0 * NaN may reach a tensor core's sum.
+      sums.finite[c] = sums.finite[c] && std::isfinite(value);
+      if (weight.value == 0) continue;
+      sums.o[c] += weight.value * value;
+      sums.size[c] += weight.value * std::fabs(value);
+      sums.slack[c] += (weight.tolerance + 2 * p_rounding * weight.value + 0x1p-24) * std::fabs(value);
+    }
+  }
+
+  void expect_sums(size_t t, int r, const PartialRow& sums) {
+    CheckedMatrix& o = matrix(checked_.tiles[t].o, warp_.tiles[t].o.columns);
+    for (int64_t c = 0; c < std::min<int64_t>(o.columns, p_.dim_v); ++c) {
+      const auto at = static_cast<size_t>(c);
+      if (!sums.finite[at]) continue;
+      o.values[static_cast<size_t>(r * o.columns + c)] = {
+          .value = sums.o[at], .tolerance = sums.slack[at] + 0x1p-15 * sums.size[at] + 0x1p-126, .known = true};
     }
   }
 

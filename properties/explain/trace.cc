@@ -53,113 +53,139 @@ struct Reading {
   std::function<ValueAt(ValueAt)> value = nullptr;  // which element of V is taken; j < 0: a 0
 };
 
-std::vector<Reading> readings(const Case& c, const attn_plan& plan) {
-  std::vector<Reading> all;
-  const Problem& p = c.problem;
-  FaultClass fault = FaultClass::kMask;
-  const auto as = [&](std::string words, const std::function<void(Problem&)>& edit) {
-    Case other = c;
-    edit(other.problem);
-    if (illegal(other) || other == c) return;
-    all.push_back({.words = std::move(words), .c = std::move(other), .fault = fault});
-  };
-  // What hides keys.
-  if (p.causal) as("it were not causal", [](Problem& x) { x.causal = false; });
-  if (!p.causal) as("it were causal", [](Problem& x) { x.causal = true; });
-  if (p.causal || p.window_left >= 0 || p.window_right >= 0) {
-    as(p.align == ATTN_TOP_LEFT ? "the diagonal were bottom-right" : "the diagonal were top-left",
-       [](Problem& x) { x.align = ATTN_TOP_LEFT + ATTN_BOTTOM_RIGHT - x.align; });
+// All readings of a problem that are tried, the simplest first.
+class Readings {
+ public:
+  Readings(const Case& c, const attn_plan& plan)
+      : c_(c), p_(c.problem), tile_(std::max<int64_t>(plan.tile_k, 1)) {
+    other_visibility();
+    other_scores();
+    lost_keys();
+    other_heads();
+    other_values();
   }
-  for (const auto& [side, name] :
-       {std::pair{&Problem::window_left, "window_left"}, {&Problem::window_right, "window_right"}}) {
-    const int64_t now = p.*side;
-    if (now < 0) continue;
-    as(cat("there were no ", name), [&](Problem& x) { x.*side = -1; });
-    for (const int64_t by : {-1, 1}) {
-      if (now + by >= 0)
-        as(cat(name, " were ", now + by, " instead of ", now), [&](Problem& x) { x.*side = now + by; });
+  std::vector<Reading> all;
+
+ private:
+  void other_visibility() {
+    const auto as = [&](std::string words, const Edit& edit) {
+      edited(std::move(words), FaultClass::kMask, edit);
+    };
+    if (p_.causal) as("it were not causal", [](Problem& x) { x.causal = false; });
+    if (!p_.causal) as("it were causal", [](Problem& x) { x.causal = true; });
+    if (p_.causal || p_.window_left >= 0 || p_.window_right >= 0) {
+      as(p_.align == ATTN_TOP_LEFT ? "the diagonal were bottom-right" : "the diagonal were top-left",
+         [](Problem& x) { x.align = ATTN_TOP_LEFT + ATTN_BOTTOM_RIGHT - x.align; });
+    }
+    for (const auto& [side, name] :
+         {std::pair{&Problem::window_left, "window_left"}, {&Problem::window_right, "window_right"}}) {
+      const int64_t now = p_.*side;
+      if (now < 0) continue;
+      as(cat("there were no ", name), [&](Problem& x) { x.*side = -1; });
+      for (const int64_t by : {-1, 1}) {
+        if (now + by >= 0)
+          as(cat(name, " were ", now + by, " instead of ", now), [&](Problem& x) { x.*side = now + by; });
+      }
+    }
+    if (p_.causal)
+      as("each query saw one key past its diagonal", [](Problem& x) {
+        x.causal = false;
+        x.window_right = 1;
+      });
+    if (p_.key_lengths) {
+      as("key lengths were ignored", [](Problem& x) { x.key_lengths.reset(); });
+      if (p_.batch > 1) {
+        as("all batch entries had the key length of entry 0",
+           [](Problem& x) { std::ranges::fill(*x.key_lengths, x.key_lengths->front()); });
+        as("only batch entry 0 had its key length", [](Problem& x) {
+          for (size_t b = 1; b < x.key_lengths->size(); ++b) (*x.key_lengths)[b] = x.seq_k;
+        });
+      }
+    }
+    if (p_.mask) {
+      as("the mask were ignored", [](Problem& x) { x.mask.reset(); });
+      as("the mask of head 0 were that of all heads", [](Problem& x) { x.mask->broadcast.head = true; });
+      as("the mask of batch entry 0 were that of all", [](Problem& x) { x.mask->broadcast.batch = true; });
     }
   }
-  if (p.causal)
-    as("each query saw one key past its diagonal", [](Problem& x) {
-      x.causal = false;
-      x.window_right = 1;
-    });
-  if (p.key_lengths) {
-    as("key lengths were ignored", [](Problem& x) { x.key_lengths.reset(); });
-    if (p.batch > 1) {
-      as("all batch entries had the key length of entry 0",
-         [](Problem& x) { std::ranges::fill(*x.key_lengths, x.key_lengths->front()); });
-      as("only batch entry 0 had its key length", [](Problem& x) {
-        for (size_t b = 1; b < x.key_lengths->size(); ++b) (*x.key_lengths)[b] = x.seq_k;
+
+  void other_scores() {
+    const auto as = [&](std::string words, const Edit& edit) {
+      edited(std::move(words), FaultClass::kNumerics, edit);
+    };
+    if (p_.bias) as("the bias were ignored", [](Problem& x) { x.bias.reset(); });
+    if (p_.softcap > 0) as("the softcap were ignored", [](Problem& x) { x.softcap = 0; });
+    as("the scale were 1", [](Problem& x) { x.scale = 1; });
+    as("the scale were 1 / sqrt(dim_qk)",
+       [](Problem& x) { x.scale = 1 / std::sqrt(static_cast<float>(x.dim_qk)); });
+  }
+
+  void lost_keys() {
+    // A row of few keys may lack one for many reasons, so the fault's class stays unknown.
+    const auto lose = [&](std::string words, const std::function<bool(int64_t, int64_t, int64_t)>& lost) {
+      all.push_back({.words = std::move(words), .c = c_, .fault = FaultClass::kUnknown, .lost = lost});
+    };
+    lose("the last visible key were missing", [](int64_t j, int64_t, int64_t last) { return j == last; });
+    lose("the first visible key were missing", [](int64_t j, int64_t first, int64_t) { return j == first; });
+    lose("the last tile of keys were missing",
+         [tile = tile_](int64_t j, int64_t, int64_t last) { return j / tile == last / tile; });
+    lose("the first tile of keys were missing",
+         [tile = tile_](int64_t j, int64_t first, int64_t) { return j / tile == first / tile; });
+  }
+
+  void other_heads() {
+    const auto heads_as = [&](std::string words, const std::function<int64_t(int64_t)>& kv_head) {
+      all.push_back({.words = std::move(words), .c = c_, .fault = FaultClass::kDispatch, .kv_head = kv_head});
+    };
+    if (p_.heads_kv <= 1) return;
+    const int64_t n = p_.heads_kv, group = p_.heads_q / n;
+    heads_as(cat("query head h read KV head h mod ", n), [=](int64_t h) { return h % n; });
+    heads_as("all query heads read KV head 0", [](int64_t) { return int64_t{0}; });
+    heads_as("query heads read the KV head after their own", [=](int64_t h) { return (h / group + 1) % n; });
+  }
+
+  void other_values() {
+    const auto from = [&](std::string words, const std::function<ValueAt(ValueAt)>& value) {
+      all.push_back({.words = std::move(words), .c = c_, .fault = FaultClass::kLayout, .value = value});
+    };
+    const int64_t keys = p_.seq_k, dims = p_.dim_v, kv = p_.heads_kv, batch = p_.batch;
+    for (const int64_t by : {1, -1}) {
+      from(by > 0 ? "V were read one key later" : "V were read one key earlier",
+           [=](ValueAt x) { return ValueAt{x.b, x.g, x.j + by < keys ? x.j + by : -1, x.d}; });
+      from(by > 0 ? "V were read one column to the right" : "V were read one column to the left",
+           [=](ValueAt x) {
+             const bool inside = x.d + by >= 0 && x.d + by < dims;
+             return ValueAt{x.b, x.g, inside ? x.j : -1, x.d + by};
+           });
+      if (kv > 1)
+        from("V were that of another head",
+             [=](ValueAt x) { return ValueAt{x.b, (x.g + by + kv) % kv, x.j, x.d}; });
+      if (batch > 1)
+        from("V were that of another batch entry",
+             [=](ValueAt x) { return ValueAt{(x.b + by + batch) % batch, x.g, x.j, x.d}; });
+    }
+    from("neighbouring columns of V were exchanged",
+         [=](ValueAt x) { return ValueAt{x.b, x.g, (x.d ^ 1) < dims ? x.j : -1, x.d ^ 1}; });
+    if (p_.dim_qk != p_.dim_v) {
+      from("rows of V were as far apart as those of K", [=, step = p_.dim_qk](ValueAt x) {
+        const int64_t at = x.j * step + x.d;
+        return ValueAt{x.b, x.g, at < keys * dims ? at / dims : -1, at % dims};
       });
     }
   }
-  if (p.mask) {
-    as("the mask were ignored", [](Problem& x) { x.mask.reset(); });
-    as("the mask of head 0 were that of all heads", [](Problem& x) { x.mask->broadcast.head = true; });
-    as("the mask of batch entry 0 were that of all", [](Problem& x) { x.mask->broadcast.batch = true; });
+
+  using Edit = std::function<void(Problem&)>;
+  void edited(std::string words, FaultClass fault, const Edit& edit) {
+    Case other = c_;
+    edit(other.problem);
+    if (illegal(other) || other == c_) return;
+    all.push_back({.words = std::move(words), .c = std::move(other), .fault = fault});
   }
-  // Scores.
-  fault = FaultClass::kNumerics;
-  if (p.bias) as("the bias were ignored", [](Problem& x) { x.bias.reset(); });
-  if (p.softcap > 0) as("the softcap were ignored", [](Problem& x) { x.softcap = 0; });
-  as("the scale were 1", [](Problem& x) { x.scale = 1; });
-  as("the scale were 1 / sqrt(dim_qk)",
-     [](Problem& x) { x.scale = 1 / std::sqrt(static_cast<float>(x.dim_qk)); });
-  // Keys.
-  fault = FaultClass::kUnknown;  // of few keys one may be missing for many reasons
-  const auto lose = [&](std::string words, const std::function<bool(int64_t, int64_t, int64_t)>& lost) {
-    all.push_back({.words = std::move(words), .c = c, .fault = fault, .lost = lost});
-  };
-  lose("the last visible key were missing", [](int64_t j, int64_t, int64_t last) { return j == last; });
-  lose("the first visible key were missing", [](int64_t j, int64_t first, int64_t) { return j == first; });
-  const int64_t tile = std::max<int64_t>(plan.tile_k, 1);
-  lose("the last tile of keys were missing",
-       [=](int64_t j, int64_t, int64_t last) { return j / tile == last / tile; });
-  lose("the first tile of keys were missing",
-       [=](int64_t j, int64_t first, int64_t) { return j / tile == first / tile; });
-  // Heads.
-  fault = FaultClass::kDispatch;
-  if (p.heads_kv > 1) {
-    const int64_t n = p.heads_kv, group = p.heads_q / n;
-    const auto heads = [&](std::string words, const std::function<int64_t(int64_t)>& kv_head) {
-      all.push_back({.words = std::move(words), .c = c, .fault = fault, .kv_head = kv_head});
-    };
-    heads(cat("query head h read KV head h mod ", n), [=](int64_t h) { return h % n; });
-    heads("all query heads read KV head 0", [](int64_t) { return int64_t{0}; });
-    heads("query heads read the KV head after their own", [=](int64_t h) { return (h / group + 1) % n; });
-  }
-  // Values.
-  fault = FaultClass::kLayout;
-  const auto from = [&](std::string words, const std::function<ValueAt(ValueAt)>& value) {
-    all.push_back({.words = std::move(words), .c = c, .fault = fault, .value = value});
-  };
-  const int64_t keys = p.seq_k, dims = p.dim_v, kv = p.heads_kv, batch = p.batch;
-  for (const int64_t by : {1, -1}) {
-    from(by > 0 ? "V were read one key later" : "V were read one key earlier",
-         [=](ValueAt x) { return ValueAt{x.b, x.g, x.j + by < keys ? x.j + by : -1, x.d}; });
-    from(by > 0 ? "V were read one column to the right" : "V were read one column to the left", [=](ValueAt x) {
-      const bool inside = x.d + by >= 0 && x.d + by < dims;
-      return ValueAt{x.b, x.g, inside ? x.j : -1, x.d + by};
-    });
-    if (kv > 1)
-      from("V were that of another head",
-           [=](ValueAt x) { return ValueAt{x.b, (x.g + by + kv) % kv, x.j, x.d}; });
-    if (batch > 1)
-      from("V were that of another batch entry",
-           [=](ValueAt x) { return ValueAt{(x.b + by + batch) % batch, x.g, x.j, x.d}; });
-  }
-  from("neighbouring columns of V were exchanged",
-       [=](ValueAt x) { return ValueAt{x.b, x.g, (x.d ^ 1) < dims ? x.j : -1, x.d ^ 1}; });
-  if (p.dim_qk != p.dim_v) {
-    from("rows of V were as far apart as those of K", [=, step = p.dim_qk](ValueAt x) {
-      const int64_t at = x.j * step + x.d;
-      return ValueAt{x.b, x.g, at < keys * dims ? at / dims : -1, at % dims};
-    });
-  }
-  return all;
-}
+
+  const Case& c_;
+  const Problem& p_;
+  const int64_t tile_;
+};
 
 class Tracer {
  public:
@@ -239,7 +265,8 @@ class Tracer {
       rows.push_back(rows_[n]);
     const auto work = static_cast<int64_t>(rows.size()) * p_.seq_k * (p_.dim_qk + p_.dim_v);
     if (work > kMostWork) return;
-    for (const Reading& reading : readings(c_, run_.plan)) {
+    const Readings readings(c_, run_.plan);
+    for (const Reading& reading : readings.all) {
       if (!trace.readings.empty() && reading.fault != trace.fault) continue;
       RowOracle oracle(reading.c, run_.plan);
       if (reading.kv_head) oracle.read_kv_heads_as(reading.kv_head);

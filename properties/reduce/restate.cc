@@ -36,75 +36,102 @@ Case bare(Case c) {
   return c;
 }
 
-// All ways known here of letting exactly the pairs `wanted` of a bare case be seen.
-void say(const Case& bare_case, const std::vector<bool>& wanted, const Problem& found, bool same_rows,
-         std::vector<Restatement>* all) {
-  const Problem& p = bare_case.problem;
-  const auto consider = [&](Case candidate) {
+// Other problems that let exactly the same pairs (query, key) be seen: `wanted`, one flag a pair.
+class Restater {
+ public:
+  Restater(const Case& bare_case, const std::vector<bool>& wanted, const Problem& found, bool same_rows,
+           std::vector<Restatement>* all)
+      : bare_(bare_case), wanted_(wanted), found_(found), same_rows_(same_rows), all_(*all) {}
+
+  void say() {
+    consider(bare_);
+    as_windows();
+    as_lengths();
+    as_patterns();
+  }
+
+ private:
+  void consider(Case candidate) {
     tidy(candidate);
-    if (candidate.problem == found || illegal(candidate)) return;
+    if (candidate.problem == found_ || illegal(candidate)) return;
     const auto same = [&](const Restatement& r) { return r.c == candidate; };
-    if (std::ranges::any_of(*all, same)) return;
-    if (visible_pairs(candidate) == wanted) all->push_back({std::move(candidate), same_rows});
-  };
-  consider(bare_case);
-  for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
-    Case causal = bare_case;
-    causal.problem.causal = true;
-    causal.problem.align = align;
-    consider(causal);
-    // Between the two alignments lies this; without key lengths they say the same.
-    const int64_t shift = align == ATTN_TOP_LEFT ? p.seq_k - p.seq_q : p.seq_q - p.seq_k;
-    const int64_t lefts[] = {-1, 0, 1, found.window_left, found.window_left - shift};
-    const int64_t rights[] = {-1, 0, shift, found.window_right, found.window_right + shift};
-    for (const int64_t left : lefts) {
-      for (const int64_t right : rights) {
-        if (left < 0 && right < 0) continue;
-        Case window = bare_case;
-        window.problem.align = align;
-        window.problem.window_left = left;
-        window.problem.window_right = right;
-        consider(window);
+    if (std::ranges::any_of(all_, same)) return;
+    if (visible_pairs(candidate) == wanted_) all_.push_back({std::move(candidate), same_rows_});
+  }
+
+  void as_windows() {
+    const Problem& p = bare_.problem;
+    for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
+      Case causal = bare_;
+      causal.problem.causal = true;
+      causal.problem.align = align;
+      consider(causal);
+      // Between the two alignments lies this; without key lengths they say the same.
+      const int64_t shift = align == ATTN_TOP_LEFT ? p.seq_k - p.seq_q : p.seq_q - p.seq_k;
+      const int64_t lefts[] = {-1, 0, 1, found_.window_left, found_.window_left - shift};
+      const int64_t rights[] = {-1, 0, shift, found_.window_right, found_.window_right + shift};
+      for (const int64_t left : lefts) {
+        for (const int64_t right : rights) {
+          if (left < 0 && right < 0) continue;
+          Case window = bare_;
+          window.problem.align = align;
+          window.problem.window_left = left;
+          window.problem.window_right = right;
+          consider(window);
+        }
       }
     }
   }
-  // As long as the last key that any query of the batch entry sees.
-  Case lengths = bare_case;
-  lengths.problem.key_lengths.emplace(static_cast<size_t>(p.batch), 0);
-  for (size_t at = 0; at < wanted.size(); ++at) {
-    if (!wanted[at]) continue;
-    const int64_t pair = static_cast<int64_t>(at), j = pair % p.seq_k;
-    int64_t& length = (*lengths.problem.key_lengths)[static_cast<size_t>(RowSpace(p).at(pair / p.seq_k).b)];
-    length = std::max(length, j + 1);
+
+  // Each batch entry as long as the last key that any of its queries sees.
+  void as_lengths() {
+    const Problem& p = bare_.problem;
+    Case lengths = bare_;
+    lengths.problem.key_lengths.emplace(static_cast<size_t>(p.batch), 0);
+    for (size_t at = 0; at < wanted_.size(); ++at) {
+      if (!wanted_[at]) continue;
+      const int64_t pair = static_cast<int64_t>(at), j = pair % p.seq_k;
+      int64_t& length = (*lengths.problem.key_lengths)[static_cast<size_t>(RowSpace(p).at(pair / p.seq_k).b)];
+      length = std::max(length, j + 1);
+    }
+    consider(lengths);
   }
-  consider(lengths);
-  std::vector<Pattern> patterns = {{.kind = PatternKind::kAll},
-                                   {.kind = PatternKind::kNothing},
-                                   {.kind = PatternKind::kFirstKey},
-                                   {.kind = PatternKind::kLastKey},
-                                   {.kind = PatternKind::kPrefix},
-                                   {.kind = PatternKind::kDocuments},
-                                   {.kind = PatternKind::kDeadRows},
-                                   {.kind = PatternKind::kDeadRows, .parameter = 2},
-                                   {.kind = PatternKind::kStripes, .parameter = 2}};
-  // As many first keys as the first query, if there is one, sees.
-  const auto row_end = wanted.begin() + std::min(static_cast<int64_t>(wanted.size()), p.seq_k);
-  const int64_t seen = std::find(wanted.begin(), row_end, false) - wanted.begin();
-  patterns.push_back({.kind = PatternKind::kPrefix, .parameter = std::max<int64_t>(seen, 1)});
-  if (found.mask) patterns.push_back(found.mask->visible);
-  if (found.bias) patterns.push_back(found.bias->finite);
-  for (const Pattern& pattern : patterns) {
-    Case masked = bare_case;
-    masked.problem.mask = Mask{.visible = pattern, .broadcast = {}};
-    consider(masked);
+
+  void as_patterns() {
+    std::vector<Pattern> patterns = {{.kind = PatternKind::kAll},
+                                     {.kind = PatternKind::kNothing},
+                                     {.kind = PatternKind::kFirstKey},
+                                     {.kind = PatternKind::kLastKey},
+                                     {.kind = PatternKind::kPrefix},
+                                     {.kind = PatternKind::kDocuments},
+                                     {.kind = PatternKind::kDeadRows},
+                                     {.kind = PatternKind::kDeadRows, .parameter = 2},
+                                     {.kind = PatternKind::kStripes, .parameter = 2}};
+    // As many first keys as the first query, if there is one, sees.
+    const auto row_end = wanted_.begin() + std::min(static_cast<int64_t>(wanted_.size()), bare_.problem.seq_k);
+    const int64_t seen = std::find(wanted_.begin(), row_end, false) - wanted_.begin();
+    patterns.push_back({.kind = PatternKind::kPrefix, .parameter = std::max<int64_t>(seen, 1)});
+    if (found_.mask) patterns.push_back(found_.mask->visible);
+    if (found_.bias) patterns.push_back(found_.bias->finite);
+    for (const Pattern& pattern : patterns) {
+      Case masked = bare_;
+      masked.problem.mask = Mask{.visible = pattern, .broadcast = {}};
+      consider(masked);
+    }
+    for (const Pattern& pattern : patterns) {
+      Case biased = bare_;
+      biased.problem.bias.emplace();
+      biased.problem.bias->finite = pattern;
+      consider(biased);
+    }
   }
-  for (const Pattern& pattern : patterns) {
-    Case biased = bare_case;
-    biased.problem.bias.emplace();
-    biased.problem.bias->finite = pattern;
-    consider(biased);
-  }
-}
+
+  const Case& bare_;
+  const std::vector<bool>& wanted_;
+  const Problem& found_;
+  const bool same_rows_;
+  std::vector<Restatement>& all_;
+};
 
 }  // namespace
 
@@ -124,7 +151,8 @@ std::vector<Restatement> restatements(const Case& c, const Verdict& verdict) {
   if (bare(c) == c) return all;
   const std::vector<bool> wanted = visible_pairs(c);
 
-  say(bare(c), wanted, p, true, &all);
+  const Case all_rows = bare(c);
+  Restater(all_rows, wanted, p, true, &all).say();
   if (p.seq_q < 2) return all;
   std::vector<int64_t> rows = {0, 1, p.seq_q - 1};
   if (verdict.where) rows = {verdict.where->q};
@@ -137,7 +165,7 @@ std::vector<Restatement> restatements(const Case& c, const Verdict& verdict) {
     }
     Case alone = bare(c);
     alone.problem.seq_q = 1;
-    say(alone, of_row, p, false, &all);
+    Restater(alone, of_row, p, false, &all).say();
   }
   return all;
 }

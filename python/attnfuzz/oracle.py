@@ -71,21 +71,29 @@ def _view(array):
     return c.TensorView(array.ctypes.data, (ctypes.c_int64 * 4)(*strides))
 
 
-def _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles,
-              calibration, lse_base, lse_dead):
-    import numpy
-
+def _qkv(q, k, v):
+    """Q, K and V on the host, and their common format; an error says which shape or format is due."""
     (q, fmt), (k, of_k), (v, of_v) = (on_host(n, a, DTYPES) for n, a in (("q", q), ("k", k), ("v", v)))
     for name, a in (("q", q), ("k", k), ("v", v)):
         if a.ndim != 4:
             raise ValueError(f"{name} has {a.ndim} dimensions: must be (batch, heads, length, dim)")
     if of_k != fmt or of_v != fmt:
         raise TypeError(f"q is {fmt}, k {of_k} and v {of_v}: must be of one format")
-    batch, heads_q, seq_q, dim_qk = q.shape
+    batch, _, _, dim_qk = q.shape
     _, heads_kv, seq_k, _ = k.shape
     for name, a, due in (("k", k, (batch, heads_kv, seq_k, dim_qk)), ("v", v, (batch, heads_kv, seq_k, v.shape[3]))):
         if a.shape != due:
             raise ValueError(f"{name} has the shape {a.shape}, and beside the others {due} is due")
+    return q, k, v, fmt
+
+
+def _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles,
+              calibration, lse_base, lse_dead):
+    import numpy
+
+    q, k, v, fmt = _qkv(q, k, v)
+    batch, heads_q, seq_q, dim_qk = q.shape
+    _, heads_kv, seq_k, _ = k.shape
     p = c.Problem(size=ctypes.sizeof(c.Problem), dtype=DTYPES.index(fmt), batch=batch,
                   heads_q=heads_q, heads_kv=heads_kv, seq_q=seq_q, seq_k=seq_k, dim_qk=dim_qk, dim_v=v.shape[3],
                   scale=dim_qk**-0.5 if scale is None else scale, softcap=softcap, causal=bool(causal),

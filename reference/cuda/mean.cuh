@@ -2,8 +2,8 @@
 // as on the host.
 #pragma once
 
-#include "reference/cuda/row.cuh"
 #include "reference/call/expected.h"
+#include "reference/cuda/row.cuh"
 
 namespace attnfuzz::cuda {
 
@@ -62,6 +62,29 @@ __device__ inline double read_value(const Bits<kFormat>* from, bool impure) {
   return impure && !is_finite_number<kFormat>(bits) ? 0 : lowered<kFormat>(bits) * kRaise<kFormat>;
 }
 
+// Writes column c of a row: its value o and its bound, from what find_column() summed.
+__device__ inline void store_column(const RowsInput& in, const Team& team, const RowPlace& to, Way now, int c,
+                                    double o, double charged, double shifted, Row& row) {
+  double bound;
+  if (now == Way::kKnown) {
+    const KnownShares& of = row.known_shares;
+    bound = (charged * of.grown + of.of_o * fabs(o) + of.constant) / (1 - of.lost);
+  } else {
+    const PlainShares& of = row.plain_shares;
+    double absolute = charged;
+    if (of.long_row)
+      absolute +=
+          long_product(in, row, team, c, absolute / (of.rounding + of.partial), shifted + row.rho_w * fabs(o));
+    bound = (shifted + absolute + of.of_o * fabs(o) + of.constant) / row.denominator;
+    if (to.exact) to.exact[c] = o;
+  }
+  bound = row.stored(row.terms, fabs(o), bound);
+  to.o[c] = o;
+  to.bound[c] = bound;
+  to.rule[c] = static_cast<uint8_t>(Due::kNumber);
+  if (!is_finite(bound)) atomicOr(&row.unbounded, 1u);
+}
+
 // Column c of those rows from, from + 1, ... of the team that are to be found by `now`.
 template <int R, Format kFormat>
 __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, int64_t at, bool impure,
@@ -113,26 +136,7 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
   for (int r = 0; r < R; ++r) {
     Row& row = team.row[from + r];
     if (row.way != now) continue;
-    const RowPlace to = place_of(in, out, at + from + r);
-    const double o = mean[r];
-    double bound;
-    if (now == Way::kKnown) {
-      const KnownShares& of = row.known_shares;
-      bound = (charged[r] * of.grown + of.of_o * fabs(o) + of.constant) / (1 - of.lost);
-    } else {
-      const PlainShares& of = row.plain_shares;
-      double absolute = charged[r];
-      if (of.long_row)
-        absolute += long_product(in, row, team, c, absolute / (of.rounding + of.partial),
-                                 shifted[r] + row.rho_w * fabs(o));
-      bound = (shifted[r] + absolute + of.of_o * fabs(o) + of.constant) / row.denominator;
-      if (to.exact) to.exact[c] = o;
-    }
-    bound = row.stored(row.terms, fabs(o), bound);
-    to.o[c] = o;
-    to.bound[c] = bound;
-    to.rule[c] = static_cast<uint8_t>(Due::kNumber);
-    if (!is_finite(bound)) atomicOr(&row.unbounded, 1u);
+    store_column(in, team, place_of(in, out, at + from + r), now, c, mean[r], charged[r], shifted[r], row);
   }
 }
 

@@ -59,8 +59,76 @@ struct SharedRows {
   }
 };
 
+// The rows that are evaluated, and the groups (batch entry and KV head) that they belong to.
+struct Tasks {
+  std::vector<RowTask> rows;
+  std::vector<Row> groups;       // b and h; i is not used
+  std::vector<int32_t> lengths;  // keys of each group
+  int64_t most_keys = 0;
+  double keys = 0;  // that position allows, over all rows
+};
+
+// A row of a bias or a mask is padded to this many elements.
+int64_t padded_keys(const attn_problem& p) { return (p.seq_k + 7) / 8 * 8; }
+
+Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vector<int64_t>& rows,
+                 SharedRows* bias, SharedRows* mask) {
+  const RowSpace space(p);
+  const int64_t heads_a_group = p.heads_q / std::max<int64_t>(p.heads_kv, 1), stride_k = padded_keys(p);
+  Tasks tasks;
+  tasks.rows.reserve(rows.size());
+  for (const int64_t number : rows) {
+    const Row at = space.at(number);
+    const int64_t g = at.h / heads_a_group;
+    if (tasks.groups.empty() || tasks.groups.back().b != at.b || tasks.groups.back().h != g) {
+      tasks.groups.push_back({at.b, g, 0});
+      tasks.lengths.push_back(static_cast<int32_t>(key_length(p, host, at.b)));
+    }
+    const KeyRange range = key_range(p, host, at.b, at.i);
+    RowTask task = {0, 0, static_cast<int32_t>(tasks.groups.size() - 1), static_cast<int32_t>(range.first),
+                    static_cast<int32_t>(range.last)};
+    // A window may end before the first key.
+    if (range.last <= range.first) task.first = task.last = 0;
+    if (p.bias_dtype != ATTN_NONE) task.bias = bias->of(at) * stride_k;
+    if (p.has_mask) task.mask = mask->of(at) * stride_k;
+    tasks.most_keys = std::max<int64_t>(tasks.most_keys, task.last - task.first);
+    tasks.keys += task.last - task.first;
+    tasks.rows.push_back(task);
+  }
+  return tasks;
+}
+
+// Where each input lies in the block, and how far apart its rows are there, in elements.
 struct Sections {
-  uint64_t bytes = 0;
+  uint64_t facts, tasks, lengths, q, k, v, bias, mask, bytes = 0;
+  int64_t stride_qk, stride_v, stride_k;
+  int64_t number_bytes, bias_bytes;  // of an element of Q, K and V, and of the bias
+
+  Sections(const attn_problem& p, const Tasks& of, const SharedRows& bias_rows, const SharedRows& mask_rows)
+      : stride_qk(padded(p.dim_qk)),
+        stride_v(padded(p.dim_v)),
+        stride_k(padded_keys(p)),
+        number_bytes(p.dtype == ATTN_F32 ? 4 : 2),
+        bias_bytes(p.bias_dtype == ATTN_NONE  ? 0
+                   : p.bias_dtype == ATTN_F32 ? 4
+                                              : 2) {
+    const auto slots = static_cast<uint64_t>(static_cast<int64_t>(of.groups.size()) * p.seq_k);
+    facts = take(of.groups.size() * sizeof(GroupFacts));
+    tasks = take(of.rows.size() * sizeof(RowTask));
+    lengths = take(of.lengths.size() * sizeof(int32_t));
+    q = take(of.rows.size() * row_qk());
+    k = take(slots * row_qk());
+    v = take(slots * row_v());
+    bias = take(bias_rows.offsets.size() * row_bias());
+    mask = take(mask_rows.offsets.size() * row_mask());
+  }
+  // Bytes of a row.
+  uint64_t row_qk() const { return static_cast<uint64_t>(stride_qk * number_bytes); }
+  uint64_t row_v() const { return static_cast<uint64_t>(stride_v * number_bytes); }
+  uint64_t row_bias() const { return static_cast<uint64_t>(stride_k * bias_bytes); }
+  uint64_t row_mask() const { return static_cast<uint64_t>(stride_k); }
+
+ private:
   uint64_t take(uint64_t more) {
     const uint64_t at = bytes;
     bytes += (more + 255) / 256 * 256;
@@ -68,9 +136,68 @@ struct Sections {
   }
 };
 
+void copy_tasks(const Tasks& tasks, const Sections& at, std::byte* block) {
+  for (size_t g = 0; g < tasks.groups.size(); ++g)
+    reinterpret_cast<GroupFacts*>(block + at.facts)[g] = {std::bit_cast<unsigned long long>(0x1p1023), 0, 0};
+  std::memcpy(block + at.tasks, tasks.rows.data(), tasks.rows.size() * sizeof(RowTask));
+  std::memcpy(block + at.lengths, tasks.lengths.data(), tasks.lengths.size() * sizeof(int32_t));
+}
+
+void copy_qkv(const attn_problem& p, const attn_tensors& host, const std::vector<int64_t>& rows,
+              const Tasks& tasks, const Sections& at, std::byte* block) {
+  const RowSpace space(p);
+  const auto put = [bytes = at.number_bytes](const attn_tensor& tensor, int64_t offset, int64_t count,
+                                             int64_t stride, std::byte* to) {
+    copy_elements(bytes, tensor, offset, count, to);
+    std::memset(to + bytes * count, 0, static_cast<size_t>(bytes * (stride - count)));
+  };
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const Row row = space.at(rows[r]);
+    put(host.q, offset_of(host.q, row.b, row.h, row.i, 0), p.dim_qk, at.stride_qk,
+        block + at.q + r * at.row_qk());
+  }
+  for (size_t g = 0; g < tasks.groups.size(); ++g) {
+    const Row& group = tasks.groups[g];
+    for (int64_t j = 0; j < tasks.lengths[g]; ++j) {
+      const auto slot = static_cast<uint64_t>(static_cast<int64_t>(g) * p.seq_k + j);
+      put(host.k, offset_of(host.k, group.b, group.h, j, 0), p.dim_qk, at.stride_qk,
+          block + at.k + slot * at.row_qk());
+      put(host.v, offset_of(host.v, group.b, group.h, j, 0), p.dim_v, at.stride_v,
+          block + at.v + slot * at.row_v());
+    }
+  }
+}
+
+void copy_shared(const SharedRows& rows, int64_t element_bytes, int64_t keys, uint64_t row_bytes,
+                 std::byte* to) {
+  for (size_t s = 0; s < rows.offsets.size(); ++s)
+    copy_elements(element_bytes, rows.tensor, rows.offsets[s], keys, to + s * row_bytes);
+}
+
 template <class Pointer>
 void point(Pointer& pointer, uint64_t offset) {
   pointer = reinterpret_cast<Pointer>(offset);
+}
+
+void fill_input(const attn_problem& p, const Tasks& tasks, const Sections& at, RowsInput* in) {
+  in->dtype = p.dtype;
+  in->bias_dtype = p.bias_dtype;
+  in->rows = static_cast<int32_t>(tasks.rows.size());
+  in->groups = static_cast<int32_t>(tasks.groups.size());
+  in->keys = static_cast<int32_t>(p.seq_k);
+  in->most_keys = static_cast<int32_t>(tasks.most_keys);
+  in->dim_qk = static_cast<int32_t>(p.dim_qk);
+  in->dim_v = static_cast<int32_t>(p.dim_v);
+  in->stride_qk = static_cast<int32_t>(at.stride_qk);
+  in->stride_v = static_cast<int32_t>(at.stride_v);
+  point(in->facts, at.facts);
+  point(in->tasks, at.tasks);
+  point(in->lengths, at.lengths);
+  point(in->q, at.q);
+  point(in->k, at.k);
+  point(in->v, at.v);
+  point(in->bias, at.bias);
+  point(in->mask, at.mask);
 }
 
 }  // namespace
@@ -83,108 +210,27 @@ bool pack(const attn_problem& p, const attn_tensors& host, const std::vector<int
   };
   if (p.seq_k > kMostKeys) return no("more than 131,072 keys");
   if (p.dim_qk > 256 || p.dim_v > 256) return no("a head dimension above 256");
-  const RowSpace space(p);
-  const int64_t heads_a_group = p.heads_q / std::max<int64_t>(p.heads_kv, 1);
   const bool has_bias = p.bias_dtype != ATTN_NONE;
   constexpr int64_t kMostShared = int64_t{1} << 22;
-  if ((has_bias || p.has_mask) && space.count() > kMostShared) return no("a bias or mask of 4 million rows");
+  if ((has_bias || p.has_mask) && RowSpace(p).count() > kMostShared)
+    return no("a bias or mask of 4 million rows");
 
-  std::vector<RowTask> tasks;
-  std::vector<Row> groups;  // i: not used
-  std::vector<int32_t> lengths;
   SharedRows bias(p, has_bias ? host.bias : attn_tensor{}), mask(p, p.has_mask ? host.mask : attn_tensor{});
-  const int64_t stride_k = (p.seq_k + 7) / 8 * 8;  // of a row of bias or mask
-  int64_t most_keys = 0;
-  double keys = 0;
-  tasks.reserve(rows.size());
-  for (const int64_t number : rows) {
-    const Row at = space.at(number);
-    const int64_t g = at.h / heads_a_group;
-    if (groups.empty() || groups.back().b != at.b || groups.back().h != g) {
-      groups.push_back({at.b, g, 0});
-      lengths.push_back(static_cast<int32_t>(key_length(p, host, at.b)));
-    }
-    const KeyRange range = key_range(p, host, at.b, at.i);
-    RowTask task = {0, 0, static_cast<int32_t>(groups.size() - 1), static_cast<int32_t>(range.first),
-                    static_cast<int32_t>(range.last)};
-    // A window may end before the first key.
-    if (range.last <= range.first) task.first = task.last = 0;
-    if (has_bias) task.bias = bias.of(at) * stride_k;
-    if (p.has_mask) task.mask = mask.of(at) * stride_k;
-    most_keys = std::max<int64_t>(most_keys, task.last - task.first);
-    keys += task.last - task.first;
-    tasks.push_back(task);
-  }
-  if (keys * static_cast<double>(p.dim_qk + p.dim_v) < least_work) return no("small: the CPU's is done sooner");
+  const Tasks tasks = list_tasks(p, host, rows, &bias, &mask);
+  if (tasks.keys * static_cast<double>(p.dim_qk + p.dim_v) < least_work)
+    return no("small: the CPU's is done sooner");
+  const Sections at(p, tasks, bias, mask);
+  if (at.bytes > kMostBytes) return no("more than 256 MiB of inputs");
 
-  const int64_t stride_qk = padded(p.dim_qk), stride_v = padded(p.dim_v);
-  const auto slots = static_cast<uint64_t>(static_cast<int64_t>(groups.size()) * p.seq_k);
-  const int64_t bias_bytes = has_bias ? (p.bias_dtype == ATTN_F32 ? 4 : 2) : 0;
-  const int64_t bytes = p.dtype == ATTN_F32 ? 4 : 2;  // of a number
-  const auto row_qk = static_cast<uint64_t>(stride_qk * bytes), row_v = static_cast<uint64_t>(stride_v * bytes);
-  Sections sections;
-  const uint64_t facts_at = sections.take(groups.size() * sizeof(GroupFacts));
-  const uint64_t tasks_at = sections.take(tasks.size() * sizeof(RowTask));
-  const uint64_t lengths_at = sections.take(lengths.size() * sizeof(int32_t));
-  const uint64_t q_at = sections.take(tasks.size() * row_qk);
-  const uint64_t k_at = sections.take(slots * row_qk);
-  const uint64_t v_at = sections.take(slots * row_v);
-  const uint64_t bias_at = sections.take(bias.offsets.size() * static_cast<uint64_t>(stride_k * bias_bytes));
-  const uint64_t mask_at = sections.take(mask.offsets.size() * static_cast<uint64_t>(stride_k));
-  if (sections.bytes > kMostBytes) return no("more than 256 MiB of inputs");
-
-  std::byte* block = room(sections.bytes);
-  for (size_t g = 0; g < groups.size(); ++g)
-    reinterpret_cast<GroupFacts*>(block + facts_at)[g] = {std::bit_cast<unsigned long long>(0x1p1023), 0, 0};
-  std::memcpy(block + tasks_at, tasks.data(), tasks.size() * sizeof(RowTask));
-  std::memcpy(block + lengths_at, lengths.data(), lengths.size() * sizeof(int32_t));
-  const auto put = [bytes](const attn_tensor& tensor, int64_t at, int64_t count, int64_t stride,
-                           std::byte* to) {
-    copy_elements(bytes, tensor, at, count, to);
-    std::memset(to + bytes * count, 0, static_cast<size_t>(bytes * (stride - count)));
-  };
-  for (size_t r = 0; r < rows.size(); ++r) {
-    const Row at = space.at(rows[r]);
-    put(host.q, offset_of(host.q, at.b, at.h, at.i, 0), p.dim_qk, stride_qk, block + q_at + r * row_qk);
-  }
-  for (size_t g = 0; g < groups.size(); ++g) {
-    for (int64_t j = 0; j < lengths[g]; ++j) {
-      const auto slot = static_cast<uint64_t>(static_cast<int64_t>(g) * p.seq_k + j);
-      put(host.k, offset_of(host.k, groups[g].b, groups[g].h, j, 0), p.dim_qk, stride_qk,
-          block + k_at + slot * row_qk);
-      put(host.v, offset_of(host.v, groups[g].b, groups[g].h, j, 0), p.dim_v, stride_v,
-          block + v_at + slot * row_v);
-    }
-  }
-  for (size_t s = 0; s < bias.offsets.size(); ++s)
-    copy_elements(bias_bytes, bias.tensor, bias.offsets[s], p.seq_k,
-                  block + bias_at + s * static_cast<uint64_t>(stride_k * bias_bytes));
-  for (size_t s = 0; s < mask.offsets.size(); ++s)
-    copy_elements(1, mask.tensor, mask.offsets[s], p.seq_k,
-                  block + mask_at + s * static_cast<uint64_t>(stride_k));
-
-  RowsInput& in = packed->input;
-  in.dtype = p.dtype;
-  in.bias_dtype = p.bias_dtype;
-  in.rows = static_cast<int32_t>(tasks.size());
-  in.groups = static_cast<int32_t>(groups.size());
-  in.keys = static_cast<int32_t>(p.seq_k);
-  in.most_keys = static_cast<int32_t>(most_keys);
-  in.dim_qk = static_cast<int32_t>(p.dim_qk);
-  in.dim_v = static_cast<int32_t>(p.dim_v);
-  in.stride_qk = static_cast<int32_t>(stride_qk);
-  in.stride_v = static_cast<int32_t>(stride_v);
-  point(in.facts, facts_at);
-  point(in.tasks, tasks_at);
-  point(in.lengths, lengths_at);
-  point(in.q, q_at);
-  point(in.k, k_at);
-  point(in.v, v_at);
-  point(in.bias, bias_at);
-  point(in.mask, mask_at);
+  std::byte* block = room(at.bytes);
+  copy_tasks(tasks, at, block);
+  copy_qkv(p, host, rows, tasks, at, block);
+  copy_shared(bias, at.bias_bytes, p.seq_k, at.row_bias(), block + at.bias);
+  copy_shared(mask, 1, p.seq_k, at.row_mask(), block + at.mask);
+  fill_input(p, tasks, at, &packed->input);
   packed->has_mask = p.has_mask != 0;
   packed->block = block;
-  packed->bytes = sections.bytes;
+  packed->bytes = at.bytes;
   return true;
 }
 

@@ -138,6 +138,28 @@ __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& r
   return lost / all;
 }
 
+// The row's single numbers, from its sum l, its mma blocks that hold a key, and its largest error allowance.
+// One thread.
+__device__ inline void set_row_numbers(const RowsInput& in, const Team& team, double l, double blocks,
+                                       double largest, double slope, double merge_slope, Row& row) {
+  const ErrorNumbers& model = in.model;
+  const int32_t first = team.first + row.first, last = team.first + row.last;
+  if (!has_holes(in)) blocks = blocks_of(first, last, narrow(model.tile_k), narrow(model.mma_block));
+  row.l = l;
+  row.costs = row.n * model.product_unit + blocks * model.sum_unit;
+  const double lost = team.tiles > 0 ? walk_tiles(model, team.tiles, row) : 0;
+  if (model.max_rule == ATTN_MAX_UNKNOWN) row.T = rescales_of(model, first, last);
+  row.sum_gamma = sum_error(model, row.T, row.n, lost);
+  row.merge_constant = model.splits > 1 ? merge_constant(model, row.m, row.n, row.sum_gamma) : 0;
+  row.merge_slope = merge_slope;
+  row.slope = slope;
+  row.constant = row.T * (model.eps_exp + 2 * kU) + row.merge_constant;
+  row.largest = largest + slope * row.largest_delta + row.constant;
+  row.lam = row.m + log(row.l);
+  row.terms = mean_terms(model, {row.T, row.sum_gamma, row.misplaced, row.largest_delta}, row.costs);
+  row.common = model.splits > 1 || team.tiles == 0 ? 0 : expm1(row.last_uncertain);
+}
+
 // The weights, l, the tiles, and what the row's sums may be off by.
 template <class G>
 __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& row) {
@@ -202,23 +224,7 @@ __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& ro
   }
   G::over(sums, Sum());
   largest = G::over(largest, Max());
-  if (G::rank() == 0) {
-    const int32_t first = team.first + row.first, last = team.first + row.last;
-    row.l = sums[0];
-    row.costs =
-        row.n * model.product_unit + (holes ? sums[1] : blocks_of(first, last, tile_k, block)) * model.sum_unit;
-    const double lost = tiles > 0 ? walk_tiles(model, tiles, row) : 0;
-    if (model.max_rule == ATTN_MAX_UNKNOWN) row.T = rescales_of(model, first, last);
-    row.sum_gamma = sum_error(model, row.T, row.n, lost);
-    row.merge_constant = model.splits > 1 ? merge_constant(model, row.m, row.n, row.sum_gamma) : 0;
-    row.merge_slope = merge_slope;
-    row.slope = slope;
-    row.constant = row.T * (model.eps_exp + 2 * kU) + row.merge_constant;
-    row.largest = largest + slope * row.largest_delta + row.constant;
-    row.lam = row.m + log(row.l);
-    row.terms = mean_terms(model, {row.T, row.sum_gamma, row.misplaced, row.largest_delta}, row.costs);
-    row.common = model.splits > 1 || tiles == 0 ? 0 : expm1(row.last_uncertain);
-  }
+  if (G::rank() == 0) set_row_numbers(in, team, sums[0], sums[1], largest, slope, merge_slope, row);
   G::sync();
 }
 

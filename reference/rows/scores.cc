@@ -149,6 +149,15 @@ void reserve(int64_t n, RowScores* out) {
     buffer->resize(static_cast<size_t>(n));
 }
 
+// The rounding errors of the row sum and of a merge of splits, from the weights.
+void sum_errors(const ErrorModel& model, int64_t n, RowScores* out) {
+  out->sum_gamma = sum_error_of(model, out->walk, n, out->weight.data());
+  const bool merged = model.splits > 1;
+  out->merge_constant =
+      merged ? merge_constant(model, out->largest, static_cast<double>(n), out->sum_gamma) : 0;
+  out->merge_range = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;
+}
+
 }  // namespace
 
 ScoreState row_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
@@ -205,11 +214,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
   const double T = out->walk.rescales;
   out->sum = loops.exponentials(x.data(), n, out->largest, out->weight.data());
-  out->sum_gamma = sum_error_of(model, out->walk, n, out->weight.data());
-  const bool merged = model.splits > 1;
-  out->merge_constant =
-      merged ? merge_constant(model, out->largest, static_cast<double>(n), out->sum_gamma) : 0;
-  out->merge_range = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;
+  sum_errors(model, n, out);
   out->largest_e = loops.allowances(x.data(), delta.data(), error.data(), n, out->largest, out->largest_delta,
                                     5 * kU + 2 * model.eps_exp_slope + out->merge_range,
                                     T * (model.eps_exp + 2 * kU) + out->merge_constant, e.data());

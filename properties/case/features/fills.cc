@@ -27,51 +27,58 @@ void draw_far_below(Rng& rng, Case& c) {
   c.k = fill(rng, FillKind::kNegative, exponent - exponent / 2);
 }
 
-// The regimes of Q and K: no one of them catches everything.
+// Regimes of Q and K, hence of the logits. No single regime finds every bug.
+enum class Regime {
+  kGaussian,
+  kUniform,
+  kPeaked,
+  kZeroQ,
+  kNegative,
+  kFarBelow,
+  kEqual,
+  kBlocks,
+  kLevels,
+  kOneHot,
+  kSmallInt,
+  kPosition,
+  kSubnormal,
+  kHuge,
+  kConstant
+};
+
+Regime draw_regime(Rng& rng) {
+  using enum Regime;
+  return rng.weighted<Regime>({{29, kGaussian},
+                               {9, kUniform},
+                               {10, kPeaked},
+                               {7, kZeroQ},
+                               {5, kNegative},
+                               {3, kFarBelow},
+                               {6, kEqual},
+                               {4, kBlocks},
+                               {4, kLevels},
+                               {5, kOneHot},
+                               {6, kSmallInt},
+                               {4, kPosition},
+                               {3, kSubnormal},
+                               {1, kHuge},
+                               {4, kConstant}});
+}
+
 void draw_logits(const DrawContext& context, Case& c) {
+  using enum Regime;
   Rng& rng = context.rng;
-  enum {
-    kGaussian,
-    kUniform,
-    kPeaked,
-    kZeroQ,
-    kNegative,
-    kFarBelow,
-    kEqual,
-    kBlocks,
-    kLevels,
-    kOneHot,
-    kSmallInt,
-    kPosition,
-    kSubnormal,
-    kHuge,
-    kConstant
-  };
   const auto both = [&](FillKind kind, int exponent = 0) {
     c.q = fill(rng, kind, exponent);
     c.k = fill(rng, kind, exponent);
   };
-  switch (rng.weighted<int>({{29, kGaussian},
-                             {9, kUniform},
-                             {10, kPeaked},
-                             {7, kZeroQ},
-                             {5, kNegative},
-                             {3, kFarBelow},
-                             {6, kEqual},
-                             {4, kBlocks},
-                             {4, kLevels},
-                             {5, kOneHot},
-                             {6, kSmallInt},
-                             {4, kPosition},
-                             {3, kSubnormal},
-                             {1, kHuge},
-                             {4, kConstant}})) {
+  switch (draw_regime(rng)) {
     case kGaussian:
       return both(FillKind::kGaussian);
     case kUniform:
       return both(FillKind::kUniform);
     case kPeaked:
-      // From weights that are few to tiles that have none beside others.
+      // From a few weights that dominate, to tiles whose weights all vanish beside those of other tiles.
       c.q = fill(rng, FillKind::kGaussian, static_cast<int>(rng.range(3, 8)));
       c.k = fill(rng, FillKind::kGaussian);
       return;

@@ -106,14 +106,15 @@ CaseAxis kinds(std::string name, Phase phase, std::span<const char* const> names
           .make = std::move(set)};
 }
 
+std::vector<CaseAxis> joined(std::vector<std::vector<CaseAxis>> lists) {
+  std::vector<CaseAxis> all;
+  for (auto& list : lists) std::ranges::move(list, std::back_inserter(all));
+  return all;
+}
+
 std::span<const CaseAxis> axes() {
-  static const std::vector<CaseAxis> all = [] {
-    std::vector<CaseAxis> table;
-    for (const auto part : {axes_of_sizes, axes_of_visibility, axes_of_values, axes_of_memory}) {
-      std::ranges::move(part(), std::back_inserter(table));
-    }
-    return table;
-  }();
+  static const std::vector<CaseAxis> all =
+      joined({axes_of_sizes(), axes_of_visibility(), axes_of_values(), axes_of_memory()});
   return all;
 }
 

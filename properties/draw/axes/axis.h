@@ -81,6 +81,9 @@ CaseAxis choice(const char* name, Phase phase, std::initializer_list<Choice> cho
 CaseAxis kinds(std::string name, Phase phase, std::span<const char* const> names,
                std::function<int(const Case&)> get, std::function<void(const DrawContext&, int, Case&)> set);
 
+// All axes of several lists, in their order.
+std::vector<CaseAxis> joined(std::vector<std::vector<CaseAxis>> lists);
+
 // The parts of the table.
 std::vector<CaseAxis> axes_of_sizes();
 std::vector<CaseAxis> axes_of_visibility();

@@ -52,16 +52,21 @@ int reach_of(const Case& c, TensorId t) {
   return elements >= int64_t{1} << 32 ? 2 : elements >= int64_t{1} << 31 ? 1 : 0;
 }
 
-std::vector<CaseAxis> axes_of(TensorId t) {
-  const auto there = [t](auto get) {
-    return [=](const Case& c) { return is_present(c, t) ? get(c, layout_of(c, t)) : kNoClass; };
-  };
+// The class of a layout, if the case has the tensor.
+template <class Get>
+auto there(TensorId t, Get get) {
+  return [=](const Case& c) { return is_present(c, t) ? get(c, layout_of(c, t)) : kNoClass; };
+}
+
+std::vector<CaseAxis> axes_of_placement(TensorId t) {
   const std::string name = name_of(t);
-  std::vector<CaseAxis> table = {
-      kinds("alignment of " + name, kPlaced, kBases, there([t](const Case& c, const TensorLayout& l) {
-              if (l.placement == Placement::kPageEnd) return 7;
-              return power_of(l.offset * element_bytes(c.problem, t), 6);
-            }),
+  return {
+      kinds("alignment of " + name, kPlaced, kBases,
+            there(t,
+                  [t](const Case& c, const TensorLayout& l) {
+                    if (l.placement == Placement::kPageEnd) return 7;
+                    return power_of(l.offset * element_bytes(c.problem, t), 6);
+                  }),
             [t](const DrawContext& context, int at, Case& c) {
               TensorLayout& l = layout_of(c, t);
               l.placement = at == 7 ? Placement::kPageEnd : Placement::kGuarded;
@@ -70,24 +75,28 @@ std::vector<CaseAxis> axes_of(TensorId t) {
                          : at == 6 ? 64 * context.rng.range(0, 3)
                                    : step * (2 * context.rng.range(0, 3) + 1);
             }),
-      kinds("gap after rows of " + name, kPlaced, kGaps, there([t](const Case& c, const TensorLayout& l) {
-              const int64_t bytes = l.row_gap * element_bytes(c.problem, t);
-              return bytes == 0 ? 0 : bytes % 16 == 0 ? 3 : bytes % 4 == 0 ? 2 : 1;
-            }),
+      kinds("gap after rows of " + name, kPlaced, kGaps,
+            there(t,
+                  [t](const Case& c, const TensorLayout& l) {
+                    const int64_t bytes = l.row_gap * element_bytes(c.problem, t);
+                    return bytes == 0 ? 0 : bytes % 16 == 0 ? 3 : bytes % 4 == 0 ? 2 : 1;
+                  }),
             [t](const DrawContext& context, int at, Case& c) {
               TensorLayout& l = layout_of(c, t);
               const int64_t bytes[] = {0, context.rng.range(0, 3) * 4 + 2, context.rng.range(0, 3) * 16 + 4,
                                        context.rng.pick<int64_t>({16, 32, 128})};
               l.row_gap = elements(c, t, bytes[at]);
             }),
-      kinds("order of " + name, kPlaced, kOrderNames, there([](const Case&, const TensorLayout& l) {
-              return static_cast<int>(std::ranges::find(kOrders, l.order) - kOrders.begin());
-            }),
+      kinds("order of " + name, kPlaced, kOrderNames,
+            there(t,
+                  [](const Case&, const TensorLayout& l) {
+                    return static_cast<int>(std::ranges::find(kOrders, l.order) - kOrders.begin());
+                  }),
             [t](const DrawContext&, int at, Case& c) {
               layout_of(c, t).order = kOrders[static_cast<size_t>(at)];
             }),
       kinds("offsets into " + name + " reach", kPlaced, kReaches,
-            there([t](const Case& c, const TensorLayout&) { return reach_of(c, t); }),
+            there(t, [t](const Case& c, const TensorLayout&) { return reach_of(c, t); }),
             [t](const DrawContext& context, int at, Case& c) {
               const TensorLayout before = layout_of(c, t);
               const int64_t far = draw_far_spread(context.rng);
@@ -97,11 +106,20 @@ std::vector<CaseAxis> axes_of(TensorId t) {
               if (reach_of(c, t) != at) layout_of(c, t) = before;
             }),
       kinds("strides of one element of " + name, kPlaced, kSizeOneStrides,
-            there([](const Case&, const TensorLayout& l) { return l.junk_unit_strides ? 1 : 0; }),
+            there(t, [](const Case&, const TensorLayout& l) { return l.junk_unit_strides ? 1 : 0; }),
             [t](const DrawContext&, int at, Case& c) { layout_of(c, t).junk_unit_strides = at == 1; }),
-      kinds("strides of " + name + " are", kPlaced, kSigns, there([](const Case&, const TensorLayout& l) {
-              return (l.backwards & 4) != 0 ? 1 : (l.backwards & 8) != 0 ? 2 : l.backwards != 0 ? 3 : 0;
-            }),
+  };
+}
+
+// Strides that few kernels take: negative ones, columns that do not lie side by side, tensors stored once.
+std::vector<CaseAxis> axes_of_odd_strides(TensorId t) {
+  const std::string name = name_of(t);
+  std::vector<CaseAxis> table = {
+      kinds("strides of " + name + " are", kPlaced, kSigns,
+            there(t,
+                  [](const Case&, const TensorLayout& l) {
+                    return (l.backwards & 4) != 0 ? 1 : (l.backwards & 8) != 0 ? 2 : l.backwards != 0 ? 3 : 0;
+                  }),
             [t](const DrawContext& context, int at, Case& c) {
               TensorLayout& l = layout_of(c, t);
               const int64_t others = context.rng.range(1, 3);
@@ -109,28 +127,27 @@ std::vector<CaseAxis> axes_of(TensorId t) {
               if (l.scattered()) l.spread = 0;
             }),
   };
-  table.back().odd = true;
   // One column lies side by side with itself.
   if (spec_of(t).shape[3] != Size::kOne)
-    table.push_back(kinds("columns of " + name + " lie", kPlaced, kColumnForms,
-                          there([](const Case&, const TensorLayout& l) {
-                            return l.across ? 2 : l.step != 1 ? 1 : 0;
-                          }),
-                          [t](const DrawContext& context, int at, Case& c) {
-                            TensorLayout& l = layout_of(c, t);
-                            l.across = at == 2;
-                            l.step = at == 1 ? context.rng.pick<int64_t>({2, 3, 8}) : 1;
-                            if (l.scattered()) l.spread = 0;
-                          })),
-        table.back().odd = true;
+    table.push_back(
+        kinds("columns of " + name + " lie", kPlaced, kColumnForms,
+              there(t, [](const Case&, const TensorLayout& l) { return l.across      ? 2
+                                                                       : l.step != 1 ? 1
+                                                                                     : 0; }),
+              [t](const DrawContext& context, int at, Case& c) {
+                TensorLayout& l = layout_of(c, t);
+                l.across = at == 2;
+                l.step = at == 1 ? context.rng.pick<int64_t>({2, 3, 8}) : 1;
+                if (l.scattered()) l.spread = 0;
+              }));
   if (const auto once = once_of(t))
     table.push_back(kinds(
         name + " is stored", kPlaced, kStored,
         [once](const Case& c) { return ((c.once.*once).head ? 1 : 0) + ((c.once.*once).batch ? 2 : 0); },
         [once](const DrawContext&, int at, Case& c) {
           c.once.*once = {.batch = at >= 2, .head = at % 2 == 1};
-        })),
-        table.back().odd = true;
+        }));
+  for (CaseAxis& axis : table) axis.odd = true;
   return table;
 }
 
@@ -150,7 +167,8 @@ constexpr Choice calls(const char* name) {
 std::vector<CaseAxis> axes_of_memory() {
   std::vector<CaseAxis> table;
   for (const TensorSpec& spec : kTensors) {
-    if (spec.strided) std::ranges::move(axes_of(spec.id), std::back_inserter(table));
+    if (spec.strided)
+      table = joined({std::move(table), axes_of_placement(spec.id), axes_of_odd_strides(spec.id)});
   }
   const std::vector<CaseAxis> others = {
       choice("outputs before:", kPlaced,

@@ -69,11 +69,9 @@ int64_t key_tiles(const DrawContext& context, const Case& c) {
   return (c.problem.seq_k + context.tile_k - 1) / context.tile_k;
 }
 
-}  // namespace
-
-std::vector<CaseAxis> axes_of_sizes() {
+std::vector<CaseAxis> axes_of_kernel() {
   static constexpr const char* kFormats[] = {"f16", "bf16"};
-  std::vector<CaseAxis> table = {
+  return {
       kinds(
           "dtype", kSizes, kFormats,
           [](const Case& c) { return c.problem.dtype == ATTN_F32 ? kNoClass : c.problem.dtype; },
@@ -85,6 +83,11 @@ std::vector<CaseAxis> axes_of_sizes() {
        .of = [](const Tiled& x) { return std::clamp(x.c.env.variant, 0, 4); },
        .make = [](const DrawContext& context, int at,
                   Case& c) { c.env.variant = std::min<int32_t>(at, context.config.variants); }},
+  };
+}
+
+std::vector<CaseAxis> axes_of_lengths() {
+  return {
       number(
           "seq_q", kSizes, lengths(), kGrid + 70, [](const Case& c) { return c.problem.seq_q; },
           [](Case& c, int64_t n) { c.problem.seq_q = n; }, kDearLength),
@@ -116,6 +119,11 @@ std::vector<CaseAxis> axes_of_sizes() {
                [](const DrawContext& context, Case& c) {
                  c.problem.seq_q = c.problem.seq_k + context.rng.range(1, 80);
                }}}),
+  };
+}
+
+std::vector<CaseAxis> axes_of_dims() {
+  return {
       number(
           "dim_qk by eights:", kSizes, by_eights(), 256, [](const Case& c) { return c.problem.dim_qk; },
           [](Case& c, int64_t n) { c.problem.dim_qk = n; }),
@@ -139,6 +147,11 @@ std::vector<CaseAxis> axes_of_sizes() {
                [](const DrawContext& context, Case& c) {
                  c.problem.dim_v = context.rng.range(std::min<int64_t>(c.problem.dim_qk + 1, 256), 256);
                }}}),
+  };
+}
+
+std::vector<CaseAxis> axes_of_heads() {
+  return {
       steering(100, number(
                         "batch", kSizes, {0, 1, 2, 3, 4, 5, 9, 17, kGrid}, kGrid + 1,
                         [](const Case& c) { return c.problem.batch; },
@@ -152,8 +165,11 @@ std::vector<CaseAxis> axes_of_sizes() {
                        kGrid + 1, group,
                        [](Case& c, int64_t n) { set_heads(c, not_too_many(n), c.problem.heads_kv); }, 33)),
   };
-  // Splits are of a kernel that has any.
-  table.push_back(
+}
+
+// Only a kernel that has splits is asked for them.
+std::vector<CaseAxis> axes_of_splits() {
+  return {
       {.name = "splits:",
        .phase = kSizes,
        .classes = {"as the kernel chooses", "1", "2", "3 or more", "as many as tiles", "more than tiles"},
@@ -174,8 +190,7 @@ std::vector<CaseAxis> axes_of_sizes() {
                                      tiles, tiles + context.rng.range(1, 40)};
              c.problem.num_splits = some[at];
            },
-       .steers = 50});
-  table.push_back(
+       .steers = 50},
       {.name = "splits that hold keys:",
        .phase = kSizes,
        .classes = {"as the kernel chooses", "1", "2", "3", "4", "5..8", "9..64", "65 or more"},
@@ -196,8 +211,14 @@ std::vector<CaseAxis> axes_of_sizes() {
              c.problem.num_splits = some[at];
              c.problem.seq_k = std::max(c.problem.seq_k, (some[at] - 1) * context.tile_k + 1);
            },
-       .dear = 6});
-  return table;
+       .dear = 6},
+  };
+}
+
+}  // namespace
+
+std::vector<CaseAxis> axes_of_sizes() {
+  return joined({axes_of_kernel(), axes_of_lengths(), axes_of_dims(), axes_of_heads(), axes_of_splits()});
 }
 
 }  // namespace attnfuzz

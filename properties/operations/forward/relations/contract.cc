@@ -31,7 +31,7 @@ struct Nonsense {
   std::function<void(Offer&)> change;
 };
 
-std::vector<Nonsense> nonsense() {
+std::vector<Nonsense> nonsense_numbers() {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
   constexpr int64_t kHuge = int64_t{1} << 40, kLowest = std::numeric_limits<int64_t>::min();
   return {
@@ -69,6 +69,11 @@ std::vector<Nonsense> nonsense() {
       {"softcap = inf", [](Offer& x) { x.problem.softcap = kInf; }},
       {"align = 2", [](Offer& x) { x.problem.align = 2; }},
       {"bias_dtype = 9", [](Offer& x) { x.problem.bias_dtype = 9; }},
+  };
+}
+
+std::vector<Nonsense> nonsense_pointers() {
+  return {
       {"a bias without data",
        [](Offer& x) {
          x.problem.bias_dtype = ATTN_F32;
@@ -113,7 +118,8 @@ PlanReply plan(Trial& trial, const Offer& offer) {
 }
 
 bool refuses_nonsense(Trial& trial, const Offer& sense) {
-  std::vector<Nonsense> all = nonsense();
+  std::vector<Nonsense> all = nonsense_numbers();
+  std::ranges::move(nonsense_pointers(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_F32) == 0)
     all.push_back({"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }});
   for (const Nonsense& nonsense : all) {
