@@ -11,17 +11,18 @@ constexpr int64_t kBlocks = 140'000, kElements = 4'000'000;
 
 Wide whole(int64_t n, int64_t tile) { return (static_cast<Wide>(n) + tile - 1) / tile * tile; }
 
-// Of an empty batch what one entry would cost: who lays it out goes over its mask all the same.
+// An empty batch costs as much as one entry, because laying it out visits its mask.
 Wide entries(const Problem& p) { return std::max<int64_t>(p.batch, 1); }
 
-// Whole tiles less, so that it ends where it ended within one; at the last a half.
+// One tile fewer, with the same remainder in the last tile. A single tile is halved.
 int64_t fewer(Rng& rng, int64_t n, int64_t tile) {
   if (n <= tile || rng.percent(20)) return n / 2;
   const int64_t tiles = (n - 1) / tile;
   return n - tile * (tiles > 8 ? tiles - tiles / 2 : 1);
 }
 
-// How often it is asked, beside the others; and whether it had something to give.
+// `weight`: how often it is tried, relative to the others. `give` returns false if there was nothing to
+// give.
 struct Give {
   int64_t weight;
   bool (*give)(const Tiling& tiling, Rng& rng, Problem& p);
@@ -70,7 +71,7 @@ constexpr Give kGives[] = {
        p.seq_q = fewer(rng, p.seq_q, tiling.q);
        return true;
      }},
-    // Three KV tiles or more is where double buffers wrap round: not given up lightly.
+    // Kept by preference: double buffers wrap round at the third KV tile.
     {3,
      [](const Tiling& tiling, Rng& rng, Problem& p) {
        if (p.seq_k <= 1) return false;
@@ -119,7 +120,7 @@ Price most(const GeneratorConfig& config, const Case& c, int64_t eighths) {
   if (is_long(c.problem))
     work = std::max(usual * 8 * kTimesLong / kMostEighths,
                     tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1));
-  constexpr int64_t kTimesRoom = 4, kMostTiles = 4;  // in a domain
+  constexpr int64_t kTimesRoom = 4, kMostTiles = 4;
   return {config.domain ? std::max(work, kTimesRoom * room(config, c, kMostTiles)) : work, kBlocks, kElements};
 }
 
@@ -129,10 +130,10 @@ bool affordable(const Case& c, const GeneratorConfig& config) {
 
 namespace {
 
-// Into what the kernel declares; false if that takes back what was given up, or more.
+// Moves the case into the domain. False if that undoes what was given up, or costs more.
 bool fits_for_less(const attn_domain& domain, const GeneratorConfig& config, const Case& c, Case& less) {
-  // Where lengths must be equal, and dims, the longer one follows the other; lengths are given up as rarely as
-  // keys alone are.
+  // If the domain wants equal lengths or head dimensions, the longer one follows the shorter. A length is given
+  // up as rarely as the keys alone are.
   Problem& p = less.problem;
   if (domain.equal_lengths && p.seq_k == c.problem.seq_k && p.seq_q != c.problem.seq_q) return false;
   if (domain.equal_lengths) p.seq_q = p.seq_k = std::min(p.seq_q, p.seq_k);
@@ -141,8 +142,7 @@ bool fits_for_less(const attn_domain& domain, const GeneratorConfig& config, con
   return p != c.problem && price(config, less) <= price(config, c) && exact_work(p) <= exact_work(c.problem);
 }
 
-// Whether a size is less that the domain draws on purpose: of a list, each value is to be as likely as the
-// next.
+// True if a size shrank that the domain lists. Each value of a list should stay equally likely.
 bool gives_up_said(const attn_domain& d, const Problem& a, const Problem& b) {
   return (says_lengths(d.seq_q) && a.seq_q != b.seq_q) || (says_lengths(d.seq_k) && a.seq_k != b.seq_k) ||
          (d.dim_qk.count > 1 && a.dim_qk != b.dim_qk) || (d.dim_v.count > 1 && a.dim_v != b.dim_v);

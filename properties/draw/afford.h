@@ -1,9 +1,9 @@
-// What a case costs, and what it gives up to cost less.
+// The price of a case, and how a case becomes cheaper.
 //
-// A kernel pays for tiles whole and for the next multiple of 64 columns, so it is tiles of
-// the variant that will run that are counted: a case of 65 keys costs one of 128. A case that
-// costs too much gives up one thing after the other, chosen at random by weight: a draw and
-// a mutation that have always given up the same thing first would never be seen with it.
+// A kernel computes whole tiles, and pads head dimensions to the next multiple of 64 columns. The price
+// therefore counts whole tiles of the variant that will run: 65 keys cost as much as 128. A case that costs
+// too much gives up one thing after another. Weighted chance picks each one, so that no combination is lost
+// because it always gives up the same thing first.
 //
 //   while (!budget.affords(c) && give_up(config, rng, c, keeps)) {}
 #pragma once
@@ -16,15 +16,16 @@
 
 namespace attnfuzz {
 
-// Sizes may be as large as a file asks for.
+// 128 bits, because a file may ask for any size.
 using Wide = __int128;
 
-// Head dimensions are paid for by so many columns.
+// A head dimension is paid for in steps of this many columns.
 inline constexpr int64_t kColumns = 64;
 
-// Multiply-adds that a case asks for.
+// Multiply-adds of the case itself.
 Wide exact_work(const Problem& p);
-// Those of whole tiles, of all 64 columns; blocks that are launched; elements of the largest tensor.
+// The work of whole tiles and whole steps of 64 columns, the blocks that are launched, and the elements of
+// the largest tensor.
 struct Price {
   Wide work, blocks, elements;
   bool operator<=(const Price& other) const {
@@ -33,27 +34,28 @@ struct Price {
 };
 Price price(const GeneratorConfig& config, const Case& c);
 
-// A sequence of many tiles, up to what 16 bits cannot count: few are drawn, and of those the other
-// length is short.
+// A long sequence spans many tiles, up to more positions than 16 bits count. Few cases have one, and their
+// other length is short.
 inline int64_t longest(const Problem& p) { return std::max(p.seq_q, p.seq_k); }
 inline bool is_long(const Problem& p) { return longest(p) >= 1024; }
-// A decode's queries fill a small part of a tile. The executor spends a fraction of a tile's time on it.
+// A decode's queries fill a small part of a tile, and the executor needs a fraction of a tile's time for
+// it.
 inline bool is_decode(const Problem& p) { return p.seq_q <= 8; }
 
-// The most that a case may cost, in eighths of config.work as whole tiles count: always room for
-// eight tiles, and for one row or column of tiles of a long sequence. A decode may cost four times as
-// much, and what is long as much as its own work in tiles of 64 rows, for these it does not cost.
+// The most that a case may cost, in eighths of config.work counted in whole tiles. It always pays for eight
+// tiles, and for one row or column of tiles of a long sequence. A decode may cost kTimesDecode times as
+// much. A long case may cost kTimesLong times its own work, because whole tiles of 64 rows overstate it.
 inline constexpr int64_t kMostEighths = 48, kTimesDecode = 4, kTimesLong = 64;
 Price most(const GeneratorConfig& config, const Case& c, int64_t eighths = kMostEighths);
 bool affordable(const Case& c, const GeneratorConfig& config);
 
-// Whole tiles of a case's keys, at most `most_tiles` of them, of one head and few columns. A kernel that takes
-// equal lengths alone, or many queries, or many columns, pays for those as well; and where the kernel declares
-// few of all lengths, all tiles of such a length count.
+// The work of all tiles of the case's keys, at most `most_tiles`, for one head and few columns. If the
+// kernel takes equal lengths only, or a minimum of queries or columns, these are included. If the kernel
+// declares a short list of lengths, all tiles of such a length count.
 Wide room(const GeneratorConfig& config, const Case& c, int64_t most_tiles);
 
-// Makes one thing less: heads, a length, a head dimension, unless `keeps` then says no. False
-// if nothing was left to give up that was tried.
+// Makes one thing smaller: heads, a length or a head dimension. A change that `keeps` refuses is undone.
+// False: nothing that was tried could be given up.
 bool give_up(const GeneratorConfig& config, Rng& rng, Case& c, const std::function<bool(const Case&)>& keeps);
 
 }  // namespace attnfuzz

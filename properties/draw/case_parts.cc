@@ -7,10 +7,10 @@
 namespace attnfuzz {
 namespace {
 
-// Rare features are drawn in 3 % of all cases.
+// Enough draws to meet a rare feature, which appears in 3 % of all cases.
 constexpr int kDraws = 60;
 
-// The draws only turn features on: they begin from a case that has none of theirs.
+// A draw only turns features on, so it starts from a case that has none of this phase.
 Case stripped(Phase phase, Case c) {
   for (const Feature* feature : all_features()) {
     for (const Part& part : feature->parts) {

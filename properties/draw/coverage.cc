@@ -17,11 +17,11 @@
 namespace attnfuzz {
 namespace {
 
-// Classes of all axes, one after the other.
+// The classes of all axes, numbered one after another.
 struct Table {
-  std::vector<uint32_t> first;              // of each axis
+  std::vector<uint32_t> first;              // first number of each axis
   std::vector<std::pair<int, int>> places;  // axis and class of each number
-  uint64_t name = text_hash("");            // of all of it
+  uint64_t name = text_hash("");            // hash of the whole table
 };
 const Table& table() {
   static const Table all = [] {
@@ -41,7 +41,7 @@ const Table& table() {
 uint32_t class_count() { return static_cast<uint32_t>(table().places.size()); }
 const CaseAxis& axis_of(uint32_t n) { return axes()[static_cast<size_t>(table().places[n].first)]; }
 
-// Sets of two or three, the lower number first, as one number.
+// A pair or a triple of numbers as one number. The lower number comes first.
 uint64_t pair_at(uint64_t a, uint64_t b) { return b * (b - 1) / 2 + a; }
 uint64_t triple_at(uint64_t a, uint64_t b, uint64_t c) { return c * (c - 1) * (c - 2) / 6 + pair_at(a, b); }
 
@@ -59,11 +59,11 @@ std::string name_of(uint32_t n) {
          axes()[static_cast<size_t>(axis)].classes[static_cast<size_t>(at)];
 }
 
-// Makes cases that have classes at once.
+// Builds cases that have given classes at once.
 class Witness {
  public:
   explicit Witness(const GeneratorConfig& config) : config_(config), rng_(rc::Random(rc::Random::Key{})) {
-    // Of several entries and heads and of one, without keys for what has many heads; and two drawn ones.
+    // Starting points: several entries and heads; one of each; many heads without keys; and two drawn cases.
     for (const auto& [batch, length, keys] : {std::array{2, 3, 3}, {1, 1, 1}, {1, 1, 0}}) {
       Case& c = begin_.emplace_back();
       c.problem.batch = c.problem.heads_q = c.problem.heads_kv = batch;
@@ -78,7 +78,7 @@ class Witness {
   template <size_t N>
   bool legal(std::array<uint32_t, N> classes) {
     for (const Case& begin : begin_) {
-      // What is made first may be undone by what is made after it: both ways round.
+      // A later class may undo an earlier one, so both orders are tried.
       for (int way = 0; way < 2; ++way) {
         Case c = begin;
         for (const uint32_t n : classes) make(n, c);
@@ -201,7 +201,8 @@ Covered measure(const Coverage& met, const GeneratorConfig& config, int at_once)
     covered.pairs_missing.push_back(name_of(a) + " with " + name_of(b));
   }
   if (at_once < 3) return covered;
-  // Triples whose pairs are legal, and of the not met the first of each so many.
+  // Counts the open triples: their pairs are all legal, and they were not met. About kSampled of them are
+  // tried, spread evenly.
   uint64_t open = 0;
   const auto each_open = [&](const auto& visit) {
     for (uint32_t c = 0; c < n; ++c) {

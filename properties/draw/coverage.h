@@ -1,11 +1,11 @@
-// How much of the axes' table a run has met: single classes, pairs and triples of
-// classes of different axes.
+// Coverage of the table of axes: how many classes, pairs and triples of classes of different axes a run has
+// met.
 //
-// What is *legal* is what some legal case has at once. It is not declared but shown: what
-// was met is legal, and of the rest whatever a case can be made to have that is legal, that
-// costs no more than a drawn one may, and that the kernel does not refuse. Each single class
-// and each pair that was not met is tried so. There are too many triples to try: of those
-// whose pairs are all legal a sample is, and the rest is taken to be as the sample is.
+// Coverage is measured against what is *legal*: the sets of classes that some legal case has at once.
+// Nothing declares them; a case proves them. A set that was met is legal. A set that was not met is legal
+// if a case can be built that has it, is legal, costs no more than a drawn case may, and is not refused by
+// the kernel. Each class and each pair that was not met is tried in this way. There are too many triples: a
+// sample of those whose pairs are all legal is tried, and the rest is estimated from the sample.
 //
 //   Coverage met;
 //   met.add({c, c.problem, plan.tile_q, plan.tile_k, c.problem.num_splits});
@@ -28,20 +28,20 @@ class Coverage {
   void add(const Tiled& x);
   void merge(const Coverage& other);
 
-  // Of classes by their number in the whole table, ascending.
+  // Classes are numbered over the whole table. Arguments are in ascending order.
   bool met(uint32_t a) const;
   bool met(uint32_t a, uint32_t b) const;
   bool met(uint32_t a, uint32_t b, uint32_t c) const;
   uint64_t cases() const { return cases_; }
 
-  // For a job to tell its parent, and for a campaign's folder. Throws std::runtime_error for what is
-  // of another table of axes.
+  // Serialization, for jobs that report to their parent and for the campaign's folder. of_bytes() throws
+  // std::runtime_error if the bytes belong to another table of axes.
   std::string bytes() const;
   static Coverage of_bytes(const std::string& bytes);
 
  private:
   uint64_t cases_ = 0;
-  std::vector<uint64_t> classes_, pairs_, triples_;  // a bit each
+  std::vector<uint64_t> classes_, pairs_, triples_;  // one bit each
 };
 
 struct Covered {
@@ -51,13 +51,13 @@ struct Covered {
       return legal == 0 ? 100 : 100.0 * static_cast<double>(met) / static_cast<double>(legal);
     }
   };
-  Share classes, pairs, triples;  // legal triples: an estimate
-  // Legal, and not met, in words: all classes; of the pairs at most `kNamed`, spread evenly.
+  Share classes, pairs, triples;  // the number of legal triples is an estimate
+  // Legal sets that were not met, in words: all classes, and at most `kNamed` pairs, spread evenly.
   std::vector<std::string> classes_missing, pairs_missing;
 };
 inline constexpr size_t kNamed = 12;
 
-// Of single classes, of pairs too, or of triples too: nothing beyond `at_once` is tried.
+// `at_once`: 1 measures classes, 2 pairs too, 3 triples too.
 Covered measure(const Coverage& met, const GeneratorConfig& config, int at_once = 3);
 std::string text(const Covered& covered);
 

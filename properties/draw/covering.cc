@@ -12,16 +12,17 @@ namespace {
 
 constexpr uint64_t kSeed = 0x9e3779b9, kDrawn = 2000;
 constexpr uint32_t kRare = 1;      // a pair met more often is left to chance
-constexpr size_t kInARow = 8;      // classes
-constexpr size_t kLookedAt = 160;  // pairs, for the next that goes with a row
+constexpr size_t kInARow = 8;      // classes in a row
+constexpr size_t kLookedAt = 160;  // pairs that are looked at to extend a row
 
 struct Pair {
   AxisRequest a, b;
   uint32_t met;
-  uint64_t turn;  // among those met as often
+  uint64_t turn;  // position among the pairs met equally often
 };
 
-// Classes that may be asked for: of the dear ones chance draws as many as can be paid for.
+// Classes that a row may ask for. Costly classes are left to chance, which draws as many as can be paid
+// for.
 std::vector<AxisRequest> classes() {
   std::vector<AxisRequest> all;
   for (size_t axis = 0; axis < axes().size(); ++axis) {
@@ -30,11 +31,10 @@ std::vector<AxisRequest> classes() {
   return all;
 }
 
-// Classes, and pairs of classes, that are met least, the least met first; those met as often
-// in an order of their own.
+// Classes and pairs of classes, those met least first. Those met equally often are in a fixed mixed order.
 struct Rare {
-  std::vector<AxisRequest> singles;  // all of them
-  std::vector<Pair> pairs;   // met kRare times at most
+  std::vector<AxisRequest> singles;  // all classes
+  std::vector<Pair> pairs;           // pairs met kRare times at most
   SeenTriples triples;
 };
 
@@ -46,9 +46,9 @@ Pair pair_of(const AxisRequest& a, const AxisRequest& b, uint32_t met) { return 
 
 Rare rare(const GeneratorConfig& config) {
   const std::vector<AxisRequest> all = classes();
-  std::vector<size_t> first(axes().size());  // in `all`
+  std::vector<size_t> first(axes().size());  // of each axis, in `all`
   for (size_t n = all.size(); n-- > 0;) first[all[n].axis] = n;
-  std::vector<uint32_t> met(all.size() * all.size());  // with itself: it alone
+  std::vector<uint32_t> met(all.size() * all.size());  // on the diagonal: the class alone
   SeenTriples triples;
   for (uint64_t i = 0; i < kDrawn; ++i) {
     const Case c = draw(config, kSeed, i);
@@ -81,18 +81,18 @@ Rare rare(const GeneratorConfig& config) {
   return rare;
 }
 
-// Whether a class can be had beside those of a row.
+// True if a class can be had together with those of the row.
 bool goes_with(const std::vector<AxisRequest>& row, const AxisRequest& x) {
   return std::ranges::all_of(
       row, [&](const AxisRequest& request) { return request.axis != x.axis || request.at == x.at; });
 }
-// In the order of the draw.
+// Inserts a class in the order of the table.
 void request(std::vector<AxisRequest>& row, const AxisRequest& x) {
   const auto at = std::ranges::lower_bound(row, x.axis, {}, &AxisRequest::axis);
   if (at == row.end() || at->axis != x.axis) row.insert(at, x);
 }
 
-// adds_to_scores() of all classes, asked once.
+// adds_to_scores() of all classes, computed once.
 struct Adding {
   Adding() {
     for (const AxisRequest& request : classes()) {
@@ -124,7 +124,7 @@ std::vector<std::vector<AxisRequest>> rows_of(const std::vector<Pair>& pairs) {
 
 namespace {
 
-// Of one axis that steers: its classes, the last of them, which has no end, as often as `kOften`.
+// The classes of one steering axis. The last class is unbounded and is listed `kOften` times.
 struct Steering {
   static constexpr int kOften = 3;
   size_t axis;
@@ -144,7 +144,7 @@ const std::vector<Steering>& steering_axes() {
         axis.make({config, rng, config.tiles_q.front(), config.tiles_k.front()}, at, c);
         if (!is_empty(c.problem)) one.classes.push_back(at);
       }
-      // Sizes go on behind the last border.
+      // Sizes continue beyond the last border.
       const int last = one.classes.back();
       if (axis.phase == Phase::kSizes && last > 8)
         one.classes.insert(one.classes.end(), Steering::kOften - 1, last);
@@ -168,7 +168,7 @@ std::vector<AxisRequest> together(Rng& rng) {
 
 namespace {
 
-// Numbers the classes of all steering axes, one after the other. Other axes have no numbers.
+// Numbers the classes of all steering axes one after another. Other axes have no numbers.
 struct SteeringNumbers {
   SteeringNumbers() {
     for (const CaseAxis& axis : axes()) {
@@ -185,7 +185,7 @@ const SteeringNumbers& steering_numbers() {
   return all;
 }
 
-// `visit` is told the number of each triple.
+// Calls `visit` with the number of each triple of the row.
 void each_triple(const std::vector<AxisRequest>& row, const auto& visit) {
   const SteeringNumbers& n = steering_numbers();
   for (size_t a = 0; a < row.size(); ++a) {
@@ -223,7 +223,7 @@ bool adds_to_scores(const AxisRequest& request) {
 Covering::Covering(GeneratorConfig config) : config_(std::move(config)) { config_.covering.reset(); }
 
 void Covering::make() const {
-  // No std::call_once: what is thrown through it ends a program that has an unwinder of its own
+  // A mutex instead of std::call_once: an exception through call_once ends a program that has its own unwinder
   // (-static-libgcc).
   const std::lock_guard lock(making_);
   if (made_) return;
@@ -258,7 +258,7 @@ size_t Covering::size() const {
 
 std::vector<AxisRequest> Covering::row(uint64_t seed, uint64_t number) const {
   make();
-  // Of those that are not odd by turns, each without a gap.
+  // Numbers of rows that are not odd are counted without gaps and alternate between plain_ and adding_.
   const uint64_t others = number - number / 5, nth = odd(number) ? number / 5 : others / 2;
   const Turn& turn = odd(number) ? odd_ : others % 2 == 0 ? plain_ : adding_;
   const uint64_t at = mix(seed, 0, 0, 0, 0) % std::max<size_t>(size(), 1) + nth;

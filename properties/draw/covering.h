@@ -1,18 +1,18 @@
-// A covering design: which classes of the table of axes cases are asked to have at once,
-// so that pairs that chance alone meets least are met as well.
+// A covering design: rows of classes that a case is asked to have at once, so that pairs that chance meets
+// least are met as well.
 //
-// Some thousand cases are drawn without it, once and when the first row is asked for, and each
-// pair of classes is counted. Those met least are put together in rows of up to eight classes,
-// the least met first; one case of two of a stream is asked for the next row, and for the
-// next of all classes. Rows without a mask, a bias and a softcap take turns with the others,
-// for there is a way through most kernels that these close; so do rows with odd strides. What is asked for
-// depends on the configuration, the seed and the number alone.
+// When the first row is asked for, some thousand cases are drawn without the design and each pair of
+// classes is counted. The pairs met least are joined into rows of up to eight classes, the rarest first.
+// Every second case takes the next row, and the next single class. Rows without mask, bias and softcap
+// alternate with the rest, because most kernels have a fast path that any of these disables. Rows with odd
+// strides take turns in the same way. A request depends on the configuration, the seed and the number
+// alone.
 //
-// Triples of what steers a kernel are counted in the same cases: of several rows of steering classes that
-// are drawn, together() takes the one with the most triples that these had not.
+// The same cases also give the triples of steering classes that chance meets. Of several drawn rows of
+// steering classes, together() takes the one with the most triples that those cases did not have.
 //
 //   config.covering = std::make_shared<Covering>(config);
-//   for (const AxisRequest& ask : config.covering->row(seed, number)) axes()[request.axis].make(context, request.at, c);
+//   for (const AxisRequest& r : config.covering->row(seed, number)) axes()[r.axis].make(context, r.at, c);
 #pragma once
 
 #include <cstdint>
@@ -29,38 +29,38 @@ struct AxisRequest {
   int at;
 };
 
-// Whether a case has a mask, a bias or a softcap, and whether one that is made to be of this class has.
+// True if the case has a mask, a bias or a softcap; or if a case that is made to be of this class has one.
 bool adds_to_scores(const Problem& p);
 bool adds_to_scores(const AxisRequest& request);
 
 inline bool is_empty(const Problem& p) { return p.batch == 0 || p.seq_q == 0 || p.seq_k == 0; }
 
-// Classes of the axes that steer a kernel, each one's by itself and all at once: where sizes, what
-// hides keys and what changes scores come together any way they can, four of them that must meet are four of
-// a dozen. What would leave nothing to compute is not among them.
+// One class of each of a few steering axes, drawn independently. When sizes, masks and score modifiers
+// combine freely, four classes that must meet for a bug are four of about a dozen. Classes that leave
+// nothing to compute are left out.
 std::vector<AxisRequest> together(Rng& rng);
 
-// Triples of classes of steering axes that cases had.
+// The triples of classes of steering axes that some cases had.
 class SeenTriples {
  public:
   void add(const std::vector<AxisRequest>& steering);
-  // Which share of a row's triples they had not.
+  // The share of the row's triples that were not seen, 0 to 1.
   double unseen(const std::vector<AxisRequest>& row) const;
 
  private:
-  std::vector<bool> seen_;  // by the three classes' numbers among those of steering axes, ascending
+  std::vector<bool> seen_;  // by the three classes' numbers among the steering axes, ascending
 };
 
 class Covering {
  public:
-  // Of what a configuration draws where it has no covering.
+  // Counts what `config` draws without a covering.
   explicit Covering(GeneratorConfig config);
-  // A row of together() whose triples were seen least.
+  // Of several rows of attnfuzz::together(), the one whose triples were seen least.
   std::vector<AxisRequest> together(Rng& rng) const;
-  // Of different axes, in the order of the table.
+  // A row of classes of different axes, in the order of the table.
   std::vector<AxisRequest> row(uint64_t seed, uint64_t number) const;
-  size_t size() const;  // rows until they come again
-  // Whether the rows of this number ask for odd classes (CaseAxis::odd): one of five, and no other does.
+  size_t size() const;  // rows until the first one comes again
+  // True if row `number` asks for odd classes (CaseAxis::odd). Every fifth row does, and no other.
   static bool odd(uint64_t number) { return number % 5 == 4; }
 
  private:
@@ -73,7 +73,7 @@ class Covering {
     std::vector<std::vector<AxisRequest>> rows;
     std::vector<AxisRequest> singles;
   };
-  mutable Turn plain_, adding_, odd_;  // to scores
+  mutable Turn plain_, adding_, odd_;  // rows without score modifiers, with them, and with odd strides
   mutable SeenTriples seen_;
 };
 

@@ -11,7 +11,7 @@ int64_t a_tile(Rng& rng, const std::vector<int64_t>& tiles) {
 }
 
 void draw_phase(Phase phase, const GeneratorConfig& config, Rng& rng, Case& c) {
-  // Only what these phases draw looks at tiles.
+  // Only these phases look at tiles.
   const bool sizes = phase == Phase::kSizes, visibility = phase == Phase::kVisibility;
   const int64_t tile_q = sizes ? a_tile(rng, config.tiles_q) : config.tiles_q.front();
   const int64_t tile_k = sizes || visibility ? a_tile(rng, config.tiles_k) : config.tiles_k.front();
@@ -22,7 +22,7 @@ void draw_phase(Phase phase, const GeneratorConfig& config, Rng& rng, Case& c) {
 
 namespace {
 
-// Into the domain; and its least sizes may be more than the draw meant to pay for.
+// Moves the sizes into the domain. The domain's least sizes may cost more than the draw meant to pay.
 int64_t work_of(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
 
 void fit_within(const attn_domain& domain, int64_t most_work, Case& c) {

@@ -1,5 +1,5 @@
-// The draw, phase by phase: sizes, what may be seen, values, memory. What is drawn
-// is the features' own (features/feature.h); generator.cc puts the phases together.
+// The draw, phase by phase: sizes, visibility, values, memory. The features themselves say what is drawn
+// (case/feature.h); generator.cc puts the phases together.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,34 @@
 
 namespace attnfuzz {
 
-// The features of a phase; sizes may be more than a case may cost.
+// Draws the features of a phase. Sizes may come out larger than a case may cost.
 void draw_phase(Phase phase, const GeneratorConfig& config, Rng& rng, Case& c);
-// One of a kernel's tile sizes; mostly the first, which is that of usual head dimensions.
+// One of the kernel's tile sizes; usually the first, which is the one for common head dimensions.
 int64_t a_tile(Rng& rng, const std::vector<int64_t>& tiles);
-// More query heads, batch entries or KV heads than a grid has rows, by `what` modulo 3: whoever
-// launches nothing leaves O unwritten. Too dear to be drawn often.
+// More query heads, batch entries or KV heads than a grid has rows; `what` modulo 3 says which. A kernel
+// that launches nothing for them leaves O unwritten. Such cases cost too much to be frequent.
 void draw_many_heads(const GeneratorConfig& config, Rng& rng, uint64_t what, Case& c);
-// One sequence longer than 16 bits can count, signed or not, or than most cases can pay for; and the other
-// short.
+// One length beyond what 16 bits count, signed or unsigned, or beyond what most cases can pay for. The
+// other length is short.
 struct Longest {
   enum Reach : uint8_t { kSigned, kUnsigned, kShort };
-  bool keys;  // or queries
+  bool keys;  // true: keys; false: queries
   Reach reach;
 };
 void draw_long(const GeneratorConfig& config, Rng& rng, Longest what, Case& c);
-// Takes out what the kernel refuses, as far as it has been drawn; within so much work.
+// Removes what the kernel refuses from what has been drawn so far, within `work` multiply-adds.
 void strip_refused(const Refused& refused, Case& c, int64_t work = INT64_MAX);
-// The configuration for a case that is spared what the kernel refuses: sizes that it refuses are as good as not
-// declared. Nothing: it refuses none.
+// The configuration for a case that avoids what the kernel refuses: refused sizes count as not declared.
+// Empty if no size is refused.
 std::optional<GeneratorConfig> spared_sizes(const GeneratorConfig& config);
-// Moves what has been drawn into what the kernel declares, within config.work.
+// Moves what has been drawn into the kernel's domain, within config.work.
 void fit_domain(const GeneratorConfig& config, Case& c);
-// Of the least case inside of it that has so many keys, or as many as it takes, as GeneratorConfig::work
-// counts.
+// The work of the smallest case in the domain that has `keys` keys, or as many as the domain requires.
+// Counted as GeneratorConfig::work counts.
 int64_t least_work(const attn_domain& domain, int64_t keys = 1);
 inline constexpr int64_t kPercentDearest = 14;
-// Makes drawn sizes affordable, and as far as they can be keeps them what `row` asks for: in so many of 100
-// cases at the price of the dearest that there may be.
+// Makes drawn sizes affordable, and keeps what `row` asks for as far as possible. `percent_dear` percent of
+// the cases may cost as much as any case may.
 void fit_sizes(const GeneratorConfig& config, Rng& rng, Case& c, std::span<const AxisRequest> row = {},
                int64_t percent_dear = kPercentDearest);
 

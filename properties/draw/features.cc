@@ -8,7 +8,7 @@
 namespace attnfuzz {
 namespace {
 
-// Rows looked at, at most: some, spread evenly, tell enough of a large case.
+// At most this many rows are examined, spread evenly. They tell enough about a large case.
 constexpr int64_t kRowsAsked = 512;
 
 bool has_dead_row(const Case& c) {
@@ -23,7 +23,7 @@ bool has_dead_row(const Case& c) {
   return false;
 }
 
-// What no feature alone decides.
+// A feature that depends on several fields.
 constexpr const char* kDeadRows = "dead rows";
 
 std::vector<std::string> marks(auto&& wanted) {

@@ -8,10 +8,9 @@
 namespace attnfuzz {
 namespace {
 
-// Most cases leave most of the work unused: twice as many cases find more than
-// cases of twice the size. A few are larger, counted in whole tiles; there is
-// always room for four KV tiles, and half the time for those of two heads or
-// query tiles; now and then for those of large heads.
+// Most cases leave most of the work unused: twice as many cases find more bugs than cases of twice the
+// size. A few are larger, counted in whole tiles. There is always room for four KV tiles, half the time for
+// those of two heads or query tiles, and seldom for those of large heads.
 Wide budget(Rng& rng, const GeneratorConfig& config, const Case& c) {
   constexpr int64_t kMostTiles = 4;
   const int64_t eighths = rng.weighted<int64_t>({{2, 32}, {6, 16}, {16, 8}, {34, 4}, {42, 2}});
@@ -22,7 +21,7 @@ Wide budget(Rng& rng, const GeneratorConfig& config, const Case& c) {
 
 }  // namespace
 
-// One head and few columns: what it costs is the tiles of the one length.
+// One head and few columns, so that the cost is the tiles of the long sequence.
 void draw_long(const GeneratorConfig& config, Rng& rng, Longest what, Case& c) {
   Problem& p = c.problem;
   const int64_t border = int64_t{1} << (what.reach == Longest::kSigned     ? 15
@@ -39,7 +38,7 @@ void draw_long(const GeneratorConfig& config, Rng& rng, Longest what, Case& c) {
   p.dim_qk = p.dim_v = dim;
 }
 
-// Without keys, so that it costs the executor no more than a second or two.
+// Without keys, so that the executor needs no more than a second or two.
 void draw_many_heads(const GeneratorConfig& config, Rng& rng, uint64_t what, Case& c) {
   if (config.variants > 0) c.env.variant = 1;
   Problem& p = c.problem;
@@ -73,8 +72,8 @@ void fit_sizes(const GeneratorConfig& config, Rng& rng, Case& c, std::span<const
     }
   };
   give_up_but(held, most);
-  // What is asked for may cost more than was meant: a few cases as much as any case may. Beyond that one
-  // after the other is let go of.
+  // The requested classes may cost more than was meant. A few cases may cost as much as any case may. Beyond
+  // that, requests are dropped one after another.
   const Wide at_most =
       std::max<Wide>(most, rng.percent(percent_dear) ? config.work * kMostEighths / 8 : config.work);
   while (!held.empty() && !fits(at_most)) {

@@ -17,35 +17,35 @@
 namespace attnfuzz {
 namespace {
 
-// One case of so many has more heads than a grid has rows: exactly one, for it costs as
-// much as hundreds of others, and early enough for a check of 500. A prime, so that of
-// jobs that take turns each gets its share.
+// One case in kManyHeadsEvery has more heads than a grid has rows, because such a case costs as much as
+// hundreds of others. The first one comes early enough for a check of 500 cases. The number is prime, so
+// that jobs that take turns all get their share.
 constexpr uint64_t kManyHeadsEvery = 997, kManyHeadsAt = 300;
-// And one of so many a length beyond 16 bits.
+// One case in kLongEvery has a length beyond 16 bits.
 constexpr uint64_t kLongEvery = 251, kLongAt = 83;
 // One case in kOrdinaryOf is ordinary (ordinary.h), and one in kFarOf of those exceeds the usual price. One
 // case in kSplitsOf has many splits that hold keys, if the kernel has splits. One in kWideOf is wide.
 constexpr uint64_t kOrdinaryOf = 9, kFarOf = 10, kSplitsOf = 45, kWideOf = 66;
-// Of the axes of a case that is asked for anything; of the odd ones, in a case that is to have such.
+// Percent of the axes that a request for anything covers, and of the odd axes in a case with odd strides.
 constexpr int64_t kPercentAsked = 25, kPercentOdd = 50;
-// Of those of them that leave nothing to compute: few show more than one.
+// Percent of those classes that are kept if they leave nothing to compute. Few cases need more than one.
 constexpr int64_t kPercentEmpty = 30;
-// Of those that are asked for much at once, as dear as any may be: three heads of three query tiles and two
-// of keys are, and two batch entries of four tiles of keys.
+// Percent of the cases with a full row that may cost as much as any case may. Three heads with three query
+// tiles and two key tiles cost that much, and so do two batch entries of four key tiles.
 constexpr int64_t kPercentDear = 34;
 
-// What a case is asked for beyond what its features draw.
+// A request for a case, beyond what its features draw.
 struct CaseRequest {
-  std::optional<uint64_t> many_heads = {};  // which of them
+  std::optional<uint64_t> many_heads = {};  // which kind of many heads
   std::optional<Longest> longest = {};
   enum Sort : uint8_t { kAny, kOrdinary, kFar, kSplits, kWide } sort = kAny;
-  uint64_t number = 0;        // of an ordinary one
-  bool anything = false;      // classes of some of the axes, each as likely as the next
-  std::vector<AxisRequest> row = {};  // classes that it must have together, as far as it can
-  bool plain = false;         // nothing is to add to its scores
-  bool odd = false;           // several tensors lie by odd strides
-  bool together = false;      // the row is one of those that steer, drawn with the case
-  bool keeps_keys = false;    // several tiles of keys stay several, unless the row says otherwise
+  uint64_t number = 0;                // number of an ordinary case
+  bool anything = false;              // classes of some axes, all classes equally likely
+  std::vector<AxisRequest> row = {};  // classes that the case should have together, as far as possible
+  bool plain = false;                 // no mask, bias or softcap
+  bool odd = false;                   // several tensors have odd strides
+  bool together = false;              // the row consists of steering classes, drawn with the case
+  bool keeps_keys = false;            // several key tiles stay several, unless the row says otherwise
   bool ordinary() const { return sort == kOrdinary || sort == kFar; }
 };
 
@@ -95,7 +95,7 @@ Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseReque
     if (phase == Phase::kSizes) stay_within();
     if (phase == Phase::kSizes && !request.ordinary()) {
       fit_sizes(config, rng, c, request.row, request.together ? kPercentDear : kPercentDearest);
-      // Both choose the number of keys themselves, so a domain that says it leaves them out.
+      // Both choose the number of keys themselves, so they are left out if the domain lists lengths.
       const bool free = !config.domain || !says_lengths(config.domain->seq_k);
       if (free && request.sort == CaseRequest::kSplits) draw_many_splits(config, rng, c);
       if (free && request.sort == CaseRequest::kWide) draw_wide(config, rng, c);
@@ -105,7 +105,7 @@ Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseReque
     }
     if (spared) strip_refused(config.refused, c, config.work);
     if (phase == Phase::kSizes && request.many_heads) {
-      // A kernel of long rows alone makes of many heads more than a case may hold.
+      // If the kernel takes long rows only, many heads would exceed what a case may hold.
       Problem& p = c.problem;
       if (p.seq_q * p.seq_k > 64) p.batch = p.heads_q = p.heads_kv = 1;
     }
@@ -113,8 +113,8 @@ Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseReque
   }
   tidy(c);
   if (!illegal(c)) return c;
-  // What can make it so is memory: strides that no slot holds, and of a domain of long sequences
-  // a mask or a bias of every score.
+  // A case can be illegal through its memory: through strides that no slot holds, or, in a domain of long
+  // sequences, through a mask or a bias for every score.
   for (TensorLayout& layout : c.layout) layout = {};
   if (config.domain) lay_within(*config.domain, c);
   Problem& p = c.problem;
@@ -128,10 +128,11 @@ Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseReque
   return c;
 }
 
-// One of each two cases, either: the properties take turns, and of an even number of them
-// each must get both.
+// One of each pair of cases, at random within the pair. The properties take turns over the cases, and an
+// even number of them must all get both kinds.
 bool asks(uint64_t seed, uint64_t index) { return (index ^ mix(seed, index / 2, 1, 0, 0)) % 2 == 1; }
-// Of each `of` cases in a row one, at a place of its own: the properties take turns, and must all get some.
+// One of each `of` cases in a row, at random within the group, because the properties take turns and must
+// all get some.
 bool is_one_of(uint64_t of, uint64_t seed, uint64_t index, uint64_t purpose) {
   return index % of == mix(seed, index / of, purpose, 0, 0) % of;
 }
@@ -141,7 +142,7 @@ CaseRequest::Sort sort_of(const GeneratorConfig& config, uint64_t seed, uint64_t
   if (!is_one_of(kOrdinaryOf, seed, index, 5)) return CaseRequest::kAny;
   return is_one_of(kFarOf, seed, index / kOrdinaryOf, 6) ? CaseRequest::kFar : CaseRequest::kOrdinary;
 }
-// And of the others one of each two.
+// Of the other cases, one of each pair.
 bool asks_together(uint64_t seed, uint64_t index) { return mix(seed, index / 2, 2, 0, 0) % 2 == 1; }
 
 }  // namespace
@@ -162,7 +163,7 @@ Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
     request.longest = {.keys = n % 2 == 0, .reach = n / 2 % 2 == 0 ? Longest::kSigned : Longest::kUnsigned};
   if (!request.many_heads && !request.longest) request.sort = sort_of(config, seed, index);
   request.number = index / kOrdinaryOf + mix(seed, 0, 7, 0, 0) % 1024;
-  // What is dear is made the most of, but for what is dearest: that is called once.
+  // A costly case asks for everything at once, except the costliest, which makes one call only.
   request.anything = (asks(seed, index) || request.longest) && !request.many_heads && !request.ordinary();
   request.together =
       !request.anything && !request.many_heads && !request.ordinary() && asks_together(seed, index);

@@ -25,14 +25,14 @@ class CostBudget {
  public:
   CostBudget(const GeneratorConfig& config, const Case& parent, Rng& rng) : config_(config) {
     parent_work_ = price(config, parent).work;
-    // As the draw does: most cases leave most of the work unused. One in five may be larger
-    // than any drawn one: three heads with three tiles of queries and two of keys are.
+    // Most mutations leave most of the work unused, as the draw does. One in five may cost more than any drawn
+    // case: as much as three heads with three query tiles and two key tiles.
     eighths_ = rng.weighted<int64_t>({{20, kMostEighths}, {10, 16}, {20, 8}, {28, 4}, {22, 2}});
-    // What is a hundred times as slow must not become what a whole corpus descends from.
+    // A case that is a hundred times slower must not become the ancestor of a whole corpus.
     long_ = rng.percent(30) || !is_long(parent.problem);
   }
 
-  // Whether a case costs no more than a drawn one may, and than this one's share or its parent.
+  // True if a case costs no more than a drawn one may, and no more than this mutation's share or the parent.
   bool affords(const Case& c) const {
     if (!affordable(c, config_) || (is_long(c.problem) && !long_)) return false;
     const Price now = price(config_, c);
@@ -46,7 +46,7 @@ class CostBudget {
   bool long_;
 };
 
-// Gives up what was not changed, in any order, until the case is affordable.
+// Gives up what the mutation did not change, in random order, until the case is affordable.
 void make_room(const GeneratorConfig& config, const Case& parent, const CostBudget& budget, Rng& rng, Case& c) {
   using Number = int64_t (*)(const Problem&);
   static constexpr Number kNumbers[] = {
@@ -60,7 +60,7 @@ void make_room(const GeneratorConfig& config, const Case& parent, const CostBudg
       [](const Problem& p) { return p.seq_k; },
   };
   const Problem before = parent.problem, now = c.problem;
-  // A length or a size that was just changed is what the mutation is about.
+  // A length or size that was just changed is kept.
   const auto keeps = [&](const Case& less) {
     return std::ranges::all_of(kNumbers,
                                [&](Number n) { return n(now) == n(before) || n(less.problem) == n(now); });
@@ -70,7 +70,7 @@ void make_room(const GeneratorConfig& config, const Case& parent, const CostBudg
   for (int i = 0; i < 20 && !budget.affords(c); ++i) give_up(config, rng, c, [](const Case&) { return true; });
 }
 
-// Sizes that arithmetic on them may rely on: within what illegal() allows.
+// True if sizes stay within what illegal() allows, so that arithmetic on them cannot overflow.
 bool sane(const Problem& p) {
   constexpr int64_t kMost = int64_t{1} << 31;
   for (const int64_t n : {p.batch, p.heads_q, p.heads_kv, p.seq_q, p.seq_k}) {
@@ -79,8 +79,7 @@ bool sane(const Problem& p) {
   return p.heads_kv > 0;
 }
 
-// Makes a changed case consistent, affordable and legal. False if it is none of
-// these, or nothing new.
+// Makes a changed case consistent, affordable and legal. False if that fails, or if nothing is new.
 bool legalize(const GeneratorConfig& config, const Case& parent, const CostBudget& budget, Rng& rng, Case& c) {
   c.remap = {};
   if (!config.refused.nothing() && !rng.percent(3)) strip_refused(config.refused, c, config.work);
@@ -94,7 +93,7 @@ bool legalize(const GeneratorConfig& config, const Case& parent, const CostBudge
   tidy(c);
   if (config.domain) lay_within(*config.domain, c);
   if (illegal(c)) {
-    // What can make it so is memory, as a rule: strides that no slot holds.
+    // A case is usually illegal through its memory: through strides that no slot holds.
     for (TensorLayout& layout : c.layout) layout = {};
     if (config.domain) lay_within(*config.domain, c);
     if (illegal(c)) return false;
@@ -136,12 +135,12 @@ Case mutate(const Case& c, const GeneratorConfig& config, uint64_t seed) {
       for (int64_t n = 0; n < changes; ++n) {
         change(config, rng, next);
         if (!sane(next.problem)) break;
-        tidy(next);  // the next change looks at what this one left
+        tidy(next);  // the next change sees the result of this one
       }
       if (legalize(config, c, budget, rng, next)) return next;
     }
   }
-  // Nothing near it is legal and affordable: somewhere else, then, and not beyond the usual price.
+  // No neighbour is legal and affordable, so a case is drawn from elsewhere at the usual price.
   Case other = draw(config, seed, rng.bits());
   for (int i = 0; i < kTries && !affordable(other, config); ++i) other = draw(config, seed, rng.bits());
   return other;

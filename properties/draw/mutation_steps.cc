@@ -47,7 +47,7 @@ void step_shape(const GeneratorConfig& config, Rng& rng, Case& c) {
       }
       break;
     default:
-      // Where the bottom-right diagonal meets a border.
+      // The bottom-right diagonal meets a border.
       p.seq_k = p.seq_q + a_tile(rng, config.tiles_k) * rng.range(0, 2) + rng.range(-1, 1);
       p.seq_k = std::max<int64_t>(p.seq_k, 0);
   }
@@ -76,7 +76,7 @@ void step_values(const GeneratorConfig& config, Rng& rng, Case& c) {
   for (const Feature* feature : all_features()) {
     steps.insert(steps.end(), feature->steps.begin(), feature->steps.end());
   }
-  // Where there is nothing to change, the next one's turn.
+  // If this feature has nothing to change, the next one is tried.
   auto at = static_cast<size_t>(rng.range(0, static_cast<int64_t>(steps.size()) - 1));
   while (!steps[at % steps.size()](context, c)) ++at;
 }

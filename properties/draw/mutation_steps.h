@@ -1,4 +1,4 @@
-// Steps of a mutation: small changes of what a case already has.
+// The small steps of a mutation: each changes something that the case already has.
 #pragma once
 
 #include "properties/case/case.h"
@@ -7,18 +7,18 @@
 
 namespace attnfuzz {
 
-// One size or bound of the case doubled, halved, moved by one, put on a tile's
-// border or made equal to another.
+// Doubles, halves or moves one size or bound by one, moves it to a tile's border, or makes it equal to
+// another.
 void step_number(const GeneratorConfig& config, Rng& rng, Case& c);
-// Lengths or head dimensions swapped, heads made equal, a self-attention made a decode.
+// Swaps lengths or head dimensions, makes heads equal, or turns self-attention into a decode.
 void step_shape(const GeneratorConfig& config, Rng& rng, Case& c);
-// A call more or less, its workspace dirty or its stream another.
+// Adds or removes a call, or changes its workspace or its stream.
 void step_calls(Rng& rng, Case& c);
-// One of the features' own steps (features/feature.h): of values and patterns.
+// Runs one step of a feature (case/feature.h): it changes values or patterns.
 void step_values(const GeneratorConfig& config, Rng& rng, Case& c);
-// One axis made to be of another class, as likely of one as of the next (axes/axis.h).
+// Gives one axis another class; all axes are equally likely (axes/axis.h).
 void step_class(const GeneratorConfig& config, Rng& rng, Case& c);
-// One feature turned off, of those that there are.
+// Turns off one feature of those that the case has.
 void step_off(Rng& rng, Case& c);
 
 }  // namespace attnfuzz

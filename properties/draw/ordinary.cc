@@ -11,10 +11,11 @@ namespace attnfuzz {
 namespace {
 
 constexpr int64_t kVeryLong = 4096;
-constexpr int64_t kLong = 1024;         // keys of a usual decode, at least
-constexpr int64_t kMostLength = 32768;  // of keys
+constexpr int64_t kLong = 1024;         // least number of keys of a usual decode
+constexpr int64_t kMostLength = 32768;  // most keys
 constexpr int64_t kMostHeads = 64, kMostBatch = 16;
-constexpr int64_t kFarTiles = 2;  // whole tiles beyond the usual price may cost so many times the work
+// Beyond the usual price, whole tiles may cost this many times the exact work.
+constexpr int64_t kFarTiles = 2;
 
 struct Dims {
   int64_t qk, v;
@@ -26,11 +27,11 @@ Dims model_dims(Rng& rng) {
                              {7, {80, 80}},
                              {5, {96, 96}},
                              {3, {192, 192}},
-                             {7, {192, 128}}});  // as prefill of multi-head latent attention has them
+                             {7, {192, 128}}});  // as the prefill of multi-head latent attention has them
 }
 
-// Short ones rather than long ones, each power of two as dear as the next; and nearly half the time on or
-// beside one.
+// Each power of two costs about the same in total, so short lengths are more frequent. Nearly half of the
+// lengths lie on or beside a power of two.
 int64_t some_length(Rng& rng, int64_t least, int64_t most) {
   if (most <= least) return std::max<int64_t>(most, 1);
   const auto octaves = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(most / least)) - 1);
@@ -42,7 +43,7 @@ int64_t some_length(Rng& rng, int64_t least, int64_t most) {
   return std::min(n, most);
 }
 
-// Heads and batch entries for what is left: `room` entries of them in all.
+// Spends what is left on heads and batch entries: `room` of them in all.
 void spend(Rng& rng, int64_t room, Problem& p) {
   const int64_t group = rng.weighted<int64_t>({{40, 1}, {6, 2}, {27, 4}, {27, 8}});
   const int64_t shared = std::min(group, std::max<int64_t>(room, 1));
@@ -60,12 +61,12 @@ void spend(Rng& rng, int64_t room, Problem& p) {
 
 enum class Kind : uint8_t { kDecode, kChunk, kPrefill, kShort };
 
-// Kinds take turns, so that each check of 1,000 cases has the rare ones too. Most have 1,024 to 2,047 keys:
-// more keys cost more to lay out and to judge.
+// Kinds take turns, so that each check of 1,000 cases also has the rare ones. Most have 1,024 to 2,047
+// keys, because more keys take longer to lay out and to judge.
 struct Turn {
-  uint64_t of;  // so many of kTurns
+  uint64_t of;  // cases of kTurns
   Kind kind;
-  int64_t keys;  // up to twice as many
+  int64_t keys;  // least number; up to twice as many
 };
 constexpr uint64_t kTurns = 100;
 constexpr Turn kTurn[] = {{2, Kind::kDecode, 16384}, {3, Kind::kDecode, 8192},  {4, Kind::kDecode, 4096},
@@ -73,7 +74,7 @@ constexpr Turn kTurn[] = {{2, Kind::kDecode, 16384}, {3, Kind::kDecode, 8192},  
                           {15, Kind::kPrefill, 0},   {8, Kind::kShort, 0}};
 
 const Turn& turn_of(uint64_t number) {
-  uint64_t at = number * 37 % kTurns;  // mixed, so that each hundred has all and each ten some
+  uint64_t at = number * 37 % kTurns;  // mixed, so that each hundred has all kinds and each ten has some
   const Turn* turn = kTurn;
   while (at >= turn->of) at -= (turn++)->of;
   return *turn;
@@ -86,9 +87,10 @@ int64_t decode_keys(Rng& rng, int64_t low) {
 void draw_sizes(const GeneratorConfig& config, Rng& rng, uint64_t number, Case& c) {
   Problem& p = c.problem;
   Dims dims = model_dims(rng);
-  // Most leave most of the work unused.
+  // Most cases leave most of the work unused.
   const int64_t work = config.work / rng.weighted<int64_t>({{2, 1}, {5, 2}, {15, 4}, {30, 8}, {48, 16}});
-  const int64_t scores = std::max<int64_t>(work / (dims.qk + dims.v), 1);  // of all heads, that it pays for
+  // scores over all heads that the work pays for
+  const int64_t scores = std::max<int64_t>(work / (dims.qk + dims.v), 1);
   const Turn& turn = turn_of(number);
   switch (turn.kind) {
     case Kind::kDecode:
@@ -116,11 +118,11 @@ void draw_sizes(const GeneratorConfig& config, Rng& rng, uint64_t number, Case& 
   // A decode gives up queries first, then columns, and never keys.
   while (exact_work(p) > config.work && p.seq_q > 1) --p.seq_q;
   if (exact_work(p) > config.work) p.dim_qk = p.dim_v = std::min<int64_t>(64, p.dim_qk);
-  if (p.seq_k >= 2 * kLong && rng.percent(70)) return;  // one head of these is dear enough
+  if (p.seq_k >= 2 * kLong && rng.percent(70)) return;  // one such head costs enough
   spend(rng, work / std::max<int64_t>(static_cast<int64_t>(exact_work(p)), 1), p);
 }
 
-// Several tiles by several tiles, queries of a long cache, or the longest decode.
+// Several tiles by several tiles, a few queries with a long cache, or the longest decode.
 void draw_far_sizes(const GeneratorConfig& config, Rng& rng, Case& c) {
   Problem& p = c.problem;
   const Dims dims = model_dims(rng);
@@ -181,7 +183,7 @@ void make_affordable(const GeneratorConfig& config, bool far, Case& c) {
   }
 }
 
-// A mask for causality alone, as a rule; and one other thing in three cases of ten.
+// Usually a causal mask alone; in three cases of ten something else in addition.
 void draw_visibility(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
@@ -190,7 +192,7 @@ void draw_visibility(const DrawContext& context, Case& c) {
   c.nan_beyond_lengths = false;
   const bool few_queries = p.seq_q < p.seq_k;
   p.causal = rng.percent(50);
-  // From the top left few queries of many keys see next to nothing.
+  // With top-left alignment, few queries of many keys see almost nothing.
   p.align = rng.percent(few_queries ? 5 : 50) ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
   enum { kNothing, kLengths, kWindow, kBias };
   switch (rng.weighted<int>({{70, kNothing}, {12, kLengths}, {8, kWindow}, {10, kBias}})) {
@@ -205,7 +207,7 @@ void draw_visibility(const DrawContext& context, Case& c) {
       p.align = ATTN_BOTTOM_RIGHT;
       break;
     case kBias:
-      // One for each head, in fp32, shared by the batch: as ALiBi and relative positions have it.
+      // One bias for each head, in fp32, shared by the batch, as ALiBi and relative positions have it.
       if (p.heads_q * p.seq_q * p.seq_k > 1'000'000) break;
       p.bias.emplace().kind = rng.coin() ? BiasKind::kAlibi : BiasKind::kGaussian;
       p.bias->broadcast.batch = true;
@@ -277,7 +279,7 @@ void draw_many_splits(const GeneratorConfig& config, Rng& rng, Case& c) {
   p.seq_q = rng.range(1, std::clamp<int64_t>(all / tiles, 1, 4));
   p.batch = p.heads_kv = 1;
   p.heads_q = rng.range(1, std::clamp<int64_t>(all / tiles / p.seq_q, 1, 4));
-  // Mostly a tile or two for each.
+  // Usually one or two tiles for each split.
   const int64_t tiles_each = rng.weighted<int64_t>({{80, 1}, {20, rng.range(2, 4)}});
   p.num_splits = (tiles + tiles_each - 1) / tiles_each + (rng.percent(20) ? rng.range(1, 40) : 0);
   make_affordable(config, false, c);

@@ -1,5 +1,5 @@
-// Random numbers of RapidCheck's own generator, without the scaling by size that
-// rc::gen::inRange does.
+// An Rng over RapidCheck's own generator. Unlike rc::gen::inRange, it does not scale numbers by
+// RapidCheck's size.
 #pragma once
 
 #include <rapidcheck.h>

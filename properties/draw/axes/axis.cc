@@ -8,7 +8,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of low..high, each power of two as likely as the next.
+// Draws from low..high so that each power of two is equally likely.
 int64_t log_uniform(Rng& rng, int64_t low, int64_t high) {
   if (low < 1) return rng.range(low, high);
   const auto bits = [](int64_t n) { return std::bit_width(static_cast<uint64_t>(n)); };
@@ -54,7 +54,8 @@ std::vector<int64_t> beside(std::vector<int64_t> starts, std::initializer_list<i
 
 CaseAxis in_tiles(const char* name, Phase phase, int64_t DrawContext::* tile, int64_t Tiled::* tile_of, Get get,
                   Set set, int tiles) {
-  constexpr int kPlaces = 4;  // of each: before its end, on it, after it, and within the next
+  // places of each border: before its end, on it, after it, and within the next tile
+  constexpr int kPlaces = 4;
   CaseAxis axis{name, phase, {"none", "in the first"}, {}, {}};
   for (int n = 1; n <= tiles; ++n) {
     for (const char* place : {"tiles less 1", "tiles", "tiles and 1"})

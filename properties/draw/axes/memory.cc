@@ -1,4 +1,4 @@
-// Of memory: where each tensor lies and by which strides, and what surrounds a call.
+// Axes of memory: the address and strides of each tensor, and the circumstances of a call.
 #include <algorithm>
 #include <bit>
 
@@ -25,26 +25,26 @@ constexpr const char* kStored[] = {"whole", "once for heads", "once for the batc
 
 const TensorLayout& layout_of(const Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
-// What is not there is made to be: a mask that hides nothing, a bias of 0.
+// A tensor that the case lacks is created: a mask that hides nothing, a bias of 0.
 TensorLayout& layout_of(Case& c, TensorId t) {
   if (t == TensorId::kLse) c.want_lse = true;
   if (t == TensorId::kMask && !c.problem.mask) c.problem.mask.emplace();
   if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();
   return c.layout[static_cast<size_t>(t)];
 }
-// So many bytes in elements of a tensor; a bias can have smaller ones.
+// Converts bytes to elements of a tensor. If they are no multiple of 4, an fp32 bias becomes fp16.
 int64_t elements(Case& c, TensorId t, int64_t bytes) {
   if (t == TensorId::kBias && bytes % 4 != 0 && element_bytes(c.problem, t) == 4)
     c.problem.bias->dtype = ATTN_F16;
   return bytes / element_bytes(c.problem, t);
 }
 
-// The largest power of two that divides it, as an exponent up to `most`.
+// The exponent of the largest power of two that divides n, at most `most`.
 int power_of(int64_t n, int most) {
   return n == 0 ? most : std::min(std::countr_zero(static_cast<uint64_t>(n)), most);
 }
 
-// How far the last element lies from the first, where a dimension can be spread that far.
+// The class of the distance between the first and the last element, if a dimension can be spread that far.
 int reach_of(const Case& c, TensorId t) {
   if (layout_of(c, t).spread == 0) return 0;
   const auto g = geometry(c, t);

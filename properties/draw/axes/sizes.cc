@@ -1,4 +1,4 @@
-// Of sizes: formats, lengths, head dimensions, heads, splits.
+// Axes of sizes: format, variant, lengths, head dimensions, batch, heads and splits.
 #include <algorithm>
 
 #include "properties/draw/axes/axis.h"
@@ -11,9 +11,9 @@ constexpr auto kSizes = Phase::kSizes;
 
 int64_t group(const Case& c) { return c.problem.heads_q / std::max<int64_t>(c.problem.heads_kv, 1); }
 
-// From here on, batch entries and heads are drawn by draw_wide() (ordinary.h) and chance.
+// From this number on, draw_wide() (ordinary.h) and chance draw batch entries and heads.
 constexpr int64_t kWide = 9;
-// Keeps a number of the widest class small, unless it is to exceed a grid.
+// Keeps numbers of the widest class small, unless they are to exceed a grid.
 int64_t not_too_many(int64_t n) {
   constexpr int64_t kMany = 130, kLeast = 33;
   return n > kMany && n < kGrid ? kLeast + n % (kMany - kLeast + 1) : n;
@@ -24,13 +24,13 @@ void set_heads(Case& c, int64_t group, int64_t heads_kv) {
   c.problem.heads_q = heads_kv * group;
 }
 
-// Short ones by all borders; from 1,024 on, where kernels change their ways, by powers of two.
+// Short lengths are taken at all borders. From 1,024 on, where kernels switch paths, powers of two suffice.
 std::vector<int64_t> lengths() {
   std::vector<int64_t> starts = beside({0, 1, 2}, {8, 16, 32, 64, 128, 256});
   starts.insert(starts.end(), {1024, 2048, 4096, 8192, 16384, kBeyondShort, kGrid});
   return starts;
 }
-constexpr int64_t kDearLength = 2048;  // drawn by chance alone (ordinary.h, draw_long())
+constexpr int64_t kDearLength = 2048;  // longer ones are drawn by chance alone (ordinary.h, draw_long())
 
 std::vector<int64_t> dims() {
   std::vector<int64_t> starts = beside({1, 2}, {8, 16, 32, 64, 128});
@@ -44,7 +44,7 @@ std::vector<int64_t> by_eights() {
   return starts;
 }
 
-// How many tiles a length has that is not 0, the last one whole or not.
+// The number of tiles of a length that is not 0. The last tile may be partial.
 CaseAxis tile_count(const char* name, int64_t DrawContext::* tile, int64_t Tiled::* tile_of, Get get, Set set) {
   static constexpr int64_t kStarts[] = {1, 2, 3, 4, 5, 6, 9, 17, INT64_MAX};
   CaseAxis axis{.name = name,
@@ -76,7 +76,7 @@ std::vector<CaseAxis> axes_of_kernel() {
           "dtype", kSizes, kFormats,
           [](const Case& c) { return c.problem.dtype == ATTN_F32 ? kNoClass : c.problem.dtype; },
           [](const DrawContext&, int at, Case& c) { c.problem.dtype = at == 0 ? ATTN_F16 : ATTN_BF16; }),
-      // Instantiations of the kernel, as many as it has.
+      // The kernel's instantiations, as many as it has.
       {.name = "variant",
        .phase = kSizes,
        .classes = {"of the kernel's choice", "1", "2", "3", "4 or more"},
@@ -181,7 +181,7 @@ std::vector<CaseAxis> axes_of_splits() {
        .make =
            [](const DrawContext& context, int at, Case& c) {
              if (!context.config.splits) return;
-             // Fewer than tiles, there must be tiles.
+             // There must be more tiles than splits.
              if (at == 2 || at == 3)
                c.problem.seq_k = std::max(c.problem.seq_k, (2 * at - 2) * context.tile_k + 1);
              const int64_t tiles = key_tiles(context, c);

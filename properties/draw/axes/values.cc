@@ -11,13 +11,14 @@ namespace {
 
 constexpr auto kNumbers = Phase::kValues;
 
-// From 2^low to 2^(high + 1), each power of two as likely as the next: exact, and the same everywhere.
+// From 2^low to 2^(high + 1), each power of two equally likely. The result is exact, hence the same on
+// every machine.
 float some_number(Rng& rng, int low, int high) {
   const auto exponent = static_cast<int>(rng.range(low, high));
   return std::ldexp(static_cast<float>(rng.range(128, 255)), exponent - 7);
 }
 
-// Of a case that has a softcap: how large it is. Models have 15 to 50.
+// The size of the softcap, if the case has one. Models use 15 to 50.
 CaseAxis cap_size() {
   static constexpr float kStarts[] = {0, 1, 5, 15, 20, 30, 50, 100, 200};
   CaseAxis axis{.name = "softcap is",
@@ -49,9 +50,10 @@ CaseAxis fill(const char* name) {
       [](const DrawContext& context, int at, Case& c) {
         c.*kFill = {.kind = static_cast<FillKind>(at), .seed = context.rng.bits() % 65536};
         if (has_intervals((c.*kFill).kind)) (c.*kFill).seed = feature::draw_interval(context, c.problem);
-        // As the draw scales them: scores stay where softmax tells them apart.
+        // Scaled as in the draw, so that scores stay where softmax tells them apart.
         if ((c.*kFill).kind == FillKind::kPosition && kFill != &Case::v) (c.*kFill).exponent = -6;
-        // And a few are peaked: one key has all the weight, and keys of other tiles none.
+        // A quarter of the fills of Q and K are peaked: one key has all the weight, and keys of other tiles
+        // have none.
         const FillKind kind = (c.*kFill).kind;
         const bool scales =
             kind != FillKind::kPosition && kind != FillKind::kHuge && kind != FillKind::kSubnormal;

@@ -38,7 +38,7 @@ Pattern pattern_of(const DrawContext& context, const Problem& p, int kind) {
   return pattern;
 }
 
-// None, then those of the enumeration.
+// "none", then the names of the enumeration.
 std::vector<const char*> and_none(std::span<const char* const> names) {
   std::vector<const char*> all = {"none"};
   all.insert(all.end(), names.begin(), names.end());
@@ -53,7 +53,7 @@ int64_t shortest(const Case& c) {
 void set_shortest(Case& c, int64_t n) {
   auto& lengths = c.problem.key_lengths;
   if (!lengths) lengths.emplace(static_cast<size_t>(std::max<int64_t>(c.problem.batch, 0)), n);
-  // The first is the shortest, the others stay where they are longer.
+  // The first entry becomes the shortest; others keep their length where it is longer.
   for (int64_t& length : *lengths) length = &length == lengths->data() ? n : std::max(length, n);
 }
 void of_length(const DrawContext& context, Case& c, int64_t low, int64_t high) {
