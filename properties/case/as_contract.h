@@ -1,5 +1,5 @@
-// A case's problem and environment as the contract has them: what a new field of either passes through on its
-// way to a kernel. Its tensors are laid out (layout.h).
+// Converts a case's problem and environment to the contract's structures. Every field of either passes
+// through here on its way to a kernel. layout.h lays out the tensors.
 #pragma once
 
 #include "properties/case/case.h"
@@ -7,6 +7,6 @@
 namespace attnfuzz {
 
 attn_problem problem_of(const Problem& problem);
-attn_env env_of(const Environment& from);  // back end 0, callbacks, stream and probe empty
+attn_env env_of(const Environment& from);  // back end 0; no callbacks, stream or probe
 
 }  // namespace attnfuzz

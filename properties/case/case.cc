@@ -19,7 +19,7 @@ Complaint bad_memory(const Case& c) {
     if (!g)
       return cat("layout.", kTensorNames[n],
                  ": the tensor does not fit 32 GiB; make its sizes, gaps or spread smaller");
-    // A zero length counts as one: loops over batches and heads must end, too.
+    // A zero size counts as one, so that loops over empty batches and heads are bounded, too.
     Wide visited = g->element_bytes;
     for (int64_t size : g->size) visited *= std::max<int64_t>(size, 1);
     bytes += std::max<Wide>(g->touched_bytes, visited);

@@ -1,10 +1,9 @@
 // A case: everything that decides what one check of a kernel does.
 //
-// It is a small value, stored resolved: no seed of a generator, no pointer, no
-// default that another version might choose otherwise. Two equal cases run the
-// same call on the same bytes on every machine. A case is drawn (generator.h),
-// mutated or read (codec.h), laid out in memory (layout.h), run and judged
-// (trial.h), and if it fails made smaller (reduce.h).
+// A case is a small value with everything resolved: it holds no generator seed, no pointer, and no default
+// that another version might choose differently. Equal cases run the same call on the same bytes on every
+// machine. A case is drawn (generator.h), mutated (mutate.h) or read (codec.h), laid out in memory
+// (layout.h), run and judged (trial.h), and made smaller if it fails (reduce.h).
 //
 //   Case c;                       // the simplest legal case: one query, one key, all ones
 //   c.problem.seq_q = c.problem.seq_k = 65;
@@ -24,15 +23,15 @@
 
 namespace attnfuzz {
 
-// How a tensor's values come about: integer-only functions of (version, seed,
-// b, h, s, d), so the same on every machine. Ordered from simple to less so,
-// which is the order the reducer tries them in.
+// How a tensor's values arise: integer-only functions of (version, seed, b, h, s, d), hence the same on
+// every machine. The kinds are ordered from simple to complex, and the reducer tries them in this order.
 enum class FillKind : uint8_t {
-  kZero,        // +0
-  kConstant,    // 1
-  kOneHot,      // 1 at d = s mod D, else 0
-  kSmallInt,    // integers -2..2, three in four of them 0
-  kPosition,    // distinct for every (b,h,s,d) as far as 16 bits allow: tells where a value came from
+  kZero,      // +0
+  kConstant,  // 1
+  kOneHot,    // 1 at d = s mod D, else 0
+  kSmallInt,  // integers -2..2, three in four of them 0
+  // distinct for every (b,h,s,d) as far as 16 bits allow, so that a value shows where it came from
+  kPosition,
   kSameRows,    // one random row, repeated over s: all scores of a query equal
   kSignedZero,  // +0 and -0 at random
   kSubnormal,   // subnormals of the format
@@ -40,9 +39,8 @@ enum class FillKind : uint8_t {
   kNegative,    // (-1, 0]
   kGaussian,    // mean 0, deviation 1, no tail beyond 8
   kBlocks,      // Gaussian whose deviation jumps between 2^-4 and 2^3 from one block of 16 rows to the next
-  kHuge,        // +-(1/8..1) of the format's largest number, at most 2^60: Q.K leaves 16 bits
-  kIntervals,   // 1 at d = (s / length) mod D, else 0: column by column of O the weight of some intervals of
-                // keys
+  kHuge,        // +-(1/8..1) of the format's largest number, at most 2^60: Q K^T overflows 16 bits
+  kIntervals,   // 1 at d = (s / length) mod D, else 0: each column of O is the weight of some intervals of keys
   kLevels,      // one random row for each interval of `length` rows: scores of a query jump between intervals
 };
 inline constexpr int kFillKinds = 15;
@@ -50,16 +48,16 @@ inline constexpr int kFillKinds = 15;
 struct Fill {
   FillKind kind = FillKind::kConstant;
   int exponent = 0;   // values are scaled by 2^exponent, exactly
-  uint64_t seed = 0;  // of the random kinds; 0 in a canonical case
-  int version = 1;    // of the function; a file that asks for an unknown one is refused
+  uint64_t seed = 0;  // seed of the random kinds; 0 in a canonical case
+  int version = 1;    // version of the function; a file with an unknown version is refused
   bool operator==(const Fill&) const = default;
 };
-// Kinds of fills whose seed is the length of their intervals, in rows.
+// For these kinds the seed is the length of an interval, in rows.
 constexpr bool has_intervals(FillKind kind) {
   return kind == FillKind::kIntervals || kind == FillKind::kLevels;
 }
 
-// Which (b,h,i,j) a mask lets be seen, or a bias keeps above -inf.
+// The pairs (b,h,i,j) that a mask shows, or at which a bias is above -inf.
 enum class PatternKind : uint8_t {
   kAll,        // everything
   kNothing,    // nothing: every row is dead
@@ -67,7 +65,7 @@ enum class PatternKind : uint8_t {
   kLastKey,    // the last key only
   kPrefix,     // keys < parameter, or j <= i (prefix-LM)
   kDocuments,  // i and j in the same document of `parameter` positions
-  kDeadRows,   // every row but each parameter-th, which sees nothing
+  kDeadRows,   // every row but each parameter-th row, which sees nothing
   kDeadTiles,  // keys in runs of `parameter`; each run hidden at random per query, one time in two
   kStripes,    // keys with j mod parameter == 0 hidden
   kRandom,     // each pair hidden with probability parameter / 16
@@ -81,7 +79,7 @@ struct Pattern {
   bool operator==(const Pattern&) const = default;
 };
 
-// Dimensions that a bias or mask repeats (stride 0) rather than stores.
+// Dimensions that a bias or a mask repeats (stride 0) instead of storing.
 struct Broadcast {
   bool batch = false, head = false, query = false;
   bool operator==(const Broadcast&) const = default;
@@ -90,12 +88,12 @@ struct Broadcast {
 // The values of a bias where it is finite.
 enum class BiasKind : uint8_t {
   kZero,
-  kRowConstant,   // one random value a query: changes nothing but the LSE
+  kRowConstant,   // one random value a query: it changes the LSE alone
   kGaussian,      // deviation 1
   kAlibi,         // -(distance from the diagonal) / 2^(1 + h mod 8)
   kVeryNegative,  // finite: -1e4, -5e4 or the format's lowest, chosen per query: not a dead row
-  kMasking,  // 0; where it would be -inf, the format's lowest finite number: a mask as many frameworks write it
-  kWide,     // Gaussian of deviation 2, 8, 32 or 128, chosen per query
+  kMasking,       // 0; instead of -inf the format's lowest finite number, as many frameworks write a mask
+  kWide,          // Gaussian of deviation 2, 8, 32 or 128, chosen per query
   kFarBelow,  // -3e4, -2^70 or the format's lowest, chosen per query: kernels start maxima at -1e4, -1e9, ...
 };
 inline constexpr int kBiasKinds = 8;
@@ -103,7 +101,7 @@ inline constexpr int kBiasKinds = 8;
 struct Bias {
   int32_t dtype = ATTN_F32;
   BiasKind kind = BiasKind::kZero;
-  Pattern finite;  // where it is not -inf
+  Pattern finite;  // where the bias is not -inf
   Broadcast broadcast;
   uint64_t seed = 0;
   bool operator==(const Bias&) const = default;
@@ -115,7 +113,7 @@ struct Mask {
   bool operator==(const Mask&) const = default;
 };
 
-// The sizes and switches of attn_problem, by the same names and meanings.
+// The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {
   int32_t dtype = ATTN_F16;
   int64_t batch = 1, heads_q = 1, heads_kv = 1, seq_q = 1, seq_k = 1, dim_qk = 1, dim_v = 1;
@@ -124,23 +122,23 @@ struct Problem {
   bool causal = false;
   int32_t align = ATTN_TOP_LEFT;
   int64_t window_left = -1, window_right = -1;
-  std::optional<std::vector<int64_t>> key_lengths;  // one a batch entry; not clamped
+  std::optional<std::vector<int64_t>> key_lengths;  // one for each batch entry; not clamped
   std::optional<Bias> bias;
   std::optional<Mask> mask;
   int64_t num_splits = 0;
-  // Bits of attn_problem.features that no field above stands for: of a case that a later attnfuzz has written.
-  // Whoever does not know a bit refuses the problem by name (reference/call/known_features.h).
+  // Bits of attn_problem.features without a field above, from a case that a later attnfuzz wrote. A reader that
+  // does not know a bit refuses the problem by name (reference/call/known_features.h).
   uint64_t features = 0;
   bool operator==(const Problem&) const = default;
 };
 
-// More heads, over all batch entries, than are quickly run where there is no GPU.
+// More heads, over all batch entries, than the CPU runs quickly.
 inline bool has_many_heads(const Problem& p) {
   constexpr int64_t kMany = 4096;
   return p.batch > kMany || p.heads_q > kMany || p.batch * p.heads_q > kMany;
 }
 
-// What attn_env takes from the case.
+// The part of attn_env that the case decides.
 struct Environment {
   int32_t sm_count = 132;
   int32_t compute_capability = 90;
@@ -151,8 +149,7 @@ struct Environment {
   bool operator==(const Environment&) const = default;
 };
 
-// How one tensor lies in memory. The default is dense, aligned and (batch,
-// head, sequence, dim) ordered.
+// How one tensor lies in memory. By default it is dense, aligned, and ordered (batch, head, sequence, dim).
 enum class Placement : uint8_t {
   kGuarded,  // canaries on both sides
   kPageEnd,  // the last byte is the last of its page, and the next page is unmapped (CPU) or a canary
@@ -169,12 +166,12 @@ struct TensorLayout {
   bool across = false;  // columns lie outside of what `order` has last: K as (batch, head, dim, sequence)
   int64_t backwards = 0;  // bit n: dimension n, of (batch, head, sequence, dim), has a negative stride
   bool operator==(const TensorLayout&) const = default;
-  // Whether a row's columns may lie anywhere but side by side.
+  // True if a row's columns may lie anywhere but side by side.
   bool scattered() const { return step != 1 || across || (backwards & 8) != 0; }
 };
 
-// Dimensions of Q, K or V that are stored once, with the values of index 0, and repeated by a
-// stride of 0: how many call a kernel for one KV head, or one cache for a batch.
+// Dimensions of Q, K or V that are stored once, with the values of index 0, and repeated by a stride of 0.
+// Callers share one KV head or one cache in this way.
 struct Once {
   bool batch = false, head = false;
   bool operator==(const Once&) const = default;
@@ -187,10 +184,10 @@ struct StoredOnce {
 // What outputs, guards and the workspace are filled with before a call.
 enum class Poison : uint8_t {
   kNan,   // a NaN in every format
-  kHuge,  // 2^100 in fp32 and bf16, the largest number in fp16: what fmax does not hide
+  kHuge,  // 2^100 in fp32 and bf16, the largest number in fp16: fmax does not hide it
 };
 
-// One single value, after the fills.
+// A single value that replaces an element after the fills.
 struct Planted {
   TensorId tensor = TensorId::kV;      // kQ, kK, kV or kBias
   int64_t b = 0, h = 0, s = 0, d = 0;  // of kBias: (b, head, query, key)
@@ -198,41 +195,39 @@ struct Planted {
   bool operator==(const Planted&) const = default;
 };
 
-// One call of a sequence. All calls of a case share tensors and workspace; O
-// and LSE are filled anew before each, and each is judged.
+// One call of a sequence. All calls of a case share tensors and workspace. O and LSE are poisoned before
+// each call, and each call is judged.
 struct Call {
-  bool dirty_workspace = false;  // keep what the call before left in it, or junk if it is the first
+  bool dirty_workspace = false;  // keep what the previous call left in the workspace; the first call finds junk
   int stream = 0;                // CUDA: 0 or 1
   bool operator==(const Call&) const = default;
 };
 
-// Which element of its recipe lies at an index of a dimension:
+// Maps an index of a dimension to the index of its recipe:
 //   source(i) = (multiply * (i / repeat) + add) mod modulus    if i / repeat < modulus
 //             = i / repeat                                     beyond it
 //             =  multiply * (i / repeat) + add                 if modulus is 0
-// always inside 0 .. 2^40. The default is the identity.
+// Always inside 0 .. 2^40. The default is the identity.
 struct Axis {
-  // A modulus: this batch entry's key length, clamped to seq_k. (What is
-  // broadcast over the batch is stored once, with entry 0's.)
+  // As a modulus: this batch entry's key length, clamped to seq_k. A tensor that is broadcast over the batch is
+  // stored once, with entry 0's length.
   static constexpr int64_t kKeyLength = -1;
   int64_t multiply = 1, add = 0, modulus = 0, repeat = 1;
   bool operator==(const Axis&) const = default;
 };
 
-// The same values in another order, repeated, or only some of them: how the
-// variants that a relation makes of a drawn case are written down. Never drawn
-// and never mutated. It acts on the indices that fills, patterns, biases and
-// planted values are asked for (a planted value is carried along with its
-// element, wherever that lies now, and vanishes if it lies nowhere). Broadcast
-// dimensions keep asking for index 0. Not on key_lengths and nan_beyond_lengths,
-// which speak of the variant itself.
+// Reorders, repeats or selects the values of a case. Relations describe their variants of a drawn case with
+// it; it is never drawn and never mutated. It acts on the indices that fills, patterns, biases and planted
+// values are asked for. A planted value moves with its element, and vanishes if the element is not there.
+// Broadcast dimensions still ask for index 0. key_lengths and nan_beyond_lengths are not remapped, because
+// they describe the variant itself.
 struct Remap {
   Axis batch;                    // of all tensors
   Axis head_q;                   // of Q, bias and mask
   Axis head_kv;                  // of K and V
   Axis query;                    // of Q, bias and mask
   Axis key;                      // of K, V, bias and mask
-  int64_t seq_q = 0, seq_k = 0;  // lengths that patterns and biases are told; 0: the problem's own
+  int64_t seq_q = 0, seq_k = 0;  // lengths that patterns and biases see; 0: the problem's own
   std::optional<Fill> k_shift;   // row 0 of this fill is added to every row of K
   std::optional<Fill> v_added;   // added to V, element by element
   bool operator==(const Remap&) const = default;
@@ -251,11 +246,11 @@ struct Case {
   Poison poison = Poison::kNan;
   bool want_lse = true;
   std::vector<Call> calls = {Call{}};
-  Remap remap;  // of relations' variants only; left out of the JSON while default
+  Remap remap;  // in variants of relations only; left out of the JSON while default
   bool operator==(const Case&) const = default;
 };
 
-// Which field says what a tensor's values are; nullptr: none, they come about otherwise.
+// The fill of a tensor's values; nullptr: it has none.
 constexpr Fill Case::* fill_of(TensorId t) {
   switch (t) {
     case TensorId::kQ:
@@ -269,7 +264,7 @@ constexpr Fill Case::* fill_of(TensorId t) {
   }
 }
 
-// Which dimensions of a tensor are stored once; nullptr: it always has its own of each.
+// The dimensions of a tensor that may be stored once; nullptr: none may.
 constexpr Once StoredOnce::* once_of(TensorId t) {
   return t == TensorId::kQ   ? &StoredOnce::q
          : t == TensorId::kK ? &StoredOnce::k
@@ -281,9 +276,9 @@ inline Once stored_once(const Case& c, TensorId t) {
   return of ? c.once.*of : Once{};
 }
 
-// Why a case cannot be run at all, or nothing: contradictory sizes, more bytes
-// than kMaxCaseBytes, a planted value outside its tensor. Says which field.
+// Why a case cannot be run at all, by field: contradictory sizes, more bytes than kMaxCaseBytes, a planted
+// value outside its tensor. Nothing if it can.
 std::optional<std::string> illegal(const Case& c);
-inline constexpr int64_t kMaxCaseBytes = int64_t{1} << 31;  // of touched memory
+inline constexpr int64_t kMaxCaseBytes = int64_t{1} << 31;  // of memory that is touched
 
 }  // namespace attnfuzz

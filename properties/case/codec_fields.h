@@ -1,9 +1,7 @@
-// The fields of a case as JSON has them: one table, by which the writer writes
-// and the reader reads, so that the two cannot drift apart.
+// The fields of a case in JSON. The writer and the reader share this one table, so they cannot drift apart.
 //
-// kFields<T> holds the fields of T, sorted by name; what a form leaves open, the
-// type of the member says. A new field of a case is one line here (and its default
-// must mean what older files meant).
+// kFields<T> holds the fields of T, sorted by name. A form says how a field is written where the member's
+// type does not. A new field of a case is one line here; its default must mean what older files meant.
 #pragma once
 
 #include <algorithm>
@@ -18,16 +16,16 @@
 
 namespace attnfuzz::codec {
 
-// How a field is written, where its type alone does not say.
+// How a field is written where its type alone does not say.
 struct Plain {};
-struct Names {  // an enum: a string, the names in the order of the values
+struct Names {  // an enum as a string; names in the order of the values
   std::span<const char* const> names;
 };
 struct Bits {};  // an unsigned number as "0x7e00"
-struct AtMost {  // an array of at most so many elements
+struct AtMost {  // an array of at most this many elements
   size_t size;
 };
-struct Within {  // an integer, bounds included
+struct Within {  // an integer within bounds, both included
   int64_t low, high;
 };
 
@@ -68,7 +66,7 @@ template <typename T, typename M, typename Form = Plain>
 constexpr Field<T, M, Form> field(const char* name, M T::* member, Form form = {}) {
   return {name, member, form};
 }
-// The version of the format, which is no member.
+// The version of the format. It is no member of the case.
 struct FormatField {
   const char* name = "format";
 };
@@ -88,7 +86,7 @@ constexpr Fields<Of...> fields(const char* what, Of... all) {
 }
 
 template <typename T>
-inline constexpr int kFields = 0;  // none: what is no structure
+inline constexpr int kFields = 0;  // none: T is not a structure
 template <typename T>
 concept Structure = requires { kFields<T>.what; };
 

@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
+#include "base/json.h"
 #include "properties/case/codec.h"
 #include "properties/case/codec_fields.h"
-#include "base/json.h"
 
 namespace attnfuzz {
 namespace codec {
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxText = size_t{16} << 20;                             // bytes
 constexpr JsonLimits kLimits = {.depth = 16, .values = size_t{1} << 21};  // more than all arrays can hold
 
-// A field's name out of a file: as it is, if it is one.
+// A field's name from a file: shortened, if it is long or not printable.
 std::string brief_name(const std::string& name) {
   const std::string shown = brief(Json(name));
   return shown == '"' + name + '"' ? name : shown;
@@ -58,7 +58,7 @@ class Reader {
       return fail(json, "a finite number that a float can hold");
     }
     *out = static_cast<float>(json.get<double>());
-    if (*out == 0) *out = 0;  // -0 equals 0, and is written so
+    if (*out == 0) *out = 0;  // -0 equals 0 and is written as 0
   }
   void value(const Json& json, std::string* out, Plain) {
     if (!json.is_string()) return fail(json, "a string");
@@ -104,7 +104,7 @@ class Reader {
   }
 
  private:
-  // Part of the path for as long as it lives.
+  // Extends the path while it lives.
   class PathEntry {
    public:
     PathEntry(Reader& reader, const std::string& text) : path_(reader.path_), size_(path_.size()) {
@@ -125,7 +125,7 @@ class Reader {
     const PathEntry entry(*this, std::string(1, '.') + field.name);
     value(*found, &(out.*field.member), field.form);
   }
-  // decode() has looked at it.
+  // decode() has checked the value already.
   void member(const Json& json, Case&, const FormatField& field, size_t* seen) {
     *seen += json.contains(field.name);
   }

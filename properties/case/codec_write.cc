@@ -5,15 +5,15 @@
 #include <concepts>
 #include <cstdlib>
 
+#include "base/json.h"
 #include "properties/case/codec.h"
 #include "properties/case/codec_fields.h"
-#include "base/json.h"
 
 namespace attnfuzz {
 namespace codec {
 namespace {
 
-// Text straight from the table: as Json would dump it, without its tree.
+// Writes text straight from the table, as Json would dump it, without building a tree.
 class Writer {
  public:
   template <Structure T>
@@ -38,7 +38,7 @@ class Writer {
     out += '"';
   }
   void value(float x, Plain) {
-    // Neither is legal, but a case that holds one can be shown.
+    // Neither is legal, but a case that has one can still be shown.
     if (!std::isfinite(x)) return value(std::bit_cast<uint32_t>(x), Bits{});
     if (x == 0) x = 0;  // -0 equals 0
     char digits[32];
@@ -52,7 +52,8 @@ class Writer {
     requires std::is_enum_v<E> || std::integral<E>
   void value(E x, Names form) {
     const auto index = static_cast<uint64_t>(x);
-    if (index >= form.names.size()) return value(static_cast<int64_t>(x), Plain{});  // illegal, too
+    // illegal, but it can be shown
+    if (index >= form.names.size()) return value(static_cast<int64_t>(x), Plain{});
     out += '"';
     out += form.names[index];
     out += '"';
@@ -76,7 +77,7 @@ class Writer {
   }
   template <typename T>
   void value(const std::optional<T>& x, auto form) {
-    value(*x, form);  // nothing is the default, hence left out
+    value(*x, form);  // an empty optional is the default, and is left out
   }
 
   std::string out;

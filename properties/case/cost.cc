@@ -61,7 +61,7 @@ int64_t Cost::saturated_add(int64_t a, int64_t b) {
 
 std::vector<int64_t> Cost::take() {
   at(Rank::kCount).add(parts_);
-  std::array<size_t, static_cast<size_t>(Rank::kEnd)> next = {};  // of each rank, where its next number goes
+  std::array<size_t, static_cast<size_t>(Rank::kEnd)> next = {};  // the place of each rank's next number
   for (const auto& [rank, number] : words_) ++next[static_cast<size_t>(rank)];
   std::exclusive_scan(next.begin(), next.end(), next.begin(), size_t{0});
   std::vector<int64_t> numbers(words_.size());

@@ -1,5 +1,5 @@
-// How simple a case is: a list of numbers, smaller is simpler, the first that
-// differs decides. Each feature adds its own at its ranks.
+// The cost of a case says how simple it is. It is a list of numbers compared from the first on: the first
+// difference decides, and smaller is simpler. Each feature adds its numbers at its ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace attnfuzz {
 
-// What counts before what. A new feature that has nothing to say but that it is
-// there calls count() and takes kOther for its numbers.
+// The order in which numbers count. A new feature whose only cost is its presence calls count(), and uses
+// kOther for its numbers.
 enum class Rank : uint8_t {
   kCalls,
   kBatch,
   kHeads,
   kLengths,
   kDims,
-  kCount,  // how many parts of the case are not as they are in Case{}
+  kCount,  // the number of parts of the case that differ from Case{}
   kRemap,
-  // A bias may do more than hide keys, so a mask that does as much is simpler.
+  // A bias can do more than hide keys, so a mask that hides the same keys is simpler.
   kBias,
   kMask,
   kNanBeyond,
   kPlanted,
   kVariant,
   kDtype,
-  // Of ways to hide keys causality is the simplest, then windows, then lengths.
+  // Of the ways to hide keys, causality is simplest, then windows, then lengths.
   kKeyLengths,
   kWindow,
   kCausal,
@@ -54,18 +54,18 @@ enum class Rank : uint8_t {
 class Cost {
  public:
   Cost() { words_.reserve(kUsual); }
-  // Where the numbers that follow belong.
+  // The rank of the numbers that follow.
   Cost& at(Rank rank) {
     rank_ = rank;
     return *this;
   }
-  // So many parts of the feature are not as in Case{}.
+  // Reports how many parts of the feature differ from Case{}.
   void count(int parts) { parts_ += parts; }
 
   void add(int64_t value) { words_.emplace_back(rank_, value); }
   void add(bool value) { add(int64_t{value}); }
   void add(int value) { add(int64_t{value}); }
-  // 0 costs nothing, then 1, then small integers and powers of two, then the rest by bits.
+  // 0 costs nothing, then come 1, small integers and powers of two, and all others by their bits.
   void add(float x);
   void add(const Pattern& p);
   void add(const Broadcast& b);

@@ -22,8 +22,8 @@ std::string digest(const Case& c) {
   return hex32(hash.high64, hash.low64);
 }
 
-// The index seeds the hash, so equal cases at two places do not add up to
-// another pair; the sum, modulo 2^128, does not mind the order.
+// The index seeds the hash, so that swapping equal cases changes the sum. The sum, modulo 2^128, does not
+// depend on the order.
 void StreamDigest::add(uint64_t index, const Case& c) {
   const std::string text = encode(c);
   const XXH128_hash_t hash = XXH3_128bits_withSeed(text.data(), text.size(), index);

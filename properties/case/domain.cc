@@ -15,9 +15,9 @@ namespace attnfuzz {
 
 namespace {
 
-constexpr int64_t kMostAlign = 256;  // what slots of an arena begin at
+constexpr int64_t kMostAlign = 256;  // alignment of an arena's slots
 
-// Whether align_bytes speaks of a tensor's strides, not of its address alone.
+// True if align_bytes applies to a tensor's strides as well as to its address.
 bool aligns_rows(const attn_domain& domain, TensorId t) {
   return domain.layout != ATTN_LAYOUT_DENSE &&
          (t == TensorId::kQ || t == TensorId::kK || t == TensorId::kV || t == TensorId::kO);
@@ -31,7 +31,7 @@ bool address_lies_within(const attn_domain& domain, const Case& c, TensorId t, c
 
 bool strides_lie_within(const attn_domain& domain, const Case& c, TensorId t, const Geometry& g) {
   const std::array<int64_t, 4> whole = logical_size(c.problem, t);
-  int64_t step = 1;  // of a dense one
+  int64_t step = 1;  // of a dense tensor
   for (int n = 3; n >= 0; --n) {
     if (domain.layout == ATTN_LAYOUT_DENSE && g.size[n] > 1 && g.stride[n] != step) return false;
     if (domain.layout == ATTN_LAYOUT_DENSE && once_of(t) && g.size[n] != whole[n]) return false;
@@ -66,7 +66,7 @@ void lay_within(const attn_domain& domain, Case& c, TensorId t) {
   }
   if (!g || address_lies_within(domain, c, t, *g)) return;
   l.offset = rounded_up(l.offset, step);
-  // The address is that of the first element, which lies behind those that go backwards.
+  // The address is that of element 0, which lies above those with negative strides.
   l.backwards &= aligns_rows(domain, t) ? 7 : 0;
   g = geometry(c, t);
   if (g && !address_lies_within(domain, c, t, *g)) l.placement = Placement::kGuarded;
@@ -90,11 +90,11 @@ bool lies_within(const attn_domain& domain, const Case& c) {
 
 namespace {
 
-// Where a size goes: the domain's values of it, and what it is now.
+// Places a size: maps the domain's values and the current size to a value of the domain.
 using Place = std::function<int64_t(const attn_sizes& sizes, int64_t n)>;
 
-// A number of query heads and a number of them to a KV head, which must divide it. As they were placed, if it
-// does; else the nearest number of heads that it divides; else another group that the domain has.
+// The number of query heads must be a multiple of the group. If it is, both stay as placed. Otherwise the
+// nearest number of heads that fits is taken, else another group of the domain.
 void fit_heads(const attn_domain& domain, int64_t heads, int64_t group, Problem& p) {
   const auto couples = [&](int64_t h, int64_t g) {
     return h % g == 0 && holds(domain.heads_q, h) && holds(domain.group, g);
@@ -142,10 +142,11 @@ void fit_rest(const attn_domain& domain, Case& c) {
   lay_within(domain, c);
 }
 
-// The largest that a range without an upper end is drawn: what 16 bits cannot count, and the columns of a head.
+// The largest values that a range without an upper end is drawn to: a length that 16 bits cannot count, and
+// the columns of a head.
 constexpr int64_t kLongest = 65606, kMostColumns = 256, kMostHeads = 128;
 
-// What a domain says of each size, and how far that is drawn.
+// A size of a domain, and how far it is drawn.
 struct DomainSize {
   const char* name;
   attn_sizes attn_domain::* sizes;
@@ -178,7 +179,8 @@ void draw_within(const attn_domain& domain, Rng& rng, Case& c) {
     if (holds(sizes, n)) return n;
     const bool above = sizes.count == 0 && sizes.most > 0 && n > sizes.most;
     if (sizes.count == 0 && n >= sizes.least && !above) return nearest(sizes, n);
-    // What is too large was drawn so for a reason, as many tiles: half of those stay large.
+    // A size above the domain was drawn large on purpose, for instance to have many tiles. Half of these stay
+    // large.
     attn_sizes large = sizes;
     if (above && rng.coin()) large.least = std::max(sizes.least, nearest(sizes, sizes.most / 2));
     return drawn(large, rng, reach_of(domain, sizes));
@@ -245,7 +247,7 @@ std::variant<attn_domain, std::string> narrowed(const attn_domain& a, const attn
 }
 
 std::optional<std::string> leaves_nothing(const attn_domain& domain) {
-  constexpr int64_t kMost = int64_t{1} << 40;  // further on than any size of a case
+  constexpr int64_t kMost = int64_t{1} << 40;  // beyond any size of a case
   for (const attn_sizes* sizes : {&domain.batch, &domain.heads_q, &domain.group, &domain.seq_q, &domain.seq_k,
                                   &domain.dim_qk, &domain.dim_v}) {
     if (sizes->count < 0 || sizes->count > static_cast<int64_t>(std::size(sizes->list)))
@@ -266,7 +268,7 @@ std::optional<std::string> leaves_nothing(const attn_domain& domain) {
                                    std::has_single_bit(static_cast<uint32_t>(domain.align_bytes))))
     return "align_bytes of " + std::to_string(domain.align_bytes) + ", which is 0 or a power of two up to " +
            std::to_string(kMostAlign);
-  // The smallest there is.
+  // Starts from the smallest case.
   Case c;
   Problem& p = c.problem;
   p.batch = p.heads_q = p.heads_kv = p.seq_q = p.seq_k = p.dim_qk = p.dim_v = 1;

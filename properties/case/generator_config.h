@@ -1,4 +1,4 @@
-// What drawing and mutating cases should know of the target they are for.
+// What the draw and the mutations should know about the target.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@ namespace attnfuzz {
 
 struct Refusal;  // features/feature.h
 
-// What a kernel refuses when it is asked for that alone, and so is drawn for it
-// in a few cases only: a check of nothing but refusals checks nothing.
+// What a kernel is known to refuse. The draw uses it in a few cases only, because a check full of refusals
+// checks nothing.
 struct Refused {
   std::vector<const Refusal*> those = {};
-  std::optional<attn_domain> sizes = {};  // that it takes; nothing: any
+  std::optional<attn_domain> sizes = {};  // the sizes that it takes; empty: any
   bool nothing() const { return those.empty() && !sizes; }
 };
 
-// Tiles by which a variant's plan goes over heads of at most so many columns.
+// The tiles of a variant for head dimensions up to `most_dim` columns.
 struct Tiling {
   int32_t variant = 0;
   int64_t most_dim = 256;
@@ -31,20 +31,20 @@ struct Tiling {
 class Covering;  // properties/draw/covering.h
 
 struct GeneratorConfig {
-  int32_t variants = 0;                                 // of the kernel
-  std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // of variant 1; its plans tell
+  int32_t variants = 0;                                 // number of variants
+  std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // tiles of variant 1, from its plans
   std::vector<Tiling> tilings = {};  // of all variants, by ascending most_dim; empty: not known
-  bool splits = false;               // whether num_splits means something to it
+  bool splits = false;               // true if the kernel uses num_splits
   Refused refused = {};
-  std::vector<const Refusal*> never = {};  // what it promises nothing of, and cannot refuse: in no case at all
-  std::optional<attn_domain> domain = {};  // what the kernel says that it takes
-  // Upper end of sizes: about as many multiply-adds (b*h*sq*sk*(dqk+dv)) as a case may cost.
+  std::vector<const Refusal*> never = {};  // what it makes no promise about and cannot refuse; never drawn
+  std::optional<attn_domain> domain = {};  // what the kernel declares to take
+  // The most that a case may cost, in multiply-adds (b*h*sq*sk*(dqk+dv)), approximately.
   int64_t work = 3'000'000;
-  // Which classes of a case are asked for together; none: each by itself.
+  // Classes of axes that a case is asked to have together; null: none.
   std::shared_ptr<const Covering> covering = {};
 };
 
-// By which tiles a case will run; the largest that there are where that is not known.
+// The tiles by which a case will run; if these are not known, the largest tiles of all.
 inline Tiling tiling_of(const GeneratorConfig& config, const Case& c) {
   const int64_t dim = std::max(c.problem.dim_qk, c.problem.dim_v);
   for (const Tiling& tiling : config.tilings) {

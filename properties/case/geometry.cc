@@ -5,7 +5,7 @@
 namespace attnfuzz {
 namespace {
 
-// Sizes and strides reach 2^36, products of them do not fit 64 bits.
+// Sizes and strides reach 2^36, so their products do not fit 64 bits.
 using Wide = __int128;
 
 constexpr Wide kRoom = static_cast<Wide>(kSlotBytes) - 2 * kMaxGuardAfter;
@@ -64,11 +64,12 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   if (!dense) g.order = layout.order;
   if (layout.placement == Placement::kGuarded) g.offset_bytes = layout.offset * g.element_bytes;
 
-  // From the innermost dimension outwards: columns, or with `across` the last of the order, first.
+  // Dimensions from the innermost outwards: columns first, or with `across` the last dimension of the order
+  // first.
   const bool across = !dense && layout.across;
   const std::array<int, 4> outwards = across ? std::array<int, 4>{g.order[2], 3, g.order[1], g.order[0]}
                                              : std::array<int, 4>{3, g.order[2], g.order[1], g.order[0]};
-  // Spread goes to the outermost dimension that has a second index.
+  // The spread goes to the outermost dimension that has a second index.
   int outermost = -1;
   for (int n = 1; n < 4; ++n) {
     if (g.size[outwards[n]] > 1) outermost = n;
@@ -103,7 +104,7 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
     g.stride[n] = -g.stride[n];
   }
   gaps += elements / g.size[outwards[0]] * std::min<Wide>(row_gap_bytes, 2 * kGapEnd);
-  // What is scattered is filled whole.
+  // A scattered tensor is filled whole.
   const Wide filled = !dense && layout.scattered() ? span : elements * g.element_bytes + gaps;
   const Wide touched = filled + g.offset_bytes + kGuardBefore + g.guard_after();
   g.touched_bytes = static_cast<int64_t>(std::min<Wide>(touched, kRoom));

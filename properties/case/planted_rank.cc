@@ -9,7 +9,7 @@
 namespace attnfuzz {
 namespace {
 
-// Ascending as integers, which ranks below rely on.
+// Ascending as integers, as the ranks below require.
 std::array<uint32_t, 4> well_known(int32_t dtype) {
   const KnownBits known = known_bits(dtype);
   return {0, known.one, known.infinity, known.nan};
@@ -22,7 +22,7 @@ uint32_t converted(uint32_t bits, int32_t from, int32_t to) {
   if (size == old.infinity) return sign | known.infinity;
   if (from == to || (from != ATTN_F32 && to != ATTN_F32)) return bits;
   const double value = decode(from, &bits, 0);
-  // Finite stays finite.
+  // A finite value stays finite.
   if (std::abs(value) > decode(to, &known.largest, 0)) return sign | known.largest;
   return to == ATTN_F32 ? std::bit_cast<uint32_t>(static_cast<float>(value))
                         : encode16(to, static_cast<float>(value));

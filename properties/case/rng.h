@@ -1,5 +1,5 @@
-// Random choices from some source of bits: integer-only, so the same on every
-// machine. draw/random_dice.h has RapidCheck's own generator for a source.
+// Random choices from a source of bits. They use integers only, so they are the same on every machine.
+// draw/rapidcheck_rng.h uses RapidCheck's generator as the source.
 #pragma once
 
 #include <cstdint>

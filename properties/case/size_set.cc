@@ -19,8 +19,8 @@ std::span<const int64_t> listed(const attn_sizes& sizes) {
 
 int64_t step_of(const attn_sizes& sizes) { return std::max<int64_t>(sizes.multiple, 1); }
 
-// low..high, by octaves that begin at `low`. Each is as likely as the next, and the last one, which `high` cuts
-// off, by as much of it as there is.
+// Draws from low..high by octaves that start at `low`. All octaves are equally likely; the last one is
+// weighted by the part of it below `high`.
 int64_t log_uniform(Rng& rng, int64_t low, int64_t high) {
   constexpr int64_t kWhole = 1024;
   const auto last = [&](int64_t first) { return std::min(2 * first - 1, high); };

@@ -2,7 +2,7 @@
 //
 //   attn_sizes keys = {.least = 1000};
 //   nearest(keys, 37);              // 1000
-//   drawn(keys, rng, 65536);       // 1000..65536, each octave as likely as the next
+//   drawn(keys, rng, 65536);        // 1000..65536, each octave equally likely
 //   intersection(keys, {.most = 4096, .multiple = 64});   // multiples of 64, 1000 to 4096
 #pragma once
 
@@ -19,15 +19,15 @@ inline int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to
 
 bool holds(const attn_sizes& sizes, int64_t n);
 
-// The nearest value that `sizes` has.
+// The value of `sizes` that is nearest to n.
 int64_t nearest(const attn_sizes& sizes, int64_t n);
 
-// A value of `sizes`. The values of a list are equally likely. A range is drawn log-uniformly, and its ends
-// get a share of their own; a range without an upper end reaches 32 times its least value, or `reach` if that
-// is less. 0 is drawn only where nothing else is there.
+// Draws a value of `sizes`. The values of a list are equally likely. A range is drawn log-uniformly, and
+// its ends get an extra share. A range without an upper end reaches 32 times its least value, or `reach` if
+// that is less. 0 is drawn only if there is no other value.
 int64_t drawn(const attn_sizes& sizes, Rng& rng, int64_t reach);
 
-// The values that both have; nothing if there are none.
+// The values that both sets have; nothing if there are none.
 std::optional<attn_sizes> intersection(const attn_sizes& a, const attn_sizes& b);
 
 // "32, 64", "multiples of 8 from 64 to 512", "any".

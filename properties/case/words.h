@@ -1,5 +1,5 @@
-// A case in words: the pieces that describe(), explain() and the reducer's
-// report share, so that one thing has one name everywhere.
+// A case in words. describe(), explain() and the reducer's report share these pieces, so that each thing
+// has one name everywhere.
 //
 //   join(mask_words(c.problem), ", ");  // "causal (top-left), window [-3, +0]"
 #pragma once
@@ -17,10 +17,11 @@ const char* to_string(BiasKind kind);
 std::string to_string(const Pattern& pattern);  // what it lets be seen
 const char* align_name(int32_t align);          // "top-left"
 const char* dtype_name(int32_t dtype);          // "f16"
-std::string number(double x);                   // shortest that reads back the same, as a float if it is one
-std::string hex(uint64_t x);                    // lower case, no prefix
+// the shortest text that reads back as the same double, or as the same float if x is one
+std::string number(double x);
+std::string hex(uint64_t x);  // lower case, no prefix
 
-// Everything it is given, one after the other.
+// Concatenates its arguments.
 template <typename... Parts>
 std::string cat(const Parts&... parts) {
   std::string text;
@@ -40,15 +41,15 @@ std::string cat(const Parts&... parts) {
 
 // "B=1 H=2/1 S=64/65 D=64/64 f16"
 std::string sizes_line(const Problem& p);
-// What hides keys or changes scores by position: one entry a feature.
+// What hides keys or changes scores by position; one entry a feature.
 std::vector<std::string> mask_words(const Problem& p);
 // Fills, planted values, NaN beyond key lengths.
 std::vector<std::string> data_words(const Case& c);
-// Layouts, environment, poison, LSE, lane: whatever is not as usual.
+// Layouts, environment, poison, LSE: everything that is not the default.
 std::vector<std::string> surroundings_words(const Case& c);
 std::string calls_words(const Case& c);  // "2 calls, 1 on a dirty workspace"
 
-// All of it in one line: "B=1 H=1/1 S=65/65 D=64/64 f16 causal (top-left); Q, K, V constant; 1 call".
+// The whole case in one line: "B=1 H=1/1 S=65/65 D=64/64 f16 causal (top-left); Q, K, V constant; 1 call".
 std::string describe(const Case& c);
 
 std::string join(const std::vector<std::string>& parts, const char* separator);

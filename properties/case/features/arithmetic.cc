@@ -1,5 +1,5 @@
-// Whose bits the CPU executor's approximate instructions and products have. A case keeps it:
-// the calibration that it is judged by is that arithmetic's.
+// The arithmetic whose bits the CPU executor's approximate instructions and products have. It is part of
+// the case, because the case is judged by the calibration of that arithmetic.
 #include "properties/case/feature.h"
 #include "reference/model/device_arithmetic.h"
 

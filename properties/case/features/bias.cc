@@ -11,8 +11,8 @@ void draw(const DrawContext& context, Case& c) {
   if (!rng.percent(22)) return;
   Bias bias;
   bias.dtype = rng.pick<int32_t>({ATTN_F32, ATTN_F32, ATTN_F16, ATTN_BF16});
-  // Splits are weighed by their LSEs. LSEs of that size do not say how many keys a split has, so that few of
-  // these rows are judged where a kernel has splits.
+  // A merge weighs splits by their LSEs. An LSE as large as this bias does not say how many keys a split has,
+  // so few such rows can be judged in a kernel with splits.
   const int64_t far_below = context.config.splits ? 14 : 28;
   bias.kind = rng.weighted<BiasKind>({{20, BiasKind::kZero},
                                       {15, BiasKind::kRowConstant},
@@ -23,13 +23,13 @@ void draw(const DrawContext& context, Case& c) {
                                       {15, BiasKind::kWide},
                                       {35, BiasKind::kMasking}});
   if (bias.kind == BiasKind::kMasking || rng.percent(55)) bias.finite = draw_pattern(context, c.problem);
-  // What tells the lowest number from -inf is a whole tile of it beside a key that counts.
+  // The lowest finite number differs from -inf only in a whole tile of it beside a key that counts.
   if (bias.kind == BiasKind::kMasking && rng.coin()) {
     bias.finite.kind = rng.coin() ? PatternKind::kLastKey : PatternKind::kDeadTiles;
     bias.finite.parameter = context.tile_k;
   }
   bias.broadcast = draw_broadcast(rng);
-  // Models have one bias for each head, in fp32, and share it in the batch.
+  // Models have one bias for each head, in fp32, shared by the batch.
   if (rng.percent(25)) bias.dtype = ATTN_F32, bias.broadcast = {.batch = true};
   bias.seed = rng.bits() % 65536;
   c.problem.bias = bias;
@@ -104,7 +104,7 @@ extern constinit const Feature bias = {
                   [](Problem& p) { p.bias.emplace().dtype = p.dtype; },
                   [](Case& c) {
                     Problem& p = c.problem;
-                    // What it hides can be hidden by a mask.
+                    // A mask can hide the same keys.
                     if (p.bias && !p.mask && p.bias->finite.kind != PatternKind::kAll)
                       p.mask = Mask{p.bias->finite, p.bias->broadcast};
                     p.bias.reset();

@@ -1,5 +1,4 @@
-// Several calls on the same memory, each on a clean or a dirty workspace and on
-// one of two streams.
+// Several calls on the same memory, each with a clean or a dirty workspace and on one of two streams.
 #include <algorithm>
 
 #include "properties/case/feature.h"

@@ -1,5 +1,5 @@
-// Causality: no key after the diagonal is seen; and where the diagonal lies,
-// which windows go by as well.
+// Causality hides the keys after the diagonal. The alignment says where the diagonal lies, for windows as
+// well.
 #include "properties/case/feature.h"
 
 namespace attnfuzz::feature {

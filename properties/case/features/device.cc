@@ -25,12 +25,12 @@ extern constinit const Feature device = {
         [](const Case& c, Cost& cost) {
           const Environment usual;
           cost.count(int{is_set<kSms>(c)} + int{is_set<kCapability>(c)} + int{is_set<kShared>(c)});
-          // One of them first: whoever goes round again does so the sooner.
+          // One multiprocessor is tried first, because a persistent kernel then loops sooner.
           cost.at(Rank::kDevice).add(is_set<kSms>(c) ? c.env.sm_count : 0);
           cost.distance(c.env.compute_capability, usual.compute_capability);
           cost.distance(c.env.shared_memory_limit, usual.shared_memory_limit);
         },
-    // One multiprocessor goes through more than one piece of work, if there are as many.
+    // One multiprocessor gets several pieces of work if there are several heads.
     .forms =
         [](int64_t, auto& forms) {
           forms.push_back([](Case& c) { c.env.sm_count = c.problem.heads_q = c.problem.heads_kv = 1; });
@@ -40,7 +40,7 @@ extern constinit const Feature device = {
                using Device = std::tuple<int32_t, int32_t, int64_t>;
                kFields(c) = context.rng.pick<Device>(
                    {{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
-               // Parts of a device, and others.
+               // Fractions of a device, and other devices.
                if (context.rng.percent(30))
                  c.env.sm_count =
                      static_cast<int32_t>(context.rng.range(1, int64_t{1} << context.rng.range(1, 8)));

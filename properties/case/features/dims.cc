@@ -27,7 +27,8 @@ int64_t head_dim(Rng& rng) {
   }
 }
 
-// Draws a pair of head dims that models have. 192 and 128 are those of multi-head latent attention's prefill.
+// Draws a pair of head dimensions that models have. 192 and 128 are those of multi-head latent attention's
+// prefill.
 void draw_pair(Rng& rng, Problem& p) {
   const auto of =
       rng.pick<std::pair<int64_t, int64_t>>({{192, 128}, {192, 128}, {64, 128}, {128, 64}, {96, 64}});
@@ -37,7 +38,7 @@ void draw_pair(Rng& rng, Problem& p) {
 }  // namespace
 
 extern constinit const Feature dims = {
-    // Two head dims of 1 are as small as it gets; a kernel may well refuse them.
+    // Two head dimensions of 1 are the smallest, but a kernel may refuse them.
     .switches = {21,
                  {{"head dims", [](const Case& c) { return c.problem.dim_qk > 1 || c.problem.dim_v > 1; },
                    unset<kBoth>,

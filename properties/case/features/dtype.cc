@@ -9,7 +9,7 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.problem.dtype); };
 
 constexpr uint32_t kBoth = 1u << ATTN_F16 | 1u << ATTN_BF16;
 
-// fp32 is drawn for those who say that they take it, and alone where they take nothing else.
+// fp32 is drawn only if the kernel declares it, and always if it takes nothing else.
 void draw(const DrawContext& context, Case& c) {
   c.problem.dtype = context.rng.coin() ? ATTN_F16 : ATTN_BF16;
   const uint32_t taken = context.config.domain ? context.config.domain->dtypes : 0;

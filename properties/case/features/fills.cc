@@ -17,9 +17,9 @@ Fill fill(Rng& rng, FillKind kind, int exponent = 0) {
   return {.kind = kind, .exponent = exponent, .seed = rng.bits() % 65536};
 }
 
-// Scores of a row that all lie far below zero: below a running maximum that starts at -1e4 in place of -inf,
-// and seldom below -1e9, -1e20 or -1e30. They are about sqrt(dim_qk) / 4 * 2^(exponents of Q and K), and differ
-// by so much that the largest is beyond doubt. Q K^T in fp16 ends at 2^32.
+// All scores of a row lie far below zero: below a running maximum that starts at -1e4 instead of -inf,
+// seldom below -1e9, -1e20 or -1e30. The scores are about sqrt(dim_qk) / 4 * 2^(exponents of Q and K). They
+// differ so much that the largest is certain. Q K^T in fp16 ends at 2^32.
 void draw_far_below(Rng& rng, Case& c) {
   const int most = c.problem.dtype == ATTN_F16 ? 30 : 106;
   const auto exponent = static_cast<int>(rng.percent(85) ? rng.range(14, 17) : rng.range(18, most));
@@ -145,7 +145,7 @@ void draw(const DrawContext& context, Case& c) {
   if (has_intervals(kind)) c.v.seed = draw_interval(context, c.problem);
 }
 
-// Within what the draw scales its fills by.
+// Stays within the range by which the draw scales its fills.
 template <Fill Case::* kFill>
 bool step(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;

@@ -1,5 +1,5 @@
-// How long the intervals of a fill are (FillKind::kIntervals, kLevels): kernels divide keys by tiles, splits
-// and pages, and a wrong weight of such a part shows where an interval ends with it.
+// The length of a fill's intervals (FillKind::kIntervals, kLevels). Kernels divide keys by tiles, splits
+// and pages. A wrong weight of such a part shows if an interval ends with it.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace attnfuzz::feature {
 
-// Rows of an interval: one to three tiles, a split, half or a third of the keys, a page, or anything.
+// Rows of an interval: one to three tiles, a split, half or a third of the keys, a page, or any number.
 inline uint64_t draw_interval(const DrawContext& context, const Problem& p) {
   Rng& rng = context.rng;
   const int64_t keys = std::max<int64_t>(p.seq_k, 1);

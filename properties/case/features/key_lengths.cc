@@ -1,4 +1,4 @@
-// Each batch entry's own number of keys; those beyond it are not seen.
+// A number of keys for each batch entry. Keys beyond it are hidden.
 #include <algorithm>
 
 #include "properties/case/feature.h"
@@ -7,10 +7,10 @@ namespace attnfuzz::feature {
 namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.key_lengths); };
-// What lies beyond the lengths hangs on them.
+// NaN beyond the lengths needs the lengths.
 constexpr auto kWithNan = [](auto& c) { return std::tie(c.problem.key_lengths, c.nan_beyond_lengths); };
 
-// Lengths that are cut to what there is, unless 16 or 32 bits have cut them first.
+// Lengths that are clamped to seq_k, unless 16 or 32 bits truncate them first.
 constexpr int64_t kBeyondIntegers[] = {int64_t{1} << 15, int64_t{1} << 16, int64_t{1} << 31, int64_t{1} << 32};
 
 void draw(const DrawContext& context, Case& c) {

@@ -1,4 +1,4 @@
-// Where and with which strides each tensor lies in memory.
+// The place and strides of each tensor in memory.
 #include <algorithm>
 #include <bit>
 
@@ -30,8 +30,7 @@ TensorLayout some_layout(Rng& rng, bool odd) {
   return layout;
 }
 
-// Makes offsets of a tensor reach 2^31 elements, if it has a dimension to spread
-// that way and its slot room for it.
+// Makes offsets of a tensor reach 2^31 elements, if it has a dimension to spread and its slot has room.
 void spread(Case& c, TensorId t, int64_t by) {
   if (!is_present(c, t)) return;
   TensorLayout& layout = c.layout[static_cast<size_t>(t)];
@@ -42,7 +41,7 @@ void spread(Case& c, TensorId t, int64_t by) {
   if (!g || g->span_bytes < by * g->element_bytes) layout = before;
 }
 
-// Most of the tensors that can be.
+// Spreads most of the tensors that can be spread.
 void spread_some(Rng& rng, Case& c) {
   const int64_t far = draw_far_spread(rng);
   const int64_t by = far * (rng.coin() ? 2 : 1);
@@ -60,17 +59,18 @@ void draw(const DrawContext& context, Case& c) {
       if (spec.strided && rng.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(rng, odd);
     }
   } else if (rng.percent(14)) {
-    // One tensor alone has an odd stride of heads or batch entries. A kernel may look at the others' strides
-    // only.
+    // One tensor alone gets an odd stride of heads or batch entries. A kernel may check the other tensors'
+    // strides only.
     const auto t = rng.pick({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
     spread(c, t, draw_far_spread(rng) | 1);
     return;
   }
-  // Gigabytes of address space, but a few pages of memory. Few cases have a mask or a bias.
+  // A spread takes gigabytes of address space, but few pages of memory. Few cases have a mask or a bias, so
+  // these are spread more often.
   if (rng.percent(c.problem.mask || c.problem.bias ? 25 : 9)) spread_some(rng, c);
 }
 
-// Whether an element lies further than 2^31 elements from the first.
+// True if an element lies more than 2^31 elements from the first.
 bool is_far(const Case& c) {
   for (const TensorSpec& spec : kTensors) {
     const bool spread = c.layout[static_cast<size_t>(spec.id)].spread != 0;
@@ -134,7 +134,7 @@ void cost(const Case& c, Cost& cost) {
                       int{l.step != 1} + int{l.across} + std::popcount(static_cast<uint64_t>(l.backwards));
     cost.count(parts);
     cost.add(parts);
-    // Of ways to lie a gap or another order is simpler than these.
+    // A gap or another order is simpler than these.
     cost.add(l.backwards);
     cost.add(l.across);
     cost.distance(l.step, 1);
@@ -195,7 +195,7 @@ extern constinit const Feature layout = {
                  return std::ranges::any_of(x.c.layout, [](const TensorLayout& l) { return l.backwards != 0; });
                }}},
     .words = {{Told::kSurroundings, 0, say_layouts}},
-    // No layout for a tensor that is not there.
+    // A tensor that is absent has no layout.
     .tidy =
         [](Case& c) {
           for (size_t t = 0; t < kTensorCount; ++t) {

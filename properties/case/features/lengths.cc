@@ -8,13 +8,13 @@ namespace {
 
 int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 
-// On, just before and just after the borders of tiles.
+// Lengths on, just before and just after the borders of tiles.
 int64_t at_a_border(Rng& rng, int64_t tile, int64_t most_tiles) {
   return std::max<int64_t>(tile * rng.range(1, most_tiles) + rng.range(-1, 3), 0);
 }
 
-// A half, a quarter or an eighth of a tile: what is divided among warps, vectors
-// or halves has borders of its own.
+// A half, a quarter or an eighth of a tile. Warps, vectors and halves divide a tile at borders of their
+// own.
 int64_t part_of(Rng& rng, int64_t tile) { return std::max<int64_t>(tile >> rng.range(1, 3), 1); }
 
 int64_t some_length(Rng& rng, int64_t tile, int64_t most_tiles) {
@@ -26,7 +26,7 @@ int64_t some_length(Rng& rng, int64_t tile, int64_t most_tiles) {
     case kPart:
       return tile * rng.range(0, most_tiles - 1) + part_of(rng, tile) + (rng.coin() ? 0 : rng.range(-1, 1));
     case kMultiple:
-      // Of the tile, or of what larger ones there are.
+      // Multiples of the tile, or of larger tiles that exist.
       return rng.coin() ? tile * rng.range(1, most_tiles) : rng.pick<int64_t>({128, 256, 384, 512, 1024});
     case kNone:
       return 0;
@@ -35,13 +35,12 @@ int64_t some_length(Rng& rng, int64_t tile, int64_t most_tiles) {
     case kShort:
       return rng.range(1, 20);
     default:
-      // Each power of two as likely as the next.
+      // Each power of two equally likely.
       return rng.coin() ? rng.range(1, tile * 3 / 2) : rng.range(1, int64_t{1} << rng.range(1, 10));
   }
 }
 
-// Three KV tiles or more is where double buffers wrap round and the middle of a
-// loop shows: drawn on purpose.
+// Three KV tiles and more are drawn on purpose: there double buffers wrap round, and loops have a middle.
 int64_t key_count(Rng& rng, int64_t tile) {
   if (!rng.percent(42)) return some_length(rng, tile, 2);
   if (rng.percent(12)) return tile * rng.range(2, 4) + part_of(rng, tile);
@@ -96,7 +95,7 @@ extern constinit const Feature lengths = {
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
-          // More often than the rest: loops end on them.
+          // Listed more often than the rest, because loops end on them.
           for (int i = 0; i < 3; ++i) {
             numbers.push_back(
                 {p.seq_q, 0, context.tile_q, p.seq_k, [](Case& x, int64_t n) { x.problem.seq_q = n; }});

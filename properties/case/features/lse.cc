@@ -1,4 +1,4 @@
-// Whether the LSE is wanted.
+// The caller may want the LSE or not.
 #include "properties/case/feature.h"
 
 namespace attnfuzz::feature {

@@ -1,4 +1,4 @@
-// A boolean mask: true is what may be seen.
+// A boolean mask: true shows a key.
 #include "properties/case/features/pattern.h"
 
 namespace attnfuzz::feature {

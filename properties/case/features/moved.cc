@@ -1,4 +1,4 @@
-// How a mutation moves a number of a case.
+// How a mutation changes a number of a case.
 #include <algorithm>
 
 #include "properties/case/feature.h"
@@ -25,7 +25,7 @@ int64_t anywhere(int64_t value, int64_t tile, int64_t other, Rng& rng) {
     case kHalf:
       return value / 2;
     case kBorder:
-      // The nearest border, or one of the first, and just beside it.
+      // On or beside the nearest border, or one of the first.
       return (rng.coin() ? (value + tile / 2) / tile : rng.range(1, 3)) * tile + rng.range(-1, 1);
     case kMoreTiles:
       return value < kLargestNumber ? value + tile : value;
@@ -39,7 +39,7 @@ int64_t anywhere(int64_t value, int64_t tile, int64_t other, Rng& rng) {
 }  // namespace
 
 int64_t moved(int64_t now, int64_t least, int64_t tile, int64_t other, Rng& rng) {
-  // A border below the least is not one of its own.
+  // A border below `least` becomes `least`.
   return std::max(anywhere(now, std::max<int64_t>(tile, 1), other, rng), least);
 }
 

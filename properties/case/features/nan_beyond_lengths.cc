@@ -1,4 +1,4 @@
-// NaN in K and V beyond each batch entry's length, where nothing may be read.
+// K and V hold NaN beyond each batch entry's length, where nothing may be read.
 #include <algorithm>
 
 #include "properties/case/feature.h"

@@ -1,4 +1,4 @@
-// Q, K or V of which several batch entries or heads share what is stored once: strides of 0.
+// Q, K or V stored once for several batch entries or heads, by strides of 0.
 #include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
@@ -8,10 +8,10 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.once); };
 
 void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
-  // Few cases have both to share.
+  // Few cases have both dimensions to share.
   const bool both = c.problem.batch > 1 && c.problem.heads_kv > 1;
   if (!rng.percent(both ? 16 : 4)) return;
-  // One KV head for all is how it is mostly done; Q seldom.
+  // Callers mostly share one KV head; they seldom share Q.
   const auto some = [&](Once& once, int64_t percent) {
     once.head = rng.percent(percent);
     once.batch = rng.percent(percent / 2);
@@ -63,7 +63,7 @@ extern constinit const Feature once = {
     .refusals = none,
     .marks = {{"stored once", [](const Tiled& x) { return is_set<kFields>(x.c); }, MarkFor::kBoth}},
     .words = {{Told::kSurroundings, 1, say}},
-    // Where there is one, it is stored once anyway.
+    // A dimension of size 1 is stored once anyway.
     .tidy =
         [](Case& c) {
           const Problem& p = c.problem;

@@ -11,7 +11,7 @@ namespace {
 constexpr auto kFields = [](auto& c) { return std::tie(c.planted); };
 constexpr size_t kMostByMutation = 8;
 
-// A NaN or an infinity somewhere in Q, K or V.
+// Plants a NaN or an infinity in Q, K or V.
 void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   const Problem& p = c.problem;
@@ -26,14 +26,14 @@ void draw(const DrawContext& context, Case& c) {
   const KnownBits known = known_bits(p.dtype);
   planted.bits =
       rng.pick<uint32_t>({known.nan, known.nan, known.nan, known.infinity, known.infinity | known.sign});
-  // Of fp32 the ends too: the largest, what overflows in a product with itself, the least.
+  // fp32 also gets the ends of its range: the largest number, one whose square overflows, the least.
   if (p.dtype == ATTN_F32 && rng.coin())
     planted.bits =
         rng.pick<uint32_t>({known.largest, known.largest | known.sign, 0x5f800000, 0xdf800000, 1, 0x807fffff});
   c.planted.push_back(planted);
 }
 
-// One dropped, copied or moved.
+// Drops, copies or moves one planted value.
 bool step(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   if (c.planted.empty()) return false;
@@ -44,21 +44,21 @@ bool step(const DrawContext& context, Case& c) {
     c.planted.erase(c.planted.begin() + static_cast<std::ptrdiff_t>(at));
     return true;
   }
-  // A copy is moved, lest they coincide.
+  // A copy is moved, so that the two do not coincide.
   if (what == 1 && c.planted.size() < kMostByMutation) c.planted.push_back(c.planted[at]);
   Planted& x = c.planted[at];
   x.s = moved(x.s, 0, tile, 0, rng);
   if (rng.percent(30)) x.d = moved(x.d, 0, 8, 0, rng);
   return true;
 }
-// Inside their tensors, and one an element.
+// Keeps planted values inside their tensors, at most one for each element.
 void tidy(Case& c) {
   std::vector<Planted> kept;
   for (Planted x : c.planted) {
     const auto size = logical_size(c.problem, x.tensor);
     if (!takes_planted(x.tensor) || !is_present(c, x.tensor)) continue;
     if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
-    // Of another format, which this case was once of.
+    // The case may have had another format when the value was planted.
     if (element_bytes(c.problem, x.tensor) == 2) x.bits &= 0xffff;
     const Once once = stored_once(c, x.tensor);
     x.b = once.batch ? 0 : std::clamp<int64_t>(x.b, 0, size[0] - 1);
@@ -80,8 +80,8 @@ Complaint bad_planted(const Case& c, const Planted& planted) {
   std::array<int64_t, 4> size = logical_size(c.problem, t);
   const std::array<bool, 4> once = repeated(c, t);
   const std::array<int64_t, 4> at = {planted.b, planted.h, planted.s, planted.d};
-  // Coordinates of a remapped case are the recipe's, which may lie nowhere; the
-  // column of Q, K and V is never remapped.
+  // Coordinates in a remapped case are the recipe's and may lie outside the tensor. The column of Q, K and V is
+  // never remapped.
   const bool remapped = c.remap != Remap{};
   for (size_t n = 0; n < 4; ++n) {
     if (once[n]) size[n] = std::min<int64_t>(size[n], 1);

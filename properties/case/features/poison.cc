@@ -1,4 +1,4 @@
-// What outputs, guards and the workspace hold before a call.
+// What outputs, redzones and the workspace hold before a call.
 #include "properties/case/feature.h"
 
 namespace attnfuzz::feature {

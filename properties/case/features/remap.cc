@@ -1,4 +1,4 @@
-// The indices that a relation's variant asks its recipe for: never drawn.
+// The indices that a relation's variant asks its recipe for. Never drawn.
 #include <algorithm>
 
 #include "properties/case/feature.h"

@@ -9,7 +9,7 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.scale); };
 
-float usual(const Problem& p) {  // IEEE: the same everywhere
+float usual(const Problem& p) {  // IEEE arithmetic: the same on every machine
   return 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(p.dim_qk, 1)));
 }
 

@@ -1,4 +1,4 @@
-// In which order the CPU executor runs blocks and threads; 0: one after the other.
+// The order in which the CPU executor runs blocks and threads. 0 means one after the other.
 #include "properties/case/feature.h"
 #include "properties/case/words.h"
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.softcap); };
 
-// From 1/2 to 200, each power of two as likely as the next; one in four as models have it.
+// From 1/2 to 200, each power of two equally likely. One in four is a value that models use.
 float draw_cap(Rng& rng) {
   if (rng.percent(25)) return rng.pick({1.0f, 5.0f, 15.0f, 20.0f, 30.0f, 50.0f});
   const int exponent = static_cast<int>(rng.range(-1, 7));

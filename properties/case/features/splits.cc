@@ -1,4 +1,4 @@
-// Into how many splits the keys are cut; 0: as many as the kernel chooses.
+// The number of splits of the keys. 0 leaves it to the kernel.
 #include <algorithm>
 
 #include "properties/case/feature.h"

@@ -1,4 +1,4 @@
-// Which instantiation of the kernel runs; 0: its choice.
+// The instantiation of the kernel that runs. 0 leaves it to the kernel.
 #include "properties/case/feature.h"
 
 namespace attnfuzz::feature {

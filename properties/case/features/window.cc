@@ -1,4 +1,4 @@
-// A window around the diagonal, its sides included; -1: no bound on that side.
+// A window around the diagonal, both ends included; -1 leaves a side unbounded.
 #include <limits>
 
 #include "properties/case/feature.h"
@@ -10,12 +10,12 @@ constexpr auto kLeft = [](auto& c) { return std::tie(c.problem.window_left); };
 constexpr auto kRight = [](auto& c) { return std::tie(c.problem.window_right); };
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.window_left, c.problem.window_right); };
 
-// What arithmetic in 32 or 64 bits makes of a window that no sequence is as wide as.
+// Windows wider than any sequence, to meet overflow in 32 or 64 bits.
 constexpr int64_t kWidest[] = {(int64_t{1} << 31) - 1, int64_t{1} << 31, int64_t{1} << 62,
                                std::numeric_limits<int64_t>::max()};
 
 int64_t draw_side(Rng& rng, int64_t tile, int64_t seq_k) {
-  // Mostly on the border of a tile itself.
+  // Mostly exactly on a tile's border.
   const int64_t border = tile * rng.range(1, 2) + rng.pick<int64_t>({0, 0, -1, 1});
   return rng.weighted<int64_t>({{25, -1},
                                 {6, rng.pick<int64_t>(kWidest)},
@@ -68,7 +68,7 @@ extern constinit const Feature window = {
         [](const Case& c, Cost& cost) {
           const int64_t left = c.problem.window_left, right = c.problem.window_right;
           cost.count(int{left >= 0} + int{right >= 0});
-          // Unbounded is simplest, then a window of nothing but the diagonal.
+          // Unbounded is simplest, then a window of the diagonal alone.
           cost.at(Rank::kWindow).add(left < 0 ? 0 : Cost::saturated_add(left, 1));
           cost.add(right < 0 ? 0 : Cost::saturated_add(right, 1));
           cost.distance(left, -1);
