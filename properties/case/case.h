@@ -162,8 +162,9 @@ struct TensorLayout {
   int64_t spread = 0;                        // the outermost stride is at least this: offsets beyond 2^31
   bool junk_unit_strides = false;            // strides of size-1 dimensions hold a huge number
   Placement placement = Placement::kGuarded;
-  int64_t step = 1;     // elements between neighbouring columns, or with `across` between what `order` has last
-  bool across = false;  // columns lie outside of what `order` has last: K as (batch, head, dim, sequence)
+  int64_t step =
+      1;  // elements between neighbouring columns; with `across`, between neighbours of the last of `order`
+  bool across = false;    // columns lie outside the last of `order`: K as (batch, head, dim, sequence)
   int64_t backwards = 0;  // bit n: dimension n, of (batch, head, sequence, dim), has a negative stride
   bool operator==(const TensorLayout&) const = default;
   // True if a row's columns may lie anywhere but side by side.

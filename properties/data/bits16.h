@@ -1,8 +1,8 @@
 // Exact conversions between numbers and the bits of the 16-bit formats.
 //
-// Fills must give the same bytes on every machine for ever, so they do not lean
-// on a math library or on a back end's types: these are integer-only, but for
-// from_float(), whose compiler-made conversion a test holds to the others.
+// Fills must give the same bytes on every machine for ever, so the conversions use no math library and no
+// back end's types. They are integer-only, except from_float(): it uses the compiler's conversion, and a
+// test compares it with the others.
 //
 //   to_bits(ATTN_F16, 0.1)          // 0x2e66: to nearest, ties to even
 //   to_bits(ATTN_F16, 1e9)          // 0x7bff: saturates, never becomes infinite
@@ -18,7 +18,7 @@
 
 namespace attnfuzz {
 
-// The same for a float; inline, and vectorisable in a loop.
+// to_bits() of a float, inline and vectorisable in a loop.
 inline uint16_t f16_from_float(float value) {
   // `_Float16` rounds to nearest even on every target that has it.
   return std::bit_cast<uint16_t>(static_cast<_Float16>(std::clamp(value, -65504.0f, 65504.0f)));
@@ -33,7 +33,7 @@ inline uint16_t from_float(int32_t dtype, float value) {
   return dtype == ATTN_F16 ? f16_from_float(value) : bf16_from_float(value);
 }
 
-// Exact; NaN and infinities stay what they are.
+// Exact; keeps NaN and infinities.
 inline float to_float(int32_t dtype, uint16_t bits) {
   if (dtype == ATTN_BF16) return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   return static_cast<float>(std::bit_cast<_Float16>(bits));

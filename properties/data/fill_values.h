@@ -1,5 +1,5 @@
-// The values a recipe stands for, one at a time, on a host and on a device: what fills.h offers by
-// rows on a host is held to these by a test.
+// The values of a recipe, one at a time, on a host and on a device. A test compares the rows of fills.h
+// with them.
 //
 //   fill_bits({.kind = FillKind::kPosition}, ATTN_F16, b, h, s, d, dim)
 #pragma once
@@ -23,7 +23,7 @@ ATTN_BOTH constexpr uint64_t finish(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// What mix() makes of all but its last counter.
+// The part of mix() that does not depend on its last counter.
 ATTN_BOTH constexpr uint64_t row_key(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
   uint64_t x = finish(seed + kStep);
   x = finish(x + (a + 1) * 0xd1b54a32d192ed03);
@@ -35,22 +35,22 @@ ATTN_BOTH constexpr uint64_t element(uint64_t key, uint64_t d) { return finish(k
 
 }  // namespace fill_values
 
-// A 64-bit hash of a counter: the one source of randomness in fills.
+// A 64-bit hash of a counter: the only source of randomness in fills.
 ATTN_BOTH inline uint64_t mix(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
   return fill_values::element(fill_values::row_key(seed, a, b, c), d);
 }
 
 namespace fill_values {
 
-// One source for both compilers: what either makes an instruction of.
+// Written out, so that both compilers share one source; each makes an instruction of it.
 ATTN_BOTH constexpr int bits_set(uint64_t x) {
   x -= x >> 1 & 0x5555555555555555;
   x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
   return static_cast<int>((x + (x >> 4) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
 }
 
-// A random value is an integer of at most 24 bits times a power of two that is
-// the same along a row, so that float holds it exactly.
+// A random value is an integer of at most 24 bits times a power of two that is constant along a row. A
+// float holds it exactly.
 template <FillKind kind>
 ATTN_BOTH int32_t random_integer(uint64_t hash, bool f16) {
   switch (kind) {
@@ -60,7 +60,7 @@ ATTN_BOTH int32_t random_integer(uint64_t hash, bool f16) {
     }
     case FillKind::kUniform:
     case FillKind::kNegative: {
-      // Capped at 1 - 2^-8: what is nearer to 1 would round up to it.
+      // Capped at 1 - 2^-8, because larger values would round up to 1.
       const int32_t u = std::min(static_cast<int32_t>(hash >> 40), 0xff0000);
       return kind == FillKind::kUniform ? u : -u;
     }
@@ -68,8 +68,8 @@ ATTN_BOTH int32_t random_integer(uint64_t hash, bool f16) {
     case FillKind::kSameRows:
     case FillKind::kLevels:
     case FillKind::kBlocks:
-      // 64 coins, deviation 4, smoothed by a uniform step: in units of 2^-18 of
-      // the deviation. The step comes from bits that a product has spread.
+      // The sum of 64 coins has deviation 4. A uniform step smooths it, in units of 2^-18 of the deviation. The
+      // step uses bits that a product has spread.
       return (bits_set(hash) - 32) * 65536 + static_cast<int32_t>((hash * kStep) >> 48) - 32768;
     case FillKind::kHuge: {
       const int32_t range = f16 ? 65504 - 8188 : 65536 - 8192;
@@ -83,7 +83,7 @@ ATTN_BOTH int32_t random_integer(uint64_t hash, bool f16) {
   }
 }
 
-// The power of two that goes with it.
+// The power of two of a random value.
 ATTN_BOTH inline int unit_exponent(const Fill& fill, bool f16, int64_t b, int64_t h, int64_t s) {
   switch (fill.kind) {
     case FillKind::kUniform:
@@ -102,25 +102,25 @@ ATTN_BOTH inline int unit_exponent(const Fill& fill, bool f16, int64_t b, int64_
   }
 }
 
-// The number of the interval that a row lies in.
+// The interval that a row lies in.
 ATTN_BOTH constexpr int64_t interval_of(const Fill& fill, int64_t s) {
   return s / static_cast<int64_t>(fill.seed < 1 ? 1 : fill.seed > kMostInterval ? kMostInterval : fill.seed);
 }
-// All scores of a query are equal if every key is the same row.
+// The row whose values are taken. If every key is the same row, all scores of a query are equal.
 ATTN_BOTH constexpr int64_t row_of(const Fill& fill, int64_t s) {
   return fill.kind == FillKind::kSameRows ? 0 : fill.kind == FillKind::kLevels ? interval_of(fill, s) : s;
 }
-// The column that is not 0, for one-hot and interval fills.
+// The non-zero column of one-hot and interval fills.
 ATTN_BOTH constexpr int64_t hot_column(const Fill& fill, int64_t s, int64_t dim) {
   return (fill.kind == FillKind::kIntervals ? interval_of(fill, s) : s) % dim;
 }
 
-// A value of the format for every position: sign, 16 (bf16: 32) exponents around
-// 1, and all of the mantissa. Neighbours are far apart, and two rows never run
-// in step: heads and batches are offset by odd numbers.
+// A value for every position: sign, 16 exponents around 1 (bf16: 32), and the whole mantissa. Neighbours
+// are far apart. Heads and batches are offset by odd numbers, so that no two rows run in step.
 ATTN_BOTH inline uint16_t position_bits(bool f16, int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim) {
   const uint64_t place = static_cast<uint64_t>(d + dim * s + 4201 * h + 13331 * b);
-  const uint32_t code = static_cast<uint32_t>(place * 20077);  // odd: a permutation of any power of two
+  // odd, hence a permutation modulo any power of two
+  const uint32_t code = static_cast<uint32_t>(place * 20077);
   if (f16) {
     const uint32_t c = code & 0x7fff;
     return static_cast<uint16_t>(((c & 1) << 15) | ((((c >> 1) & 15) + 15 - 8) << 10) | (c >> 5));
@@ -139,7 +139,7 @@ ATTN_BOTH inline double scaled(double value, int exponent) {
   return value * exp2_exact(std::clamp(exponent, -600, 600));
 }
 
-// The number that finite bits stand for.
+// The number that finite bits encode.
 ATTN_BOTH inline double number_of_bits(int32_t dtype, uint16_t bits) {
   const Format16 format = format16(dtype);
   const int field = (bits & 0x7fff) >> format.mantissa_bits,
@@ -168,7 +168,7 @@ ATTN_BOTH inline int32_t random_integer(FillKind kind, uint64_t hash, bool f16) 
   }
 }
 
-// What the values of one row have in common, and one of them: of fills that are random().
+// A row of a random fill: what its values share, and a function for one value.
 struct RandomRow {
   uint64_t key;
   double unit;
@@ -191,8 +191,8 @@ ATTN_BOTH constexpr bool is_random(FillKind kind) {
 
 }  // namespace fill_values
 
-// Bits of element (b,h,s,d) of a 16-bit tensor with `dim` columns. Rounded to
-// nearest even; a value beyond the format becomes its largest finite number.
+// Bits of element (b,h,s,d) of a 16-bit tensor with `dim` columns, rounded to nearest even. A value beyond
+// the format becomes its largest finite number.
 ATTN_BOTH inline uint16_t fill_bits(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d,
                                     int64_t dim) {
   using namespace fill_values;

@@ -1,6 +1,6 @@
-// The values a recipe stands for in fp32: the kinds of fill_values.h, with all 24 bits of the
-// mantissa at random where those have as many as 16 bits hold. So a kernel that secretly
-// rounds an input to fewer bits shows.
+// The values of a recipe in fp32: the kinds of fill_values.h, with all 24 bits of the mantissa random where
+// the 16-bit fills have as many as 16 bits hold. A kernel that secretly rounds an input to fewer bits is
+// found by them.
 //
 //   fill_bits32({.kind = FillKind::kUniform}, b, h, s, d, dim)
 #pragma once
@@ -10,7 +10,7 @@
 namespace attnfuzz {
 namespace fill_values {
 
-// An integer of at most 24 bits, of which fp32 holds a product with a power of two exactly.
+// An integer of at most 24 bits. Its product with a power of two is exact in fp32.
 ATTN_BOTH inline int32_t random_integer32(FillKind kind, uint64_t hash) {
   switch (kind) {
     case FillKind::kUniform:
@@ -21,7 +21,7 @@ ATTN_BOTH inline int32_t random_integer32(FillKind kind, uint64_t hash) {
     case FillKind::kSameRows:
     case FillKind::kLevels:
     case FillKind::kBlocks:
-      // Three bits more than 16-bit fills have, which their sum of coins leaves over.
+      // Three bits more than in 16-bit fills, from the bits of the hash that the sum of coins leaves unused.
       return random_integer<FillKind::kGaussian>(hash, false) * 8 +
              static_cast<int32_t>(hash * kStep >> 45 & 7);
     case FillKind::kHuge: {
@@ -34,7 +34,7 @@ ATTN_BOTH inline int32_t random_integer32(FillKind kind, uint64_t hash) {
   }
 }
 
-// The power of two that goes with it.
+// The power of two of a random value.
 ATTN_BOTH inline int unit_exponent32(const Fill& fill, int64_t b, int64_t h, int64_t s) {
   const int unit = unit_exponent(fill, false, b, h, s);
   switch (fill.kind) {
@@ -50,10 +50,10 @@ ATTN_BOTH inline int unit_exponent32(const Fill& fill, int64_t b, int64_t h, int
   }
 }
 
-// A number of fp32 for every position: sign, 32 exponents around 1, and all of the mantissa.
+// A value for every position: sign, 32 exponents around 1, and the whole mantissa.
 ATTN_BOTH inline uint32_t position_bits32(int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim) {
   const uint64_t place = static_cast<uint64_t>(d + dim * s + 4201 * h + 13331 * b);
-  const uint32_t c = static_cast<uint32_t>(place * 340573321) & 0x1fffffff;  // odd: a permutation
+  const uint32_t c = static_cast<uint32_t>(place * 340573321) & 0x1fffffff;  // odd, hence a permutation
   return (c & 1) << 31 | ((c >> 1 & 31) + 127 - 16) << 23 | c >> 6;
 }
 
@@ -68,8 +68,8 @@ ATTN_BOTH inline uint32_t rescaled32(uint32_t bits, int exponent) {
 
 }  // namespace fill_values
 
-// Bits of element (b,h,s,d) of an fp32 tensor with `dim` columns. Rounded to nearest
-// even; a value beyond the format becomes its largest finite number.
+// Bits of element (b,h,s,d) of an fp32 tensor with `dim` columns, rounded to nearest even. A value beyond
+// the format becomes its largest finite number.
 ATTN_BOTH inline uint32_t fill_bits32(const Fill& fill, int64_t b, int64_t h, int64_t s, int64_t d,
                                       int64_t dim) {
   using namespace fill_values;

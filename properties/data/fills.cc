@@ -23,7 +23,7 @@ void random_row(bool f16, uint64_t key, float unit, int64_t dim, uint16_t* out) 
   f16 ? random_row<kind, true>(key, unit, dim, out) : random_row<kind, false>(key, unit, dim, out);
 }
 
-// Scaled in fp32 where neither the unit nor a product with it leaves the normal numbers: exactly.
+// Scales in fp32. This is exact, because neither the unit nor a product with it leaves the normal numbers.
 template <FillKind kind>
 void random_row32(uint64_t key, float unit, int64_t dim, float* out) {
   for (int64_t d = 0; d < dim; ++d) out[d] = static_cast<float>(random_integer32(kind, element(key, d))) * unit;
@@ -53,8 +53,8 @@ void fill_row16(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s
   const bool f16 = dtype == ATTN_F16;
   const uint64_t key = row_key(fill.seed, b, h, row_of(fill, s));
   const int unit_exp = unit_exponent(fill, f16, b, h, s) + fill.exponent;
-  // Where a product with the unit would leave the normal floats, or a position
-  // or subnormal is rescaled, elements take the slow way.
+  // If a product with the unit would leave the normal floats, or if a position or a subnormal is rescaled,
+  // elements are computed one by one.
   const bool as_float = unit_exp >= -120 && unit_exp <= 100;
   const float unit = as_float ? exp2f_exact(unit_exp) : 0;
   switch (fill.kind) {

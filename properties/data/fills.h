@@ -1,9 +1,9 @@
-// The values a recipe stands for: integer-only, counter-based functions, the
-// same on every machine for ever. A change of meaning gets a new version.
+// The values of a recipe: integer-only, counter-based functions, the same on every machine for ever. A
+// change of meaning gets a new version.
 //
 //   fill_bits({.kind = FillKind::kPosition}, ATTN_F16, b, h, s, d, dim)   // one element
-//   fill_bits32({.kind = FillKind::kPosition}, b, h, s, d, dim)           // the same of an fp32 tensor
-//   fill_row(fill, ATTN_F16, b, h, s, dim, out)                           // `dim` of them, fast
+//   fill_bits32({.kind = FillKind::kPosition}, b, h, s, d, dim)           // one element of an fp32 tensor
+//   fill_row(fill, ATTN_F16, b, h, s, dim, out)                           // a row of `dim` elements, fast
 #pragma once
 
 #include "properties/case/case.h"
@@ -12,22 +12,22 @@
 
 namespace attnfuzz {
 
-// fill_bits() of a whole row, of fp32 fill_bits32(): `dim` elements of dtype; fast.
+// Writes a whole row of `dim` elements of dtype, as fill_bits() or fill_bits32() would.
 void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, void* out);
 
-// Whether `pattern` lets query i see key j.
+// True if `pattern` lets query i see key j.
 bool visible(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);
-// The same for keys 0..seq_k-1 of one query: 1 where visible, else 0.
+// visible() for keys 0..seq_k-1 of one query: 1 if visible, else 0.
 void visible_row(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t seq_q, int64_t seq_k,
                  uint8_t* out);
 
-// What a mask lets be seen: its pattern, with broadcast dimensions taken at 0.
+// True if the mask shows the key: its pattern, with broadcast dimensions taken at index 0.
 bool visible(const Mask& mask, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);
 
-// The value of a bias, in fp32 exactly representable in its dtype; -inf where
-// hidden. Broadcast dimensions are taken at 0.
+// The value of a bias, as fp32; its dtype represents it exactly. -inf where the key is hidden. Broadcast
+// dimensions are taken at index 0.
 float bias_value(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);
-// The same for keys 0..seq_k-1 of one query.
+// bias_value() for keys 0..seq_k-1 of one query.
 void bias_row(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t seq_q, int64_t seq_k, float* out);
 
 }  // namespace attnfuzz

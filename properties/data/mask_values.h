@@ -1,5 +1,5 @@
-// What a pattern lets be seen, and the values of a bias, one at a time, on a host and on a device: what
-// fills.h offers by rows on a host comes from here.
+// The visible pairs of a pattern and the values of a bias, one at a time, on a host and on a device. The
+// rows of fills.h are computed from these.
 //
 //   pattern_shows({.kind = PatternKind::kDocuments, .parameter = 5}, b, h, i, j, seq_k)
 //   bias_bits(bias, b, h, i, j, seq_k)      // of its dtype
@@ -11,12 +11,11 @@
 namespace attnfuzz {
 namespace mask_values {
 
-// Keeps the hashes of patterns and biases apart from those of values that
-// happen to have the same seed.
+// Separates the hashes of patterns and biases from those of values with the same seed.
 inline constexpr uint64_t kPatternSalt = 0x70617474;
 inline constexpr uint64_t kBiasSalt = 0x62696173;
 
-// As fills have it: 64 coins and a uniform step, deviation 1.
+// Gaussian as in fills: 64 coins and a uniform step, deviation 1.
 ATTN_BOTH inline float gaussian(uint64_t hash) {
   return static_cast<float>(fill_values::random_integer<FillKind::kGaussian>(hash, false)) * exp2f_exact(-18);
 }
@@ -26,7 +25,7 @@ ATTN_BOTH inline float lowest(int32_t dtype) {
   return -static_cast<float>(fill_values::number_of_bits(dtype, format16(dtype).largest));
 }
 
-// The finite value at (b,h,i,j), broadcasting done; not yet rounded to the bias's dtype.
+// The finite value at (b,h,i,j) after broadcasting, before rounding to the bias's dtype.
 ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j) {
   const uint64_t seed = bias.seed ^ kBiasSalt;
   switch (bias.kind) {
@@ -89,7 +88,7 @@ ATTN_BOTH inline bool pattern_shows(const Pattern& pattern, int64_t b, int64_t h
   return true;
 }
 
-// What a bias holds, in the bits of its dtype; broadcast dimensions are asked for at 0.
+// The value of a bias in the bits of its dtype. Broadcast dimensions are asked at index 0.
 ATTN_BOTH inline uint32_t bias_bits(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j,
                                     int64_t seq_k) {
   const bool fp32 = bias.dtype == ATTN_F32;

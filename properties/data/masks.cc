@@ -1,4 +1,4 @@
-// Patterns and biases: the fills.h functions of (query, key) pairs.
+// Patterns and biases: the functions of fills.h for (query, key) pairs.
 #include <limits>
 
 #include "properties/data/bits16.h"

@@ -19,7 +19,7 @@ struct Indices {
   int64_t b, h, s;
 };
 
-// Which row of the recipe lies at row (b,h,s) of Q, K or V.
+// The row of the recipe that lies at row (b,h,s) of Q, K or V.
 Indices row_source(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s) {
   static const Remap kIdentity;
   const Once once = stored_once(c, tensor);
@@ -32,7 +32,7 @@ Indices row_source(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t
           source(queries ? r.query : r.key, s, length)};
 }
 
-// The same for an entry of bias or mask; broadcast dimensions stay at 0.
+// The indices of the recipe for an entry of bias or mask. Broadcast dimensions stay at 0.
 struct PairIndices {
   int64_t b, h, i, j, seq_q, seq_k;
 };

@@ -1,12 +1,12 @@
-// What a case's recipe puts at an index: fills, remap and planted values together.
+// The value of a case's recipe at an index: fill, remap and planted values together.
 //
-// fills.h knows functions of counters; this knows which counter an element of a
-// case is given (case.h, Remap), what is added to it and what is planted over
-// it. Layout writes rows from here, relations ask for single values.
+// fills.h has functions of counters. The recipe knows which counter an element of a case gets (case.h,
+// Remap), what is added to it, and what is planted over it. Layout writes rows from here; relations ask for
+// single values.
 //
 //   std::vector<uint32_t> row(c.problem.dim_v);                   // room for any format
-//   recipe_row(c, TensorId::kV, b, kv_head, j, row.data());       // as fills give it
-//   double v = value_at(c, TensorId::kV, b, kv_head, j, column);  // as the kernel will find it
+//   recipe_row(c, TensorId::kV, b, kv_head, j, row.data());       // before anything is planted
+//   double v = value_at(c, TensorId::kV, b, kv_head, j, column);  // as the kernel finds it
 #pragma once
 
 #include <vector>
@@ -19,32 +19,32 @@ namespace attnfuzz {
 // key_lengths[b] clamped to 0..seq_k, or seq_k.
 int64_t key_length(const Problem& p, int64_t b);
 
-// So many rows of K or V of a batch entry hold no NaN where nan_beyond_lengths puts one: of what all
-// entries share, the longest one's.
+// The number of rows of K or V of a batch entry that hold no NaN where nan_beyond_lengths puts one. If all
+// entries share the tensor, the longest entry decides.
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b);
 
-// Row (b,h,s) of Q, K or V before anything is planted: dim values in the problem's dtype.
+// Row (b,h,s) of Q, K or V before planting: dim values in the problem's dtype.
 void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out);
 
-// Mask and bias at (b,h,i,j), broadcast dimensions asked at index 0. The case must have one.
+// Mask and bias at (b,h,i,j). Broadcast dimensions are asked at index 0. The case must have the tensor.
 bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 
-// Planted values at the places where they lie in the tensors as laid out: the
-// case's own list unless it is remapped. Later ones win.
+// Planted values with their places in the tensors as laid out. Unless the case is remapped, this is its own
+// list. A later value wins.
 std::vector<Planted> planted_at(const Case& c);
 
-// One element of Q, K, V or bias as a kernel finds it: planted values and NaN
-// beyond key lengths included. Exact.
+// One element of Q, K, V or bias as a kernel finds it, with planted values and NaN beyond key lengths.
+// Exact.
 double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, int64_t d);
 
-// All of Q, K or V of one batch entry and head: rows x columns, as value_at().
+// Q, K or V of one batch entry and head: rows x columns of value_at().
 std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t h);
 
-// Whether query i sees key j: the contract's definition, literally.
+// True if query i sees key j: the contract's definition, literally.
 bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 
-// Bits of a value in a dtype; rounded to nearest even.
+// The bits of a value in a dtype, rounded to nearest even.
 uint32_t bits_of(int32_t dtype, float value);
 
 }  // namespace attnfuzz

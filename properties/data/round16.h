@@ -1,5 +1,5 @@
-// A double rounded to the bits of a 16-bit format, or of fp32, in integers alone: the same on a host and on a
-// device. What bits16.h offers besides needs the host's compiler.
+// Rounds a double to the bits of a 16-bit format or of fp32, in integers alone, hence the same on a host
+// and on a device. The rest of bits16.h needs the host's compiler.
 //
 //   to_bits(ATTN_F16, 0.1)          // 0x2e66: to nearest, ties to even
 //   to_bits(ATTN_F16, 1e9)          // 0x7bff: saturates, never becomes infinite
@@ -27,7 +27,7 @@ ATTN_BOTH constexpr Format16 format16(int32_t dtype) {
                            : Format16{7, 127, 0x7f7f, 0x7fc0, 0x7f80};
 }
 
-// 2^n exactly, for n in the normal range of double.
+// 2^n exactly. n must be in the normal range of the type.
 ATTN_BOTH constexpr double exp2_exact(int n) {
   return std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52);
 }
@@ -35,23 +35,24 @@ ATTN_BOTH constexpr float exp2f_exact(int n) {
   return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 
-// The bits of |value|, which is finite, in a format of so many bits of mantissa: rounded to nearest
-// even, once. What is beyond the format comes out above its infinity.
+// The bits of the finite |value| in a format with this mantissa, rounded once, to nearest even. A value
+// beyond the format comes out above its infinity.
 ATTN_BOTH inline int64_t magnitude_bits(int mantissa_bits, int bias, double value) {
   const uint64_t raw = std::bit_cast<uint64_t>(value);
   const int field = static_cast<int>((raw >> 52) & 0x7ff);
-  // Doubles below the normal range are far below half of any subnormal of such a format.
+  // Subnormal doubles are far below half of the format's least subnormal.
   if (field == 0) return 0;
   const uint64_t significand = (uint64_t{1} << 52) | (raw & ((uint64_t{1} << 52) - 1));
-  const int exponent = std::max(field - 1023, 1 - bias);  // of the result's last place, were it normal
+  // exponent of the result's last place, if it were normal
+  const int exponent = std::max(field - 1023, 1 - bias);
   const int dropped = 52 - mantissa_bits + (exponent - (field - 1023));
   if (dropped > 63) return 0;
   uint64_t kept = dropped > 53 ? 0 : significand >> dropped;
   const uint64_t rest = significand & ((uint64_t{1} << dropped) - 1);
   const uint64_t half = uint64_t{1} << (dropped - 1);
   if (rest > half || (rest == half && (kept & 1))) ++kept;
-  // A carry out of the mantissa steps the exponent, as the encodings intend;
-  // a subnormal has no implicit bit, so its exponent field comes out as 0.
+  // A carry out of the mantissa increments the exponent, as the encodings intend. A subnormal has no implicit
+  // bit, so its exponent field comes out as 0.
   return (static_cast<int64_t>(exponent + bias - 1) << mantissa_bits) + static_cast<int64_t>(kept);
 }
 
@@ -63,7 +64,7 @@ ATTN_BOTH inline uint16_t to_bits(int32_t dtype, double value) {
   return static_cast<uint16_t>(std::min<int64_t>(magnitude, format.largest)) | sign;
 }
 
-// The same in fp32.
+// to_bits() for fp32.
 ATTN_BOTH inline uint32_t to_bits32(double value) {
   const auto sign = static_cast<uint32_t>(std::bit_cast<uint64_t>(value) >> 32 & 0x80000000);
   return static_cast<uint32_t>(std::min<int64_t>(magnitude_bits(23, 127, value), 0x7f7fffff)) | sign;

@@ -49,7 +49,7 @@ ExactRow RowOracle::row(int64_t b, int64_t h, int64_t i) {
       product += q[d] * k[d];
       absolute += std::fabs(q[d] * k[d]);
     }
-    // Each of d sums loses at most a unit in the last place where it truncates.
+    // Each of d additions loses at most a unit in the last place if it truncates.
     const double off = 4 * static_cast<double>(p.dim_qk + 32) * u * absolute;
     double x = p.scale * product, tolerance = std::fabs(p.scale) * off + 8 * u * std::fabs(x);
     if (plan_.scale_mode == ATTN_SCALE_FOLDED_Q) tolerance += 2 * u_q * std::fabs(p.scale) * absolute;

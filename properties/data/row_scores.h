@@ -1,7 +1,6 @@
-// The scores of single rows in double precision, for whoever looks into a
-// kernel: what a probe's intermediates should have been, where a wrong value
-// may come from. The oracle (reference/) judges; this explains, and is as
-// literal as the formula in attention.h.
+// The scores of single rows in double precision. Probes compare a kernel's intermediates with them, and
+// traces look for the source of a wrong value. They explain only; the oracle (reference/) judges. The code
+// follows the formula of attention.h literally.
 //
 //   RowOracle oracle(c, plan);
 //   const ExactRow row = oracle.row(b, h, i);   // row.x[j]: -inf where key j is hidden
@@ -20,22 +19,22 @@
 namespace attnfuzz {
 
 struct ExactRow {
-  std::vector<double> product;  // q.k_j; of hidden keys, too
+  std::vector<double> product;  // q.k_j, also of hidden keys
   std::vector<double> x;        // the score; -inf where the key is hidden
-  // How far from x a score in fp32 may lie: products summed in blocks that
-  // truncate, scale, cap and bias rounded. Twice what is provable: it tells
-  // arithmetic from mistakes, and judges nothing.
+  // The distance from x that a score in fp32 may have: products are summed in blocks that truncate; scale, cap
+  // and bias are rounded. It is twice what is provable. It separates arithmetic from mistakes and judges
+  // nothing.
   std::vector<double> tolerance;
   std::vector<double> product_tolerance;
 };
 
-// Why a RowOracle cannot be had of a problem, in a sentence; empty: it can.
+// The reason why a RowOracle cannot handle a problem; empty if it can.
 std::string cannot_score(const Problem& problem);
 
 class RowOracle {
  public:
-  // Both must outlive it. The case must be legal. Throws UnknownFeatures for a kind of problem that row() does
-  // not know: ask cannot_score() first.
+  // Both arguments must outlive it. The case must be legal. Throws UnknownFeatures for a problem that row()
+  // does not know; ask cannot_score() first.
   RowOracle(const Case& c, const attn_plan& plan);
 
   ExactRow row(int64_t b, int64_t h, int64_t i);
@@ -44,7 +43,7 @@ class RowOracle {
   int64_t kv_head(int64_t h) const {
     return kv_head_ ? kv_head_(h) : h / (c_.problem.heads_q / c_.problem.heads_kv);
   }
-  // Another reading of which KV head a query head has.
+  // Replaces the mapping from query heads to KV heads.
   void read_kv_heads_as(std::function<int64_t(int64_t h)> kv_head) { kv_head_ = std::move(kv_head); }
 
  private:

@@ -1,4 +1,4 @@
-// Which element of its recipe lies at an index: Axis, on a host and on a device.
+// The element of its recipe that lies at an index (case.h, Axis), on a host and on a device.
 #pragma once
 
 #include "properties/case/case.h"
@@ -6,7 +6,7 @@
 
 namespace attnfuzz {
 
-// `key_length` is what Axis::kKeyLength stands for.
+// `key_length`: the value of Axis::kKeyLength.
 ATTN_BOTH inline int64_t source(const Axis& axis, int64_t i, int64_t key_length) {
   const int64_t at = axis.repeat > 1 ? i / axis.repeat : i;
   const int64_t modulus = axis.modulus == Axis::kKeyLength ? key_length : axis.modulus;

@@ -9,7 +9,7 @@ namespace attnfuzz {
 namespace {
 
 constexpr int64_t kRemembered = int64_t{1} << 22;  // pairs
-constexpr int64_t kTilePairs = int64_t{1} << 23;   // looked at for a tile map
+constexpr int64_t kTilePairs = int64_t{1} << 23;   // pairs that are examined for a tile map
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What a tile of scores is to a kernel, by which of its keys are visible.
+// The state of a tile of scores: which of its keys its queries see.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace attnfuzz {
 enum class TileState : uint8_t {
   kFull,     // every query of it sees every key of it
   kPartly,   // each query sees a key of it, and some key is hidden
-  kRowDead,  // some query sees no key of it, others do: where a running maximum of -inf meets -inf
-  kDead,     // no query sees a key of it, through mask or bias: only its data says so
+  kRowDead,  // some query sees no key of it, others do: a running maximum of -inf meets -inf
+  kDead,     // no query sees a key of it, through mask or bias: only their data shows it
   kSkipped,  // causality, window or length hide all of it: a kernel need not look
 };
 
-// Visible pairs of one (batch entry, head), asked for one by one. Remembered
-// where they are few; the recipe is asked again where they are many.
+// Visible pairs of one (batch entry, head). If there are few pairs, their answers are stored; otherwise the
+// recipe is asked each time.
 class VisibilityCache {
  public:
   VisibilityCache(const Case& c, int64_t b, int64_t h);
@@ -28,7 +28,7 @@ class VisibilityCache {
 
  private:
   const Case& c_;
-  Case position_;  // without mask and bias
+  Case position_;  // the case without mask and bias
   int64_t b_, h_;
   std::vector<bool> pairs_;
 };
@@ -36,15 +36,15 @@ class VisibilityCache {
 struct TileMap {
   int64_t rows = 0, columns = 0;  // tiles
   std::vector<TileState> states;
-  bool sampled = false;  // of large tiles, only some pairs were looked at
+  bool sampled = false;  // only some pairs of large tiles were examined
   TileState at(int64_t r, int64_t c) const { return states[static_cast<size_t>(r * columns + c)]; }
 };
 TileMap tile_map(const Case& c, const VisibilityCache& visible, int64_t tile_q, int64_t tile_k);
 
-// begin..end-1, or about `most` of them with both ends.
+// begin..end-1, or about `most` of them including both ends.
 std::vector<int64_t> samples(int64_t begin, int64_t end, int64_t most);
 
-// "0..2, 5, 7..9" of an ascending list; no more than `most` runs are spelled out.
+// "0..2, 5, 7..9" for an ascending list. At most `most` runs are spelled out.
 std::string ranges(const std::vector<int64_t>& values, size_t most = 6);
 
 }  // namespace attnfuzz

@@ -18,7 +18,7 @@ namespace {
   throw std::system_error(errno, std::generic_category(), "guarded memory: " + what);
 }
 
-// The upper half of addresses that nobody else is given.
+// The upper half of an address range that is reserved for the arena alone.
 std::byte* fence() {
   static_assert(Arena::kBytes <= Arena::kFence / 2);
   void* all = mmap(nullptr, 2 * Arena::kFence, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -38,8 +38,8 @@ std::byte* map(int fd, bool fenced = false) {
     fail("cannot map " + std::to_string(Arena::kBytes >> 30) +
          " GiB of address space; raise `ulimit -v` and vm.overcommit_memory must not be 2");
   }
-  // Huge pages would make one touched byte cost 2 MiB; a core dump would walk
-  // all of it. Not every kernel knows these, and none is needed to be right.
+  // With huge pages, one touched byte would cost 2 MiB, and a core dump would contain the whole mapping. Not
+  // every Linux kernel knows these flags, and correctness does not need them.
   (void)madvise(base, Arena::kBytes, MADV_NOHUGEPAGE);
   (void)madvise(base, Arena::kBytes, MADV_DONTDUMP);
   auto* bytes = static_cast<std::byte*>(base);
@@ -89,7 +89,7 @@ Arena::~Arena() {
 uint64_t Arena::offset(const void* p) const {
   if (!p) return kNowhere;
   const auto at = reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_);
-  // One past the end is the address of an empty tensor placed there.
+  // One past the end is a valid address for an empty tensor.
   if (at > kBytes) throw std::out_of_range("an address outside guarded memory was asked for its offset");
   return at;
 }

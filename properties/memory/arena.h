@@ -1,15 +1,14 @@
-// Guarded memory: one slot a tensor, shared with the process that runs the kernel.
+// Guarded memory: one slot for each tensor, shared with the process that runs the kernel.
 //
-// The arena is one sparse anonymous file, mapped here and by the worker. Each
-// slot ends in an unmapped page, so that a tensor placed against it faults on
-// the first byte read or written too far; and a slot is large enough for
-// strides beyond 2^31 elements, of which only the touched pages exist.
+// The arena is one sparse anonymous file, mapped here and by the worker. Each slot ends in an unmapped
+// page, so a tensor placed against it faults on the first byte that is accessed too far. A slot is large
+// enough for strides beyond 2^31 elements; only the touched pages exist.
 //
 //   |<- page, unmapped ->|<- slot i: kSlotBytes ->|<- page, unmapped ->| slot i+1 ...
 //
-// Because it is sparse, the bytes of it that exist tell of a write far from all tensors: such a write makes a
-// page. Pages stay from one case to the next, for they are dear to make. So tensors of up to kLead bytes END
-// kLead bytes into their slot: beyond that no earlier case has made a page.
+// Because the file is sparse, its existing pages reveal a write far from all tensors: such a write creates
+// a page. Creating pages is slow, so pages stay from one case to the next. Tensors of up to kLead bytes END
+// kLead bytes into their slot, and no earlier case has created a page beyond that.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +20,8 @@
 
 namespace attnfuzz {
 
-// Bytes [begin, end) of the arena that hold something of a case: elements,
-// guards or filled gaps. What lies outside them nobody may touch.
+// Bytes [begin, end) of the arena that hold something of a case: elements, redzones or filled gaps. Nobody
+// may touch anything else.
 struct MemoryRange {
   TensorId tensor;
   uint64_t begin, end;  // offsets in the arena
@@ -50,39 +49,39 @@ class Arena {
   static constexpr uint64_t slot_offset(TensorId t) {
     return kPage + static_cast<uint64_t>(t) * (kSlotBytes + kPage);
   }
-  // Offset from base() of an address in the arena; of nullptr: kNowhere.
+  // Offset of an address from base(); kNowhere for nullptr.
   static constexpr uint64_t kNowhere = ~uint64_t{0};
   uint64_t offset(const void* p) const;
   void* at(uint64_t offset) const;
 
-  // Where in its slot so many bytes (guards included) begin that end with a page kLead bytes into it; 0 of
-  // more.
+  // The start, within its slot, of a tensor of this many bytes (redzones included) that ends kLead bytes into
+  // the slot, at a page's end. A larger tensor starts at 0.
   static constexpr uint64_t kLead = uint64_t{64} << 20;
   static constexpr uint64_t lead(uint64_t bytes) {
     return bytes > kLead ? 0 : kLead - (bytes + kPage - 1) / kPage * kPage;
   }
-  // Pages that may exist because a case has had them: [begin, end) is laid out. Remembered until forget() if it
-  // ends kLead bytes into its slot or at the slot's end; false: the slot must be forgotten with the case.
+  // Records that a case has laid out [begin, end), so its pages may exist until forget(). True if the range
+  // ends kLead bytes into the slot or at the slot's end; false: the slot must be forgotten with the case.
   bool keep(TensorId t, const std::byte* begin, const std::byte* end);
 
-  // How much of the arena exists, in bytes.
+  // The bytes of the arena that exist.
   uint64_t existing() const;
-  // Calls visit() with each page of a slot that exists and is not one of those kept, by ascending address.
+  // Calls visit() for each existing page of a slot that no keep() has recorded, by ascending address.
   void for_each_new_page(TensorId t, const std::function<void(std::byte*)>& visit) const;
-  // Gives one page back: it exists no more.
+  // Gives one page back; it no longer exists.
   void forget_page(std::byte* page);
 
-  // What is laid out in it is surrounded by this.
+  // The patterns that surround what is laid out.
   PoisonPatterns poison;
 
-  // Gives the pages of a slot back to the system (their content becomes 0).
+  // Gives the pages of a slot back to the system. Their content becomes 0.
   void forget(TensorId t);
 
  private:
   int fd_ = -1;
   bool owned_ = false;
   std::byte* base_ = nullptr;
-  // Bytes before kLead and before the end of each slot that may exist.
+  // Bytes before kLead, and before the end of each slot, that may exist.
   uint64_t kept_[kTensorCount] = {}, kept_at_end_[kTensorCount] = {};
 };
 

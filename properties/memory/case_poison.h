@@ -1,4 +1,4 @@
-// What outputs and a workspace hold before a call: for whoever lays a case out, on a host (layout.h) or on a
+// The poison of outputs and workspace before a call. Both layouts use it: on a host (layout.h) and on a
 // device (fuzz/batch).
 #pragma once
 
@@ -7,7 +7,8 @@
 
 namespace attnfuzz {
 
-// Of an output, with its guards and gaps, and of the inside of a workspace: 32 bits, repeated by address.
+// The 32-bit pattern of an output with its redzones and gaps, and of the inside of a workspace. It repeats
+// by address.
 uint32_t output_pattern(const Case& c, TensorId t, const PoisonPatterns& poison = {});
 uint32_t workspace_pattern(const Case& c, const PoisonPatterns& poison = {});
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-// In place, so that it is compiled for the machine at hand: it reads every input byte twice a call.
+// Inlined, so that it is compiled for this machine: it reads every input byte twice a call.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace attnfuzz {
 namespace {
 
-// The byte that a pattern puts at an address.
+// The byte of a pattern at an address.
 std::byte pattern_byte(uint32_t pattern, uintptr_t address) {
   return static_cast<std::byte>(pattern >> (8 * (address & 3)));
 }
@@ -68,7 +68,7 @@ int64_t Extent::touched_bytes() const {
 
 Extent extent_of(const Case& c, TensorId t, Arena& arena) {
   Extent e;
-  if (!is_present(c, t)) return e;  // its layout, which nobody looks at, may fit nowhere
+  if (!is_present(c, t)) return e;  // an absent tensor's layout is unchecked and may not fit
   e.g = *geometry(c, t);
   const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   if (layout.placement == Placement::kPageEnd) {
@@ -76,7 +76,7 @@ Extent extent_of(const Case& c, TensorId t, Arena& arena) {
     e.begin = e.data - kGuardBefore;
     e.end = arena.slot_end(t);
   } else {
-    // A small offset's room belongs to the guard; a large one is left untouched.
+    // A small offset's room belongs to the redzone; a large one stays untouched.
     const bool near = e.g.offset_bytes <= kGapEnd;
     const int64_t bytes = kGuardBefore + e.g.offset_bytes + e.g.span_bytes + e.g.guard_after();
     std::byte* const from =
@@ -97,7 +97,7 @@ void fill_pattern(std::byte* begin, std::byte* end, uint32_t pattern) {
   std::byte* p = begin;
   for (; p < end && p < aligned_up(begin); ++p) *p = pattern_byte(pattern, reinterpret_cast<uintptr_t>(p));
   const size_t words = static_cast<size_t>(end - p) / 4;
-  // Guarded memory has no type of its own; memcpy of a word compiles to a store.
+  // Guarded memory has no type; memcpy of a word compiles to a store.
   for (size_t n = 0; n < words; ++n) std::memcpy(p + 4 * n, &pattern, 4);
   for (p += 4 * words; p < end; ++p) *p = pattern_byte(pattern, reinterpret_cast<uintptr_t>(p));
 }
@@ -111,7 +111,7 @@ const std::byte* differs_from(const std::byte* begin, const std::byte* end, uint
   };
   const std::byte* p = std::min(aligned_up(begin), end);
   if (const std::byte* bad = scan(begin, p)) return bad;
-  // Whole blocks first: one comparison a block lets the loop inside vectorise.
+  // Whole blocks first: with one comparison a block, the inner loop vectorises.
   constexpr int64_t kBlock = 256;
   for (; end - p >= kBlock; p += kBlock) {
     uint32_t difference = 0;

@@ -1,17 +1,17 @@
-// A tensor's stretch of guarded memory: elements, gaps and guards.
+// The part of guarded memory that belongs to one tensor: elements, gaps and redzones.
 //
-//   begin          data                                           end
-//   | guard before | row | gap | row | gap ...              row | guard after |
+//   begin            data                                           end
+//   | redzone before | row | gap | row | gap ...              row | redzone after |
 //
-// `touched` lists what is written when a case is laid out, in ascending order:
-// one stretch for a compact tensor, one around each row (or block of rows) of a
-// spread one. Everything else of the slot is left alone.
+// `touched` lists the spans that are written when a case is laid out, in ascending order: one span for a
+// compact tensor, one around each row (or block of rows) of a spread one. The rest of the slot stays
+// untouched.
 //
 //   Extent e = extent_of(c, TensorId::kO, arena);
 //   for_each_row(e, [&](const Index& at, std::byte* row) { ... });   // by ascending address
 //
-// Where columns are scattered `row` is the address of the first alone: gather() and scatter() take
-// the others along, and there is one stretch, filled whole.
+// If columns are scattered, `row` is the address of the first column; gather() and scatter() access the
+// others. There is then one span, filled whole.
 #pragma once
 
 #include <cstddef>
@@ -33,17 +33,17 @@ struct Extent {
   std::byte* begin = nullptr;
   std::byte* end = nullptr;
   std::vector<std::span<std::byte>> touched;
-  uint64_t hash = 0;  // of all of `touched`, of inputs
+  uint64_t hash = 0;  // of all of `touched`, for inputs
 
   std::byte* elements_end() const { return data + g.span_bytes; }
   std::byte* first() const { return data + g.first * g.element_bytes; }  // element (0,0,0,0)
   std::byte* row(int64_t b, int64_t h, int64_t s) const {
     return first() + (b * g.stride[0] + h * g.stride[1] + s * g.stride[2]) * g.element_bytes;
   }
-  // The elements of a row, in order, to and from a dense copy of it.
+  // Copy the elements of a row, in order, to or from a dense buffer.
   void gather(const std::byte* row, std::byte* dense) const;
   void scatter(const std::byte* dense, std::byte* row) const;
-  // Of one stretch: what else there is of its first and its last page. Nothing else lies there.
+  // For a single span: the rest of its first and of its last page. Nothing else lies there.
   std::span<std::byte> page_before() const;
   std::span<std::byte> page_after() const;
   bool has_gaps() const { return g.span_bytes != g.size[0] * g.size[1] * g.size[2] * g.row_bytes(); }
@@ -72,7 +72,7 @@ void for_each_row(const Extent& e, Visit&& visit) {
   }
 }
 
-// The same with each row as a dense copy, of those that are scattered.
+// for_each_row() with a dense copy of each row whose columns are scattered.
 template <typename Visit>
 void for_each_dense_row(const Extent& e, Visit&& visit) {
   if (!e.g.scattered()) return for_each_row(e, [&](const Index& at, const std::byte* row) { visit(at, row); });
@@ -83,14 +83,13 @@ void for_each_dense_row(const Extent& e, Visit&& visit) {
   });
 }
 
-// What guards, gaps and poisoned outputs hold: a 32-bit pattern, repeated by
-// address (every pattern is the same in both halves, or whole for fp32).
+// Redzones, gaps and poisoned outputs hold a 32-bit pattern, repeated by address. A pattern has two equal
+// halves, or is one fp32 number.
 void fill_pattern(std::byte* begin, std::byte* end, uint32_t pattern);
-// The first byte that differs; nullptr if none does.
+// The first byte that differs from the pattern; nullptr if none does.
 const std::byte* differs_from(const std::byte* begin, const std::byte* end, uint32_t pattern);
 
-// XXH3-64 over all that is touched; and over the elements alone, in index order
-// (0 if there is no such tensor).
+// XXH3-64 of all touched spans; and of the elements alone, in index order (0 if the tensor is absent).
 uint64_t hash_touched(const Extent& e);
 uint64_t hash_elements(const Extent& e);
 

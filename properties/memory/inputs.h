@@ -1,4 +1,4 @@
-// The bytes of one row of an input as a kernel finds it.
+// Writes the bytes of one row of an input as a kernel finds it.
 //
 //   InputRows rows(c, TensorId::kK);
 //   rows.write({{b, h, j}}, row);   // dim_qk elements of the problem's dtype
@@ -24,8 +24,8 @@ class InputRows {
 
   const Case& case_;
   const TensorId tensor_;
-  const bool plain_;              // not remapped: whole rows come from fills.h at once
-  std::vector<Planted> planted_;  // of this tensor
+  const bool plain_;              // not remapped: fills.h writes whole rows
+  std::vector<Planted> planted_;  // in this tensor
   std::vector<float> scratch_;
 };
 

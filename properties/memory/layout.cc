@@ -30,10 +30,10 @@ std::array<int64_t, 4> last_index(const Geometry& g) {
   return at;
 }
 
-// Of scattered columns: what lies between any two elements.
+// Checks the bytes between the elements of a tensor with scattered columns.
 std::optional<MemoryFault> between_elements(const Extent& e, TensorId t, uint32_t pattern) {
   std::vector<std::byte> due(static_cast<size_t>(e.g.span_bytes) + 4), here(due.size());
-  // The pattern goes by address.
+  // The pattern repeats by address.
   const auto turn = static_cast<int64_t>(reinterpret_cast<uintptr_t>(e.data) & 3);
   for (size_t n = 0; n < due.size(); ++n)
     due[n] = static_cast<std::byte>(pattern >> (8 * ((static_cast<int64_t>(n) + turn) & 3)));
@@ -55,7 +55,7 @@ std::optional<MemoryFault> between_elements(const Extent& e, TensorId t, uint32_
                          std::to_string(bad) + " bytes past the beginning"};
 }
 
-// Guards and gaps that do not hold `pattern` any more.
+// Finds redzones and gaps that no longer hold `pattern`.
 std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pattern) {
   using enum MemoryFault::Kind;
   if (const std::byte* bad = differs_from(e.begin, e.data, pattern)) {
@@ -96,7 +96,7 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
   return fault;
 }
 
-// Which element of an input is not what it was.
+// Finds the element of an input that has changed.
 std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, TensorId t) {
   std::optional<MemoryFault> fault;
   InputRows rows(c, t);
@@ -115,7 +115,7 @@ std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, Tenso
 
 template <typename Bits>
 int64_t find_never_written(const std::byte* row, int64_t count, uint32_t pattern) {
-  // Counted without a branch first: nearly always there is none.
+  // Counts without branches first, because there is almost never a hit.
   int64_t found = 0;
   for (int64_t n = 0; n < count; ++n) {
     Bits bits;
@@ -145,7 +145,7 @@ std::optional<MemoryFault> never_written(const Extent& e, TensorId t, uint32_t p
   return fault;
 }
 
-// As a kernel is told of it.
+// The view of a tensor that the kernel is given.
 attn_tensor told(const Case& c, TensorId t, const Extent& e) {
   if (!e.g.present) return {};
   attn_tensor view = {e.first(), {}};
@@ -226,7 +226,7 @@ LaidOut::~LaidOut() {
     try {
       arena_.forget(t);
     } catch (const std::exception&) {
-      // The pages stay: costs memory, not correctness.
+      // The pages stay. This costs memory, not correctness.
     }
   }
 }
@@ -266,7 +266,7 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   }
   e.begin = e.data - kGuardBefore;
   e.touched.emplace_back(e.begin, e.end);
-  // All ones whatever the poison: its size need not be a multiple of anything.
+  // NaN patterns whatever the poison, because the workspace's size need not be a multiple of anything.
   fill_pattern(e.begin, e.data, arena_.poison.workspace);
   fill_pattern(e.elements_end(), e.end, arena_.poison.workspace);
   fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
@@ -306,7 +306,7 @@ void LaidOut::before_call(const Call& call) {
   if (!call.dirty_workspace) {
     fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
   } else if (!workspace_used_) {
-    // What a call of another shape could have left: no pattern, no NaN in particular.
+    // Junk as a call of another shape could have left it: no pattern, and in particular no NaN.
     for (int64_t at = 0; at < e.g.span_bytes; at += 8) {
       const uint64_t junk = mix(0, 0, 0, 0, static_cast<uint64_t>(at));
       std::memcpy(e.data + at, &junk, static_cast<size_t>(std::min<int64_t>(8, e.g.span_bytes - at)));
@@ -368,7 +368,7 @@ std::vector<float> LaidOut::read(TensorId t) const {
     const auto [b, h, s] = at.n;
     float* to = &out[static_cast<size_t>(RowSpace(e.g.size[0], e.g.size[1], e.g.size[2]).of(b, h, s) * n)];
     const auto* bits = reinterpret_cast<const uint16_t*>(row);
-    // The format as a constant, so that the loops vectorise.
+    // The format is a constant in each loop, so that the loops vectorise.
     if (dtype == ATTN_F16) {
       for (int64_t d = 0; d < n; ++d) to[d] = to_float(ATTN_F16, bits[d]);
     } else if (dtype == ATTN_BF16) {

@@ -7,7 +7,7 @@
 namespace attnfuzz {
 namespace {
 
-// Lengths at which a kernel with this tile changes what it does.
+// Lengths at which a kernel with this tile changes its behaviour.
 std::vector<int64_t> lengths(int64_t tile, std::initializer_list<int64_t> tiles, bool coarse) {
   std::vector<int64_t> values = {1, 2, tile + 1};
   if (!coarse) {
@@ -23,7 +23,7 @@ std::vector<int64_t> lengths(int64_t tile, std::initializer_list<int64_t> tiles,
   return values;
 }
 
-// The forms that a feature has: how many add() knows.
+// The number of forms that add() has for a feature.
 int choices(const Switch& feature, const Case& found) {
   int n = 0;
   for (Case scratch; n < 16 && feature.add(scratch, found, n); ++n) scratch = Case{};
@@ -32,8 +32,8 @@ int choices(const Switch& feature, const Case& found) {
 
 using Subset = std::vector<const Switch*>;
 
-// Which form of each feature: all combinations if they are few, else all
-// simplest, all as found, and one after the other as found.
+// The form of each feature: all combinations if there are few; otherwise all in simplest form, all as
+// found, and each one in turn as found.
 std::vector<std::vector<int>> forms(const Subset& features, const Case& found) {
   std::vector<int> counts;
   int64_t product = 1;
@@ -63,13 +63,13 @@ std::vector<std::vector<int>> forms(const Subset& features, const Case& found) {
   return all;
 }
 
-// Later switches first: sizes are set before what depends on them.
+// Features late in the list first, because they set sizes that others depend on.
 Subset in_order(Subset features) {
   std::ranges::sort(features, [](const Switch* a, const Switch* b) { return a > b; });
   return features;
 }
 
-// The features with nothing else, at lengths beside the borders of tiles.
+// Cases with these features and nothing else, at lengths beside the borders of tiles.
 void add_plain(Candidates& all, const Case& found, const Leftovers& left, Subset features,
                const Borders& borders, bool coarse) {
   features.insert(features.end(), left.forced.begin(), left.forced.end());
@@ -103,7 +103,7 @@ void Candidates::add(const Case& c, std::span<const Data> all) {
 std::vector<Case> Candidates::take(size_t limit) {
   using Costly = std::pair<std::vector<int64_t>, Case>;
   std::ranges::sort(all_, {}, &Costly::first);
-  // Equal costs are equal cases.
+  // Cases of equal cost are equal.
   const auto repeated = std::ranges::unique(all_, {}, &Costly::first);
   all_.erase(repeated.begin(), repeated.end());
   if (all_.size() > limit) all_.resize(limit);
@@ -115,7 +115,7 @@ std::vector<Case> Candidates::take(size_t limit) {
 Leftovers strip(Search& s) {
   Leftovers left;
   s.attempt(s.best());  // tidied
-  // To a fixpoint: what one feature needed another for may go once that is gone.
+  // Repeated until nothing changes: a feature may become removable once another is gone.
   for (bool moved = true; moved && !s.out_of_time();) {
     moved = false;
     left.needed.clear();
@@ -132,7 +132,7 @@ Leftovers strip(Search& s) {
       (refused ? left.forced : left.needed).push_back(&feature);
     }
   }
-  // Ones and Gaussians are what most bugs need; where neither fails, another regime may.
+  // Most bugs show with ones or Gaussians. If neither fails, other fills are tried.
   const auto fails = [&](const Data& data) {
     const Case c = with_data(s.best(), data);
     return s.attempt(c) || s.ask(c) == Search::Answer::kFails;
@@ -158,8 +158,8 @@ std::vector<Case> small_cases(const Case& found, const Leftovers& left, const Bo
   };
   const Subset& needed = left.needed;
   add(needed, false);
-  // Fewer features than the found case hangs on may do at other sizes: where
-  // few are left that is worth a look everywhere, else at a few sizes.
+  // Fewer features than the found case needs may suffice at other sizes. If few are left, all sizes are tried,
+  // else a few sizes.
   const bool few = needed.size() <= 2;
   if (!needed.empty()) add({}, !few);
   for (size_t i = 0; i < needed.size() && needed.size() > 1; ++i) {

@@ -11,13 +11,12 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int64_t kRowsOfWarp = 16;  // that a warp has of a query tile, as mma wants it
-constexpr int64_t kRowsOfLane = 8;   // from one row that a lane holds to its next
+constexpr int64_t kRowsOfWarp = 16;  // rows of a query tile that one warp has, as mma arranges them
+constexpr int64_t kRowsOfLane = 8;   // distance between two rows of one lane
 
 using Form = std::function<void(Case&)>;
 
-// Scores that differ from key to key in every way a fill knows, values that do
-// not; then values that tell keys apart.
+// Fills for scores that differ from key to key with equal values; then values that tell keys apart.
 std::vector<Data> all_data() {
   const Fill one;
   std::vector<Data> all(regimes().begin(), regimes().end());
@@ -26,7 +25,7 @@ std::vector<Data> all_data() {
     for (const int exponent : {0, 4})
       all.push_back({fill_of(FillKind::kConstant, exponent), fill_of(kind), one});
   }
-  // Two values whose sum no fp16 holds.
+  // Two values whose sum exceeds fp16.
   all.push_back({one, one, fill_of(FillKind::kConstant, 15)});
   for (const FillKind kind : {FillKind::kSmallInt, FillKind::kPosition, FillKind::kGaussian}) {
     all.push_back({fill_of(kind), fill_of(kind), one});
@@ -35,8 +34,8 @@ std::vector<Data> all_data() {
   return all;
 }
 
-// Random scores of one dim: one of them has its largest where it is looked for,
-// for instance in the last tile.
+// Random scores of one column. Some seed has its largest score in a given place, for instance in the last
+// tile.
 std::vector<Data> random_scores() {
   constexpr uint64_t kSeeds = 32;
   const Fill one;
@@ -52,7 +51,7 @@ std::vector<Data> random_scores() {
   return all;
 }
 
-// Scores of one dim that lie hundreds apart: of two splits one hardly counts.
+// Scores of one column that lie hundreds apart, so that one of two splits hardly counts.
 std::vector<Data> far_apart() {
   constexpr uint64_t kSeeds = 8;
   std::vector<Data> all;
@@ -66,7 +65,7 @@ std::vector<Data> far_apart() {
   return all;
 }
 
-// Scores that differ from row to row and from key to key, each by a fill of its own.
+// Scores that differ from row to row and from key to key, each by its own fill.
 std::vector<Data> by_row_and_key(FillKind v, std::initializer_list<int> exponents) {
   constexpr FillKind kKinds[] = {FillKind::kConstant, FillKind::kOneHot,   FillKind::kSmallInt,
                                  FillKind::kPosition, FillKind::kSameRows, FillKind::kUniform,
@@ -80,22 +79,22 @@ std::vector<Data> by_row_and_key(FillKind v, std::initializer_list<int> exponent
   return all;
 }
 
-// Enough to see a feature misread: nothing told apart, keys told apart by
-// value, and by score too.
+// Fills that suffice to see a misread feature: nothing distinct, keys distinct by value, and keys distinct
+// by score as well.
 std::vector<Data> few_data() {
   const Fill one;
   return {{one, one, one}, {one, one, fill_of(FillKind::kPosition)}, regimes()[1]};
 }
 
-// Canonical forms of each feature.
+// The canonical forms of each feature.
 std::vector<Form> forms(const Borders& tiles) {
   std::vector<Form> all;
   for (const Feature* feature : all_features()) feature->forms(tiles.tile_k, all);
   return all;
 }
 
-// The first key of the second tile stands out, by little or by much: a row's
-// maximum moves there from a tile where all scores are equal.
+// The first key of the second tile has a larger score, by little or by much. A row's maximum moves there
+// from a tile with equal scores.
 std::vector<Case> late_maxima(const Case& c, int64_t tile_k) {
   std::vector<Case> all;
   for (const int64_t splits : {0, 2}) {
@@ -103,7 +102,7 @@ std::vector<Case> late_maxima(const Case& c, int64_t tile_k) {
       for (const FillKind v : {FillKind::kZero, FillKind::kConstant}) {
         Case late = with_data(c, {Fill{}, fill_of(FillKind::kZero), fill_of(v)});
         late.problem.num_splits = splits;
-        const auto bits = static_cast<uint32_t>((15 + exponent) << 10);  // fp16 2^exponent
+        const auto bits = static_cast<uint32_t>((15 + exponent) << 10);  // 2^exponent in fp16
         late.planted = {{.tensor = TensorId::kK, .s = tile_k, .bits = bits}};
         all.push_back(std::move(late));
       }
@@ -112,8 +111,8 @@ std::vector<Case> late_maxima(const Case& c, int64_t tile_k) {
   return all;
 }
 
-// One tensor that begins inside another, or whose rows have a gap: a kernel that
-// copies 8 elements at once looks at either, where the columns are 8.
+// One tensor that starts at an offset, or whose rows have a gap. A kernel that copies 8 elements at once
+// checks either only if there are 8 columns.
 std::vector<Form> odd_layouts() {
   std::vector<Form> all;
   for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
@@ -178,8 +177,7 @@ std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below
         rungs.add(split, by_row_and_key(FillKind::kZero, {0, 4, 8}));
         for (const Case& late : late_maxima(c, tile_k)) rungs.add(late);
       }
-      // Data shows itself with one query, and in a tile or beyond one: elsewhere it
-      // would only cost evaluations.
+      // Values show in one query, and within or beyond a tile. At other sizes they would only cost evaluations.
       if (seq_q == 2 || seq_q == kRowsOfWarp + 1 || seq_k == tile_k - 1 || seq_k == tile_k) continue;
       for (const int64_t dim : {ground.least_dim, int64_t{2}, int64_t{8}, int64_t{64}}) {
         if (dim < ground.least_dim) continue;
@@ -188,7 +186,7 @@ std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below
       }
     }
   }
-  // A row and the next of its lane, in two tiles: what one of them keeps for both.
+  // A row and the next row of its lane, in two tiles, to show state that one of them keeps for both.
   Case rows;
   rows.lane = ground.lane;
   rows.env.variant = ground.variant;
@@ -212,7 +210,7 @@ std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit
     if (once || is.scattered() || is.backwards != 0)
       all.push_back([=](Case& c) { c.layout[t].order = {0, 2, 1}; });
     for (int64_t TensorLayout::* part : {&TensorLayout::row_gap, &TensorLayout::spread}) {
-      // By one element no vector is aligned any more; by 64 all are.
+      // An offset of one element misaligns every vector; 64 elements keep all aligned.
       for (const int64_t elements : {1, 64}) all.push_back([=](Case& c) { c.layout[t].*part = elements; });
     }
   }

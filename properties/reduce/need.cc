@@ -35,7 +35,7 @@ void to_json(Json& json, const Need& need) {
 void from_json(const Json& json, Need& need) {
   need = {};
   if (json.is_string()) {
-    // As files of an earlier version have it: a line for people, which says nothing else.
+    // An earlier version wrote a line for people, without a part.
     need.text = json.get<std::string>();
     constexpr std::string_view kBegin = "needs ";
     if (need.text.starts_with(kBegin)) need.text.erase(0, kBegin.size());

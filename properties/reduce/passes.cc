@@ -1,6 +1,5 @@
-// The order of the passes, and those that work on features; the ones that lower
-// sizes are in passes_sizes.cc, those that simplify values in passes_data.cc and
-// passes_planted.cc.
+// The order of the passes, and the passes over features. passes_sizes.cc lowers sizes; passes_data.cc and
+// passes_planted.cc simplify values.
 #include "properties/reduce/passes.h"
 
 #include <algorithm>
@@ -37,8 +36,8 @@ void shrink_broadcast(Search& s, Find&& broadcast) {
   change(s, [&](Case& c) { broadcast(c)->query = false; });
 }
 
-// Another seed may give the first query what this one gives a later one, and a
-// simpler kind or format what these give.
+// With another seed, the first query may get the values that a later one has now; a simpler kind or format
+// may do the same.
 void shrink_bias_values(Search& s) {
   const Bias now = *s.best().problem.bias;
   const auto attempt = [&](BiasKind kind, int32_t dtype, int64_t seq_q, uint64_t seed) {
@@ -101,7 +100,7 @@ void shrink_patterns(Search& s) {
     shrink_bias_values(s);
     shrink_seed(s, s.best().problem.bias->seed, [](Case& c, uint64_t seed) { c.problem.bias->seed = seed; });
   }
-  // Causal is what a window is that ends at the diagonal.
+  // Causality is a window that ends at the diagonal.
   if (s.best().problem.window_right == 0) {
     change(s, [](Case& c) {
       c.problem.causal = true;
@@ -119,15 +118,15 @@ void shrink_patterns(Search& s) {
   }
 }
 
-// What lies in the place of a far row differs with the distance, and so does what
-// tells it from the row: one of these shows itself with the plainest values.
+// The bytes in place of a far row change with the distance, and so does the fill that tells them from the
+// row. One of these fills shows it with the plainest values.
 void shrink_far_rows(Search& s, size_t t) {
-  // At the end of a page what lies there is unmapped, whatever the distance.
+  // At a page's end those bytes are unmapped, whatever the distance.
   change(s, [&](Case& c) {
     const int64_t spread = c.layout[t].spread;
     c.layout[t] = {.spread = spread, .placement = Placement::kPageEnd};
   });
-  constexpr int64_t kBeside = 1 << 12;  // beyond guards, where nothing was written
+  constexpr int64_t kBeside = 1 << 12;  // beyond the redzones, where nothing was written
   for (const int64_t border : {int64_t{1} << 24, int64_t{1} << 30, int64_t{1} << 31}) {
     for (const int64_t spread : {border, border + kBeside}) {
       for (const Data& data : regimes()) {
@@ -156,7 +155,7 @@ void shrink_layouts(Search& s) {
     change(s, [&](Case& c) { c.layout[t].order = usual.order; });
     change(s, [&](Case& c) { c.layout[t].junk_unit_strides = false; });
     change(s, [&](Case& c) { c.layout[t].across = false; });
-    // Columns apart are simpler than columns across rows, or from the last to the first.
+    // Columns apart are simpler than columns across rows or in reverse order.
     if (s.best().layout[t].across || (s.best().layout[t].backwards & 8) != 0) {
       change(s, [&](Case& c) {
         c.layout[t].across = false;
@@ -171,7 +170,8 @@ void shrink_layouts(Search& s) {
           [&](Case& c, int64_t value) { c.layout[t].step = value; });
     change(s, [&](Case& c) { c.layout[t].placement = usual.placement; });
     if (s.best().layout[t].spread != 0) shrink_far_rows(s, t);
-    // A spread of one element more than none, unless it is far: then a gap may do.
+    // The least spread is one element above none. A far spread is lowered to other values, because a gap may
+    // replace it.
     std::vector<int64_t> spreads = worth;
     if (!spread_is_far(s.best().layout[t]))
       spreads.insert(spreads.begin(), step_without_spread(s.best(), static_cast<TensorId>(t)) + 1);

@@ -1,8 +1,8 @@
-// What the reducer does to a failing case, pass by pass.
+// The passes of the reducer over a failing case.
 //
-// Every pass proposes candidates to a Search and says nothing else; the order
-// of passes matters for speed only, because shrink() repeats them until none
-// helps. A new pass is one function here and one line in shrink().
+// Every pass proposes candidates to a Search and decides nothing else. The order of passes affects the
+// speed only, because shrink() repeats them until none helps. A new pass is one function here and one line
+// in shrink().
 #pragma once
 
 #include <span>
@@ -16,24 +16,23 @@ namespace attnfuzz {
 // A fill without a seed.
 constexpr Fill fill_of(FillKind kind, int exponent = 0) { return {.kind = kind, .exponent = exponent}; }
 
-// Numbers from here on are not lowered in pairs, nor step by step with other values:
-// such a number stands at a limit, and each try of one slightly smaller is slow.
+// Numbers from here on are neither lowered in pairs nor step by step together with other values. Such a
+// number stands at a limit, and each try of a slightly smaller one is slow.
 inline constexpr int64_t kMany = 1 << 14;
-// Values of a dial below `now` worth trying first: the borders of tiles, grids
-// and 16 bits.
+// The values below `now` that are worth trying first: the borders of tiles, of grids and of 16 bits.
 Number number_of(const Dial& dial, const Case& c, const Borders& borders);
 
-// The values of Q, K and V.
+// The fills of Q, K and V.
 struct Data {
   Fill q, k, v;
 };
-// Regimes that show different bugs, the simplest first; all without a seed.
+// Fills that show different bugs, the simplest first; all without a seed.
 std::span<const Data> regimes();
 Case with_data(Case c, const Data& data);
 
 void shrink_switches(Search& s);  // features off, one by one
 void shrink_calls(Search& s);     // single calls, then fewer
-void shrink_batch(Search& s);     // one entry with all that is its own
+void shrink_batch(Search& s);     // one entry, with its own lengths and planted values
 void shrink_heads(Search& s);     // the ratio kept, then broken
 void shrink_lengths(Search& s);   // together, by the same amount, apart
 void shrink_dims(Search& s);      // together, apart
@@ -43,16 +42,16 @@ void shrink_planted(Search& s);   // single values
 void shrink_layouts(Search& s);   // field by field
 void shrink_fills(Search& s);     // kinds and exponents
 void shrink_seeds(Search& s);     // 0 first
-// One of them: a seed that is not needed is 0; one that is needed is most often any other.
+// Tries 0, then a few other seeds: a seed that is needed can mostly be replaced by any other.
 inline constexpr uint64_t kSeedsTried = 16;
 void shrink_seed(Search& s, uint64_t now, const std::function<void(Case& c, uint64_t seed)>& set);
-// What the quick passes cannot do: two things at once.
-void shrink_pairs(Search& s);             // two switches, two dials, one dial for another
-void shrink_with_richer_data(Search& s);  // fewer features and smaller sizes, paid for with another regime
+// What the quick passes cannot do, because two things must change at once.
+void shrink_pairs(Search& s);             // two features, two numbers, or one number for another
+void shrink_with_richer_data(Search& s);  // fewer features and smaller sizes, in exchange for another fill
 void shrink_data_together(Search& s);     // the kinds of all three fills at once
 void shrink_planted_afresh(Search& s);    // two planted values in place of all of them
 
-// All of it, until nothing helps or the time is up.
+// Runs all passes until none helps or the time is up.
 void shrink(Search& s);
 
 }  // namespace attnfuzz

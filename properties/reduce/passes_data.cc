@@ -1,4 +1,4 @@
-// Passes over values: fills and seeds. Planted ones are in passes_planted.cc.
+// Passes over fills and seeds. passes_planted.cc handles planted values.
 #include <algorithm>
 #include <cstdlib>
 
@@ -10,8 +10,8 @@ namespace {
 
 constexpr Fill constant(int exponent) { return {.kind = FillKind::kConstant, .exponent = exponent}; }
 
-// Fills by themselves, simplest first: each kind, and constants of all sizes
-// that 16 bits hold, because a bug that needs large values needs no more.
+// Single fills, the simplest first: each kind, and constants of all sizes that 16 bits hold, because a bug
+// that needs large values needs nothing else.
 std::vector<Fill> plain_fills() {
   std::vector<Fill> fills;
   for (int k = 0; k < kFillKinds; ++k) {
@@ -48,7 +48,8 @@ Case with_data(Case c, const Data& data) {
   return c;
 }
 
-// One row for all is simpler than values that differ, and where it is smaller it needs a larger exponent.
+// One row for all keys is simpler than distinct values. If its values are smaller, it needs a larger
+// exponent.
 void shrink_to_one_row(Search& s, Fill Case::* f) {
   constexpr int kMostRaised = 2;
   const Fill now = s.best().*f;
@@ -88,7 +89,7 @@ void shrink_fills(Search& s) {
           [&](Case& c, int64_t value) { (c.*f).exponent = static_cast<int>(now < 0 ? -value : value); });
     shrink_to_one_row(s, f);
   }
-  // Scores know only the product.
+  // Scores depend on the product alone.
   change(s, [](Case& c) { std::swap(c.q, c.k); });
   change(s, [](Case& c) {
     c.k.exponent += c.q.exponent;
@@ -136,8 +137,8 @@ void shrink_with_richer_data(Search& s) {
 }
 
 void shrink_data_together(Search& s) {
-  // All triples of kinds up to position-coded in all three: a kind may need
-  // another tensor to become richer before it can become simpler.
+  // All triples of kinds up to a total complexity, because one tensor may need a more complex kind before
+  // another can become simpler.
   constexpr int kLargestSum = 8;
   for (int sum = 0; sum <= kLargestSum; ++sum) {
     for (int q = 0; q <= sum && q < kFillKinds; ++q) {

@@ -1,4 +1,4 @@
-// Passes over single values that were planted in tensors.
+// Passes over planted values.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace {
 
 using Diff = std::ptrdiff_t;
 
-// Runs of them, then single ones.
+// Drops runs of values, then single ones.
 void drop(Search& s) {
   for (size_t span = s.best().planted.size() / 2; span > 0; span /= 2) {
     for (size_t last = s.best().planted.size(); last > 0;) {
@@ -27,7 +27,7 @@ void drop(Search& s) {
   }
 }
 
-// The smallest place, then each index by itself; then the simplest tensor.
+// Tries the first place of the tensor, then each index by itself, then simpler tensors.
 void move(Search& s, size_t i) {
   change(s, [&](Case& c) { c.planted[i].b = c.planted[i].h = c.planted[i].s = c.planted[i].d = 0; });
   for (int64_t Planted::* index : {&Planted::b, &Planted::h, &Planted::s, &Planted::d}) {
@@ -49,7 +49,7 @@ void simplify(Search& s, size_t i) {
         [&](Case& c, int64_t rank) { c.planted[i].bits = bits_of_rank(static_cast<uint32_t>(rank), dtype); });
 }
 
-// All side by side, from the first place of their tensor: in one row, or in one column.
+// Moves all values side by side, from the first place of their tensor, in one row or one column.
 void pack(Search& s) {
   const auto packed = [&](bool in_row, bool shrink) {
     change(s, [&](Case& c) {
@@ -76,7 +76,7 @@ void pack(Search& s) {
   packed(false, false);
 }
 
-// Bits at which arithmetic of the format changes, by rank.
+// Bits at which the format's arithmetic changes, by rank.
 std::vector<uint32_t> edges(int32_t dtype) {
   const auto [one, infinity, nan, sign, largest] = known_bits(dtype);
   return {
@@ -96,8 +96,8 @@ void shrink_planted(Search& s) {
 
 void shrink_planted_afresh(Search& s) {
   if (s.best().planted.size() < 2) return;
-  // Two are left, in places side by side. What each was before does not matter:
-  // values that only fail together cannot be lowered one by one.
+  // Keeps two values side by side, whatever they were before. Values that only fail together cannot be lowered
+  // one by one.
   const Planted first = s.best().planted.front(), last = s.best().planted.back();
   for (int64_t Planted::* index : {&Planted::d, &Planted::s, &Planted::h, &Planted::b}) {
     Planted one = first, other = last;

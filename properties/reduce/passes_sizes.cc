@@ -1,5 +1,5 @@
-// Passes that lower sizes. A size often cannot go down alone: a key length, a
-// window or the other length has to follow it, so each pass offers several ways.
+// Passes that lower sizes. A size often cannot decrease alone, because a key length, a window or the other
+// length must follow it. Each pass therefore offers several ways.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace attnfuzz {
 namespace {
 
-// Sequence K `by` keys shorter at its front: what names a key by its position moves along.
+// Removes `by` keys at the front. Everything that names a key by its position moves along.
 void drop_keys(Case& c, int64_t by) {
   Problem& p = c.problem;
   p.seq_k -= by;
@@ -35,7 +35,7 @@ const Dial& dial(DialKind kind) { return *std::ranges::find(dials(), kind, &Dial
 // Key lengths follow.
 void set_keys(Case& c, int64_t n) { dial(DialKind::kKeys).set(c, n); }
 
-// Without batch entries first..last-1 and all that is their own.
+// Removes batch entries first..last-1 with their lengths and planted values.
 void drop_entries(Case& c, int64_t first, int64_t last) {
   c.problem.batch -= last - first;
   if (auto& lengths = c.problem.key_lengths) {
@@ -46,8 +46,8 @@ void drop_entries(Case& c, int64_t first, int64_t last) {
   for (Planted& x : c.planted) x.b -= x.b >= last ? last - first : 0;
 }
 
-// Where a kernel changes what it does: beside the ends of tiles, and of 16 bits
-// with and without a sign.
+// Lengths at which a kernel changes its behaviour: beside the ends of tiles, and of signed and unsigned 16
+// bits.
 std::vector<int64_t> length_borders(int64_t tile) {
   std::vector<int64_t> lengths;
   for (const int64_t border : {tile, 2 * tile, 4 * tile, int64_t{1} << 15, int64_t{1} << 16}) {
@@ -56,8 +56,8 @@ std::vector<int64_t> length_borders(int64_t tile) {
   return lengths;
 }
 
-// How many blocks a grid's y and z may have at most, and the next number. To look for
-// them by halves costs a right kernel's blocks at every step.
+// The most blocks that a grid's y and z may have, and one more. Finding them by bisection would run a
+// correct kernel's blocks at every step.
 const std::vector<int64_t> kGridBorders = {(1 << 16) - 1, 1 << 16};
 
 const std::vector<int64_t> kDims = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
@@ -93,7 +93,7 @@ void shrink_batch(Search& s) {
   if (s.best().problem.batch == 0) change(s, [](Case& c) { c.problem.batch = 1; });
   if (s.best().problem.batch < 2) return;
   if (keep_only(failing)) return;
-  // Entries that differ by what is their own: runs of them, then single ones.
+  // Removes entries with lengths or planted values of their own: runs of them, then single ones.
   constexpr int kMostRuns = 96;
   const bool own = s.best().problem.key_lengths || !s.best().planted.empty();
   int runs = 0;
@@ -107,7 +107,7 @@ void shrink_batch(Search& s) {
   for (int64_t b = 0; b < std::min<int64_t>(s.best().problem.batch, 8); ++b) {
     if (s.best().problem.batch < 2 || keep_only(b)) return;
   }
-  // What a batch entry did as a block of its own, more heads or rows may do as well.
+  // More heads or rows may do what more batch entries did as separate blocks.
   change(s, [](Case& c) {
     c.problem.heads_q *= c.problem.batch;
     c.problem.heads_kv *= c.problem.batch;
@@ -119,8 +119,8 @@ void shrink_batch(Search& s) {
   });
 }
 
-// Where tensors are spread over more memory than they fill, the rows of one head
-// may be as far apart as two heads or batch entries were.
+// In a tensor that is spread over more memory than it fills, the rows of one head may be as far apart as
+// two heads or batch entries were.
 void shrink_to_far_rows(Search& s) {
   const auto& layouts = s.best().layout;
   if (std::ranges::none_of(layouts, [](const TensorLayout& l) { return l.spread != 0; })) return;
@@ -143,7 +143,7 @@ void shrink_heads(Search& s) {
     lower(s, {.now = p.heads_kv + 1, .least = 1, .worth_trying = kGridBorders},
           [](Case& c, int64_t n) { c.problem.heads_q = c.problem.heads_kv = n; });
   }
-  // As many KV heads, which is simpler; or one, however many queries share it.
+  // As many KV heads as query heads, which is simpler; or one KV head for all queries.
   change(s, [](Case& c) { c.problem.heads_kv = c.problem.heads_q; });
   lower(s, {.now = p.heads_q + 1, .least = 1, .worth_trying = kGridBorders}, [](Case& c, int64_t n) {
     c.problem.heads_q = n;
@@ -165,7 +165,7 @@ void shrink_lengths(Search& s) {
     set_keys(c, std::min(c.problem.seq_k, n));
     c.problem.seq_q = std::min(c.problem.seq_q, n);
   });
-  // Both by the same amount: bottom-right alignment keeps its diagonal.
+  // Lowers both by the same amount, so that bottom-right alignment keeps its diagonal.
   lower_from(std::min(p.seq_q, p.seq_k), borders.tile_k, [](Case& c, int64_t n) {
     const int64_t by = std::min(c.problem.seq_q, c.problem.seq_k) - n;
     c.problem.seq_q -= by;
@@ -177,7 +177,7 @@ void shrink_lengths(Search& s) {
     drop_keys(c, by);
   });
   lower_from(p.seq_k, borders.tile_k, set_keys);
-  // What fails for many queries may do so for as many keys.
+  // A failure with many queries may appear with as many keys.
   change(s, [](Case& c) {
     const int64_t queries = c.problem.seq_q;
     c.problem.seq_q = c.problem.seq_k;
@@ -185,7 +185,7 @@ void shrink_lengths(Search& s) {
   });
   if (p.key_lengths || !s.best().planted.empty()) {
     lower_from(p.seq_k, borders.tile_k, [](Case& c, int64_t n) { drop_keys(c, c.problem.seq_k - n); });
-    // Key lengths may now lie beyond the capacity.
+    // Key lengths may now lie beyond seq_k.
     lower_from(p.seq_k, borders.tile_k, [](Case& c, int64_t n) { c.problem.seq_k = n; });
   }
   lower_from(p.seq_q, borders.tile_q, [](Case& c, int64_t n) { c.problem.seq_q = n; });
@@ -207,11 +207,11 @@ void shrink_dims(Search& s) {
       x.dim_qk = std::min(x.dim_qk, n);
       x.dim_v = std::min(x.dim_v, n);
     });
-    // Equal dims are what most kernels support.
+    // Most kernels support equal head dimensions.
     lower_from(std::max(p.dim_qk, p.dim_v), [](Problem& x, int64_t n) { x.dim_qk = x.dim_v = n; });
     lower_from(p.dim_qk, [](Problem& x, int64_t n) { x.dim_qk = n; });
     lower_from(p.dim_v, [](Problem& x, int64_t n) { x.dim_v = n; });
-    // Where either being large shows it.
+    // If either large dimension shows the failure, dim_v is made the large one.
     if (p.dim_qk > p.dim_v) change(s, [](Case& c) { std::swap(c.problem.dim_qk, c.problem.dim_v); });
   }
 }
@@ -220,7 +220,7 @@ void shrink_numbers(Search& s) {
   for (const Dial& dial : dials()) {
     if (dial.applies(s.best())) lower(s, number_of(dial, s.best(), s.borders()), dial.set);
   }
-  // Each batch entry's own length.
+  // The length of each batch entry.
   constexpr size_t kMostEntries = 16;
   const auto lengths = [&] { return s.best().problem.key_lengths.value_or(std::vector<int64_t>()); };
   for (size_t b = 0; b < std::min(lengths().size(), kMostEntries); ++b) {
@@ -263,7 +263,7 @@ void shrink_pairs(Search& s) {
           }
         }
       }
-      // One for the other, where the first matters more.
+      // Lowers one number and raises the other, if the first one counts more.
       if (now(one) >= kMany) continue;
       while (!s.out_of_time() && both(now(one) / 2, now(other) * 2)) {
       }

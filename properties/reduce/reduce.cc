@@ -14,14 +14,13 @@
 namespace attnfuzz {
 namespace {
 
-// Small cases cost little each; still, a failure that none of them shows
-// should not wait for all of them.
+// Small cases are cheap, but a failure that none of them shows should not wait for all of them.
 constexpr size_t kMostSmallCases = 600;
 constexpr int64_t kLong = 4096;
 constexpr double kShareOfSmallCases = 0.4;
-constexpr size_t kMostRungs = 2000;  // evaluations: fewer rungs if each is tried more than once
+constexpr size_t kMostRungs = 2000;  // evaluations; fewer cases if each is tried more than once
 constexpr double kShareOfLadder = 0.2;
-// A failure that costs more, a hang or a crash, is not worth a ladder.
+// A failure that takes longer, such as a hang or a crash, is not worth the canonical cases.
 constexpr double kDearFailureSeconds = 0.05;
 constexpr double kShareOfVarying = 0.1;
 
@@ -33,7 +32,7 @@ void try_small_cases(Search& s, const Leftovers& left) {
   }
 }
 
-// Follows each restatement to its own minimum, and stays where it is simplest.
+// Follows each re-encoded case to its own minimum, and keeps the simplest.
 void try_restatements(Search& s) {
   for (bool moved = true; moved && !s.out_of_time();) {
     moved = false;
@@ -44,7 +43,7 @@ void try_restatements(Search& s) {
       if (s.ask(other.c, &verdict) != Search::Answer::kFails) continue;
       if (!same_error(seen, verdict, other.same_rows)) continue;
       s.restart(other.c, verdict);
-      s.avoid(home);  // it may be but one step away
+      s.avoid(home);  // it may be only one step away
       shrink(s);
       s.avoid_nothing();
       if (complexity(s.best()) < complexity(home)) {
@@ -56,7 +55,7 @@ void try_restatements(Search& s) {
   }
 }
 
-// Whether a rung of the ladder took the place of the best case.
+// True if a canonical case replaced the best case.
 bool climb(Search& s) {
   if (s.seconds_of_a_failure() > kDearFailureSeconds) return false;
   const size_t limit = kMostRungs / static_cast<size_t>(std::max(s.options().attempts, 1));
@@ -77,10 +76,9 @@ bool climb(Search& s) {
   return false;
 }
 
-// What a kernel meets that reads or writes where it should not depends on what
-// lies there: a page that is not mapped, a NaN, a large number. With the usual
-// surroundings every case of such a bug shows it in one way; and where the LSE
-// is wanted there is one output more to show it.
+// A kernel that accesses the wrong place meets an unmapped page, a NaN or a large number, depending on what
+// lies there. With the usual surroundings, all cases of such a bug show it in the same way. If the LSE is
+// wanted, one more output can show it.
 void usual_surroundings(Case& c) {
   c.poison = Case{}.poison;
   for (TensorLayout& layout : c.layout) layout.placement = TensorLayout{}.placement;
@@ -88,27 +86,26 @@ void usual_surroundings(Case& c) {
 
 void wanted_lse(Case& c) { c.want_lse = true; }
 
-// A clean workspace holds NaN, one that was used may hold numbers.
+// A clean workspace holds NaN; a used one may hold numbers.
 void clean_workspace(Case& c) {
   for (Call& call : c.calls) call.dirty_workspace = false;
 }
 
-// Two results may differ where the oracle lets any value pass, next to an
-// infinity say. With values that leave no such room it says which one is wrong.
+// Where the oracle allows any value, for instance next to an infinity, two results may differ. With plain
+// values the oracle says which one is wrong.
 void plain_values(Case& c) {
   c.planted.clear();
   c = with_data(std::move(c), regimes()[0]);
 }
 
-// An infinity or a NaN may be no more than what a wrong number grew to, or what lay
-// where a kernel read by a wrong stride. The kinds of values tell which: with plain
-// ones, and tensors that lie as usual, the same may show as a wrong number.
+// An infinity or a NaN may be a wrong number that grew, or data that a wrong stride reached. With plain
+// values and dense tensors, the bug may show as a wrong number.
 void plain_values_and_layouts(Case& c) {
   plain_values(c);
   c.layout = {};
 }
 
-// The same where rows must differ to be told from each other.
+// The same with rows that can be told apart.
 void told_apart(Case& c) {
   plain_values_and_layouts(c);
   c = with_data(std::move(c), regimes()[1]);
@@ -120,7 +117,7 @@ struct Start {
   bool moved = false;
 };
 
-// Where a reduction of the case had better begin.
+// Chooses the case from which the reduction starts.
 Start start_of(const Case& c, const Verdict& verdict, const Evaluate& evaluate) {
   Start start = {c, verdict};
   for (const auto change : {usual_surroundings, clean_workspace, wanted_lse, plain_values}) {
@@ -134,7 +131,7 @@ Start start_of(const Case& c, const Verdict& verdict, const Evaluate& evaluate) 
   return start;
 }
 
-// A case that ends in an infinity or a NaN, so that it shows a wrong number instead.
+// Changes a case that ends in an infinity or a NaN so that it shows a wrong number instead.
 std::optional<Start> as_wrong_number(const Case& c, const Verdict& verdict, const Evaluate& evaluate) {
   if (verdict.kind != Kind::kNonFinite) return std::nullopt;
   for (const auto change : {plain_values_and_layouts, told_apart}) {
@@ -153,7 +150,7 @@ Reduction reduce_from(const Case& failing, const Verdict& verdict, const std::st
   ReduceOptions shares = options;
   shares.seconds = options.seconds * (1 - kShareOfVarying);
   Search s(failing, verdict, key, evaluate, key_of, shares);
-  // Each evaluation of long rows costs seconds: before all else they are made shorter.
+  // Each evaluation of long rows takes seconds, so they are shortened first.
   if (std::max(failing.problem.seq_q, failing.problem.seq_k) > kLong) shrink_lengths(s);
   const Leftovers left = strip(s);
   try_small_cases(s, left);
@@ -184,7 +181,7 @@ Reduction reduce(const Case& failing, const Verdict& verdict, const std::string&
   const Start start = start_of(failing, verdict, evaluate);
   Reduction first =
       reduce_from(start.c, start.verdict, start.moved ? key_of(start.verdict) : key, evaluate, key_of, options);
-  // The small case may show elsewhere what the found one did not.
+  // The small case may show in plain values what the found one did not.
   ReduceOptions rest = options;
   rest.seconds -= std::chrono::duration<double>(Clock::now() - began).count();
   if (!first.complete || rest.seconds <= 0) return first;

@@ -16,8 +16,7 @@ namespace {
 
 const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
-// Reads fields out of an object, and afterwards knows which ones nobody asked
-// for. The first error is kept.
+// Reads fields of an object, and knows afterwards which fields nobody asked for. Keeps the first error.
 class Reader {
  public:
   Reader(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
@@ -102,10 +101,10 @@ void read_digests(const Json& value, Reproducer* r, Reader* outer) {
   }
 }
 
-// A plug-in without its folder, which says nothing about a bug.
+// A plug-in's file name without its folder, which says nothing about a bug.
 std::string file_of(const std::string& kernel) { return kernel.substr(kernel.find_last_of('/') + 1); }
 
-// As far as sizes tell bugs apart: 0, 1, 2..3, 4..7, ...
+// The order of magnitude of a size: 0, 1, 2..3, 4..7, ...
 int magnitude(int64_t n) { return std::bit_width(static_cast<uint64_t>(n < 0 ? 0 : n)); }
 
 }  // namespace
@@ -169,7 +168,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
     return DecodeError{"reproducer is " + brief(format) + ", this version reads format " +
                        std::to_string(Reproducer::kFormat)};
   }
-  std::string derived;  // said again when written
+  std::string derived;  // derived fields, written again by encode()
   reader.text("replay", false, &derived);
   reader.text("about", false, &derived);
   reader.text("message", true, &r.message);

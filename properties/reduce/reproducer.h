@@ -1,8 +1,7 @@
 // A failing case as a file that anyone can attach to a bug report and replay.
 //
-// NAME.attn.json holds the case, the property, the kernel and its build
-// identity, the verdict, digests of the tensors' bytes, and the one line that
-// replays it. It is meant to be read by a person as well.
+// NAME.attn.json holds the case, the property, the kernel and its build identity, the verdict, digests of
+// the tensors' bytes, and the line that replays it. A person can read it as well.
 #pragma once
 
 #include <string>
@@ -19,13 +18,15 @@ struct Reproducer {
   static constexpr int kFormat = 1;
   Case c;
   std::string property;
-  std::string kernel;  // name of one of our own, or a plug-in: its absolute path, and ":KERNEL" of several
-  std::string twin;    // the kernel that was named to compare its bits with (--twin), likewise; empty: none was
+  // a built-in kernel's name, or a plug-in's absolute path, with ":KERNEL" if it has several
+  std::string kernel;
+  std::string twin;  // the kernel that was named to compare its bits with (--twin), likewise; empty: none was
   int32_t backend = ATTN_CPU;
   std::string build_hash, compiler, flags, device;
-  // What was seen.
+  // The observed failure.
   std::string kind, message, shape;
-  std::string path;  // through the kernel, as its plan names it; empty: it did not get as far
+  // the path through the kernel, as its plan names it; empty: the kernel did not get that far
+  std::string path;
   std::vector<Need> needs;
   std::vector<std::string> indifferent;
   std::array<uint64_t, kTensorCount> digests = {};  // 0: tensor absent
@@ -34,18 +35,18 @@ struct Reproducer {
 std::string encode(const Reproducer& r, const std::string& file_name);  // ends in a newline
 std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text);
 
-// Whether a kernel is a library by its path, which is loaded only for whoever names it.
+// True if a kernel is named by the path of a library, which is loaded only on request.
 bool is_plug_in(const std::string& kernel);
-// One line to paste into a shell; it names the kernel and its twin where those are plug-ins. Files of `before`
-// run first, in the same worker.
+// One line to paste into a shell. It names the kernel and its peer build if they are plug-ins. The files of
+// `before` run first, in the same worker.
 std::string replay_line(const std::string& file, const std::string& kernel, const std::string& twin,
                         const std::vector<std::string>& before = {});
 
-// What two findings of one bug have in common once both are reduced: kernel, kind,
-// lane, the features that remained, and the order of magnitude of the sizes.
+// The key that two reduced findings of one bug share: kernel, kind, build, the remaining features, and the
+// order of magnitude of the sizes.
 std::string dedupe_key(const Reproducer& r);
 
-// A short stable name: kernel, kind, hash of the dedupe key: "fa1-non-finite-3fb2c1".
+// A short stable name from kernel, kind and the dedupe key's hash: "fa1-non-finite-3fb2c1".
 std::string reproducer_name(const Reproducer& r);
 
 }  // namespace attnfuzz

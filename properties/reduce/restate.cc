@@ -24,7 +24,7 @@ std::vector<bool> visible_pairs(const Case& c) {
   return pairs;
 }
 
-// The case with nothing that hides keys.
+// The case without anything that hides keys.
 Case bare(Case c) {
   Problem& p = c.problem;
   p.causal = false;
@@ -36,7 +36,7 @@ Case bare(Case c) {
   return c;
 }
 
-// Other problems that let exactly the same pairs (query, key) be seen: `wanted`, one flag a pair.
+// Finds other problems in which exactly the pairs (query, key) of `wanted` are visible; one flag a pair.
 class Restater {
  public:
   Restater(const Case& bare_case, const std::vector<bool>& wanted, const Problem& found, bool same_rows,
@@ -66,7 +66,7 @@ class Restater {
       causal.problem.causal = true;
       causal.problem.align = align;
       consider(causal);
-      // Between the two alignments lies this; without key lengths they say the same.
+      // The difference between the two alignments. Without key lengths, windows shifted by it are equal.
       const int64_t shift = align == ATTN_TOP_LEFT ? p.seq_k - p.seq_q : p.seq_q - p.seq_k;
       const int64_t lefts[] = {-1, 0, 1, found_.window_left, found_.window_left - shift};
       const int64_t rights[] = {-1, 0, shift, found_.window_right, found_.window_right + shift};
@@ -83,7 +83,7 @@ class Restater {
     }
   }
 
-  // Each batch entry as long as the last key that any of its queries sees.
+  // Gives each batch entry the length of the last key that any of its queries sees.
   void as_lengths() {
     const Problem& p = bare_.problem;
     Case lengths = bare_;
@@ -107,7 +107,7 @@ class Restater {
                                      {.kind = PatternKind::kDeadRows},
                                      {.kind = PatternKind::kDeadRows, .parameter = 2},
                                      {.kind = PatternKind::kStripes, .parameter = 2}};
-    // As many first keys as the first query, if there is one, sees.
+    // A prefix as long as the first query sees.
     const auto row_end = wanted_.begin() + std::min(static_cast<int64_t>(wanted_.size()), bare_.problem.seq_k);
     const int64_t seen = std::find(wanted_.begin(), row_end, false) - wanted_.begin();
     patterns.push_back({.kind = PatternKind::kPrefix, .parameter = std::max<int64_t>(seen, 1)});
@@ -138,14 +138,14 @@ class Restater {
 std::vector<Restatement> restatements(const Case& c, const Verdict& verdict) {
   const Problem& p = c.problem;
   std::vector<Restatement> all;
-  // Splits that the kernel chose by itself, asked for.
+  // Asks for the number of splits that the kernel chose.
   if (p.num_splits == 0 && verdict.plan.num_splits > 1) {
     Case split = c;
     split.problem.num_splits = verdict.plan.num_splits;
     all.push_back({std::move(split), true});
   }
   const int64_t pairs = RowSpace(p).count() * p.seq_k;
-  // NaN beyond a length needs the length; a bias with values is more than a mask.
+  // NaN beyond a length needs the length, and a bias with values does more than a mask.
   const bool plain_bias = !p.bias || p.bias->kind == BiasKind::kZero;
   if (pairs < 0 || pairs > kMostPairs || !plain_bias || c.nan_beyond_lengths || c.remap != Remap{}) return all;
   if (bare(c) == c) return all;
@@ -183,7 +183,7 @@ bool same_error(const Verdict& a, const Verdict& b, bool same_rows) {
   if (same_rows && (x.q != y.q || x.bad != y.bad)) return false;
   if (std::isnan(x.got) || std::isnan(y.got)) return std::isnan(x.got) == std::isnan(y.got);
   if (std::isinf(x.got) || std::isinf(y.got)) return x.got == y.got;
-  // One way of hiding a key may round otherwise than another.
+  // Two ways of hiding a key may round differently.
   return std::fabs(x.got - y.got) <=
          0.01 * (std::fabs(x.got) + std::fabs(y.got)) + 4 * std::max(x.bound, y.bound);
 }

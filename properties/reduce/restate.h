@@ -1,11 +1,9 @@
-// The same visible keys in other words.
+// Encodes the same visible keys differently.
 //
-// Attention can hide a key by causality, window, length, mask or bias, and a
-// bug in what happens to hidden keys is found through any of them. To end in
-// one minimum the reducer restates a case: the same (query, key) pairs visible,
-// said in another way. A restatement that fails with the same error, at the
-// same place, shows the same bug; one that fails otherwise may be another bug
-// and is not followed.
+// Attention can hide a key by causality, window, length, mask or bias, and a bug in the treatment of hidden
+// keys is found through any of them. To end in one minimum, the reducer re-encodes a case: the same (query,
+// key) pairs stay visible by other means. If the new case fails with the same error at the same place, it
+// shows the same bug. If it fails differently, it may be another bug and is not followed.
 #pragma once
 
 #include <vector>
@@ -17,16 +15,15 @@ namespace attnfuzz {
 
 struct Restatement {
   Case c;
-  bool same_rows;  // false: only one of the queries is left
+  bool same_rows;  // false: a single query is left
 };
-// Other cases with the same visible pairs, or with those of the query where it
-// goes wrong; and the case with the splits asked for that its plan chose. Only
-// the latter if nothing in the case could hide a key, if a bias has values or NaN lies beyond
-// a length, or if it is too large to compare (more than 2^20 pairs).
+// Other cases with the same visible pairs, or with those of the failing query alone; and the case with the
+// number of splits that its plan chose. Only the latter is given if nothing in the case could hide a key,
+// if a bias has values, if NaN lies beyond a length, or if there are more than 2^20 pairs to compare.
 std::vector<Restatement> restatements(const Case& c, const Verdict& verdict);
 
-// Whether two failures look like one: the same kind, tensor and value, and if
-// both cases have the same rows the same place and count.
+// True if two failures look alike: the same kind, tensor and value; and the same place and count, if both
+// cases have the same rows.
 bool same_error(const Verdict& a, const Verdict& b, bool same_rows);
 
 }  // namespace attnfuzz

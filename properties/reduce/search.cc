@@ -8,8 +8,7 @@
 namespace attnfuzz {
 namespace {
 
-// What a case takes to run, as far as numbers that may be tens of thousands each
-// go: rows of Q and K, and pairs of them.
+// The running cost of a case as far as large numbers decide it: rows of Q and K, and pairs of them.
 struct Size {
   __int128 rows, pairs;
 };
@@ -20,8 +19,8 @@ Size size_of(const Case& c) {
   return {queries + static_cast<__int128>(p.batch) * p.heads_kv * p.seq_k, queries * p.seq_k};
 }
 
-// Whether a case, however simple, is too large to be tried in the place of another:
-// fewer heads with more rows each may take minutes to pass.
+// True if a case, however simple, is too large to replace another: fewer heads with more rows each may take
+// minutes to pass.
 bool too_large(const Case& c, const Case& found) {
   constexpr __int128 kRows = 1 << 16, kPairs = 1 << 22;
   const Size size = size_of(c), most = size_of(found);
@@ -69,7 +68,7 @@ const Search::Known& Search::judge(const Case& c) {
   int failures = 0;
   const int attempts = std::max(options_.attempts, options_.confirmations);
   for (int i = 0; i < attempts && failures < options_.confirmations; ++i) {
-    // Not enough attempts are left to confirm it.
+    // Too few attempts remain to confirm it.
     if (options_.confirmations - failures > attempts - i) break;
     ++evaluations_;
     const double began = elapsed();
@@ -94,7 +93,7 @@ const Search::Known& Search::judge(const Case& c) {
 void Search::settle(Case& c) const {
   tidy(c);
   if (options_.fit) options_.fit(c);
-  c.env.arithmetic = found_.env.arithmetic;  // the calibration is that one's
+  c.env.arithmetic = found_.env.arithmetic;  // the calibration belongs to that arithmetic
 }
 
 Search::Answer Search::ask(Case c, Verdict* verdict) {
@@ -164,8 +163,8 @@ int64_t lower(Search& search, const Number& number, const std::function<void(Cas
     }
     below = v;
   }
-  // `below` does not fail and `now` does; where the failure is not monotone
-  // this still ends beside a value that passes.
+  // `below` does not fail and `now` does. If the failure is not monotone, this still ends beside a value that
+  // passes.
   while (now - below > 1) {
     const int64_t middle = below + (now - below) / 2;
     if (to(middle)) {

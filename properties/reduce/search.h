@@ -1,9 +1,7 @@
-// The reducer's state: the best case so far, and what has been tried.
+// The reducer's state: the best case so far, and the answers to everything that was tried.
 //
-// Everything that proposes candidates goes through attempt(), which keeps the
-// reducer's three promises: only legal cases are run, only strictly simpler
-// ones are taken, and only if the same key comes back. Answers are remembered,
-// so passes may propose freely.
+// Every candidate goes through attempt(). It runs legal cases only, and takes a case only if it is strictly
+// simpler and fails with the same key. Answers are remembered, so passes may propose freely.
 #pragma once
 
 #include <chrono>
@@ -17,7 +15,7 @@
 
 namespace attnfuzz {
 
-// Sizes at which kernels change their behaviour: from the plan of the found case.
+// The sizes at which the kernel changes its behaviour, from the plan of the found case.
 struct Borders {
   int64_t tile_q = 64, tile_k = 64;
   int64_t tile_of(const Dial& dial) const { return dial.kind == DialKind::kQueries ? tile_q : tile_k; }
@@ -34,31 +32,30 @@ class Search {
   const Verdict& verdict() const { return verdict_; }
   Borders borders() const;
 
-  // Tidies and judges a case, if it is simpler than the best, may be taken in its
-  // place (ReduceOptions) and is not so much larger than the found one that it takes
-  // too long: on failure with the key it becomes the best.
+  // Tidies and judges a candidate. It must be simpler than the best case, allowed by ReduceOptions, and not so
+  // much larger than the found case that it takes too long. If it fails with the key, it becomes the best case.
   bool attempt(Case c, Step step = Step::kPass);
-  // Judges a case whatever it costs. kRefused: the kernel rejects it, or it is illegal.
+  // Judges a case whatever its cost. kRefused: the kernel refuses it, or it is illegal.
   Answer ask(Case c, Verdict* verdict = nullptr);
-  // The case as it would be judged: inside of what the kernel takes.
+  // The case as it would be judged, inside the kernel's domain.
   Case settled(Case c) const;
-  // Whether a change of `was` comes to nothing, for the kernel says that it takes nothing else.
+  // True if a change of `was` has no effect, because the kernel takes nothing else.
   bool forced(const Case& was, Case changed) const;
-  // Starts over from another case, which must have failed.
+  // Starts again from another failing case.
   void restart(const Case& c, const Verdict& verdict);
-  // From now on attempt() does not take this case: a way around it is looked for.
+  // From now on attempt() does not take this case, so that a way around it is found.
   void avoid(const Case& c) { avoided_ = complexity(c); }
   void avoid_nothing() { avoided_.clear(); }
 
-  // Sets the wall clock's limit anew, from the beginning of the search.
+  // Sets a new limit for the wall clock, from the beginning of the search.
   void give(double seconds) { options_.seconds = seconds; }
   bool out_of_time() const;
   double elapsed() const;
   const ReduceOptions& options() const { return options_; }
   int64_t evaluations() const { return evaluations_; }
-  // Evaluations until the simplest case so far was found.
+  // The number of evaluations until the simplest case so far was found.
   int64_t best_found_after() const { return reported_after_; }
-  // Mean seconds of an evaluation that failed with the key; 0 before the first.
+  // Mean seconds of an evaluation that failed with the key; 0 before the first one.
   double seconds_of_a_failure() const {
     return failures_ > 0 ? failing_seconds_ / static_cast<double>(failures_) : 0;
   }
@@ -68,7 +65,8 @@ class Search {
     Answer answer;
     Verdict verdict;
   };
-  // As a candidate is tried: without what hangs on nothing, as options say, in the arithmetic it was found in.
+  // Brings a candidate into the form in which it is tried: tidied, moved as the options say, with the
+  // arithmetic of the found case.
   void settle(Case& c) const;
   const Known& judge(const Case& c);
 
@@ -82,7 +80,7 @@ class Search {
   Verdict verdict_;
   std::vector<int64_t> cost_;
   std::vector<int64_t> avoided_;
-  std::vector<int64_t> reported_;  // cost of what on_better saw last
+  std::vector<int64_t> reported_;  // cost of the last case given to on_better
   std::unordered_map<std::string, Known> known_;
   int64_t evaluations_ = 0;
   int64_t reported_after_ = 0;
@@ -90,7 +88,7 @@ class Search {
   double failing_seconds_ = 0;
 };
 
-// Attempts the best case, edited.
+// Attempts an edited copy of the best case.
 template <typename Edit>
 bool change(Search& s, Edit&& edit) {
   Case c = s.best();
@@ -98,15 +96,15 @@ bool change(Search& s, Edit&& edit) {
   return s.attempt(std::move(c));
 }
 
-// Lowers a number from `now` towards `least`: tries the least values, each of
-// `worth_trying`, and what the number leaves after division by each of
-// `periods`, from the smallest up; then halves the distance to what does not fail.
+// Lowers a number from `now` towards `least`. It tries the least values, each of `worth_trying`, and the
+// remainder of the number by each of `periods`, from the smallest up. Then it halves the distance to a
+// value that does not fail.
 struct Number {
   int64_t now, least;
   std::vector<int64_t> worth_trying = {};
   std::vector<int64_t> periods = {};
 };
-// Returns the value reached. `set` makes the candidate of the best case.
+// Returns the value that was reached. `set` makes a candidate from the best case.
 int64_t lower(Search& search, const Number& number, const std::function<void(Case& c, int64_t value)>& set);
 
 }  // namespace attnfuzz

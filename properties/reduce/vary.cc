@@ -11,7 +11,7 @@
 namespace attnfuzz {
 namespace {
 
-// What became of variants of one part.
+// The outcomes of the variants of one part.
 struct Tally {
   int fails = 0, passes = 0;
   void add(Search::Answer answer) {
@@ -34,7 +34,7 @@ class Varier {
     }
   }
 
-  // Features of the minimal case, without which it passes.
+  // Features of the minimal case without which it passes.
   void present() {
     for (const Switch& feature : switches()) {
       if (!feature.present(minimal_) || counted(feature)) continue;
@@ -55,7 +55,7 @@ class Varier {
     }
   }
 
-  // Parts that the minimal case has as usual, otherwise.
+  // Alternatives for parts that the minimal case has in their default form.
   void others() {
     for (const Feature* feature : all_features()) {
       for (const Others& others : feature->others) {
@@ -87,7 +87,7 @@ class Varier {
     return s_.ask(std::move(c));
   }
 
-  // Nothing is said of what there was no time to try.
+  // Says nothing about a part that the time did not suffice for.
   void needs(Need need) {
     if (!s_.out_of_time()) said_.needs.push_back(std::move(need));
   }
@@ -96,13 +96,13 @@ class Varier {
       said_.indifferent.push_back(what);
   }
 
-  // Whether the feature is a number, or a number of it has been said to be needed.
+  // True if the feature is a number, or if one of its numbers is already said to be needed.
   bool counted(const Switch& feature) const {
     return feature.trait == Trait::kCounted || feature.trait == Trait::kSize ||
            (feature.dial && std::ranges::find(said_.needs, feature.dial, &Need::part) != said_.needs.end());
   }
 
-  // "the scale" is "scale 0.5" in words, "mask" is "mask: all keys".
+  // "the scale" becomes "scale 0.5", "mask" becomes "mask: all keys".
   std::string name_of(const Switch& feature) const {
     std::string_view name = feature.name;
     if (name.starts_with("the ")) name.remove_prefix(4);
@@ -120,7 +120,7 @@ class Varier {
     const int64_t now = dial.get(minimal_), tile = s_.borders().tile_of(dial);
     const bool length =
         dial.kind == DialKind::kQueries || dial.kind == DialKind::kKeys || dial.kind == DialKind::kKeyLength;
-    // Parameters of kinds that have none do not count.
+    // A parameter that its kind does not use does not count.
     if (dial.kind == DialKind::kParameter && now == 1) return;
     std::vector<int64_t> more = {now + 1, now + 2, now + 3};
     if (length) more.insert(more.end(), {now + tile, 2 * now + tile + 5});
@@ -142,8 +142,8 @@ class Varier {
     if (tally.always()) {
       Case least = minimal_;
       dial.set(least, dial.least);
-      // A kernel that takes no less says nothing by that. What else changes with the number does not count, as
-      // a scale that follows a head dimension.
+      // If the kernel takes no smaller value, the least one says nothing. Other fields that follow the number
+      // do not count, such as a scale that follows a head dimension.
       if (now > dial.least && dial.get(s_.settled(least)) != now) {
         need(Relation::kAtLeast, cat(dial.name, " >= ", now));
       } else {

@@ -1,8 +1,8 @@
-// Which parts of a minimal case the failure hangs on.
+// Finds out which parts of a minimal case the failure needs.
 //
-// Each part is varied by itself: a number raised, a feature added or taken
-// away, values exchanged. A part that may change freely is indifferent; one
-// that may not is needed (need.h). What is said is what was tried, not a proof.
+// Each part is varied by itself: a number is raised, a feature is added or removed, values are exchanged.
+// If the failure stays, the part is indifferent; if not, it is needed (need.h). The result reports what was
+// tried. It is no proof.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct Variation {
   std::vector<std::string> indifferent;  // names of parts: "dtype"
 };
 
-// Of the search's best case. Stops early, saying less, if the time runs out.
+// Varies the search's best case. If the time runs out, it stops early and says less.
 Variation vary(Search& s);
 
 }  // namespace attnfuzz
