@@ -24,7 +24,7 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
   if (p.size < ATTN_PLAN_MIN)
     return "size is " + std::to_string(p.size) + ", must be at least " + std::to_string(ATTN_PLAN_MIN);
   if (!std::memchr(p.path, 0, sizeof p.path)) return "path has no terminating NUL";
-  // Far more rows than any block holds, and few enough to be drawn a case of.
+  // More rows than any block holds, but few enough that a case can be drawn for them.
   constexpr int64_t kMostRows = 1 << 20, kMostTimes = int64_t{1} << 31;
   constexpr auto kMostBytes = static_cast<int64_t>(Arena::kSlotBytes - 4 * Arena::kPage);
   constexpr const char* kTile = "1 will do for a kernel without tiles";
@@ -76,7 +76,7 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
     return std::string(limit.field) + " is " + std::to_string(limit.value) + ", must be " +
            std::to_string(limit.low) + ".." + std::to_string(limit.high) + " (" + limit.advice + ")";
   }
-  // Written so that a NaN is refused too.
+  // Written so that a NaN is refused, too.
   if (!(p.exp_error >= 0 && p.exp_error < 0.25f))
     return "exp_error is " + std::to_string(p.exp_error) + ", must be 0 (as exp_class says) or below 0.25";
   for (const auto& [field, scale] : {std::pair{"p_scale", p.p_scale}, std::pair{"v_scale", p.v_scale}}) {

@@ -1,14 +1,13 @@
-// The one look at a plan before anyone computes with it.
+// Checks a plan before anyone computes with it.
 //
-// A plan comes from plan(), in good faith or scribbled over. What it says must be
-// possible at all: tiles that a case can be drawn for, enumerations that
-// attention.h knows, a workspace that fits a slot of the arena and is aligned to at most
-// kMaxWorkspaceAlign. Whether it is true is another matter; and that a workspace has more
-// than kMaxCaseBytes is no mistake of the plan: Execution::no_room() turns the case down.
+// A plan comes from plan(), in good faith or overwritten by mistake. It must at least be possible: tiles
+// for which cases can be drawn, enumerators of attention.h, a workspace that fits a slot of the arena and
+// an alignment of at most kMaxWorkspaceAlign. Whether the plan is true is another question. A workspace
+// above kMaxCaseBytes is no mistake of the plan; Execution::no_room() turns that case down.
 //
 //   bad_plan(plan)  "tile_q is 0, must be 1..1048576 (1 will do for a kernel without tiles)"
 //
-// The first thing that cannot be, and what will do; nothing if it makes sense.
+// The first impossible field, and what would be valid; nothing if the plan is possible.
 #pragma once
 
 #include <optional>

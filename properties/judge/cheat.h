@@ -1,6 +1,6 @@
-// How a kernel got around the work, or around the check, where that is known.
+// How a kernel evaded the work or the check, where that is known.
 //
-// Told beside a verdict, which does not hang on it: a right kernel with a bug may look like a cheat.
+// A verdict carries it but does not depend on it: an honest kernel with a bug may look like an exploit.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 namespace attnfuzz {
 
 enum class Cheat : uint8_t {
-  kNone,         // none is known
+  kNone,         // nothing is known
   kNothing,      // outputs were never written
   kInputs,       // inputs were written
-  kLate,         // outputs were still being written when run() had returned
-  kState,        // an answer from an earlier call: alone, in a fresh worker, the case is right
-  kLooserPlan,   // right by the bound that its plan asks for, and not by the one that the caller allows
-  kRefusing,     // it takes next to nothing of what is asked
+  kLate,         // outputs were still being written after run() had returned
+  kState,        // it returned an answer from an earlier call: alone, in a fresh worker, the case is right
+  kLooserPlan,   // right by the bound of its plan, but not by the bound that the caller allows
+  kRefusing,     // it refuses almost everything
   kEnds,         // it ended its own process
-  kDescriptors,  // it closed or used up what its worker talks through
-  kHoards,       // memory without end
-  kSwarms,       // threads without end
-  // System calls that no kernel needs: another process begun, a signal sent, memory of another process or
-  // the arena's protection, the network, files, handlers of crashes, privileges.
+  kDescriptors,  // it closed or used up its worker's file descriptors
+  kHoards,       // it allocates without end
+  kSwarms,       // it starts threads without end
+  // System calls that no kernel needs: starting a process, sending a signal, memory of another process or the
+  // arena's protection, the network, files, crash handlers, privileges.
   kProcess,
   kSignal,
   kMemory,
@@ -30,7 +30,7 @@ enum class Cheat : uint8_t {
   kPrivilege,
 };
 
-// "nothing written", "earlier answer", ...; of kNone empty. JSON's.
+// "nothing written", "earlier answer", ...; empty for kNone. JSON uses these texts.
 const char* to_string(Cheat cheat);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-// How a worker died. Its words, "SIGFPE in run(), at libmine.so+0x1a2f", are for people.
+// How a worker died. Its description for people is a text such as "SIGFPE in run(), at libmine.so+0x1a2f".
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@ namespace attnfuzz {
 
 enum class Death : uint8_t {
   kNone,        // it lives, or nothing is known
-  kKilled,      // SIGKILL: the kernel's own, or anyone's who may send it one
-  kArithmetic,  // SIGFPE: an integer was divided by zero
+  kKilled,      // SIGKILL: by the kernel itself, or by anyone who may send it
+  kArithmetic,  // SIGFPE: an integer division by zero
   kSignal,      // another signal
-  kExit,        // it ended itself, with whatever status
+  kExit,        // it ended itself, with any status
 };
 
 }  // namespace attnfuzz

@@ -1,5 +1,5 @@
-// One case on one target: laid out, planned, given its workspace; then its calls.
-// Whoever runs a kernel, to judge it or to look at it, does it through this.
+// Runs one case on one target: it lays out the case, plans, gives the workspace, and makes the calls.
+// Everything that runs a kernel, to judge it or to examine it, uses Execution.
 //
 //   Execution e(c, target);
 //   if (const std::string why = e.why_not(); !why.empty()) return refuse(why);
@@ -9,7 +9,7 @@
 //   }
 //   Reference r = e.evaluate(calibration);  Outputs got = e.outputs();
 //
-// At most one lives in a target's arena at a time. Nothing here judges.
+// At most one Execution lives in a target's arena at a time. It does not judge.
 #pragma once
 
 #include <chrono>
@@ -26,24 +26,24 @@ struct Execution {
   // The case must be legal (case.h).
   Execution(const Case& c, Target& target);
 
-  // Why it cannot run, in a sentence; empty if run() may be called.
+  // Why the case cannot run, in a sentence; empty if run() may be called.
   std::string why_not() const;
-  // That part of it which is not the kernel's own answer: it plans for a workspace
-  // larger, or aligned more, than is given.
+  // The part of why_not() that is not the kernel's answer: its plan asks for a larger workspace or alignment
+  // than is given.
   std::string no_room() const;
 
-  // Outputs and workspace made ready as the call says, and the kernel run.
+  // Prepares outputs and workspace as the call says, and runs the kernel.
   RunReply run(const Call& call);
-  // A stage alone, on memory as it is.
+  // Runs one stage alone, on memory as it is.
   RunReply run(Stage stage, int stream = 0);
-  // What the last call left, and what it should have.
+  // The outputs of the last call, and what they should be.
   Outputs outputs() const;
   Reference evaluate(const Calibration& calibration, RowSample sample = {}, bool exact = true) const;
 
   const Case c;
   Target& target;
   const Operation& operation;
-  // Seconds spent so far, on memory and in the target.
+  // Seconds spent so far on memory and in the target.
   double lay_out_s = 0, kernel_s = 0;
 
  private:
@@ -54,18 +54,18 @@ struct Execution {
   LaidOut laid;
   attn_env env;
   PlanReply planned;
-  const attn_plan& plan = planned.plan;  // nothing in it unless planned.status is ATTN_OK
+  const attn_plan& plan = planned.plan;        // empty unless planned.status is ATTN_OK
   std::optional<MemoryFault> written_by_plan;  // plan() must write nothing but the plan
 };
 
-// What the target plans for a case, by where its tensors would lie and what they are: nothing is laid out.
-// Leaves the target without memory (Target::memory).
+// The target's plan for a case, from where its tensors would lie; nothing is laid out. Leaves the target
+// without memory (Target::memory).
 PlanReply plan_alone(const Case& c, Target& target);
 
-// Why what was planned cannot run; empty if it can.
+// Why a plan cannot run; empty if it can.
 std::string why_not(const PlanReply& planned);
 
-// How a plan or a run failed, for a person; empty if it did not.
+// How a plan or a run failed, for people; empty if it did not.
 std::string failure(const PlanReply& reply);
 std::string failure(const RunReply& reply);
 

@@ -40,9 +40,8 @@ std::string describe(attn_status status) {
               : "status " + std::to_string(static_cast<int>(status)) + ", which attention.h does not know";
 }
 
-// What is found in one output as a whole. Of the elements outside their bound
-// the first speaks for all, or the first that is not a number at all: what kind
-// of failure it is does not hang on where the rows lie.
+// What is found in one output as a whole. The first element outside its bound represents all, or the first
+// that is not a number at all. The kind of failure must not depend on where the rows lie.
 struct Tally {
   int64_t bad = 0, of = 0;
   bool stray = false;  // the first one is not a number
@@ -62,7 +61,7 @@ struct Tally {
       first_column = column;
       first_ratio = ratio;
     }
-    // A NaN ratio is as bad as can be.
+    // A NaN ratio counts as infinitely bad.
     worst = ratio > worst ? ratio : std::isnan(ratio) ? std::numeric_limits<double>::infinity() : worst;
   }
 };
@@ -73,15 +72,15 @@ bool any_set(const uint8_t* flags, int64_t n) {
   return all != 0;
 }
 
-// Errors of a row of plain numbers, without a branch an element: false if any
-// is out of bounds, in which case *worst means nothing.
+// Compares a row of plain numbers without a branch for each element. False if one is out of bounds; *worst
+// then means nothing.
 bool plain_row(const double* expected, const double* bound, const float* got, int64_t n, double* worst) {
   double largest = *worst;
   int outside = 0;
   for (int64_t c = 0; c < n; ++c) {
     const double error = std::fabs(got[c] - expected[c]);
     outside |= !(error <= bound[c]);
-    // A bound of 0 admits only an error of 0, whose ratio is 0.
+    // With a bound of 0, only an error of 0 passes; its ratio is 0.
     const double ratio = error / (bound[c] + std::numeric_limits<double>::min());
     largest = ratio > largest ? ratio : largest;
   }
@@ -89,7 +88,7 @@ bool plain_row(const double* expected, const double* bound, const float* got, in
   return outside == 0;
 }
 
-// -inf is a value of a logarithm as others are.
+// In a logarithm, -inf is a value like others.
 bool is_number(const Expected& expected, float got) {
   return std::isfinite(got) || (expected.logarithm && got == -std::numeric_limits<float>::infinity());
 }
@@ -114,7 +113,7 @@ Tally tally_of(const Expected& expected, std::span<const float> got) {
   return tally;
 }
 
-// Where the error lies: asked of failures alone.
+// Marks the bad elements. Needed for failures alone.
 std::vector<uint8_t> marks_of(const Expected& expected, std::span<const float> got) {
   std::vector<uint8_t> bad(got.size());
   for (size_t n = 0; n < got.size(); ++n) {
@@ -202,7 +201,7 @@ std::string digits(double x) {
   if (std::isnan(x)) return "nan";
   char text[40];
   std::snprintf(text, sizeof text, "%.6g", x);
-  // What a kernel wrote is told to the last bit.
+  // A float that the kernel wrote is printed with enough digits to be exact.
   const auto single = static_cast<float>(x);
   if (single == x && std::strtof(text, nullptr) != single) std::snprintf(text, sizeof text, "%.9g", x);
   return text;
@@ -272,7 +271,7 @@ Kind kind_of(const Fault& fault) {
   }
 }
 
-// A target passes it on from those alone that cannot know before they have their tensors (worker/hosted.h).
+// Only a target that cannot know before it has its tensors passes such a refusal on (worker/hosted.h).
 bool is_late_refusal(const RunReply& reply) {
   return reply.status == ATTN_UNSUPPORTED && reply.fault && reply.fault->kind == ATTN_REPORT_LAUNCH;
 }
@@ -288,7 +287,7 @@ bool accept_run(const RunReply& reply, Verdict& v) {
   }
   if (reply.fault) v.fault = reply.fault;
   if (reply.fault) {
-    // The back end's own word says more than how the process ended.
+    // The back end's report says more than how the process ended.
     fail(v, kind_of(*reply.fault), reply.fault->message);
   } else if (reply.timed_out) {
     fail(v, Kind::kHang, "the kernel did not finish before the watchdog ended it");
@@ -330,7 +329,7 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
   if (spec_of(fault->tensor).role == Role::kOutput && !early) {
     const std::array<int64_t, 4> size = logical_size(p, fault->tensor);
     const RowSpace rows(size[0], size[1], size[2]);
-    if (rows.count() == 0) return false;  // written around an output that has no element
+    if (rows.count() == 0) return false;  // bytes beside an output without elements were written
     const auto [b, h, s, d] = fault->index;
     Where where = where_is(fault->tensor, p, plan, rows.of(b, h, s), d);
     where.got = std::numeric_limits<double>::quiet_NaN();
@@ -340,7 +339,7 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
   return false;
 }
 
-// An output that was written and of which the reference says nothing would pass whatever it holds.
+// If an output is written that the reference does not mention, any content would pass; that is refused.
 static std::string unspoken_of(const Reference& reference, const Outputs& outputs) {
   for (const TensorId t : kOutputs) {
     const auto expected = std::ranges::find(reference.outputs, t, &Expected::tensor);
@@ -367,7 +366,7 @@ bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan
   }
   v.worst = std::max(v.worst, worst);
   v.ratios.push_back(static_cast<float>(worst));
-  // The first that is wrong speaks for all, or the first with what is no number.
+  // The first wrong output represents all, or the first with an element that is not a number.
   auto wrong = std::ranges::find_if(tallies, &Tally::stray);
   if (wrong == tallies.end()) wrong = std::ranges::find_if(tallies, [](const Tally& t) { return t.bad > 0; });
   if (wrong == tallies.end()) return true;
@@ -386,7 +385,7 @@ bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan
 }
 
 std::optional<int64_t> first_difference(std::span<const float> a, std::span<const float> b) {
-  // Equal bits, the usual case, at the speed of memcmp.
+  // Usually all bits are equal, which memcmp finds fastest.
   if (a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0))
     return std::nullopt;
   for (size_t n = 0; n < std::min(a.size(), b.size()); ++n) {

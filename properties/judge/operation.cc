@@ -11,7 +11,7 @@ constexpr TensorId kForwardTensors[] = {TensorId::kQ,    TensorId::kK,         T
 
 const Operation kForward = {"forward", kForwardTensors, evaluate, kOracleKnows};
 
-// The contract has no other yet: a descriptor that says nothing means this one.
+// The contract knows one operation, so every descriptor means this one.
 const Operation& operation_of(const KernelInfo&) { return kForward; }
 
 }  // namespace attnfuzz

@@ -1,5 +1,5 @@
-// What a kernel computes. A forward pass is the first; another one is a value of
-// this kind beside it, and its properties name it (Property::operation).
+// What a kernel computes. The forward pass is the first operation; another one is a further value of this
+// type, and its properties name it (Property::operation).
 //
 //   const Operation& operation = operation_of(target.info());
 //   Reference r = operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, {});
@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-// What a call wrote: rows x columns of each output, as its TensorSpec has them.
+// The outputs of a call: rows x columns of each, as its TensorSpec says.
 class Outputs {
  public:
   std::vector<float>& operator[](TensorId t) { return values_[static_cast<size_t>(t)]; }
@@ -26,19 +26,19 @@ class Outputs {
 
 struct Operation {
   const char* name;
-  // Of a call, inputs and outputs; the outputs are read back and judged.
+  // Inputs and outputs of a call. The outputs are read back and judged.
   std::span<const TensorId> tensors;
-  // What the outputs must be, from inputs in host memory; `exact` as evaluate() has it.
+  // What the outputs must be, from inputs in host memory. `exact`: see evaluate() of reference/oracle.h.
   Reference (*evaluate)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                         const Calibration& calibration, RowSample sample, bool exact);
-  // The kinds of problem that evaluate() knows: others are refused before anything runs.
+  // The kinds of problem that evaluate() knows. Others are refused before anything runs.
   KnownFeatures known;
 };
 
-// O and LSE of Q, K and V.
+// Computes O and LSE from Q, K and V.
 extern const Operation kForward;
 
-// The one that a kernel's descriptor names.
+// The operation that a kernel's descriptor names.
 const Operation& operation_of(const KernelInfo& kernel);
 
 }  // namespace attnfuzz

@@ -8,7 +8,7 @@
 namespace attnfuzz {
 namespace {
 
-// Which indices of one axis have a bad element.
+// The indices of one axis that have a bad element.
 struct Marks {
   std::vector<bool> bad;
   int64_t size() const { return static_cast<int64_t>(bad.size()); }
@@ -19,7 +19,7 @@ struct Marks {
   bool at(int64_t i) const { return bad[static_cast<size_t>(i)]; }
 };
 
-// i mod `period` is `phase` for all bad indices, and for no other.
+// True if exactly the bad indices satisfy i mod `period` == `phase`.
 bool comb(const Marks& m, int64_t period, int64_t phase) {
   if (m.size() < 2 * period || m.count() < 2) return false;
   for (int64_t i = 0; i < m.size(); ++i) {
@@ -28,7 +28,7 @@ bool comb(const Marks& m, int64_t period, int64_t phase) {
   return true;
 }
 
-// Bad indices have i mod `period` within one interval, and it is not all of the period.
+// Recognises bad indices whose i mod `period` lies in one interval that is not the whole period.
 std::string phases(const Marks& m, const char* axis, int64_t period) {
   if (m.size() < 2 * period) return "";
   std::vector<bool> phase(static_cast<size_t>(period));
@@ -61,7 +61,7 @@ std::string teeth(const Marks& m, const char* axis, int64_t tile) {
   return "";
 }
 
-// An axis without tiles: batch entries, heads.
+// Describes an axis without tiles: batch entries, heads.
 std::string span_of(const Marks& m, const char* axis) {
   if (m.count() == m.size()) return "";
   if (m.count() == 1) return cat("only ", axis, " ", m.first());

@@ -1,5 +1,5 @@
-// What the values of an error are: "all NaN", "constant ratio 1.48", "grows with the
-// row", "only the last key's contribution". Where they lie: shape_places.cc.
+// Recognises the values of an error: "all NaN", "constant ratio 1.48", "grows with the row", "only the last
+// key's contribution". shape_places.cc recognises where they lie.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-// Two roundings to bf16 of the same number differ by less.
+// Two bf16 roundings of one number differ by less.
 constexpr double kClose = 0.02;
 
 std::string three_digits(double x) {
@@ -25,7 +25,7 @@ std::string three_digits(double x) {
 struct Bad {
   const ShapeInput& in;
   std::vector<size_t> elements = {};
-  double size = 0;  // of what was expected, over the bad elements
+  double size = 0;  // sum of the expected sizes over the bad elements
 
   explicit Bad(const ShapeInput& input) : in(input) {
     for (size_t e = 0; e < in.bad.size(); ++e) {
@@ -45,7 +45,7 @@ struct Bad {
   }
 };
 
-// What all bad elements are, whatever was expected.
+// One value or property that all bad elements have, whatever was expected.
 Shape one_value(const Bad& bad) {
   const auto got = [&](size_t e) { return bad.in.got[e]; };
   if (bad.all([&](size_t e) { return std::isnan(got(e)); })) return "all NaN";
@@ -64,7 +64,7 @@ Shape one_value(const Bad& bad) {
   return {};
 }
 
-// got / expected per element, where expected is far enough from 0 to tell.
+// got / expected for each element whose expected value is far enough from 0.
 std::vector<std::pair<int64_t, double>> ratios(const Bad& bad) {
   std::vector<std::pair<int64_t, double>> found;
   for (const size_t e : bad.elements) {
@@ -94,7 +94,7 @@ Shape constant_ratio(const Bad& bad) {
     }
     return {};
   }
-  // One ratio a row: a denominator is wrong.
+  // One ratio for each row means a wrong denominator.
   struct OfRow {
     int64_t row;
     double least, most;
@@ -104,13 +104,13 @@ Shape constant_ratio(const Bad& bad) {
   std::ranges::sort(all);
   for (const auto& [row, ratio] : all) {
     if (rows.empty() || rows.back().row != row) rows.push_back({row, ratio, ratio, 0});
-    rows.back().most = ratio;  // ascending
+    rows.back().most = ratio;  // ratios are ascending
     ++rows.back().count;
   }
   if (rows.size() < 3) return {};
   bool grows = true, falls = true;
   for (size_t r = 0; r < rows.size(); ++r) {
-    // One element says nothing about the others of its row.
+    // A single element says nothing about the rest of its row.
     if (rows[r].count < 2 || !steady(rows[r].least, rows[r].most)) return {};
     if (r == 0 || rows[r].row / bad.in.seq_q != rows[r - 1].row / bad.in.seq_q) continue;
     grows &= rows[r].most >= rows[r - 1].least;
@@ -132,13 +132,13 @@ Shape constant_offset(const Bad& bad) {
   }
   const double middle = (low + high) / 2;
   if (bad.elements.size() < 3 || high - low > kClose * std::fabs(middle)) return {};
-  // What a person recognises in an LSE.
+  // Offsets of an LSE that a person recognises.
   if (std::fabs(std::fabs(middle) - std::log(2.0)) < 1e-3)
     return {middle > 0 ? "off by + ln 2" : "off by - ln 2", ShapeKind::kLogBase};
   return "off by " + three_digits(middle);
 }
 
-// The result of another row, head or batch entry.
+// Recognises the result of another row, head or batch entry.
 Shape displaced(const Bad& bad) {
   const ShapeInput& in = bad.in;
   const int64_t n = in.dim_v;
@@ -185,8 +185,8 @@ Shape displaced(const Bad& bad) {
   return {};
 }
 
-// Traces the error to a key: got is its value, or got lacks it. A result without
-// key j lies on the line from V(j) through the right one, beyond it.
+// Traces the error to a key: `got` is the key's value, or lacks the key. Without key j, the result lies on
+// the line from V(j) through the right result, beyond it.
 Shape of_one_key(const Bad& bad) {
   const ShapeInput& in = bad.in;
   const int64_t n = in.dim_v;
@@ -227,8 +227,8 @@ Shape of_one_key(const Bad& bad) {
   return {};
 }
 
-// Whether |got - expected| goes one way over queries or columns: strictly more
-// in each quarter than in the one before.
+// Tests whether |got - expected| is monotone over queries or columns: strictly larger in each quarter than
+// in the previous one, or strictly smaller.
 Shape trend(const Bad& bad) {
   const auto quarters = [&](int64_t size, const std::function<int64_t(size_t)>& index) -> int {
     if (size < 4) return 0;

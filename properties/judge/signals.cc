@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-// --- the groups, one after the other ---
+// --- the groups, one after another ---
 constexpr int kOutcomes = 4, kKinds = kKindCount;
 constexpr const char* kStates[] = {"with a dead row", "dead", "out of reach"};  // of a KV tile
 constexpr const char* kPlaces[] = {"only", "first", "middle", "last"};
@@ -28,12 +28,12 @@ constexpr const char* kEmpty[] = {"no split empty", "one split empty", "several 
 constexpr const char* kCalls[] = {"two calls", "three calls or more", "dirty workspace", "another stream"};
 constexpr const char* kHeads[] = {"1 head", "2 heads", "3 heads", "more heads"};
 constexpr int kPaths = 16, kVariants = 5;
-constexpr int kLeastRatio = -20, kRatios = 23;  // exact, then up to 2^-20, ... up to 1, above
+constexpr int kLeastRatio = -20, kRatios = 23;  // exact; then up to 2^-20, ... up to 1; above
 
-// Marks of features that are collected in pairs, and what no feature alone decides.
+// Features that are collected in pairs, and dead rows, which no feature alone decides.
 struct Paired {
   const char* name;
-  bool (*there)(const Tiled& x);  // nullptr: of dead rows
+  bool (*there)(const Tiled& x);  // nullptr: dead rows
 };
 const std::vector<Paired>& paired() {
   static const auto all = [] {
@@ -47,7 +47,8 @@ const std::vector<Paired>& paired() {
   }();
   return all;
 }
-int pairs() { return static_cast<int>(paired().size() * (paired().size() + 1) / 2); }  // with itself: it alone
+// a pair of a feature with itself: the feature alone
+int pairs() { return static_cast<int>(paired().size() * (paired().size() + 1) / 2); }
 
 template <size_t N>
 constexpr int count(const char* const (&)[N]) {
@@ -73,7 +74,7 @@ enum Base : int {
 constexpr const char* kOutcomeNames[kOutcomes] = {"passed", "rejected", "uninformative", "failed"};
 constexpr const char* kDtypes[] = {"f16", "bf16"};
 
-// fp32 shares the place of bf16, whose range it has: hardly a kernel takes both.
+// fp32 shares the ids of bf16, whose range it has; hardly any kernel takes both.
 int dtype_of(const Case& c) { return c.problem.dtype == ATTN_F16 ? 0 : 1; }
 
 int pair(int i, int j) {  // i <= j
@@ -94,7 +95,7 @@ class Collected {
   std::vector<uint16_t> ids_;
 };
 
-// --- KV tiles that a query tile sees nothing of, and rows that see nothing at all ---
+// --- KV tiles that a query tile does not see, and rows that see no key ---
 
 constexpr int64_t kHeadsAsked = 2, kQueryTilesAsked = 3, kRowsAsked = 5, kTilesAsked = 64;
 
@@ -158,7 +159,7 @@ void border(int size, int64_t value, int64_t tile, Collected& out) {
   out.add(kBorder + (size * count(kBorders) + place_of(value, tile)) * count(kTiles) + tiles_of(value, tile));
 }
 
-// Both lengths together: how many tiles a block and the grid have, and where both end.
+// Both lengths together: the number of tiles of a block and of the grid, and where both end.
 void grid(const Case& c, int64_t tile_q, int64_t tile_k, Collected& out) {
   const Problem& p = c.problem;
   const int heads = static_cast<int>(std::clamp<int64_t>(p.heads_q, 1, count(kHeads))) - 1;
@@ -238,7 +239,7 @@ std::vector<uint16_t> signals(const Case& c, const Verdict& verdict) {
   out.add(kKind + static_cast<int>(verdict.kind));
   attn_plan plan = verdict.plan;
   if (verdict.outcome == Outcome::kReject || plan.tile_q < 1 || plan.tile_k < 1) return out.take();
-  // A kernel may call itself anything.
+  // A kernel may claim any tile size.
   constexpr int64_t kLargest = int64_t{1} << 31;
   plan.tile_q = std::min(plan.tile_q, kLargest);
   plan.tile_k = std::min(plan.tile_k, kLargest);

@@ -1,4 +1,4 @@
-// Adds the time until the end of its life to a sum of seconds.
+// Adds the seconds of its lifetime to a sum.
 //
 //   { Stopwatch watch(verdict.oracle_s);  reference = evaluate(...); }
 #pragma once

@@ -17,7 +17,7 @@ struct Sign {
   std::string words;
 };
 
-// Two digits: these are estimates.
+// Two digits suffice for an estimate.
 std::string times(double x) {
   char text[24];
   std::snprintf(text, sizeof text, "%.2g", x);

@@ -1,5 +1,6 @@
-// What is within its bounds and odd all the same (reference/advice/advice.h), in words. It is no verdict: a
-// case that passed has passed. It is printed, counted, and written as a file that shows it again.
+// A statistical warning in words: all elements are within their bounds, but the errors are unlikely for
+// random rounding (reference/advice/advice.h). It is no verdict; the case has passed. The warning is
+// printed, counted, and written to a file that shows it again.
 //
 //   if (auto s = suspect(c, plan, reference, outputs)) puts(s->message.c_str());
 //     // "errors of O are 2.3 times what roundings at random come to; only query tile 0"
@@ -14,13 +15,13 @@
 
 namespace attnfuzz {
 
-// The kind of the files that show one.
+// The kind of files that show a warning.
 inline constexpr const char* kSuspicious = "suspicious";
 
 struct Suspicion {
-  std::string sign;     // "size", "row", "bias" or "lse": the largest of Advice
-  std::string message;  // one line for a person
-  Case c;               // that shows it, by the property `reference`
+  std::string sign;     // "size", "row", "bias" or "lse": the largest entry of Advice
+  std::string message;  // one line for people
+  Case c;               // the case that shows it, by the property `reference`
 };
 
 std::optional<Suspicion> suspect(const Case& c, const attn_plan& plan, const Reference& reference,

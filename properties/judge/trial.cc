@@ -20,7 +20,7 @@
 namespace attnfuzz {
 namespace {
 
-// The oracle's work that a case may cost, in multiply-adds; beyond it rows are sampled.
+// The most work of the oracle for a case, in multiply-adds. Beyond it, rows are sampled.
 constexpr double kOracleWork = 0x1p28;
 constexpr int64_t kFewestRows = 64;
 
@@ -36,9 +36,9 @@ RowSample sample_of(const Problem& p) {
   return sample;
 }
 
-// Whether two cases of one trial, so planned, have the same numbers at every (b,h,s,d): then the oracle says
-// the same of them. Two equal recipes do; where tensors lie, what is around them and how calls are made it does
-// not ask.
+// True if two cases of one trial with these plans have the same numbers at every (b,h,s,d); then the
+// oracle's result is the same. Equal recipes have equal numbers. The place of tensors, their surroundings
+// and the calls do not matter.
 bool same_numbers(const Run& earlier, const Case& c, const attn_plan& plan) {
   if (std::memcmp(&earlier.plan, &plan, sizeof plan) != 0) return false;
   Case there = earlier.c;
@@ -51,7 +51,8 @@ bool same_numbers(const Run& earlier, const Case& c, const attn_plan& plan) {
   return there == c;
 }
 
-// Of the bounds of O's elements, added up on rows that both know: what the best plan would not need.
+// The share of the bounds of O that the best plan would not need, summed over rows that both references
+// have.
 std::optional<double> declared_share(const Execution& e, const Reference& reference, const Calibration& by) {
   constexpr int64_t kRows = 16;
   const bool all = reference.sampled == RowSpace(e.c.problem).count();
@@ -75,7 +76,7 @@ std::optional<double> declared_share(const Execution& e, const Reference& refere
   return 1 - needed / declared;
 }
 
-// How its tensors may lie, by the caller or by itself; nullptr: nobody has said.
+// The domain that the caller or the kernel declares; nullptr: none.
 const attn_domain* declared_by(const Target& target) {
   if (target.terms) return &*target.terms;
   const std::optional<attn_domain>& own = target.info().domain;
@@ -96,7 +97,7 @@ std::string difference_between_calls(const Case& c, size_t call) {
 
 namespace {
 
-// A case may be in another arithmetic of the executor's than the one that the check is for.
+// A case may use another arithmetic of the executor than the check was started for.
 const Calibration& judged_by(const Case& c, const Target& target, const Calibration& given) {
   return target.info().backend == ATTN_CPU ? table_for(c.env.arithmetic, given) : given;
 }
@@ -127,7 +128,7 @@ bool Trial::begin(const Case& c, std::string_view label) {
   if (done()) return false;
   const int variant = variants_++;
   if (variant > 0 && has_many_heads(c.problem)) {
-    // A second a run, on an executor: the case itself was right, and that must do.
+    // On an executor each run takes a second. The case itself was right, and that suffices.
     verdict_.outcome = Outcome::kUninformative;
     verdict_.message = "only the case itself was run: of so many heads a relation is not tried";
     return false;
@@ -143,7 +144,7 @@ bool Trial::begin(const Case& c, std::string_view label) {
     attribute(label, variant);
     return false;
   }
-  // The executor's own arithmetic is told from a device's by the case; a GPU's is its own.
+  // The case names the executor's arithmetic; a GPU has its own.
   const int32_t arithmetic = c.env.arithmetic;
   if (target_.info().backend == ATTN_CPU && arithmetic != ATTN_ARITHMETIC_ANY &&
       calibration_.arithmetic != arithmetic) {
@@ -189,7 +190,7 @@ Execution* Trial::prepare(const Case& of, std::string_view label) {
   const Case c = variants_ > 0 ? inside(of) : of;
   if (!begin(c, label)) return nullptr;
   const int variant = variants_ - 1;
-  prepared_.reset();  // one laid-out case lives in an arena at a time
+  prepared_.reset();  // only one laid-out case lives in an arena at a time
   prepared_ = std::make_unique<Execution>(c, target_);
   const Execution& e = *prepared_;
   verdict_.lay_out_s += e.lay_out_s;
@@ -280,7 +281,7 @@ bool Trial::judge_call(Execution& e, Run& run, const Outputs& outputs) {
   verdict_.shapes.clear();
   verdict_.worst = worst;
   verdict_.ratios.pop_back();
-  // Where the two agree and the verdicts do not, an error is as large as its bound.
+  // If the oracles agree and the verdicts do not, an error is as large as its bound.
   return evaluate_again(e, run) && judge_outputs(run.reference, e.c.problem, e.plan, outputs, verdict_, &e.c);
 }
 
@@ -326,7 +327,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
     verdict_.call = static_cast<int>(n);
     if (!accept_run(timed(e, [&] { return e.run(c.calls[n]); }), verdict_)) break;
     if (n == 0) {
-      // Once a case: check_memory() below says if a call changed an input.
+      // Once for each case: check_memory() below finds a call that changed an input.
       if (!evaluate(e, *run)) break;
       if (variant == 0 && calibration_.ceiling)
         verdict_.declared = declared_share(e, run->reference, calibration_);
@@ -335,8 +336,8 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
     if (!accept_memory(e.laid.check_memory(), p, e.plan, verdict_)) break;
     run->calls.push_back(e.outputs());
     if (n > 0) {
-      // The same bits as the first call's need no second look; others are a
-      // matter of state, whatever the oracle would say of them.
+      // If a call has the bits of the first one, it needs no second check. Other bits are a matter of state,
+      // whatever the oracle would say.
       Verdict same;
       if (judge_same(run->calls[0], run->calls[n], p, e.plan, Kind::kDirty, difference_between_calls(c, n),
                      same))
@@ -375,7 +376,7 @@ void Trial::reject(std::string why) {
   verdict_.message = std::move(why);
 }
 
-// `bound` 0: they must have the same bits.
+// `bound` 0: the bits must be equal.
 bool Trial::differ(TensorId tensor, const Run& a, int64_t row, int64_t column, double x, double y, double bound,
                    std::string_view what) {
   Where where = where_is(tensor, a.c.problem, a.plan, row, column);
@@ -397,7 +398,7 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
   const Reference &ra = a.reference, &rb = b.reference;
   const auto compared = [](RowState s) { return s == RowState::kBounded || s == RowState::kDead; };
   if (!compared(ra.state[row_a]) || !compared(rb.state[row_b])) return true;
-  // A shift of -inf is none, even by NaN.
+  // A shift by -inf, even one of NaN, does not apply to dead rows.
   if (ra.state[row_a] == RowState::kDead && rb.state[row_b] == RowState::kDead) return true;
   for (const Expected& ea : ra.outputs) {
     const std::vector<float>&got_a = a[ea.tensor], &got_b = b[ea.tensor];
@@ -405,11 +406,11 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
     const Expected& eb = rb[ea.tensor];
     for (int64_t column = 0; column < ea.columns; ++column) {
       const int64_t ia = row_a * ea.columns + column, ib = row_b * ea.columns + column;
-      if (ea.rule[ia] != 0 || eb.rule[ib] != 0) continue;  // each was held to its own oracle
+      if (ea.rule[ia] != 0 || eb.rule[ib] != 0) continue;  // each was judged by its own oracle
       const double x = got_a[ia], y = ea.logarithm ? got_b[ib] - log_shift / ea.unit : got_b[ib] / scale;
       const double bound = ea.allowance(ia) + eb.allowance(ib) / (ea.logarithm ? 1 : std::fabs(scale));
       if (x == y || std::fabs(x - y) <= bound) continue;
-      // An infinity has been held to the overflow rule already.
+      // The overflow rule has judged an infinity already.
       if (ea.overflows() && !(std::isfinite(x) && std::isfinite(y))) continue;
       return differ(ea.tensor, a, row_a, column, x, y, bound, what);
     }
@@ -464,7 +465,7 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
   property.check(trial);
   Verdict v = std::move(trial.verdict());
   if (v.outcome == Outcome::kFail && v.kind == Kind::kRelation && trial.asked_fast()) {
-    // A relation goes by the bounds of several runs, some of them the fast oracle's.
+    // A relation uses the bounds of several runs, and some of these are the fast oracle's.
     Trial again(c, target, calibration, false);
     again.verdict().property = property.name;
     property.check(again);

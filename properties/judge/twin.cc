@@ -7,7 +7,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of an H200; a worker gives a kernel no more (fuzz/worker/memory/memory_cuda.cc).
+// Of an H200. A worker gives a kernel no more than this (fuzz/worker/memory/memory_cuda.cc).
 constexpr int32_t kCapability = 90;
 constexpr int64_t kSharedMemory = 232448;
 
@@ -17,7 +17,8 @@ std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& twin,
   if (target.backend == twin.backend) return "";
   const int32_t arithmetic = arithmetic_of_device(target.device);
   if (arithmetic == ATTN_ARITHMETIC_ANY)
-    return "the executor has the arithmetic of an H100 or H200, an A100 and an L40S, and this is " + target.device;
+    return "the executor has the arithmetic of an H100 or H200, an A100 and an L40S, and this is " +
+           target.device;
   if (is_proven(arithmetic) || arithmetic == calibrated) return "";
   return "the executor's arithmetic of " + target.device + " is " + arithmetic_words(arithmetic) +
          ": where 'attnfuzz calibrate --bits --backend cuda --out FILE' finds no bit that differs, "

@@ -1,8 +1,8 @@
-// The same kernel elsewhere, whose bits are due: of one on a GPU the CPU executor's build of it,
-// in the arithmetic that is that GPU's (docs/checks.md).
+// The same kernel elsewhere, whose bits a target must reproduce: for a kernel on a GPU, the CPU executor's
+// build in the arithmetic of that GPU (docs/checks.md).
 //
 //   target.twin = std::make_shared<Twin>(open);
-//   Target* there = target.twin->get();      // opened when it is first asked for; null: it cannot be
+//   Target* there = target.twin->get();      // opened on first use; null: it cannot be opened
 //   Execution e(case_of_twin(c, target.info(), there->info()), *there);
 #pragma once
 
@@ -18,8 +18,8 @@ namespace attnfuzz {
 class Twin {
  public:
   using Open = std::function<std::unique_ptr<Target>(std::string* error)>;
-  // `named`: somebody asked for this one; otherwise it goes with its kernel. `calibrated`: the arithmetic that
-  // a calibration says the target's device has.
+  // `named`: the user asked for this peer build; otherwise it comes with its kernel. `calibrated`: the
+  // arithmetic that a calibration says the target's device has.
   explicit Twin(Open open, bool named = false, int32_t calibrated = ATTN_ARITHMETIC_ANY)
       : open_(std::move(open)), calibrated_(calibrated), named_(named) {}
 
@@ -29,7 +29,7 @@ class Twin {
     if (!asked_) target_ = open_(&error_), asked_ = true;
     return target_.get();
   }
-  // Why it cannot be.
+  // Why it could not be opened.
   const std::string& error() const { return error_; }
   int32_t calibrated() const { return calibrated_; }
 
@@ -41,12 +41,13 @@ class Twin {
   bool asked_ = false, named_;
 };
 
-// Why nothing of `twin` has the bits of `target`: a device whose arithmetic the executor does not know, or that
-// is as published where no calibration says that the device has it. Empty: it has.
+// Why the bits of `twin` and `target` cannot be compared: the executor does not know the device's
+// arithmetic, or knows it only as published and no calibration confirms it for this device. Empty: they
+// can.
 std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& twin,
                                int32_t calibrated = ATTN_ARITHMETIC_ANY);
 
-// The case as the twin is given it: in the device's arithmetic, for the device as it is.
+// The case for the peer build: in the device's arithmetic, with the device's properties.
 Case case_of_twin(Case c, const KernelInfo& target, const KernelInfo& twin);
 
 }  // namespace attnfuzz

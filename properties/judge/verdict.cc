@@ -38,8 +38,8 @@ const char* to_string(Cheat cheat) {
 
 const char* kind_class(Kind kind) {
   switch (kind) {
-    // One wrong store shows as any of these, depending on what lies where it goes
-    // and what else the case compares it with.
+    // One wrong store shows as any of these, depending on what lies at its target and on what else the case
+    // compares.
     case Kind::kWrong:
     case Kind::kUnwritten:
     case Kind::kRelation:

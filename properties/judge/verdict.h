@@ -1,4 +1,4 @@
-// What came of a check.
+// The result of a check.
 #pragma once
 
 #include <array>
@@ -15,28 +15,28 @@ namespace attnfuzz {
 
 enum class Outcome { kPass, kReject, kUninformative, kFail };
 
-// What went wrong, finest first. kind_class() maps it to the coarse classes of
-// the reduction key: a reduction may move between kinds of one class.
+// The kinds of failure, finely divided. kind_class() maps them to the coarse classes of the reduction key;
+// a reduction may move between kinds of one class.
 enum class Kind {
   kNone,
   kWrong,          // a finite value outside its bound
-  kNonFinite,      // NaN or Inf where a number is due, or a number where NaN is due
+  kNonFinite,      // NaN or Inf instead of a number, or a number instead of NaN
   kUnwritten,      // an element of an output was never written
-  kRelation,       // each result is within its bound, but the property's own relation does not hold
+  kRelation,       // each result is within its bound, but the property's relation does not hold
   kGuard,          // memory outside a tensor was written
   kInputChanged,   // an input was written
-  kDirty,          // the result depends on what the workspace held, or differs from call to call
+  kDirty,          // the result depends on the workspace's content, or differs from call to call
   kRefusal,        // refused without a reason or after planning, accepted nonsense, or wrote in plan()
   kFault,          // the executor or the CUDA runtime stopped the kernel
-  kAddress,        // a sanitizer saw: an access outside of what there is
-  kUndefined,      // undefined behaviour of C++
-  kUninitialised,  // a use of what nothing has written
-  kRace,           // two threads unordered at one place
-  kHang,           // the watchdog did
+  kAddress,        // sanitizer: access out of bounds
+  kUndefined,      // sanitizer: undefined behaviour of C++
+  kUninitialised,  // sanitizer: use of an uninitialised value
+  kRace,           // unordered accesses of two threads to one place
+  kHang,           // the watchdog stopped the kernel
   kCrash,          // the worker died
-  kBadPlan,        // the plan makes no sense: nothing was run
-  kOracle,         // two oracles do not say the same of what is due: no fault of the kernel (oracles.h)
-  kBits,           // within its bound, and not the bits of its twin (twin.h)
+  kBadPlan,        // the plan is impossible; nothing was run
+  kOracle,         // two oracles disagree: no fault of the kernel (oracles.h)
+  kBits,           // within its bound, but not the bits of its peer build (twin.h)
 };
 inline constexpr int kKindCount = static_cast<int>(Kind::kBits) + 1;
 const char* to_string(Kind kind);
@@ -44,43 +44,44 @@ const char* to_string(Kind kind);
 // "uninitialised", "race", "hang", "crash", "bad-plan", "oracle" or "bits".
 const char* kind_class(Kind kind);
 
-// Where an output first goes wrong, and how it looks as a whole.
+// The place where an output first goes wrong.
 struct Where {
   TensorId tensor = TensorId::kO;
-  int64_t b = 0, h = 0, q = 0, d = 0;  // q: the row of a head, which is a query
+  int64_t b = 0, h = 0, q = 0, d = 0;  // q: the row of a head, that is, a query
   int64_t tile_q = 0;                  // q / plan.tile_q
   double got = 0, expected = 0, bound = 0;
-  int64_t bad = 0, of = 0;  // elements outside, elements judged
+  int64_t bad = 0, of = 0;  // elements out of bounds, elements judged
 };
 
 struct Verdict {
   Outcome outcome = Outcome::kPass;
   Kind kind = Kind::kNone;
   std::string property;
-  std::string message;         // one line for a person
-  std::string site;            // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if it is not known
-  Death death = Death::kNone;  // of kCrash
-  Cheat cheat = Cheat::kNone;  // of a failure, where it is known
-  // Of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised.
+  std::string message;         // one line for people
+  std::string site;            // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if not known
+  Death death = Death::kNone;  // for kCrash
+  Cheat cheat = Cheat::kNone;  // for a failure, if known
+  // The shape of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised.
   std::vector<Shape> shapes;
   std::optional<Where> where;
   std::optional<Fault> fault;
-  std::optional<Case> failing;  // what failed by itself, relation aside: the case, or a variant of it
-  int call = 0;                 // which call of the case, or which variant a relation made
-  double worst = 0;             // largest error/bound seen, of all outputs judged
-  std::vector<float> ratios;    // of every run judged: its largest error/bound (for the median over cases)
-  attn_plan plan = {};          // of the case itself
+  // the case that failed by itself, apart from the relation: the case or a variant of it
+  std::optional<Case> failing;
+  int call = 0;               // the call of the case, or the variant of the relation
+  double worst = 0;           // largest error/bound of all judged outputs
+  std::vector<float> ratios;  // the largest error/bound of every judged run, for the median over cases
+  attn_plan plan = {};        // of the case itself
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
-  std::vector<std::string> assumptions;  // classes the plan left open
-  // Which share of O's bound is there because the plan says so or leaves it open (reference/model/ceiling.h,
-  // best_plan()); where plans have a ceiling, and of a case that was compared.
+  std::vector<std::string> assumptions;  // classes that the plan left open
+  // The share of O's bound that exists because the plan declares a loose class or leaves it open
+  // (reference/model/ceiling.h, best_plan()). Set if plans have a ceiling and the case was compared.
   std::optional<double> declared;
-  std::optional<Suspicion> suspicion;  // of the case itself, where it did not fail
-  // Seconds spent, by stage.
+  std::optional<Suspicion> suspicion;  // of the case itself, if it did not fail
+  // Seconds spent in each stage.
   double lay_out_s = 0, kernel_s = 0, oracle_s = 0, judge_s = 0;
 };
 
-// What must stay the same while a case is made smaller: kernel, class, lane.
+// What must stay the same while a case is reduced: kernel, class, build.
 std::string reduction_key(const KernelInfo& kernel, const Verdict& verdict);
 
 }  // namespace attnfuzz

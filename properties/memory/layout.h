@@ -1,27 +1,24 @@
-// From a case to bytes: strides, fills, guards; and after a call back again.
+// Turns a case into bytes (strides, fills, redzones), and reads the outputs after a call.
 //
-// LaidOut makes attn_problem and attn_tensors of a case, in an arena. Around
-// every tensor, in every stride gap, and all over outputs and workspace it
-// leaves known bytes, so that afterwards check_memory() can say what was read
-// or written that should not have been, or not written that should have been.
+// LaidOut makes the attn_problem and attn_tensors of a case in an arena. It leaves known bytes around every
+// tensor, in every stride gap, and all over outputs and workspace. Afterwards check_memory() can therefore
+// say what was written or not written by mistake.
 //
 // Life of a laid-out case:
-//   1. LaidOut laid(case, arena)       inputs filled, guards set
+//   1. LaidOut laid(case, arena)       inputs filled, redzones set
 //   2. plan; check_planned()           plan() has written nothing
-//      give_workspace(bytes)           the workspace placed, its guards set
+//      give_workspace(bytes)           the workspace placed, its redzones set
 //   3. before_call(call)               outputs (and a clean workspace) poisoned
 //   4. the target runs
-//   5. check_memory()                  guards, gaps, inputs, completeness
+//   5. check_memory()                  redzones, gaps, inputs, completeness
 //   6. read(output)                    dense copies
 //   steps 3 to 6 once a call
 //
-// Known bytes: guards and gaps of inputs hold 0xfffe in every 16 bits, a NaN in
-// all formats that is not the 0x7fa5 of outputs never written, a negative key
-// length, and "visible" in a mask; others for a kernel that is not trusted
-// (poison.h). A guard is 256 bytes before a tensor,
-// and 64 rows (at least 256 bytes, at most 16 KiB) behind it; none behind one
-// that ends with its page. Reading through them costs what memset costs. What is
-// written further away is seen by the pages that it makes (strays.h).
+// Known bytes: redzones and gaps of inputs hold 0xfffe in every 16 bits. This is a NaN in all formats,
+// differs from the 0x7fa5 of outputs never written, is a negative key length, and is "visible" in a mask. A
+// kernel that is not trusted gets other patterns (poison.h). A redzone has 256 bytes before a tensor, and
+// 64 rows (256 bytes to 16 KiB) behind it; a tensor that ends with its page has none behind it. Checking
+// them costs as much as memset. Writes further away are found by the pages that they create (strays.h).
 #pragma once
 
 #include <memory>
@@ -34,7 +31,7 @@
 
 namespace attnfuzz {
 
-// What check_memory found: the first offence.
+// The first violation that check_memory() found.
 struct MemoryFault {
   enum class Kind {
     kGuard,
@@ -42,20 +39,20 @@ struct MemoryFault {
     kInputChanged,
     kUnwritten,
     kTooEarly
-  } kind;  // kTooEarly: an output, by plan()
+  } kind;  // kTooEarly: plan() wrote an output
   TensorId tensor;
-  std::array<int64_t, 4> index = {0, 0, 0, 0};  // kUnwritten: which element; else the nearest one
+  std::array<int64_t, 4> index = {0, 0, 0, 0};  // kUnwritten: the element; else the nearest one
   std::string message;                          // "memory 8 bytes before o was written"
 };
 
-// The most that a workspace may ask to be aligned to.
+// The largest alignment that a workspace may ask for.
 inline constexpr uint64_t kMaxWorkspaceAlign = uint64_t{1} << 20;
 
-// A case's tensors where LaidOut would place them; nothing is filled, and nothing of the arena is touched.
+// A case's tensors where LaidOut would place them. Nothing is filled, and the arena stays untouched.
 attn_tensors placed(const Case& c, Arena& arena);
 
-struct Extent;  // extent.h: where a tensor's elements, gaps and guards are
-class Strays;   // strays.h: what lies further away
+struct Extent;  // extent.h: a tensor's elements, gaps and redzones
+class Strays;   // strays.h: writes further away
 
 class LaidOut {
  public:
@@ -68,35 +65,32 @@ class LaidOut {
 
   const attn_problem& problem() const { return problem_; }
   const attn_tensors& tensors() const { return tensors_; }
-  attn_env env() const;  // back end 0, callbacks, stream and probe empty
+  attn_env env() const;  // back end 0; no callbacks, stream or probe
 
-  // Throws std::invalid_argument on what no arena holds: more than
-  // kMaxCaseBytes, an alignment that is no power of two or above kMaxWorkspaceAlign.
+  // Throws std::invalid_argument for more than kMaxCaseBytes, or for an alignment that is no power of two or
+  // above kMaxWorkspaceAlign.
   void give_workspace(uint64_t bytes, uint64_t align);
-  // Needed before each run. A workspace that is not to be dirty is poisoned,
-  // so partials made by hand are written after this.
+  // Needed before each run. It poisons a clean workspace, so partials made by hand are written after it.
   void before_call(const Call& call);
-  // What lies in the workspace, and what a dirty first call is to find there in place of junk: as many bytes
-  // as were given, or std::invalid_argument.
+  // The workspace; and its content for a dirty first call, instead of junk. keep_workspace() throws
+  // std::invalid_argument unless it is given as many bytes as the workspace has.
   std::span<const std::byte> workspace() const;
   void keep_workspace(std::span<const std::byte> left);
-  // `outputs`: whether the outputs must be complete (false after the partial
-  // stage). Completeness is told from Poison::kNan only: what kHuge leaves is a
-  // number, and the oracle finds it if it is wrong.
+  // `outputs`: true if the outputs must be complete; false after the partial stage. Completeness needs
+  // Poison::kNan. Poison::kHuge leaves a number, which the oracle finds if it is wrong.
   std::optional<MemoryFault> check_memory(bool outputs = true) const;
-  // Whether all is as it was laid out: after plan(), which must only plan. (What a
-  // device's plan() does to the device's copies is undone before a run.)
+  // Checks that everything is as it was laid out. Used after plan(), which must only plan. If plan() changes a
+  // device's copies, the next run undoes it.
   std::optional<MemoryFault> check_planned() const;
 
-  // What of the arena this case uses, guards included: see Target::memory. The
-  // workspace is among it once it is given.
+  // The parts of the arena that this case uses, with redzones (see Target::memory), and with the workspace once
+  // it is given.
   std::vector<MemoryRange> ranges() const;
 
-  // One output: dense, converted exactly; empty if it is not wanted.
+  // One output, dense, converted exactly; empty if it is not wanted.
   std::vector<float> read(TensorId t) const;
-  // XXH3-64 of each input's elements in index order, as laid out: part of a
-  // reproducer, so that a replay on other bytes is refused. 0 for absent
-  // tensors, outputs and the workspace.
+  // XXH3-64 of each input's elements in index order, as laid out. A reproducer holds them, so that a replay on
+  // other bytes is refused. 0 for absent tensors, outputs and the workspace.
   std::array<uint64_t, kTensorCount> digests() const;
 
  private:
@@ -107,13 +101,13 @@ class LaidOut {
   void poison_outputs();
   std::optional<MemoryFault> check_inputs() const;
 
-  // Remembers the pages of a tensor, and fills what else there is of them.
+  // Records the pages of a tensor, and fills the rest of these pages.
   void keep(TensorId t);
 
   const Case case_;
   Arena& arena_;
   std::unique_ptr<Strays> strays_;
-  std::vector<TensorId> passing_;  // whose pages are not remembered: they go with this
+  std::vector<TensorId> passing_;  // tensors whose pages are not recorded; they end with this object
   attn_problem problem_ = {};
   attn_tensors tensors_ = {};
   std::vector<Extent> extents_;

@@ -1,7 +1,7 @@
-// What memory holds that nobody has written yet, and what lies around it.
+// The bytes of memory that nobody has written yet, and of the redzones around it.
 //
-// A kernel that knew these bits could tell that it is being checked. One that nobody vouches for finds other
-// bits in every process, and where trusted kernels find a huge number it finds an ordinary one.
+// A kernel that knew these bits could tell that it is being checked. An untrusted kernel therefore finds
+// other bits in every process, and an ordinary number where trusted kernels find a huge one.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace attnfuzz {
 
-// Each is a 32-bit pattern, repeated by address; a NaN in every format, and the same in both halves.
+// Each is a 32-bit pattern, repeated by address. It is a NaN in every format and has two equal halves.
 inline constexpr uint32_t kInputCanary = 0xfffefffe;
 inline constexpr uint32_t kAllOnes = 0xffffffff;
 
 struct PoisonPatterns {
-  uint32_t output = kNeverWritten;  // of outputs before a call, their gaps and guards
-  uint32_t input = kInputCanary;    // of the gaps and guards of inputs; negative as a length
-  uint32_t workspace = kAllOnes;    // of the workspace before a call, and its guards
-  uint32_t number = 0;              // Poison::kHuge, of outputs and workspace; 0: the format's huge number
+  uint32_t output = kNeverWritten;  // outputs before a call, their gaps and redzones
+  uint32_t input = kInputCanary;    // gaps and redzones of inputs; negative as a length
+  uint32_t workspace = kAllOnes;    // the workspace before a call, and its redzones
+  uint32_t number = 0;              // Poison::kHuge in outputs and workspace; 0: the format's huge number
 };
 
-// By the bits of `random`; the three are never the same.
+// Patterns from the bits of `random`. The three NaN patterns always differ.
 constexpr PoisonPatterns random_poison(uint64_t random) {
   const auto twice = [](uint64_t half) { return static_cast<uint32_t>(half << 16 | half); };
-  // 0x3d00 to 0x3fff: 1.25 to 2 in fp16, 0.03 to 2 in bf16 and fp32. Of either sign.
+  // 0x3d00 to 0x3fff, of either sign: 1.25 to 2 in fp16, 0.03 to 2 in bf16 and fp32.
   const uint64_t number = (0x3d00 + (random >> 24) % 0x300) | (random >> 40 & 1) << 15;
-  // A NaN that bf16 arithmetic does not make: its quiet bit is clear.
+  // A NaN that bf16 arithmetic does not produce, because its quiet bit is clear.
   return {twice(0x7f81 + random % 63), twice(0xff81 + (random >> 8) % 63), twice(0xffc1 + (random >> 16) % 63),
           twice(number)};
 }

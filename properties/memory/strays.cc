@@ -6,11 +6,11 @@
 namespace attnfuzz {
 namespace {
 
-// What was written at `at`, the first byte that shows it, of a slot of which e is all that is laid out.
+// Describes the write at `at`, its first visible byte, in a slot where only e is laid out.
 MemoryFault stray(const Extent& e, TensorId t, const std::byte* at) {
   using enum MemoryFault::Kind;
   const std::string name = name_of(t);
-  // An element may begin with bytes of 0.
+  // The first bytes of an element may be 0.
   if (e.g.element_bytes > 0 && at >= e.data) at -= (at - e.data) % e.g.element_bytes;
   if (e.touched.empty())
     return {kGuard, t, {}, "memory was written where " + name + " would lie, which this case does not have"};
@@ -30,7 +30,7 @@ MemoryFault stray(const Extent& e, TensorId t, const std::byte* at) {
               " bytes past its beginning"};
 }
 
-// Whether a page holds some of what is laid out.
+// True if a page holds some of what is laid out.
 bool laid_out(const Extent& e, const std::byte* page) {
   return std::ranges::any_of(e.touched, [&](const std::span<std::byte>& stretch) {
     return stretch.data() < page + Arena::kPage && stretch.data() + stretch.size() > page;

@@ -1,17 +1,17 @@
-// What a kernel wrote far from all tensors.
+// Finds writes of a kernel far from all tensors.
 //
-// Guards reach up to 16 KiB beyond a tensor. Two things are known of what lies further away: the rest of a
-// tensor's first and last page, which is filled and looked at as a guard is, and pages that did not exist
-// before a call.
+// Redzones reach up to 16 KiB beyond a tensor. Further away, two things are checked: the rest of a tensor's
+// first and last page, which is filled and checked like a redzone; and pages that did not exist before the
+// call.
 //
 //   Strays strays(arena);
 //   strays.fill(extent);              // once a tensor is laid out
 //   strays.before();                  // before a call
 //   if (auto fault = strays.after(extents)) ...
 //
-// A page that exists afterwards and holds nothing but zeros was read, or zeros were written to it: nothing is
-// said of it. Nor is anything of pages that an earlier, longer tensor has left before this one's first page. A
-// file that fails is replayed without earlier cases.
+// A new page that holds only zeros was read, or zeros were written to it; it is not reported. Pages that an
+// earlier, longer tensor left before this one's first page are not checked either. A failing file is
+// replayed without earlier cases.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class Strays {
   explicit Strays(Arena& arena) : arena_(arena) {}
   void fill(const Extent& e) const;
   void before();
-  // extents: by TensorId. Pages that are new are given back, so that the next call begins without them.
+  // extents: by TensorId. New pages are given back, so that the next call starts without them.
   std::optional<MemoryFault> after(std::span<const Extent> extents) const;
 
  private:

@@ -1,13 +1,12 @@
-// Small canonical cases: where the reducer looks before it walks.
+// Small canonical cases, which the reducer tries before it changes the found case.
 //
-// Lowering a found case step by step ends in a minimum that depends on where it
-// began. Most attention bugs, however, fail on some tiny case whose only
-// features are those the bug needs. These are enumerated from the simplest up;
-// the first that fails is the same whatever case the bug was found by.
+// If a found case is lowered step by step, the minimum depends on where it started. Most attention bugs,
+// however, fail on some tiny case that has only the features which the bug needs. These cases are
+// enumerated from the simplest up, so the first one that fails is the same whatever case found the bug.
 //
-// All have one call, one batch entry, one head, dims of 1, the default layout
-// and environment, lengths at tile borders, and fills without a seed where such fail;
-// then they get features, and nothing but features, that the found case has.
+// All have one call, one batch entry, one head, head dimensions of 1, the default layout and environment,
+// lengths at tile borders, and, where these fail, fills without a seed. They get features of the found case
+// and no others.
 #pragma once
 
 #include <optional>
@@ -20,31 +19,31 @@
 
 namespace attnfuzz {
 
-// Cases collected to be tried, the simplest first.
+// Collects cases to try, the simplest first.
 class Candidates {
  public:
-  // Those that cost as much as `below` or more are left out.
+  // Leaves out cases that cost as much as `below` or more.
   explicit Candidates(std::optional<std::vector<int64_t>> below = {}) : below_(std::move(below)) {}
 
-  // Tidied; illegal ones are left out.
+  // Adds a tidied case; an illegal one is left out.
   void add(Case c);
   void add(const Case& c, std::span<const Data> all);
-  // The simplest `limit` of them, each once.
+  // The simplest `limit` cases, each once.
   std::vector<Case> take(size_t limit);
 
  private:
   std::optional<std::vector<int64_t>> below_;
-  std::vector<std::pair<std::vector<int64_t>, Case>> all_;  // by cost, once sorted
+  std::vector<std::pair<std::vector<int64_t>, Case>> all_;  // sorted by cost on demand
 };
 
-// What of the found case a failure hangs on.
+// The parts of the found case that a failure needs.
 struct Leftovers {
   std::vector<const Switch*> needed;  // without it, the case passes
   std::vector<const Switch*> forced;  // without it, the kernel refuses the case
-  std::vector<Data> data;             // regimes that fail: what small cases are filled with
+  std::vector<Data> data;             // fills that fail; small cases get them
 };
 
-// Turns each feature off where it stands; keeps what gets simpler.
+// Turns each feature off where it stands, and keeps simpler cases.
 Leftovers strip(Search& s);
 
 // At most `limit` cases, by complexity. `found` is the stripped case.

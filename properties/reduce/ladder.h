@@ -1,16 +1,14 @@
-// The ladder: canonical cases that owe nothing to the case a bug was found by.
+// Canonical cases that do not depend on the case by which a bug was found.
 //
-// What has been reduced may still tell where it came from: rows can be hidden
-// by a window in one minimum and by a mask in another, because no step turns
-// one into the other without losing the failure on the way. So at the end the
-// reducer climbs one ladder that is the same for every case of a kernel. It
-// knows only where the kernel's tiles end and which head dims it takes:
-//   - lengths beside tile borders, each way to hide keys in its simplest form,
-//     and the other features that stand for each other (splits, groups, batch);
-//   - no features, but many regimes of data and head dims.
-// The first rung that fails with the same key replaces the minimum.
+// A reduced case may still show its origin. A window may hide rows in one minimum and a mask in another,
+// because no step turns one into the other without losing the failure on the way. In the end the reducer
+// therefore tries a list of cases that is the same for every case of a kernel. The list depends only on the
+// kernel's tiles and head dimensions:
+//   - lengths beside tile borders, each way to hide keys in its simplest form, and the other features that stand for each other (splits, groups, batch);
+//   - no features, but many fills and head dimensions.
+// The first case that fails with the same key replaces the minimum.
 //
-//   for (const Case& rung : ladder(ground, complexity(best), 1500)) ...
+//   for (const Case& c : ladder(ground, complexity(best), 1500)) ...
 #pragma once
 
 #include <string>
@@ -20,24 +18,24 @@
 
 namespace attnfuzz {
 
-// What the ladder stands on.
+// What the canonical cases have in common.
 struct Ground {
   std::string lane;
   int32_t variant = 1;
   Borders tiles;
-  int64_t least_dim = 1;  // smallest head dim that the kernel takes
+  int64_t least_dim = 1;  // smallest head dimension that the kernel takes
 };
 
-// Asks the kernel for its least head dim and its tiles there. False if it
-// refuses every plain case: then there is nothing to stand on.
+// Finds the kernel's least head dimension and its tiles there. False if it refuses every plain case; then
+// there are no canonical cases.
 bool find_ground(Search& s, Ground& ground);
 
 // At most `limit` cases simpler than `below`, the simplest first.
 std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below, size_t limit);
 
-// One feature of the best case exchanged for the simplest form of another, at
-// its lengths and at the smallest ones: where two features are needed, no rung
-// of the ladder has both. As above: at most `limit`, the simplest first.
+// Cases in which one feature of the best case is exchanged for the simplest form of another, at its lengths
+// and at the smallest ones. They cover bugs that need two features, which no case of the list has. At most
+// `limit`, the simplest first.
 std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit);
 
 }  // namespace attnfuzz

@@ -181,7 +181,7 @@ Reduction reduce(const Case& failing, const Verdict& verdict, const std::string&
   const Start start = start_of(failing, verdict, evaluate);
   Reduction first =
       reduce_from(start.c, start.verdict, start.moved ? key_of(start.verdict) : key, evaluate, key_of, options);
-  // The small case may show in plain values what the found one did not.
+  // The reduced case may fail with usual surroundings or plain values where the found case did not.
   ReduceOptions rest = options;
   rest.seconds -= std::chrono::duration<double>(Clock::now() - began).count();
   if (!first.complete || rest.seconds <= 0) return first;

@@ -1,7 +1,6 @@
-// A batch is no more than its entries, and an entry no more than its heads: one
-// of them computed alone gives what it gave in company. A per-batch pointer, a
-// head's offset or a length taken from the neighbour shows here even where the
-// numbers look plausible.
+// One batch entry, or one head of an entry, gives alone what it gives in company. A pointer per batch
+// entry, a head's offset, or a length taken from the neighbour shows here even if the numbers look
+// plausible.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -20,7 +19,7 @@ Case only(const Case& base, int64_t b, int64_t h) {
   Case c = variant_of(base);
   Problem& p = c.problem;
   const int64_t group = p.heads_q / p.heads_kv;
-  // Also where nothing moves: planted values of the others fall away.
+  // Also if nothing moves, because planted values of the others are dropped.
   c.remap.seq_q = p.seq_q;
   c.remap.seq_k = p.seq_k;
   c.remap.batch.add = b;
@@ -38,7 +37,7 @@ void check(Trial& trial) {
   const Problem& p = base->c.problem;
   const int64_t entries = p.batch * p.heads_q;
   if (entries == 0) return;
-  // The last, where offsets are largest, and another one.
+  // The last entry, where offsets are largest, and another one.
   const int64_t last = entries - 1,
                 other = static_cast<int64_t>(choice(base->c, 1) % static_cast<uint64_t>(entries));
   for (const int64_t entry : {last, other}) {

@@ -1,6 +1,6 @@
-// The plan taken at its word: what it says of tiles, sums, roundings and merges is done once more, literally,
-// in the device's arithmetic, and must come to the bits that were written. No bound is asked: where a plan is
-// wrong, or a kernel adds in another order, rounds once more or not at all, a bit differs.
+// Checks the plan literally: the emulator repeats its tiles, sums, roundings and merges in the device's
+// arithmetic, and must reach the bits that were written. No bound is involved. If the plan is wrong, or if
+// the kernel adds in another order or rounds once more or less, a bit differs.
 #include <bit>
 #include <cstdio>
 
@@ -17,7 +17,7 @@ namespace {
 
 using literal::PlannedBits;
 
-// Whose arithmetic it runs in, as far as that is known.
+// The arithmetic that the kernel runs in, as far as it is known.
 int32_t arithmetic_of(const Case& c, const KernelInfo& kernel) {
   if (kernel.backend == ATTN_CPU) return c.env.arithmetic;
   const int32_t arithmetic = arithmetic_of_device(kernel.device);
@@ -34,13 +34,13 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
     *why = "nvcc has fused what no plan says: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
     return false;
   }
-  // What the last rounding of O hides the LSE shows.
+  // The LSE shows what O's last rounding hides.
   constexpr int32_t kNever = 1;
   if (!kernel.domain || kernel.domain->lse != kNever) c.want_lse = true;
   return true;
 }
 
-// "0x3c01 (1.00098)", in the format that it was written in.
+// "0x3c01 (1.00098)", in the output's format.
 std::string bits(int32_t dtype, float x) {
   char text[48];
   if (dtype == ATTN_F32) {
@@ -51,7 +51,7 @@ std::string bits(int32_t dtype, float x) {
   return std::string(text) + " (" + digits(x) + ")";
 }
 
-// Of one output: which elements differ.
+// The elements of one output that differ.
 struct Differences {
   TensorId tensor;
   int32_t dtype;

@@ -1,5 +1,4 @@
-// Softmax does not see a constant that is added to all scores of a row; the LSE
-// sees nothing else.
+// A constant added to all scores of a row does not change softmax; it shifts the LSE and nothing else.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -21,7 +20,7 @@ void check(Trial& trial) {
   const Run* run = trial.run(other, "a constant added to each row");
   if (!run) return;
   const Problem& p = other.problem;
-  Case shown = other;  // the same bias without its -inf: any key tells the row's constant
+  Case shown = other;  // the same bias without -inf: any key shows the row's constant
   shown.problem.bias->finite = Pattern{};
   for (int64_t row = 0; row < run->reference.rows; ++row) {
     const Row at = RowSpace(p).at(row);

@@ -1,5 +1,5 @@
-// Causality is a shorter sequence: row t, aligned top-left, sees what row t would
-// see without causality if only the first t + 1 keys existed.
+// Causality equals a shorter sequence: row t, aligned top-left, sees what it would see without causality if
+// only the first t + 1 keys existed.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -22,7 +22,7 @@ Case prefix(const Case& base, int64_t keys) {
   if (p.key_lengths) {
     for (int64_t& length : *p.key_lengths) length = std::min(length, keys);
   } else {
-    // Patterns and biases still speak of the whole, and plants beyond the cut fall away.
+    // Patterns and biases still refer to the whole sequence, and values planted beyond the cut are dropped.
     c.remap.seq_q = p.seq_q;
     c.remap.seq_k = p.seq_k;
     p.seq_k = std::min(p.seq_k, keys);

@@ -1,6 +1,6 @@
-// Weights that sum to one average a constant to itself: within the bound, which
-// for constant V holds no error of the scores at all. An accumulator that is
-// counted twice, a missing rescale or a wrong denominator shows at once.
+// Weights that sum to one average a constant to itself, within a bound. For constant V, the bound contains
+// no error of the scores at all. An accumulator that counts twice, a missing rescale or a wrong denominator
+// shows at once.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -16,7 +16,7 @@ void check(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   if (base->c.problem.batch == 0 || base->c.problem.seq_k == 0) return;
-  // As the format holds it, which may have clipped the exponent.
+  // As the format holds it; the exponent may have been clipped.
   std::vector<uint32_t> row(base->c.problem.dim_v);
   recipe_row(base->c, TensorId::kV, 0, 0, 0, row.data());
   Case plain = base->c;

@@ -1,9 +1,8 @@
-// For any problem a clear refusal before launch, or a right answer. The drawn
-// case is run as it is: what is refused with a reason has passed here. Then
-// problems that mean nothing, one change each away from the case, are offered to
-// plan() alone: each must be refused, with a sentence that says why. So are problems
-// far beyond any memory, where sizes kept in 32 bits show, and each variant that the
-// kernel says it has, which must give a plan of its own.
+// Any problem is refused clearly before launch, or answered right. The drawn case is run as it is; a
+// refusal with a reason passes. Then plan() alone is offered nonsensical problems, each one change away
+// from the case, and must refuse each with a reason. It is also offered problems far beyond any memory,
+// where sizes kept in 32 bits show, and each variant that the kernel claims, which must give a plan of its
+// own.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -102,7 +101,7 @@ std::vector<Nonsense> nonsense_pointers() {
   };
 }
 
-// Something to compute, so that no kernel may leave before it has looked.
+// Gives the kernel something to compute, so that it cannot return before it has looked at the problem.
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (p.batch == 0) p.batch = 1;
@@ -140,10 +139,10 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
   return true;
 }
 
-// A workspace may stay as it is while a size grows, but not shrink where the same is done with it.
-// The size is doubled around 2^31 and 2^32 bytes of workspace; what is far below is passed over.
+// The workspace may stay equal while a size grows, but it must not shrink if the same path is planned. The
+// size is doubled around 2^31 and 2^32 bytes of workspace; far smaller workspaces are skipped.
 bool counts_in_64_bits(Trial& trial, const Offer& sense) {
-  // Of a plan this large no double is beyond what a plan may ask for.
+  // Twice a plan of this size still stays within what a plan may ask for.
   constexpr uint64_t kRoom = Arena::kSlotBytes / 8;
   constexpr uint64_t kSmall = uint64_t{1} << 29;
   constexpr int64_t kMost = int64_t{1} << 40;  // rows
@@ -197,7 +196,7 @@ std::optional<std::vector<std::pair<std::string, attn_plan>>> plans_of_variants(
   return plans;
 }
 
-// One head, dense, nothing special about it.
+// One head, dense, without any feature.
 Offer plain(Trial& trial, const Offer& like, int64_t dim, int64_t length, int32_t causal) {
   Offer offer = like;
   attn_problem& p = offer.problem;
@@ -218,8 +217,8 @@ Offer plain(Trial& trial, const Offer& like, int64_t dim, int64_t length, int32_
   return offer;
 }
 
-// By what a plan can say: by `path`, if by nothing else. Variants may be the same for some problems:
-// those of which no problem of many dims and lengths makes two are one.
+// Variants must differ in their plans, at least in `path`. Two variants may be equal for some problems.
+// They count as one if no problem of many dimensions and lengths separates them.
 bool tells_variants_apart(Trial& trial, const Offer& sense) {
   std::vector<Offer> offers = {sense};
   for (const int64_t dim : {32, 64, 128, 256}) {
@@ -257,7 +256,7 @@ bool plans_hold(Trial& trial) {
 void check(Trial& trial) {
   if (auto why = illegal(trial.base())) return trial.reject("cannot be run: " + *why);
   if (!plans_hold(trial) || trial.run(trial.base())) return;
-  // A refusal with a reason is what the contract asks for.
+  // The contract asks for nothing more than a refusal with a reason.
   Verdict& v = trial.verdict();
   if (v.outcome == Outcome::kReject) v.outcome = Outcome::kPass;
 }

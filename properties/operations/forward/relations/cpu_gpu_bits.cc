@@ -1,6 +1,6 @@
-// The same source on a GPU and on the executor, in that GPU's arithmetic, without a tolerance: whatever
-// differs is a race, a wait too few, a compiler's mistake, a word whose two bodies are not the same, a
-// fault of the device, or the model's error (docs/checks.md). What is wrong on both sides alike is not seen.
+// The same source on a GPU and on the executor, in that GPU's arithmetic, must give the same bits. A
+// difference is a race, a missing wait, a compiler's mistake, a primitive whose two bodies differ, a fault
+// of the device, or an error of the model (docs/checks.md). A mistake that both sides share is not seen.
 #include <cstring>
 
 #include "properties/case/switches.h"
@@ -14,11 +14,11 @@ namespace {
 constexpr int kReruns = 2;
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
-  c.calls = {Call{}};  // of a case each is compared with the first
+  c.calls = {Call{}};  // each call is compared with the first
   return true;
 }
 
-// A plan's path without its sizes, as ways are named.
+// A plan's path without its sizes.
 std::string way(const attn_plan& plan) {
   const std::string path(plan.path, strnlen(plan.path, sizeof plan.path));
   std::string words;
@@ -36,7 +36,7 @@ bool same_way(const attn_plan& a, const attn_plan& b) {
          a.num_splits == b.num_splits;
 }
 
-// What the twin makes of the case; nothing: the trial has ended.
+// The peer build's outputs for the case; nothing: the trial has ended.
 std::optional<Outputs> outputs_there(Trial& trial, const Run& run, Target& twin) {
   const Case c = case_of_twin(run.c, trial.target().info(), twin.info());
   Execution e(c, twin);
@@ -74,7 +74,7 @@ void check(Trial& trial) {
                           ? "not the bits of its twin ('was')"
                           : "not the bits that the executor computes in the device's arithmetic ('was')";
   if (judge_same(*there, run->calls[0], run->c.problem, run->plan, Kind::kBits, whose, differ)) return;
-  // Who does not agree with himself says nothing of the other.
+  // A kernel that does not agree with itself says nothing about the other side.
   const bool again = !has_many_heads(run->c.problem);
   for (int n = 0; again && n < kReruns; ++n) {
     const Run* rerun = trial.run(trial.base(), "the same once more, for its bits are not its twin's");

@@ -1,5 +1,5 @@
-// Rows that see no key give exactly 0 and -inf, and do not disturb their
-// neighbours. Killed by mask, by -inf in the bias or by a length of 0, whichever
+// Rows that see no key give exactly 0 and -inf, and do not disturb their neighbours. The case decides what
+// kills them: a mask, -inf in the bias, or a length of 0.
 // the case has.
 #include "properties/data/fills.h"
 #include "properties/operations/forward/relations/tools.h"
@@ -45,7 +45,7 @@ void check(Trial& trial) {
     const Row at = RowSpace(before).at(row);
     const bool killed =
         p.mask || p.bias ? !visible(dead, at.b, at.h, at.i, 0, p.seq_q, p.seq_k) : at.b == p.batch - 1;
-    // The oracle has held dead rows to 0 and -inf.
+    // The oracle has checked that dead rows give 0 and -inf.
     if (!killed && !agree(trial, *base, row, *run, row, "other rows made dead")) return;
   }
 }

@@ -1,6 +1,5 @@
-// With Q = 0 all visible keys weigh the same: O is their plain mean, the LSE is
-// ln n. A one-hot V then counts, column by column, which keys were seen, and says
-// so in words when one was missed or seen twice.
+// With Q = 0, all visible keys have equal weight: O is their plain mean, and the LSE is ln n. A one-hot V
+// then counts, column by column, which keys were seen, and names a key that was missed or seen twice.
 #include <algorithm>
 #include <cmath>
 

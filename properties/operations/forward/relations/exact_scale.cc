@@ -1,5 +1,5 @@
-// Q scaled by 2^k and the scale by 2^-k: every product, sum and scaled score has
-// the same bits, as long as nothing under- or overflows.
+// If Q is scaled by 2^k and the scale by 2^-k, every product, sum and scaled score has the same bits, as
+// long as nothing underflows or overflows.
 #include <cmath>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -12,7 +12,7 @@ constexpr int kPower = 3;
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   drop_planted(c, TensorId::kQ);
-  // Neither Q nor products near the ends of fp32.
+  // Keeps Q and products away from the ends of fp32.
   std::erase_if(c.planted, [&](const Planted& x) {
     const double size = std::fabs(decode(c.problem.dtype, &x.bits, 0));
     return x.tensor == TensorId::kK && size != 0 && (size < 0x1p-40 || size > 0x1p40);

@@ -1,7 +1,6 @@
-// Keys that no row of their head may see do not exist. Their values change here,
-// to other finite ones and beyond the lengths to and from NaN, and not a bit of
-// the result may. Hidden by causality, window or length: those are what kernels
-// skip and clip by arithmetic.
+// Keys that no row of their head may see do not exist. Their values change here, to other finite ones and,
+// beyond the lengths, to and from NaN; no bit of the result may change. They are hidden by causality,
+// window or length, because kernels skip and clip these by arithmetic.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -9,7 +8,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-// The keys that position alone lets some query of batch entry b see: [first, last).
+// The keys [first, last) that some query of batch entry b may see by position.
 struct Span {
   int64_t first, last;
 };
@@ -19,7 +18,7 @@ Span seen(const Problem& p, int64_t b) {
   const int64_t shift = p.align == ATTN_TOP_LEFT ? 0 : length - p.seq_q;
   const int64_t first_diagonal = shift, last_diagonal = shift + p.seq_q - 1;
   int64_t first = 0, last = length;
-  // Neither comparison can overflow: diagonals are small, windows may not be.
+  // Neither comparison can overflow: diagonals are small, though windows may be huge.
   if (p.window_left >= 0 && p.window_left < first_diagonal) first = first_diagonal - p.window_left;
   const int64_t right = p.causal ? 0 : p.window_right;
   if (right >= 0 && right < length && last_diagonal + right + 1 < last) last = last_diagonal + right + 1;
@@ -36,8 +35,8 @@ bool some_hidden(const Problem& p) {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
-  c.once = {};         // what is planted for one must not be there for another
-  drop_non_finite(c);  // where a kernel does not isolate what it masks, infinity times 0 is NaN
+  c.once = {};         // a value planted for one entry must not appear in another
+  drop_non_finite(c);  // if a kernel does not isolate masked values, infinity times 0 is NaN
   if (p.batch == 0) p.batch = 1;
   if (p.key_lengths) p.key_lengths->resize(p.batch, p.seq_k);
   if (some_hidden(p)) return true;
@@ -48,8 +47,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// Other numbers in a few of the hidden keys: those next to the border, where a
-// tile reaches over it, and the farthest.
+// Replaces a few hidden keys: those next to the border, where a tile reaches over it, and the farthest one.
 Case other_numbers(const Case& base) {
   Case c = variant_of(base);
   const Problem& p = c.problem;
@@ -76,7 +74,7 @@ Case other_numbers(const Case& base) {
   }
   if (planted.size() > kMost) planted.resize(kMost);
   c.planted.insert(c.planted.end(), planted.begin(), planted.end());
-  // Each place once, the new value last.
+  // Each place once; the new value is last.
   for (size_t n = 0; n < c.planted.size(); ++n) {
     const Planted x = c.planted[n];
     const auto same = [&x](const Planted& y) {

@@ -1,5 +1,4 @@
-// Grouped queries: a key head shared by several query heads does what copies of
-// it, one a query head, would do.
+// A key head that several query heads share does what a copy of it for each query head would do.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -13,7 +12,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   const int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 0;
   if (group > 1 && p.heads_kv > 1) return true;
-  // With one key head, and with a group of one, every way to find a head is right.
+  // With one key head, or a group of one, every way to find a head is right.
   p.heads_kv = std::max<int64_t>(p.heads_kv, 2);
   p.heads_q = p.heads_kv * (group > 1 ? group : 3);  // no power of two
   fit(c);
@@ -30,8 +29,8 @@ void check(Trial& trial) {
   fit(other);
   const Run* run = trial.run(other, "K and V heads repeated");
   if (!run || !trial.all_within(*base, *run, "grouped heads against repeated heads")) return;
-  // Few queries are where kernels lay the heads of a group into one tile: then
-  // which query a row belongs to decides what it may see.
+  // With few queries, kernels put the heads of a group into one tile. The query that a row belongs to then
+  // decides what it may see.
   if (!base->c.planted.empty()) return;
   Case few = variant_of(base->c);
   few.problem.seq_q = std::min<int64_t>(few.problem.seq_q, kFew);

@@ -1,6 +1,6 @@
-// A weighted mean lies between the smallest and the largest of what it averages.
-// No knowledge of the scores is needed: rows whose scores are too uncertain for a
-// bound are held to nothing else (the oracle does that).
+// A weighted mean lies between the smallest and the largest value that it averages. This needs no knowledge
+// of the scores. It is the only check of rows whose scores are too uncertain for a bound; the oracle
+// performs it.
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,5 @@
-// The same vector added to every key adds scale * q.u to every score of a row: O
-// stays, the LSE moves by that number. Small integers make the sum exact.
+// The same vector added to every key adds scale * q.u to every score of a row. O stays, and the LSE moves
+// by that number. Small integers make the sum exact.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -27,7 +27,7 @@ void check(Trial& trial) {
     const int64_t length = key_length(p, at.b);
     if (length == 0) continue;
     if (at.i == 0) {
-      // u as the difference of the first keys: what the kernel was given.
+      // u is the difference of the first keys, as the kernel was given them.
       const int64_t g = at.h / (p.heads_q / p.heads_kv);
       q = matrix_at(other, TensorId::kQ, at.b, at.h);
       k = matrix_at(base->c, TensorId::kK, at.b, g);

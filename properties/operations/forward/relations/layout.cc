@@ -1,10 +1,9 @@
-// Where tensors lie changes what is loaded from where, and nothing else. One
-// variant is dense, one has gaps and another order of dimensions, and in one
-// each tensor is a view of something larger, as K and V are that lie in turns;
-// or one tensor is, whose heads or batch entries are an odd number of elements
-// apart, whatever its rows are. A kernel that refuses that is asked for no more;
-// of one that declares how tensors may lie all of them lie so, and what is the case itself then is not run.
-// What is stored once for several stays so: it is another problem that has it whole.
+// The place of tensors changes the addresses of loads and nothing else. One variant is dense. One has gaps
+// and another order of dimensions. In one, each tensor is a view of something larger, like interleaved K
+// and V; or one tensor alone is such a view, with heads or batch entries an odd number of elements apart. A
+// kernel may refuse that variant. If a kernel declares how tensors may lie, all of them lie so, and the
+// variant that equals the case is not run. Tensors that are stored once stay so, because storing them in
+// full is another problem.
 #include "properties/case/geometry.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -13,7 +12,7 @@ namespace {
 
 constexpr TensorId kMoved[] = {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kLse};
 
-// The outermost dimension steps by so much further than all that is inside it.
+// Increases the outermost dimension's step by `by` elements.
 void step_further(TensorId tensor, int64_t by, Case& c) {
   if (const int64_t step = step_without_spread(c, tensor))
     c.layout[static_cast<size_t>(tensor)].spread = step + by;
@@ -25,7 +24,8 @@ Case views_of(const Case& dense) {
   return c;
 }
 
-// Of one tensor, as the case's data say: batch entries, or heads, where there are some. Else dense as it was.
+// Makes one tensor, chosen by the case's data, an odd view in batch entries or heads, if it has several.
+// Otherwise the case stays dense.
 Case odd_view_of(const Case& dense) {
   Case c = dense;
   const uint64_t n = choice(dense, 1);
@@ -49,7 +49,7 @@ void check(Trial& trial) {
     TensorLayout& to = loose.layout[n];
     to.order = {0, 2, 1};  // (batch, sequence, head)
     if (n % 2 == 0) to.order = {1, 0, 2};
-    // Different for each, so that one tensor's strides do not fit another.
+    // Different for each tensor, so that one tensor's strides do not fit another.
     to.row_gap = 8 * (1 + n);
     to.junk_unit_strides = true;
   }

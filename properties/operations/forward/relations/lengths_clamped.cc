@@ -1,5 +1,5 @@
-// A key length below 0 is 0, one above seq_k is seq_k, however far off: a cache
-// that has been appended to beyond its capacity must not be read beyond it.
+// A key length below 0 counts as 0, and one above seq_k as seq_k, however far off it is. A cache that was
+// appended to beyond its capacity must not be read beyond it.
 #include <limits>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -7,7 +7,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-// At least one length at an end, from where it can be moved further out.
+// Puts at least one length at an end, from where it can move further out.
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.key_lengths) p.key_lengths.emplace(static_cast<size_t>(p.batch), p.seq_k);
@@ -18,7 +18,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// Lengths at an end, or beyond it, become `low` and `high`.
+// Lengths at or beyond an end become `low` and `high`.
 Case beyond(const Case& base, int64_t low, int64_t high) {
   Case c = variant_of(base);
   for (int64_t& length : *c.problem.key_lengths) {

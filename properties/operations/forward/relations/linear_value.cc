@@ -1,5 +1,5 @@
-// O is linear in V. Small integers add without rounding in 16 bits, so that what
-// remains is the kernel's own error, three times.
+// O is linear in V. Small integers add without rounding in 16 bits, so the kernel's own error remains,
+// three times.
 #include <cmath>
 
 #include "properties/operations/forward/relations/tools.h"

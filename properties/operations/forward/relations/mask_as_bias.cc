@@ -1,5 +1,5 @@
-// A boolean mask and an additive bias of 0 and -inf hide the same keys. The two
-// go through different code in most kernels, and dead rows through either.
+// A boolean mask and an additive bias of 0 and -inf hide the same keys. Most kernels treat the two in
+// different code, and dead rows in either.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -8,7 +8,7 @@ namespace {
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.mask) {
-    // What the bias hides becomes the mask's to hide.
+    // The mask takes over what the bias hides.
     p.mask = Mask{.visible = {.kind = PatternKind::kRandom, .parameter = 4, .seed = c.k.seed}, .broadcast = {}};
     if (p.bias && p.bias->finite.kind != PatternKind::kAll) p.mask->visible = p.bias->finite;
     if (p.bias) p.mask->broadcast = p.bias->broadcast;

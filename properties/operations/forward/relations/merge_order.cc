@@ -1,6 +1,5 @@
-// Merging partial results is commutative and associative. The reduction is fed
-// with the oracle's partials, with the same in another order, and with two of
-// them merged beforehand.
+// Merging partial results is commutative and associative. The reduction is given the oracle's partials, the
+// same in another order, and with two of them merged beforehand.
 #include <algorithm>
 #include <cmath>
 
@@ -11,8 +10,8 @@
 namespace attnfuzz::relations {
 namespace {
 
-// Splits that hold something for a row: only those change places, because a
-// kernel may know which splits a row has no key in.
+// The splits that hold a key for a row. Only these change places, because a kernel may know in which splits
+// a row has no key.
 std::vector<int64_t> filled(Partials& partials, int64_t row) {
   std::vector<int64_t> splits;
   for (int64_t s = 0; s < partials.splits; ++s) {
@@ -62,7 +61,7 @@ bool same_result(Trial& trial, const Execution& prepared, const Reduced& a, cons
       for (int64_t d = 0; d < ea.columns; ++d) {
         const int64_t at = row * ea.columns + d;
         if (ea.rule[at] != 0 || eb.rule[at] != 0) continue;
-        // What rounding the merged partials to fp32 moved is in the references.
+        // The references include what rounding the merged partials to fp32 changes.
         const double x = a.outputs[ea.tensor][at], y = b.outputs[ea.tensor][at];
         const double bound = ea.bound[at] + eb.bound[at] + std::fabs(ea.value[at] - eb.value[at]);
         if (std::fabs(x - y) <= bound) continue;
@@ -98,7 +97,7 @@ void check(Trial& trial) {
   same_result(trial, *prepared, plain, other, "two splits merged beforehand");
 }
 
-// One split is a merge of nothing.
+// A single split merges nothing.
 bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
   if (!staged_case(c, kernel, why)) return false;
   if (c.problem.num_splits < 2) c.problem.num_splits = 4;
@@ -107,11 +106,9 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
 
 }  // namespace
 
-extern const Property merge_order = {"merge_order",
-                                     "the reduction does not depend on the order or grouping of splits",
-                                     adapt,
-                                     check,
-                                     /*needs_stages=*/true,
-                                     /*asks_target=*/true};
+extern const Property merge_order = {
+    "merge_order",         "the reduction does not depend on the order or grouping of splits", adapt, check,
+    /*needs_stages=*/true,
+    /*asks_target=*/true};
 
 }  // namespace attnfuzz::relations

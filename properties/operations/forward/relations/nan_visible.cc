@@ -1,7 +1,6 @@
-// One NaN in a value that some rows see. It must come out where it is seen, or
-// the kernel hides errors; and nowhere else that it has no business: not in
-// another column, batch entry or KV head, and in no row that does not see it if
-// the plan says isolates_masked_nan.
+// One NaN is put into a value that some rows see. It must come out where it is seen, or the kernel hides
+// errors. It must not reach another column, batch entry or KV head. If the plan says isolates_masked_nan,
+// it must not reach a row that does not see it.
 #include <limits>
 
 #include "properties/judge/judge.h"
@@ -12,7 +11,7 @@ namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
-  c.once = {};  // what is planted for one must not be there for another
+  c.once = {};  // a value planted for one entry must not appear in another
   drop_non_finite(c);
   if (p.batch == 0) p.batch = 1;
   if (p.seq_q == 0) p.seq_q = 1;
@@ -42,7 +41,7 @@ void check(Trial& trial) {
   other.planted.push_back({TensorId::kV, pair->b, g, pair->j, column, nan});
   const std::string label = "NaN at v(b=" + std::to_string(pair->b) + ",h=" + std::to_string(g) +
                             ",k=" + std::to_string(pair->j) + ",d=" + std::to_string(column) + ")";
-  // That the rows which see it give NaN is the oracle's to say.
+  // The oracle checks that the rows which see it give NaN.
   const Run* run = trial.run(other, label);
   if (!run || !same_work(base->plan, run->plan)) return;
   const std::vector<float>&before = (*base)[TensorId::kO], &now = (*run)[TensorId::kO];
@@ -51,7 +50,7 @@ void check(Trial& trial) {
     const Row at = RowSpace(p).at(row);
     const bool near = at.b == pair->b && at.h / group == g;
     for (int64_t d = 0; d < p.dim_v; ++d) {
-      // In this column of this head: due where seen, tolerated where not isolated.
+      // In this column of this head, NaN is due where seen and tolerated if not isolated.
       if (near && d == column && (!isolates || sees(other, at.b, at.h, at.i, pair->j))) continue;
       const int64_t n = row * p.dim_v + d;
       if (!first_difference(std::span(&before[n], 1), std::span(&now[n], 1))) continue;

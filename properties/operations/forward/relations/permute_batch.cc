@@ -1,4 +1,4 @@
-// Batch entries do not know each other: their order is the order of the results.
+// Batch entries are independent: permuting them permutes the results.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"

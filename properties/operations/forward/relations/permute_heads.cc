@@ -1,5 +1,4 @@
-// Heads do not know each other either; query heads move together with the key
-// head of their group.
+// Heads are independent, too; query heads move together with the key head of their group.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,6 +1,6 @@
-// Attention is a sum over a set: without an order among them, keys may come in
-// any, as long as V, mask and bias come along. Keys change tiles and splits, so
-// this compares the kernel with itself on other borders.
+// Attention is a sum over a set of keys. The keys may come in any order, as long as V, mask and bias are
+// permuted with them. Permuted keys change tiles and splits, so this compares the kernel with itself on
+// other borders.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -10,7 +10,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   p.causal = false;
   p.window_left = p.window_right = -1;
-  // Entries of different lengths are permuted differently: none may share a row.
+  // Entries of different lengths are permuted differently, so none may share a row.
   if (p.key_lengths && p.mask) p.mask->broadcast.batch = false;
   if (p.key_lengths && p.bias) p.bias->broadcast.batch = false;
   if (p.key_lengths) c.once.k.batch = c.once.v.batch = false;
@@ -22,7 +22,7 @@ void check(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
-  // Backwards from somewhere, within each batch entry's length.
+  // Reversed, from a random start, within each batch entry's length.
   const int64_t start = static_cast<int64_t>(choice(base->c, 1) & 0xffff);
   other.remap.key = Axis{.multiply = -1, .add = start, .modulus = Axis::kKeyLength};
   if (const Run* run = trial.run(other, "keys permuted"))

@@ -1,6 +1,5 @@
-// With V = 1, O is the sum of the probabilities: 1. And those probabilities are
-// e^(x - LSE): for a few rows the LSE is held to a sum over all keys that is
-// written down here once more, apart from the oracle's.
+// With V = 1, O is the sum of the probabilities: 1. Those probabilities are e^(x - LSE). For a few rows the
+// LSE is compared with a plain sum over all keys, written here independently of the oracle.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,7 +48,7 @@ void check(Trial& trial) {
   for (const int64_t row : some_rows(base->c, base->plan.tile_q, 4)) {
     const double expected =
         naive_lse(base->c, RowSpace(base->c.problem).at(row)) / base->reference[TensorId::kLse].unit;
-    // The slack is the double arithmetic's own.
+    // The tolerance covers the double arithmetic itself.
     if (!output_is(trial, *base, TensorId::kLse, row, 0, expected, 1e-12 * (1 + std::fabs(expected)),
                    "LSE by a plain sum"))
       return;

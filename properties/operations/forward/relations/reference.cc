@@ -1,5 +1,5 @@
-// The plainest: each call within the oracle's bound, and all that Trial::run()
-// holds every run to. The other relations do the same and more, on fewer cases.
+// Each call is within the oracle's bound, with everything that Trial::run() checks for every run. The other
+// relations check the same and more, on fewer cases.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -9,13 +9,12 @@ void check(Trial& trial) { trial.run(trial.base()); }
 
 }  // namespace
 
-extern const Property reference = {
-    "reference",
-    "O and LSE lie within the bound of the double-precision reference",
-    any_case,
-    check,
-    /*needs_stages=*/false,
-    /*asks_target=*/false,
-    /*compares=*/false};
+extern const Property reference = {"reference",
+                                   "O and LSE lie within the bound of the double-precision reference",
+                                   any_case,
+                                   check,
+                                   /*needs_stages=*/false,
+                                   /*asks_target=*/false,
+                                   /*compares=*/false};
 
 }  // namespace attnfuzz::relations

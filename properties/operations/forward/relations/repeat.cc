@@ -1,8 +1,7 @@
-// The same call again: on a clean workspace, on one the call before has left
-// dirty, and on the other stream. State that outlives a call, or a workspace that
-// is trusted to hold zeros, shows only here. Then other values and lengths in the same
-// place, with the workspace as it was left: whoever keeps partials, lengths or plans by
-// address or by shape gives the old ones' results.
+// The same call again: on a clean workspace, on one that the previous call left dirty, and on the other
+// stream. State that outlives a call, or a workspace that is assumed to hold zeros, shows only here. Then
+// other values and lengths come in the same place, with the workspace as it was left. A kernel that keeps
+// partials, lengths or plans by address or by shape then gives the old results.
 #include "properties/case/switches.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -11,7 +10,7 @@ namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   if (has_many_heads(c.problem)) {
-    c.calls = {Call{}};  // a second each, on an executor
+    c.calls = {Call{}};  // on an executor each call takes a second
     return true;
   }
   bool dirty = false, clean = false, other = false;
@@ -34,7 +33,7 @@ void change(Fill& fill) {
   ++fill.seed;
 }
 
-// Of the same shape and at the same addresses.
+// Other values of the same shape at the same addresses.
 Case other_values(Case c) {
   c.calls = {Call{.dirty_workspace = true}};
   for (Fill* fill : {&c.q, &c.k, &c.v}) change(*fill);
@@ -47,7 +46,7 @@ Case other_values(Case c) {
   return c;
 }
 
-// Trial::run() compares every call with the first, bit by bit where the plan says deterministic.
+// Trial::run() compares every call with the first, bit by bit if the plan says deterministic.
 void check(Trial& trial) {
   if (!trial.run(trial.base()) || has_many_heads(trial.base().problem)) return;
   trial.run_in_place(other_values(trial.base()),

@@ -1,5 +1,5 @@
-// V scaled by a power of two scales O by the same: exactly, as long as nothing
-// under- or overflows, so a constant that slipped into the sum has nowhere to hide.
+// V scaled by a power of two scales O by the same factor, exactly, as long as nothing underflows or
+// overflows. A constant that entered the sum by mistake shows.
 #include <cmath>
 #include <cstdlib>
 
@@ -25,8 +25,8 @@ void check(Trial& trial) {
   if (!run) return;
   const double factor = std::ldexp(1.0, kPower);
   const char* what = "V scaled by 4";
-  // Scores within 40 nats keep every product and every rescaled sum above 2^-126;
-  // results above 2^-12 and values above 2^-20 keep O and P.V normal.
+  // If scores span at most 40 nats, every product and every rescaled sum stays above 2^-126. Results above
+  // 2^-12 and values above 2^-20 keep O and P.V normal.
   constexpr double kNats = 40, kSmallest = 0x1p-12, kLargest = 0x1p12;
   const bool exact = same_work(base->plan, run->plan) && score_range(base->c) <= kNats &&
                      (base->c.v.kind == FillKind::kSmallInt || base->c.v.kind == FillKind::kConstant ||

@@ -1,6 +1,6 @@
-// A softcap is drawn near the scores that there are. What is made for that range
-// may fail outside: exponentials overflow far beyond the cap, differences cancel
-// far below it. Each variant is held to the oracle.
+// A softcap is drawn near the existing scores. Code made for that range may fail outside it: exponentials
+// overflow far beyond the cap, and differences cancel far below it. Each variant is compared with the
+// oracle.
 #include <cstdlib>
 
 #include "properties/operations/forward/relations/tools.h"
