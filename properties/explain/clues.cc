@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 22;  // of Q, K, V and O of a case tried
+constexpr int64_t kMostElements = int64_t{1} << 22;  // elements of Q, K, V and O of a case that is tried
 
 int64_t round_up(int64_t n, int64_t to) { return to > 0 ? (n + to - 1) / to * to : n; }
 
@@ -42,7 +42,7 @@ class Gatherer {
     fill_tiles(clues);
     fill_splits(clues);
     halve_dims(clues);
-    constexpr int64_t kVector = 8;  // elements of 16 bits
+    constexpr int64_t kVector = 8;  // elements of 16 bits in a vector of 16 bytes
     clues.whole_vectors = with([&](Problem& q) {
       q.dim_qk = round_up(q.dim_qk, kVector);
       q.dim_v = round_up(q.dim_v, kVector);
@@ -64,7 +64,7 @@ class Gatherer {
   }
 
  private:
-  // Of few keys several readings may say the same: with some more, most of them do not.
+  // With few keys, several readings may give the same values. With some more keys, most of them differ.
   void trace(const Case& failing, Clues& clues) {
     const Trace trace = trace_values(failing, target_, calibration_);
     clues.traced = trace.fault;
@@ -83,11 +83,11 @@ class Gatherer {
     if (!both.empty()) clues.traced_as = join(both, ", or if ");
   }
 
-  // Each length alone, so that one answer is about one tail.
+  // Each length alone, so that an answer concerns one tail.
   void fill_tiles(Clues& clues) {
     const auto up = [](int64_t n, int64_t tile) { return round_up(std::max<int64_t>(n, 1), tile); };
     const int64_t keys = c_.problem.seq_k;
-    // What is planned may be a part of the kernel's real tile: the largest in use are multiples of 256.
+    // The plan's tile may be a part of the kernel's real tile. The largest tiles in use are multiples of 256.
     for (const int64_t tile : {verdict_.plan.tile_k, int64_t{256}}) {
       clues.whole_tiles = with([&](Problem& q) { q.seq_k = up(keys, tile); });
       if (clues.whole_tiles != Clues::Answer::kPasses) continue;
@@ -104,9 +104,9 @@ class Gatherer {
     clues.full_splits = with([&](Problem& q) { q.seq_k = full; });
   }
 
-  // A border in keys that is one of keys times columns. The case is at it, if it was reduced.
+  // Tests if a border in keys is really one of keys times columns. A reduced case stands at the border.
   void halve_dims(Clues& clues) {
-    constexpr int64_t kLong = 1024;  // keys; below them no product is large
+    constexpr int64_t kLong = 1024;  // keys; with fewer, no product is large
     const Problem& p = c_.problem;
     if (p.seq_k <= kLong || p.dim_qk != p.dim_v || p.dim_qk % 2 != 0) return;
     const auto answer = [&](int64_t keys, int64_t dim) {
@@ -123,7 +123,7 @@ class Gatherer {
     }
   }
 
-  // Each in a fresh worker: what an earlier run left behind is another matter.
+  // Each run is in a fresh worker, because state of an earlier run is another matter.
   void ask_orders(Clues& clues) {
     constexpr int kOrders = 4, kRandom = 2;
     const Property* property = find_property(verdict_.property);
@@ -141,7 +141,7 @@ class Gatherer {
     for (; clues.orders < kOrders; ++clues.orders) {
       clues.orders_failed += fails(static_cast<uint64_t>(clues.orders) << 4 | kRandom);
     }
-    if (!fails(0)) clues.orders = clues.orders_failed = 0;  // it comes and goes by itself
+    if (!fails(0)) clues.orders = clues.orders_failed = 0;  // the failure comes and goes by itself
   }
 
   template <typename Edit>

@@ -1,12 +1,12 @@
-// What a few more runs of a failing case tell of its fault.
+// Learns more about a fault from a few more runs of the failing case.
 //
-// A reduced case is so small that faults of many classes leave the same one
-// behind: one query, one key, zeros. What sets them apart is where the kernel's
-// own intermediates first go wrong (probe_check.h), which other reading of the
-// problem gives the wrong values (trace.h), and whether the failure goes away
-// where the sizes fill whole tiles or whole vectors.
+// A reduced case is so small that faults of many classes leave the same one: one query, one key, zeros.
+// Three questions separate them. Which of the kernel's intermediates goes wrong first (probe_check.h)?
+// Which other reading of the problem gives the wrong values (trace.h)? Does the failure go away if the
+// sizes fill whole tiles or whole vectors?
 //
 //   const Clues clues = gather_clues(minimal, verdict, target, calibration);
+//   puts(guess_fault({minimal, verdict, needs, lane, clues}).line().c_str());
 //   puts(guess_fault({minimal, verdict, needs, lane, clues}).line().c_str());
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace attnfuzz {
 
-// Of `c`, which failed as `verdict` says. Nothing is run of a case that hangs. At most
-// some twenty runs, and those that look for the block to probe.
+// Examines `c`, which failed as `verdict` says. A case that hangs is not run. It takes at most some twenty
+// runs, and those that search for the block to probe.
 Clues gather_clues(const Case& c, const Verdict& verdict, Target& target, const Calibration& calibration);
 
-// For a person: "with lengths of whole tiles it passes". Nothing of what was not asked.
+// For people: "with lengths of whole tiles it passes". Questions that were not asked give no line.
 std::vector<std::string> lines_of(const Clues& clues);
 
 }  // namespace attnfuzz

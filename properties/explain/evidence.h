@@ -1,5 +1,5 @@
-// What a failure shows, in the terms in which attention bugs are told apart: what fault_rules.cc's
-// table of rules asks. Each answer is read from data; from a message alone which of CUDA's errors it tells.
+// What a failure shows, in the terms in which attention bugs differ. The rules of fault_rules.cc ask these
+// questions. The answers come from data; only CUDA's own errors are recognised by their message.
 #pragma once
 
 #include <algorithm>
@@ -43,16 +43,16 @@ class Evidence {
   const FaultClass traced;
   int64_t tile_q = 64, tile_k = 64;
   bool tile_unseen = false;  // in the failing head, some row sees no key of some tile
-  bool row_unseen = false;   // of some tile the failing row itself, or the first, sees no key
-  bool dead_row = false;     // and of none at all
+  bool row_unseen = false;   // some tile has no key that the failing (or first) row sees
+  bool dead_row = false;     // that row sees no key at all
 
   bool reduced() const { return !needs_.empty(); }
   bool kind(std::initializer_list<Kind> kinds) const { return std::ranges::count(kinds, v.kind) > 0; }
   bool report(std::initializer_list<attn_report_kind> kinds) const {
     return v.fault && std::ranges::count(kinds, v.fault->kind) > 0;
   }
-  // An error of the runtime or driver with these words of theirs, which whoever met it passed on. What host
-  // code throws is told as such an error too, and has words of its own.
+  // An error of the CUDA runtime or driver with these words, which the code that met it passed on. An exception
+  // of host code is reported as such an error too, but has other words.
   bool device_says(std::string_view words) const {
     return report({ATTN_REPORT_DEVICE}) && v.fault->message.find(words) != std::string::npos;
   }
@@ -60,7 +60,7 @@ class Evidence {
   bool shape(ShapeKind kind) const { return std::ranges::count(v.shapes, kind, &Shape::kind) > 0; }
   bool wrong() const { return kind({Kind::kWrong, Kind::kRelation}); }
   bool non_finite() const { return v.kind == Kind::kNonFinite; }
-  // Within its bound or hardly outside, where the device's own roundings are the executor's.
+  // Within its bound or hardly outside, in a check where the executor uses the device's roundings.
   bool other_bits() const {
     constexpr double kHardly = 2;  // error/bound
     return c.env.arithmetic != ATTN_ARITHMETIC_ANY &&
@@ -69,15 +69,15 @@ class Evidence {
   }
   bool only_lse() const { return wrong() && v.where && v.where->tensor == TensorId::kLse; }
 
-  // The need for a part, if there is one that says something: not what the kernel
-  // refuses to be without, nor what most values of it show.
+  // The need for a part, if it says something. Parts without which the kernel refuses the case do not count,
+  // nor needs that most values satisfy.
   const Need* need(std::string_view part) const {
     const auto it = std::ranges::find_if(needs_, [&](const Need& n) {
       return n.part == part && !n.refused && n.relation != Relation::kOtherThan && !least_taken(n);
     });
     return it == needs_.end() ? nullptr : &*it;
   }
-  // Whether it hangs on any of the parts; of a case that was not reduced, on what it has.
+  // True if the failure needs any of the parts. Without a reduction: if the case has the feature.
   bool hangs_on(bool present, std::initializer_list<std::string_view> parts) const {
     if (!reduced()) return present;
     return std::ranges::any_of(parts, [&](std::string_view part) { return need(part) != nullptr; });
@@ -98,7 +98,7 @@ class Evidence {
              std::ranges::any_of(needs_, [&](const Need& n) { return !n.refused && n.part == s.name; });
     });
   }
-  // A spread that 31 bits cannot hold, and whose need was not met by a smaller one.
+  // True if the failure needs a spread beyond 31 bits, and no smaller one satisfied the need.
   bool hangs_on_far_offsets() const {
     const bool far =
         std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l.spread > int64_t{1} << 30; });
@@ -129,19 +129,19 @@ class Evidence {
            hangs_on(p.bias.has_value(), {"bias", "the bias's parameter"}) ||
            hangs_on(p.key_lengths.has_value(), {"key lengths", "the longest key length"});
   }
-  // A bias that takes part in a score, or hides it: not zeros everywhere.
+  // A bias that changes or hides a score: it is not zero everywhere.
   bool bias_tells() const {
     return p.bias && (p.bias->kind != BiasKind::kZero || p.bias->finite.kind != PatternKind::kAll);
   }
-  // One finite value is added to one score: there is no other that could be read in its place, and no
-  // key to hide.
+  // One finite value is added to one score. No other value could be read in its place, and there is no key to
+  // hide.
   bool one_biased_score() const {
     const bool one = p.batch == 1 && p.heads_q == 1 && p.heads_kv == 1 && p.seq_q == 1 && p.seq_k == 1;
     return one && need("bias") != nullptr && p.bias && p.bias->finite.kind == PatternKind::kAll;
   }
   bool splits() const { return hangs_on(p.num_splits > 1, {"num_splits"}); }
-  // Whether it takes values of this tensor that differ: the reducer would have left a constant otherwise.
-  // "Other than zero, constant" says so, too.
+  // True if the failure needs distinct values in this tensor; otherwise the reducer would have left a constant.
+  // A need for "other than zero, constant" says so, too.
   bool values_differ(std::string_view part, const Fill& fill) const {
     return fill.kind >= FillKind::kOneHot && std::ranges::any_of(needs_, [&](const Need& n) {
              const bool tells = n.relation != Relation::kOtherThan || clues.probed == Clues::Probed::kNot;
@@ -149,7 +149,7 @@ class Evidence {
            });
   }
   bool scores_differ() const { return values_differ("values of q", c.q) || values_differ("values of k", c.k); }
-  // Numbers that are wrong in a tile that is the first or the only one, of which no intermediate is known.
+  // Wrong numbers in the first or only tile, without known intermediates.
   bool in_one_tile() const {
     return wrong() && reduced() && plain() && !second_tile() && clues.probed == Clues::Probed::kNot;
   }
@@ -158,32 +158,32 @@ class Evidence {
       return f->kind == FillKind::kHuge || f->kind == FillKind::kSubnormal || std::abs(f->exponent) >= 4;
     });
   }
-  // Of the kernel's intermediates, the first that is wrong.
+  // True if the kernel's first wrong intermediate is one of these.
   bool first_wrong(std::initializer_list<attn_probe_tag> tags) const {
     return clues.probed == Clues::Probed::kFirstWrong && std::ranges::count(tags, clues.first_wrong) > 0;
   }
   bool all_right() const { return clues.probed == Clues::Probed::kAllRight; }
-  // No further off than 16 bits round.
+  // The first wrong intermediate is off by no more than rounding to 16 bits.
   bool by_rounding() const {
     return clues.probed == Clues::Probed::kFirstWrong && clues.off > 0 && clues.off < 0x1p-7;
   }
-  // The first wrong value is off by little: a weight that is missing or taken twice is off by more.
+  // The first wrong value is off by little. A weight that is missing or counted twice is off by more.
   bool hardly_off() const {
     if (!wrong() || !v.where) return false;
     const double off = std::fabs(v.where->got - v.where->expected);
     return off > 0 && off < 0x1p-7 * std::fabs(v.where->expected);
   }
-  // The accumulator, right until a second tile of other scores is added to it.
+  // The accumulator is right until a second tile with other scores is added to it.
   bool rescaled() const {
     return first_wrong({ATTN_PROBE_O}) && clues.first_wrong_tile > 0 && second_tile() && plain() &&
            scores_differ();
   }
   // A wrong set of keys shows in the scores.
   bool may_be_mask() const { return clues.probed == Clues::Probed::kNot || first_wrong({ATTN_PROBE_S}); }
-  // The failing row sees every tile, and what was recorded of its softmax is right: no -inf met another.
+  // The failing row sees every tile, and the recorded softmax is right, so no -inf met another.
   bool sound_softmax() const { return all_right() && v.where && !row_unseen && !splits(); }
   bool of_many_rows() const { return at_least("seq_q", 2); }
-  // A row must hold a vector of 16 bytes: which says how it is copied, not which instantiation runs.
+  // A row must hold a vector of 16 bytes. This concerns how it is copied, not which instantiation runs.
   bool one_vector() const {
     const auto is_one = [&](std::string_view part) {
       const Need* n = need(part);
@@ -191,12 +191,13 @@ class Evidence {
     };
     return is_one("dim_v") || is_one("dim_qk");
   }
-  // Full tiles of keys hold, another partly filled one fails: the tail it is, and no length beyond some border.
+  // Full tiles of keys pass and another partial tile fails, so the tail is wrong, not a length beyond some
+  // border.
   bool tail_of_keys() const {
     return plain() && p.seq_k > 0 && clues.whole_tiles == Clues::Answer::kPasses &&
            clues.other_tail == Clues::Answer::kFails;
   }
-  // An exception or a failed assertion of host code, or an exception in Python: its own text says more than a
+  // An exception or a failed assertion of host code, or an exception in Python. Its text says more than a
   // guess.
   bool thrown() const {
     const auto says = [](const std::string& text, std::initializer_list<std::string_view> some) {
@@ -210,18 +211,18 @@ class Evidence {
   bool second_tile() const { return need("seq_k") != nullptr && p.seq_k > tile_k; }
   bool plain() const { return mask_words(p).empty() && p.num_splits <= 1; }
   bool dims() const {
-    // Random data may need their dims to fall into place.
+    // Random data may need particular head dimensions.
     if (need("values of q") != nullptr || need("values of k") != nullptr || splits()) return false;
     return p.dim_qk != p.dim_v && !one_vector() && hangs_on(false, {"dim_qk", "dim_v", "head dims"});
   }
-  // How many keys the LSE counts where all scores are 0; 0 if that cannot be said.
+  // The number of keys that the LSE counts if all scores are 0; 0 if that is not known.
   double keys_counted() const {
     if (!only_lse() || (c.q.kind != FillKind::kZero && c.k.kind != FillKind::kZero)) return 0;
     const double keys = std::exp(v.where->got);
     const bool whole = std::fabs(keys - std::round(keys)) < 0.01;
     return whole && keys > 1.01 * std::exp(v.where->expected) && keys < 1e9 ? keys : 0;
   }
-  // Looks at tiles of the plan's size and of usual sizes, for a plan may not name the tile of every path.
+  // Tries tiles of the plan's size and of usual sizes, because a plan may not name the tile of every path.
   bool counts_a_whole_tile() const {
     const double due = std::exp(v.where ? v.where->expected : 0), counted = keys_counted();
     return std::ranges::any_of(std::array<int64_t, 5>{tile_k, 16, 32, 64, 128}, [&](int64_t size) {
@@ -229,7 +230,7 @@ class Evidence {
       return std::fabs(counted - std::ceil(due / tile) * tile) < 0.5;
     });
   }
-  // It counts whole tiles, and leaves out what the last one, partly filled, holds.
+  // The LSE counts whole tiles and leaves out the keys of the last, partial one.
   bool counts_no_tail() const {
     constexpr double kLeastTile = 16, kMostTile = 256;
     if (!only_lse() || (c.q.kind != FillKind::kZero && c.k.kind != FillKind::kZero)) return false;
@@ -239,7 +240,7 @@ class Evidence {
     return beyond == 0 && tail && std::fabs(keys - std::round(keys)) < 0.1 && keys > 0.5 && lost > 0.5 &&
            lost < kMostTile;
   }
-  // The LSE of a row that sees a key says that it sees none, and all its scores are very low.
+  // The LSE says that a row sees no key, although it does; all its scores are very low.
   bool low_row_counts_as_dead() const {
     constexpr double kLow = -1000;
     return v.where && v.where->tensor == TensorId::kLse && v.where->expected < kLow &&
@@ -247,7 +248,7 @@ class Evidence {
   }
 
  private:
-  // Less than that the kernel does not take.
+  // The kernel takes no smaller value.
   bool least_taken(const Need& n) const {
     if (!clues.domain || n.relation != Relation::kAtLeast) return false;
     const attn_domain& d = *clues.domain;

@@ -18,7 +18,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int kMargin = 10;  // characters left of a picture, and one to spare
+constexpr int kMargin = 10;  // characters left of a picture, and one spare
 
 enum class Paint { kPlain, kBold, kDim, kRed, kGreen, kYellow };
 
@@ -71,7 +71,7 @@ class Page {
              plan.num_splits > 1 ? cat(", ", plan.num_splits, " splits of ", plan.split_tiles, " tiles") : ""));
   }
 
-  // Which rows are dead, over all heads; of very large cases, of some rows.
+  // Finds the dead rows over all heads; in very large cases, over some rows.
   void dead_rows() {
     const int64_t rows = RowSpace(p_).count();
     if (rows == 0 || p_.seq_k == 0) {
@@ -81,7 +81,7 @@ class Page {
     const int64_t most = std::max<int64_t>((int64_t{1} << 23) / p_.seq_k / (p_.batch * p_.heads_q), 1);
     const auto queries = samples(0, p_.seq_q, most);
     std::vector<std::pair<std::vector<int64_t>, std::vector<std::string>>>
-        heads_of;  // the same rows are dead there
+        heads_of;  // the rows are dead in these heads
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t h = 0; h < p_.heads_q; ++h) {
         const VisibilityCache visible(c_, b, h);
@@ -140,7 +140,7 @@ class Page {
     heading(cat("Tiles", head_words(), ": query tiles down, KV tiles across", map.sampled ? " (sampled)" : ""));
     const Ruler rows = make_ruler(map.rows, 1, 2 * std::min<int64_t>(map.rows, height()) - 1),
                 columns = make_ruler(map.columns, 1, across());
-    // Where a cell stands for several tiles it shows the one that most needs attention.
+    // A cell of several tiles shows the state that most needs attention.
     const auto glyph = [&](const Cell& cell) {
       int worst = 0;
       constexpr int order[] = {1, 2, 4, 3, 0};  // of TileState
@@ -204,10 +204,10 @@ class Page {
 
  private:
   struct Errors {
-    std::vector<uint8_t> bad;  // of each element: it is outside its bound
+    std::vector<uint8_t> bad;  // for each element: it is outside its bound
     int64_t count = 0, judged = 0, worst = -1;
     double most = -1;                                        // error/bound of the worst element
-    std::map<std::pair<int64_t, int64_t>, int64_t> of_head;  // how many, by (b, h)
+    std::map<std::pair<int64_t, int64_t>, int64_t> of_head;  // number of bad elements by (b, h)
   };
 
   Errors count_errors(const Reference& reference, const std::vector<float>& got) const {
@@ -274,7 +274,7 @@ class Page {
   int64_t across() const { return std::max(options_.width - kMargin, 8); }
   int64_t height() const { return std::max<int64_t>(across() / 3, 8); }
 
-  // Borders between single tiles would only double the picture.
+  // Omits borders, because every cell is one tile.
   static Ruler unbordered(Ruler ruler) {
     std::fill(ruler.border.begin(), ruler.border.end(), false);
     return ruler;
@@ -306,7 +306,7 @@ class Page {
     return " ";
   }
   static std::string digits(double x) {
-    if (std::isnan(x)) return "nan";  // whatever its sign
+    if (std::isnan(x)) return "nan";  // with either sign
     char text[32];
     std::snprintf(text, sizeof text, "%.6g", x);
     return text;
@@ -351,7 +351,7 @@ class Page {
   const Problem& p_;
   const ExplainOptions options_;
   const int64_t tile_q_, tile_k_;
-  int64_t b_ = 0, h_ = 0;  // whose pictures are drawn
+  int64_t b_ = 0, h_ = 0;  // the head whose pictures are drawn
   std::string text_;
 };
 

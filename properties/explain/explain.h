@@ -1,9 +1,8 @@
-// A case, and what came of it, for a person at a terminal.
+// Shows a case and its result to a person at a terminal.
 //
-// Four parts: the case in words; the mask with the tile borders of the plan;
-// what each (query tile, KV tile) is to the kernel; and, with a result at hand,
-// error/bound over rows and columns where it goes wrong. All of it is computed
-// from the case alone: no kernel runs.
+// There are four parts: the case in words; the mask with the plan's tile borders; the state of each (query
+// tile, KV tile); and, given a result, error/bound over rows and columns of the failing head. All of it is
+// computed from the case; no kernel runs.
 //
 //   puts(explain(c, verdict.plan, nullptr, nullptr, {.color = isatty(1) != 0}).c_str());
 #pragma once
@@ -23,11 +22,11 @@ struct ExplainOptions {
   bool color = false;
   int width = 100;                         // of the terminal, in characters
   bool ascii = false;                      // no block characters
-  const Reproducer* reproducer = nullptr;  // its facts come first
+  const Reproducer* reproducer = nullptr;  // its facts are printed first
 };
 
-// `reference` and `got` (O as read back: rows (b,h,i) x dim_v) may be null; the
-// picture of the error needs both. The case must be legal.
+// `reference` and `got` (O as read back: rows (b,h,i) x dim_v) may be null; the picture of the error needs
+// both. The case must be legal.
 std::string explain(const Case& c, const attn_plan& plan, const Reference* reference,
                     const std::vector<float>* got, ExplainOptions options = {});
 

@@ -1,10 +1,8 @@
-// The likely class of a fault: what a person who has seen many attention bugs
-// would guess from what failed, how the error looks and what the reduced case
-// still needs.
+// The likely class of a fault, as somebody who has seen many attention bugs would guess it from the
+// failure, the shape of the error, and what the reduced case needs.
 //
-// The classes are those that publicly reported bugs fall into. A guess is the
-// first of a table of rules that holds (fault_rules.cc), and comes with that
-// rule's reason; where none holds there is no guess, and nothing is said.
+// The classes are those of publicly reported bugs. A guess is the first rule that holds in a table
+// (fault_rules.cc), with that rule's reason. If no rule holds, there is no guess.
 //
 //   const FaultGuess guess = guess_fault({c, verdict, needs, "plain"});
 //   puts(guess.text().c_str());
@@ -30,12 +28,12 @@ enum class FaultClass : uint8_t {
   kTail,        // the last, partial tile; memory outside a tensor
   kOverflow,    // an index or a grid beyond 15, 16 or 31 bits
   kLayout,      // a stride, an offset, an alignment
-  kMask,        // what causal, a window, a length, a mask or a bias means
+  kMask,        // the meaning of causal, a window, a length, a mask or a bias
   kRace,        // a barrier, a fence, a wait
   kDispatch,    // grouped heads, head dims, the choice of an instantiation
-  kSplit,       // the combination of splits, the LSE
+  kSplit,       // the merge of splits, the LSE
   kNumerics,    // overflow of a format, a constant, a function's range
-  kState,       // what a call leaves behind: workspace, caches
+  kState,       // state that a call leaves behind: workspace, caches
 };
 inline constexpr int kFaultClasses = 12;
 const char* to_string(FaultClass fault);  // "masked, empty or unscaled softmax"
@@ -45,10 +43,10 @@ const char* where_to_look(FaultClass fault);
 struct FaultGuess {
   FaultClass likely = FaultClass::kUnknown;
   std::string why;                         // one line
-  FaultClass also = FaultClass::kUnknown;  // the next rule's that holds, if it is of another class
+  FaultClass also = FaultClass::kUnknown;  // the class of the next rule that holds, if it differs
   bool known() const { return likely != FaultClass::kUnknown; }
   std::string line() const;  // "likely X: why; could also be Y"; empty if nothing is known
-  std::string text() const;  // the same, and where to look, a line each
+  std::string text() const;  // line(), and where to look, each on its own line
 };
 
 // What more runs of the case tell (clues.h).
@@ -56,38 +54,38 @@ struct Clues {
   enum class Answer : uint8_t { kNotAsked, kFails, kPasses };
   enum class Probed : uint8_t { kNot, kAllRight, kFirstWrong };
 
-  FaultClass traced = FaultClass::kUnknown;  // what the one reading that explains all wrong values says
+  FaultClass traced = FaultClass::kUnknown;  // the class of the only reading that explains all wrong values
   std::string traced_as = {};                // that reading, or several of its class, in words
-  // The kernel's intermediates, where it records them.
+  // The kernel's intermediates, if it records them.
   Probed probed = Probed::kNot;
-  attn_probe_tag first_wrong = ATTN_PROBE_ROWS;  // of kFirstWrong
-  int64_t first_wrong_tile = 0;                  // counted from the first that was recorded
+  attn_probe_tag first_wrong = ATTN_PROBE_ROWS;  // for kFirstWrong
+  int64_t first_wrong_tile = 0;                  // counted from the first recorded tile
   double off = 0;  // |got - expected| / |expected|; infinity for what is no number
-  // With so many keys that the last tile is full; with another number of keys that leaves it partly filled;
-  // with so many queries that their last tile is full.
+  // The outcome with a full last tile of keys; with another partial one; and with a full last tile of queries.
   Answer whole_tiles = Answer::kNotAsked, other_tail = Answer::kNotAsked, whole_rows = Answer::kNotAsked;
-  // Of splits some of which have no key: with keys for each.
+  // If some splits have no key: the outcome with keys in each split.
   Answer full_splits = Answer::kNotAsked;
-  // Number of elements of K or V: half the head dim moves the border in keys to twice as many. 0: not so.
+  // The number of elements of K or V at which the failure starts, if halving the head dimension doubles the
+  // border in keys. 0: it does not.
   int64_t product_border = 0;
-  // With head dims that are multiples of 8, and with none.
+  // The outcome with head dimensions that are multiples of 8, and with others.
   Answer whole_vectors = Answer::kNotAsked, broken_vectors = Answer::kNotAsked;
-  // Of a failure that the executor's own order of threads shows, each time: random orders that were tried, and
-  // those that failed too.
+  // For a failure that the executor's fixed thread order always shows: the number of random orders that were
+  // tried, and of those that failed.
   int orders = 0, orders_failed = 0;
-  // What failed, where that is another case than the minimal one, in a fresh worker with nothing run before it.
+  // If another case than the minimal one failed: the outcome in a fresh worker that ran nothing before.
   Answer alone = Answer::kNotAsked;
-  // With a workspace of zeros; with bias and mask stored for every batch entry, head and query.
+  // The outcome with a workspace of zeros; and with bias and mask stored for every batch entry, head and query.
   Answer zeroed = Answer::kNotAsked, stored_whole = Answer::kNotAsked;
-  // What the kernel says that it takes: a need for the least of a size is no need.
+  // The kernel's declared domain. A need for its least value of a size says nothing.
   std::optional<attn_domain> domain = {};
 };
 
-// What a guess is made from. All must outlive the call.
+// The input of a guess. All references must outlive the call.
 struct FaultQuestion {
   const Case& c;  // the reduced case, or the failing one
   const Verdict& verdict;
-  std::span<const Need> needs;      // empty if the case was not reduced: then all it has counts
+  std::span<const Need> needs;      // empty if the case was not reduced: then every feature of the case counts
   std::string_view lane = "plain";  // of the kernel that failed
   Clues clues = {};
 };

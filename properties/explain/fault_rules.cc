@@ -1,5 +1,5 @@
-// Which class of fault a failure points to: a table of rules, the most telling
-// first. A rule reads what evidence.h makes of data, never a message.
+// The class of fault that a failure points to: a table of rules, the most telling first. A rule reads
+// evidence.h, never a message.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -19,12 +19,12 @@ struct Rule {
 
 using Answer = Clues::Answer;
 
-// Said in the words of the clue (why_of).
+// Explained in the words of the clue (why_of).
 constexpr const char* kByOrder = "the order of threads";
 constexpr const char* kByReading = "another reading";
 
 constexpr Rule kRules[] = {
-    // The back end's own word.
+    // What the back end itself reports.
     {Class::kState, [](const Evidence& e) { return e.detail(Fault::Detail::kFreed); },
      "memory is used after it was given back"},
     {Class::kOverflow, [](const Evidence& e) { return e.detail(Fault::Detail::kArithmetic); },
@@ -60,10 +60,10 @@ constexpr Rule kRules[] = {
     {Class::kState,
      [](const Evidence& e) { return e.kind({Kind::kUninitialised}) || e.report({ATTN_REPORT_UNINITIALISED}); },
      "what nothing has written is used"},
-    // Of bits.
+    // Bits.
     {Class::kNumerics, [](const Evidence& e) { return e.other_bits(); },
      "in a device's arithmetic it is off by a rounding or two, and not what the plan comes to"},
-    // What a call leaves behind, and the order of threads.
+    // State that a call leaves behind, and the order of threads.
     {Class::kState,
      [](const Evidence& e) {
        return e.v.kind == Kind::kDirty || e.v.kind == Kind::kInputChanged ||
@@ -145,7 +145,7 @@ constexpr Rule kRules[] = {
      "where each split has keys it passes: an empty one is at fault"},
     {Class::kSplit, [](const Evidence& e) { return e.splits() && !e.hangs_on(false, {"dim_v", "dim_qk"}); },
      "it takes more than one split"},
-    // No key for a row, or none in a tile.
+    // Rows or tiles without a visible key.
     {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.tile_unseen && !e.sound_softmax(); },
      "NaN or infinity, and a query sees no key of a tile: exp(-inf - -inf)"},
     {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.dead_row; },
@@ -175,7 +175,7 @@ constexpr Rule kRules[] = {
        return e.hangs_on(e.c.nan_beyond_lengths, {"NaN beyond the key lengths"}) || e.length_beyond_capacity();
      },
      "what lies beyond a length, or beyond the last key, is used"},
-    // What the numbers are.
+    // The values.
     {Class::kMask,
      [](const Evidence& e) {
        return e.need("softcap") != nullptr && e.need("bias") != nullptr && e.bias_tells();
@@ -191,7 +191,7 @@ constexpr Rule kRules[] = {
      "the first intermediate that is wrong is off by what 16 bits round"},
     {Class::kNumerics, [](const Evidence& e) { return e.wrong() && e.one_biased_score(); },
      "a bias of one score does it: what is added, not where it is read or what it hides"},
-    // Which keys, which heads.
+    // Visible keys and heads.
     {Class::kMask, [](const Evidence& e) { return e.hides_keys() && e.wrong() && e.may_be_mask(); },
      "it takes something that hides keys, and a wrong set of them is seen"},
     // Sums that count keys.
@@ -265,7 +265,7 @@ constexpr Rule kRules[] = {
        return e.v.kind == Kind::kUnwritten && (e.need("seq_q") != nullptr || e.need("seq_k") != nullptr);
      },
      "part of an output was never written"},
-    // What comes of right scores.
+    // Right scores, wrong results.
     {Class::kSoftmax,
      [](const Evidence& e) {
        return e.wrong() && e.plain() && e.first_wrong({ATTN_PROBE_ROW_MAX, ATTN_PROBE_SCALE});
@@ -307,7 +307,7 @@ constexpr Rule kRules[] = {
      "the LSE counts keys that are not there"},
     {Class::kSplit, [](const Evidence& e) { return e.only_lse() && e.c.v.kind != FillKind::kZero; },
      "O is right, only the LSE is wrong"},
-    // Of a kernel that records nothing.
+    // Kernels that record no intermediates.
     {Class::kMask,
      [](const Evidence& e) {
        return e.non_finite() && e.p.causal && e.need("causal") != nullptr && !e.dead_row && !e.tile_unseen;
@@ -324,7 +324,7 @@ constexpr Rule kRules[] = {
      "in one tile keys have the weights of others: what Q or K is read by does not fit how it lies"},
     {Class::kLayout,
      [](const Evidence& e) {
-       constexpr int64_t kFew = 1024;  // keys; beyond, an offset may leave its range as well
+       constexpr int64_t kFew = 1024;  // keys; beyond, an offset may overflow as well
        return e.wrong() && e.plain() && e.clues.probed == Clues::Probed::kNot && e.p.seq_k <= kFew &&
               e.c.q.kind == FillKind::kZero && e.c.k.kind == FillKind::kZero && e.at_least("seq_k", 2) &&
               e.values_differ("values of v", e.c.v);
@@ -348,7 +348,7 @@ std::string why_of(const Rule& rule, const Evidence& e) {
   return why;
 }
 
-// Two rules of one class need not both be told.
+// A second rule of the same class is not reported.
 const Rule* next(const Evidence& e, const Rule* from, Class besides) {
   return std::find_if(from, std::end(kRules),
                       [&](const Rule& rule) { return rule.fault != besides && rule.holds(e); });
@@ -359,7 +359,7 @@ const Rule* next(const Evidence& e, const Rule* from, Class besides) {
 FaultGuess guess_fault(const FaultQuestion& question) {
   FaultGuess guess;
   if (question.verdict.outcome != Outcome::kFail) return guess;
-  // Its message says what is wrong, as far as that is known: nothing was run, or it is within every bound.
+  // The message says what is wrong as far as it is known: nothing was run, or the result is within every bound.
   if (question.verdict.kind == Kind::kBadPlan || question.verdict.kind == Kind::kBits) return guess;
   const Evidence evidence(question);
   if (evidence.thrown()) return guess;

@@ -13,14 +13,14 @@
 namespace attnfuzz {
 namespace {
 
-constexpr uint32_t kMostBlocks = 128;  // of one query: its splits
+constexpr uint32_t kMostBlocks = 128;  // blocks of one query: its splits
 
-// One number that both recorded, and not alike.
+// One number that both recorded with different bits.
 struct Parting {
   attn_probe_tag tag;
   int64_t tile;
   int row;         // of the warp
-  int64_t column;  // of the tile; of O: of V
+  int64_t column;  // of the tile; for O: of V
   float here, there;
 };
 
@@ -95,7 +95,7 @@ std::string words_of(const Parting& p, const ProbedCase& probed) {
   if (p.tag == ATTN_PROBE_S || p.tag == ATTN_PROBE_P)
     text += cat(", key ", p.tile * probed.plan.tile_k + p.column);
   if (p.tag == ATTN_PROBE_O) text += cat(", column ", p.column);
-  // As fragments of mma.m16n8k16 lie (attention.h); of a row's numbers the first of the four that have them.
+  // As fragments of mma.m16n8k16 lie (attention.h). Of the four lanes that hold a row's number, the first.
   const int64_t lane = p.row % 8 * 4 + p.column % 8 / 2;
   const auto& at = probed.at;
   return text + ": " + hex(p.here) + ", of the twin " + hex(p.there) +
@@ -149,7 +149,7 @@ std::string first_bits(const Case& c, Target& target, const Verdict& verdict) {
 
 void tell_first_bits(const Case& c, Target& target, Verdict& verdict) {
   const std::string words = first_bits(c, target, verdict);
-  // A verdict may come from a reduction that could do no more.
+  // A verdict that the reducer could not simplify may have the words already.
   if (!words.empty() && verdict.message.find(words) == std::string::npos) verdict.message += "; " + words;
 }
 

@@ -5,14 +5,14 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int kLabel = 8;  // columns for the number of a row
+constexpr int kLabel = 8;  // characters for the number of a row
 
 std::string padded(int64_t value, int width) {
   const std::string text = std::to_string(value);
   return std::string(static_cast<size_t>(std::max<int>(width - static_cast<int>(text.size()), 0)), ' ') + text;
 }
 
-// The first key of each cell that opens a tile, where there is room for it.
+// Writes the first key of each cell that begins a tile, if there is room.
 std::string header(const Ruler& columns) {
   std::string line(kLabel, ' ');
   size_t at = kLabel;
@@ -46,7 +46,7 @@ Ruler make_ruler(int64_t size, int64_t tile, int64_t most_characters) {
       ruler.border.push_back(false);
     }
   } else {
-    // The last tile may be short: cells are as large as in a whole tile.
+    // The last tile may be partial; its cells are as large as in a whole tile.
     const int64_t whole = std::min(size, ruler.tile);
     const int64_t cells = std::max<int64_t>((most_characters - (tiles - 1)) / std::max<int64_t>(tiles, 1), 1);
     const int64_t step = std::max<int64_t>((whole + cells - 1) / cells, 1);

@@ -10,7 +10,7 @@
 namespace attnfuzz {
 namespace {
 
-// Looking for the block may cost this much.
+// The most that the search for the block may cost.
 constexpr int kMostRuns = 600;
 constexpr double kMostSeconds = 10;
 
@@ -23,7 +23,7 @@ class Prober {
 
   std::string why_not() const { return run_.why_not(); }
 
-  // All calls, or those up to the first with an intermediate that is wrong.
+  // Makes all calls, or those up to the first with a wrong intermediate.
   ProbedCase probe(const ProbeRequest& at) {
     ProbedCase result;
     result.plan = run_.plan;
@@ -71,7 +71,7 @@ class Prober {
       if (std::ranges::none_of(all, same)) all.push_back(at);
     };
     for (const auto& block : grid) add(block, likely);
-    // Where heads share a tile a query's row is not where its number says.
+    // If heads share a tile, a query's row does not follow from its number.
     for (int64_t warp = 0; warp < warps; ++warp) {
       for (const auto& block : grid) add(block, warp);
     }

@@ -16,12 +16,12 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLog2e = 1.4426950408889634;
-constexpr double kLargest = 0x1p127;  // of a score: times log2 e it is still a float
+constexpr double kLargest = 0x1p127;  // largest score that is still a float after multiplication by log2 e
 
-// What a score may be recorded as.
+// A unit in which a score may be recorded.
 struct Unit {
   const char* name;
-  bool product;  // of q.k instead of the score
+  bool product;  // q.k instead of the score
   double factor;
 };
 
@@ -42,7 +42,7 @@ class Checker {
     for (size_t r = 0; r < kProbedRows; ++r) {
       const ProbedQuery& q = (*warp_.rows)[r];
       if (q.i >= 0) exact_[r] = oracle_.row(q.b, q.h, q.i);
-      // Scores that fp32 does not hold in every unit: nothing is due in such a row.
+      // If a score exceeds fp32 in some unit, nothing is due in its row.
       due_[r] = q.i >= 0 && std::ranges::none_of(exact_[r].x, [](double x) {
                   return std::isfinite(x) && std::fabs(x) > kLargest;
                 });
@@ -58,7 +58,7 @@ class Checker {
 
  private:
   const ProbedQuery& query(int r) const { return (*warp_.rows)[static_cast<size_t>(r)]; }
-  // Whether the row can be held to something.
+  // True if the row can be checked.
   bool live(int r) const { return due_[static_cast<size_t>(r)]; }
 
   bool rows_known() {
@@ -116,7 +116,7 @@ class Checker {
   Unit score_unit() {
     Unit best = units().front();
     int64_t least = -1, told = 0;
-    double nearest = kInf;  // of units that fit as many: by how far all is off
+    double nearest = kInf;  // deviation, among units that fit equally many numbers
     for (const Unit& unit : units()) {
       int64_t wrong = 0;
       double off = 0;
@@ -141,7 +141,7 @@ class Checker {
     return best;
   }
 
-  // The tiles recorded, as the kernel walks them.
+  // The recorded tiles in the order in which the kernel visits them.
   std::vector<size_t> walked() const {
     std::vector<size_t> tiles(warp_.tiles.size());
     std::iota(tiles.begin(), tiles.end(), size_t{0});
@@ -149,7 +149,7 @@ class Checker {
     return tiles;
   }
 
-  // The largest visible score of a row after each of the tiles recorded.
+  // The largest visible score of a row after each recorded tile.
   std::vector<ExpectedValue> maxima(const Unit& unit, int r) const {
     std::vector<ExpectedValue> all(warp_.tiles.size());
     ExpectedValue most;
@@ -189,7 +189,7 @@ class Checker {
     return best;
   }
 
-  // A row of O as far as it is summed. size: sum of p |v|. slack: what rounding may change of the sum.
+  // A row of O, summed so far. size: sum of p |v|. slack: what rounding may change in the sum.
   struct PartialRow {
     explicit PartialRow(size_t columns) : o(columns), size(columns), slack(columns), finite(columns, true) {}
     std::vector<double> o, size, slack;
@@ -211,12 +211,12 @@ class Checker {
     }
   }
 
-  // The sums so far are scaled down to the new maximum m.
+  // Scales the sums down to the new maximum m.
   void rescale(size_t t, int r, double before, const ExpectedValue& m, PartialRow& sums) {
     ExpectedValue& scale = checked_.tiles[t].scale[static_cast<size_t>(r)];
     const double factor = before == -kInf ? 0 : std::exp(before - m.value);
     if (before == -kInf) {
-      // It scales zeros: any number will do.
+      // It scales zeros, so any number is right.
       scale = {.value = 0, .tolerance = kInf, .known = true};
     } else {
       scale = {.value = factor,
@@ -227,7 +227,7 @@ class Checker {
       sums.o[c] *= factor, sums.size[c] *= factor, sums.slack[c] *= factor;
   }
 
-  // S and P of a tile, and what its keys add to the sums.
+  // Computes S and P of a tile, and adds its keys to the sums.
   void add_keys(size_t t, int r, const Unit& score, const ExpectedValue& m, PartialRow& sums) {
     const ProbedTile& tile = warp_.tiles[t];
     CheckedTile& out = checked_.tiles[t];
@@ -260,7 +260,7 @@ class Checker {
     const double p_rounding = format_of(p_.dtype).unit;
     for (size_t c = 0; c < sums.o.size(); ++c) {
       const double value = v[static_cast<size_t>(j * p_.dim_v) + c];
-      // 0 * NaN may reach a tensor core's sum.
+      // 0 * NaN may enter a tensor core's sum.
       sums.finite[c] = sums.finite[c] && std::isfinite(value);
       if (weight.value == 0) continue;
       sums.o[c] += weight.value * value;
@@ -285,13 +285,13 @@ class Checker {
     return m;
   }
 
-  // Of exp(-distance), its argument known to `off`.
+  // Relative tolerance of exp(-distance) if its argument is off by up to `off`.
   double relative(double off, double distance) const {
     const double exp_error = plan_.exp_class == ATTN_EXP_UNKNOWN ? 0x1p-10 : 0x1p-20;
     return std::expm1(std::min(2 * off + exp_error * (1 + std::fabs(distance)), 50.0));
   }
 
-  // Marks what is wrong in a tile, in the order in which it was computed.
+  // Marks wrong values of a tile, in the order in which they were computed.
   void compare(size_t t) {
     const ProbedTile& tile = warp_.tiles[t];
     CheckedTile& out = checked_.tiles[t];

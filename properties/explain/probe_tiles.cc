@@ -12,9 +12,9 @@ namespace attnfuzz {
 namespace {
 
 constexpr int kLanes = 32;
-constexpr int64_t kMostValues = 1024;  // of one record: tiles of 2048 columns
+constexpr int64_t kMostValues = 1024;  // values of one record: tiles of 2048 columns
 
-// What each lane said of one thing.
+// The values of one thing, by lane.
 using Fragments = std::array<std::vector<float>, kLanes>;
 
 struct Key {
@@ -49,7 +49,7 @@ const char* name_of(int tag) {
   return names[tag];
 }
 
-// Values that each lane has, all the same number of them; 0, and a note, otherwise.
+// The number of values that each lane has. If the lanes differ, 0 and a note.
 size_t count_of(const Fragments& fragments, const Key& key, size_t multiple, std::vector<std::string>& notes) {
   const size_t count = fragments[0].size();
   const bool same = std::ranges::all_of(fragments, [&](const auto& f) { return f.size() == count; });

@@ -1,8 +1,7 @@
-// A probe's records put together again: from fragments to tiles.
+// Assembles a probe's records: from fragments to tiles.
 //
-// A kernel that is probed leaves records lane by lane, in the order its threads
-// came (attention.h, attn_probe). Here the records of the one warp become
-// matrices of its 16 rows, KV tile by KV tile.
+// A probed kernel leaves records lane by lane, in the order in which its threads came (attention.h,
+// attn_probe). The records of one warp become matrices of its 16 rows, one for each KV tile.
 //
 //   const ProbedWarp warp = read_probe(reply.probe->values, reply.probe->used);
 //   warp.tiles[0].s.at(3, 17)   // score of the warp's row 3 and the tile's key 17
@@ -33,19 +32,18 @@ struct ProbedTile {
 };
 
 struct ProbedQuery {
-  int64_t b = 0, h = 0, i = -1;  // i < 0: the row lies past the last
+  int64_t b = 0, h = 0, i = -1;  // i < 0: the row lies behind the last query
 };
 
 struct ProbedWarp {
   std::optional<std::array<ProbedQuery, kProbedRows>> rows;
   std::vector<ProbedTile> tiles;  // ascending
-  // What does not fit together, in words: lost records, lanes that disagree on a
-  // row's maximum, another layout than mma's.
+  // Contradictions, in words: lost records, lanes that disagree on a row's maximum, a layout that is not mma's.
   std::vector<std::string> notes;
 };
 
-// `values`: what was kept, `used`: what the kernel wanted to write. Trusts
-// nothing: the kernel wrote both.
+// `values`: the numbers that were kept; `used`: how many the kernel wanted to write. The kernel wrote both,
+// so nothing is trusted.
 ProbedWarp read_probe(std::span<const float> values, uint64_t used);
 
 }  // namespace attnfuzz

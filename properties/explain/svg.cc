@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-// Pixels. The panels share a height, so that a query is at one height in both.
+// Pixels. The panels have equal height, so that a query has the same height in both.
 constexpr int kPanel = 360, kGap = 60, kLeft = 48, kTop = 56, kFoot = 44;
 constexpr int64_t kMostCells = 120;  // along one side of a panel
 
@@ -30,10 +30,10 @@ constexpr const char* kStyle = R"(<style>
 </style>
 )";
 
-// A coordinate, to a tenth of a pixel.
+// A coordinate, rounded to a tenth of a pixel.
 std::string px(double x) { return number(std::round(10 * x) / 10); }
 
-// One panel: a matrix of cells, each drawn as a rectangle of a class; an empty class draws nothing.
+// One panel: a matrix of cells, each drawn as a rectangle with a CSS class. An empty class draws nothing.
 class Panel {
  public:
   Panel(int left, int64_t rows, int64_t columns, int64_t tile_q, int64_t tile_k)
@@ -47,7 +47,7 @@ class Panel {
   std::string draw(const std::string& title, const std::string& across, ClassOf&& class_of) const {
     std::string svg = text(left_, kTop - 28, title, "title") + text(left_, kTop - 10, across, "");
     for (int64_t r = 0; r < row_cells_.cells(); ++r) {
-      // Cells of one class beside each other are one rectangle.
+      // Neighbouring cells of one class form one rectangle.
       std::string open;
       int64_t begin = 0;
       for (int64_t k = 0; k <= column_cells_.cells(); ++k) {

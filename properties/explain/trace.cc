@@ -18,9 +18,10 @@
 namespace attnfuzz {
 namespace {
 
-constexpr size_t kMostRows = 24;                 // of the wrong ones that readings are tried on
-constexpr int64_t kMostOfV = int64_t{1} << 15;   // of V: more do not all differ in 16 bits
-constexpr int64_t kMostWork = int64_t{1} << 26;  // multiply-adds a reading
+constexpr size_t kMostRows = 24;  // wrong rows on which readings are tried
+// elements of V; more than these are not all distinct in 16 bits
+constexpr int64_t kMostOfV = int64_t{1} << 15;
+constexpr int64_t kMostWork = int64_t{1} << 26;  // multiply-adds for each reading
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // An element of V: column d of key j of batch entry b and KV head g.
@@ -43,17 +44,17 @@ std::optional<Run> run(const Case& c, Target& target, const Calibration& calibra
   return Run{e.plan, e.evaluate(calibration), e.laid.read(TensorId::kO)};
 }
 
-// Another understanding of the problem.
+// Another interpretation of the problem.
 struct Reading {
   std::string words;  // "wrong rows are what they would be if ..."
   Case c;
-  FaultClass fault = FaultClass::kMask;                                        // what it would be
-  std::function<int64_t(int64_t h)> kv_head = nullptr;                         // of K and V
-  std::function<bool(int64_t j, int64_t first, int64_t last)> lost = nullptr;  // of the visible keys
-  std::function<ValueAt(ValueAt)> value = nullptr;  // which element of V is taken; j < 0: a 0
+  FaultClass fault = FaultClass::kMask;                                        // its class
+  std::function<int64_t(int64_t h)> kv_head = nullptr;                         // the KV head of a query head
+  std::function<bool(int64_t j, int64_t first, int64_t last)> lost = nullptr;  // a visible key that is skipped
+  std::function<ValueAt(ValueAt)> value = nullptr;  // the element of V that is read instead; j < 0: a 0
 };
 
-// All readings of a problem that are tried, the simplest first.
+// All readings that are tried, the simplest first.
 class Readings {
  public:
   Readings(const Case& c, const attn_plan& plan)
@@ -121,7 +122,7 @@ class Readings {
   }
 
   void lost_keys() {
-    // A row of few keys may lack one for many reasons, so the fault's class stays unknown.
+    // If a row of few keys lacks one, there may be many reasons, so the fault's class stays unknown.
     const auto lose = [&](std::string words, const std::function<bool(int64_t, int64_t, int64_t)>& lost) {
       all.push_back({.words = std::move(words), .c = c_, .fault = FaultClass::kUnknown, .lost = lost});
     };
@@ -203,7 +204,7 @@ class Tracer {
 
   Trace trace() {
     Trace trace;
-    // What is not a number tells no place.
+    // NaN and infinity do not identify a place.
     if (bad_.empty() || non_finite_) return trace;
     if (const std::string text = looked_up(); !text.empty()) trace.lines.push_back(text);
     read(trace);
@@ -214,7 +215,7 @@ class Tracer {
   float at(int64_t row, int64_t d) const { return run_.o[static_cast<size_t>(row * p_.dim_v + d)]; }
   Row query(int64_t row) const { return RowSpace(p_).at(row); }
 
-  // Single elements of V, where all that is wrong is one.
+  // Looks up single elements of V, if every wrong result is one.
   std::string looked_up() {
     if (p_.batch * p_.heads_kv * p_.seq_k * p_.dim_v > kMostOfV) return "";
     struct Found {
@@ -257,7 +258,7 @@ class Tracer {
                bad_.size() > 1 ? cat("; so do the other ", bad_.size() - 1, " hold single values of V") : "");
   }
 
-  // The first reading that explains all rows tried, and the others of its class that do.
+  // The first reading that explains all rows that are tried, and others of its class that do.
   void read(Trace& trace) {
     constexpr size_t kMostReadings = 3;
     std::vector<int64_t> rows;
@@ -310,16 +311,16 @@ class Tracer {
         o += weight[j] / sum * v;
         size += weight[j] / sum * std::fabs(v);
       }
-      // As far as any kernel's own arithmetic may lead, in units of this result.
+      // The error that any right kernel's arithmetic may cause for this reading.
       const double rounding = 2 * format_of(p_.dtype).unit;
       const double got = at(row, d), off = std::fabs(got - o);
       if (!(off <= 2 * rounding * size + 0x1p-20)) return false;
-      // And where it is wrong much nearer to this reading than to what is right.
+      // A wrong result must be much nearer to this reading than to the right value.
       if (run_.reference[TensorId::kO].ratio(row, d, at(row, d)) <= 1) continue;
       const double wrong =
           std::fabs(got - run_.reference[TensorId::kO].value[static_cast<size_t>(row * p_.dim_v + d)]);
       if (!(off <= 0.1 * wrong + rounding * std::fabs(got))) return false;
-      // Evidence: an error no rounding comes near; one that is as large as the values themselves counts twice.
+      // Evidence: an error far beyond rounding counts once, one as large as the values themselves twice.
       evidence_ += wrong > 16 * rounding * size ? wrong > 0.25 * size ? 2 : 1 : 0;
     }
     return true;
@@ -341,14 +342,14 @@ class Tracer {
   std::vector<Bad> bad_;
   std::vector<int64_t> rows_;
   bool non_finite_ = false;
-  int evidence_ = 0;  // for the reading tried
+  int evidence_ = 0;  // for the current reading
   std::unordered_map<size_t, std::vector<double>> values_;
 };
 
 }  // namespace
 
 Trace trace_values(const Case& c, Target& target, const Calibration& calibration) {
-  if (c.remap != Remap{}) return {};  // whose values are another case's
+  if (c.remap != Remap{}) return {};  // its values are another case's
   if (std::string why = cannot_score(c.problem); !why.empty()) return {.lines = {std::move(why)}};
   Case coded = c;
   coded.v = Fill{.kind = FillKind::kPosition};

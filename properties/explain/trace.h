@@ -1,10 +1,9 @@
-// Where wrong values come from.
+// Finds out where wrong values come from.
 //
-// The case is run again with a V in which every element tells its place, and
-// what comes out wrong is held against two kinds of explanation: single values,
-// which are looked up; and whole readings of the problem ("the diagonal were
-// top-left", "head h read KV head h mod 2"), for each of which double precision
-// says what O would be. Only a reading that explains every wrong row is named.
+// The case is run again with a V in which every element identifies its place. The wrong results are
+// compared with two kinds of explanation: single values, which are looked up; and other readings of the
+// problem ("the diagonal were top-left", "head h read KV head h mod 2"), for which double precision
+// computes O. A reading is reported only if it explains every wrong row.
 //
 //   for (const std::string& line : trace_values(c, target, calibration).lines) puts(line.c_str());
 //     -> "o(b=0,h=1,q=0,d=0) holds v(b=0,head=1,key=0,d=0), which is not among its keys"
@@ -23,13 +22,13 @@ namespace attnfuzz {
 
 struct Trace {
   std::vector<std::string> lines;
-  FaultClass fault = FaultClass::kUnknown;  // what the reading that explains it all would be
-  // That reading, "the diagonal were top-left", and others of its class that explain it too; empty: none does.
+  FaultClass fault = FaultClass::kUnknown;  // the class of the reading that explains everything
+  // That reading ("the diagonal were top-left"), and others of its class that explain everything, too. Empty:
+  // none does.
   std::vector<std::string> readings = {};
 };
 
-// Empty where nothing is known: the case is refused or dies, is right with such
-// a V, or no explanation fits.
+// Empty if nothing is known: the case is refused or dies, is right with such a V, or fits no explanation.
 Trace trace_values(const Case& c, Target& target, const Calibration& calibration);
 
 }  // namespace attnfuzz

@@ -1,25 +1,23 @@
-// A finding as a program of its own, for the one who gets the bug report.
+// Exports a finding as a standalone program, for the person who gets the bug report.
 //
-// One file, C++ or Python, that needs neither this project nor its case format:
-// the tensors as bit patterns, laid out as they were, a call of the library by
-// the contract (kernels/attention.h), a double-precision reference of its own,
-// and what is wrong in words. It exits with 1 where the failure shows, 0 where
-// it does not, 2 where it cannot be tried. What the reference cannot know, how far
-// rounding may bring each element off, is in the file as well: bounds of the
-// oracle, for the plan that the kernel makes here. They are about the exact result,
-// and so wider than the oracle's own where that predicts how P is rounded.
+// The program is one file of C++ or Python. It needs neither this project nor its case format. It contains
+// the tensors as bit patterns, laid out as they were; a call of the library by the contract
+// (kernels/attention.h); its own reference in double precision; and what is wrong, in words. It exits with
+// 1 if the failure shows, 0 if it does not, and 2 if it cannot be tried. Its reference does not know how
+// far rounding may move each element, so the file also has the oracle's bounds, for the plan that the
+// kernel makes here. These bounds refer to the exact result. Where the oracle predicts how P is rounded,
+// they are wider than the oracle's own.
 //
 //   auto prepared = prepare_export(reproducer, *target, calibration);
 //   if (auto* why = std::get_if<std::string>(&prepared)) die(*why);
 //   puts(export_cpp(std::get<Export>(prepared), "found.cc").c_str());
 //
-// A failure of a Python function becomes a Python script that imports the user's file and calls the function.
-// It needs NumPy and what that file imports; attnfuzz itself need not be installed there.
+// For a Python function, the program is a Python script that imports the user's file and calls the
+// function. It needs NumPy and whatever that file imports, but not attnfuzz.
 //
-// Life of an export: the finding is judged again here. Where another variant of
-// the case failed than the case itself, that one is exported. A failure that takes
-// two runs to see, each right by itself, is not one call's, and is refused; so are
-// one that only a sanitizer sees, and one that only the predicted rounding of P shows.
+// The finding is judged again when it is exported. If a variant of the case failed and not the case itself,
+// the variant is exported. Some failures are refused: those that need two runs, each right by itself; those
+// that only a sanitizer sees; and those that only the predicted rounding of P shows.
 #pragma once
 
 #include <string>
@@ -35,40 +33,40 @@
 
 namespace attnfuzz {
 
-// Where things lie on the machine that exports: the head of a program names them. Empty: not known.
+// Paths on the exporting machine, for the head of the program. Empty: not known.
 struct Places {
-  std::string library;   // of the kernel; of a Python function its file
+  std::string library;   // of the kernel; for a Python function its file
   std::string executor;  // the CPU executor's library
-  std::string include;   // the folder in which kernels/attention.h is
+  std::string include;   // the folder that holds kernels/attention.h
 };
 
 struct Export {
   Reproducer r;
-  Case c;                   // which is called: r's, or the variant of it that fails
+  Case c;                   // the case that is called: the reproducer's, or its failing variant
   std::string kernel_name;  // as the library gives it: any bytes
   int32_t backend = ATTN_CPU;
-  bool fails = false;   // here and now
-  std::string message;  // of that failure; of the file's where it does not fail
+  bool fails = false;   // true if it fails here and now
+  std::string message;  // of that failure; if it does not fail, the reproducer's
   std::string shape;
   attn_plan plan = {};
   Reference reference;
-  Places places = {};      // prepare_export() knows the library alone
+  Places places = {};      // prepare_export() sets the library only
   bool is_python = false;  // the kernel is a function of the Python file places.library
 };
 
-// Values of all tensors together that a readable file can hold.
+// The most values, over all tensors, that a readable file can hold.
 inline constexpr int64_t kMaxExported = int64_t{1} << 20;
 
-// Or a sentence: why it cannot be exported, and what to do.
+// Prepares an export. A string instead says why it cannot be exported and what to do.
 std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& target,
                                                  const Calibration& calibration);
 
-// Whether some output is farther from what is exactly due than a right one may be: what a program sees that
-// knows nothing of roundings.
+// True if some output is farther from the exact value than a right one may be. A program that knows nothing
+// about roundings sees this.
 bool seen_from_exact_values(const Reference& reference, const Outputs& outputs);
 
-// `name`: of the file, for the lines that say how it is compiled and run.
-// In C++ there is no program of a Python function.
+// `name`: the file's name, for the lines that show how to compile and run it. There is no C++ program for a
+// Python function.
 std::string export_cpp(const Export& e, const std::string& name);
 std::string export_python(const Export& e, const std::string& name);
 

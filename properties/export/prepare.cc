@@ -16,7 +16,7 @@ int64_t values_of(const Case& c) {
   return all;
 }
 
-// Why a case cannot be written down, or nothing.
+// The reason why a case cannot be written down, or nothing.
 std::string unfit(const Case& c) {
   if (const auto why = illegal(c)) return "the case cannot be run: " + *why;
   const KnownFeatures programs = {"a program of its own", ATTN_FEATURE_F32};
@@ -32,7 +32,8 @@ bool sanitizers(const std::string& lane) {
   return lane != "plain" && lane != "schedules" && lane != "coverage";
 }
 
-// Whether any call of the case leaves what a program of its own sees. A call that fails outright is seen.
+// True if any call of the case leaves an error that a standalone program sees. It always sees a call that
+// fails outright.
 bool shows(Execution& execution, const Reference& reference) {
   for (const Call& call : execution.c.calls) {
     if (!failure(execution.run(call)).empty()) return true;
@@ -46,7 +47,7 @@ bool shows(Execution& execution, const Reference& reference) {
 bool seen_from_exact_values(const Reference& reference, const Outputs& outputs) {
   for (const Expected& due : reference.outputs) {
     const std::vector<float>& got = outputs[due.tensor];
-    if (got.empty()) continue;  // a kernel writes no LSE that it was not asked for
+    if (got.empty()) continue;  // a kernel does not write an LSE that it was not asked for
     Expected exactly = due;
     for (size_t at = 0; at < due.value.size(); ++at)
       exactly.bound[at] = due.allowance(static_cast<int64_t>(at));
@@ -99,7 +100,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
   if (failure(execution.planned).empty()) {
     e.plan = execution.plan;
   } else {
-    // It dies or says no in plan(): bounds do not matter then, but must be there.
+    // It dies or refuses in plan(). The bounds do not matter then, but the program needs some.
     e.plan.size = sizeof e.plan;
     e.plan.tile_q = e.plan.tile_k = 64;
     e.plan.num_splits = 1;

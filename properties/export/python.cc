@@ -19,7 +19,7 @@ std::string library_text(const Export& e) {
              kExecutorLibrary, "\"  # what a CPU kernel runs on\n\n");
 }
 
-// Tensors of a Python function lie on the host; one for a GPU is given copies.
+// The tensors of a Python function lie on the host; a function for a GPU gets copies.
 std::string function_text(const Export& e) {
   const attn_plan& p = e.plan;
   const std::string path(p.path, strnlen(p.path, sizeof p.path));

@@ -16,7 +16,7 @@
 namespace attnfuzz::exporting {
 namespace {
 
-// Collects words, equal neighbours as one.
+// Collects words and joins equal neighbours.
 class Words {
  public:
   void add(const std::string& word) {
@@ -79,7 +79,7 @@ uint32_t poison(Poison poison, int32_t dtype) {
   return dtype == ATTN_BF16 ? 0x71807180 : 0x71800000;
 }
 
-// Three digits, never less than `bound`.
+// Three digits, rounded up.
 std::string rounded_up(double bound) {
   if (bound == 0) return "0";
   char text[32];
@@ -108,8 +108,8 @@ std::string bounds_text(const Export& e, TensorId tensor) {
         words.add("nan");
         break;
       case Due::kNumber:
-        // The program's reference is exact: it knows of no rounding that the oracle predicts. And the
-        // middle of a hull is not the exact value, but as far from it as the hull goes at most.
+        // The program's reference is exact and knows none of the roundings that the oracle predicts. The middle
+        // of a hull is not the exact value, but at most the hull's extent away from it.
         words.add(state == RowState::kDead    ? "0"
                   : std::isinf(due.bound[at]) ? "inf"
                                               : rounded_up(due.allowance(static_cast<int64_t>(at)) *
@@ -121,7 +121,7 @@ std::string bounds_text(const Export& e, TensorId tensor) {
 
 TensorText tensor_text(const Export& e, TensorId t) {
   const Case& c = e.c;
-  const auto g = *geometry(c, t);  // a legal case's
+  const auto g = *geometry(c, t);  // the case is legal
   TensorText text = {.spec = spec_of(t), .bytes = g.element_bytes, .size = g.size};
   const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   const auto size = logical_size(c.problem, t);
@@ -219,7 +219,7 @@ std::string library_words(const Export& e) {
 std::string head(const Export& e, const std::vector<std::string>& commands,
                  const std::vector<std::string>& needs, const std::string& comment) {
   std::vector<std::string> lines;
-  // What comes from a file may hold anything: one line, and no backslash that would continue a comment.
+  // A file's text may hold anything. It becomes one line without a backslash, which could continue a comment.
   const auto add = [&](const std::string& given) {
     std::string line = printable(given);
     std::ranges::replace(line, '\\', ' ');

@@ -14,11 +14,11 @@ extern const char* const kProgramCpp;
 extern const char* const kMemoryCpu;
 extern const char* const kMemoryCuda;
 extern const char* const kProgramPython;
-extern const char* const kCallLibrary;     // of kProgramPython: a kernel of a library
-extern const char* const kCallFunction;    // and a function of a Python file
-extern const char* const kContractPython;  // python/attnfuzz/contract.py, whole
+extern const char* const kCallLibrary;     // part of kProgramPython: calls a kernel of a library
+extern const char* const kCallFunction;    // part of kProgramPython: calls a function of a Python file
+extern const char* const kContractPython;  // all of python/attnfuzz/contract.py
 
-// The library with the CPU executor, which CPU kernels expect to be loaded.
+// The library with the CPU executor, which must be loaded before a CPU kernel.
 inline constexpr const char* kExecutorLibrary = "libattnfuzz-executor.so";
 
 // A tensor as the program lays it out.
@@ -30,12 +30,12 @@ struct TensorText {
   bool page_end = false;
   uint32_t surround = 0;
   std::string values = {};  // of an input: "3c00 64*0000"
-  std::string bounds = {};  // of an output, run by run: "64*3e-08 nan any inf"
+  std::string bounds = {};  // of an output, by runs: "64*3e-08 nan any inf"
 };
-// Those that there are, but for the workspace: inputs, then outputs.
+// The tensors that exist, without the workspace: inputs, then outputs.
 std::vector<TensorText> tensor_texts(const Export& e);
 
-// Fields that are not zero, with their values in the language's words.
+// Fields that are not zero, with their values in the language's syntax.
 struct Field {
   std::string name, value, remark;
 };
@@ -43,23 +43,22 @@ enum class Language { kCpp, kPython };
 std::vector<Field> problem_fields(const Case& c, Language language);
 std::vector<Field> environment_fields(const Case& c);
 
-// What fails, in words, how to compile and run, and what any such program needs and
-// answers: each line behind `comment`. `commands` stay whole, `needs` are wrapped.
+// The head of a program: what fails in words, how to compile and run it, what it needs and what it returns.
+// Each line starts with `comment`. `commands` stay whole, `needs` are wrapped.
 std::string head(const Export& e, const std::vector<std::string>& commands,
                  const std::vector<std::string>& needs, const std::string& comment);
 
-// The arguments of a program that calls a library: the paths that worked, or words for those that are not
-// known.
+// The arguments of a program that calls a library: the known paths, or placeholders.
 std::string library_arguments(const Export& e);
-// What those words, and the paths elsewhere, are to be.
+// Explains the placeholders, and how paths differ on another machine.
 std::string library_words(const Export& e);
 
-// `text` as adjacent literals of at most 100 columns, each line behind `indent`.
+// `text` as adjacent literals of at most 100 columns, each line after `indent`.
 std::string literals(const std::string& text, const std::string& indent);
 
 uint32_t workspace_poison(const Case& c);
 
-// Each @NAME@ of the template replaced, once through.
+// Replaces each @NAME@ of the template, in one pass.
 std::string fill_in(const std::string& text, const std::vector<std::pair<std::string, std::string>>& parts);
 
 }  // namespace attnfuzz::exporting

@@ -1,12 +1,11 @@
-// A property: what must hold of a kernel, for every case it speaks of.
+// A property: what must hold for a kernel in every case that the property applies to.
 //
-// Each lives in a file of its own, relations/NAME.cc, that ends in
+// Each property lives in its own file, relations/NAME.cc, which ends in
 //
 //   extern const Property NAME = {"NAME", "one sentence that is true of a right kernel", adapt, check};
 //
-// in namespace attnfuzz::relations, and is named once more in the CMakeLists.txt beside it,
-// from which registry.cc is made. The command, ctest and reproducer files call
-// it by that name.
+// in namespace attnfuzz::relations. Its name is also a line of the CMakeLists.txt beside it, from which
+// registry.cc is made. The command, ctest and reproducer files use that name.
 #pragma once
 
 #include <span>
@@ -23,21 +22,20 @@ class Trial;
 struct Property {
   const char* name;
   const char* statement;
-  // Turns a drawn case into one that this property speaks of, as little changed
-  // as can be; false, with a reason, if it says nothing about this one. Applied
-  // to a case it has already adapted, it changes nothing.
+  // Turns a drawn case into one that the property applies to, with as few changes as possible. False, with a
+  // reason, if the property says nothing about the case. Applied twice, it changes nothing the second time.
   bool (*adapt)(Case& c, const KernelInfo& kernel, std::string* why);
-  // Runs the case and what the relation asks for beside it; says what failed.
+  // Runs the case and the variants that the relation needs; reports what failed.
   void (*check)(Trial& trial);
-  // Speaks of kernels that split the keys, and of their stages, alone.
+  // Applies only to kernels that split the keys, and to their stages.
   bool needs_stages = false;
-  // Asks of the kernel more than Trial::run() does: plans that are not run, stages, memory that is kept from
-  // one case to the next. Then its runs cannot be made elsewhere (GivenRuns).
+  // Asks more of the kernel than Trial::run() does: plans that are not run, stages, memory that is kept from
+  // one case to the next. Its runs cannot be made elsewhere (GivenRuns).
   bool asks_target = false;
-  // Holds numbers of a run to another's or to some of its own, by Expected::allowance(): then the oracle says
-  // what is exactly due, too.
+  // Compares numbers of one run with another's or with its own, by Expected::allowance(). The oracle must then
+  // give exact values, too.
   bool compares = true;
-  // Of what its runs compute.
+  // The operation of its runs.
   const Operation* operation = &kForward;
 };
 
@@ -45,9 +43,9 @@ inline bool speaks_of(const Property& property, const KernelInfo& kernel) {
   return property.operation == &operation_of(kernel) && (!property.needs_stages || kernel.has_stages);
 }
 
-// What a kernel is judged by where none is named, in the order of CMakeLists.txt.
+// The properties that judge a kernel by default, in the order of CMakeLists.txt.
 std::span<const Property* const> properties();
-// And behind them those that need more than the kernel, and are judged by where they are named.
+// The same, followed by those that need more than the kernel and are used only by name.
 std::span<const Property* const> all_properties();
 const Property* find_property(std::string_view name);
 

@@ -1,8 +1,7 @@
 // The shape of an error: what a person sees at once in a picture of it.
 //
-// "only query tile 0; all NaN" or "one ratio 0.675 everywhere" names the bug
-// before anyone has read the kernel. A shape is said only where the pattern
-// holds for every bad element; where none does, nothing is said.
+// "only query tile 0; all NaN" or "one ratio 0.675 everywhere" suggests the bug before anyone has read the
+// kernel. A shape is reported only if its pattern holds for every bad element.
 //
 //   text_of(error_shape({.batch = 1, .heads = 1, .seq_q = 65, .dim_v = 64, .tile_q = 64,
 //                        .got = o, .expected = reference.o, .bad = bad}));
@@ -17,7 +16,7 @@
 
 namespace attnfuzz {
 
-// Those that tell what a fault may be (explain/fault_rules.cc).
+// Shapes that hint at the class of a fault (explain/fault_rules.cc).
 enum class ShapeKind : uint8_t {
   kOther,
   kAllZero,
@@ -38,23 +37,23 @@ struct Shape {
   bool empty() const { return text.empty(); }
 };
 
-// Dense arrays; element = ((b * heads + h) * seq_q + i) * dim_v + c. For an
-// LSE dim_v is 1. Rows that were not judged have no bad element.
+// Dense arrays; element = ((b * heads + h) * seq_q + i) * dim_v + c. For an LSE, dim_v is 1. Rows that were
+// not judged have no bad element.
 struct ShapeInput {
   int64_t batch = 1, heads = 1, seq_q = 0, dim_v = 1;
   int64_t tile_q = 64;
   std::span<const float> got;
   std::span<const double> expected;
   std::span<const uint8_t> bad;
-  std::span<const uint8_t> dead = {};  // one a row: it sees no key; empty: not known
-  // V, if it is at hand: element = ((b * heads_kv + g) * seq_k + j) * dim_v + c.
-  // Lets an error be traced to single keys.
+  std::span<const uint8_t> dead = {};  // for each row: it sees no key; empty: not known
+  // V, if available: element = ((b * heads_kv + g) * seq_k + j) * dim_v + c. With it, an error can be traced to
+  // single keys.
   int64_t heads_kv = 0, seq_k = 0;
   std::span<const double> value = {};
 };
 
-// Where the bad elements lie, then what their values are.
-// Empty if nothing is bad or nothing is recognised.
+// Where the bad elements lie, followed by what their values are. Empty if nothing is bad or no shape is
+// recognised.
 std::vector<Shape> error_shape(const ShapeInput& input);
 std::string text_of(const std::vector<Shape>& shapes);  // separated by "; "
 

@@ -11,7 +11,7 @@ namespace {
 
 using Wide = __int128;
 
-// Calls visit(split, row, address of O's row, address of the LSE) for all of them.
+// Calls visit(split, row, address of O's row, address of the LSE) for all partials.
 template <class Visit>
 void each_partial(const Execution& prepared, const attn_partials& where, const Visit& visit) {
   const RowSpace rows(prepared.c.problem);
@@ -113,7 +113,7 @@ Partials oracle_partials(const Execution& prepared, const Calibration& calibrati
       if (state == RowState::kNaN) partials.lse_at(split, row) = kNan;
       const bool number = state == RowState::kBounded || state == RowState::kUninformative;
       if (number) partials.lse_at(split, row) = static_cast<float>(lse.value[row]);
-      // An LSE beyond fp32 has no partial to speak of.
+      // A partial whose LSE exceeds fp32 counts as empty.
       const bool usable = number && std::isfinite(partials.lse_at(split, row));
       if (number && !usable) partials.lse_at(split, row) = -std::numeric_limits<float>::infinity();
       for (int64_t d = 0; d < o_due.columns; ++d) {

@@ -1,8 +1,7 @@
-// What relations of Split-K's stages share: partial results in the workspace.
+// Tools for relations of Split-K's stages: partial results in the workspace.
 //
-// A kernel says where its partials lie (attn_partials); these read them, write
-// others there, and make the ones the oracle would have: so each stage can be
-// checked without the other.
+// A kernel says where its partials lie (attn_partials). These functions read them, write others there, and
+// make those that the oracle would have. Each stage can therefore be checked without the other.
 #pragma once
 
 #include <vector>
@@ -12,7 +11,7 @@
 
 namespace attnfuzz::relations {
 
-// Dense, as reference/partials.h wants them: o is (split, row, dim_v), lse (split, row).
+// Dense, as reference/partials.h expects: o is (split, row, dim_v), lse (split, row).
 struct Partials {
   int64_t splits = 0, rows = 0, dim_v = 0;
   std::vector<float> o, lse;
@@ -20,18 +19,18 @@ struct Partials {
   float& lse_at(int64_t split, int64_t row) { return lse[split * rows + row]; }
 };
 
-// Where the kernel keeps them; nothing (and the trial ended) if it does not
-// say, or names places outside the workspace it asked for.
+// Where the kernel keeps its partials. Nothing, and the trial ended, if it does not say, or names places
+// outside the workspace that it asked for.
 std::optional<attn_partials> partials_of(Trial& trial, const Execution& prepared);
 
 Partials read_partials(const Execution& prepared, const attn_partials& where);
 void write_partials(Execution& prepared, const attn_partials& where, const Partials& partials);
 
-// The oracle's, rounded to fp32. What the oracle leaves open is 0.
+// The oracle's partials, rounded to fp32. Elements that the oracle leaves open are 0.
 Partials oracle_partials(const Execution& prepared, const Calibration& calibration, int64_t splits);
 
-// Runs the reduction on `partials` and holds the result to bound_reduce() of
-// them. False, and the trial ended, if anything is wrong.
+// Runs the reduction on `partials`, and judges the result by bound_reduce(). False, and the trial ended, if
+// anything is wrong.
 struct Reduced {
   Reference reference;
   Outputs outputs;
@@ -39,7 +38,7 @@ struct Reduced {
 bool reduce_partials(Trial& trial, Execution& prepared, const attn_partials& where, const Partials& partials,
                      std::string_view label, Reduced* reduced);
 
-// adapt() of these relations: kernels that have stages.
+// adapt() of these relations: it accepts kernels that have stages.
 bool staged_case(Case& c, const KernelInfo& kernel, std::string* why);
 
 }  // namespace attnfuzz::relations

@@ -44,7 +44,7 @@ std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most) {
 
 bool same_work(const attn_plan& a, const attn_plan& b) {
   const auto work = [](attn_plan plan) {
-    // What does not touch the arithmetic: sizes that grow with the problem.
+    // Clears fields that do not affect the arithmetic: sizes that grow with the problem.
     plan.workspace_bytes = plan.workspace_align = 0;
     plan.rescales = 0;
     std::memset(plan.path + strnlen(plan.path, sizeof plan.path), 0,
@@ -70,7 +70,7 @@ bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64
   const int64_t at = row * due.columns + column;
   if (run.reference.state[row] != RowState::kBounded || due.rule[at] != 0 || run[tensor].empty()) return true;
   const double got = run[tensor][at], bound = due.allowance(at) + slack;
-  // An infinity has been held to the overflow rule already.
+  // The overflow rule has judged an infinity already.
   if ((std::isinf(got) && due.overflows()) || std::fabs(got - expected) <= bound) return true;
   Where where = where_is(tensor, run.c.problem, run.plan, row, column);
   where.got = got;
@@ -118,7 +118,7 @@ void fit(Case& c) {
   Case narrow = c;
   for (TensorLayout& layout : narrow.layout) layout.spread = 0;
   if (illegal(narrow)) narrow.layout = {};
-  // Anything else that is wrong is not the layout's fault, and is said by the trial.
+  // If the case is illegal for another reason, the trial says so.
   if (!illegal(narrow)) c.layout = narrow.layout;
 }
 

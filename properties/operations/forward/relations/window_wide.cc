@@ -1,5 +1,5 @@
-// A window wider than both sequences is no window, up to the widest that a 64-bit
-// number can say: where diag(i) + window_right overflows, it becomes the narrowest.
+// A window wider than both sequences hides nothing, up to the widest that 64 bits can express. If diag(i) +
+// window_right overflows, the widest window becomes the narrowest.
 #include <limits>
 
 #include "properties/operations/forward/relations/tools.h"
