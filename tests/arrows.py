@@ -22,6 +22,7 @@ ROOMS = """
 cmake
 base
 kernels
+kernels/contract
 kernels/executor
 kernels/executor/arithmetic/device
 kernels/executor/arithmetic

@@ -1,0 +1,83 @@
+// The fields of attn_problem, one row each: what a number means, what it is where nothing is asked, and which
+// feature bit a kernel must know to be given it.
+//
+// Over this table go as_contract.cc (a case becomes an attn_problem), the exporters, and Python's contract.py,
+// which is generated from it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/contract/field.h"
+
+namespace attnfuzz::contract {
+
+enum class Meaning : uint8_t {
+  kStructSize,  // the struct's own size in bytes
+  kReserved,
+  kNumber,
+  kBoolean,
+  kDtype,    // attn_dtype
+  kAlign,    // attn_align
+  kFeatures  // bits of ATTN_FEATURE_*
+};
+
+struct ProblemField {
+  Field at;
+  Meaning meaning;
+  const char* words;
+  // The value that asks for nothing. A field without one is always written down.
+  std::optional<double> none = {};
+  // The bit that a problem sets if the field holds more than `up_to`, or for 0 anything but `none`.
+  uint64_t feature = 0;
+  double up_to = 0;
+};
+
+namespace problem_table {
+using enum Meaning;
+using P = attn_problem;
+// clang-format off
+inline constexpr ProblemField kRows[] = {
+    {ATTN_FIELD(P, size), kStructSize, "bytes of this struct"},
+    {.at = ATTN_FIELD(P, dtype), .meaning = kDtype, .words = "format of Q, K, V and O",
+     .feature = ATTN_FEATURE_F32, .up_to = ATTN_BF16},
+    {ATTN_FIELD(P, batch), kNumber, "batch entries"},
+    {ATTN_FIELD(P, heads_q), kNumber, "query heads"},
+    {ATTN_FIELD(P, heads_kv), kNumber, "KV heads; divides heads_q"},
+    {ATTN_FIELD(P, seq_q), kNumber, "queries"},
+    {ATTN_FIELD(P, seq_k), kNumber, "keys that K and V have room for"},
+    {ATTN_FIELD(P, dim_qk), kNumber, "columns of Q and K"},
+    {ATTN_FIELD(P, dim_v), kNumber, "columns of V and O"},
+    {ATTN_FIELD(P, scale), kNumber, "factor of each product of Q and K"},
+    {ATTN_FIELD(P, softcap), kNumber, "scores become softcap * tanh(score / softcap)", 0},
+    {ATTN_FIELD(P, causal), kBoolean, "a query sees no key past its diagonal", 0},
+    {ATTN_FIELD(P, align), kAlign, "where the diagonal lies", ATTN_TOP_LEFT},
+    {ATTN_FIELD(P, window_left), kNumber, "keys that a query sees left of its diagonal", -1},
+    {ATTN_FIELD(P, window_right), kNumber, "keys that a query sees right of its diagonal", -1},
+    {ATTN_FIELD(P, has_key_lengths), kBoolean, "tensors.key_lengths holds one length a batch entry", 0},
+    {ATTN_FIELD(P, bias_dtype), kDtype, "format of the bias", ATTN_NONE},
+    {ATTN_FIELD(P, has_mask), kBoolean, "tensors.mask is given", 0},
+    {ATTN_FIELD(P, reserved), kReserved, "", 0},
+    {ATTN_FIELD(P, num_splits), kNumber, "splits of the keys; 0: the kernel chooses", 0},
+    {ATTN_FIELD(P, features), kFeatures, "what is asked beyond a dense 16-bit forward call", 0},
+};
+// clang-format on
+}  // namespace problem_table
+
+inline constexpr auto& kProblemFields = problem_table::kRows;
+static_assert(covers(kProblemFields, sizeof(attn_problem)), "each field of attn_problem has a row, in order");
+
+// The feature bits that the fields of a problem ask for.
+inline uint64_t features_of(const attn_problem& p) {
+  uint64_t bits = 0;
+  for (const ProblemField& row : kProblemFields) {
+    if (row.feature == 0) continue;
+    visit(row.at, &p, [&](auto value) {
+      const auto number = static_cast<double>(value);
+      if (row.none ? number != *row.none : number > row.up_to) bits |= row.feature;
+    });
+  }
+  return bits;
+}
+
+}  // namespace attnfuzz::contract
