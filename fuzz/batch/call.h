@@ -7,6 +7,8 @@
 // a batch has to itself while it is under way.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
@@ -20,11 +22,25 @@ namespace attnfuzz::screen {
 
 inline constexpr uint32_t kMostCalls = 256;  // of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
-// Inputs, then outputs.
-enum Tensor : int { kQuery, kKey, kValue, kBias, kMask, kLengths, kOutput, kLse, kTensors };
-inline constexpr TensorId kIds[kTensors] = {TensorId::kQ,    TensorId::kK,    TensorId::kV,
-                                            TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths,
-                                            TensorId::kO,    TensorId::kLse};
+// Inputs, then outputs, each in the order of tensor_spec.h.
+inline constexpr auto kIds = [] {
+  std::array<TensorId, kInputs.size() + kOutputs.size()> ids = {};
+  std::ranges::copy(kOutputs, std::ranges::copy(kInputs, ids.begin()).out);
+  return ids;
+}();
+constexpr int place_of(TensorId id) { return static_cast<int>(std::ranges::find(kIds, id) - kIds.begin()); }
+enum Tensor : int {
+  kQuery = place_of(TensorId::kQ),
+  kKey = place_of(TensorId::kK),
+  kValue = place_of(TensorId::kV),
+  kBias = place_of(TensorId::kBias),
+  kMask = place_of(TensorId::kMask),
+  kLengths = place_of(TensorId::kKeyLengths),
+  kOutput = place_of(TensorId::kO),
+  kLse = place_of(TensorId::kLse),
+  kTensors = static_cast<int>(kIds.size())
+};
+static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 
 // One tensor in its slot, guards and gaps included: extent.h. Of one at the end of its page, whose memory is
 // its own, `end` is where mapped memory ends. Places of one that is spread widely are counted without the bytes

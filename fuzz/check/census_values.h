@@ -73,7 +73,7 @@ inline int64_t splits_with_tiles(const Case& c, const attn_plan& plan) {
 // Of Q, K, V and O alike: rows side by side without a gap, columns next to one another.
 inline int layout(const Case& c, const attn_plan&) {
   int common = -1;
-  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
+  for (const TensorId t : kMatrixTensors) {
     const TensorLayout& l = c.layout[static_cast<size_t>(t)];
     const std::array<uint8_t, 3> heads_first = {0, 1, 2}, positions_first = {0, 2, 1};
     const bool dense = l.row_gap == 0 && l.spread == 0 && !l.scattered() && l.backwards == 0;

@@ -33,7 +33,7 @@ bool is_finite(const wire::Request& request, const Arena& arena, TensorId id, Bi
   const auto size = shape_of(spec_of(id), request.problem);
   const auto& stride = tensor.stride;
   for (int64_t b = 0; b < size[0]; ++b) {
-    const int64_t rows = id == TensorId::kQ ? size[2] : keys_of(request, arena, b);
+    const int64_t rows = !of_keys(spec_of(id)) ? size[2] : keys_of(request, arena, b);
     for (int64_t h = 0; h < size[1]; ++h)
       for (int64_t s = 0; s < rows; ++s)
         if (!all_finite(first + b * stride[0] + h * stride[1] + s * stride[2], size[3], stride[3], all_ones))
@@ -45,7 +45,7 @@ bool is_finite(const wire::Request& request, const Arena& arena, TensorId id, Bi
 }  // namespace
 
 std::optional<TensorId> not_finite(const wire::Request& request, const Arena& arena) {
-  for (const TensorId id : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+  for (const TensorId id : kFiniteTensors) {
     const bool finite = request.problem.dtype == ATTN_F32 ? is_finite<uint32_t>(request, arena, id, 0x7f800000)
                         : request.problem.dtype == ATTN_F16 ? is_finite<uint16_t>(request, arena, id, 0x7c00)
                                                             : is_finite<uint16_t>(request, arena, id, 0x7f80);

@@ -11,6 +11,7 @@
 //   std::string text = encode(c); // canonical JSON
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -272,6 +273,11 @@ constexpr Once StoredOnce::* once_of(TensorId t) {
          : t == TensorId::kV ? &StoredOnce::v
                              : nullptr;
 }
+static_assert(std::ranges::all_of(kTensors,
+                                  [](const TensorSpec& spec) {
+                                    return spec.varied.stored_once == (once_of(spec.id) != nullptr);
+                                  }),
+              "a tensor that can be stored once has a member of StoredOnce, and a case of once_of()");
 inline Once stored_once(const Case& c, TensorId t) {
   const auto of = once_of(t);
   return of ? c.once.*of : Once{};

@@ -77,7 +77,7 @@ void lay_within(const attn_domain& domain, Case& c, TensorId t) {
 void lay_within(const attn_domain& domain, Case& c) {
   if (domain.layout == ATTN_LAYOUT_ANY && domain.align_bytes == 0) return;
   for (const TensorSpec& spec : kTensors) {
-    if (spec.strided && spec.role != Role::kScratch) lay_within(domain, c, spec.id);
+    if (spec.strided() && spec.role != Role::kScratch) lay_within(domain, c, spec.id);
   }
 }
 

@@ -60,7 +60,7 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   for (int n = 0; n < 4; ++n) {
     if (once[n]) g.size[n] = std::min<int64_t>(g.size[n], 1);
   }
-  const bool dense = !spec_of(t).strided;
+  const bool dense = !spec_of(t).strided();
   if (!dense) g.order = layout.order;
   if (layout.placement == Placement::kGuarded) g.offset_bytes = layout.offset * g.element_bytes;
 

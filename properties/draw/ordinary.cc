@@ -231,7 +231,7 @@ void draw_values(Rng& rng, Case& c) {
 void draw_memory(Rng& rng, Case& c) {
   const bool positions_first = rng.coin();
   for (TensorLayout& layout : c.layout) layout = {};
-  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
+  for (const TensorId t : kMatrixTensors) {
     if (positions_first) c.layout[static_cast<size_t>(t)].order = {0, 2, 1};
   }
   c.once = {};

@@ -115,11 +115,11 @@ std::vector<Case> late_maxima(const Case& c, int64_t tile_k) {
 // checks either only if there are 8 columns.
 std::vector<Form> odd_layouts() {
   std::vector<Form> all;
-  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
+  for (const TensorId t : kMatrixTensors) {
     for (int64_t TensorLayout::* part : {&TensorLayout::offset, &TensorLayout::row_gap}) {
       all.push_back([=](Case& c) {
         c.layout[static_cast<size_t>(t)].*part = 1;
-        int64_t& dim = t == TensorId::kQ || t == TensorId::kK ? c.problem.dim_qk : c.problem.dim_v;
+        int64_t& dim = spec_of(t).shape[3] == Size::kDimQk ? c.problem.dim_qk : c.problem.dim_v;
         dim = std::max<int64_t>(dim, 8);
       });
     }

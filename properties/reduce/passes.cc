@@ -145,7 +145,7 @@ void shrink_layouts(Search& s) {
   // Borders of alignment, of 24-bit products, of 2 GiB and of 31 bits.
   const std::vector<int64_t> worth = {4, 8, 64, 1 << 24, (1 << 24) + 1, 1 << 30, int64_t{1} << 31};
   change(s, [](Case& c) { c.layout = {}; });
-  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+  for (const TensorId t : kStoredOnceTensors) {
     if ((s.best().once.*once_of(t)).batch) change(s, [&](Case& c) { (c.once.*once_of(t)).batch = false; });
     if ((s.best().once.*once_of(t)).head) change(s, [&](Case& c) { (c.once.*once_of(t)).head = false; });
   }

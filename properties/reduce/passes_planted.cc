@@ -35,7 +35,7 @@ void move(Search& s, size_t i) {
     lower(s, {.now = s.best().planted[i].*index, .least = 0},
           [&](Case& c, int64_t value) { c.planted[i].*index = value; });
   }
-  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+  for (const TensorId t : kPlantedTensors) {
     if (i >= s.best().planted.size()) return;
     if (t < s.best().planted[i].tensor && change(s, [&](Case& c) { c.planted[i].tensor = t; })) return;
   }

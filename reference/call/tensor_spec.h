@@ -21,6 +21,7 @@
 #include <ranges>
 
 #include "kernels/attention.h"
+#include "kernels/contract/problem_fields.h"
 
 namespace attnfuzz {
 
@@ -37,34 +38,48 @@ enum class Role : uint8_t {
   kScratch  // of any content; its size comes from the plan
 };
 
+// What a check does to a tensor on its own. Each row says it, so that a new tensor is not left out by silence.
+struct Varied {
+  bool moved = false;        // the property `layout` moves it
+  bool spread = false;       // the draw spreads its elements over more than 2^31
+  bool planted = false;      // the draw and the reducer plant single values in it
+  bool stored_once = false;  // case.h stores it once for several heads or batch entries (StoredOnce)
+  bool finite = false;       // a NaN or an infinity in it counts for a kernel that promises nothing there
+};
+
 struct TensorSpec {
   TensorId id;
   const char* name;
   std::array<Size, 4> shape;  // (1) for what has fewer dimensions
   Element element;
   Role role;
-  size_t member;        // offset in attn_tensors of an attn_tensor, or of a pointer
-  bool strided = true;  // false: a pointer, dense
+  contract::Field at;  // in attn_tensors: an attn_tensor, or of a dense tensor a pointer
+  Varied varied;
+  const char* asked_by;  // the field of attn_problem that says whether it is there; nullptr: it always is
+
+  constexpr bool strided() const { return at.type == contract::Type::kTensor; }
 };
 
 namespace tensor_table {
 using enum Size;
 inline constexpr auto kIn = Role::kInput, kOut = Role::kOutput, kScratch = Role::kScratch;
 inline constexpr auto k16 = Element::kInput, k32 = Element::kF32, kByte = Element::kByte;
+inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, kSpread = {.spread = true};
 using T = attn_tensors;
 using enum TensorId;
 
 // clang-format off
 inline constexpr TensorSpec kRows[] = {
-    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, offsetof(T, q)},
-    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kIn, offsetof(T, k)},
-    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kIn, offsetof(T, v)},
-    {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, offsetof(T, o)},
-    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, offsetof(T, lse)},
-    {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, offsetof(T, bias)},
-    {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, offsetof(T, mask)},
-    {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kInt64, kIn, offsetof(T, key_lengths), false},
-    {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, offsetof(T, workspace), false},
+    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr},
+    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kIn, ATTN_FIELD(T, k), kOperand, nullptr},
+    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kIn, ATTN_FIELD(T, v), kOperand, nullptr},
+    {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, o), {.moved = true, .spread = true}, nullptr},
+    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), {.moved = true}, nullptr},
+    {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, ATTN_FIELD(T, bias), kSpread, "bias_dtype"},
+    {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask"},
+    {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kInt64, kIn, ATTN_FIELD(T, key_lengths), kFixed,
+     "has_key_lengths"},
+    {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -95,6 +110,22 @@ inline constexpr auto kTensorsOf = [] {
 inline constexpr auto kInputs = kTensorsOf<Role::kInput>;
 inline constexpr auto kOutputs = kTensorsOf<Role::kOutput>;
 
+// The tensors to which all of that is done, in the order of the table.
+template <bool Varied::*... done>
+inline constexpr auto kTensorsWith = [] {
+  constexpr auto wanted = [](const TensorSpec& spec) { return ((spec.varied.*done) && ...); };
+  std::array<TensorId, std::ranges::count_if(kTensors, wanted)> ids = {};
+  std::ranges::transform(kTensors | std::views::filter(wanted), ids.begin(), &TensorSpec::id);
+  return ids;
+}();
+inline constexpr auto kMovedTensors = kTensorsWith<&Varied::moved>;
+inline constexpr auto kSpreadTensors = kTensorsWith<&Varied::spread>;
+// Those that kernels load and store in vectors: Q, K, V and O.
+inline constexpr auto kMatrixTensors = kTensorsWith<&Varied::moved, &Varied::spread>;
+inline constexpr auto kPlantedTensors = kTensorsWith<&Varied::planted>;
+inline constexpr auto kStoredOnceTensors = kTensorsWith<&Varied::stored_once>;
+inline constexpr auto kFiniteTensors = kTensorsWith<&Varied::finite>;
+
 static_assert(
     [] {
       for (size_t t = 0; t < kTensorCount; ++t) {
@@ -103,6 +134,26 @@ static_assert(
       return true;
     }(),
     "rows stand in the order of TensorId");
+static_assert(std::ranges::all_of(kTensors,
+                                  [](const TensorSpec& spec) {
+                                    return !spec.asked_by ||
+                                           contract::find(contract::kProblemFields, spec.asked_by);
+                                  }),
+              "a tensor is asked for by a field of attn_problem");
+
+// The fields of attn_tensors in their order: the rows above, and what is no tensor.
+struct TensorsField {
+  contract::Field at;
+};
+inline constexpr auto kTensorsFields = [] {
+  std::array<TensorsField, kTensorCount + 3> all = {{{ATTN_FIELD(attn_tensors, size)},
+                                                     {ATTN_FIELD(attn_tensors, reserved)},
+                                                     {ATTN_FIELD(attn_tensors, workspace_bytes)}}};
+  for (size_t t = 0; t < kTensorCount; ++t) all[t + 3] = {kTensors[t].at};
+  std::ranges::sort(all, {}, [](const TensorsField& field) { return field.at.offset; });
+  return all;
+}();
+static_assert(contract::covers(kTensorsFields, sizeof(attn_tensors)), "each field of attn_tensors has a row");
 
 // Of attn_problem, or of whatever has its sizes by the same names; kPlanned: 0.
 template <class Problem>
@@ -132,14 +183,13 @@ constexpr int64_t element_bytes(const TensorSpec& spec, int32_t dtype, int32_t b
 // A pointer comes as a dense view.
 inline attn_tensor view_of(const attn_tensors& tensors, const TensorSpec& spec) {
   attn_tensor view = {nullptr, {0, 0, 0, 1}};
-  const auto* from = reinterpret_cast<const char*>(&tensors) + spec.member;
-  std::memcpy(&view, from, spec.strided ? sizeof view : sizeof view.data);
+  const auto* from = reinterpret_cast<const char*>(&tensors) + spec.at.offset;
+  std::memcpy(&view, from, spec.at.bytes);
   return view;
 }
 
 inline void set_view(attn_tensors& tensors, const TensorSpec& spec, const attn_tensor& view) {
-  std::memcpy(reinterpret_cast<char*>(&tensors) + spec.member, &view,
-              spec.strided ? sizeof view : sizeof view.data);
+  std::memcpy(reinterpret_cast<char*>(&tensors) + spec.at.offset, &view, spec.at.bytes);
 }
 
 }  // namespace attnfuzz

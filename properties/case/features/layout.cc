@@ -45,8 +45,7 @@ void spread(Case& c, TensorId t, int64_t by) {
 void spread_some(Rng& rng, Case& c) {
   const int64_t far = draw_far_spread(rng);
   const int64_t by = far * (rng.coin() ? 2 : 1);
-  for (const TensorId t :
-       {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kBias, TensorId::kMask}) {
+  for (const TensorId t : kSpreadTensors) {
     if (rng.percent(60)) spread(c, t, by);
   }
 }
@@ -56,12 +55,12 @@ void draw(const DrawContext& context, Case& c) {
   if (rng.percent(35)) {
     const bool odd = rng.percent(8);
     for (const TensorSpec& spec : kTensors) {
-      if (spec.strided && rng.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(rng, odd);
+      if (spec.strided() && rng.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(rng, odd);
     }
   } else if (rng.percent(14)) {
     // One tensor alone gets an odd stride of heads or batch entries. A kernel may check the other tensors'
     // strides only.
-    const auto t = rng.pick({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
+    const auto t = rng.pick<TensorId>(kMatrixTensors);
     spread(c, t, draw_far_spread(rng) | 1);
     return;
   }

@@ -1,5 +1,6 @@
 // Q, K or V stored once for several batch entries or heads, by strides of 0.
 #include "properties/case/feature.h"
+#include "properties/case/geometry.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -28,7 +29,7 @@ constexpr Switch kSwitch(const char* name) {
 }
 
 void say(const Case& c, Sentence& words) {
-  for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+  for (const TensorId t : kStoredOnceTensors) {
     const Once once = c.once.*once_of(t);
     if (once == Once{}) continue;
     words.push_back(cat(name_of(t), " stored once for all ",
@@ -50,10 +51,14 @@ extern constinit const Feature once = {
     .others = none,
     .cost =
         [](const Case& c, Cost& cost) {
-          const int all = parts(c.once.q) + parts(c.once.k) + parts(c.once.v);
+          int all = 0;
+          for (const TensorId t : kStoredOnceTensors) all += parts(c.once.*once_of(t));
           cost.count(all);
           cost.at(Rank::kOther).add(all);
-          for (const Once& of : {c.once.q, c.once.k, c.once.v}) cost.add(of.batch), cost.add(of.head);
+          for (const TensorId t : kStoredOnceTensors) {
+            const Once& of = c.once.*once_of(t);
+            cost.add(of.batch), cost.add(of.head);
+          }
         },
     .forms = none,
     .draw = {Phase::kMemory, draw},
@@ -67,10 +72,10 @@ extern constinit const Feature once = {
     .tidy =
         [](Case& c) {
           const Problem& p = c.problem;
-          for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
+          for (const TensorId t : kStoredOnceTensors) {
             Once& of = c.once.*once_of(t);
             if (p.batch < 2) of.batch = false;
-            if ((t == TensorId::kQ ? p.heads_q : p.heads_kv) < 2) of.head = false;
+            if (logical_size(p, t)[1] < 2) of.head = false;
           }
         },
     .illegal = none,

@@ -17,7 +17,7 @@ void draw(const DrawContext& context, Case& c) {
   const Problem& p = c.problem;
   if (!rng.percent(3) || p.batch == 0 || p.seq_q == 0 || p.seq_k == 0) return;
   Planted planted;
-  planted.tensor = rng.pick({TensorId::kQ, TensorId::kK, TensorId::kV});
+  planted.tensor = rng.pick<TensorId>(kPlantedTensors);
   const std::array<int64_t, 4> size = logical_size(p, planted.tensor);
   planted.b = rng.range(0, size[0] - 1);
   planted.h = rng.range(0, size[1] - 1);

@@ -120,7 +120,7 @@ std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
 // Columns apart or across rows, strides that run backwards, tensors spread over gigabytes or stored once.
 Case laid_oddly(Case c, uint64_t n) {
   for (const TensorSpec& spec : kTensors) {
-    if (!spec.strided) continue;
+    if (!spec.strided()) continue;
     TensorLayout& layout = c.layout[static_cast<size_t>(spec.id)];
     layout.spread = 0;
     const uint64_t kind = n + static_cast<uint64_t>(spec.id);
@@ -295,7 +295,7 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
         ASSERT_EQ(
             static_cast<const std::byte*>(view.data) - static_cast<const std::byte*>(arena.at(range.begin)),
             static_cast<ptrdiff_t>(place.data - place.begin) + call->first[tensor] * place.element_bytes);
-        if (spec_of(id).strided) ASSERT_TRUE(std::ranges::equal(view.stride, place.told)) << name_of(id);
+        if (spec_of(id).strided()) ASSERT_TRUE(std::ranges::equal(view.stride, place.told)) << name_of(id);
       }
       const uint64_t address = address_of(place, at);
       ASSERT_LE(at + bytes, place.end) << name_of(id) << ": " << describe(c);

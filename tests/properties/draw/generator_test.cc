@@ -83,9 +83,9 @@ TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
 bool are_laid(const attn_domain& d, const Case& c, Arena& arena) {
   const attn_tensors tensors = placed(c, arena);
   for (const TensorSpec& spec : kTensors) {
-    if (!spec.strided || spec.role == Role::kScratch || !is_present(c, spec.id)) continue;
+    if (!spec.strided() || spec.role == Role::kScratch || !is_present(c, spec.id)) continue;
     attn_tensor t;
-    std::memcpy(&t, reinterpret_cast<const char*>(&tensors) + spec.member, sizeof t);
+    std::memcpy(&t, reinterpret_cast<const char*>(&tensors) + spec.at.offset, sizeof t);
     const std::array<int64_t, 4> size = logical_size(c.problem, spec.id);
     if (std::ranges::find(size, 0) != size.end()) continue;
     const bool score = spec.id == TensorId::kBias || spec.id == TensorId::kMask;

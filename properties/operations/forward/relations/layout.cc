@@ -10,8 +10,6 @@
 namespace attnfuzz::relations {
 namespace {
 
-constexpr TensorId kMoved[] = {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO, TensorId::kLse};
-
 // Increases the outermost dimension's step by `by` elements.
 void step_further(TensorId tensor, int64_t by, Case& c) {
   if (const int64_t step = step_without_spread(c, tensor))
@@ -20,7 +18,7 @@ void step_further(TensorId tensor, int64_t by, Case& c) {
 
 Case views_of(const Case& dense) {
   Case c = dense;
-  for (const TensorId tensor : kMoved) step_further(tensor, 8 * (1 + static_cast<int64_t>(tensor)), c);
+  for (const TensorId tensor : kMovedTensors) step_further(tensor, 8 * (1 + static_cast<int64_t>(tensor)), c);
   return c;
 }
 
@@ -29,10 +27,10 @@ Case views_of(const Case& dense) {
 Case odd_view_of(const Case& dense) {
   Case c = dense;
   const uint64_t n = choice(dense, 1);
-  const TensorId tensor = kMoved[n % std::size(kMoved)];
+  const TensorId tensor = kMovedTensors[n % std::size(kMovedTensors)];
   const std::optional<Geometry> g = geometry(dense, tensor);
   if (!g || (g->size[0] < 2 && g->size[1] < 2)) return c;
-  if (n / std::size(kMoved) % 2 == 1) c.layout[static_cast<size_t>(tensor)].order = {1, 0, 2};
+  if (n / std::size(kMovedTensors) % 2 == 1) c.layout[static_cast<size_t>(tensor)].order = {1, 0, 2};
   step_further(tensor, 1 + step_without_spread(c, tensor) % 2, c);
   return c;
 }
@@ -44,7 +42,7 @@ void check(Trial& trial) {
   dense.layout = {};
   dense = trial.inside(dense);
   Case loose = dense;
-  for (const TensorId tensor : kMoved) {
+  for (const TensorId tensor : kMovedTensors) {
     const int n = static_cast<int>(tensor);
     TensorLayout& to = loose.layout[n];
     to.order = {0, 2, 1};  // (batch, sequence, head)
