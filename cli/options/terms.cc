@@ -13,6 +13,7 @@
 #include "cli/options/command.h"
 #include "cli/options/help.h"
 #include "fuzz/check/refusals.h"
+#include "kernels/contract/plan_fields.h"
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"
 #include "reference/model/ceiling.h"
@@ -20,38 +21,14 @@
 namespace attnfuzz {
 namespace {
 
-// A class by its name: what attention.h numbers from 0 on; nullptr: it has no name.
-struct Class {
-  const char* name;
-  int32_t attn_plan::* field;
-  std::vector<const char*> values;
-};
+using contract::PlanField;
 
-const std::vector<Class>& classes() {
-  static const std::vector<Class> all = {
-      {"accumulator", &attn_plan::accumulator, {nullptr, "ffma", "tensor"}},
-      {"p", &attn_plan::p_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32", "fp16", "bf16"}},
-      {"qk", &attn_plan::qk_format, {nullptr, nullptr, nullptr, nullptr, nullptr, "tf32"}},
-      {"v", &attn_plan::v_format, {nullptr, "fp32", "input", "e4m3", "e5m2", "tf32", "fp16", "bf16"}},
-      {"partials", &attn_plan::partial_format, {nullptr, "fp32", "input"}},
-      {"exp", &attn_plan::exp_class, {nullptr, "ex2.approx", "exp2f", "expf", "fast_expf"}},
-      {"log", &attn_plan::log_class, {nullptr, "lg2.approx", "logf", "fast_logf"}},
-      {"rcp", &attn_plan::rcp_class, {nullptr, "approx", "exact"}},
-      {"tanh", &attn_plan::tanh_class, {nullptr, "approx", "tanhf"}},
-      {"scale", &attn_plan::scale_mode, {nullptr, "fused", "separate", "folded_q", "separate_fma"}},
-      {"sum", &attn_plan::sum_rule, {"exp", "rounded_p"}},
-      {"merging", &attn_plan::merge_format, {nullptr, "fp32", "input"}},
-      {"merge", &attn_plan::merge_rule, {nullptr, "weight", "lse", "one_by_one"}},
-      {"conversion", &attn_plan::conversion, {"nearest", "faithful"}},
-      {"flush_to_zero", &attn_plan::flush_to_zero, {"0", "1"}},
-      {"lse_base", &attn_plan::lse_base, {"e", nullptr, "2"}},
-      {"lse_dead", &attn_plan::lse_dead, {"-inf", "+inf", "0", "any"}},
-      {"isolates_masked_nan", &attn_plan::isolates_masked_nan, {"0", "1"}},
-  };
-  return all;
+// What --errors speaks of, by its name there; nullptr: there is no such name.
+const PlanField* option_named(std::string_view name) {
+  const auto of = std::ranges::find_if(contract::kPlanFields,
+                                       [&](const PlanField& row) { return row.option && row.option == name; });
+  return of == std::end(contract::kPlanFields) ? nullptr : &*of;
 }
-
-constexpr const char* kNumbers[] = {"merges", "rescales", "mma_block", "p_scale", "v_scale"};
 
 std::optional<double> number(const std::string& text) {
   double value = 0;
@@ -64,17 +41,6 @@ std::optional<int64_t> whole_number(const std::string& text) {
   const std::optional<double> value = number(text);
   if (!value || *value != static_cast<double>(static_cast<int64_t>(*value))) return std::nullopt;
   return static_cast<int64_t>(*value);
-}
-
-bool set_number(const std::string& name, double value, attn_plan& plan) {
-  const auto whole = static_cast<int64_t>(value);
-  if (name == "merges") return (plan.merges = whole, true);
-  if (name == "rescales") return (plan.rescales = whole, true);
-  if (name == "mma_block")
-    return (plan.mma_block = static_cast<int32_t>(std::min<int64_t>(whole, 1 << 16)), true);
-  if (name == "p_scale") return (plan.p_scale = static_cast<float>(value), true);
-  if (name == "v_scale") return (plan.v_scale = static_cast<float>(value), true);
-  return false;
 }
 
 // A size of the domain, and what a case can have of it.
@@ -263,40 +229,60 @@ Terms narrowed(const Terms& asked, const KernelInfo& kernel) {
   return terms;
 }
 
+namespace {
+
+[[noreturn]] void refuse_errors(const std::string& word, const std::string& why) {
+  throw UserError("--errors '" + printable(word, 60) + "': " + why);
+}
+
+[[noreturn]] void refuse_unknown(const std::string& word, const std::string& name) {
+  std::string text = "write NAME=VALUE, with a name of";
+  std::vector<std::string> names;
+  for (const PlanField& row : contract::kPlanFields) {
+    if (row.option) names.emplace_back(row.option);
+  }
+  for (const std::string& known : names) text += " " + known;
+  refuse_errors(word, text + suggestion(name, names));
+}
+
+void set_number(const std::string& word, const PlanField& row, const std::string& value, attn_plan& plan) {
+  const std::optional<double> n = number(value);
+  const bool whole = row.at.type != contract::Type::kFloat;
+  if (!n || !(*n > 0) || (whole && !whole_number(value)))
+    refuse_errors(word,
+                  std::string(row.option) + (whole ? " is a whole number from 1 on" : " is a number above 0"));
+  contract::set(row.at, &plan, row.high > 0 ? std::min(*n, row.high) : *n);
+}
+
+void set_choice(const std::string& word, const PlanField& row, const std::string& value, attn_plan& plan) {
+  const bool is_exp = row.at.offset == offsetof(attn_plan, exp_class);
+  const auto at = std::ranges::find_if(row.names, [&](const char* v) { return v != nullptr && value == v; });
+  if (at != row.names.end()) {
+    contract::set(row.at, &plan, at - row.names.begin());
+    if (is_exp) plan.exp_error = 0;
+    return;
+  }
+  const std::optional<double> error = is_exp ? number(value) : std::nullopt;
+  if (error && *error > 0 && *error < 0.25) {
+    plan.exp_error = static_cast<float>(*error);
+    return;
+  }
+  std::string text = std::string(row.option) + " is one of";
+  for (const char* known : row.names) text += known != nullptr ? std::string(" ") + known : "";
+  refuse_errors(word, text + (is_exp ? ", or its relative error: a number below 0.25" : ""));
+}
+
+}  // namespace
+
 attn_plan parse_errors(const std::string& words) {
   attn_plan plan = documented_ceiling();
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     const size_t equals = word.find('=');
     const std::string name = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
-    const auto of = std::ranges::find_if(classes(), [&](const Class& c) { return c.name == name; });
-    const std::optional<double> as_number = number(value);
-    if (std::ranges::find(kNumbers, name) != std::end(kNumbers)) {
-      const bool scale = name.ends_with("_scale");
-      if (!as_number || !(*as_number > 0) || (!scale && !whole_number(value)))
-        throw UserError("--errors '" + printable(word, 60) + "': " + name +
-                        (scale ? " is a number above 0" : " is a whole number from 1 on"));
-      set_number(name, *as_number, plan);
-      continue;
-    }
-    if (of == classes().end()) {
-      std::vector<std::string> names(std::begin(kNumbers), std::end(kNumbers));
-      for (const Class& c : classes()) names.emplace_back(c.name);
-      std::string text = "--errors '" + printable(word, 60) + "': write NAME=VALUE, with a name of";
-      for (const std::string& known : names) text += " " + known;
-      throw UserError(text + suggestion(name, names));
-    }
-    const auto at = std::ranges::find_if(of->values, [&](const char* v) { return v != nullptr && value == v; });
-    if (at != of->values.end()) {
-      plan.*(of->field) = static_cast<int32_t>(at - of->values.begin());
-      if (name == "exp") plan.exp_error = 0;
-    } else if (name == "exp" && as_number && *as_number > 0 && *as_number < 0.25) {
-      plan.exp_error = static_cast<float>(*as_number);
-    } else {
-      std::string text = "--errors '" + printable(word, 60) + "': " + name + " is one of";
-      for (const char* known : of->values) text += known != nullptr ? std::string(" ") + known : "";
-      throw UserError(text + (name == "exp" ? ", or its relative error: a number below 0.25" : ""));
-    }
+    const PlanField* row = option_named(name);
+    if (!row) refuse_unknown(word, name);
+    (row->names.empty() ? set_number : set_choice)(word, *row, value, plan);
   }
   return plan;
 }

@@ -1,30 +1,56 @@
 #include "properties/case/as_contract.h"
 
+#include <string_view>
+
+#include "kernels/contract/problem_fields.h"
+#include "properties/case/codec_fields.h"
+
 namespace attnfuzz {
+namespace {
+
+// What of a member of Problem is a number of attn_problem: the member itself, and of an optional input what
+// says that it is there.
+template <class T>
+constexpr bool kIsNumber = std::is_arithmetic_v<T>;
+
+constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask"};
+
+// Whether a row of the contract is filled from a member of the same name.
+constexpr bool has_member(const char* name) {
+  return std::apply(
+      [&](const auto&... field) {
+        const auto is = [&]<class M>(const char* of, M Problem::*) {
+          return kIsNumber<M> && std::string_view(of) == name;
+        };
+        return (is(field.name, field.member) || ...);
+      },
+      codec::kFields<Problem>.all);
+}
+static_assert(std::ranges::all_of(contract::kProblemFields,
+                                  [](const contract::ProblemField& row) {
+                                    return row.meaning == contract::Meaning::kStructSize ||
+                                           row.meaning == contract::Meaning::kReserved ||
+                                           has_member(row.at.name) ||
+                                           std::ranges::find(kOfInputs, row.at.name) != std::end(kOfInputs);
+                                  }),
+              "a field of attn_problem is a member of Problem (case.h, codec_fields.h) or tells of an input");
+
+}  // namespace
 
 attn_problem problem_of(const Problem& p) {
   attn_problem out = {};
   out.size = sizeof out;
-  out.dtype = p.dtype;
-  out.batch = p.batch;
-  out.heads_q = p.heads_q;
-  out.heads_kv = p.heads_kv;
-  out.seq_q = p.seq_q;
-  out.seq_k = p.seq_k;
-  out.dim_qk = p.dim_qk;
-  out.dim_v = p.dim_v;
-  out.scale = p.scale;
-  out.softcap = p.softcap;
-  out.causal = p.causal;
-  out.align = p.align;
-  out.window_left = p.window_left;
-  out.window_right = p.window_right;
+  const auto copy = [&]<class M>(const char* name, M Problem::* member) {
+    if constexpr (kIsNumber<M>) {
+      if (const auto* row = contract::find(contract::kProblemFields, name))
+        contract::set(row->at, &out, p.*member);
+    }
+  };
+  std::apply([&](const auto&... field) { (copy(field.name, field.member), ...); }, codec::kFields<Problem>.all);
   out.has_key_lengths = p.key_lengths.has_value();
   out.bias_dtype = p.bias ? p.bias->dtype : ATTN_NONE;
   out.has_mask = p.mask.has_value();
-  out.num_splits = p.num_splits;
-  out.features = p.features;
-  if (p.dtype == ATTN_F32) out.features |= ATTN_FEATURE_F32;
+  out.features |= contract::features_of(out);
   return out;
 }
 

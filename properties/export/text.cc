@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/printable.h"
+#include "kernels/contract/problem_fields.h"
+#include "properties/case/as_contract.h"
 #include "properties/case/geometry.h"
 #include "properties/case/words.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
 #include "reference/model/device_arithmetic.h"
-#include "base/printable.h"
 
 namespace attnfuzz::exporting {
 namespace {
@@ -154,36 +156,40 @@ uint32_t workspace_poison(const Case& c) {
   return c.poison == Poison::kNan ? kAllOnes : poison(c.poison, ATTN_F32);
 }
 
+namespace {
+
+// What a field of attn_problem holds, in the language's words.
+std::string value_text(contract::Meaning meaning, auto value, Language language) {
+  const std::string prefix = language == Language::kCpp ? "ATTN_" : "";
+  if constexpr (std::is_floating_point_v<decltype(value)>) {
+    return exact(value, language);
+  } else {
+    constexpr const char *kDtypes[] = {"NONE", "F16", "BF16", "F32"}, *kAligns[] = {"TOP_LEFT", "BOTTOM_RIGHT"};
+    if (meaning == contract::Meaning::kDtype) return prefix + kDtypes[static_cast<size_t>(value + 1)];
+    if (meaning == contract::Meaning::kAlign) return prefix + kAligns[static_cast<size_t>(value)];
+    return cat(value);
+  }
+}
+
+std::string remark_on(const contract::ProblemField& row, auto value) {
+  if constexpr (std::is_floating_point_v<decltype(value)>) return number(value);
+  if (row.meaning == contract::Meaning::kFeatures) return value == ATTN_FEATURE_F32 ? "ATTN_FEATURE_F32" : "";
+  return row.meaning == contract::Meaning::kNumber && row.none == static_cast<double>(value) ? "none" : "";
+}
+
+}  // namespace
+
 std::vector<Field> problem_fields(const Case& c, Language language) {
-  const Problem& p = c.problem;
-  const bool cpp = language == Language::kCpp;
+  const attn_problem problem = problem_of(c.problem);
   std::vector<Field> fields;
-  const auto add = [&](const char* name, std::string value, std::string remark = "") {
-    fields.push_back({name, std::move(value), std::move(remark)});
-  };
-  const auto dtype = [&](int32_t d) -> std::string {
-    const char* names[] = {"F16", "BF16", "F32"};
-    return d < 0 ? (cpp ? "ATTN_NONE" : "NONE") : std::string(cpp ? "ATTN_" : "") + names[d];
-  };
-  add("dtype", dtype(p.dtype));
-  add("batch", cat(p.batch));
-  add("heads_q", cat(p.heads_q));
-  add("heads_kv", cat(p.heads_kv));
-  add("seq_q", cat(p.seq_q));
-  add("seq_k", cat(p.seq_k));
-  add("dim_qk", cat(p.dim_qk));
-  add("dim_v", cat(p.dim_v));
-  add("scale", exact(p.scale, language), number(p.scale));
-  if (p.softcap != 0) add("softcap", exact(p.softcap, language), number(p.softcap));
-  if (p.causal) add("causal", "1");
-  if (p.align == ATTN_BOTTOM_RIGHT) add("align", cpp ? "ATTN_BOTTOM_RIGHT" : "BOTTOM_RIGHT");
-  add("window_left", cat(p.window_left), p.window_left < 0 ? "none" : "");
-  add("window_right", cat(p.window_right), p.window_right < 0 ? "none" : "");
-  if (p.key_lengths) add("has_key_lengths", "1");
-  add("bias_dtype", p.bias ? dtype(p.bias->dtype) : dtype(ATTN_NONE));
-  if (p.mask) add("has_mask", "1");
-  if (p.num_splits != 0) add("num_splits", cat(p.num_splits));
-  if (p.dtype == ATTN_F32) add("features", cat(ATTN_FEATURE_F32), "ATTN_FEATURE_F32");
+  for (const contract::ProblemField& row : contract::kProblemFields) {
+    if (row.meaning == contract::Meaning::kStructSize) continue;
+    contract::visit(row.at, &problem, [&](auto value) {
+      // The program's struct begins as zeros.
+      if (row.none && value == 0) return;
+      fields.push_back({row.at.name, value_text(row.meaning, value, language), remark_on(row, value)});
+    });
+  }
   return fields;
 }
 
