@@ -42,7 +42,7 @@ function(attnfuzz_add_bundle)
             "-D kernels=${kernels}" "-D lanes=${lanes}" -P ${PROJECT_SOURCE_DIR}/cmake/make-bundle.cmake
     COMMENT "Packing attnfuzz-bundle.tar.gz" VERBATIM)
   if(targets)
-    add_dependencies(bundle ${targets} twins)
+    add_dependencies(bundle ${targets} twins contract)
   endif()
 endfunction()
 

@@ -48,6 +48,7 @@ foreach(target attnfuzz-oracle attnfuzz-cases attnfuzz-hosted-cpu attnfuzz-hoste
   endif()
 endforeach()
 install(DIRECTORY python/attnfuzz DESTINATION python COMPONENT package PATTERN __pycache__ EXCLUDE)
+install(FILES ${PROJECT_BINARY_DIR}/python/attnfuzz/contract.py DESTINATION python/attnfuzz COMPONENT package)
 install(FILES LICENSE CHANGELOG.md DESTINATION share/doc/attnfuzz COMPONENT package)
 
 get_property(kernels GLOBAL PROPERTY ATTNFUZZ_KERNELS)

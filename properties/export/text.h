@@ -16,7 +16,7 @@ extern const char* const kMemoryCuda;
 extern const char* const kProgramPython;
 extern const char* const kCallLibrary;     // part of kProgramPython: calls a kernel of a library
 extern const char* const kCallFunction;    // part of kProgramPython: calls a function of a Python file
-extern const char* const kContractPython;  // all of python/attnfuzz/contract.py
+extern const char* const kContractPython;  // all of attnfuzz/contract.py
 
 // The library with the CPU executor, which must be loaded before a CPU kernel.
 inline constexpr const char* kExecutorLibrary = "libattnfuzz-executor.so";
@@ -35,11 +35,12 @@ struct TensorText {
 // The tensors that exist, without the workspace: inputs, then outputs.
 std::vector<TensorText> tensor_texts(const Export& e);
 
-// Fields that are not zero, with their values in the language's syntax.
+// A field of a struct with its value in the language's syntax.
 struct Field {
   std::string name, value, remark;
 };
 enum class Language { kCpp, kPython };
+// The fields that are not zero, and those that have no default.
 std::vector<Field> problem_fields(const Case& c, Language language);
 std::vector<Field> environment_fields(const Case& c);
 

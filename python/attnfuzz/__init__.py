@@ -18,6 +18,12 @@
 docs/python.md is the manual. Only Python's standard library is imported here; oracle() and NumPy targets need NumPy.
 """
 
+try:
+    import attnfuzz.contract  # noqa: F401
+except ModuleNotFoundError:
+    raise ImportError("attnfuzz/contract.py is made when attnfuzz is built: install the wheel, or build attnfuzz and use "
+                      "PYTHONPATH=BUILD/python") from None
+
 from attnfuzz import harness
 from attnfuzz.cases import Case, cases
 from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, compiling, known, multiple, shows_known,

@@ -7,11 +7,13 @@ import inspect
 import os
 from dataclasses import dataclass, field
 
-from attnfuzz.contract import BF16, BOTTOM_RIGHT, CPU, CUDA, F16, F32, FORMAT_TF32, TOP_LEFT
+from attnfuzz.contract import (BF16, BOTTOM_RIGHT, CPU, CUDA, DOMAIN_VALUES, F16, F32, FORMAT_TF32, PLAN_CHOICES, PROBLEM_FIELDS,
+                               TENSOR_SPECS, TOP_LEFT)
+from attnfuzz.contract import DomainStruct as CDomain
+from attnfuzz.contract import Sizes as CSizes
 
 
 DTYPES = ("f16", "bf16", "f32")  # in the order of attn_dtype
-_FORMATS = ("fp32", "input", "e4m3", "e5m2", "tf32", "fp16", "bf16")  # of attn_format, from 1 on
 _OTHER_NAMES = {"fp16": "f16", "fp32": "f32"}
 
 
@@ -82,19 +84,8 @@ class Errors:
     p_scale: float = 0
     v_scale: float = 0
 
-    _classes = {
-        "accumulator": (None, "ffma", "tensor"),
-        "p": (None, *_FORMATS),
-        "v": (None, *_FORMATS),
-        "partials": (None, "fp32", "input"),
-        "merge": (None, "weight", "lse", "one_by_one"),
-        "merging": (None, "fp32", "input"),
-        "exp": (None, "ex2.approx", "exp2f", "expf", "fast_expf"),
-        "log": (None, "lg2.approx", "logf", "fast_logf"),
-        "rcp": (None, "approx", "exact"),
-        "tanh": (None, "approx", "tanhf"),
-        "scale": (None, "fused", "separate", "folded_q", "separate_fma"),  # by their number
-    }
+    _classes = {name: PLAN_CHOICES[name][1] for name in ("accumulator", "p", "v", "partials", "merge", "merging", "exp", "log",
+                                                         "rcp", "tanh", "scale")}
 
     def __post_init__(self):
         for name in ("p", "v", "partials", "merging"):
@@ -126,10 +117,7 @@ class Errors:
     @functools.cached_property
     def _columns(self):
         """Fields of attn_plan, with what they hold whatever the problem."""
-        columns = {"accumulator": "accumulator", "p": "p_format", "v": "v_format", "partials": "partial_format",
-                   "merge": "merge_rule", "merging": "merge_format", "scale": "scale_mode"}
-        fields = {columns.get(name, f"{name}_class"): values.index(getattr(self, name))
-                  for name, values in self._classes.items()}
+        fields = {PLAN_CHOICES[name][0]: values.index(getattr(self, name)) for name, values in self._classes.items()}
         if self.products:
             fields.update(dict.fromkeys(("qk_format", "p_format", "v_format"), FORMAT_TF32))
         for name in ("merges", "mma_block", "p_scale", "v_scale", "flush_to_zero", "isolates_masked_nan",
@@ -146,25 +134,8 @@ class Errors:
         plan.rescales = plan.split_tiles if self.rescales is None else self.rescales
 
 
-
-
-class CSizes(ctypes.Structure):
-    """attn_sizes of attention.h."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in ("least", "most", "multiple", "count")] + [("list", ctypes.c_int64 * 12)]
-
-
-class CDomain(ctypes.Structure):
-    """attn_domain."""
-
-    _fields_ = ([("size", ctypes.c_uint32), ("dtypes", ctypes.c_uint32)]
-                + [(name, CSizes) for name in ("batch", "heads_q", "group", "seq_q", "seq_k", "dim_qk", "dim_v")]
-                + [(name, ctypes.c_int32) for name in ("equal_lengths", "equal_dims", "causal", "align", "lse",
-                                                       "usual_scale", "layout", "align_bytes")])
-
-
-LAYOUTS = (None, "dense", "inner")  # by their number in attn_layout
-LSE_DEAD = ("-inf", "+inf", "0", "any")  # likewise in attn_lse_dead
+LAYOUTS = DOMAIN_VALUES["layout"]
+LSE_DEAD = PLAN_CHOICES["lse_dead"][1]
 
 
 class Size:
@@ -379,16 +350,34 @@ class Domain:
         return values + [(name, breaks) for name, declared, breaks in self._rules if declared(self)]
 
 
+# Inputs by their names; and those tensors that come with strides.
+INPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "input")
+STRIDED = tuple(name for name, (*_, strided, _) in TENSOR_SPECS.items() if strided)
+
+
+def asked_for(p, name):
+    """Whether a problem has that tensor."""
+    field = TENSOR_SPECS[name][3]
+    return field is None or (getattr(p, field) >= 0 if PROBLEM_FIELDS[field] == "dtype" else bool(getattr(p, field)))
+
+
+def shape_of(p, name):
+    return tuple(1 if size is None else getattr(p, size) for size in TENSOR_SPECS[name][2])
+
+
+def format_of(p, name):
+    """The format of a tensor's elements: "f16", "bf16", "f32", "bool" or "i64"."""
+    element = TENSOR_SPECS[name][1]
+    return DTYPES[getattr(p, element)] if element in PROBLEM_FIELDS else element
+
+
+_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "bool": 1, "i64": 8}
+
+
 def _inputs(p, t):
-    """Each input with its shape, the bytes of an element, and whether its dimensions may be stored once."""
-    square, of = (p.batch, p.heads_q, p.seq_q, p.seq_k), 4 if p.dtype == F32 else 2
-    inputs = [(t.q, (p.batch, p.heads_q, p.seq_q, p.dim_qk), of, False),
-              (t.k, (p.batch, p.heads_kv, p.seq_k, p.dim_qk), of, False),
-              (t.v, (p.batch, p.heads_kv, p.seq_k, p.dim_v), of, False)]
-    if p.bias_dtype >= 0:
-        inputs.append((t.bias, square, 4 if p.bias_dtype == F32 else 2, True))
-    if p.has_mask:
-        inputs.append((t.mask, square, 1, True))
+    """Each input with strides: its shape, the bytes of an element, and whether dimensions may repeat by a stride of 0."""
+    inputs = [(getattr(t, name), shape_of(p, name), _BYTES[format_of(p, name)], not TENSOR_SPECS[name][5])
+              for name in INPUTS if name in STRIDED and asked_for(p, name)]
     return [(x.data, x.stride[:4], *rest) for x, *rest in inputs if 0 not in rest[0]]
 
 
@@ -471,7 +460,7 @@ class Target:
         self.__module__ = self.function.__module__
         parameters = list(inspect.signature(self.function).parameters.values())
         names = [p.name for p in parameters]
-        known = ["p", "q", "k", "v", "bias", "mask", "key_lengths", "out", "lse", "stream"]
+        known = ["p", *INPUTS, "out", "lse", "stream"]
         if names[:4] != known[:4] or any(n not in known for n in names):
             raise TypeError(f"a target is a function of (p, q, k, v), and of any of {', '.join(known[4:])}; "
                             f"{self.__name__} is one of ({', '.join(names)})")

@@ -24,8 +24,9 @@ from dataclasses import replace
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
 from attnfuzz import declare, poison
-from attnfuzz.contract import CUDA, FAULT, OK, UNSUPPORTED, Environment, Plan, Problem, Tensors
-from attnfuzz.declare import DTYPES, CDomain, Target, Unsupported
+from attnfuzz.contract import (CUDA, FAULT, FEATURE_F32, OK, PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem,
+                               Tensors)
+from attnfuzz.declare import DTYPES, INPUTS, STRIDED, CDomain, Target, Unsupported, asked_for, format_of, shape_of
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
 
@@ -35,7 +36,7 @@ _HostedRun = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _Environmen
 
 
 # Kinds of problem that Call speaks of: bits of attn_problem.features. fuzz/worker/hosted.cc offers no others.
-KNOWN_FEATURES = 1  # ATTN_FEATURE_F32
+KNOWN_FEATURES = FEATURE_F32
 
 
 class Hosted(ctypes.Structure):
@@ -280,22 +281,24 @@ def host_of(name, target, path, source):
 _kept = []
 
 
-class Call:
-    """attn_problem as a target sees it: plain attributes, booleans as such."""
+# How a target sees a field of attn_problem, by what the field means.
+_READERS = {
+    "boolean": bool,
+    "dtype": lambda n: DTYPES[n] if n >= 0 else None,
+    "align": lambda n: "bottom_right" if n else "top_left",
+}
 
-    __slots__ = ("dtype", "batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v", "scale", "softcap",
-                 "causal", "align", "window_left", "window_right", "want_lse", "sm_count", "has_bias", "has_mask",
-                 "has_key_lengths")
+
+class Call:
+    """attn_problem as a target sees it: each field by its name, booleans as such, formats and alignments by their names."""
+
+    __slots__ = (*PROBLEM_FIELDS, "has_bias", "want_lse", "sm_count")
 
     def __init__(self, p, want_lse, sm_count):
-        self.dtype, self.batch = DTYPES[p.dtype], p.batch
-        self.heads_q, self.heads_kv, self.seq_q, self.seq_k = p.heads_q, p.heads_kv, p.seq_q, p.seq_k
-        self.dim_qk, self.dim_v, self.scale, self.softcap = p.dim_qk, p.dim_v, p.scale, p.softcap
-        self.window_left, self.window_right = p.window_left, p.window_right
-        self.causal = bool(p.causal)
-        self.align = "bottom_right" if p.align else "top_left"
-        self.has_bias, self.has_mask = p.bias_dtype >= 0, bool(p.has_mask)
-        self.has_key_lengths = bool(p.has_key_lengths)
+        for name, meaning in PROBLEM_FIELDS.items():
+            read = _READERS.get(meaning)
+            setattr(self, name, read(getattr(p, name)) if read else getattr(p, name))
+        self.has_bias = self.bias_dtype is not None
         self.want_lse, self.sm_count = want_lse, sm_count
 
 
@@ -329,18 +332,14 @@ class Kernel:
 
     def missing(self, p):
         """An input that the problem has and the function has no parameter for."""
-        takes = self.target.takes
-        if p.bias_dtype >= 0 and "bias" not in takes:
-            return "the target has no parameter 'bias'"
-        if p.has_mask and "mask" not in takes:
-            return "the target has no parameter 'mask'"
-        if p.has_key_lengths and "key_lengths" not in takes:
-            return "the target has no parameter 'key_lengths'"
+        for name in INPUTS:
+            if asked_for(p, name) and name not in self.target.takes:
+                return f"the target has no parameter '{name}'"
         return None
 
     def backwards(self, tensors):
         """A tensor that is no library's to turn round."""
-        for name in ("q", "k", "v", "o", "lse", "bias", "mask"):
+        for name in STRIDED:
             if self.target.arrays == "dlpack" and any(s < 0 for s in getattr(tensors, name).stride):
                 return f"{name} has a negative stride, which DLPack's consumers know nothing of"
         return None
@@ -363,19 +362,7 @@ class Kernel:
             # Before anything is made of the tensors, and until the next call: a worker has no other use for one.
             torch.cuda.set_stream(external_stream(env.stream))
         dtype = DTYPES[p.dtype]
-        view = self.view
-        arguments = {
-            "q": view(t.q, (p.batch, p.heads_q, p.seq_q, p.dim_qk), dtype),
-            "k": view(t.k, (p.batch, p.heads_kv, p.seq_k, p.dim_qk), dtype),
-            "v": view(t.v, (p.batch, p.heads_kv, p.seq_k, p.dim_v), dtype),
-        }
-        square = (p.batch, p.heads_q, p.seq_q, p.seq_k)
-        if p.bias_dtype >= 0:
-            arguments["bias"] = view(t.bias, square, DTYPES[p.bias_dtype])
-        if p.has_mask:
-            arguments["mask"] = view(t.mask, square, "bool")
-        if p.has_key_lengths:
-            arguments["key_lengths"] = self.array(Tensor(t.key_lengths, (p.batch,), (1,), "i64", self.cuda))
+        arguments = {name: self.array(self.input(name, p, t)) for name in INPUTS if asked_for(p, name)}
         outputs = {"out": Tensor(t.o.data, (p.batch, p.heads_q, p.seq_q, p.dim_v), t.o.stride[:4], dtype, self.cuda)}
         if t.lse.data:
             outputs["lse"] = Tensor(t.lse.data, (p.batch, p.heads_q, p.seq_q), t.lse.stride[:3], "f32", self.cuda)
@@ -392,8 +379,11 @@ class Kernel:
             result = self.target.function(problem, **arguments, **given)
         self.store(result, outputs, given)
 
-    def view(self, tensor, shape, dtype):
-        return self.array(Tensor(tensor.data, shape, tensor.stride[:4], dtype, self.cuda))
+    def input(self, name, p, tensors):
+        shape, given, dtype = shape_of(p, name), getattr(tensors, name), format_of(p, name)
+        if name in STRIDED:
+            return Tensor(given.data, shape, given.stride[:4], dtype, self.cuda)
+        return Tensor(given, shape[-1:], (1,), dtype, self.cuda)
 
     def array(self, tensor):
         arrays = self.target.arrays

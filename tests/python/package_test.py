@@ -361,6 +361,19 @@ class Declarations(unittest.TestCase):
         self.assertEqual(status, contract.UNSUPPORTED)
         self.assertIn("attn_problem.features has the bits 0x4000000000000000", text.value.decode())
 
+    def test_structs_are_as_long_as_in_c(self):
+        for name, size in contract.STRUCT_BYTES.items():
+            self.assertEqual(ctypes.sizeof(getattr(contract, name)), size, name)
+
+    def test_a_call_has_each_field_of_the_problem(self):
+        problem = contract.Problem(dtype=contract.BF16, bias_dtype=contract.NONE, align=contract.BOTTOM_RIGHT, causal=1,
+                                   seq_k=7, num_splits=3)
+        call = worker.Call(problem, True, 132)
+        self.assertEqual({name for name in contract.PROBLEM_FIELDS if not hasattr(call, name)}, set())
+        self.assertEqual({name for name, _ in contract.Problem._fields_} - set(contract.PROBLEM_FIELDS), {"size", "reserved"})
+        self.assertEqual((call.dtype, call.bias_dtype, call.align, call.causal, call.seq_k, call.num_splits),
+                         ("bf16", None, "bottom_right", True, 7, 3))
+
     def test_how_tensors_lie_is_looked_at(self):
         def laid(stride, data=4096):
             return contract.TensorView(data, (contract.c_int64 * 4)(*stride))
