@@ -16,7 +16,7 @@ std::string words(const Expected& e, size_t at) {
   return text;
 }
 
-// |a - b| in units of `unit`; 0 where they are equal, as infinities are.
+// |a - b| in units of `unit`; 0 if they are equal, including equal infinities.
 double apart(double a, double b, double unit) {
   if (a == b) return 0;
   const double off = std::abs(a - b) / unit;
@@ -58,7 +58,7 @@ Agreement compare(const attn_problem& problem, const Reference& a, const Referen
     for (size_t at = 0; at < x.value.size(); ++at) {
       double value = 0, bound = 0;
       if (x.rule[at] == y.rule[at] && static_cast<Due>(y.rule[at]) == Due::kNumber) {
-        // What must be exactly so is told by a bound of 0.
+        // A bound of 0 asks for exactness.
         const double unit = y.bound[at];
         value = apart(x.value[at], y.value[at], unit);
         if (!y.exact.empty()) value = std::max(value, apart(x.exact[at], y.exact[at], unit));

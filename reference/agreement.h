@@ -1,10 +1,10 @@
-// Whether two oracles say the same of one call.
+// Tests if two oracles agree about one call.
 //
-// States of rows and rules of elements must be equal. Values may lie apart by kApart of their
-// bound, bounds by kApart of themselves: both add up the same numbers in double, in another order
-// and with other functions of e^x, whose last bits a bound is far above; what the host's adds up in fp32,
-// because it only bounds, is larger by kSizesApart at most (products.h). That is 2^-17 of what a
-// kernel may be off by, so that no verdict hangs on it but one whose error is its bound.
+// States of rows and rules of elements must be equal. Values may differ by kApart of their bound, and
+// bounds by kApart of themselves. Both oracles add the same numbers in double, in another order and with
+// other implementations of e^x, whose last bits are far below a bound. Sums that only bound are added in
+// fp32 on the host, and are larger by kSizesApart at most (products.h). kApart is 2^-17, so no verdict
+// depends on it unless the error equals its bound.
 //
 //   if (const Agreement a = compare(fast, slow); !a.difference.empty()) fail(a.difference);
 #pragma once
@@ -19,12 +19,12 @@ inline constexpr double kApart = 0x1p-17;
 
 struct Agreement {
   double value = 0;  // the largest |value - value| / bound
-  double bound = 0;  // and |bound - bound| / bound
-  // The first that is not as above: "o(b=0,h=1,q=5,d=3): 0.25 +- 0.001 and 0.5 +- 0.001"; empty: none.
+  double bound = 0;  // the largest |bound - bound| / bound
+  // The first disagreement: "o(b=0,h=1,q=5,d=3): 0.25 +- 0.001 and 0.5 +- 0.001"; empty: none.
   std::string difference;
 };
 
-// Of the same problem; `b` is the one that ratios are relative to.
+// Compares references of the same problem. Ratios are relative to `b`.
 Agreement compare(const attn_problem& problem, const Reference& a, const Reference& b);
 
 }  // namespace attnfuzz

@@ -42,8 +42,8 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model, 
   return out;
 }
 
-// Rows up to `rows` are none that is evaluated, for now. A block's are, right before it is: what is filled is
-// still near when it is filled again.
+// Extends the outputs to `rows` rows that count as not evaluated. A block's rows are extended right before
+// they are evaluated, while they are in the cache.
 void extend(int64_t rows, Reference* out) {
   for (Expected& expected : out->outputs) {
     const auto elements = static_cast<size_t>(rows * expected.columns);
@@ -55,7 +55,7 @@ void extend(int64_t rows, Reference* out) {
   }
 }
 
-// g_t of each tile, in order: what its products may add to the accumulator's error. Returns their sum.
+// g_t of each tile, in order: what its products may add to the accumulator's error. Returns the sum.
 double tile_costs(const ErrorModel& model, const TileWalk& walk, std::span<const int64_t> keys, int64_t first,
                   std::vector<TileCost>* costs) {
   double sum = 0;
@@ -78,23 +78,23 @@ double tile_costs(const ErrorModel& model, const TileWalk& walk, std::span<const
   return sum;
 }
 
-// Rows that are evaluated together: two blocks of what the products hold in registers.
+// Rows that are evaluated together: two blocks of the products' registers.
 constexpr size_t kBlockRows = 12;
 
 // One row of a block.
 struct BlockRow {
   int64_t row;
   Row at;
-  std::span<const int64_t> keys;  // that it sees, counted from Operands::first
-  std::vector<int64_t> own_keys;  // where they are not all of a range
+  std::span<const int64_t> keys;  // visible keys, counted from Operands::first
+  std::vector<int64_t> own_keys;  // used if the row does not see all keys of a range
   std::vector<double> q, q_size, bias;
   Buffer dot, absolute, running;  // by position in the block
   double shift = 0;               // RowScores::shift
   MeanRow mean;
 };
 
-// What a block works on. It lives on from block to block, and from one evaluation of a thread to its next:
-// small problems would take a fifth of their time to allocate it.
+// The working memory of a block. It is kept from block to block, and from one evaluation of a thread to the
+// next; allocating it would take a fifth of a small problem's time.
 struct Scratch {
   Operands operands;
   std::vector<int64_t> ascending;  // 0, 1, 2, ...: keys of rows that see all of a range
@@ -103,19 +103,19 @@ struct Scratch {
   std::vector<std::span<const int64_t>> visible;
   std::vector<QueryRow> queries;
   std::vector<MeanRow*> means;
-  Buffer dot, absolute, running, centre;  // of visible keys
+  Buffer dot, absolute, running, centre;  // for visible keys
   RowScores scores;
   MeanWork work;
   RoundedP rounded;
 };
 class KeptScratch {
  public:
-  // Of an evaluation of so many keys.
+  // For an evaluation of `keys` keys.
   explicit KeptScratch(int64_t keys) : keys_(keys), scratch_(std::move(kept())) {
     if (!scratch_) scratch_ = std::make_unique<Scratch>();
   }
   ~KeptScratch() {
-    // Seven megabytes at most.
+    // At most seven megabytes.
     constexpr int64_t kMostKeys = 1024;
     if (keys_ <= kMostKeys) kept() = std::move(scratch_);
   }
@@ -130,7 +130,7 @@ class KeptScratch {
   std::unique_ptr<Scratch> scratch_;
 };
 
-// Rows in blocks.
+// Evaluates rows in blocks.
 class Evaluator {
  public:
   Evaluator(const attn_problem& problem, const attn_tensors& tensors, const ErrorModel& model, int64_t first,
@@ -144,7 +144,7 @@ class Evaluator {
         kept_(last - first),
         out_(empty_reference(problem, model, exact)) {}
 
-  // Takes rows of one (batch, kv head) together.
+  // Evaluates rows of one (batch, KV head) together.
   void rows(std::span<const int64_t> rows) {
     const RowSpace space(problem_);
     const int64_t group = problem_.heads_q / std::max<int64_t>(problem_.heads_kv, 1);
@@ -179,7 +179,7 @@ class Evaluator {
       ascending.push_back(next);
   }
 
-  // The keys that a row sees, counted from Operands::first.
+  // Lists the keys that a row sees, counted from Operands::first.
   void load_keys(const Row& at, BlockRow* row) {
     if (holes_) {
       row_keys(problem_, tensors_, at.b, at.h, at.i, first_, last_, &row->own_keys);
@@ -195,7 +195,7 @@ class Evaluator {
                       .subspan(static_cast<size_t>(first - first_), static_cast<size_t>(last - first));
   }
 
-  // Reads a row into the next place of the block. False if it is dead, and so done.
+  // Reads a row into the next place of the block. False if it is dead and therefore done.
   bool load_row(int64_t number, const Row& at) {
     ++out_.sampled;
     BlockRow& row = scratch_.block_rows[live_];
@@ -223,7 +223,7 @@ class Evaluator {
     if (problem_.bias_dtype == ATTN_NONE) return;
     row->bias.resize(row->keys.size());
     const std::span<const int64_t> keys = row->keys;
-    // Neighbours are decoded together.
+    // Decodes runs of neighbours together.
     for (size_t k = 0, end; k < keys.size(); k = end) {
       for (end = k + 1; end < keys.size() && keys[end] == keys[end - 1] + 1; ++end) {
       }
@@ -239,7 +239,7 @@ class Evaluator {
     size_t seen = 0;
     for (const BlockRow& row : rows) scratch_.visible.push_back(row.keys), seen += row.keys.size();
     make_key_block(model_, operands_.first, operands_.count, scratch_.visible, &block_);
-    // Rows that see different keys share too little.
+    // Rows that see different keys share too little, so they are split.
     const auto wasted = static_cast<size_t>(block_.positions() - kLanes);
     if (rows.size() > 1 && 4 * seen < rows.size() * wasted) {
       const size_t half = rows.size() / 2;
@@ -263,7 +263,7 @@ class Evaluator {
       if (out_.state[static_cast<size_t>(row.row)] == RowState::kBounded) end_row(row);
   }
 
-  // Scores and weights. False if the row is none of numbers, and so done.
+  // Computes scores and weights. False if the row does not consist of numbers and is therefore done.
   bool begin_row(BlockRow* row) {
     const auto n = static_cast<int64_t>(row->keys.size());
     MeanRow& mean = row->mean;
@@ -327,7 +327,7 @@ class Evaluator {
     for (Expected& output : out_.outputs) output.fill_row(row, column, 0, kInfinity);
   }
 
-  // Values that are not finite; true if a visible infinity left a column unconstrained.
+  // Marks columns with values that are not finite. True if a visible infinity left a column unconstrained.
   bool mark_non_finite(const BlockRow& row) {
     bool anything = false;
     size_t next = 0;
@@ -349,7 +349,7 @@ class Evaluator {
   const attn_tensors& tensors_;
   const ErrorModel& model_;
   const int64_t first_, last_;
-  const bool holes_;  // a mask or a bias may hide keys of a range
+  const bool holes_;  // a mask or a bias may hide keys within a range
   int64_t b_ = -1, g_ = -1, length_ = 0;
   size_t live_ = 0;
   KeptScratch kept_;

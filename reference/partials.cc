@@ -28,7 +28,7 @@ MeanTerms reduce_terms(const ErrorModel& model, double splits) {
   return terms;
 }
 
-// Merged one by one, what a weight goes through it goes through at every merge.
+// If splits are merged one by one, a weight is rounded again at every merge.
 void reduce_allowances(const ErrorModel& model, const std::vector<double>& x, double splits,
                        std::vector<double>* e) {
   const double most = *std::max_element(x.begin(), x.end()), slope = model.eps_exp_slope;
@@ -62,7 +62,7 @@ struct Partials {
   }
 };
 
-// Bounds rows of a reduction one by one; what it needs is kept from row to row.
+// Bounds the rows of a reduction one by one. Buffers are kept from row to row.
 class Reducer {
  public:
   Reducer(const ErrorModel& model, Reference* out) : model_(model), out_(*out) {}
@@ -145,7 +145,7 @@ PartialReference evaluate_partials(const attn_problem& problem, const attn_tenso
                                    const Calibration& calibration, int64_t split, RowSample sample) {
   PartialReference out;
   out.split = split;
-  // A plan of one split may leave its length open: it holds everything.
+  // A plan with one split may leave its length open; the split then has all keys.
   const bool whole = plan.tile_k <= 0 || plan.split_tiles <= 0;
   const int64_t length = whole ? problem.seq_k : plan.split_tiles * plan.tile_k;
   out.first_key = split == 0 ? 0 : std::min(problem.seq_k, split * length);
@@ -158,7 +158,7 @@ PartialReference evaluate_partials(const attn_problem& problem, const attn_tenso
 Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration,
                        int64_t num_splits, const float* o, const float* lse) {
   const ErrorModel model = make_error_model(problem, plan, calibration);
-  // An evaluation of no row at all has the right shape.
+  // Evaluating no row gives a result of the right shape.
   Reference out = evaluate_keys(problem, {}, model, {}, 0, 0);
   Partials partials;
   Reducer reducer(model, &out);

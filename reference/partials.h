@@ -1,13 +1,11 @@
-// Split-K's two stages, each judged apart, so that an error says where it is.
+// Judges the two stages of Split-K separately, so that an error shows its stage.
 //
-// partial: split s owns the KV tiles [s * split_tiles, (s+1) * split_tiles) of
-// tile_k keys each. Its partial is attention over those keys alone, normalised
-// by its own sum, in fp32 with its LSE; a split without a visible key for a row
-// holds 0 and -inf, as does a split past the last tile.
+// partial: split s owns the KV tiles [s * split_tiles, (s+1) * split_tiles) of tile_k keys each. Its
+// partial is the attention over those keys alone, normalised by its own sum, in fp32, with its LSE. A split
+// without a visible key for a row holds 0 and -inf, and so does a split past the last tile.
 //
-// reduce: fed with exact fp32 partials, O = sum_s e^(LSE_s - LSE) O_s and
-// LSE = ln sum_s e^(LSE_s). It is a weighted mean again (weighted_mean.h), with
-// scores x_s = LSE_s, values O_s, and only the merge's own rounding:
+// reduce: from exact fp32 partials, O = sum_s e^(LSE_s - LSE) O_s and LSE = ln sum_s e^(LSE_s). This is a
+// weighted mean again (weighted_mean.h), with scores x_s = LSE_s, values O_s, and only the merge's own rounding:
 //
 //   R_s = M - x_s                            how far below the largest LSE, M
 //   e_s = 5u R_s + S(eps_e + 2u)             product by log2 e, subtraction; S factors if merged one by one
@@ -40,10 +38,9 @@ struct PartialReference {
 PartialReference evaluate_partials(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                                    const Calibration& calibration, int64_t split, RowSample sample = {});
 
-// Partials dense: o is (split, row, dim_v), lse is (split, row), rows in the
-// order of Reference. A partial whose LSE is -inf has no part in the result,
-// whatever its O holds; a row whose LSEs are all -inf is dead; a NaN LSE makes
-// the row NaN, a NaN in O its column.
+// The partials are dense: o is (split, row, dim_v), lse is (split, row), with rows in the order of
+// Reference. A partial with LSE -inf has no part in the result, whatever its O holds. A row whose LSEs are
+// all -inf is dead. A NaN LSE makes the row NaN; a NaN in O makes its column NaN.
 Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration,
                        int64_t num_splits, const float* o, const float* lse);
 

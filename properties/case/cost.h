@@ -85,10 +85,9 @@ class Cost {
   std::vector<std::pair<Rank, int64_t>> words_;
 };
 
-// The order in which the reducer likes cases, most significant first: calls, batch,
-// heads, lengths, dims, features, data, seeds. Everything a case holds is in it
-// somewhere, so that two cases cost the same only if they are equal and the reducer,
-// which only ever goes down, ends.
+// The order in which the reducer prefers cases, most significant first: calls, batch, heads, lengths, head
+// dimensions, features, data, seeds. It includes everything that a case holds. Hence only equal cases have equal
+// cost, and the reducer, which always goes down, ends.
 //
 //   if (complexity(candidate) < complexity(best)) ...
 std::vector<int64_t> complexity(const Case& c);

@@ -1,10 +1,10 @@
-// A feature of a case, in one room: what it is, how it is taken away, drawn,
-// mutated, told and refused. Whatever goes over the features of a case (the draw,
-// the mutations, the reducer, the classification, the words) is a loop over this.
+// A feature of a case, with everything about it in one place: how it is removed, drawn, mutated, described
+// and refused. The draw, the mutations, the reducer, the classification and the descriptions all loop over
+// the features.
 //
-// A new feature is its field in case.h and codec_fields.h, one file NAME.cc here
-// and one line of CMakeLists.txt. It has to say something, if only `none`, to each
-// question: a member left out does not compile.
+// A new feature is its field in case.h and codec_fields.h, one file features/NAME.cc, and one line of
+// CMakeLists.txt. It must answer each question below, if only with `none`: a member that is left out does
+// not compile.
 //
 //   for (const Feature* feature : all_features()) feature->tidy(c);
 #pragma once
@@ -32,7 +32,7 @@ namespace attnfuzz {
 inline constexpr struct None {
 } none;
 
-// A function or none, said either way: none does nothing and answers R().
+// A function or `none`, stated explicitly. `none` does nothing and returns R().
 template <typename Signature>
 class Hook;
 template <typename R, typename... Args>
@@ -48,7 +48,7 @@ class Hook<R(Args...)> {
   R (*function_)(Args...) = nullptr;
 };
 
-// Several or none, said either way: what is left out does not compile.
+// A list or `none`, stated explicitly: leaving it out does not compile.
 template <typename T>
 class Few {
  public:
@@ -66,7 +66,7 @@ class Few {
   size_t size_ = 0;
 };
 
-// What the reducer turns off, and its place among all that it can turn off.
+// What the reducer turns off, and its place among everything that it can turn off.
 struct Switches {
   constexpr Switches(None) : place(0), all(none) {}
   constexpr Switches(int at, Few<Switch> switches) : place(at), all(switches) {}
@@ -74,31 +74,32 @@ struct Switches {
   Few<Switch> all;
 };
 
-// Other values of a part, each tried by itself on a case that has the usual one: where
-// all of them fail too, the part does not matter.
+// Alternative values of a part. Each is tried by itself on a case that has the usual value. If all of them
+// fail, too, the part does not matter.
 struct Others {
   const char* part;  // "softcap"
   bool (*usual)(const Case& c);
-  std::array<void (*)(Case&), 3> edits;  // those that there are
-  const char* needed = nullptr;          // the usual one in words, where it is needed as all others pass: "f16"
+  std::array<void (*)(Case&), 3> edits;  // unused entries are null
+  // words for the usual value, if it is needed because all others pass: "f16"
+  const char* needed = nullptr;
 };
 
-// What a mutation draws anew, or a crossover takes from the other parent, as a whole.
+// A unit that a mutation draws anew, or that a crossover takes from the other parent.
 struct Part {
   const char* name;
-  int weight;  // how often it is drawn anew, beside others
+  int weight;  // how often it is drawn anew, relative to others
   void (*take)(Case& to, const Case& from);
 };
 
-// A case on a kernel's tiles.
+// A case with a kernel's tiles.
 struct Tiled {
   const Case& c;
   const Problem& p;
   int64_t tile_q, tile_k, splits;
 };
 
-// What a draw is classified by, and what a fuzzer collects in pairs. Ledgers hold
-// these names: one that is changed is one that old ledgers miss.
+// Names by which a draw is classified, and which a fuzzer collects in pairs. Stored ledgers hold these
+// names: a changed name is missing from old ledgers.
 enum class MarkFor : uint8_t { kClasses, kPairs, kBoth };
 struct Mark {
   const char* name;
@@ -106,22 +107,22 @@ struct Mark {
   MarkFor use = MarkFor::kClasses;
 };
 
-// How a kernel is asked for the feature alone, and how a case is spared it.
+// How a kernel is asked for the feature alone, and how a case avoids it.
 struct Refusal {
-  const char* name;  // as people are told: "windows"
+  const char* name;  // as people read it: "windows"
   void (*ask)(Problem& p);
   void (*strip)(Case& c);
-  std::array<const char*, 2> properties = {};  // that are about nothing else
-  const char* floor = nullptr;                 // of the draw, that cannot be kept then (generator.h)
+  std::array<const char*, 2> properties = {};  // properties that are about nothing else
+  const char* floor = nullptr;                 // the draw's floor that cannot be kept then (generator.h)
 };
 
-// For whom a case is drawn, with which random numbers and on which of its tiles.
+// The configuration, random numbers and tiles that a case is drawn with.
 struct DrawContext {
   const GeneratorConfig& config;
   Rng& rng;
   int64_t tile_q, tile_k;
 };
-// The parts of a draw, one after the other; none of them: it is never drawn.
+// The phases of a draw, in order. kNone: never drawn.
 enum class Phase : uint8_t { kNone, kSizes, kVisibility, kValues, kMemory };
 
 struct Draw {
@@ -132,51 +133,51 @@ struct Draw {
   Hook<void(const DrawContext& context, Case& c)> draw;
 };
 
-// A number that a mutation doubles, halves, moves by one or on to a tile's border.
+// A number that a mutation doubles, halves, moves by one, or moves to a tile's border.
 struct MovableNumber {
-  int64_t now, least, tile, other;  // other: a number to make it equal to
+  int64_t now, least, tile, other;  // other: a number that it may be made equal to
   std::function<void(Case&, int64_t)> set;
 };
 
-// Where in a description the words stand.
+// The place of the words in a description.
 enum class Told : uint8_t { kMask, kNumber, kData, kSurroundings, kCalls };
 using Sentence = std::vector<std::string>;
 struct Words {
   Told where;
-  int order;  // among those of the same
+  int order;  // among words of the same place
   void (*say)(const Case& c, Sentence& words);
 };
 
 struct Feature {
-  // For the reducer: what can be turned off, lowered, and be another.
+  // For the reducer: what can be turned off, lowered, or replaced.
   Switches switches;
   Few<Dial> dials;
   Few<Others> others;
   Hook<void(const Case& c, Cost& cost)> cost;
-  // The simplest forms in which it shows a bug by itself, on keys of such tiles.
+  // The simplest forms in which the feature alone shows a bug, for keys in tiles of this size.
   Hook<void(int64_t tile_k, std::vector<std::function<void(Case&)>>& forms)> forms;
 
-  // For draws and mutations: in the order of the list, each on its own random numbers.
+  // For draws and mutations: in the order of the list, each with its own random numbers.
   Draw draw;
   Few<Part> parts;
   Hook<void(const DrawContext& context, const Case& c, std::vector<MovableNumber>& numbers)> numbers;
-  // Another value; false if there is none to change.
+  // Changes a value; false if there is none to change.
   Few<bool (*)(const DrawContext& context, Case& c)> steps;
 
   Few<Refusal> refusals;
   Few<Mark> marks;
   Few<Words> words;
 
-  // What is left of it once what it hangs on is gone.
+  // Removes what remains of the feature once something that it needs is gone.
   Hook<void(Case& c)> tidy;
-  // Why it cannot be run, if it cannot: which field, and what it must be.
+  // Why the case cannot be run, if it cannot: the field, and what it must be.
   Hook<std::optional<std::string>(const Case& c)> illegal;
 };
 
-// In the order in which they are drawn; CMakeLists.txt lists them.
+// In the order in which they are drawn, which is the order of CMakeLists.txt.
 std::span<const Feature* const> all_features();
 
-// What all of them have of a kind, by `key` and in their order.
+// The lists of all features, joined in order and sorted by `key`.
 template <typename T, typename Key>
 std::vector<T> gather(Few<T> Feature::* list, Key key) {
   std::vector<T> all;
@@ -187,14 +188,14 @@ std::vector<T> gather(Few<T> Feature::* list, Key key) {
   return all;
 }
 
-// All that the features say of a case: "softcap 30", "mask: all keys".
+// What the features say about a case: "softcap 30", "mask: all keys".
 Sentence all_words(const Case& c);
 
-// Case{}, as which everything is that is off.
+// Case{}, with every feature off.
 const Case& plain_case();
 
-// Of fields given by a function that ties them: `[](auto& c) { return std::tie(c.poison); }`.
-// It is called through its type: clang 19 gives the objects of all files one name.
+// These functions take fields by a function that ties them: `[](auto& c) { return std::tie(c.poison); }`.
+// It is called through its type, because clang 19 gives such objects of all files one name.
 template <auto kFields>
 void take(Case& to, const Case& from) {
   decltype(kFields){}(to) = decltype(kFields){}(from);
@@ -211,7 +212,7 @@ template <auto kFields>
 void unset(Case& c) {
   take<kFields>(c, plain_case());
 }
-// A switch of these fields that has one form: as found.
+// A toggle for these fields with one form: as found.
 template <auto kFields>
 constexpr Switch whole_switch(const char* name, Trait trait = Trait::kOwn) {
   return {name, is_set<kFields>, unset<kFields>,
@@ -221,7 +222,7 @@ constexpr Switch whole_switch(const char* name, Trait trait = Trait::kOwn) {
           },
           trait};
 }
-// A switch of one field: first with this value, then as found.
+// A toggle for one field: first this value, then as found.
 template <auto kFields, auto kSimplest>
 constexpr Switch value_switch(const char* name) {
   return {name, is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
@@ -253,8 +254,8 @@ inline Complaint outside(std::string_view field, int64_t value, int64_t low, int
   return say(field, value, cat(low, "..", high));
 }
 
-// Of a field whose members were asked: legality is asked of every case that the reducer makes, so
-// that names are put together only where there is something to say.
+// Prefixes a member's complaint with its field. The reducer asks for the legality of every case, so names
+// are put together only if there is a complaint.
 template <typename... Name>
 Complaint of_field(const Complaint& member, const Name&... field) {
   return member ? Complaint(cat(field..., *member)) : std::nullopt;
@@ -265,9 +266,9 @@ inline Complaint bad_fill(std::string_view field, const Fill& fill) {
   return of_field(outside(".exponent", fill.exponent, -256, 256), field);
 }
 
-inline constexpr int64_t kLargestNumber = int64_t{1} << 31;  // to which mutations move
-// As a mutation moves a number: doubled, halved, moved by one or a tile, on to a tile's
-// border or made equal to another.
+inline constexpr int64_t kLargestNumber = int64_t{1} << 31;  // mutations go no further
+// Changes a number as a mutation does: doubles it, halves it, moves it by one or a tile, moves it to a
+// tile's border, or makes it equal to another.
 int64_t moved(int64_t now, int64_t least, int64_t tile, int64_t other, Rng& rng);
 
 }  // namespace attnfuzz

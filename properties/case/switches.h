@@ -1,8 +1,8 @@
-// What of a case can be turned off or lowered.
+// The features of a case that can be turned off, and the numbers that can be lowered.
 //
-// The reducer turns switches off one by one, and builds small canonical cases out
-// of those that it could not turn off; dials it lowers. They are the features' own
-// (features/feature.h), in the order in which they are worth trying.
+// The reducer turns features off one by one, builds small canonical cases from those that it cannot turn
+// off, and lowers numbers. The features define both lists (feature.h); they are in the order in which they
+// are worth trying.
 #pragma once
 
 #include <span>
@@ -12,14 +12,14 @@
 
 namespace attnfuzz {
 
-// What a switch is to whoever compares cases by what they have.
+// How a toggle compares with others, for code that compares cases by their features.
 enum class Trait : uint8_t {
-  kOwn,          // no other does as well
-  kCounted,      // a number above its least, which a dial tells better
-  kSize,         // likewise; it takes no part in what a kernel does where
-  kValue,        // of the numbers in tensors: takes no part in that either
-  kHidesKeys,    // as any other of these may
-  kLayout,       // of one tensor, where another's may do as well
+  kOwn,          // no other can stand for it
+  kCounted,      // a number above its least value, which the integer tells better
+  kSize,         // likewise; it does not affect what a kernel does at which place
+  kValue,        // values in tensors; it does not affect that, either
+  kHidesKeys,    // any other of these may stand for it
+  kLayout,       // of one tensor; another tensor's may stand for it
   kInputLayout,  // of Q, K or V
 };
 
@@ -27,38 +27,37 @@ struct Switch {
   const char* name;  // "causal", "key lengths", "the layout of k"
   bool (*present)(const Case& c);
   void (*remove)(Case& c);
-  // Adds to a canonical case, whose sizes are set, the feature that `from` has:
-  // first in its simplest form (choice 0), last as `from` has it. False past the last.
+  // Adds the feature of `from` to a canonical case whose sizes are set: first in its simplest form (choice 0),
+  // last as `from` has it. False after the last form.
   bool (*add)(Case& to, const Case& from, int choice);
   Trait trait = Trait::kOwn;
-  const char* dial = nullptr;  // which, where it is needed, says that this is needed, and how much of it
+  const char* dial = nullptr;  // the number that, if needed, says that this is needed, and how much of it
 };
 
 std::span<const Switch> switches();
 
-// Which numbers below its own are worth trying, and which above.
+// The kind decides which values below and above a number are worth trying.
 enum class DialKind : uint8_t { kGrid, kQueries, kKeys, kDim, kWindow, kKeyLength, kSplits, kParameter };
-// A number in a case: how to read it, how to set it along with what hangs on it.
+// A number in a case. set() also changes whatever depends on the number.
 struct Dial {
   const char* name;  // "seq_k"
   DialKind kind;
   int64_t least;
   int64_t (*get)(const Case& c);
   void (*set)(Case& c, int64_t value);
-  bool (*there)(const Case& c) = nullptr;  // whether it can be read; nullptr: always
+  bool (*there)(const Case& c) = nullptr;  // true if the number exists; nullptr: always
 
   bool applies(const Case& c) const {
     return (!there || there(c)) && (kind == DialKind::kGrid || get(c) >= least);
   }
 };
 
-// By kind, which is how much they weigh.
+// Sorted by kind, that is, by how much the numbers weigh.
 std::span<const Dial> dials();
 
-// Makes a changed case consistent again: key lengths for each batch entry,
-// planted values inside their tensors, no layout for a tensor that is not
-// there, no seed for a fill that has none. Changes nothing in a drawn case that
-// has no such leftovers.
+// Makes a changed case consistent: it removes key lengths without batch entry, planted values outside their
+// tensors, layouts of absent tensors, and seeds of fills that use none. It does not change a drawn case,
+// which has no such leftovers.
 //
 //   c.problem.batch = 1;
 //   tidy(c);             // one key length, no value planted in batch entry 2

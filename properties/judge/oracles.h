@@ -6,7 +6,8 @@
 //   - what it fails is evaluated again by the CPU's oracle, and that verdict counts;
 //   - the first result, and then one in `both_in` at random, is evaluated by both in any case;
 //   - a problem that it does not handle goes to the CPU's oracle, and is counted with the reason;
-//   - if both were asked and disagree (reference/agreement.h), that is a failure of an oracle, not of the kernel: Kind::kOracle.
+//   - if both were asked and disagree (reference/agreement.h), that is a failure of an oracle, not of the
+//     kernel: Kind::kOracle.
 // Partials and merges (a kernel's stages) are left to the CPU's oracle.
 //
 //   target->oracles = std::make_shared<Oracles>(std::move(fast));

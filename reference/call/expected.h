@@ -1,5 +1,5 @@
-// One output as it must be, element by element: what the oracle says of O, of the
-// LSE, and of whatever other operations write.
+// One output as it must be, element by element: O, the LSE, or an output of another operation, as the
+// oracle computes it.
 //
 //   const Expected& o = reference[TensorId::kO];
 //   if (o.ratio(row, column, got) > 1) fail(...);
@@ -14,44 +14,43 @@
 
 namespace attnfuzz {
 
-// What an input is where it is read.
+// What kind of value an input holds.
 enum class Purity : uint8_t { kFinite, kInfinite, kNaN };
 
 enum class RowState : uint8_t {
-  kDead,           // sees no key: O = 0, and LSE = -inf or what the plan has there, exactly
-  kBounded,        // within the bounds
+  kDead,           // the row sees no key: O = 0; LSE = -inf or the plan's lse_dead, exactly
+  kBounded,        // the row has bounds
   kUninformative,  // the scores are too uncertain: O in the hull of its values, LSE any number
   kUnconstrained,  // an intermediate may overflow, or an input is infinite: any value passes
-  kNaN,            // sees a NaN in q, k or bias: O and LSE must be NaN
+  kNaN,            // the row sees a NaN in q, k or bias: O and LSE must be NaN
   kSkipped         // not sampled: nothing is known
 };
 
-// What one output must hold: element row * columns + column, dense.
+// What one output must hold. Element: row * columns + column, dense.
 struct Expected {
   TensorId tensor = TensorId::kO;
   int64_t columns = 0;
   std::vector<double> value;
   std::vector<double> bound;  // the interval value +- bound; infinite: any number passes
-  // What is due without any rounding, where `value` is not that but what the kernel's known
-  // roundings make of it (rounded_p.h); empty: `value` everywhere.
+  // The exact results, if `value` predicts the kernel's roundings instead (rounded_p.h). Empty: `value` is
+  // exact everywhere.
   std::vector<double> exact = {};
   std::vector<uint8_t> rule;  // Due: a number is due, NaN is due, or anything passes
-  double overflow = 0;        // where |value| + bound reaches this an infinity of that sign passes too
-  bool logarithm = false;  // -inf is a value as others are, and where `overflow` is 0 no infinity passes for it
-  double unit = 1;         // of a logarithm: the natural one is this times as much
+  double overflow = 0;        // if |value| + bound reaches this, an infinity of that sign passes, too
+  bool logarithm = false;     // -inf is an ordinary value; if `overflow` is 0, no infinity passes for it
+  double unit = 1;            // for a logarithm: the natural logarithm is this times as large
 
-  // |got - value| / bound: at most 1 passes. 0 for what passes exactly, infinite
-  // where no ratio can tell: NaN where a number is due, a number where NaN is due,
-  // an infinity that is no overflow, anything else where the bound is 0.
+  // |got - value| / bound; at most 1 passes. 0 for an exact result. Infinite if no ratio applies: NaN instead
+  // of a number, a number instead of NaN, an infinity that is no overflow, or any error where the bound is 0.
   double ratio(int64_t row, int64_t column, float got) const;
-  // Whether an infinity may stand for a number that is due.
+  // True if an infinity may replace a number.
   bool overflows() const { return !logarithm || overflow > 0; }
-  // How far a right result may lie from what is exactly due: what relations between results go by.
+  // How far a right result may lie from the exact result. Relations between results use this.
   double allowance(int64_t at) const {
     const auto i = static_cast<size_t>(at);
     return exact.empty() ? bound[i] : bound[i] + std::abs(value[i] - exact[i]);
   }
-  // Of the whole row the same is due.
+  // Sets the same expectation for a whole row.
   void fill_row(int64_t row, Due due, double value, double bound);
 };
 

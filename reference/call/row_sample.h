@@ -1,9 +1,8 @@
-// Which rows of a large problem are judged, when judging all costs too much.
+// Chooses the rows of a large problem that are judged, if judging all costs too much.
 //
-// The choice depends on the problem's shape and a seed alone, so a replay
-// judges the same rows. Half of it goes where kernels break: the first and the
-// last row, and the rows on both sides of each border of a query tile; the
-// other half is spread at random.
+// The choice depends on the problem's shape and a seed alone, so a replay judges the same rows. Half of the
+// rows lie where kernels break: the first and the last row, and the rows on both sides of each query tile's
+// border. The other half is random.
 //
 //   for (int64_t row : sampled_rows(problem, plan.tile_q, {.limit = 200, .seed = 7})) ...
 #pragma once

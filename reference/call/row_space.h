@@ -1,6 +1,6 @@
-// The rows of a result: one a query of each batch entry and head, numbered in
-// the order (b, h, i). Dense arrays of results and all that is said of them (row
-// states, samples, partials, pictures) count rows by this, and by nothing else.
+// The rows of a result: one for each query of each batch entry and head, numbered in the order (b, h, i).
+// Dense arrays of results and everything about them (row states, samples, partials, pictures) use these
+// numbers.
 //
 //   const RowSpace rows(problem);           // attn_problem, or a case's Problem
 //   for (int64_t row = 0; row < rows.count(); ++row) { const Row at = rows.at(row); ... }
@@ -24,7 +24,7 @@ class RowSpace {
   int64_t count() const { return batch_ * heads_ * queries_; }
   int64_t of(int64_t b, int64_t h, int64_t i) const { return (b * heads_ + h) * queries_ + i; }
   int64_t of(const Row& at) const { return of(at.b, at.h, at.i); }
-  // Of 0 <= row < count().
+  // 0 <= row < count().
   Row at(int64_t row) const { return {row / queries_ / heads_, row / queries_ % heads_, row % queries_}; }
 
  private:

@@ -1,4 +1,4 @@
-// The arithmetics of attn_env, as files and commands call them.
+// The names of attn_env's arithmetics in files and commands.
 #pragma once
 
 #include <algorithm>

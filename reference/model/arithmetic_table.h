@@ -1,15 +1,16 @@
-// The table of whose arithmetic the executor computes in: its own, or a device's.
+// The calibration of the executor's own arithmetic, or of a device's.
 #pragma once
 
 #include "reference/model/calibration.h"
 
 namespace attnfuzz {
 
-// Of an attn_arithmetic.
+// The table of an attn_arithmetic.
 const Calibration& arithmetic_table(int32_t arithmetic);
 
-// By what a case in some arithmetic is judged where a check has `given`: that arithmetic's table if `given` is
-// one of these tables, and else `given`, which a user chose, or which limits what a stranger's plan may claim.
+// The table that judges a case in some arithmetic, in a check with the calibration `given`. If `given` is
+// one of these tables, it is the table of the case's arithmetic. Otherwise it is `given`, which a user
+// chose, or which limits what an untrusted plan may claim.
 const Calibration& table_for(int32_t arithmetic, const Calibration& given);
 
 }  // namespace attnfuzz

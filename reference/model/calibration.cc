@@ -62,7 +62,7 @@ Calibration parse(const std::string& text) {
   if (out.mma_block < 1) throw std::runtime_error("mma_block is not positive");
   out.mma_product = error_or(file, "mma_product", out.mma_unit);
   out.mma_sum = error_or(file, "mma_sum", 2 * out.mma_unit);
-  // Who has not measured it must assume it.
+  // A calibration without the measurement must assume the worst.
   out.mma_least_f16 = file.value("mma_least_f16", 0x1p-14);
   if (!(out.mma_least_f16 >= 0 && out.mma_least_f16 <= 1))
     throw std::runtime_error("mma_least_f16 is not 0..1");

@@ -1,11 +1,10 @@
 // How wrong the instructions of one device may be.
 //
-// The bound needs a figure for every approximate instruction that a kernel
-// uses. Documentation gives figures but no guarantee; an exhaustive sweep on a
-// device gives the truth for that device. Either is a Calibration: a small
-// table, committed as a readable file under reference/calibrations/ and written
-// by `attnfuzz calibrate`. In the file errors are multiples of 2^-24, here
-// plain relative errors (absolute near the zero of a logarithm).
+// The bound needs a figure for every approximate instruction of a kernel. Documentation gives figures
+// without a guarantee; an exhaustive sweep gives the truth for one device. Either is a Calibration: a small
+// table, stored as a readable file under reference/calibrations/, or written by `attnfuzz calibrate`. In
+// the file, errors are multiples of 2^-24. Here they are relative errors (absolute near the zero of a
+// logarithm).
 //
 //   std::string error;
 //   Calibration mine = read_calibration("my-gpu.json", &error);
@@ -21,7 +20,7 @@ namespace attnfuzz {
 
 struct Calibration {
   std::string name;    // "h200"
-  std::string device;  // what it describes, for a person
+  std::string device;  // the device, for people
   std::string origin;  // where the figures come from
   bool measured = false;
 
@@ -38,28 +37,27 @@ struct Calibration {
   double tanh_approx = 0;  // tanh.approx.f32
   double tanhf = 0;        // tanhf
   double mma_unit = 0;     // error of rounding a block's sum
-  int mma_block = 0;       // products the tensor core adds at once; fewer is looser
-  // Adding c <= mma_block products to what is there errs by (c mma_product + mma_sum)
-  // of the largest term or sum: each term is cut off where alignment ends, then the
-  // sum is rounded. Without figures of their own: mma_unit, and twice that.
+  int mma_block = 0;       // products that the tensor core adds at once; fewer is looser
+  // Adding c <= mma_block products errs by (c mma_product + mma_sum) of the largest term or sum: alignment cuts
+  // each term off, then the sum is rounded. Files without these figures get mma_unit and twice mma_unit.
   double mma_product = 0;
   double mma_sum = 0;
-  // The least |x| that a non-zero fp16 factor is aligned as: 2^-14 where subnormals
-  // keep the exponent they are stored with; 0: aligned by their value.
+  // The least |x| that a non-zero fp16 factor is aligned as. 2^-14: subnormals are aligned by the exponent they
+  // are stored with. 0: they are aligned by their value.
   double mma_least_f16 = 0;
-  // attn_arithmetic: of which model these are the errors too (kernels/executor/arithmetic/arithmetic.h); cases in
-  // another device's arithmetic are not judged by it.
+  // attn_arithmetic: the model whose errors these are (kernels/executor/arithmetic/arithmetic.h). Cases in
+  // another device's arithmetic are not judged by this table.
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;
 
-  // Not of the device: what plans may claim at most (ceiling.h); none: they are believed.
+  // Not a property of the device: the most that plans may claim (ceiling.h). Empty: plans are trusted.
   std::optional<attn_plan> ceiling = {};
 };
 
-const Calibration& documented();  // the loosest documented classes: any device not otherwise known
+const Calibration& documented();  // the loosest documented classes, for any unknown device
 const Calibration& executor();    // the CPU executor
 const Calibration& h200();        // NVIDIA H200
 
-// On failure leaves a sentence in *error and returns documented(); clears *error otherwise.
+// On failure, sets *error to a sentence and returns documented(). Otherwise clears *error.
 Calibration read_calibration(const std::string& path, std::string* error);
 Calibration parse_calibration(const std::string& text, std::string* error);
 

@@ -8,10 +8,10 @@
 namespace attnfuzz {
 namespace {
 
-// No documented class is as loose: of what is not known.
+// Looser than any documented class: for what is not known.
 constexpr double kUnknown = 2;
 
-// How far the exponential may be off; 40 is where an exponential of fp16 has become nothing.
+// How far the exponential may be off. At an argument of 40, an exponential in fp16 is 0.
 double looseness_of_exp(const attn_plan& plan, const Calibration& cal) {
   const double fast = cal.fast_expf + 40 * cal.fast_expf_slope;
   if (plan.exp_error > 0) return plan.exp_error;
@@ -63,15 +63,15 @@ int rank_of_scale(int32_t mode) {
   }
 }
 
-// What rounding to `format` costs; nothing in fp32. `open` is what ATTN_FORMAT_UNKNOWN stands for.
+// The cost of rounding to `format`: nothing for fp32. `open` is the meaning of ATTN_FORMAT_UNKNOWN.
 Format cost_of_format(int32_t format, int32_t open, int32_t dtype) {
   if (format == ATTN_FORMAT_UNKNOWN) format = open;
   if (format != ATTN_FORMAT_F32) return numbers_of(format, dtype);
   return {0, 0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
 }
 
-// The declared one, unless any of its errors is larger than the ceiling's: of fp16 and bf16 neither is
-// stricter.
+// The declared format, unless one of its errors exceeds the cap's. Neither fp16 nor bf16 is stricter than
+// the other.
 int32_t stricter_format(int32_t declared, int32_t ceiling, int32_t open, int32_t dtype) {
   const Format mine = cost_of_format(declared, open, dtype), top = cost_of_format(ceiling, open, dtype);
   const bool within = mine.unit <= top.unit && mine.tiny <= top.tiny && mine.overflow >= top.overflow;
@@ -82,7 +82,7 @@ int rank_of_merges(int32_t rule) {
   return rule == ATTN_MERGE_BY_WEIGHT ? 0 : rule == ATTN_MERGE_BY_LSE ? 1 : 2;
 }
 
-// The declared one, unless it is looser.
+// The declared class, unless it is looser.
 template <class Looseness>
 int32_t stricter(int32_t declared, int32_t ceiling, Looseness looseness) {
   return looseness(declared) > looseness(ceiling) ? ceiling : declared;
@@ -95,9 +95,9 @@ void cap_counts(const attn_problem& p, const attn_plan& ceiling, const Calibrati
       ceiling.merges > 0 ? ceiling.merges : std::max<int64_t>(2, (keys + kFewestKeys - 1) / kFewestKeys);
   plan.num_splits = std::min(plan.num_splits, splits);
   plan.merges = std::min(plan.merges, splits);
-  // Once a key at most.
+  // At most once for each key.
   plan.rescales = std::min(plan.rescales, ceiling.rescales > 0 ? std::min(ceiling.rescales, keys) : keys);
-  // Fewer at once is looser; none, what the device is known for.
+  // Fewer products at once is looser. 0 leaves it to the calibration.
   const int32_t block = ceiling.mma_block > 0 ? ceiling.mma_block : cal.mma_block;
   if (plan.mma_block > 0 && plan.mma_block < block) plan.mma_block = ceiling.mma_block;
 }
@@ -147,10 +147,10 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   plan.partial_format = stricter_format(plan.partial_format, top.partial_format, ATTN_FORMAT_OF_INPUT, p.dtype);
   for (int32_t attn_plan::* format : {&attn_plan::merge_format, &attn_plan::v_format, &attn_plan::qk_format})
     plan.*format = stricter_format(plan.*format, top.*format, ATTN_FORMAT_F32, p.dtype);
-  // A small factor makes what underflows large, a large one what overflows.
+  // A small factor makes what underflows large, a large one makes what overflows large.
   plan.p_scale = top.p_scale;
   plan.v_scale = top.v_scale;
-  // Merges by maxima go through no LSE.
+  // A merge by maxima uses no LSE.
   const bool by_maximum = top.merge_format == ATTN_FORMAT_OF_INPUT;
   plan.merge_rule =
       stricter(plan.merge_rule, by_maximum ? int32_t{ATTN_MERGE_BY_WEIGHT} : top.merge_rule, rank_of_merges);
@@ -159,7 +159,7 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   plan.conversion = stricter(plan.conversion, top.conversion, itself);
   plan.sum_rule = stricter(plan.sum_rule, top.sum_rule, itself);
   plan.isolates_masked_nan |= top.isolates_masked_nan;
-  // What an LSE is, is the caller's word.
+  // The caller defines what an LSE is.
   plan.lse_base = top.lse_base;
   plan.lse_dead = top.lse_dead;
   return plan;

@@ -1,7 +1,7 @@
-// What a plan may claim at most: the errors that whoever asks for the check allows.
+// The most that a plan may claim: the errors that the caller of a check allows.
 //
-// A kernel's plan says how it computes, and its bound comes from that. Of a stranger's kernel it can
-// only tighten the bound: whatever is looser than the ceiling counts as the ceiling.
+// A kernel's bound follows from its plan. With an untrusted kernel, the plan may only tighten the bound: a
+// class that is looser than the ceiling counts as the ceiling.
 //
 //   Calibration calibration = documented();
 //   calibration.ceiling = documented_ceiling();     // no 8-bit P, no 100,000 merges
@@ -13,14 +13,14 @@
 
 namespace attnfuzz {
 
-// The loosest that attention.h documents for each class, P, V and partials in the input's format and
-// converted to nearest, splits of no fewer keys than a tensor core takes at once.
+// The loosest classes that attention.h documents; P, V and partials in the input's format, rounded to
+// nearest; splits with at least as many keys as a tensor core takes at once.
 attn_plan documented_ceiling();
-// The best there is: nothing is rounded but to fp32 and at the end, no splits. What a bound comes to
-// beyond that is what the plan declares, or leaves open.
+// The best possible plan: it rounds only to fp32 and at the end, and has no splits. Whatever a bound has
+// beyond it, the plan declares or leaves open.
 attn_plan best_plan();
 
-// `declared` itself where the calibration has no ceiling.
+// `declared` itself if the calibration has no ceiling.
 attn_plan capped_plan(const attn_problem& problem, const attn_plan& declared, const Calibration& calibration);
 
 }  // namespace attnfuzz

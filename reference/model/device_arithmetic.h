@@ -1,4 +1,4 @@
-// Which arithmetic a GPU has, and whether that is known or read.
+// The arithmetic of a GPU, and whether a device has confirmed it.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 
 namespace attnfuzz {
 
-// Whether a device has shown it (docs/results/bits.md); what it has not is as published.
+// True if a device has confirmed the arithmetic (docs/results/bits.md). Others are as published.
 inline bool is_proven(int32_t arithmetic) { return arithmetic == ATTN_ARITHMETIC_H200; }
 
-// For a person: "device:a100 (as published, not proven)".
+// For people: "device:a100 (as published, not proven)".
 inline std::string arithmetic_words(int32_t arithmetic) {
   const bool published = arithmetic != ATTN_ARITHMETIC_ANY && !is_proven(arithmetic);
   return std::string(arithmetic_name(arithmetic)) + (published ? " (as published, not proven)" : "");
 }
 
-// A GPU's, by its name ("NVIDIA A100-SXM4-80GB, sm_80"); any: none is known.
+// The arithmetic of a GPU by its name ("NVIDIA A100-SXM4-80GB, sm_80"); ATTN_ARITHMETIC_ANY if it is not
+// known.
 inline int32_t arithmetic_of_device(std::string_view device) {
   constexpr std::pair<std::string_view, int32_t> kDevices[] = {
       {"H200", ATTN_ARITHMETIC_H200},

@@ -26,14 +26,14 @@ int32_t dtype_of_p(const attn_problem& problem, const attn_plan& plan) {
   }
 }
 
-// Either neighbour is up to twice as far as the nearest is; from the largest finite number on the
-// other neighbour is an infinity.
+// Without rounding to nearest, the error is up to twice as large, and the largest finite number may become
+// an infinity.
 Format converted(Format format, const attn_plan& plan) {
   if (plan.conversion == ATTN_CONVERT_NEAREST) return format;
   return {2 * format.unit, 2 * format.tiny, format.max, format.max};
 }
 
-// Of inputs in fp32 what is of their format, or not known to be of another, is not rounded any further.
+// With fp32 inputs, a value in the input's format, or in one that is not known, is not rounded further.
 attn_plan in_fp32(const attn_problem& problem, attn_plan plan) {
   if (problem.dtype != ATTN_F32) return plan;
   for (int32_t* format : {&plan.p_format, &plan.partial_format})
@@ -44,7 +44,7 @@ attn_plan in_fp32(const attn_problem& problem, attn_plan plan) {
 
 void accumulator(const attn_problem& problem, const attn_plan& plan, const Calibration& cal,
                  ErrorModel* model) {
-  // Tensor cores take no fp32: who uses them on it says what he rounds it to, or that he does.
+  // Tensor cores take no fp32. A kernel that uses them on fp32 says what it rounds to, or that it uses them.
   const bool chains = problem.dtype == ATTN_F32 && plan.qk_format == ATTN_FORMAT_UNKNOWN;
   const bool open = plan.accumulator == ATTN_ACC_UNKNOWN;
   model->tensor_cores = open ? !chains : plan.accumulator != ATTN_ACC_FFMA;
@@ -56,7 +56,7 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
     model->product_unit = cal.mma_product;
     model->sum_unit = cal.mma_sum;
     model->mma_block = cal.mma_block;
-    // Of a device that was measured the plan can only say that it adds fewer at once.
+    // On a measured device, the plan can only say that it adds fewer products at once.
     if (plan.mma_block > 0)
       model->mma_block = cal.measured ? std::min(cal.mma_block, plan.mma_block) : plan.mma_block;
     if (plan.mma_block <= 0 && !cal.measured)
@@ -64,10 +64,10 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
     if (problem.dtype == ATTN_F16) model->least_factor = cal.mma_least_f16;
     if (problem.dtype == ATTN_F16 || plan.p_format == ATTN_FORMAT_F16 || plan.v_format == ATTN_FORMAT_F16)
       model->least_value = cal.mma_least_f16;
-    // Of factors of 32 bits a tensor core takes half as many at once, or fewer; calibrated are those of 16.
+    // A tensor core takes at most half as many 32-bit factors at once. The calibration is for 16-bit factors.
     if (problem.dtype == ATTN_F32) model->mma_block = std::min<int64_t>(model->mma_block, 4);
   }
-  // fp16's subnormals are normal numbers of fp32; those of bf16 are not.
+  // fp16's subnormals are normal numbers of fp32; bf16's are not.
   model->flushes = plan.flush_to_zero != 0;
   if (model->flushes && problem.dtype != ATTN_F16) model->flushed_factor = kFlush;
   model->dim_qk = d;
@@ -78,7 +78,7 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
 
 void exponential(const attn_plan& plan, const Calibration& cal, ErrorModel* model) {
   if (plan.exp_error > 0) {
-    // The figure is of the exponential alone: what multiplies its argument by log2 e is charged apart.
+    // The figure concerns the exponential alone. Multiplying its argument by log2 e is charged separately.
     model->eps_exp = plan.exp_error;
     return;
   }
@@ -177,7 +177,7 @@ void format_of_p(const attn_problem& problem, const attn_plan& plan, ErrorModel*
   model->p_overflow = format.overflow / model->p_scale;
   if (plan.p_format == ATTN_FORMAT_UNKNOWN)
     model->assumptions.push_back("format of P not known: the input's assumed");
-  // An 8-bit product is added up in fewer bits (13 on Hopper), 32 at once.
+  // 8-bit products are added with fewer bits (13 on Hopper), 32 at once.
   if (is_8_bit(plan.p_format) && model->tensor_cores) {
     model->product_unit = std::max(model->product_unit, 0x1p-13);
     model->sum_unit = std::max(model->sum_unit, 0x1p-12);
@@ -193,7 +193,7 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
   if (plan.v_format != ATTN_FORMAT_UNKNOWN && plan.v_format != ATTN_FORMAT_F32) {
     const Format format = converted(numbers_of(plan.v_format, problem.dtype), plan);
     const double scale = plan.v_scale > 0 ? plan.v_scale : 1;
-    // Two roundings more where it is multiplied and divided again by a factor of its own.
+    // Multiplying and dividing by a factor costs two more roundings.
     model->v_unit = format.unit + (plan.v_scale > 0 ? 2 * kU : 0);
     model->v_tiny = format.tiny / scale;
     model->v_overflow = format.overflow / scale;
@@ -201,7 +201,7 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
   model->o_unit = input.unit;
   model->o_tiny = plan.flush_to_zero ? std::max(input.tiny, kFlush) : input.tiny;
   model->overflow = input.overflow;
-  // Who says that partials are kept in 16 bits may keep them so at one split too.
+  // A kernel that keeps partials in 16 bits may do so with one split, too.
   const bool partials = model->splits > 1 || plan.partial_format == ATTN_FORMAT_OF_INPUT;
   if (partials && plan.partial_format != ATTN_FORMAT_F32) {
     model->partial_unit = input.unit;
@@ -211,8 +211,8 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
       model->assumptions.push_back("format of the partials not known: the input's assumed");
   }
   if (plan.merge_format != ATTN_FORMAT_OF_INPUT) return;
-  // A partial's rounding, its weight's and that of their product; then the sums' that are divided. Inputs in
-  // fp32 round as fp32 does.
+  // The rounding of a partial, of its weight and of their product; then of the sums that are divided. With fp32
+  // inputs these round like fp32.
   model->merge_unit = 2 * input.unit / (1 - input.unit);
   model->merge_tiny = std::max(input.tiny, kFlush);
   if (model->splits > 1)
@@ -229,7 +229,7 @@ void order_of_work(const attn_plan& plan, ErrorModel* model) {
   model->split_tiles = plan.num_splits > 1 ? std::max<int64_t>(plan.split_tiles, 0) : 0;
   model->rescales = std::max<int64_t>(plan.rescales, 0);
   model->isolates_masked_nan = plan.isolates_masked_nan != 0;
-  // Of what is declared of tiles nothing holds where the tiles of a split are not known.
+  // Declarations about tiles mean nothing if a split's tiles are not known.
   const bool tiles = plan.tile_k > 0 && (plan.num_splits <= 1 || plan.split_tiles > 0);
   model->key_order = tiles ? plan.key_order : ATTN_KEYS_ANY;
   model->max_rule = tiles ? plan.max_rule : ATTN_MAX_UNKNOWN;
@@ -270,7 +270,7 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
   ErrorModel model = make_error_model(problem, plan, calibration);
   model.splits = 1;
   model.merge_steps = 0;
-  // Of partials the contract has one form.
+  // The contract has one form of partials.
   model.log_unit = 1;
   model.log_overflow = 0;
   model.dead_lse = -kInfinity;

@@ -1,5 +1,5 @@
-// Marks a function that the oracle on a GPU (cuda/) calls as well as the one on the host:
-// one source of a formula for both. Without nvcc it says nothing.
+// Marks a function that the GPU oracle (cuda/) shares with the host's, so that a formula has one source.
+// Without nvcc it expands to nothing.
 #pragma once
 
 #ifdef __CUDACC__

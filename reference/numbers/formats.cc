@@ -7,9 +7,9 @@
 namespace attnfuzz {
 namespace {
 
-// Without branches or tables, so that many are decoded at once.
+// No branches or tables, so that many values are decoded at once.
 float value_of(uint16_t bits, Eigen::half) {
-  // The exponent's bias differs by 112, which a product makes good for subnormals too.
+  // A product corrects the difference of 112 in the exponent's bias, also for subnormals.
   const float size = std::bit_cast<float>(uint32_t{bits & 0x7fffu} << 13) * 0x1p112f;
   const uint32_t infinite = size >= 0x1p16f ? 0x7f800000u : 0;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(size) | infinite | uint32_t{bits & 0x8000u} << 16);

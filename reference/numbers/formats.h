@@ -1,8 +1,7 @@
-// The formats of attention.h, seen from double precision.
+// The formats of attention.h in double precision.
 //
-// The oracle reads inputs in the format the kernel reads them in, and charges
-// the kernel for the rounding of the format it writes. Both facts live here
-// and nowhere else. Conversions are Eigen's, so that this room needs no CUDA.
+// The oracle reads inputs in the kernel's format, and charges the kernel for rounding to its output format.
+// Both are defined here and nowhere else. Conversions are Eigen's, so this room needs no CUDA.
 //
 //   double x = decode(ATTN_F16, q.data, index);       // index in elements
 //   uint16_t bits = encode16(ATTN_BF16, 0.1f);        // round to nearest even
@@ -19,13 +18,14 @@ struct Format {
   double unit;      // u: relative error of rounding to nearest, 2^-precision
   double tiny;      // eta: absolute error of rounding among the subnormals
   double max;       // the largest finite value
-  double overflow;  // from here on rounding to nearest gives an infinity
+  double overflow;  // from here on, rounding to nearest gives an infinity
 };
 
 // dtype: ATTN_F16, ATTN_BF16 or ATTN_F32.
 Format format_of(int32_t dtype);
 
-// Of an attn_format. `dtype` is the inputs': it is meant by ATTN_FORMAT_OF_INPUT and ATTN_FORMAT_UNKNOWN.
+// The format of an attn_format. ATTN_FORMAT_OF_INPUT and ATTN_FORMAT_UNKNOWN mean `dtype`, the inputs'
+// type.
 Format numbers_of(int32_t format, int32_t dtype);
 
 // The value of element `index` of an array of dtype, exactly.

@@ -1,10 +1,10 @@
-// Which levels of x86-64 the oracle's inner loops (products.h, row_loops.h) are run at: those that this
-// machine has. ATTNFUZZ_LEVEL=x86-64-v3 in the environment leaves out what is above it, to compare them.
+// The x86-64 levels at which the oracle's inner loops (products.h, row_loops.h) run: those that this
+// machine has. ATTNFUZZ_LEVEL=x86-64-v3 in the environment excludes higher ones, for comparisons.
 //
-// The same functions are compiled for each level, as the members of a struct whose kAll names them:
+// The same functions are compiled for each level, as members of a struct; its kAll lists them:
 //
 //   ATTN_LOOPS(Plain, "as compiled");
-//   ATTN_LOOPS(Avx2, "x86-64-v3", ATTN_AT_V3);       // where there are no such levels, as compiled too
+//   ATTN_LOOPS(Avx2, "x86-64-v3", ATTN_AT_V3);       // on other CPUs: as compiled
 //   ATTN_LOOPS(Avx512, "x86-64-v4", ATTN_AT_V4);
 //   const std::vector<Loops> all = run_here<Avx512, Avx2, Plain>();
 #pragma once
@@ -37,7 +37,7 @@ inline Levels levels() {
   return has;
 }
 
-// Those that this machine runs, the best first.
+// The levels that this machine runs, the best first.
 template <class V4, class V3, class Plain>
 auto run_here() {
   std::vector all = {Plain::kAll};

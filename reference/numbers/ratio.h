@@ -1,5 +1,5 @@
-// How far off one number is, of what it may be: what every verdict on a value hangs on, on a host and
-// on a device.
+// Compares a number with what it may be. Every verdict on a value uses this function, on the host and on a
+// device.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,9 @@ namespace attnfuzz {
 // What an element must be.
 enum class Due : uint8_t { kNumber = 0, kMustBeNaN = 1, kAnything = 2 };
 
-// |got - centre| / allowed: at most 1 passes. See Expected::ratio(). Of a logarithm `overflow` is 0 where
-// none makes an infinity; where nothing is known of how far off it is, a 256th of it counts for that.
+// |got - centre| / allowed; at most 1 passes. See Expected::ratio(). For a logarithm, `overflow` 0 means that
+// it cannot become an infinity. If its error is not bounded, a 256th of it counts as the error in the overflow
+// test.
 ATTN_BOTH inline double ratio_of(Due due, double centre, double allowed, double overflow, bool logarithm,
                                  float got) {
   constexpr double kFails = std::numeric_limits<double>::infinity();
