@@ -46,7 +46,6 @@ struct Classification {
   // The broken floors, in words; empty if all are kept. It needs at least 500 cases. Floors of features that
   // the kernel refuses do not count. `deviations`: how many standard deviations of such a sample a share may
   // lie below its floor. A verdict uses kByChance.
-  // wrong side of its floor; kByChance where a verdict hangs on it.
   static constexpr double kByChance = 3;
   std::vector<std::string> broken_floors(const Refused& refused = {}, double deviations = 0) const;
   // The floors that are lowered or dropped, and why: the domain cannot reach them, or the kernel refuses the

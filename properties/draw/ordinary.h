@@ -12,8 +12,8 @@
 // = 64, 256 queries with 2,048 keys, or 16,384 keys at D = 128.
 //
 //   Case c;
-//   for (const Phase phase : phases) draw_phase(phase, config, rng, c), make_ordinary(phase, config, rng, {7, false}, c);
-//   for (const Phase phase : phases) draw_phase(phase, config, rng, c), make_ordinary(phase, config, rng, {7, false}, c);
+//   for (const Phase phase : phases)
+//     draw_phase(phase, config, rng, c), make_ordinary(phase, config, rng, {7, false}, c);
 #pragma once
 
 #include "properties/draw/draw.h"

@@ -7,7 +7,6 @@
 //
 //   const Clues clues = gather_clues(minimal, verdict, target, calibration);
 //   puts(guess_fault({minimal, verdict, needs, lane, clues}).line().c_str());
-//   puts(guess_fault({minimal, verdict, needs, lane, clues}).line().c_str());
 #pragma once
 
 #include "properties/explain/fault_class.h"

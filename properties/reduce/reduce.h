@@ -22,7 +22,6 @@
 //
 //   Reduction r = reduce(c, v, key, evaluate, key_of, {.seconds = 30});
 //   puts(describe(r.minimal).c_str());
-//   puts(describe(r.minimal).c_str());
 #pragma once
 
 #include <functional>

@@ -1,6 +1,5 @@
 // Rows that see no key give exactly 0 and -inf, and do not disturb their neighbours. The case decides what
 // kills them: a mask, -inf in the bias, or a length of 0.
-// the case has.
 #include "properties/data/fills.h"
 #include "properties/operations/forward/relations/tools.h"
 
