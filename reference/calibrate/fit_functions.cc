@@ -175,14 +175,15 @@ int main(int argc, char** argv) {
         "// What %s answers: written by attnfuzz-fit-functions.\n#include "
         "\"kernels/executor/arithmetic/device/functions.h\"\n\n",
         argv[3]);
-    std::printf(
-        "namespace simt::device {\n\n// The executor holds it, and whoever follows a plan in a device's arithmetic: a "
-        "program may have both.\n[[gnu::weak]] const Functions& %s_functions() {\n  static constexpr Functions "
-        "kFunctions = {\n",
-        argv[2]);
+    std::printf("namespace simt::device {\n\nnamespace {\n\nconstexpr Functions kTable = {\n");
     int missing = 0;
     for (const Function& f : functions) missing += fit(f, argv[1], std::string(f.name) == "rsqrt" ? 2 : 1);
-    std::printf("  };\n  return kFunctions;\n}\n\n}  // namespace simt::device\n");
+    std::printf(
+        "};\n\n}  // namespace\n\n// Weak, because the executor and the emulator both hold this function, and "
+        "a program "
+        "may hold both of them.\n[[gnu::weak]] const Functions& %s_functions() { return kTable; }\n\n"
+        "}  // namespace simt::device\n",
+        argv[2]);
     return missing ? 1 : 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attnfuzz-fit-functions: %s\n", error.what());
