@@ -120,8 +120,7 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
   load_keys(k_tile(tiles.begin), p.k, tiles.begin, p.dim_qk, p.async_k);
   cp_commit();
 
-  const int k_extent = (p.dim_qk + 15) / 16 * 16;
-  const int n_extent = (p.dim_v + 15) / 16 * 16;
+  const int k_extent = (p.dim_qk + 15) / 16 * 16, n_extent = (p.dim_v + 15) / 16 * 16;
   for (int64_t t = tiles.begin; t < tiles.end; ++t) {
     load_keys(v_tile(t), p.v, t, p.dim_v, p.async_v);
     cp_commit();
@@ -147,14 +146,7 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
     }
 
     uint32_t probabilities[kTileK / 16][4];
-#pragma unroll
-    for (int k = 0; k < kTileK / 16; ++k) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float(&pair)[4] = s[2 * k + e / 2];
-        probabilities[k][e] = pack2<T>(pair[e % 2 * 2], pair[e % 2 * 2 + 1]);
-      }
-    }
+    pack_probabilities<T>(s, probabilities);
     cp_wait<1>();
     cta_sync();
     mma_pb<kTileK>(state.o, probabilities, v_tile(t), n_extent);

@@ -9,6 +9,7 @@
 #include "kernels/forward/params.h"
 #include "kernels/primitives/agree.h"
 #include "kernels/primitives/math.h"
+#include "kernels/primitives/types.h"
 #include "kernels/primitives/warp.h"
 
 namespace attn {
@@ -59,6 +60,17 @@ __device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& 
   for (int n = 0; n < DV / 8; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) state.o[n][e] *= alpha[e / 2];
+  }
+}
+
+// Probabilities as the A operand of P V.
+template <class T, int M>
+__device__ __forceinline__ void pack_probabilities(const float (&s)[M][4], uint32_t (&p)[M / 2][4]) {
+#pragma unroll
+  for (int k = 0; k < M / 2; ++k) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      p[k][e] = pack2<T>(s[2 * k + e / 2][e % 2 * 2], s[2 * k + e / 2][e % 2 * 2 + 1]);
   }
 }
 

@@ -83,17 +83,6 @@ __device__ __forceinline__ void softmax_of_tile(float (&s)[M][4], float sigma, R
   }
 }
 
-// Probabilities as the A operand of P V.
-template <class T, int M>
-__device__ __forceinline__ void pack_probabilities(const float (&s)[M][4], uint32_t (&p)[M / 2][4]) {
-#pragma unroll
-  for (int k = 0; k < M / 2; ++k) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      p[k][e] = pack2<T>(s[2 * k + e / 2][e % 2 * 2], s[2 * k + e / 2][e % 2 * 2 + 1]);
-  }
-}
-
 template <int D>
 __device__ __forceinline__ void rescale(RowState<D>& state, const float (&alpha)[2]) {
 #pragma unroll

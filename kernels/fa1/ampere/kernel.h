@@ -27,6 +27,33 @@
 
 namespace attn {
 
+// The products of a scored tile become exponents. kRough: all that is needed is a bias in chunks, which was
+// loaded beside K and V. Otherwise the bias of the next tile, if there are more, starts to load here.
+template <bool kRough, AmpereSpec kSpec, int N>
+__device__ __forceinline__ void score_products(const AmpereParams& p, const AmpereBlock& block, bool more,
+                                               const BiasTile<kSpec>& biases, int32_t t,
+                                               float (&s)[kSpec.groups][N][4]) {
+  if constexpr (kRough) {
+    add_rough(p, biases, t, s);
+  } else {
+    score_tile(p, biases, t, s);
+    if (more) biases.load_after(p, block, t);
+  }
+}
+
+// O += P V, 16 keys at a time: the exponentials of the next 16 keys are computed beside a product.
+template <class T, int M, int N, int D>
+__device__ __forceinline__ void add_output(float (&o)[M][D][4], float (&s)[M][N][4], float sigma,
+                                           SoftmaxRows<M>& rows, SharedTile<T, 8 * D> values) {
+  uint32_t probabilities[2][M][4];
+  make_probabilities<T>(s, 0, sigma, rows, probabilities[0]);
+#pragma unroll
+  for (int k = 0; k < N / 2; ++k) {
+    if (k + 1 < N / 2) make_probabilities<T>(s, k + 1, sigma, rows, probabilities[(k + 1) % 2]);
+    mma_pb(o, probabilities[k % 2], values, 16 * k);
+  }
+}
+
 template <class T, AmpereSpec kSpec>
 __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
   constexpr int kGroups = kSpec.groups, kDim = kSpec.dim, kTileK = kSpec.tile_k;
@@ -84,14 +111,7 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
       } else {
         mma_abt<kTileK>(s, q, warp_row, slot(k_tiles, t));
       }
-      if constexpr (kSpec.scored) {
-        if constexpr (kRough) {
-          add_rough(p, biases, t, s);
-        } else {
-          score_tile(p, biases, t, s);
-          if (t > tiles.begin) biases.load_after(p, block, t);
-        }
-      }
+      if constexpr (kSpec.scored) score_products<kRough>(p, block, t > tiles.begin, biases, t, s);
       if constexpr (kMasked) mask_tile(p, block, block.first_row + warp_row + lane_id() / 4, t * kTileK, s);
       probes.scores(t, s);
       if constexpr (kRough) {
@@ -100,13 +120,7 @@ __device__ __forceinline__ void attend_rows(const AmpereParams& p) {
         take_maxima(s, p.sigma, rows);
       }
       rescale_rows(o, rows);
-      uint32_t probabilities[2][kGroups][4];
-      make_probabilities<T>(s, 0, p.sigma, rows, probabilities[0]);
-#pragma unroll
-      for (int k = 0; k < kTileK / 16; ++k) {
-        if (k + 1 < kTileK / 16) make_probabilities<T>(s, k + 1, p.sigma, rows, probabilities[(k + 1) % 2]);
-        mma_pb(o, probabilities[k % 2], slot(v_tiles, t), 16 * k);
-      }
+      add_output<T>(o, s, p.sigma, rows, slot(v_tiles, t));
       probes.output(t, rows, s, o);
     };
     while (t >= tiles.begin) {
