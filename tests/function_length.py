@@ -21,7 +21,6 @@ LIMIT = 80
 # The lines that a function may have.
 LONGER = {
     "long_double_row": 269,
-    "compute": 201,
     "check_kernel": 148,
     "file_failure": 123,
     "let_through": 111,
@@ -30,7 +29,6 @@ LONGER = {
     "MmaChoices.TakesWholeChunksWithoutAMask": 90,
     "attention_forward": 89,
     "main": 87,
-    "decode": 85,
     "WorkerProcess": 84,
     "parse_domain": 83,
     "bad_plan": 81,

@@ -6,12 +6,11 @@ MUTATED = {
     "fa1a": ["fa1/ampere/ampere.cu", "fa1/ampere/kernel.h", "fa1/ampere/launch.h", "fa1/ampere/load.h",
              "fa1/ampere/mask.h", "fa1/ampere/params.h", "fa1/ampere/scores.h", "fa1/ampere/softmax.h",
              "fa1/ampere/spec.h", "fa1/ampere/store.h"],
-    "fa1h": ["fa1/hopper/hopper.cu", "fa1/hopper/kernel.h", "fa1/hopper/launch.h", "fa1/hopper/load.h",
-             "fa1/hopper/params.h", "fa1/hopper/pipeline.h", "fa1/hopper/reset.h", "fa1/hopper/spec.h",
-             "fa1/hopper/store.h"],
-    "splitkh": ["splitk/hopper/hopper.cu", "splitk/hopper/kernel.h", "splitk/hopper/launch.h",
-                "splitk/hopper/params.h", "splitk/hopper/reduce.h", "splitk/hopper/spec.h",
-                "splitk/hopper/store.h"],
+    "fa1h": ["fa1/hopper/consumer.h", "fa1/hopper/finish.h", "fa1/hopper/hopper.cu", "fa1/hopper/hopper.h",
+             "fa1/hopper/layout.h", "fa1/hopper/params.h", "fa1/hopper/producer.h"],
+    "splitkh": ["splitk/hopper/consumer.h", "splitk/hopper/finish.h", "splitk/hopper/hopper.cu",
+                "splitk/hopper/hopper.h", "splitk/hopper/layout.h", "splitk/hopper/params.h",
+                "splitk/hopper/producer.h"],
     "fa1, splitk": ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
                     "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h",
                     "forward/store.h", "forward/tile_loader.h", "plug_in.h"],
@@ -47,7 +46,7 @@ WAYS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 # What says how the changed sources are instantiated, below kernels/.
 UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
          "splitk/splitk.cu", "forward/checks.cu", "forward/shapes.cu", "fa1a/fa1a.cu", "fa1h/fa1h.cu",
-         "fa1a/large.cu", "fa1h/more.cu", "fa1h/wide.cu", "splitkh/splitkh.cu", "splitkh/wide.cu"]
+         "fa1a/large.cu", "splitkh/splitkh.cu"]
 
 
 # A folder of sources: what of it is changed, what is compiled of it, in which namespace.

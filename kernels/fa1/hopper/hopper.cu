@@ -1,20 +1,54 @@
-// The host side of the sm_90a path: who takes it, and the launch.
+// The kernel of the sm_90a path of FA-1, and its host side: which problems the path takes, in which shape, and
+// the launch. Every shape of kInstantiations is compiled here.
 #include <algorithm>
 #include <array>
 
+#include "kernels/fa1/hopper/consumer.h"
 #include "kernels/fa1/hopper/hopper.h"
-#include "kernels/fa1/hopper/params.h"
-#include "kernels/fa1/hopper/reset.h"
+#include "kernels/fa1/hopper/producer.h"
+#include "kernels/fa1/hopper/shapes.h"
 #include "kernels/forward/checks.h"
+#include "kernels/primitives/dependent.h"
 #include "kernels/primitives/launch.h"
 #include "kernels/primitives/warpgroup.h"
 
 namespace attn {
 
+// A block is one loading warpgroup, which gives its registers away, and the consumers.
 template <class T, class Shape>
-attn_status hopper_launch(const HopperParams& params, unsigned blocks, const attn_env* env);
+__global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_per_sm)
+    fa1_hopper_kernel(const __grid_constant__ HopperParams p) {
+  if constexpr (kHasWarpgroups) {
+    constexpr HopperSpec kSpec = Shape::kSpec;
+    const Pipeline<T, kSpec> pipe = set_up<T, kSpec>();
+    const int group = warpgroup_id();
+    if (group == 0) {
+      give_registers<kSpec.give>();
+      if (warp_id() == 0 && elect_one()) load(p, pipe);
+    } else {
+      take_registers<kSpec.take>();
+      if constexpr (kSpec.scored || kSpec.lengths)
+        grid_dependency_wait();  // consumers read the bias or the lengths
+      compute(p, pipe, group - 1);
+    }
+  }
+}
+
+// Sets the counter of taken items to 0 ahead of the kernel that counts with it: a workspace may hold anything,
+// and the kernel before may still use it. Who waits for this kernel has waited for that one.
+static __global__ void fa1_hopper_reset(uint32_t* taken) {
+  grid_dependents_start();
+  grid_dependency_wait();
+  if (threadIdx.x == 0) *taken = 0;
+}
 
 namespace {
+
+template <class T, class Shape>
+attn_status launch_shape(const HopperParams& params, unsigned blocks, const attn_env* env) {
+  return launch_dependent(fa1_hopper_kernel<T, Shape>, dim3(blocks), dim3(Shape::kSpec.threads()),
+                          Shape::kSpec.shared(), env, params);
+}
 
 struct Instantiation {
   HopperSpec spec;
@@ -24,7 +58,7 @@ struct Instantiation {
 
 template <class Shape>
 constexpr Instantiation instantiation() {
-  return {Shape::kSpec, hopper_launch<F16, Shape>, hopper_launch<BF16, Shape>};
+  return {Shape::kSpec, launch_shape<F16, Shape>, launch_shape<BF16, Shape>};
 }
 
 constexpr std::array kInstantiations = {

@@ -1,5 +1,5 @@
-// What the sm_90a kernel needs on the device, passed by value, and what its parts
-// make of it: which keys a row sees, which tiles a block walks, who computes what.
+// The parameters of the sm_90a kernel, passed by value, and what its parts derive from them: which keys a row
+// sees, which tiles a block walks, and which block computes what.
 #pragma once
 
 #include "kernels/fa1/hopper/shapes.h"
@@ -11,47 +11,47 @@
 
 namespace attn {
 
-// Sequences are shorter than this; an unbounded side of a window lies at twice as
-// much, so that a few of them added stay within 32 bits.
+// Sequences are shorter than this. An unbounded side of a window lies at twice this, so that sums of a few
+// positions stay within 32 bits.
 inline constexpr int32_t kHopperSequence = 1 << 28;
 
 struct HopperParams {
   TensorMap q, k, v, o;  // boxes: a block's rows, a tile's keys twice, a warpgroup's rows
-  float* lse;            // nullptr: not wanted
+  float* lse;            // nullptr if the caller wants none
   int64_t lse_stride[3];
-  const int64_t* key_lengths;  // nullptr: all seq_k
+  const int64_t* key_lengths;  // nullptr if all are seq_k
   int32_t seq_q, seq_k;
-  int32_t left, right;  // of the window, causal included
+  int32_t left, right;  // sides of the window; a causal mask has right = 0
   bool bottom_right;    // where the diagonal lies
-  int32_t shift;        // diag(i) = i + shift, where there are no key lengths
+  int32_t shift;        // diag(i) = i + shift if there are no key lengths
   uint32_t heads_q, group;
   uint32_t heads, q_tiles;          // of all batch entries; query tiles of a head
-  uint32_t entries;                 // batch entries, of a scored shape where they share a bias; else 0
+  uint32_t entries;                 // batch entries, if the shape is scored and they share a bias; else 0
   uint32_t items;                   // heads * q_tiles, less than 2^31
-  uint32_t section, section_items;  // heads that are worked on side by side: their K and V stay in L2
+  uint32_t section, section_items;  // heads that are worked on side by side, so that K and V stay in the L2
   uint32_t sections;
-  uint32_t* taken;  // items that were taken beyond the first of each block; nullptr: a fixed deal
+  uint32_t* taken;  // items that were taken beyond the first of each block; nullptr if items are dealt out
   bool longest_first;
   bool windowed;      // the first keys may be hidden
-  bool may_be_plain;  // a tile that is seen whole needs no more than its products
-  float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
-  ScoreTerms terms;   // of a scored shape, where sign and sigma are 1
-  attn_probe probe;   // values null: none
+  bool may_be_plain;  // a tile that all rows see whole needs no mask
+  float sign, sigma;  // a score is a product times sign, an exponent of two a score times sigma
+  ScoreTerms terms;   // for scored shapes, which have sign and sigma 1
+  attn_probe probe;   // values is null if nobody asks
 };
 
 // One query tile of one head.
 struct Work {
   int32_t tile;
-  int32_t head;  // of all batch entries: head_of() says which
-  bool any;
+  int32_t head;  // among the heads of all batch entries: head_of() says which
+  bool any;      // false: nothing is left to do
 };
 
 struct HeadOf {
   int32_t b, h;
 };
 
-// Batch entries one after the other. Where they share a bias, it is the entries of a head that do, so that its
-// bias is read while it is in the L2.
+// Heads are numbered entry by entry. If batch entries share a bias, they are numbered head by head instead, so
+// that all entries read a head's bias while it is in the L2.
 template <HopperSpec kSpec>
 __device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& work) {
   const bool entries_first = kSpec.scored && p.entries > 0;
@@ -60,7 +60,7 @@ __device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& wor
   return entries_first ? HeadOf{inner, outer} : HeadOf{outer, inner};
 }
 
-// Which query a row is, for a probe: b, h, i.
+// The query of a row for a probe: b, h, i. Past the last query, i is -1.
 template <HopperSpec kSpec>
 __device__ __forceinline__ void place_of(const HopperParams& p, const Work& work, int32_t row,
                                          float (&place)[3]) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void place_of(const HopperParams& p, const Work& work
   place[2] = row < p.seq_q ? static_cast<float>(row) : -1.0f;
 }
 
-// The keys of a batch entry.
+// The keys of a batch entry, and where its diagonal lies.
 struct Extent {
   int32_t length;
   int32_t shift;  // diag(i) = i + shift
@@ -89,18 +89,18 @@ __device__ __forceinline__ Extent extent_of(const HopperParams& p, const Work& w
   return extent;
 }
 
-// The keys that query i may see, if any: [begin, end).
+// The keys that query i may see: [begin, end), or none if end <= begin.
 template <HopperSpec kSpec>
 __device__ __forceinline__ Keys visible_keys(const HopperParams& p, const Extent& extent, int32_t i) {
-  // Without lengths these are constants of the launch, which take no registers.
+  // Without lengths, both are constants of the launch and take no registers.
   const int32_t length = kSpec.lengths ? extent.length : p.seq_k;
   const int32_t shift = kSpec.lengths ? extent.shift : p.shift;
   const int32_t diagonal = i + shift, begin = diagonal - p.left, end = diagonal + p.right + 1;
   return {begin > 0 ? begin : 0, end < length ? end : length};
 }
 
-// The KV tiles [begin, end) that a block walks, from the last to the first; at least
-// one, for a block that sees none must write as well.
+// The KV tiles [begin, end) that a block walks, from the last to the first. There is at least one, because a
+// block that sees no key must write its rows as well.
 template <HopperSpec kSpec>
 __device__ __forceinline__ Keys block_tiles(const HopperParams& p, const Extent& extent, int32_t q_tile) {
   const int32_t first = q_tile * kSpec.tile_q(), past = first + kSpec.tile_q();
@@ -111,26 +111,27 @@ __device__ __forceinline__ Keys block_tiles(const HopperParams& p, const Extent&
   return {begin, end};
 }
 
-// The tiles among them that all rows of a warpgroup, from `row` on, see whole.
+// The tiles of `tiles` that all 64 rows of a warpgroup, from `row` on, see whole.
 template <HopperSpec kSpec>
 __device__ __forceinline__ Keys plain_tiles(const HopperParams& p, const Extent& extent, int32_t row,
                                             Keys tiles) {
   const int32_t begin = (visible_keys<kSpec>(p, extent, row + 63).begin + kSpec.tile_k - 1) / kSpec.tile_k;
-  const int32_t end =
-      visible_keys<kSpec>(p, extent, row).end / kSpec.tile_k;  // of a negative number: none either way
+  // A negative end rounds towards 0: there are no plain tiles either way.
+  const int32_t end = visible_keys<kSpec>(p, extent, row).end / kSpec.tile_k;
   const Keys plain = {begin > tiles.begin ? begin : tiles.begin, end < tiles.end ? end : tiles.end};
   if (!p.may_be_plain || plain.end <= plain.begin) return {tiles.end, tiles.end};
   return plain;
 }
 
-// Items of equal cost are dealt out; of others, whoever is free takes the next after `item`.
+// The item that this block does after `item`: the next that is dealt to it, or, if costs differ, the next of
+// all.
 __device__ __forceinline__ uint32_t next_item(const HopperParams& p, uint32_t item) {
   if (p.taken == nullptr) return item + gridDim.x;
   return gridDim.x + atomic_add(p.taken, 1u);
 }
 
-// What an item is. With longest_first costs fall and rise by turns from one section to the
-// next, without a step between them, and fall in the last.
+// The query tile of an item. With longest_first, costs fall in one section and rise in the next, so that there
+// is no step between sections. In the last section they fall.
 __device__ __forceinline__ Work work_of(const HopperParams& p, uint32_t item) {
   if (item >= p.items) return {0, 0, false};
   if (!p.longest_first) {

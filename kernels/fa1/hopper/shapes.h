@@ -1,8 +1,7 @@
-// What the sm_90a path of FA-1 is compiled for, and which problem takes which.
-// Measured choices: docs/results/tuning.md.
+// The shapes for which the sm_90a path of FA-1 is compiled. They were chosen by measurement: docs/results/tuning.md.
 #pragma once
 
-#include "kernels/fa1/hopper/spec.h"
+#include "kernels/fa1/hopper/hopper.h"
 
 namespace attn {
 
@@ -25,8 +24,8 @@ struct Hopper256Short {
   static constexpr HopperSpec kSpec = {256, 2, 64, 2, 1, 1, true, false, false, 40, 232};
 };
 
-// Key lengths have shapes of their own: in those above they cost others 1 to 2 % at 64 columns and with 512
-// keys. At 256 columns no register is left for 80 keys.
+// Shapes with key lengths. In the shapes above, lengths would cost problems without them 1 to 2 % at 64 columns
+// and with 512 keys. At 256 columns no register is left for 80 keys.
 struct Hopper64Lengths {
   static constexpr HopperSpec kSpec = {64, 3, 128, 3, 2, 1, true, true, true, 32, 160, false, true};
 };
@@ -37,7 +36,8 @@ struct Hopper256Lengths {
   static constexpr HopperSpec kSpec = {256, 2, 64, 2, 1, 1, true, false, false, 40, 232, false, true};
 };
 
-// Where a tile's bias is in registers as well; beside O of 256 columns there is no room for it.
+// Shapes whose threads hold a tile's bias in registers as well. Beside O of 256 columns there is no room for
+// it.
 struct Hopper64Scored {
   static constexpr HopperSpec kSpec = {64, 2, 96, 4, 2, 1, true, true, true, 40, 232, true, true};
 };
@@ -45,8 +45,8 @@ struct Hopper128Scored {
   static constexpr HopperSpec kSpec = {128, 2, 80, 3, 2, 1, true, true, true, 40, 232, true, true};
 };
 
-// K and V of the heads that are worked on side by side, in bytes: a quarter of an H200's L2, for
-// where one section ends another has begun, and Q and O pass through as well.
+// Bytes of K and V of the heads that are worked on side by side: a quarter of an H200's L2. A section begins
+// before the one ahead of it has ended, and Q and O pass through the L2 as well.
 inline constexpr int64_t kHopperSection = 16 << 20;
 
 }  // namespace attn

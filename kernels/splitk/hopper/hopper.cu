@@ -1,19 +1,53 @@
-// The host side of the decode path: who takes it, how many splits, and the launches.
+// The kernels of the decode path, and its host side: which problems the path takes, in how many splits, and the
+// launches. Every shape of kInstantiations is compiled here.
 #include <algorithm>
 #include <array>
 
 #include "kernels/forward/checks.h"
 #include "kernels/primitives/dependent.h"
 #include "kernels/primitives/warpgroup.h"
+#include "kernels/splitk/hopper/consumer.h"
+#include "kernels/splitk/hopper/finish.h"
 #include "kernels/splitk/hopper/hopper.h"
-#include "kernels/splitk/hopper/reduce.h"
+#include "kernels/splitk/hopper/producer.h"
+#include "kernels/splitk/hopper/shapes.h"
 
 namespace attn {
 
-template <class T, class Shape>
-attn_status decode_launch(const DecodeParams& params, unsigned blocks, const attn_env* env);
+// A block is the consumer, a warpgroup, and a warp whose elected thread is the producer. R: rows that a thread
+// has in use. With a bias, two rows need the registers of two blocks.
+template <class T, class Shape, int R>
+__global__ void __launch_bounds__(DecodeSpec::kThreads,
+                                  R == 2 && Shape::kSpec.scored ? 1 : Shape::kSpec.blocks_per_sm)
+    splitk_decode_kernel(const __grid_constant__ DecodeParams p) {
+  if constexpr (kHasWarpgroups) {
+    constexpr DecodeSpec kSpec = Shape::kSpec;
+    const DecodePipeline<T, kSpec> pipe = decode_pipeline<T, kSpec>();
+    if (warpgroup_id() == 0) {
+      decode<T, kSpec, R>(p, pipe);
+    } else {
+      const bool loader = elect_one();
+      if (loader) {
+        tma_prefetch(p.k);
+        tma_prefetch(p.v);
+        for (int n = 0; n < kSpec.barriers(); ++n) mbarrier_init(pipe.k_full + n, 1);
+        mbarrier_init_fence();
+      }
+      syncwarp();
+      bar_arrive(kReadyBarrier, DecodeSpec::kThreads);
+      if (loader) load_keys(p, pipe);
+    }
+  }
+}
 
 namespace {
+
+template <class T, class Shape>
+attn_status launch_shape(const DecodeParams& params, unsigned blocks, const attn_env* env) {
+  return launch_dependent(
+      params.rows <= 8 ? splitk_decode_kernel<T, Shape, 1> : splitk_decode_kernel<T, Shape, 2>, dim3(blocks),
+      dim3(DecodeSpec::kThreads), Shape::kSpec.shared(), env, params);
+}
 
 struct Instantiation {
   DecodeSpec spec;
@@ -23,7 +57,7 @@ struct Instantiation {
 
 template <class Shape>
 constexpr Instantiation instantiation() {
-  return {Shape::kSpec, decode_launch<F16, Shape>, decode_launch<BF16, Shape>};
+  return {Shape::kSpec, launch_shape<F16, Shape>, launch_shape<BF16, Shape>};
 }
 
 constexpr std::array kInstantiations = {instantiation<Decode64>(), instantiation<Decode128>(),

@@ -1,29 +1,49 @@
 // The decode path of Split-K on sm_90a, as its plan and run see it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "kernels/forward/params.h"
-#include "kernels/splitk/hopper/shapes.h"
 #include "kernels/forward/split_params.h"
 
 namespace attn {
 
-// Which instantiation does a checked problem: an index for decode_spec(), decode_splits(),
-// decode_partial() and decode_reduce(), or -1 where the path cannot take it. It takes scores
-// without a mask tensor (causal, windows, key lengths, a bias and a softcap yes) where all queries of all
-// heads of a KV head fit a tile of 64 rows, tensors that 16-byte copies and the copy
-// engine can read, at least one query and one key, and the kernel's own choice of variant.
+// The shape of an instantiation. shapes.h lists those that are compiled.
+struct DecodeSpec {
+  int dim;              // columns that tiles have room for: 64, 128, 256
+  int tile_k;           // keys of a tile
+  int stages;           // K and V tiles in flight
+  int blocks_per_sm;    // blocks that a multiprocessor holds
+  bool scored = false;  // there is a cap or a bias: ScoreTerms makes the exponents
+
+  // One warpgroup computes, one more warp loads.
+  static constexpr int kTileQ = 64, kThreads = 160;
+
+  __host__ __device__ constexpr int barriers() const { return 4 * stages; }
+  // Dynamic shared memory of a block, in bytes: its tiles, then its barriers.
+  __host__ __device__ constexpr size_t shared() const {
+    return static_cast<size_t>(kTileQ + 2 * stages * tile_k) * dim * 2 + barriers() * 8 + 16;
+  }
+};
+
+// The instantiation for a checked problem: an index for the functions below, or -1 if the path cannot take the
+// problem. The path takes scores without a mask tensor (causal masks, windows, key lengths, a bias and a
+// softcap are fine) if all queries of all heads of a KV head fit a tile of 64 rows; tensors that 16-byte copies
+// and the copy engine can read; at least one query and one key; and the kernel's own choice of variant.
 int decode_choice(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env);
 
 const DecodeSpec& decode_spec(int choice);
 
-// How many splits, if the caller leaves it to us.
+// The number of splits, if the caller leaves it to the kernel.
 int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& env);
 
-// All splits of a problem, to O and LSE if `direct` (there is one), else to the workspace.
+// Computes all splits of a problem. If `direct` (there is one split) they go to O and LSE, else to the
+// workspace.
 attn_status decode_partial(int choice, const attn_problem& problem, const ForwardParams& params,
                            const SplitParams& split, bool direct, const attn_env* env);
 
-// The splits of the workspace to O and LSE. `close`: right behind decode_partial().
+// Merges the splits of the workspace into O and LSE. `close`: it is launched right behind decode_partial().
 attn_status decode_reduce(int choice, const attn_problem& problem, const ForwardParams& params,
                           const SplitParams& split, bool close, const attn_env* env);
 

@@ -1,12 +1,13 @@
-// What the decode kernel needs on the device, passed by value, and what a block makes of it.
+// The parameters of the decode kernel, passed by value, and what a block derives from them: its part of the
+// keys.
 #pragma once
 
 #include "kernels/forward/attend.h"
 #include "kernels/forward/score_terms.h"
+#include "kernels/forward/split_params.h"
 #include "kernels/forward/warpgroup_softmax.h"
 #include "kernels/primitives/tma.h"
 #include "kernels/splitk/hopper/shapes.h"
-#include "kernels/forward/split_params.h"
 
 namespace attn {
 
@@ -22,9 +23,9 @@ struct DecodeParams {
   int32_t rows;       // queries times query heads of a KV head: at most 64
   bool direct;        // there is one split, and its result is the result
   bool whole;         // every query sees all keys up to the length
-  bool windowed;      // first keys may be hidden
-  float sign, sigma;  // scores are products times sign; exponents of two scores times sigma
-  ScoreTerms terms;   // of a scored shape, where sign and sigma are 1
+  bool windowed;      // the first keys may be hidden
+  float sign, sigma;  // a score is a product times sign, an exponent of two a score times sigma
+  ScoreTerms terms;   // for scored shapes, which have sign and sigma 1
 };
 
 // One split of one KV head: all query heads of it, all queries. Row r of the tile is
@@ -32,11 +33,11 @@ struct DecodeParams {
 struct Part {
   int32_t split, b, kv_head;
   int32_t length;  // keys of this batch entry
-  Keys tiles;      // to be walked; none: the split leaves 0 and -inf
-  Keys plain;      // those among them that all rows see whole
+  Keys tiles;      // the tiles to walk; if there are none, the split leaves 0 and -inf
+  Keys plain;      // those of them that all rows see whole
 };
 
-// Which query a row is, for a probe: b, h, i.
+// The query of a row for a probe: b, h, i. Past the last query, i is -1.
 __device__ __forceinline__ void place_of(const DecodeParams& p, const Part& part, int32_t row,
                                          float (&place)[3]) {
   place[0] = static_cast<float>(part.b);

@@ -1,7 +1,7 @@
-// What the decode path of Split-K is compiled for. Measured choices: docs/results/tuning.md.
+// The shapes for which the decode path of Split-K is compiled. They were chosen by measurement: docs/results/tuning.md.
 #pragma once
 
-#include "kernels/splitk/hopper/spec.h"
+#include "kernels/splitk/hopper/hopper.h"
 
 namespace attn {
 

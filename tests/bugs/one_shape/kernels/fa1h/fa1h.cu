@@ -8,14 +8,10 @@
 #include "kernels/fa1/fa1_bf16.cu"
 #include "kernels/fa1/fa1_f16.cu"
 #include "kernels/fa1/hopper/hopper.cu"
-#include "kernels/fa1/hopper/launch.h"
 #include "kernels/fa1/launch.h"
 #include "kernels/fast_paths.h"
 #include "kernels/forward/checks.h"
 #include "kernels/identity.h"
-
-ATTN_HOPPER_SHAPE(Hopper64);
-ATTN_HOPPER_SHAPE(Hopper64Scored);
 
 namespace attn {
 namespace {

@@ -3,13 +3,9 @@
 // refusal (fast_paths.h).
 #include "kernels/fast_paths.h"
 #include "kernels/splitk/hopper/hopper.cu"
-#include "kernels/splitk/hopper/launch.h"
 #include "kernels/splitk/plan.h"
 #include "kernels/splitk/splitk_bf16.cu"
 #include "kernels/splitk/splitk_f16.cu"
-
-ATTN_DECODE_SHAPE(Decode64);
-ATTN_DECODE_SHAPE(Decode64Scored);
 
 namespace attn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "kernels/fa1/hopper/spec.h"
+#include "kernels/fa1/hopper/hopper.h"
 #include "kernels/fast_paths.h"
 
 namespace attn {

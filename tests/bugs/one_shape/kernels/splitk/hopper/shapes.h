@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "kernels/fast_paths.h"
-#include "kernels/splitk/hopper/spec.h"
+#include "kernels/splitk/hopper/hopper.h"
 
 namespace attn {
 

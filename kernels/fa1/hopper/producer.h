@@ -1,11 +1,16 @@
-// The loader: one thread that keeps the rings full.
+// The producer: one thread that deals out items and keeps the slots of Q, K and V full.
+//
+//   for each item:  K(last), V(first of the item before), Q | K(t), V(t + 1) for each earlier tile t
+//
+// K goes ahead of V by one tile, across items as well: slots of K are free earlier, and the keys are needed
+// earlier.
 #pragma once
 
-#include "kernels/fa1/hopper/pipeline.h"
+#include "kernels/fa1/hopper/layout.h"
 
 namespace attn {
 
-// A tile's panels, once `empty` says that nobody reads the slot any more.
+// Loads the panels of a tile as soon as its slot is empty. `phase`: the parity of the slot's round.
 template <class Tile>
 __device__ __forceinline__ void load_panels(Tile tile, const TensorMap& map, Mbarrier* full, Mbarrier* empty,
                                             uint32_t phase, int32_t row, int32_t head, int32_t b) {
@@ -16,18 +21,17 @@ __device__ __forceinline__ void load_panels(Tile tile, const TensorMap& map, Mba
     tma_load(tile.panel(n), map, full, {{n * kBoxColumns, row, head, b}});
 }
 
-struct Values {
+// A tile of V that is still to be loaded.
+struct OwedValues {
   int32_t row, head, b;
   bool any;
 };
 
-// Keys go ahead of values by one tile, across query tiles as well: their slots are
-// free earlier, and they are wanted earlier.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kSpec>& pipe) {
   Ring<kSpec.q_stages> q;
   Ring<kSpec.stages> k, v;
-  Values owed = {0, 0, 0, false};
+  OwedValues owed = {0, 0, 0, false};
   const auto load_values = [&] {
     if (!owed.any) return;
     load_panels(pipe.v(v.slot), p.v, pipe.v_full + v.slot, pipe.v_empty + v.slot, v.phase, owed.row, owed.head,
@@ -41,8 +45,8 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
   tma_prefetch(p.v);
   tma_prefetch(p.o);
   grid_dependency_wait();
-  // Blocks of what comes next set up in the room of those that have done. Where all have done at once that
-  // was measured to gain with four consumers alone.
+  // If blocks end one after the other, blocks of the next kernel set up in the room of those that have ended.
+  // If all end at once, this was measured to gain with four consumers only.
   if (p.taken != nullptr || kSpec.consumers == 4) grid_dependents_start();
   for (uint32_t turn = 0;; ++turn) {
     const Work work = work_of(p, item);
@@ -61,7 +65,8 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
                     work.tile * kSpec.tile_q(), head.h, head.b);
         q = q.next();
       }
-      // As late as consumers let it be: what is taken early waits here while others have nothing to do.
+      // Takes the next item as late as the consumers allow: an item that is taken early waits here while other
+      // blocks have nothing to do.
       if (t == (kSpec.cross_tile ? tiles.end - 1 : tiles.begin)) {
         item = next_item(p, item);
         tell_item(pipe, turn + 1, item);

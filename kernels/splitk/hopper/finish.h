@@ -1,8 +1,8 @@
-// The merge of splits, close behind them: a block per row. Groups of threads take in
-// every fourth split each, some at a time, whose loads are all on their way before the
-// first is used; a thread of a group has a column. The formula is splitk_reduce_kernel's.
+// The finish: from the accumulators of an item to O and LSE, or to the workspace and from there, merged, to O
+// and LSE.
 #pragma once
 
+#include "kernels/forward/store.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/dependent.h"
 #include "kernels/primitives/shared.h"
@@ -11,15 +11,57 @@
 
 namespace attn {
 
+// Two neighbouring columns of a partial O.
+struct alignas(8) ColumnPair {
+  float at[2];
+};
+
+// Writes an item's result: to O and LSE if there is one split, else to the workspace. `my_row`: the thread's
+// first row of the tile; its second row is 8 below. R: rows that a thread has in use.
+template <class T, int R, int D>
+__device__ __forceinline__ void store_part(const DecodeParams& p, const Part& part, int my_row,
+                                           RowState<D>& state) {
+  const ForwardParams& f = p.forward;
+  RowResult result[2];
+  finish(state, result);
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const int row = my_row + 8 * r;
+    if (row >= p.rows) continue;
+    const RowResult mine = result[r];
+    const uint32_t query = static_cast<uint32_t>(row) / p.packed;
+    const uint32_t head = part.kv_head * p.packed + row - query * p.packed;
+    const auto value = [&](int n, int e) { return mine.dead ? 0.0f : state.o[n][2 * r + e] * mine.inverse; };
+    if (p.direct) {
+      if (lane_id() % 4 == 0 && f.lse.data != nullptr) *f.lse.at<float>(part.b, head, query) = mine.lse;
+      T* o = f.o.at<T>(part.b, head, query);
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) {
+        const int column = 8 * n + 2 * (lane_id() % 4);
+        if (column < f.dim_v) store_o(f, o, column, value(n, 0), value(n, 1));
+      }
+    } else {
+      const int64_t at = partial_row(f, p.split, part.split, part.b, head, query);
+      if (lane_id() % 4 == 0) p.split.lse[at] = mine.lse;
+      float* o = p.split.o + at * f.dim_v;
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) {
+        const int column = 8 * n + 2 * (lane_id() % 4);
+        if (column < f.dim_v) *reinterpret_cast<ColumnPair*>(o + column) = {{value(n, 0), value(n, 1)}};
+      }
+    }
+  }
+}
+
 inline constexpr int kMergeGroups = 4, kMergeColumns = 128, kMergeAtOnce = 8;
 inline constexpr int kMergeThreads = kMergeGroups * kMergeColumns, kMostColumns = 256;
 
-// Of some splits: sum_s w_s O_s and sum_s w_s, with w_s = e^(LSE_s - largest of all).
+// The sums of some splits s: sum_s w_s O_s and sum_s w_s, with w_s = e^(LSE_s - largest LSE of the row).
 struct Merged {
   float sum, total;
 };
 
-// The largest LSE of a row; all lanes of a warp call.
+// The largest LSE of a row. All lanes of a warp call this.
 __device__ __forceinline__ float largest_lse(const DecodeParams& p, uint32_t row) {
   float largest = neg_inf();
   for (uint32_t s = lane_id(); s < p.splits; s += 32)
@@ -27,8 +69,8 @@ __device__ __forceinline__ float largest_lse(const DecodeParams& p, uint32_t row
   return warp_max(largest);
 }
 
-// Splits `first`, first + kMergeGroups, ... of one row and column, or nothing for a column past
-// the last. All lanes of a warp call.
+// The sums of splits `first`, first + kMergeGroups, ... of one row and column. For a column past the last they
+// are 0. All lanes of a warp call this.
 __device__ __forceinline__ Merged merge_group(const DecodeParams& p, uint32_t row, int column, uint32_t first,
                                               float* largest) {
   const float* lse = p.split.lse + row;
@@ -61,6 +103,9 @@ __device__ __forceinline__ Merged merge_group(const DecodeParams& p, uint32_t ro
   }
 }
 
+// The merge of splits: a block for each row. Each of kMergeGroups groups of threads takes every fourth split,
+// kMergeAtOnce splits at a time, whose loads are all on their way before the first is used. A thread of a group
+// has a column. The formula is that of splitk_reduce_kernel.
 template <class T>
 __global__ void __launch_bounds__(kMergeThreads) splitk_merge_kernel(const __grid_constant__ DecodeParams p) {
   if constexpr (kHasWarpgroups) {

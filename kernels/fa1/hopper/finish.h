@@ -1,15 +1,15 @@
-// From a warpgroup's accumulators to O and LSE in global memory.
+// The finish of a query tile: from a consumer's accumulators to O and LSE in global memory.
 #pragma once
 
-#include "kernels/fa1/hopper/pipeline.h"
+#include "kernels/fa1/hopper/layout.h"
 #include "kernels/forward/warpgroup_softmax.h"
 #include "kernels/primitives/matrix_store.h"
 
 namespace attn {
 
-// O goes by way of 64 rows of a tile from `row` on, which nobody reads any more; one thread then
-// starts the copies and closes their group. The tile's slot is free when that group has read it.
-// `consumer`: which 64 rows of the query tile.
+// Writes O to the 64 rows of `tile` from `row` on, which nobody reads any more. Then one thread starts the
+// copies to global memory and closes their group; the slot of `tile` is free when that group has read it.
+// `consumer`: which 64 rows of the query tile these are.
 template <class T, HopperSpec kSpec, class Tile>
 __device__ __forceinline__ void store_rows(const HopperParams& p, Tile tile, int row, int consumer,
                                            const Work& work, RowState<kSpec.dim>& state) {
@@ -25,7 +25,7 @@ __device__ __forceinline__ void store_rows(const HopperParams& p, Tile tile, int
     for (int i = 0; i < 4; ++i) {
       const RowResult& mine = result[i % 2];
       const float(&o)[4] = state.o[2 * n + i / 2];
-      // Selected, not multiplied: a dead row is 0 even where 0 * NaN reached its accumulator.
+      // A dead row is selected, not multiplied, to be 0: its accumulator may hold NaN.
       words[i] = pack2<T>(mine.dead ? 0.0f : o[i % 2 * 2] * mine.inverse,
                           mine.dead ? 0.0f : o[i % 2 * 2 + 1] * mine.inverse);
     }

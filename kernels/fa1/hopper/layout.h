@@ -1,4 +1,12 @@
-// A block's shared memory, and the rings that its loader and its consumers go round.
+// A block's shared memory: tiles of Q, K and V in slots, the barriers of the slots, and the numbers of items.
+//
+//   Q   q_stages slots of tile_q x dim     full, empty
+//   K   stages slots of tile_k x dim       full, empty
+//   V   stages slots of tile_k x dim       full, empty
+//   item numbers, kItemSlots               full, empty
+//
+// The producer waits for a slot's `empty`, and its copies complete `full`. A consumer waits for `full`, and
+// arrives at `empty` when it has read the slot.
 #pragma once
 
 #include "kernels/fa1/hopper/params.h"
@@ -10,7 +18,6 @@
 
 namespace attn {
 
-// full: the loader's copies have come, or its word. empty: every consumer has done with the slot.
 template <class T, HopperSpec kSpec>
 struct Pipeline {
   using Q = PanelTile<T, kSpec.tile_q(), kSpec.dim>;
@@ -24,11 +31,32 @@ struct Pipeline {
   __device__ __forceinline__ Q q(int slot) const { return {q_tiles + slot * (kSpec.tile_q() * kSpec.dim)}; }
   __device__ __forceinline__ KV k(int slot) const { return {k_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
   __device__ __forceinline__ KV v(int slot) const { return {v_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
-  // Where a tile of keys was, once it is not read any more.
+  // The place of O in a slot of keys that nobody reads any more.
   __device__ __forceinline__ Staged staged(KV slot) const { return {slot.panel(0)}; }
 };
 
-// All threads of the block.
+// Thread 0 makes the barriers. A full barrier has one arrival, and an empty one has one of each reader: a
+// consumer's warpgroup for tiles, a warp for item numbers.
+template <HopperSpec kSpec, class Pipe>
+__device__ __forceinline__ void make_barriers(const Pipe& pipe) {
+  for (int n = 0; n < kSpec.q_stages; ++n) {
+    mbarrier_init(pipe.q_full + n, 1);
+    mbarrier_init(pipe.q_empty + n, kSpec.consumers);
+  }
+  for (int n = 0; n < kSpec.stages; ++n) {
+    mbarrier_init(pipe.k_full + n, 1);
+    mbarrier_init(pipe.k_empty + n, kSpec.consumers);
+    mbarrier_init(pipe.v_full + n, 1);
+    mbarrier_init(pipe.v_empty + n, kSpec.consumers);
+  }
+  for (int n = 0; n < kItemSlots; ++n) {
+    mbarrier_init(pipe.item_full + n, 1);
+    mbarrier_init(pipe.item_empty + n, 4 * kSpec.consumers);
+  }
+  mbarrier_init_fence();
+}
+
+// All threads of the block call this.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   SharedArena arena;
@@ -46,30 +74,12 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   pipe.item_full = pipe.v_empty + kSpec.stages;
   pipe.item_empty = pipe.item_full + kItemSlots;
   pipe.items = arena.template carve<uint32_t>(kItemSlots);
-  if (thread_id() == 0) {
-    for (int n = 0; n < kSpec.q_stages; ++n) {
-      mbarrier_init(pipe.q_full + n, 1);
-      mbarrier_init(pipe.q_empty + n, kSpec.consumers);
-    }
-    for (int n = 0; n < kSpec.stages; ++n) {
-      mbarrier_init(pipe.k_full + n, 1);
-      mbarrier_init(pipe.k_empty + n, kSpec.consumers);
-      mbarrier_init(pipe.v_full + n, 1);
-      mbarrier_init(pipe.v_empty + n, kSpec.consumers);
-    }
-    for (int n = 0; n < kItemSlots; ++n) {
-      mbarrier_init(pipe.item_full + n, 1);
-      mbarrier_init(pipe.item_empty + n, 4 * kSpec.consumers);
-    }
-    mbarrier_init_fence();
-  }
+  if (thread_id() == 0) make_barriers<kSpec>(pipe);
   cta_sync();
   return pipe;
 }
 
-// The loader says what the block does in its n-th turn; consumers wait for it. Who reads a slot arrives
-// for it himself, one thread of each warp: racecheck (compute-sanitizer of CUDA 13.0) takes an mbarrier
-// to order those who arrive at it, and not those whom another barrier has ordered before them.
+// The producer tells which item the block does in its turn number `turn`.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32_t turn, uint32_t item) {
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
@@ -78,6 +88,9 @@ __device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32
   mbarrier_arrive(pipe.item_full + slot, true);
 }
 
+// A consumer waits for that item. The thread of each warp that reads the slot arrives at `empty` itself: for
+// racecheck (compute-sanitizer of CUDA 13.0) an mbarrier orders only the threads that arrive at it, and not
+// those that another barrier has ordered before them.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T, kSpec>& pipe, uint32_t turn) {
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
@@ -88,7 +101,7 @@ __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T,
   return work_of(p, item);
 }
 
-// Named barriers: one a warpgroup for itself, and one for its turn; and one of all that compute.
+// Named barriers: two for each consumer, one of its own threads and one for its turn; and one of all consumers.
 __device__ __forceinline__ int own_barrier(int consumer) { return 1 + consumer; }
 __device__ __forceinline__ int turn_barrier(int consumer) { return 5 + consumer; }
 inline constexpr int kComputingBarrier = 9;

@@ -1,3 +1,0 @@
-#include "kernels/splitk/hopper/launch.h"
-
-ATTN_DECODE_SHAPE(Decode256);
