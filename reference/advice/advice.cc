@@ -28,16 +28,16 @@ bool speaks_of_o(const attn_plan& plan) {
          wide_partials && wide_merges && v_as_it_is;
 }
 
-// Q is rounded once for all keys where the scale is folded into it.
+// False where Q is rounded once for all keys because the scale is folded into it.
 bool speaks_of_lse(const attn_plan& plan) {
   return plan.exp_error == 0 && plan.sum_rule == ATTN_SUM_OF_EXP && plan.qk_format == ATTN_FORMAT_UNKNOWN &&
          plan.scale_mode != ATTN_SCALE_UNKNOWN && plan.scale_mode != ATTN_SCALE_FOLDED_Q;
 }
 
-// Of O's format.
+// The rounding of O's format.
 struct OFormat {
   double unit, tiny;
-  Rounding rounded;  // of numbers that are not negative
+  Rounding rounded;  // rounding of numbers that are not negative
   explicit OFormat(int32_t dtype)
       : unit(format_of(dtype).unit), tiny(format_of(dtype).tiny), rounded(rounding_of(dtype)) {}
   double half_ulp(double size) const {
@@ -45,14 +45,14 @@ struct OFormat {
   }
 };
 
-// One element of O, its sign taken off.
+// One element of O without its sign.
 struct OfO {
   double value, got;
   double left;    // R
   double beyond;  // x
 };
 
-// False of what is no number, too small to be normal, or may overflow.
+// False if the element is no number, is too small to be normal, or may overflow.
 bool look(const Expected& o, const OFormat& stored, int64_t at, float got, OfO* out) {
   const auto i = static_cast<size_t>(at);
   const double value = std::abs(o.value[i]), bound = o.bound[i];
@@ -66,8 +66,8 @@ bool look(const Expected& o, const OFormat& stored, int64_t at, float got, OfO* 
 }
 
 struct Sums {
-  double errors = 0, typical = 0, typical_of_row = 0;  // of squares
-  double moved = 0, up = 0, down = 0, may_move = 0;    // the last: of squares
+  double errors = 0, typical = 0, typical_of_row = 0;  // sums of squares
+  double moved = 0, up = 0, down = 0, may_move = 0;    // may_move is a sum of squares
 
   void add(const OfO& e, const OFormat& stored, double scatter) {
     const double square = e.left * e.left;
@@ -113,7 +113,7 @@ void look_at_o(const Reference& reference, const OFormat& stored, std::span<cons
   if (all.moved != 0 && explained > 0) advice->bias = std::abs(all.moved) / explained;
 }
 
-// Of its share of the bound; 0 where there is nothing to say.
+// The share of the bound that the LSE uses; 0 if nothing can be said.
 double lse_ratio(const Reference& reference, int64_t row, float got) {
   const Expected& lse = reference[TensorId::kLse];
   const auto r = static_cast<size_t>(row);

@@ -1,12 +1,13 @@
-// What lies within its bound and is odd all the same: statistics of one result, never a verdict.
+// Statistics of a result whose elements are all within their bounds: is it nevertheless unlikely for random
+// rounding? The result is a warning, never a verdict.
 //
-// A bound holds for the worst that a plan allows. Right kernels use up little of it where many
-// errors add up, for those fall to either side. Of what the bound of an element has beyond the
-// rounding of O itself, R, a right kernel errs by about
+// A bound holds for the worst case that a plan allows. A right kernel uses little of it where many errors
+// add up, because they have both signs. Let R be the bound of an element without the rounding of O itself.
+// A right kernel errs by about
 //
 //   T = min(1, a + b s) R                     s: the row's scatter (scatter.h)
 //
-// a for what errs alike in all keys, b s for what falls to either side. Of an element
+// a for errors that are alike in all keys, b s for errors with random signs. For each element,
 //
 //   x = max(0, |error| - half an ulp)         the least that was wrong before O was rounded
 //   r(v)                                      v rounded as O is: what no error before would give
@@ -19,12 +20,12 @@
 //          to or from 0, beyond what T can move that way and random signs explain
 //   lse  = |error| / (min(1, a' + b' s') bound), the largest
 //
-// a and b are measured (docs/checks.md, Statistical warnings). What is rounded once too often, or cut off where it
-// should be rounded, is above 1 though within its bound.
+// a and b are measured (docs/checks.md, Statistical warnings). A value that is rounded once too often, or
+// truncated instead of rounded, exceeds 1 although it is within its bound.
 //
-// Nothing is said where a plan declares what may err alike in all keys by all that it declares (conversions
-// that cut off, V converted, an error of the exponential's own, sums of rounded P, partials in 16 bits), nor
-// of a reference without scatter.
+// Nothing is reported if the plan declares sources of error that may be alike in all keys (truncating
+// conversions, converted V, an error of the exponential's own, sums of rounded P, partials in 16 bits), or
+// if the reference has no scatter.
 //
 //   const Advice advice = advise(reference, problem.dtype, plan, o, lse);
 //   if (advice.suspicious()) mark_beyond(reference, problem.dtype, TensorId::kO, o);
@@ -39,16 +40,17 @@
 namespace attnfuzz {
 
 struct Advice {
-  double size = 0, row = 0, bias = 0, lse = 0;  // 0 as well where nothing can be said
+  double size = 0, row = 0, bias = 0, lse = 0;  // 0, too, if nothing can be said
   bool toward_zero = false;                     // of `bias`
   int64_t worst_row = -1, worst_lse = -1;       // the rows of `row` and `lse`
   bool suspicious() const { return size > 1 || row > 1 || bias > 1 || lse > 1; }
 };
 
-// O, of this dtype, and LSE as Reference orders them; either may be empty.
-Advice advise(const Reference& reference, int32_t dtype, const attn_plan& plan, std::span<const float> o, std::span<const float> lse);
+// O has this dtype, LSE is fp32, both in the order of Reference; either may be empty.
+Advice advise(const Reference& reference, int32_t dtype, const attn_plan& plan, std::span<const float> o,
+              std::span<const float> lse);
 
-// The elements of O, or of the LSE, with x beyond T: 1, the others 0.
+// Marks the elements of O or of the LSE whose x exceeds T with 1, the others with 0.
 std::vector<uint8_t> mark_beyond(const Reference& reference, int32_t dtype, TensorId tensor,
                                  std::span<const float> got);
 

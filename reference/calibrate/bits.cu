@@ -32,7 +32,7 @@ __device__ inline float with_bits(uint32_t bits) {
   return x;
 }
 
-// A thread's own findings, merged on the host.
+// A thread's findings; the host merges them.
 struct Count {
   uint64_t compared, differ, first;
   uint32_t got, expected;
@@ -135,13 +135,13 @@ __device__ uint16_t factor(MmaKind kind, uint64_t item, int which, int line, int
     return hash_of(item * 3 + static_cast<uint64_t>(which) + (static_cast<uint64_t>(line * kSize + at) << 40));
   };
   if (kind != MmaKind::kCancelling || k % 2 == 0) return draw_factor<T>(kind, drawn(k));
-  // Of a pair the second undoes the first, but for the last bit now and then.
+  // The second of a pair cancels the first, except for the last bit now and then.
   const uint16_t first = draw_factor<T>(kind, drawn(k - 1));
   const auto change = static_cast<uint16_t>(drawn(k) % 8 == 0);
   return static_cast<uint16_t>((which == 0 ? first ^ 0x8000 : first) ^ change);
 }
 
-// What the model makes of one sum.
+// The model's result for one sum.
 template <class T>
 __device__ uint32_t model_sum(const Products& p, SharedTile<T, kSize> a, SharedTile<T, kSize> b, int row,
                               int column, uint32_t start) {
@@ -216,15 +216,14 @@ __global__ void __launch_bounds__(128)
 template <class T>
 void of_products(const Device& device, const Products& model, uint64_t products, const char* format,
                  std::vector<BitFindings>& all) {
-  constexpr uint64_t kBlocks = kSize * kSize * kSize / 16;  // an item
+  constexpr uint64_t kBlocks = kSize * kSize * kSize / 16;  // blocks in an item
   const uint64_t items = (products + kBlocks - 1) / kBlocks;
   const auto blocks = static_cast<unsigned>(std::min<uint64_t>(items, device.sweep_blocks));
   const size_t shared = 2 * shared_bytes<T>(kSize * kSize, 1024);
   for (int kind = 0; kind < static_cast<int>(std::size(kMmaKinds)); ++kind) {
     DeviceArray<Count> counts(size_t{blocks} * 128 * 2);
     expect_run(launch(compare_products<T>, dim3(blocks), dim3(128), shared, &device.env,
-                      static_cast<MmaKind>(kind), items, model, device.has_warpgroups,
-                      counts.data()));
+                      static_cast<MmaKind>(kind), items, model, device.has_warpgroups, counts.data()));
     const std::vector<Count> read = counts.read();
     const std::string numbers = std::string(format) + ", " + kMmaKinds[kind];
     all.push_back(merge("mma.sync " + numbers, read, 0, 2));

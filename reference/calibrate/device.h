@@ -1,13 +1,12 @@
-// What a calibration needs of a device beside kernels: memory, and how it is
-// called. device_cpu.cc and device_cuda.cc each implement it; the executable is
-// linked with one of them.
+// What a calibration needs from a device besides kernels: memory, and how to call it. device_cpu.cc and
+// device_cuda.cc both implement it; an executable links one of them.
 //
 //   Device device = open_device();
 //   DeviceArray<float> values(n);
 //   ... attn::launch(kernel, grid, block, 0, &device.env, values.data(), n) ...
 //   std::vector<float> host = values.read();  // waits for what was launched
 //
-// Everything here throws std::runtime_error with what the device said.
+// Everything here throws std::runtime_error with the device's message.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +21,12 @@ namespace attn {
 struct Device {
   attn_env env = {};
   std::string name;           // "NVIDIA H200"
-  uint32_t sweep_blocks = 1;  // how many threads keep it busy with independent work
+  uint32_t sweep_blocks = 1;  // enough threads to keep the device busy
   uint32_t sweep_threads = 32;
-  uint32_t default_stride = 1;  // of a sweep that takes about a minute, at most
-  // Seeds that differ in how products are rounded; one where there is no choice.
+  uint32_t default_stride = 1;  // of a sweep that takes at most about a minute
+  // Seeds that change how products are rounded; one if there is no choice.
   std::vector<uint64_t> roundings = {0};
-  bool has_warpgroups = true;  // products of sm_90a's
+  bool has_warpgroups = true;  // products of sm_90a
 };
 
 Device open_device();

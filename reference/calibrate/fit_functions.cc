@@ -1,14 +1,13 @@
-// attnfuzz-fit-functions: coefficients of kernels/executor/arithmetic/device/functions.h, from what a
-// device answers.
+// attnfuzz-fit-functions computes the coefficients of kernels/executor/arithmetic/device/functions.h from a
+// device's answers.
 //
 //   attnfuzz-calibrate-cuda --answers DIR
 //   attnfuzz-fit-functions DIR h200 "an NVIDIA H200" > kernels/executor/arithmetic/device/functions_h200.cc
 //
-// A segment's parabola must lie, at each r, where the answer says. That is an interval
-// for c0 2^a, given c1 and c2; the width of the strip that c1 leaves is convex in c1, so
-// that the best c1 for a c2 is found by thirds, and c2 is tried near half the second
-// derivative. Exit status: 0 if every segment has coefficients that explain all of its
-// answers, 1 otherwise, 2 without answers.
+// At each r, a segment's parabola must lie where the answer says. For given c1 and c2, that is an interval
+// for c0 2^a. The width of the strip that c1 leaves is convex in c1, so the best c1 for a c2 is found by
+// ternary search; c2 is tried near half the second derivative. Exit status: 0 if every segment has
+// coefficients that explain all of its answers, 1 otherwise, 2 without answers.
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -38,7 +37,7 @@ std::vector<uint32_t> answers(const std::string& path, size_t count) {
   return bits;
 }
 
-// Where a significand of 23 bits behind the point, or 22 below 1, was cut off from.
+// The values that truncate to this significand, with 23 bits after the point, or 22 below 1.
 Interval of_significand(uint32_t bits, bool below_one, int cut) {
   const int64_t one = bits == 0x3F800000 && below_one;
   const int64_t value = one ? 1 << 24 : (bits & 0x7FFFFF) | 0x800000;
@@ -88,7 +87,7 @@ class Fit {
   }
 
  private:
-  // Where c0 2^a may lie.
+  // The interval of c0 2^a.
   Interval strip(int64_t c2, int64_t c1) const {
     Interval c0 = kAny;
     for (size_t r = 0; r < where_.size(); ++r) {
@@ -108,14 +107,14 @@ class Fit {
   std::vector<int64_t> squared_;
 };
 
-// One function: its segments as a row of C++, and how many could not be explained.
+// One function: its segments as a row of C++, and the number that could not be explained.
 struct Function {
   const char* name;
   Shape shape;
   int segments;
   bool short_r;
   std::function<Interval(uint32_t number, uint32_t answer)> where;
-  std::function<double(double x)> half_second_derivative;  // by x in [1, 2), or [1, 4)
+  std::function<double(double x)> half_second_derivative;  // for x in [1, 2), or [1, 4)
 };
 
 int fit(const Function& f, const std::string& directory, int halves) {
@@ -131,7 +130,8 @@ int fit(const Function& f, const std::string& directory, int halves) {
     const int half = static_cast<int>(s) / f.segments;
     const double x =
         (1 + static_cast<double>(s % static_cast<size_t>(f.segments)) / f.segments) * (half ? 2 : 1);
-    // In units of c2: of r^2 / 2^19 2^b, r in units of 2^-23 (of 2^-22 above 2; of 2^-24 if it is short).
+    // In units of c2, that is, of r^2 / 2^19 2^b, with r in units of 2^-23 (2^-22 above 2; 2^-24 if it is
+    // short).
     const double unit = std::ldexp(half ? 2 : 1, -23);
     const double square_unit = std::ldexp(1.0, (f.short_r ? 17 : 19) - f.shape.c2_shift);
     const Fitted fitted =

@@ -26,7 +26,7 @@ struct Format16 {
     return bits & 0x8000 ? -size : size;
   }
 
-  // Throws if the format does not hold it exactly.
+  // Throws if the format cannot represent the value exactly.
   uint16_t encode(double value) const {
     const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
     const uint16_t infinity = static_cast<uint16_t>((2 * bias() + 1) << fraction());

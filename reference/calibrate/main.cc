@@ -65,7 +65,8 @@ const char* table_key(Function function) {
   return "";
 }
 
-// In units of 2^-24, up to five digits: a figure in a table must not be less than what was measured.
+// In units of 2^-24 with five digits, rounded up: a figure in a table must not be less than the
+// measurement.
 double in_units(double error) {
   const double units = error * 0x1p24;
   if (!(units > 0) || std::isinf(units)) return units;
@@ -193,7 +194,7 @@ void write_answers(const Device& device, const std::string& directory) {
   }
 }
 
-// A positive number up to `most`, or an end to it all.
+// A positive number up to `most`; otherwise the program ends.
 long argument(const char* name, const char* text, long most) {
   char* end = nullptr;
   const long value = text ? std::strtol(text, &end, 10) : 0;
@@ -214,7 +215,7 @@ int main(int argc, char** argv) {
       *static_cast<std::string*>(user) = report->message;
     };
     long stride = device.default_stride, random = 4000, bits = 0;
-    // Of the executor; a GPU has its own, beside which is the model of its name.
+    // The executor's arithmetic. A GPU has its own, and is compared with the model of its name.
     int32_t arithmetic = attnfuzz::arithmetic_of_device(device.name);
     if (arithmetic == ATTN_ARITHMETIC_ANY) arithmetic = ATTN_ARITHMETIC_H200;
     bool told = false;

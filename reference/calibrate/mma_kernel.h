@@ -1,5 +1,5 @@
-// Runs mma.m16n8k16 on matrices in memory: block n of one warp takes the n-th
-// A (16x16, rows), B (8 columns of 16) and C (16x8, rows), and leaves D in C.
+// Runs mma.m16n8k16 on matrices in memory. Block n, one warp, takes the n-th A (16x16, rows), B (8 columns
+// of 16) and C (16x8, rows), and stores D in C.
 #pragma once
 
 #include "kernels/primitives/matrix.h"

@@ -1,5 +1,5 @@
-// Numbers that tell one way to add products from another, by kind: functions of a hash,
-// the same on both back ends.
+// Kinds of numbers that distinguish ways to add products. They are functions of a hash, the same on both
+// back ends.
 #pragma once
 
 #include "kernels/primitives/types.h"
@@ -11,7 +11,7 @@ enum class MmaKind : int {
   kSpread,      // all exponents, and zeros
   kSubnormal,   // the smallest numbers, subnormals and zeros
   kCancelling,  // products in pairs that cancel, most of them exactly
-  kLargest,     // sums that leave fp32, where the format can
+  kLargest,     // sums that exceed fp32, if the format can
   kNotFinite,   // infinities and NaNs between ordinary numbers
   kAnyBits,     // all 65,536 numbers, all 2^32 starts
   kFew,         // three products in four are zeros
@@ -37,7 +37,7 @@ struct Layout16<BF16> {
   static constexpr int kExponent = 8, kFraction = 7, kBias = 127;
 };
 
-// A factor's bits.
+// The bits of a factor.
 template <class T>
 __host__ __device__ uint16_t draw_factor(MmaKind kind, uint64_t hash) {
   using L = Layout16<T>;
@@ -77,7 +77,7 @@ __host__ __device__ uint16_t draw_factor(MmaKind kind, uint64_t hash) {
   return static_cast<uint16_t>(zero ? sign : sign | static_cast<uint32_t>(exponent) << L::kFraction | fraction);
 }
 
-// The bits of what products are added to.
+// The bits of the number that products are added to.
 __host__ __device__ inline uint32_t draw_start(MmaKind kind, uint64_t hash) {
   const auto sign = static_cast<uint32_t>(hash & 1) << 31;
   const auto fraction = static_cast<uint32_t>(hash >> 8) & 0x7FFFFF;

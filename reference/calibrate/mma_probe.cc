@@ -15,7 +15,7 @@ struct Sum {
   float c = 0;
   double a[16] = {}, b[16] = {};
 
-  // The product `sign` * mantissa * 2^exponent at position k, its factors as alike as can be.
+  // The product `sign` * mantissa * 2^exponent at position k, with factors as equal as possible.
   Sum& put(int k, double mantissa, int exponent) {
     const int half = exponent / 2;
     a[k] = std::ldexp(mantissa, exponent - half);
@@ -28,7 +28,7 @@ class Prober {
  public:
   Prober(Format16 format, const attn_env& env) : format_(format), env_(env) {}
 
-  // Each sum stands in all rows and columns of an mma of its own, so that all must agree.
+  // Each sum fills all rows and columns of an mma of its own, so that all must agree.
   std::vector<float> operator()(const std::vector<Sum>& sums) {
     MmaBatch batch;
     for (const Sum& sum : sums) {
@@ -76,7 +76,7 @@ std::string rounding_of(Prober& probe) {
   return "none of the known ones";
 }
 
-// together[i][j]: products at i and j are added before anything is rounded.
+// together[i][j]: the products at i and j are added before anything is rounded.
 using Together = bool[16][16];
 
 void find_joined(Prober& probe, Together& together) {
@@ -93,9 +93,8 @@ void find_joined(Prober& probe, Together& together) {
   for (int n = 0; n < 256; ++n) together[n / 16][n % 16] = results[n] == 1 + kUlp;
 }
 
-// For hardware that cuts terms off at fp32's last place, where the sums above
-// tell nothing: 2^30 at i and -2^30 beside it swallow the 1 at k if and only if
-// k is in their block or was added before them.
+// For hardware that truncates terms at fp32's last place, where the sums above show nothing: 2^30 at i and
+// -2^30 beside it swallow the 1 at k if and only if k is in their block or was added before them.
 void find_swallowed(Prober& probe, Together& together) {
   std::vector<Sum> sums;
   for (int i = 0; i < 16; ++i) {
@@ -112,7 +111,7 @@ void find_swallowed(Prober& probe, Together& together) {
   }
 }
 
-// The size of the smallest block, and whether the relation is that of equal blocks.
+// The size of the smallest block; *regular says if all blocks are equal.
 int block_of(const Together& together, bool* regular) {
   int least = 16, most = 1;
   *regular = true;

@@ -21,7 +21,7 @@ struct Random {
   int below(int n) { return static_cast<int>(next() % static_cast<uint64_t>(n)); }
 };
 
-// A random fraction at 2^exponent; the sign is negative one time in two if asked for.
+// A random fraction at 2^exponent; with any_sign, negative half the time.
 uint16_t value(Format16 format, int exponent, bool any_sign, Random& random) {
   const uint64_t bits = random.next();
   const int biased = std::clamp(exponent + format.bias(), 1, 2 * format.bias());
@@ -49,7 +49,7 @@ void add_mma(Format16 format, Regime regime, MmaBatch& batch, Random& random) {
     for (int k = 0; k < 16; ++k) batch.b.push_back(value(format, exponent(k), any_sign, random));
   }
   if (regime == kCancelling) {
-    // Product k + 8 undoes product k, but for the last bits of one factor.
+    // Product k + 8 cancels product k, except for the last bits of one factor.
     uint16_t *a = batch.a.data() + batch.a.size() - 256, *b = batch.b.data() + batch.b.size() - 128;
     for (int row = 0; row < 16; ++row) {
       for (int k = 0; k < 8; ++k)
@@ -87,7 +87,7 @@ void compare_random(Format16 format, const attn_env& env, int count, MmaFindings
     }
     const double error = got[i] - exact;
     findings.worst = std::max(findings.worst, std::fabs(error) / largest * 0x1p24);
-    // Written so that a NaN is the worst of all.
+    // Written so that a NaN counts as the worst.
     const double ratio = std::fabs(error) / (allowed * sum);
     if (!(ratio <= findings.worst_ratio)) findings.worst_ratio = std::isnan(ratio) ? INFINITY : ratio;
     if (n % kRegimes == kOneSign) bias += error / exact, ++of_one_sign;

@@ -1,5 +1,4 @@
-// Random products, against their exact sums: whether what the crafted probes
-// said of the hardware holds where nothing was crafted.
+// Compares random products with their exact sums, to confirm what the crafted probes found.
 #pragma once
 
 #include "reference/calibrate/format16.h"
@@ -7,9 +6,9 @@
 
 namespace attn {
 
-// Runs `count` mma of 128 sums each, in turn: factors of one size; of sizes far
-// apart; pairs that cancel; all of one sign; products that fall from term to
-// term. Fills in worst, bias, worst_ratio and products.
+// Runs `count` mma of 128 sums each, in turn with factors of one size, of sizes far apart, pairs that
+// cancel, all of one sign, and products that decrease from term to term. Sets worst, bias, worst_ratio and
+// products.
 void compare_random(Format16 format, const attn_env& env, int count, MmaFindings& findings);
 
 }  // namespace attn

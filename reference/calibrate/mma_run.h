@@ -1,4 +1,4 @@
-// One batch of 16x8x16 products on the device, by format and bits.
+// Runs a batch of 16x8x16 products on the device, by format and bits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct MmaBatch {
   std::vector<float> c;
 };
 
-// Returns C + A B, laid out like c.
+// Returns C + A B in the layout of c.
 std::vector<float> run_mma(const MmaBatch& batch, bool bf16, const attn_env& env);
 
 }  // namespace attn

@@ -14,7 +14,7 @@ namespace attn {
 namespace {
 
 constexpr double kSmallestNormal = 0x1p-126;
-// A result may miss a threshold by its own error: flush or overflow that close to it is no offence.
+// Near a threshold a result may be flushed or overflow within its own error.
 constexpr double kThresholdSlack = 0x1p-20;
 
 struct Ex2 {
@@ -50,7 +50,7 @@ __device__ inline bool same_value(float a, float b) {
   return bits_a == bits_b || (is_nan(a) && is_nan(b));
 }
 
-// False: of the wrong kind.
+// False if the result is of the wrong kind.
 __device__ inline bool observe_result(uint32_t bits, double exact, float got, bool absolute, Findings& f) {
   if (is_nan(exact)) return is_nan(got);
   if (is_infinite(exact) || exact == 0) return same_value(got, static_cast<float>(exact));
@@ -91,8 +91,8 @@ __device__ void observe(uint32_t bits, Findings& f) {
   if (!observe_result(bits, F::exact(x), got, F::absolute(x), f) && f.wrong++ == 0) f.first_wrong = bits;
 }
 
-// What a coarse sweep would step over: zeros, infinities, NaN, the ends of the
-// subnormal and normal numbers, ones, and where results leave the normal numbers.
+// Inputs that a coarse sweep would skip: zeros, infinities, NaN, the ends of the subnormal and normal
+// numbers, ones, and where results leave the normal numbers.
 template <class F>
 __device__ void observe_special(Findings& f) {
   const uint32_t special[] = {0x00000000, 0x00000001, 0x007FFFFF, 0x00800000, 0x3F000000,
@@ -105,7 +105,7 @@ __device__ void observe_special(Findings& f) {
   }
 }
 
-// Thread t of T takes inputs t, t + T, ...: each has its own findings, merged on the host.
+// Thread t of T takes inputs t, t + T, ... Each has its own findings; the host merges them.
 template <class F>
 __global__ void sweep_kernel(uint64_t inputs, uint32_t stride, Findings* findings) {
   const uint64_t threads = static_cast<uint64_t>(gridDim.x) * blockDim.x;

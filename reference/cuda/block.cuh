@@ -1,4 +1,4 @@
-// What the threads that have a row do together, a warp or a block of them, and how they read numbers.
+// How the threads of a row, a warp or a block, work together, and how they read numbers.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -25,9 +25,9 @@ __device__ inline double number(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-// The same of 16 bits by shifts alone, for what is finite, as a number that is 1/kRaise of it: multiply that by
-// one multiplied by kRaise, and the product is exact. (A conversion takes the GPU four times as long as a
-// multiplication.)
+// lowered() converts finite numbers by shifts alone and gives 1/kRaise of the number. Multiply it by a
+// factor that was multiplied by kRaise, and the product is exact. (A conversion takes the GPU four times as
+// long as a multiplication.)
 template <Format kFormat>
 inline constexpr double kRaise = kFormat == Format::kF32    ? 1
                                  : kFormat == Format::kBf16 ? 0x1p896
@@ -57,7 +57,7 @@ __device__ inline double number_of(int32_t dtype, const void* base, int64_t inde
   return static_cast<const float*>(base)[index];
 }
 
-// Of numbers that are no NaN: CUDA's max() asks for that, in ten instructions more.
+// For numbers that are not NaN; CUDA's max() handles NaN with ten more instructions.
 __device__ inline double larger(double a, double b) { return a > b ? a : b; }
 
 __device__ inline bool is_finite(double x) { return x * 0.0 == 0; }
@@ -75,7 +75,7 @@ __device__ inline double over_warp(double x, Op op) {
   return x;
 }
 
-// kSize threads: 32, of which a block has several that know nothing of each other, or kThreads, all of it.
+// kSize threads: a warp of 32, of which a block has several independent ones, or a whole block of kThreads.
 template <int kThreadsARow>
 struct Group {
   static constexpr int kSize = kThreadsARow, kWarps = kSize / 32;
@@ -90,14 +90,14 @@ struct Group {
     else
       __syncthreads();
   }
-  // Of all of them, and each sees what the others have written.
+  // True if any thread says so. All threads then see what the others have written.
   __device__ static bool any(bool mine) {
     if constexpr (!kWarp) return __syncthreads_or(mine);
     __syncwarp();
     return __any_sync(kAll, mine);
   }
 
-  // The bits that any of them has set.
+  // The bits that any thread has set.
   __device__ static unsigned bits(unsigned mine) {
     for (int far = 16; far > 0; far /= 2) mine |= __shfl_xor_sync(kAll, mine, far);
     if constexpr (kWarp) {
@@ -112,7 +112,7 @@ struct Group {
     return mine;
   }
 
-  // Of each of N numbers; all threads get the results, in the same bits.
+  // Combines each of N numbers over all threads. All threads get the same bits.
   template <int N, class Op>
   __device__ static void over(double (&x)[N], Op op) {
     if constexpr (kWarp) {

@@ -27,7 +27,7 @@ void check(const char* what, cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(in_words(what, error));
 }
 
-// Memory that grows and is never given back before the end.
+// Memory that grows and is kept until the end.
 template <cudaError_t (*allocate)(void**, size_t), cudaError_t (*release)(void*)>
 class Room {
  public:
@@ -126,8 +126,7 @@ class CudaOracle final : public FastOracle {
     packed.input.model = model;
     run(packed, results);
 
-    // An evaluation of no row at all has the right shape; where all rows were evaluated there is nothing to
-    // shape.
+    // Evaluating no row gives a result of the right shape. If all rows are evaluated, no shape is needed.
     const bool all = static_cast<int64_t>(rows.size()) == RowSpace(problem).count();
     attn_problem shape = problem;
     if (all) shape.batch = 0;
@@ -179,13 +178,13 @@ class CudaOracle final : public FastOracle {
     check("its kernels", cudaStreamSynchronize(stream_));
   }
 
-  // From the block that came back into the shape that the host's oracle gives.
+  // Copies results from the returned block into the host oracle's arrays.
   void take(const ErrorNumbers& model, const std::vector<int64_t>& rows, bool all, const Results& results,
             Reference& reference) {
     std::byte* from = received_.of(results.bytes);
     Expected &o = reference[TensorId::kO], &lse = reference[TensorId::kLse];
     const auto columns = static_cast<size_t>(o.columns), count = rows.size();
-    // Where all rows were evaluated they lie as they are wanted.
+    // If all rows were evaluated, they are already in order.
     const auto copy = [&](auto& to, size_t offset, size_t width) {
       using Element = std::remove_reference_t<decltype(to[0])>;
       const Element* source = at<Element>(from, offset);

@@ -3,21 +3,21 @@
 //   std::string why;
 //   if (auto oracle = open_cuda_oracle(&why)) reference = oracle->evaluate(...);   // fast_oracle.h
 //
-// One source with the CPU's: what a plan and a calibration are charged for (ErrorModel), which keys
-// position allows (key_range), and every formula that is one number a row (row_terms.h). The device's
-// own are the loops over keys and columns (scores.cuh, weights.cuh, mean.cuh), written from the formulas
-// of scores.h, tile_walk.h, rounded_p.h and weighted_mean.h; products are the same chains of multiply-adds
-// as the host's, sums over keys come in another order, and exp, log and tanh are CUDA's.
+// It shares source with the CPU's oracle: the charges of a plan and a calibration (ErrorModel), the keys
+// that position allows (key_range), and every formula that is one number a row (row_terms.h). The device
+// has its own loops over keys and columns (scores.cuh, weights.cuh, mean.cuh), which follow scores.h,
+// tile_walk.h, rounded_p.h and weighted_mean.h. Products are the same chains of multiply-adds as on the
+// host. Sums over keys have another order, and exp, log and tanh are CUDA's.
 //
-// Not for it, and left to the CPU's: what is so small that the CPU is done sooner, rows of more than 131,072
-// keys, more than 256 MiB of inputs, one split's partials and a merge's (partials.h).
+// It leaves to the CPU's oracle: problems so small that the CPU is faster, rows of more than 131,072 keys,
+// more than 256 MiB of inputs, and single splits' partials and merges (partials.h).
 //
-// The threat. It runs in the judging process, on a context of its own: a kernel under test lives in a
-// worker's process and cannot write here, neither by pointer nor by device address, and a fault of it
-// ends its own context alone. Inputs are read from the arena, as the CPU's oracle reads them, and
-// whether the kernel changed them is asked of the arena after the run (LaidOut::check_memory). What is left is
-// that these kernels are wrong themselves, or the GPU is: so every failure, and some of what passes, is
-// judged by the CPU's oracle too (properties/judge/trial.h), and a test holds the two together.
+// Threat model. It runs in the judging process, in its own context. A kernel under test lives in a worker's
+// process and cannot write here, neither by pointer nor by device address, and a fault of it ends its own
+// context alone. Inputs are read from the arena, as the CPU's oracle reads them; the arena is checked for
+// changes after the run (LaidOut::check_memory). These kernels, or the GPU, may still be wrong. Every
+// failure, and some passes, are therefore judged by the CPU's oracle, too (properties/judge/trial.h), and a
+// test compares the two.
 //
 // A process that has opened one must not fork for another: CUDA does not survive it.
 #pragma once
@@ -30,13 +30,13 @@
 
 namespace attnfuzz {
 
-// Multiply-adds from which on the way to the GPU and back is shorter than the CPU's oracle takes: measured
-// on an H200 beside a kernel in its worker, whose context the GPU has to leave and come back to.
+// From this many multiply-adds on, the GPU is faster than the CPU's oracle. Measured on an H200 beside a
+// kernel in its worker, between which the GPU has to switch contexts.
 inline constexpr double kWorthIt = 0x1p20;
 
-// `least_work`: below it a problem is left to the CPU's; 0: none is. nullptr, with a sentence in *why that says
-// what to do, where there is no device or no nvcc was when this was built.
-// `most_shared`: bytes of shared memory that a block may take, where the device has as many; no fewer than 16 KiB.
+// `least_work`: smaller problems are left to the CPU; 0: none is. `most_shared`: the most bytes of shared
+// memory for a block, as far as the device has them; at least 16 KiB. nullptr if there is no device, or if
+// there was no nvcc when this was built; *why then says what to do.
 std::unique_ptr<FastOracle> open_cuda_oracle(std::string* why, double least_work = kWorthIt,
                                              int64_t most_shared = int64_t{1} << 20);
 

@@ -1,5 +1,5 @@
-// O and its bounds: weighted_mean.h and mean_columns.h. Sums a column a thread, over the keys in their order
-// as on the host.
+// O and its bounds: weighted_mean.h and mean_columns.h. Each thread sums a column over the keys, in the
+// host's order.
 #pragma once
 
 #include "reference/call/expected.h"
@@ -18,13 +18,13 @@ __device__ inline RowPlace place_of(const RowsInput& in, const RowsOutput& out, 
           out.o_rule + column};
 }
 
-// What is not finite counts as 0: it is marked apart.
+// Reads a value; one that is not finite counts as 0 and is marked elsewhere.
 __device__ inline double value_at(const RowsInput& in, const Team& team, int key, int c) {
   const double v = number_of(in.dtype, team.v, int64_t{key} * in.stride_v + c);
   return isfinite(v) ? v : 0;
 }
 
-// Of the whole row the same is due.
+// Sets the same expectation for the whole row.
 template <class G>
 __attribute__((noinline)) __device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task,
                                                RowState state, Due due, double lse, double bound) {
@@ -55,7 +55,7 @@ __attribute__((noinline)) __device__ inline double long_product(const RowsInput&
   return terms.mma_gamma * (1 + terms.product_gamma) * min(plain, 2 * most + terms.p_unit * size + wrong);
 }
 
-// A value, what is not finite as 0.
+// Reads a value; one that is not finite counts as 0.
 template <Format kFormat>
 __device__ inline double read_value(const Bits<kFormat>* from, bool impure) {
   const uint32_t bits = *from;
@@ -85,16 +85,16 @@ __device__ inline void store_column(const RowsInput& in, const Team& team, const
   if (!is_finite(bound)) atomicOr(&row.unbounded, 1u);
 }
 
-// Column c of those rows from, from + 1, ... of the team that are to be found by `now`.
+// Column c of those rows from, from + 1, ... of the team that are computed by `now`.
 template <int R, Format kFormat>
 __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, int64_t at, bool impure,
                                    int from, Way now, int c, Team& team) {
   static_assert(R <= kTeam, "rows beyond the team would be read");
   const int spans = max(team.tiles, 1);
   const int64_t stride = team.stride, stride_v = in.stride_v;
-  const Pair* const products = team.row[from].product;  // of all rows, one behind the other
+  const Pair* const products = team.row[from].product;  // of all rows, one after another
   const Pair* const parts = team.row[from].part;
-  // Not by way of `team`, so that it is known to be no shared memory.
+  // Not through `team`, so that the compiler knows that it is not shared memory.
   const Bits<kFormat>* const values =
       numbers_of<kFormat>(in.v) + (int64_t{in.tasks[at].group} * in.keys + team.first) * in.stride_v + c;
   double mean[R] = {}, prefix[R] = {}, charged[R] = {};
@@ -140,11 +140,11 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
   }
 }
 
-// All columns of the rows that are to be found by `now`.
+// All columns of the rows that are computed by `now`.
 template <Format kFormat>
 __attribute__((noinline)) __device__ void find_columns(const RowsInput& in, const RowsOutput& out, int64_t at,
                                                        bool impure, Way now, Team& team) {
-  // A warp has 32 columns of as many rows as leave no warp without work.
+  // A warp takes 32 columns of as many rows as keep all warps busy.
   const int columns = (in.dim_v + 31) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int each = team.count == 1 ? 1 : columns > 2 && team.count > 2 ? 4 : columns > 1 ? 2 : 1;
   const int parts = (team.count + each - 1) / each;
@@ -162,7 +162,7 @@ __attribute__((noinline)) __device__ void find_columns(const RowsInput& in, cons
   }
 }
 
-// What is due without any rounding, where P is known.
+// The exact results, without rounding, if P is known.
 __attribute__((noinline)) __device__ inline void find_exact(const RowsInput& in, const RowsOutput& out,
                                                             int64_t at, const Team& team) {
   for (int64_t i = threadIdx.x; i < int64_t{team.count} * in.dim_v; i += kThreads) {
@@ -217,7 +217,7 @@ __attribute__((noinline)) __device__ bool mark_overflow(const RowsInput& in, con
   return G::any(any);
 }
 
-// Values that are not finite: mark_non_finite() of oracle.cc. `length`: how many keys there are.
+// Values that are not finite: mark_non_finite() of oracle.cc. `length`: the number of keys.
 template <class G>
 __attribute__((noinline)) __device__ bool mark_non_finite(const RowsInput& in, int length, const Row& row,
                                                           const Team& team, const RowPlace& to) {

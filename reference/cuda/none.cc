@@ -1,4 +1,4 @@
-// Where the oracle on a GPU was left out of the build.
+// Stands in if the GPU oracle was left out of the build.
 #include "reference/cuda/cuda_oracle.h"
 
 namespace attnfuzz {

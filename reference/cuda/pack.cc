@@ -11,7 +11,7 @@
 namespace attnfuzz::cuda {
 namespace {
 
-// A row of more keys costs a block's scratch of 10 MB, and the CPU is not much slower.
+// A longer row needs 10 MB of a block's scratch, and the CPU is not much slower.
 constexpr int64_t kMostKeys = int64_t{1} << 17;
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
@@ -35,11 +35,12 @@ void copy_elements(int64_t bytes, const attn_tensor& tensor, int64_t at, int64_t
   copy_row<uint32_t>(tensor.data, at, tensor.stride[3], count, to);
 }
 
-// The rows of a bias or a mask that the tasks read, each once: those that a stride of 0 shares are one.
+// The rows of a bias or a mask that the tasks read, each once. Rows that share memory through a stride of 0
+// are one.
 struct SharedRows {
   attn_tensor tensor;
-  std::vector<int64_t> slot;     // of (b, h, i), with 1 for each size that is shared; -1: none yet
-  std::vector<int64_t> offsets;  // of each slot, in the tensor
+  std::vector<int64_t> slot;     // by (b, h, i), with size 1 in shared dimensions; -1: none yet
+  std::vector<int64_t> offsets;  // in the tensor, by slot
   int64_t heads, queries;
 
   SharedRows(const attn_problem& p, const attn_tensor& of) : tensor(of) {
@@ -65,7 +66,7 @@ struct Tasks {
   std::vector<Row> groups;       // b and h; i is not used
   std::vector<int32_t> lengths;  // keys of each group
   int64_t most_keys = 0;
-  double keys = 0;  // that position allows, over all rows
+  double keys = 0;  // the keys that position allows, over all rows
 };
 
 // A row of a bias or a mask is padded to this many elements.

@@ -1,10 +1,10 @@
-// Rows on their way through a block: what row_scores(), walk_tiles(), round_p() and begin_mean() hold on the
-// host. A block has a team of up to kTeam rows at once, of one batch entry and kv head: what it reads of a key
-// or a value is read and converted for all of them. Single numbers lie in shared memory; those of each key, and
-// one Tile a KV tile, too where there is room, otherwise in scratch.
+// The state of rows in a block: what row_scores(), walk_tiles(), round_p() and begin_mean() hold on the
+// host. A block works on a team of up to kTeam rows of one batch entry and KV head, so that each key or
+// value is read and converted once for all of them. Single numbers lie in shared memory. Per-key numbers
+// and one Tile for each KV tile lie there, too, if there is room, else in scratch.
 //
-// Keys of a team are those that position allows any of its rows, in their order, numbered from 0. A row sees of
-// them [lo, hi), but for what a mask or a bias hides.
+// A team's keys are those that position allows any of its rows, in order, numbered from 0. A row sees [lo,
+// hi) of them, except what a mask or a bias hides.
 #pragma once
 
 #include "reference/cuda/block.cuh"
@@ -16,68 +16,68 @@ struct alignas(16) Pair {
   double a, b;
 };
 
-// A KV tile in the order of work: of all keys of a team.
+// A KV tile in the order of work, over all keys of a team.
 struct Span {
   int32_t begin, end;
   int64_t split;
 };
 
-// And of what a row sees: n keys of [begin, end). See TileRun.
+// The part of a tile that a row sees: n keys of [begin, end). See TileRun.
 struct Tile {
   int32_t begin, end, n;
   int64_t split;
-  Maximum maximum;  // of its own scores
+  Maximum maximum;  // of the tile's own scores
   double max, uncertain, rescales, split_max, split_uncertain;
-  double sum;     // of its weights
+  double sum;     // of the tile's weights
   double cost;    // g_t
   double factor;  // A_t / l
   double phi;
 };
 
-// Whether tiles are looked at one by one.
+// True if tiles are visited one by one.
 __host__ __device__ inline bool walks(const ErrorNumbers& model) {
   return model.max_rule != ATTN_MAX_UNKNOWN || model.sum_lanes > 0;
 }
-// So many keys in a row lie in at most so many tiles.
+// The most tiles in which this many consecutive keys lie.
 __host__ __device__ inline int64_t tiles_of(const ErrorNumbers& model, int64_t keys) {
   return walks(model) ? (keys + model.tile_k - 1) / model.tile_k + 1 : 0;
 }
 
-// An allowance that no key has.
+// A score error that no visible key has.
 inline constexpr double kHidden = -1;
 
-// What a row may see in its query, keys and biases.
+// What kinds of values a row sees in its query, keys and biases.
 inline constexpr unsigned kSeesNaN = 1, kSeesInfinity = 2;
 
-// How the columns of a row are found.
+// How the columns of a row are computed.
 enum class Way : uint8_t {
-  kDone,   // they are: the same is due of all
+  kDone,   // they are done: all columns have the same expectation
   kKnown,  // P is known
-  kPlain,  // it is not
-  kHull,   // nothing is
+  kPlain,  // P is not known
+  kHull,   // only the hull is known
 };
 
 struct Row {
-  // One number, or two, a key of the team.
-  Pair* product;   // x_j and err_j; then what v_j and |v_j| are multiplied by, 0 of keys that are not seen
-  Pair* part;      // delta_j and sum |q_t k_jt|; then w_j and w_j rho_j, 0 likewise
-  double* weight;  // e^(x_j - m); below 0: the key is not seen
+  // One or two numbers for each key of the team.
+  Pair* product;   // x_j and err_j; then the factors of v_j and |v_j|, 0 for hidden keys
+  Pair* part;      // delta_j and sum |q_t k_jt|; then w_j and w_j rho_j, 0 for hidden keys
+  double* weight;  // e^(x_j - m); below 0: the key is hidden
   Tile* tile;
 
-  int lo, hi, n;    // it sees n keys
-  int first, last;  // and these two of them
+  int lo, hi, n;    // n: the number of visible keys
+  int first, last;  // the first and the last visible key
   double q_norm, q_most;
   bool q_below_least, q_below_flushed;
   unsigned impure;     // kSeesNaN, kSeesInfinity
-  bool nan, infinite;  // is due of all of it; anything is
+  bool nan, infinite;  // all columns must be NaN; all may be anything
   Way way;
   unsigned unbounded;  // not 0: a column has no finite bound by `way`
-  double shift;        // added to all scores, exactly; the rest is said of what is left of them (absorbed())
+  double shift;        // added to all scores, exactly; the other fields describe the remainder (absorbed())
   double m, least, largest_delta, largest_error, largest_absolute, misplaced;
-  double largest;  // of e_j
+  double largest;  // largest e_j
   double l, lam, rho_w, charges, lost, denominator;
   double T, sum_gamma, merge_constant, merge_slope, costs;
-  double slope, constant;  // of e_j
+  double slope, constant;  // coefficients of e_j
   double last_uncertain;   // of the last tile's maximum
   double common;
   double grown;  // partial_growth()
@@ -92,26 +92,26 @@ struct Row {
 
 struct Team {
   Row row[kTeam];
-  int count;       // of rows
-  int keys;        // of all of them
-  int tiles;       // that they lie in; 0: nobody asks
-  int32_t first;   // the position of key 0
-  int64_t stride;  // from a row's numbers of each key to the next row's
+  int count;       // rows
+  int keys;        // keys of all rows
+  int tiles;       // tiles of these keys; 0: not needed
+  int32_t first;   // position of key 0
+  int64_t stride;  // distance between the per-key numbers of two rows
   Span* span;
-  const void* v;  // of key 0
+  const void* v;  // value of key 0
 };
 
-// Whether a mask or a bias may hide keys.
+// True if a mask or a bias may hide keys.
 __host__ __device__ inline bool has_holes(const RowsInput& in) {
   return in.mask != nullptr || in.bias_dtype != ATTN_NONE;
 }
 
-// That a team's rows see together, at most.
+// The most keys that a team's rows see together.
 __host__ __device__ inline int64_t most_together(const RowsInput& in, int rows) {
   return (int64_t{rows > 1 ? in.keys : in.most_keys} + 1) / 2 * 2;
 }
 
-// `memory`: of bytes_a_team(). One thread.
+// Divides `memory`, of bytes_a_team(). Run by one thread.
 __device__ inline void carve(const RowsInput& in, int rows, std::byte* memory, Team& team) {
   const int64_t n = team.stride = most_together(in, rows), tiles = tiles_of(in.model, n);
   const auto take = [&]<class T>(T*& to, int64_t count) {

@@ -1,4 +1,5 @@
-// The oracle's rows on a GPU, in double: a block has some rows at a time, of which each warp weighs one.
+// The oracle's rows on a GPU, in double. A block evaluates a few rows at a time, and each warp weighs one
+// of them.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace attnfuzz::cuda {
 namespace {
 
-// A warp a key: what load_operands() finds out of keys and values.
+// One warp for each key: what load_operands() finds out about keys and values.
 template <Format kFormat>
 __global__ void __launch_bounds__(kThreads)
     facts_kernel(const RowsInput in, double* key_norm, uint8_t* key_facts) {
@@ -46,14 +47,14 @@ __global__ void __launch_bounds__(kThreads)
   const Purity purity = nan ? Purity::kNaN : infinite ? Purity::kInfinite : Purity::kFinite;
   key_norm[slot] = norm;
   key_facts[slot] = static_cast<uint8_t>(purity) | (least < in.model.least_factor ? kBelowLeast : 0);
-  // Of numbers that are not negative the bits have their order.
+  // Bits of numbers that are not negative are ordered like the numbers.
   GroupFacts& facts = in.facts[group];
   atomicMin(&facts.least_key, static_cast<unsigned long long>(__double_as_longlong(least)));
   atomicMax(&facts.largest, static_cast<unsigned long long>(__double_as_longlong(largest)));
   if (impure) atomicOr(&facts.impure_values, 1);
 }
 
-// A row of which weigh() says that the same is due of all columns.
+// Fills a row for which weigh() found the same expectation in all columns.
 template <class G>
 __device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task, Row& row) {
   if (row.n == 0)
@@ -67,7 +68,7 @@ __device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task, R
   G::sync();
 }
 
-// What is left of a row whose columns have been found by its way, or are not to be.
+// Completes a row whose columns are computed, or need not be.
 template <class G>
 __device__ void finish(const RowsInput& in, const RowsOutput& out, int64_t task, const GroupFacts& facts,
                        const Team& team, const Row& row) {
@@ -87,13 +88,13 @@ __device__ void finish(const RowsInput& in, const RowsOutput& out, int64_t task,
       static_cast<uint8_t>(known ? RowState::kBounded : RowState::kUninformative) | (any ? kAnyColumn : 0);
 }
 
-// Rows at, at + 1, ... of one group of keys.
+// Evaluates rows at, at + 1, ... of one group of keys.
 template <Format kFormat>
 __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsScratch& scratch, int64_t at,
                          int count, double* q, Team& team) {
   const GroupFacts facts = in.facts[in.tasks[at].group];
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  // A row is a warp's, or the block's where it is alone.
+  // Each row belongs to a warp, or to the whole block if it is alone.
   const auto each_row = [&](const auto& visit) {
     if (count == 1)
       visit(Group<kThreads>(), 0);
@@ -106,7 +107,7 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
     for (int r = 0; r < count; ++r) any |= team.row[r].way == way;
     return any;
   };
-  // What has no finite bound one way may have one the next.
+  // A column without a finite bound one way may have one the next way.
   const auto columns_by = [&](Way now, Way next) {
     if (!any_by(now)) return;
     find_columns<kFormat>(in, out, at, facts.impure_values != 0, now, team);
@@ -185,9 +186,9 @@ attn_status launch(const RowsInput& in, const RowsOutput& out, const RowsScratch
 }  // namespace
 
 RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_limit) {
-  // With more of it fewer than two blocks share a multiprocessor.
+  // With more, fewer than two blocks share a multiprocessor.
   constexpr int64_t kMostShared = 100 << 10;
-  // Beyond it fewer rows are evaluated at once.
+  // Beyond it, fewer rows are evaluated at once.
   constexpr size_t kMostScratch = size_t{1} << 29;
   RowsScratch scratch = {};
   const int64_t a_group = (int64_t{in.rows} + in.groups - 1) / std::max(in.groups, 1);
@@ -195,7 +196,7 @@ RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_lim
   const int64_t teams = (int64_t{in.rows} + scratch.rows_a_team - 1) / scratch.rows_a_team;
   const size_t queries = static_cast<size_t>(scratch.rows_a_team * in.stride_qk) * sizeof(double),
                bytes = bytes_a_team(in, scratch.rows_a_team);
-  // A block has other shared memory besides, and from 48 KiB in all on it has to be asked for (attn::launch()).
+  // A block has other shared memory, too, and more than 48 KiB in all must be requested (attn::launch()).
   constexpr size_t kAsked = (size_t{48} << 10) + 16, kBesides = size_t{8} << 10;
   size_t shared = queries + bytes;
   if (shared + kBesides > kAsked) shared = std::max(shared, kAsked);

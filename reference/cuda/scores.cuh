@@ -1,4 +1,4 @@
-// The scores of a team's rows: scores.h. Each warp has 32 keys at a time.
+// The scores of a team's rows: scores.h. Each warp takes 32 keys at a time.
 #pragma once
 
 #include <numbers>
@@ -7,7 +7,7 @@
 
 namespace attnfuzz::cuda {
 
-// The team of rows at, at + 1, ...: which keys position allows them.
+// Starts the team of rows at, at + 1, ...: finds the keys that position allows.
 __device__ inline void find_keys(const RowsInput& in, int64_t at, int count, Team& team) {
   const auto rank = static_cast<int>(threadIdx.x);
   int32_t first = INT32_MAX, last = 0;
@@ -36,7 +36,7 @@ __device__ inline void find_keys(const RowsInput& in, int64_t at, int count, Tea
   }
 }
 
-// Reads a query into `q` (kRaise times it, padded with zeros) and what is asked of all of it. A warp.
+// Reads a query into `q` (times kRaise, padded with zeros), and finds facts about all of it. Run by a warp.
 template <Format kFormat>
 __device__ inline void read_query(const RowsInput& in, int64_t at, double* q, Row& row) {
   using G = Group<32>;
@@ -63,18 +63,18 @@ __device__ inline void read_query(const RowsInput& in, int64_t at, double* q, Ro
   row.q_below_flushed = all & 8;
 }
 
-// q.k and what it is made of.
+// q.k and its companions.
 struct Product {
   double dot = 0, absolute = 0, running = 0;
-  double aligned = 0;  // sum |q_t k_t| as the tensor core aligns it, if that is asked for
+  double aligned = 0;  // sum |q_t k_t| as the tensor core aligns it, if needed
 };
 
-// The same chains as products.cc: one rounding a term, in the order of t. `q`: of R rows.
+// The same chains as products.cc: one rounding for each term, in the order of t. `q`: of R rows.
 template <int R, Format kFormat, bool kAligned>
 __device__ inline void products_of(const RowsInput& in, const double* q, const Bits<kFormat>* key,
                                    Product (&p)[R]) {
   const double least = in.model.least_factor, raised = least * kRaise<kFormat>, down = least / kRaise<kFormat>;
-  constexpr int kEach = 16 / sizeof(Bits<kFormat>), kLoads = kPad / kEach;  // numbers of a load, and loads
+  constexpr int kEach = 16 / sizeof(Bits<kFormat>), kLoads = kPad / kEach;  // numbers in a load, and loads
   const auto* from = reinterpret_cast<const uint4*>(key);
   uint4 next[kLoads];
 #pragma unroll
@@ -83,7 +83,7 @@ __device__ inline void products_of(const RowsInput& in, const double* q, const B
     uint4 now[kLoads];
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) now[i] = next[i];
-    // What comes next is on its way meanwhile.
+    // The next load is under way meanwhile.
     if (t + kPad < in.stride_qk) {
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) next[i] = from[(t + kPad) / kEach + i];
@@ -114,7 +114,7 @@ __device__ inline void products_of(const RowsInput& in, const double* q, const B
   }
 }
 
-// One score: x, its allowance and what that is made of.
+// One score: x, its error, and its delta.
 struct Score {
   double x, err, delta;
 };
@@ -147,7 +147,7 @@ __device__ inline Score score_of(const ErrorNumbers& model, const Row& row, cons
   return {x, err, delta};
 }
 
-// x, err, delta and absolute of each key, of all rows of the team; of what one does not see err is kHidden.
+// Computes x, err, delta and absolute of each key, for all rows of the team. A hidden key gets err kHidden.
 template <int R, Format kFormat>
 __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupFacts& facts, const double* q,
                                    const double* norms, const uint8_t* facts_of_keys, Team& team) {
@@ -160,7 +160,7 @@ __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupF
   const int lane = static_cast<int>(threadIdx.x) % 32;
   bool below_least = false;
   for (int r = 0; r < team.count; ++r) below_least |= team.row[r].q_below_least;
-  // All lanes of a warp go on together, as long as any of them has a key.
+  // All lanes of a warp continue as long as any of them has a key.
   for (int from = static_cast<int>(threadIdx.x) / 32 * 32; from < team.keys; from += kThreads) {
     const int k = from + lane;
     const bool is = k < team.keys;
@@ -192,7 +192,7 @@ __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupF
         row.product[k] = {0, kHidden};
         continue;
       }
-      // Impure inputs decide a row, whatever its scores are.
+      // Inputs that are not finite decide a row, whatever its scores are.
       if (purity == Purity::kNaN || isnan(b)) atomicOr(&row.impure, kSeesNaN);
       if (purity == Purity::kInfinite || isinf(b)) atomicOr(&row.impure, kSeesInfinity);
       const bool flushed = model.flushes && (flushed_key || row.q_below_flushed);

@@ -1,5 +1,6 @@
-// The weights of a row, its tiles and its P: tile_walk.h, rounded_p.h and the first half of weighted_mean.h, a
-// key a thread. A row is a warp's, or the whole block's where it has no other.
+// The weights of a row, its tiles and its P: tile_walk.h, rounded_p.h and the first half of
+// weighted_mean.h, with one key for each thread. A row belongs to a warp, or to the whole block if it is
+// alone.
 #pragma once
 
 #include <numbers>
@@ -8,15 +9,15 @@
 
 namespace attnfuzz::cuda {
 
-// Positions fit into 17 bits: of a plan's numbers more is not asked.
+// Positions fit into 17 bits, so larger plan numbers need not be exact.
 __device__ inline int32_t narrow(int64_t x) { return static_cast<int32_t>(min(x, int64_t{1} << 30)); }
-// Blocks of the mma that hold one of the keys at positions first..last, counted from each tile's first.
+// The mma blocks that hold a key at positions first..last, counted from each tile's first key.
 __device__ inline int32_t blocks_of(int32_t first, int32_t last, int32_t tile_k, int32_t block) {
   const int32_t tiles = last / tile_k - first / tile_k, of_tile = (tile_k - 1) / block + 1;
   return tiles * of_tile + last % tile_k / block - first % tile_k / block + 1;
 }
 
-// The team's tiles in the order of work, and which keys of each a row may see.
+// Divides the team's keys into tiles in the order of work, and finds each row's part of them.
 __device__ inline void divide_into_tiles(const ErrorNumbers& model, Team& team) {
   const int32_t tile_k = narrow(model.tile_k);
   const int32_t first = team.first / tile_k, last = (team.first + team.keys - 1) / tile_k;
@@ -42,7 +43,7 @@ __device__ inline void divide_into_tiles(const ErrorNumbers& model, Team& team) 
   if (threadIdx.x == 0) team.tiles = tiles;
 }
 
-// What is asked of all keys that the row sees, before any weight is known.
+// Collects facts about all keys that the row sees, before any weight is known.
 template <class G>
 __device__ inline void survey(const RowsInput& in, int64_t task, const Team& team, Row& row) {
   const ErrorNumbers& model = in.model;
@@ -76,7 +77,7 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
   row.largest_error = most[2];
   row.largest_delta = most[3];
   row.largest_absolute = most[4];
-  // Scale folded into Q: the 16-bit query may itself overflow (with log2 e folded in, earlier).
+  // If the scale is folded into Q, the 16-bit query may overflow (earlier with log2 e folded in).
   const bool folded =
       model.folded_unit != 0 && row.q_most * fabs(model.scale) * std::numbers::log2e >= model.folded_overflow;
   const double misplaced =
@@ -90,7 +91,7 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
   if (row.shift != 0) row.m = row.least = row.largest_delta = row.largest_error = 0;
 }
 
-// Scores of 0 without an error, of a row whose bias absorbs them.
+// Sets the scores of a row whose bias absorbs them to 0, without errors.
 template <class G>
 __device__ inline void clear_scores(Row& row) {
   for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) {
@@ -101,7 +102,8 @@ __device__ inline void clear_scores(Row& row) {
   G::sync();
 }
 
-// One thread; the tiles' own maxima, sums and costs are there. T, and what the sum loses to its additions.
+// Finds T, and returns what the sum loses to its additions. The tiles' own maxima, sums and costs are
+// known. Run by one thread.
 __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& row) {
   const double most = model.sum_lanes > 0 ? most_additions(model) : 0;
   double lost = 0, all = 0;
@@ -113,7 +115,7 @@ __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& r
     for (end = begin; end < tiles && row.tile[end].split == row.tile[begin].split; ++end) {
       Tile& tile = row.tile[end];
       if (tile.n == 0) continue;
-      // Nothing is rescaled by the first tile: there is nothing yet.
+      // The first tile rescales nothing.
       const bool grows = last >= 0 && tile.maximum.high > so_far.low;
       so_far.take(tile.maximum);
       tile.max = so_far.exact;
@@ -160,7 +162,7 @@ __device__ inline void set_row_numbers(const RowsInput& in, const Team& team, do
   row.common = model.splits > 1 || team.tiles == 0 ? 0 : expm1(row.last_uncertain);
 }
 
-// The weights, l, the tiles, and what the row's sums may be off by.
+// Computes the weights, l, the tiles, and the errors of the row's sums.
 template <class G>
 __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& row) {
   const ErrorNumbers& model = in.model;
@@ -169,14 +171,14 @@ __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& ro
   const bool holes = has_holes(in);
   const double merge_slope = model.splits > 1 ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0,
                slope = 5 * kU + 2 * model.eps_exp_slope + merge_slope;
-  // Whether a key that the row sees is the first of its block of the mma.
+  // True if a visible key is the first of its mma block.
   const auto begins_block = [&](int key) {
     const int32_t begin = max(row.lo, key - (team.first + key) % tile_k % block);
     for (int k = key - 1; k >= begin; --k)
       if (row.product[k].b != kHidden) return false;
     return true;
   };
-  double sums[2] = {};  // l; where there are holes, blocks of the mma that hold a key
+  double sums[2] = {};  // l; with holes, also the mma blocks that hold a key
   double largest = -INFINITY;
   struct {
     Maximum maximum;
@@ -228,7 +230,7 @@ __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& ro
   G::sync();
 }
 
-// What rounded_p.h says of each tile of a row. False: its P is not known.
+// Prepares rounded_p.h for each tile of a row. False: its P is not known.
 template <class G>
 __device__ inline bool begin_rounding(const ErrorNumbers& model, const Team& team, Row& row) {
   if (!model.in_order() || !p_is_predicted(model) || team.tiles == 0) return false;
@@ -246,7 +248,7 @@ __device__ inline bool begin_rounding(const ErrorNumbers& model, const Team& tea
   return !G::any(bad);
 }
 
-// Of one key, by a row whose e_j are `largest` at most: w_j, w_j rho_j.
+// w_j and w_j rho_j of one key, in a row whose e_j are at most `largest`.
 __device__ inline Pair weight_of(const Row& row, double share, Pair score, double delta, double weight) {
   const double e = score.b + row.slope * (row.m - score.a + delta + row.largest_delta) + row.constant,
                w = weight * share;
@@ -260,7 +262,7 @@ __device__ inline Pair weight_of(const Row& row, double share, Pair score, doubl
   return {w, error};
 }
 
-// The largest |v| that a row sees, where there are values too large to charge for all.
+// The largest |v| that a row sees, if some values are too large to charge all keys for them.
 template <class G>
 __attribute__((noinline)) __device__ double most_seen(const RowsInput& in, const Team& team, const Row& row) {
   double most = 0;
@@ -273,8 +275,8 @@ __attribute__((noinline)) __device__ double most_seen(const RowsInput& in, const
   return G::over(most, Max());
 }
 
-// w_j, w_j rho_j, the LSE and its bound; how the columns are found; if P is known, c_j and what is charged for
-// it.
+// Computes w_j, w_j rho_j, the LSE and its bound, and chooses how the columns are computed. If P is known,
+// also c_j and its charge.
 template <class G>
 __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, const Team& team, Row& row) {
   const ErrorNumbers& model = in.model;
@@ -302,7 +304,7 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
         row.product[k] = row.part[k] = {};
         continue;
       }
-      // The weights are e^(x - m) already; where that lost digits it is done anew.
+      // The weights are e^(x - m) already. If that lost digits, they are computed again.
       double p = weight * grown * model.p_scale;
       if (!(grown > 0 && weight > 0x1p-500)) p = exp(-(tile.max - score.a)) * model.p_scale;
       const RoundedKey key = round_key(rounding, p, score.a, score.b, part.b);
@@ -342,7 +344,7 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
   G::sync();
 }
 
-// What values, and sizes of values, are multiplied by.
+// Stores the factors of values and of their sizes.
 template <class G>
 __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row) {
   if (row.way == Way::kKnown) {
@@ -364,7 +366,7 @@ __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row
       row.product[k] = {key.a, row.weight[k] >= 0 ? relative * (key.a + key.b) + tiny : 0};
     }
   }
-  // What another row of the team sees.
+  // Keys that only other rows of the team see.
   if (row.way == Way::kKnown || row.way == Way::kPlain) {
     for (int k = G::rank(); k < team.keys; k += G::kSize)
       if (k < row.lo || k >= row.hi) row.product[k] = {};
@@ -372,7 +374,8 @@ __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row
   G::sync();
 }
 
-// All of a row but its columns; row.way says how they are found. False: the same is due of all of them.
+// Computes all of a row except its columns; row.way says how they are computed. False: all columns have the
+// same expectation.
 template <class G>
 __device__ inline bool weigh(const RowsInput& in, int64_t task, const GroupFacts& facts, const Team& team,
                              Row& row) {

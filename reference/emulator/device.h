@@ -1,12 +1,12 @@
-// One step of a device's arithmetic at a time: what its special functions give, what its tensor core makes of
-// one block of products, and what becomes of fp32 in fewer bits.
+// Single steps of a device's arithmetic: its special functions, one block of products of its tensor core,
+// and the rounding of fp32 to fewer bits.
 //
 //   const Device device = device_of(ATTN_ARITHMETIC_H200);
 //   c = device.add_products(format, a, b, 1, c);   // 16 of each
 //   p = round16(ATTN_F16, device.ex2(x));
 //
-// The functions and the block are the model that kernels/executor/arithmetic/device/ states, number by number;
-// nothing of what the executor makes of it is here, so that a mistake of one is seen by the other.
+// The functions and the block are the model in kernels/executor/arithmetic/device/, number by number.
+// Nothing here uses the executor built on that model, so that a mistake of one side is seen by the other.
 #pragma once
 
 #include <bit>
@@ -23,10 +23,10 @@ struct Device : simt::device::Model {
   float ex2(float x) const { return of(simt::device::ex2, x); }
   float lg2(float x) const { return of(simt::device::lg2, x); }
   float rcp(float x) const { return of(simt::device::rcp, x); }
-  // As ATTN_TANH_IN_TWO has it.
+  // As ATTN_TANH_IN_TWO defines it.
   float tanh(float x) const;
 
-  // c + sum of a[k] b[k * step] over the products of one block, in the bits of fp32. `dtype`: the factors'.
+  // c + sum of a[k] b[k * step] over the products of one block, in fp32 bits. `dtype`: of the factors.
   uint32_t add_products(int32_t dtype, const uint32_t* a, const uint32_t* b, int step, uint32_t c) const {
     const int least = dtype == ATTN_F16 ? products.least_f16 : products.least_bf16;
     return simt::device::add_block(products, least, a, b, step, c, products.block);
@@ -38,13 +38,13 @@ struct Device : simt::device::Model {
   }
 };
 
-// Of an arithmetic that there is a model of.
+// The device of an arithmetic that has a model.
 inline Device device_of(int32_t arithmetic) { return {*simt::device::model_of(arithmetic)}; }
 
 // The nearest number of a 16-bit format, ties to even.
 float round16(int32_t dtype, float x);
 
-// The other where one is a NaN.
+// The larger number; if one is NaN, the other.
 inline float larger(float a, float b) { return a != a || b > a ? b : a; }
 
 }  // namespace attnfuzz::literal

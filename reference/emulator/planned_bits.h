@@ -1,9 +1,9 @@
 // What a call must leave in O and LSE, bit for bit, if a kernel computes as its plan says.
 //
-// A loop over rows that does what the plan says and nothing else, in the arithmetic of a device: tile by tile,
-// each sum in its order, each rounding where it is declared. It is no oracle: it knows nothing of what is
-// right, shares the mistakes of a plan, and says of a kernel only whether that is what it computes. Written
-// from attention.h; of the kernels it has no line.
+// A loop over rows follows the plan literally in a device's arithmetic: tile by tile, each sum in its
+// order, each rounding where it is declared. It is no oracle: it does not know what is right, and it shares
+// a plan's mistakes. It only says whether a kernel computes what its plan says. It was written from
+// attention.h and shares no line with the kernels.
 //
 //   if (left_open(problem, plan).empty()) {
 //     const PlannedBits due = planned_bits(problem, host_tensors, plan, ATTN_ARITHMETIC_H200, rows);
@@ -20,15 +20,15 @@ namespace attnfuzz::literal {
 
 struct PlannedBits {
   int64_t columns = 0;        // of O
-  std::vector<int64_t> rows;  // as RowSpace numbers them
-  std::vector<float> o;       // of the problem's dtype, a row after the other
+  std::vector<int64_t> rows;  // numbered as in RowSpace
+  std::vector<float> o;       // in the problem's dtype, row by row
   std::vector<float> lse;
-  // Of each element of O: whether a value that is not finite at a key that the row does not see may have
-  // reached it, which hangs on how rows share tiles. Empty: none.
+  // For each element of O: true if a non-finite value of a hidden key may have reached it, which depends on how
+  // rows share tiles. Empty: none.
   std::vector<uint8_t> open;
 };
 
-// Inputs in host memory, of a plan that left_open() has nothing to say of, in an arithmetic that is known.
+// Inputs lie in host memory. left_open() must accept the plan, and the arithmetic must be known.
 PlannedBits planned_bits(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                          int32_t arithmetic, const std::vector<int64_t>& rows);
 

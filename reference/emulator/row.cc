@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Of products to what the exponential is taken of.
+// Turns products into the arguments of the exponential.
 class Scores {
  public:
   Scores(const attn_problem& problem, const attn_plan& plan, const Device& device)
@@ -24,10 +24,10 @@ class Scores {
     outer_ = static_cast<float>(cap * log2e);
   }
 
-  // Of a maximum, before it is subtracted.
+  // The factor of a maximum before it is subtracted.
   float sigma() const { return fused_ ? std::fabs(problem_.scale) * kLog2e : 1.0f; }
 
-  // bias: nullptr: none.
+  // bias: nullptr if there is none.
   float of(float product, const float* bias) const {
     if (fused_) return problem_.scale < 0 ? -product : product;
     if (rule_ == ATTN_SCORE_BY_STEPS) return in_powers_of_two(by_steps(product, bias));
@@ -64,14 +64,14 @@ float dot(const RowInput& row, int64_t key) {
   return std::bit_cast<float>(sum);
 }
 
-// What a row has of the tiles so far.
+// The state of a row after some tiles.
 struct State {
   float most = -kInfinity;  // as it is subtracted
   std::vector<float> sums;  // the parts of the row sum
   std::vector<uint32_t> o;  // bits
 };
 
-// A tile's, after what was before it is multiplied by alpha.
+// Adds a tile's weights after multiplying the sums so far by alpha.
 void add_weights(const attn_plan& plan, const std::vector<float>& weights, float alpha,
                  std::vector<float>& sums) {
   const bool by_fma = plan.rescale_rule == ATTN_RESCALE_BY_FMA;
@@ -85,7 +85,7 @@ void add_weights(const attn_plan& plan, const std::vector<float>& weights, float
   }
 }
 
-// Keys [first, last) of row.keys lie in the tile that begins with key `begin`.
+// Adds the tile that begins with key `begin`; its keys are [first, last) of row.keys.
 void add_tile(const RowInput& row, const Scores& scores, int64_t begin, size_t first, size_t last,
               State& state) {
   const attn_plan& plan = row.plan;
@@ -105,7 +105,7 @@ void add_tile(const RowInput& row, const Scores& scores, int64_t begin, size_t f
   for (uint32_t& o : state.o) o = std::bit_cast<uint32_t>(std::bit_cast<float>(o) * alpha);
 
   const auto keys = static_cast<size_t>(plan.tile_k);
-  std::vector<float> weights(keys);  // 0 where a key is hidden
+  std::vector<float> weights(keys);  // 0 for a hidden key
   std::vector<uint32_t> p(keys);
   for (size_t n = first; n < last; ++n) {
     const auto at = static_cast<size_t>(row.keys[n] - begin);
@@ -113,8 +113,7 @@ void add_tile(const RowInput& row, const Scores& scores, int64_t begin, size_t f
     p[at] = std::bit_cast<uint32_t>(round16(row.problem.dtype, weights[at]));
   }
   add_weights(plan, weights, alpha, state.sums);
-  // A block of hidden keys adds zeros, and changes nothing: what it is added to is what a block with a key
-  // left, or what such a block is to come to.
+  // A block of hidden keys adds zeros and changes nothing, so it is skipped.
   const int block = device.products.block;
   for (size_t n = first; n < last;) {
     const int64_t at = (row.keys[n] - begin) / block * block;

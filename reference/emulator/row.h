@@ -1,4 +1,4 @@
-// One row over the keys of one split, as the plan says.
+// Computes one row over the keys of one split, as the plan says.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace attnfuzz::literal {
 
-// K and V of one batch entry and KV head as fp32 numbers' bits, in rows as long as whole blocks of products, as
-// many as whole tiles hold; zeros beyond the last key and column.
+// K and V of one batch entry and KV head as bits of fp32 numbers. Rows are padded to whole blocks of
+// products, and their number to whole tiles, with zeros.
 struct KeysAndValues {
   int64_t width_qk = 0, width_v = 0;
   std::vector<uint32_t> k, v;
@@ -26,19 +26,19 @@ struct RowInput {
   const Device& device;
   const KeysAndValues& kv;
   std::vector<uint32_t> q;    // width_qk
-  std::vector<int64_t> keys;  // that it sees, ascending
-  std::vector<float> bias;    // of each; empty: none
+  std::vector<int64_t> keys;  // the keys that it sees, ascending
+  std::vector<float> bias;    // one for each key; empty: none
 };
 
 struct RowPart {
-  std::vector<float> o;  // divided by its sum
+  std::vector<float> o;  // divided by the split's sum
   float lse;
 };
 
-// Of the keys of tiles first_tile <= t < last_tile.
+// The keys of tiles first_tile <= t < last_tile.
 RowPart row_part(const RowInput& row, int64_t first_tile, int64_t last_tile);
 
-// One result of those of all splits.
+// Merges the results of all splits.
 RowPart merge(const attn_plan& plan, const Device& device, const std::vector<RowPart>& parts);
 
 }  // namespace attnfuzz::literal

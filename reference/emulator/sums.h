@@ -1,11 +1,11 @@
-// How parts of a sum become one.
+// Combines the parts of a sum.
 #pragma once
 
 #include <vector>
 
 namespace attnfuzz::literal {
 
-// As many as a power of two: neighbours first.
+// A power of two of parts: neighbours first.
 inline float in_pairs(std::vector<float> parts) {
   for (; parts.size() > 1; parts.resize(parts.size() / 2))
     for (size_t n = 0; n < parts.size() / 2; ++n) parts[n] = parts[2 * n] + parts[2 * n + 1];

@@ -6,7 +6,7 @@
 namespace attnfuzz {
 namespace {
 
-// Cuts spans where tiles end.
+// Cuts spans at the ends of tiles.
 void cut_into_tiles(const ErrorModel& model, int64_t first, KeyBlock* out) {
   for (const KeySpan& span : out->spans) {
     for (int64_t done = 0; done < span.count;) {

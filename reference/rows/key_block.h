@@ -1,10 +1,9 @@
 // The keys that a block of rows works on: those that any of its rows sees.
 //
-// Rows of one (batch, kv head) that are evaluated together (products.h) share what they
-// read. Keys count from Operands::first and lie in panels of kLanes (operands.h);
-// only panels with a visible key are kept, side by side. Where key j lies in them is its
-// position: dense arrays over a row's keys are indexed by it, with 0 for what is hidden.
-// Memory is a few such arrays for each row of the block.
+// Rows of one (batch, KV head) that are evaluated together (products.h) share what they read. Keys are
+// counted from Operands::first and lie in panels of kLanes (operands.h). Only panels with a visible key are
+// kept, side by side. The place of key j in them is its position. Dense arrays over a row's keys are
+// indexed by position, with 0 for hidden keys. Memory is a few such arrays for each row of the block.
 //
 //   KeyBlock block = make_key_block(model, operands.first, {&keys_of_row_0, &keys_of_row_1});
 //   score_products(operands, block.panels, rows);
@@ -21,43 +20,43 @@
 
 namespace attnfuzz {
 
-// One KV tile of the kernel's: spans [begin, end) of KeyBlock::tile_spans.
+// One KV tile of the kernel: spans [begin, end) of KeyBlock::tile_spans.
 struct KeyTile {
-  int64_t tile;  // its number
+  int64_t tile;  // tile number
   size_t begin, end;
-  bool last;  // of its split
+  bool last;  // the last tile of its split
 };
 
-// Where the keys of one row lie.
+// The positions of one row's keys.
 struct KeyPlaces {
-  int64_t begin = 0;          // of the first, if the others follow it
-  std::vector<int64_t> each;  // else of each
+  int64_t begin = 0;          // position of the first key, if the others follow it
+  std::vector<int64_t> each;  // otherwise the position of each
   int64_t count = 0;
 
   int64_t of(int64_t k) const { return each.empty() ? begin + k : each[static_cast<size_t>(k)]; }
-  // The numbers of the row's keys, from one a position; in `room` if they have to be moved.
+  // Collects the numbers of the row's keys from an array by position; uses `room` if they must be moved.
   const double* gather(const double* from, Buffer* room) const;
-  // Where numbers of the row's keys are written that belong in `to`, one a position: there at once if they need
-  // not be moved, else in `room`.
+  // Where to write numbers of the row's keys that belong in `to` by position: directly there if they need not
+  // be moved, else in `room`.
   double* place_for(int64_t positions, Buffer* to, Buffer* room) const;
-  // Puts them there, 0 for what is hidden; `positions` in all.
+  // Moves them there, with 0 for hidden keys; `positions` numbers in all.
   void spread(const double* from, int64_t positions, Buffer* to) const;
 };
 
 struct KeyBlock {
   std::vector<int64_t> panels;      // ascending
-  std::vector<KeySpan> spans;       // all keys of them, ascending
-  std::vector<KeySpan> tile_spans;  // the same, cut where tiles end; only if the kernel has an order
-  std::vector<KeyTile> tiles;       // in that order
+  std::vector<KeySpan> spans;       // all their keys, ascending
+  std::vector<KeySpan> tile_spans;  // the same, cut at the ends of tiles; only if the kernel has an order
+  std::vector<KeyTile> tiles;       // in the order of work
 
   int64_t positions() const { return static_cast<int64_t>(panels.size()) * kLanes; }
-  // Of keys in these panels.
+  // The positions of keys in these panels.
   void place(std::span<const int64_t> keys, KeyPlaces* out) const;
 
-  std::vector<int64_t> slots;  // of each panel from panels[0] on: its index in panels
+  std::vector<int64_t> slots;  // for each panel from panels[0] on: its index in panels
 };
 
-// `rows`: each row's visible keys, ascending, none empty. `count`: the keys that there are.
+// `rows`: each row's visible keys, ascending, none empty. `count`: the number of keys that exist.
 void make_key_block(const ErrorModel& model, int64_t first, int64_t count,
                     std::span<const std::span<const int64_t>> rows, KeyBlock* out);
 

@@ -1,4 +1,4 @@
-// The keys that position alone lets a query see: length, causality, window.
+// The keys that a query may see by position: length, causality, window.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// A window side may be as large as an int64_t is: sums saturate.
+// A window may be as large as an int64_t, so sums saturate.
 ATTN_BOTH inline int64_t saturating_sum(int64_t a, int64_t b) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
   if (b > 0) return a > kMost - b ? kMost : a + b;
@@ -21,13 +21,13 @@ ATTN_BOTH inline int64_t diagonal(const attn_problem& problem, int64_t length, i
   return problem.align == ATTN_BOTTOM_RIGHT ? i + length - problem.seq_q : i;
 }
 
-// [first, last), maybe empty.
+// [first, last), possibly empty.
 struct KeyRange {
   int64_t first;
   int64_t last;
 };
 
-// Of query i where there are `length` keys.
+// The range of query i among `length` keys.
 ATTN_BOTH inline KeyRange key_range(const attn_problem& problem, int64_t length, int64_t i) {
   const int64_t diag = diagonal(problem, length, i);
   int64_t right = problem.window_right < 0 ? std::numeric_limits<int64_t>::max() : problem.window_right;

@@ -12,7 +12,7 @@ double count_of(const MeanRow& row) { return static_cast<double>(row.keys.size()
 
 void put(const Lanes& from, int64_t columns, double* to) {
   if (columns == kLanes)
-    std::copy_n(from.data(), kLanes, to);  // no call
+    std::copy_n(from.data(), kLanes, to);  // copied without a call
   else
     std::copy_n(from.data(), columns, to);
 }
@@ -24,11 +24,11 @@ bool put_columns(const MeanRow& row, const Values& values, int64_t chunk, const 
   const Lanes stored = row.stored(row.terms, Lanes(mean.abs()), bound);
   put(mean, columns, row.o + first);
   put(stored, columns, row.o_bound + first);
-  // Columns beyond the last have values of 0, and bounds as finite as the others'.
+  // Columns beyond the last have values of 0, and finite bounds if the others do.
   return (stored * 0.0).sum() == 0;
 }
 
-// The sums of charges times |v|, of rows whose charges are floats and of the others.
+// The sums of charges times |v|: of rows whose charges are floats, and of the others.
 struct Charged {
   std::vector<SizedRow> sized;
   std::vector<WeightedRow> others;
@@ -44,19 +44,17 @@ struct Charged {
     if (!others.empty()) weigh(Term::kSize, values.panel(chunk), spans, others);
   }
 };
-// What such a sum comes to.
+// The value of such a sum.
 Lanes charged_sum(const MeanRow& row, const Lanes& sum) {
   return row.sized_scale > 0 ? Lanes(sum * (1 / row.sized_scale)) : sum;
 }
 
-// The error of a long sum of products on a tensor core. Each block errs by
-// (k_hw + 2) 2^-23 of its largest term, accumulator included: where V's signs
-// cancel the accumulator stays small, and charging sum |w v| for it is far too
-// much. `size` is at least sum w(1+rho)|v|, `wrong` at least sum w rho |v|.
+// The error of a long sum of products on a tensor core. Each block errs by (k_hw + 2) 2^-23 of its largest
+// term, including the accumulator. If V's signs cancel, the accumulator stays small, and charging sum |w v|
+// for it would be far too much. `size` is at least sum w(1+rho)|v|, `wrong` at least sum w rho |v|.
 //
-// Any run of consecutive keys sums to at most 2 max |prefix|, in whichever
-// direction the tiles go and wherever splits begin; the computed weights add
-// what they are off by, u_P size + wrong.
+// Any run of consecutive keys sums to at most 2 max |prefix|, in whichever direction the tiles go and
+// wherever splits begin. The computed weights add their error, u_P size + wrong.
 Lanes long_products(const KeyBlock& block, const MeanRow& row, const double* panel, const Lanes& size,
                     const Lanes& wrong) {
   const MeanTerms& terms = row.terms;
@@ -76,8 +74,8 @@ struct alignas(64) PlainSums {
 
 }  // namespace
 
-// Charges as floats where no product is below 2^-126 or, 32 of them added up, above 2^127: those of values are
-// from 2^-30 to 2^30.
+// Uses floats for charges if no product falls below 2^-126, and 32 products sum to at most 2^127. The
+// values' sizes are from 2^-30 to 2^30.
 void put_charges(const KeyBlock& block, const Values& values, const double* charge, double least, double most,
                  MeanRow* row) {
   row->sized_scale = 0;
@@ -118,7 +116,7 @@ void known_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
     shares.push_back(
         shares_of_known(row.terms, lost_of_known(row.denominator, row.common), count_of(row), row.l));
   }
-  // g_t by tile and row; 0 where a row sees nothing of a tile.
+  // g_t by tile and row; 0 if a row sees no key of a tile.
   std::vector<double> costs(block.tiles.size() * rows.size());
   for (size_t r = 0; r < rows.size(); ++r) {
     auto cost = rows[r]->costs.begin();
@@ -164,7 +162,7 @@ void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
     MeanRow& row = *rows[r];
     const PlainShares& of =
         shares.emplace_back(shares_of_plain(row.terms, row.rho_w, row.denominator, count_of(row), row.l));
-    // (r + s) w (1 + rho) + eta_P / l, of the keys that the row sees.
+    // (r + s) w (1 + rho) + eta_P / l, for the keys that the row sees.
     const int64_t n = row.places.count;
     for (Buffer* buffer : {&charge, &of_weight, &of_error})
       if (static_cast<int64_t>(buffer->size()) < n) buffer->resize(static_cast<size_t>(n));

@@ -1,21 +1,20 @@
-// O and its bound, column by column, for the rows of a block: what weighted_mean.h
-// spells out, as sums over the values.
+// O and its bound, column by column, for the rows of a block: the sums over values of weighted_mean.h.
 //
 //   known_columns(block, values, rows);  // rows whose P is known
 //   plain_columns(block, values, rows);  // the others
 //
-// A row with a bound that is not finite loses its flag: `known`, then `result.informative`.
+// A row whose bound is not finite loses its flag: `known`, then `result.informative`.
 #pragma once
 
 #include "reference/rows/weighted_mean.h"
 
 namespace attnfuzz {
 
-// Puts what is charged of each |v_j| in row->charge, or as floats in row->charge_sized. `least` and `most`: of
-// its numbers, none negative.
+// Stores the charge of each |v_j| in row->charge, or as floats in row->charge_sized. `least` and `most`:
+// the range of the charges, none negative.
 void put_charges(const KeyBlock& block, const Values& values, const double* charge, double least, double most,
                  MeanRow* row);
-// row->result.lse_scatter and o_scatter, of what is charged of the keys' weights and of their values.
+// Sets row->result.lse_scatter and o_scatter, from the charges of the keys' weights and values.
 void scatter_errors(const double* weight, const double* error, const double* charge, MeanRow* row);
 
 void known_columns(const KeyBlock& block, const Values& values, std::span<MeanRow* const> rows);

@@ -21,7 +21,7 @@ void resize_values(int64_t count, int64_t columns, Values* out) {
   out->data.resize(static_cast<size_t>(out->chunks() * count * kLanes));
 }
 
-// What is not finite goes to Values::non_finite, and 0 takes its place.
+// Moves values that are not finite to Values::non_finite, and puts 0 in their place.
 void take_non_finite(double* row, int64_t j, Values* out) {
   for (int64_t c = 0; c < out->columns; ++c) {
     if (std::isfinite(row[c])) continue;
@@ -37,7 +37,7 @@ void put_row(double* row, int64_t j, Values* out) {
     double* to = out->data.data() + (first / kLanes * out->count + j) * kLanes;
     const int64_t columns = std::min<int64_t>(kLanes, out->columns - first);
     if (columns == kLanes) {
-      std::copy_n(row + first, kLanes, to);  // no call
+      std::copy_n(row + first, kLanes, to);  // copied without a call
     } else {
       std::copy_n(row + first, columns, to);
       std::fill(to + columns, to + kLanes, 0.0);
@@ -55,7 +55,7 @@ void put_sizes(Values* out) {
   if (!(least >= 0x1p-30)) out->sizes.clear();
 }
 
-// Sixteen keys at most, into their panel.
+// Puts at most sixteen keys into their panel.
 void put_keys(const double* rows, int64_t count, int64_t dim, double* panel) {
   if (count == kLanes) {
     for (int64_t t = 0; t < dim; ++t)
@@ -70,7 +70,7 @@ void put_keys(const double* rows, int64_t count, int64_t dim, double* panel) {
 }  // namespace
 
 Purity purity_of(const double* values, int64_t count) {
-  // x * 0 is 0 for every finite x, NaN for the others: one pass settles the common case.
+  // x * 0 is 0 for every finite x and NaN for others. One pass settles the usual case.
   const AllConst all(values, count);
   if ((all * 0.0).sum() == 0) return Purity::kFinite;
   return all.isNaN().any() ? Purity::kNaN : Purity::kInfinite;

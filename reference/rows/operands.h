@@ -1,15 +1,13 @@
-// The keys and values of one (batch, kv head), in double and in an order that
-// the row loops can stream: converted once, read by every row of the group.
+// The keys and values of one (batch, KV head), in double and in an order that the row loops can stream.
+// They are converted once and read by every row of the group.
 //
-// Keys lie in panels of kLanes keys, values in panels of kLanes columns, padded
-// with zeros:
+// Keys lie in panels of kLanes keys, values in panels of kLanes columns, padded with zeros:
 //
 //   key j, element t     keys[((j / kLanes) * dim_qk + t) * kLanes + j % kLanes]
 //   value j, column c    values[((c / kLanes) * count + j) * kLanes + c % kLanes]
 //
-// with j counted from `first`. Numbers that are not finite are kept out of the
-// values (0 stands in) and listed apart, because 0 * NaN must not reach a row
-// that does not see the key; a key that is not finite is marked.
+// Here j is counted from `first`. A value that is not finite is replaced by 0 and listed separately,
+// because 0 * NaN must not reach a row that does not see the key. A key that is not finite is marked.
 //
 //   const Operands operands = load_operands(problem, tensors, b, kv_head, 0, length);
 #pragma once
@@ -41,9 +39,9 @@ struct Values {
   int64_t count = 0;  // keys
   int64_t columns = 0;
   Buffer data;
-  double largest = 0;                 // max |v| of the finite ones
-  // |v| in the same order, times `size_scale`: a power of two that brings the largest to 2^29 or more and below
-  // 2^30, the least that is not 0 to 2^-30 at least. Empty where they lie too far apart.
+  double largest = 0;  // max |v| of the finite values
+  // |v| in the same order, times `size_scale`: a power of two that moves the largest into [2^29, 2^30), and
+  // keeps the least that is not 0 at 2^-30 or above. Empty if the range is too wide.
   std::vector<float, Eigen::aligned_allocator<float>> sizes;
   double size_scale = 1;
   std::vector<NonFinite> non_finite;  // ascending by key
@@ -53,11 +51,11 @@ struct Values {
 };
 
 struct Operands {
-  int64_t first = 0;  // the key that index 0 stands for
+  int64_t first = 0;  // the key of index 0
   int64_t count = 0;
   int64_t dim_qk = 0;
   Buffer keys;
-  Buffer aligned;  // |k_t| in the same order, but of what is not 0 at least `least`; empty where that is 0
+  Buffer aligned;  // |k_t| in the same order, with non-zero values raised to `least`; empty if `least` is 0
   std::vector<Purity> key_purity;
   std::vector<double> key_norm;  // sum_t |k_t|, for a scale folded into Q
   double least_key = 0x1p1023;   // the least |k_t| that is not 0
@@ -69,11 +67,11 @@ struct Operands {
 Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
                        int64_t first, int64_t last, double least = 0);
 
-// The same in memory that is there already.
+// The same in existing memory.
 void load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
                    int64_t first, int64_t last, double least, Operands* to);
 
-// `rows` gives `count` rows of `columns` numbers each, `stride` apart.
+// `rows` holds `count` rows of `columns` numbers, `stride` apart.
 Values make_values(const double* rows, int64_t count, int64_t columns, int64_t stride);
 
 }  // namespace attnfuzz

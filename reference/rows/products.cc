@@ -83,9 +83,9 @@ template <int kWidth, int kRows, Term kTerm>
   }
 }
 
-constexpr int64_t kChain = 32;  // additions in fp32, see kSizesRaised
+constexpr int64_t kChain = 32;  // additions in fp32; see kSizesRaised
 
-// kRows rows of weights and the sizes of one span, all columns of the panel at a time.
+// kRows rows of weights times the sizes of one span, all columns of the panel at a time.
 template <int kRows>
 [[gnu::always_inline]] inline void weigh_sized_span(const float* panel, const KeySpan& span,
                                                     const SizedRow* rows) {
@@ -108,8 +108,7 @@ template <int kRows>
   }
 }
 
-// Rows in blocks of 6, 2 and 1: 6 rows of two vectors leave registers for what is loaded, and with AVX-512
-// 12 rows do.
+// Blocks of 6, 2 and 1 rows: 6 rows of two vectors leave registers for loads; with AVX-512, 12 rows do.
 template <int kWidth, int kMost>
 [[gnu::always_inline]] inline void all_scores(const Operands& operands, std::span<const int64_t> panels,
                                               std::span<const QueryRow> rows) {
@@ -170,8 +169,8 @@ template <int kRows>
   }
 }
 
-// The functions of one level; `width` doubles are two of its registers, and so are as many of twelve of them
-// as rows_at_once times kLanes floats.
+// The functions of one level. `width` doubles fill two of its registers; rows_at_once times kLanes floats
+// fill as many registers as twelve rows of doubles.
 #define ATTN_PRODUCT_LEVEL(level, name, width, rows_at_once, ...)                                            \
   struct level {                                                                                             \
     __VA_ARGS__ static void scores(const Operands& operands, std::span<const int64_t> panels,                \

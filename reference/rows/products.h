@@ -1,14 +1,12 @@
 // The oracle's matrix products, Q K^T and P V in double, for several rows at once.
 //
-// They are nearly all of its work. A row by itself reads all of K and V for one
-// multiplication a number; several rows together read them once, and what they
-// add up stays in registers.
+// They are nearly all of its work. A single row reads all of K and V for one multiplication each. Several
+// rows read them once, and their sums stay in registers.
 //
-// Contract. Every number is one chain of fused multiply-adds, over t or over keys in
-// the order given: one rounding a term, whatever the machine's vectors are. So results
-// have the same bits on every machine and in blocks of any height, and a weight of
-// 0 (a key that a row does not see) adds nothing. Compiled for several levels of
-// x86-64; the best that the machine has is used (levels.h).
+// Contract. Every result is one chain of fused multiply-adds, over t or over keys in the given order: one
+// rounding a term, whatever the machine's vectors are. Results therefore have the same bits on every
+// machine and in blocks of any height, and a weight of 0 (a hidden key) adds nothing. The functions are
+// compiled for several levels of x86-64; the best one that the machine has is used (levels.h).
 //
 //   score_products(operands, panels, rows);           // rows[r].dot[p * kLanes + lane] = q.k
 //   weigh(Term::kValue, values.panel(chunk), spans, weighted);  // weighted[r].sum[lane] += sum w v
@@ -24,19 +22,19 @@ namespace attnfuzz {
 
 inline constexpr int64_t kDotBlock = 16;  // columns of one mma
 
-// One query and what becomes of it, at panel position * kLanes + lane:
+// One query and its products, at index panel position * kLanes + lane:
 struct QueryRow {
   const double* q;       // dim_qk numbers
-  const double* q_size;  // and their |q_t|
+  const double* q_size;  // |q_t|
   double* dot;           // sum_t q_t k_t
   double* absolute;      // sum_t |q_t k_t|
   double* running;       // sum over blocks of kDotBlock columns of |sum of the blocks before it|
 };
 
-// Of all keys of the given panels; panels[p] lies at position p.
+// Products with all keys of the given panels. panels[p] lies at position p.
 void score_products(const Operands& operands, std::span<const int64_t> panels, std::span<const QueryRow> rows);
 
-// Consecutive keys, and where a row's weights of them begin.
+// Consecutive keys, and where a row's weights for them begin.
 struct KeySpan {
   int64_t key;
   int64_t position;
@@ -52,15 +50,15 @@ enum class Term {
 struct WeightedRow {
   const double* weight;  // by position
   double* sum;           // kLanes sums to add to
-  const double* mean;    // kLanes numbers; only for kDistance
+  const double* mean;    // kLanes numbers, for kDistance only
 };
 
-// Adds sum_j weight_j term(v_j) over all spans, in their order, to each row's sums. `panel`: kLanes
-// columns of all values.
+// Adds sum_j weight_j term(v_j) over all spans, in order, to each row's sums. `panel`: kLanes columns of
+// all values.
 void weigh(Term term, const double* panel, std::span<const KeySpan> spans, std::span<const WeightedRow> rows);
 
-// Sums that only bound, in fp32. Weights are from 2^-96 to 2^60 where they are not 0, sizes from 2^-30 to 2^30:
-// so nothing is flushed or overflows.
+// Sums in fp32 that serve as upper bounds. Non-zero weights are from 2^-96 to 2^60, sizes from 2^-30 to
+// 2^30, so nothing is flushed or overflows.
 struct SizedRow {
   const float* weight;  // by position
   double* sum;          // kLanes sums to add to
@@ -68,18 +66,18 @@ struct SizedRow {
 // Adds to each row's sums at least sum_j weight_j size_j, and at most kSizesApart of it more. `panel`:
 // kLanes columns of all sizes.
 void weigh_sizes(const float* panel, std::span<const KeySpan> spans, std::span<const SizedRow> rows);
-// A chain of 32 additions in fp32 is off by 33 2^-24 at most, and is raised by that.
+// A chain of 32 additions in fp32 errs by at most 33 2^-24; the sum is raised by that.
 inline constexpr double kSizesRaised = 1 + 34 * 0x1p-24, kSizesApart = 68 * 0x1p-24;
 
-// The sums of one panel of columns of a row whose P is known (weighted_mean.h).
+// The sums of one panel of columns, for a row whose P is known (weighted_mean.h).
 struct alignas(64) KnownSums {
   Lanes tile, prefix, mean, exact, charged, running;
 };
-// After a tile: G_c of each row grows by its costs[row] of what the accumulator held before it. `last`: the
-// accumulator's.
+// After a tile, G_c of each row grows by costs[row] of what the accumulator held before it. `last`: the
+// split's last tile.
 void end_tiles(std::span<KnownSums> sums, const double* costs, bool last);
 
-// The same of one level, for tests.
+// The functions of one level, for tests.
 struct ProductLevel {
   const char* name;  // "x86-64-v4"
   void (*scores)(const Operands&, std::span<const int64_t>, std::span<const QueryRow>);
@@ -87,7 +85,7 @@ struct ProductLevel {
   void (*weigh_sizes)(const float*, std::span<const KeySpan>, std::span<const SizedRow>);
   void (*end_tiles)(std::span<KnownSums>, const double*, bool);
 };
-// Those that this machine runs, the best first.
+// The levels that this machine runs, the best first.
 std::vector<ProductLevel> product_levels();
 
 }  // namespace attnfuzz

@@ -7,10 +7,10 @@
 namespace attnfuzz {
 namespace {
 
-// From here down the weights e^(x - m) are not what a tile's are made of: those have lost digits.
+// Below this, weights e^(x - m) have lost digits and cannot be scaled to a tile's maximum.
 constexpr double kFar = 300;
 
-// e^x - 1, mostly of 0.
+// e^x - 1, where x is mostly 0.
 double growth(double x) { return x == 0 ? 0 : std::expm1(x); }
 
 }  // namespace

@@ -14,10 +14,10 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 using V = double __attribute__((ext_vector_type(kWidth)));
 using Bits = int64_t __attribute__((ext_vector_type(kWidth)));
 using Floats = float __attribute__((ext_vector_type(kWidth)));
-// How a call would pass them hangs on the level, but everything here is inlined.
+// The ABI of vector arguments depends on the level, but everything here is inlined.
 #pragma clang diagnostic ignored "-Wpsabi"
 
-// Sixteen numbers from `at` on. Of arrays of fewer: all of them, and `rest` for what there is not.
+// Loads sixteen numbers from `at` on. A shorter array is loaded whole and filled up with `rest`.
 [[gnu::always_inline]] inline void load(const double* x, int64_t at, int64_t n, double rest, V* to) {
   if (n >= kWidth) {
     std::memcpy(to, x + at, sizeof *to);
@@ -35,8 +35,8 @@ template <class Vector, class Number>
   for (int64_t i = 0; i < n; ++i) x[i] = from[i];
 }
 
-// body(at, done): sixteen numbers from `at` on, the first `done` of which were there before: where n is no
-// multiple of sixteen the last begin earlier.
+// Calls body(at, done) for sixteen numbers from `at` on, of which the first `done` were processed before:
+// if n is no multiple of sixteen, the last block begins earlier.
 template <class Body>
 [[gnu::always_inline]] inline void sixteens(int64_t n, const Body& body) {
   int64_t at = 0;
@@ -44,10 +44,8 @@ template <class Body>
   if (at < n) body(n >= kWidth ? n - kWidth : 0, n >= kWidth ? at + kWidth - n : 0);
 }
 constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-// What is in lanes `done` and later; 0 in those before.
-[[gnu::always_inline]] inline void drop(int64_t done, V* x) {
-  *x = kLane >= done ? *x : V(0.0);
-}
+// Keeps lanes from `done` on; the others become 0.
+[[gnu::always_inline]] inline void drop(int64_t done, V* x) { *x = kLane >= done ? *x : V(0.0); }
 
 [[gnu::always_inline]] inline double sum_of(const V& x) {
   const auto eight = x.lo + x.hi;
@@ -55,7 +53,7 @@ constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const auto two = four.lo + four.hi;
   return two.x + two.y;
 }
-// What is not a number is left out, as std::max(*most, x) does.
+// Skips NaN, as std::max(*most, x) does.
 [[gnu::always_inline]] inline void raise(const V& x, V* most) { *most = x > *most ? x : *most; }
 [[gnu::always_inline]] inline double largest_of(const V& x) {
   const auto eight = x.lo > x.hi ? x.lo : x.hi;
@@ -67,14 +65,14 @@ constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return __builtin_elementwise_fma(a, b, c);
 }
 
-// e^x = 2^k e^r with k = round(x log2 e), so |r| <= ln 2 / 2: there the series up to r^13 / 13! is
-// off by 4e-18 of e^r, and all of Horner's steps but the last two act on small parts of it.
+// e^x = 2^k e^r with k = round(x log2 e), so |r| <= ln 2 / 2. There the series up to r^13 / 13! errs by
+// 4e-18 of e^r, and all of Horner's steps but the last two act on small parts of it.
 [[gnu::always_inline]] inline void exponential(const V& x, V* to) {
   constexpr double kLeast = -708, kMost = 709;
   constexpr double kLog2E = 0x1.71547652b82fep0;
-  // ln 2 in two parts, the first of 33 bits: its products by k are exact.
+  // ln 2 in two parts. The first has 33 bits, so its products with k are exact.
   constexpr double kLn2High = 0x1.62e42fefp-1, kLn2Low = 0x1.473de6af278edp-34;
-  constexpr double kMagic = 0x1.8p52;  // adding it rounds to an integer, which its last bits then hold
+  constexpr double kMagic = 0x1.8p52;  // adding it rounds to an integer, held in the last bits
   constexpr double kSeries[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
                                 1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
                                 1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
@@ -85,7 +83,7 @@ constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   V sum = kSeries[0];
   for (size_t t = 1; t < std::size(kSeries); ++t) sum = fma(sum, r, kSeries[t]);
   sum = fma(r * r, sum, r) + 1;
-  // Times 2^k, by its exponent.
+  // Multiplies by 2^k through the exponent.
   const Bits exponent = __builtin_bit_cast(Bits, shifted) << 52;
   V out = __builtin_bit_cast(V, __builtin_bit_cast(Bits, sum) + exponent);
   out = x < kLeast ? V(0.0) : out;
@@ -215,7 +213,7 @@ constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return bad == 0;
 }
 
-// Of small allowances by a series that is never below e^x - 1.
+// Small allowances use a series that is never below e^x - 1.
 [[gnu::always_inline]] inline double weigh(const double* weight, const double* allowance, int64_t n, double l,
                                            double eps_weight, double* w, double* error) {
   const double part = 1 / l;
@@ -272,7 +270,7 @@ constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return -largest_of(low);
 }
 
-// All of them, compiled for one level.
+// All loops, compiled for one level.
 #define ATTN_ROW_LOOPS(level, name, ...)                                                   \
   struct level {                                                                           \
     template <auto loop>                                                                   \

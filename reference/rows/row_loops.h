@@ -1,8 +1,8 @@
-// The loops over a row's keys that take longest beside the matrix products (products.h).
+// The loops over a row's keys that take longest after the matrix products (products.h).
 //
-// What they compute is said where it is derived: scores.h, tile_walk.h, rounded_p.h and weighted_mean.h,
-// whose symbols are used here. Contract: no array that is written may be one that is read. The same bits at
-// every level of x86-64: multiply-adds are written out, and a sum has sixteen parts whatever a register holds.
+// scores.h, tile_walk.h, rounded_p.h and weighted_mean.h derive what they compute; their symbols are used
+// here. Contract: an array that is written must not be one that is read. The bits are the same at every
+// level of x86-64: multiply-adds are explicit, and a sum always has sixteen parts.
 //
 //   const RowLoops& loops = row_loops();
 //   const double l = loops.exponentials(x, n, m, weight);   // weight[k] = e^(x[k] - m), and their sum
@@ -18,7 +18,7 @@ namespace attnfuzz {
 struct ScoreExtent {
   double largest_x, least_x, largest_delta, largest_size;
 };
-// What a row's scores are made by.
+// The factors of a row's scores.
 struct ScoreFactors {
   double scale, factor, least, unit;
 };
@@ -26,8 +26,8 @@ struct ScoreFactors {
 struct RowLoops {
   const char* name;  // "x86-64-v4"
 
-  // e^(x - subtracted). For arguments from -708 to 709 within 1.5 units of the last place (2^-51.4 of itself);
-  // 0 below, infinite above, NaN of NaN; e^0 is 1. Returns what sum() says of them.
+  // e^(x - subtracted). For arguments from -708 to 709 within 1.5 units of the last place (2^-51.4 relative); 0
+  // below, infinite above, NaN for NaN; e^0 is 1. Returns sum() of the results.
   double (*exponentials)(const double* x, int64_t n, double subtracted, double* out);
   double (*sum)(const double* x, int64_t n);
 
@@ -35,11 +35,11 @@ struct RowLoops {
   // may be null.
   ScoreExtent (*scores)(const double* dot, const double* size, const double* running, int64_t n,
                         const ScoreFactors& of, double* x, double* delta, double* error);
-  // Of scores that have been changed since: the extent, and
+  // The extent of scores that have changed since.
   ScoreExtent (*extent)(const double* x, const double* delta, const double* size, int64_t n);
   // delta + unit |x|.
   void (*errors)(const double* x, const double* delta, int64_t n, double unit, double* error);
-  // Of the keys of one tile; the largest error too.
+  // The maximum over the keys of one tile; and the largest error.
   Maximum (*reach)(const double* x, const double* error, int64_t n, double* largest_error);
   // e_j = err_j + per_range (m - x_j + delta_j + largest_delta) + constant; returns the largest.
   double (*allowances)(const double* x, const double* delta, const double* error, int64_t n, double m,
@@ -48,22 +48,21 @@ struct RowLoops {
   // round_key() of each p = weight grown scale of the tile. False if one is too uncertain.
   bool (*round_tile)(const KeyRounding& tile, const double* weight, double grown, const double* x,
                      const double* error, const double* absolute, int64_t n, double* centre, double* charge);
-  // w_j = weight / l and w_j rho_j, of allowances of at most 1/8; returns the latter's sum.
+  // w_j = weight / l and w_j rho_j, for allowances of at most 1/8. Returns the sum of w_j rho_j.
   double (*weigh)(const double* weight, const double* allowance, int64_t n, double l, double eps_weight,
                   double* w, double* error);
-  // charge_j + relative (centre_j + charge_j) + tiny + cost centre_j; lowers and raises what *least and *most
-  // are.
+  // charge_j + relative (centre_j + charge_j) + tiny + cost centre_j. Updates *least and *most.
   void (*charges)(const double* centre, const double* charge, int64_t n, double relative, double tiny,
                   double cost, double* all, double* least, double* most);
-  // x scale in fp32, to nearest.
+  // x scale, rounded to fp32.
   void (*floats)(const double* x, int64_t n, double scale, float* out);
-  // |x| scale in fp32; returns the least that is not 0, or infinity.
+  // |x| scale in fp32. Returns the least that is not 0, or infinity.
   double (*sizes)(const double* x, int64_t n, double scale, float* out);
 };
 
 // The best that this machine runs.
 const RowLoops& row_loops();
-// All that it runs, the best first, for tests.
+// All levels that it runs, the best first, for tests.
 std::vector<RowLoops> row_loop_levels();
 
 }  // namespace attnfuzz

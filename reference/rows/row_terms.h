@@ -1,7 +1,7 @@
-// What the bound of one row is made of that are single numbers: written once, for the
-// oracle of the host and for the one on a GPU (cuda/). Vectors over keys and columns are
-// each oracle's own, from the same formulas: scores.h, tile_walk.h, rounded_p.h,
-// weighted_mean.h, whose symbols are used here. Plain C++: no Eigen, no containers.
+// The parts of a row's bound that are single numbers, written once for the host's oracle and the GPU's
+// (cuda/). Each oracle computes the vectors over keys and columns itself, from the same formulas: scores.h,
+// tile_walk.h, rounded_p.h, weighted_mean.h, whose symbols are used here. Plain C++: no Eigen, no
+// containers.
 //
 //   const double g_l = sum_error(model, T, lost / all);
 //   const MeanTerms terms = mean_terms(model, {T, g_l, misplaced, max delta}, costs);
@@ -21,24 +21,24 @@ namespace attnfuzz {
 
 // ---------------------------------------------------------------- scores (scores.h)
 
-// |x|, but of what is not 0 no less than `least`: as a tensor core aligns a factor.
+// |x|, with non-zero values raised to `least`: how a tensor core aligns a factor.
 ATTN_BOTH inline double counted(double x, double least) { return x == 0 ? 0 : std::max(std::abs(x), least); }
 
-// log2 of the largest P where no weight is misplaced: of 1 times the errors of the exponential and of the
-// product with P's scale. Of a maximum that may lag behind P is larger, but fits its format (attn_max_rule); a
-// factor of two is left to it where the format holds that.
+// log2 of the largest P if no weight is misplaced: 1 with the errors of the exponential and of the product
+// with P's scale. If the maximum may lag, P is larger but fits its format (attn_max_rule); then a factor of
+// two is allowed if the format holds it.
 ATTN_BOTH inline double p_reach(const ErrorNumbers& model) {
   const double once = std::log2((1 + model.eps_exp + model.eps_exp_slope + 2 * kU) * (1 + 2 * kU));
   const bool lags = model.max_rule == ATTN_MAX_UNKNOWN && model.p_overflow >= 2;
   return lags ? std::max(once, 1.0) : once;
 }
 
-// fp32 arithmetic may overflow on the way to these scores. A key far below a
-// moderate maximum is no danger where scores are scaled before they are subtracted: its weight is 0. Nor are
-// keys that are all equally low, as those of a row that a bias of the lowest
-// finite number was meant to mask: their weights are equal (`level`; absorbed() says where that is certain).
-// Where both are one multiply-add, a tile or a split may hold low keys alone. Its maximum is rounded,
-// exp2(fma(s, sigma, -mu)) of it may be infinite, and a later weight of 0 makes NaN of that.
+// True if fp32 arithmetic may overflow on the way to these scores. A key far below a moderate maximum is
+// harmless if scores are scaled before the subtraction: its weight is 0. Keys that are all equally low are
+// harmless, too, like those of a row that a bias of the lowest finite number should mask: their weights are
+// equal (`level`; absorbed() says when that is certain). If scale and subtraction are one multiply-add, a
+// tile or a split may hold low keys alone. Its maximum is rounded, exp2(fma(s, sigma, -mu)) may be
+// infinite, and a later weight of 0 turns that into NaN.
 ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute, double most_capped, double m,
                                 bool level, double misplaced) {
   constexpr double kScore = kOverflow / std::numbers::log2e;
@@ -48,46 +48,46 @@ ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute,
   constexpr double kMostMisplaced = 60;  // log2
   const double of_tile = kU * most_absolute * std::abs(model.scale) * std::numbers::log2e;
   if (model.may_be_fused && of_tile >= kMostMisplaced) return true;
-  // A cap that may be flushed divides by 0.
+  // A softcap that may be flushed divides by 0.
   if (model.flushes && model.softcap > 0 && model.softcap < kFlush) return true;
-  // Weights that are misplaced too far overflow, and sooner so where P's format holds little.
+  // Weights that are misplaced too far overflow, even sooner if P's format has a small range.
   return misplaced >= kMostMisplaced || misplaced + p_reach(model) >= std::log2(model.p_overflow);
 }
 
-// Whether every score of a row is one number m in any kernel that rounds a score before it subtracts the
-// maximum (ATTN_SCALE_SEPARATE). Every x_j is m in double, so all biases are, and what is added to a bias,
-// |a'_j| <= |tau| sum |q_t k_jt|, is at most an eighth of m's last place in double: no order of the additions,
-// fused or not, in fp32 or in double, makes another number of the sum. Then m log2 e is one number too, or the
-// most negative one where it overflows (attn_score_rule), and every weight is exp(0): O is the plain mean of
-// the values, as if all scores were 0. From |m| = 2^24 on, where the ordinary bound charges a bias for its own
-// rounding. Not so for splits that are weighed by their LSEs: LSEs of that size do not say how many keys each
-// of them has.
+// True if every score of a row is the same number m in any kernel that rounds a score before it subtracts
+// the maximum (ATTN_SCALE_SEPARATE). Every x_j is m in double, so all biases are. What is added to a bias,
+// |a'_j| <= |tau| sum |q_t k_jt|, is at most an eighth of m's last place in double. Hence no order of the
+// additions, fused or not, in fp32 or double, changes the sum. Then m log2 e is one number, too (or the
+// most negative one if it overflows; attn_score_rule), and every weight is exp(0). O is then the plain mean
+// of the values, as if all scores were 0. This applies from |m| = 2^24 on, where the usual bound charges a
+// bias for its own rounding. It does not apply to splits that are weighed by their LSEs, because LSEs of
+// that size do not say how many keys a split has.
 ATTN_BOTH inline bool absorbed(const ErrorNumbers& model, double most_absolute, double largest_delta, double m,
                                double least) {
   if (model.may_be_fused || (model.splits > 1 && !model.merge_by_maximum)) return false;
   if (least != m || !(kU * std::abs(m) >= 1)) return false;
   return std::abs(model.scale) * most_absolute + largest_delta <= 0x1p-56 * std::abs(m);
 }
-// B_lam of such a row. `bound`: B_lam as if its scores were 0. Infinite where m log2 e overflows: the LSE is
-// then what the most negative number comes to.
+// B_lam of such a row. `bound`: B_lam as if its scores were 0. Infinite if m log2 e overflows: the LSE then
+// comes from the most negative number.
 ATTN_BOTH inline double lse_bound_at(double bound, double m, double lam) {
   if (!(std::abs(m) < kOverflow / std::numbers::log2e)) return std::numeric_limits<double>::infinity();
   return bound + 3 * kU * (std::abs(m) + std::abs(lam));
 }
 
-// g_l without the merge. `lost`: sum over tiles of the additions that one part takes there, times the
-// sum up to there, relative to the whole; used only where the sum's parts are declared.
+// g_l without the merge. `lost`: the sum over tiles of the additions that one part takes there, times the
+// sum up to there, relative to the whole. Used only if the sum's parts are declared.
 ATTN_BOTH inline double sum_error(const ErrorNumbers& model, double rescales, double n, double lost) {
   if (model.sum_lanes <= 0) return gamma(n + 2 * rescales, kU);
   return compound((lost + 2 * rescales + static_cast<double>(model.sum_lanes) - 1) * kU);
 }
-// The additions that one part takes of a whole tile.
+// The additions that one part takes in a whole tile.
 ATTN_BOTH inline double most_additions(const ErrorNumbers& model) {
   return std::ceil(static_cast<double>(model.tile_k) / static_cast<double>(model.sum_lanes));
 }
 
-// The merge of S partials weighs each by e^(LSE_s - LSE), both rounded: what
-// that adds to e_j, apart from its part that grows with R_j. By maxima it is one rescale more.
+// The merge of S partials weighs each by e^(LSE_s - LSE), both rounded. This is its contribution to e_j,
+// apart from the part that grows with R_j. By maxima it is one more rescale.
 ATTN_BOTH inline double merge_constant(const ErrorNumbers& model, double m, double n, double sum_gamma) {
   if (model.merge_by_maximum) return model.eps_exp + 2 * kU;
   const double ln_n = std::log(n);
@@ -98,7 +98,7 @@ ATTN_BOTH inline double merge_constant(const ErrorNumbers& model, double m, doub
 
 // ---------------------------------------------------------------- tiles (tile_walk.h)
 
-// What is known of a maximum: its exact value, and between what the kernel's lies.
+// What is known about a maximum: its exact value, and the range of the kernel's value.
 struct Maximum {
   double exact = -std::numeric_limits<double>::infinity(), low = exact, high = exact;
   ATTN_BOTH void take(const Maximum& other) {
@@ -114,12 +114,12 @@ struct Maximum {
 
 // ---------------------------------------------------------------- P (rounded_p.h)
 
-// To nearest, ties to even, of numbers that are not negative: in a format of `kept`
-// significant bits whose subnormals are multiples of 2^quantum.
+// Rounds numbers that are not negative to nearest, ties to even: to a format with `kept` significant bits
+// whose subnormals are multiples of 2^quantum.
 struct Rounding {
-  int dropped;    // bits of a double's fraction
+  int dropped;    // bits of a double's fraction that are dropped
   double normal;  // from here on numbers are normal
-  double magic;   // adding it leaves a multiple of 2^quantum
+  double magic;   // adding it rounds to a multiple of 2^quantum
 
   ATTN_BOTH double operator()(double x) const {
     const uint64_t bits = std::bit_cast<uint64_t>(x);
@@ -135,13 +135,13 @@ ATTN_BOTH inline Rounding rounding_of(int32_t dtype) {
   return {52 - 7, 0x1p-126, 1.5 * 0x1p-81};
 }
 
-// Whether P can be predicted at all.
+// True if P can be predicted at all.
 ATTN_BOTH inline bool p_is_predicted(const ErrorNumbers& model) {
   return model.p_predicted != ATTN_NONE && model.eps_exp < 0.0625;
 }
 
-// y of a tile, from which phi_t = e^y - 1. `off`: err(m_t) + err(m_split); `range`: m_split - m_t;
-// `merge_range`: m - m_split + 2 max err, and what scores.h says of the merge.
+// y of a tile; phi_t = e^y - 1. `off`: err(m_t) + err(m_split). `range`: m_split - m_t. `merge_range`: m -
+// m_split + 2 max err. merge_constant and merge_slope: see scores.h.
 ATTN_BOTH inline double uncertain_factor(const ErrorNumbers& model, double off, double rescales, double range,
                                          double merge_constant, double merge_slope, double merge_range) {
   const bool merged = model.splits > 1;
@@ -155,9 +155,9 @@ ATTN_BOTH inline double uncertain_factor(const ErrorNumbers& model, double off, 
 // How the keys of one tile are rounded.
 struct KeyRounding {
   Rounding rounded;
-  double scale, halved, per_range, exact, tau;  // halved: 1 / (2 scale), for a division is dear
-  double flushed;                               // of p_j times P's scale
-  double max, uncertain;                        // of the tile
+  double scale, halved, per_range, exact, tau;  // halved: 1 / (2 scale), because a division is slow
+  double flushed;                               // limit of p_j times P's scale
+  double max, uncertain;                        // the tile's maximum and its uncertainty
   double factor, phi;                           // A_t / l, phi_t
 
   ATTN_BOTH KeyRounding(const ErrorNumbers& model, double max, double uncertain, double factor, double phi)
@@ -181,7 +181,7 @@ struct RoundedKey {
 ATTN_BOTH inline RoundedKey round_key(const KeyRounding& tile, double p, double x, double err,
                                       double absolute) {
   const double off = err + tile.uncertain, range = tile.max - x;
-  // The scores were summed up in double: they are off by some 2^-50 of their size themselves.
+  // The scores were summed in double, so they err by about 2^-50 of their size.
   const double h = off + tile.per_range * (range + off) + tile.exact +
                    0x1p-48 * (std::abs(x) + std::abs(tile.max) + tile.tau * absolute);
   const double low = p * (1 - h), high = p * (1 + h + h * h);
@@ -194,39 +194,39 @@ ATTN_BOTH inline RoundedKey round_key(const KeyRounding& tile, double p, double 
 
 struct MeanTerms {
   double eps_exp = 0;           // eps_e
-  double eps_weight = 0;        // the same in rho_j: u_P is in where the sum is one of rounded P
-  double sum_gamma = 0;         // g_l: of the sum of weights
-  double product_gamma = 0;     // g_v, of the weighted values: rescales and merges
-  double mma_gamma = 0;         // g_m: the products' sum itself
+  double eps_weight = 0;        // eps_e in rho_j; it includes u_P if the sum adds rounded P
+  double sum_gamma = 0;         // g_l: the sum of weights
+  double product_gamma = 0;     // g_v: rescales and merges of the weighted values
+  double mma_gamma = 0;         // g_m: the sum of the products itself
   bool consecutive = false;     // that sum goes through consecutive keys
   double p_unit = 0;            // u_P
-  double p_tiny = 0;            // eta_P, grown by e^(max delta) and by what a fused scale misplaces
+  double p_tiny = 0;            // eta_P, times e^(max delta) and what a fused scale misplaces
   double rescales = 0;          // T
   double eps_log = 0;           // eps_l
   double eps_reciprocal = 0;    // eps_rcp
   double o_unit = 0;            // u_O
   double o_tiny = 0;            // eta_O
-  double partial_unit = 0;      // u_S: u_O of partials kept in 16 bits, and of their weights
+  double partial_unit = 0;      // u_S: u_O of partials in 16 bits, and of their weights
   double partial_tiny = 0;      // eta_S
-  double partial_overflow = 0;  // |o_s| from here on may be an infinity; 0: none of 16 bits
+  double partial_overflow = 0;  // |o_s| from here on may be an infinity; 0: not in 16 bits
   double merge_unit = 0;        // u_M
   double merge_tiny = 0;        // eta_M, without e^(max delta)
-  double weight_tiny = 0;       // and with what makes a partial larger than its keys' |v|
+  double weight_tiny = 0;       // eta_M, times what makes a partial larger than its keys' |v|
   double merged = 0;            // S if partials were merged, else 0
   double merge_steps = 0;       // M
   double v_unit = 0;            // u_V
   double v_tiny = 0;            // eta_V
   double aligned_tiny = 0;      // eta_A
   double least_factor = 0;      // the 2^-14 in it
-  bool rounded_sum = false;     // the sum of weights is one of rounded P
-  double v_overflow = 0;        // |v| from here on is no number once converted; 0: V stays as it is
+  bool rounded_sum = false;     // the sum of weights adds rounded P
+  double v_overflow = 0;        // |v| from here on is no number after conversion; 0: V is not converted
   double grown_by_delta = 1;    // e^(max delta)
-  double misplaced = 1;         // what a fused scale may multiply all weights of a row by
-  double hull_tiny = 0;   // eta_P without e^(max delta): in the hull all is relative to the computed weights
-  double tile_costs = 0;  // sum of g_t, where P is known
+  double misplaced = 1;         // factor by which a fused scale may multiply all weights of a row
+  double hull_tiny = 0;   // eta_P without e^(max delta), because the hull is relative to the computed weights
+  double tile_costs = 0;  // sum of g_t, if P is known
 };
 
-// Of the row's scores.
+// Numbers of the row's scores.
 struct ScoreTerms {
   double rescales;   // T
   double sum_gamma;  // g_l of the splits' sums
@@ -259,7 +259,7 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
     terms.eps_weight = (1 + model.eps_exp) * (1 + model.p_unit) - 1;
     terms.p_unit = 0;
   }
-  // Weighed by P as it is rounded.
+  // The weights are rounded P.
   if (model.v_tiny > 0)
     terms.v_tiny = model.v_tiny * (1 + terms.p_unit) * (1 + terms.product_gamma) * (1 + terms.mma_gamma);
   terms.rescales = T;
@@ -283,7 +283,7 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
   return terms;
 }
 
-// e^(M C) - 1: a factor common to the whole of O, from the LSE that partials are weighed by.
+// e^(M C) - 1: a factor common to all of O, from the LSE that weighs the partials.
 ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double largest_e) {
   if (terms.merge_steps == 0) return 0;
   const double ln_s = std::log(terms.merged);
@@ -291,11 +291,11 @@ ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double 
                                          2 * kU * ln_s + gamma(terms.merged + 3, kU) + 2 * terms.eps_exp));
 }
 
-// What all columns of a row share of the way from B1 to B_c.
+// The step from B1 to B_c, which all columns of a row share.
 struct Stored {
   double merge = 0;    // e^(M C) - 1
-  double flushed = 0;  // what flushed weights of partials may take away
-  // Of numbers or vectors of them: |o| and B1.
+  double flushed = 0;  // what flushed weights of partials may lose
+  // For numbers or vectors of them: |o| and B1.
   template <class Number>
   ATTN_BOTH Number operator()(const MeanTerms& terms, const Number& o, Number bound) const {
     bound += merge * (o + bound);
@@ -318,19 +318,19 @@ ATTN_BOTH inline double lse_bound_of(const MeanTerms& terms, double lost, double
          3 * kU * std::abs(lam);
 }
 
-// What V's subnormals may be misaligned by, and those of V that meet those of P.
+// The possible misalignment of V's subnormals, including those that meet subnormals of P.
 ATTN_BOTH inline double aligned_values(const MeanTerms& terms, double count, double l) {
   return terms.aligned_tiny * (1 + count * terms.least_factor / l);
 }
 
-// What products of partials with their weights underflow by, and the sum of them. One of the weights is 1, its
-// product as good as the partial.
+// The underflow of products of partials with their weights, and of their sum. One of the weights is 1; its
+// product is as good as the partial.
 ATTN_BOTH inline double merged_tiny(const MeanTerms& terms) {
   const bool narrow = terms.merged == 0 || terms.partial_tiny > 0;
   return (std::max(terms.merged, 1.0) + (narrow ? 0 : 1)) * terms.merge_tiny;
 }
 
-// What a column is off by whatever its values are.
+// The part of a column's error that does not depend on its values.
 ATTN_BOTH inline double constant_of(const MeanTerms& terms, double n, double l) {
   return (n + 2 * terms.rescales) * kFlush / l + terms.partial_tiny + terms.v_tiny +
          merged_tiny(terms) * terms.grown_by_delta / l + aligned_values(terms, n, l);
@@ -341,10 +341,10 @@ ATTN_BOTH inline double lost_of_known(double denominator, double common) {
   return 1 - denominator + common * (2 - denominator);
 }
 
-// Coefficients of what is charged of |v_jc| where P is known.
+// Coefficients of the charge for |v_jc| if P is known.
 struct KnownCharges {
-  double relative;  // of c_j + its charge
-  double tiny;      // of each key
+  double relative;  // relative to c_j + its charge
+  double tiny;      // for each key
 };
 ATTN_BOTH inline KnownCharges charges_of_known(const MeanTerms& terms, double lost, double l) {
   const double merges = gamma(2 * std::max(terms.merged, 1.0) + 3, kU);
@@ -352,7 +352,7 @@ ATTN_BOTH inline KnownCharges charges_of_known(const MeanTerms& terms, double lo
           (2 * kFlush * terms.misplaced * terms.grown_by_delta + terms.aligned_tiny + terms.weight_tiny) / l};
 }
 
-// Of a column: N_c = (charged + running) grown + of_o |o| + constant, B1 = N_c / (1 - lost).
+// For a column: N_c = (charged + running) grown + of_o |o| + constant, B1 = N_c / (1 - lost).
 struct KnownShares {
   double lost, grown, of_o, constant;
 };
@@ -361,15 +361,15 @@ ATTN_BOTH inline KnownShares shares_of_known(const MeanTerms& terms, double lost
   return {lost, 1 + 2 * costs / (1 - costs), lost + kFlush * n / l, constant_of(terms, n, l)};
 }
 
-// Above so many keys the tensor core's share is bounded apart, by long_products() (mean_columns.cc).
+// With more keys, long_products() (mean_columns.cc) bounds the tensor core's share.
 inline constexpr double kLongRow = 4096;
 
-// Of a column where P is not known.
+// For a column whose P is not known.
 struct PlainShares {
   bool long_row;
-  double rounding;  // r, without g_m of a long row
+  double rounding;  // r, without g_m for a long row
   double partial;   // s
-  double tiny;      // of each key
+  double tiny;      // for each key
   double of_o, constant;
 };
 ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_w, double denominator, double n,
@@ -379,7 +379,7 @@ ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_
   out.rounding = (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) *
                      (1 + (out.long_row ? 0 : terms.mma_gamma)) -
                  1;
-  // A partial kept in 16 bits is rounded once more: u_O |o_s| is at most u_O of its |w v| terms.
+  // A partial in 16 bits is rounded once more: u_O |o_s| is at most u_O of its |w v| terms.
   out.partial = terms.partial_unit * (1 + out.rounding) / denominator;
   out.tiny = (terms.p_tiny + terms.weight_tiny) / l;
   const double tiny = terms.rounded_sum ? terms.p_tiny : kFlush;
@@ -388,22 +388,22 @@ ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_
   return out;
 }
 
-// By what a hull is wider than its values, relatively.
+// The relative widening of a hull beyond its values.
 ATTN_BOTH inline double hull_spread(const MeanTerms& terms) {
   return (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) * (1 + terms.mma_gamma) /
              (1 - terms.sum_gamma) * (1 + terms.partial_unit) -
          1;
 }
-// And of values up to `most` in all.
+// The absolute widening, for values up to `most`.
 ATTN_BOTH inline double hull_pad(const MeanTerms& terms, double spread, double most, double count) {
   const double tiny = terms.hull_tiny + (terms.merged > 0 ? terms.merge_tiny * (1 + spread) : 0);
   return spread * most + tiny * count * most + terms.partial_tiny + terms.v_tiny + merged_tiny(terms) +
          aligned_values(terms, count, 1);
 }
 
-// The bound of a hull of values `half` to either side of its middle, none above `most`. Rounding acts on the
-// value, which lies anywhere in it: charge the largest. Infinite where nothing can be said: a pad may be so,
-// and what it is multiplied by 0.
+// The bound of a hull that extends `half` to either side of its middle, with values up to `most`. Rounding
+// acts on the value, which may lie anywhere in the hull, so the largest is charged. Infinite if nothing can
+// be said: a pad may be infinite, and may be multiplied by 0.
 ATTN_BOTH inline double hull_bound(const MeanTerms& terms, const Stored& stored, double half, double most,
                                    double count) {
   const double spread = hull_spread(terms);
@@ -411,12 +411,12 @@ ATTN_BOTH inline double hull_bound(const MeanTerms& terms, const Stored& stored,
   return spread >= 0 && bound >= 0 ? bound : std::numeric_limits<double>::infinity();
 }
 
-// By what a partial may exceed the largest of its values.
+// The factor by which a partial may exceed the largest of its values.
 ATTN_BOTH inline double partial_growth(const MeanTerms& terms) {
   return (1 + terms.p_unit) * (1 + terms.v_unit) * (1 + terms.product_gamma) * (1 + terms.mma_gamma) /
          std::max(1 - terms.sum_gamma, 0.5);
 }
-// Whether a column of a row with values up to `largest` may overflow: then it is looked at.
+// True if a column of a row with values up to `largest` may overflow and must be examined.
 ATTN_BOTH inline bool may_overflow(const MeanTerms& terms, double grown, double count, double largest) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double nearly = std::min(terms.partial_overflow > 0 ? terms.partial_overflow / (2 * grown) : kInfinity,

@@ -1,8 +1,8 @@
-// What is likely to be left of errors that are bounded key by key, where each falls to
-// either side: sqrt(sum c^2) / sum c. Keys of one weight err alike (equal scores are rounded
-// alike), and are added up first: of one weight as their sum tells it. A sum L is a multiple of its
-// last place, so that to add w is to round w to that: weights that differ by much less are all cut off,
-// or all raised, by the same. No bound: what advice (advice.h) goes by.
+// Estimates what is likely to remain of errors that are bounded key by key, if each has a random sign:
+// sqrt(sum c^2) / sum c. Keys of equal weight err alike, because equal scores are rounded alike, so their
+// charges are added first. Weights are compared at the precision of their sum: a sum L is a multiple of its
+// last place, so adding w rounds w to that place, and weights that differ by much less are all cut off, or
+// all raised, by the same amount. It is no bound; advice.h uses it.
 //
 //   Scatter<2> s(n);
 //   s.add(weight, {error, charge}, n);         // two kinds of charges of the same keys
@@ -21,7 +21,7 @@ namespace attnfuzz {
 template <size_t kKinds>
 class Scatter {
  public:
-  // Of at most `keys` keys, whose weights sum up to 1.
+  // For at most `keys` keys, whose weights sum to 1.
   explicit Scatter(int64_t keys)
       : bits_(
             std::clamp(static_cast<int>(std::bit_width(static_cast<uint64_t>(keys))), kLeastBits, kMostBits)) {
@@ -31,8 +31,8 @@ class Scatter {
     constexpr int64_t kAtOnce = 64;
     for (int64_t first = 0; first < n; first += kAtOnce) {
       const int64_t count = std::min(kAtOnce, n - first);
-      // By a hash of its weight, to an eighth of the last place of a sum of 1 in fp32: weights that share a
-      // place by chance make the share larger.
+      // The place is a hash of the weight, at an eighth of the last place of an fp32 sum of 1. Weights that
+      // share a place by chance make the share larger.
       uint32_t place[kAtOnce];
       for (int64_t k = 0; k < count; ++k)
         place[k] = std::bit_cast<uint32_t>(static_cast<float>(weight[first + k] + 0.125)) * 0x9e3779b1u >>
@@ -47,7 +47,7 @@ class Scatter {
     }
   }
   std::array<float, kKinds> shares() const {
-    // Several places at once: there are eight at least.
+    // Several places at once; there are at least eight.
     constexpr size_t kAtOnce = 8 * kKinds;
     float sum[kAtOnce] = {}, squares[kAtOnce] = {};
     for (const float *c = sums_[0].data(), *end = c + places() * kKinds; c < end; c += kAtOnce)
@@ -56,7 +56,7 @@ class Scatter {
     for (size_t kind = 0; kind < kKinds; ++kind) {
       for (size_t i = kind + kKinds; i < kAtOnce; i += kKinds) sum[kind] += sum[i], squares[kind] += squares[i];
       const float share = std::sqrt(squares[kind]) / sum[kind];
-      out[kind] = share < 1 ? share : 1;  // also of no number
+      out[kind] = share < 1 ? share : 1;  // for NaN, too
     }
     return out;
   }

@@ -22,7 +22,7 @@ bool any_below(const double* x, int64_t n, double least) {
   return false;
 }
 
-// sum |q_t k_t| as the tensor core aligns it; false if no factor is taken for larger than it is.
+// sum |q_t k_t| as the tensor core aligns it. False if no factor is raised.
 bool aligned_sizes(const ErrorModel& model, const Operands& operands, const ScoreInput& input, double* sizes) {
   const double least = model.least_factor;
   if (!(operands.least_key < least) && !any_below(input.q, operands.dim_qk, least)) return false;
@@ -54,7 +54,7 @@ bool flushed_scores(const ErrorModel& model, const Operands& operands, const Sco
   return true;
 }
 
-// Impure inputs decide a row before any arithmetic does.
+// Inputs that are not finite decide a row before any arithmetic.
 ScoreState purity(const Operands& operands, const ScoreInput& input) {
   bool infinite = input.q_purity == Purity::kInfinite;
   bool nan = input.q_purity == Purity::kNaN;
@@ -72,14 +72,14 @@ ScoreState purity(const Operands& operands, const ScoreInput& input) {
   return nan ? ScoreState::kNaN : infinite ? ScoreState::kUnconstrained : ScoreState::kBounded;
 }
 
-// Scale folded into Q: the 16-bit query may itself overflow (with log2 e folded in, earlier).
+// If the scale is folded into Q, the 16-bit query may overflow (earlier with log2 e folded in).
 bool folded_query_overflows(const ErrorModel& model, const Operands& operands, const double* q) {
   if (model.folded_unit == 0) return false;
   const double most = AllConst(q, operands.dim_qk).abs().maxCoeff();
   return most * std::abs(model.scale) * std::numbers::log2e >= model.folded_overflow;
 }
 
-// Q and K converted to a format that may overflow.
+// Q or K may overflow in the format that they are converted to.
 bool factors_overflow(const ErrorModel& model, const Operands& operands, const ScoreInput& input) {
   if (model.factor_overflow == 0) return false;
   const double most = AllConst(input.q, operands.dim_qk).abs().maxCoeff();
@@ -88,7 +88,7 @@ bool factors_overflow(const ErrorModel& model, const Operands& operands, const S
          });
 }
 
-// What converting them may change of a score.
+// Adds what the conversion of Q and K may change in a score.
 void converted_factors(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
                        AllConst absolute, All error) {
   if (model.factor_unit == 0) return;
@@ -101,8 +101,8 @@ void converted_factors(const ErrorModel& model, const Operands& operands, const 
         ((1 + u) * (norm + operands.key_norm[static_cast<size_t>(input.keys[k])]) + model.dim_qk * tiny);
 }
 
-// The error of the row sum. Its parts are summed tile by tile: what each addition
-// loses is u of the sum as it is then, at most that of the tiles so far.
+// The error of the row sum. Its parts are summed tile by tile. Each addition loses at most u of the sum so
+// far, which is at most that of the tiles so far.
 double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, const double* weight) {
   if (model.sum_lanes <= 0) return sum_error(model, walk.rescales, static_cast<double>(n), 0);
   const double most = most_additions(model);
@@ -125,7 +125,7 @@ void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
   }
 }
 
-// What a score may be off by besides its product and, unless the scale is fused, its rounding.
+// Adds the errors of a score besides its product and, unless the scale is fused, its rounding.
 void other_errors(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
                   const RowScores& scores, All error) {
   const int64_t n = input.n;
@@ -175,7 +175,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   out->absolute = input.absolute;
   const bool adjusted = model.softcap > 0 || input.bias != nullptr;
 
-  // What the products' error is relative to; e is used last.
+  // The sizes that the products' error is relative to. The buffer e is free until the end.
   const double* sizes = aligned_sizes(model, operands, input, e.data()) ? e.data() : input.absolute;
   const double blocks = std::ceil(model.dim_qk / static_cast<double>(kDotBlock)) * model.score_block;
   const bool ascending = model.ascending_dot && blocks < 1;
@@ -196,7 +196,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   const double m = out->largest = extent.largest_x;
   out->least = extent.least_x;
   out->largest_delta = extent.largest_delta;
-  // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu is left.
+  // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu remains.
   const double misplaced =
       model.may_be_fused ? kU * (std::abs(m) + out->largest_delta) * std::numbers::log2e : 0;
   if (overflows(model, extent.largest_size, adjusted ? capped.maxCoeff() : 0, m, extent.least_x == m,

@@ -19,24 +19,23 @@
 //                                                            with splits: weights from their LSEs
 //           + 6u R_j + 2 s_e R_j + eps_e + 2u                or else from their maxima: one rescale more
 //
-// with T rescales a row (tile_walk.h), M how often a weight goes through an LSE (once,
-// or S times if merged one by one), g_l the row sum's error (weighted_mean.h) and s_e
-// by what an exponential's error grows per unit of its argument (__expf): charged at
-// R_j, once for the weight and once for all rescales, whose arguments add up to at most R_j.
+// with T rescales a row (tile_walk.h); M the number of times that a weight goes through an LSE (once, or S
+// times if merged one by one); g_l the row sum's error (weighted_mean.h); and s_e the growth of an
+// exponential's error per unit of its argument (__expf). s_e is charged at R_j, once for the weight and
+// once for all rescales, whose arguments add up to at most R_j.
 //
-// A tensor core aligns the terms of a block by the exponents of its factors. Of an fp16
-// subnormal that is the one it is stored with, -14: in A_j a non-zero factor counts as
-// 2^-14 at least (Calibration::mma_least_f16). Where fp32 subnormals are flushed those
-// of bf16 may be 0: delta_j grows by |tau| 2^-126 (sum|k_jt| + sum|q_t|), and a scale
-// that is subnormal may be 0 itself.
+// A tensor core aligns the terms of a block by the exponents of their factors. An fp16 subnormal is aligned
+// by the exponent that it is stored with, -14, so in A_j a non-zero factor counts as 2^-14 at least
+// (Calibration::mma_least_f16). If fp32 subnormals are flushed, those of bf16 may become 0: delta_j grows
+// by |tau| 2^-126 (sum|k_jt| + sum|q_t|), and a subnormal scale may become 0 itself.
 //
-// Where a bias is so large that it absorbs all that is added to it (absorbed() in row_terms.h), every score is
-// one number, RowScores::shift, and the rest is said of scores of 0 without an error.
+// If a bias is so large that it absorbs everything that is added to it (absorbed() in row_terms.h), every
+// score is one number, RowScores::shift. The rest describes scores of 0 without an error.
 //
-// A fused scale subtracts a rounded mu = m sigma: all weights of the row are off
-// by one factor, at most 2^(u (|m| + max delta) log2 e). It cancels in O, but not
-// before P is rounded: from scores of 1e8 up an fp16 P is subnormal, then 0. So does
-// whatever else multiplies a maximum and rounds it before it is subtracted.
+// A fused scale subtracts a rounded mu = m sigma. All weights of the row are then off by one factor, at
+// most 2^(u (|m| + max delta) log2 e). It cancels in O, but not before P is rounded: for scores of 1e8 and
+// more, an fp16 P becomes subnormal, then 0. Any other way to multiply a maximum and round it before the
+// subtraction has the same effect.
 #pragma once
 
 #include <cstdint>
@@ -49,36 +48,35 @@
 namespace attnfuzz {
 
 struct RowScores {
-  Buffer x;  // one a visible key
+  Buffer x;  // one for each visible key
   Buffer e;
   Buffer weight;  // e^(x_j - m)
   Buffer error;   // err_j
   Buffer delta;
   Buffer tanh_size;                  // |tanh(a_j / c)|, with softcap
   Buffer capped;                     // |a'_j|, with softcap or bias
-  const double* absolute = nullptr;  // ScoreInput's
-  double largest = 0;                // m, less `shift`
+  const double* absolute = nullptr;  // from ScoreInput
+  double largest = 0;                // m, without `shift`
   double shift = 0;                  // added to all scores, exactly: a bias that absorbs them
   double least = 0;                  // min x
   double sum = 0;                    // of the weights
   double largest_e = 0;
   double largest_delta = 0;
-  double misplaced = 1;  // that factor
+  double misplaced = 1;  // the factor of a fused scale
   TileWalk walk;
-  double sum_gamma = 0;       // g_l, of the splits' sums; merging them not included
+  double sum_gamma = 0;       // g_l of the splits' sums, without their merge
   double merge_constant = 0;  // what merging adds to e_j
-  double merge_range = 0;     // and per R_j
+  double merge_range = 0;     // ... and for each unit of R_j
 };
 
 enum class ScoreState : uint8_t {
   kBounded,
   kUnconstrained,  // an fp32 intermediate may overflow, or an input is infinite: any result is right
-  kNaN             // a visible score is NaN, and so must the row be
+  kNaN             // a visible score is NaN, so the row must be NaN
 };
 
-// One query. bias is NULL or holds one value a key of `keys`. Indices in keys
-// count from operands.first, ascending; n >= 1. What is known of the products
-// (products.h) is one number a key too.
+// One query. bias is NULL or holds one value for each key of `keys`. Indices in keys count from
+// operands.first, ascending; n >= 1. The products (products.h) have one number for each key, too.
 struct ScoreInput {
   const double* q;
   Purity q_purity;

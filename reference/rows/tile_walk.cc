@@ -9,7 +9,7 @@
 namespace attnfuzz {
 namespace {
 
-// Runs [begin, end) are one split, in the order of work.
+// The runs [begin, end) of one split, in the order of work.
 void walk_split(const ErrorModel& model, const double* x, const double* error, size_t begin, size_t end,
                 TileWalk* out) {
   Maximum so_far;
@@ -20,7 +20,7 @@ void walk_split(const ErrorModel& model, const double* x, const double* error, s
     const Maximum tile =
         row_loops().reach(x + run.begin, error + run.begin, run.end - run.begin, &largest_error);
     out->largest_error = std::max(out->largest_error, largest_error);
-    // Nothing is rescaled by the first tile: there is nothing yet.
+    // The first tile rescales nothing.
     const bool grows = r > begin && tile.high > so_far.low;
     so_far.take(tile);
     run.max = so_far.exact;
@@ -46,7 +46,7 @@ void walk_tiles(const ErrorModel& model, int64_t first, const int64_t* keys, int
   runs.clear();
   for (int64_t k = 0; k < n;) {
     const int64_t tile = (first + keys[k]) / model.tile_k, border = (tile + 1) * model.tile_k - first;
-    // Mostly every key up to the border is there.
+    // Usually every key up to the border is present.
     int64_t end = std::min(n, k + border - keys[k]);
     while (keys[end - 1] >= border) --end;
     runs.push_back({k, end, model.split_tiles > 0 ? tile / model.split_tiles : 0});

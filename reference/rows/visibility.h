@@ -1,11 +1,10 @@
-// Which keys a query may see: the contract's masks, read once and literally.
+// The keys that a query may see: the contract's masks, implemented literally.
 //
-// These masks belong to the oracle alone and are never a framework's, so that
-// a shared misunderstanding cannot hide a bug. Two readings are kept apart on
-// purpose: sees() spells the contract out for one key, row_keys() finds all
-// keys of a row without looking at every one; a test holds them equal.
+// Only the oracle uses these masks, so that a misunderstanding shared with a framework cannot hide a bug.
+// There are two implementations on purpose: sees() follows the contract for one key; row_keys() finds all
+// keys of a row without examining every one. A test compares them.
 //
-// A NaN bias is visible: it must come out as NaN, not vanish like -inf.
+// A NaN bias is visible: it must come out as NaN, and must not vanish like -inf.
 //
 //   std::vector<int64_t> keys;
 //   row_keys(problem, tensors, b, h, i, 0, problem.seq_k, &keys);  // ascending
@@ -19,13 +18,13 @@
 
 namespace attnfuzz {
 
-// len_k[b], clamped to 0..seq_k; seq_k where there are no key lengths.
+// len_k[b], clamped to 0..seq_k; seq_k if there are no key lengths.
 int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
 
-// Whether query i of head h in batch b may see key j, for any j.
+// True if query i of head h in batch b may see key j, for any j.
 bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, int64_t j);
 
-// The keys that position alone allows: length, causality, window.
+// The keys that position allows: length, causality, window.
 KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i);
 
 // Replaces *keys by the visible keys j with begin <= j < end, ascending.

@@ -15,11 +15,11 @@ namespace {
 using All = Eigen::Map<Eigen::ArrayXd>;
 using AllConst = Eigen::Map<const Eigen::ArrayXd>;
 
-// The weight of a partial, relative to all, may flush, once or (one by one) once a merge.
+// A partial's relative weight may flush, once, or once for each merge if merged one by one.
 double flushed_partials(const MeanTerms& terms, std::span<const int64_t> keys, const Values& values) {
   if (terms.merged == 0) return 0;
   double most = values.largest;
-  // Of what is hidden nothing is known to be small: look where it would be charged.
+  // Hidden values may be large, so only charged ones are examined.
   if (most > 0x1p40) {
     most = 0;
     for (int64_t chunk = 0; chunk < values.chunks(); ++chunk)
@@ -29,8 +29,8 @@ double flushed_partials(const MeanTerms& terms, std::span<const int64_t> keys, c
   return 2 * terms.merged * kFlush * most;
 }
 
-// w_j and w_j rho_j; returns the sum of the latter. Large allowances by exp itself, where 0 * infinity must
-// not arise.
+// w_j and w_j rho_j; returns the sum of the latter. Large allowances use exp itself and must avoid 0 *
+// infinity.
 double weight_errors(const MeanTerms& terms, const MeanInput& input, int64_t n, double lam, Buffer* scratch,
                      double* weight, double* error) {
   const RowLoops& loops = row_loops();
@@ -66,8 +66,8 @@ void hull(const MeanRow& row, const Values& values) {
   }
 }
 
-// sum_j e^(x_j - m) |v_jc| at or above 2^127 may have overflowed on the way, sooner where
-// a fused scale misplaces the weights; and so may a partial kept in 16 bits, or V itself.
+// A sum_j e^(x_j - m) |v_jc| of 2^127 or more may have overflowed on the way, even sooner if a fused scale
+// misplaces the weights. A partial in 16 bits, or V itself, may overflow, too.
 bool mark_overflow(const Values& values, double grown, const MeanRow& row) {
   const MeanTerms& terms = row.terms;
   bool any = false;
@@ -88,7 +88,7 @@ bool mark_overflow(const Values& values, double grown, const MeanRow& row) {
   return any;
 }
 
-// All that is charged of |v_jc| where P is known. False if too little is left to charge it with.
+// Everything that is charged for |v_jc| if P is known. False if the denominator is too small.
 bool charge_known(const KeyBlock& block, const Values& values, const RoundedP& rounded, const double* weight,
                   const double* error, MeanWork* work, MeanRow* row) {
   const MeanTerms& terms = row->terms;
