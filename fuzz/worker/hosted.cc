@@ -32,7 +32,7 @@ std::vector<attn_build> builds;
 std::vector<attn_domain> domains;
 
 uint64_t features_of(const attnfuzz_hosted& of) {
-  return (of.dtypes >> ATTN_F32 & 1) != 0 ? ATTN_FEATURE_F32 : 0;
+  return of.features | ((of.dtypes >> ATTN_F32 & 1) != 0 ? ATTN_FEATURE_F32 : 0);
 }
 
 attn_status checked(int32_t status) {

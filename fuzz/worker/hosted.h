@@ -38,6 +38,7 @@ typedef struct attnfuzz_hosted {
   const attn_domain* takes;  // of its limits what that can say; NULL: nothing but dtypes
   int32_t finite;    // boolean: it promises nothing where Q, K or V hold NaN or an infinity: refused for it
   const char* note;  // what a check says of it before it begins; NULL: nothing
+  uint64_t features;  // bits of attn_problem.features that it takes besides ATTN_FEATURE_F32, which dtypes says
 } attnfuzz_hosted;
 
 // This process becomes the guard (guard.h) of its child `worker`, ends it when whoever

@@ -7,7 +7,7 @@ import inspect
 import os
 from dataclasses import dataclass, field
 
-from attnfuzz.contract import (BF16, BOTTOM_RIGHT, CPU, CUDA, DOMAIN_VALUES, F16, F32, FORMAT_TF32, PLAN_CHOICES, PROBLEM_FIELDS,
+from attnfuzz.contract import (BF16, BOTTOM_RIGHT, CPU, CUDA, DOMAIN_VALUES, F16, F32, FEATURE_BITS, FORMAT_TF32, PLAN_CHOICES, PROBLEM_FIELDS,
                                TENSOR_SPECS, TOP_LEFT)
 from attnfuzz.contract import DomainStruct as CDomain
 from attnfuzz.contract import Sizes as CSizes
@@ -206,6 +206,8 @@ class Domain:
     How tensors lie: layout "dense" (in the order of their dimensions, without a gap) or "inner" (columns side by side); align_bytes=16:
     addresses are multiples of it, and where layout is not "dense" the strides of Q, K and V, in bytes, but of columns.
 
+    features: fields of a problem that only a kernel is asked for which names them here, by their names in attn_problem.
+
     The LSE: lse_base 2 where it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged), what it holds
     for a query that sees no key.
     """
@@ -239,6 +241,7 @@ class Domain:
     align_bytes: int = None
     lse_base: object = "e"
     lse_dead: str = "-inf"
+    features: tuple = ()
     _sizes: dict = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -261,6 +264,10 @@ class Domain:
             raise ValueError(f"Domain(lse_base={self.lse_base!r}): 'e' or 2")
         if self.lse_dead not in LSE_DEAD:
             raise ValueError(f"Domain(lse_dead={self.lse_dead!r}): '-inf', '+inf', '0' or 'any'")
+        object.__setattr__(self, "features", (self.features,) if isinstance(self.features, str) else tuple(self.features))
+        if unknown := set(self.features) - set(FEATURE_BITS):
+            raise ValueError(f"Domain(features={self.features!r}): there is no {', '.join(sorted(unknown))}; there are "
+                             f"{', '.join(FEATURE_BITS) or 'none'}")
         sizes = {}
         for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v"):
             both = {"seq_q": self.seq, "seq_k": self.seq, "dim_qk": self.dim, "dim_v": self.dim}.get(name)

@@ -24,7 +24,7 @@ from dataclasses import replace
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
 from attnfuzz import declare, poison
-from attnfuzz.contract import (CUDA, FAULT, FEATURE_F32, OK, PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem,
+from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, OK, PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem,
                                Tensors)
 from attnfuzz.declare import DTYPES, INPUTS, STRIDED, CDomain, Target, Unsupported, asked_for, format_of, shape_of
 from attnfuzz.judge import named_modules
@@ -35,8 +35,9 @@ _HostedPlan = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _Pl
 _HostedRun = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _EnvironmentP, c_void_p, c_uint64)
 
 
-# Kinds of problem that Call speaks of: bits of attn_problem.features. fuzz/worker/hosted.cc offers no others.
-KNOWN_FEATURES = FEATURE_F32
+# Kinds of problem that Call speaks of: bits of attn_problem.features. Those of fields are offered to a target that
+# declares them (fuzz/worker/hosted.cc).
+KNOWN_FEATURES = FEATURE_F32 | sum(FEATURE_BITS.values())
 
 
 class Hosted(ctypes.Structure):
@@ -46,7 +47,7 @@ class Hosted(ctypes.Structure):
         ("size", c_uint32), ("backend", c_int32), ("name", c_char_p), ("description", c_char_p),
         ("domain", c_char_p), ("source_hash", c_char_p), ("host", c_char_p), ("source", c_char_p),
         ("plan", _HostedPlan), ("run", _HostedRun), ("dtypes", c_uint32),
-        ("takes", ctypes.POINTER(CDomain)), ("finite", c_int32), ("note", c_char_p),
+        ("takes", ctypes.POINTER(CDomain)), ("finite", c_int32), ("note", c_char_p), ("features", c_uint64),
     ]
 
 
@@ -273,7 +274,8 @@ def host_of(name, target, path, source):
                     plan=_HostedPlan(kernel.plan), run=_HostedRun(kernel.run),
                     dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)),
                     takes=ctypes.pointer(domain) if domain else None, finite=not target.domain.non_finite,
-                    note=note.encode() if note else None)
+                    note=note.encode() if note else None,
+                    features=sum(FEATURE_BITS[name] for name in set(target.domain.features)))
     _kept.append((kernel, hosted, domain))
     return hosted
 

@@ -137,6 +137,14 @@ std::string tensor_specs() {
   return lines.text();
 }
 
+std::string feature_bits() {
+  Lines lines("    ");
+  for (const ProblemField& row : kProblemFields) {
+    if (row.feature != 0 && row.none) lines.add(quoted(row.at.name) + ": " + std::to_string(row.feature) + ",");
+  }
+  return lines.text();
+}
+
 std::string plan_choices() {
   Lines lines("    ");
   for (const PlanField& row : kPlanFields) {
@@ -169,6 +177,7 @@ std::string struct_bytes() {
 std::string filled(std::string text) {
   const std::pair<const char*, std::string> parts[] = {{"CONSTANTS", constants()},
                                                        {"PROBLEM", struct_of(kProblemFields)},
+                                                       {"FEATURE_BITS", feature_bits()},
                                                        {"PROBLEM_MEANINGS", problem_meanings()},
                                                        {"TENSOR", struct_of(kTensorFields)},
                                                        {"TENSORS", struct_of(attnfuzz::kTensorsFields)},
