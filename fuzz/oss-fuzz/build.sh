@@ -63,6 +63,6 @@ for target in $targets; do
 done
 if [[ " $targets " == *" files "* ]]; then
   # Every name that a file may hold stands in the readers, quoted.
-  grep -oh '"[a-z][a-z_0-9]*"' "$source"/properties/case/codec_*.cc "$source"/properties/case/codec_fields.h \
+  grep -oh '"[a-z][a-z_0-9]*"' "$source"/properties/case/codec_*.cc "$source"/properties/case/{case,codec_fields}.h \
     "$source/properties/reduce/reproducer.cc" | sort -u | sed 's/"\(.*\)"/"\\"\1\\""/' >"$OUT/fuzz_files.dict"
 fi

@@ -26,14 +26,14 @@ constexpr bool has_member(const char* name) {
       },
       codec::kFields<Problem>.all);
 }
-static_assert(std::ranges::all_of(contract::kProblemFields,
-                                  [](const contract::ProblemField& row) {
-                                    return row.meaning == contract::Meaning::kStructSize ||
-                                           row.meaning == contract::Meaning::kReserved ||
-                                           has_member(row.at.name) ||
-                                           std::ranges::find(kOfInputs, row.at.name) != std::end(kOfInputs);
-                                  }),
-              "a field of attn_problem is a member of Problem (case.h, codec_fields.h) or tells of an input");
+static_assert(
+    std::ranges::all_of(contract::kProblemFields,
+                        [](const contract::ProblemField& row) {
+                          return row.meaning == contract::Meaning::kStructSize ||
+                                 row.meaning == contract::Meaning::kReserved || has_member(row.at.name) ||
+                                 std::ranges::find(kOfInputs, row.at.name) != std::end(kOfInputs);
+                        }),
+    "a field of attn_problem is a member of Problem, with its line of kFields (case.h), or tells of an input");
 
 }  // namespace
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "properties/case/codec_form.h"
 #include "reference/call/tensor_spec.h"
 #include "reference/model/arithmetic_names.h"
 
@@ -132,6 +133,36 @@ struct Problem {
   uint64_t features = 0;
   bool operator==(const Problem&) const = default;
 };
+namespace codec {
+inline constexpr const char* kDtypes[] = {"f16", "bf16", "f32"};
+inline constexpr const char* kAlignNames[] = {"top_left", "bottom_right"};
+inline constexpr size_t kMaxKeyLengths = size_t{1} << 20;
+
+// As files write it (codec_fields.h), and as as_contract.h copies numbers to the field of attn_problem of that
+// name.
+// clang-format off
+template <> inline constexpr auto kFields<Problem> = fields("a problem",
+    field("align", &Problem::align, Names{kAlignNames}),
+    field("batch", &Problem::batch),
+    field("bias", &Problem::bias),
+    field("causal", &Problem::causal),
+    field("dim_qk", &Problem::dim_qk),
+    field("dim_v", &Problem::dim_v),
+    field("dtype", &Problem::dtype, Names{kDtypes}),
+    field("features", &Problem::features),
+    field("heads_kv", &Problem::heads_kv),
+    field("heads_q", &Problem::heads_q),
+    field("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths}),
+    field("mask", &Problem::mask),
+    field("num_splits", &Problem::num_splits),
+    field("scale", &Problem::scale),
+    field("seq_k", &Problem::seq_k),
+    field("seq_q", &Problem::seq_q),
+    field("softcap", &Problem::softcap),
+    field("window_left", &Problem::window_left),
+    field("window_right", &Problem::window_right));
+// clang-format on
+}  // namespace codec
 
 // More heads, over all batch entries, than the CPU runs quickly.
 inline bool has_many_heads(const Problem& p) {

@@ -1,7 +1,8 @@
 // The fields of a case in JSON. The writer and the reader share this one table, so they cannot drift apart.
 //
 // kFields<T> holds the fields of T, sorted by name. A form says how a field is written where the member's
-// type does not. A new field of a case is one line here; its default must mean what older files meant.
+// type does not. A new field of a case is one line here, or of a Problem beside it in case.h; its default must
+// mean what older files meant.
 #pragma once
 
 #include <algorithm>
@@ -13,24 +14,10 @@
 #include <tuple>
 
 #include "properties/case/case.h"
+#include "properties/case/codec_form.h"
 
 namespace attnfuzz::codec {
 
-// How a field is written where its type alone does not say.
-struct Plain {};
-struct Names {  // an enum as a string; names in the order of the values
-  std::span<const char* const> names;
-};
-struct Bits {};  // an unsigned number as "0x7e00"
-struct AtMost {  // an array of at most this many elements
-  size_t size;
-};
-struct Within {  // an integer within bounds, both included
-  int64_t low, high;
-};
-
-inline constexpr const char* kDtypes[] = {"f16", "bf16", "f32"};
-inline constexpr const char* kAlignNames[] = {"top_left", "bottom_right"};
 inline constexpr const char* kFillNames[] = {"zero",      "constant",    "one_hot",   "small_int", "position",
                                              "same_rows", "signed_zero", "subnormal", "uniform",   "negative",
                                              "gaussian",  "blocks",      "huge",      "intervals", "levels"};
@@ -46,7 +33,6 @@ static_assert(std::size(kBiasNames) == kBiasKinds);
 
 inline constexpr size_t kMaxPlanted = 65536;
 inline constexpr size_t kMaxCalls = 256;
-inline constexpr size_t kMaxKeyLengths = size_t{1} << 20;
 
 // The tensors in the order of their names.
 constexpr std::array<size_t, kTensorCount> tensors_by_name() {
@@ -55,40 +41,6 @@ constexpr std::array<size_t, kTensorCount> tensors_by_name() {
   std::ranges::sort(order, {}, [](size_t t) { return std::string_view(kTensorNames[t]); });
   return order;
 }
-
-template <typename T, typename M, typename Form>
-struct Field {
-  const char* name;
-  M T::* member;
-  Form form;
-};
-template <typename T, typename M, typename Form = Plain>
-constexpr Field<T, M, Form> field(const char* name, M T::* member, Form form = {}) {
-  return {name, member, form};
-}
-// The version of the format. It is no member of the case.
-struct FormatField {
-  const char* name = "format";
-};
-
-template <typename... Of>
-struct Fields {
-  const char* what;
-  std::tuple<Of...> all;
-
-  constexpr std::array<const char*, sizeof...(Of)> names() const {
-    return std::apply([](const auto&... one) { return std::array{one.name...}; }, all);
-  }
-};
-template <typename... Of>
-constexpr Fields<Of...> fields(const char* what, Of... all) {
-  return {what, {all...}};
-}
-
-template <typename T>
-inline constexpr int kFields = 0;  // none: T is not a structure
-template <typename T>
-concept Structure = requires { kFields<T>.what; };
 
 // One field a line.
 // clang-format off
@@ -118,27 +70,6 @@ template <> inline constexpr auto kFields<Bias> = fields("a bias",
 template <> inline constexpr auto kFields<Mask> = fields("a mask",
     field("broadcast", &Mask::broadcast),
     field("visible", &Mask::visible));
-
-template <> inline constexpr auto kFields<Problem> = fields("a problem",
-    field("align", &Problem::align, Names{kAlignNames}),
-    field("batch", &Problem::batch),
-    field("bias", &Problem::bias),
-    field("causal", &Problem::causal),
-    field("dim_qk", &Problem::dim_qk),
-    field("dim_v", &Problem::dim_v),
-    field("dtype", &Problem::dtype, Names{kDtypes}),
-    field("features", &Problem::features),
-    field("heads_kv", &Problem::heads_kv),
-    field("heads_q", &Problem::heads_q),
-    field("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths}),
-    field("mask", &Problem::mask),
-    field("num_splits", &Problem::num_splits),
-    field("scale", &Problem::scale),
-    field("seq_k", &Problem::seq_k),
-    field("seq_q", &Problem::seq_q),
-    field("softcap", &Problem::softcap),
-    field("window_left", &Problem::window_left),
-    field("window_right", &Problem::window_right));
 
 template <> inline constexpr auto kFields<Environment> = fields("an environment",
     field("arithmetic", &Environment::arithmetic, Names{kArithmeticNames}),

@@ -1,0 +1,63 @@
+// How files write the fields of a struct: a list of its members with their names and forms.
+//
+//   template <>
+//   inline constexpr auto codec::kFields<Call> =
+//       fields("a call", field("dirty_workspace", &Call::dirty_workspace), field("stream", &Call::stream));
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+
+namespace attnfuzz::codec {
+
+// How a field is written where its type alone does not say.
+struct Plain {};
+struct Names {  // an enum as a string; names in the order of the values
+  std::span<const char* const> names;
+};
+struct Bits {};  // an unsigned number as "0x7e00"
+struct AtMost {  // an array of at most this many elements
+  size_t size;
+};
+struct Within {  // an integer within bounds, both included
+  int64_t low, high;
+};
+
+template <typename T, typename M, typename Form>
+struct Field {
+  const char* name;
+  M T::* member;
+  Form form;
+};
+template <typename T, typename M, typename Form = Plain>
+constexpr Field<T, M, Form> field(const char* name, M T::* member, Form form = {}) {
+  return {name, member, form};
+}
+// The version of the format. It is no member of the case.
+struct FormatField {
+  const char* name = "format";
+};
+
+template <typename... Of>
+struct Fields {
+  const char* what;
+  std::tuple<Of...> all;
+
+  constexpr std::array<const char*, sizeof...(Of)> names() const {
+    return std::apply([](const auto&... one) { return std::array{one.name...}; }, all);
+  }
+};
+template <typename... Of>
+constexpr Fields<Of...> fields(const char* what, Of... all) {
+  return {what, {all...}};
+}
+
+template <typename T>
+inline constexpr int kFields = 0;  // none: T is not a structure
+template <typename T>
+concept Structure = requires { kFields<T>.what; };
+
+}  // namespace attnfuzz::codec
