@@ -31,7 +31,6 @@ LONGER = {
     "main": 87,
     "WorkerProcess": 84,
     "parse_domain": 83,
-    "bad_plan": 81,
     "wmma_attention": 81,
 }
 

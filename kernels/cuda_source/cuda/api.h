@@ -1,4 +1,4 @@
-// The device API for plain CUDA code, all of it. README.md has the list.
+// All of the device API for plain CUDA code. kernels/cuda_source/README.md lists it.
 #pragma once
 
 #include <math.h>
