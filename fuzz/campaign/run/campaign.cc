@@ -22,8 +22,8 @@ namespace attnfuzz {
 namespace {
 
 constexpr double kLookSeconds = 0.05, kStateSeconds = 0.5, kHeaderSeconds = 10, kEventSeconds = 10;
-constexpr double kEndSeconds = 15;  // that a job may take for the case in hand once it is told to stop
-constexpr double kRoomSeconds = 3;  // that room on the disk is waited for once the time is up
+constexpr double kEndSeconds = 15;  // a job may take this long for its current case after it is told to stop
+constexpr double kRoomSeconds = 3;  // how long to wait for room on the disk once the time is up
 
 CampaignHeader enter(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
                      SharedState& shared) {
@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const std::vector<CampaignTarget>& targets) {
   return names;
 }
 
-// Of the supervisor itself: what a full disk does not take now it may take later.
+// For the supervisor's own files: if the disk is full now, a later write may succeed.
 void keep(const std::function<void()>& write) {
   try {
     write();
@@ -102,7 +102,7 @@ class Supervisor {
     usleep(static_cast<useconds_t>(kLookSeconds * 1e6));
   }
 
-  // The case in hand is judged to its end, and canaries that a short campaign did not come to are still owed.
+  // Finishes the current cases, and runs canaries that a short campaign did not reach.
   void run_out() {
     draining_ = true;
     const bool owed = !interrupts_.came();
@@ -121,7 +121,7 @@ class Supervisor {
 
   bool canaries_left() const { return pool_.canaries_run() || canaries_.due(); }
 
-  // Crashes that wait are reduced, for a while; whatever then still waits does so for the next session.
+  // Reduces waiting crashes for a while; the next session takes the rest.
   void drain() {
     const auto begun = Clock::now();
     while ((triage_.waiting() > 0 || triage_.runs() || !rechecks_.done()) && !interrupts_.came() &&
@@ -169,7 +169,7 @@ class Supervisor {
     return summary;
   }
 
-  // What is known and holds is as much events as what is unknown and fails.
+  // A tolerated failure that passes is an event, like a new failure.
   void look_at_tolerated() {
     while (const auto recheck = rechecks_.step()) tell_recheck(*recheck);
   }

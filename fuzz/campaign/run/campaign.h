@@ -1,18 +1,16 @@
-// A campaign: hours of checking that can be left alone.
+// A campaign: hours of checking without supervision.
 //
-//   1. start()     the supervisor makes or resumes the folder (archive.h) and forks
-//                  a job a shard; a job's slice of time is spent on one target
-//   2. explore()   a job draws, mutates and crosses cases, confirms what others
-//                  found worth keeping, journals each case before it is launched,
-//                  keeps what shows something new, files what fails (Crash)
-//   3. triage()    one more process takes crashes as they come: runs each again in
-//                  fresh processes, reduces it, counts it by the key of the reduced
-//                  case, writes reproducer and issue text
-//   4. the supervisor restarts what dies and ends what hangs or grows; a planted
-//      bug, run first as a target like any other, shows that all this works
+//   1. start()     the supervisor makes or resumes the folder (archive.h) and forks one job for each shard;
+//                  a job spends its slice of time on one target
+//   2. explore()   a job draws, mutates and crosses cases, and confirms cases that others kept; it journals
+//                  each case before launching it, keeps what shows something new, and files what fails (Crash)
+//   3. triage()    one more process takes crashes as they come: it runs each again in fresh processes, reduces
+//                  it, counts it by the key of the reduced case, and writes reproducer and issue text
+//   4. the supervisor restarts what dies, and ends what hangs or grows; a planted bug is the first target and
+//                  shows that all of this works
 //
-// Jobs and kernels may die at any moment, and so may the supervisor: the next
-// start goes on from what is in the folder.
+// Jobs and kernels may die at any moment, and so may the supervisor: the next start continues from the
+// folder.
 #pragma once
 
 #include <vector>
@@ -22,8 +20,8 @@
 
 namespace attnfuzz {
 
-// Runs until the time is up or a signal (SIGINT, SIGTERM, SIGHUP) comes. Throws
-// std::runtime_error, with what to do, if the folder cannot be used.
+// Runs until the time is up or a signal (SIGINT, SIGTERM, SIGHUP) comes. Throws std::runtime_error, with
+// what to do, if the folder cannot be used.
 CampaignSummary run_campaign(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
                              const OnEvent& event, const OnState& state);
 

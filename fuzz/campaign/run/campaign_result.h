@@ -1,4 +1,4 @@
-// What a campaign tells while it runs, and what has come of it.
+// What a campaign reports while it runs, and its result.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace attnfuzz {
 
-// What happens, for a terminal or a stream; each is one JSON object with "event".
+// Receives events, for a terminal or a stream. Each is one JSON object with "event".
 using OnEvent = std::function<void(const std::string& json)>;
 
 struct CampaignState {
@@ -37,10 +37,10 @@ struct CampaignSummary {
   std::vector<Canary> canaries;  // of this session
   size_t waiting = 0;            // failures not yet reduced
   std::string ended;
-  int signal = 0;               // that interrupted it
-  bool harness_broken = false;  // a canary was not found
-  std::string unkept;           // what could not be kept of it: a coverage file that is none
-  std::vector<std::string> not_judged;  // targets of which it says nothing
+  int signal = 0;                       // the signal that interrupted it
+  bool harness_broken = false;          // a canary was not found
+  std::string unkept;                   // what could not be stored: for instance a damaged coverage file
+  std::vector<std::string> not_judged;  // targets about which the campaign says nothing
   Standing standing = Standing::kHeld;
 };
 

@@ -1,10 +1,10 @@
-// The planted bugs of a session: which are still to be run, and what came of each.
+// The planted bugs of a session: which still have to run, and the result of each.
 //
-//   1. Canaries canaries(dir, targets, session);   // canary.json says of each that it has not been run
-//   2. while (auto target = canaries.next(gpu))    // a job explores it, until it fails or its time is up
+//   1. Canaries canaries(dir, targets, session);    // canary.json: none has run yet
+//   2. while (auto target = canaries.next(gpu))     // a job explores it until it fails or its time is up
 //        canaries.ran(*target, cases, seconds);
-//      canaries.again(*target);                    // or else: the job was killed, and that was no answer
-//   3. canaries.conclude("");                        // who was found is in the file: the triage writes it there
+//      canaries.again(*target);                     // or: the job was killed, so there is no result
+//   3. canaries.conclude("");                       // the triage has written who was found into the file
 //      for (const Canary& c : canaries.of_session()) ...
 #pragma once
 
@@ -23,13 +23,13 @@ class Canaries {
 
   bool due() const { return !queue_.empty(); }
   bool due(bool gpu) const;
-  // Takes the number of the next target, of that back end.
+  // Takes the next target of that back end.
   std::optional<int> next(bool gpu);
   void again(int target) { queue_.push_back(target); }
-  // Of one job: more of them are added up.
+  // The result of one job; several jobs of a target add up.
   void ran(int target, uint64_t cases, double seconds);
 
-  // Takes over what the triage has found. `excuse` is added to the message of those that were not found.
+  // Adopts what the triage has found. `excuse` is added to the message of those that were not found.
   void conclude(const std::string& excuse);
   void write() const;
   std::vector<Canary> of_session() const;
@@ -40,7 +40,7 @@ class Canaries {
   const std::string dir_;
   const std::vector<CampaignTarget>& targets_;
   const int session_;
-  std::vector<Canary> all_;  // of the sessions before, too
+  std::vector<Canary> all_;  // of earlier sessions, too
   std::vector<int> queue_;
 };
 

@@ -1,13 +1,12 @@
-// The canary: a small attention kernel with a bug in it. Every campaign runs it
-// and must find the bug, or else what it says of other kernels means nothing.
+// The canary: a small attention kernel with a bug. Every campaign runs it and must find the bug; otherwise
+// its results on other kernels mean nothing.
 //
-// A thread takes one query, looks at all its keys for the maximum and then again
-// for the sums. Each of the library's kernels has one fault, of the kind that a
-// lane is there to see; all need a tile border:
-//   canary                the last key is not seen where it is the first of a tile of 64
-//   canary-address        (asan) one key beyond the end is read there
-//   canary-uninitialised  (msan) a word of shared memory that nobody has written decides
-//   canary-race           (tsan) a neighbour's word is read without a barrier
+// A thread takes one query. It visits all keys for the maximum, and again for the sums. Each kernel of the
+// library has one fault, of the kind that a build should detect. All need a tile border:
+//   canary                the last key is not seen if it is the first of a tile of 64
+//   canary-address        (asan) reads one key beyond the end
+//   canary-uninitialised  (msan) depends on a word of shared memory that nobody has written
+//   canary-race           (tsan) reads a neighbour's word without a barrier
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -82,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) attention(Args a) {
     *const_cast<float*>(row_of<float>(a.t.lse, b, h, i)) = l == 0 ? -INFINITY : m + logf(l);
 }
 
-// What this one does not do.
+// What this kernel does not support.
 const char* unsupported(const attn_problem& p) {
   if (p.dim_qk > kMaxDim || p.dim_v > kMaxDim) return "head dimensions above 64";
   if (p.softcap != 0) return "a soft cap";

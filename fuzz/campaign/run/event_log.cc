@@ -19,7 +19,7 @@ void EventLog::say(const char* event, const Json& more) const {
 void EventLog::look_at_findings() {
   struct stat now = {};
   if (stat((dir_ + "/findings.json").c_str(), &now) != 0) return;
-  // It is replaced, never written in place.
+  // The file is replaced, never written in place.
   if (now.st_ino == file_.st_ino && now.st_mtim.tv_sec == file_.st_mtim.tv_sec &&
       now.st_mtim.tv_nsec == file_.st_mtim.tv_nsec)
     return;

@@ -1,9 +1,8 @@
-// What a campaign says of itself while it runs: events, each one JSON object, and
-// each finding once.
+// Reports a campaign's progress as events, each one JSON object, and each finding once.
 //
 //   EventLog events(dir, clock, on_event);
 //   events.say("restart", {{"shard", 3}, {"why", "SIGKILL"}});
-//   events.look_at_findings();   // "finding", for those that have come since
+//   events.look_at_findings();   // "finding", for new ones
 #pragma once
 
 #include <sys/stat.h>
@@ -18,19 +17,19 @@ namespace attnfuzz {
 
 class EventLog {
  public:
-  // Findings that are in the folder now are none. The others must outlive this.
+  // Findings that are already in the folder are no events. The arguments must outlive this.
   EventLog(const std::string& dir, const SessionClock& clock, const OnEvent& event);
   void say(const char* event, const Json& more) const;
-  // Cheap while there are no new ones.
+  // Cheap if there are no new findings.
   void look_at_findings();
-  size_t findings() const { return findings_; }    // that nobody knew of
-  size_t tolerated() const { return tolerated_; }  // that the ledger knows
+  size_t findings() const { return findings_; }    // new findings
+  size_t tolerated() const { return tolerated_; }  // findings that the ledger knows
 
  private:
   const std::string dir_;
   const SessionClock& clock_;
   const OnEvent& event_;
-  struct stat file_ = {};  // findings.json, as it was last read
+  struct stat file_ = {};  // findings.json when it was last read
   std::set<std::string> told_;
   size_t findings_ = 0, tolerated_ = 0;
 };

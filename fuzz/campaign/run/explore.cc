@@ -22,26 +22,26 @@
 namespace attnfuzz {
 namespace {
 
-// Crashes of one kind and target that may wait to be reduced; a kernel that fails
+// The most crashes of one kind and target that may wait for reduction; otherwise a kernel that fails
 // everywhere would fill the disk.
 constexpr int32_t kMostWaiting = 12;
-// Of one place in the kernel's code that a slice files: they are counted together anyway,
-// and must not keep others from being filed.
+// The most crashes of one place in the kernel's code that a slice files. They are counted together, and
+// must not keep others from being filed.
 constexpr int kMostOfOneSite = 2;
-// Hangs of one slice after which calls are watched but briefly: each costs all of the full watch. A brief hang
-// counts at a place in the kernel's code where a call has used up the full watch; elsewhere the case is judged
-// again with that.
+// After this many hangs of a slice, calls get the brief watch, because each hang takes the full watch. A
+// brief hang counts only at a place where a call has already used up the full watch; elsewhere the case is
+// judged again with the full watch.
 constexpr int kMostFullWatches = 2;
-// Jobs that a case may take with it before it is filed for that: others may have killed the job.
+// A case is filed after it has ended this many jobs. Fewer deaths may have had another cause.
 constexpr int kMostDeaths = 3;
 constexpr double kSeriesSeconds = 5, kRefreshSeconds = 1;
 
-// A case on its way from draw to archive.
+// A case on its way from the draw to the archive.
 struct Candidate {
   Case c;
   const Property* property = nullptr;
   std::string origin;
-  std::string confirms;  // id of the entry
+  std::string confirms;  // id of the entry that is confirmed
   uint64_t index = 0;
   int attempts = 1;
 };
@@ -53,7 +53,7 @@ class Explorer {
         name_(slice.target.record.name),
         folder_(shard_dir(slice.options.dir, slice.shard)),
         slot_(slice.shared.slots[slice.shard]) {
-    // Before the journal is begun anew.
+    // Before the journal is started anew.
     interrupted_ = in_flight(folder_);
     std::string error;
     target_ = slice.target.open(&error);
@@ -102,9 +102,8 @@ class Explorer {
     persist(slot_.waits, [&] { return s_.shared.finish.load(); }, write);
   }
 
-  // What was in flight when this shard's process ended is run again: it may have been
-  // the case's fault. If it takes its job with it each time, that is what it is filed for. Jobs that ended with
-  // their supervisor, whoever killed that, do not count.
+  // Runs the case again that was in flight when this shard's process ended, because the case may have ended it.
+  // If it ends its job each time, it is filed for that. Jobs that ended with their supervisor do not count.
   void again() {
     if (!interrupted_ || interrupted_->target != name_) return;
     Candidate candidate = {
@@ -204,7 +203,7 @@ class Explorer {
   }
 
   Verdict judged(const Candidate& candidate) {
-    // The first verdict stands, whoever the worker was ended by: triage runs it again.
+    // The first verdict stands, whatever ended the worker: triage runs the case again.
     Verdict verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
     if (verdict.kind != Kind::kHang) return verdict;
     if (briefly_ && !hung_at_.contains(verdict.site)) {
@@ -271,10 +270,10 @@ class Explorer {
     save([&] { write_suspect(s_.options.dir, name_, suspicion.sign, r); });
   }
 
-  // The archive takes what shows something that no case of this kernel and back end has shown. How
-  // often an edge was taken is not asked: every thread of the grid takes it, and counts go up to 255
-  // and begin anew, so that sooner or later each edge would be met in each bucket of counts, once an
-  // entry. Whether loops turn once, or splits are empty, signals say.
+  // The archive takes a case that shows something that no case of this kernel and back end has shown. It
+  // ignores how often an edge was taken: every thread of the grid takes it, and counters wrap at 256, so sooner
+  // or later every edge would appear in every bucket, with an entry for each. Signals show whether loops run
+  // once or splits are empty.
   void keep(const Candidate& candidate, const Verdict& verdict) {
     if (s_.target.record.canary) return;
     CorpusEntry entry;
@@ -297,7 +296,7 @@ class Explorer {
     entry.seconds = verdict.lay_out_s + verdict.kernel_s + verdict.oracle_s + verdict.judge_s;
     if (!view_->contains(entry.id)) {
       const std::string file = corpus_file(s_.options.dir, entry.kernel, entry.id);
-      // The case first: a line always has its case.
+      // The case is written first, so that a line always has its case.
       save([&] {
         if (!std::filesystem::exists(file)) write_file(file, encode(c));
       });
@@ -305,7 +304,7 @@ class Explorer {
       ++stats_.last.corpus;
       ++s_.group.entries;
     }
-    // Last of all: what a kill keeps from the folder is looked for again.
+    // Last of all: what a kill keeps out of the folder will be found again.
     for (uint16_t id : entry.signals) s_.group.known_signals += mark(s_.group.signals[id]);
     for (uint32_t edge : entry.edges) s_.group.known_edges += mark(s_.group.edges[edge]);
     stats_.last.since_new = 0;
@@ -342,14 +341,14 @@ class Explorer {
   std::optional<ObservedTarget> observed_;
   GeneratorConfig config_;
   ShardStats stats_;
-  OracleUse oracle_before_;  // of this target, until this slice
+  OracleUse oracle_before_;  // of this target, before this slice
   uint64_t restarts_before_ = 0, stream_ = 0, done_ = 0, filed_ = 0;
   std::optional<CorpusView> view_;
   std::optional<LineFile> corpus_, confirmed_, series_;
   std::optional<Journal> journal_;
   Coverage met_;  // in this slice
   int full_watches_ = 0;
-  bool briefly_ = false;              // how calls are watched now
+  bool briefly_ = false;              // calls get the brief watch
   std::set<std::string> hung_at_;     // Verdict::site of hangs that used up the full watch
   std::map<std::string, int> sites_;  // failures of this slice
   Clock::time_point begun_, told_, refreshed_;

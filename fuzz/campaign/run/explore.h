@@ -1,9 +1,9 @@
 // A job's slice of a campaign: one target, for some seconds.
 //
-// Each step takes one case: an entry of the archive that this target has not run
-// yet (one step in two, while there are any), else in equal parts one drawn anew
-// and one mutated or crossed from the archive. The stream of each shard and target
-// has numbers of its own that go on over slices and sessions.
+// Each step takes one case. If the archive has entries that this target has not run, every second step
+// takes one of them. Otherwise half of the cases are drawn, and half are mutated or crossed from the
+// archive. Each pair of shard and target has its own stream, whose numbers continue over slices and
+// sessions.
 #pragma once
 
 #include "fuzz/campaign/store/campaign_options.h"
@@ -19,11 +19,11 @@ struct Slice {
   SharedState& shared;
   Group& group;
   const SessionClock& clock;
-  Clock::time_point end;  // of this slice
+  Clock::time_point end;  // the end of this slice
   int shard;
-  int peer = 0, peers = 1;  // which of the shards that may run this target: they share out confirmations
+  int peer = 0, peers = 1;  // position among the shards that may run this target; they share confirmations
   int gpu = -1;
-  uint64_t most_cases = ~uint64_t{0};  // of a canary's slice, which also ends at its first crash
+  uint64_t most_cases = ~uint64_t{0};  // for a canary's slice, which also ends at its first crash
 };
 
 // Throws std::runtime_error if the target cannot be opened, std::system_error if the folder cannot be written.

@@ -1,5 +1,5 @@
-// A target that takes note of what its runs show: time inside the kernel, and the
-// coverage of all runs of one judged case together.
+// A target that records what its runs show: the time inside the kernel, and the combined coverage of all
+// runs of one judged case.
 //
 //   ObservedTarget observed(*target);
 //   observed.begin_case();

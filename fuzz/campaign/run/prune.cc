@@ -12,9 +12,9 @@
 namespace attnfuzz {
 namespace {
 
-// A corpus is replayed with every change: what takes longer stays in the campaign's folder.
+// A corpus is replayed with every change; slower cases stay in the campaign's folder.
 constexpr double kMostSeconds = 0.25;
-// Added to each case's cost: the start of a replay is not free either.
+// Added to each case's cost, because starting a replay takes time, too.
 constexpr double kLeastSeconds = 0.002;
 
 struct Entry {
@@ -45,7 +45,7 @@ std::string name_of(const Entry& candidate) {
   std::string name;
   int parts = 0;
   for (std::string part : features(candidate.c, 64, 64)) {
-    // What most cases have tells none apart.
+    // Features of most cases distinguish none.
     if (part == "kv tail" || part == "sq != sk" || part == "random schedule" || part == "other variant" ||
         part == "d % 8 != 0" || part == "bf16" || part == "layout")
       continue;
@@ -64,7 +64,7 @@ std::string name_of(const Entry& candidate) {
   return (name.empty() ? "plain-" : name) + candidate.id.substr(0, 6);
 }
 
-// One line a field of the case.
+// One line for each field of the case.
 std::string readable(const Case& c) {
   const Json j = json_of(encode(c));
   std::string text = "{\n  \"format\": " + json_text(j.at("format"));

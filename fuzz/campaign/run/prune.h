@@ -1,12 +1,11 @@
-// A campaign's archive pruned to a few cases that show all that it has shown: by
-// set cover, over the signals of every kernel and the coverage where it is known.
+// Prunes a campaign's archive to a few cases that show everything it has shown, by set cover over the
+// signals of every kernel and the coverage where known.
 //
 //   for (const Kept& kept : prune(dir, targets, 200).kept)
 //     write_file(to + "/" + kept.name + ".case.json", kept.text);
 //
-// Every entry is judged anew on every target, by the property `reference`. The
-// greedy cover takes what adds most for its cost, so that a replay stays short;
-// entries that fail, or take long, are left out.
+// Every entry is judged again on every target by the property `reference`. The greedy cover takes the case
+// that adds most for its cost, so that a replay stays short. Entries that fail or take long are left out.
 #pragma once
 
 #include <string>
@@ -17,10 +16,10 @@
 namespace attnfuzz {
 
 struct Kept {
-  std::string name;  // "causal-gqa-window-3fb2c1": what a person would call it
-  std::string text;  // of its file, to be read by a person
+  std::string name;  // "causal-gqa-window-3fb2c1": as a person would call it
+  std::string text;  // the text of its file, readable by a person
   Case c;
-  size_t shows = 0;  // signals and edges that no case before it showed
+  size_t shows = 0;  // signals and edges that no earlier case showed
   double seconds = 0;
 };
 

@@ -35,10 +35,10 @@ void TriageProcess::look() {
   message[0] = 0;
   pid_ = start_child(
       [&] {
-        // On the first GPU, if a crash there waits.
+        // Uses the first GPU if a crash of a GPU waits.
         if (!gpu_.empty()) setenv("CUDA_VISIBLE_DEVICES", gpu_.c_str(), 1);
         triage({options_, targets_, shared_, slot().waits});
-        // Counts that a kill left too high.
+        // Corrects counts that a kill left too high.
         for (auto& kinds : shared_.waiting) {
           if (shared_.finish) break;
           for (auto& n : kinds) n = 0;

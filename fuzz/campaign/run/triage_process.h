@@ -1,9 +1,9 @@
-// The one process that reduces what the jobs have filed: started while anything waits,
-// and again after a rest if it dies.
+// The only process that reduces crashes. It is started while anything waits, and restarted after a pause if
+// it dies.
 //
 //   TriageProcess triage(options, targets, shared, first_gpu, events);
 //   while (...) triage.look();
-//   triage.end();   // after the step in hand, or at once if that takes longer than a second
+//   triage.end();   // after the current step, or at once if that takes longer than a second
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ namespace attnfuzz {
 
 class TriageProcess {
  public:
-  // `gpu`: which one it may see; empty: all. The others must outlive this.
+  // `gpu`: the GPU that it may see; empty: all. The other arguments must outlive this.
   TriageProcess(const CampaignOptions& options, const std::vector<CampaignTarget>& targets, SharedState& shared,
                 std::string gpu, const EventLog& events)
       : options_(options), targets_(targets), shared_(shared), gpu_(std::move(gpu)), events_(events) {}

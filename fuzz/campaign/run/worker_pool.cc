@@ -39,7 +39,7 @@ WorkerPool::WorkerPool(const CampaignOptions& options, const std::vector<Campaig
   for (const Seat& seat : seats_) {
     const ShardStats stats = read_stats(options.dir, seat.shard);
     slot(seat).restarts = stats.last.restarts;
-    // Who had least goes first, also after a resumption.
+    // The target with the least time goes first, also after a resumption.
     for (size_t i = 0; i < targets.size(); ++i) {
       const auto of = stats.targets.find(targets[i].record.name);
       if (of != stats.targets.end()) spent_[i] += of->second.wall;
@@ -128,7 +128,7 @@ void WorkerPool::start(Seat& seat, int number) {
         explore(slice);
       },
       its.message, sizeof its.message);
-  spent_[number] += 1e-3;  // the next seat takes another
+  spent_[number] += 1e-3;  // the next seat takes another target
 }
 
 void WorkerPool::look() {
@@ -163,7 +163,7 @@ void WorkerPool::over(Seat& seat, const std::string& how) {
   seat.pid = -1;
   if (targets_[seat.target].record.canary) {
     canaries_.ran(seat.target, cases, lasted);
-    // Killed half-way: that was no answer.
+    // It was killed half-way, so there is no result.
     if (!how.empty() && failed_starts + 1 < kMostFailedStarts) canaries_.again(seat.target);
   }
   if (!how.empty()) {

@@ -1,14 +1,14 @@
-// The jobs of a campaign: which target a shard's next slice of time is spent on, and
-// what becomes of a process that dies, hangs or grows.
+// The jobs of a campaign: which target gets a shard's next slice of time, and what happens to a process
+// that dies, hangs or grows.
 //
 //   WorkerPool pool(options, targets, group_of, shared, canaries, clock, events);
-//   pool.start();       // a slice wherever nobody works
-//   pool.look();        // ended ones are taken note of, stuck ones ended
+//   pool.start();       // starts a slice in every free seat
+//   pool.look();        // handles ended processes, and ends stuck ones
 //   pool.end_all();
 //
-// A slice goes to the target whose case was in flight when the shard last ended, else to
-// a canary that is due, else to the target that has had least time. A target that could
-// not be opened five times in a row is given up.
+// A slice goes to the target whose case was in flight when the shard last ended; else to a canary that is
+// due; else to the target that has had the least time. A target that could not be opened five times in a
+// row is given up.
 #pragma once
 
 #include <sys/types.h>
@@ -25,13 +25,14 @@ namespace attnfuzz {
 
 class WorkerPool {
  public:
-  // All must outlive this. Makes the shards' folders; throws std::runtime_error if there are too many.
+  // The arguments must outlive this. Makes the shards' folders. Throws std::runtime_error if there are too
+  // many.
   WorkerPool(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
              std::vector<int> group_of, SharedState& shared, Canaries& canaries, const SessionClock& clock,
              const EventLog& events);
 
   void start();
-  // Canaries alone, wherever nobody works: their slices may go on beyond the session's end.
+  // Starts canaries alone in free seats. Their slices may continue after the session's end.
   void start_canaries();
   void look();
   void end_all();
@@ -39,14 +40,14 @@ class WorkerPool {
   bool anyone_works() const;
   bool canaries_run() const;
   bool nothing_left() const;  // no target can be run any more: see last_failure()
-  bool disk_full() const;     // someone waits for room
-  bool all_wait() const;      // whoever works waits for it
+  bool disk_full() const;     // some job waits for room
+  bool all_wait() const;      // all working jobs wait for room
   uint64_t cases() const;     // of this session
   uint64_t restarts() const { return restarts_; }
   const std::string& last_failure() const { return last_failure_; }
 
  private:
-  // A shard's seat: who works there now.
+  // A shard's seat, and the process in it.
   struct Seat {
     int shard = 0, gpu = -1, peer = 0, peers = 1;
     pid_t pid = -1;
@@ -75,8 +76,8 @@ class WorkerPool {
   std::vector<std::string> gpus_;
   std::vector<Seat> seats_;
   std::vector<double> spent_;       // seconds, by target
-  std::vector<int> failed_starts_;  // in a row, by target
-  uint64_t restarts_ = 0;           // that were not due, in this session
+  std::vector<int> failed_starts_;  // consecutive failures, by target
+  uint64_t restarts_ = 0;           // unplanned restarts in this session
   std::string last_failure_;
 };
 

@@ -41,7 +41,7 @@ T read_record(const std::string& path, const Json& j) {
   }
 }
 
-// Files are read, written and removed by these names.
+// Files are read, written and removed under these names.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\0') == name.npos;
@@ -52,7 +52,7 @@ void check_name(const std::string& path, const char* what, const std::string& na
   throw std::runtime_error(path + " names " + what + " '" + printable(name, 60) + "', which is no file's name");
 }
 
-// Of a list that may not be there.
+// A list that may be missing.
 template <class T>
 std::vector<T> read_list(const std::string& path) {
   const auto j = read_json(path);
@@ -108,7 +108,7 @@ std::optional<CampaignHeader> read_header(const std::string& dir) {
   const std::string path = dir + "/campaign.json";
   const auto j = read_json(path);
   if (!j) return std::nullopt;
-  // Before anything else is made of it.
+  // Checked before anything else is read.
   const auto format = j->is_object() ? j->find("format") : j->end();
   if (!j->is_object() || format == j->end() || !format->is_number_integer() || *format != kCampaignFormat) {
     throw std::runtime_error(path + " is of format " +
@@ -218,7 +218,7 @@ std::vector<Crash> read_crashes(const std::string& dir) {
   std::error_code none;
   for (const auto& folder : fs::directory_iterator(dir + "/crashing", none)) {
     const std::string path = folder.path().string() + "/crash.json";
-    // A folder of another name is one that was being written.
+    // A folder with a dot was still being written.
     if (folder.path().filename().string().starts_with('.')) continue;
     const auto j = read_json(path);
     if (!j) continue;
@@ -233,7 +233,7 @@ std::vector<Crash> read_crashes(const std::string& dir) {
 void write_crash(const std::string& dir, const Crash& crash, const std::string& trace) {
   const std::string folder = dir + "/crashing/" + crash.id, made = dir + "/crashing/." + crash.id;
   std::error_code none;
-  if (fs::exists(folder, none)) return;  // the same case, filed before
+  if (fs::exists(folder, none)) return;  // the same case, filed earlier
   fs::create_directories(made);
   write_file(made + "/trace.jsonl", trace);
   write_json(made + "/crash.json", Json(crash));

@@ -21,20 +21,19 @@
 //   shards/N/trace-{0,1}.jsonl    journal (journal.h): the case in flight, and the last 64
 //   lock                          held by the one supervisor that works here
 //
-// A shard is one job: a process at a time, restarted for each slice of time, that
-// alone writes its files. Whole files are replaced (written beside, flushed,
-// renamed); lines are appended, and a last line cut short by a kill is passed over.
-// So any moment's folder can be read, also while a campaign runs. A folder of an
-// unknown format is refused. Times are seconds of the campaign, which go on where
-// an earlier session stopped.
+// A shard is one job: a process at a time, restarted for each slice of time, which alone writes the shard's
+// files. Whole files are replaced: written beside, flushed, renamed. Lines are appended; a last line that a
+// kill cut short is ignored. The folder can therefore be read at any moment, also while a campaign runs. A
+// folder of an unknown format is refused. Times are seconds of the campaign and continue where an earlier
+// session stopped.
 //
 //   const CampaignHeader header = *read_header(dir);
 //   for (int n : shards_of(dir)) for (const SeriesLine& line : read_series(dir, n)) ...
 //   for (const Finding& f : read_findings(dir).findings) puts(f.minimal.c_str());
 //
-// All readers throw std::runtime_error that names the file and what is wrong
-// with it, also where it names what is no file's name ("../x"): a folder may come
-// from a stranger. Writers throw std::system_error (a full disk: ENOSPC, EDQUOT).
+// All readers throw std::runtime_error that names the file and the fault, also if a name in it is no file
+// name ("../x"), because a folder may come from a stranger. Writers throw std::system_error (a full disk:
+// ENOSPC, EDQUOT).
 #pragma once
 
 #include <cstdint>
@@ -53,16 +52,17 @@ namespace attnfuzz {
 
 inline constexpr int kCampaignFormat = 2;
 
-// One kernel on one back end in one lane.
+// One kernel on one back end in one build.
 struct TargetRecord {
-  std::string name;    // "fa1.cpu.plain": names it in all other files
+  std::string name;    // "fa1.cpu.plain": its name in all other files
   std::string kernel;  // as `attnfuzz replay --kernel` takes it: a name, or a plug-in's path
   std::string backend, lane;
   std::string build, worker_build;  // hashes
   std::string compiler, flags, device;
   std::string calibration;
-  std::string twin;                     // that was named, as --twin takes it; empty: none was
-  std::vector<std::string> properties;  // that were named, each of which must judge something; empty: all judge
+  std::string twin;  // the peer build named by --twin; empty: none
+  // the properties that were named, each of which must judge something; empty: all judge
+  std::vector<std::string> properties;
   bool canary = false;
 };
 
@@ -74,12 +74,12 @@ struct Machine {
 
 inline constexpr const char* kDiskFull = "disk full";
 
-// From one start of the command to its end.
+// One run of the command, from start to end.
 struct Session {
   std::string started;  // UTC, ISO 8601
   double from = 0;      // campaign time at its start
-  double asked = 0;     // seconds it was to last
-  double seconds = 0;   // that it has lasted so far
+  double asked = 0;     // seconds that it was to last
+  double seconds = 0;   // seconds so far
   std::string ended;    // "time", "interrupted", kDiskFull; empty: it still runs, or was killed
   int jobs = 0, gpus = 0;
   std::map<std::string, std::string> builds;  // target -> hash
@@ -90,7 +90,7 @@ struct Session {
 struct CampaignHeader {
   int format = kCampaignFormat;
   std::string version;  // of attnfuzz
-  std::string signals;  // which table of signals the ids of corpus.jsonl stand in
+  std::string signals;  // the table of signals whose ids corpus.jsonl uses
   uint64_t seed = 1;
   std::string started;
   std::vector<std::string> command;   // of the first session, word by word
@@ -98,33 +98,33 @@ struct CampaignHeader {
   std::vector<Session> sessions;
 };
 
-// Everything but target, since_new and t is a sum over the life of the shard.
+// Everything except target, since_new and t is a sum over the life of the shard.
 struct SeriesLine {
   double t = 0;
-  std::string target;  // what it is working on
+  std::string target;  // the target that it works on
   uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
-  uint64_t signals = 0, coverage = 0;  // signals and edges known for this target, by all shards together
-  uint64_t corpus = 0;                 // entries that this shard brought
-  uint64_t crashes = 0;                // failing cases it has filed (Crash)
-  uint64_t restarts = 0;               // of the shard's process that were not due
+  uint64_t signals = 0, coverage = 0;  // signals and edges of this target known to all shards together
+  uint64_t corpus = 0;                 // entries added by this shard
+  uint64_t crashes = 0;                // failing cases filed by it (Crash)
+  uint64_t restarts = 0;               // unplanned restarts of the shard's process
   uint64_t since_new = 0;              // its cases since one showed something new
-  double wall = 0;                     // seconds that the shard was at work ...
-  double kernel = 0;                   // ... and was inside a kernel's run()
-  int gpu = -1;                        // which, of a CUDA target
+  double wall = 0;                     // seconds that the shard worked ...
+  double kernel = 0;                   // ... and spent in a kernel's run()
+  int gpu = -1;                        // of a CUDA target
 };
 
 struct HeatCell {
   uint64_t cases = 0;
   double worst = 0;  // error/bound
 };
-// Of a length: 0, 1, 2, 3..4, 5..8, ...: the number of bits of length - 1, plus one.
+// The bucket of a length: 0, 1, 2, 3..4, 5..8, ...: the number of bits of length - 1, plus one.
 int heat_bucket(int64_t length);
 
-// Ratios are those of runs that held.
+// Ratios are those of passing runs.
 struct TargetStats : Statistics {
   std::map<std::pair<int, int>, HeatCell> heat;  // heat_bucket of (seq_q, seq_k)
   std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases
-  std::map<std::string, uint64_t> not_filed;     // failures of a kind that are already waiting in numbers
+  std::map<std::string, uint64_t> not_filed;     // failures of a kind of which many wait already
   uint64_t quarantined = 0;                      // drawn and never launched
   double wall = 0;                               // seconds
   void add(const Case& c, const Verdict& verdict);
@@ -133,7 +133,7 @@ struct TargetStats : Statistics {
 
 struct ShardStats {
   SeriesLine last;
-  std::map<std::string, uint64_t> next;  // target -> the number of the next case of its stream
+  std::map<std::string, uint64_t> next;  // target -> number of the next case of its stream
   std::map<std::string, TargetStats> targets;
 };
 
@@ -142,9 +142,9 @@ struct CorpusEntry {
   std::string id, kernel;  // digest; folder
   std::string target, property, origin;
   double t = 0;
-  double seconds = 0;             // that judging it took
-  std::vector<uint16_t> signals;  // that it showed first (properties/judge/signals.h)
-  std::vector<uint32_t> edges;    // of the kernel's code that it was the first to take
+  double seconds = 0;             // time to judge it
+  std::vector<uint16_t> signals;  // signals that it showed first (properties/judge/signals.h)
+  std::vector<uint32_t> edges;    // edges of the kernel's code that it took first
 };
 
 // A failing case as a job filed it.
@@ -171,18 +171,18 @@ struct Finding {
   std::vector<Need> needs;
   std::vector<std::string> indifferent;
   std::string guess;  // the likely class of fault
-  std::string lanes;  // what other orders of threads and sanitizers' lanes said of it; empty: none was asked
+  std::string lanes;  // the results of other thread orders and sanitizer builds; empty: none was asked
   Repeats repeats = Repeats::kAlways;
   int failed = 0, runs = 0;  // in fresh processes
-  double t = 0;              // when it was first met
+  double t = 0;              // first met
   uint64_t count = 0;        // failing cases that were reduced to it
   bool reduced = true;       // false: the clock ran out
   int64_t evaluations = 0;
   double reduce_seconds = 0;
-  std::string tolerated;             // the ledger's reason; empty: nobody knew of it
-  std::vector<std::string> also;     // targets and kinds that showed it too
+  std::string tolerated;             // the ledger's reason; empty: it is new
+  std::vector<std::string> also;     // targets and kinds that showed it, too
   std::vector<std::string> sites;    // where it dies or is stuck
-  std::vector<std::string> crashes;  // ids, for crashes that are still in the folder
+  std::vector<std::string> crashes;  // ids of crashes that are still in the folder
 };
 
 struct FindingsFile {
@@ -198,7 +198,7 @@ struct Canary {
   uint64_t cases = 0;
   double seconds = 0;
   std::string finding;  // name in canary/
-  std::string message;  // why not
+  std::string message;  // why it was not found
 };
 
 // Nothing if there is no campaign in this folder.
@@ -210,21 +210,21 @@ std::vector<SeriesLine> read_series(const std::string& dir, int shard);
 ShardStats read_stats(const std::string& dir, int shard);  // empty if there is none
 void write_stats(const std::string& dir, int shard, const ShardStats& stats);
 
-// Of all shards, oldest first; of a case whose line was lost to a kill, one without signals.
+// The entries of all shards, oldest first. A case whose line a kill has lost comes without signals.
 std::vector<CorpusEntry> read_corpus(const std::string& dir);
 Case read_corpus_case(const std::string& dir, const CorpusEntry& entry);
 
-// Throws where there is no such file, too: what was found is then not known.
+// Throws also if the file is missing, because what was found is then unknown.
 FindingsFile read_findings(const std::string& dir);
 void write_findings(const std::string& dir, const FindingsFile& findings);
 std::vector<Crash> read_crashes(const std::string& dir);  // oldest first
-// Whole or not there. Its trace: encoded cases, oldest first.
+// Written atomically. `trace`: encoded cases, oldest first.
 void write_crash(const std::string& dir, const Crash& crash, const std::string& trace);
 std::vector<Canary> read_canaries(const std::string& dir);
 void write_canaries(const std::string& dir, const std::vector<Canary>& canaries);
 
-// One line each, as the files hold them; parse_ functions return nothing for a line that is cut short
-// or names what is no file's name.
+// One line each, as in the files. The parse_ functions return nothing for a line that is cut short or
+// contains an invalid file name.
 std::string line_of(const SeriesLine& line);
 std::string line_of(const CorpusEntry& entry);
 std::optional<SeriesLine> parse_series_line(const std::string& text);

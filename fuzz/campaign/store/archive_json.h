@@ -1,4 +1,4 @@
-// The campaign's records as JSON: their members, by the names that files have.
+// The campaign's records as JSON. The names are those in the files.
 #pragma once
 
 #include "fuzz/campaign/store/archive.h"
@@ -36,7 +36,7 @@ void fields(Is<SeriesLine> auto& r, auto f) {
 
 void fields(Is<HeatCell> auto& r, auto f) { f("cases", r.cases), f("worst", r.worst); }
 
-// Those of Statistics, and a target's own.
+// The members of Statistics, followed by a target's own.
 void fields(Is<TargetStats> auto& r, auto f) {
   using Base =
       std::conditional_t<std::is_const_v<std::remove_reference_t<decltype(r)>>, const Statistics, Statistics>;

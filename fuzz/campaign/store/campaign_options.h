@@ -21,12 +21,12 @@ struct CampaignTarget {
   KernelInfo info;
   OpenTarget open;
   Calibration calibration;
-  std::string folder;                       // of its kernel's corpus
-  std::vector<const Property*> properties;  // those that speak of it
-  Refused refused = {};                     // by it, asked once for all that run it
-  OpenLane open_lane = {};                  // its kernel in another lane (vote.h); empty: none is asked
-  // Puts a GPU's oracle before the CPU's (oracles.h); `all`: what it says is judged by both. Empty: there is
-  // the CPU's alone. Only in a process that forks no more.
+  std::string folder;                       // its kernel's folder in the corpus
+  std::vector<const Property*> properties;  // the properties that apply to it
+  Refused refused = {};                     // what it refuses; asked once for all processes
+  OpenLane open_lane = {};                  // opens its kernel in another build (vote.h); empty: none is asked
+  // Puts a GPU's oracle before the CPU's (oracles.h); `all`: both judge everything. Empty: only the CPU's is
+  // used. Call it only in a process that will not fork.
   std::function<void(Target&, bool all)> put_oracle = {};
 };
 inline bool is_on_gpu(const CampaignTarget& target) { return target.record.backend == "cuda"; }
@@ -37,13 +37,13 @@ struct CampaignOptions {
   uint64_t seed = 1;
   int jobs = 1;      // on the CPU
   int gpus = 0;      // devices to use
-  int gpu_jobs = 2;  // on each: while one is judged, another runs
+  int gpu_jobs = 2;  // on each; while one is judged, another runs
   int64_t work = GeneratorConfig{}.work;
   bool finite = false;         // Q, K and V hold neither NaN nor infinity
   double reduce_seconds = 60;  // for each crash
-  double drain_seconds = 60;   // for crashes still waiting once the time is up
-  double memory = 4e9;         // bytes that a job may come to hold
-  double stuck_seconds = 300;  // that a case may take, all in all
+  double drain_seconds = 60;   // for crashes that still wait once the time is up
+  double memory = 4e9;         // the most bytes that a job may hold
+  double stuck_seconds = 300;  // the longest that a case may take in all
   Ledger ledger;
   std::vector<std::string> command;
   std::string version;

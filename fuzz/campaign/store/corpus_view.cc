@@ -9,12 +9,12 @@
 namespace attnfuzz {
 namespace {
 
-// Decoded cases kept in memory: enough for what is picked most.
+// Decoded cases in memory, enough for those that are picked most.
 constexpr size_t kMostCases = 4096;
 constexpr double kCheapSeconds = 0.01;
 constexpr uint64_t kTurns = 8;
 
-// Of a digest, which is hexadecimal: the same on every machine and in every session.
+// A number from a hexadecimal digest, the same on every machine and in every session.
 uint64_t number_of(const std::string& id) {
   uint64_t n = 0;
   for (char c : id) n = n * 31 + static_cast<unsigned char>(c);
@@ -50,7 +50,7 @@ CorpusView::CorpusView(std::string dir, std::string kernel, std::string target, 
   for (const auto& [id, where] : read_confirmed(dir_)) {
     if (where == target_) confirmed_.insert(id);
   }
-  // Once with the entries whose line was lost; from then on by lines alone.
+  // First with entries whose line was lost; later by lines alone.
   for (int shard : shards_of(dir_))
     tails_.try_emplace(shard, shard_dir(dir_, shard) + "/corpus.jsonl").first->second.more();
   for (const CorpusEntry& entry : read_corpus(dir_)) add(entry);
@@ -82,7 +82,7 @@ std::optional<CorpusEntry> CorpusView::to_confirm() {
 std::optional<Case> CorpusView::pick(uint64_t random) {
   const uint64_t n = entries_.size();
   if (n == 0) return std::nullopt;
-  // What is dear breeds what is dear: it is taken as seldom as it is slow.
+  // Slow cases beget slow cases, so they are picked as seldom as they are slow.
   const CorpusEntry* entry = nullptr;
   for (uint64_t turn = 0; turn < kTurns; ++turn) {
     const uint64_t bits = mix(random, turn, 0, 0, 0);
@@ -100,7 +100,7 @@ std::optional<Case> CorpusView::read(const CorpusEntry& entry) {
     if (cases_.size() >= kMostCases) cases_.clear();
     return cases_.emplace(entry.id, std::move(c)).first->second;
   } catch (const std::runtime_error&) {
-    return std::nullopt;  // of another version, or edited: whoever replays the folder says so
+    return std::nullopt;  // of another version, or edited: a replay of the folder reports it
   }
 }
 

@@ -21,15 +21,15 @@ namespace attnfuzz {
 
 class CorpusView {
  public:
-  // `peer` of `peers`: which share of the entries is this job's to confirm.
+  // `peer` of `peers`: this job's share of the entries to confirm.
   CorpusView(std::string dir, std::string kernel, std::string target, int peer, int peers);
   void refresh();
   bool empty() const { return entries_.empty(); }
   size_t size() const { return entries_.size(); }
   bool contains(const std::string& id) const { return known_.contains(id); }
-  // Takes one that is to be confirmed; nothing if there is none.
+  // Takes an entry to confirm; nothing if there is none.
   std::optional<CorpusEntry> to_confirm();
-  // Favours what came late and what is cheap. Nothing if the entry cannot be read.
+  // Prefers late and cheap entries. Nothing if the entry cannot be read.
   std::optional<Case> pick(uint64_t random);
   std::optional<Case> read(const CorpusEntry& entry);
 
@@ -45,9 +45,9 @@ class CorpusView {
   std::unordered_map<std::string, Case> cases_;
 };
 
-// Lines of shards/N/confirmed.jsonl.
+// A line of shards/N/confirmed.jsonl.
 std::string confirmed_line(const std::string& id, const std::string& target);
-// All of a campaign's: the targets on which an entry of another one has been run, by its id.
+// For a whole campaign: the other targets that have run an entry, by its id.
 std::multimap<std::string, std::string> read_confirmed(const std::string& dir);
 
 }  // namespace attnfuzz

@@ -41,7 +41,7 @@ class Lock {
 
 std::string stem_of(const std::string& dir, const std::string& target) { return dir + "/coverage/" + target; }
 
-// Nothing there, or a file or folder of the campaign's own: a link would lead out of it.
+// True if it exists. It must be a file or folder of the campaign's own: a link would lead out of it.
 bool is_there(const std::string& path) {
   std::error_code none;
   const fs::file_status status = fs::symlink_status(path, none);
@@ -55,7 +55,7 @@ std::string sum_of(const std::string& bytes) {
   return {reinterpret_cast<const char*>(&sum), sizeof sum};
 }
 
-// Nothing if there is none, or it is of another table of axes.
+// Nothing if there is no file, or if it is for another table of axes.
 std::optional<Coverage> read_met(const std::string& stem) {
   const std::string path = stem + ".met";
   if (!is_there(path)) return std::nullopt;
@@ -96,7 +96,7 @@ void write_measured(const std::string& path, const MeasuredCoverage& measured) {
   write_file(path, json_text(Json(measured), 1) + "\n");
 }
 
-// The targets that have a file of this ending, which begins with a dot.
+// The targets that have a file with this ending, which begins with a dot.
 std::vector<std::string> targets_with(const std::string& dir, const std::string& ending) {
   std::vector<std::string> names;
   const std::string folder = dir + "/coverage";
@@ -126,9 +126,9 @@ void add_coverage(const std::string& dir, const std::string& target, const Cover
   try {
     before = read_measured(stem + ".json");
   } catch (const std::runtime_error&) {
-    // Measured again is as good.
+    // It is simply measured again.
   }
-  // Fewer than were measured: of another table, or of a folder that was taken apart.
+  // Fewer cases than were measured: of another table, or of a folder that was changed by hand.
   if (before && before->cases <= all.cases() && all.cases() < before->cases + before->cases / 4) return;
   write_measured(stem + ".json", {all.cases(), measure(all, config)});
 }

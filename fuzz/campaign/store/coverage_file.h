@@ -1,13 +1,13 @@
-// How much of the table of axes (properties/draw/coverage.h) the cases of a target have met,
-// of all jobs and sessions of a campaign together:
+// The coverage of the table of axes (properties/draw/coverage.h) by a target's cases, over all jobs and
+// sessions of a campaign:
 //
-//   coverage/TARGET.met    Coverage::bytes() and their hash, without which it is damaged, and refused; what is
-//                          of another table of axes is begun anew
+//   coverage/TARGET.met    Coverage::bytes() and their hash. A file with a wrong hash is refused; a file for
+//                          another table of axes is replaced
 //   coverage/TARGET.json   MeasuredCoverage
 //   coverage/TARGET.lock   held by the job that adds to them
 //
-// What is legal for a target takes a second or two to measure: it is done by the job that adds,
-// at kFewestMeasured cases and whenever there is a quarter more.
+// Measuring what is legal for a target takes a second or two. The job that adds does it at kFewestMeasured
+// cases, and whenever there are a quarter more.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,22 @@ namespace attnfuzz {
 inline constexpr uint64_t kFewestMeasured = 10'000;
 
 struct MeasuredCoverage {
-  uint64_t cases = 0;  // that there were when it was measured
+  uint64_t cases = 0;  // number of cases when it was measured
   Covered covered;
 };
 
-// Adds what a job met, and measures it for a kernel as in `config` if it is time to. A job that is
-// killed before costs what it had not added. Throws std::system_error where it cannot be written,
-// std::runtime_error where what is there is no file of a campaign.
+// Adds what a job met, and measures it for a kernel as in `config` if it is time to. A job that is killed
+// earlier loses what it has not added. Throws std::system_error if the file cannot be written, and
+// std::runtime_error if it is damaged.
 void add_coverage(const std::string& dir, const std::string& target, const Coverage& met,
                   const GeneratorConfig& config);
 
-// Of each target that was measured. Throws std::runtime_error that names what is no file of a campaign, or
-// cannot be understood: a campaign begins with no such folder, and does not end well with it.
+// The coverage of each measured target. Throws std::runtime_error that names a file which is damaged or no
+// campaign's. A campaign does not start with such a folder, and does not end well with it.
 std::map<std::string, MeasuredCoverage> read_coverage(const std::string& dir);
 
-// Adds a campaign's to another's; of two that were measured the one of more cases is kept until
-// the next job measures. No link is followed. Throws std::runtime_error that names a file which cannot be read.
+// Adds one campaign's coverage to another's. Of two measurements, the one with more cases is kept until the
+// next job measures. Follows no link. Throws std::runtime_error that names a file which cannot be read.
 void merge_coverage(const std::string& from, const std::string& to);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-// The list of what a campaign has found: each bug once, however often it was met.
+// A campaign's findings: each bug once, however often it was met.
 //
 //   Finding* known = found_at(list, crash);        // by where it died or is stuck: nothing is run
 //   if (known) count_together(*known, finding);
@@ -12,19 +12,18 @@
 
 namespace attnfuzz {
 
-// Adds to a finding what another one that shows the same has counted.
+// Adds the counts of another finding that shows the same bug.
 void count_together(Finding& known, const Finding& other);
 
-// The finding of the crash's kernel and kind that has its site: the same signal at the
-// same instruction, or stuck in the same function. Null if there is none, or the
-// crash has no site.
+// The finding of the crash's kernel and kind with the same site: the same signal at the same instruction,
+// or stuck in the same function. Null if there is none, or if the crash has no site.
 Finding* found_at(std::vector<Finding>& list, const Crash& crash);
 
-// Counts it under its key; whether it is the one that stands there now. `finding` then
-// has counted what was there before it.
+// Counts `finding` under its key. True if it is the one that is now listed; it then includes earlier
+// counts.
 bool enter(std::vector<Finding>& list, Finding& finding);
 
-// The finding of this key counts what those of these names had counted, and takes their place.
+// The finding of this key takes over the counts and the place of the findings with these names.
 void absorb(std::vector<Finding>& list, const std::string& key, const std::vector<std::string>& names);
 
 }  // namespace attnfuzz

@@ -62,11 +62,11 @@ FolderLock::FolderLock(const std::string& dir) {
   const std::string path = dir + "/lock";
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path);
-  // Jobs of a supervisor that was killed hold it too, until they are gone.
+  // Jobs of a killed supervisor hold the lock until they end.
   for (int tries = 0; tries < 20; ++tries) {
     if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
       const std::string holder = std::to_string(::getpid()) + " " + this_machine().host + "\n";
-      // For status alone: on a full disk the campaign goes on without.
+      // Only `status` needs this, so a campaign continues without it on a full disk.
       if (::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, holder.data(), holder.size(), 0) < 0) errno = 0;
       return;
     }
@@ -103,7 +103,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   auto old = read_header(dir);
   const bool first = !old;
   if (old) header = std::move(*old);
-  if (!first) read_findings(dir), read_coverage(dir);  // they throw for what is lost, or no campaign's
+  if (!first) read_findings(dir), read_coverage(dir);  // they throw if a file is lost or not a campaign's
   Session session;
   session.started = utc_now();
   session.asked = options.seconds;
@@ -142,11 +142,11 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   for (const CampaignTarget& target : targets) {
     if (!target.record.canary) fs::create_directories(dir + "/corpus/" + target.folder);
   }
-  // What a kill left half-made.
+  // Removes what a kill left half-made.
   for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {
     if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path());
   }
-  // Before the header: where that is, this is.
+  // Before the header, so that this file exists wherever the header does.
   if (first && !fs::exists(dir + "/findings.json")) write_findings(dir, {});
   write_header(dir, header);
   return header;
@@ -186,7 +186,7 @@ void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>
   };
   const auto confirmed = read_confirmed(dir);
   for (const CorpusEntry& entry : read_corpus(dir)) {
-    // Where it was confirmed it showed the same, as far as the case decides it.
+    // A target that confirmed the entry saw the same signals, as far as the case decides them.
     for (auto [at, end] = confirmed.equal_range(entry.id); at != end; ++at) {
       if (const size_t n = number_of(at->second); n < targets.size()) learn_signals(entry, n);
     }

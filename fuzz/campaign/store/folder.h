@@ -1,4 +1,4 @@
-// Beginning a session in a campaign's folder: a new one, or the next of an old one.
+// Begins a session in a campaign's folder: in a new folder, or the next one in an old folder.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace attnfuzz {
 
-// Holds the folder for this process, and writes its pid and host into the lock; throws std::runtime_error if
-// another does.
+// Locks the folder for this process and writes its pid and host into the lock. Throws std::runtime_error if
+// another process holds it.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& dir);
@@ -23,20 +23,21 @@ class FolderLock {
   int fd_ = -1;
 };
 
-// Whoever holds a folder's lock or held it last, as the lock file says; an older campaign wrote nothing there.
+// The holder of a folder's lock, or its last holder, as the lock file says. Older campaigns wrote nothing
+// there.
 struct FolderHolder {
-  bool works = false;  // the lock is held: a supervisor or a job of it lives
+  bool works = false;  // the lock is held: a supervisor or one of its jobs lives
   std::string pid, host;
 };
 FolderHolder holder_of(const std::string& dir);
 
-// Makes the folder, or reads it, and enters a new session. A session that was broken
-// off is gone on with: what it was still to last is what this one lasts, at most.
-// Throws std::runtime_error where the options contradict the folder (another seed).
+// Makes or reads the folder, and adds a new session. A session that was broken off is continued for at most
+// its remaining time. Throws std::runtime_error if the options contradict the folder, for instance by
+// another seed.
 CampaignHeader begin_session(const CampaignOptions& options, const std::vector<CampaignTarget>& targets);
 
-// What the archive says has been seen and what waits, into shared memory. `old`: the
-// header before this session, whose builds tell which edges still mean the same.
+// Loads what was seen and what waits from the archive into shared memory. `old`: the header before this
+// session; its builds tell which edges keep their meaning.
 void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>& targets,
                        const std::vector<int>& group_of, const std::optional<CampaignHeader>& old,
                        SharedState& shared);
@@ -44,7 +45,7 @@ void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>
 // Targets of one kernel and back end share what they have seen.
 std::vector<int> groups_of(const std::vector<CampaignTarget>& targets);
 
-// Which table of signals this program has.
+// The version of this program's table of signals.
 std::string signal_table();
 
 }  // namespace attnfuzz

@@ -15,13 +15,13 @@ std::string file_of(const std::string& shard_dir, int n) {
 
 std::string line_of(const Journaled& entry, uint64_t number) {
   std::string text = encode(entry.c);
-  std::erase(text, '\n');  // white space: inside strings it is escaped
+  std::erase(text, '\n');  // white space only: inside strings it is escaped
   return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(Json(entry.target)) +
          R"(,"property":)" + json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) +
          R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
 }
 
-// Of a line: a case, or that nothing is in flight. Nothing at all of a line cut short.
+// A line: a case, or a mark that nothing is in flight. Nothing if it is cut short.
 struct Line {
   uint64_t number = 0;
   std::optional<Journaled> entry;
@@ -45,7 +45,7 @@ std::optional<Line> parse(const std::string& text) {
   }
 }
 
-// Of both files, in the order in which they were written.
+// The lines of both files, in the order of writing.
 std::vector<Line> lines_of(const std::string& shard_dir) {
   std::vector<Line> lines;
   for (int n : {0, 1}) {
@@ -59,7 +59,7 @@ std::vector<Line> lines_of(const std::string& shard_dir) {
 
 }  // namespace
 
-// Whoever comes after a kill has looked at what was in flight: it may go.
+// After a kill, the case in flight has been handled before, so the files may be cleared.
 Journal::Journal(const std::string& shard_dir)
     : files_{LineFile(file_of(shard_dir, 0)), LineFile(file_of(shard_dir, 1))} {
   files_[0].clear();

@@ -1,12 +1,12 @@
-// The journal of a shard: the case in flight has a name before it is launched.
+// A shard's journal: the case in flight is recorded before it is launched.
 //
 //   Journal journal(shard_dir(dir, 3));
 //   journal.begin({"fa1.cpu.plain", "reference", c, 17});   // then launch it
 //   journal.rest();                                         // nothing is in flight any more
 //
-// Two files of numbered lines take turns, each kept until it holds kTrace cases:
-// together they always have the last kTrace. A line costs one write() and survives the
-// kill of any process; what survives a loss of power is up to the system.
+// Two files of numbered lines alternate. Each is kept until it holds kTrace cases, so together they always
+// have the last kTrace. A line costs one write() and survives the kill of any process. Whether it survives
+// a loss of power is up to the operating system.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Journaled {
   std::string target, property;
   Case c;
   uint64_t index = 0;
-  int attempts = 1;  // how often it has been launched: more than once after its job ended
+  int attempts = 1;  // number of launches: more than one if its job ended
 };
 
 class Journal {
@@ -39,18 +39,18 @@ class Journal {
   uint64_t number_ = 0;
 };
 
-// What the shard was running when its process ended; nothing if it rested.
+// The case that was running when the shard's process ended; nothing if it rested.
 std::optional<Journaled> in_flight(const std::string& shard_dir);
 
-// The supervisor calls this where the shard's process died, or had to be ended, while the supervisor lived. It
-// counts one death against the case in flight, in the file deaths.json.
+// The supervisor calls this if a shard's process died or had to be ended. It counts one death against the
+// case in flight, in the file deaths.json.
 void note_death(const std::string& shard_dir);
-// The number of deaths in a row that are counted against a case; 0: none.
+// Consecutive deaths counted against a case; 0: none.
 int deaths_of(const std::string& shard_dir, const Journaled& entry);
 
-// The last cases, oldest first, the one in flight last: at most Journal::kTrace.
+// The last cases, oldest first, at most Journal::kTrace. The one in flight is last.
 std::vector<Journaled> trace_of(const std::string& shard_dir);
-// The same from the text of a crash's trace.jsonl, and that text.
+// Converts the text of a crash's trace.jsonl.
 std::vector<Journaled> parse_trace(const std::string& text);
 std::string text_of(const std::vector<Journaled>& trace);
 

@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-// Misspelt, a feature would be one that no case has, and the entry hide nothing.
+// A misspelt feature would match no case, so the entry would hide nothing.
 void refuse_unknown(const std::vector<std::string>& features) {
   const std::vector<std::string> there = feature_names();
   for (const std::string& feature : features) {
@@ -51,11 +51,11 @@ KnownFailure read_entry(const Json& j, const std::string& folder, const LedgerNa
   known.lane = j.value("lane", "");
   known.features = j.value("features", std::vector<std::string>{});
   refuse_unknown(known.features);
-  // A plug-in that is not at hand today may be tomorrow.
+  // A plug-in that is missing today may exist tomorrow.
   if (known.kernel.find('/') == known.kernel.npos) refuse_unknown("kernel", known.kernel, names.kernels);
   refuse_unknown("lane", known.lane, names.lanes);
   refuse_unknown("back end", known.backend, {"cpu", "cuda"});
-  // What the other mode alone goes by would be read, and do nothing.
+  // Fields of the other mode would be read and have no effect.
   const std::vector<const char*> others = known.quarantined
                                               ? std::vector{"key", "reproducer"}
                                               : std::vector{"kernel", "backend", "lane", "features"};
@@ -77,7 +77,7 @@ bool is_or_any(const std::string& wanted, const std::string& given) {
   return wanted.empty() || wanted == given;
 }
 
-// A plug-in may lie elsewhere than when the entry was written.
+// A plug-in may have moved since the entry was written.
 bool is_kernel(const std::string& wanted, const std::string& given) {
   const auto file = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
   const bool plug_ins = wanted.find('/') != wanted.npos && given.find('/') != given.npos;

@@ -1,5 +1,4 @@
-// The ledger: failures that are known, each with its reason, so that a night's
-// report speaks of what is new.
+// The ledger lists known failures, each with its reason, so that a night's report shows what is new.
 //
 //   {"format": 1, "known": [
 //     {"mode": "tolerated", "key": "fa1|wrong|plain|...", "reason": "issue 12: P rounded twice",
@@ -7,11 +6,11 @@
 //     {"mode": "quarantined", "kernel": "splitk", "lane": "tsan", "features": ["splits", "window"],
 //      "reason": "issue 14: takes the machine down"}]}
 //
-// A *tolerated* failure is looked for like any other and reported as known. Its key
-// is the dedupe key of the reduced case, or the name of its finding. With a
-// reproducer (a path beside the ledger) it is run at the beginning of each session
-// (recheck.h): if it passes, that is reported, for then its line should go. A *quarantined* case
-// has all the features (generator.h) and is never launched, only counted.
+// A *tolerated* failure is searched for like any other, and reported as known. Its key is the dedupe key of
+// the reduced case, or the name of its finding. If it has a reproducer (a path beside the ledger), that is
+// run at the beginning of each session (recheck.h); if it passes, a report says that its entry should be
+// removed. A *quarantined* case has all the named features (generator.h). It is never launched, only
+// counted.
 #pragma once
 
 #include <string>
@@ -24,7 +23,7 @@ namespace attnfuzz {
 struct KnownFailure {
   bool quarantined = false;
   std::string reason;
-  std::string key, reproducer;        // of a tolerated one; the path as the ledger's folder completes it
+  std::string key, reproducer;        // of a tolerated one; the path is completed by the ledger's folder
   std::string kernel, backend, lane;  // of a quarantined one; empty: any
   std::vector<std::string> features;
 };
@@ -33,16 +32,16 @@ struct Ledger {
   std::vector<KnownFailure> known;
 };
 
-// What an entry may name; empty: anything.
+// The names that an entry may use; empty: any.
 struct LedgerNames {
-  std::vector<std::string> kernels, lanes;  // of kernels those that go by a name; a plug-in goes by its file
+  std::vector<std::string> kernels, lanes;  // a plug-in is named by its file
 };
-// Throws std::runtime_error that names the file, the entry and what is wrong with it: a name that is
-// misspelt would hide nothing, and nobody notice.
+// Throws std::runtime_error that names the file, the entry and the fault. A misspelt name would silently
+// hide nothing.
 Ledger read_ledger(const std::string& path, const LedgerNames& names = {});
 Ledger parse_ledger(const std::string& text, const std::string& path, const LedgerNames& names);
 
-// The reason, or nullptr.
+// The entry, or nullptr.
 const KnownFailure* tolerated(const Ledger& ledger, const std::string& key, const std::string& name);
 
 struct WhereRun {

@@ -59,7 +59,7 @@ std::vector<std::string> LineTail::more() {
   const int fd = open_regular(path_, &error);
   if (fd < 0 && !error.empty()) throw std::runtime_error(error);
   if (fd < 0) return lines;
-  std::string text;  // of a line whose end has not come yet
+  std::string text;  // a line whose end has not come yet
   char buffer[1 << 16];
   for (uint64_t at = at_; error.empty();) {
     const ssize_t n = ::pread(fd, buffer, sizeof buffer, static_cast<off_t>(at));

@@ -1,8 +1,8 @@
-// Files of lines that are only ever appended to, and may be cut short by a kill.
+// Files of lines that are only appended to, and may be cut short by a kill.
 //
-// A line is written by one write(); what a full disk lets through of it is taken
-// back. A reader passes over a last line without its end: either it is still
-// being written, or its writer was killed. The next append ends it first.
+// One write() writes a line. If a full disk accepts only a part of it, the part is removed. A reader
+// ignores a last line without an end, because it is still being written, or its writer was killed. The next
+// append ends such a line first.
 //
 //   LineFile file(path);
 //   file.append(R"({"t":5})");
@@ -22,7 +22,7 @@ class LineFile {
   ~LineFile();
   LineFile(LineFile&& other) noexcept : path_(std::move(other.path_)), fd_(other.fd_) { other.fd_ = -1; }
   LineFile& operator=(LineFile&&) = delete;
-  // Throws std::system_error, having written nothing.
+  // Throws std::system_error; nothing is then written.
   void append(const std::string& line);
   void clear();
 
@@ -34,8 +34,8 @@ class LineFile {
 class LineTail {
  public:
   explicit LineTail(std::string path) : path_(std::move(path)) {}
-  // Whole lines since the last call; none if there is no file. Throws std::runtime_error for what is no
-  // file of lines: a FIFO, a device, a line without an end.
+  // Whole lines since the last call; none if there is no file. Throws std::runtime_error for a FIFO, a device,
+  // or a line without an end.
   std::vector<std::string> more();
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the first line "name : value" of a file.
+// The value of the first line "name : value" of a file.
 std::string value_of(const std::string& path, const std::string& name) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -31,7 +31,7 @@ std::string value_of(const std::string& path, const std::string& name) {
   return "";
 }
 
-// "/dev/nvidia0", not "/dev/nvidiactl".
+// True for "/dev/nvidia0", false for "/dev/nvidiactl".
 bool is_device(const fs::path& path) {
   const std::string name = path.filename().string();
   return name.size() > 6 && name.starts_with("nvidia") &&
@@ -53,7 +53,7 @@ std::vector<std::string> visible_gpus() {
   std::error_code none;
   size_t devices = 0;
   for (const auto& entry : fs::directory_iterator("/dev", none)) devices += is_device(entry.path());
-  // The runtime counts what it can see from 0.
+  // The runtime numbers visible devices from 0.
   for (size_t i = 0; i < devices; ++i) gpus.push_back(std::to_string(i));
   return gpus;
 }

@@ -1,14 +1,13 @@
-// Which machine a session runs on: for whoever reads its findings elsewhere.
+// The machine of a session, for people who read its findings elsewhere.
 #pragma once
 
 #include "fuzz/campaign/store/archive.h"
 
 namespace attnfuzz {
 
-// What cannot be found out is left empty.
+// A fact that cannot be found out is left empty.
 Machine this_machine();
-// GPUs that this process may use: entries of CUDA_VISIBLE_DEVICES, as a job that is
-// to use one of them sets it. Empty where there is none.
+// The GPUs that this process may use, as entries of CUDA_VISIBLE_DEVICES. Empty if there are none.
 std::vector<std::string> visible_gpus();
 
 }  // namespace attnfuzz

@@ -1,6 +1,6 @@
-// The bug that a lane is there to see, planted in a kernel of its own (run/canary.cu): which
-// of them, and the kind that its failure must have. Told by the lane's runtime, so that a
-// new lane of a sanitizer has its canary.
+// The bug that a build should detect, planted in a kernel of its own (run/canary.cu), and the kind that its
+// failure must have. It follows from the build's runtime, so a new build with a sanitizer has a canary,
+// too.
 //
 //   planted_bug("msan-O0")   {"canary-uninitialised", Kind::kUninitialised}
 #pragma once

@@ -1,5 +1,4 @@
-// The clock of a session, in seconds of the campaign: they go on where the session
-// before it stopped.
+// A session's clock, in seconds of the campaign. It continues where the previous session stopped.
 //
 //   SessionClock clock(session.from);
 //   clock.run_for(session.asked);

@@ -9,7 +9,7 @@
 
 namespace attnfuzz {
 
-// Reserved, not touched: a page costs memory once something is marked in it.
+// Reserved only: a page takes memory once something in it is marked.
 SharedStatePtr make_shared_state() {
   void* memory = mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,8 +1,8 @@
-// What the processes of one campaign tell one another: shared memory that the
-// supervisor makes before it starts any, and that needs no repair after a kill.
+// The shared memory of a campaign's processes. The supervisor creates it before it starts any, and it needs
+// no repair after a kill.
 //
-// It holds only what can be made anew from the folder: what has been seen, how
-// many crashes wait. Whatever must last is in the folder (archive.h).
+// It holds only what can be rebuilt from the folder: what has been seen, and how many crashes wait.
+// Whatever must last is in the folder (archive.h).
 #pragma once
 
 #include <atomic>
@@ -19,11 +19,11 @@ inline constexpr int kMostJobs = 256, kMostTargets = 128, kMostGroups = 64, kKin
 inline constexpr uint32_t kMostSignals = kSignals, kMostEdges = 1 << 18;
 
 struct JobSlot {
-  std::atomic<uint64_t> cases = 0;     // of its slices so far, in this session
-  std::atomic<uint64_t> restarts = 0;  // that were not due, over the shard's life
+  std::atomic<uint64_t> cases = 0;     // of its slices so far in this session
+  std::atomic<uint64_t> restarts = 0;  // unplanned restarts over the shard's life
   std::atomic<uint64_t> failed = 0, crashes = 0;
   std::atomic<bool> waits = false;  // for room on the disk
-  char message[512] = {};           // why it ended, if not well
+  char message[512] = {};           // why it ended, if badly
 };
 
 // What has been seen of one kernel on one back end.
@@ -34,8 +34,8 @@ struct Group {
 };
 
 struct SharedState {
-  std::atomic<bool> stop = false;    // explorers
-  std::atomic<bool> finish = false;  // everyone, after the case or step in hand
+  std::atomic<bool> stop = false;    // tells explorers to stop
+  std::atomic<bool> finish = false;  // tells everyone to stop after the current case or step
   JobSlot slots[kMostJobs];
   Group groups[kMostGroups];
   std::atomic<int32_t> waiting[kMostTargets][kKinds] = {};  // crashes not yet reduced
@@ -44,16 +44,15 @@ struct SharedState {
 using SharedStatePtr = std::unique_ptr<SharedState, void (*)(SharedState*)>;
 SharedStatePtr make_shared_state();  // throws std::system_error
 
-// Marks it as seen; whether that is new.
+// Marks the cell as seen. True if that is new.
 inline bool mark(std::atomic<uint8_t>& cell) { return cell.exchange(1) == 0; }
 
-// Does what writes to the folder. While the disk is full it waits, having written
-// nothing, and tries again about once a second; it gives up, with the error, once
-// `give_up` says so. Other errors pass through.
+// Calls `write`, which writes to the folder. If the disk is full, nothing is written, and it tries again
+// about once a second. It gives up with the error once `give_up` returns true. Other errors pass through.
 void persist(std::atomic<bool>& waits, const std::function<bool()>& give_up,
              const std::function<void()>& write);
 
-// Whether an error is one of a full disk, and the sentence for it.
+// Recognises the error of a full disk, and gives the sentence for it.
 bool is_disk_full(const std::exception& error);
 
 }  // namespace attnfuzz

@@ -1,5 +1,4 @@
-// How a campaign's folder stands, for `campaign`, `report`, `merge` and `status` alike:
-// they end with the same status.
+// The status of a campaign's folder. `campaign`, `report`, `merge` and `status` all exit with it.
 //
 //   0 kHeld     nothing was found in what was judged so far. Whether a session lasted its
 //               time is for Session::ended to say: one that still runs, was killed or was
@@ -11,8 +10,8 @@
 //               kept; or nothing was found, and the last session ended for want of room on the disk, or
 //               has lasted its time and of a target next to nothing was judged
 //
-// A `campaign` that a signal ended and that is kHeld ends as any command that is
-// interrupted: with 128 and the signal's number.
+// If a signal ended a `campaign` that is kHeld, it exits like any interrupted command: with 128 plus the
+// signal's number.
 #pragma once
 
 #include <map>
@@ -29,20 +28,19 @@ enum class Standing { kHeld = 0, kFound = 1, kUnknown = 2 };
 Standing standing(const FindingsFile& findings, size_t waiting, const std::vector<Canary>& canaries,
                   const CampaignHeader& header, const std::vector<std::string>& unjudged);
 
-// Targets of which too little was judged (fuzz/check/enough.h), or nothing by a property that was named, and
-// why, in words. Nothing while the last session runs, and of one that was broken off.
+// The targets of which too little was judged (fuzz/check/enough.h), or nothing by a named property, and
+// why. Empty while the last session runs, and if it was broken off.
 std::vector<std::string> not_judged(const CampaignHeader& header,
                                     const std::map<std::string, TargetStats>& stats);
 
-// Reproducers that lie in the folders findings/ and never_again/ and that findings.json does not list, and what
-// to do, in words. While failures wait to be reduced there may be some by rights: a finding's files are written
-// first.
+// Reproducers in findings/ and never_again/ that findings.json does not list, and what to do. While
+// failures wait to be reduced there may be some, because a finding's files are written first.
 std::vector<std::string> unlisted_findings(const std::string& dir, const FindingsFile& findings);
 
-// Of all shards. Throws std::runtime_error for what cannot be read.
+// Over all shards. Throws std::runtime_error for a file that cannot be read.
 std::map<std::string, TargetStats> stats_of(const std::string& dir);
 
-// Crashes that are not yet reduced, those of planted bugs apart.
+// Crashes that are not yet reduced, without those of planted bugs.
 size_t waiting_failures(const std::string& dir);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-// Counting judged cases; declared in archive.h.
+// Counts judged cases; declared in archive.h.
 #include <algorithm>
 #include <bit>
 

@@ -1,7 +1,7 @@
-// The suspicious cases of a campaign: no failures (properties/judge/suspicion.h), and no findings. Of each
-// target and sign the first is kept, as a reproducer: suspicious/TARGET-SIGN.attn.json.
+// A campaign's statistical warnings (properties/judge/suspicion.h): neither failures nor findings. The
+// first case of each target and sign is kept as a reproducer: suspicious/TARGET-SIGN.attn.json.
 //
-//   write_suspect(dir, "fa1.cpu.plain", "bias", reproducer);   // where there is none yet
+//   write_suspect(dir, "fa1.cpu.plain", "bias", reproducer);   // if there is none yet
 //   for (const SuspectFile& s : read_suspects(dir, &problems)) puts(s.r.message.c_str());
 #pragma once
 
@@ -20,7 +20,7 @@ struct SuspectFile {
   std::string file;
   Reproducer r;
 };
-// By name; what cannot be read is named in *problems.
+// Sorted by name. Files that cannot be read are named in *problems.
 std::vector<SuspectFile> read_suspects(const std::string& dir, std::vector<std::string>* problems);
 
 }  // namespace attnfuzz

@@ -14,7 +14,7 @@ namespace attnfuzz {
 namespace {
 
 constexpr int64_t kMostRows = 48, kMostColumns = 64;
-constexpr int64_t kMostPairs = int64_t{1} << 12;  // looked at in a cell
+constexpr int64_t kMostPairs = int64_t{1} << 12;  // pairs that are examined in a cell
 
 double row_error(const Reference& reference, int64_t row, const Outputs& got) {
   double worst = 0;

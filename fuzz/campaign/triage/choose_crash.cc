@@ -1,4 +1,4 @@
-// Which crash is looked at next: each bug is to be met soon, however rare it is.
+// Chooses the next crash, so that each bug is met soon, however rare it is.
 #include <algorithm>
 
 #include "fuzz/campaign/triage/triage.h"

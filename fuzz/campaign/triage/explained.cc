@@ -18,8 +18,8 @@ const Switch& switch_at(int n) { return switches()[static_cast<size_t>(n)]; }
 const Dial& dial_at(int n) { return dials()[static_cast<size_t>(n)]; }
 bool hides(int n) { return switch_at(n).trait == Trait::kHidesKeys; }
 
-// Things of which another does as well: head dims, layouts, ways to hide keys. And a
-// number that had to be just so tells more of the smallest case than of the bug.
+// Parts that others can replace do not tell: head dimensions, layouts, ways to hide keys. An exact number
+// says more about the smallest case than about the bug.
 bool tells(const NeededParts::Size& size) {
   return size.period == 0 && dial_at(size.dial).kind != DialKind::kDim;
 }
@@ -49,7 +49,7 @@ bool met(const NeededParts& need, const NeededParts::Size& size, const Case& c) 
   return now >= size.value;
 }
 
-// The case without it.
+// The case without this part.
 Case without(const NeededParts::Size& size, Case c) {
   const Dial& dial = dial_at(size.dial);
   const int64_t now = dial.get(c);
@@ -64,7 +64,7 @@ Case without(int n, Case c) {
   return c;
 }
 
-// What a case is made of, in names.
+// The names of a case's parts.
 std::set<std::string_view> parts_of(const Case& c) {
   std::set<std::string_view> parts;
   for (const Switch& feature : switches()) {
@@ -76,7 +76,7 @@ std::set<std::string_view> parts_of(const Case& c) {
 
 std::array<bool, 3> beyond_first_tile(const Case& c, const Verdict& verdict) {
   const Problem& p = c.problem;
-  constexpr int64_t kWidest = 64;  // head dims of the least shape
+  constexpr int64_t kWidest = 64;  // head dimensions of the smallest shape
   return {p.seq_q > verdict.plan.tile_q, p.seq_k > verdict.plan.tile_k, std::max(p.dim_qk, p.dim_v) > kWidest};
 }
 
@@ -86,7 +86,7 @@ struct Beyond {
 };
 struct Tested {
   Explains answer;
-  std::optional<Beyond> less;  // what still fails without one of the things
+  std::optional<Beyond> less;  // the case that still fails without one of the parts
 };
 
 Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, const JudgeIt& judged) {
@@ -101,7 +101,7 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
     if (!hides(n) && !has(n, c)) return {tells(n) ? Explains::kNo : Explains::kPerhaps, {}};
   }
   if (!std::ranges::all_of(need.switches, [&](int n) { return has(n, c); })) {
-    // It hides keys in other words than the finding does.
+    // It hides keys in another way than the finding does.
     bool said = false, fails_otherwise = false;
     for (const Restatement& other : restatements(found, verdict)) {
       if (!std::ranges::all_of(need.switches, [&](int n) { return has(n, other.c); })) continue;
@@ -113,8 +113,8 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
       restated = true;
       break;
     }
-    // In the finding's words it holds: that is not what it is about; unless lengths
-    // matter too, for then it may be other rows that show it.
+    // Re-encoded like the finding it passes, so that is not its bug. If lengths matter, too, other rows may
+    // show it.
     if (!restated)
       return {said && !fails_otherwise && need.sizes.empty() ? Explains::kNo : Explains::kPerhaps, {}};
   }
@@ -127,14 +127,14 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
     return Tested{sure ? Explains::kNo : Explains::kPerhaps, Beyond{std::move(less), std::move(again)}};
   };
   for (const NeededParts::Size& size : need.sizes) {
-    // Of the smallest case; a larger one may fail beside it as well.
+    // This is exact for the smallest case; a larger one may fail beside it, too.
     if (size.period == NeededParts::Size::kExactly) continue;
     if (auto not_it = still_fails(without(size, c), same_tiles && tells(size))) return *not_it;
   }
   for (int n : need.switches) {
     if (auto not_it = still_fails(without(n, c), tells(n))) return *not_it;
   }
-  // A length that had to be just so does not tell enough.
+  // An exact length does not tell enough.
   return {need.sizes.empty() || tells_apart(need) ? Explains::kYes : Explains::kPerhaps, {}};
 }
 
@@ -181,7 +181,7 @@ Explained explains(const NeededParts& need, const Case& c, const Verdict& verdic
   for (int round = 0; round < kMostRounds; ++round) {
     Tested tested = test(need, now.c, now.verdict, judged);
     answer = tested.answer;
-    // Without one of several things that do the same, it may be explained yet.
+    // Without one of several equivalent parts it may still be explained.
     if (answer == Explains::kYes || !tested.less) break;
     if (answer == Explains::kNo) {
       now = std::move(*tested.less);

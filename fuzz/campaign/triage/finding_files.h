@@ -1,5 +1,5 @@
-// A finding's own files: reproducer, issue text, the picture of its error, and the trace
-// that it takes to fail, if it takes one.
+// A finding's own files: reproducer, issue text, the picture of its error, and the trace that it needs to
+// fail, if any.
 //
 //   write_files(dir + "/findings", {finding, reproducer, trace, picture_of(...)}, header, target);
 #pragma once
@@ -17,18 +17,17 @@ struct FindingFiles {
   Finding finding;
   Reproducer reproducer;
   std::string trace;                   // lines of the journal; empty: none
-  std::optional<CasePicture> picture;  // none: of what is no finding
+  std::optional<CasePicture> picture;  // none if it is no finding
 };
 
-// Each is replaced whole. Throws std::system_error where it cannot be written.
+// Replaces each file as a whole. Throws std::system_error if a file cannot be written.
 void write_files(const std::string& folder, const FindingFiles& files, const CampaignHeader& header,
                  const TargetRecord& target);
 
-// What there is of these.
+// Removes the files that exist.
 void remove_files(const std::string& folder, const std::string& name);
 
-// The picture of a finding that fails by itself; `worker` begins anew for it. Whatever
-// keeps it from being taken is said in it.
+// The picture of a finding that fails by itself; it restarts `worker`. If there is no picture, it says why.
 CasePicture picture_of(const Finding& finding, const Case& minimal, Target& worker,
                        const Calibration& calibration);
 

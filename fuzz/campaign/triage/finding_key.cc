@@ -1,4 +1,4 @@
-// What two findings must have in common to be one.
+// What two findings must have in common to count as one.
 #include "fuzz/campaign/triage/triage.h"
 
 namespace attnfuzz {
@@ -8,7 +8,7 @@ Reproducer without_lane(Reproducer r, const std::string& kernel) {
   r.c.lane = "plain";
   Problem& p = r.c.problem;
   if (p.dim_qk > p.dim_v) std::swap(p.dim_qk, p.dim_v);
-  // Which of the inputs has the odd layout, and what makes strides matter, is chance.
+  // Which input has the odd layout, and what makes strides matter, is chance.
   bool odd = false, odd_input = false;
   for (size_t t = 0; t < kTensorCount; ++t) {
     TensorLayout& layout = r.c.layout[t];

@@ -1,6 +1,6 @@
-// A finding as the text of an issue, in Markdown: what happens, the smallest case,
-// what it needs and what does not matter, on which build and machine, and the line
-// that replays it. For a person who has the reproducer file beside it.
+// A finding as the text of an issue, in Markdown: what happens, the smallest case, what it needs and what
+// does not matter, the build and machine, and the line that replays it. The reader has the reproducer file,
+// too.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 namespace attnfuzz {
 
 struct IssueContext {
-  const CampaignHeader& header;  // its last session's machine is named
+  const CampaignHeader& header;  // the machine of its last session is named
   const TargetRecord& target;
-  std::string trace;  // file of the cases that must run before it; empty if none need to
+  std::string trace;  // file of the cases that must run before it; empty: none
 };
 
 std::string issue_text(const Finding& finding, const Reproducer& reproducer, const IssueContext& context);

@@ -1,11 +1,11 @@
-// The findings of a campaign that a new failure may be but more of.
+// The findings of a campaign that may explain a new failure.
 //
 //   for (const KnownFinding& known : recall(dir, targets, target, worker))
 //     if (explains(known.need, c, verdict, judge_it).answer == Explains::kYes) ...
 //
-// Those that fail each time, by themselves (property `reference`), and were reduced
-// to the end; on any back end and in any lane of one kernel. Each is judged once
-// more, on the target at hand: its tiles are what lengths mean there.
+// These findings fail every time, by themselves (property `reference`), and are fully reduced. They may
+// come from any back end and build of one kernel. Each is judged once more on the current target, whose
+// tiles give lengths their meaning.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct KnownFinding {
   std::string name;
   bool tolerated = false;
   NeededParts need;
-  Case c;           // minimal, in the target's lane
-  Verdict verdict;  // of the target
+  Case c;           // reduced, in the target's build
+  Verdict verdict;  // on the target
 };
 
 std::vector<KnownFinding> recall(const std::string& dir, const std::vector<CampaignTarget>& targets,

@@ -28,7 +28,7 @@ const CampaignTarget* target_of(const Reproducer& r, const std::vector<CampaignT
   return nullptr;
 }
 
-// Of a finding that fails only after others: what was run before it.
+// The cases that ran before a finding that fails only after others.
 std::vector<Journaled> trace_beside(const std::string& reproducer) {
   constexpr std::string_view kEnding = ".attn.json";
   if (!reproducer.ends_with(kEnding)) return {};
@@ -124,7 +124,7 @@ Rechecks::~Rechecks() {
   if (child_ >= 0) end_child(child_);
 }
 
-// The child's word: the answer's letter and the sentence.
+// The child's answer: a letter and a sentence.
 Recheck Rechecks::answer_of(const std::string& ending) const {
   const std::string name = due_[next_ - 1]->key, said = slot_.message;
   for (const Answer answer : {Answer::kFails, Answer::kHolds, Answer::kUnknown}) {

@@ -1,12 +1,11 @@
-// Whether what the ledger tolerates still fails: an unexpected pass is events.
+// Checks that the failures which the ledger tolerates still fail. An unexpected pass is an event.
 //
-// At the beginning of a session the reproducer of each tolerated failure is run on
-// the target that it names, after its trace if one lies beside it, until it fails,
-// at most ten times, each in a fresh process. This goes on beside the jobs, one
-// reproducer after another, each looked at by a child of its own.
+// At the beginning of a session, the reproducer of each tolerated failure is run on the target that it
+// names, after its trace if there is one beside it, until it fails, at most ten times, each in a fresh
+// process. This happens beside the jobs, one reproducer after another, each in a child process.
 //
 //   Rechecks rechecks(options, targets, slot, gpu);
-//   while (std::optional<Recheck> r = rechecks.step()) puts(r->text.c_str());  // and again, later
+//   while (std::optional<Recheck> r = rechecks.step()) puts(r->text.c_str());  // and again later
 #pragma once
 
 #include <sys/types.h>
@@ -25,26 +24,26 @@ struct Recheck {
   enum class Answer { kFails, kHolds, kUnknown };
   std::string name;  // the entry's key
   Answer answer = Answer::kUnknown;
-  std::string text;  // one sentence, with what to do; empty if it fails as it is known to
+  std::string text;  // one sentence with what to do; empty if it fails as expected
 };
 const char* to_string(Recheck::Answer answer);  // "fails", "holds", "not known"
 
-// Here and now. A case that the ledger quarantines is not launched.
+// Runs it now. A case that the ledger quarantines is not launched.
 Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vector<CampaignTarget>& targets);
 
 class Rechecks {
  public:
-  // `gpu`: which one its children may see; empty: all. The others must outlive this.
+  // `gpu`: the GPU that its children may see; empty: all. The other arguments must outlive this.
   Rechecks(const CampaignOptions& options, const std::vector<CampaignTarget>& targets, JobSlot& slot,
            const std::string& gpu);
   ~Rechecks();
   Rechecks(const Rechecks&) = delete;
   Rechecks& operator=(const Rechecks&) = delete;
 
-  // What has come since, one by one; never waits.
+  // The results since the last call, one at a time; never waits.
   std::optional<Recheck> step();
   bool done() const { return child_ < 0 && next_ == due_.size(); }
-  // Ends what still runs: that, and what was to come, has no answer.
+  // Ends the running one. It and all later ones have no result.
   std::vector<Recheck> give_up();
 
  private:
@@ -56,7 +55,7 @@ class Rechecks {
   const std::string gpu_;
   std::vector<const KnownFailure*> due_;
   size_t next_ = 0;
-  pid_t child_ = -1;  // looks at due_[next_ - 1]
+  pid_t child_ = -1;  // runs due_[next_ - 1]
   Clock::time_point started_;
 };
 

@@ -31,7 +31,7 @@ class Again {
   bool fails() {
     Verdict verdict = judge(crash_.c, property_, worker_, calibration_);
     if (verdict.outcome != Outcome::kFail) return false;
-    // It failed in another way before, and anyone may have killed it: that says nothing of this failure.
+    // It failed in another way before, and anyone may have killed it, so this says nothing about the failure.
     if (verdict.death == Death::kKilled && crash_.death != Death::kKilled) return false;
     result_.verdict = std::move(verdict);
     return true;
@@ -54,7 +54,7 @@ class Again {
     return fails();
   }
 
-  // Keeps the shortest end of the trace that does it, by halves.
+  // Finds the shortest sufficient end of the trace by bisection.
   bool after_others(const std::string& file) {
     const auto text = read_file(file);
     if (!std::holds_alternative<std::string>(text)) return false;

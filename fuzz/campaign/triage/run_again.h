@@ -1,5 +1,5 @@
-// How often a failing case fails again: three times in fresh processes, and if not each
-// time, after the cases that ran before it, or up to ten times.
+// Measures how often a failing case fails again: three times in fresh processes. If it does not fail each
+// time, it is run after the cases that preceded it, or up to ten times.
 //
 //   Repetition r = run_again(crash, *property, worker, calibration, folder + "/trace.jsonl");
 //   // r.repeats: deterministic; flaky, r.failed of r.runs; dependent on state; never again
@@ -17,11 +17,11 @@ namespace attnfuzz {
 struct Repetition {
   Repeats repeats = Repeats::kNever;
   int failed = 0, runs = 0;
-  Verdict verdict;    // of the last run that failed; of none, one that passed
-  std::string trace;  // the shortest end of the trace that makes it fail, where it takes one
+  Verdict verdict;    // of the last failing run; if none failed, of a passing one
+  std::string trace;  // the shortest end of the trace that makes it fail, if it needs one
 };
 
-// `trace_file`: the cases before it, oldest first (journal.h); it may be missing.
+// `trace_file`: the preceding cases, oldest first (journal.h); it may be missing.
 Repetition run_again(const Crash& crash, const Property& property, Target& worker,
                      const Calibration& calibration, const std::string& trace_file);
 

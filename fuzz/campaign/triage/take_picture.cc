@@ -10,10 +10,10 @@
 namespace attnfuzz {
 CasePicture take_picture(const Case& found, const std::string& by, const std::string& kind, Target& target,
                          const Calibration& calibration) {
-  // A kernel that does not come back would be waited for.
+  // A kernel that hangs would take the full watch again.
   if (kind == to_string(Kind::kHang))
     return picture_without_error(found, "Not run again for the picture: it does not come back.");
-  // Where a property's variant of the case failed, that one is drawn.
+  // If a property's variant of the case failed, that one is drawn.
   Case c = found;
   if (const Property* property = find_property(by)) {
     const Verdict verdict = judge(found, *property, target, calibration);
@@ -43,7 +43,7 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
     drawn = std::move(picture);
   }
   if (!(c == found)) drawn.said.push_back("Drawn is the variant of the case that fails: " + describe(c));
-  // Lays out cases of its own, so after this one is gone.
+  // It lays out cases of its own, so the other one must be gone.
   for (const std::string& line : trace_values(c, target, calibration).lines)
     drawn.said.push_back("With position-coded V: " + line);
   return drawn;

@@ -20,10 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostDeaths = 2;  // of the process that looks at one crash, before nobody looks again
+constexpr int kMostDeaths = 2;  // deaths of the process that examines one crash, before the crash is given up
 constexpr double kCanarySeconds = 10;
 
-constexpr const char* kInHand = "/in_hand";  // lies in the folder of the crash that is looked at
+constexpr const char* kInHand = "/in_hand";  // lies in the folder of the crash that is examined
 
 // 0: there is no such file.
 int number_in(const std::string& file) {
@@ -32,7 +32,7 @@ int number_in(const std::string& file) {
   return n ? std::atoi(n->c_str()) : 0;
 }
 
-// Of the crash that was in hand when a process ended; takes the mark away.
+// Calls `use` for the crash that was in hand when a process ended, and removes the mark.
 template <class Use>
 void with_crash_in_hand(const std::string& dir, Use use) {
   std::error_code error;
@@ -73,7 +73,7 @@ class OneCrash {
     std::string error;
     worker_ = target_.open(&error);
     if (worker_ == nullptr) throw std::runtime_error(error);
-    // What two oracles do not agree on comes again only where both are asked.
+    // A disagreement between two oracles comes again only if both are asked.
     if (target_.put_oracle && crash_.kind == to_string(Kind::kOracle)) target_.put_oracle(*worker_, true);
     if (blind_ || property_ == nullptr) {
       finding_.repeats = Repeats::kNever;
@@ -81,7 +81,7 @@ class OneCrash {
       verdict_.message += " (looking at it again ended the process that looked)";
     } else {
       run_again();
-      if (verdict_.kind == Kind::kHang) worker_->watch(Watch::kBrief);  // most of its variants hang as well
+      if (verdict_.kind == Kind::kHang) worker_->watch(Watch::kBrief);  // most of its variants hang, too
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
       if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
@@ -104,7 +104,8 @@ class OneCrash {
     return std::ranges::any_of(all.findings, has) || std::ranges::any_of(all.never_again, has);
   }
 
-  // By where it died alone: a kernel that fails at one place in many cases would be reduced once for each.
+  // Compares the place of death only; otherwise a kernel that fails at one place in many cases would be reduced
+  // for each.
   bool is_at_a_known_site() {
     FindingsFile all = read_findings(t_.options.dir);
     Finding* known = target_.record.canary ? nullptr : found_at(all.findings, crash_);
@@ -124,7 +125,7 @@ class OneCrash {
     if (again.repeats != Repeats::kNever) verdict_ = again.verdict;
   }
 
-  // By the property `reference`; a failure of another kind is told as a rejection.
+  // Judges by the property `reference`. A failure with another key counts as a rejection.
   Verdict judged_alike(const Case& c, const std::string& key) {
     Verdict verdict = judge(c, *find_property("reference"), *worker_, target_.calibration);
     if (verdict.outcome == Outcome::kFail && reduction_key(target_.info, verdict) != key)
@@ -132,13 +133,13 @@ class OneCrash {
     return verdict;
   }
 
-  // Whether a finding that is there already is behind it; if another bug is, the
-  // case is left without what the known ones need.
+  // Is this crash explained by a known finding? If not, the parts that known findings need are removed, so that
+  // the reduction cannot end in them.
   bool is_explained() {
     known_ = recall(t_.options.dir, t_.targets, target_, *worker_);
     if (known_.empty()) return false;
     const std::string key = reduction_key(target_.info, verdict_);
-    // What a relation met may be wrong by itself. If not, nothing can be told.
+    // The case that a relation used may be wrong by itself. If not, nothing can be said.
     const JudgeIt judged = [&](const Case& c) { return judged_alike(c, key); };
     std::vector<Case> by_itself = {start_};
     if (verdict_.failing) {
@@ -160,15 +161,15 @@ class OneCrash {
         count_under(known.name);
         return true;
       }
-      if (e.answer == Explains::kPerhaps) continue;  // if it is that one, its reduction will end there
+      if (e.answer == Explains::kPerhaps) continue;  // if it is that bug, its reduction will end there
       start_ = std::move(e.c);
       verdict_ = std::move(e.verdict);
     }
     return false;
   }
 
-  // The same of the reduced case, whatever the failure looks like; and which of the
-  // findings that are there are but more of what it shows.
+  // Asks the same for the reduced case, whatever its failure looks like; and finds the earlier findings that it
+  // explains.
   bool minimal_is_explained() {
     if (verdict_.property != "reference") return false;
     const JudgeIt judged = [&](const Case& c) {
@@ -228,7 +229,7 @@ class OneCrash {
     options.keep_site = true;
     const auto began = Clock::now();
     Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options);
-    // From a case that takes long less is tried than from its minimum.
+    // A case that takes long allows fewer tries than its minimum.
     const double left = options.seconds - seconds_since(began);
     if (reduction.complete && left > 1) {
       options.seconds = left;
@@ -254,7 +255,7 @@ class OneCrash {
                          .line();
   }
 
-  // As `check` does: the sanitizer that reports something takes the failure over.
+  // As `check` does: a sanitizer that reports something takes the failure over.
   void ask_lanes() {
     if (!target_.open_lane || !more_to_see(worker_->info(), verdict_)) return;
     ReduceOptions options;
@@ -273,7 +274,7 @@ class OneCrash {
   }
 
   void write() {
-    // A lane that took it over has a library of its own.
+    // A build that took it over has a library of its own.
     Reproducer r = blind_ ? without_digests(minimal_, verdict_, target_.info)
                           : reproducer_of(minimal_, verdict_, worker_->info(), *worker_);
     if (verdict_.kind == Kind::kNone) r.kind = crash_.kind;
@@ -296,10 +297,10 @@ class OneCrash {
     FindingsFile all = read_findings(t_.options.dir);
     const bool never = finding_.repeats == Repeats::kNever;
     auto& list = never ? all.never_again : all.findings;
-    // Its files come before the list that names it is written.
+    // Its files are written before the list that names it.
     if (enter(list, finding_)) write_files(r);
     absorb(list, finding_.key, replaced_);
-    // Ids whose folders are gone are needed no more.
+    // Ids whose folders are gone are no longer needed.
     for (Finding& f : list)
       std::erase_if(f.crashes,
                     [&](const std::string& id) { return !fs::exists(t_.options.dir + "/crashing/" + id); });
@@ -325,7 +326,7 @@ class OneCrash {
   void write_canary(const Reproducer& r) {
     write_files(r);
     std::vector<Canary> canaries = read_canaries(t_.options.dir);
-    // The last session's.
+    // Of the last session.
     const auto mine = std::ranges::find(canaries.rbegin(), canaries.rend(), finding_.target, &Canary::target);
     if (mine == canaries.rend()) return;
     const std::string due = to_string(planted_bug(target_.record.lane).kind);
@@ -352,12 +353,12 @@ class OneCrash {
   const std::string folder_, out_;
   const Property* property_;
   std::unique_ptr<Target> worker_;
-  bool blind_ = false;  // it ended the process that looked: it is filed unseen
+  bool blind_ = false;  // it ended the process that examined it, so it is filed without a verdict
   Finding finding_;
   Case start_, minimal_;
   Verdict verdict_;
   std::vector<KnownFinding> known_;
-  std::vector<std::string> replaced_;  // names of those that are but more of what this one shows
+  std::vector<std::string> replaced_;  // names of findings that it explains
   std::string trace_;
 };
 
@@ -371,11 +372,11 @@ void note_triage_death(const std::string& dir) {
 
 void triage(const Triage& t) {
   with_crash_in_hand(t.options.dir,
-                     [](const std::string&) {});  // its supervisor died too: that counts for nothing
+                     [](const std::string&) {});  // its supervisor died, too, which does not count
   std::vector<Looked> looked;
   while (!t.shared.finish) {
     std::vector<Crash> crashes = read_crashes(t.options.dir);
-    // Of a kernel that this session does not run: they wait for one that does.
+    // Crashes of kernels that this session does not run wait for a session that does.
     std::erase_if(crashes, [&](const Crash& crash) {
       return std::ranges::none_of(t.targets,
                                   [&](const CampaignTarget& x) { return x.record.name == crash.target; });
