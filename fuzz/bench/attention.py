@@ -1,4 +1,4 @@
-"""Kernels loaded from a library, on torch's tensors.
+"""Calls kernels of a library on torch's tensors.
 
     kernel = load("lib/libattn_fa1_cuda.so")
     call = kernel.prepare(q, k, v, o, lse, True, environment(torch.cuda.get_device_properties(0)))
@@ -12,7 +12,7 @@ import sys
 from ctypes import c_int64, c_uint32
 from pathlib import Path
 
-# contract.py is made by a build. A bundle has it beside this folder, a source tree in its build trees.
+# A build makes contract.py. A bundle has it beside this folder; a source tree has it in its build trees.
 _here = Path(__file__).resolve()
 _packages = [_here.parents[1] / "python", *sorted(_here.parents[2].glob("build/*/python"))]
 sys.path += [str(p) for p in _packages if (p / "attnfuzz/contract.py").exists()][:1]
@@ -21,7 +21,7 @@ from attnfuzz.contract import (ABI, BF16, CUDA, F16, NONE, OK, Environment, Kern
 
 
 class Refused(Exception):
-    """The kernel said no, in a sentence."""
+    """The kernel refused, with a reason."""
 
 
 def environment(properties, variant=0):

@@ -27,7 +27,7 @@ double median(std::vector<double> values) {
 constexpr double BenchRow::* kStages[] = {&BenchRow::total_s,      &BenchRow::lay_out_s, &BenchRow::kernel_s,
                                           &BenchRow::round_trip_s, &BenchRow::oracle_s,  &BenchRow::judge_s};
 
-// One case judged, and what each part of it took.
+// Judges one case, and times each part.
 BenchRow judge_once(const BenchTarget& target, const Case& c) {
   TimedTarget timed(*target.target);
   const Clock::time_point start = Clock::now();
@@ -64,7 +64,8 @@ struct Random {
   }
 };
 
-// O of the kernel and of the yardstick are rounded apart; more than this apart, one of them did other work.
+// O of the kernel and of the yardstick are rounded separately. If they differ by more than this, one of
+// them did other work.
 constexpr float kSameWork = 0.05f;
 
 RatioRow compare(Target& executor, const BenchShape& shape, int repeats) {
@@ -84,7 +85,7 @@ RatioRow compare(Target& executor, const BenchShape& shape, int repeats) {
   };
   std::vector<double> kernel, plain, plain_inline;
   std::vector<float> of_kernel, of_plain;
-  for (int n = 0; n <= repeats; ++n) {  // the first warms up
+  for (int n = 0; n <= repeats; ++n) {  // the first run warms up
     const RunReply reply = e.run(c.calls[0]);
     if (reply.status != ATTN_OK) throw std::runtime_error("the kernel did not run " + describe(shape));
     of_kernel = laid.read(TensorId::kO);
@@ -155,7 +156,7 @@ std::vector<BenchRow> bench_cases(const std::vector<BenchTarget>& targets,
   for (const BenchShape& shape : shapes) {
     const Case c = bench_case(shape);
     std::vector<std::vector<BenchRow>> samples(targets.size());
-    for (int n = 0; n <= repeats; ++n) {  // the first warms up
+    for (int n = 0; n <= repeats; ++n) {  // the first run warms up
       for (size_t i = 0; i < targets.size(); ++i) {
         const BenchRow sample = judge_once(targets[i], c);
         if (n > 0) samples[i].push_back(sample);
@@ -182,7 +183,7 @@ std::vector<BenchRow> bench_drawn(const std::vector<BenchTarget>& targets, doubl
     rows.push_back(named_row(target, "drawn, up to 3x4x300x128"));
     judge_once(target, bench_case(drawn_shape(0)));
   }
-  // Each target in turn judges the same case, until all have had their time.
+  // Every target judges each case in turn, until all have had their time.
   const double all = seconds * static_cast<double>(targets.size());
   const Clock::time_point start = Clock::now();
   for (uint64_t index = 1; since(start) < all; ++index) {
@@ -218,7 +219,7 @@ std::vector<ScreenRow> bench_screened(Screening& screening, const BenchTarget& t
     Screen screen(screening, *target.target, target.calibration, 1, open, threads);
     std::vector<Asked> asked;
     const Property* reference = find_property("reference");
-    // The first batch warms up, and has the first case that is judged both ways.
+    // The first batch warms up; it contains the first case that is judged both ways.
     ScreenUse before;
     Clock::time_point start = Clock::now();
     for (bool warm = false; !warm || more(row, since(start)); warm = true) {

@@ -1,11 +1,11 @@
-// How fast cases are judged, where the time goes, and how slow the executor is.
+// Measures how fast cases are judged, where the time goes, and how slow the executor is.
 //
 //   std::vector<BenchTarget> targets = {{fa1.get(), executor()}, {splitk.get(), executor()}};
 //   for (const BenchRow& row : bench_cases(targets, bench_shapes(), 20)) ...
 //   for (const RatioRow& row : executor_ratio(*fa1, bench_shapes(), 20)) ...
 //
-// Figures are medians over the repeats; in each repeat every target has its
-// turn, so that a slow moment of the machine falls on all of them.
+// Figures are medians over the repeats. In each repeat every target has its turn, so that a slow moment of
+// the machine affects all of them.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ std::vector<BenchShape> bench_shapes();
 std::string describe(const BenchShape& shape);  // "1x1x65x64 causal f16"
 Case bench_case(const BenchShape& shape);
 
-// The small problems of a plain fuzzing loop (fuzz/bench/plain_loop.py draws
-// the like): batch 1..3, heads 1..4, 1..300 positions, dimension 32, 64 or 128.
+// The small problems of a plain fuzzing loop, like those of fuzz/bench/plain_loop.py: batch 1..3, heads
+// 1..4, 1..300 positions, dimension 32, 64 or 128.
 BenchShape drawn_shape(uint64_t index);
 
 struct BenchTarget {
@@ -48,15 +48,15 @@ struct BenchRow {
   double total_s = 0, lay_out_s = 0, kernel_s = 0, round_trip_s = 0, oracle_s = 0, judge_s = 0;
 };
 
-// Through judge() with property `reference`. Throws std::runtime_error if a
-// case does not pass: the time of a wrong result says nothing.
+// Measures judge() with the property `reference`. Throws std::runtime_error if a case does not pass,
+// because the time of a wrong result means nothing.
 std::vector<BenchRow> bench_cases(const std::vector<BenchTarget>& targets,
                                   const std::vector<BenchShape>& shapes, int repeats);
-// Drawn shapes one after the other for `seconds` a target; figures are means.
+// Drawn shapes one after another, for `seconds` on each target. Figures are means.
 std::vector<BenchRow> bench_drawn(const std::vector<BenchTarget>& targets, double seconds);
 
-// The same problems, many at once on the device (fuzz/batch): `batch` of a shape, or of drawn shapes one after
-// the other; each with data of its own. `open` and `threads`: of Screen.
+// The same problems, many at once on the device (fuzz/batch): `batch` of one shape, or of drawn shapes,
+// each with its own data. `open` and `threads`: see Screen.
 struct ScreenRow {
   std::string shape;
   uint64_t cases = 0;
@@ -73,8 +73,8 @@ struct RatioRow {
   double ratio() const { return kernel_s / plain_s; }
 };
 
-// A kernel's time on the executor beside plain_attention()'s on the same bytes,
-// in turn. `executor` must be a kernel on the CPU; its 64x64 variant is taken.
+// Compares a kernel's time on the executor with plain_attention()'s on the same bytes, in turn. `executor`
+// must be a kernel on the CPU; its 64x64 variant is used.
 std::vector<RatioRow> executor_ratio(Target& executor, const std::vector<BenchShape>& shapes, int repeats);
 
 }  // namespace attnfuzz

@@ -92,7 +92,7 @@ def shapes(only, dtypes, dims, batches, tokens, width, longest):
 
 
 class Inputs:
-    """One set of tensors; every contender reads the same."""
+    """One set of tensors, which every contender reads."""
 
     def __init__(self, shape, device):
         def random(heads, seq):
@@ -207,8 +207,8 @@ def print_head(unit):
 
 
 def markdown(out, kernel):
-    """The rows of one of our kernels: cold rate, and ratios to cuDNN and flash, cold and hot, as far as they ran; of
-    decode, also the time hot and the share of the read rate."""
+    """The rows of one kernel: its cold rate, and its ratios to cuDNN and flash, cold and hot, as far as they ran; for
+    decode, also the hot time and the share of the read rate."""
     decode = any(row["unit"] == "GB/s" for row in out["rows"])
     unit = "GB/s" if decode else "TFLOP/s"
     rivals = [(name, title) for name, title in (("cudnn", "cuDNN"), ("flash", "flash"))

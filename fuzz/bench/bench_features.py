@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Times fa1 and splitk where there is more than a causal mask, and on the seven smallest problems.
+"""Times fa1 and splitk on problems with features beyond a causal mask, and on the seven smallest problems.
 
     python3 bench_features.py --lib build/full/lib --only features --markdown features.md
     python3 bench_features.py --lib build/full/lib --only small --markdown small.md
 
-features: a window, eight query heads a KV head, key lengths, a bias, a soft cap; in prefill
-(16 heads of 128) and in decoding (one query). Beside FlexAttention, compiled for the
-problem, and those of PyTorch's back ends that can be told: a window, lengths and a bias go to
-them as a tensor of attn_mask, made beforehand; a soft cap does not.
-small: batch and heads 1, causal, 4 positions of 4 and 64 to 512 of 64, a call in a graph.
+features: a window, eight query heads for each KV head, key lengths, a bias, a soft cap; in prefill (16 heads
+of 128) and in decoding (one query). The contenders are FlexAttention, compiled for the problem, and PyTorch's
+back ends as far as they support it: a window, lengths and a bias are passed as attn_mask, made beforehand; they
+have no soft cap.
+small: batch and heads 1, causal, 4 positions with dim 4, and 64 to 512 with dim 64, one call in a graph.
 
 Contenders are compared and timed as timing.py says; TFLOP/s and GB/s count what is visible.
 
@@ -46,11 +46,11 @@ class Problem:
         return 4 * self.batch * self.heads_kv * self.seq_k * self.dim
 
     def length_of(self, b):
-        # A quarter to all of the keys, none a multiple of a tile.
+        # A quarter to all of the keys; never a multiple of a tile.
         return self.seq_k - (b * 977 * self.seq_k // 4096) % (3 * self.seq_k // 4) if self.lengths else self.seq_k
 
     def visible(self, b, device):
-        """(query, key) booleans, or None: all."""
+        """(query, key) booleans; None: all are visible."""
         if not self.causal and self.window is None and not self.lengths:
             return None
         row = torch.arange(self.seq_q, device=device)[:, None]
@@ -63,7 +63,7 @@ class Problem:
         return seen
 
     def pairs(self):
-        """Visible pairs of query and key, of all heads."""
+        """The number of visible pairs of query and key, over all heads."""
         total = 0
         for b in range(self.batch):
             length = self.length_of(b)
@@ -100,7 +100,7 @@ SMALL = [Problem("causal", "fa1", 1, 1, 1, s, s, d, True)
 
 
 class Inputs(bench.Inputs):
-    """One set of tensors, and what the feature adds to it."""
+    """One set of tensors, with those of the feature."""
 
     def __init__(self, p, device):
         super().__init__(p, device)
@@ -109,7 +109,7 @@ class Inputs(bench.Inputs):
 
 
 def dense_mask(p, inputs):
-    """What attn_mask takes; None where is_causal says it all."""
+    """The tensor for attn_mask; None if is_causal suffices."""
     if p.bias:
         return inputs.bias.expand(p.batch, -1, -1, -1)
     if p.window is None and not p.lengths:
@@ -193,8 +193,8 @@ def reference(p, inputs):
 
 
 def measure(p, kernels, env, device, rounds, cold, flex):
-    """name -> (seconds a call hot, cold or None, path), and name -> why it has none."""
-    # A mask or a bias is read as well: one set of those is more than the cache holds.
+    """name -> (hot and cold seconds of a call, or None for cold; path), and name -> why there is no time."""
+    # A mask or a bias is read, too: one set of tensors exceeds the cache.
     sets = [Inputs(p, device)] if p.bias else timing.make_sets(p, device, Inputs)
     makers = {p.kernel: lambda: Ours(kernels[p.kernel], p, sets, env)}
     makers |= {name: (lambda back_end=back_end: Torch(back_end, p, sets)) for name, back_end in bench.BACK_ENDS.items()
@@ -208,7 +208,7 @@ def measure(p, kernels, env, device, rounds, cold, flex):
             results[name] = contender.result()
             torch.cuda.synchronize()
             contenders[name] = contender
-        except Exception as error:  # a compiler's own, too
+        except Exception as error:  # includes a compiler's errors
             notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
     for name, error in timing.errors(reference(p, sets[0]), results).items():
         if not timing.right(p.dtype, error):
@@ -245,7 +245,7 @@ def main():
     ceilings = timing.ceilings(device)
     lines = [f"{properties.name}, torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
              f"{torch.backends.cudnn.version()}; {timing.say_ceilings(ceilings)}.", ""]
-    # The time of a call, hot; of features the rate as well.
+    # The hot time of a call; for features, the rate, too.
     head = ["problem", "kernel: path", "us", *([] if small else ["rate"]), "best other", "us", "ratio", "cold", "others"]
     lines += [f"| {' | '.join(head)} |", "|" + "-|" * len(head)]
     log("\n".join(lines))

@@ -1,5 +1,5 @@
-// What the executor costs: nanoseconds for a switch at a barrier, a shuffle, an
-// empty block; and rows of tiles against a plain fp32 loop on the same numbers.
+// Measures the executor: nanoseconds for a switch at a barrier, a shuffle and an empty block; and rows of
+// tiles, compared with a plain fp32 loop on the same numbers.
 //
 //   build/full/bin/simt_bench     (target simt_bench, not part of `all`)
 #include <stdio.h>
@@ -45,7 +45,7 @@ __global__ void shuffles(int count, float* out) {
 
 enum class Product { kNone, kAbt, kPb };
 
-// One warp, `count` times the row of tiles of a 64x64x64 product.
+// One warp: `count` times the row of tiles of a 64x64x64 product.
 template <class T>
 __global__ void products(Product product, int count, float* out) {
   SharedArena arena;
@@ -61,7 +61,7 @@ __global__ void products(Product product, int count, float* out) {
   out[threadIdx.x] = c[3][2];
 }
 
-// One warpgroup, `count` times a 64x64x64 product and its wait.
+// One warpgroup: `count` times a 64x64x64 product and its wait.
 __global__ void warpgroup_products(int count, float* out) {
   SharedArena arena;
   using Tile = PanelTile<F16, 64, 64>;
@@ -77,8 +77,8 @@ __global__ void warpgroup_products(int count, float* out) {
   out[threadIdx.x] = c[3][2];
 }
 
-// What the product costs in a loop over fp32 that knows nothing of lanes:
-// C(16x64) += A(16x64) B(64x64), rows of C in vector registers.
+// The product as a plain fp32 loop without lanes: C(16x64) += A(16x64) B(64x64), with rows of C in vector
+// registers.
 __attribute__((noinline)) void plain_product(float* __restrict__ c, const float* __restrict__ a,
                                              const float* __restrict__ b) {
   typedef float V __attribute__((vector_size(32)));
@@ -144,7 +144,7 @@ int main_of_bench() {
                                                                plain_product(c.data(), a.data(), b.data());
                                                              }
                                                            }) / 1e6);
-  return out[0] + c[0] == 0;  // keeps them from being optimised away
+  return out[0] + c[0] == 0;  // keeps the compiler from removing them
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace attnfuzz {
 namespace {
 
 constexpr int kTile = 64;  // queries, and keys, of a tile
-constexpr int kLanes = 8;  // of a vector register: reductions run in as many strands
+constexpr int kLanes = 8;  // lanes of a vector register; reductions have as many strands
 constexpr float kLog2e = 1.44269504088896340736f;
 constexpr float kLn2 = 0.69314718055994530942f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -28,7 +28,7 @@ struct BF16 {
   }
 };
 
-// The head whose tiles are worked on.
+// The head that is being computed.
 struct Head {
   const uint16_t *q, *k, *v;
   uint16_t* o;
@@ -70,7 +70,7 @@ void transpose(const float (&from)[kTile][D], float (&to)[D][kTile]) {
   }
 }
 
-// s = q keys, one row of sums at a time: eight vectors of accumulators.
+// s = q keys, one row of sums at a time, in eight vectors of accumulators.
 template <int D>
 void multiply_keys(Tiles<D>& t) {
   for (int i = 0; i < kTile; ++i) {
@@ -83,7 +83,7 @@ void multiply_keys(Tiles<D>& t) {
   }
 }
 
-// o += s v, 64 columns at a time for the same reason.
+// o += s v, 64 columns at a time, for the same reason.
 template <int D>
 void multiply_values(Tiles<D>& t) {
   for (int i = 0; i < kTile; ++i) {
@@ -114,7 +114,7 @@ float inline_exp2(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
   const float shifted = (x < -127.0f ? -127.0f : x) + kRound;
   const float f = (x < -127.0f ? -127.0f : x) - (shifted - kRound);
-  // Taylor's coefficients ln(2)^n / n!, enough for |f| <= 1/2.
+  // Taylor coefficients ln(2)^n / n!, enough for |f| <= 1/2.
   float p = 1.5403530e-4f;
   for (const float c : {1.3333558e-3f, 9.6181291e-3f, 5.5504109e-2f, 2.4022651e-1f, 6.9314718e-1f, 1.0f}) {
     p = std::fma(p, f, c);
@@ -225,7 +225,7 @@ bool plain_attention_does(const attn_problem& p, const attn_tensors& t) {
 void plain_attention(const attn_problem& p, const attn_tensors& tensors, Exp2 exp2) {
   using Run = void (*)(const attn_problem&, const attn_tensors&);
   constexpr auto kLibrary = Exp2::kLibrary, kInline = Exp2::kInline;
-  // By format, dimension, exp2.
+  // By format, dimension and exp2.
   constexpr Run kRuns[2][2][2] = {
       {{run<F16, 64, kLibrary>, run<F16, 64, kInline>},  //
        {run<F16, 128, kLibrary>, run<F16, 128, kInline>}},

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What a usual test finds in a library, and how fast it is: the comparison for attnfuzz check.
+"""Measures what a usual test finds in a library, and how fast it is: the comparison for attnfuzz check.
 
     python3 fuzz/bench/plain_loop.py [--seconds 10] [--seed 1] [--json FILE] FILE.py:NAME ...
 
-Draws shapes inside what a target declares (batch 1..3, heads 1..4, 1..300 positions, dim 32, 64 or 128 where those
-lie inside), causal, masks and what else it takes one time in four each, Gaussian inputs side by side in memory; calls
-it, computes attention in double precision where its tensors lie, and goes on, for --seconds a target. A failure is
-what the function raises, attnfuzz.Unsupported apart, or what is outside the fixed tolerance, 1e-2 absolute and
-relative, of O or of the LSE if there is one. No bound, no guards, no values but Gaussian ones, no strides, no
-reducer. What targets refuse since it is known counts, as with ATTNFUZZ_KNOWN=1.
+It draws shapes inside a target's domain (batch 1..3, heads 1..4, 1..300 positions, dim 32, 64 or 128 if the domain
+has them). Causal, masks and other supported features each appear one time in four. Inputs are Gaussian and dense. It
+calls the target, computes attention in double precision on the same device, and repeats this for --seconds on each
+target. A failure is an exception other than attnfuzz.Unsupported, or an error of O or LSE above the fixed tolerance,
+1e-2 absolute and relative. It has no bound, no redzones, no values other than Gaussian, no strides and no reducer.
+Failures that targets refuse because they are known count here, as with ATTNFUZZ_KNOWN=1.
 
 Exit status: 0 each target was run, whatever was found; 1 one could not be; 2 bad use.
 """
@@ -37,13 +37,13 @@ from attnfuzz.declare import DTYPES, Target
 from attnfuzz.tensor import as_float32, numpy_bfloat16, to_bits_of_bf16
 
 TOLERANCE = 1e-2  # absolute, and relative
-MOST_RAISED = 20  # one after the other: a GPU whose context is lost answers nothing but errors
+MOST_RAISED = 20  # in a row: a GPU whose context is lost gives errors only
 USUAL = {"batch": range(1, 4), "heads_q": range(1, 5), "heads_kv": range(1, 5), "seq_q": range(1, 301), "seq_k": range(1, 301),
          "dim_qk": (32, 64, 128), "dim_v": (32, 64, 128)}
 
 
 class Broken(Exception):
-    """A target that cannot be run, in a sentence."""
+    """The target cannot be run, with the reason."""
 
 
 def load(name):
@@ -68,8 +68,8 @@ def load(name):
 
 
 def draw(rng, target):
-    """A problem of the target's domain; of what it takes each feature one time in four, causal every second."""
-    domain = replace(target.domain, layout=None, align_bytes=None)  # what is given lies side by side
+    """A problem of the target's domain. Each supported feature appears one time in four, causal every second time."""
+    domain = replace(target.domain, layout=None, align_bytes=None)  # inputs are dense here
     sizes = {name: [n for n in USUAL[name] if size.holds(n)] or size.only for name, size in domain._sizes.items()}
     if not all(sizes.values()):
         raise Broken("it takes no size that is usual")
@@ -101,7 +101,7 @@ def in_words(p):
 
 
 class Numpy:
-    """Arrays on the host; JAX copies them."""
+    """Makes arrays on the host; JAX copies them."""
 
     def __init__(self, seed, arrays):
         self.xp, self.on, self.rng, self.arrays = np, {}, np.random.default_rng(seed), arrays
@@ -174,13 +174,13 @@ def reference(to, p, q, k, v, bias=None, mask=None, key_lengths=None):
 
 
 def declared_lse(to, domain, lse):
-    """Of the base, and with what queries that see no key have there, that the target declares; None: anything."""
+    """The LSE in the target's base, with the declared value for queries that see no key; None: anything."""
     dead = {"-inf": -math.inf, "+inf": math.inf, "0": 0.0, "any": math.nan}[domain.lse_dead]
     return to.xp.where(lse == -math.inf, dead, lse / math.log(2) if domain.lse_base == 2 else lse)
 
 
 def judge(target, to, p):
-    """Why a case fails, or nothing."""
+    """Why a case fails; None if it does not."""
     square = (p.batch, p.heads_q, p.seq_q, p.seq_k)
     arrays = {"q": to.normal((p.batch, p.heads_q, p.seq_q, p.dim_qk), p.dtype),
               "k": to.normal((p.batch, p.heads_kv, p.seq_k, p.dim_qk), p.dtype),
@@ -190,7 +190,7 @@ def judge(target, to, p):
     if p.has_mask:
         arrays["mask"] = to.normal(square, "f32") > -1
     if p.has_key_lengths:
-        steps = to.normal((p.batch,), "f32")  # half of them shorter
+        steps = to.normal((p.batch,), "f32")  # half of them are shorter
         arrays["key_lengths"] = p.seq_k - to.xp.where(steps > 0, to.xp.arange(p.batch, **to.on) * (p.seq_k - 1) // p.batch, 0)
     result = target(p, **{name: to.given(a) for name, a in arrays.items()})
     o, lse = reference(to, p, **arrays)
@@ -198,7 +198,8 @@ def judge(target, to, p):
                               (o, declared_lse(to, target.domain, lse))):
         got = to.double(got).reshape(due.shape)
         with np.errstate(invalid="ignore"):
-            error = to.xp.where((got == due) | to.xp.isnan(due), 0.0, abs(got - due))  # due NaN: anything
+            # NaN is due: anything passes
+            error = to.xp.where((got == due) | to.xp.isnan(due), 0.0, abs(got - due))
         if bool(((error <= TOLERANCE + TOLERANCE * abs(due)) & (error < math.inf) | (error == 0)).all()):
             continue
         return f"{name} is off by {float(error.max()):.3g}"
@@ -222,7 +223,7 @@ def run(name, seconds, seed):
         if why:
             row["failed"] += 1
             row["first"] = row["first"] or f"case {index}, {in_words(p)}: {why}"
-        start = start or time.monotonic()  # behind handles, allocators, first kernels
+        start = start or time.monotonic()  # after handles, allocators and first kernels exist
         row["seconds"] = time.monotonic() - start
         if raised == MOST_RAISED:
             row["stopped"] = f"{raised} errors, one after the other"

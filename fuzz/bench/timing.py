@@ -1,16 +1,14 @@
-"""How contenders are compared and timed: of bench.py and bench_features.py.
+"""Compares and times contenders, for bench.py and bench_features.py.
 
-Every contender first computes one problem into outputs filled with NaN, and is
-compared with a double-precision reference: one that is wrong is not timed. Then
-each is captured into a CUDA graph of enough calls, over as many sets of random
-tensors as it takes to leave the L2 cache cold, and all graphs are replayed in
-turn, in one order and then the other: medians of so many rounds, one run, the
-same tensors for all. A card at its power limit is slower hot than after a rest, and
-whoever follows a frugal neighbour is favoured: measured cold, each graph is replayed
-after 50 ms of sleep, medians of 4.
+Every contender first computes one problem into outputs filled with NaN, and is compared with a double-precision
+reference. A wrong one is not timed. Each is then captured into a CUDA graph of enough calls, over as many sets of
+random tensors as keep the L2 cache cold. All graphs are replayed in turn, in one order and then in the other. Figures
+are medians over the rounds of one run, with the same tensors for all. A card at its power limit is slower hot than
+after a rest, and a graph that follows a frugal one has an advantage. Cold measurements therefore replay each graph
+after 50 ms of sleep, with medians of 4.
 
-A contender has run(n), which computes with the n-th set of tensors, and result(), which
-does so with the first and gives O, and LSE or None.
+A contender has run(n), which computes with the n-th set of tensors, and result(), which computes with the first set
+and returns O, and LSE or None.
 """
 
 import math
@@ -21,7 +19,7 @@ import torch
 
 UNIT = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}  # half an ulp of 1
 COLD_BYTES = 192 << 20  # three times an H200's L2
-GRAPH_SECONDS = 1e-3  # of work in a graph, at least
+GRAPH_SECONDS = 1e-3  # least work in a graph
 COLD_GRAPH_SECONDS, COLD_SLEEP, COLD_ROUNDS = 3e-3, 0.05, 4
 
 
@@ -30,13 +28,13 @@ def log(text=""):
 
 
 def make_sets(shape, device, make):
-    """As many sets of tensors as leave the L2 cache cold, made by `make(shape, device)`."""
+    """As many sets of tensors as keep the L2 cache cold, made by `make(shape, device)`."""
     count = max(1, min(128, math.ceil(COLD_BYTES / shape.kv_bytes())))
     return [make(shape, device) for _ in range(count)]
 
 
 class Prepared:
-    """A contender of ours: one call a set of tensors, each planned beforehand by `prepare(inputs, o, lse, workspace)`."""
+    """One of our kernels: a call for each set of tensors, planned beforehand by `prepare(inputs, o, lse, workspace)`."""
 
     def __init__(self, sets, prepare):
         self.calls = []
@@ -57,8 +55,8 @@ class Prepared:
 
 
 def errors(expected, results):
-    """name -> (||O - ref|| / ||ref||, largest |LSE - ref| or None). NaN stays NaN. `expected` yields what is right
-    of a batch entry's head or heads: (batch, heads, O, LSE) in double precision."""
+    """name -> (||O - ref|| / ||ref||, largest |LSE - ref| or None). NaN stays NaN. `expected` yields the right result
+    of one or more heads: (batch, heads, O, LSE) in double precision."""
     o_error = {name: 0.0 for name in results}
     lse_error = {name: None if lse is None else 0.0 for name, (_, lse) in results.items()}
     size = 0.0
@@ -80,7 +78,7 @@ def right(dtype, error):
 
 
 def capture(contender, sets, seconds, graph_seconds):
-    """A graph of at least graph_seconds of calls, over all sets; and how many calls."""
+    """A graph of calls over all sets, at least graph_seconds long; and the number of calls."""
     calls = len(sets) * max(1, math.ceil(graph_seconds / (seconds * len(sets))))
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -106,7 +104,7 @@ def elapsed(work):
 
 
 def time_all(contenders, sets, rounds, cold):
-    """name -> list of seconds a call, hot and cold; every graph in turn, in one order and then the other."""
+    """name -> list of seconds for a call, hot and cold; the graphs run in turn, in one order and then in the other."""
     graphs, notes = {}, {}
     graph_seconds = COLD_GRAPH_SECONDS if cold else GRAPH_SECONDS
     for name, contender in contenders.items():

@@ -1,4 +1,4 @@
-// A report as JSON: the archive's own records, and what is added up of them.
+// A report as JSON: the archive's records, and their sums.
 #include <algorithm>
 #include <set>
 
@@ -18,7 +18,7 @@ uint64_t total(const Report& report, uint64_t SeriesLine::* field) {
   return sum;
 }
 
-// Of each target the last line in each of kBins parts of the time: sums lose nothing by that.
+// For each target, the last line in each of kBins parts of the time. Sums lose nothing by this.
 std::vector<SeriesLine> thinned(const std::vector<SeriesLine>& series, double end) {
   std::vector<SeriesLine> kept;
   std::set<std::pair<int, std::string>> seen;
@@ -56,7 +56,7 @@ Json stats_json(const TargetStats& stats) {
 }  // namespace
 
 const SeriesLine& last_of(const Shard& shard) {
-  // The series is the newer of the two, but for what a kill has cut off.
+  // The series is newer than the statistics, unless a kill cut it off.
   if (shard.series.empty() || shard.series.back().cases < shard.stats.last.cases) return shard.stats.last;
   return shard.series.back();
 }

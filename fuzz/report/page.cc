@@ -5,12 +5,12 @@
 
 namespace attnfuzz::report {
 
-extern const char* const kPageBegin;  // as CMake cuts page.html at its place for the data
+extern const char* const kPageBegin;  // page.html, cut by CMake at the place for its data
 extern const char* const kPageEnd;
 
 namespace {
 
-// For eyes: what would hide text, or turn its direction, is seen as what it is.
+// For display: characters that hide text or change its direction become visible.
 Json shown(const Json& j) {
   if (j.is_string()) return printable_lines(j.get_ref<const std::string&>());
   if (!j.is_structured()) return j;
@@ -29,7 +29,7 @@ Json shown(const Json& j) {
 
 std::string report_page(const Json& report) {
   std::string page = kPageBegin;
-  // Without "<" no text can end the element that holds it, nor begin a comment in it.
+  // Without "<", no text can end its element or begin a comment in it.
   for (const char c : json_text(shown(report))) c == '<' ? page += "\\u003c" : page += c;
   return page + kPageEnd;
 }

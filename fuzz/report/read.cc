@@ -11,7 +11,7 @@
 namespace attnfuzz::report {
 namespace {
 
-// A file that is cut short or of another make costs its own part of the page.
+// A file that is cut short or of another format affects only its own part of the page.
 void attempt(Report& report, const std::function<void()>& read) {
   try {
     read();
@@ -97,7 +97,7 @@ Report read_report(const std::string& dir) {
   found.never_again = report.never_again;
   for (const FindingEntry& entry : report.findings) found.findings.push_back(entry.finding);
   report.not_judged = not_judged(report.header, report.targets);
-  // A kill may have left the files of a finding that another one replaced: that one is listed, and counts.
+  // A kill may have left the files of a finding that another one replaced. The other one is listed and counts.
   if (report.waiting == 0 && report.problems.empty())
     std::ranges::move(unlisted_findings(report.dir, found), std::back_inserter(report.not_judged));
   report.standing = standing(found, report.waiting, report.canaries, report.header, report.not_judged);

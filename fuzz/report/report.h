@@ -1,9 +1,8 @@
-// What is read over coffee: a campaign's folder as one JSON object, and as one HTML
-// page that draws it and loads nothing else.
+// The report of a campaign's folder: one JSON object, and one HTML page that draws it and loads nothing
+// else.
 //
-//   1. read_report(dir)   all that the folder says (campaign/store/archive.h). What
-//                         cannot be read is named in `problems`, and the rest is shown.
-//                         Nothing is run: findings have their pictures with them
+//   1. read_report(dir)   everything in the folder (campaign/store/archive.h). Files that cannot be read are
+//                         named in `problems`; the rest is shown. Nothing is run: findings have their pictures
 //   2. report_json(...)   the same for programs: report.json, and `attnfuzz status --json`
 //   3. report_page(...)   page.html with that JSON in it
 //
@@ -12,8 +11,8 @@
 //   write_file("night/report.json", json_text(json, 1));
 //   write_file("night/report.html", report_page(json));
 //
-// The page puts every text of a file into place as text, and its policy lets no other
-// script run: a hostile folder makes an odd page, and no other harm.
+// The page inserts every text of a file as text, and its policy lets no other script run. A hostile folder
+// gives an odd page and does no other harm.
 #pragma once
 
 #include <map>
@@ -39,44 +38,44 @@ struct Shard {
 
 struct FindingEntry {
   Finding finding;
-  std::string file;       // of its reproducer, as a replay line takes it
-  std::string file_text;  // what is in it
+  std::string file;       // the reproducer's, as a replay line takes it
+  std::string file_text;  // its content
   std::optional<Reproducer> reproducer;
-  std::optional<CasePicture> picture;  // as it was taken; else of the case alone
+  std::optional<CasePicture> picture;  // as the campaign took it; else of the case alone
 };
 
 struct Report {
   std::string dir;
   CampaignHeader header;
   std::vector<Shard> shards;
-  std::map<std::string, TargetStats> targets;        // of all shards
+  std::map<std::string, TargetStats> targets;        // over all shards
   std::map<std::string, MeasuredCoverage> coverage;  // of targets with enough cases
   std::vector<FindingEntry> findings;                // new ones first, then tolerated ones
   std::vector<Finding> never_again;
   std::vector<Canary> canaries;
-  std::vector<SuspectFile> suspects;       // no findings
+  std::vector<SuspectFile> suspects;       // statistical warnings
   size_t waiting = 0;                      // crashes not yet reduced
   std::map<std::string, uint64_t> corpus;  // kernel -> entries
-  std::vector<CorpusEntry> newest;         // a few of the last that showed something new
+  std::vector<CorpusEntry> newest;         // the last few that showed something new
   std::vector<std::string> problems;       // files that cannot be read, and why
   std::vector<std::string> not_judged;     // targets, and why
   Standing standing = Standing::kHeld;     // kUnknown if there are problems
   double explored = 0;                     // campaign time until the last case
-  double end = 0;                          // and until the last failure was reduced
+  double end = 0;                          // campaign time until the last failure was reduced
 };
 
 // Throws std::runtime_error if there is no campaign in `dir`, or one that cannot be understood.
 Report read_report(const std::string& dir);
 
-// What a person asks first, in numbers: cases, findings, what waits, whether it runs.
+// The most important numbers: cases, findings, what waits, whether it runs.
 Json summary_json(const Report& report);
 
-// All of it. Of each job's series at most some 80 lines a target. `made`: when.
+// Everything. Each job's series has at most about 80 lines for each target. `made`: the time.
 Json report_json(const Report& report, const std::string& made);
 
 std::string report_page(const Json& report);
 
-// The newest sums of a shard.
+// A shard's newest sums.
 const SeriesLine& last_of(const Shard& shard);
 
 }  // namespace attnfuzz::report

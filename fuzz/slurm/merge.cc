@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder as far as it can be read: all or nothing.
+// A folder that could be read completely.
 struct Task {
   std::string dir;
   CampaignHeader header;
@@ -36,13 +36,13 @@ Task read_task(const std::string& dir) {
     throw std::runtime_error(dir + "/shards is a link, which is not followed");
   task.shards = shards_of(dir);
   for (const int n : task.shards) read_stats(dir, n);  // throws while nothing is written yet
-  read_crashes(dir);                                   // and for one that is cut short
+  read_crashes(dir);                                   // throws if one is cut short
   return task;
 }
 
-// Copies what is not there yet: a task's and another's of one name say the same. The folder may be a
-// stranger's: no link is followed, and what is no file, or larger than any reader takes, is not
-// copied but named in `left_out`.
+// Copies files that are missing; equal names in two tasks have equal content. The folder may be a
+// stranger's: links are not followed. Anything that is no regular file, or larger than any reader accepts,
+// is not copied but named in `left_out`.
 void copy_missing(const fs::path& from, const fs::path& to, std::vector<std::string>& left_out) {
   const fs::file_status status = fs::symlink_status(from);
   if (fs::is_symlink(status)) {
@@ -117,7 +117,7 @@ class Merge {
     if (known == header_.targets.end()) {
       header_.targets.push_back(target);
     } else if (known->build != target.build || known->worker_build != target.worker_build) {
-      // Told of, not hidden: what was found with one build need not hold of the other.
+      // Reported, because a finding of one build need not hold for the other.
       if (!notes_.insert(target.name + target.build + target.worker_build).second) return;
       TargetRecord other = target;
       other.device += (other.device.empty() ? "" : "; ") + ("another build, in " + task.dir);
@@ -149,7 +149,7 @@ class Merge {
   size_t same_ = 0;
 };
 
-// Whether what is at `to` came from a merge, and so may be replaced.
+// Throws unless `to` is empty or the result of a merge, which may be replaced.
 void refuse_others(const std::string& to) {
   if (!fs::exists(to) || (fs::is_directory(to) && fs::is_empty(to))) return;
   bool merged = false;

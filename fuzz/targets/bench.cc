@@ -21,7 +21,7 @@ Bench::Bench(std::vector<std::unique_ptr<Target>> targets)
 }
 
 Case Bench::in_lane(size_t kernel, Case c) const {
-  // What varies schedules is the case itself: a unit replays as it ran.
+  // The case itself varies schedules, so a unit replays as it ran.
   enter_lane(c, targets_[kernel]->info().lane, c.env.schedule_seed >> 4);
   return c;
 }

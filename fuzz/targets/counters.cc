@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kEdges = wire::kMaxCounters, kAllEdges = kEdges * kCountedKernels;
 
-// The section's name is what libFuzzer looks for.
+// libFuzzer looks for a section of this name.
 __attribute__((section("__libfuzzer_extra_counters"), used)) uint8_t counters[kAllEdges + kSignals];
 
 }  // namespace
@@ -20,7 +20,7 @@ void count_edges(size_t kernel, std::span<const uint8_t> buckets) {
   uint8_t* const first = counters + kernel * kEdges;
   const size_t n = std::min(buckets.size(), kEdges);
   for (size_t i = 0; i < n; ++i) {
-    if (buckets[i] != 0) first[i] = 1;  // how often is a matter of sizes, of which signals speak
+    if (buckets[i] != 0) first[i] = 1;  // how often depends on sizes, which signals cover
   }
 }
 

@@ -1,5 +1,5 @@
-// libFuzzer's extra counters: what it takes for coverage beside its own. It clears
-// them before each unit and looks at them after it.
+// libFuzzer's extra counters, which it treats as coverage. It clears them before each unit and reads them
+// afterwards.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace attnfuzz {
 
 inline constexpr int kCountedKernels = 2;
 
-// Target::coverage() of the kernel with this index: which edges were taken. Not how
-// often, which would give a kernel's loops a counter for each size: four times as many
-// units in a corpus, and none the better for it.
+// Records the edges of Target::coverage() of the kernel with this index, but not how often they were taken.
+// Counts would give a kernel's loops a counter for each size: four times as many units in a corpus, without
+// benefit.
 void count_edges(size_t kernel, std::span<const uint8_t> buckets);
-// A signal of signals.h.
+// Records a signal of signals.h.
 void count_signal(uint16_t id);
 
-// How many counters are lit, for a test: edges, then signals.
+// The number of counters that are set, for a test: edges, then signals.
 struct Lit {
   int edges = 0, signals = 0;
 };

@@ -1,9 +1,8 @@
-// FA-1 and Split-K on the same case: each beside the oracle, then one beside the
-// other, held to what both bounds together allow.
+// FA-1 and Split-K on the same case: each is compared with the oracle, then one with the other, within both
+// bounds together.
 //
-// What the oracle lets pass in both (rows whose scores overflow, all that is between
-// two bounds) they must still agree on as far as they say; and neither may take
-// the other's case for something else.
+// Where the oracle allows both results (rows whose scores overflow, everything between two bounds), they
+// must still agree as far as they are defined. Neither may change the other's case.
 #include "fuzz/targets/target.h"
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"

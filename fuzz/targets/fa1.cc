@@ -1,4 +1,4 @@
-// FA-1 beside the oracle.
+// Compares FA-1 with the oracle.
 #include "fuzz/targets/target.h"
 
 namespace attnfuzz {

@@ -1,10 +1,10 @@
-// The readers of cases, reproducers, ledgers, calibrations, a campaign's lines and units,
-// on bytes of any kind: what is read must be written and read back as the same, whatever
-// is not must be refused with a reason, and nothing in between; and what is shown of any
-// bytes is harmless. Compiled with its readers instrumented, in this process.
+// Fuzzes the readers of cases, reproducers, ledgers, calibrations, a campaign's lines and units with
+// arbitrary bytes. What is read must be written and read back as the same; anything else must be refused
+// with a reason; and whatever is shown of any bytes must be harmless. It is compiled with instrumented
+// readers, in this process.
 //
-// Bytes are mutated as libFuzzer would, and one time in two as a case: then they
-// still decode, and reach what lies behind the first wrong byte.
+// Bytes are mutated as libFuzzer does, and half the time as a case. Such bytes still decode, and reach code
+// behind the first wrong byte.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,14 +22,14 @@
 #include "base/json.h"
 #include "base/printable.h"
 
-// libFuzzer's own; not there in a replay.
+// libFuzzer's own function; absent in a replay.
 extern "C" __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
 
 using namespace attnfuzz;
 
-// An assert that names what was wrong, and is there in every build.
+// An assertion that names the fault, in every build.
 void hold(bool condition, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "attnfuzz: %s\n", what);
@@ -51,7 +51,7 @@ bool read_case(std::string_view bytes) {
   hold(std::holds_alternative<Case>(again), "what encode() wrote is refused");
   hold(std::get<Case>(again) == c, "a case is another one after it was written and read");
   hold(encode(std::get<Case>(again)) == text, "the text of a case is not canonical");
-  // Contradictions that the reader lets pass are found here, before anything is allocated.
+  // Contradictions that the reader accepts are found here, before anything is allocated.
   if (!illegal(c)) describe(c);
   return true;
 }
@@ -71,7 +71,7 @@ bool read_reproducer(std::string_view bytes) {
   return true;
 }
 
-// JSON itself: within its limits it is the library's, whatever the bytes.
+// JSON itself: within its limits it must agree with the library's, whatever the bytes.
 void read_json(std::string_view bytes) {
   const auto read = parse_json(bytes);
   if (const auto* error = std::get_if<DecodeError>(&read)) return one_line(*error);

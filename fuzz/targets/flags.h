@@ -1,9 +1,8 @@
-// What a fuzz target is told on its command line. libFuzzer takes flags with one
-// dash, these have two:
+// The options of a fuzz target. libFuzzer's flags have one dash, these have two:
 //
-//   --lane=asan         the lane of all kernels (default: coverage)
-//   --kernel=./mine.so  instead of the target's kernels, once for each in their order
-//   --property=NAME     instead of the target's
+//   --lane=asan         the build of all kernels (default: coverage)
+//   --kernel=./mine.so  replaces the target's kernels, once for each, in order
+//   --property=NAME     replaces the target's property
 //   --out=DIR           where reproducers go (default: beside libFuzzer's artifacts)
 #pragma once
 
@@ -15,10 +14,10 @@ namespace attnfuzz {
 struct Flags {
   std::string lane;
   std::vector<std::string> kernels;
-  std::string property, out;  // out ends in a '/', or is what file names begin with
+  std::string property, out;  // out ends in '/', or is a prefix of file names
 };
 
-// Ends the process with status 2 and a sentence on what is not understood.
+// Ends the process with status 2 and a sentence about an option that is not understood.
 Flags parse_flags(int argc, char** argv);
 [[noreturn]] void bad_use(const std::string& why);
 

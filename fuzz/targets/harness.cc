@@ -31,19 +31,19 @@ std::unique_ptr<Target> open(const std::string& kernel, const std::string& lane)
   return target;
 }
 
-// What a process of a fuzzer has; libFuzzer's entry points are free functions.
+// The state of a fuzzer's process; libFuzzer's entry points are free functions.
 struct Process {
   Flags flags;
   std::unique_ptr<Bench> bench;
-  bool said = false;  // that a unit cannot be read
+  bool said = false;  // an unreadable unit was reported
 };
 Process& process() {
   static Process the_process;
   return the_process;
 }
 
-// Keeps a failure as a file that replays without libFuzzer; then ends this process,
-// so that libFuzzer keeps the unit.
+// Writes a failure to a file that replays without libFuzzer, then ends this process, so that libFuzzer
+// keeps the unit.
 [[noreturn]] void fail(Judged judged) {
   Bench& bench = *process().bench;
   const std::string history = needs_history(bench, judged);
@@ -87,7 +87,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Bench& bench = *process().bench;
   std::string why;
   const auto c = case_of({reinterpret_cast<const char*>(data), size}, &why);
-  // Bytes are refused without a word; a file of another version is someone's corpus.
+  // Arbitrary bytes are refused silently. A file of another version belongs to somebody's corpus, so it is
+  // reported.
   if (!c && size > 0 && data[0] == '{' && !process().said) {
     std::fprintf(stderr, "attnfuzz: a unit of the corpus is refused, as all like it will be: %s\n",
                  why.c_str());

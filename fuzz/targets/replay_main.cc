@@ -1,10 +1,9 @@
-// A main for where there is no libFuzzer: runs a target on the files and folders given.
+// A main without libFuzzer: runs a target on the given files and folders.
 //
 //   replay_fa1 corpus/seeds crash-3fb2 --lane=asan
 //
-// Ends with 0 if something was judged and nothing failed; a failure aborts, as it does
-// under libFuzzer; 1 if everything was refused, for then nothing was checked; 2 for
-// what cannot be read.
+// Exit status: 0 if something was judged and nothing failed; 1 if everything was refused, because nothing
+// was checked then; 2 for a file that cannot be read. A failure aborts, as under libFuzzer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,11 +1,10 @@
-// Sequences of calls as a server makes them, in processes that live on: a prefill, then
-// chunks and single tokens appended to a key-value cache, then the cache shorter again,
-// another stream, a dirty workspace, and the first call once more.
+// Sequences of calls as a server makes them, in processes that live on: a prefill; then chunks and single
+// tokens appended to a key-value cache; then a shorter cache, another stream, a dirty workspace, and the
+// first call once more.
 //
-// The cache is K and V of the case, as long as its seq_k; how much of it holds something
-// is what key lengths say, and beyond them it holds NaN. Prefills and chunks go to the
-// first kernel, tokens to the second, as servers do. Each call is judged beside the
-// oracle by itself, so what fails is state that one call left to another.
+// The cache is K and V of the case, with seq_k as its capacity. Key lengths say how much of it is filled;
+// the rest holds NaN. Prefills and chunks go to the first kernel, tokens to the second, as in servers. Each
+// call is compared with the oracle by itself, so a failure is state that one call left to another.
 #include <algorithm>
 #include <vector>
 
@@ -19,7 +18,7 @@ struct Request {
   Case c;
 };
 
-// The same cache, `filled` of it holding something, asked by the last `queries` positions.
+// The same cache with `filled` keys, asked by the last `queries` positions.
 Case at(const Case& base, int64_t queries, int64_t filled) {
   Case c = base;
   Problem& p = c.problem;
@@ -34,7 +33,7 @@ Case at(const Case& base, int64_t queries, int64_t filled) {
   return c;
 }
 
-// Longer by one for each second entry of the batch: lengths that differ.
+// Lengthens every second batch entry by one, so that lengths differ.
 void uneven(Case& c) {
   auto& lengths = *c.problem.key_lengths;
   for (size_t b = 1; b < lengths.size(); b += 2) lengths[b] = std::min(lengths[b] + 1, c.problem.seq_k);
@@ -62,7 +61,7 @@ std::vector<Request> requests(const Case& c) {
   return all;
 }
 
-// The unit's own failures are the other targets' business; a rejected request is left out.
+// Failures of the unit itself concern other targets. A rejected request is left out.
 Judged judge_requests(Bench& bench, const Case& c) {
   Judged last;
   last.verdict.outcome = Outcome::kReject;

@@ -1,4 +1,4 @@
-// Split-K beside the oracle.
+// Compares Split-K with the oracle.
 #include "fuzz/targets/target.h"
 
 namespace attnfuzz {

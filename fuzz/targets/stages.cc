@@ -1,5 +1,5 @@
-// The stages of Split-K apart: its partials beside the oracle's, its reduction fed
-// with the oracle's, and one order of merging beside another.
+// The stages of Split-K separately: its partials are compared with the oracle's, its reduction is fed with
+// the oracle's partials, and one order of merging is compared with another.
 #include "fuzz/targets/target.h"
 
 namespace attnfuzz {
@@ -8,7 +8,7 @@ extern const FuzzTarget kFuzzTarget = {"fuzz_stages", {"splitk"}, [](Bench& benc
                                          Judged judged = bench.judge(0, c, "stages");
                                          if (judged.verdict.outcome == Outcome::kFail) return judged;
                                          Judged merged = bench.judge(0, c, "merge_order");
-                                         // What only one of the two speaks of is no rejected unit.
+                                         // A unit to which only one of the two applies is not rejected.
                                          if (merged.verdict.outcome == Outcome::kReject) return judged;
                                          return merged;
                                        }};

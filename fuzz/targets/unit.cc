@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kTries = 8;
 
-// The first of a few texts that is short enough; then that of the simplest case.
+// The first of a few texts that is short enough; else that of the simplest case.
 template <class Make>
 std::string short_enough(size_t most, Make make) {
   for (uint64_t i = 0; i < kTries; ++i) {

@@ -1,4 +1,4 @@
-// Units: how libFuzzer's bytes become cases and back.
+// Converts libFuzzer's bytes to cases and back.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,12 @@
 
 namespace attnfuzz {
 
-// The case of a unit: a case's text or a reproducer's. Nothing, with the reason, if
-// it is neither. Perhaps illegal.
+// The case of a unit: a case's text or a reproducer's. Nothing, with the reason, if it is neither. The case
+// may be illegal.
 std::optional<Case> case_of(std::string_view unit, std::string* why = nullptr);
 
-// The unit of a mutation, at most `most` bytes long: the text of a drawn case where
-// the unit is not one. Empty if no legal case is short enough, which takes a `most`
-// below 200.
+// A mutated unit of at most `most` bytes: the text of a drawn case if the unit is not one. Empty if no
+// legal case is short enough, which needs a `most` below 200.
 std::string mutated(std::string_view unit, const GeneratorConfig& config, uint64_t seed, size_t most);
 std::string crossed(std::string_view a, std::string_view b, const GeneratorConfig& config, uint64_t seed,
                     size_t most);

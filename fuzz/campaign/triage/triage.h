@@ -6,8 +6,7 @@
 //      after the cases that preceded it: dependent on state; the shortest sufficient end of the trace is kept.
 //      Otherwise it is run up to ten times: flaky, k of n, or never again.
 //   2. If an existing finding explains it (explained.h), it is counted there. Otherwise it is reduced, unless
-//      it
-//      needs other cases to fail. The best case so far is always on disk, and the next session continues an
+//      it needs other cases to fail. The best case so far is always on disk, and the next session continues an
 //      interrupted reduction. A failure that fails every time is then run under other thread orders and in the
 //      sanitizers' builds; the first that reports something takes it over (fuzz/check/vote.h).
 //   3. It is counted under a finding that explains the reduced case; else under the reduced case's dedupe key,
