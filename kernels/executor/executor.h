@@ -1,15 +1,13 @@
-// What running device code may ask of the CPU executor.
+// The interface between running device code and the CPU executor.
 //
-// A launch runs its blocks one after the other, and each CUDA thread of a block
-// as a fiber, on one OS thread. Kernels live in shared modules; the executor is
-// linked into the program that loads them, and these few functions are all that
-// crosses between the two. Device code does not call them: it uses the words of
-// kernels/primitives, or those of plain CUDA (cuda.h), which are built on them.
+// A launch runs its blocks one after the other, and each CUDA thread of a block as a fiber, on one OS thread.
+// Kernels live in shared modules. The executor is linked into the program that loads them, and only these
+// functions cross between the two. Device code does not call them: it uses the words of kernels/primitives or
+// of plain CUDA (kernels/cuda_source), which are built on them.
 //
-// Threads run until they meet one another: at a barrier, or in a collective of
-// their warp. There is no implicit lock-step. A collective is one rendezvous:
-// every lane deposits a pointer to its argument, the last to arrive computes
-// for all of them and runs on:
+// Threads run until they meet: at a barrier, or in a collective of their warp. There is no implicit lock-step.
+// In a collective every lane deposits a pointer to its argument. The last lane to arrive computes the results
+// of all lanes and runs on:
 //
 //   struct Ballot {
 //     static constexpr const char *kName = "ballot";
@@ -20,8 +18,8 @@
 //   Ballot ballot{predicate, 0};
 //   simt::meet(ballot, 0xffffffffu, here);  // ballot.result is set
 //
-// What goes wrong ends the block: a fault is told once to env->report, no thread
-// of the block runs on, and the launch returns ATTN_FAULT.
+// A fault ends the block: it is reported once to env->report, no thread of the block runs on, and the launch
+// returns ATTN_FAULT.
 #pragma once
 
 #include <stddef.h>
@@ -31,13 +29,13 @@
 
 #define SIMT_EXPORT __attribute__((visibility("default")))
 
-// On functions that read or write what other lanes of a collective deposited:
-// meeting is what makes that right, and it orders nothing else.
+// Marks functions that read or write what other lanes of a collective deposited. The meeting makes these
+// accesses safe and orders no others, so ThreadSanitizer must not see them.
 #define SIMT_SLOTS __attribute__((no_sanitize("thread")))
 
 namespace simt {
 
-// Where in the kernel's source an operation stands.
+// The place of an operation in the kernel's source.
 struct Place {
   const char* file;
   int line;
@@ -51,7 +49,7 @@ struct Index {
   unsigned x, y, z;
 };
 
-// What all threads of a block have in common.
+// The data that all threads of a block share.
 struct Geometry {
   Index block;
   Index block_dim;
@@ -59,11 +57,10 @@ struct Geometry {
   bool mma_truncates;  // see schedule.h
   bool copies_early;
   bool products_early;
-  int elected_lane;  // of a whole warp, by elect_one()
+  int elected_lane;  // the lane that elect_one() elects in a whole warp
 };
 
-// The part of a thread that device code reads directly, because a call would
-// cost more than the answer.
+// The part of a thread that device code reads directly, because a call would cost more.
 struct Thread {
   Index index;
   uint32_t linear;  // x fastest; lane = linear % 32, warp = linear / 32
@@ -73,7 +70,8 @@ struct Thread {
 // The running thread; null outside of kernels.
 SIMT_EXPORT extern constinit thread_local Thread* current __attribute__((tls_model("initial-exec")));
 
-// The device whose arithmetic the running launch has (arithmetic.h); null: any, or outside of kernels.
+// The device whose arithmetic the running launch has (arithmetic.h). Null outside of kernels, and if any will
+// do.
 namespace device {
 struct Model;
 }
@@ -82,9 +80,9 @@ SIMT_EXPORT extern constinit thread_local const device::Model* arithmetic
 
 inline constexpr uint32_t kFullMask = 0xffffffffu;
 
-// A collective at the moment when all its lanes are there.
+// A collective at the moment when all its lanes have arrived.
 struct Meeting {
-  void* const* arguments;  // by lane; of members only
+  void* const* arguments;  // indexed by lane; set for members only
   uint32_t members;
   Place here;
   const Geometry* geometry;
@@ -99,10 +97,10 @@ struct Lanes {
 struct WarpOp {
   const char* name;
   void (*run)(const Meeting& meeting);
-  bool orders_memory;  // as __syncwarp does, and shuffles do not
+  bool orders_memory;  // true for __syncwarp, false for shuffles
 };
 
-// An Op that orders memory says so: static constexpr bool kOrdersMemory = true.
+// True if the Op has `static constexpr bool kOrdersMemory = true`.
 template <class Op>
 constexpr bool orders_memory() {
   if constexpr (requires { Op::kOrdersMemory; }) {
@@ -112,8 +110,7 @@ constexpr bool orders_memory() {
   }
 }
 
-// Waits for the lanes in `mask` that exist; they must come with the same op,
-// mask and place.
+// Waits for the existing lanes of `mask`. They must come with the same op, mask and place.
 SIMT_EXPORT void meet(const WarpOp& op, void* argument, uint32_t mask, Place here);
 
 template <class Op>
@@ -124,35 +121,35 @@ inline void meet(Op& argument, uint32_t mask, Place here) {
   meet(kOp, &argument, mask, here);
 }
 
-// Barrier 0..15. `threads` counts those that arrive or wait; without `wait` the
-// thread only arrives and runs on.
+// Barrier 0..15. `threads` is the number of threads that arrive or wait. Without `wait` the thread only arrives
+// and runs on.
 inline constexpr uint32_t kWholeBlock = 0xffffffffu;
 SIMT_EXPORT void barrier(uint32_t id, uint32_t threads, bool wait, Place here);
 
-// A barrier of the block, and how its threads voted.
+// A barrier of the block that counts the votes of its threads.
 struct BlockVote {
   int yes, no;
 };
 SIMT_EXPORT BlockVote block_vote(bool predicate, Place here);
 
-// Which lanes of the caller's warp go its way: those that come to this place before each of the others has
-// left, waits elsewhere or polls. A GPU may say fewer.
+// The active lanes: those that come to this place before each of the other lanes has left, waits elsewhere or
+// polls. A GPU may name fewer.
 SIMT_EXPORT void active_lanes(uint32_t* lanes, Place here);
 
-// Lets the others run before this thread goes on: what a polling loop needs.
+// Lets other threads run before this one goes on. A polling loop needs this.
 SIMT_EXPORT void yield();
 
-// Asynchronous copies of 16 bytes; see copy.cc for when they land.
+// An asynchronous copy of 16 bytes. copy.cc says when it lands.
 SIMT_EXPORT void copy_async16(void* shared, const void* global, bool valid, Place here);
-// Of 4, 8 or 16 bytes, of which the first `given` are copied and the rest are zeros.
+// An asynchronous copy of 4, 8 or 16 bytes: the first `given` are copied, and the rest become zeros.
 SIMT_EXPORT void copy_async(void* shared, const void* global, uint32_t bytes, uint32_t given, Place here);
 SIMT_EXPORT void copy_commit();
 SIMT_EXPORT void copy_wait(uint32_t groups_left);
 
-// Shared memory, given out in order. Every thread walks the same sequence with
-// a cursor of its own and gets the same addresses.
+// Shared memory is given out in order. Every thread walks the same sequence with a cursor of its own and gets
+// the same addresses.
 struct ArenaCursor {
-  size_t offset = 0;  // as on a GPU: without red zones
+  size_t offset = 0;  // the offset on a GPU, which has no redzones
   uint32_t count = 0;
 };
 SIMT_EXPORT void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here);
@@ -160,8 +157,8 @@ SIMT_EXPORT void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place h
 // The whole of the launch's dynamic shared memory as one array.
 SIMT_EXPORT void* dynamic_shared(Place here);
 
-// What __cvta_generic_to_shared gives, and back: 32 bits, of the dynamic array or of a
-// __shared__ one. Anything else is reported.
+// __cvta_generic_to_shared and its inverse: 32 bits for an address in the dynamic array or in a __shared__ one.
+// Any other address is reported.
 SIMT_EXPORT uint32_t shared_offset(const void* pointer, Place here);
 SIMT_EXPORT void* shared_pointer(uint32_t offset, Place here);
 
@@ -176,17 +173,17 @@ struct Launch {
   Index block;
   size_t shared_bytes;
   const attn_env* env;
-  void (*entry)(const void* arguments);  // calls the kernel: once a thread
+  void (*entry)(const void* arguments);  // calls the kernel, once for each thread
   const void* arguments;
   const void* kernel;  // any address in the kernel's module
 };
 
-// Runs all blocks and returns ATTN_OK, or ATTN_FAULT after a report. The sizes
-// must be within CUDA's limits: attn::launch checks them on both back ends.
+// Runs all blocks and returns ATTN_OK, or ATTN_FAULT after a report. The sizes must be within CUDA's limits,
+// which attn::launch checks on both back ends.
 SIMT_EXPORT attn_status launch(const Launch& launch);
 
-// The same of a kernel that may begin before the last launch has ended, on a device:
-// each of its blocks must call grid_dependency_wait() (hopper.h).
+// Launches a kernel that on a device may begin before the last launch has ended. Each of its blocks must call
+// grid_dependency_wait() (hopper.h).
 SIMT_EXPORT attn_status launch_dependent(const Launch& launch);
 
 }  // namespace simt

@@ -1,6 +1,6 @@
 // Barriers of transactions (hopper.h). The eight bytes of a barrier hold a mark and its number in
-// Block::mbarriers, where everything else is kept: a barrier that is not initialised, or that something else
-// was written over, shows by them.
+// Block::mbarriers, where everything else is kept. They show if a barrier is not initialised, or was
+// overwritten.
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ constexpr uint32_t kMark = 0x5242424D;
 
 uint32_t parity_of(const MBarrier& barrier) { return barrier.phase % 2; }
 
-// After an arrival, or bytes, `by` a thread.
+// Called after an arrival of thread `by`, or after bytes that it sent have landed.
 void advance(Block& b, MBarrier& m, const Thread* by, Place here) {
   if (m.pending) return;
   if (m.bytes < 0) {

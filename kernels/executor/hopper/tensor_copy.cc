@@ -1,5 +1,5 @@
-// Boxes of tensors between global and shared memory, and the order between what
-// threads write to shared memory and what is read behind their backs (hopper.h).
+// Copies of boxes between global and shared memory, and the order between threads' writes to shared memory and
+// the reads of the async proxy (hopper.h).
 #include <string.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRowBytes = 128;
 
-// One row of a box: bytes [begin, end) of it are within the tensor.
+// One row of a box, of which bytes [begin, end) are within the tensor.
 struct Row {
   unsigned char* tensor;  // of byte 0, wherever that is
   int begin, end;
@@ -27,12 +27,12 @@ Row row_of(const TensorCopy& copy, uint32_t row) {
   }
   const int64_t begin = std::clamp<int64_t>(-at[0] * map.element, 0, kRowBytes);
   const int64_t end = std::clamp<int64_t>((map.dim[0] - at[0]) * map.element, begin, kRowBytes);
-  // By way of integers: byte 0 may lie before the tensor.
+  // Computed in integers, because byte 0 may lie before the tensor.
   const auto tensor = reinterpret_cast<uintptr_t>(map.base) + static_cast<uintptr_t>(offset);
   return {reinterpret_cast<unsigned char*>(tensor), static_cast<int>(begin), static_cast<int>(end)};
 }
 
-// What there is of the row in a chunk of 16 bytes of shared memory.
+// The part of a row that lies in a chunk of 16 bytes of shared memory.
 template <class Visit>
 void visit_chunks(const TensorCopy& copy, uint32_t row, Visit visit) {
   const Row line = row_of(copy, row);
@@ -115,7 +115,7 @@ size_t chunk_of(const void* shared) {
   return static_cast<size_t>(static_cast<const unsigned char*>(shared) - shared_base()) / 16;
 }
 
-// In generic_writes: a thread, and how often it had fenced.
+// An entry of generic_writes: a thread, and how often it had fenced.
 uint32_t write_mark(const Lane& lane) { return (lane.thread.linear + 1) << 20 | (lane.proxy_fences & 0xFFFFF); }
 
 }  // namespace
@@ -209,7 +209,7 @@ void bulk_wait_read(uint32_t groups_left, Place) {
   auto& stores = me.stores.stores;
   auto store = stores.begin();
   for (; store != stores.end() && store->group + groups_left < me.stores.open_group; ++store) {
-    // In ThreadSanitizer's lane this is a read of the source, whenever it was made.
+    // For ThreadSanitizer this is a read of the source, whenever the copy was made.
     if (me.thread.geometry->copies_early) {
       sanitizer::reads(store->shared, size_t{store->map.rows} * kRowBytes);
     } else {

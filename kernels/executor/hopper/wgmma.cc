@@ -1,9 +1,9 @@
-// Products of a warpgroup (hopper.h). They have numbers, the same for all threads:
-// a thread's n-th product is its part of the warpgroup's n-th.
+// Products of a warpgroup (hopper.h). They have the same numbers in all threads: a thread's n-th product is its
+// part of the warpgroup's n-th product.
 //
-// The sums of products under way are kept here, as the lanes' fragments. Products on
-// one array of accumulators form a chain; the wait that covers its last product gives
-// the sums back. A late chain is computed in one go, all its k side by side.
+// This file keeps the sums of products that are in flight, as fragments of the lanes. Products on one array of
+// accumulators form a chain; the wait that covers its last product writes the sums back. A late chain is
+// computed in one go, with all its k side by side.
 #include <stdio.h>
 #include <string.h>
 
@@ -20,33 +20,33 @@ namespace {
 constexpr uint32_t kMembers = 128, kWarps = 4;
 constexpr uint64_t kInFlight = 64;  // products
 constexpr uint32_t kRegisters = 65536;
-constexpr int kChain = 16;  // products computed in one go, at most
+constexpr int kChain = 16;  // the most products that are computed in one go
 
 struct Sums {
-  float* d[kMembers] = {};  // null: the thread has no product on it under way
+  float* d[kMembers] = {};  // by thread; null if it has no product on it in flight
   uint32_t users = 0;
   uint64_t last = 0;          // product
   std::vector<float> values;  // [thread][n / 2]
 };
 
 struct Product {
-  Wgmma said;  // by the first thread
+  Wgmma said;  // the arguments of the first thread
   Place here;
-  uint32_t issued, landed;  // by so many threads
+  uint32_t issued, landed;  // the number of threads that have issued it, and that have waited for it
   Sums* sums;
   const uint32_t* a[kMembers];
-  uint32_t fragment[kMembers][4];  // if operands are read early
+  uint32_t fragment[kMembers][4];  // A in registers, if operands are read early
 };
 
 }  // namespace
 
 struct Warpgroup {
-  uint64_t first = 0;     // product that somebody has yet to wait for
-  uint64_t begun = 0;     // products that somebody has issued
-  uint64_t complete = 0;  // that all have
+  uint64_t first = 0;     // the first product that a thread has yet to wait for
+  uint64_t begun = 0;     // products that some thread has issued
+  uint64_t complete = 0;  // products that all threads have issued
   uint64_t computed = 0;
-  uint64_t waited = 0;   // that somebody has waited for
-  uint64_t awaited = 0;  // the waiting threads need so many complete
+  uint64_t waited = 0;   // products that some thread has waited for
+  uint64_t awaited = 0;  // the number of complete products that the waiting threads need
   uint32_t waiting[kWarps] = {};
   Product product[kInFlight];
   std::vector<std::unique_ptr<Sums>> sums;
@@ -165,7 +165,7 @@ void spread_a(const Product& p, bool early, int k_first, int k_extent, float* to
   }
 }
 
-// What is undefined of the operands makes its rows and columns of the sums so.
+// Undefined operands make their rows and columns of the sums undefined.
 void carry_undefined(const Product& p, bool early) {
   if (!sanitizer::kTracksDefined) return;
   bool rows[64] = {}, columns[256] = {}, any = false;
@@ -203,7 +203,7 @@ void carry_undefined(const Product& p, bool early) {
   }
 }
 
-// Products first..first + count - 1: one chain, of which all but the first accumulate.
+// Products first..first + count - 1 are one chain, of which all but the first accumulate.
 void multiply(Block& b, Warpgroup& wg, uint64_t first, int count) {
   const bool early = b.geometry.products_early;
   const Product& head = wg.product[first % kInFlight];
@@ -263,7 +263,7 @@ bool same_operand(const WgmmaOperand& a, const WgmmaOperand& b) {
   return a.at == b.at && a.leading == b.leading && a.stride == b.stride;
 }
 
-// What this thread says of a product, against what the first one said.
+// Compares this thread's arguments of a product with those of the first thread.
 void check_same(const Lane& me, const Product& p, const Wgmma& said, const Sums* mine, Place here) {
   const uint32_t member = me.thread.linear % kMembers;
   const char* what = !same(p.here, here) ? "place"
@@ -288,7 +288,7 @@ Sums& unused_sums(Warpgroup& wg, uint32_t n) {
   return **found;
 }
 
-// The accumulators are the executor's from here on.
+// From here on the accumulators belong to the executor.
 void take_accumulators(Sums& sums, uint32_t member, float* d, uint32_t count) {
   sums.d[member] = d;
   ++sums.users;
@@ -479,7 +479,7 @@ void check_warpgroups(Block& b) {
     if (wg.registers && wg.increases) taker = &wg, taker_number = i;
   }
   if (!taker) return;
-  // Who did not ask has what it was launched with; this is the most that can be.
+  // A warpgroup that did not ask has the registers that it was launched with, at most this number.
   const uint32_t launched = std::min(kRegisters / b.threads / 8 * 8, 255u);
   for (uint32_t i = 0; i < b.threads / kMembers; ++i) {
     const bool asked = i < b.warpgroups.size() && b.warpgroups[i]->registers;

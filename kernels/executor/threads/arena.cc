@@ -1,9 +1,7 @@
-// Shared memory. The arena is filled with 0xFF at the start of a block, a NaN
-// in every format, so that what nobody has written shows in the result. Red
-// zones lie around every array: their pattern is a NaN too, but not that one,
-// and a changed one is found at the end of the block. AddressSanitizer sees an
-// access to a red zone when it happens, and MemorySanitizer a use of what nobody
-// has written.
+// Shared memory. The arena is filled with 0xFF at the start of a block, which is a NaN in every format, so that
+// memory that nobody has written shows in the result. Redzones lie around every array. Their pattern is another
+// NaN, and a changed redzone is found at the end of the block. AddressSanitizer sees an access to a redzone
+// when it happens, and MemorySanitizer sees a use of memory that nobody has written.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +31,7 @@ unsigned char* base() {
 
 constexpr size_t align_up(size_t value, size_t align) { return (value + align - 1) / align * align; }
 
-// 0xFFE1 as fp16, bf16, and twice as fp32, is a NaN.
+// 0xFFE1 is a NaN in fp16 and bf16, and twice in a row in fp32.
 constexpr unsigned char pattern(size_t at) { return at % 2 ? 0xFF : 0xE1; }
 
 void draw_red_zone(size_t begin, size_t end) {
@@ -99,8 +97,8 @@ void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
   return base() + physical;
 }
 
-// At a multiple of what a GPU puts it at where a kernel has no static array: swizzles that turn bits of the
-// address itself, as plain kernels have them, hold there.
+// The array begins where a GPU puts it if the kernel has no static array, at a multiple of kBaseAlign. Plain
+// kernels have swizzles that turn bits of the address itself, and need that.
 void* dynamic_shared(Place here) {
   ArenaCursor whole;
   return carve(whole, running().launch->shared_bytes, kBaseAlign, here);

@@ -1,13 +1,12 @@
-// Barriers of a block: number 0 is the block's own (__syncthreads), 1 to 15 are
-// named ones between some of its warps.
+// Barriers of a block: number 0 is the block's own (__syncthreads), and 1 to 15 are named barriers between some
+// of its warps.
 //
-// A skipped barrier does not hang, it pairs with the next one: hence a barrier
-// is also checked for being the same one for all, by its place in the source.
-// The whole block must come from one place; at a named barrier only the lanes
-// of one warp must, since producers and consumers meet there by design.
+// A skipped barrier does not hang: it pairs with the next one. So the executor also checks by the place in the
+// source that all threads are at the same barrier. The whole block must come from one place. At a named barrier
+// only the lanes of one warp must, because producers and consumers meet there by design.
 //
-// A barrier of the whole block counts the threads that have not left the kernel, as
-// hardware does: an early return holds nobody up. One with a count waits for that many.
+// A barrier of the whole block counts the threads that have not left the kernel, as hardware does: an early
+// return holds nobody up. A barrier with a count waits for that number of threads.
 #include <bit>
 
 #include "kernels/executor/threads/block.h"
@@ -41,7 +40,7 @@ void check_count(Block& b, Lane& me, uint32_t id, uint32_t threads, Place here) 
   }
 }
 
-// Compares with those that are there already.
+// Compares this thread's arrival with those before it.
 void check_company(Block& b, Lane& me, uint32_t id, uint32_t threads, bool wait, bool whole, Place here) {
   const Barrier& barrier = b.barriers[id];
   const Thread& first = b.lane(barrier.first).thread;
@@ -102,7 +101,7 @@ void barrier(uint32_t id, uint32_t threads, bool wait, Place here) {
 
 BlockVote block_vote(bool predicate, Place here) {
   Block& b = running();
-  // Read by all before anybody comes to the barrier after the next one.
+  // All threads read the votes before any thread comes to the barrier after the next one.
   BlockVote& votes = b.votes[b.barriers[0].phase % 2];
   if (!b.barriers[0].expected) votes = {};
   ++(predicate ? votes.yes : votes.no);

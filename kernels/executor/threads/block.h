@@ -1,16 +1,21 @@
 // The executor's own view of a running block. Only the sources of kernels/executor include it.
 //
-// A lane is in one of four states: running (one at a time), ready (its bit is in
-// Warp::ready), waiting (in a collective: Group::arrived; at a barrier:
-// Barrier::waiting; to be told who goes its way: Warp::gathering), or done. Warp::ready and Block::ready_warps
-// are bit sets, so that finding the next lane is two instructions in any order.
+// A lane is in one of four states:
+//
+//   running   one lane at a time
+//   ready     its bit is in Warp::ready
+//   waiting   in a collective (Group::arrived), at a barrier (Barrier::waiting), or in active_lanes() (Warp::gathering)
+//   done
+//
+// Warp::ready and Block::ready_warps are bit sets, so that finding the next lane takes two instructions in any
+// order.
 #pragma once
 
 #include <deque>
 #include <vector>
 
-#include "kernels/executor/hopper.h"
 #include "kernels/executor/executor.h"
+#include "kernels/executor/hopper.h"
 #include "kernels/executor/threads/sanitizer.h"
 #include "kernels/executor/threads/schedule.h"
 #include "kernels/executor/threads/stacks.h"
@@ -25,7 +30,7 @@ inline constexpr uint32_t kBarriers = 16;
 struct Copy {
   void* shared;
   const void* global;
-  uint32_t bytes, given;  // what is not given becomes zeros
+  uint32_t bytes, given;  // the first `given` bytes are copied, and the rest become zeros
   uint64_t group;
   Place here;
 };
@@ -38,15 +43,15 @@ struct CopyQueue {
   bool empty() const { return landed == copies.size(); }
 };
 
-// One box on its way.
+// A box that is on its way.
 struct TensorCopy {
   TensorMap map;
   int32_t at[4];
   unsigned char* shared;
-  uint32_t mbarrier;  // of a load
-  uint32_t phase;     // of the barrier, when the load was issued
-  uint64_t group;     // of a store
-  uint32_t thread;    // that issued it
+  uint32_t mbarrier;  // the barrier of a load
+  uint32_t phase;     // the phase of that barrier when the load was issued
+  uint64_t group;     // the group of a store
+  uint32_t thread;    // the thread that issued it
   Place here;
 };
 
@@ -56,21 +61,22 @@ struct StoreQueue {
   uint64_t open_group = 0;
 };
 
-// How far a thread is with its warpgroup's products; products have numbers, from 0.
+// A thread's progress through the products of its warpgroup, which are numbered from 0.
 struct ProductState {
-  uint64_t issued = 0;  // products [0, issued)
-  uint64_t landed = 0;  // and of those, products whose wait is over
+  uint64_t issued = 0;  // it has issued products [0, issued)
+  uint64_t landed = 0;  // it has waited for products [0, landed)
   bool fenced = false;
-  std::vector<uint64_t> group_ends;  // of committed groups not waited for: each ends before this product
+  std::vector<uint64_t>
+      group_ends;  // for each committed group that is not waited for: the product after its last
 };
 
-// Where SWIZZLE_128B puts what is at `shared`.
+// The address where SWIZZLE_128B puts the byte of address `shared`.
 inline unsigned char* swizzled128(const void* shared) {
   const auto address = reinterpret_cast<uintptr_t>(shared);
   return reinterpret_cast<unsigned char*>(address ^ ((address >> 7 & 7) << 4));
 }
 
-// Lanes that wait for one another in a collective: those that came with one mask.
+// The lanes that came to a collective with one mask and wait for one another.
 struct Group {
   const WarpOp* op;
   uint32_t mask;
@@ -84,14 +90,14 @@ struct Warp {
   uint32_t existing = 0;
   uint32_t left = 0;  // lanes whose thread has left the kernel
   void* argument[kWarpSize];
-  uint32_t active = 0;  // groups with a lane in them
+  uint32_t active = 0;  // bit set of groups that have a lane
   Group group[kWarpSize];
-  uint32_t gathering = 0;             // lanes that wait to be told who goes their way,
-  Place gathering_at[kWarpSize];      // each at its place;
-  uint32_t gathered[kWarpSize] = {};  // and what they were told
-  uint32_t polled = 0;                // how often others polled meanwhile
+  uint32_t gathering = 0;             // lanes that wait in active_lanes()
+  Place gathering_at[kWarpSize];      // the place where each of them waits
+  uint32_t gathered[kWarpSize] = {};  // the answer of each
+  uint32_t polled = 0;                // how often other lanes polled meanwhile
   uint32_t fences = 0;                // collectives that ordered memory so far
-  Place barrier_place[kWarpSize];     // of a lane that waits at a barrier
+  Place barrier_place[kWarpSize];     // the place of a lane that waits at a barrier
 };
 
 struct Lane {
@@ -104,7 +110,7 @@ struct Lane {
   uint32_t stack_number = 0;
   sanitizer::Fiber fiber;
   CopyQueue copies;
-  // Elsewhere: blocks that do not use them have less to walk through. Lanes are for ever.
+  // On the heap, so that blocks that do not use them walk through less memory. Lanes are never freed.
   StoreQueue& stores = *new StoreQueue;
   ProductState& products = *new ProductState;
   uint32_t proxy_fences = 0;
@@ -112,37 +118,37 @@ struct Lane {
 
 struct Barrier {
   uint32_t arrived = 0;
-  uint32_t expected = 0;  // 0: nobody has arrived yet
-  bool whole = false;     // of all threads that have not left
+  uint32_t expected = 0;  // 0 if no thread has arrived yet
+  bool whole = false;     // a barrier of all threads that have not left
   uint32_t first = 0;     // the thread that came first
   Place here{};           // its place
-  uint32_t warps = 0;     // with a waiting lane
+  uint32_t warps = 0;     // bit set of warps that have a waiting lane
   uint32_t waiting[kMaxWarps];
-  uint32_t phase = 0;  // times it was passed
+  uint32_t phase = 0;  // how often it was passed
 };
 
-// In shared memory (hopper.h).
+// A barrier in shared memory (hopper.h).
 struct MBarrier {
   void* address;
   uint32_t count;
-  Place here;  // where it was initialised
+  Place here;  // the place of its initialisation
   uint32_t initialiser;
   bool fenced = false;
   uint32_t pending;    // arrivals that this phase still lacks
-  int64_t bytes = 0;   // announced and not landed
-  uint32_t phase = 0;  // that are over
-  uint32_t warps = 0;  // with a waiting lane
+  int64_t bytes = 0;   // bytes that are announced and have not landed
+  uint32_t phase = 0;  // phases that are over
+  uint32_t warps = 0;  // bit set of warps that have a waiting lane
   uint32_t waiting[kMaxWarps] = {};
-  uint32_t released = 0;  // lanes that were, and have not run since
-  char order_tags[2];     // by parity
+  uint32_t released = 0;  // lanes that were released and have not run since
+  char order_tags[2];     // by parity of the phase
 };
 
 struct Warpgroup;  // wgmma.cc
 
 struct SharedArray {
-  size_t offset;    // as on a GPU
-  size_t bytes;     // asked for
-  size_t physical;  // from the base of the arena
+  size_t offset;    // the offset on a GPU
+  size_t bytes;     // the bytes that were asked for
+  size_t physical;  // the offset from the base of the arena
   Place here;
 };
 
@@ -162,29 +168,30 @@ struct Block {
   uint32_t warps = 0;
   uint32_t live = 0;
   uint32_t ready_warps = 0;
-  uint32_t warp = 0;  // of the running lane
+  uint32_t warp = 0;  // the warp of the running lane
   const Launch* launch = nullptr;
   Fault fault;
   Lane* left = nullptr;      // the lane that ran before
-  Lane host;                 // stands for whoever called launch()
+  Lane host;                 // stands for the caller of launch()
   std::vector<Lane*> lanes;  // made once, never moved: fibers hold their addresses
   Warp warp_state[kMaxWarps];
   Barrier barriers[kBarriers];
   BlockVote votes[2] = {};  // at barrier 0, by parity of its phase
   std::vector<SharedArray> arrays;
   std::deque<MBarrier> mbarriers;  // never moved: a sanitizer knows their addresses
-  std::vector<TensorCopy> loads;   // under way
+  std::vector<TensorCopy> loads;   // loads that are on their way
   std::vector<Warpgroup*> warpgroups;
-  // By 16 bytes of shared memory: the thread that wrote there last, and how often it had fenced; 0: nobody.
+  // For each 16 bytes of shared memory: the thread that wrote there last and how often it had fenced, or 0.
   std::vector<uint32_t> generic_writes;
-  bool asynchronous = false;               // a block used some of these
-  bool dependent = false, waited = false;  // the launch, and this block for the one before it
-  void* statics = nullptr;                 // __shared__ arrays of plain CUDA code
+  bool asynchronous = false;  // a block used barriers of transactions, boxes or products
+  bool dependent = false;     // the launch is a dependent one
+  bool waited = false;        // a thread of this block has waited for the launch before it
+  void* statics = nullptr;    // __shared__ arrays of plain CUDA code
   size_t statics_bytes = 0;
-  size_t statics_checked = 0;  // the module that was last seen to have few enough
-  size_t shared_used = 0;      // bytes of the arena that are not all poison any more
-  // What a sanitizer ties the order of memory to: by number of barrier or warp, and parity of its use.
-  // A thread may come to the next use of a barrier before the last has left this one.
+  size_t statics_checked = 0;  // the module whose static arrays were last found to be within the limit
+  size_t shared_used = 0;      // bytes of the arena that may not be poison any more
+  // The addresses that a sanitizer ties the order of memory to, by number of the barrier or warp and parity of
+  // its use. A thread may come to the next use of a barrier before the last one has left this use.
   struct {
     char start, end;
     char barrier[kBarriers][2];
@@ -204,11 +211,11 @@ inline bool same(Place a, Place b) {
 }
 
 // scheduler.cc
-void start_lanes(Block& block);           // the launch's threads, ready to begin
-void end_lanes(Block& block);             // what they wrote is seen by the host
-void run_block(Block& block);             // until all are done, or one has faulted
-void wait_in_warp(Block& b, Lane& me);    // the caller is neither ready nor running
-[[noreturn]] void abandon(Block& block);  // leaves for the host; block.fault is set
+void start_lanes(Block& block);           // makes the launch's threads ready
+void end_lanes(Block& block);             // makes the threads' writes visible to the host
+void run_block(Block& block);             // runs until all threads are done, or one has faulted
+void wait_in_warp(Block& b, Lane& me);    // runs other lanes; the caller must not be ready
+[[noreturn]] void abandon(Block& block);  // goes back to the host after block.fault was set
 
 inline void make_ready(Block& b, Warp& warp, uint32_t lanes) {
   if (!lanes) return;
@@ -226,52 +233,53 @@ void send_report(const Block& block, const attn_env* env);
 void reset_arena(Block& block);
 void check_red_zones(Block& block);
 unsigned char* shared_base();
-// Whether [begin, begin + bytes) is within one array.
+// True if [begin, begin + bytes) is within one array.
 bool is_shared(const Block& block, const void* begin, size_t bytes);
 
 // copy.cc
-void check_copies(Block& block, Lane& lane);  // at a thread's end
+void check_copies(Block& block, Lane& lane);  // at the end of a thread
 
 // barrier.cc
 void reset_barriers(Block& block);
-void check_barriers(Block& block);  // at a block's end
-void leave_barriers(Block& block);  // a thread has left: nobody waits for it at a barrier of the block
+void check_barriers(Block& block);  // at the end of a block
+void leave_barriers(Block& block);  // a thread has left: barriers of the whole block stop waiting for it
 
 // collective.cc
-void leave_collectives(Block& block, Lane& lane);  // nor in a collective of its warp
-void let_gathered_go(Block& block, Warp& warp);    // from active_lanes(), those of one place
+void leave_collectives(Block& block, Lane& lane);  // a thread has left: collectives stop waiting for it
+void let_gathered_go(Block& block, Warp& warp);  // releases the lanes that wait in active_lanes() at one place
 
 // mbarrier.cc
-MBarrier& mbarrier_at(Block& block, void* address, const char* word, Place here);  // or faults
+MBarrier& mbarrier_at(Block& block, void* address, const char* word, Place here);  // faults if there is none
 void land_bytes(Block& block, const TensorCopy& load, int64_t bytes);
 void check_mbarriers(Block& block);
-size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to, size_t size);  // 0: at none
+size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to,
+                         size_t size);  // 0 if it waits at none
 
 // tensor_copy.cc
-bool land_load(Block& block);                 // false: there was none under way
-void check_stores(Block& block, Lane& lane);  // at a thread's end
-void check_loads(Block& block);               // at a block's
-// What the async proxy is about to read or to overwrite has been fenced.
+bool land_load(Block& block);                 // false if no load is on its way
+void check_stores(Block& block, Lane& lane);  // at the end of a thread
+void check_loads(Block& block);               // at the end of a block
+// Faults if bytes that the async proxy is about to read or to overwrite were written without a fence after it.
 void check_proxy(Block& block, const void* shared, size_t bytes, const char* what, Place here);
 
 // wgmma.cc
-bool land_products(Block& block);  // false: nobody waits for any that could
+bool land_products(Block& block);  // false if no thread waits for a product that could land
 void check_products(Block& block, Lane& lane);
 void check_warpgroups(Block& block);
 void reset_warpgroups(Block& block);
 size_t describe_warpgroup(const Block& block, const Lane& waiting, char* to, size_t size);
 
-// statics.cc: __shared__ arrays of plain CUDA code
+// statics.cc: the __shared__ arrays of plain CUDA code
 struct Statics {
-  size_t module = 0;  // 0: none
+  size_t module = 0;  // 0 if there is none
   size_t bytes = 0;
-  const char* path = nullptr;  // of the module
-  void* memory = nullptr;      // of this OS thread, once it has been filled
+  const char* path = nullptr;  // the path of the module
+  void* memory = nullptr;      // the arrays of this OS thread, once they have been filled
 };
 Statics find_statics(const void* kernel);
 void poison_statics(Statics& statics);
-void check_statics(Block& block, const Statics& statics);  // at a block's end
-// Whether a function of the module has more than `limit` bytes of them; says which.
+void check_statics(Block& block, const Statics& statics);  // at the end of a block
+// True if a function of the module has more than `limit` bytes of static arrays; `words` then names it.
 bool beyond_static_shared(const char* module, size_t limit, char* words, size_t size);
 
 }  // namespace simt

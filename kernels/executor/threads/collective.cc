@@ -1,5 +1,5 @@
-// Collectives of a warp: checked on arrival, computed by the last to arrive. Lanes of
-// the mask whose threads have left the kernel are not waited for, as CUDA has it.
+// Collectives of a warp. Each lane is checked when it arrives, and the last one computes the result. Lanes of
+// the mask whose threads have left the kernel are not waited for, as in CUDA.
 #include <string.h>
 
 #include <bit>
@@ -25,8 +25,8 @@ namespace {
         op.name, other);
 }
 
-// The group for `mask` where a warp's lanes are in several: halves on their own,
-// or one that is ahead of the other.
+// The group for `mask` if a warp's lanes are in several groups: two halves by themselves, or one half ahead of
+// the other.
 [[gnu::noinline]] Group& find_group(Lane& me, const WarpOp& op, uint32_t mask, uint32_t members, Place here) {
   Warp& warp = *me.warp;
   for (uint32_t rest = warp.active; rest; rest &= rest - 1) {
@@ -54,7 +54,7 @@ namespace {
 
 }  // namespace
 
-// Those that wait for lanes that have left have waited long enough: the one that leaves last computes.
+// If a group waits only for lanes that have left, the lane that leaves last computes its result.
 void leave_collectives(Block&, Lane& me) {
   Warp& warp = *me.warp;
   for (uint32_t rest = warp.active; rest; rest &= rest - 1) {
@@ -116,7 +116,7 @@ void active_lanes(uint32_t* lanes, Place here) {
   *lanes = warp.gathered[lane];
 }
 
-// Those that are least far in the source: others may wait where these come to.
+// Releases the lanes that are least far in the source: others may wait at a place that these come to.
 void let_gathered_go(Block& b, Warp& warp) {
   Place here = warp.gathering_at[std::countr_zero(warp.gathering)];
   for (uint32_t rest = warp.gathering; rest; rest &= rest - 1) {

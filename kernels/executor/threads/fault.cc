@@ -24,7 +24,7 @@ struct Waiting {
   Lane* lane = nullptr;
   Place here{};
   char what[160];
-  bool for_threads = true;  // not for what others may have left behind when they left
+  bool for_threads = true;  // false at a barrier of transactions: threads that have left may have arrived there
 };
 
 bool find_waiting(Block& b, uint32_t from, Waiting* waiting) {
@@ -85,7 +85,7 @@ void record_deadlock(Block& b) {
                  gone.z);
     return;
   }
-  // The first that waits somewhere else tells more than the number of threads.
+  // The first thread that waits somewhere else says more than the number of threads.
   Waiting other;
   for (uint32_t from = first.lane->thread.linear + 1; find_waiting(b, from, &other);
        from = other.lane->thread.linear + 1) {

@@ -32,8 +32,8 @@ struct BlockOrder {
 
 constexpr size_t kStaticShared = 48 * 1024;
 
-// A device's arithmetic needs IEEE 754's beside it. What is built with -ffast-math sets the processor to
-// flush subnormals as soon as it is loaded.
+// A device's arithmetic needs that of IEEE 754 beside it. A library that is built with -ffast-math sets the
+// processor to flush subnormals as soon as it is loaded.
 void check_arithmetic(Block& b, int32_t number) {
   constexpr unsigned kZeroOperands = 1 << 6, kRounding = 3 << 13, kZeroResults = 1 << 15;
   const unsigned control = __builtin_ia32_stmxcsr();

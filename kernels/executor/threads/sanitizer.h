@@ -1,11 +1,11 @@
-// What a sanitizer must be told of what the executor does. The executor is not
-// instrumented in any lane: it switches stacks, lands copies and hands memory
-// out behind a sanitizer's back, and says so through these words. Each lane
-// compiles the executor once more with its own bodies; the plain one's are empty.
+// The calls that tell a sanitizer what the executor does. The executor is never instrumented: it switches
+// stacks, lands copies and hands out memory without the sanitizer's knowledge, and reports each of these
+// through the functions below. The executor is compiled once more for each sanitizer, with that sanitizer's
+// bodies. In the plain build they are empty.
 //
-//   SIMT_LANE_ASAN   red zones and abandoned stacks
-//   SIMT_LANE_MSAN   what is defined: shared memory at a block's start is not
-//   SIMT_LANE_TSAN   a TSan fiber a lane; what orders memory, and what does not
+//   SIMT_LANE_ASAN   redzones and abandoned stacks
+//   SIMT_LANE_MSAN   which memory is defined; shared memory is undefined when a block starts
+//   SIMT_LANE_TSAN   a TSan fiber for each lane; what orders memory, and what does not
 //
 // TSan sees races between lanes because switching from one to the next orders
 // nothing. Barriers and __syncwarp do, a launch's start and end do; shuffles,
@@ -39,7 +39,7 @@ extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace simt::sanitizer {
 
-// What a fiber is to the sanitizer.
+// The sanitizer's handle of a fiber.
 struct Fiber {
   void* handle = nullptr;
 };
@@ -52,8 +52,8 @@ inline constexpr bool kTracksDefined = false;
 
 #if defined(SIMT_LANE_TSAN)
 inline constexpr bool kOrdersAccesses = true;
-// Lanes take another thread's role from block to block: what one fiber does is
-// ordered, and two blocks are not.
+// Lanes take another thread's role from block to block: accesses of one fiber are ordered, and those of two
+// blocks are not.
 inline constexpr bool kLanesRotate = true;
 #else
 inline constexpr bool kOrdersAccesses = false;
@@ -62,7 +62,7 @@ inline constexpr bool kLanesRotate = false;
 
 // --- Fibers ----------------------------------------------------------------
 
-// A lane that has never run yet, or the host before a launch.
+// Makes the fiber of a lane that has not run yet, or of the host before a launch.
 inline void make(Fiber& fiber, [[maybe_unused]] bool host) {
 #if defined(SIMT_LANE_TSAN)
   if (host) {
@@ -75,7 +75,7 @@ inline void make(Fiber& fiber, [[maybe_unused]] bool host) {
 #endif
 }
 
-// Before the stack is switched.
+// Called before the stack is switched.
 inline void leave([[maybe_unused]] Fiber& from, [[maybe_unused]] const Fiber& to,
                   [[maybe_unused]] const Stack& stack) {
 #if defined(SIMT_LANE_ASAN)
@@ -85,7 +85,7 @@ inline void leave([[maybe_unused]] Fiber& from, [[maybe_unused]] const Fiber& to
 #endif
 }
 
-// On the new stack; `left` is the one that was left, and learns its bounds if they are not known.
+// Called on the new stack. `left` is the stack that was left; its bounds are filled in if they are not known.
 inline void arrive([[maybe_unused]] Fiber& me, [[maybe_unused]] Stack& left) {
 #if defined(SIMT_LANE_ASAN)
   const void* bottom = nullptr;
@@ -95,7 +95,7 @@ inline void arrive([[maybe_unused]] Fiber& me, [[maybe_unused]] Stack& left) {
 #endif
 }
 
-// What was on it is given up.
+// The content of the stack is given up.
 inline void abandon([[maybe_unused]] Fiber& fiber, [[maybe_unused]] const Stack& stack) {
 #if defined(SIMT_LANE_ASAN)
   fiber.handle = nullptr;
@@ -107,8 +107,8 @@ inline void abandon([[maybe_unused]] Fiber& fiber, [[maybe_unused]] const Stack&
 #endif
 }
 
-// Before instrumented code is called from here, or a function that a runtime
-// looks into: its arguments are defined, and so is what they point to on this stack.
+// Called before a call of instrumented code, or of a function that a sanitizer's runtime intercepts: marks its
+// arguments as defined, and the bytes that they point to on this stack.
 inline void enter([[maybe_unused]] const void* argument = nullptr, [[maybe_unused]] size_t bytes = 0) {
 #if defined(SIMT_LANE_MSAN)
   memset(__msan_param_tls, 0, sizeof __msan_param_tls);
@@ -132,7 +132,7 @@ inline void acquire([[maybe_unused]] void* tag) {
 
 // --- Memory ------------------------------------------------------------------
 
-// Nobody may touch it.
+// An access to these bytes is an error from now on.
 inline void forbid([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
 #if defined(SIMT_LANE_ASAN)
   __asan_poison_memory_region(begin, bytes);
@@ -153,15 +153,15 @@ inline bool forbidden([[maybe_unused]] void* begin, [[maybe_unused]] size_t byte
 #endif
 }
 
-// Whole pages that begin a new life: who touched them before does not count.
+// Forgets all earlier accesses to these whole pages.
 inline void renew([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
 #if defined(SIMT_LANE_TSAN)
-  // Mapping anew is what TSan forgets accesses for.
+  // TSan forgets the accesses to a page that is mapped anew.
   if (bytes) mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 #endif
 }
 
-// Its content means nothing until it is written.
+// These bytes are undefined until they are written.
 inline void undefine([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
 #if defined(SIMT_LANE_MSAN)
   __msan_poison(begin, bytes);
@@ -189,9 +189,9 @@ inline void will_copy([[maybe_unused]] void* to, [[maybe_unused]] size_t bytes) 
 #endif
 }
 
-// While it lives, what the executor does to its own books by way of the C library, whose
-// functions ThreadSanitizer's runtime watches, is not taken for the running lane's. No
-// lane may be switched meanwhile.
+// ThreadSanitizer's runtime intercepts functions of the C library. While an Unseen lives, writes that the
+// executor makes to its own data through them do not count as the running lane's. No lane may be switched
+// meanwhile.
 struct Unseen {
   Unseen() {
 #if defined(SIMT_LANE_TSAN)
@@ -206,7 +206,8 @@ struct Unseen {
   Unseen(const Unseen&) = delete;
 };
 
-// As memcpy and memset, which ThreadSanitizer's runtime takes for the running lane's.
+// memcpy and memset without the interception by ThreadSanitizer's runtime, which would count them as the
+// running lane's.
 inline void copy(void* to, const void* from, size_t bytes) {
 #if defined(SIMT_LANE_TSAN)
   auto* out = static_cast<volatile unsigned char*>(to);
@@ -225,7 +226,7 @@ inline void fill(void* to, int byte, size_t bytes) {
 #endif
 }
 
-// What the executor copies counts as defined as what it is copied from; null: as zeros.
+// Makes `to` as defined as `from`, or all defined if `from` is null.
 inline void carry([[maybe_unused]] void* to, [[maybe_unused]] const void* from, [[maybe_unused]] size_t bytes) {
 #if defined(SIMT_LANE_MSAN)
   if (from) {
@@ -244,7 +245,7 @@ inline bool defined([[maybe_unused]] const void* begin, [[maybe_unused]] size_t 
 #endif
 }
 
-// The running lane counts as one that reads, or writes, now.
+// Records a read or a write of the running lane.
 inline void reads([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
 #if defined(SIMT_LANE_TSAN)
   __tsan_read_range(const_cast<void*>(begin), bytes);

@@ -1,6 +1,6 @@
-// The scheduler: fibers, and who runs next. Compiled without instrumentation in
-// every lane of the build (sanitizer.h); functions that switch fibers return
-// void, because a sanitizer's shadow of a return value would be the other fiber's.
+// The scheduler: fibers, and which of them runs next. It is compiled without instrumentation in every build
+// (sanitizer.h). Functions that switch fibers return void, because a sanitizer's shadow of a return value would
+// be the other fiber's.
 #include <algorithm>
 #include <bit>
 
@@ -17,10 +17,10 @@ constinit thread_local Block* running_block = nullptr;
 
 namespace {
 
-// Lanes by which the threads move on from block to block, where they do: not a
-// whole number of warps, so that neighbours of a tile's border meet as well.
+// If threads move on to other lanes from block to block, they move by this number of lanes. It is no whole
+// number of warps, so that neighbours across a tile's border change places as well.
 constexpr uint32_t kRotation = 37;
-// How often lanes of a warp poll before those that gather need not wait for them.
+// After so many polls of other lanes, the lanes in active_lanes() no longer wait for them.
 constexpr uint32_t kPatience = 1024;
 
 inline void jump(Lane& from, Lane& to) {
@@ -45,7 +45,7 @@ inline Lane* pick(Block& b) {
   uint32_t warp = b.warp, lane = 0;
   switch (b.order) {
     case Order::kAscending:
-      // This warp first, as long as it can: what it works on is in the cache.
+      // Stays with this warp as long as it can: its data is in the cache.
       warp = (warp + std::countr_zero(std::rotr(b.ready_warps, static_cast<int>(warp)))) % kMaxWarps;
       lane = std::countr_zero(b.warp_state[warp].ready);
       break;
@@ -64,7 +64,7 @@ inline Lane* pick(Block& b) {
   return &take(b, warp, lane);
 }
 
-// Something lands that was put off. What is sent first lands last, but in descending order.
+// Lets one late load or product land: in descending order a product if there is one, and else a load.
 inline bool land(Block& b) {
   if (b.order == Order::kDescending) return land_products(b) || land_load(b);
   return land_load(b) || land_products(b);
@@ -76,19 +76,19 @@ inline bool land(Block& b) {
   return next;
 }
 
-// The next lane; where none is ready, one that something lets go on that lands.
+// The next lane. If none is ready, late copies and products land until one is.
 inline Lane* next_lane(Block& b) {
   Lane* next = pick(b);
   return next ? next : next_after_landing(b);
 }
 
-// Nobody of the warp is on the way any more to where some ask who goes theirs.
+// Releases lanes in active_lanes() if no other lane of the warp can still come to their place.
 inline void gather(Block& b, Warp& warp) {
   if (warp.gathering && !warp.ready) [[unlikely]]
     let_gathered_go(b, warp);
 }
 
-// What a thread must have waited for before it ends.
+// Checks that a thread has waited for all that it started.
 [[gnu::noinline, gnu::cold]] void check_ended(Block& b, Lane& me) {
   if (!me.copies.empty()) {
     check_copies(b, me);
@@ -102,7 +102,7 @@ inline void gather(Block& b, Warp& warp) {
   abandon(b);
 }
 
-// The running lane is over; comes back when it is wanted in the next block.
+// Ends the running lane. Returns when the lane is needed in the next block.
 void finish(Block& b, Lane& me) {
   if (!me.copies.empty() || b.asynchronous) check_ended(b, me);
   me.done = true;
@@ -131,7 +131,7 @@ void enter() {
   }
 }
 
-// Gives each lane the thread whose place it has in b.lanes.
+// Gives each lane the thread of its place in b.lanes.
 void number_lanes(Block& b) {
   const Index dim = b.geometry.block_dim;
   for (uint32_t linear = 0; linear < b.threads; ++linear) {
@@ -221,13 +221,13 @@ void wait_in_warp(Block& b, Lane& me) {
     record_deadlock(b);
     abandon(b);
   }
-  if (next != &me) jump(me, *next);  // else what landed was what it waits for
+  if (next != &me) jump(me, *next);  // else the copy or product that landed released this lane
 }
 
 void yield() {
   Block& b = running();
   Lane& me = self();
-  // It may poll for what they do next, and so may others that are ready.
+  // This lane and other ready ones may poll for what the lanes in active_lanes() do next.
   if (me.warp->gathering && (!me.warp->ready || ++me.warp->polled == kPatience)) let_gathered_go(b, *me.warp);
   // The next ready thread in a ring, whatever the order of the schedule: any
   // other choice lets two polling threads starve a third.

@@ -79,7 +79,7 @@ bool recover_stack_overflow(void* siginfo, void* ucontext) {
       !find_guard(static_cast<const char*>(static_cast<siginfo_t*>(siginfo)->si_addr), &index)) {
     return false;
   }
-  // What the thread had on its stack is given up, so its top serves to run on.
+  // The content of the stack is given up, so the handler's code can run from its top.
   auto& machine = static_cast<ucontext_t*>(ucontext)->uc_mcontext;
   const uintptr_t top = reinterpret_cast<uintptr_t>(stacks()[index].top()) & ~uintptr_t{15};
 #if defined(__x86_64__)

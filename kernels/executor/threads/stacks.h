@@ -19,7 +19,8 @@ Stack stack_at(size_t index);
 // Installs the handler once. `on_overflow(index)` is called on the overflowed
 // stack, from its top again, and must not return.
 void watch_stacks(void (*on_overflow)(size_t index));
-// The same now, by the executor's own: for a program that soon may install no handler any more.
+// Installs the handler now, with the executor's own on_overflow: for a program that soon cannot install one any
+// more.
 __attribute__((visibility("default"))) void watch_threads();
 
 // For a program with a SIGSEGV handler of its own: true if the fault was one of

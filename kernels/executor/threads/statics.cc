@@ -1,17 +1,15 @@
-// __shared__ arrays of plain CUDA code are thread_local variables of the module
-// that holds the kernel (cuda.h). This finds that module's thread-local memory,
-// to fill it with 0xFF at the start of each block.
+// __shared__ arrays of plain CUDA code are thread_local variables of the module that holds the kernel. This
+// file finds the thread-local memory of that module and fills it with 0xFF at the start of each block.
 //
-// The loader has that memory on the heap, where a write behind an array's end would show
-// as anything, and much later. So it is put elsewhere, between zones that are looked at
-// when a block ends and pages that nobody may touch. Not so in a sanitizer's lane: to
-// AddressSanitizer the loader's is as good.
+// The loader keeps that memory on the heap, where a write behind an array's end could show as anything, and
+// much later. So it is moved between redzones, which are checked when a block ends, and pages that nobody may
+// touch. Builds for a sanitizer leave it where it is: AddressSanitizer watches the heap itself.
 //
-// A module that also holds the executor is left alone: other libraries keep
-// their state in the same memory there, and the executor its own.
+// A module that also holds the executor is left alone: other libraries and the executor keep their state in the
+// same memory.
 //
-// nvcc gives a kernel 48 KiB of such arrays. Their sizes are in the module's table
-// of symbols, by the function that they stand in; what is more is refused at launch.
+// nvcc gives a kernel 48 KiB of static arrays. The module's table of symbols has their sizes and the functions
+// that they stand in. A launch with more is refused.
 #include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -83,7 +81,7 @@ class Mapped {
   }
   Mapped(const Mapped&) = delete;
 
-  // `count` of T at `offset`; null where the file has not as many.
+  // `count` objects of type T at `offset`; null if the file is too short.
   template <class T>
   const T* at(size_t offset, size_t count = 1) const {
     if (!begin_ || offset > bytes_ || count > (bytes_ - offset) / sizeof(T)) return nullptr;
@@ -95,7 +93,8 @@ class Mapped {
   size_t bytes_ = 0;
 };
 
-// "kernel(float*)" of the array "kernel(float*)::tile"; an array of no function is its own.
+// The function of an array: "kernel(float*)" for "kernel(float*)::tile". An array outside of functions is its
+// own.
 std::string owner_of(const char* symbol) {
   int status = 0;
   char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
@@ -141,7 +140,7 @@ Statics find_statics(const void* kernel) {
 
 namespace {
 
-// By way of the loader, which makes the memory where no thread has touched it yet.
+// Asks the loader, which makes the memory if this thread has not touched it yet.
 void* memory_of(size_t module) {
   struct {
     unsigned long module, offset;
@@ -154,16 +153,16 @@ void* memory_of(size_t module) {
 
 constexpr size_t kPage = 4096, kZone = 1024, kOutOfBounds = 16 * kPage;
 
-// 0xFFE1 as fp16, bf16, and twice as fp32, is a NaN; an array's own poison is another.
+// 0xFFE1 is a NaN in fp16 and bf16, and twice in a row in fp32. The poison of arrays is another NaN.
 constexpr uint64_t kPattern = 0xFFE1FFE1FFE1FFE1;
 
-// As glibc has it in the vector that the thread's control block points to, by a module's number.
+// glibc's entry of a module in the vector that the thread's control block points to.
 struct ThreadMemory {
   void* value;
-  void* to_free;  // none: the memory is the thread's from its start, and code may know its distance
+  void* to_free;  // null if the thread has the memory from its start, and code may know its distance
 };
 
-// Where a module's arrays have been put, of this OS thread; none: left to the loader.
+// The place that a module's arrays were moved to, for this OS thread; null if they were left to the loader.
 std::map<size_t, unsigned char*>& fenced() {
   static thread_local std::map<size_t, unsigned char*> places;
   return places;
@@ -213,7 +212,7 @@ bool changed(const unsigned char* zone) {
   return differs != 0;
 }
 
-// What a block wrote beside the module's arrays.
+// Reports what a block wrote beside the module's arrays.
 void check_zones(Block& b, const Statics& statics) {
   const auto found = fenced().find(statics.module);
   if (found == fenced().end() || !found->second) return;

@@ -17,7 +17,7 @@
 
 namespace simt {
 
-// Where a fiber left off; null: nowhere.
+// The point where a fiber left off; null if there is none.
 using Context = void*;
 
 #ifdef __x86_64__
