@@ -3,9 +3,9 @@
     cmake --install build/cpu --component package --prefix STAGE
     python3 make_wheel.py STAGE build/cpu/wheel
 
-The installation becomes the folder attnfuzz/ of the wheel, and python/attnfuzz/ its Python files; debug information stays
-behind. The version is share/attnfuzz/VERSION's, the tag that of the newest C library which a binary asks for. Making it
-needs no network; installing it needs no compiler, and of other packages NumPy.
+The installation becomes the wheel's folder attnfuzz/, with the Python files of python/attnfuzz/. Debug information is left
+out. The version comes from share/attnfuzz/VERSION; the tag is the newest C library that a binary needs. Making a wheel
+needs no network. Installing it needs no compiler, and NumPy as the only other package.
 """
 
 import argparse
@@ -63,7 +63,7 @@ In Python `help(attnfuzz)` says more.
 
 
 def stripped(path):
-    """The bytes of a file, of a binary without debug information."""
+    """The bytes of a file; for a binary, without debug information."""
     with open(path, "rb") as f:
         data = f.read()
     tool = next((t for t in ("llvm-strip-19", "llvm-strip", "strip") if shutil.which(t)), None)

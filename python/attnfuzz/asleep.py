@@ -1,5 +1,5 @@
-"""Imports that ask which GPU there is. Asking wakes the driver, and what is awake does not survive the fork of a worker
-(worker.py): each worker would have to import for itself, for seconds after each crash."""
+"""Imports of modules that ask which GPU there is. Such a question wakes the driver, and an awake driver does not survive
+the fork of a worker (worker.py). Each worker would then have to import for itself, for seconds after each crash."""
 
 import contextlib
 import ctypes
@@ -7,7 +7,7 @@ import ctypes
 
 @contextlib.contextmanager
 def asleep():
-    """While it lasts torch.cuda.get_device_capability() is what the driver's management library says of the first GPU.
+    """Inside it, torch.cuda.get_device_capability() answers from the driver's management library, for the first GPU.
 
         with asleep():
             import xformers.ops
@@ -25,7 +25,7 @@ def asleep():
 
 
 def first_capability():
-    """As (9, 0); None without a GPU."""
+    """For example (9, 0); None without a GPU."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:

@@ -1,11 +1,11 @@
-"""The generator by itself: drawn cases as NumPy arrays, for a loop of your own.
+"""The generator alone: drawn cases as NumPy arrays, for a loop of your own.
 
     for case in attnfuzz.cases("dim=64,128 no_bias no_key_lengths", seed=7, count=500):
         out, lse = case.call(mine)                   # mine(p, q, k, v), with mask= where the case has one
         case.assert_within(out, lse)                 # AssertionError: the worst element and its bound
 
-The cases are those of a check: aimed at the borders of tiles, with strides, broadcasts and odd values. A loop has no
-worker, no guards around tensors and no reducer; case.save("case.json") writes a file that these two take:
+The cases are those of a check: aimed at the borders of tiles, with strides, broadcasts and unusual values. A loop has no
+worker, no redzones around tensors and no reducer. case.save("case.json") writes a file that these two take:
 
     attnfuzz replay case.json --kernel ./mine.py:mine
     attnfuzz reduce case.json --kernel ./mine.py:mine
@@ -23,7 +23,7 @@ from attnfuzz.home import find
 from attnfuzz.oracle import assert_within, oracle
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view
 
-_MOST_KEPT = 64 << 20  # bytes from a tensor's first element to its last that are copied as they lie
+_MOST_KEPT = 64 << 20  # larger spans from a tensor's first to its last element are copied densely
 _library = None
 
 
@@ -49,8 +49,8 @@ def _load():
 
 
 def _own(tensor):
-    """A copy of a tensor as it lies: strides, alignment, and what is in its gaps. One that is spread over gigabytes is
-    copied densely; a dimension with a stride of 0 keeps it."""
+    """A copy of a tensor with its strides, its alignment and the content of its gaps. A tensor that is spread over
+    gigabytes is copied densely; a dimension with a stride of 0 keeps it."""
     import numpy
 
     view = numpy_view(tensor)
@@ -103,7 +103,7 @@ class Case:
         return f"<attnfuzz case {self.words}>"
 
     def call(self, function):
-        """function(p, q, k, v), with bias=, mask= and key_lengths= where the case has them: what it returns."""
+        """Returns function(p, q, k, v), called with bias=, mask= and key_lengths= if the case has them."""
         more = {name: getattr(self, name) for name in ("bias", "mask", "key_lengths")}
         return function(self.p, self.q, self.k, self.v, **{name: a for name, a in more.items() if a is not None})
 
@@ -114,11 +114,11 @@ class Case:
                     key_lengths=self.key_lengths, **self._said)
 
     def oracle(self, **how):
-        """(expected, bound), as attnfuzz.oracle() gives them; `how`: its errors, tiles, calibration and lse."""
+        """(expected, bound) as from attnfuzz.oracle(). `how`: its errors, tiles, calibration and lse."""
         return oracle(self.q, self.k, self.v, **self._arguments(), **how)
 
     def assert_within(self, out, lse=None, **how):
-        """The largest error/bound of O and LSE, or AssertionError that begins with the case: attnfuzz.assert_within()."""
+        """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within()."""
         try:
             return assert_within(out, lse, self.q, self.k, self.v, **self._arguments(), **how)
         except AssertionError as e:
@@ -155,7 +155,7 @@ class Stream:
         return self._text.value.decode("utf-8", "replace").replace("--domain", "domain")
 
     def draw(self, seed, index, within=""):
-        """Case `index` of `seed`; `within`: moved inside of this domain as well, in the words of --domain."""
+        """Case `index` of `seed`. `within`: the case is also moved into this domain, in the words of --domain."""
         drawn = _Drawn()
         if _library.attnfuzz_cases_draw(self._cases, seed, index, within.encode(), ctypes.byref(drawn), self._text,
                                         len(self._text)) != 0:
@@ -164,7 +164,7 @@ class Stream:
 
 
 def _without_bf16(words):
-    """The domain's words without bf16, of which NumPy has no type here; a warning says so."""
+    """The domain's words without bf16, for which NumPy has no type here; a warning says so."""
     needs = "NumPy has no bf16 without ml_dtypes: pip install ml_dtypes, or say bf16='bits' to get its bits in uint16"
     formats = [word for word in words if word in DTYPES or word in ("fp16", "fp32")]
     if "no_f16" in words or formats == ["bf16"]:
@@ -176,14 +176,14 @@ def _without_bf16(words):
 
 
 def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes"):
-    """Yields drawn cases (attnfuzz.Case), for a loop of your own; case `i` of a seed depends on nothing else.
+    """Yields drawn cases (attnfuzz.Case) for a loop of your own. Case `i` of a seed depends on nothing else.
 
     domain  what the kernel takes: the words of --domain ("seq_q=1 seq_k=1000..4096 no_bias"), or an attnfuzz.Domain;
-            None: all that there is
-    seed    of the stream; count: how many cases, None for no end; first: the number of the first one
-    tiles   rows of a tile of queries and of keys: where cases are aimed at
-    work    about as many multiply-adds as one case may cost
-    bf16    "ml_dtypes" (without that package bf16 is left out, with a warning), or "bits": uint16 where it is missing
+            None: everything
+    seed    of the stream; count: number of cases, None for no end; first: the number of the first case
+    tiles   rows of a tile of queries and of keys, at whose borders cases are aimed
+    work    the approximate most multiply-adds of a case
+    bf16    "ml_dtypes" (without that package bf16 is left out, with a warning), or "bits": uint16 if it is missing
     """
     stream = Stream(domain, tiles, work, bf16)
     numbers = itertools.count(first) if count is None else range(first, first + count)

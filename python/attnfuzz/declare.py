@@ -1,4 +1,4 @@
-"""What a target says of itself: where it runs, how it rounds, what it takes."""
+"""The declaration of a target: where it runs, how it rounds, what it takes."""
 
 import contextlib
 import ctypes
@@ -18,49 +18,49 @@ _OTHER_NAMES = {"fp16": "f16", "fp32": "f32"}
 
 
 def dtype_named(name):
-    """A format as attnfuzz writes it: "f32" of "f32" or "fp32"; what is no format is returned as it is."""
+    """A format's name in attnfuzz: "f32" for "f32" or "fp32". Anything that is no format is returned unchanged."""
     return _OTHER_NAMES.get(name, name)
 
 
 class Unsupported(Exception):
-    """Raised by a target for a legal problem that it does not do; the case counts as refused, not as failed."""
+    """Raised by a target for a legal problem that it does not support. The case counts as refused, not as failed."""
 
 
 def shows_known():
-    """Whether failures that are known are to show, as by ATTNFUZZ_KNOWN=1 before replay."""
+    """True if known failures should show, as with ATTNFUZZ_KNOWN=1 before replay."""
     return os.environ.get("ATTNFUZZ_KNOWN") == "1"
 
 
 def known(why):
-    """Where a target fails for a reason that is known: the case counts as refused, so that the next failure is a new one."""
+    """Raised where a target is known to fail: the case counts as refused, so that the next failure is a new one."""
     if not shows_known():
         raise Unsupported(f"known: {why}")
 
 
 @dataclass(frozen=True)
 class Errors:
-    """How the kernel rounds: what the bound of every element is computed from. None: not known, the loosest
-    documented class is assumed, and every verdict says so.
+    """How the kernel rounds. The bound of every element is computed from it. None: not known; the loosest documented
+    class is assumed, and every verdict says so.
 
     accumulator  "ffma" (fp32, one rounding a multiply-add) or "tensor" (a tensor core's)
     p            format of the probabilities in P.V: "fp32", "input" (that of Q, K and V), "fp16", "bf16", "tf32", "e4m3",
                  "e5m2"
     p_scale      P is multiplied by this before it is rounded: 256 with "e4m3"; 0: by 1
-    v, v_scale   likewise, of V in P.V; None: V stays as it is
+    v, v_scale   the same for V in P.V; None: V is not converted
     products     "tf32": Q, K, P and V are rounded to TF32 in the matrix products; None: they are not
-    partials     likewise, of partial results that splits of the keys leave
-    merge        how partial results, each divided by its sum, are weighed: "weight" (exp of the LSE less the largest, all
-                 divided by their sum), "lse" (exp of the LSE less that of all), "one_by_one" (each with what was merged before)
-    merging      "input": of partial results that are not divided by their sums, the weights (exp of their maxima, less the
-                 largest), what those multiply and both merged sums, one divided by the other, are of Q's format; None: "fp32"
+    partials     the same for partial results of splits of the keys
+    merge        how partial results, each divided by its sum, are weighed: "weight" (exp of the LSE minus the largest, all
+                 divided by their sum), "lse" (exp of the LSE minus the LSE of all), "one_by_one" (each with the merge so far)
+    merging      "input": partial results are not divided by their sums, and Q's format is used for the weights (exp of
+                 their maxima minus the largest), the weighted results, and both merged sums; None: "fp32"
     exp          "ex2.approx", "exp2f", "expf", "fast_expf"
     log          "lg2.approx", "logf", "fast_logf"
     rcp          "approx", "exact"
-    tanh         "approx", "tanhf"; read with softcap alone
+    tanh         "approx", "tanhf"; read only with a softcap
     scale        "fused" (into the exponent), "separate" (the scaled score is rounded), "folded_q" (Q is scaled first),
-                 "separate_fma" (in fp32; what is subtracted from a score may be rounded before, or after: either of the first two)
-    rescales     of the accumulator a row meets, at most; None: one a tile of keys
-    merges       of partial results a row, at most
+                 "separate_fma" (in fp32; the subtracted number may be rounded before or after: either of the first two)
+    rescales     the most rescales of the accumulator in a row; None: one for each tile of keys
+    merges       the most merges of partial results in a row
     """
 
     accumulator: str = None
@@ -106,7 +106,7 @@ class Errors:
                 raise ValueError(f"Errors({name}={getattr(self, name)!r}): 0 (as it is) or 2^-60..2^60")
 
     def words(self):
-        """As --errors takes them; what is left open is left out."""
+        """In the words of --errors; classes that are not known are left out."""
         words = [f"{name}={getattr(self, name)}" for name in self._classes if getattr(self, name)]
         words += [f"{name}={self.products}" for name in ("qk", "p", "v") if self.products]
         numbers = ("rescales", "merges", "mma_block", "p_scale", "v_scale")
@@ -116,7 +116,7 @@ class Errors:
 
     @functools.cached_property
     def _columns(self):
-        """Fields of attn_plan, with what they hold whatever the problem."""
+        """The fields of attn_plan that do not depend on the problem."""
         fields = {PLAN_CHOICES[name][0]: values.index(getattr(self, name)) for name, values in self._classes.items()}
         if self.products:
             fields.update(dict.fromkeys(("qk_format", "p_format", "v_format"), FORMAT_TF32))
@@ -126,7 +126,7 @@ class Errors:
         return tuple(fields.items())
 
     def fill(self, plan, problem, tiles):
-        """Into an attn_plan whose other fields are set."""
+        """Sets these fields in an attn_plan whose other fields are set."""
         for name, value in self._columns:
             setattr(plan, name, value)
         plan.tile_q, plan.tile_k = tiles
@@ -139,7 +139,7 @@ LSE_DEAD = PLAN_CHOICES["lse_dead"][1]
 
 
 class Size:
-    """A limit of one size, as at_least(), at_most() and multiple() make it. `only`: a list of the sizes that are taken."""
+    """A limit of one size, made by at_least(), at_most() and multiple(). `only`: a list of the allowed sizes."""
 
     def __init__(self, least=None, most=None, multiple=None, only=None):
         self.least, self.most, self.multiple, self.only = least, most, multiple, only and sorted(only)
@@ -165,7 +165,7 @@ class Size:
         return [f"{name}{sign}{value}" for sign, value in parts if value is not None]
 
     def struct(self):
-        """As attn_sizes; a list that is too long for one as the range around it."""
+        """As attn_sizes. A list that is too long becomes the range around it."""
         only = self.only or []
         if len(only) > len(CSizes().list):
             return CSizes(least=only[0], most=only[-1])
@@ -179,37 +179,37 @@ class Size:
 
 
 def at_least(least):
-    """A size of a Domain that is `least` or more: Domain(seq_k=at_least(1))."""
+    """A size of a Domain that is at least `least`: Domain(seq_k=at_least(1))."""
     return Size(least=least)
 
 
 def at_most(most):
-    """A size of a Domain that is `most` or less: Domain(dim=at_most(256))."""
+    """A size of a Domain that is at most `most`: Domain(dim=at_most(256))."""
     return Size(most=most)
 
 
 def multiple(of, least=None, most=None):
-    """A size of a Domain that is a multiple of `of`, within `least` and `most`: Domain(seq=multiple(64, most=1024))."""
+    """A size of a Domain that is a multiple of `of`, from `least` to `most`: Domain(seq=multiple(64, most=1024))."""
     return Size(multiple=of, least=least, most=most)
 
 
 @dataclass(frozen=True)
 class Domain:
-    """What the kernel takes. Cases are drawn, varied and reduced inside; what it refuses inside is a failure.
+    """What the kernel takes. Cases are drawn, varied and reduced inside it. A refusal inside it is a failure.
 
-    Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` stand for both of theirs): one
-    number, a set, a range, at_most(n), at_least(n) or multiple(n). dtypes: of "f16", "bf16" and "f32" (also written "fp16"
-    and "fp32"). causal may also be "only", scale "positive",
-    align "top_left" or "bottom_right", bias "own" (of Q's format). A False says that the kernel does not do it; non_finite=False that it promises nothing where
-    Q, K or V hold NaN or an infinity.
+    Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` set both of theirs): one number, a set, a
+    range, at_most(n), at_least(n) or multiple(n). dtypes: "f16", "bf16" and "f32" (also written "fp16" and "fp32"). causal
+    may also be "only", scale "positive", align "top_left" or "bottom_right", bias "own" (in Q's format). False means that
+    the kernel does not support it; non_finite=False that it promises nothing if Q, K or V hold NaN or an infinity.
 
-    How tensors lie: layout "dense" (in the order of their dimensions, without a gap) or "inner" (columns side by side); align_bytes=16:
-    addresses are multiples of it, and where layout is not "dense" the strides of Q, K and V, in bytes, but of columns.
+    Layout of tensors: layout "dense" (in the order of their dimensions, without gaps) or "inner" (columns side by side).
+    align_bytes=16: addresses are multiples of it; unless layout is "dense", so are the strides of Q, K and V in bytes,
+    except those of columns.
 
-    features: fields of a problem that only a kernel is asked for which names them here, by their names in attn_problem.
+    features: names of fields of attn_problem. A kernel is asked for such a field only if it names it here.
 
-    The LSE: lse_base 2 where it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged), what it holds
-    for a query that sees no key.
+    The LSE: lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged) is its value for a
+    query that sees no key.
     """
 
     dtypes: tuple = ("f16", "bf16")
@@ -275,7 +275,7 @@ class Domain:
             sizes[name] = Size.of(both if given is None else given)
         object.__setattr__(self, "_sizes", sizes)
 
-    # Each word with what it rules out of a problem.
+    # Each word, with the problems that it excludes.
     _rules = (
         ("equal_lengths", lambda d: d.equal_lengths, lambda p, t: p.seq_q != p.seq_k),
         ("equal_dims", lambda d: d.equal_dims, lambda p, t: p.dim_qk != p.dim_v),
@@ -300,7 +300,7 @@ class Domain:
         ("usual_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
         ("no_lse", lambda d: not d.lse, lambda p, t: bool(t.lse.data)),
     )
-    # Likewise, of words with a value: whether there is one, and whether a problem, with its tensors, is outside.
+    # Words with a value: true if it is set, and true if a problem with its tensors is outside.
     _values = (
         ("layout", lambda d: d.layout, lambda d, p, t: _not_laid(d.layout, p, t)),
         ("align_bytes", lambda d: d.align_bytes, lambda d, p, t: _not_aligned(d, p, t)),
@@ -309,7 +309,7 @@ class Domain:
     )
 
     def words(self):
-        """As the C++ side reads it (properties/case/domain.h)."""
+        """In the words that the C++ side reads (properties/case/domain.h)."""
         words = [word for name, size in self._sizes.items() for word in size.words(name)]
         names = [name for name, declared, _ in self._rules if declared(self)]
         if "f32" in self.dtypes:
@@ -318,7 +318,7 @@ class Domain:
         return " ".join(words + names + values)
 
     def struct(self):
-        """As attn_domain, as far as that can say it; None if nothing is declared. What is left is found by asking."""
+        """As attn_domain, as far as that can express it; None if nothing is declared. The rest is found by asking."""
         if not self.words():
             return None
         made = CDomain(size=ctypes.sizeof(CDomain), equal_lengths=self.equal_lengths, equal_dims=self.equal_dims,
@@ -332,12 +332,12 @@ class Domain:
         return made
 
     def say_lse(self, plan):
-        """Into an attn_plan, what an LSE is."""
+        """Sets in an attn_plan what an LSE is."""
         plan.lse_base = 0 if self.lse_base == "e" else 2
         plan.lse_dead = LSE_DEAD.index(self.lse_dead)
 
     def outside(self, p, tensors):
-        """Why a problem is not the kernel's to do, in a sentence; None if it is."""
+        """Why the kernel does not support a problem, in a sentence; None if it does."""
         for name, size in self._limits:
             if not size.holds(getattr(p, name)):
                 return f"{name} is {getattr(p, name)}: declared for {' '.join(size.words(name))}"
@@ -357,13 +357,13 @@ class Domain:
         return values + [(name, breaks) for name, declared, breaks in self._rules if declared(self)]
 
 
-# Inputs by their names; and those tensors that come with strides.
+# The inputs by name; and the tensors with strides.
 INPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "input")
 STRIDED = tuple(name for name, (*_, strided, _) in TENSOR_SPECS.items() if strided)
 
 
 def asked_for(p, name):
-    """Whether a problem has that tensor."""
+    """True if a problem has that tensor."""
     field = TENSOR_SPECS[name][3]
     return field is None or (getattr(p, field) >= 0 if PROBLEM_FIELDS[field] == "dtype" else bool(getattr(p, field)))
 
@@ -382,14 +382,14 @@ _BYTES = {"f16": 2, "bf16": 2, "f32": 4, "bool": 1, "i64": 8}
 
 
 def _inputs(p, t):
-    """Each input with strides: its shape, the bytes of an element, and whether dimensions may repeat by a stride of 0."""
+    """Each input with strides: its shape, the bytes of an element, and True if dimensions may repeat by a stride of 0."""
     inputs = [(getattr(t, name), shape_of(p, name), _BYTES[format_of(p, name)], not TENSOR_SPECS[name][5])
               for name in INPUTS if name in STRIDED and asked_for(p, name)]
     return [(x.data, x.stride[:4], *rest) for x, *rest in inputs if 0 not in rest[0]]
 
 
 def _not_laid(layout, p, t):
-    """Whether an input lies otherwise than is declared."""
+    """True if an input does not lie as declared."""
     for _, stride, shape, _, once in _inputs(p, t):
         if shape[3] > 1 and stride[3] != 1:
             return True
@@ -415,11 +415,11 @@ def _not_aligned(domain, p, t):
 
 
 def _diagonal(p):
-    """Whether it is another one by the other alignment."""
+    """True if the other alignment would make it another problem."""
     return (p.causal or p.window_left >= 0 or p.window_right >= 0) and (p.seq_q != p.seq_k or p.has_key_lengths)
 
 
-# What of a call a kernel may compile for.
+# Parts of a call that a kernel may compile for.
 _COMPILES = {
     "dtype": lambda p: p.dtype, "batch": lambda p: p.batch, "heads": lambda p: (p.heads_q, p.heads_kv),
     "seq": lambda p: (p.seq_q, p.seq_k), "dim": lambda p: (p.dim_qk, p.dim_v), "causal": lambda p: p.causal,
@@ -428,12 +428,12 @@ _COMPILES = {
     "softcap": lambda p: p.softcap, "scale": lambda p: p.scale,
 }
 _compiling = 0
-_tell_compiling = None  # the worker's: begins, or ends
+_tell_compiling = None  # set by the worker: called when compiling begins and ends
 
 
 @contextlib.contextmanager
 def compiling():
-    """Around what compiles while a target is called: it does not count as running, up to ten times what a call has."""
+    """Surrounds compilation while a target is called. Its time does not count as running, up to ten times a call's limit."""
     global _compiling
     _compiling += 1
     if _compiling == 1 and _tell_compiling:
@@ -448,7 +448,7 @@ def compiling():
 
 @dataclass
 class Target:
-    """A function with its declaration; called, it is the function."""
+    """A function with its declaration. Calling it calls the function."""
 
     function: object
     device: str = "cpu"
@@ -483,11 +483,11 @@ class Target:
         return self.function(*args, **kwargs)
 
     def words(self):
-        """What is declared, as the C++ side reads it (properties/case/domain.h, fuzz/check/epochs.h)."""
+        """The declaration as the C++ side reads it (properties/case/domain.h, fuzz/check/epochs.h)."""
         return " ".join(filter(None, [self.domain.words(), self.compiles and "compiles=" + ",".join(self.compiles)]))
 
     def compilation(self, p):
-        """Of a call: what is compiled for it serves all that have the same."""
+        """The key of a call's compilation; calls with equal keys share one."""
         return tuple(_COMPILES[name](p) for name in self.compiles)
 
     @property
@@ -501,27 +501,27 @@ class Target:
 
 def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=Errors(), domain=Domain(),
            description="", path="", compiles=(), bf16="ml_dtypes"):
-    """Declares a function as a kernel to be checked: a decorator, with or without arguments.
+    """Declares a function as a kernel to check: a decorator, with or without arguments.
 
         @attnfuzz.target(errors=attnfuzz.Errors(accumulator="ffma"), domain=attnfuzz.Domain(mask=False))
         def mine(p, q, k, v):
             return o, lse
 
-    p holds the call's sizes and switches (p.seq_k, p.scale, p.causal, ...), q, k and v are (batch, heads, position, dim).
-    The function may also have parameters named bias, mask, key_lengths, out, lse and stream. It returns O, or (O, LSE), or
+    p holds the call's sizes and flags (p.seq_k, p.scale, p.causal, ...); q, k and v are (batch, heads, position, dim). The
+    function may also have parameters named bias, mask, key_lengths, out, lse and stream. It returns O, or (O, LSE), or
     nothing if it wrote into out and lse. If it raises Unsupported, the case counts as refused.
 
-    errors   how it rounds: Errors; what is left open is assumed at its loosest
-    domain   what it takes: Domain; cases are drawn inside
+    errors   how it rounds: Errors; what is not known is assumed at its loosest
+    domain   what it takes: Domain; cases are drawn inside it
     device   where its tensors lie: "cpu" or "cuda"
-    arrays   what they come as: "numpy" (default on the CPU), "torch" (default on a GPU), "jax" (a copy; CPU), or
+    arrays   the type of its arrays: "numpy" (default on the CPU), "torch" (default on a GPU), "jax" (a copy; CPU), or
              "dlpack" (objects with __dlpack__)
-    tiles    rows of a tile of queries and of keys: where cases are aimed at
+    tiles    rows of a tile of queries and of keys, at whose borders cases are aimed
     compiles what it compiles anew for, of "dtype", "batch", "heads", "seq", "dim", "causal", "lse", "bias", "mask",
              "key_lengths", "window", "softcap" and "scale": a check draws 32 cases for each compilation, and the first
-             call of one counts as compiling()
-    bf16     what NumPy's arrays of bf16 are: "ml_dtypes" (without that package bf16 is left out, and the check says so),
-             or "bits" in uint16 where it is not installed: attnfuzz.as_float32 reads both
+             call of each counts as compiling()
+    bf16     the type of NumPy's arrays of bf16: "ml_dtypes" (without that package bf16 is left out, and the check says
+             so), or "bits": uint16 if it is not installed; attnfuzz.as_float32 reads both
     """
     arrays = arrays or ("torch" if device == "cuda" else "numpy")
     if device not in ("cpu", "cuda"):

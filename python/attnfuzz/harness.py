@@ -1,15 +1,15 @@
-"""Kernels as public harnesses hand them in, judged as strangers: each is called as its harness calls it, on problems that
+"""Judges kernels from public harnesses as untrusted kernels. Each is called as its harness calls it, on problems that
 nobody chose, with a bound for every element instead of a tolerance.
 
     attnfuzz.harness.kernelbench("new_model.py", domain=attnfuzz.Domain(dtypes=("f32",), dim={32, 64}, ...))
     attnfuzz.harness.flashinfer_bench("solution.json", "definition.json")
 
-Both return what attnfuzz.judge() returns. Nothing of a submission is imported here: a worker does that when it is
-confined (docs/untrusted.md); untrusted=False leaves that out. What compiles as it runs cannot be confined.
+Both return the result of attnfuzz.judge(). A submission is not imported in this process, but in a worker once that is
+confined (docs/untrusted.md); untrusted=False disables this. Code that compiles while it runs cannot be confined.
 
 KernelBench: a file with a class ModelNew, whose forward(Q, K, V) takes (batch, heads, length, dim) and returns O.
 FlashInfer-Bench: a Solution in Python or Triton and its Definition, of the kinds gqa_ragged (prefill) and gqa_paged
-(prefill and decode); the LSE is of base 2.
+(prefill and decode); the LSE has base 2.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ from dataclasses import replace
 from attnfuzz.declare import Domain, Errors, Unsupported, at_least, at_most
 from attnfuzz.judge import named_modules, verdict_on
 
-# What neither speaks of.
+# Features that neither harness has.
 _PLAIN = dict(window=False, softcap=False, bias=False, mask=False, non_finite=False, batch=at_least(1))
 
 _FILE = """import attnfuzz
@@ -37,7 +37,7 @@ submission = attnfuzz.target({made}, device={device!r}, arrays={arrays!r}, error
 
 def kernelbench(path, name="ModelNew", causal=False, domain=None, errors=None, device="cuda", arrays="torch", seconds=20,
                 seed=None, untrusted=True):
-    """`causal`: whether the model is. `domain`: what it must take beyond its one shape; without, lengths up to 1024 and
+    """`causal`: true if the model is. `domain`: what it must take beyond its one shape; by default lengths up to 1024 and
     32, 64 or 128 dims, in fp32. A model has its own scale, 1/sqrt(dim)."""
     if domain is None:
         domain = Domain(dtypes=("f32",), seq=range(1, 1025), dim={32, 64, 128})
@@ -50,7 +50,7 @@ def kernelbench(path, name="ModelNew", causal=False, domain=None, errors=None, d
 
 def flashinfer_bench(solution, definition, errors=None, device="cuda", arrays="torch", seconds=20, seed=1,
                      untrusted=True):
-    """Each a path of JSON or what is read from one."""
+    """Each argument is a path of a JSON file, or its content."""
     solution, definition = (_read(one) for one in (solution, definition))
     shape = Shape(definition)
     spec = solution["spec"]
@@ -97,7 +97,7 @@ def _judged(made, files, domain, errors, device, arrays, seconds, seed, untruste
         return verdict_on(f"{path}:submission", seconds, seed, errors, domain, untrusted, beside)
 
 
-# In the worker.
+# Runs in the worker.
 
 
 def _imported(path):
@@ -127,7 +127,7 @@ def model_of(path, name):
 
 
 class Shape:
-    """What a Definition says of its kernel; ValueError for one of another kind."""
+    """The domain of a Definition's kernel; ValueError for an unknown kind."""
 
     def __init__(self, definition):
         inputs, axes = definition["inputs"], definition["axes"]
@@ -155,7 +155,7 @@ def solution_of(folder, file, function, passes_outputs, definition):
         group = shape.heads_q // shape.heads_kv
         if p.heads_kv > shape.heads_kv:
             raise Unsupported("more heads than the definition has")
-        # A case's heads, over and over; the one that counts is another in cases of other lengths.
+        # A case's heads, repeated; which copy counts depends on the case's lengths.
         turn = (p.seq_k + p.seq_q) % shape.heads_kv
         of_slot = [(slot - turn) % shape.heads_kv % p.heads_kv for slot in range(shape.heads_kv)]
         slots = [(head + turn) % shape.heads_kv * group + p.seq_k % group for head in range(p.heads_q)]
@@ -188,7 +188,7 @@ def solution_of(folder, file, function, passes_outputs, definition):
 
 
 def _by_rows(tensor, lengths, of_slot, dim):
-    """Of each batch entry (length, heads, dim), padded with zeros, which change no score and no other column."""
+    """Each batch entry as (length, heads, dim), padded with zeros, which change no score and no other column."""
     all_rows = []
     for b, length in enumerate(lengths):
         rows = _filled((length, len(of_slot), dim), tensor, 0)
@@ -199,7 +199,7 @@ def _by_rows(tensor, lengths, of_slot, dim):
 
 
 def _paged(keys, values, lengths, page, like):
-    """Pages in an order of their own, with one that nobody has, and NaN where there is no key."""
+    """Pages in a mixed order, with one that nobody uses, and NaN where there is no key."""
     counts = [-(-length // page) for length in lengths]
     order = list(range(sum(counts)))
     order = order[1::2] + order[::2]
@@ -216,7 +216,7 @@ def _paged(keys, values, lengths, page, like):
                 kv_last_page_len=_numbers(last, like))
 
 
-# Of torch where the case's arrays are torch's, of NumPy otherwise.
+# From torch if the case's arrays are torch's, otherwise from NumPy.
 
 
 def _is_torch(array):

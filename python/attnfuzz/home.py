@@ -1,4 +1,4 @@
-"""Where the command and its libraries are: in the package itself (a wheel), or in the build tree around it."""
+"""Where the command and its libraries are: in the package (a wheel), or in the build tree around it."""
 
 import os
 
@@ -6,7 +6,7 @@ _package = os.path.dirname(os.path.abspath(__file__))
 
 
 def find(*parts):
-    """The path of a file of this build or of this installation."""
+    """The path of a file of this build or installation."""
     for home in (_package, os.path.dirname(os.path.dirname(_package))):
         path = os.path.join(home, *parts)
         if os.path.exists(path):

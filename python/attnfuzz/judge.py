@@ -1,4 +1,4 @@
-"""Runs the command on a function: check() for tests, judge() for harnesses that take kernels from strangers."""
+"""Runs the command on a function: check() for tests, judge() for harnesses that take untrusted kernels."""
 
 import ast
 import json
@@ -30,7 +30,7 @@ _f = _module.{name}
 
 
 def named_modules(path):
-    """Modules that a file names at its top, which is read and not run; none of one that cannot be read."""
+    """The modules that a file names at its top. The file is read, not run; none if it cannot be read."""
     try:
         with open(path, "rb") as f:
             tree = ast.parse(f.read())
@@ -46,14 +46,14 @@ def named_modules(path):
 
 
 class Failed(AssertionError):
-    """A check has found a failure, or judged too little to say anything."""
+    """A check found a failure, or judged too little to say anything."""
 
 
 def _place(function):
-    """File and name of a function that a worker can import; ValueError for one that it cannot."""
+    """File and name of a function that a worker can import; ValueError if it cannot."""
     inner = getattr(function, "function", function)
     path, name = inner.__code__.co_filename, inner.__qualname__
-    # The one that its module gives it, which need not be the function's own.
+    # The name in its module, which may differ from the function's own.
     for module in (sys.modules.get(inner.__module__), sys.modules.get(getattr(function, "__module__", None))):
         given = [n for n, value in vars(module).items() if value is function] if module else []
         if given and getattr(module, "__file__", None):
@@ -99,7 +99,7 @@ def check(function, cases=2000, seconds=None, seed=1, properties=(), out="found"
 
 
 def reduced_first(text):
-    """What a check printed, the reduced case and its replay line before all else."""
+    """The output of a check, with the reduced case and its replay line first."""
     text = text.strip()
     begin = re.search(r"^REDUCED .*$", text, re.MULTILINE)
     if not begin:
@@ -117,7 +117,7 @@ def _target_name(function, errors, domain, folder, device=None, arrays=None, unt
     own = errors is None and domain is None and device is None and arrays is None
     if isinstance(function, Target) and own:
         return f"{path}:{name}"
-    # What is installed of them is imported before a worker is confined (worker.py).
+    # Installed modules among them are imported before a worker is confined (worker.py).
     imports = "\n".join(f"import {module}" for module in named_modules(path) if untrusted and module != "attnfuzz")
     of = function if isinstance(function, Target) else None
     text = _WRAPPER.format(
@@ -132,8 +132,8 @@ def _target_name(function, errors, domain, folder, device=None, arrays=None, unt
 
 
 def smallest_detectable(errors=None, length=1024, dim=64, dtype="f16"):
-    """The relative error of O, in the median element and to its root mean square, from which on it is found:
-    Gaussian inputs, of f16 or f32, of one head and so many keys."""
+    """The smallest relative error of O that is detected, in the median element and relative to its root mean square, for
+    Gaussian inputs of f16 or f32 with one head and this many keys."""
     import numpy
 
     from attnfuzz.oracle import oracle
@@ -150,23 +150,23 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
     """A verdict on a function, as a dict that json.dumps takes:
 
     verdict              "held", "failed", or "not judged"
-    cases, judged        how many were drawn, and which share of them was compared with the oracle
-    worst                the largest error/bound of those that held
-    smallest_detectable  relative error of O that would have been found, at 1024 keys
-    declared             which share of the bound is what the function says of itself, or leaves open
-    cheat                None, or what a failure or a refusal looks like (docs/untrusted.md)
+    cases, judged        the number of drawn cases, and the share of them that was compared with the oracle
+    worst                the largest error/bound of passing cases
+    smallest_detectable  the relative error of O that would have been found, at 1024 keys
+    declared             the share of the bound that the function declares or leaves open
+    cheat                None, or the exploit that a failure or a refusal looks like (docs/untrusted.md)
     failure              None, or kind, message, the reduced case in a line and the largest error/bound
     why_not_judged       reasons in words
 
-    `failure` is there if the verdict is "failed", and only then; `why_not_judged` has something in it if the verdict
-    is "not judged", and only then. A failure counts however little was judged beside it.
+    `failure` is set exactly if the verdict is "failed", and `why_not_judged` is non-empty exactly if it is "not judged". A
+    failure counts however little else was judged.
 
-    Where `errors` and `domain` are given they hold, whatever the function declares of itself. `seed`: of the stream of
-    cases; None is 1, and with `untrusted` one that the system draws, so that nobody knows the cases.
+    If `errors` and `domain` are given, they override the function's declaration. `seed`: of the stream of cases. None
+    means 1; with `untrusted`, the system draws one, so that nobody knows the cases.
 
-    untrusted: True, or "strict" for no less than all measures. The function is then best given as "FILE.py:NAME":
-    this process does not import it, and a worker does when it is confined. `errors` and `domain` are the caller's
-    word, to which the function's own can add nothing; of what is not given, the loosest that is documented.
+    untrusted: True, or "strict" for all measures. Give the function as "FILE.py:NAME": this process then does not import
+    it; a worker does once it is confined. `errors` and `domain` are the caller's, and the function's declaration cannot
+    extend them. What is not given is assumed at the loosest documented class.
     """
     with tempfile.TemporaryDirectory() as folder:
         name = _target_name(function, errors, domain, folder, device, arrays, untrusted)
@@ -178,7 +178,7 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
 
 
 def _answer(result):
-    """Verdict, reasons and failure of a check's result: exactly one of them says why it is no pass."""
+    """Verdict, reasons and failure of a check's result. Exactly one of them explains why it is no pass."""
     verdict = {"held": "held", "found": "failed"}.get(result["status"], "not judged")
     why = list(result["not_judged"]) if verdict == "not judged" else []
     if verdict == "not judged" and not why:
@@ -187,7 +187,7 @@ def _answer(result):
 
 
 def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=None):
-    """judge(), of a target as the command names it; `beside` is a folder that it may read."""
+    """judge() for a target as the command names it. `beside`: a folder that it may read."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["--for", f"{seconds}s", "--out", os.path.join(folder, "found")]
         words += [] if seed is None else ["--seed", str(seed)]

@@ -1,10 +1,10 @@
-"""What adapters need to put a case into a library's words. Arrays are NumPy's or torch's alike."""
+"""Helpers of adapters that translate a case for a library. Arrays are NumPy's or torch's."""
 
 import math
 
 
 def one_mask(bias=None, mask=None):
-    """The one additive or boolean mask that a library takes: a bias, -inf where the mask says no; either alone; None."""
+    """The one additive or boolean mask that a library takes: the bias with -inf where the mask is False; either alone; None."""
     if bias is None:
         return mask
     if mask is None:
@@ -17,8 +17,8 @@ def one_mask(bias=None, mask=None):
 
 
 def sees_nothing(p, bias=None, mask=None, key_lengths=None):
-    """The queries of NumPy arrays that see no key, as booleans of (batch, heads_q, seq_q): for a library that gives them
-    no zeros by its own convention, which an adapter converts."""
+    """The queries of NumPy arrays that see no key, as booleans (batch, heads_q, seq_q). It is for a library whose convention
+    does not give zeros for them, which an adapter converts."""
     import numpy
 
     seen = numpy.ones((p.batch, p.heads_q, p.seq_q, p.seq_k), bool)
@@ -33,8 +33,8 @@ def sees_nothing(p, bias=None, mask=None, key_lengths=None):
 
 
 def finite_padding(t, key_lengths):
-    """K or V as a NumPy array, with zeros for the NaN and infinities beyond the lengths: for a library that computes with
-    what lies there and takes it out by a number that it adds."""
+    """K or V as a NumPy array, with zeros in place of NaN and infinities beyond the lengths. It is for a library that
+    computes with those values and masks them by adding a number."""
     import numpy
 
     beyond = numpy.arange(t.shape[2])[:, None] >= numpy.asarray(key_lengths).reshape(-1, 1, 1, 1)
@@ -42,7 +42,7 @@ def finite_padding(t, key_lengths):
 
 
 def visible(p, key_lengths=None):
-    """Which keys a query sees by position, as a boolean NumPy array (batch or 1, 1, seq_q, seq_k); None: all."""
+    """The keys that a query sees by position, as a boolean NumPy array (batch or 1, 1, seq_q, seq_k); None: all."""
     import numpy
 
     lengths = None if key_lengths is None else numpy.clip(numpy.asarray(key_lengths), 0, p.seq_k)
@@ -52,7 +52,7 @@ def visible(p, key_lengths=None):
     length = numpy.full((1, 1, 1, 1), p.seq_k) if lengths is None else lengths.reshape(-1, 1, 1, 1)
     diagonal = i + (length - p.seq_q if p.align == "bottom_right" else 0)
     seen = numpy.broadcast_to(j < length, (length.shape[0], 1, p.seq_q, p.seq_k)).copy()
-    far = p.seq_q + p.seq_k  # a window may be as wide as 64 bits can say
+    far = p.seq_q + p.seq_k  # a window may be as wide as 64 bits allow
     right = 0 if p.causal else None
     if p.window_right >= 0:
         right = min(p.window_right, far) if right is None else right

@@ -1,4 +1,4 @@
-"""The double-precision oracle, and a rounding-error bound for every element: what replaces allclose.
+"""The double-precision oracle, with a rounding-error bound for every element: a replacement for allclose.
 
     expected, bound = attnfuzz.oracle(q, k, v, causal=True, errors=attnfuzz.Errors(accumulator="tensor", p="input"))
     assert (abs(out - expected) <= bound).all()
@@ -30,7 +30,7 @@ def _load():
 
 
 def on_host(name, array, types):
-    """(NumPy array, name of its format), without a change of value; bf16 as its bits."""
+    """(NumPy array, name of its format) with unchanged values; bf16 as its bits."""
     import numpy
 
     if type(array).__module__.split(".")[0] == "torch":
@@ -72,7 +72,7 @@ def _view(array):
 
 
 def _qkv(q, k, v):
-    """Q, K and V on the host, and their common format; an error says which shape or format is due."""
+    """Q, K and V on the host, and their common format. Raises an error that says which shape or format is required."""
     (q, fmt), (k, of_k), (v, of_v) = (on_host(n, a, DTYPES) for n, a in (("q", q), ("k", k), ("v", v)))
     for name, a in (("q", q), ("k", k), ("v", v)):
         if a.ndim != 4:
@@ -146,11 +146,11 @@ def _evaluate(q, k, v, out, lse, causal, align, scale, softcap, window, bias, ma
 def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1), bias=None, mask=None,
            key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse=False, lse_base="e",
            lse_dead="-inf"):
-    """What O must be and how far off it may be: two arrays of doubles, (batch, heads, seq_q, dim_v).
+    """What O must be, and how far off it may be: two arrays of doubles, (batch, heads, seq_q, dim_v).
 
-    Where NaN is due `expected` is NaN; where anything passes `bound` is infinite. scale None is 1/sqrt(dim_qk).
-    Errors says how the kernel rounds (none: the loosest documented classes). With lse=True the log-sum-exp
-    and its bound follow, natural or as lse_base and lse_dead say (attnfuzz.Domain): four arrays.
+    `expected` is NaN if NaN is due; `bound` is infinite if anything passes. scale None is 1/sqrt(dim_qk). `errors` says how
+    the kernel rounds (None: the loosest documented classes). With lse=True, the log-sum-exp and its bound follow: four
+    arrays. The LSE is natural, or as lse_base and lse_dead say (attnfuzz.Domain).
     """
     r = _evaluate(q, k, v, None, None, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles,
                   calibration, lse_base, lse_dead)
@@ -160,7 +160,7 @@ def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, 
 def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1),
                   bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented",
                   lse_base="e", lse_dead="-inf"):
-    """AssertionError, with the worst element of O or LSE, where one lies outside its bound; lse may be None.
+    """Raises AssertionError with the worst element if O or the LSE is out of its bound; lse may be None.
 
     Returns the largest error/bound otherwise.
     """

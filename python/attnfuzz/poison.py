@@ -1,19 +1,19 @@
-"""Poison in the memory that a library allocates by itself (fuzz/worker/memory/poison.h): NaN, -1 and True where it reads
-what it has not written."""
+"""Poisons the memory that a library allocates by itself (fuzz/worker/memory/poison.h): it reads NaN, -1 and True where it
+has not written."""
 
 import ctypes
 import os
 import sys
 
-# Of PyArray_API, NumPy's table of functions for C.
+# From PyArray_API, NumPy's table of C functions.
 _SET_HANDLER = 304
 _M_PERTURB = -6
-# malloc fills with the complement of the low byte, and takes 0 for "do not": this fills with 0xff.
+# malloc fills with the complement of the low byte, and 0 means "off". This value fills with 0xff.
 _PERTURB = 0x100
 
 
 def poison_host(host):
-    """From now on, in this process; `host` is the library that the worker is hosted by."""
+    """From now on, in this process. `host`: the library that hosts the worker."""
     try:
         ctypes.CDLL(None).mallopt(_M_PERTURB, _PERTURB)
     except AttributeError:
@@ -32,7 +32,7 @@ def poison_host(host):
 
 
 def poison_device(library):
-    """PyTorch's memory on a GPU, if it has not been asked for any yet."""
+    """PyTorch's memory on a GPU, if none has been allocated yet."""
     import torch
 
     memory = torch.cuda.memory

@@ -6,8 +6,8 @@
     pytest --attnfuzz-profile ci                 # 200 cases; "dev" 2,000 (the default), "thorough" 20,000
     pytest --attnfuzz-cases 500 --attnfuzz-seed 7
 
-What a test says itself, check(f, cases=100), wins over a profile; --attnfuzz-cases and --attnfuzz-seed win over both.
-Reproducers are kept in .attnfuzz/ beside pytest's configuration, a folder for each test, and tried first next time.
+The arguments of a test's own check(f, cases=100) override a profile; --attnfuzz-cases and --attnfuzz-seed override both.
+Reproducers are kept in .attnfuzz/ beside pytest's configuration, in a folder for each test, and are tried first next time.
 """
 
 import os
@@ -29,7 +29,7 @@ def pytest_addoption(parser):
 
 
 class Front:
-    """What a test is given: check() as attnfuzz.check, with the command line's options, and judge()."""
+    """The fixture's value: check() as attnfuzz.check, with the command line's options; and judge()."""
 
     def __init__(self, folder, config):
         self.folder, self.config = folder, config

@@ -8,13 +8,13 @@
         out, lse = case.call(mine)
         case.assert_within(out, lse)
 
-Hypothesis shrinks a failing case by limits on its sizes and by leaving features out; `attnfuzz reduce` goes further.
+Hypothesis shrinks a failing case by limiting its sizes and removing features; `attnfuzz reduce` goes further.
 Needs Hypothesis, which the package does not install: pip install hypothesis.
 """
 
 from attnfuzz.cases import Stream
 
-# Sizes that are limited, and features that are left out, in the words of --domain.
+# Limits on sizes, and removed features, in the words of --domain.
 _SIZES = ("batch", "heads_q", "seq_q", "seq_k", "dim_qk", "dim_v")
 _FEATURES = {
     "no_bias": lambda p: p.has_bias,
@@ -27,7 +27,8 @@ _FEATURES = {
     "finite": lambda p: True,
     "layout=dense": lambda p: True,
 }
-_KEPT = 12  # of 13 choices: as drawn. The first choice is the simplest, as Hypothesis shrinks towards it.
+# 12 of 13 choices keep the drawn size. The first choice is the simplest, because Hypothesis shrinks towards it.
+_KEPT = 12
 
 
 def _hypothesis():
@@ -40,12 +41,12 @@ def _hypothesis():
 
 
 def _limits(n, tile):
-    """Smaller sizes than n, ascending: few, those beside n, and those beside the border of a tile."""
+    """A few smaller sizes than n, ascending: those just below n, and those beside a tile's border."""
     return sorted({m for m in (1, 2, 3, 4, n // 4, n // 2, n - 2, n - 1, tile - 1, tile, tile + 1) if 0 < m < n})
 
 
 def _allowed(stream, index, words):
-    """Those of `words` that leave a case; a domain of long sequences has none of few keys."""
+    """Those of `words` that leave a case; a domain of long sequences has none with few keys."""
     allowed = []
     for word in words:
         try:

@@ -1,6 +1,6 @@
-"""A strided view of guarded memory, that NumPy, torch and others take without a copy.
+"""A strided view of guarded memory that NumPy, torch and others use without a copy.
 
-Strides count elements and are what the case has: 0 where a dimension is broadcast, gaps, any order.
+Strides count elements and are the case's: 0 for a broadcast dimension, gaps, any order.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ class _Managed(ctypes.Structure):
 _Deleter = CFUNCTYPE(None, POINTER(_Managed))
 _Managed._fields_ = [("tensor", _DLTensor), ("context", c_void_p), ("deleter", _Deleter)]
 
-_alive = {}  # what a consumer still holds, by address
+_alive = {}  # what consumers still hold, by address
 
 
 @_Deleter
@@ -44,8 +44,8 @@ class Tensor:
     def __init__(self, data, shape, strides, dtype, cuda=False):
         self.data, self.shape, self.dtype, self.cuda = data or 0, tuple(shape), dtype, cuda
         self.itemsize = _TYPES[dtype][0]
-        # The stride of a single element means nothing, and libraries look at it all the same: that of the
-        # last dimension, and one that no allocation has, are 1.
+        # The stride of a dimension with one element means nothing, but libraries check it. The last
+        # dimension's, and any that no allocation could have, become 1.
         strides, last = list(strides), len(self.shape) - 1
         for i, n in enumerate(self.shape):
             if n < 2 and not (n == 1 and i < last and 0 <= strides[i] < 1 << 40):
@@ -57,7 +57,7 @@ class Tensor:
         return [i for i, stride in enumerate(self.strides) if stride < 0] if min(self.strides) < 0 else []
 
     def forwards(self):
-        """The same elements, those dimensions the other way round."""
+        """The same elements with those dimensions reversed."""
         first = sum((self.shape[i] - 1) * self.strides[i] for i in self.backwards()) * self.itemsize
         return Tensor(self.data + first, self.shape, [abs(s) for s in self.strides], self.dtype, self.cuda)
 
@@ -86,8 +86,8 @@ class Tensor:
         return _capsule(address, b"dltensor", None)
 
     def lend(self):
-        """As __dlpack__, for a consumer that copies all but the address before the next is lent, as PyTorch does: all
-        lie in one place, and none has to be given back."""
+        """Like __dlpack__, for a consumer that copies everything but the address before the next tensor is lent, like
+        PyTorch. All use one structure, and none must be given back."""
         unused = (1,) * (_MOST_DIMENSIONS - len(self.shape))
         _MANAGED.pack_into(_lent, 0, self.data, DLPACK_CUDA if self.cuda else DLPACK_CPU, 0, len(self.shape),
                            _TYPES[self.dtype][2], 8 * self.itemsize, 1, _sizes_lent, _strides_lent, 0, 0, 0,
@@ -96,7 +96,7 @@ class Tensor:
 
 
 _MOST_DIMENSIONS = 4
-_MANAGED = struct.Struct("@QiiiBBHQQQQQ4q4q")  # _Managed, whose deleter is NULL, sizes and strides
+_MANAGED = struct.Struct("@QiiiBBHQQQQQ4q4q")  # _Managed with a NULL deleter, sizes and strides
 _lent = ctypes.create_string_buffer(_MANAGED.size)
 _address_lent = ctypes.addressof(_lent)
 _sizes_lent = _address_lent + ctypes.sizeof(_Managed)
@@ -104,7 +104,7 @@ _strides_lent = _sizes_lent + 8 * _MOST_DIMENSIONS
 
 
 def numpy_view(tensor):
-    """bf16 as ml_dtypes.bfloat16 where that is installed, else as its bits in uint16."""
+    """bf16 as ml_dtypes.bfloat16 if that is installed, else as its bits in uint16."""
     import numpy
 
     if 0 in tensor.shape or not tensor.data:
@@ -128,7 +128,7 @@ def numpy_bfloat16():
 
 
 def as_float32(array):
-    """A NumPy array of f16, bf16 (also as bits in uint16) or f32 in fp32, exactly."""
+    """A NumPy array of f16, bf16 (also as bits in uint16) or f32, converted to fp32 exactly."""
     import numpy
 
     if array.dtype == numpy.uint16:

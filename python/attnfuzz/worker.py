@@ -1,11 +1,12 @@
-"""The worker's side in Python: a zygote that has imported a file of targets, and workers forked from it.
+"""The worker's Python side: a zygote that has imported a file of targets, and workers that are forked from it.
 
-The command starts `zygote(file)` (fuzz/host/zygote.h) and asks it for workers; each is a guard and, as its child, the
-worker proper, in which libattnfuzz-hosted-{cpu,cuda}.so (fuzz/worker/hosted.h) serves and calls back for plan and run.
+The command starts `zygote(file)` (fuzz/host/zygote.h) and asks it for workers. Each is a supervisor with the worker proper
+as its child. In the worker, libattnfuzz-hosted-{cpu,cuda}.so (fuzz/worker/hosted.h) serves requests and calls back for
+plan and run.
 
-Of a file that nobody vouches for the zygote runs nothing: it imports what is installed of what the file names, so that
-a worker, which imports the file when it is confined, need not wait for that. Whatever an installed module does when it
-is imported it does confined as well: the zygote can write no file and open no connection by then.
+The zygote runs nothing of an untrusted file. It imports the installed modules that the file names, so that a worker, which
+imports the file once it is confined, need not wait for them. Code that an installed module runs on import is confined,
+too: by then the zygote can write no file and open no connection.
 """
 
 import contextlib
@@ -35,8 +36,8 @@ _HostedPlan = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _Pl
 _HostedRun = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _EnvironmentP, c_void_p, c_uint64)
 
 
-# Kinds of problem that Call speaks of: bits of attn_problem.features. Those of fields are offered to a target that
-# declares them (fuzz/worker/hosted.cc).
+# The kinds of problem that Call handles: bits of attn_problem.features. Fields with a bit are offered to
+# targets that declare them (fuzz/worker/hosted.cc).
 KNOWN_FEATURES = FEATURE_F32 | sum(FEATURE_BITS.values())
 
 
@@ -59,25 +60,25 @@ _Load = ctypes.CFUNCTYPE(None, ctypes.POINTER(Loaded))
 
 
 def write_text(address, size, text):
-    """Into a buffer of C, cut to its size and NUL-terminated."""
+    """Writes text into a C buffer, cut to its size and NUL-terminated."""
     data = text.encode("utf-8", "replace")[: size - 1] + b"\0"
     ctypes.memmove(address, data, len(data))
 
 
 SOCKET = 3
-# What a worker finds at which number, in the order in which it is sent: output, then wire.h's.
+# The numbers of a worker's descriptors, in the order in which they are sent: output, then wire.h's.
 DESCRIPTORS = (1, 3, 4, 5, 6, 7)
 
 
 def zygote(path, confined_by=None):
-    """Imports a file, and forks a worker whenever the socket asks for one, until nobody can ask any more.
+    """Imports a file, and forks a worker whenever the socket asks for one, until the other end closes.
 
-    confined_by: the library that confines this process before it imports what a stranger's file names; None: the file
-    is trusted, and imported here.
+    confined_by: the library that confines this process before it imports what an untrusted file names; None: the file is
+    trusted, and imported here.
     """
-    # So that torch looks for a GPU without waking the driver, which does not survive a fork.
+    # Makes torch look for a GPU without waking the driver, which does not survive a fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    # For a library that wakes it all the same, and for a file that may do what it likes: each worker imports for itself.
+    # If a library wakes it all the same, or a file is untrusted, each worker imports for itself.
     loaded = None if confined_by or os.environ.get("ATTNFUZZ_IMPORT_LATE") else load(path)
     if confined_by:
         confine_zygote(confined_by)
@@ -150,21 +151,21 @@ def become_guard(words, descriptors, path, loaded):
 
 
 def own_folders():
-    """Where this interpreter and what is installed for it lie."""
+    """The folders of this interpreter and of its installed modules."""
     own = os.path.dirname(os.path.realpath(__file__))  # a build tree has a link to it
     return {os.path.realpath(p) for p in [sys.prefix, sys.base_prefix, sys.exec_prefix, own, *sys.path] if p}
 
 
 def readable(path):
-    """What a confined worker may read: the interpreter, what is installed, the file's folder, ATTNFUZZ_READABLE."""
+    """What a confined worker may read: the interpreter, installed modules, the file's folder, ATTNFUZZ_READABLE."""
     more = os.environ.get("ATTNFUZZ_READABLE", "").split(":")
     return ":".join(p for p in [*sorted(own_folders()), os.path.dirname(path), *more] if p)
 
 
 def confine_zygote(library):
-    """Gives up the rights to write files and to open TCP connections, as far as the system can take them.
+    """Gives up the rights to write files and to open TCP connections, as far as the system supports that.
 
-    A stranger's file names the modules, and `import venv.__main__` would write a virtual environment.
+    An untrusted file names the modules, and `import venv.__main__` would write a virtual environment.
     """
     host = ctypes.CDLL(library)
     host.attnfuzz_confine_zygote.restype = c_char_p
@@ -174,7 +175,7 @@ def confine_zygote(library):
 
 
 def import_what_is_installed(path):
-    """Of the modules that a file names at its top those that do not lie beside it; it is read, not run."""
+    """The modules that a file names at its top, without those beside it. The file is read, not run."""
     beside = os.path.realpath(os.path.dirname(path))
     sys.path[:] = [p for p in sys.path if os.path.realpath(p) != beside]
     for name in ["numpy", *named_modules(path)]:
@@ -182,11 +183,11 @@ def import_what_is_installed(path):
             if not name.endswith("__main__") and importlib.machinery.PathFinder.find_spec(name.split(".")[0]):
                 importlib.import_module(name)
         except BaseException:
-            pass  # also sys.exit(): its worker says what is wrong with it
+            pass  # includes sys.exit(): its worker reports what is wrong
 
 
 def hide():
-    """What this process shows of itself to those that are forked from it, and to whoever could trace it."""
+    """What this process shows to processes forked from it, and to anyone who can trace it."""
     sys.argv[:] = [""]
     sys.orig_argv[:] = [""]
     sys.dont_write_bytecode = True
@@ -199,7 +200,7 @@ def hide():
 
 
 def load(path):
-    """The targets of a file by the names it gives them, in order; and why there are none, in a sentence."""
+    """The targets of a file in order, by the file's names; or a sentence that says why there are none."""
     sys.path.insert(0, os.path.dirname(path))
     name = os.path.splitext(os.path.basename(path))[0]
     try:
@@ -220,7 +221,7 @@ def load(path):
 
 
 def lacks(target):
-    """What a target's arrays need and this interpreter has not, and what to do; None: nothing."""
+    """What a target's arrays need and this interpreter lacks, and what to do; None: nothing."""
     package = {"numpy": "numpy", "torch": "torch", "jax": "jax"}.get(target.arrays)
     if package and package not in sys.modules and not importlib.util.find_spec(package):
         return (f"is given arrays of {package}, which {sys.executable} has not: {sys.executable} -m pip install {package}, "
@@ -232,13 +233,13 @@ def lacks(target):
 
 
 def lacks_bf16(target):
-    """Whether NumPy would have to give a target bits in the place of bf16, which it has not declared to read."""
+    """True if NumPy would have to pass bits instead of bf16 and the target has not declared that it reads them."""
     return (target.arrays == "numpy" and target.bf16 != "bits" and "bf16" in target.domain.dtypes
             and numpy_bfloat16() is None)
 
 
 def in_words(e, path=None):
-    """An exception in a line: what, and where in the user's own code."""
+    """An exception in a line: the error, and the place in the user's code."""
     said = said_by(e)
     if isinstance(e, SystemExit):
         text = f"called sys.exit({said})"
@@ -252,7 +253,7 @@ def in_words(e, path=None):
 
 
 def said_by(e):
-    """An exception's own words; it may have none to give, or raise another as it is asked."""
+    """An exception's own text. It may be empty, or asking for it may raise another exception."""
     try:
         return repr(e.code) if isinstance(e, SystemExit) else str(e)
     except Exception:
@@ -283,7 +284,7 @@ def host_of(name, target, path, source):
 _kept = []
 
 
-# How a target sees a field of attn_problem, by what the field means.
+# Converts a field of attn_problem for a target, by the field's meaning.
 _READERS = {
     "boolean": bool,
     "dtype": lambda n: DTYPES[n] if n >= 0 else None,
@@ -292,7 +293,7 @@ _READERS = {
 
 
 class Call:
-    """attn_problem as a target sees it: each field by its name, booleans as such, formats and alignments by their names."""
+    """attn_problem as a target sees it: each field by name; booleans, formats and alignments as such."""
 
     __slots__ = (*PROBLEM_FIELDS, "has_bias", "want_lse", "sm_count")
 
@@ -333,14 +334,14 @@ class Kernel:
             return FAULT
 
     def missing(self, p):
-        """An input that the problem has and the function has no parameter for."""
+        """Refuses an input of the problem for which the function has no parameter."""
         for name in INPUTS:
             if asked_for(p, name) and name not in self.target.takes:
                 return f"the target has no parameter '{name}'"
         return None
 
     def backwards(self, tensors):
-        """A tensor that is no library's to turn round."""
+        """A tensor that does not belong to a library that reverses dimensions."""
         for name in STRIDED:
             if self.target.arrays == "dlpack" and any(s < 0 for s in getattr(tensors, name).stride):
                 return f"{name} has a negative stride, which DLPack's consumers know nothing of"
@@ -361,7 +362,7 @@ class Kernel:
         if self.target.arrays == "torch" and self.cuda:
             import torch
 
-            # Before anything is made of the tensors, and until the next call: a worker has no other use for one.
+            # Before the tensors are used, and until the next call: a worker uses only one stream at a time.
             torch.cuda.set_stream(external_stream(env.stream))
         dtype = DTYPES[p.dtype]
         arguments = {name: self.array(self.input(name, p, t)) for name in INPUTS if asked_for(p, name)}
@@ -393,18 +394,18 @@ class Kernel:
             return tensor
         if arrays == "torch":
             turned = tensor.backwards()
-            # It has no such views: a copy.
+            # torch has no such views, so this is a copy.
             return torch_view(tensor.forwards()).flip(turned) if turned else torch_view(tensor)
         if arrays == "jax":
             import jax.numpy
 
             view = numpy_view(tensor)
-            # It has no 64 bits unless asked for them, and would cut lengths off.
+            # JAX has no 64-bit integers by default and would truncate lengths.
             return jax.numpy.array(view.clip(-(2**31), 2**31 - 1) if tensor.dtype == "i64" else view)
         return numpy_view(tensor)
 
     def store(self, result, outputs, given):
-        """What the function returned, into guarded memory; and what it wrote, where that was no view of it."""
+        """Copies what the function returned into guarded memory, and what it wrote into arrays that were no views of it."""
         if self.target.arrays == "torch":
             for name, array in given.items():
                 if name in outputs and outputs[name].backwards():
@@ -419,7 +420,7 @@ class Kernel:
         self.copy("O", o, outputs["out"])
         if "lse" in outputs:
             if lse is None:
-                # Who has declared nothing is asked for what it takes.
+                # A target that declares nothing is asked for what it takes.
                 kind = TypeError if self.target.domain.words() else Unsupported
                 raise kind("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
             self.copy("LSE", lse, outputs["lse"])
@@ -443,7 +444,8 @@ class Kernel:
 
         value = numpy.asarray(value)
         to = numpy_view(tensor)
-        # A complex number would lose its imaginary part, a string be read; bf16 may be the format's or its bits.
+        # A complex number would lose its imaginary part, and a string would be parsed. bf16 may be the type or
+        # its bits.
         if value.dtype.kind != "f" and value.dtype != to.dtype and value.dtype.name != "bfloat16":
             raise TypeError(f"the target returned an {name} of {value.dtype}, and floating point is due")
         if tensor.dtype == "bf16" and to.dtype == numpy.uint16 and value.dtype != numpy.uint16:
@@ -466,4 +468,4 @@ def torch_view(tensor):
         dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "bool": torch.bool,
                  "i64": torch.int64}[tensor.dtype]
         return torch.empty(tensor.shape, dtype=dtype, device="cuda" if tensor.cuda else "cpu")
-    return torch.from_dlpack(tensor.lend())  # a capsule: nothing to be asked about devices and streams
+    return torch.from_dlpack(tensor.lend())  # a capsule, so torch asks nothing about devices and streams

@@ -43,7 +43,7 @@ Terms terms_of(const std::string& words) {
   return words.empty() ? terms : parse_domain(words);
 }
 
-// What both take. Throws std::invalid_argument where that is nothing.
+// The intersection of both domains. Throws std::invalid_argument if it is empty.
 attn_domain both(const attn_domain& declared, const attn_domain& asked) {
   const auto within = narrowed(declared, asked);
   if (const auto* why = std::get_if<std::string>(&within))
@@ -57,7 +57,7 @@ Case moved_inside(Case c, const attn_domain& domain, const Refused& refused) {
   lay_within(domain, c);
   tidy(c);
   if (illegal(c)) {
-    // Strides that fit the case that was drawn need not fit the smaller one.
+    // Strides of the drawn case need not fit the smaller one.
     c.layout = {};
     lay_within(domain, c);
   }

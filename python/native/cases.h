@@ -14,23 +14,23 @@ extern "C" {
 
 typedef struct attnfuzz_cases attnfuzz_cases;
 
-// A case. All that it points to is valid until the next draw, or until the cases are closed.
+// A case. Its pointers are valid until the next draw, or until the cases are closed.
 typedef struct attnfuzz_drawn {
   attn_problem problem;
-  attn_tensors tensors;  // inputs hold the case's values; outputs and workspace hold nothing of use
+  attn_tensors tensors;  // inputs hold the case's values; outputs and workspace are unspecified
   int32_t sm_count, reserved;
   const char* json;   // as a file that `attnfuzz replay` takes
   const char* words;  // in one line
 } attnfuzz_drawn;
 
-// Cases inside `domain`, in the words of --domain ("": all that there are), aimed at the borders of tiles of
-// `tile_q` queries and `tile_k` keys. `work`: multiply-adds that one case costs, about. NULL, with a sentence
-// in text[size] that says what is wrong.
+// Cases inside `domain`, in the words of --domain ("": everything), aimed at the borders of tiles of
+// `tile_q` queries and `tile_k` keys. `work`: the approximate multiply-adds of a case. NULL if something is
+// wrong; text[size] then has a sentence about it.
 ATTN_EXPORT attnfuzz_cases* attnfuzz_cases_open(const char* domain, int64_t tile_q, int64_t tile_k,
                                                 int64_t work, char* text, uint64_t size);
 
-// Case `index` of `seed`; it depends on nothing else. `within` narrows the domain for this one case: the case
-// is drawn as without it and then moved inside. 0; or -1, with a sentence in text[size].
+// Case `index` of `seed`; it depends on nothing else. `within` narrows the domain for this case: the case
+// is drawn without it and then moved inside. Returns 0; or -1, with a sentence in text[size].
 ATTN_EXPORT int32_t attnfuzz_cases_draw(attnfuzz_cases* cases, uint64_t seed, uint64_t index,
                                         const char* within, attnfuzz_drawn* drawn, char* text, uint64_t size);
 

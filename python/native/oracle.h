@@ -7,16 +7,16 @@
 extern "C" {
 #endif
 
-// One output: dense, rows (batch, heads_q, seq_q) by columns. `got` may be NULL, and then so is `ratio`.
+// One output: dense, rows (batch, heads_q, seq_q) by columns. If `got` is NULL, so is `ratio`.
 typedef struct attnfuzz_expected {
-  double *value, *bound;  // value +- bound; NaN: NaN is due; an infinite bound: anything passes
+  double *value, *bound;  // value +- bound; NaN: NaN is due; infinite bound: anything passes
   const float* got;
   double* ratio;  // Expected::ratio(): at most 1 passes
 } attnfuzz_expected;
 
-// Fills in O and LSE of a forward call on host tensors. `plan` says how the kernel
-// rounds, `calibration` ("documented", "executor", "h200") on what. 0, with what the
-// plan left open in text[size], or -1, with a sentence that says what is wrong.
+// Computes O and LSE of a forward call on host tensors. `plan` says how the kernel rounds, `calibration`
+// ("documented", "executor", "h200") on what. Returns 0, with what the plan left open in text[size]; or -1,
+// with a sentence about the fault.
 ATTN_EXPORT int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host,
                                     const attn_plan* plan, const char* calibration, const attnfuzz_expected* o,
                                     const attnfuzz_expected* lse, char* text, uint64_t size);

@@ -1,5 +1,5 @@
-// Prints attnfuzz/contract.py: python/contract.py.in with the tables of kernels/contract/ in place of its
-// @NAMES@.
+// Prints attnfuzz/contract.py: python/contract.py.in with its @NAMES@ replaced by the tables of
+// kernels/contract/.
 //
 //   print_contract python/contract.py.in contract.py
 //   print_contract python/contract.py.in contract.cc     the same text as kContractPython, for exported programs
@@ -28,7 +28,7 @@ using namespace attnfuzz::contract;
   std::exit(1);
 }
 
-// Each type as ctypes has it, in the order of Type.
+// The ctypes name of each type, in the order of Type.
 constexpr const char* kTypes[] = {"c_int32",
                                   "c_uint32",
                                   "c_int64",
@@ -56,7 +56,7 @@ std::string tuple(std::span<const char* const> names) {
   return "(" + text + (names.size() == 1 ? ",)" : ")");
 }
 
-// Lines of a table, each behind `indent`.
+// The lines of a table, each indented.
 class Lines {
  public:
   explicit Lines(std::string indent) : indent_(std::move(indent)) {}

@@ -1,9 +1,9 @@
-"""FlashInfer's attention of one request, prefill and decode, on a GPU.
+"""FlashInfer's attention for a single request, prefill and decode, on a GPU.
 
-A batch is one: heads lie between positions and dims. Causal is of the bottom right and a window has a left side alone, its
-key counted; what else is a matter of position (causal of the top left, or with more queries than keys; a window with a
-right side) is its custom mask. The LSE has base 2. What it compiles depends on the format, the dims, and on whether there is
-a window or a soft cap.
+A batch has one entry. Heads lie between positions and dims. Causal is bottom-right, and a window has only a left side,
+including its key. Every other rule of position (top-left causal, causal with more queries than keys, a window with a right
+side) becomes its custom mask. The LSE has base 2. It compiles for each format and dims, and for having a window or a soft
+cap.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from attnfuzz.targets.torch_sdpa import ALIGNED, COMMON, FLASH, POSITIVE
 with asleep():
     import flashinfer
 
-# Partial results of what is split over the keys are of O's format, a chunk each of 256 keys at least.
+# Partial results of splits over the keys are in O's format, one for each chunk of at least 256 keys.
 FA2 = replace(FLASH, log="lg2.approx", tanh="approx", partials="input", merges=264)
 ALL = dict(COMMON, batch={1}, bias=False, mask=False, align="bottom_right", window=True, softcap=True, seq_k=attnfuzz.at_least(1),
            dim={128}, equal_dims=True, scale=POSITIVE, lse_base=2)
@@ -34,8 +34,8 @@ def refusals():
         raise
 
 
-# Known: offsets wrap at 32 bits (docs/found/flashinfer-row-stride-of-2-32.py), and a TMA descriptor is made of the strides of
-# single heads too (docs/found/flashinfer-fa3-one-head-stride-of-1.py).
+# Known: offsets wrap at 32 bits (docs/found/flashinfer-row-stride-of-2-32.py), and a TMA descriptor is also
+# made from the strides of single heads (docs/found/flashinfer-fa3-one-head-stride-of-1.py).
 def plain(t):
     if attnfuzz.shows_known():
         return t
@@ -45,12 +45,12 @@ def plain(t):
 
 
 def rows(*tensors):
-    """(position, head, dim) of the one that the batch has."""
+    """(position, head, dim) of the only batch entry."""
     return [t[0].transpose(0, 1) for t in tensors]
 
 
 def keys(k, v):
-    """K and V, and which of the two layouts they are nearer to: heads between positions and dims, or before both."""
+    """K and V, and the nearer of its two layouts: heads between positions and dims, or before both."""
     if min(k.stride(1) - k.stride(2), v.stride(1) - v.stride(2)) > 0:
         return k[0], v[0], "HND"
     return *rows(k, v), "NHD"
@@ -61,7 +61,7 @@ def result(out, lse):
 
 
 def seen_by_position(p, device):
-    """As a mask (query, key) what there are no words for; None: there are."""
+    """A mask (query, key) for what its arguments cannot express; None: they can."""
     if p.causal:
         words = p.seq_q == p.seq_k or (p.align == "bottom_right" and p.seq_q < p.seq_k)
     else:
@@ -80,7 +80,7 @@ _compiled = set()
 
 
 def compiling(backend, p, has_mask=False):
-    """Of the first call of what is compiled for it; what is declared below does not tell a window from another."""
+    """Surrounds the first call of each compilation; the declaration below does not separate windows."""
     key = (backend, p.dtype, p.dim_qk, p.window_left >= 0 and not has_mask, p.softcap > 0)
     is_new = key not in _compiled
     _compiled.add(key)
@@ -91,7 +91,8 @@ def left(p):
     return -1 if p.window_left < 0 else min(p.window_left, p.seq_q + p.seq_k)
 
 
-# Its LSE is of sums of probabilities that are rounded first (docs/found/flashinfer-lse-of-rounded-sums.py): O alone is judged.
+# Its LSE sums probabilities that are rounded first (docs/found/flashinfer-lse-of-rounded-sums.py), so O
+# alone is judged.
 @attnfuzz.target(device="cuda", tiles=(128, 64), errors=FA2, compiles=("dtype", "dim"),
                  domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), lse=attnfuzz.shows_known(), **dict(ALL, align=None, **ALIGNED)))
 def prefill(p, q, k, v):
@@ -110,21 +111,22 @@ def prefill(p, q, k, v):
 def prefill_fa3(p, q, k, v):
     """FlashInfer, single_prefill_with_kv_cache, fa3"""
     q, k, v = map(plain, (q, k, v))
-    # It takes heads for keys where they lie before positions (docs/found/flashinfer-fa3-heads-first.py).
+    # It mistakes heads for keys if they lie before positions (docs/found/flashinfer-fa3-heads-first.py).
     k, v, layout = keys(k, v) if attnfuzz.shows_known() else (*rows(k, v), "NHD")
     with refusals(), compiling("fa3", p):
         return result(*flashinfer.single_prefill_with_kv_cache(
             *rows(q), k, v, kv_layout=layout, causal=p.causal, sm_scale=p.scale, backend="fa3", return_lse=True))
 
 
-# Of alignment it does not ask (docs/found/flashinfer-decode-keys-off-by-one.py): it is known, and a copy is given.
+# It does not check alignment (docs/found/flashinfer-decode-keys-off-by-one.py). This is known, so it gets a
+# copy.
 def contiguous(t):
     t = t.contiguous()
     return t if t.data_ptr() % 16 == 0 or attnfuzz.shows_known() else t.clone()
 
 
-# One query sees what a window to the left leaves; heads share keys in groups of these, for others K and V are repeated. Q, K
-# and V lie without gaps.
+# One query sees the keys of its left window. Heads share keys in groups of these sizes; for others K and V
+# are repeated. Q, K and V lie without gaps.
 GROUPS = (1, 2, 3, 4, 6, 8, 16)
 
 

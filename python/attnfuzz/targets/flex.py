@@ -1,8 +1,8 @@
 """torch.nn.attention.flex_attention, compiled, on a GPU: full, or causal as a mask_mod. Its LSE is natural; a row that
-sees nothing has O = 0.
+sees no key has O = 0.
 
-Sizes are dynamic: what is compiled depends on the format, the dims, causal, and on which sizes are 1 or short. `flex` has
-few of these, so that most cases find it compiled.
+Sizes are dynamic. It compiles for each format, dims and causal, and for sizes that are 1 or short. `flex` has few of these,
+so that most cases find it compiled.
 """
 
 import torch
@@ -21,7 +21,8 @@ def compiled():
     return _compiled
 
 
-# Offsets wrap at 32 bits where rows lie far apart (docs/found/flex-row-stride-of-2-31.py): it is known, and a copy is given.
+# Offsets wrap at 32 bits if rows lie far apart (docs/found/flex-row-stride-of-2-31.py). This is known, so
+# it gets a copy.
 def near(t):
     far = any(s * (n - 1) >= 2**31 for n, s in zip(t.shape, t.stride()))
     return t.contiguous() if far and not attnfuzz.shows_known() else t

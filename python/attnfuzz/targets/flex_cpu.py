@@ -1,7 +1,7 @@
 """torch.nn.attention.flex_attention on the CPU, compiled to C++, without an LSE: full, or causal as a mask_mod.
 
-Sizes are dynamic: what is compiled depends on the format, the dims, causal, and on which sizes are 1. A first compilation
-may take longer than the watchdog allows: --watchdog 300.
+Sizes are dynamic. It compiles for each format, dims and causal, and for sizes that are 1. A first compilation may take
+longer than the watchdog allows: use --watchdog 300.
 """
 
 import torch
@@ -9,7 +9,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import attnfuzz
 
-torch.set_num_threads(1)  # a process is forked from one that has imported this
+torch.set_num_threads(1)  # worker processes are forked from one that has imported this
 _compiled = None
 
 

@@ -1,8 +1,8 @@
 """jax.nn.dot_product_attention by XLA and by cuDNN; and Pallas' kernels for GPUs, mha, decode_attention and
 paged_attention, by Pallas' interpreter where there is no GPU. JAX_PLATFORMS=cuda asks for one; inputs are copied to it.
 
-The causal mask is of the top left, and heads stand between positions and dims. A row that sees nothing is not 0 (masks
-are finite numbers): converted in `xla_all` and `cudnn`, declared by refusing what can make one in the others.
+The causal mask is top-left, and heads lie between positions and dims. A row that sees no key is not 0, because masks are
+finite numbers. `xla_all` and `cudnn` convert it; the others refuse cases that can have such a row.
 """
 
 import functools
@@ -19,7 +19,8 @@ import attnfuzz
 from attnfuzz.masks import finite_padding, sees_nothing
 
 
-# A product is a sum in fp32, and scaled as such (so their sources), whether or not a compiler contracts that with what is subtracted.
+# A product is a sum in fp32, and is scaled in fp32 (see the sources), whether or not a compiler fuses that
+# with the subtraction.
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="input", scale="separate_fma")
 SHAPE = ("dtype", "batch", "heads", "seq", "dim", "causal")
 
@@ -30,12 +31,14 @@ def _attend(q, k, v, scale, causal):
     return jnp.swapaxes(jax.nn.dot_product_attention(q, k, v, scale=scale, is_causal=causal), 1, 2)
 
 
-# Known: in bf16 one query with one key or one column is not compiled (docs/found/jax-xla-cpu-bf16-of-one.py), and with one column
-# the process may be aborted (jax-xla-cpu-bf16-of-64.py).
+# Known: in bf16, one query with one key or one column does not compile
+# (docs/found/jax-xla-cpu-bf16-of-one.py), and with one column the process may abort
+# (jax-xla-cpu-bf16-of-64.py).
 TWO = {1, 2} if attnfuzz.shows_known() else {2}
 
 
-# Known: subnormal numbers of bf16 in V are taken for 0, as AMX does. Where V has no others it is given larger, and O made smaller.
+# Known: subnormal bf16 numbers in V count as 0, as with AMX. If V has no others, V is scaled up and O is
+# scaled down.
 def raised(p, v):
     largest = abs(np.asarray(v, np.float32)).max(initial=0)
     if p.dtype != "bf16" or not 0 < largest < 2.0**-100 or attnfuzz.shows_known():
@@ -62,7 +65,7 @@ def _attend_all(q, k, v, bias, mask, lengths, scale, causal, window):
     return jnp.swapaxes(o, 1, 2)
 
 
-# Few shapes, for each is compiled.
+# Few shapes, because each is compiled.
 @attnfuzz.target(arrays="jax", errors=ERRORS,
                  compiles=(*SHAPE, "bias", "mask", "key_lengths", "window"),
                  domain=attnfuzz.Domain(dtypes=("f32", "bf16"), lse=False, softcap=False, align="top_left", non_finite=False,
@@ -83,8 +86,8 @@ def xla_all(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return np.where(sees_nothing(p, *host)[..., None], np.float32(0), np.asarray(o.astype(jnp.float32)) * factor)
 
 
-# The smallest blocks that tensor cores take, so that second blocks are met in small cases; lengths are whole blocks.
-# Causal with more queries than keys is known to be wrong.
+# The smallest blocks that tensor cores take, so that small cases have a second block. Lengths are whole
+# blocks. Causal with more queries than keys is known to be wrong.
 BLOCK = 16
 
 
@@ -109,15 +112,16 @@ def pallas_mha(p, q, k, v):
     return jnp.swapaxes(o, 1, 2).astype(jnp.float32)
 
 
-# One query, keys in splits of blocks, and partial results that are not divided by their sums, in the input's format.
-# So are the weights that they are merged by, and the merged sums (paged_attention.py, decode_attention.py of jax 0.10 and 0.11).
+# One query. Keys are split into blocks, and partial results are not divided by their sums. Partial results,
+# their weights and the merged sums are in the input's format (paged_attention.py, decode_attention.py of
+# jax 0.10 and 0.11).
 DECODE = replace(ERRORS, partials="input", merging="input", merges=2)
 DECODES = dict(dtypes=("f16", "bf16"), lse=False, bias=False, mask=False, causal=False, non_finite=False, scale="positive",
                seq_q=1, seq_k={32, 64, 128}, heads_q={1, 2, 4}, dim={16, 64}, batch={1, 2}, equal_dims=True)
 
 
 def of_lengths(p, k, v, key_lengths):
-    """K and V, lengths, and which batch entries see no key. NaN beyond the lengths would reach O."""
+    """K and V, lengths, and the batch entries that see no key. NaN beyond the lengths would reach O."""
     lengths, seen = None, True
     if key_lengths is not None:
         k, v = (jnp.array(finite_padding(np.asarray(t), key_lengths)) for t in (k, v))
@@ -151,8 +155,7 @@ def pallas_paged(p, q, k, v, key_lengths=None):
     from jax.experimental.pallas.ops.gpu import paged_attention
 
     k, v, lengths, nothing = of_lengths(p, k, v, key_lengths)
-    # It has no scale of its own: Q is scaled by the usual one, a power of two for 16 and 64 columns, or where that loses digits the
-    # K of its heads.
+    # It has no scale of its own. Q is multiplied by the scale, or, if that loses digits, the K of its heads is.
     exact = [t.astype(jnp.float32) * p.scale for t in (q, k)]
     of_q, of_k = ((t.astype(q.dtype).astype(jnp.float32) == t).reshape(p.batch, p.heads_kv, -1).all(-1) for t in exact)
     if not (of_q | of_k).all():
@@ -170,7 +173,8 @@ def pallas_paged(p, q, k, v, key_lengths=None):
     return np.where(nothing, np.float32(0), np.asarray(o.astype(jnp.float32))[:, :, None])
 
 
-# A mask is a number that is added, -2^15 in f16 and -2^41 in bf16 (docs/found/jax-cudnn-mask-of-a-number.py).
+# A mask is a number that is added, -2^15 in f16 and -2^41 in bf16
+# (docs/found/jax-cudnn-mask-of-a-number.py).
 def outweighed(p, q, k, bias, mask, key_lengths):
     q, k = (np.asarray(t, np.float32) for t in (q, k))
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Attention in NumPy: right, slow and plain. All that the contract has, fp32 arithmetic."""
+"""Attention in NumPy: right, slow and plain. It has everything that the contract has, in fp32 arithmetic."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def attention(p, q, k, v, bias=None, mask=None, key_lengths=None):
             x = np.where(seen, x, -np.inf)
         if mask is not None:
             x = np.where(mask, x, -np.inf)
-        # What is hidden adds nothing, whatever it holds.
+        # A hidden key adds nothing, whatever it holds.
         hidden = np.isneginf(x)
         top = x.max(axis=-1, keepdims=True, initial=-np.inf)
         e = np.exp(x - np.where(np.isneginf(top), 0, top))
@@ -40,7 +40,7 @@ def attention(p, q, k, v, bias=None, mask=None, key_lengths=None):
         w = np.repeat(as_float32(v), p.heads_q // p.heads_kv, axis=1)
         bad = ~np.isfinite(w)
         o = np.matmul(e, np.where(bad, 0, w))
-        if bad.any():  # adds 0 to all other columns: they keep their bits
+        if bad.any():  # adds 0 to all other columns, which keep their bits
             o = o + np.where(hidden[..., None] | ~bad[:, :, None], 0, e[..., None] * w[:, :, None]).sum(axis=3)
         o = np.where(total == 0, 0, o / np.where(total == 0, 1, total))
         lse = (np.log(total) + top)[..., 0]

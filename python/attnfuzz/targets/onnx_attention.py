@@ -1,10 +1,10 @@
 """onnxruntime on the CPU: ONNX's Attention, and the older operators GroupQueryAttention and MultiHeadAttention.
 
-Attention: is_causal is of the top left, with lengths (opset 24) of the bottom right; a boolean mask is True where a key
-may be seen, another one is added. The others: heads beside dims in rows; local_window_size counts the query's own key;
-what is masked is given mask_filter_value, here the least number of fp32. A row that sees nothing is the mean of V in
-all of them, and a zero here. Of Attention with lengths and of MultiHeadAttention NaN beyond the lengths reaches O, and is
-a zero here. One session serves a set of attributes; sizes are dynamic.
+Attention: is_causal is top-left, with lengths (opset 24) bottom-right. A boolean mask is True where a key is visible; any
+other mask is added. The older operators: heads lie beside dims in rows; local_window_size includes the query's own key;
+masked scores become mask_filter_value, here the least number of fp32. In all of them a row that sees no key is the mean of
+V, so the adapter writes zero. In Attention with lengths and in MultiHeadAttention, NaN beyond the lengths reaches O, so the
+adapter replaces it by zero. One session serves each set of attributes; sizes are dynamic.
 """
 
 import functools
@@ -24,7 +24,7 @@ OTHERS = {"bool": TensorProto.BOOL, "i32": TensorProto.INT32, "i64": TensorProto
 
 @functools.lru_cache(maxsize=512)
 def session(operator, inputs, outputs, dtype, attributes):
-    """`inputs`: of (name, type); a type of None is the format of the call's, a name of "" leaves an input out."""
+    """`inputs`: pairs (name, type). A type of None is the call's format; a name of "" omits an input."""
     of = lambda kind: FORMATS[dtype] if kind is None else OTHERS[kind]
     domain = "" if operator == "Attention" else "com.microsoft"
     node = helper.make_node(operator, [name for name, _ in inputs], list(outputs), domain=domain, **dict(attributes))
@@ -50,7 +50,7 @@ def run(operator, p, feed, kinds, attributes, outputs=("O",)):
 
 
 def alive(o, nothing):
-    """What is due where nothing is seen."""
+    """Writes what is due for queries that see no key."""
     return np.where(nothing[..., None], np.zeros((), o.dtype), o)
 
 
@@ -78,8 +78,8 @@ def attention(p, q, k, v, bias, mask, lengths=None):
     return alive(o, sees_nothing(p, bias, mask, lengths))
 
 
-# Scores are of f16, as the operator's definition has it: one that f16 does not hold, or that is added to a large bias, is
-# known to be off.
+# Scores are in f16, as the operator's definition says. A score that f16 cannot hold, or that is added to a
+# large bias, is known to be off.
 @attnfuzz.target(errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16",), scale="positive", key_lengths=False,
                                                        bias="own" if attnfuzz.shows_known() else False,
                                                        align="top_left", **COMMON))
@@ -150,7 +150,7 @@ def ort_gqa(p, q, k, v, bias=None):
 def ort_gqa_decode(p, q, k, v, bias=None, key_lengths=None):
     """onnxruntime, GroupQueryAttention on the CPU: one query, its key behind those of the cache"""
     key_lengths = np.full(p.batch, p.seq_k) if key_lengths is None else np.clip(key_lengths, 0, p.seq_k)
-    lengths = np.maximum(key_lengths, 1)  # it has no way to say none
+    lengths = np.maximum(key_lengths, 1)  # it cannot express a length of 0
     at = np.arange(p.batch)
     own = lambda t: t[at, :, lengths - 1][:, :, None]
     o = grouped(p, q, own(k), own(v), k[:, :, : p.seq_k - 1], v[:, :, : p.seq_k - 1], lengths, bias)
@@ -170,7 +170,7 @@ def of_many_heads(p, q, k, v, bias, key_lengths):
     return alive(heads(o, p), sees_nothing(p, bias, None, key_lengths))
 
 
-# Causal with lengths that differ is known to be wrong.
+# Causal with different lengths is known to be wrong.
 MANY_HEADS = dict(COMMON, dtypes=("f32",), scale="positive", softcap=False, align="top_left", gqa=False, mask=False)
 
 

@@ -1,8 +1,8 @@
 """OpenVINO's scaled_dot_product_attention (opset 13) on the CPU, in each precision that its plug-in computes in.
 
-Its causal mask is of the top left, and another mask beside it is ignored; a boolean mask is True where a key may be seen,
-another one is added. A row that sees nothing is not promised to be anything, and a zero here. Sizes are dynamic: one
-compiled model serves a kind of mask.
+Its causal mask is top-left, and it ignores another mask beside it. A boolean mask is True where a key is visible; any other
+mask is added. It promises nothing for a row that sees no key, so the adapter writes zero. Sizes are dynamic: one compiled
+model serves each kind of mask.
 """
 
 import functools
@@ -39,7 +39,7 @@ def attend(p, q, k, v, bias, mask, precision):
         k, v = (np.repeat(t, group, axis=1) for t in (k, v))
     masked = None if m is None else "bool" if m.dtype == bool else "float"
     feed = [q, k, v] + ([] if m is None else [np.ascontiguousarray(m)]) + [np.array(p.scale, np.float32)]
-    # In bf16 what has been called with a head dimension of 1 is known to be wrong with others.
+    # In bf16, a model that was called with a head dimension of 1 is known to be wrong with others.
     of_one_column = p.dim_qk == 1 and not attnfuzz.shows_known()
     o = request(p.causal, masked, precision, of_one_column).infer(feed)[0]
     return np.where(sees_nothing(p, bias, mask)[..., None], np.float32(0), o)

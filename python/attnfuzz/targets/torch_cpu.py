@@ -1,6 +1,6 @@
 """torch.nn.functional.scaled_dot_product_attention on the CPU: math and flash. See torch_sdpa.py for its conventions.
 
-`cpu_flash_lse` is aten's own operator, whose LSE is natural, and 0 where a mask hides all of a row.
+`cpu_flash_lse` is aten's own operator. Its LSE is natural, and 0 if a mask hides all of a row.
 """
 
 import math
@@ -13,10 +13,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import attnfuzz
 from attnfuzz.masks import one_mask
 
-torch.set_num_threads(1)  # a process is forked from one that has imported this
+torch.set_num_threads(1)  # worker processes are forked from one that has imported this
 
-# Math computes in fp32 from end to end; flash rounds P, and its exponential in f16 and bf16 is off by up to 1.6e-4, for which there
-# is no class: the LSE shows it at once, and O of f16, whose P is rounded to 11 bits, in one case of some thousands.
+# Math computes in fp32 throughout. Flash rounds P. Its exponential in f16 and bf16 errs by up to 1.6e-4,
+# for which there is no class: the LSE shows it at once, and O in f16, whose P is rounded to 11 bits, in one
+# case of some thousands.
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="input", log="logf", rcp="exact", scale="separate")
 MATH = replace(ERRORS, p="fp32", exp="expf")
 DOMAIN = attnfuzz.Domain(lse=False, softcap=False, window=False, key_lengths=False, align="top_left",
@@ -25,7 +26,7 @@ DOMAIN = attnfuzz.Domain(lse=False, softcap=False, window=False, key_lengths=Fal
 
 
 def call(backend, p, q, k, v, bias, mask):
-    # A mask is of the input's format or fp32; what is of another is that in fp32, exactly.
+    # A mask must have the input's format or fp32. Another format is converted to fp32 exactly.
     if bias is not None and bias.dtype not in (q.dtype, torch.float32):
         bias = bias.float()
     group = p.heads_q // p.heads_kv

@@ -1,9 +1,9 @@
 """torch.nn.functional.scaled_dot_product_attention, one target a back end, on a GPU.
 
-PyTorch's own convention: is_causal is of the top left; a boolean mask is True where a key may be seen; a float mask is
-added; a row that sees nothing gives 0. Only `flash`, whose is_causal is of the bottom right, and `efficient_lse` are
-called as aten's own operators, which give the LSE. What a back end does not take it says by a RuntimeError before it
-launches anything ("No available kernel"), which counts as refused.
+PyTorch's convention: is_causal is top-left; a boolean mask is True where a key is visible; a float mask is added; a row
+that sees no key gives 0. Only `flash`, whose is_causal is bottom-right, and `efficient_lse` are called as aten's own
+operators, which return the LSE. A back end refuses a problem by a RuntimeError before it launches anything ("No available
+kernel"), which counts as refused.
 """
 
 import contextlib
@@ -17,25 +17,26 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import attnfuzz
 from attnfuzz.masks import one_mask
 
-# A tensor core's sums, P rounded to the format of the input. The scale is applied to sums in fp32 (efficient: its source;
-# cuDNN: a node of the graph that PyTorch makes, whose intermediate results are declared to be fp32), whether or not a
-# compiler has contracted that with what is subtracted.
+# Tensor-core sums, with P rounded to the input's format. The scale is applied to sums in fp32 (efficient:
+# see its source; cuDNN: a node of PyTorch's graph, whose intermediate results are declared as fp32),
+# whether or not a compiler fuses that with the subtraction.
 TENSOR = attnfuzz.Errors(accumulator="tensor", p="input", scale="separate_fma")
-# Of flash-attention 2 besides: ex2 of a scaled score in one rounding. 1,634 cases on an H200: no number outside of that.
+# flash-attention 2 also computes ex2 of a scaled score in one rounding. Confirmed by 1,634 cases on an
+# H200.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
-# Where there are few queries it splits the keys, at most 128 times, and weighs parts by their LSE in fp32, whose digits large
-# scores use up (docs/found/flash-split-with-large-scores.py).
+# With few queries it splits the keys, at most 128 times, and weighs the parts by their LSE in fp32, whose
+# digits large scores use up (docs/found/flash-split-with-large-scores.py).
 SPLIT = FLASH if attnfuzz.shows_known() else replace(FLASH, partials="fp32", merge="lse", merges=128)
-# Heads and batch entries are the grid's, which has 65,535 at most; a scale that is not positive gives NaN (docs/found/flash-65536-heads.py,
-# scale-not-positive.py).
+# Heads and batch entries are grid dimensions, at most 65,535. A scale that is not positive gives NaN
+# (docs/found/flash-65536-heads.py, scale-not-positive.py).
 GRID = dict(batch=attnfuzz.at_least(1)) if attnfuzz.shows_known() else dict(batch=range(1, 65536), heads_q=attnfuzz.at_most(65535))
 POSITIVE = attnfuzz.shows_known() or "positive"
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
-# Rows are read in vectors of 16 bytes; whether they are aligned is left to callers, or seen to in part.
+# Rows are read in vectors of 16 bytes. Callers must align them, or it aligns only some.
 ALIGNED = {} if attnfuzz.shows_known() else dict(layout="inner", align_bytes=16)
 
 
-# A boolean mask is made to this number, which is added (docs/found/cudnn-hidden-score.py).
+# A boolean mask is converted to this number, which is added (docs/found/cudnn-hidden-score.py).
 HIDDEN = {"f16": 65504.0, "bf16": 65536.0}
 
 
@@ -65,19 +66,22 @@ def refusals():
     try:
         yield
     except RuntimeError as e:
-        chosen = ("no kernel found to launch", "is not correctly aligned", "overflows")  # what it refuses after that
+        # refusals after the choice of a kernel
+        chosen = ("no kernel found to launch", "is not correctly aligned", "overflows")
         if any(words in str(e) for words in ("No available kernel", "not supported", *chosen[: 0 if attnfuzz.shows_known() else 3])):
             raise attnfuzz.Unsupported(str(e).split("\n")[0]) from None
         raise
 
 
-# Of math a mask is of the input's format or fp32; what is of another is that in fp32, exactly. efficient takes the input's
-# alone, and cuDNN, in torch 2.11, takes fp32 for the input's: both are declared for a bias of Q's format.
+# For math, a mask must have the input's format or fp32; another format is converted to fp32 exactly.
+# efficient takes only the input's format, and cuDNN in torch 2.11 misreads fp32 as the input's format. Both
+# are declared for a bias in Q's format.
 def own_bias(bias, q):
     return bias if bias is None or bias.dtype in (q.dtype, torch.float32) else bias.float()
 
 
-# Flash has its output made like Q. Only ties of strides, or one of 0, can change which is the innermost.
+# Flash allocates its output like Q. Only equal strides, or a stride of 0, can change which dimension is
+# innermost.
 def lies_as_a_result_can(q):
     if not {0, 1}.intersection(q.stride()[:3]):
         return
@@ -128,18 +132,19 @@ def cudnn(p, q, k, v, bias=None, mask=None):
     m = one_mask(bias, mask)
     if mask is not None and not attnfuzz.shows_known():
         outweighed(p, q, k, mask)
-    # Known: a mask stored once for all queries, or of one query, with strides of 1 where a length is 1 (docs/found/cudnn-mask-stored-once.py).
+    # Known: a mask stored once for all queries, or of one query, with strides of 1 where a length is 1
+    # (docs/found/cudnn-mask-stored-once.py).
     if m is not None and (m.stride(2) == 0 or p.seq_q == 1) and not attnfuzz.shows_known():
         m = m.clone(memory_format=torch.contiguous_format)
     o = call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, m)
     if m is None or attnfuzz.shows_known():
         return o
-    # What a row that sees nothing is given is known.
+    # The value of a row that sees no key is known to be wrong.
     nothing = (~m if m.dtype == torch.bool else m == -math.inf).all(-1, keepdim=True)
     return o.masked_fill(nothing, 0)
 
 
-# In fp32 from end to end.
+# In fp32 throughout.
 @attnfuzz.target(device="cuda", tiles=(64, 64),
                  errors=attnfuzz.Errors(accumulator="ffma", p="fp32", exp="expf", log="logf", rcp="exact", scale="separate"),
                  domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False,

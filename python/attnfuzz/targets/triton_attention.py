@@ -1,8 +1,8 @@
-"""A forward pass in Triton with all that a case may have, and the shape of a file of one's own kernels.
+"""A forward pass in Triton with everything that a case may have, and a template for a file of your own kernels.
 
-On a GPU; with TRITON_INTERPRET=1 on the CPU, by Triton's interpreter, whose products of bf16 are not what they are on a
-GPU: there f16 alone. Numbers are passed without specialising on their
-values, and as 64 bits, so that what is compiled depends on the formats, the block of dims, bias and mask alone.
+It runs on a GPU; with TRITON_INTERPRET=1 on the CPU, in Triton's interpreter. The interpreter's products of bf16 differ from
+a GPU's, so it takes f16 alone. Numbers are passed as 64 bits without specialising on their values, so that what is compiled
+depends only on the formats, the block of dims, bias and mask.
 
 No convention differs: the LSE is converted from base 2 in the kernel.
 """
@@ -61,7 +61,7 @@ def forward(q, k, v, o, lse, bias, mask, lengths, strides,
         scores = tl.dot(queries, k_tile) * scale_log2
         if softcap != 0:
             x = scores * (0.6931471805599453 / softcap)
-            # What is left of 1 - 1 is no tanh of a small number.
+            # For small numbers, 1 - 1 leaves no accurate tanh, so a series is used.
             tanh = tl.where(tl.abs(x) < 0.05, x - x * x * x / 3, 2 / (1 + tl.exp(-2 * x)) - 1)
             scores = tanh * (softcap * 1.4426950408889634)
         offset = keys[None, :] - rows[:, None] - shift
@@ -69,7 +69,7 @@ def forward(q, k, v, o, lse, bias, mask, lengths, strides,
         if HAS_BIAS:
             at = rows_of(strides, 5, b, head, rows)[:, None] + keys[None, :].to(tl.int64) * tl.load(strides + 23)
             added = tl.load(bias + at, mask=seen, other=0.0).to(tl.float32)
-            seen = seen & (added != float("-inf"))  # also beside a score of +inf
+            seen = seen & (added != float("-inf"))  # even beside a score of +inf
             scores += added * 1.4426950408889634
         if HAS_MASK:
             at = rows_of(strides, 6, b, head, rows)[:, None] + keys[None, :].to(tl.int64) * tl.load(strides + 27)
@@ -86,7 +86,7 @@ def forward(q, k, v, o, lse, bias, mask, lengths, strides,
         acc += tl.dot(probs.to(v_tile.dtype), v_tile)
         row_max = new_max
 
-    # A maximum passes a NaN by, and the sum does not.
+    # A maximum ignores NaN; the sum does not.
     dead = (row_max == float("-inf")) & (row_sum == 0)
     acc = tl.where(dead[:, None], 0.0, acc / row_sum[:, None])
     tl.store(o + rows_of(strides, 3, b, head, rows)[:, None] + dims[None, :] * tl.load(strides + 15),

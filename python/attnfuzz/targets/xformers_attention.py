@@ -1,11 +1,11 @@
 """xformers.ops.memory_efficient_attention_forward_requires_grad, one target an operator, on a GPU.
 
-Heads lie between positions and dims; with grouped heads there is a dimension of groups more, and K and V are expanded
-within one. LowerTriangularMask is causal of the top left, LowerTriangularFromBottomRightMask of the bottom right; of
-LocalAttentionFromBottomRightMask both sides are inclusive, and LowerTriangularFromBottomRightLocalAttentionMask counts the
-query's own key. Rows of a bias must lie a multiple of 8 elements apart: the adapter pads them. There is no boolean mask. The
-LSE is natural, heads before positions, of `cutlass` padded to 32 queries; of a row that sees nothing +inf, of split-K -inf.
-What an operator does not take it says by a ValueError before it launches anything, which counts as refused.
+Heads lie between positions and dims. With grouped heads there is one more dimension for groups, and K and V are expanded
+within a group. LowerTriangularMask is top-left causal, LowerTriangularFromBottomRightMask bottom-right causal. Both sides of
+LocalAttentionFromBottomRightMask are inclusive, and LowerTriangularFromBottomRightLocalAttentionMask counts the query's own
+key. Rows of a bias must lie a multiple of 8 elements apart, so the adapter pads them. There is no boolean mask. The LSE is
+natural, with heads before positions; `cutlass` pads it to 32 queries. For a row that sees no key it is +inf, with split-K
+-inf. An operator refuses a problem by a ValueError before it launches anything, which counts as refused.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def refusals():
         raise
 
 
-# The LSE of a row that sees nothing is -inf by some ways and +inf by others.
+# The LSE of a row that sees no key is -inf on some paths and +inf on others.
 def dead_rows(lse):
     return torch.where(torch.isposinf(lse), -math.inf, lse)
 
@@ -50,7 +50,7 @@ def padded(bias):
 
 
 def heads_last(p, q, k, v, bias=None):
-    """As xFormers has them: (batch, position, head, dim), or (batch, position, group, head of a group, dim)."""
+    """In xFormers' layout: (batch, position, head, dim), or (batch, position, group, head of a group, dim)."""
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     group = p.heads_q // p.heads_kv
     if group > 1:
@@ -74,13 +74,17 @@ def call(p, op, q, k, v, bias):
 def cutlass(p, q, k, v, bias=None):
     """xFormers, cutlassF"""
     given = bias
-    above = 0  # queries that see no key, and what becomes of those beside them is known (pytorch#193632): the others alone are given
+    # queries that see no key; they are known to affect those beside them (pytorch#193632), so only the others
+    # are passed
+    above = 0
     if p.causal and p.align == "bottom_right" and not attnfuzz.shows_known():
         above = max(p.seq_q - p.seq_k, 0)
         q = q[:, :, above:]
     if p.heads_q == p.heads_kv or attnfuzz.shows_known():
         q, k, v, bias = heads_last(p, q, k, v, bias)
-    else:  # groups are known to be freed while they are read (docs/found/xformers-groups-on-streams.py): each head has its own
+    # groups are known to be freed while they are read (docs/found/xformers-groups-on-streams.py), so each head
+    # has its own
+    else:
         q, k, v, bias = (t if t is None else t.transpose(1, 2) for t in (q, *expanded(p, k, v), bias))
         bias = bias if bias is None else padded(bias.transpose(1, 2))
     if p.causal:
@@ -88,7 +92,7 @@ def cutlass(p, q, k, v, bias=None):
     out, lse = call(p, fmha.cutlass.FwOp, q, k, v, bias)
     if above > 0:
         out, lse = F.pad(out, (0, 0, above, 0)), F.pad(lse, (above, 0), value=-math.inf)
-    if given is not None and not attnfuzz.shows_known():  # the LSE of a row that a bias hides is 0: known
+    if given is not None and not attnfuzz.shows_known():  # known: the LSE of a row that a bias hides is 0
         lse = lse.masked_fill((given == -math.inf).all(-1), -math.inf)
     return out, lse
 
