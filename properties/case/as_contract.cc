@@ -8,14 +8,14 @@
 namespace attnfuzz {
 namespace {
 
-// What of a member of Problem is a number of attn_problem: the member itself, and of an optional input what
-// says that it is there.
+// Converts a member of Problem to the number in attn_problem: the member itself, or for an optional input
+// the flag that it is present.
 template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
 constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask"};
 
-// Whether a row of the contract is filled from a member of the same name.
+// True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
   return std::apply(
       [&](const auto&... field) {

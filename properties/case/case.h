@@ -214,7 +214,7 @@ struct StoredOnce {
   bool operator==(const StoredOnce&) const = default;
 };
 
-// What outputs, guards and the workspace are filled with before a call.
+// The content of outputs, redzones and the workspace before a call.
 enum class Poison : uint8_t {
   kNan,   // a NaN in every format
   kHuge,  // 2^100 in fp32 and bf16, the largest number in fp16: fmax does not hide it

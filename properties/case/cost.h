@@ -27,7 +27,7 @@ enum class Rank : uint8_t {
   kPlanted,
   kVariant,
   kDtype,
-  // Of the ways to hide keys, causality is simplest, then windows, then lengths.
+  // Causality is the simplest way to hide keys, then windows, then lengths.
   kKeyLengths,
   kWindow,
   kCausal,
@@ -86,8 +86,8 @@ class Cost {
 };
 
 // The order in which the reducer prefers cases, most significant first: calls, batch, heads, lengths, head
-// dimensions, features, data, seeds. It includes everything that a case holds. Hence only equal cases have equal
-// cost, and the reducer, which always goes down, ends.
+// dimensions, features, data, seeds. It includes everything that a case holds. Hence only equal cases have
+// equal cost, and the reducer, which always goes down, ends.
 //
 //   if (complexity(candidate) < complexity(best)) ...
 std::vector<int64_t> complexity(const Case& c);

@@ -1,4 +1,4 @@
-// What a kernel declares to take: attn_domain.
+// The domain that a kernel declares: attn_domain.
 //
 // The reducer calls fit(): each size becomes the nearest one of the domain, and sizes that the domain
 // couples move together. Draws and mutations call draw_within() first: a size outside is drawn anew from

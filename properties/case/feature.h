@@ -66,7 +66,7 @@ class Few {
   size_t size_ = 0;
 };
 
-// What the reducer turns off, and its place among everything that it can turn off.
+// The toggles that the reducer turns off, and their place among all toggles.
 struct Switches {
   constexpr Switches(None) : place(0), all(none) {}
   constexpr Switches(int at, Few<Switch> switches) : place(at), all(switches) {}
@@ -188,7 +188,7 @@ std::vector<T> gather(Few<T> Feature::* list, Key key) {
   return all;
 }
 
-// What the features say about a case: "softcap 30", "mask: all keys".
+// Words of all features of a case: "softcap 30", "mask: all keys".
 Sentence all_words(const Case& c);
 
 // Case{}, with every feature off.
@@ -239,7 +239,7 @@ constexpr Dial dial(const char* name, DialKind kind, int64_t least) {
           [](Case& c, int64_t value) { std::get<0>(kField(c)) = value; }};
 }
 
-// What is wrong with a field, in words.
+// A field's fault, in words.
 using Complaint = std::optional<std::string>;
 
 inline constexpr int64_t kMaxSize = int64_t{1} << 31;

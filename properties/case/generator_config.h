@@ -1,4 +1,4 @@
-// What the draw and the mutations should know about the target.
+// The facts about the target that the draw and the mutations use.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace attnfuzz {
 
 struct Refusal;  // features/feature.h
 
-// What a kernel is known to refuse. The draw uses it in a few cases only, because a check full of refusals
-// checks nothing.
+// Requests that a kernel is known to refuse. The draw uses them in a few cases only, because a check full
+// of refusals checks nothing.
 struct Refused {
   std::vector<const Refusal*> those = {};
   std::optional<attn_domain> sizes = {};  // the sizes that it takes; empty: any

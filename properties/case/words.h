@@ -41,7 +41,7 @@ std::string cat(const Parts&... parts) {
 
 // "B=1 H=2/1 S=64/65 D=64/64 f16"
 std::string sizes_line(const Problem& p);
-// What hides keys or changes scores by position; one entry a feature.
+// Everything that hides keys or changes scores by position; one entry for each feature.
 std::vector<std::string> mask_words(const Problem& p);
 // Fills, planted values, NaN beyond key lengths.
 std::vector<std::string> data_words(const Case& c);

@@ -58,7 +58,7 @@ ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64
 
 }  // namespace mask_values
 
-// Whether `pattern` lets query i see key j.
+// True if `pattern` lets query i see key j.
 ATTN_BOTH inline bool pattern_shows(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t j,
                                     int64_t seq_k) {
   const int64_t n = pattern.parameter;

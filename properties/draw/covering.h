@@ -55,7 +55,7 @@ class Covering {
  public:
   // Counts what `config` draws without a covering.
   explicit Covering(GeneratorConfig config);
-  // Of several rows of attnfuzz::together(), the one whose triples were seen least.
+  // The row of attnfuzz::together(), among several, whose triples were seen least.
   std::vector<AxisRequest> together(Rng& rng) const;
   // A row of classes of different axes, in the order of the table.
   std::vector<AxisRequest> row(uint64_t seed, uint64_t number) const;

@@ -128,11 +128,11 @@ Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseReque
   return c;
 }
 
-// One of each pair of cases, at random within the pair. The properties take turns over the cases, and an
-// even number of them must all get both kinds.
+// Selects one of each pair of cases, at random within the pair. The properties take turns over the cases,
+// and an even number of them must all get both kinds.
 bool asks(uint64_t seed, uint64_t index) { return (index ^ mix(seed, index / 2, 1, 0, 0)) % 2 == 1; }
-// One of each `of` cases in a row, at random within the group, because the properties take turns and must
-// all get some.
+// Selects one of each `of` cases in a row, at random within the group, because the properties take turns
+// and must all get some.
 bool is_one_of(uint64_t of, uint64_t seed, uint64_t index, uint64_t purpose) {
   return index % of == mix(seed, index / of, purpose, 0, 0) % of;
 }
@@ -142,7 +142,7 @@ CaseRequest::Sort sort_of(const GeneratorConfig& config, uint64_t seed, uint64_t
   if (!is_one_of(kOrdinaryOf, seed, index, 5)) return CaseRequest::kAny;
   return is_one_of(kFarOf, seed, index / kOrdinaryOf, 6) ? CaseRequest::kFar : CaseRequest::kOrdinary;
 }
-// Of the other cases, one of each pair.
+// Selects one of each pair of the remaining cases.
 bool asks_together(uint64_t seed, uint64_t index) { return mix(seed, index / 2, 2, 0, 0) % 2 == 1; }
 
 }  // namespace

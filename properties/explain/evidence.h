@@ -1,5 +1,5 @@
-// What a failure shows, in the terms in which attention bugs differ. The rules of fault_rules.cc ask these
-// questions. The answers come from data; only CUDA's own errors are recognised by their message.
+// The evidence of a failure, in the terms in which attention bugs differ. The rules of fault_rules.cc ask
+// these questions. The answers come from data; only CUDA's own errors are recognised by their message.
 #pragma once
 
 #include <algorithm>

@@ -49,7 +49,7 @@ struct FaultGuess {
   std::string text() const;  // line(), and where to look, each on its own line
 };
 
-// What more runs of the case tell (clues.h).
+// Answers of further runs of the case (clues.h).
 struct Clues {
   enum class Answer : uint8_t { kNotAsked, kFails, kPasses };
   enum class Probed : uint8_t { kNot, kAllRight, kFirstWrong };

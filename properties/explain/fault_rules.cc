@@ -24,7 +24,7 @@ constexpr const char* kByOrder = "the order of threads";
 constexpr const char* kByReading = "another reading";
 
 constexpr Rule kRules[] = {
-    // What the back end itself reports.
+    // The back end's own report.
     {Class::kState, [](const Evidence& e) { return e.detail(Fault::Detail::kFreed); },
      "memory is used after it was given back"},
     {Class::kOverflow, [](const Evidence& e) { return e.detail(Fault::Detail::kArithmetic); },

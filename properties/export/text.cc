@@ -158,7 +158,7 @@ uint32_t workspace_poison(const Case& c) {
 
 namespace {
 
-// What a field of attn_problem holds, in the language's words.
+// The value of a field of attn_problem in the language's syntax.
 std::string value_text(contract::Meaning meaning, auto value, Language language) {
   const std::string prefix = language == Language::kCpp ? "ATTN_" : "";
   if constexpr (std::is_floating_point_v<decltype(value)>) {

@@ -40,7 +40,7 @@ std::string describe(attn_status status) {
               : "status " + std::to_string(static_cast<int>(status)) + ", which attention.h does not know";
 }
 
-// What is found in one output as a whole. The first element outside its bound represents all, or the first
+// The errors of one output as a whole. The first element outside its bound represents all, or the first
 // that is not a number at all. The kind of failure must not depend on where the rows lie.
 struct Tally {
   int64_t bad = 0, of = 0;

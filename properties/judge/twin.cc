@@ -7,7 +7,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of an H200. A worker gives a kernel no more than this (fuzz/worker/memory/memory_cuda.cc).
+// An H200's values. A worker gives a kernel no more than this (fuzz/worker/memory/memory_cuda.cc).
 constexpr int32_t kCapability = 90;
 constexpr int64_t kSharedMemory = 232448;
 

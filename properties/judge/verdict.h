@@ -81,7 +81,7 @@ struct Verdict {
   double lay_out_s = 0, kernel_s = 0, oracle_s = 0, judge_s = 0;
 };
 
-// What must stay the same while a case is reduced: kernel, class, build.
+// The facts that must stay the same while a case is reduced: kernel, class, build.
 std::string reduction_key(const KernelInfo& kernel, const Verdict& verdict);
 
 }  // namespace attnfuzz

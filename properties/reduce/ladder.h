@@ -19,7 +19,7 @@
 
 namespace attnfuzz {
 
-// What the canonical cases have in common.
+// The kernel's facts from which canonical cases are built.
 struct Ground {
   std::string lane;
   int32_t variant = 1;

@@ -45,7 +45,7 @@ void shrink_seeds(Search& s);     // 0 first
 // Tries 0, then a few other seeds: a seed that is needed can mostly be replaced by any other.
 inline constexpr uint64_t kSeedsTried = 16;
 void shrink_seed(Search& s, uint64_t now, const std::function<void(Case& c, uint64_t seed)>& set);
-// What the quick passes cannot do, because two things must change at once.
+// Slower passes, which change two things at once.
 void shrink_pairs(Search& s);             // two features, two numbers, or one number for another
 void shrink_with_richer_data(Search& s);  // fewer features and smaller sizes, in exchange for another fill
 void shrink_data_together(Search& s);     // the kinds of all three fills at once

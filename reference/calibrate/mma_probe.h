@@ -37,7 +37,7 @@ struct MmaFindings {
   double worst_ratio;  // largest ratio of an error to what block and unit allow: at most 1
   uint64_t products;   // random sums compared
 
-  // What the bound should assume; see Calibration::mma_unit and mma_block.
+  // The figures for the bound; see Calibration::mma_unit and mma_block.
   double unit() const { return rounding == "nearest" ? 1 : 2; }
   // Calibration::mma_product and mma_sum. A chain rounds at each product; a block truncates each of its terms
   // at the last bit kept, and rounds once.

@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-// What kind of value an input holds.
+// The kind of an input's value.
 enum class Purity : uint8_t { kFinite, kInfinite, kNaN };
 
 enum class RowState : uint8_t {

@@ -38,7 +38,8 @@ enum class Role : uint8_t {
   kScratch  // of any content; its size comes from the plan
 };
 
-// What a check does to a tensor on its own. Each row says it, so that a new tensor is not left out by silence.
+// Things that a check does to a tensor by itself. Each row states them, so that a new tensor is not omitted
+// silently.
 struct Varied {
   bool moved = false;        // the property `layout` moves it
   bool spread = false;       // the draw spreads its elements over more than 2^31
@@ -89,7 +90,7 @@ inline constexpr int kTensorCount = static_cast<int>(std::size(kTensors));
 
 constexpr const TensorSpec& spec_of(TensorId t) { return kTensors[static_cast<size_t>(t)]; }
 constexpr const char* name_of(TensorId t) { return spec_of(t).name; }
-// One row a query, or a key, of each head.
+// True for a tensor with one row for each query, or each key, of a head.
 constexpr bool of_queries(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqQ; }
 constexpr bool of_keys(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqK; }
 
@@ -120,7 +121,7 @@ inline constexpr auto kTensorsWith = [] {
 }();
 inline constexpr auto kMovedTensors = kTensorsWith<&Varied::moved>;
 inline constexpr auto kSpreadTensors = kTensorsWith<&Varied::spread>;
-// Those that kernels load and store in vectors: Q, K, V and O.
+// Tensors that kernels load and store in vectors: Q, K, V and O.
 inline constexpr auto kMatrixTensors = kTensorsWith<&Varied::moved, &Varied::spread>;
 inline constexpr auto kPlantedTensors = kTensorsWith<&Varied::planted>;
 inline constexpr auto kStoredOnceTensors = kTensorsWith<&Varied::stored_once>;
@@ -155,7 +156,7 @@ inline constexpr auto kTensorsFields = [] {
 }();
 static_assert(contract::covers(kTensorsFields, sizeof(attn_tensors)), "each field of attn_tensors has a row");
 
-// Of attn_problem, or of whatever has its sizes by the same names; kPlanned: 0.
+// A size of attn_problem, or of any struct that has its sizes under the same names; 0 for kPlanned.
 template <class Problem>
 constexpr int64_t size_of(Size size, const Problem& p) {
   const int64_t sizes[] = {1, p.batch, p.heads_q, p.heads_kv, p.seq_q, p.seq_k, p.dim_qk, p.dim_v, 0};

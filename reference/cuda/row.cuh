@@ -46,7 +46,7 @@ __host__ __device__ inline int64_t tiles_of(const ErrorNumbers& model, int64_t k
 // A score error that no visible key has.
 inline constexpr double kHidden = -1;
 
-// What kinds of values a row sees in its query, keys and biases.
+// Flags: a row sees NaN, or an infinity, in its query, keys or biases.
 inline constexpr unsigned kSeesNaN = 1, kSeesInfinity = 2;
 
 // How the columns of a row are computed.

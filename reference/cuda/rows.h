@@ -58,7 +58,7 @@ struct RowsOutput {
 };
 // A column of the row is unconstrained.
 inline constexpr uint8_t kAnyColumn = 0x80;
-// What a row's state requires of its LSE.
+// The LSE's expectation that follows from a row's state.
 ATTN_BOTH inline Due lse_due(const ErrorNumbers& model, RowState state) {
   if (state == RowState::kDead && model.any_dead_lse) return Due::kAnything;
   return state == RowState::kNaN             ? Due::kMustBeNaN

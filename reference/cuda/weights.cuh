@@ -140,8 +140,8 @@ __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& r
   return lost / all;
 }
 
-// The row's single numbers, from its sum l, its mma blocks that hold a key, and its largest error allowance.
-// One thread.
+// Sets the row's single numbers, from its sum l, its mma blocks that hold a key, and its largest error
+// allowance. Run by one thread.
 __device__ inline void set_row_numbers(const RowsInput& in, const Team& team, double l, double blocks,
                                        double largest, double slope, double merge_slope, Row& row) {
   const ErrorNumbers& model = in.model;

@@ -13,9 +13,9 @@
 
 namespace attnfuzz::literal {
 
-// What the plan leaves open, or says in a way that the emulator does not follow: "the plan leaves
-// tile_order open"; or that the emulator does not know the kind of problem (call/known_features.h). Empty:
-// nothing.
+// The field that the plan leaves open, or sets to something that the emulator does not follow: "the plan
+// leaves tile_order open"; or a sentence that the emulator does not know the kind of problem
+// (call/known_features.h). Empty: neither.
 std::string left_open(const attn_problem& problem, const attn_plan& plan);
 
 }  // namespace attnfuzz::literal

@@ -1,4 +1,4 @@
-// What a call must leave in O and LSE, bit for bit, if a kernel computes as its plan says.
+// Computes, bit for bit, the O and LSE that a call must leave if a kernel computes as its plan says.
 //
 // A loop over rows follows the plan literally in a device's arithmetic: tile by tile, each sum in its
 // order, each rounding where it is declared. It is no oracle: it does not know what is right, and it shares

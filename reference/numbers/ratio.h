@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// What an element must be.
+// The requirement on an element.
 enum class Due : uint8_t { kNumber = 0, kMustBeNaN = 1, kAnything = 2 };
 
 // |got - centre| / allowed; at most 1 passes. See Expected::ratio(). For a logarithm, `overflow` 0 means that

@@ -98,7 +98,7 @@ ATTN_BOTH inline double merge_constant(const ErrorNumbers& model, double m, doub
 
 // ---------------------------------------------------------------- tiles (tile_walk.h)
 
-// What is known about a maximum: its exact value, and the range of the kernel's value.
+// A maximum's exact value, and the range in which the kernel's value lies.
 struct Maximum {
   double exact = -std::numeric_limits<double>::infinity(), low = exact, high = exact;
   ATTN_BOTH void take(const Maximum& other) {

@@ -38,7 +38,8 @@ bool aligned_sizes(const ErrorModel& model, const Operands& operands, const Scor
   return true;
 }
 
-// What flushing may take from a score: subnormal factors, a subnormal scale. False if nothing.
+// Adds to delta what flushing may take from a score: subnormal factors, a subnormal scale. False if nothing
+// is flushed.
 bool flushed_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
                     AllConst absolute, All delta) {
   if (!model.flushes) return false;

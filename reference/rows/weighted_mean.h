@@ -144,7 +144,7 @@ struct MeanWork {
   Buffer weight, error, charge;
 };
 
-// Of the row's keys.
+// Numbers of the row's keys.
 struct MeanInput {
   const double* x;       // scores
   const double* e;       // allowances

@@ -1,4 +1,4 @@
-// What a campaign reports while it runs, and its result.
+// A campaign's progress reports, and its result.
 #pragma once
 
 #include <cstdint>

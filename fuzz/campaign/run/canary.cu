@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) attention(Args a) {
     *const_cast<float*>(row_of<float>(a.t.lse, b, h, i)) = l == 0 ? -INFINITY : m + logf(l);
 }
 
-// What this kernel does not support.
+// The first feature of a problem that this kernel does not support, or nullptr.
 const char* unsupported(const attn_problem& p) {
   if (p.dim_qk > kMaxDim || p.dim_v > kMaxDim) return "head dimensions above 64";
   if (p.softcap != 0) return "a soft cap";

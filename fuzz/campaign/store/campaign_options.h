@@ -1,4 +1,4 @@
-// What a campaign is asked to do: its targets, its time, its machines.
+// The request for a campaign: its targets, its time, its machines.
 //
 //   CampaignOptions options;
 //   options.dir = "night";

@@ -26,7 +26,7 @@ struct JobSlot {
   char message[512] = {};           // why it ended, if badly
 };
 
-// What has been seen of one kernel on one back end.
+// Everything seen of one kernel on one back end.
 struct Group {
   std::atomic<uint8_t> signals[kMostSignals] = {};
   std::atomic<uint8_t> edges[kMostEdges] = {};

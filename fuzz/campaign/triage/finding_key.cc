@@ -1,4 +1,4 @@
-// What two findings must have in common to count as one.
+// The key that two findings share if they count as one.
 #include "fuzz/campaign/triage/triage.h"
 
 namespace attnfuzz {

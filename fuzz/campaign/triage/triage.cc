@@ -326,7 +326,7 @@ class OneCrash {
   void write_canary(const Reproducer& r) {
     write_files(r);
     std::vector<Canary> canaries = read_canaries(t_.options.dir);
-    // Of the last session.
+    // The last session's canary.
     const auto mine = std::ranges::find(canaries.rbegin(), canaries.rend(), finding_.target, &Canary::target);
     if (mine == canaries.rend()) return;
     const std::string due = to_string(planted_bug(target_.record.lane).kind);

@@ -1,4 +1,4 @@
-// What masks and biases share: the pattern of pairs, and the broadcast dimensions.
+// The parts that masks and biases share: the pattern of pairs, and the broadcast dimensions.
 #pragma once
 
 #include "properties/case/feature.h"

@@ -1,4 +1,4 @@
-// What outputs, redzones and the workspace hold before a call.
+// The content of outputs, redzones and the workspace before a call.
 #include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
