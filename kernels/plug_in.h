@@ -1,5 +1,5 @@
-// What stands between a kernel and the contract, written once: which problems make
-// no sense, which fields an older or newer caller has, what a plan says by default.
+// Makes a plug-in of a kernel: refuses problems that make no sense, fills in the fields that an older or newer
+// caller lacks, and gives a plan its defaults.
 //
 //   struct Mine {
 //     static constexpr const char* kName = "mine";
@@ -7,21 +7,21 @@
 //     static constexpr attn_backend kBackend = ATTN_CPU;
 //     static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
 //       if (call.problem.causal) return {ATTN_UNSUPPORTED, "a causal mask"};
-//       return {};                         // takes it; *plan is default_plan(), say more where you know it
+//       return {};                         // takes it; *plan is default_plan(), say more if you know it
 //     }
-//     static attn_status run(const attn::Call& call, const attn_plan& plan);   // of what plan() takes
+//     static attn_status run(const attn::Call& call, const attn_plan& plan);   // runs what plan() takes
 //   };
 //   const attn_kernel kMine = attn::plug_in<Mine>();
 //   const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &kMine : nullptr; }
 //
-// plan() and run() are called with problems that make sense, all structs of this
-// file's own version. Mine may also have
+// plan() and run() are called only with problems that make sense, in structs of this file's own version. Mine
+// may also have
 //   static constexpr std::array kVariants = {"small", "large"};
 //   static constexpr uint64_t kFeatures = ...;                  // attn_kernel.features
-//   static constexpr const attn_domain* kDomain = ...;          // what it takes, attn_kernel.domain
+//   static constexpr const attn_domain* kDomain = ...;          // the problems it takes, attn_kernel.domain
 //   static constexpr const attn_build* kBuild = &attn_build_identity;   // kernels/identity.h
 //   partial() and reduce(), as run(), and static attn_partials partials(const attn_problem&, const attn_plan&)
-// Needs C++20 and nothing of CUDA; host code alone.
+// This is host code: it needs C++20 and nothing of CUDA.
 #pragma once
 
 #include <stdint.h>
@@ -45,7 +45,7 @@ struct Refusal {
   explicit operator bool() const { return status != ATTN_OK; }
 };
 
-// What a kernel is called with.
+// The arguments of a kernel.
 struct Call {
   attn_problem problem;
   attn_tensors tensors;
@@ -54,18 +54,17 @@ struct Call {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// a * b * c where it is at most `limit`, else -1.
+// a * b * c, or -1 if it exceeds `limit`.
 inline int64_t product_within(int64_t a, int64_t b, int64_t c, int64_t limit) {
   int64_t product;
   if (__builtin_mul_overflow(a, b, &product) || __builtin_mul_overflow(product, c, &product)) return -1;
   return product > limit ? -1 : product;
 }
 
-// Blocks of a one-dimensional CUDA grid.
+// The most blocks of a one-dimensional CUDA grid.
 inline constexpr int64_t kMaxBlocks = 2147483647;
 
-// The strides to compute addresses with: a dimension of one element may carry any,
-// which must not reach an address.
+// The strides for addresses. A dimension of one element may have any stride, which must not reach an address.
 inline attn_tensor strided(const attn_tensor& tensor, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
   const int64_t shape[4] = {n0, n1, n2, n3};
   attn_tensor result = {tensor.data, {}};
@@ -73,7 +72,7 @@ inline attn_tensor strided(const attn_tensor& tensor, int64_t n0, int64_t n1, in
   return result;
 }
 
-// All tensors so, each in its shape.
+// All tensors with such strides, each in its shape.
 inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.q = strided(t.q, p.batch, p.heads_q, p.seq_q, p.dim_qk);
   t.k = strided(t.k, p.batch, p.heads_kv, p.seq_k, p.dim_qk);
@@ -89,14 +88,13 @@ inline uint64_t magnitude(int64_t value) {
   return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-// Whether two elements of an output share an address: then the result would
-// depend on who writes last. Exact for strides that nest, which is all that a
-// layout of distinct elements needs.
+// True if two elements of an output share an address, so that the result would depend on which is written last.
+// The answer is exact for strides that nest, which every layout of distinct elements can use.
 inline bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
   if (std::ranges::any_of(shape, [](int64_t n) { return n == 0; })) return false;
   std::array<int, 4> order = {0, 1, 2, 3};
   std::ranges::sort(order, {}, [&](int i) { return magnitude(tensor.stride[i]); });
-  unsigned __int128 reach = 1;  // strides are anything: their products with sizes leave 64 bits
+  unsigned __int128 reach = 1;  // strides are arbitrary, and their products with sizes exceed 64 bits
   for (int i : order) {
     if (shape[i] == 1) continue;
     if (magnitude(tensor.stride[i]) < reach) return true;
@@ -179,9 +177,9 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
 
 }  // namespace plug_in_detail
 
-// Reads a call of any version of the contract into structs of this one, and
-// refuses with ATTN_INVALID what no kernel could do: contradictory sizes, a
-// missing tensor, an output that overlaps itself, a variant that there is not.
+// Reads a call of any version of the contract into structs of this version. Refuses with ATTN_INVALID what no
+// kernel could do: contradictory sizes, a missing tensor, an output that overlaps itself, a variant that does
+// not exist.
 inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
                          attn_backend backend, size_t variants, uint64_t features, Call* call) {
   using namespace plug_in_detail;
@@ -213,9 +211,8 @@ inline attn_status refuse(const Refusal& refusal, char* reason, uint64_t reason_
   return refusal.status;
 }
 
-// What a kernel that says nothing of itself may say: no splits, as many rescales
-// as keys, no workspace, and the loosest error classes. Borders of 64 are where
-// cases are aimed at.
+// The plan of a kernel that says nothing about itself: no splits, as many rescales as keys, no workspace, and
+// the loosest error classes. Cases are aimed at borders of 64.
 inline attn_plan default_plan(const attn_problem& problem) {
   attn_plan plan = {};
   plan.size = sizeof plan;
@@ -227,8 +224,8 @@ inline attn_plan default_plan(const attn_problem& problem) {
   return plan;
 }
 
-// The plan of plain code: fp32 arithmetic with a fused multiply-add, expf, logf and
-// division, the maximum known before the sums are begun, in a fixed order.
+// The plan of plain code: fp32 arithmetic with fused multiply-add, expf, logf and division, in a fixed order,
+// with the maximum known before the sums begin.
 inline attn_plan plain_plan(const char* path, int64_t tile, int64_t seq_k) {
   attn_plan plan = {};
   plan.size = sizeof plan;
@@ -250,7 +247,7 @@ inline attn_plan plain_plan(const char* path, int64_t tile, int64_t seq_k) {
 
 namespace plug_in_detail {
 
-// The contract's functions around those of K.
+// The functions of the contract, which call those of K.
 template <class K>
 struct Entry {
   static constexpr size_t variants() {
@@ -260,7 +257,7 @@ struct Entry {
   static constexpr uint64_t features() {
     uint64_t features = 0;
     if constexpr (requires { K::kFeatures; }) features = K::kFeatures;
-    // Who says that fp32 is in its domain knows of it.
+    // A kernel whose domain names fp32 knows fp32.
     if constexpr (requires { K::kDomain; }) {
       if (K::kDomain != nullptr && (K::kDomain->dtypes >> ATTN_F32 & 1) != 0) features |= ATTN_FEATURE_F32;
     }

@@ -4,8 +4,8 @@
 //
 //   step t:  issue V(t) | wait K(t) | S = Q K(t)' | issue K(t+1) | softmax | wait V(t) | O += P V(t)
 //
-// Two buffers each make this safe with two barriers a step: whoever overwrites
-// a buffer has passed a barrier that all its readers passed after reading it.
+// Two buffers each make this safe with two barriers a step: a thread that overwrites a buffer has passed a
+// barrier that all readers passed after they had read it.
 #pragma once
 
 #include "kernels/forward/online_softmax.h"
@@ -23,8 +23,8 @@ namespace attn {
 // Swizzled tiles begin where the swizzle's pattern does.
 inline constexpr size_t kTileAlign = 1024;
 
-// The compile-time shape of an instantiation (see shapes.h). kDim: columns that
-// tiles have room for, in Q and K as well as V.
+// The compile-time shape of an instantiation (see shapes.h). kDim: columns that tiles of Q, K and V have room
+// for.
 template <class T_, int kDim_, int kTileQ_, int kTileK_>
 struct TileShape {
   using T = T_;
@@ -32,13 +32,13 @@ struct TileShape {
   static constexpr int kThreads = kTileQ / 16 * 32;
 };
 
-// Which rows a block works on. With `packed` heads to a tile, row r of the
-// block's `rows` is query r / packed of head first_head + r % packed.
+// The rows that a block works on. With `packed` heads to a tile, row r of the block's `rows` is query r /
+// packed of head first_head + r % packed.
 struct BlockRows {
   int64_t b;
   int64_t first_head;
   int64_t first_row;
-  int64_t rows;  // in all: seq_q * packed
+  int64_t rows;  // of all blocks: seq_q * packed
 };
 
 __device__ inline RowView row_view(const ForwardParams& p, const BlockRows& block, int64_t length,
@@ -48,8 +48,8 @@ __device__ inline RowView row_view(const ForwardParams& p, const BlockRows& bloc
   return {block.b, block.first_head + row % p.packed, i, visible_range(p, length, i)};
 }
 
-// What the first and the last row of a block may see, mask and bias aside.
-// Ranges move monotonically with the query, so these two bound all others.
+// The keys that the first and the last row of a block may see, mask and bias aside. Ranges move monotonically
+// with the query, so these two bound all others.
 struct BlockRange {
   KeyRange first, last;
 };
@@ -65,14 +65,14 @@ struct TileSpan {
   int64_t begin, end;
 };
 
-// The KV tiles that hold a key which some row of the block may see.
+// The KV tiles with a key that some row of the block may see.
 template <class Shape>
 __device__ TileSpan live_tiles(const BlockRange& range) {
   if (range.last.end <= range.first.begin) return {0, 0};
   return {range.first.begin / Shape::kTileK, (range.last.end + Shape::kTileK - 1) / Shape::kTileK};
 }
 
-// Attends to KV tiles [tiles.begin, tiles.end). Every thread of the block must come.
+// Attends to KV tiles [tiles.begin, tiles.end). Every thread of the block must call this.
 template <class Shape>
 __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan tiles,
                        RowState<Shape::kDim>& state) {

@@ -1,5 +1,5 @@
-// Host side of a forward kernel: how a problem that makes sense (kernels/plug_in.h)
-// looks to the device, and how it is computed.
+// The host side of a forward kernel: the parameters for the device and the plan's fields, from a problem that
+// makes sense (kernels/plug_in.h).
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace attn {
 
-// Whether the device has what this family of kernels is written in.
+// Refuses a device that lacks the instructions of this family of kernels.
 Refusal check_device(const attn_env& env);
 
 // The device's view of a checked problem. `packed`: query heads to a tile.
 ForwardParams make_params(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env,
                           int packed);
 
-// What the fast paths make exponents by where scores are not kFused; false where they cannot: a mask, or a
-// cap whose factors 32 bits do not hold. Sequences have 31 bits.
+// The terms by which the fast paths make exponents of scores that are not kFused. False if they cannot: with a
+// mask, or with a cap whose factors are no normal 32-bit numbers. Sequences have 31 bits.
 bool make_score_terms(const attn_problem& problem, const ForwardParams& params, ScoreTerms* terms);
 
 // "cp.async", or "elementwise(qv)" naming the tensors that cannot be copied 16 bytes at a time.

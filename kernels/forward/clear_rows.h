@@ -1,5 +1,5 @@
-// Values past a length: they are loaded with the rest of their tile, and what lies there may be
-// NaN, which a probability of 0 does not turn into 0.
+// Clears values past a length. They are loaded with the rest of their tile and may be NaN, which a probability
+// of 0 does not turn into 0.
 //
 //   if (left < Tile::kRows) {
 //     clear_rows(values, left, my_number, threads);
@@ -12,7 +12,8 @@
 
 namespace attn {
 
-// Rows of a PanelTile from `first_row` on become 0. All of `threads` call; `thread` is the caller's number.
+// Sets the rows of a PanelTile from `first_row` on to 0. All `threads` threads call this; `thread` is the
+// caller's number.
 template <class Tile>
 __device__ __forceinline__ void clear_rows(Tile tile, int first_row, int thread, int threads) {
   constexpr int kChunks = Tile::D / 8;

@@ -1,9 +1,8 @@
 // The running state of a row's softmax, in powers of two (Milakov and
 // Gimelshein 2018; FlashAttention, Dao et al. 2022).
 //
-// A row that has seen no key yet has mu = -inf. It must not meet exp(-inf -
-// -inf): a reference point of 0 stands in for mu until there is a finite one,
-// in the probabilities and in the rescale factor alike.
+// A row that has seen no key yet has mu = -inf. It must not compute exp(-inf - -inf), so a reference of 0
+// stands in for mu until mu is finite, in the probabilities and in the rescale factor.
 #pragma once
 
 #include "kernels/forward/params.h"
@@ -19,10 +18,10 @@ template <int DV>
 struct RowState {
   float o[DV / 8][4] = {};               // accumulator, not yet normalised
   float mu[2] = {neg_inf(), neg_inf()};  // row max times sigma
-  float sum[2] = {0, 0};                 // of this thread's columns only, until finish()
+  float sum[2] = {0, 0};                 // sums of this thread's columns only, until finish()
 };
 
-// Adds a probability to the row sum, which a tile's first rescales by `alpha` in the same step.
+// Adds a probability to the row sum. The first one of a tile also rescales the sum by `alpha`.
 __device__ __forceinline__ void add_to_sum(float& sum, float p, float alpha, bool first) {
   sum = first ? fma(sum, alpha, p) : sum + p;
 }
@@ -74,7 +73,7 @@ __device__ __forceinline__ void pack_probabilities(const float (&s)[M][4], uint3
   }
 }
 
-// What a row came to.
+// The result of a row.
 struct RowResult {
   bool dead;      // no key was seen: O is 0 whatever the accumulator holds
   float inverse;  // 1 / sum

@@ -1,5 +1,5 @@
-// What a forward kernel needs on the device: attn_problem and attn_tensors with
-// every default resolved, passed by value to each kernel of this family.
+// The parameters of a forward kernel on the device: attn_problem and attn_tensors with every default resolved.
+// They are passed by value to each kernel of this family.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace attn {
 
-// Further than any position can lie: an unbounded side of a window. Sizes are
-// below 2^40 (checks.h), so sums of a few of these stay inside 64 bits.
+// An unbounded side of a window: further than any position can lie. Sizes are below 2^40 (checks.h), so sums of
+// a few of these stay within 64 bits.
 inline constexpr int64_t kFar = int64_t{1} << 60;
 
 inline constexpr float kLog2e = 1.44269504088896340736f;

@@ -1,12 +1,12 @@
-// Which ways through them our kernels are built with.
+// The paths that our kernels are built with.
 #pragma once
 
 #include "kernels/primitives/platform.h"
 
 namespace attn {
 
-// Those for sm_90a. For the executor they are minutes of compilation, and left to the target
-// `twins`, which finds another header of this name first (kernels/executor/every_path).
+// The paths for sm_90a. For the executor they take minutes to compile and are left to the target `twins`, which
+// finds another header of this name first (kernels/executor/every_path).
 inline constexpr bool kSm90a = kBackend == ATTN_CUDA;
 
 }  // namespace attn

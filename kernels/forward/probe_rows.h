@@ -1,5 +1,5 @@
-// Tells a probe which queries a thread's two rows are: what a reader of its
-// other records cannot know, for blocks are numbered as each kernel likes.
+// Records for a probe which queries a thread's two rows are. A reader of the other records cannot know it,
+// because each kernel numbers its blocks in its own way.
 #pragma once
 
 #include "kernels/forward/scores.h"

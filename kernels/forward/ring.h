@@ -1,4 +1,4 @@
-// Slots of shared memory that go round between one who fills them and those who read.
+// Slots of shared memory that go round between the thread that fills them and the threads that read them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace attn {
 
-// Where a thread is on a ring of slots; `phase` is the parity of its round.
+// A thread's position on a ring of slots. `phase` is the parity of its round.
 template <int kSlots>
 struct Ring {
   int slot = 0;

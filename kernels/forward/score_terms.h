@@ -1,13 +1,13 @@
-// Biases and soft caps on the paths whose threads hold whole tiles of scores and whose positions
-// have 32 bits: products become exponents of two, as scores.h says of those that take any problem.
+// Biases and soft caps on the paths whose threads hold whole tiles of scores and whose positions have 32 bits.
+// Products become exponents of two; scores.h does the same for the path that takes any problem.
 //
-//   ScoreTerms terms;                 host: make_score_terms() (checks.h) says whether
-//   load_biases(terms, rows, first_key, words);       device: each tile, some time before
-//   change_scores(terms, rows, first_key, words, s);  its products are there; then its mask
+//   make_score_terms(problem, params, &terms);         host: false if the terms cannot serve (checks.h)
+//   load_biases(terms, rows, first_key, words);        device: for each tile, some time before its products are there
+//   change_scores(terms, rows, first_key, words, s);   when they are there; the mask comes after it
 //
-// With a cap c the argument of tanh is one product, with scale / c, and one more with c follows;
-// a bias is added by an fma. A thread reads the bias of what it holds: two neighbouring keys as
-// one word where they lie so.
+// With a cap c, a product is multiplied by scale / c, tanh follows, and then a product with c. A bias is added
+// by an fma. A thread reads the bias of the scores that it holds: two neighbouring keys as one word, if they
+// lie so.
 #pragma once
 
 #include "kernels/forward/scores.h"
@@ -21,35 +21,36 @@ struct ScoreTerms {
   bool pairs;            // two keys of a row are one aligned word: the first an even one, both of 16 bits
   bool chunks;           // eight keys of a row are one aligned chunk, the first a multiple of eight
   bool capped;
-  float inner, outer;  // of a cap: tanh(product * inner) * outer; with log2 e where no bias follows
-  float scale;         // of what the bias is added to: 1 with a cap
+  float inner, outer;  // a cap is tanh(product * inner) * outer; outer includes log2 e if no bias follows
+  float scale;         // the factor of the score that the bias is added to: 1 with a cap
 };
 
-// A row's bias from key 0 on. A row past the last has the last's: what comes of it is not stored.
+// The address of a row's bias for key 0. A row past the last reads the last row's bias, and its result is not
+// stored.
 __device__ __forceinline__ const void* bias_row(const ScoreTerms& p, int32_t b, int32_t h, int32_t i) {
   const int64_t row = i < p.seq_q ? i : p.seq_q - 1;
   const int64_t at = b * p.bias.stride[0] + h * p.bias.stride[1] + row * p.bias.stride[2];
   return static_cast<const char*>(p.bias.data) + at * (p.bias_dtype == ATTN_F32 ? 4 : 2);
 }
 
-// An exponent but for what settled() does. Where a bias of -inf hides a product of +inf or NaN it is NaN, and
-// where a sum is below all numbers it is -inf.
+// An exponent that settled() has yet to correct: it is NaN if a bias of -inf hides a product of +inf or NaN,
+// and -inf if the sum is below all numbers.
 __device__ __forceinline__ float rough_biased(float score, float scale, float bias) {
   return fma(score, scale, bias) * kLog2e;
 }
 
-// An exponent, of a bias that is not -inf.
+// The exponent for a bias that is not -inf.
 __device__ __forceinline__ float finite_biased(float score, float scale, float bias) {
   return fmax_nan(rough_biased(score, scale, bias), lowest());
 }
 
-// rough_biased()'s to biased()'s.
+// Turns the result of rough_biased() into that of biased().
 __device__ __forceinline__ float settled(float rough, float bias) {
   const float exponent = fmax_nan(rough, lowest());
   return bias == neg_inf() ? neg_inf() : exponent;
 }
 
-// An exponent: a bias of -inf hides, whatever the product, and it alone.
+// The exponent. Only a bias of -inf hides a key, and it does so whatever the product is.
 __device__ __forceinline__ float biased(float score, float scale, float bias) {
   const float exponent = finite_biased(score, scale, bias);
   return bias == neg_inf() ? neg_inf() : exponent;
@@ -61,13 +62,13 @@ struct BiasWords {
   uint32_t at[R][N];
 };
 
-// Whether a tile's bias is loaded by words: all its keys are the tensor's.
+// True if a tile's bias is loaded by words: all its keys are within the tensor.
 template <int N>
 __device__ __forceinline__ bool by_words(const ScoreTerms& p, int32_t first_key) {
   return p.pairs && first_key + 8 * N <= p.seq_k;
 }
 
-// Starts to load the bias of a tile, if it has words. rows: R of them.
+// Starts to load the bias of a tile, if it is loaded by words. rows: R rows.
 template <int R, int N>
 __device__ __forceinline__ void load_biases(const ScoreTerms& p, const void* const* rows, int32_t first_key,
                                             BiasWords<R, N>& words) {
@@ -80,7 +81,7 @@ __device__ __forceinline__ void load_biases(const ScoreTerms& p, const void* con
   }
 }
 
-// Whether a bias of this warp's tile is -inf.
+// True if a bias of this warp's tile is -inf.
 template <class B, int R, int N>
 __device__ __forceinline__ bool any_hides(const BiasWords<R, N>& words) {
   uint32_t least = words.at[0][0];
@@ -94,7 +95,7 @@ __device__ __forceinline__ bool any_hides(const BiasWords<R, N>& words) {
   return ballot(lo == neg_inf() || hi == neg_inf()) != 0;
 }
 
-// s[n][e] becomes change(s[n][e], its bias), of the first R rows.
+// s[n][e] becomes change(s[n][e], its bias), for the first R rows.
 template <class B, int R, int N, class Change>
 __device__ __forceinline__ void with_words(const BiasWords<R, N>& words, float (&s)[N][4], Change change) {
 #pragma unroll
@@ -118,7 +119,8 @@ __device__ __forceinline__ void add_words(const ScoreTerms& p, const BiasWords<R
   }
 }
 
-// Bias of any layout, some keys at a time. Beyond the tensor's keys none is read: those are hidden.
+// Adds a bias of any layout, some keys at a time. Beyond the tensor's keys nothing is read: those keys are
+// hidden.
 template <class B, int R, int N>
 __device__ __forceinline__ void add_singles(const ScoreTerms& p, const void* const* rows, int32_t first_key,
                                             float (&s)[N][4]) {
@@ -150,7 +152,7 @@ __device__ __forceinline__ void add_singles(const ScoreTerms& p, const void* con
   }
 }
 
-// Products of a tile to exponents, but for their bias. Of four entries of s the first 2 R are in use.
+// Turns products of a tile into exponents without their bias. Of four entries of s the first 2 R are in use.
 template <int R, int N>
 __device__ __forceinline__ void cap_scores(const ScoreTerms& p, float (&s)[N][4]) {
   const auto each = [&](auto change) {
@@ -167,8 +169,8 @@ __device__ __forceinline__ void cap_scores(const ScoreTerms& p, float (&s)[N][4]
   }
 }
 
-// Products of a tile to exponents. s[n][e]: the row of rows[e / 2], key first_key + 8 n + 2 (lane % 4)
-// + e % 2; of four entries the first 2 R are in use. words: load_biases()'s of this tile.
+// Turns products of a tile into exponents. s[n][e]: the row of rows[e / 2], key first_key + 8 n + 2 (lane % 4)
+// + e % 2. Of four entries the first 2 R are in use. words: what load_biases() has loaded for this tile.
 template <int R, int N>
 __device__ __forceinline__ void change_scores(const ScoreTerms& p, const void* const* rows, int32_t first_key,
                                               const BiasWords<R, N>& words, float (&s)[N][4]) {

@@ -1,6 +1,6 @@
-// From raw products to scores: scale, cap, bias and visibility, in registers. One pass over a
-// thread's scores for each that is asked for, without a branch between two of them: their loads
-// and divisions are under way together.
+// From raw products to scores: scale, cap, bias and visibility, in registers. Each that is asked for is one
+// pass over a thread's scores without a branch, so that loads and divisions of many scores are in flight
+// together.
 #pragma once
 
 #include "kernels/forward/params.h"
@@ -16,8 +16,8 @@ struct RowView {
   KeyRange keys;
 };
 
-// The scores of two rows (lane / 4 and 8 below it) with the keys of a tile of N, and which of
-// the keys, counted from the tile's first, these rows see, mask aside.
+// The scores of two rows (lane / 4 and 8 below it) for a tile of N keys, and the keys that these rows see, mask
+// aside, counted from the tile's first.
 template <int N>
 struct TileScores {
   float (&s)[N / 8][4];
@@ -37,14 +37,14 @@ struct TileScores {
   }
 };
 
-// A score as the exponent of two that softmax takes. Only what is hidden may be -inf: a split
-// of nothing but very low scores is not empty.
+// A score as the exponent of two that the softmax takes. Only a hidden score may be -inf: a split with nothing
+// but very low scores is not empty.
 __device__ __forceinline__ float exponent_of(float score) {
   const float scaled = score * kLog2e;
   return scaled == neg_inf() ? lowest() : scaled;
 }
 
-// What lies at a row's keys from `first_key` on in a tensor of pairs.
+// The elements of a tensor of pairs at a row's keys from `first_key` on.
 template <class B>
 __device__ __forceinline__ const B* row_of_pairs(const Strided& tensor, const RowView& row, int64_t first_key) {
   return tensor.at<const B>(row.b, row.h, row.i) + first_key * tensor.stride[3];
@@ -56,8 +56,8 @@ __device__ __forceinline__ float bias_of(B value) {
 }
 __device__ __forceinline__ float bias_of(float value) { return value; }
 
-// Exponents of scores with their bias. One of -inf hides, whatever the score; of hidden keys
-// none is read.
+// Exponents of scores with their bias. A bias of -inf hides a key, whatever the score. The bias of hidden keys
+// is not read.
 template <class B, int N>
 __device__ void add_bias(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
                          TileScores<N>& tile) {
@@ -68,7 +68,7 @@ __device__ void add_bias(const ForwardParams& p, const RowView (&rows)[2], int64
   });
 }
 
-// kGeneral: scaled, capped, biased.
+// Exponents for kGeneral: scores are scaled, capped and biased.
 template <int N>
 __device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
                                TileScores<N>& tile) {
@@ -86,9 +86,9 @@ __device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2],
   }
 }
 
-// Turns products with keys first_key..first_key + N into scores; -inf exactly if hidden. Hidden
-// means selected away, never added: whatever K or the bias holds there does not matter.
-// `plain`: every pair is visible and kFused holds.
+// Turns products with keys first_key..first_key + N into scores, which are -inf exactly if hidden. A hidden
+// score is selected away, never added to, so what K or the bias holds there does not matter. `plain`: every
+// pair is visible, and kFused holds.
 template <int N>
 __device__ void make_scores(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key, bool plain,
                             float (&s)[N / 8][4]) {

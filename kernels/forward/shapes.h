@@ -1,5 +1,5 @@
-// The tile shapes a kernel is compiled for: one list from which the launch, the
-// plan and the shared-memory request all follow.
+// The tile shapes that a kernel is compiled for: one list, which the launch, the plan and the request for
+// shared memory follow.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 namespace attn {
 
 struct ShapeSpec {
-  int variant;  // of attn_env: 1 is the smallest
+  int variant;  // as in attn_env: 1 is the smallest
   int dim, tile_q, tile_k;
 
   // Dynamic shared memory of a block, in bytes: one Q tile, two K and two V
@@ -22,9 +22,9 @@ struct ShapeSpec {
   constexpr size_t shared() const { return (tile_q + 4 * tile_k) * dim * sizeof(uint16_t); }
 };
 
-// The shape for a problem: the fewest columns that hold it, and of those the
-// asked variant, or the largest below it that exists. Variant 0 takes the
-// largest that the block's shared memory holds.
+// The shape for a problem has the fewest columns that hold it. Among those shapes it is the variant that is
+// asked for, or the largest below it that exists. Variant 0 takes the largest that the block's shared memory
+// holds.
 Refusal choose_shape(std::span<const ShapeSpec> shapes, const attn_problem& problem, const attn_env& env,
                      size_t* index);
 

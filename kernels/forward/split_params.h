@@ -5,7 +5,7 @@
 
 namespace attn {
 
-// Where the splits' results lie: (split, batch, head, query) dense, O with dim_v columns.
+// The results of the splits: (split, batch, head, query), dense; O has dim_v columns.
 struct SplitParams {
   float* o;
   float* lse;

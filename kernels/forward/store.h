@@ -5,9 +5,8 @@
 
 namespace attn {
 
-// Calls store(row, column, value0, value1) for every pair of neighbouring
-// columns below dim_v that this thread holds of its two rows; value1 is to be
-// dropped where column + 1 == dim_v. `row` counts from 0 to 1.
+// Calls store(row, column, value0, value1) for every pair of neighbouring columns below dim_v that this thread
+// holds of its two rows. If column + 1 == dim_v, value1 must be dropped. `row` is 0 or 1.
 template <int DV, class Store>
 __device__ void for_each_pair(const ForwardParams& p, const RowState<DV>& state, const RowResult (&result)[2],
                               Store store) {
@@ -17,7 +16,7 @@ __device__ void for_each_pair(const ForwardParams& p, const RowState<DV>& state,
     if (column >= p.dim_v) continue;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      // Selected, not multiplied: a dead row is 0 even where 0 * NaN reached its accumulator.
+      // A dead row is selected, not multiplied, to be 0: its accumulator may hold NaN.
       const float value0 = result[r].dead ? 0.0f : state.o[n][2 * r] * result[r].inverse;
       const float value1 = result[r].dead ? 0.0f : state.o[n][2 * r + 1] * result[r].inverse;
       store(r, column, value0, value1);
