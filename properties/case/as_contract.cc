@@ -8,8 +8,8 @@
 namespace attnfuzz {
 namespace {
 
-// Converts a member of Problem to the number in attn_problem: the member itself, or for an optional input
-// the flag that it is present.
+// True if a member of Problem with this type is a number of attn_problem. For an optional input, attn_problem
+// has the flag that it is present instead.
 template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
