@@ -162,6 +162,14 @@ __device__ inline void set_row_numbers(const RowsInput& in, const Team& team, do
   row.common = model.splits > 1 || team.tiles == 0 ? 0 : expm1(row.last_uncertain);
 }
 
+// True if a visible key is the first of its mma block.
+__device__ inline bool begins_block(const Team& team, const Row& row, int32_t tile_k, int32_t block, int key) {
+  const int32_t begin = max(row.lo, key - (team.first + key) % tile_k % block);
+  for (int k = key - 1; k >= begin; --k)
+    if (row.product[k].b != kHidden) return false;
+  return true;
+}
+
 // Computes the weights, l, the tiles, and the errors of the row's sums.
 template <class G>
 __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& row) {
@@ -171,13 +179,6 @@ __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& ro
   const bool holes = has_holes(in);
   const double merge_slope = model.splits > 1 ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0,
                slope = 5 * kU + 2 * model.eps_exp_slope + merge_slope;
-  // True if a visible key is the first of its mma block.
-  const auto begins_block = [&](int key) {
-    const int32_t begin = max(row.lo, key - (team.first + key) % tile_k % block);
-    for (int k = key - 1; k >= begin; --k)
-      if (row.product[k].b != kHidden) return false;
-    return true;
-  };
   double sums[2] = {};  // l; with holes, also the mma blocks that hold a key
   double largest = -INFINITY;
   struct {
@@ -197,7 +198,7 @@ __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& ro
     largest = larger(largest, score.b + slope * (row.m - score.a + row.part[k].a));
     if (!holes) return;
     tile.n += 1;
-    tile.blocks += begins_block(k);
+    tile.blocks += begins_block(team, row, tile_k, block, k);
   };
   if (tiles == 0) {
     for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) weigh(k);
@@ -275,6 +276,31 @@ __attribute__((noinline)) __device__ double most_seen(const RowsInput& in, const
   return G::over(most, Max());
 }
 
+// Sets the row's bounds that do not depend on a column, and chooses how its columns are computed. `flushed`:
+// the largest |v| that a flushed weight may multiply; `p_known`: every rounded key is certain. Run by one
+// thread.
+__device__ inline void set_bounds(double rho_w, double charges, double flushed, bool p_known, Row& row) {
+  const MeanTerms& terms = row.terms;
+  row.rho_w = rho_w;
+  row.charges = charges;
+  row.lost = lost_of(terms, row.rho_w, row.n, row.l);
+  row.denominator = 1 - row.lost;
+  row.stored = {merge_growth(terms, row.lam, row.largest),
+                terms.merged == 0 ? 0 : 2 * terms.merged * kFlush * flushed};
+  row.informative = row.denominator > 0 && is_finite(row.rho_w) && is_finite(terms.product_gamma) &&
+                    is_finite(terms.mma_gamma);
+  row.lse_bound = row.informative ? lse_bound_of(terms, row.lost, row.m, row.l, row.lam) : INFINITY;
+  if (row.shift != 0) row.lse_bound = lse_bound_at(row.lse_bound, row.shift, row.lam + row.shift);
+  const double lost = lost_of_known(row.denominator, row.common);
+  row.known = row.informative && p_known && row.charges < terms.p_unit + row.rho_w && terms.tile_costs < 0.5 &&
+              lost < 1;
+  row.known_charges = charges_of_known(terms, lost, row.l);
+  row.known_shares = shares_of_known(terms, lost, row.n, row.l);
+  row.plain_shares = shares_of_plain(terms, row.rho_w, row.denominator, row.n, row.l);
+  row.grown = partial_growth(terms);
+  row.way = row.known ? Way::kKnown : row.informative ? Way::kPlain : Way::kHull;
+}
+
 // Computes w_j, w_j rho_j, the LSE and its bound, and chooses how the columns are computed. If P is known,
 // also c_j and its charge.
 template <class G>
@@ -318,29 +344,9 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
   }
   G::over(sums, Sum());
   bad = G::any(bad) || !rounded;
-  const MeanTerms& terms = row.terms;
   double flushed = __longlong_as_double(static_cast<int64_t>(facts.largest));
-  if (terms.merged != 0 && flushed > 0x1p40) flushed = most_seen<G>(in, team, row);
-  if (G::rank() == 0) {
-    row.rho_w = sums[0];
-    row.charges = sums[1];
-    row.lost = lost_of(terms, row.rho_w, row.n, row.l);
-    row.denominator = 1 - row.lost;
-    row.stored = {merge_growth(terms, row.lam, row.largest),
-                  terms.merged == 0 ? 0 : 2 * terms.merged * kFlush * flushed};
-    row.informative = row.denominator > 0 && is_finite(row.rho_w) && is_finite(terms.product_gamma) &&
-                      is_finite(terms.mma_gamma);
-    row.lse_bound = row.informative ? lse_bound_of(terms, row.lost, row.m, row.l, row.lam) : INFINITY;
-    if (row.shift != 0) row.lse_bound = lse_bound_at(row.lse_bound, row.shift, row.lam + row.shift);
-    const double lost = lost_of_known(row.denominator, row.common);
-    row.known =
-        row.informative && !bad && row.charges < terms.p_unit + row.rho_w && terms.tile_costs < 0.5 && lost < 1;
-    row.known_charges = charges_of_known(terms, lost, row.l);
-    row.known_shares = shares_of_known(terms, lost, row.n, row.l);
-    row.plain_shares = shares_of_plain(terms, row.rho_w, row.denominator, row.n, row.l);
-    row.grown = partial_growth(terms);
-    row.way = row.known ? Way::kKnown : row.informative ? Way::kPlain : Way::kHull;
-  }
+  if (row.terms.merged != 0 && flushed > 0x1p40) flushed = most_seen<G>(in, team, row);
+  if (G::rank() == 0) set_bounds(sums[0], sums[1], flushed, !bad, row);
   G::sync();
 }
 
