@@ -12,7 +12,7 @@
 namespace attn {
 namespace {
 
-// Whether there is a path for sm_90a in this library.
+// True if this library has the path for sm_90a.
 constexpr bool kHopper = kSm90a;
 
 struct Fa1 {

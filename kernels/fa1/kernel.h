@@ -1,4 +1,4 @@
-// The device side of FA-1: one block a query tile, one pass over its keys.
+// The device side of FA-1: one block for each query tile, which passes once over its keys.
 #pragma once
 
 #include "kernels/forward/store.h"

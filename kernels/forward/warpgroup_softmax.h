@@ -1,5 +1,5 @@
-// Scores to probabilities in registers. As online_softmax.h, but the accumulator
-// is in the tensor core's hands meanwhile: the caller rescales it. Positions have 32 bits.
+// Scores become probabilities in registers. Unlike in online_softmax.h, the accumulator is in use by the tensor
+// core meanwhile, so the caller rescales it. Positions have 32 bits.
 #pragma once
 
 #include "kernels/forward/online_softmax.h"
@@ -7,21 +7,21 @@
 
 namespace attn {
 
-// Positions, or numbers of tiles: [begin, end).
+// An interval of positions or of tile numbers: [begin, end).
 struct Keys {
   int32_t begin, end;
 };
 
-// Of a thread's two rows, the first R are in use: with R = 1 a tile has 8 rows, and
-// entries 2 and 3 of its fragments are left alone.
+// Of a thread's two rows, the first R are in use: with R = 1 a tile has 8 rows, and entries 2 and 3 of its
+// fragments are left alone.
 
-// Products to scores; -inf exactly where a key is hidden. `rows`: of this thread's two.
-// Of a kernel's parameters: p.sign, and p.windowed if first keys may be hidden.
+// Turns products into scores, which are -inf exactly where a key is hidden. `rows`: the keys that this thread's
+// two rows see. Params has `sign`, and `windowed`, which is true if the first keys may be hidden.
 template <int R = 2, class Params, int M>
 __device__ __forceinline__ void mask_scores(const Params& p, const Keys (&rows)[2], int32_t first_key,
                                             float (&s)[M][4]) {
   const int32_t column = first_key + 2 * (lane_id() % 4);
-  // Each of these is a branch of the whole block: most problems need the last alone.
+  // Each condition is the same for the whole block. Most problems need only the last loop.
   if (p.sign < 0) {
 #pragma unroll
     for (int n = 0; n < M; ++n) {
@@ -47,12 +47,12 @@ __device__ __forceinline__ void mask_scores(const Params& p, const Keys (&rows)[
   }
 }
 
-// Takes in the scores of one tile and turns them into probabilities in place.
-// `alpha`: what the accumulator of each row is to be rescaled by; the sum has been.
+// Takes in the scores of one tile and turns them into probabilities in place. `alpha`: the factor by which the
+// caller rescales the accumulator of each row. The sum is rescaled here.
 template <int R = 2, int M, int D>
 __device__ __forceinline__ void softmax_of_tile(float (&s)[M][4], float sigma, RowState<D>& state,
                                                 float (&alpha)[2]) {
-  // Two chains a row: one would wait for itself.
+  // Two chains of maxima a row: a single chain would wait for itself.
   float most[R][2], row_max[R], reference[R];
 #pragma unroll
   for (int e = 0; e < 2 * R; ++e) most[e / 2][e % 2] = s[0][e];

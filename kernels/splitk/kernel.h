@@ -1,5 +1,5 @@
-// The device side of Split-K: the partial kernel, a block per (query tile,
-// split), and the reduction, a warp per row.
+// The device side of Split-K: the partial kernel, with a block for each (query tile, split), and the reduction,
+// with a warp for each row.
 #pragma once
 
 #include "kernels/forward/split_params.h"
@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(Shape::kThreads)
 
 inline constexpr int kReduceWarps = 4;
 
-// O = sum_s w_s O_s / sum_s w_s with w_s = exp(LSE_s - max LSE): each O_s is
-// already normalised, so nothing but its weight multiplies it.
+// O = sum_s w_s O_s / sum_s w_s with w_s = exp(LSE_s - max LSE). Each O_s is normalised already, so only its
+// weight multiplies it.
 template <class T>
 __global__ void __launch_bounds__(kReduceWarps * 32)
     splitk_reduce_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split) {

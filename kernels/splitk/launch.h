@@ -1,4 +1,4 @@
-// The instantiations of Split-K, one .cu a format, and how its stages are launched.
+// The instantiations of Split-K, one .cu for each format, and the launches of its stages.
 #pragma once
 
 #include "kernels/primitives/launch.h"

@@ -13,24 +13,24 @@
 
 namespace attn {
 
-// Which ways through Split-K a library has.
+// The paths of Split-K that a library has.
 struct SplitkPaths {
-  bool decode;   // hopper/, where that takes a problem
-  bool general;  // else the one for sm_80; without it, what decode does not take is refused
-  bool pretend;  // decode believes in sm_90a and variant 0 whatever env says: on the executor
+  bool decode;   // hopper/, if it takes the problem
+  bool general;  // the path for sm_80, for all other problems; without it they are refused
+  bool pretend;  // decode assumes sm_90a and variant 0, whatever env says: for the executor
 };
 
 namespace splitk {
 
 inline constexpr int64_t kMaxSplits = 65535;
 
-// Everything that plan() decides, made anew from the same arguments by each stage:
-// decide() writes all of it, or refuses.
+// Everything that plan() decides. Each stage decides it again from the same arguments: decide() writes all of
+// it, or refuses.
 struct Decision {
   int decode;          // hopper/'s choice, or -1
-  bool scored;         // of that: there is a cap or a bias
-  int64_t own_splits;  // and how many splits it would take
-  size_t shape;        // of kSplitkShapes, otherwise
+  bool scored;         // for hopper/: there is a cap or a bias
+  int64_t own_splits;  // for hopper/: the number of splits that it would choose
+  size_t shape;        // else: the index into kSplitkShapes
   int64_t tile_q, tile_k;
   int dim;
   int packed;
@@ -165,7 +165,7 @@ attn_status launch_partial(const Call& call, const Decision& d, bool direct) {
                                    : splitk_launch_partial<BF16>(d.shape, params, split, direct, &env);
 }
 
-// `close`: right behind launch_partial().
+// `close`: the launch comes right behind launch_partial().
 template <SplitkPaths kPaths>
 attn_status launch_reduce(const Call& call, const Decision& d, bool close) {
   const auto& [problem, tensors, env] = call;
@@ -215,7 +215,7 @@ inline attn_partials place_partials(const attn_problem& problem, const attn_plan
 
 }  // namespace splitk
 
-// The stages as a plug-in has them (kernels/plug_in.h); a descriptor adds its name.
+// The stages in the form of a plug-in (kernels/plug_in.h). A descriptor adds the name.
 template <SplitkPaths kPaths>
 struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;

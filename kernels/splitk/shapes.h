@@ -1,4 +1,4 @@
-// What Split-K is compiled for.
+// The shapes for which Split-K is compiled.
 #pragma once
 
 #include "kernels/forward/shapes.h"

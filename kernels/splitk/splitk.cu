@@ -1,4 +1,4 @@
-// Split-K's descriptor: the decode path where there is an sm_90a to run it, else the general one.
+// Split-K's descriptor: the decode path on an sm_90a, and else the general one.
 #include "kernels/forward/paths.h"
 #include "kernels/splitk/plan.h"
 

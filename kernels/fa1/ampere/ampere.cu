@@ -1,4 +1,4 @@
-// The host side of the mma path: who takes it, and the launch.
+// The host side of the mma path: which problems it takes, and the launch.
 #include <algorithm>
 #include <array>
 
@@ -85,7 +85,7 @@ attn_status ampere_run(int choice, const attn_problem& problem, const ForwardPar
   p.sign = params.sign;
   if (chosen.spec.scored) {
     if (!make_score_terms(problem, params, &p.terms)) return ATTN_UNSUPPORTED;
-    p.terms.pairs = p.terms.chunks;  // words come by way of shared memory
+    p.terms.pairs = p.terms.chunks;  // words go through shared memory
     p.rough = p.terms.chunks && !p.terms.capped;
     p.may_be_plain = true;
     p.sign = 1;

@@ -6,10 +6,10 @@
 
 namespace attn {
 
-// Which instantiation does a checked problem: an index for ampere_spec() and
-// ampere_run(), or -1 where the path cannot take it. It takes scores without a mask
-// tensor (causal, windows, key lengths, a bias and a softcap yes) of tensors whose rows are
-// whole 16-byte chunks, up to 128 columns, and any variant but the first.
+// The instantiation for a checked problem: an index for ampere_spec() and ampere_run(), or -1 if the path
+// cannot take the problem. The path takes scores without a mask tensor (causal masks, windows, key lengths, a
+// bias and a softcap are fine), tensors whose rows are whole 16-byte chunks, up to 128 columns, and any variant
+// but the first.
 int ampere_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params);
 
 const AmpereSpec& ampere_spec(int choice);

@@ -1,19 +1,17 @@
-// FA-1 on mma.m16n8k16 and cp.async: one block a query tile, whose warps own 16 rows or
-// a few times as many.
+// FA-1 on mma.m16n8k16 and cp.async: one block for each query tile. A warp owns 16 rows or a few times as many.
 //
-// Tiles of keys are walked from the last to the first, so that masked ones come first
-// under a causal mask. A step:
+// A block walks tiles of keys from the last to the first, so that masked tiles come first under a causal mask.
+// A step:
 //
 //   wait for K(t), V(t) | barrier | start K(t-1), V(t-1) | S = Q K(t)' | maxima, O *= alpha
 //   for each 16 keys: P = 2^(sigma S - mu) of the next 16 | O += P V
 //
-// A bias of 16-byte chunks comes and is waited for beside K and V; a tile that all rows see whole and that
-// needs nothing but such a bias has a body of its own (add_rough).
+// A bias of 16-byte chunks is loaded and waited for beside K and V. A tile that all rows see whole and that
+// needs only such a bias has a body of its own (add_rough).
 //
-// There is room for two tiles of K and of V. The barrier says that what all threads have
-// copied is there, and also that all warps have done with tile t + 1, whose room t - 1
-// takes. Between barriers warps drift apart: one multiplies while another computes
-// exponentials.
+// There is room for two tiles of K and of V. After the barrier, the copies of all threads have arrived, and all
+// warps have read tile t + 1, whose room tile t - 1 takes. Between barriers warps drift apart: one multiplies
+// while another computes exponentials.
 #pragma once
 
 #include "kernels/fa1/ampere/load.h"

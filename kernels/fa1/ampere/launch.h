@@ -1,4 +1,4 @@
-// The instantiations of the mma path, one .cu a head dimension.
+// The instantiations of the mma path, one .cu for each head dimension.
 #pragma once
 
 #include "kernels/fa1/ampere/kernel.h"
@@ -14,7 +14,7 @@ attn_status ampere_launch(const AmpereParams& params, unsigned blocks, const att
 
 }  // namespace attn
 
-// In a .cu: both formats of a shape.
+// Instantiates both formats of a shape, in a .cu.
 #define ATTN_AMPERE_SHAPE(Shape)                                                                   \
   template attn_status attn::ampere_launch<attn::F16, attn::Shape>(const AmpereParams&, unsigned,  \
                                                                    const attn_env*);               \

@@ -1,5 +1,5 @@
-// Global rows to a swizzled tile, 16 bytes a copy. A thread has one column of chunks
-// and every n-th row, so that between two copies nothing but a pointer moves.
+// Copies rows from global memory to a swizzled tile, 16 bytes at a time. A thread has one column of chunks and
+// every n-th row, so that only a pointer moves between two copies.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -8,24 +8,23 @@
 
 namespace attn {
 
-// This thread's part of tiles of kRows rows of one head of a tensor, which are loaded
-// from the last to the first. Rows from `rows` on, which only the last can have, and
-// columns from `dim` on become zeros.
+// This thread's part of the tiles of kRows rows of one head of a tensor. Tiles are loaded from the last to the
+// first. Rows from `rows` on, which only the last tile can have, and columns from `dim` on become zeros.
 template <class T, AmpereSpec kSpec, int kRows>
 class TileSource {
  public:
-  // `head`: the element (b, h, 0, 0). `stride`: of rows, one of the kernel's parameters.
+  // `head`: the element (b, h, 0, 0). `stride`: the stride of rows, one of the kernel's parameters.
   __device__ __forceinline__ TileSource(const T* head, const int64_t& stride, int32_t first_row, int32_t dim)
       : from_(head + (row() + static_cast<int64_t>(first_row)) * stride + column()),
         stride_(stride),
         inside_(column() < dim) {}
 
-  // Starts the copies of a tile that has `rows` rows, and goes to the one before it.
+  // Starts the copies of a tile that has `rows` rows, and moves on to the tile before it.
   __device__ __forceinline__ void load(SharedTile<T, kSpec.dim> tile, int32_t rows) {
     copy(tile, [&](int r) { return inside_ && row() + r < rows; });
   }
 
-  // The same of a whole tile.
+  // Does the same for a whole tile.
   __device__ __forceinline__ void load(SharedTile<T, kSpec.dim> tile) {
     copy(tile, [&](int) { return inside_; });
   }

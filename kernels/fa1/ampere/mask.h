@@ -1,4 +1,4 @@
-// Products to scores: the scale's sign, and -inf exactly where a key is hidden.
+// Turns products into scores: applies the scale's sign, and -inf exactly where a key is hidden.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -7,8 +7,8 @@
 
 namespace attn {
 
-// s[m][n][e]: query my_row + 16 m + 8 (e / 2), key first_key + 2 (lane % 4) + 8 n + e % 2.
-// Whether it is hidden is a number known to the compiler against one of the tile's.
+// s[m][n][e]: query my_row + 16 m + 8 (e / 2), key first_key + 2 (lane % 4) + 8 n + e % 2. Each test compares a
+// number that the compiler knows with one of the tile.
 template <int M, int N>
 __device__ __forceinline__ void mask_tile(const AmpereParams& p, const AmpereBlock& block, int32_t my_row,
                                           int32_t first_key, float (&s)[M][N][4]) {
@@ -25,7 +25,7 @@ __device__ __forceinline__ void mask_tile(const AmpereParams& p, const AmpereBlo
       }
     }
   };
-  // Each of these is a branch of the whole block.
+  // Each condition is the same for the whole block.
   if (p.sign < 0) {
 #pragma unroll
     for (int m = 0; m < M; ++m) {

@@ -1,5 +1,5 @@
-// What the mma kernel needs on the device, passed by value, and what its parts make of
-// it: which rows a block has, which keys they see, which tiles it walks.
+// The parameters of the mma kernel, passed by value, and what its parts derive from them: which rows a block
+// has, which keys they see, and which tiles it walks.
 #pragma once
 
 #include "kernels/fa1/ampere/shapes.h"
@@ -9,28 +9,28 @@
 
 namespace attn {
 
-// Sequences are shorter than this; an unbounded side of a window lies at twice as
-// much, so that a few of them added stay within 32 bits.
+// Sequences are shorter than this. An unbounded side of a window lies at twice this, so that sums of a few
+// positions stay within 32 bits.
 inline constexpr int32_t kAmpereSequence = 1 << 28;
 
 struct AmpereParams {
-  Strided q, k, v, o, lse;     // strides in elements; lse.data nullptr: not wanted
-  const int64_t* key_lengths;  // nullptr: all seq_k
+  Strided q, k, v, o, lse;     // strides in elements; lse.data is nullptr if the caller wants none
+  const int64_t* key_lengths;  // nullptr if all are seq_k
   int32_t seq_q, seq_k;        //
   int32_t dim_qk, dim_v;       // multiples of 8
-  int32_t left, right;         // of the window, causal included
+  int32_t left, right;         // sides of the window; a causal mask has right = 0
   bool bottom_right;           // where the diagonal lies
-  bool first_hidden;           // keys before the window may be
-  bool last_hidden;            // keys beyond the diagonal or the window may be
-  bool may_be_plain;           // a tile that is seen whole needs no more than its products
-  float sign, sigma;           // scores are products times sign; exponents of two scores times sigma
+  bool first_hidden;           // keys before the window may be hidden
+  bool last_hidden;            // keys beyond the diagonal or the window may be hidden
+  bool may_be_plain;           // a tile that all rows see whole needs no mask
+  float sign, sigma;           // a score is a product times sign, an exponent of two a score times sigma
   uint32_t heads_q, group;     // query heads, and those of a KV head
-  uint32_t heads, q_tiles;     // of all batch entries; query tiles of a head
-  uint32_t entries;            // batch entries, where they share a bias; else 0
-  uint32_t section;            // heads that are worked on side by side: their K and V stay in L2
-  ScoreTerms terms;            // of a scored shape, where sign and sigma are 1
-  bool rough;                  // tiles that are seen whole need no more than a bias that comes by chunks
-  attn_probe probe;            // values null: none
+  uint32_t heads, q_tiles;     // heads of all batch entries; query tiles of a head
+  uint32_t entries;            // batch entries, if they share a bias; else 0
+  uint32_t section;            // heads that are worked on side by side, so that K and V stay in the L2
+  ScoreTerms terms;            // for scored shapes, which have sign and sigma 1
+  bool rough;                  // tiles that all rows see whole need only a bias that is loaded by chunks
+  attn_probe probe;            // values is null if nobody asks
 };
 
 // One query tile of one head, as a block sees it.
@@ -41,16 +41,16 @@ struct AmpereBlock {
   int32_t shift;   // diag(i) = i + shift
 };
 
-// Blocks are started in the order of their numbers: of a section of heads first the last
-// query tiles, which under a causal mask have most to do.
+// Blocks start in the order of their numbers. In a section of heads the last query tiles come first, because
+// they have most to do under a causal mask.
 template <AmpereSpec kSpec>
 __device__ __forceinline__ AmpereBlock block_of(const AmpereParams& p) {
   const uint32_t section_blocks = p.section * p.q_tiles, number = blockIdx.x / section_blocks;
   const uint32_t in_section = blockIdx.x - number * section_blocks, first = number * p.section;
   const uint32_t left = p.heads - first, heads = left < p.section ? left : p.section;
   const uint32_t step = in_section / heads, head = first + in_section - step * heads;
-  // Batch entries one after the other; where they share a bias, it is the entries of a head that do, so that
-  // its bias is read while it is in the L2.
+  // Heads are numbered entry by entry. If batch entries share a bias, they are numbered head by head instead,
+  // so that all entries read a head's bias while it is in the L2.
   const bool entries_first = kSpec.scored && p.entries > 0;
   const uint32_t run = entries_first ? p.entries : p.heads_q;
   const int32_t outer = static_cast<int32_t>(head / run), inner = static_cast<int32_t>(head - outer * run);
@@ -67,13 +67,13 @@ __device__ __forceinline__ AmpereBlock block_of(const AmpereParams& p) {
   return block;
 }
 
-// The keys that query i may see, if any: [begin, end).
+// The keys that query i may see: [begin, end), or none if end <= begin.
 __device__ __forceinline__ Keys visible_keys(const AmpereParams& p, const AmpereBlock& block, int32_t i) {
   const int32_t diagonal = i + block.shift, begin = diagonal - p.left, end = diagonal + p.right + 1;
   return {begin > 0 ? begin : 0, end < block.length ? end : block.length};
 }
 
-// The KV tiles [begin, end) that hold a key which some row of the block may see.
+// The KV tiles [begin, end) with a key that some row of the block may see.
 template <AmpereSpec kSpec>
 __device__ __forceinline__ Keys live_tiles(const AmpereParams& p, const AmpereBlock& block) {
   const int32_t past = block.first_row + kSpec.tile_q(), last = (past < p.seq_q ? past : p.seq_q) - 1;
@@ -82,7 +82,7 @@ __device__ __forceinline__ Keys live_tiles(const AmpereParams& p, const AmpereBl
   return {begin, end > begin ? end : begin};
 }
 
-// The tiles among them that all rows of the block see whole.
+// The tiles of `tiles` that all rows of the block see whole.
 template <AmpereSpec kSpec>
 __device__ __forceinline__ Keys plain_tiles(const AmpereParams& p, const AmpereBlock& block, Keys tiles) {
   const int32_t last = block.first_row + kSpec.tile_q() - 1;

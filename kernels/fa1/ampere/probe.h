@@ -1,4 +1,4 @@
-// What a probe is told of the mma kernel: of a warp's rows, 16 at a time.
+// Records intermediates of the mma kernel for a probe: those of a warp's rows, 16 at a time.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -25,7 +25,7 @@ class RowProbes {
   __device__ __forceinline__ void scores(int32_t t, const float (&s)[kSpec.groups][N][4]) const {
     each([&](const TileProbe& probe, int m) { probe.scores(t, s[m]); });
   }
-  // After the last product of a tile: p, in the place of its scores.
+  // Called after the last product of a tile. `p` lies where the scores were.
   template <int N, int D>
   __device__ __forceinline__ void output(int32_t t, const SoftmaxRows<kSpec.groups>& rows,
                                          const float (&p)[kSpec.groups][N][4],

@@ -1,6 +1,6 @@
-// Products to exponents, where there is a cap or a bias. A bias comes by way of shared memory, for there are no
-// registers that a tile of it could wait in: by 16-byte copies, beside those of K and V, where it is made of
-// such chunks and the tile has all its keys; else number by number, as floats.
+// Turns products into exponents if there is a cap or a bias. A bias goes through shared memory, because a tile
+// of it would need too many registers. If it consists of 16-byte chunks and the tile has all its keys, it is
+// copied by such chunks beside K and V; else it is copied number by number, as floats.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -9,12 +9,12 @@
 
 namespace attn {
 
-// The rows of the bias that a warp needs, a tile of keys at a time. That warp alone writes and reads them. Its
+// The rows of the bias that a warp needs, a tile of keys at a time. Only that warp writes and reads them. Its
 // room holds two tiles of 16 bits, or one of floats.
 template <AmpereSpec kSpec>
 class BiasTile {
  public:
-  // `room`: of all rows of the block, a word a key.
+  // `room`: a word for each row of the block and each key of a tile.
   __device__ __forceinline__ BiasTile(uint32_t* room, const AmpereParams& p, const AmpereBlock& block) {
     if constexpr (kSpec.scored) {
       room_ = room + warp_id() * (kSpec.warp_rows() * kSpec.tile_k);
@@ -27,10 +27,11 @@ class BiasTile {
     }
   }
 
-  // Whether tile t is loaded by chunks: then all before it are. Those beyond the tensor's keys are not.
+  // True if tile t is loaded by chunks; then all tiles before it are. A tile with keys beyond the tensor is
+  // not.
   __device__ __forceinline__ bool by_chunks(int32_t t) const { return t < by_chunks_; }
 
-  // Starts to load tile t, which is there after a cp_wait and a barrier.
+  // Starts to load tile t, which has arrived after a cp_wait and a barrier.
   __device__ __forceinline__ void load(const AmpereParams& p, const AmpereBlock& block, int32_t t) const {
     if (p.terms.bias_dtype == ATTN_NONE) return;
     const int32_t first_key = t * kSpec.tile_k;
@@ -45,12 +46,12 @@ class BiasTile {
     }
   }
 
-  // The same of the tile before t: here while t is needed yet, where there is room for both ..
+  // Starts to load the tile before t while t is still needed, if there is room for both.
   template <bool kSurely>
   __device__ __forceinline__ void load_beside(const AmpereParams& p, int32_t t) const {
     if (kSurely || by_chunks(t)) copy(p, t - 1);
   }
-  // .. and here when the warp has done with t, where there is not.
+  // Starts to load the tile before t after the warp has read t, if there is no room for both.
   __device__ __forceinline__ void load_after(const AmpereParams& p, const AmpereBlock& block, int32_t t) const {
     if (p.terms.bias_dtype == ATTN_NONE || by_chunks(t)) return;
     syncwarp();
@@ -69,24 +70,25 @@ class BiasTile {
       for (int i = 0; i < 4; ++i) words.at[i % 2][n + i / 2] = r[i];
     }
   }
-  // Of keys 8 n + 2 (lane % 4) + e and row 8 r + lane / 4 as a float.
+  // The bias of key 8 n + 2 (lane % 4) + e and row 8 r + lane / 4, as a float.
   __device__ __forceinline__ float number(int r, int n, int e) const {
     return *float_at(8 * r + lane_id() / 4, 8 * n + 2 * (lane_id() % 4) + e);
   }
 
  private:
-  static constexpr int kChunks = kSpec.tile_k / 8, kStep = 32 / kChunks;  // of a row; rows copied at once
-  static constexpr int kRow = kSpec.tile_k / 2;                           // words of a row of chunks
+  static constexpr int kChunks = kSpec.tile_k / 8,
+                       kStep = 32 / kChunks;     // chunks of a row; rows copied at once
+  static constexpr int kRow = kSpec.tile_k / 2;  // words of a row of chunks
   static_assert(8 % kChunks == 0 && kSpec.warp_rows() % kStep == 0);
 
   __device__ __forceinline__ uint32_t* chunks(int32_t t) const {
     return room_ + (t & 1) * (kSpec.warp_rows() * kRow);
   }
-  // Where chunk `chunk ^ n` of a row lies: eight rows of a column of chunks meet all banks ..
+  // The place of chunk `chunk ^ n` of a row. Eight rows of a column of chunks meet all banks.
   __device__ __forceinline__ static int at(int row, int chunk, int n = 0) {
     return row * kRow + 4 * (chunk ^ row * kChunks / 8 % kChunks ^ n);
   }
-  // .. as do four of a column of pairs of floats.
+  // Four rows of a column of pairs of floats meet all banks.
   __device__ __forceinline__ float* float_at(int row, int key) const {
     static_assert(kSpec.tile_k % 32 == 0);
     return reinterpret_cast<float*>(room_) + row * kSpec.tile_k + (key ^ row % 4 * 8);
@@ -108,7 +110,7 @@ class BiasTile {
     }
   }
 
-  // Beyond the tensor's keys none is read: those are hidden.
+  // Beyond the tensor's keys nothing is read: those keys are hidden.
   template <class B>
   __device__ __forceinline__ void convert(const AmpereParams& p, const AmpereBlock& block,
                                           int32_t first_key) const {
@@ -126,11 +128,11 @@ class BiasTile {
 
   uint32_t* room_ = nullptr;
   const uint16_t* from_ = nullptr;  // this thread's first chunk of the first tile
-  int32_t rows_left_ = 0;           // of the tensor, from that chunk's on
-  int32_t by_chunks_ = 0;           // tiles
+  int32_t rows_left_ = 0;           // rows of the tensor from that chunk's row on
+  int32_t by_chunks_ = 0;           // tiles that are loaded by chunks
 };
 
-// s[m][n][e] as mask_tile() has it, of tile t.
+// Turns the products of tile t into exponents. s[m][n][e] is as in mask_tile().
 template <AmpereSpec kSpec, int M, int N>
 __device__ __forceinline__ void score_tile(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
                                            float (&s)[M][N][4]) {
@@ -159,7 +161,7 @@ __device__ __forceinline__ void score_tile(const AmpereParams& p, const BiasTile
   }
 }
 
-// Calls each(words) with each 16 rows' bias of a tile that comes by chunks, beside their scores.
+// Applies change(score, bias) to all scores of a tile whose bias is loaded by chunks.
 template <AmpereSpec kSpec, int M, int N, class Each>
 __device__ __forceinline__ void with_tile(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
                                           float (&s)[M][N][4], Each change) {
@@ -175,14 +177,14 @@ __device__ __forceinline__ void with_tile(const AmpereParams& p, const BiasTile<
   }
 }
 
-// Where p.rough: what settle_tile() makes exponents of.
+// Adds the bias if p.rough. settle_tile() can turn the results into exponents.
 template <AmpereSpec kSpec, int M, int N>
 __device__ __forceinline__ void add_rough(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
                                           float (&s)[M][N][4]) {
   with_tile(p, bias, t, s, [&](float score, float bias) { return rough_biased(score, p.terms.scale, bias); });
 }
 
-// As score_tile() would have made them.
+// Turns the results of add_rough() into those of score_tile().
 template <AmpereSpec kSpec, int M, int N>
 __device__ __forceinline__ void settle_tile(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
                                             float (&s)[M][N][4]) {

@@ -1,11 +1,12 @@
-// What the mma path of FA-1 is compiled for. Measured choices: docs/results/tuning.md.
+// The shapes for which the mma path of FA-1 is compiled. They were chosen by measurement:
+// docs/results/tuning.md.
 #pragma once
 
 #include "kernels/fa1/ampere/spec.h"
 
 namespace attn {
 
-// Whether fa1 has this path.
+// True if fa1 has this path.
 inline constexpr bool kAmpere = true;
 
 struct Ampere64 {
@@ -14,8 +15,8 @@ struct Ampere64 {
 struct Ampere128 {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 64, false, 2};
 };
-// Registers do not suffice for Q, or for more keys of 128 columns, and a bias. With 32 keys the bias has room in
-// shared memory where three blocks, and two, are to share an A100's.
+// Beside a bias, registers do not suffice for Q, nor for more keys of 128 columns. With 32 keys the bias has
+// room in shared memory when three blocks, or two with 128 columns, share that of an A100.
 struct Ampere64Scored {
   static constexpr AmpereSpec kSpec = {64, 4, 2, 32, false, 3, true};
 };
@@ -23,7 +24,7 @@ struct Ampere128Scored {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 32, false, 2, true};
 };
 
-// K and V of the heads that are worked on side by side, in bytes: over half of an H200's L2.
+// Bytes of K and V of the heads that are worked on side by side: over half of an H200's L2.
 inline constexpr int64_t kAmpereSection = 32 << 20;
 
 }  // namespace attn

@@ -1,6 +1,6 @@
-// The running softmax of a warp's rows (../../forward/online_softmax.h says what holds
-// of it), in two parts: the maxima need a whole tile of scores, the probabilities are
-// made 16 keys at a time, beside the products of the 16 before.
+// The running softmax of a warp's rows, in two parts. The maxima need a whole tile of scores; the probabilities
+// are computed 16 keys at a time, beside the products of the 16 keys before. ../../forward/online_softmax.h
+// says what holds of it.
 #pragma once
 
 #include "kernels/forward/online_softmax.h"
@@ -8,13 +8,13 @@
 
 namespace attn {
 
-// Of 16 M rows, two of each 16 a thread.
+// The state of 16 M rows. A thread has two rows of each 16.
 template <int M>
 struct SoftmaxRows {
   float mu[M][2];         // row max times sigma
-  float sum[M][2] = {};   // of this thread's columns only, until finish_rows()
+  float sum[M][2] = {};   // sums of this thread's columns only, until finish_rows()
   float reference[M][2];  // mu, or 0 for a row that has seen no key yet
-  float alpha[M][2];      // what accumulator and sum are to be rescaled by
+  float alpha[M][2];      // the factor that rescales accumulator and sum
 
   __device__ __forceinline__ SoftmaxRows() {
 #pragma unroll
@@ -22,11 +22,12 @@ struct SoftmaxRows {
   }
 };
 
-// The maxima of two rows of a tile. kNan: NaN where a score is; else that is passed over.
+// The maxima of two rows of a tile. With kNan the maximum is NaN if a score is; without it, NaNs are passed
+// over.
 template <bool kNan, int N>
 __device__ __forceinline__ void find_maxima(const float (&s)[N][4], float (&row_max)[2]) {
   const auto larger = [](float a, float b) { return kNan ? fmax_nan(a, b) : fmax(a, b); };
-  // Two chains a row: one would wait for itself.
+  // Two chains of maxima a row: a single chain would wait for itself.
   float most[2][2];
 #pragma unroll
   for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = s[0][e];
@@ -44,7 +45,7 @@ __device__ __forceinline__ void find_maxima(const float (&s)[N][4], float (&row_
   }
 }
 
-// mu: what rows.mu of rows 16 m.. becomes.
+// mu: the new rows.mu of rows 16 m...
 template <int M>
 __device__ __forceinline__ void take_rows(const float (&mu)[2], int m, SoftmaxRows<M>& rows) {
 #pragma unroll
@@ -69,9 +70,9 @@ __device__ __forceinline__ void take_maxima(const float (&s)[M][N][4], float sig
   }
 }
 
-// The same of a tile of rough scores (../../forward/score_terms.h). In a row whose maximum so far is above
-// lowest(), and of which no score is NaN, all that settling would change comes to a probability of 0 either
-// way. If another is among the warp's rows, settle() is called first.
+// Takes in the maxima of a tile of rough scores (../../forward/score_terms.h). If a row's maximum so far is
+// above lowest() and none of its scores is NaN, every score that settling would change has a probability of 0
+// either way. If the warp has any other row, settle() is called first.
 template <int M, int N, class Settle>
 __device__ __forceinline__ void take_rough_maxima(const float (&s)[M][N][4], float sigma, SoftmaxRows<M>& rows,
                                                   Settle settle) {
@@ -95,7 +96,7 @@ __device__ __forceinline__ void take_rough_maxima(const float (&s)[M][N][4], flo
   for (int m = 0; m < M; ++m) take_rows(mu[m], m, rows);
 }
 
-// The probabilities of keys 16 k.. of a tile as A operands, and in the place of their scores.
+// Computes the probabilities of keys 16 k.. of a tile, as A operands and in the place of their scores.
 template <class T, int M, int N>
 __device__ __forceinline__ void make_probabilities(float (&s)[M][N][4], int k, float sigma,
                                                    SoftmaxRows<M>& rows, uint32_t (&p)[M][4]) {
@@ -128,7 +129,7 @@ __device__ __forceinline__ void rescale_rows(float (&o)[M][N][4], const SoftmaxR
   }
 }
 
-// What rows 16 m.. came to.
+// The results of rows 16 m...
 template <int M>
 __device__ __forceinline__ void finish_rows(SoftmaxRows<M>& rows, int m, RowResult (&result)[2]) {
   float(&sum)[2] = rows.sum[m];

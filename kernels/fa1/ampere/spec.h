@@ -1,4 +1,4 @@
-// How an instantiation of the mma path is shaped.
+// The shape of an instantiation of the mma path.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ namespace attn {
 struct AmpereSpec {
   int dim;              // columns that tiles have room for: 64, 128
   int warps;            //
-  int groups;           // of 16 query rows a warp: what is loaded of K and V serves all of them
+  int groups;           // groups of 16 query rows a warp; fragments of K and V serve all of them
   int tile_k;           // keys of a tile
-  bool q_registers;     // Q stays in registers, else it is loaded for each tile of keys
-  int blocks_per_sm;    // that registers are to suffice for
-  bool scored = false;  // there is a cap or a bias: exponents are made by ScoreTerms
+  bool q_registers;     // Q stays in registers; else it is loaded for each tile of keys
+  int blocks_per_sm;    // blocks of a multiprocessor that registers must suffice for
+  bool scored = false;  // there is a cap or a bias: ScoreTerms makes the exponents
 
   __host__ __device__ constexpr int warp_rows() const { return 16 * groups; }
   __host__ __device__ constexpr int tile_q() const { return warp_rows() * warps; }

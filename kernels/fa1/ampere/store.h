@@ -1,4 +1,4 @@
-// From a warp's accumulators to O and LSE in global memory.
+// The finish of a query tile: from a warp's accumulators to O and LSE in global memory.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -7,13 +7,13 @@
 
 namespace attn {
 
-// What a thread reads and writes at once.
+// The bytes that a thread reads and writes at once.
 struct alignas(16) Chunk {
   uint32_t words[4];
 };
 
-// O goes by way of the warp's own rows of the Q tile, which nobody else reads, so
-// that it leaves in whole rows, 16 bytes a thread.
+// O goes through the warp's own rows of the Q tile, which no other warp reads, so that it leaves in whole rows,
+// 16 bytes a thread.
 template <class T, AmpereSpec kSpec>
 __device__ __forceinline__ void store_rows(const AmpereParams& p, const AmpereBlock& block,
                                            SharedTile<T, kSpec.dim> q,
@@ -31,7 +31,7 @@ __device__ __forceinline__ void store_rows(const AmpereParams& p, const AmpereBl
     for (int m = 0; m < kSpec.groups; ++m) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        // Selected, not multiplied: a dead row is 0 even where 0 * NaN reached its accumulator.
+        // A dead row is selected, not multiplied, to be 0: its accumulator may hold NaN.
         const RowResult& mine = result[m][r];
         const uint32_t word = pack2<T>(o[m][n][2 * r] * mine.inverse, o[m][n][2 * r + 1] * mine.inverse);
         // Eight rows further the swizzle is the same.
