@@ -4,6 +4,8 @@
 #include <memory>
 #include <sstream>
 
+#include "cli/options/help.h"
+
 namespace attnfuzz {
 namespace {
 
@@ -22,7 +24,7 @@ std::vector<std::string> values_of(const CLI::Option& option) {
 
 OptionRow row_of(const CLI::Option& option, const CLI::Formatter& formatter) {
   OptionRow row;
-  for (const std::string& name : option.get_lnames()) row.names.push_back("--" + name);
+  std::ranges::copy(shown_names(option), std::back_inserter(row.names));
   row.shown =
       formatter.make_option_name(&option, option.get_positional()) + formatter.make_option_opts(&option);
   row.words = option.get_description();

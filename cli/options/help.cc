@@ -14,6 +14,13 @@ constexpr size_t kNames = 28, kWidth = 80;  // columns
 
 class Formatter : public CLI::Formatter {
  public:
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    if (positional || option->get_lnames().size() < 2)
+      return CLI::Formatter::make_option_name(option, positional);
+    std::string names;
+    for (const std::string& name : option->get_snames()) names += "-" + name + ",";
+    return names + shown_names(*option).front();
+  }
   std::string make_option_opts(const CLI::Option* option) const override {
     std::string type = CLI::Formatter::make_option_opts(option);
     // A long list of names says less than its description.
@@ -39,7 +46,7 @@ class Formatter : public CLI::Formatter {
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : shown_names(*option)) names.push_back(name);
   }
   return names;
 }
@@ -52,6 +59,11 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 }  // namespace
+
+std::vector<std::string> shown_names(const CLI::Option& option) {
+  if (option.get_lnames().empty()) return {};
+  return {"--" + option.get_lnames().front()};
+}
 
 std::string beside(const std::string& name, const std::string& words, size_t column) {
   const std::string margin(column, ' ');

@@ -24,6 +24,10 @@ inline const std::vector<std::string> kStandingStatuses = {
 void add_footer(CLI::App& command, const std::string& example, const std::vector<std::string>& statuses,
                 const std::string& more = "");
 
+// The names of an option that help and completion show: the first long one. Further long names are names that
+// the option once had; they still work.
+std::vector<std::string> shown_names(const CLI::Option& option);
+
 // "  NAME            words", as list and --help have it: 80 columns wide.
 std::string beside(const std::string& name, const std::string& words, size_t column = 19);
 
