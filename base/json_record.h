@@ -15,6 +15,8 @@
 #include <string>
 #include <type_traits>
 
+#include "base/json.h"
+
 namespace attnfuzz {
 
 template <class R, class Record>
