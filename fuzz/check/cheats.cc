@@ -1,7 +1,7 @@
 #include "fuzz/check/cheats.h"
 
 #include "properties/case/domain.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/execution.h"

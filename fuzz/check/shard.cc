@@ -7,7 +7,7 @@
 #include "fuzz/check/epochs.h"
 #include "fuzz/check/way.h"
 #include "properties/case/domain.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/data/fill_values.h"
 #include "properties/draw/draw.h"
 #include "properties/judge/oracles.h"

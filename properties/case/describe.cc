@@ -2,9 +2,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/printable.h"
 #include "properties/case/feature.h"
 #include "properties/case/words.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 
@@ -92,7 +92,7 @@ std::string sizes_line(const Problem& p) {
 
 namespace {
 
-std::vector<std::string> told(const Case& c, Told where) {
+std::vector<std::string> words_in(const Case& c, Section where) {
   static const auto all = gather(&Feature::words, &Words::order);
   std::vector<std::string> words;
   for (const Words& some : all) {
@@ -106,30 +106,31 @@ std::vector<std::string> told(const Case& c, Told where) {
 std::vector<std::string> mask_words(const Problem& p) {
   Case c;
   c.problem = p;
-  return told(c, Told::kMask);
+  return words_in(c, Section::kMask);
 }
 
-std::vector<std::string> data_words(const Case& c) { return told(c, Told::kData); }
+std::vector<std::string> data_words(const Case& c) { return words_in(c, Section::kData); }
 
 std::vector<std::string> surroundings_words(const Case& c) {
-  std::vector<std::string> words = told(c, Told::kSurroundings);
+  std::vector<std::string> words = words_in(c, Section::kSurroundings);
   if (c.lane != "plain") words.push_back("lane " + printable(c.lane, 60));
   return words;
 }
 
-std::string calls_words(const Case& c) { return join(told(c, Told::kCalls), ", "); }
+std::string calls_words(const Case& c) { return join(words_in(c, Section::kCalls), ", "); }
 
 std::vector<std::string> all_words(const Case& c) {
   std::vector<std::string> words;
-  for (const Told where : {Told::kMask, Told::kNumber, Told::kData, Told::kSurroundings, Told::kCalls})
-    std::ranges::copy(told(c, where), std::back_inserter(words));
+  for (const Section where :
+       {Section::kMask, Section::kNumber, Section::kData, Section::kSurroundings, Section::kCalls})
+    std::ranges::copy(words_in(c, where), std::back_inserter(words));
   return words;
 }
 
 std::string describe(const Case& c) {
   std::string line = sizes_line(c.problem);
-  for (const std::string& w : told(c, Told::kMask)) line += " " + w + ",";
-  for (const std::string& w : told(c, Told::kNumber)) line += " " + w + ",";
+  for (const std::string& w : words_in(c, Section::kMask)) line += " " + w + ",";
+  for (const std::string& w : words_in(c, Section::kNumber)) line += " " + w + ",";
   if (line.back() == ',') line.pop_back();
   std::vector<std::string> parts = {line, join(data_words(c), ", ")};
   for (const std::string& w : surroundings_words(c)) parts.push_back(w);

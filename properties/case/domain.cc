@@ -8,7 +8,7 @@
 
 #include "properties/case/geometry.h"
 #include "properties/case/planted_rank.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz {

@@ -24,7 +24,7 @@
 #include "properties/case/cost.h"
 #include "properties/case/generator_config.h"
 #include "properties/case/rng.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz {
@@ -34,14 +34,14 @@ inline constexpr struct None {
 
 // A function or `none`, stated explicitly. `none` does nothing and returns R().
 template <typename Signature>
-class Hook;
+class OptionalFunction;
 template <typename R, typename... Args>
-class Hook<R(Args...)> {
+class OptionalFunction<R(Args...)> {
  public:
-  constexpr Hook(None) {}
+  constexpr OptionalFunction(None) {}
   template <typename F>
     requires std::convertible_to<F, R (*)(Args...)>
-  constexpr Hook(F function) : function_(function) {}
+  constexpr OptionalFunction(F function) : function_(function) {}
   R operator()(Args... args) const { return function_ ? function_(std::forward<Args>(args)...) : R(); }
 
  private:
@@ -50,13 +50,15 @@ class Hook<R(Args...)> {
 
 // A list or `none`, stated explicitly: leaving it out does not compile.
 template <typename T>
-class Few {
+class InplaceVector {
  public:
-  constexpr Few(None) {}
-  constexpr Few(std::initializer_list<T> all) : Few(std::span<const T>(all)) {
+  constexpr InplaceVector(None) {}
+  constexpr InplaceVector(std::initializer_list<T> all) : InplaceVector(std::span<const T>(all)) {
     if (all.size() == 0) throw "say none";
   }
-  constexpr explicit Few(std::span<const T> all) : size_(all.size()) { std::ranges::copy(all, all_.begin()); }
+  constexpr explicit InplaceVector(std::span<const T> all) : size_(all.size()) {
+    std::ranges::copy(all, all_.begin());
+  }
   constexpr const T* begin() const { return all_.data(); }
   constexpr const T* end() const { return begin() + size_; }
 
@@ -67,16 +69,17 @@ class Few {
 };
 
 // The toggles that the reducer turns off, and their place among all toggles.
-struct Switches {
-  constexpr Switches(None) : place(0), all(none) {}
-  constexpr Switches(int at, Few<Switch> switches) : place(at), all(switches) {}
+struct ShrinkToggles {
+  constexpr ShrinkToggles(None) : place(0), all(none) {}
+  constexpr ShrinkToggles(int at, InplaceVector<ShrinkToggle> shrink_toggles)
+      : place(at), all(shrink_toggles) {}
   int place;
-  Few<Switch> all;
+  InplaceVector<ShrinkToggle> all;
 };
 
 // Alternative values of a part. Each is tried by itself on a case that has the usual value. If all of them
 // fail, too, the part does not matter.
-struct Others {
+struct Alternatives {
   const char* part;  // "softcap"
   bool (*usual)(const Case& c);
   std::array<void (*)(Case&), 3> edits;  // unused entries are null
@@ -85,7 +88,7 @@ struct Others {
 };
 
 // A unit that a mutation draws anew, or that a crossover takes from the other parent.
-struct Part {
+struct CrossoverGroup {
   const char* name;
   int weight;  // how often it is drawn anew, relative to others
   void (*take)(Case& to, const Case& from);
@@ -100,11 +103,11 @@ struct Tiled {
 
 // Names by which a draw is classified, and which a fuzzer collects in pairs. Stored ledgers hold these
 // names: a changed name is missing from old ledgers.
-enum class MarkFor : uint8_t { kClasses, kPairs, kBoth };
-struct Mark {
+enum class TagUse : uint8_t { kClasses, kPairs, kBoth };
+struct Tag {
   const char* name;
   bool (*there)(const Tiled& x);
-  MarkFor use = MarkFor::kClasses;
+  TagUse use = TagUse::kClasses;
 };
 
 // How a kernel is asked for the feature alone, and how a case avoids it.
@@ -127,10 +130,10 @@ enum class Phase : uint8_t { kNone, kSizes, kVisibility, kValues, kMemory };
 
 struct Draw {
   constexpr Draw(None) : phase(Phase::kNone), draw(none) {}
-  constexpr Draw(Phase in, Hook<void(const DrawContext& context, Case& c)> function)
+  constexpr Draw(Phase in, OptionalFunction<void(const DrawContext& context, Case& c)> function)
       : phase(in), draw(function) {}
   Phase phase;
-  Hook<void(const DrawContext& context, Case& c)> draw;
+  OptionalFunction<void(const DrawContext& context, Case& c)> draw;
 };
 
 // A number that a mutation doubles, halves, moves by one, or moves to a tile's border.
@@ -140,38 +143,39 @@ struct MovableNumber {
 };
 
 // The place of the words in a description.
-enum class Told : uint8_t { kMask, kNumber, kData, kSurroundings, kCalls };
+enum class Section : uint8_t { kMask, kNumber, kData, kSurroundings, kCalls };
 using Sentence = std::vector<std::string>;
 struct Words {
-  Told where;
+  Section where;
   int order;  // among words of the same place
   void (*say)(const Case& c, Sentence& words);
 };
 
 struct Feature {
   // For the reducer: what can be turned off, lowered, or replaced.
-  Switches switches;
-  Few<Dial> dials;
-  Few<Others> others;
-  Hook<void(const Case& c, Cost& cost)> cost;
+  ShrinkToggles shrink_toggles;
+  InplaceVector<ShrinkInteger> shrink_integers;
+  InplaceVector<Alternatives> alternatives;
+  OptionalFunction<void(const Case& c, Cost& cost)> cost;
   // The simplest forms in which the feature alone shows a bug, for keys in tiles of this size.
-  Hook<void(int64_t tile_k, std::vector<std::function<void(Case&)>>& forms)> forms;
+  OptionalFunction<void(int64_t tile_k, std::vector<std::function<void(Case&)>>& seeds)> canonical_seeds;
 
   // For draws and mutations: in the order of the list, each with its own random numbers.
   Draw draw;
-  Few<Part> parts;
-  Hook<void(const DrawContext& context, const Case& c, std::vector<MovableNumber>& numbers)> numbers;
+  InplaceVector<CrossoverGroup> crossover_groups;
+  OptionalFunction<void(const DrawContext& context, const Case& c, std::vector<MovableNumber>& numbers)>
+      numbers;
   // Changes a value; false if there is none to change.
-  Few<bool (*)(const DrawContext& context, Case& c)> steps;
+  InplaceVector<bool (*)(const DrawContext& context, Case& c)> mutations;
 
-  Few<Refusal> refusals;
-  Few<Mark> marks;
-  Few<Words> words;
+  InplaceVector<Refusal> refusals;
+  InplaceVector<Tag> tags;
+  InplaceVector<Words> words;
 
   // Removes what remains of the feature once something that it needs is gone.
-  Hook<void(Case& c)> tidy;
+  OptionalFunction<void(Case& c)> tidy;
   // Why the case cannot be run, if it cannot: the field, and what it must be.
-  Hook<std::optional<std::string>(const Case& c)> illegal;
+  OptionalFunction<std::optional<std::string>(const Case& c)> illegal;
 };
 
 // In the order in which they are drawn, which is the order of CMakeLists.txt.
@@ -179,7 +183,7 @@ std::span<const Feature* const> all_features();
 
 // The lists of all features, joined in order and sorted by `key`.
 template <typename T, typename Key>
-std::vector<T> gather(Few<T> Feature::* list, Key key) {
+std::vector<T> gather(InplaceVector<T> Feature::* list, Key key) {
   std::vector<T> all;
   for (const Feature* feature : all_features()) {
     for (const T& one : feature->*list)
@@ -214,7 +218,7 @@ void unset(Case& c) {
 }
 // A toggle for these fields with one form: as found.
 template <auto kFields>
-constexpr Switch whole_switch(const char* name, Trait trait = Trait::kOwn) {
+constexpr ShrinkToggle whole_toggle(const char* name, Trait trait = Trait::kOwn) {
   return {name, is_set<kFields>, unset<kFields>,
           [](Case& to, const Case& from, int choice) {
             take<kFields>(to, from);
@@ -224,7 +228,7 @@ constexpr Switch whole_switch(const char* name, Trait trait = Trait::kOwn) {
 }
 // A toggle for one field: first this value, then as found.
 template <auto kFields, auto kSimplest>
-constexpr Switch value_switch(const char* name) {
+constexpr ShrinkToggle value_toggle(const char* name) {
   return {name, is_set<kFields>, unset<kFields>, [](Case& to, const Case& from, int choice) {
             take<kFields>(to, from);
             if (choice == 0) decltype(kFields){}(to) = std::make_tuple(kSimplest);
@@ -234,7 +238,7 @@ constexpr Switch value_switch(const char* name) {
 
 // The number in one field.
 template <auto kField>
-constexpr Dial dial(const char* name, DialKind kind, int64_t least) {
+constexpr ShrinkInteger shrink_integer(const char* name, IntegerKind kind, int64_t least) {
   return {name, kind, least, [](const Case& c) { return std::get<0>(kField(c)); },
           [](Case& c, int64_t value) { std::get<0>(kField(c)) = value; }};
 }

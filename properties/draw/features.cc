@@ -26,11 +26,11 @@ bool has_dead_row(const Case& c) {
 // A feature that depends on several fields.
 constexpr const char* kDeadRows = "dead rows";
 
-std::vector<std::string> marks(auto&& wanted) {
+std::vector<std::string> tags(auto&& wanted) {
   std::vector<std::string> names;
   for (const Feature* feature : all_features()) {
-    for (const Mark& mark : feature->marks) {
-      if (mark.use != MarkFor::kPairs && wanted(mark)) names.emplace_back(mark.name);
+    for (const Tag& tag : feature->tags) {
+      if (tag.use != TagUse::kPairs && wanted(tag)) names.emplace_back(tag.name);
     }
   }
   return names;
@@ -40,13 +40,13 @@ std::vector<std::string> marks(auto&& wanted) {
 
 std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k) {
   const Tiled tiled = {c, c.problem, tile_q, tile_k, c.problem.num_splits};
-  std::vector<std::string> names = marks([&](const Mark& mark) { return mark.there(tiled); });
+  std::vector<std::string> names = tags([&](const Tag& tag) { return tag.there(tiled); });
   if (has_dead_row(c)) names.emplace_back(kDeadRows);
   return names;
 }
 
 std::vector<std::string> feature_names() {
-  std::vector<std::string> names = marks([](const Mark&) { return true; });
+  std::vector<std::string> names = tags([](const Tag&) { return true; });
   names.emplace_back(kDeadRows);
   return names;
 }

@@ -6,7 +6,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/case/domain.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/data/fills.h"
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/covering.h"

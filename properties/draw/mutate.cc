@@ -5,9 +5,9 @@
 #include "properties/case/domain.h"
 #include "properties/data/fills.h"
 #include "properties/draw/afford.h"
-#include "properties/draw/case_parts.h"
+#include "properties/draw/crossover_groups.h"
 #include "properties/draw/draw.h"
-#include "properties/draw/mutation_steps.h"
+#include "properties/draw/mutations.h"
 #include "properties/draw/rapidcheck_rng.h"
 
 namespace attnfuzz {
@@ -153,8 +153,8 @@ Case cross(const Case& a, const Case& b, const GeneratorConfig& config, uint64_t
       const CostBudget budget(config, a, rng);
       Case child = a;
       const int64_t percent = rng.pick<int64_t>({10, 25, 50});
-      for (const Part* part : parts()) {
-        if (rng.percent(percent)) part->take(child, b);
+      for (const CrossoverGroup* group : crossover_groups()) {
+        if (rng.percent(percent)) group->take(child, b);
       }
       if (legalize(config, a, budget, rng, child) && child != b) return child;
     }

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "properties/case/domain.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/fault_class.h"
@@ -92,7 +92,7 @@ class Evidence {
       return c.once != StoredOnce{} ||
              std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l != TensorLayout{}; });
     }
-    return std::ranges::any_of(switches(), [&](const Switch& s) {
+    return std::ranges::any_of(shrink_toggles(), [&](const ShrinkToggle& s) {
       const bool layout = s.trait == Trait::kLayout || s.trait == Trait::kInputLayout;
       return layout &&
              std::ranges::any_of(needs_, [&](const Need& n) { return !n.refused && n.part == s.name; });

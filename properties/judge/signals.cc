@@ -37,13 +37,13 @@ struct Paired {
 };
 const std::vector<Paired>& paired() {
   static const auto all = [] {
-    std::vector<Paired> marks = {{"dead rows", nullptr}};
+    std::vector<Paired> tags = {{"dead rows", nullptr}};
     for (const Feature* feature : all_features()) {
-      for (const Mark& mark : feature->marks) {
-        if (mark.use != MarkFor::kClasses) marks.push_back({mark.name, mark.there});
+      for (const Tag& tag : feature->tags) {
+        if (tag.use != TagUse::kClasses) tags.push_back({tag.name, tag.there});
       }
     }
-    return marks;
+    return tags;
   }();
   return all;
 }

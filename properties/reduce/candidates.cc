@@ -24,20 +24,20 @@ std::vector<int64_t> lengths(int64_t tile, std::initializer_list<int64_t> tiles,
 }
 
 // The number of forms that add() has for a feature.
-int choices(const Switch& feature, const Case& found) {
+int choices(const ShrinkToggle& feature, const Case& found) {
   int n = 0;
   for (Case scratch; n < 16 && feature.add(scratch, found, n); ++n) scratch = Case{};
   return n;
 }
 
-using Subset = std::vector<const Switch*>;
+using Subset = std::vector<const ShrinkToggle*>;
 
 // The form of each feature: all combinations if there are few; otherwise all in simplest form, all as
 // found, and each one in turn as found.
 std::vector<std::vector<int>> forms(const Subset& features, const Case& found) {
   std::vector<int> counts;
   int64_t product = 1;
-  for (const Switch* f : features) {
+  for (const ShrinkToggle* f : features) {
     counts.push_back(std::max(choices(*f, found), 1));
     product *= counts.back();
   }
@@ -65,7 +65,7 @@ std::vector<std::vector<int>> forms(const Subset& features, const Case& found) {
 
 // Features late in the list first, because they set sizes that others depend on.
 Subset in_order(Subset features) {
-  std::ranges::sort(features, [](const Switch* a, const Switch* b) { return a > b; });
+  std::ranges::sort(features, [](const ShrinkToggle* a, const ShrinkToggle* b) { return a > b; });
   return features;
 }
 
@@ -120,7 +120,7 @@ Leftovers strip(Search& s) {
     moved = false;
     left.needed.clear();
     left.forced.clear();
-    for (const Switch& feature : switches()) {
+    for (const ShrinkToggle& feature : shrink_toggles()) {
       if (!feature.present(s.best())) continue;
       Case without = s.best();
       feature.remove(without);

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/reduce/passes.h"
 
 namespace attnfuzz {
@@ -38,9 +38,9 @@ class Candidates {
 
 // The parts of the found case that a failure needs.
 struct Leftovers {
-  std::vector<const Switch*> needed;  // without it, the case passes
-  std::vector<const Switch*> forced;  // without it, the kernel refuses the case
-  std::vector<Data> data;             // fills that fail; small cases get them
+  std::vector<const ShrinkToggle*> needed;  // without it, the case passes
+  std::vector<const ShrinkToggle*> forced;  // without it, the kernel refuses the case
+  std::vector<Data> data;                   // fills that fail; small cases get them
 };
 
 // Turns each feature off where it stands, and keeps simpler cases.

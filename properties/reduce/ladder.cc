@@ -89,7 +89,7 @@ std::vector<Data> few_data() {
 // The canonical forms of each feature.
 std::vector<Form> forms(const Borders& tiles) {
   std::vector<Form> all;
-  for (const Feature* feature : all_features()) feature->forms(tiles.tile_k, all);
+  for (const Feature* feature : all_features()) feature->canonical_seeds(tiles.tile_k, all);
   return all;
 }
 
@@ -216,7 +216,7 @@ std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit
   }
   const std::pair<int64_t, int64_t> lengths[] = {
       {p.seq_q, p.seq_k}, {1, p.seq_k}, {1, 1}, {1, 2}, {2, 1}, {2, 2}, {ground.tiles.tile_q + 1, 1}};
-  for (const Switch& feature : switches()) {
+  for (const ShrinkToggle& feature : shrink_toggles()) {
     if (!feature.present(best)) continue;
     Case without = best;
     feature.remove(without);

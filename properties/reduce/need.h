@@ -27,7 +27,7 @@ enum class Relation : uint8_t {
 const char* to_string(Relation relation);  // "as it is", "at least", "exactly", "remainder", "other than"
 
 struct Need {
-  std::string part;  // the name of a dial, a switch (switches.h) or another part (Others); or
+  std::string part;  // the name of an integer, a toggle (switches.h) or another part (Alternatives); or
                      // "calls", "values of q", "values of k", "values of v"
   Relation relation = Relation::kAsItIs;
   int64_t value = 0;      // in the minimal case, if the part is a number

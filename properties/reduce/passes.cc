@@ -6,8 +6,8 @@
 
 #include "properties/case/cost.h"
 #include "properties/case/geometry.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/case/spread.h"
-#include "properties/case/switches.h"
 
 namespace attnfuzz {
 namespace {
@@ -64,8 +64,8 @@ void shrink_bias_values(Search& s) {
 
 }  // namespace
 
-void shrink_switches(Search& s) {
-  for (const Switch& feature : switches()) {
+void turn_off_toggles(Search& s) {
+  for (const ShrinkToggle& feature : shrink_toggles()) {
     if (feature.present(s.best())) change(s, feature.remove);
   }
 }
@@ -188,7 +188,7 @@ void shrink_layouts(Search& s) {
 
 void shrink(Search& s) {
   const auto quick = [&] {
-    shrink_switches(s);
+    turn_off_toggles(s);
     shrink_calls(s);
     shrink_batch(s);
     shrink_heads(s);

@@ -20,7 +20,7 @@ constexpr Fill fill_of(FillKind kind, int exponent = 0) { return {.kind = kind, 
 // number stands at a limit, and each try of a slightly smaller one is slow.
 inline constexpr int64_t kMany = 1 << 14;
 // The values below `now` that are worth trying first: the borders of tiles, of grids and of 16 bits.
-Number number_of(const Dial& dial, const Case& c, const Borders& borders);
+Number number_of(const ShrinkInteger& integer, const Case& c, const Borders& borders);
 
 // The fills of Q, K and V.
 struct Data {
@@ -30,18 +30,18 @@ struct Data {
 std::span<const Data> regimes();
 Case with_data(Case c, const Data& data);
 
-void shrink_switches(Search& s);  // features off, one by one
-void shrink_calls(Search& s);     // single calls, then fewer
-void shrink_batch(Search& s);     // one entry, with its own lengths and planted values
-void shrink_heads(Search& s);     // the ratio kept, then broken
-void shrink_lengths(Search& s);   // together, by the same amount, apart
-void shrink_dims(Search& s);      // together, apart
-void shrink_numbers(Search& s);   // every dial by itself
-void shrink_patterns(Search& s);  // masks and biases to simpler kinds
-void shrink_planted(Search& s);   // single values
-void shrink_layouts(Search& s);   // field by field
-void shrink_fills(Search& s);     // kinds and exponents
-void shrink_seeds(Search& s);     // 0 first
+void turn_off_toggles(Search& s);  // features off, one by one
+void shrink_calls(Search& s);      // single calls, then fewer
+void shrink_batch(Search& s);      // one entry, with its own lengths and planted values
+void shrink_heads(Search& s);      // the ratio kept, then broken
+void shrink_lengths(Search& s);    // together, by the same amount, apart
+void shrink_dims(Search& s);       // together, apart
+void shrink_numbers(Search& s);    // every integer by itself
+void shrink_patterns(Search& s);   // masks and biases to simpler kinds
+void shrink_planted(Search& s);    // single values
+void shrink_layouts(Search& s);    // field by field
+void shrink_fills(Search& s);      // kinds and exponents
+void shrink_seeds(Search& s);      // 0 first
 // Tries 0, then a few other seeds: a seed that is needed can mostly be replaced by any other.
 inline constexpr uint64_t kSeedsTried = 16;
 void shrink_seed(Search& s, uint64_t now, const std::function<void(Case& c, uint64_t seed)>& set);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/reduce/passes.h"
 
 namespace attnfuzz {
@@ -117,19 +117,19 @@ void shrink_seeds(Search& s) {
 
 void shrink_with_richer_data(Search& s) {
   for (const Data& data : regimes()) {
-    for (const Switch& feature : switches()) {
+    for (const ShrinkToggle& feature : shrink_toggles()) {
       if (!feature.present(s.best())) continue;
       Case without = with_data(s.best(), data);
       feature.remove(without);
       s.attempt(std::move(without));
     }
-    for (const Dial& dial : dials()) {
-      if (!dial.applies(s.best())) continue;
-      const int64_t now = dial.get(s.best());
-      for (const int64_t value : {dial.least, dial.least + 1, now / 2, now - 1}) {
-        if (value < dial.least || value >= now || (value > dial.least + 1 && now >= kMany)) continue;
+    for (const ShrinkInteger& integer : shrink_integers()) {
+      if (!integer.applies(s.best())) continue;
+      const int64_t now = integer.get(s.best());
+      for (const int64_t value : {integer.least, integer.least + 1, now / 2, now - 1}) {
+        if (value < integer.least || value >= now || (value > integer.least + 1 && now >= kMany)) continue;
         Case smaller = with_data(s.best(), data);
-        dial.set(smaller, value);
+        integer.set(smaller, value);
         if (s.attempt(std::move(smaller))) break;
       }
     }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/reduce/passes.h"
 
 namespace attnfuzz {
@@ -30,10 +30,12 @@ void drop_queries(Case& c, int64_t by) {
   }
 }
 
-const Dial& dial(DialKind kind) { return *std::ranges::find(dials(), kind, &Dial::kind); }
+const ShrinkInteger& integer(IntegerKind kind) {
+  return *std::ranges::find(shrink_integers(), kind, &ShrinkInteger::kind);
+}
 
 // Key lengths follow.
-void set_keys(Case& c, int64_t n) { dial(DialKind::kKeys).set(c, n); }
+void set_keys(Case& c, int64_t n) { integer(IntegerKind::kKeys).set(c, n); }
 
 // Removes batch entries first..last-1 with their lengths and planted values.
 void drop_entries(Case& c, int64_t first, int64_t last) {
@@ -64,14 +66,14 @@ const std::vector<int64_t> kDims = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 1
 
 }  // namespace
 
-Number number_of(const Dial& dial, const Case& c, const Borders& borders) {
-  Number number{.now = dial.get(c), .least = dial.least};
-  if (dial.kind == DialKind::kDim) {
+Number number_of(const ShrinkInteger& integer, const Case& c, const Borders& borders) {
+  Number number{.now = integer.get(c), .least = integer.least};
+  if (integer.kind == IntegerKind::kDim) {
     number.worth_trying = kDims;
-  } else if (dial.kind == DialKind::kGrid || dial.kind == DialKind::kSplits) {
+  } else if (integer.kind == IntegerKind::kGrid || integer.kind == IntegerKind::kSplits) {
     number.worth_trying = kGridBorders;
   } else {
-    const int64_t tile = borders.tile_of(dial);
+    const int64_t tile = borders.tile_of(integer);
     number.worth_trying = length_borders(tile);
     number.periods = {tile};
   }
@@ -217,8 +219,8 @@ void shrink_dims(Search& s) {
 }
 
 void shrink_numbers(Search& s) {
-  for (const Dial& dial : dials()) {
-    if (dial.applies(s.best())) lower(s, number_of(dial, s.best(), s.borders()), dial.set);
+  for (const ShrinkInteger& integer : shrink_integers()) {
+    if (integer.applies(s.best())) lower(s, number_of(integer, s.best(), s.borders()), integer.set);
   }
   // The length of each batch entry.
   constexpr size_t kMostEntries = 16;
@@ -235,8 +237,8 @@ void shrink_numbers(Search& s) {
 }
 
 void shrink_pairs(Search& s) {
-  for (const Switch& one : switches()) {
-    for (const Switch& other : switches()) {
+  for (const ShrinkToggle& one : shrink_toggles()) {
+    for (const ShrinkToggle& other : shrink_toggles()) {
       if (&other <= &one || !one.present(s.best()) || !other.present(s.best())) continue;
       change(s, [&](Case& c) {
         one.remove(c);
@@ -244,9 +246,11 @@ void shrink_pairs(Search& s) {
       });
     }
   }
-  const auto open = [&](const Dial& dial) { return dial.applies(s.best()) && dial.get(s.best()) > dial.least; };
-  for (const Dial& one : dials()) {
-    for (const Dial& other : dials()) {
+  const auto open = [&](const ShrinkInteger& integer) {
+    return integer.applies(s.best()) && integer.get(s.best()) > integer.least;
+  };
+  for (const ShrinkInteger& one : shrink_integers()) {
+    for (const ShrinkInteger& other : shrink_integers()) {
       if (&other == &one || !open(one) || !other.applies(s.best())) continue;
       const auto both = [&](int64_t for_one, int64_t for_other) {
         return open(one) && change(s, [&](Case& c) {
@@ -254,7 +258,7 @@ void shrink_pairs(Search& s) {
                  other.set(c, std::max(other.least, for_other));
                });
       };
-      const auto now = [&](const Dial& dial) { return dial.get(s.best()); };
+      const auto now = [&](const ShrinkInteger& integer) { return integer.get(s.best()); };
       if (&other > &one && open(other)) {
         while (!s.out_of_time() && both(now(one) / 2, now(other) / 2)) {
         }

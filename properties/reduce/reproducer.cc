@@ -6,10 +6,10 @@
 #include <initializer_list>
 #include <set>
 
-#include "properties/case/switches.h"
-#include "properties/case/words.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "properties/case/shrink_toggles.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz {
 namespace {
@@ -213,7 +213,7 @@ std::string dedupe_key(const Reproducer& r) {
   std::string key =
       file_of(r.kernel) + "|" + r.kind + "|" + r.c.lane + "|" +
       cat(magnitude(p.seq_q), " ", magnitude(p.seq_k), " ", magnitude(p.dim_qk), " ", magnitude(p.dim_v));
-  for (const Switch& feature : switches()) {
+  for (const ShrinkToggle& feature : shrink_toggles()) {
     if (feature.present(r.c)) key += cat("|", feature.name);
   }
   if (p.causal && p.align == ATTN_BOTTOM_RIGHT) key += "|bottom-right";

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "properties/case/cost.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/reduce/reduce.h"
 
 namespace attnfuzz {
@@ -18,7 +18,9 @@ namespace attnfuzz {
 // The sizes at which the kernel changes its behaviour, from the plan of the found case.
 struct Borders {
   int64_t tile_q = 64, tile_k = 64;
-  int64_t tile_of(const Dial& dial) const { return dial.kind == DialKind::kQueries ? tile_q : tile_k; }
+  int64_t tile_of(const ShrinkInteger& integer) const {
+    return integer.kind == IntegerKind::kQueries ? tile_q : tile_k;
+  }
 };
 
 class Search {

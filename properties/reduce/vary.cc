@@ -29,14 +29,14 @@ class Varier {
   Variation take() { return std::move(said_); }
 
   void numbers() {
-    for (const Dial& dial : dials()) {
-      if (dial.applies(minimal_)) number(dial);
+    for (const ShrinkInteger& integer : shrink_integers()) {
+      if (integer.applies(minimal_)) number(integer);
     }
   }
 
   // Features of the minimal case without which it passes.
   void present() {
-    for (const Switch& feature : switches()) {
+    for (const ShrinkToggle& feature : shrink_toggles()) {
       if (!feature.present(minimal_) || counted(feature)) continue;
       Case without = minimal_;
       feature.remove(without);
@@ -56,19 +56,20 @@ class Varier {
   }
 
   // Alternatives for parts that the minimal case has in their default form.
-  void others() {
+  void alternatives() {
     for (const Feature* feature : all_features()) {
-      for (const Others& others : feature->others) {
-        if (!others.usual(minimal_)) continue;
+      for (const Alternatives& alternatives : feature->alternatives) {
+        if (!alternatives.usual(minimal_)) continue;
         Tally tally;
-        for (const auto edit : others.edits) {
+        for (const auto edit : alternatives.edits) {
           if (!edit) continue;
           Case other = minimal_;
           edit(other);
           if (!s_.forced(minimal_, other)) tally.add(with(edit));
         }
-        if (tally.always()) indifferent(others.part);
-        if (tally.never() && others.needed) needs({.part = others.part, .text = others.needed});
+        if (tally.always()) indifferent(alternatives.part);
+        if (tally.never() && alternatives.needed)
+          needs({.part = alternatives.part, .text = alternatives.needed});
       }
     }
   }
@@ -97,13 +98,14 @@ class Varier {
   }
 
   // True if the feature is a number, or if one of its numbers is already said to be needed.
-  bool counted(const Switch& feature) const {
+  bool counted(const ShrinkToggle& feature) const {
     return feature.trait == Trait::kCounted || feature.trait == Trait::kSize ||
-           (feature.dial && std::ranges::find(said_.needs, feature.dial, &Need::part) != said_.needs.end());
+           (feature.integer &&
+            std::ranges::find(said_.needs, feature.integer, &Need::part) != said_.needs.end());
   }
 
   // "the scale" becomes "scale 0.5", "mask" becomes "mask: all keys".
-  std::string name_of(const Switch& feature) const {
+  std::string name_of(const ShrinkToggle& feature) const {
     std::string_view name = feature.name;
     if (name.starts_with("the ")) name.remove_prefix(4);
     for (const std::string& words : all_words(minimal_)) {
@@ -112,22 +114,22 @@ class Varier {
     return feature.name;
   }
 
-  Search::Answer at(const Dial& dial, int64_t value) {
-    return with([&](Case& c) { dial.set(c, value); });
+  Search::Answer at(const ShrinkInteger& integer, int64_t value) {
+    return with([&](Case& c) { integer.set(c, value); });
   }
 
-  void number(const Dial& dial) {
-    const int64_t now = dial.get(minimal_), tile = s_.borders().tile_of(dial);
-    const bool length =
-        dial.kind == DialKind::kQueries || dial.kind == DialKind::kKeys || dial.kind == DialKind::kKeyLength;
+  void number(const ShrinkInteger& integer) {
+    const int64_t now = integer.get(minimal_), tile = s_.borders().tile_of(integer);
+    const bool length = integer.kind == IntegerKind::kQueries || integer.kind == IntegerKind::kKeys ||
+                        integer.kind == IntegerKind::kKeyLength;
     // A parameter that its kind does not use does not count.
-    if (dial.kind == DialKind::kParameter && now == 1) return;
+    if (integer.kind == IntegerKind::kParameter && now == 1) return;
     std::vector<int64_t> more = {now + 1, now + 2, now + 3};
     if (length) more.insert(more.end(), {now + tile, 2 * now + tile + 5});
-    if (dial.kind == DialKind::kDim) more.insert(more.end(), {now + 8, 2 * now + 6});
+    if (integer.kind == IntegerKind::kDim) more.insert(more.end(), {now + 8, 2 * now + 6});
     std::vector<std::pair<int64_t, Search::Answer>> tried;
     const auto need = [&](Relation relation, std::string text, int64_t period = 0, int64_t least = 0) {
-      needs({.part = dial.name,
+      needs({.part = integer.name,
              .relation = relation,
              .value = now,
              .period = period,
@@ -136,40 +138,41 @@ class Varier {
     };
     Tally tally;
     for (const int64_t value : more) {
-      tried.emplace_back(value, at(dial, value));
+      tried.emplace_back(value, at(integer, value));
       tally.add(tried.back().second);
     }
     if (tally.always()) {
       Case least = minimal_;
-      dial.set(least, dial.least);
+      integer.set(least, integer.least);
       // If the kernel takes no smaller value, the least one says nothing. Other fields that follow the number
       // do not count, such as a scale that follows a head dimension.
-      if (now > dial.least && dial.get(s_.settled(least)) != now) {
-        need(Relation::kAtLeast, cat(dial.name, " >= ", now));
+      if (now > integer.least && integer.get(s_.settled(least)) != now) {
+        need(Relation::kAtLeast, cat(integer.name, " >= ", now));
       } else {
-        indifferent(dial.name);
+        indifferent(integer.name);
       }
     } else if (tally.never()) {
-      need(Relation::kExactly, cat(dial.name, " = ", now));
+      need(Relation::kExactly, cat(integer.name, " = ", now));
     } else if (tally.fails > 0) {
       const auto fails = [&](int64_t value) {
         return std::ranges::any_of(
             tried, [&](const auto& t) { return t.first == value && t.second == Search::Answer::kFails; });
       };
       if (fails(now + 2) && !fails(now + 1) && !fails(now + 3)) {
-        const bool more = now > dial.least + 1;
+        const bool more = now > integer.least + 1;
         need(Relation::kRemainder,
-             cat(dial.name, now % 2 == 0 ? " even" : " odd", more ? cat(", >= ", now) : ""), 2, more ? now : 0);
+             cat(integer.name, now % 2 == 0 ? " even" : " odd", more ? cat(", >= ", now) : ""), 2,
+             more ? now : 0);
       } else if (length && fails(now + tile) && !fails(now + 1)) {
-        need(Relation::kRemainder, cat(dial.name, " = ", now % tile, " (mod ", tile, ")"), tile);
+        need(Relation::kRemainder, cat(integer.name, " = ", now % tile, " (mod ", tile, ")"), tile);
       } else {
         std::vector<std::string> not_at;
         for (const auto& [value, answer] : tried) {
           if (answer == Search::Answer::kPasses) not_at.push_back(cat(value));
         }
-        const bool more = now > dial.least;
+        const bool more = now > integer.least;
         need(more ? Relation::kAtLeast : Relation::kOtherThan,
-             cat(dial.name, more ? cat(" >= ", now, " except ") : std::string(" other than "),
+             cat(integer.name, more ? cat(" >= ", now, " except ") : std::string(" other than "),
                  join(not_at, ", ")));
       }
     }
@@ -206,7 +209,7 @@ Variation vary(Search& s) {
   Varier varier(s);
   varier.numbers();
   varier.present();
-  varier.others();
+  varier.alternatives();
   varier.values();
   return varier.take();
 }

@@ -7,7 +7,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/case/feature.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
 
 namespace {
@@ -36,21 +36,21 @@ int main() {
   hold(encode(Case{}).find("sink") == std::string::npos, "cases without it are written as before");
   hold(describe(c).find("a sink") != std::string::npos, "it is told");
   hold(cost(Case{}) < cost(c), "a case without it is simpler");
-  const auto off = std::ranges::find_if(switches(), [&](const Switch& s) { return s.present(c); });
-  hold(off != switches().end() && std::string_view(off->name) == "a sink", "the reducer can turn it off");
+  const auto off = std::ranges::find_if(shrink_toggles(), [&](const ShrinkToggle& s) { return s.present(c); });
+  hold(off != shrink_toggles().end() && std::string_view(off->name) == "a sink", "the reducer can turn it off");
   Case without = c;
   off->remove(without);
   hold(without == Case{}, "nothing of it is left then");
   hold(off->add(without, c, 0) && without == c, "the reducer can add it");
-  bool taken = false, marked = false, asked = false;
+  bool taken = false, tagged = false, asked = false;
   for (const Feature* feature : all_features()) {
-    for (const Part& part : feature->parts) {
+    for (const CrossoverGroup& group : feature->crossover_groups) {
       Case to;
-      part.take(to, c);
+      group.take(to, c);
       taken |= to == c;
     }
-    for (const Mark& mark : feature->marks)
-      marked |= std::string_view(mark.name) == "sink" && mark.there({c, c.problem, 64, 64, 1});
+    for (const Tag& tag : feature->tags)
+      tagged |= std::string_view(tag.name) == "sink" && tag.there({c, c.problem, 64, 64, 1});
     for (const Refusal& refusal : feature->refusals) {
       Case alone;
       refusal.ask(alone.problem);
@@ -58,6 +58,6 @@ int main() {
     }
   }
   hold(taken, "a crossover takes it");
-  hold(marked, "draws are classified by it");
+  hold(tagged, "draws are classified by it");
   hold(asked, "a kernel is asked for it alone");
 }

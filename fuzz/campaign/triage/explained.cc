@@ -5,7 +5,7 @@
 #include <set>
 #include <string_view>
 
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/reduce/restate.h"
 #include "properties/reduce/search.h"
 
@@ -14,17 +14,17 @@ namespace {
 
 constexpr int kMostRounds = 6;
 
-const Switch& switch_at(int n) { return switches()[static_cast<size_t>(n)]; }
-const Dial& dial_at(int n) { return dials()[static_cast<size_t>(n)]; }
-bool hides(int n) { return switch_at(n).trait == Trait::kHidesKeys; }
+const ShrinkToggle& toggle_at(int n) { return shrink_toggles()[static_cast<size_t>(n)]; }
+const ShrinkInteger& integer_at(int n) { return shrink_integers()[static_cast<size_t>(n)]; }
+bool hides(int n) { return toggle_at(n).trait == Trait::kHidesKeys; }
 
 // Parts that others can replace do not tell: head dimensions, layouts, ways to hide keys. An exact number
 // says more about the smallest case than about the bug.
 bool tells(const NeededParts::Size& size) {
-  return size.period == 0 && dial_at(size.dial).kind != DialKind::kDim;
+  return size.period == 0 && integer_at(size.integer).kind != IntegerKind::kDim;
 }
 bool tells(int n) {
-  const Trait trait = switch_at(n).trait;
+  const Trait trait = toggle_at(n).trait;
   return !hides(n) && trait != Trait::kLayout && trait != Trait::kInputLayout;
 }
 
@@ -38,12 +38,13 @@ int more_queries(const Case& c) {
 }
 
 bool met(const NeededParts& need, const NeededParts::Size& size, const Case& c) {
-  const Dial& dial = dial_at(size.dial);
-  if (!dial.applies(c)) return false;
-  const int64_t now = dial.get(c);
+  const ShrinkInteger& integer = integer_at(size.integer);
+  if (!integer.applies(c)) return false;
+  const int64_t now = integer.get(c);
   if (size.period == NeededParts::Size::kExactly)
-    return now == size.value || ((dial.kind == DialKind::kQueries || dial.kind == DialKind::kKeys) &&
-                                 need.more_queries == more_queries(c));
+    return now == size.value ||
+           ((integer.kind == IntegerKind::kQueries || integer.kind == IntegerKind::kKeys) &&
+            need.more_queries == more_queries(c));
   if (size.period > 0)
     return now >= std::max<int64_t>(size.least, 1) && now % size.period == size.value % size.period;
   return now >= size.value;
@@ -51,15 +52,15 @@ bool met(const NeededParts& need, const NeededParts::Size& size, const Case& c) 
 
 // The case without this part.
 Case without(const NeededParts::Size& size, Case c) {
-  const Dial& dial = dial_at(size.dial);
-  const int64_t now = dial.get(c);
-  dial.set(c, size.period > 0 ? now + 1 : size.value - 1);
+  const ShrinkInteger& integer = integer_at(size.integer);
+  const int64_t now = integer.get(c);
+  integer.set(c, size.period > 0 ? now + 1 : size.value - 1);
   tidy(c);
   return c;
 }
 
 Case without(int n, Case c) {
-  switch_at(n).remove(c);
+  toggle_at(n).remove(c);
   tidy(c);
   return c;
 }
@@ -67,7 +68,7 @@ Case without(int n, Case c) {
 // The names of a case's parts.
 std::set<std::string_view> parts_of(const Case& c) {
   std::set<std::string_view> parts;
-  for (const Switch& feature : switches()) {
+  for (const ShrinkToggle& feature : shrink_toggles()) {
     if (!feature.present(c) || feature.trait == Trait::kValue || feature.trait == Trait::kSize) continue;
     parts.insert(feature.trait == Trait::kInputLayout ? "the layout of an input" : feature.name);
   }
@@ -93,18 +94,18 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
   Case c = found;
   bool restated = false;
   const bool same_tiles = need.tile_q == verdict.plan.tile_q && need.tile_k == verdict.plan.tile_k;
-  const auto has = [](int n, const Case& x) { return switch_at(n).present(x); };
+  const auto has = [](int n, const Case& x) { return toggle_at(n).present(x); };
   for (const NeededParts::Size& size : need.sizes) {
     if (!met(need, size, c)) return {same_tiles && tells(size) ? Explains::kNo : Explains::kPerhaps, {}};
   }
-  for (int n : need.switches) {
+  for (int n : need.shrink_toggles) {
     if (!hides(n) && !has(n, c)) return {tells(n) ? Explains::kNo : Explains::kPerhaps, {}};
   }
-  if (!std::ranges::all_of(need.switches, [&](int n) { return has(n, c); })) {
+  if (!std::ranges::all_of(need.shrink_toggles, [&](int n) { return has(n, c); })) {
     // It hides keys in another way than the finding does.
     bool said = false, fails_otherwise = false;
     for (const Restatement& other : restatements(found, verdict)) {
-      if (!std::ranges::all_of(need.switches, [&](int n) { return has(n, other.c); })) continue;
+      if (!std::ranges::all_of(need.shrink_toggles, [&](int n) { return has(n, other.c); })) continue;
       const Verdict again = judged(other.c);
       said |= again.outcome == Outcome::kPass;
       fails_otherwise |= again.outcome != Outcome::kPass;
@@ -131,7 +132,7 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
     if (size.period == NeededParts::Size::kExactly) continue;
     if (auto not_it = still_fails(without(size, c), same_tiles && tells(size))) return *not_it;
   }
-  for (int n : need.switches) {
+  for (int n : need.shrink_toggles) {
     if (auto not_it = still_fails(without(n, c), tells(n))) return *not_it;
   }
   // An exact length does not tell enough.
@@ -144,7 +145,7 @@ bool tells_apart(const NeededParts& need) {
   const auto can_be_taken_away = [](const NeededParts::Size& size) {
     return size.period != NeededParts::Size::kExactly;
   };
-  return std::ranges::any_of(need.sizes, can_be_taken_away) || !need.switches.empty();
+  return std::ranges::any_of(need.sizes, can_be_taken_away) || !need.shrink_toggles.empty();
 }
 
 bool stays_with(const Case& best, const Verdict& verdict, const Case& to, Step step) {
@@ -156,21 +157,21 @@ bool stays_with(const Case& best, const Verdict& verdict, const Case& to, Step s
 NeededParts needed_parts(const Case& minimal, const std::vector<Need>& needs) {
   NeededParts need;
   need.more_queries = more_queries(minimal);
-  for (size_t n = 0; n < dials().size(); ++n) {
-    const Dial& dial = dials()[n];
-    if (!dial.applies(minimal)) continue;
+  for (size_t n = 0; n < shrink_integers().size(); ++n) {
+    const ShrinkInteger& integer = shrink_integers()[n];
+    if (!integer.applies(minimal)) continue;
     for (const Need& said : needs) {
-      if (said.part != dial.name) continue;
-      const NeededParts::Size size = {static_cast<int>(n), dial.get(minimal), period_of(said), said.least};
+      if (said.part != integer.name) continue;
+      const NeededParts::Size size = {static_cast<int>(n), integer.get(minimal), period_of(said), said.least};
       if (size.period <= 0 && size.value == 1) continue;
       if (size.period == 0 && size.value == 0) continue;
       need.sizes.push_back(size);
     }
   }
-  for (size_t n = 0; n < switches().size(); ++n) {
-    const Switch& feature = switches()[n];
+  for (size_t n = 0; n < shrink_toggles().size(); ++n) {
+    const ShrinkToggle& feature = shrink_toggles()[n];
     const bool counted = feature.trait == Trait::kCounted || feature.trait == Trait::kSize;
-    if (feature.present(minimal) && !counted) need.switches.push_back(static_cast<int>(n));
+    if (feature.present(minimal) && !counted) need.shrink_toggles.push_back(static_cast<int>(n));
   }
   return need;
 }

@@ -29,14 +29,14 @@ namespace attnfuzz {
 // The needs of a finding, as indices.
 struct NeededParts {
   struct Size {
-    int dial = 0;        // index into dials()
+    int integer = 0;     // index into shrink_integers()
     int64_t value = 0;   // in the minimal case
     int64_t period = 0;  // 0: at least the value; > 0: its remainder; kExactly
     int64_t least = 0;   // with a remainder
     static constexpr int64_t kExactly = -1;
   };
   std::vector<Size> sizes;
-  std::vector<int> switches;  // indices into switches()
+  std::vector<int> shrink_toggles;  // indices into shrink_toggles()
   // The sign says which length is greater. A length with an exact value may differ if the sign is the same:
   // "seq_k = 0" with one query means "more queries than keys".
   int more_queries = 0;

@@ -11,18 +11,18 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.env.arithmetic); };
 }  // namespace
 
 extern constinit const Feature arithmetic = {
-    .switches = none,
-    .dials = none,
-    .others = none,
+    .shrink_toggles = none,
+    .shrink_integers = none,
+    .alternatives = none,
     .cost = none,
-    .forms = none,
+    .canonical_seeds = none,
     .draw = none,
-    .parts = none,
+    .crossover_groups = none,
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = none,
-    .words = {{Told::kSurroundings, 4,
+    .tags = none,
+    .words = {{Section::kSurroundings, 4,
                [](const Case& c, Sentence& words) {
                  if (is_set<kFields>(c))
                    words.push_back(cat("arithmetic ", arithmetic_words(c.env.arithmetic)));

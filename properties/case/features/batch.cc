@@ -9,27 +9,27 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.problem.batch); };
 }  // namespace
 
 extern constinit const Feature batch = {
-    .switches = {3,
-                 {{"batch", [](const Case& c) { return c.problem.batch > 1; }, unset<kFields>,
-                   value_switch<kFields, int64_t{2}>("").add, Trait::kCounted}}},
-    .dials = {dial<kFields>("batch", DialKind::kGrid, 1)},
-    .others = none,
+    .shrink_toggles = {3,
+                       {{"batch", [](const Case& c) { return c.problem.batch > 1; }, unset<kFields>,
+                         value_toggle<kFields, int64_t{2}>("").add, Trait::kCounted}}},
+    .shrink_integers = {shrink_integer<kFields>("batch", IntegerKind::kGrid, 1)},
+    .alternatives = none,
     // An empty batch is not simpler than a batch of one.
     .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kBatch).distance(c.problem.batch, 1); },
-    .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.batch = 2; }); },
+    .canonical_seeds = [](int64_t, auto& seeds) { seeds.push_back([](Case& c) { c.problem.batch = 2; }); },
     .draw = {Phase::kSizes,
              [](const DrawContext& context, Case& c) {
                c.problem.batch = context.rng.weighted<int64_t>(
                    {{70, 1}, {20, 2}, {7, 3}, {2, context.rng.range(4, 9)}, {1, 0}});
              }},
-    .parts = {{"batch", 3, take<kFields>}},
+    .crossover_groups = {{"batch", 3, take<kFields>}},
     .numbers =
         [](const DrawContext&, const Case& c, auto& numbers) {
           numbers.push_back({c.problem.batch, 0, 1, 1, [](Case& x, int64_t n) { x.problem.batch = n; }});
         },
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = {{"grid > 65535", [](const Tiled& x) { return x.p.batch > 65535 || x.p.heads_q > 65535; }}},
+    .tags = {{"grid > 65535", [](const Tiled& x) { return x.p.batch > 65535 || x.p.heads_q > 65535; }}},
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) { return outside("batch", c.problem.batch, 0, kMaxSize); },

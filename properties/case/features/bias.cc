@@ -57,21 +57,21 @@ bool step(const DrawContext& context, Case& c) {
 }  // namespace
 
 extern constinit const Feature bias = {
-    .switches = {7,
-                 {{"bias", is_set<kFields>, unset<kFields>,
-                   [](Case& to, const Case& from, int choice) {
-                     to.problem.bias = from.problem.bias;
-                     if (choice == 0) {
-                       to.problem.bias->seed = 0;
-                       to.problem.bias->broadcast = {};
-                     }
-                     return form_of(to.problem.bias->finite, choice);
-                   },
-                   Trait::kHidesKeys}}},
-    .dials = {{"the bias's parameter", DialKind::kParameter, 1,
-               [](const Case& c) { return c.problem.bias->finite.parameter; },
-               [](Case& c, int64_t n) { c.problem.bias->finite.parameter = n; }, is_set<kFields>}},
-    .others = {{"bias", is_usual<kFields>, {[](Case& c) { c.problem.bias.emplace(); }}}},
+    .shrink_toggles = {7,
+                       {{"bias", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case& from, int choice) {
+                           to.problem.bias = from.problem.bias;
+                           if (choice == 0) {
+                             to.problem.bias->seed = 0;
+                             to.problem.bias->broadcast = {};
+                           }
+                           return form_of(to.problem.bias->finite, choice);
+                         },
+                         Trait::kHidesKeys}}},
+    .shrink_integers = {{"the bias's parameter", IntegerKind::kParameter, 1,
+                         [](const Case& c) { return c.problem.bias->finite.parameter; },
+                         [](Case& c, int64_t n) { c.problem.bias->finite.parameter = n; }, is_set<kFields>}},
+    .alternatives = {{"bias", is_usual<kFields>, {[](Case& c) { c.problem.bias.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& bias = c.problem.bias;
@@ -84,22 +84,22 @@ extern constinit const Feature bias = {
           cost.add(bias->broadcast);
           cost.bits(bias->seed);
         },
-    .forms =
-        [](int64_t, auto& forms) {
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
           for (const PatternKind kind :
                {PatternKind::kNothing, PatternKind::kFirstKey, PatternKind::kLastKey}) {
-            forms.push_back([=](Case& c) { c.problem.bias.emplace().finite.kind = kind; });
+            seeds.push_back([=](Case& c) { c.problem.bias.emplace().finite.kind = kind; });
           }
-          forms.push_back([](Case& c) {
+          seeds.push_back([](Case& c) {
             c.problem.bias.emplace().kind = BiasKind::kVeryNegative;
             c.problem.bias->dtype = ATTN_F16;
           });
-          forms.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
+          seeds.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
         },
     .draw = {Phase::kVisibility, draw},
-    .parts = {{"bias", 4, take<kFields>}},
+    .crossover_groups = {{"bias", 4, take<kFields>}},
     .numbers = none,
-    .steps = {step},
+    .mutations = {step},
     .refusals = {{"bias",
                   [](Problem& p) { p.bias.emplace().dtype = p.dtype; },
                   [](Case& c) {
@@ -110,10 +110,10 @@ extern constinit const Feature bias = {
                     p.bias.reset();
                   },
                   {"bias_shift", "mask_as_bias"}}},
-    .marks = {{"bias", [](const Tiled& x) { return x.p.bias.has_value(); }, MarkFor::kBoth},
-              {"bias with -inf",
-               [](const Tiled& x) { return x.p.bias && x.p.bias->finite.kind != PatternKind::kAll; }}},
-    .words = {{Told::kMask, 4, say_bias}},
+    .tags = {{"bias", [](const Tiled& x) { return x.p.bias.has_value(); }, TagUse::kBoth},
+             {"bias with -inf",
+              [](const Tiled& x) { return x.p.bias && x.p.bias->finite.kind != PatternKind::kAll; }}},
+    .words = {{Section::kMask, 4, say_bias}},
     .tidy =
         [](Case& c) {
           auto& bias = c.problem.bias;

@@ -16,39 +16,39 @@ bool second_stream(const Case& c) {
 }  // namespace
 
 extern constinit const Feature calls = {
-    .switches = {2,
-                 {{"a dirty workspace", any_dirty,
-                   [](Case& c) {
-                     for (Call& call : c.calls) call.dirty_workspace = false;
-                   },
-                   [](Case& to, const Case&, int choice) {
-                     to.calls.back().dirty_workspace = true;
-                     return choice == 0;
-                   }},
-                  {"a second stream", second_stream,
-                   [](Case& c) {
-                     for (Call& call : c.calls) call.stream = 0;
-                   },
-                   [](Case& to, const Case&, int choice) {
-                     to.calls.back().stream = 1;
-                     return choice == 0;
-                   }},
-                  {"more calls", [](const Case& c) { return c.calls.size() > 1; },
-                   [](Case& c) { c.calls.resize(1); },
-                   [](Case& to, const Case& from, int choice) {
-                     if (choice > 1) return false;
-                     to.calls = from.calls;
-                     if (choice == 0) to.calls = {Call{}, Call{.dirty_workspace = any_dirty(from)}};
-                     return true;
-                   },
-                   Trait::kCounted}}},
-    .dials = none,
-    .others = {{"number of calls", [](const Case& c) { return c.calls.size() == 1; }, {[](Case& c) {
-                  c.calls.resize(2);
-                }}},
-               {"workspace contents", [](const Case& c) { return !c.calls[0].dirty_workspace; }, {[](Case& c) {
-                  c.calls[0].dirty_workspace = true;
-                }}}},
+    .shrink_toggles = {2,
+                       {{"a dirty workspace", any_dirty,
+                         [](Case& c) {
+                           for (Call& call : c.calls) call.dirty_workspace = false;
+                         },
+                         [](Case& to, const Case&, int choice) {
+                           to.calls.back().dirty_workspace = true;
+                           return choice == 0;
+                         }},
+                        {"a second stream", second_stream,
+                         [](Case& c) {
+                           for (Call& call : c.calls) call.stream = 0;
+                         },
+                         [](Case& to, const Case&, int choice) {
+                           to.calls.back().stream = 1;
+                           return choice == 0;
+                         }},
+                        {"more calls", [](const Case& c) { return c.calls.size() > 1; },
+                         [](Case& c) { c.calls.resize(1); },
+                         [](Case& to, const Case& from, int choice) {
+                           if (choice > 1) return false;
+                           to.calls = from.calls;
+                           if (choice == 0) to.calls = {Call{}, Call{.dirty_workspace = any_dirty(from)}};
+                           return true;
+                         },
+                         Trait::kCounted}}},
+    .shrink_integers = none,
+    .alternatives = {{"number of calls", [](const Case& c) { return c.calls.size() == 1; }, {[](Case& c) {
+                        c.calls.resize(2);
+                      }}},
+                     {"workspace contents",
+                      [](const Case& c) { return !c.calls[0].dirty_workspace; },
+                      {[](Case& c) { c.calls[0].dirty_workspace = true; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           int dirty = 0, streams = 0;
@@ -65,7 +65,7 @@ extern constinit const Feature calls = {
             cost.add(call.stream);
           }
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kMemory,
              [](const DrawContext& context, Case& c) {
                Rng& rng = context.rng;
@@ -75,13 +75,13 @@ extern constinit const Feature calls = {
                for (int64_t i = 0; i < calls; ++i)
                  c.calls.push_back({rng.coin(), static_cast<int>(rng.range(0, 1))});
              }},
-    .parts = {{"calls", 3, take<kFields>}},
+    .crossover_groups = {{"calls", 3, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = {{"repeated calls", [](const Tiled& x) { return x.c.calls.size() > 1; }, MarkFor::kBoth},
-              {"dirty workspace", [](const Tiled& x) { return any_dirty(x.c); }}},
-    .words = {{Told::kCalls, 0,
+    .tags = {{"repeated calls", [](const Tiled& x) { return x.c.calls.size() > 1; }, TagUse::kBoth},
+             {"dirty workspace", [](const Tiled& x) { return any_dirty(x.c); }}},
+    .words = {{Section::kCalls, 0,
                [](const Case& c, Sentence& words) {
                  const size_t calls = c.calls.size();
                  std::string text = calls == 1 ? "1 call" : cat(calls, " calls");

@@ -17,33 +17,33 @@ bool window_alone(const Problem& p, int32_t align) { return has_diagonal(p) && !
 }  // namespace
 
 extern constinit const Feature causal = {
-    .switches = {10,
-                 {{"causal", is_set<kCausal>, unset<kCausal>, whole_switch<kFields>("").add,
-                   Trait::kHidesKeys}}},
-    .dials = none,
-    .others = {{"causal",
-                is_usual<kCausal>,
-                {[](Case& c) { c.problem.causal = true; },
-                 [](Case& c) { kFields(c) = std::make_tuple(true, ATTN_BOTTOM_RIGHT); }}},
-               {"alignment", [](const Case& c) { return c.problem.causal; }, {turn}},
-               {"alignment",
-                [](const Case& c) { return window_alone(c.problem, ATTN_TOP_LEFT); },
-                {turn},
-                "top-left alignment"},
-               {"alignment",
-                [](const Case& c) { return window_alone(c.problem, ATTN_BOTTOM_RIGHT); },
-                {turn},
-                "bottom-right alignment"}},
+    .shrink_toggles = {10,
+                       {{"causal", is_set<kCausal>, unset<kCausal>, whole_toggle<kFields>("").add,
+                         Trait::kHidesKeys}}},
+    .shrink_integers = none,
+    .alternatives = {{"causal",
+                      is_usual<kCausal>,
+                      {[](Case& c) { c.problem.causal = true; },
+                       [](Case& c) { kFields(c) = std::make_tuple(true, ATTN_BOTTOM_RIGHT); }}},
+                     {"alignment", [](const Case& c) { return c.problem.causal; }, {turn}},
+                     {"alignment",
+                      [](const Case& c) { return window_alone(c.problem, ATTN_TOP_LEFT); },
+                      {turn},
+                      "top-left alignment"},
+                     {"alignment",
+                      [](const Case& c) { return window_alone(c.problem, ATTN_BOTTOM_RIGHT); },
+                      {turn},
+                      "bottom-right alignment"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(int{c.problem.causal} + int{c.problem.align != ATTN_TOP_LEFT});
           cost.at(Rank::kCausal).add(c.problem.causal);
           cost.add(c.problem.align);
         },
-    .forms =
-        [](int64_t, auto& forms) {
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
           for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
-            forms.push_back([=](Case& c) { kFields(c) = std::make_tuple(true, align); });
+            seeds.push_back([=](Case& c) { kFields(c) = std::make_tuple(true, align); });
           }
         },
     .draw = {Phase::kVisibility,
@@ -51,21 +51,21 @@ extern constinit const Feature causal = {
                c.problem.causal = context.rng.percent(40);
                c.problem.align = context.rng.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
              }},
-    .parts = {{"causal", 5, take<kFields>}},
+    .crossover_groups = {{"causal", 5, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = {{"causal",
                   [](Problem& p) { p.causal = true; },
                   [](Case& c) { unset<kCausal>(c); },
                   {"causal_prefix"},
                   "dead rows"}},
-    .marks = {{"causal", [](const Tiled& x) { return x.p.causal; }, MarkFor::kBoth},
-              {"causal bottom-right",
-               [](const Tiled& x) { return x.p.causal && x.p.align == ATTN_BOTTOM_RIGHT; }},
-              {"bottom-right",
-               [](const Tiled& x) { return has_diagonal(x.p) && x.p.align == ATTN_BOTTOM_RIGHT; },
-               MarkFor::kPairs}},
-    .words = {{Told::kMask, 0,
+    .tags = {{"causal", [](const Tiled& x) { return x.p.causal; }, TagUse::kBoth},
+             {"causal bottom-right",
+              [](const Tiled& x) { return x.p.causal && x.p.align == ATTN_BOTTOM_RIGHT; }},
+             {"bottom-right",
+              [](const Tiled& x) { return has_diagonal(x.p) && x.p.align == ATTN_BOTTOM_RIGHT; },
+              TagUse::kPairs}},
+    .words = {{Section::kMask, 0,
                [](const Case& c, Sentence& words) {
                  if (c.problem.causal) words.push_back(cat("causal (", align_name(c.problem.align), ")"));
                }}},

@@ -14,13 +14,13 @@ constexpr auto kFields = [](auto& c) {
 }  // namespace
 
 extern constinit const Feature device = {
-    .switches = {18,
-                 {value_switch<kSms, 1>("sm_count"), whole_switch<kCapability>("compute capability"),
-                  whole_switch<kShared>("shared memory limit")}},
-    .dials = none,
-    .others = {{"sm_count",
-                is_usual<kSms>,
-                {[](Case& c) { c.env.sm_count = 1; }, [](Case& c) { c.env.sm_count = 16; }}}},
+    .shrink_toggles = {18,
+                       {value_toggle<kSms, 1>("sm_count"), whole_toggle<kCapability>("compute capability"),
+                        whole_toggle<kShared>("shared memory limit")}},
+    .shrink_integers = none,
+    .alternatives = {{"sm_count",
+                      is_usual<kSms>,
+                      {[](Case& c) { c.env.sm_count = 1; }, [](Case& c) { c.env.sm_count = 16; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const Environment usual;
@@ -31,9 +31,9 @@ extern constinit const Feature device = {
           cost.distance(c.env.shared_memory_limit, usual.shared_memory_limit);
         },
     // One multiprocessor gets several pieces of work if there are several heads.
-    .forms =
-        [](int64_t, auto& forms) {
-          forms.push_back([](Case& c) { c.env.sm_count = c.problem.heads_q = c.problem.heads_kv = 1; });
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          seeds.push_back([](Case& c) { c.env.sm_count = c.problem.heads_q = c.problem.heads_kv = 1; });
         },
     .draw = {Phase::kMemory,
              [](const DrawContext& context, Case& c) {
@@ -45,12 +45,12 @@ extern constinit const Feature device = {
                  c.env.sm_count =
                      static_cast<int32_t>(context.rng.range(1, int64_t{1} << context.rng.range(1, 8)));
              }},
-    .parts = {{"device", 2, take<kFields>}},
+    .crossover_groups = {{"device", 2, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = none,
-    .words = {{Told::kSurroundings, 2,
+    .tags = none,
+    .words = {{Section::kSurroundings, 2,
                [](const Case& c, Sentence& words) {
                  const Environment& env = c.env;
                  if (is_set<kSms>(c)) words.push_back(cat(env.sm_count, " SMs"));

@@ -39,24 +39,25 @@ void draw_pair(Rng& rng, Problem& p) {
 
 extern constinit const Feature dims = {
     // Two head dimensions of 1 are the smallest, but a kernel may refuse them.
-    .switches = {21,
-                 {{"head dims", [](const Case& c) { return c.problem.dim_qk > 1 || c.problem.dim_v > 1; },
-                   unset<kBoth>,
-                   [](Case& to, const Case& from, int choice) {
-                     const Problem& own = from.problem;
-                     std::vector<std::pair<int64_t, int64_t>> dims;
-                     for (const int64_t d : {2, 8, 16, 32, 64, 128}) {
-                       if (d < std::max(own.dim_qk, own.dim_v))
-                         dims.emplace_back(std::min(d, own.dim_qk), std::min(d, own.dim_v));
-                     }
-                     dims.emplace_back(own.dim_qk, own.dim_v);
-                     if (choice >= static_cast<int>(dims.size())) return false;
-                     kBoth(to) = dims[static_cast<size_t>(choice)];
-                     return true;
-                   },
-                   Trait::kSize}}},
-    .dials = {dial<kOfKeys>("dim_qk", DialKind::kDim, 1), dial<kOfValues>("dim_v", DialKind::kDim, 1)},
-    .others = none,
+    .shrink_toggles = {21,
+                       {{"head dims", [](const Case& c) { return c.problem.dim_qk > 1 || c.problem.dim_v > 1; },
+                         unset<kBoth>,
+                         [](Case& to, const Case& from, int choice) {
+                           const Problem& own = from.problem;
+                           std::vector<std::pair<int64_t, int64_t>> dims;
+                           for (const int64_t d : {2, 8, 16, 32, 64, 128}) {
+                             if (d < std::max(own.dim_qk, own.dim_v))
+                               dims.emplace_back(std::min(d, own.dim_qk), std::min(d, own.dim_v));
+                           }
+                           dims.emplace_back(own.dim_qk, own.dim_v);
+                           if (choice >= static_cast<int>(dims.size())) return false;
+                           kBoth(to) = dims[static_cast<size_t>(choice)];
+                           return true;
+                         },
+                         Trait::kSize}}},
+    .shrink_integers = {shrink_integer<kOfKeys>("dim_qk", IntegerKind::kDim, 1),
+                        shrink_integer<kOfValues>("dim_v", IntegerKind::kDim, 1)},
+    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -64,14 +65,14 @@ extern constinit const Feature dims = {
           cost.add(std::max(p.dim_qk, p.dim_v));
           cost.add(p.dim_qk);
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kSizes,
              [](const DrawContext& context, Case& c) {
                c.problem.dim_qk = head_dim(context.rng);
                c.problem.dim_v = context.rng.percent(75) ? c.problem.dim_qk : head_dim(context.rng);
                if (context.rng.percent(4)) draw_pair(context.rng, c.problem);
              }},
-    .parts = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}},
+    .crossover_groups = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}},
     .numbers =
         [](const DrawContext&, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
@@ -80,12 +81,12 @@ extern constinit const Feature dims = {
           numbers.push_back(
               {p.dim_v, 1, 16, p.dim_qk, [](Case& x, int64_t n) { x.problem.dim_v = std::min(n, kMost); }});
         },
-    .steps = none,
+    .mutations = none,
     .refusals = {{"dim_v other than dim_qk", [](Problem& p) { p.dim_v = 16; },
                   [](Case& c) { c.problem.dim_v = c.problem.dim_qk; }}},
-    .marks =
+    .tags =
         {
-            {"dv != dk", [](const Tiled& x) { return x.p.dim_qk != x.p.dim_v; }, MarkFor::kBoth},
+            {"dv != dk", [](const Tiled& x) { return x.p.dim_qk != x.p.dim_v; }, TagUse::kBoth},
             {"d % 8 != 0", [](const Tiled& x) { return x.p.dim_qk % 8 != 0 || x.p.dim_v % 8 != 0; }},
         },
     .words = none,

@@ -28,21 +28,21 @@ bool add(Case& to, const Case& from, int choice) {
 }  // namespace
 
 extern constinit const Feature dtype = {
-    .switches = {15,
-                 {{"bf16", is_bf16, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue},
-                  {"fp32", is_fp32, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue}}},
-    .dials = none,
-    .others = {{"dtype", is_usual<kFields>, {[](Case& c) { c.problem.dtype = ATTN_BF16; }}, "f16"}},
+    .shrink_toggles = {15,
+                       {{"bf16", is_bf16, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue},
+                        {"fp32", is_fp32, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue}}},
+    .shrink_integers = none,
+    .alternatives = {{"dtype", is_usual<kFields>, {[](Case& c) { c.problem.dtype = ATTN_BF16; }}, "f16"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kDtype).add(c.problem.dtype);
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kSizes, draw},
-    .parts = {{"dtype", 3, take<kFields>}},
+    .crossover_groups = {{"dtype", 3, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = {{"f16", [](Problem& p) { p.dtype = ATTN_F16; },
                   [](Case& c) {
                     if (c.problem.dtype == ATTN_F16) c.problem.dtype = ATTN_BF16;
@@ -51,8 +51,8 @@ extern constinit const Feature dtype = {
                   [](Case& c) {
                     if (c.problem.dtype == ATTN_BF16) c.problem.dtype = ATTN_F16;
                   }}},
-    .marks = {{"bf16", [](const Tiled& x) { return is_bf16(x.c); }},
-              {"fp32", [](const Tiled& x) { return is_fp32(x.c); }}},
+    .tags = {{"bf16", [](const Tiled& x) { return is_bf16(x.c); }},
+             {"fp32", [](const Tiled& x) { return is_fp32(x.c); }}},
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {

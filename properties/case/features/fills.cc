@@ -204,18 +204,21 @@ void cost(const Case& c, Cost& cost) {
 }  // namespace
 
 extern constinit const Feature fills = {
-    .switches = none,
-    .dials = none,
-    .others = none,
+    .shrink_toggles = none,
+    .shrink_integers = none,
+    .alternatives = none,
     .cost = cost,
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kValues, draw},
-    .parts = {{"logits", 5, take<kLogits>}, {"q", 1, take<kQ>}, {"k", 1, take<kK>}, {"v", 4, take<kV>}},
+    .crossover_groups = {{"logits", 5, take<kLogits>},
+                         {"q", 1, take<kQ>},
+                         {"k", 1, take<kK>},
+                         {"v", 4, take<kV>}},
     .numbers = none,
-    .steps = {step<&Case::v>, step<&Case::k>, step<&Case::q>},
+    .mutations = {step<&Case::v>, step<&Case::k>, step<&Case::q>},
     .refusals = none,
-    .marks = {{"equal scores", [](const Tiled& x) { return x.c.q.kind == FillKind::kZero || x.p.scale == 0; }}},
-    .words = {{Told::kData, 0, say_fills}},
+    .tags = {{"equal scores", [](const Tiled& x) { return x.c.q.kind == FillKind::kZero || x.p.scale == 0; }}},
+    .words = {{Section::kData, 0, say_fills}},
     .tidy =
         [](Case& c) {
           for (Fill Case::* f : kAll) {

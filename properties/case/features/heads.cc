@@ -22,44 +22,45 @@ void numbers(const DrawContext&, const Case& c, std::vector<MovableNumber>& numb
 }  // namespace
 
 extern constinit const Feature heads = {
-    .switches = {4,
-                 {{"more KV heads", [](const Case& c) { return c.problem.heads_kv > 1; },
-                   [](Case& c) {
-                     c.problem.heads_q = group(c.problem);
-                     c.problem.heads_kv = 1;
-                   },
-                   [](Case& to, const Case& from, int choice) {
-                     const int64_t heads = choice == 0 ? 2 : from.problem.heads_kv;
-                     to.problem.heads_q *= heads;
-                     to.problem.heads_kv *= heads;
-                     return choice < 2;
-                   },
-                   Trait::kCounted},
-                  {"grouped heads", [](const Case& c) { return c.problem.heads_q != c.problem.heads_kv; },
-                   [](Case& c) { c.problem.heads_q = c.problem.heads_kv; },
-                   [](Case& to, const Case& from, int choice) {
-                     to.problem.heads_q *= choice == 0 ? 2 : group(from.problem);
-                     return choice < 2;
-                   },
-                   Trait::kCounted}}},
-    .dials = {{"heads_kv", DialKind::kGrid, 1, [](const Case& c) { return c.problem.heads_kv; },
-               [](Case& c, int64_t n) {
-                 c.problem.heads_q = group(c.problem) * n;
-                 c.problem.heads_kv = n;
-               }},
-              {"heads_q / heads_kv", DialKind::kGrid, 1, [](const Case& c) { return group(c.problem); },
-               [](Case& c, int64_t n) { c.problem.heads_q = c.problem.heads_kv * n; }}},
-    .others = none,
+    .shrink_toggles = {4,
+                       {{"more KV heads", [](const Case& c) { return c.problem.heads_kv > 1; },
+                         [](Case& c) {
+                           c.problem.heads_q = group(c.problem);
+                           c.problem.heads_kv = 1;
+                         },
+                         [](Case& to, const Case& from, int choice) {
+                           const int64_t heads = choice == 0 ? 2 : from.problem.heads_kv;
+                           to.problem.heads_q *= heads;
+                           to.problem.heads_kv *= heads;
+                           return choice < 2;
+                         },
+                         Trait::kCounted},
+                        {"grouped heads", [](const Case& c) { return c.problem.heads_q != c.problem.heads_kv; },
+                         [](Case& c) { c.problem.heads_q = c.problem.heads_kv; },
+                         [](Case& to, const Case& from, int choice) {
+                           to.problem.heads_q *= choice == 0 ? 2 : group(from.problem);
+                           return choice < 2;
+                         },
+                         Trait::kCounted}}},
+    .shrink_integers = {{"heads_kv", IntegerKind::kGrid, 1, [](const Case& c) { return c.problem.heads_kv; },
+                         [](Case& c, int64_t n) {
+                           c.problem.heads_q = group(c.problem) * n;
+                           c.problem.heads_kv = n;
+                         }},
+                        {"heads_q / heads_kv", IntegerKind::kGrid, 1,
+                         [](const Case& c) { return group(c.problem); },
+                         [](Case& c, int64_t n) { c.problem.heads_q = c.problem.heads_kv * n; }}},
+    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
           cost.at(Rank::kHeads).add(p.heads_q);
           cost.add(p.heads_kv > 0 ? p.heads_q / p.heads_kv : INT64_MAX);
         },
-    .forms =
-        [](int64_t, auto& forms) {
-          forms.push_back([](Case& c) { c.problem.heads_q = 2; });
-          forms.push_back([](Case& c) { c.problem.heads_q = c.problem.heads_kv = 2; });
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          seeds.push_back([](Case& c) { c.problem.heads_q = 2; });
+          seeds.push_back([](Case& c) { c.problem.heads_q = c.problem.heads_kv = 2; });
         },
     .draw = {Phase::kSizes,
              [](const DrawContext& context, Case& c) {
@@ -69,15 +70,15 @@ extern constinit const Feature heads = {
                    c.problem.heads_kv *
                    rng.weighted<int64_t>({{64, 1}, {10, 2}, {8, 3}, {5, 7}, {5, 8}, {8, rng.range(4, 16)}});
              }},
-    .parts = {{"heads", 5, take<kFields>}},
+    .crossover_groups = {{"heads", 5, take<kFields>}},
     .numbers = numbers,
-    .steps = none,
+    .mutations = none,
     .refusals = {{"grouped heads",
                   [](Problem& p) { p.heads_q = std::max<int64_t>(p.heads_q, 2), p.heads_kv = 1; },
                   [](Case& c) { c.problem.heads_kv = c.problem.heads_q; },
                   {"gqa"},
                   "gqa"}},
-    .marks = {{"gqa", [](const Tiled& x) { return x.p.heads_q != x.p.heads_kv; }, MarkFor::kBoth}},
+    .tags = {{"gqa", [](const Tiled& x) { return x.p.heads_q != x.p.heads_kv; }, TagUse::kBoth}},
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {

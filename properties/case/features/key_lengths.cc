@@ -40,23 +40,26 @@ int64_t shortest(const Case& c) {
 }  // namespace
 
 extern constinit const Feature key_lengths = {
-    .switches = {11,
-                 {{"key lengths", is_set<kFields>, unset<kFields>,
-                   [](Case& to, const Case& from, int choice) {
-                     const int64_t lengths[] = {0, 1, std::max<int64_t>(to.problem.seq_k - 1, 0),
-                                                shortest(from)};
-                     if (choice > 3) return false;
-                     to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch), lengths[choice]);
-                     return true;
-                   },
-                   Trait::kHidesKeys, "the longest key length"}}},
-    .dials = {{"the longest key length", DialKind::kKeyLength, 0,
-               [](const Case& c) { return *std::ranges::max_element(*c.problem.key_lengths); },
-               [](Case& c, int64_t n) {
-                 for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
-               },
-               [](const Case& c) { return c.problem.key_lengths && !c.problem.key_lengths->empty(); }}},
-    .others = none,
+    .shrink_toggles = {11,
+                       {{"key lengths", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case& from, int choice) {
+                           const int64_t lengths[] = {0, 1, std::max<int64_t>(to.problem.seq_k - 1, 0),
+                                                      shortest(from)};
+                           if (choice > 3) return false;
+                           to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch),
+                                                          lengths[choice]);
+                           return true;
+                         },
+                         Trait::kHidesKeys, "the longest key length"}}},
+    .shrink_integers = {{"the longest key length", IntegerKind::kKeyLength, 0,
+                         [](const Case& c) { return *std::ranges::max_element(*c.problem.key_lengths); },
+                         [](Case& c, int64_t n) {
+                           for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
+                         },
+                         [](const Case& c) {
+                           return c.problem.key_lengths && !c.problem.key_lengths->empty();
+                         }}},
+    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& lengths = c.problem.key_lengths;
@@ -64,14 +67,14 @@ extern constinit const Feature key_lengths = {
           cost.at(Rank::kKeyLengths).add(lengths ? static_cast<int64_t>(lengths->size()) : 0);
           for (const int64_t length : lengths.value_or(std::vector<int64_t>())) cost.distance(length, 0);
         },
-    .forms =
-        [](int64_t tile_k, auto& forms) {
+    .canonical_seeds =
+        [](int64_t tile_k, auto& seeds) {
           for (const int64_t length : {int64_t{0}, int64_t{1}, tile_k}) {
-            forms.push_back([=](Case& c) { c.problem.key_lengths.emplace(size_t{1}, length); });
+            seeds.push_back([=](Case& c) { c.problem.key_lengths.emplace(size_t{1}, length); });
           }
         },
     .draw = {Phase::kVisibility, draw},
-    .parts = {{"key lengths", 4, take<kWithNan>}},
+    .crossover_groups = {{"key lengths", 4, take<kWithNan>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           const auto& lengths = c.problem.key_lengths;
@@ -82,14 +85,14 @@ extern constinit const Feature key_lengths = {
                                [=](Case& x, int64_t n) { (*x.problem.key_lengths)[b] = n; }});
           }
         },
-    .steps = none,
+    .mutations = none,
     .refusals = {{"key lengths",
                   [](Problem& p) { p.key_lengths = {1}; },
                   [](Case& c) { unset<kFields>(c); },
                   {"lengths_clamped"},
                   "dead rows"}},
-    .marks = {{"key lengths", [](const Tiled& x) { return x.p.key_lengths.has_value(); }, MarkFor::kBoth}},
-    .words = {{Told::kMask, 2,
+    .tags = {{"key lengths", [](const Tiled& x) { return x.p.key_lengths.has_value(); }, TagUse::kBoth}},
+    .words = {{Section::kMask, 2,
                [](const Case& c, Sentence& words) {
                  if (!c.problem.key_lengths) return;
                  const std::vector<int64_t>& all = *c.problem.key_lengths;

@@ -81,7 +81,7 @@ bool is_far(const Case& c) {
 }
 
 template <TensorId T>
-constexpr auto kSwitchName = [] {
+constexpr auto kToggleName = [] {
   constexpr std::string_view front = "the layout of ", name = name_of(T);
   std::array<char, front.size() + name.size() + 1> text = {};
   std::ranges::copy(name, std::ranges::copy(front, text.begin()).out);
@@ -89,12 +89,12 @@ constexpr auto kSwitchName = [] {
 }();
 
 template <size_t T>
-constexpr Switch kSwitch = whole_switch<[](auto& c) { return std::tie(c.layout[T]); }>(
-    kSwitchName<static_cast<TensorId>(T)>.data(),
+constexpr ShrinkToggle kToggle = whole_toggle<[](auto& c) { return std::tie(c.layout[T]); }>(
+    kToggleName<static_cast<TensorId>(T)>.data(),
     fill_of(static_cast<TensorId>(T)) ? Trait::kInputLayout : Trait::kLayout);
 
-constexpr auto kSwitches = []<size_t... T>(std::index_sequence<T...>) {
-  return Few<Switch>{kSwitch<T>...};
+constexpr auto kToggles = []<size_t... T>(std::index_sequence<T...>) {
+  return InplaceVector<ShrinkToggle>{kToggle<T>...};
 }(std::make_index_sequence<kTensorCount>());
 
 void say_layouts(const Case& c, Sentence& words) {
@@ -163,37 +163,37 @@ Complaint bad_layout(const TensorLayout& layout) {
 }  // namespace
 
 extern constinit const Feature layout = {
-    .switches = {16, kSwitches},
-    .dials = none,
-    .others = {{"layout",
-                is_usual<kFields>,
-                {[](Case& c) {
-                   for (TensorLayout& l : c.layout) l.row_gap = 8;
-                 },
-                 [](Case& c) {
-                   for (TensorLayout& l : c.layout) l.order = {0, 2, 1};
-                 }}}},
+    .shrink_toggles = {16, kToggles},
+    .shrink_integers = none,
+    .alternatives = {{"layout",
+                      is_usual<kFields>,
+                      {[](Case& c) {
+                         for (TensorLayout& l : c.layout) l.row_gap = 8;
+                       },
+                       [](Case& c) {
+                         for (TensorLayout& l : c.layout) l.order = {0, 2, 1};
+                       }}}},
     .cost = cost,
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kMemory, draw},
-    .parts = {{"layout", 5, take<kFields>}},
+    .crossover_groups = {{"layout", 5, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = {{"layout", [](const Tiled& x) { return is_set<kFields>(x.c); }, MarkFor::kBoth},
-              {"page end",
-               [](const Tiled& x) {
-                 return std::ranges::any_of(
-                     x.c.layout, [](const TensorLayout& l) { return l.placement == Placement::kPageEnd; });
-               }},
-              {"offsets > 2^31", [](const Tiled& x) { return is_far(x.c); }},
-              {"scattered columns",
-               [](const Tiled& x) { return std::ranges::any_of(x.c.layout, &TensorLayout::scattered); }},
-              {"negative strides",
-               [](const Tiled& x) {
-                 return std::ranges::any_of(x.c.layout, [](const TensorLayout& l) { return l.backwards != 0; });
-               }}},
-    .words = {{Told::kSurroundings, 0, say_layouts}},
+    .tags = {{"layout", [](const Tiled& x) { return is_set<kFields>(x.c); }, TagUse::kBoth},
+             {"page end",
+              [](const Tiled& x) {
+                return std::ranges::any_of(
+                    x.c.layout, [](const TensorLayout& l) { return l.placement == Placement::kPageEnd; });
+              }},
+             {"offsets > 2^31", [](const Tiled& x) { return is_far(x.c); }},
+             {"scattered columns",
+              [](const Tiled& x) { return std::ranges::any_of(x.c.layout, &TensorLayout::scattered); }},
+             {"negative strides",
+              [](const Tiled& x) {
+                return std::ranges::any_of(x.c.layout, [](const TensorLayout& l) { return l.backwards != 0; });
+              }}},
+    .words = {{Section::kSurroundings, 0, say_layouts}},
     // A tensor that is absent has no layout.
     .tidy =
         [](Case& c) {

@@ -72,16 +72,16 @@ constexpr auto kKeys = [](auto& c) { return std::tie(c.problem.seq_k); };
 }  // namespace
 
 extern constinit const Feature lengths = {
-    .switches = none,
-    .dials = {dial<kQueries>("seq_q", DialKind::kQueries, 0),
-              {"seq_k", DialKind::kKeys, 0, [](const Case& c) { return c.problem.seq_k; },
-               [](Case& c, int64_t n) {
-                 c.problem.seq_k = n;
-                 if (c.problem.key_lengths) {
-                   for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
-                 }
-               }}},
-    .others = none,
+    .shrink_toggles = none,
+    .shrink_integers = {shrink_integer<kQueries>("seq_q", IntegerKind::kQueries, 0),
+                        {"seq_k", IntegerKind::kKeys, 0, [](const Case& c) { return c.problem.seq_k; },
+                         [](Case& c, int64_t n) {
+                           c.problem.seq_k = n;
+                           if (c.problem.key_lengths) {
+                             for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
+                           }
+                         }}},
+    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -89,9 +89,9 @@ extern constinit const Feature lengths = {
           cost.add(std::max(p.seq_q, p.seq_k));
           cost.add(p.seq_q);
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kSizes, draw},
-    .parts = {{"lengths", 6, take<kBoth>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}},
+    .crossover_groups = {{"lengths", 6, take<kBoth>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
@@ -103,17 +103,16 @@ extern constinit const Feature lengths = {
                 {p.seq_k, 0, context.tile_k, p.seq_q, [](Case& x, int64_t n) { x.problem.seq_k = n; }});
           }
         },
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks =
+    .tags =
         {
-            {"kv tiles >= 3", [](const Tiled& x) { return tiles_of(x.p.seq_k, x.tile_k) >= 3; },
-             MarkFor::kBoth},
+            {"kv tiles >= 3", [](const Tiled& x) { return tiles_of(x.p.seq_k, x.tile_k) >= 3; }, TagUse::kBoth},
             {"query tiles >= 2", [](const Tiled& x) { return tiles_of(x.p.seq_q, x.tile_q) >= 2; }},
             {"kv tail", [](const Tiled& x) { return x.p.seq_k % x.tile_k != 0; }},
             {"kv exact tiles", [](const Tiled& x) { return x.p.seq_k > 0 && x.p.seq_k % x.tile_k == 0; }},
             {"zero length", [](const Tiled& x) { return x.p.batch == 0 || x.p.seq_q == 0 || x.p.seq_k == 0; }},
-            {"sq != sk", [](const Tiled& x) { return x.p.seq_q != x.p.seq_k; }, MarkFor::kBoth},
+            {"sq != sk", [](const Tiled& x) { return x.p.seq_q != x.p.seq_k; }, TagUse::kBoth},
             {"length >= 2^15", [](const Tiled& x) { return std::max(x.p.seq_q, x.p.seq_k) >= 32768; }},
         },
     .words = none,

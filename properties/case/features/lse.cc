@@ -9,22 +9,22 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.want_lse); };
 }  // namespace
 
 extern constinit const Feature lse = {
-    .switches = {20, {whole_switch<kFields>("no LSE")}},
-    .dials = none,
-    .others = {{"LSE", is_usual<kFields>, {[](Case& c) { c.want_lse = false; }}, "the LSE to be wanted"}},
+    .shrink_toggles = {20, {whole_toggle<kFields>("no LSE")}},
+    .shrink_integers = none,
+    .alternatives = {{"LSE", is_usual<kFields>, {[](Case& c) { c.want_lse = false; }}, "the LSE to be wanted"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(!c.want_lse);
           cost.at(Rank::kLse).add(!c.want_lse);
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kMemory, [](const DrawContext& context, Case& c) { c.want_lse = !context.rng.percent(8); }},
-    .parts = {{"want_lse", 1, take<kFields>}},
+    .crossover_groups = {{"want_lse", 1, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = none,
-    .words = {{Told::kSurroundings, 5,
+    .tags = none,
+    .words = {{Section::kSurroundings, 5,
                [](const Case& c, Sentence& words) {
                  if (!c.want_lse) words.push_back("LSE not wanted");
                }}},

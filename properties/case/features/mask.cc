@@ -15,18 +15,18 @@ bool step(const DrawContext& context, Case& c) {
 }  // namespace
 
 extern constinit const Feature mask = {
-    .switches = {8,
-                 {{"mask", is_set<kFields>, unset<kFields>,
-                   [](Case& to, const Case& from, int choice) {
-                     to.problem.mask = from.problem.mask;
-                     if (choice == 0) to.problem.mask->broadcast = {};
-                     return form_of(to.problem.mask->visible, choice);
-                   },
-                   Trait::kHidesKeys}}},
-    .dials = {{"the mask's parameter", DialKind::kParameter, 1,
-               [](const Case& c) { return c.problem.mask->visible.parameter; },
-               [](Case& c, int64_t n) { c.problem.mask->visible.parameter = n; }, is_set<kFields>}},
-    .others = {{"mask", is_usual<kFields>, {[](Case& c) { c.problem.mask.emplace(); }}}},
+    .shrink_toggles = {8,
+                       {{"mask", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case& from, int choice) {
+                           to.problem.mask = from.problem.mask;
+                           if (choice == 0) to.problem.mask->broadcast = {};
+                           return form_of(to.problem.mask->visible, choice);
+                         },
+                         Trait::kHidesKeys}}},
+    .shrink_integers = {{"the mask's parameter", IntegerKind::kParameter, 1,
+                         [](const Case& c) { return c.problem.mask->visible.parameter; },
+                         [](Case& c, int64_t n) { c.problem.mask->visible.parameter = n; }, is_set<kFields>}},
+    .alternatives = {{"mask", is_usual<kFields>, {[](Case& c) { c.problem.mask.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& mask = c.problem.mask;
@@ -36,30 +36,30 @@ extern constinit const Feature mask = {
           cost.at(Rank::kMaskForm).add(mask->visible);
           cost.add(mask->broadcast);
         },
-    .forms =
-        [](int64_t, auto& forms) {
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
           for (const PatternKind kind :
                {PatternKind::kNothing, PatternKind::kFirstKey, PatternKind::kLastKey}) {
-            forms.push_back(
+            seeds.push_back(
                 [=](Case& c) { c.problem.mask = Mask{.visible = {.kind = kind}, .broadcast = {}}; });
           }
-          forms.push_back([](Case& c) { c.problem.mask.emplace().broadcast.query = true; });
+          seeds.push_back([](Case& c) { c.problem.mask.emplace().broadcast.query = true; });
         },
     .draw = {Phase::kVisibility,
              [](const DrawContext& context, Case& c) {
                if (!context.rng.percent(20)) return;
                c.problem.mask = Mask{draw_pattern(context, c.problem), draw_broadcast(context.rng)};
              }},
-    .parts = {{"mask", 4, take<kFields>}},
+    .crossover_groups = {{"mask", 4, take<kFields>}},
     .numbers = none,
-    .steps = {step},
+    .mutations = {step},
     .refusals = {{"mask",
                   [](Problem& p) { p.mask.emplace(); },
                   [](Case& c) { unset<kFields>(c); },
                   {"mask_as_bias"},
                   "dead rows"}},
-    .marks = {{"mask", [](const Tiled& x) { return x.p.mask.has_value(); }, MarkFor::kBoth}},
-    .words = {{Told::kMask, 3,
+    .tags = {{"mask", [](const Tiled& x) { return x.p.mask.has_value(); }, TagUse::kBoth}},
+    .words = {{Section::kMask, 3,
                [](const Case& c, Sentence& words) {
                  if (const auto& mask = c.problem.mask)
                    words.push_back("mask: " + to_string(mask->visible) + broadcast_words(mask->broadcast));

@@ -11,34 +11,34 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.nan_beyond_lengths); };
 }  // namespace
 
 extern constinit const Feature nan_beyond_lengths = {
-    .switches = {6,
-                 {{"NaN beyond the key lengths", is_set<kFields>, unset<kFields>,
-                   [](Case& to, const Case&, int choice) {
-                     if (!to.problem.key_lengths) {
-                       to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch),
-                                                      std::max<int64_t>(to.problem.seq_k - 1, 0));
-                     }
-                     to.nan_beyond_lengths = true;
-                     return choice == 0;
-                   }}}},
-    .dials = none,
-    .others = none,
+    .shrink_toggles = {6,
+                       {{"NaN beyond the key lengths", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case&, int choice) {
+                           if (!to.problem.key_lengths) {
+                             to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch),
+                                                            std::max<int64_t>(to.problem.seq_k - 1, 0));
+                           }
+                           to.nan_beyond_lengths = true;
+                           return choice == 0;
+                         }}}},
+    .shrink_integers = none,
+    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(c.nan_beyond_lengths);
           cost.at(Rank::kNanBeyond).add(c.nan_beyond_lengths);
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kVisibility,
              [](const DrawContext& context, Case& c) {
                c.nan_beyond_lengths = c.problem.key_lengths && context.rng.percent(60);
              }},
-    .parts = none,  // taken with the lengths
+    .crossover_groups = none,  // taken with the lengths
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = {{"NaN beyond lengths", [](const Tiled& x) { return x.c.nan_beyond_lengths; }}},
-    .words = {{Told::kData, 2,
+    .tags = {{"NaN beyond lengths", [](const Tiled& x) { return x.c.nan_beyond_lengths; }}},
+    .words = {{Section::kData, 2,
                [](const Case& c, Sentence& words) {
                  if (c.nan_beyond_lengths) words.push_back("NaN beyond the key lengths");
                }}},

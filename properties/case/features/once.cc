@@ -24,8 +24,8 @@ void draw(const DrawContext& context, Case& c) {
 }
 
 template <Once StoredOnce::* kOf>
-constexpr Switch kSwitch(const char* name) {
-  return whole_switch<[](auto& c) { return std::tie(c.once.*kOf); }>(name, Trait::kInputLayout);
+constexpr ShrinkToggle kToggle(const char* name) {
+  return whole_toggle<[](auto& c) { return std::tie(c.once.*kOf); }>(name, Trait::kInputLayout);
 }
 
 void say(const Case& c, Sentence& words) {
@@ -44,11 +44,11 @@ int parts(const Once& once) { return int{once.batch} + int{once.head}; }
 }  // namespace
 
 extern constinit const Feature once = {
-    .switches = {22,
-                 {kSwitch<&StoredOnce::q>("q stored once"), kSwitch<&StoredOnce::k>("k stored once"),
-                  kSwitch<&StoredOnce::v>("v stored once")}},
-    .dials = none,
-    .others = none,
+    .shrink_toggles = {22,
+                       {kToggle<&StoredOnce::q>("q stored once"), kToggle<&StoredOnce::k>("k stored once"),
+                        kToggle<&StoredOnce::v>("v stored once")}},
+    .shrink_integers = none,
+    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           int all = 0;
@@ -60,14 +60,14 @@ extern constinit const Feature once = {
             cost.add(of.batch), cost.add(of.head);
           }
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kMemory, draw},
-    .parts = {{"once", 2, take<kFields>}},
+    .crossover_groups = {{"once", 2, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = {{"stored once", [](const Tiled& x) { return is_set<kFields>(x.c); }, MarkFor::kBoth}},
-    .words = {{Told::kSurroundings, 1, say}},
+    .tags = {{"stored once", [](const Tiled& x) { return is_set<kFields>(x.c); }, TagUse::kBoth}},
+    .words = {{Section::kSurroundings, 1, say}},
     // A dimension of size 1 is stored once anyway.
     .tidy =
         [](Case& c) {

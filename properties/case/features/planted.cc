@@ -101,20 +101,20 @@ Complaint bad_planted(const Case& c, const Planted& planted) {
 }  // namespace
 
 extern constinit const Feature planted = {
-    .switches = {5,
-                 {{"planted values", is_set<kFields>, unset<kFields>,
-                   [](Case& to, const Case& from, int choice) {
-                     if (choice > 1) return false;
-                     to.planted = from.planted;
-                     if (choice == 0) {
-                       to.planted.resize(1);
-                       to.planted[0].b = to.planted[0].h = to.planted[0].s = to.planted[0].d = 0;
-                     }
-                     return true;
-                   },
-                   Trait::kValue}}},
-    .dials = none,
-    .others = none,
+    .shrink_toggles = {5,
+                       {{"planted values", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case& from, int choice) {
+                           if (choice > 1) return false;
+                           to.planted = from.planted;
+                           if (choice == 0) {
+                             to.planted.resize(1);
+                             to.planted[0].b = to.planted[0].h = to.planted[0].s = to.planted[0].d = 0;
+                           }
+                           return true;
+                         },
+                         Trait::kValue}}},
+    .shrink_integers = none,
+    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
@@ -127,14 +127,14 @@ extern constinit const Feature planted = {
             cost.add(int64_t{planted_rank(x.bits, planted_dtype(c, x))});
           }
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kValues, draw},
-    .parts = {{"planted", 2, take<kFields>}},
+    .crossover_groups = {{"planted", 2, take<kFields>}},
     .numbers = none,
-    .steps = {step},
+    .mutations = {step},
     .refusals = none,
-    .marks = {{"planted NaN or Inf", [](const Tiled& x) { return !x.c.planted.empty(); }, MarkFor::kBoth}},
-    .words = {{Told::kData, 1,
+    .tags = {{"planted NaN or Inf", [](const Tiled& x) { return !x.c.planted.empty(); }, TagUse::kBoth}},
+    .words = {{Section::kData, 1,
                [](const Case& c, Sentence& words) {
                  for (size_t i = 0; i < c.planted.size() && i < 3; ++i) {
                    const Planted& x = c.planted[i];

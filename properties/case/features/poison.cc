@@ -9,25 +9,25 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.poison); };
 }  // namespace
 
 extern constinit const Feature poison = {
-    .switches = {19, {whole_switch<kFields>("the poison")}},
-    .dials = none,
-    .others = {{"prefill", is_usual<kFields>, {[](Case& c) { c.poison = Poison::kHuge; }}}},
+    .shrink_toggles = {19, {whole_toggle<kFields>("the poison")}},
+    .shrink_integers = none,
+    .alternatives = {{"prefill", is_usual<kFields>, {[](Case& c) { c.poison = Poison::kHuge; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kPoison).add(static_cast<int>(c.poison));
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kMemory,
              [](const DrawContext& context, Case& c) {
                c.poison = context.rng.percent(75) ? Poison::kNan : Poison::kHuge;
              }},
-    .parts = {{"prefill", 1, take<kFields>}},
+    .crossover_groups = {{"prefill", 1, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = none,
-    .words = {{Told::kSurroundings, 4,
+    .tags = none,
+    .words = {{Section::kSurroundings, 4,
                [](const Case& c, Sentence& words) {
                  if (c.poison == Poison::kHuge) words.push_back("outputs poisoned with 2^100");
                }}},

@@ -27,17 +27,17 @@ Complaint bad_axis(const Axis& axis, int64_t size) {
 }  // namespace
 
 extern constinit const Feature remap = {
-    .switches = {0, {whole_switch<kFields>("a remap")}},
-    .dials = none,
-    .others = none,
+    .shrink_toggles = {0, {whole_toggle<kFields>("a remap")}},
+    .shrink_integers = none,
+    .alternatives = none,
     .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kRemap).add(is_set<kFields>(c)); },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = none,
-    .parts = none,
+    .crossover_groups = none,
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = none,
+    .tags = none,
     .words = none,
     .tidy = none,
     .illegal = [](const Case& c) -> Complaint {

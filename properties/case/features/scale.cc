@@ -37,16 +37,16 @@ float draw_scale(Rng& rng, const Problem& p) {
 }  // namespace
 
 extern constinit const Feature scale = {
-    .switches = {14,
-                 {{"the scale", is_set<kFields>, unset<kFields>,
-                   [](Case& to, const Case& from, int choice) {
-                     to.problem.scale = choice == 0 ? usual(to.problem) : from.problem.scale;
-                     return choice < 2;
-                   }}}},
-    .dials = none,
-    .others = {{"scale",
-                is_usual<kFields>,
-                {[](Case& c) { c.problem.scale = 0.5f; }, [](Case& c) { c.problem.scale = 2; }}}},
+    .shrink_toggles = {14,
+                       {{"the scale", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case& from, int choice) {
+                           to.problem.scale = choice == 0 ? usual(to.problem) : from.problem.scale;
+                           return choice < 2;
+                         }}}},
+    .shrink_integers = none,
+    .alternatives = {{"scale",
+                      is_usual<kFields>,
+                      {[](Case& c) { c.problem.scale = 0.5f; }, [](Case& c) { c.problem.scale = 2; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const float x = c.problem.scale;
@@ -54,15 +54,15 @@ extern constinit const Feature scale = {
           cost.at(Rank::kScale).add(x == 1.0f ? 0.0f : x);
           cost.at(Rank::kScaleBits).add(x);
         },
-    .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.problem.scale = -1; }); },
+    .canonical_seeds = [](int64_t, auto& seeds) { seeds.push_back([](Case& c) { c.problem.scale = -1; }); },
     .draw = {Phase::kValues,
              [](const DrawContext& context, Case& c) { c.problem.scale = draw_scale(context.rng, c.problem); }},
-    .parts = {{"scale", 3, take<kFields>}},
+    .crossover_groups = {{"scale", 3, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = {{"scale <= 0", [](const Tiled& x) { return x.p.scale <= 0; }}},
-    .words = {{Told::kNumber, 2,
+    .tags = {{"scale <= 0", [](const Tiled& x) { return x.p.scale <= 0; }}},
+    .words = {{Section::kNumber, 2,
                [](const Case& c, Sentence& words) {
                  if (c.problem.scale != 1) words.push_back("scale " + number(c.problem.scale));
                }}},

@@ -10,28 +10,28 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.env.schedule_seed); };
 }  // namespace
 
 extern constinit const Feature schedule = {
-    .switches = {17, {value_switch<kFields, uint64_t{1}>("the schedule")}},
-    .dials = none,
-    .others = {{"schedule",
-                is_usual<kFields>,
-                {[](Case& c) { c.env.schedule_seed = 1; }, [](Case& c) { c.env.schedule_seed = 2; },
-                 [](Case& c) { c.env.schedule_seed = 3; }}}},
+    .shrink_toggles = {17, {value_toggle<kFields, uint64_t{1}>("the schedule")}},
+    .shrink_integers = none,
+    .alternatives = {{"schedule",
+                      is_usual<kFields>,
+                      {[](Case& c) { c.env.schedule_seed = 1; }, [](Case& c) { c.env.schedule_seed = 2; },
+                       [](Case& c) { c.env.schedule_seed = 3; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kSchedule).bits(c.env.schedule_seed);
         },
-    .forms = [](int64_t, auto& forms) { forms.push_back([](Case& c) { c.env.schedule_seed = 1; }); },
+    .canonical_seeds = [](int64_t, auto& seeds) { seeds.push_back([](Case& c) { c.env.schedule_seed = 1; }); },
     .draw = {Phase::kMemory,
              [](const DrawContext& context, Case& c) {
                c.env.schedule_seed = context.rng.percent(25) ? 0 : context.rng.bits() % 65536;
              }},
-    .parts = {{"schedule", 2, take<kFields>}},
+    .crossover_groups = {{"schedule", 2, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = {{"random schedule", [](const Tiled& x) { return x.c.env.schedule_seed != 0; }}},
-    .words = {{Told::kSurroundings, 3,
+    .tags = {{"random schedule", [](const Tiled& x) { return x.c.env.schedule_seed != 0; }}},
+    .words = {{Section::kSurroundings, 3,
                [](const Case& c, Sentence& words) {
                  if (c.env.schedule_seed != 0) words.push_back(cat("schedule ", c.env.schedule_seed));
                }}},

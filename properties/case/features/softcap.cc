@@ -19,26 +19,26 @@ float draw_cap(Rng& rng) {
 }  // namespace
 
 extern constinit const Feature softcap = {
-    .switches = {12, {value_switch<kFields, 1.0f>("softcap")}},
-    .dials = none,
-    .others = {{"softcap", is_usual<kFields>, {[](Case& c) { c.problem.softcap = 2; }}}},
+    .shrink_toggles = {12, {value_toggle<kFields, 1.0f>("softcap")}},
+    .shrink_integers = none,
+    .alternatives = {{"softcap", is_usual<kFields>, {[](Case& c) { c.problem.softcap = 2; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kSoftcap).add(c.problem.softcap);
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kValues,
              [](const DrawContext& context, Case& c) {
                if (context.rng.percent(10)) c.problem.softcap = draw_cap(context.rng);
              }},
-    .parts = {{"softcap", 3, take<kFields>}},
+    .crossover_groups = {{"softcap", 3, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals =
         {{"softcap", [](Problem& p) { p.softcap = 1; }, [](Case& c) { unset<kFields>(c); }, {"softcap"}}},
-    .marks = {{"softcap", [](const Tiled& x) { return x.p.softcap > 0; }, MarkFor::kBoth}},
-    .words = {{Told::kNumber, 1,
+    .tags = {{"softcap", [](const Tiled& x) { return x.p.softcap > 0; }, TagUse::kBoth}},
+    .words = {{Section::kNumber, 1,
                [](const Case& c, Sentence& words) {
                  if (c.problem.softcap != 0) words.push_back("softcap " + number(c.problem.softcap));
                }}},

@@ -9,20 +9,20 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.env.variant); };
 }  // namespace
 
 extern constinit const Feature variant = {
-    .switches = {1, {whole_switch<kFields>("the variant")}},
-    .dials = none,
-    .others = {{"variant",
-                is_usual<kFields>,
-                {[](Case& c) { c.env.variant = 2; }, [](Case& c) { c.env.variant = 3; },
-                 [](Case& c) { c.env.variant = 4; }},
-                "variant 1"}},
+    .shrink_toggles = {1, {whole_toggle<kFields>("the variant")}},
+    .shrink_integers = none,
+    .alternatives = {{"variant",
+                      is_usual<kFields>,
+                      {[](Case& c) { c.env.variant = 2; }, [](Case& c) { c.env.variant = 3; },
+                       [](Case& c) { c.env.variant = 4; }},
+                      "variant 1"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kFields>(c));
           cost.at(Rank::kVariant).add(is_set<kFields>(c));
           cost.at(Rank::kVariantNumber).distance(c.env.variant, plain_case().env.variant);
         },
-    .forms = none,
+    .canonical_seeds = none,
     .draw = {Phase::kSizes,
              [](const DrawContext& context, Case& c) {
                const int32_t variants = context.config.variants;
@@ -31,12 +31,12 @@ extern constinit const Feature variant = {
                                : variants > 0 ? static_cast<int32_t>(context.rng.range(0, variants))
                                               : 0;
              }},
-    .parts = {{"variant", 2, take<kFields>}},
+    .crossover_groups = {{"variant", 2, take<kFields>}},
     .numbers = none,
-    .steps = none,
+    .mutations = none,
     .refusals = none,
-    .marks = {{"other variant", [](const Tiled& x) { return x.c.env.variant > 1; }}},
-    .words = {{Told::kSurroundings, 1,
+    .tags = {{"other variant", [](const Tiled& x) { return x.c.env.variant > 1; }}},
+    .words = {{Section::kSurroundings, 1,
                [](const Case& c, Sentence& words) {
                  if (is_set<kFields>(c)) words.push_back(cat("variant ", c.env.variant));
                }}},

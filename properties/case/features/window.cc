@@ -29,7 +29,7 @@ int64_t draw_side(Rng& rng, int64_t tile, int64_t seq_k) {
 bool is_there(const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }
 
 template <auto kSide>
-constexpr Switch side_switch(const char* name, const char* dial) {
+constexpr ShrinkToggle side_toggle(const char* name, const char* integer) {
   return {name,
           [](const Case& c) { return std::get<0>(kSide(c)) >= 0; },
           unset<kSide>,
@@ -40,7 +40,7 @@ constexpr Switch side_switch(const char* name, const char* dial) {
             return choice < 2;
           },
           Trait::kHidesKeys,
-          dial};
+          integer};
 }
 
 template <auto kSide>
@@ -58,12 +58,12 @@ std::string side_words(const char* sign, int64_t side) {
 }  // namespace
 
 extern constinit const Feature window = {
-    .switches = {9,
-                 {side_switch<kLeft>("a window to the left", "window_left"),
-                  side_switch<kRight>("a window to the right", "window_right")}},
-    .dials = {dial<kLeft>("window_left", DialKind::kWindow, 0),
-              dial<kRight>("window_right", DialKind::kWindow, 0)},
-    .others = none,
+    .shrink_toggles = {9,
+                       {side_toggle<kLeft>("a window to the left", "window_left"),
+                        side_toggle<kRight>("a window to the right", "window_right")}},
+    .shrink_integers = {shrink_integer<kLeft>("window_left", IntegerKind::kWindow, 0),
+                        shrink_integer<kRight>("window_right", IntegerKind::kWindow, 0)},
+    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const int64_t left = c.problem.window_left, right = c.problem.window_right;
@@ -74,11 +74,11 @@ extern constinit const Feature window = {
           cost.distance(left, -1);
           cost.distance(right, -1);
         },
-    .forms =
-        [](int64_t, auto& forms) {
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
           for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
             for (const auto& [left, right] : {std::pair{0, -1}, {1, -1}, {2, -1}, {-1, 0}}) {
-              forms.push_back([=](Case& c) {
+              seeds.push_back([=](Case& c) {
                 kFields(c) = std::make_tuple(left, right);
                 c.problem.align = align;
               });
@@ -91,20 +91,20 @@ extern constinit const Feature window = {
                c.problem.window_left = draw_side(context.rng, context.tile_k, c.problem.seq_k);
                c.problem.window_right = draw_side(context.rng, context.tile_k, c.problem.seq_k);
              }},
-    .parts = {{"window", 4, take<kFields>}},
+    .crossover_groups = {{"window", 4, take<kFields>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           number_of<kLeft>(context, c, numbers);
           number_of<kRight>(context, c, numbers);
         },
-    .steps = none,
+    .mutations = none,
     .refusals = {{"windows",
                   [](Problem& p) { p.window_left = 1; },
                   [](Case& c) { unset<kFields>(c); },
                   {"window_wide"},
                   "dead rows"}},
-    .marks = {{"window", [](const Tiled& x) { return is_there(x.p); }, MarkFor::kBoth}},
-    .words = {{Told::kMask, 1,
+    .tags = {{"window", [](const Tiled& x) { return is_there(x.p); }, TagUse::kBoth}},
+    .words = {{Section::kMask, 1,
                [](const Case& c, Sentence& words) {
                  const Problem& p = c.problem;
                  if (!is_there(p)) return;

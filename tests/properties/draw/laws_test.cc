@@ -7,7 +7,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/case/geometry.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "tests/properties/support/random_case.h"

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "properties/case/codec.h"
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "reference/numbers/formats.h"

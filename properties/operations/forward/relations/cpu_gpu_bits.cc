@@ -3,7 +3,7 @@
 // of the device, or an error of the model (docs/checks.md). A mistake that both sides share is not seen.
 #include <cstring>
 
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/twin.h"
 #include "properties/operations/forward/relations/tools.h"

@@ -2,7 +2,7 @@
 // stream. State that outlives a call, or a workspace that is assumed to hold zeros, shows only here. Then
 // other values and lengths come in the same place, with the workspace as it was left. A kernel that keeps
 // partials, lengths or plans by address or by shape then gives the old results.
-#include "properties/case/switches.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

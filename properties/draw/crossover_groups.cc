@@ -1,4 +1,4 @@
-#include "properties/draw/case_parts.h"
+#include "properties/draw/crossover_groups.h"
 
 #include <vector>
 
@@ -13,14 +13,14 @@ constexpr int kDraws = 60;
 // A draw only turns features on, so it starts from a case that has none of this phase.
 Case stripped(Phase phase, Case c) {
   for (const Feature* feature : all_features()) {
-    for (const Part& part : feature->parts) {
-      if (feature->draw.phase == phase) part.take(c, plain_case());
+    for (const CrossoverGroup& group : feature->crossover_groups) {
+      if (feature->draw.phase == phase) group.take(c, plain_case());
     }
   }
   return c;
 }
 
-Case redraw(const Part& part, Phase phase, const Case& c, const GeneratorConfig& config, Rng& rng) {
+Case redraw(const CrossoverGroup& group, Phase phase, const Case& c, const GeneratorConfig& config, Rng& rng) {
   const Case begin = stripped(phase, c);
   for (int i = 0; i < kDraws; ++i) {
     Case fresh = begin, next = c;
@@ -29,7 +29,7 @@ Case redraw(const Part& part, Phase phase, const Case& c, const GeneratorConfig&
     if (phase == Phase::kSizes && rng.range(0, 9999) < 150)
       draw_long(config, rng, {.keys = rng.coin(), .reach = static_cast<Longest::Reach>(rng.range(0, 2))},
                 fresh);
-    part.take(next, fresh);
+    group.take(next, fresh);
     if (next != c) return next;
   }
   return c;
@@ -37,25 +37,25 @@ Case redraw(const Part& part, Phase phase, const Case& c, const GeneratorConfig&
 
 }  // namespace
 
-std::span<const Part* const> parts() {
+std::span<const CrossoverGroup* const> crossover_groups() {
   static const auto all = [] {
-    std::vector<const Part*> parts;
+    std::vector<const CrossoverGroup*> crossover_groups;
     for (const Feature* feature : all_features()) {
-      for (const Part& part : feature->parts) parts.push_back(&part);
+      for (const CrossoverGroup& group : feature->crossover_groups) crossover_groups.push_back(&group);
     }
-    return parts;
+    return crossover_groups;
   }();
   return all;
 }
 
 Case redraw(const Case& c, const GeneratorConfig& config, Rng& rng) {
   int64_t sum = 0;
-  for (const Part* part : parts()) sum += part->weight;
+  for (const CrossoverGroup* group : crossover_groups()) sum += group->weight;
   int64_t at = rng.range(0, sum - 1);
   for (const Feature* feature : all_features()) {
-    for (const Part& part : feature->parts) {
-      at -= part.weight;
-      if (at < 0) return redraw(part, feature->draw.phase, c, config, rng);
+    for (const CrossoverGroup& group : feature->crossover_groups) {
+      at -= group.weight;
+      if (at < 0) return redraw(group, feature->draw.phase, c, config, rng);
     }
   }
   return c;

@@ -1,4 +1,4 @@
-#include "properties/draw/mutation_steps.h"
+#include "properties/draw/mutations.h"
 
 #include <algorithm>
 #include <vector>
@@ -72,13 +72,13 @@ void step_calls(Rng& rng, Case& c) {
 
 void step_values(const GeneratorConfig& config, Rng& rng, Case& c) {
   const DrawContext context = context_for(config, rng);
-  std::vector<bool (*)(const DrawContext&, Case&)> steps;
+  std::vector<bool (*)(const DrawContext&, Case&)> mutations;
   for (const Feature* feature : all_features()) {
-    steps.insert(steps.end(), feature->steps.begin(), feature->steps.end());
+    mutations.insert(mutations.end(), feature->mutations.begin(), feature->mutations.end());
   }
   // If this feature has nothing to change, the next one is tried.
-  auto at = static_cast<size_t>(rng.range(0, static_cast<int64_t>(steps.size()) - 1));
-  while (!steps[at % steps.size()](context, c)) ++at;
+  auto at = static_cast<size_t>(rng.range(0, static_cast<int64_t>(mutations.size()) - 1));
+  while (!mutations[at % mutations.size()](context, c)) ++at;
 }
 
 void step_class(const GeneratorConfig& config, Rng& rng, Case& c) {
@@ -88,14 +88,14 @@ void step_class(const GeneratorConfig& config, Rng& rng, Case& c) {
 }
 
 void step_off(Rng& rng, Case& c) {
-  std::vector<const Switch*> on;
+  std::vector<const ShrinkToggle*> on;
   for (const Feature* feature : all_features()) {
     if (feature->draw.phase == Phase::kSizes) continue;  // step_number() does more with these
-    for (const Switch& some : feature->switches.all) {
+    for (const ShrinkToggle& some : feature->shrink_toggles.all) {
       if (some.present(c)) on.push_back(&some);
     }
   }
-  if (!on.empty()) rng.pick<const Switch*>(std::span<const Switch* const>(on))->remove(c);
+  if (!on.empty()) rng.pick<const ShrinkToggle*>(std::span<const ShrinkToggle* const>(on))->remove(c);
 }
 
 }  // namespace attnfuzz

@@ -23,7 +23,7 @@ enum class Trait : uint8_t {
   kInputLayout,  // of Q, K or V
 };
 
-struct Switch {
+struct ShrinkToggle {
   const char* name;  // "causal", "key lengths", "the layout of k"
   bool (*present)(const Case& c);
   void (*remove)(Case& c);
@@ -31,29 +31,29 @@ struct Switch {
   // last as `from` has it. False after the last form.
   bool (*add)(Case& to, const Case& from, int choice);
   Trait trait = Trait::kOwn;
-  const char* dial = nullptr;  // the number that, if needed, says that this is needed, and how much of it
+  const char* integer = nullptr;  // the number that, if needed, says that this is needed, and how much of it
 };
 
-std::span<const Switch> switches();
+std::span<const ShrinkToggle> shrink_toggles();
 
 // The kind decides which values below and above a number are worth trying.
-enum class DialKind : uint8_t { kGrid, kQueries, kKeys, kDim, kWindow, kKeyLength, kSplits, kParameter };
+enum class IntegerKind : uint8_t { kGrid, kQueries, kKeys, kDim, kWindow, kKeyLength, kSplits, kParameter };
 // A number in a case. set() also changes whatever depends on the number.
-struct Dial {
+struct ShrinkInteger {
   const char* name;  // "seq_k"
-  DialKind kind;
+  IntegerKind kind;
   int64_t least;
   int64_t (*get)(const Case& c);
   void (*set)(Case& c, int64_t value);
   bool (*there)(const Case& c) = nullptr;  // true if the number exists; nullptr: always
 
   bool applies(const Case& c) const {
-    return (!there || there(c)) && (kind == DialKind::kGrid || get(c) >= least);
+    return (!there || there(c)) && (kind == IntegerKind::kGrid || get(c) >= least);
   }
 };
 
 // Sorted by kind, that is, by how much the numbers weigh.
-std::span<const Dial> dials();
+std::span<const ShrinkInteger> shrink_integers();
 
 // Makes a changed case consistent: it removes key lengths without batch entry, planted values outside their
 // tensors, layouts of absent tensors, and seeds of fills that use none. It does not change a drawn case,
