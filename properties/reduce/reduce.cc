@@ -6,9 +6,9 @@
 
 #include "properties/case/cost.h"
 #include "properties/reduce/candidates.h"
-#include "properties/reduce/ladder.h"
+#include "properties/reduce/canonical_cases.h"
 #include "properties/reduce/passes.h"
-#include "properties/reduce/restate.h"
+#include "properties/reduce/reencode.h"
 #include "properties/reduce/vary.h"
 
 namespace attnfuzz {
@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kMostSmallCases = 600;
 constexpr int64_t kLong = 4096;
 constexpr double kShareOfSmallCases = 0.4;
-constexpr size_t kMostRungs = 2000;  // evaluations; fewer cases if each is tried more than once
-constexpr double kShareOfLadder = 0.2;
+constexpr size_t kMostCandidates = 2000;  // evaluations; fewer cases if each is tried more than once
+constexpr double kShareOfCanonicalCases = 0.2;
 // A failure that takes longer, such as a hang or a crash, is not worth the canonical cases.
 constexpr double kDearFailureSeconds = 0.05;
 constexpr double kShareOfVarying = 0.1;
@@ -28,17 +28,17 @@ void try_small_cases(Search& s, const Leftovers& left) {
   const std::vector<Case> cases = small_cases(s.best(), left, s.borders(), kMostSmallCases);
   const double until = s.elapsed() + kShareOfSmallCases * s.options().seconds;
   for (const Case& c : cases) {
-    if (s.elapsed() > until || s.attempt(c, Step::kLeap)) return;
+    if (s.elapsed() > until || s.attempt(c, Step::kJump)) return;
   }
 }
 
 // Follows each re-encoded case to its own minimum, and keeps the simplest.
-void try_restatements(Search& s) {
+void try_reencodings(Search& s) {
   for (bool moved = true; moved && !s.out_of_time();) {
     moved = false;
     const Case home = s.best();
     const Verdict seen = s.verdict();
-    for (const Restatement& other : restatements(home, seen)) {
+    for (const Reencoding& other : reencodings(home, seen)) {
       Verdict verdict;
       if (s.ask(other.c, &verdict) != Search::Answer::kFails) continue;
       if (!same_error(seen, verdict, other.same_rows)) continue;
@@ -58,18 +58,18 @@ void try_restatements(Search& s) {
 // True if a canonical case replaced the best case.
 bool climb(Search& s) {
   if (s.seconds_of_a_failure() > kDearFailureSeconds) return false;
-  const size_t limit = kMostRungs / static_cast<size_t>(std::max(s.options().attempts, 1));
-  const double until = s.elapsed() + kShareOfLadder * s.options().seconds;
+  const size_t limit = kMostCandidates / static_cast<size_t>(std::max(s.options().attempts, 1));
+  const double until = s.elapsed() + kShareOfCanonicalCases * s.options().seconds;
   std::vector<int32_t> variants = {1};
   if (s.best().env.variant != 1) variants.push_back(s.best().env.variant);
   for (const int32_t variant : variants) {
-    Ground ground{.lane = s.best().lane, .variant = variant, .tiles = s.borders()};
-    if (!find_ground(s, ground)) continue;
-    for (const std::vector<Case>& rungs :
-         {ladder(ground, complexity(s.best()), limit), exchanges(ground, s.best(), limit)}) {
-      for (const Case& rung : rungs) {
+    CandidateBase base{.lane = s.best().lane, .variant = variant, .tiles = s.borders()};
+    if (!find_base(s, base)) continue;
+    for (const std::vector<Case>& candidates :
+         {canonical_cases(base, complexity(s.best()), limit), exchanges(base, s.best(), limit)}) {
+      for (const Case& candidate : candidates) {
         if (s.elapsed() > until) return false;
-        if (s.attempt(rung, Step::kLeap)) return true;
+        if (s.attempt(candidate, Step::kJump)) return true;
       }
     }
   }
@@ -156,7 +156,7 @@ Reduction reduce_from(const Case& failing, const Verdict& verdict, const std::st
   try_small_cases(s, left);
   do {
     shrink(s);
-    try_restatements(s);
+    try_reencodings(s);
   } while (climb(s));
 
   Reduction result;
@@ -195,7 +195,7 @@ Reduction reduce(const Case& failing, const Verdict& verdict, const std::string&
   if (again.moved) return go_on(again);
   const auto other = as_wrong_number(first.minimal, first.verdict, evaluate);
   const auto same = [&](const Start& x) {
-    return !options.may_take || options.may_take(first.minimal, first.verdict, x.c, Step::kLeap);
+    return !options.may_take || options.may_take(first.minimal, first.verdict, x.c, Step::kJump);
   };
   if (other && same(*other)) {
     Reduction second = go_on(*other);

@@ -36,7 +36,7 @@ namespace attnfuzz {
 
 // How the search reaches a new case: by a pass, which changes a part of the best case, or by a jump to a
 // case that is built without it (steps 2 and 4).
-enum class Step { kPass, kLeap };
+enum class Step { kPass, kJump };
 
 struct ReduceOptions {
   double seconds = 30;              // wall clock; when it ends, the best case so far is returned

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "properties/case/shrink_toggles.h"
-#include "properties/reduce/restate.h"
+#include "properties/reduce/reencode.h"
 #include "properties/reduce/search.h"
 
 namespace attnfuzz {
@@ -92,7 +92,7 @@ struct Tested {
 
 Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, const JudgeIt& judged) {
   Case c = found;
-  bool restated = false;
+  bool reencoded = false;
   const bool same_tiles = need.tile_q == verdict.plan.tile_q && need.tile_k == verdict.plan.tile_k;
   const auto has = [](int n, const Case& x) { return toggle_at(n).present(x); };
   for (const NeededParts::Size& size : need.sizes) {
@@ -104,19 +104,19 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
   if (!std::ranges::all_of(need.shrink_toggles, [&](int n) { return has(n, c); })) {
     // It hides keys in another way than the finding does.
     bool said = false, fails_otherwise = false;
-    for (const Restatement& other : restatements(found, verdict)) {
+    for (const Reencoding& other : reencodings(found, verdict)) {
       if (!std::ranges::all_of(need.shrink_toggles, [&](int n) { return has(n, other.c); })) continue;
       const Verdict again = judged(other.c);
       said |= again.outcome == Outcome::kPass;
       fails_otherwise |= again.outcome != Outcome::kPass;
       if (again.outcome != Outcome::kFail || !same_error(verdict, again, other.same_rows)) continue;
       c = other.c;
-      restated = true;
+      reencoded = true;
       break;
     }
     // Re-encoded like the finding it passes, so that is not its bug. If lengths matter, too, other rows may
     // show it.
-    if (!restated)
+    if (!reencoded)
       return {said && !fails_otherwise && need.sizes.empty() ? Explains::kNo : Explains::kPerhaps, {}};
   }
   const auto still_fails = [&](Case less, bool sure) -> std::optional<Tested> {
@@ -124,7 +124,7 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
     Verdict again = judged(less);
     if (again.outcome == Outcome::kPass) return std::nullopt;
     if (again.outcome != Outcome::kFail) return Tested{Explains::kPerhaps, {}};
-    if (restated) return Tested{Explains::kPerhaps, {}};
+    if (reencoded) return Tested{Explains::kPerhaps, {}};
     return Tested{sure ? Explains::kNo : Explains::kPerhaps, Beyond{std::move(less), std::move(again)}};
   };
   for (const NeededParts::Size& size : need.sizes) {
@@ -150,7 +150,7 @@ bool tells_apart(const NeededParts& need) {
 
 bool stays_with(const Case& best, const Verdict& verdict, const Case& to, Step step) {
   const auto now = beyond_first_tile(best, verdict), then = beyond_first_tile(to, verdict);
-  if (step == Step::kLeap) return now == then && parts_of(best) == parts_of(to);
+  if (step == Step::kJump) return now == then && parts_of(best) == parts_of(to);
   return std::ranges::equal(now, then, [](bool is, bool will_be) { return is || !will_be; });
 }
 

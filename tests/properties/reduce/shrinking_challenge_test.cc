@@ -48,7 +48,7 @@ struct Challenge {
   bool (*allowed)(const Case& c);  // the original's assumption
   bool (*fails)(const Case& c);
   // Of the mean over all starts: evaluations until the minimum is reached; and in
-  // all, of which most belong to the ladder and the variation.
+  // all, of which most belong to the canonical cases and the variation.
   int64_t most_reached, most_evaluations;
   const char* minimal;    // as describe() has it
   const char* published;  // "library: minima, mean evaluations (least-most)"

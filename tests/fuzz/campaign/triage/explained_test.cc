@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "properties/case/words.h"
-#include "properties/reduce/ladder.h"
+#include "properties/reduce/canonical_cases.h"
 
 namespace attnfuzz {
 namespace {
@@ -174,21 +174,21 @@ TEST(StaysWith, AndStillEndsInTheSimplestCaseOfIt) {
   EXPECT_EQ(describe(r.minimal), describe(reduced(grouped_case(), grouped, false).minimal));
 }
 
-TEST(StaysWith, LeapsOnlyAmongTheSameFeatures) {
+TEST(StaysWith, JumpsOnlyAmongTheSameFeatures) {
   const Verdict verdict = judge_by(softcap, Case{});
   Case best, to;
   best.problem.softcap = 2;
   best.problem.seq_q = 2;
-  EXPECT_FALSE(stays_with(best, verdict, to, Step::kLeap));
+  EXPECT_FALSE(stays_with(best, verdict, to, Step::kJump));
   EXPECT_TRUE(stays_with(best, verdict, to, Step::kPass)) << "a pass may take a feature away";
   to.problem.softcap = 1;
   to.problem.seq_k = 2;
-  EXPECT_TRUE(stays_with(best, verdict, to, Step::kLeap));
+  EXPECT_TRUE(stays_with(best, verdict, to, Step::kJump));
   to.problem.causal = true;
-  EXPECT_FALSE(stays_with(best, verdict, to, Step::kLeap));
+  EXPECT_FALSE(stays_with(best, verdict, to, Step::kJump));
   to.problem.causal = false;
   to.problem.seq_k = 65;
-  EXPECT_FALSE(stays_with(best, verdict, to, Step::kLeap));
+  EXPECT_FALSE(stays_with(best, verdict, to, Step::kJump));
   EXPECT_FALSE(stays_with(best, verdict, to, Step::kPass)) << "beyond a tile";
 }
 
@@ -198,8 +198,8 @@ TEST(StaysWith, AnOddLayoutOfQOrKOrV) {
   q.layout[static_cast<size_t>(TensorId::kQ)].row_gap = 8;
   v.layout[static_cast<size_t>(TensorId::kV)].spread = 2;
   lse.layout[static_cast<size_t>(TensorId::kLse)].spread = 2;
-  EXPECT_TRUE(stays_with(q, verdict, v, Step::kLeap));
-  EXPECT_FALSE(stays_with(q, verdict, lse, Step::kLeap));
+  EXPECT_TRUE(stays_with(q, verdict, v, Step::kJump));
+  EXPECT_FALSE(stays_with(q, verdict, lse, Step::kJump));
 }
 
 }  // namespace

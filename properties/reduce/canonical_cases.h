@@ -9,7 +9,7 @@
 //   - no features, but many fills and head dimensions.
 // The first case that fails with the same key replaces the minimum.
 //
-//   for (const Case& c : ladder(ground, complexity(best), 1500)) ...
+//   for (const Case& c : canonical cases(ground, complexity(best), 1500)) ...
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@
 namespace attnfuzz {
 
 // The kernel's facts from which canonical cases are built.
-struct Ground {
+struct CandidateBase {
   std::string lane;
   int32_t variant = 1;
   Borders tiles;
@@ -29,14 +29,14 @@ struct Ground {
 
 // Finds the kernel's least head dimension and its tiles there. False if it refuses every plain case; then
 // there are no canonical cases.
-bool find_ground(Search& s, Ground& ground);
+bool find_base(Search& s, CandidateBase& base);
 
 // At most `limit` cases simpler than `below`, the simplest first.
-std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below, size_t limit);
+std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<int64_t>& below, size_t limit);
 
 // Cases in which one feature of the best case is exchanged for the simplest form of another, at its lengths
 // and at the smallest ones. They cover bugs that need two features, which no case of the list has. At most
 // `limit`, the simplest first.
-std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit);
+std::vector<Case> exchanges(const CandidateBase& base, const Case& best, size_t limit);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-#include "properties/reduce/restate.h"
+#include "properties/reduce/reencode.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +40,7 @@ Case bare(Case c) {
 class Restater {
  public:
   Restater(const Case& bare_case, const std::vector<bool>& wanted, const Problem& found, bool same_rows,
-           std::vector<Restatement>* all)
+           std::vector<Reencoding>* all)
       : bare_(bare_case), wanted_(wanted), found_(found), same_rows_(same_rows), all_(*all) {}
 
   void say() {
@@ -54,7 +54,7 @@ class Restater {
   void consider(Case candidate) {
     tidy(candidate);
     if (candidate.problem == found_ || illegal(candidate)) return;
-    const auto same = [&](const Restatement& r) { return r.c == candidate; };
+    const auto same = [&](const Reencoding& r) { return r.c == candidate; };
     if (std::ranges::any_of(all_, same)) return;
     if (visible_pairs(candidate) == wanted_) all_.push_back({std::move(candidate), same_rows_});
   }
@@ -130,14 +130,14 @@ class Restater {
   const std::vector<bool>& wanted_;
   const Problem& found_;
   const bool same_rows_;
-  std::vector<Restatement>& all_;
+  std::vector<Reencoding>& all_;
 };
 
 }  // namespace
 
-std::vector<Restatement> restatements(const Case& c, const Verdict& verdict) {
+std::vector<Reencoding> reencodings(const Case& c, const Verdict& verdict) {
   const Problem& p = c.problem;
-  std::vector<Restatement> all;
+  std::vector<Reencoding> all;
   // Asks for the number of splits that the kernel chose.
   if (p.num_splits == 0 && verdict.plan.num_splits > 1) {
     Case split = c;

@@ -1,4 +1,4 @@
-#include "properties/reduce/ladder.h"
+#include "properties/reduce/canonical_cases.h"
 
 #include <algorithm>
 #include <functional>
@@ -129,80 +129,80 @@ std::vector<Form> odd_layouts() {
 
 }  // namespace
 
-bool find_ground(Search& s, Ground& ground) {
+bool find_base(Search& s, CandidateBase& base) {
   Case c;
-  c.lane = ground.lane;
-  c.env.variant = ground.variant;
+  c.lane = base.lane;
+  c.env.variant = base.variant;
   for (const int64_t dim : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
     c.problem.dim_qk = c.problem.dim_v = dim;
     Verdict verdict;
     if (s.ask(c, &verdict) == Search::Answer::kRefused) continue;
-    ground.least_dim = dim;
-    if (verdict.plan.tile_q > 0) ground.tiles.tile_q = verdict.plan.tile_q;
-    if (verdict.plan.tile_k > 0) ground.tiles.tile_k = verdict.plan.tile_k;
+    base.least_dim = dim;
+    if (verdict.plan.tile_q > 0) base.tiles.tile_q = verdict.plan.tile_q;
+    if (verdict.plan.tile_k > 0) base.tiles.tile_k = verdict.plan.tile_k;
     return !s.out_of_time();
   }
   return false;
 }
 
-std::vector<Case> ladder(const Ground& ground, const std::vector<int64_t>& below, size_t limit) {
-  Candidates rungs(below);
-  const std::vector<Form> features = forms(ground.tiles), layouts = odd_layouts();
+std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<int64_t>& below, size_t limit) {
+  Candidates candidates(below);
+  const std::vector<Form> features = forms(base.tiles), layouts = odd_layouts();
   const std::vector<Data> few = few_data(), all = all_data(), random = random_scores();
-  const int64_t tile_k = ground.tiles.tile_k;
-  for (const int64_t seq_q : {int64_t{1}, int64_t{2}, kRowsOfWarp + 1, ground.tiles.tile_q + 1}) {
+  const int64_t tile_k = base.tiles.tile_k;
+  for (const int64_t seq_q : {int64_t{1}, int64_t{2}, kRowsOfWarp + 1, base.tiles.tile_q + 1}) {
     for (const int64_t seq_k : {int64_t{1}, int64_t{2}, tile_k - 1, tile_k, tile_k + 1, 2 * tile_k + 1}) {
       Case c;
-      c.lane = ground.lane;
-      c.env.variant = ground.variant;
+      c.lane = base.lane;
+      c.env.variant = base.variant;
       c.problem.seq_q = seq_q;
       c.problem.seq_k = seq_k;
-      c.problem.dim_qk = c.problem.dim_v = ground.least_dim;
+      c.problem.dim_qk = c.problem.dim_v = base.least_dim;
       for (const Form& form : features) {
         Case with = c;
         form(with);
-        rungs.add(with, seq_q == kRowsOfWarp + 1 ? std::span(few).first(1) : few);
+        candidates.add(with, seq_q == kRowsOfWarp + 1 ? std::span(few).first(1) : few);
       }
       for (const Form& form : layouts) {
         if (seq_q + seq_k > 3) break;
         Case with = c;
         form(with);
-        rungs.add(with, std::span(few).first(1));
+        candidates.add(with, std::span(few).first(1));
       }
       if (seq_q == 1 && seq_k == tile_k + 1) {
-        rungs.add(c, random);
+        candidates.add(c, random);
         Case split = c;
         split.problem.num_splits = 2;
-        rungs.add(split, far_apart());
-        rungs.add(split, by_row_and_key(FillKind::kZero, {0, 4, 8}));
-        for (const Case& late : late_maxima(c, tile_k)) rungs.add(late);
+        candidates.add(split, far_apart());
+        candidates.add(split, by_row_and_key(FillKind::kZero, {0, 4, 8}));
+        for (const Case& late : late_maxima(c, tile_k)) candidates.add(late);
       }
       // Values show in one query, and within or beyond a tile. At other sizes they would only cost evaluations.
       if (seq_q == 2 || seq_q == kRowsOfWarp + 1 || seq_k == tile_k - 1 || seq_k == tile_k) continue;
-      for (const int64_t dim : {ground.least_dim, int64_t{2}, int64_t{8}, int64_t{64}}) {
-        if (dim < ground.least_dim) continue;
+      for (const int64_t dim : {base.least_dim, int64_t{2}, int64_t{8}, int64_t{64}}) {
+        if (dim < base.least_dim) continue;
         c.problem.dim_qk = c.problem.dim_v = dim;
-        rungs.add(c, all);
+        candidates.add(c, all);
       }
     }
   }
   // A row and the next row of its lane, in two tiles, to show state that one of them keeps for both.
   Case rows;
-  rows.lane = ground.lane;
-  rows.env.variant = ground.variant;
+  rows.lane = base.lane;
+  rows.env.variant = base.variant;
   rows.problem.seq_q = kRowsOfLane + 1;
   rows.problem.seq_k = tile_k + 1;
-  rows.problem.dim_qk = rows.problem.dim_v = ground.least_dim;
-  rungs.add(rows, by_row_and_key(FillKind::kConstant, {0}));
-  return rungs.take(limit);
+  rows.problem.dim_qk = rows.problem.dim_v = base.least_dim;
+  candidates.add(rows, by_row_and_key(FillKind::kConstant, {0}));
+  return candidates.take(limit);
 }
 
-std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit) {
-  Candidates rungs(complexity(best));
+std::vector<Case> exchanges(const CandidateBase& base, const Case& best, size_t limit) {
+  Candidates candidates(complexity(best));
   std::vector<Data> data = few_data();
   data.push_back({best.q, best.k, best.v});
   const Problem& p = best.problem;
-  std::vector<Form> all = forms(ground.tiles);
+  std::vector<Form> all = forms(base.tiles);
   for (size_t t = 0; t < kTensorCount; ++t) {
     const TensorLayout& is = best.layout[t];
     const bool once = stored_once(best, static_cast<TensorId>(t)) != Once{};
@@ -215,7 +215,7 @@ std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit
     }
   }
   const std::pair<int64_t, int64_t> lengths[] = {
-      {p.seq_q, p.seq_k}, {1, p.seq_k}, {1, 1}, {1, 2}, {2, 1}, {2, 2}, {ground.tiles.tile_q + 1, 1}};
+      {p.seq_q, p.seq_k}, {1, p.seq_k}, {1, 1}, {1, 2}, {2, 1}, {2, 2}, {base.tiles.tile_q + 1, 1}};
   for (const ShrinkToggle& feature : shrink_toggles()) {
     if (!feature.present(best)) continue;
     Case without = best;
@@ -226,11 +226,11 @@ std::vector<Case> exchanges(const Ground& ground, const Case& best, size_t limit
         c.problem.seq_q = seq_q;
         c.problem.seq_k = seq_k;
         form(c);
-        rungs.add(c, data);
+        candidates.add(c, data);
       }
     }
   }
-  return rungs.take(limit);
+  return candidates.take(limit);
 }
 
 }  // namespace attnfuzz
