@@ -431,7 +431,7 @@ typedef enum attn_lse_dead {
 typedef struct attn_plan {
   uint32_t size;
   int32_t accumulator;         /* attn_accumulator of Q.K and P.V */
-  char path[64];               /* which way through the kernel, NUL-terminated: "64x64 d64 cp.async" */
+  char path[64];               /* which path through the kernel, NUL-terminated: "64x64 d64 cp.async" */
   int64_t tile_q;              /* query rows of a tile */
   int64_t tile_k;              /* keys of a tile */
   int64_t num_splits;          /* splits that will run; 1: none */

@@ -301,7 +301,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
     }
   };
   // What a draw of the whole has is not due.
-  const std::string part = !options.way.empty()            ? "cases of one way"
+  const std::string part = !options.path.empty()           ? "cases of one path"
                            : !arguments.properties.empty() ? "cases of some properties"
                                                            : "";
   if (result.failures.empty() || options.keep_going) {

@@ -135,8 +135,9 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
       ->check(is_property());
   arguments->check.jobs = 0;
-  command->add_option("--way", arguments->check.way,
-                      "only cases that the kernel goes this way with: words of its plan's path, as in 'wgmma'");
+  command->add_option(
+      "--path,--way", arguments->check.path,
+      "only cases that take this path through the kernel: words of its plan's path, as in 'wgmma'");
   command
       ->add_option(
           "--arithmetic", arguments->arithmetic,

@@ -5,7 +5,7 @@
 #include "cli/options/help.h"
 #include "cli/terminal/terminal.h"
 #include "fuzz/check/check.h"
-#include "fuzz/check/way.h"
+#include "fuzz/check/kernel_path.h"
 #include "properties/judge/property.h"
 
 namespace attnfuzz {
@@ -25,10 +25,10 @@ Exit list() {
     std::string more = "variants: 0 own choice";
     for (size_t i = 0; i < info.variants.size(); ++i)
       more += ", " + std::to_string(i + 1) + " " + info.variants[i];
-    std::string ways;
-    for (const std::string& way : ways_through(config_for(*target, {}), *target))
-      ways += (ways.empty() ? "paths: " : ", ") + way;
-    if (!ways.empty()) more += "\n" + ways;
+    std::string paths;
+    for (const std::string& path : paths_through(config_for(*target, {}), *target))
+      paths += (paths.empty() ? "paths: " : ", ") + path;
+    if (!paths.empty()) more += "\n" + paths;
     more += "\nbuild " + info.build.hash.substr(0, 12);
     if (!info.device.empty()) more += "; " + info.device;
     print(beside(label, info.description + "\n" + more));

@@ -36,7 +36,7 @@ Wanted wanted_by(const TargetOptions& options) {
   return wanted;
 }
 
-// Beside lib/libattn_NAME_cuda.so: lib/twins/libattn_NAME_cpu.so, which has all ways through it, else
+// Beside lib/libattn_NAME_cuda.so: lib/twins/libattn_NAME_cpu.so, which has all paths through it, else
 // lib/libattn_NAME_cpu.so; empty: neither.
 std::string executor_build(const std::string& library) {
   const std::filesystem::path path(library);

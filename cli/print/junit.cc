@@ -6,7 +6,7 @@
 
 #include "base/printable.h"
 #include "cli/print/print.h"
-#include "fuzz/check/way.h"
+#include "fuzz/check/kernel_path.h"
 
 namespace attnfuzz {
 namespace {
@@ -33,10 +33,10 @@ void append(pugi::xml_node suites, const Checked& checked) {
   auto counted = suite.append_attribute("tests"), failed = suite.append_attribute("failures");
   set(suite, "time", std::to_string(result.seconds));
   set(suite, "timestamp", seconds_ago(result.seconds));
-  pugi::xml_node ways = result.ways.empty() ? pugi::xml_node() : suite.append_child("properties");
-  for (const auto& [way, n] : result.ways) {
-    pugi::xml_node property = ways.append_child("property");
-    set(property, "name", "cases by path " + way);
+  pugi::xml_node paths = result.paths.empty() ? pugi::xml_node() : suite.append_child("properties");
+  for (const auto& [path, n] : result.paths) {
+    pugi::xml_node property = paths.append_child("property");
+    set(property, "name", "cases by path " + path);
     property.append_attribute("value").set_value(n.cases);
   }
   // One a property, and one of the check as a whole where it is no answer.

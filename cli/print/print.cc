@@ -9,8 +9,8 @@
 
 #include "base/json.h"
 #include "base/printable.h"
+#include "fuzz/check/kernel_path.h"
 #include "fuzz/check/records.h"
-#include "fuzz/check/way.h"
 #include "fuzz/host/confinement.h"
 #include "fuzz/report/report.h"
 #include "properties/case/words.h"
@@ -55,8 +55,8 @@ std::string row(const char* name, const PropertyStats& n) {
                 ratio(n.ratios.median(), n.ratios.count()).c_str());
 }
 
-std::string way_row(const std::string& way, const PropertyStats& n) {
-  return format("  %-24s %8llu %8llu %8llu %6llu %9s %8s\n", way.c_str(), (unsigned long long)n.cases,
+std::string path_row(const std::string& path, const PropertyStats& n) {
+  return format("  %-24s %8llu %8llu %8llu %6llu %9s %8s\n", path.c_str(), (unsigned long long)n.cases,
                 (unsigned long long)n.passed, (unsigned long long)n.uninformative, (unsigned long long)n.failed,
                 ratio(n.ratios.worst(), n.ratios.count()).c_str(),
                 ratio(n.ratios.median(), n.ratios.count()).c_str());
@@ -78,12 +78,12 @@ std::string properties_table(const CheckResult& result) {
     if (it != result.properties.end()) text += row(property->name, it->second);
   }
   text += row("all", total_of(result));
-  // The names of ways are longer: no room is left for cases rejected.
-  if (!result.ways.empty()) {
-    text += format("  %-24s %8s %8s %8s %6s %9s %8s\n", "way through the kernel", "cases", "passed", "uninform",
-                   "failed", "worst e/b", "median");
+  // The names of paths are longer: no room is left for cases rejected.
+  if (!result.paths.empty()) {
+    text += format("  %-24s %8s %8s %8s %6s %9s %8s\n", "path through the kernel", "cases", "passed",
+                   "uninform", "failed", "worst e/b", "median");
   }
-  for (const auto& [way, n] : result.ways) text += way_row(way, n);
+  for (const auto& [path, n] : result.paths) text += path_row(path, n);
   return text;
 }
 
@@ -303,9 +303,9 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["all"]["runs"] = all.ratios.count();
   j["all"]["median"] = all.ratios.median();
   j["all"]["worst"] = std::isfinite(all.ratios.worst()) ? Json(all.ratios.worst()) : Json("inf");
-  if (!options.way.empty()) j["way"] = options.way;
+  if (!options.path.empty()) j["way"] = options.path;
   if (result.declared_of > 0) j["declared_share"] = result.declared / static_cast<double>(result.declared_of);
-  j["broken_floors"] = options.way.empty()
+  j["broken_floors"] = options.path.empty()
                            ? result.features.broken_floors(checked.refused, Classification::kByChance)
                            : std::vector<std::string>{};
   if (checked.covered) j["coverage"] = *checked.covered;

@@ -15,11 +15,11 @@ struct Report;
 }
 
 // "  reference            250    249      0      1    0.412    0.0031" and its head; the same of each
-// way through the kernel (fuzz/check/way.h).
+// path through the kernel (fuzz/check/kernel_path.h).
 std::string properties_table(const CheckResult& result);
 
 // Everything a check prints after its table: draw, coverage where it was measured, floors, digest, speed.
-// `way`: the one asked for, or empty.
+// `path`: the one asked for, or empty.
 std::string check_notes(const CheckResult& result, const Refused& refused,
                         const std::optional<Covered>& covered, const std::string& part);
 

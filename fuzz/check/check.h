@@ -47,7 +47,7 @@ struct CheckOptions {
   int64_t work = GeneratorConfig{}.work;
   int32_t max_variant = 1 << 30;
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
-  std::string way;                           // not empty: only cases that the kernel goes this way with (way.h)
+  std::string path;  // not empty: only cases that take this path through the kernel (kernel_path.h)
   uint32_t batch = 0;                        // > 0: so many cases at once, on a target with a screen (screen.h)
   std::optional<Terms> terms = {};           // of the caller
   std::optional<Refused> refused = {};       // by the kernel, if it has been asked (refusals.h)

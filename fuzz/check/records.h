@@ -4,9 +4,9 @@
 // Of a verdict it is what is told of a failure, and read by the same program alone.
 #pragma once
 
-#include "fuzz/check/statistics.h"
 #include "base/json.h"
 #include "base/json_record.h"
+#include "fuzz/check/statistics.h"
 
 namespace attnfuzz {
 
@@ -42,7 +42,7 @@ void fields(Is<ScreenUse> auto& r, auto f) {
 }
 
 void fields(Is<Statistics> auto& r, auto f) {
-  f("properties", r.properties), f.later("ways", r.ways), f("rejections", r.rejections),
+  f("properties", r.properties), f.later("ways", r.paths), f("rejections", r.rejections),
       f("features", r.features);
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);

@@ -1,6 +1,6 @@
 // What a judged case is kept as, and how a command names what it was judged on (check.h).
 #include "fuzz/check/check.h"
-#include "fuzz/check/way.h"
+#include "fuzz/check/kernel_path.h"
 #include "fuzz/host/kernel_registry.h"
 #include "properties/judge/twin.h"
 #include "properties/memory/layout.h"

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "fuzz/check/epochs.h"
-#include "fuzz/check/way.h"
+#include "fuzz/check/kernel_path.h"
 #include "properties/case/domain.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/data/fill_values.h"
@@ -140,8 +140,8 @@ int32_t arithmetic_at(uint64_t index, const CheckOptions& options, const Target&
 
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest) {
-  Drawn drawn = {options.way.empty() ? draw_in_epoch(config, target.info(), options.seed, index)
-                                     : draw_on_way(config, options.seed, index, options.way, target),
+  Drawn drawn = {options.path.empty() ? draw_in_epoch(config, target.info(), options.seed, index)
+                                      : draw_on_path(config, options.seed, index, options.path, target),
                  options.properties[index % options.properties.size()]};
   if (digest != nullptr) digest->add(index, drawn.c);
   enter_lane(drawn.c, target.info().lane, index);

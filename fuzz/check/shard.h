@@ -18,8 +18,8 @@ struct Shared {
   std::atomic<uint64_t> at[kMostJobs] = {};  // one more than the case that a job is at; 0: at none
 };
 
-// Case `index` as it is judged: drawn (for the way asked for, see way.h), and what its lane decides of it;
-// not yet adapted.
+// Case `index` as it is judged: drawn (for the path asked for, see kernel_path.h), and what its lane decides of
+// it; not yet adapted.
 struct Drawn {
   Case c;
   const Property* property;

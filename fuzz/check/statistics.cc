@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "fuzz/check/way.h"
-#include "properties/case/feature.h"
 #include "base/printable.h"
+#include "fuzz/check/kernel_path.h"
+#include "properties/case/feature.h"
 
 namespace attnfuzz {
 
@@ -37,7 +37,7 @@ void PropertyStats::add(const Verdict& verdict, bool with_ratios) {
 
 void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
   properties[verdict.property].add(verdict, ratios);
-  if (verdict.plan.size > 0) ways[way_of(verdict.plan)].add(verdict, ratios);
+  if (verdict.plan.size > 0) paths[path_name(verdict.plan)].add(verdict, ratios);
   features.rejected += verdict.outcome == Outcome::kReject;
   features.uninformative += verdict.outcome == Outcome::kUninformative;
   if (verdict.outcome == Outcome::kReject) ++rejections[printable(verdict.property + ": " + verdict.message)];
@@ -52,7 +52,7 @@ void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
 
 void Statistics::merge(const Statistics& other) {
   for (const auto& [name, n] : other.properties) properties[name].merge(n);
-  for (const auto& [name, n] : other.ways) ways[name].merge(n);
+  for (const auto& [name, n] : other.paths) paths[name].merge(n);
   for (const auto& [reason, n] : other.rejections) rejections[reason] += n;
   for (const auto& [lane, n] : other.lanes) lanes[lane] += n;
   for (const auto& [sign, n] : other.suspicious) suspicious[sign] += n;

@@ -11,8 +11,8 @@
 #include <map>
 #include <string>
 
-#include "fuzz/check/ratio_histogram.h"
 #include "fuzz/batch/screen.h"
+#include "fuzz/check/ratio_histogram.h"
 #include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/oracles.h"
@@ -20,7 +20,7 @@
 
 namespace attnfuzz {
 
-// Of one property, or of one way through the kernel.
+// Of one property, or of one path through the kernel.
 struct PropertyStats {
   uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
   RatioHistogram ratios;  // error/bound of runs
@@ -36,7 +36,8 @@ struct StageSeconds {
 
 struct Statistics {
   std::map<std::string, PropertyStats> properties;
-  std::map<std::string, PropertyStats> ways;   // by way_of() its plan (way.h): of cases that have one
+  std::map<std::string, PropertyStats>
+      paths;  // by path_name() its plan (kernel_path.h): of cases that have one
   std::map<std::string, uint64_t> rejections;  // "PROPERTY: reason", printable -> count
   std::map<std::string, uint64_t> lanes;       // cases run in another lane than the check's
   std::map<std::string, uint64_t> suspicious;  // sign (properties/judge/suspicion.h) -> cases that did not fail

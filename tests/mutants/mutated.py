@@ -40,8 +40,8 @@ JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/judge.cc", "judge/ope
          "judge/twin.cc", "judge/verdict.cc", "memory/as_contract.cc", "memory/extent.cc", "memory/layout.cc",
          "memory/prefill.cc"]
 
-# The way that a kernel's cases are drawn for (attnfuzz check --way): its sources are that way alone.
-WAYS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
+# The path that a kernel's cases are drawn for (attnfuzz check --path): its sources are that path alone.
+PATHS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 
 # What says how the changed sources are instantiated, below kernels/.
 UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",

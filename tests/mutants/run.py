@@ -30,7 +30,7 @@ import time
 sys.dont_write_bytecode = True
 
 import survey
-from mutated import KERNELS, WAYS
+from mutated import KERNELS, PATHS
 
 # lane : cases : seconds that one launch may take : multiply-adds that one case may
 # cost. Early stages are short of all of them, so that the many mutants that fail
@@ -55,7 +55,7 @@ def check(arguments, library, kernel, stage, mutant, limit):
         command = [str(arguments.attnfuzz), "check", str(library), "--lane", stage.lane, "--cases", str(stage.cases),
                    "--work", str(stage.work), "--watchdog", str(stage.watchdog), "--seed", str(arguments.seed),
                    "--jobs", "1", "--reduce-seconds", "0", "--allow-stale", "--out", folder, "--json", str(report),
-                   *(["--way", WAYS[kernel]] if kernel in WAYS else [])]
+                   *(["--path", PATHS[kernel]] if kernel in PATHS else [])]
         start = time.monotonic()
         try:
             done = subprocess.run(command, env={**os.environ, "ATTNFUZZ_MUTANT": str(mutant)}, cwd=folder,

@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "fuzz/check/check.h"
+#include "fuzz/check/kernel_path.h"
 #include "fuzz/check/shard.h"
-#include "fuzz/check/way.h"
 #include "properties/case/feature.h"
 #include "tests/properties/support/fake_target.h"
 
@@ -273,18 +273,18 @@ TEST(Aims, AreNotAtUnusualTilesAlone) {
   }
 }
 
-std::string way(const char* path) {
+std::string path(const char* path) {
   attn_plan plan = {};
   std::strncpy(plan.path, path, sizeof plan.path);  // not terminated where it fills the field
-  return way_of(plan);
+  return path_name(plan);
 }
 
-TEST(Ways, AreAPathsWordsWithoutSizes) {
-  EXPECT_EQ(way("64x64 d128 packed split wgmma"), "packed split wgmma");
-  EXPECT_EQ(way("64x64 d64 elementwise(qk v)"), "elementwise");
-  EXPECT_EQ(way("64x64"), "64x64");
-  EXPECT_EQ(way(""), "");
-  EXPECT_EQ(way(std::string(80, 'x').c_str()), std::string(sizeof attn_plan::path, 'x'));
+TEST(Paths, AreAPathsWordsWithoutSizes) {
+  EXPECT_EQ(path("64x64 d128 packed split wgmma"), "packed split wgmma");
+  EXPECT_EQ(path("64x64 d64 elementwise(qk v)"), "elementwise");
+  EXPECT_EQ(path("64x64"), "64x64");
+  EXPECT_EQ(path(""), "");
+  EXPECT_EQ(path(std::string(80, 'x').c_str()), std::string(sizeof attn_plan::path, 'x'));
 }
 
 // Goes a way that is hardly ever drawn: the kernel's own choice, and no bias.
@@ -298,23 +298,23 @@ class TwoWays : public FakeTarget {
   }
 };
 
-TEST(Ways, ThroughATargetAreAllNamed) {
+TEST(Paths, ThroughATargetAreAllNamed) {
   TwoWays target;
-  EXPECT_EQ(ways_through(config_for(target, few(1)), target), (std::set<std::string>{"fast", "general"}));
+  EXPECT_EQ(paths_through(config_for(target, few(1)), target), (std::set<std::string>{"fast", "general"}));
 }
 
-TEST(Ways, OneThatIsAskedForIsDrawn) {
+TEST(Paths, OneThatIsAskedForIsDrawn) {
   TwoWays target;
   const CheckResult any = shard(target, few(100));
-  EXPECT_GT(any.ways.at("general").cases, 80u);
-  EXPECT_GT(any.ways.at("fast").cases, 0u);
+  EXPECT_GT(any.paths.at("general").cases, 80u);
+  EXPECT_GT(any.paths.at("fast").cases, 0u);
   CheckOptions options = few(100);
-  options.way = "fast";
+  options.path = "fast";
   const CheckResult fast = shard(target, options);
-  EXPECT_EQ(fast.ways.size(), 1u);
-  EXPECT_EQ(fast.ways.at("fast").cases, 100u);
-  EXPECT_GT(fast.ways.at("fast").ratios.worst(), 0);
-  options.way = "sideways";
+  EXPECT_EQ(fast.paths.size(), 1u);
+  EXPECT_EQ(fast.paths.at("fast").cases, 100u);
+  EXPECT_GT(fast.paths.at("fast").ratios.worst(), 0);
+  options.path = "sideways";
   try {
     shard(target, options);
     FAIL() << "no case goes sideways";

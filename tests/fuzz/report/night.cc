@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/files.h"
 #include "fuzz/campaign/store/lines.h"
 #include "fuzz/campaign/triage/case_picture.h"
 #include "fuzz/check/records.h"
@@ -11,7 +12,6 @@
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
 #include "properties/reduce/reproducer.h"
-#include "base/files.h"
 
 namespace attnfuzz {
 namespace {
@@ -102,7 +102,7 @@ void write_shard(const std::string& dir, int shard, const Night& night) {
       p.ratios.add(0.7 + 0.29 * noise(1, p.cases + std::string(property).size()));
     }
     if (!night.green && shard == 0) t.suspicious["bias"] = 2;
-    t.ways[marked(night, "wgmma")] = t.properties["reference"];
+    t.paths[marked(night, "wgmma")] = t.properties["reference"];
     t.properties["softcap"] = {12, 0, 12, 0, 0, {}};
     if (!night.green && std::string(name).starts_with("fa1")) t.properties["reference"].failed = 3;
     t.rejections[marked(night, "reference: dim_qk 257 is not supported")] = 400;

@@ -19,7 +19,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
 }
 
 // A plan's path without its sizes.
-std::string way(const attn_plan& plan) {
+std::string path_name(const attn_plan& plan) {
   const std::string path(plan.path, strnlen(plan.path, sizeof plan.path));
   std::string words;
   for (size_t at = 0; at < path.size();) {
@@ -31,7 +31,7 @@ std::string way(const attn_plan& plan) {
   return words.empty() ? path : words;
 }
 
-bool same_way(const attn_plan& a, const attn_plan& b) {
+bool same_path(const attn_plan& a, const attn_plan& b) {
   return std::strncmp(a.path, b.path, sizeof a.path) == 0 && a.tile_q == b.tile_q && a.tile_k == b.tile_k &&
          a.num_splits == b.num_splits;
 }
@@ -43,9 +43,9 @@ std::optional<Outputs> outputs_there(Trial& trial, const Run& run, Target& twin)
   const std::string where = twin.info().backend == ATTN_CPU ? "on the executor" : "of the twin";
   if (const std::string why = e.why_not(); !why.empty()) {
     trial.reject(where + ": " + why);
-  } else if (!same_way(e.plan, run.plan)) {
-    trial.reject("another way " + where + ": '" + way(e.plan) + "' for '" + way(run.plan) + "'" +
-                 (way(e.plan) == way(run.plan) ? ", in other sizes" : ""));
+  } else if (!same_path(e.plan, run.plan)) {
+    trial.reject("another path " + where + ": '" + path_name(e.plan) + "' for '" + path_name(run.plan) + "'" +
+                 (path_name(e.plan) == path_name(run.plan) ? ", in other sizes" : ""));
   } else {
     const RunReply reply = e.run(c.calls[0]);
     const std::string why = failure(reply);

@@ -1,4 +1,4 @@
-#include "fuzz/check/way.h"
+#include "fuzz/check/kernel_path.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,9 +6,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/printable.h"
 #include "properties/case/domain.h"
 #include "properties/judge/execution.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 
@@ -27,34 +27,34 @@ std::string path_of(const attn_plan& plan) {
   return printable({plan.path, strnlen(plan.path, sizeof plan.path)});
 }
 
-std::string way_of(const attn_plan& plan) {
-  const std::string path(plan.path, strnlen(plan.path, sizeof plan.path));
-  std::string way;
-  for (size_t at = 0; at < path.size() && path[at] != '(';) {
-    const size_t end = std::min(path.find_first_of(" (", at), path.size());
-    const std::string word = path.substr(at, end - at);
+std::string path_name(const attn_plan& plan) {
+  const std::string whole(plan.path, strnlen(plan.path, sizeof plan.path));
+  std::string path;
+  for (size_t at = 0; at < whole.size() && whole[at] != '(';) {
+    const size_t end = std::min(whole.find_first_of(" (", at), whole.size());
+    const std::string word = whole.substr(at, end - at);
     if (!word.empty() && word.find_first_of("0123456789") == std::string::npos)
-      way += (way.empty() ? "" : " ") + word;
-    at = end + (end < path.size() && path[end] == ' ');
+      path += (path.empty() ? "" : " ") + word;
+    at = end + (end < whole.size() && whole[end] == ' ');
   }
-  return printable(way.empty() ? path : way);
+  return printable(path.empty() ? whole : path);
 }
 
-bool goes(const std::string& way, const std::string& asked) {
-  const std::set<std::string> words = words_of(way);
+bool goes(const std::string& path, const std::string& asked) {
+  const std::set<std::string> words = words_of(path);
   for (const std::string& word : words_of(asked)) {
     if (!words.contains(word)) return false;
   }
   return true;
 }
 
-std::set<std::string> ways_through(const GeneratorConfig& config, Target& target) {
+std::set<std::string> paths_through(const GeneratorConfig& config, Target& target) {
   std::set<std::string> met;
   const auto plan = [&](Case c) {
     if (config.domain) fit(*config.domain, c);
     for (c.env.variant = 0; c.env.variant <= config.variants; ++c.env.variant) {
       const PlanReply planned = plan_alone(c, target);
-      if (why_not(planned).empty()) met.insert(way_of(planned.plan));
+      if (why_not(planned).empty()) met.insert(path_name(planned.plan));
     }
   };
   for (const int64_t dim : {4, 64, 128, 256}) {
@@ -82,8 +82,8 @@ std::set<std::string> ways_through(const GeneratorConfig& config, Target& target
   return met;
 }
 
-Case draw_on_way(const GeneratorConfig& config, uint64_t seed, uint64_t index, const std::string& asked,
-                 Target& target) {
+Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const std::string& asked,
+                  Target& target) {
   constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // no check comes that far
   std::set<std::string> met;
   for (uint64_t draw_number = 0; draw_number < kDraws; ++draw_number) {
@@ -94,15 +94,15 @@ Case draw_on_way(const GeneratorConfig& config, uint64_t seed, uint64_t index, c
       c.env.variant = other < 0 ? drawn : other;
       const PlanReply planned = plan_alone(c, target);
       if (!why_not(planned).empty()) continue;
-      const std::string way = way_of(planned.plan);
-      if (goes(way, asked)) return c;
-      met.insert(way);
+      const std::string path = path_name(planned.plan);
+      if (goes(path, asked)) return c;
+      met.insert(path);
     }
   }
-  std::string ways;
-  for (const std::string& way : met) ways += (ways.empty() ? "'" : ", '") + way + "'";
-  throw std::runtime_error("no case of a thousand goes the way '" + printable(asked) + "' through " +
-                           target.info().name + "; met were " + (ways.empty() ? "none" : ways));
+  std::string paths;
+  for (const std::string& path : met) paths += (paths.empty() ? "'" : ", '") + path + "'";
+  throw std::runtime_error("no case of a thousand takes the path '" + printable(asked) + "' through " +
+                           target.info().name + "; met were " + (paths.empty() ? "none" : paths));
 }
 
 }  // namespace attnfuzz
