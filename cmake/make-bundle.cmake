@@ -15,7 +15,7 @@ file(REMOVE_RECURSE ${root})
 # that only tests load stay where the build has them.
 file(GLOB programs LIST_DIRECTORIES false ${build}/bin/*)
 list(FILTER programs EXCLUDE REGEX "/attnfuzz-identity$")
-file(GLOB modules ${build}/lib/*.so ${build}/lib/attnfuzz/*.so ${build}/lib/twins/*.so ${build}/plugins/*.so)
+file(GLOB modules ${build}/lib/*.so ${build}/lib/attnfuzz/*.so ${build}/lib/peers/*.so ${build}/plugins/*.so)
 file(GLOB_RECURSE test_modules ${build}/tests/*.so)
 foreach(binary IN LISTS programs modules test_modules)
   file(RELATIVE_PATH name ${build} ${binary})

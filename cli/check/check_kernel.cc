@@ -229,7 +229,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
               calibration.measured ? "" : " (documented, not measured)",
               (unsigned long long)arguments.check.seed, arguments.check.jobs);
   if (!checked.kernel.note.empty()) print("  note: " + checked.kernel.note + "\n");
-  for (const Property* property : arguments.check.properties) print(expect_twin(*target, *property));
+  for (const Property* property : arguments.check.properties) print(expect_peer(*target, *property));
   screening_of(*target, arguments.target);  // says so where there is none
   if (checked.measures != 0) print(confinement_text(checked.measures));
   Refused& refused = checked.refused = refused_of(*target, arguments);
@@ -339,14 +339,14 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
   if (!result.suspects.empty()) file_suspects(*target, filing, checked);
   for (const std::string& file : checked.suspects)
     std::printf("see it again: %s%s\n",
-                replay_line(file, command_name(checked.kernel), twin_name(*target)).c_str(),
+                replay_line(file, command_name(checked.kernel), peer_name(*target)).c_str(),
                 distrust_words(arguments.target).c_str());
   for (Failure& failure : result.failures) {
     std::unique_ptr<Target> there;  // of a case that was run in the lane asan
     if (failure.c.lane != checked.kernel.lane && failure.file.empty()) there = open_lane(failure.c.lane);
     Filed& filed =
         checked.filed.emplace_back(file_failure(failure, there ? *there : *target, calibration, filing));
-    filed.replay = replay_line(filed.reproducer, library.name, twin_name(*target), filed.before) +
+    filed.replay = replay_line(filed.reproducer, library.name, peer_name(*target), filed.before) +
                    distrust_words(arguments.target);
     std::printf("\nreplay: %s\n", filed.replay.c_str());
     print_advice(failure, filed);

@@ -90,7 +90,7 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
 
   const auto file_of = [&](Target& of, const Case& c, const Verdict& v, const Reduction* reduction) {
     Reproducer r = found.fatal ? without_digests(c, v, of.info()) : reproducer_of(c, v, reduction, of);
-    r.twin = twin_name(of);
+    r.peer = peer_name(of);
     const std::string name = file_for(r, filing.folder);
     write_file(name, encode(r, name));
     if (!file.empty() && file != name) std::filesystem::remove(file);

@@ -211,7 +211,7 @@ void add_campaign(CLI::App& app, Action& action) {
                     "CPU's too, and what fails is reduced by that alone");
   add_calibration_option(*command, arguments->target);
   add_watchdog_option(*command, arguments->target);
-  add_twin_option(*command, arguments->target);
+  add_peer_option(*command, arguments->target);
   add_stale_flag(*command, arguments->target);
   add_footer(*command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kStandingStatuses,
              "SIGINT, SIGTERM and SIGHUP end a session early, and well: 130, 143 or 129 if nothing was found. "

@@ -191,7 +191,7 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--sarif", arguments->sarif,
                       "write failures as SARIF 2.1.0 to this file, for code scanning");
   add_target_options(*command, arguments->target);
-  add_twin_option(*command, arguments->target);
+  add_peer_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target);
   add_batch_option(*command, arguments->target);
   command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });

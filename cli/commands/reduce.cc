@@ -40,7 +40,7 @@ Exit run_reduce(const ReduceArguments& arguments) {
               reduction.complete ? "" : "; the clock ran out");
   if (target.oracles) print(oracle_text(target.oracles->use()));
   print(reduction_text(reduction, guess_of(reduction, target, opened.calibration)));
-  std::printf("\nreplay: %s%s\n", replay_line(out, smaller.kernel, smaller.twin).c_str(),
+  std::printf("\nreplay: %s%s\n", replay_line(out, smaller.kernel, smaller.peer).c_str(),
               distrust_words(arguments.target).c_str());
   return kFound;
 }

@@ -57,10 +57,10 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   r.kernel = trusted_kernel(r, path, arguments.kernel);
   if (!arguments.property.empty()) r.property = arguments.property;
   TargetOptions options = for_file(arguments.target, r);
-  options.twin = trusted_twin(r, path, options.twin);
+  options.peer = trusted_peer(r, path, options.peer);
   const Property& property = property_named(r.property);
 
-  const std::string key = r.kernel + " " + options.backend + " " + options.lane + " " + options.twin;
+  const std::string key = r.kernel + " " + options.backend + " " + options.lane + " " + options.peer;
   if (opened.key != key) {
     opened.target.reset();
     opened.target = open(library_of(r.kernel, options), options);
@@ -70,7 +70,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
     std::printf("%s\n", identity_line(opened.target->info(), options).c_str());
   }
   Target& target = *opened.target;
-  print(expect_twin(target, property));
+  print(expect_peer(target, property));
   const KernelInfo& kernel = target.info();
   if (!r.build_hash.empty() && r.build_hash != kernel.build.hash) {
     std::printf("  note: the file was made with build %s of this kernel\n", r.build_hash.substr(0, 12).c_str());
@@ -169,7 +169,7 @@ void add_replay(CLI::App& app, Action& action) {
                    "write the probes as JSON lines to this file, - for standard output")
       ->needs(arguments->probe.option);
   add_target_options(*command, arguments->target);
-  add_twin_option(*command, arguments->target);
+  add_peer_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
   add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --lane asan",
              {"all of them held",

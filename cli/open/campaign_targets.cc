@@ -78,7 +78,7 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
   r.flags = target.info.build.flags;
   r.device = target.info.device;
   r.calibration = target.calibration.name;
-  r.twin = twin_name(*opened);
+  r.peer = peer_name(*opened);
   return target;
 }
 
@@ -128,7 +128,7 @@ std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite) 
         for (const std::string& name : scope.properties) {
           const Property& property = property_named(name);
           if (std::ranges::find(properties(), &property) != properties().end()) continue;
-          print(expect_twin(*open(library, options), property));
+          print(expect_peer(*open(library, options), property));
           target.properties.push_back(&property);
         }
         if (!names.insert(target.record.name).second)

@@ -33,12 +33,12 @@ std::string trusted_kernel(const Reproducer& r, const std::string& path, const s
                   shell_word(r.kernel));
 }
 
-std::string trusted_twin(const Reproducer& r, const std::string& path, const std::string& named) {
-  if (!named.empty() || !is_plug_in(r.twin)) return named.empty() ? r.twin : named;
+std::string trusted_peer(const Reproducer& r, const std::string& path, const std::string& named) {
+  if (!named.empty() || !is_plug_in(r.peer)) return named.empty() ? r.peer : named;
   throw UserError(path +
                   " names a library to compare with, and what that holds would be run: if you trust it, say "
-                  "--twin " +
-                  shell_word(r.twin));
+                  "--peer " +
+                  shell_word(r.peer));
 }
 
 TargetOptions for_file(TargetOptions options, const Reproducer& file) {
@@ -58,20 +58,20 @@ void add_case_arguments(CLI::App& app, CaseArguments& arguments) {
   add_kernel_option(app, arguments.kernel);
   add_entry_options(app, arguments.entry);
   add_target_options(app, arguments.target);
-  add_twin_option(app, arguments.target);
+  add_peer_option(app, arguments.target);
 }
 
 OpenedCase open_case(const CaseArguments& arguments) {
   Reproducer r = load_reproducer(arguments.file);
   r.kernel = trusted_kernel(r, arguments.file, arguments.kernel);
   TargetOptions options = for_file(arguments.target, r);
-  options.twin = trusted_twin(r, arguments.file, options.twin);
+  options.peer = trusted_peer(r, arguments.file, options.peer);
   expect_source({r.kernel}, arguments.entry);
   r.kernel = library_of_source(r.kernel, arguments.entry, options, ".");
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
   std::string identity = identity_line(target->info(), options);
-  if (const std::string note = expect_twin(*target, property); !note.empty()) identity += "\n" + note;
+  if (const std::string note = expect_peer(*target, property); !note.empty()) identity += "\n" + note;
   const Calibration calibration = calibration_for(target->info(), options);
   return {std::move(r), property, std::move(target), calibration, std::move(identity)};
 }

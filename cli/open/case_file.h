@@ -17,8 +17,8 @@ Reproducer load_reproducer(const std::string& path);
 // What to judge the case of the file at `path` with: `named` by --kernel, or the file's. A library is
 // loaded only for whoever named it: of one that the file alone names this says how, and throws.
 std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named);
-// Likewise what to compare its bits with: `named` by --twin, or the file's; empty: neither names any.
-std::string trusted_twin(const Reproducer& r, const std::string& path, const std::string& named);
+// Likewise what to compare its bits with: `named` by --peer, or the file's; empty: neither names any.
+std::string trusted_peer(const Reproducer& r, const std::string& path, const std::string& named);
 // What was not given, as the file has it.
 TargetOptions for_file(TargetOptions options, const Reproducer& file);
 

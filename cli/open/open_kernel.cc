@@ -10,8 +10,8 @@
 #include "fuzz/host/freshness.h"
 #include "fuzz/host/zygote.h"
 #include "properties/judge/oracles.h"
+#include "properties/judge/peer.h"
 #include "properties/judge/property.h"
-#include "properties/judge/twin.h"
 #include "reference/cuda/cuda_oracle.h"
 #include "reference/model/arithmetic_table.h"
 #include "reference/model/ceiling.h"
@@ -36,14 +36,15 @@ Wanted wanted_by(const TargetOptions& options) {
   return wanted;
 }
 
-// Beside lib/libattn_NAME_cuda.so: lib/twins/libattn_NAME_cpu.so, which has all paths through it, else
+// Beside lib/libattn_NAME_cuda.so: lib/peers/libattn_NAME_cpu.so, which has all paths through it, else
 // lib/libattn_NAME_cpu.so; empty: neither.
 std::string executor_build(const std::string& library) {
   const std::filesystem::path path(library);
   const std::string ending = "_cuda.so", file = path.filename();
   if (!file.ends_with(ending)) return "";
   const std::string name = file.substr(0, file.size() - ending.size()) + "_cpu.so";
-  for (const auto& there : {path.parent_path() / "twins" / name, path.parent_path() / name}) {
+  for (const auto& there :
+       {path.parent_path() / "peers" / name, path.parent_path() / "twins" / name, path.parent_path() / name}) {
     if (std::error_code none; std::filesystem::exists(there, none)) return there;
   }
   return "";
@@ -58,28 +59,28 @@ int32_t calibrated_arithmetic(const TargetOptions& options) {
   return calibration.arithmetic;
 }
 
-void give_twin(Target& target, const KernelLibrary& library, const TargetOptions& options) {
+void give_peer(Target& target, const KernelLibrary& library, const TargetOptions& options) {
   const bool on_gpu = library.backend == ATTN_CUDA;
-  std::string of = options.twin;
+  std::string of = options.peer;
   if (of.empty() && on_gpu) of = executor_build(library.path);
   if (of.empty()) return;
-  if (options.twin.empty() && !library.kernel.empty()) of += ":" + library.kernel;
-  const Twin::Open open_twin = [of, options](std::string* error) -> std::unique_ptr<Target> {
+  if (options.peer.empty() && !library.kernel.empty()) of += ":" + library.kernel;
+  const Peer::Open open_peer = [of, options](std::string* error) -> std::unique_ptr<Target> {
     TargetOptions there = options;
-    there.twin.clear();
+    there.peer.clear();
     there.backend = "cpu";
     there.lane.clear();
     there.watchdog = 0;
     try {
-      std::unique_ptr<Target> twin = open(library_of(of, there), there);
-      identity_line(twin->info(), there);  // refuses what is stale
-      return twin;
+      std::unique_ptr<Target> peer = open(library_of(of, there), there);
+      identity_line(peer->info(), there);  // refuses what is stale
+      return peer;
     } catch (const UserError& e) {
       *error = e.what();
       return nullptr;
     }
   };
-  target.twin = std::make_shared<Twin>(open_twin, !options.twin.empty(), calibrated_arithmetic(options));
+  target.peer = std::make_shared<Peer>(open_peer, !options.peer.empty(), calibrated_arithmetic(options));
 }
 
 }  // namespace
@@ -158,19 +159,19 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);
-  give_twin(*target, library, options);
+  give_peer(*target, library, options);
   return target;
 }
 
-std::string expect_twin(Target& target, const Property& property) {
+std::string expect_peer(Target& target, const Property& property) {
   if (&property != find_property("cpu_gpu_bits")) return "";
-  if (!target.twin)
+  if (!target.peer)
     throw UserError(std::string(property.name) +
                     " compares a GPU with the executor: give --backend cuda, or name the "
-                    "kernel to compare with: --twin KERNEL");
-  const Target* const twin = target.twin->get();
+                    "kernel to compare with: --peer KERNEL");
+  const Target* const peer = target.peer->get();
   const std::string why =
-      twin ? cannot_be_compared(target.info(), twin->info(), target.twin->calibrated()) : target.twin->error();
+      peer ? cannot_be_compared(target.info(), peer->info(), target.peer->calibrated()) : target.peer->error();
   if (!why.empty()) throw UserError(std::string(property.name) + ": " + why);
   const KernelInfo& kernel = target.info();
   const bool contracted = kernel.backend == ATTN_CUDA && !kernel.build.flags.empty() &&

@@ -1,5 +1,5 @@
-// Kernels as subcommands open them: found by name or path, not stale, with a twin, an oracle, a screen and a
-// table of errors as the options say, and confined where they are not trusted.
+// Kernels as subcommands open them: found by name or path, not stale, with a peer build, an oracle, a screen
+// and a table of errors as the options say, and confined where they are not trusted.
 //
 // Each throws UserError with what to do.
 #pragma once
@@ -32,9 +32,9 @@ std::string identity_line(const KernelInfo& kernel, const TargetOptions& options
 // "cpu", "cuda".
 const char* backend_name(int32_t backend);
 
-// For a property that compares with a twin: throws UserError where the target has none that can be opened. A
-// line to print, or nothing: why its bits may be others though nothing is wrong.
-std::string expect_twin(Target& target, const Property& property);
+// For a property that compares with a peer build: throws UserError where the target has none that can be
+// opened. A line to print, or nothing: why its bits may be others though nothing is wrong.
+std::string expect_peer(Target& target, const Property& property);
 // The oracle that the options ask for, if that is another than the CPU's. Not in a process that goes on to
 // fork: CUDA does not survive it. `all`: it is asked of small problems too, and the CPU's of all that it says.
 void put_oracle(Target& target, const TargetOptions& options, bool all = false);

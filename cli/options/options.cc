@@ -86,9 +86,9 @@ void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
                  "(docs/untrusted.md)");
 }
 
-void add_twin_option(CLI::App& app, TargetOptions& options) {
+void add_peer_option(CLI::App& app, TargetOptions& options) {
   app.add_option(
-      "--twin", options.twin,
+      "--peer,--twin", options.peer,
       "for the property cpu_gpu_bits: the kernel whose bits it must have (default: of one on a GPU its "
       "build for the executor, in that GPU's arithmetic)");
 }

@@ -21,7 +21,7 @@ struct TargetOptions {
   std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails
   int beside = 0;              // threads that judge by the CPU what is drawn of a batch (Screen)
   uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/batch); 0: none
-  std::string twin;            // whose bits it must have; empty: on a GPU those of its build for the executor
+  std::string peer;            // whose bits it must have; empty: on a GPU those of its build for the executor
   std::string
       errors;  // what plans may claim at most (cli/options/terms.h); empty: with `untrusted` what is documented
   std::string untrusted;  // "": as trusted as the command; "available", "strict" (confinement.h)
@@ -44,7 +44,7 @@ void add_oracle_option(
     const std::string& then = "what fails by it, and one result in a hundred, is judged by the CPU's too");
 void add_batch_option(CLI::App& app, TargetOptions& options);
 void add_beside_option(CLI::App& app, TargetOptions& options);
-void add_twin_option(CLI::App& app, TargetOptions& options);
+void add_peer_option(CLI::App& app, TargetOptions& options);
 // --untrusted, --untrusted=strict, --errors.
 void add_untrusted_flag(CLI::App& app, TargetOptions& options);
 // The same, and --backend, --lane, --calibration, --watchdog, --allow-stale.

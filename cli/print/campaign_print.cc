@@ -47,12 +47,12 @@ std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets) 
     const std::string known = e.at("tolerated"), of = e.at("target");
     const auto found = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == of; });
     const std::string kernel = found == targets.end() ? "" : found->record.kernel;
-    const std::string twin = found == targets.end() ? "" : found->record.twin;
+    const std::string peer = found == targets.end() ? "" : found->record.peer;
     return t + (known.empty() ? "FINDING " : "known: ") + e.at("name").get<std::string>() + " (" +
            e.at("target").get<std::string>() + ", " + e.at("repeats").get<std::string>() + ")\n  " +
            e.at("minimal").get<std::string>() + "\n  " + e.at("message").get<std::string>() +
            (known.empty() ? "" : "\n  " + known) +
-           "\n  replay: " + replay_line(e.at("file").get<std::string>(), kernel, twin);
+           "\n  replay: " + replay_line(e.at("file").get<std::string>(), kernel, peer);
   }
   if (event == "tolerated") {
     const std::string what = e.at("what");
@@ -95,7 +95,7 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   std::vector<std::string> unread;
   for (const SuspectFile& suspect : read_suspects(dir, &unread))
     print("suspicious, no finding: " + printable(suspect.r.message) +
-          "\n  replay: " + replay_line(suspect.file, suspect.r.kernel, suspect.r.twin) + "\n");
+          "\n  replay: " + replay_line(suspect.file, suspect.r.kernel, suspect.r.peer) + "\n");
   if (s.canaries.empty()) std::printf("no canary was run: nothing shows that this campaign finds bugs\n");
   std::printf("%s\n", dir.c_str());
 }

@@ -124,14 +124,14 @@ std::vector<std::string> not_judged(const CheckResult& result, const std::string
 
 // As a command names it: one of our own by its name, a plug-in by its path, and ":KERNEL" of several.
 std::string command_name(const KernelInfo& kernel);
-// Likewise the twin that was named for the target; empty: none was.
-std::string twin_name(const Target& target);
+// Likewise the peer build that was named for the target; empty: none was.
+std::string peer_name(const Target& target);
 
 // The reproducer of a judged case, complete but for what a reduction adds.
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target);
 
 // The same of a case that nobody dares to lay out, or that has no target any more: without its tensors' digests
-// and its twin.
+// and its peer build.
 Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel);
 
 // The error names the file.

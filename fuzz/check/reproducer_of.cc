@@ -2,7 +2,7 @@
 #include "fuzz/check/check.h"
 #include "fuzz/check/kernel_path.h"
 #include "fuzz/host/kernel_registry.h"
-#include "properties/judge/twin.h"
+#include "properties/judge/peer.h"
 #include "properties/memory/layout.h"
 
 namespace attnfuzz {
@@ -14,9 +14,9 @@ std::string command_name(const KernelInfo& kernel) {
   return kernel.library + (kernel.library_kernels.size() > 1 ? ":" + kernel.name : "");
 }
 
-std::string twin_name(const Target& target) {
-  const bool named = target.twin && target.twin->named() && target.twin->get() != nullptr;
-  return named ? command_name(target.twin->get()->info()) : "";
+std::string peer_name(const Target& target) {
+  const bool named = target.peer && target.peer->named() && target.peer->get() != nullptr;
+  return named ? command_name(target.peer->get()->info()) : "";
 }
 
 Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {
@@ -47,7 +47,7 @@ std::variant<Reproducer, DecodeError> read_reproducer(const std::string& path, c
 
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target) {
   Reproducer r = without_digests(c, verdict, kernel);
-  r.twin = twin_name(target);
+  r.peer = peer_name(target);
   r.digests = LaidOut(c, target.arena()).digests();
   return r;
 }

@@ -33,7 +33,7 @@ std::vector<SeriesLine> thinned(const std::vector<SeriesLine>& series, double en
 Json finding_json(const FindingEntry& entry) {
   Json j = entry.finding;
   j["file"] = entry.file;
-  j["replay"] = entry.reproducer ? replay_line(entry.file, entry.reproducer->kernel, entry.reproducer->twin)
+  j["replay"] = entry.reproducer ? replay_line(entry.file, entry.reproducer->kernel, entry.reproducer->peer)
                                  : replay_line(entry.file, "", "");
   j["reproducer"] = entry.file_text.size() <= kMostText ? entry.file_text : "";
   j["picture"] = entry.picture ? picture_json(*entry.picture) : Json();
@@ -114,7 +114,7 @@ Json report_json(const Report& report, const std::string& made) {
                              {"kernel", s.r.kernel},
                              {"message", s.r.message},
                              {"about", describe(s.r.c)},
-                             {"replay", replay_line(s.file, s.r.kernel, s.r.twin)}});
+                             {"replay", replay_line(s.file, s.r.kernel, s.r.peer)}});
   }
   for (const auto& [name, stats] : report.targets) {
     j["targets"][name] = stats_json(stats);

@@ -5,7 +5,7 @@
 
 namespace attn {
 
-// The paths for sm_90a. For the executor they take minutes to compile and are left to the target `twins`, which
+// The paths for sm_90a. For the executor they take minutes to compile and are left to the target `peers`, which
 // finds another header of this name first (kernels/executor/every_path).
 inline constexpr bool kSm90a = kBackend == ATTN_CUDA;
 

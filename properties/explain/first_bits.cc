@@ -8,7 +8,7 @@
 
 #include "properties/case/words.h"
 #include "properties/explain/probe_case.h"
-#include "properties/judge/twin.h"
+#include "properties/judge/peer.h"
 
 namespace attnfuzz {
 namespace {
@@ -98,7 +98,7 @@ std::string words_of(const Parting& p, const ProbedCase& probed) {
   // As fragments of mma.m16n8k16 lie (attention.h). Of the four lanes that hold a row's number, the first.
   const int64_t lane = p.row % 8 * 4 + p.column % 8 / 2;
   const auto& at = probed.at;
-  return text + ": " + hex(p.here) + ", of the twin " + hex(p.there) +
+  return text + ": " + hex(p.here) + ", of the peer build " + hex(p.there) +
          cat("; block (", at.block[0], ",", at.block[1], ",", at.block[2], "), warp ", at.warp, ", lane ",
              lane);
 }
@@ -112,10 +112,10 @@ bool has(const ProbedWarp& warp, const Where& where) {
 }  // namespace
 
 std::string first_bits(const Case& c, Target& target, const Verdict& verdict) {
-  Target* const twin = target.twin ? target.twin->get() : nullptr;
-  if (verdict.kind != Kind::kBits || !twin || !verdict.where) return "";
+  Target* const peer = target.peer ? target.peer->get() : nullptr;
+  if (verdict.kind != Kind::kBits || !peer || !verdict.where) return "";
   const Where& where = *verdict.where;
-  const Case there = case_of_twin(c, target.info(), twin->info());
+  const Case there = case_of_peer(c, target.info(), peer->info());
   ProbedCase probed = probe_case(c, target, std::nullopt, where);
   if (!probed.why_not.empty()) return "where it begins is not known: " + probed.why_not;
   if (!has(probed.warp, where))
@@ -123,7 +123,7 @@ std::string first_bits(const Case& c, Target& target, const Verdict& verdict) {
   const bool descending = probed.plan.key_order == ATTN_KEYS_DESCENDING;
   bool compared = false;
   const auto parting = [&](const ProbedCase& here) {
-    const ProbedCase other = probe_case(there, *twin, here.at, std::nullopt);
+    const ProbedCase other = probe_case(there, *peer, here.at, std::nullopt);
     std::optional<Parting> found;
     if (!other.why_not.empty()) return found;
     compared = true;
@@ -142,7 +142,7 @@ std::string first_bits(const Case& c, Target& target, const Verdict& verdict) {
     --left;
     if (const auto found = parting(here)) return words_of(*found, here);
   }
-  if (!compared) return "where it begins is not known: the twin records nothing";
+  if (!compared) return "where it begins is not known: the peer build records nothing";
   return "all that is recorded of its S, row maxima, P and O is the same: it is what comes after, the division "
          "by the row sum, the LSE, a merge or the store";
 }

@@ -2,7 +2,7 @@
 // the order of computation. Both record a warp that has a query whose results differ.
 //
 //   puts(first_bits(c, target, verdict).c_str());
-//     -> "first in P of tile 3 at (b=0,h=1,q=17), key 199: 0x3f3504f3, of the twin 0x3f3504f4; block (5,0,0),
+//     -> "first in P of tile 3 at (b=0,h=1,q=17), key 199: 0x3f3504f3, of the peer build 0x3f3504f4; block (5,0,0),
 //         warp 1, lane 7"
 //
 // Runs the case a few times on either side, for up to ten seconds. If the place cannot be found, the words

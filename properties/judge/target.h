@@ -123,7 +123,7 @@ class BriefWatch {
 };
 
 class Oracles;
-class Twin;
+class Peer;
 struct Case;
 
 class Target {
@@ -163,8 +163,8 @@ class Target {
 
   // The oracles that judge its runs (oracles.h); null: the CPU's alone.
   std::shared_ptr<Oracles> oracles = {};
-  // The build whose bits it must reproduce (twin.h); null: none.
-  std::shared_ptr<Twin> twin = {};
+  // The build whose bits it must reproduce (peer.h); null: none.
+  std::shared_ptr<Peer> peer = {};
   // Called before each run of all stages or of the first stage, to count what reaches a kernel
   // (fuzz/check/census.h). May be null.
   std::function<void(const Case& c, const attn_plan& plan)> on_run = {};

@@ -36,7 +36,7 @@ enum class Kind {
   kCrash,          // the worker died
   kBadPlan,        // the plan is impossible; nothing was run
   kOracle,         // two oracles disagree: no fault of the kernel (oracles.h)
-  kBits,           // within its bound, but not the bits of its peer build (twin.h)
+  kBits,           // within its bound, but not the bits of its peer build (peer.h)
 };
 inline constexpr int kKindCount = static_cast<int>(Kind::kBits) + 1;
 const char* to_string(Kind kind);

@@ -111,19 +111,19 @@ int magnitude(int64_t n) { return std::bit_width(static_cast<uint64_t>(n < 0 ? 0
 
 bool is_plug_in(const std::string& kernel) { return kernel.find('/') != kernel.npos; }
 
-std::string replay_line(const std::string& file, const std::string& kernel, const std::string& twin,
+std::string replay_line(const std::string& file, const std::string& kernel, const std::string& peer,
                         const std::vector<std::string>& before) {
   std::string files;
   for (const std::string& one : before) files += shell_word(one) + " ";
   const auto named = [](const char* option, const std::string& one) {
     return is_plug_in(one) ? option + shell_word(one) : "";
   };
-  return "attnfuzz replay " + files + shell_word(file) + named(" --kernel ", kernel) + named(" --twin ", twin);
+  return "attnfuzz replay " + files + shell_word(file) + named(" --kernel ", kernel) + named(" --peer ", peer);
 }
 
 std::string encode(const Reproducer& r, const std::string& file_name) {
   Json json;
-  json["replay"] = replay_line(file_name, r.kernel, r.twin);
+  json["replay"] = replay_line(file_name, r.kernel, r.peer);
   json["message"] = r.message;
   json["about"] = describe(r.c);
   json["kind"] = r.kind;
@@ -133,7 +133,7 @@ std::string encode(const Reproducer& r, const std::string& file_name) {
   json["case"] = json_of(encode(r.c));
   json["property"] = r.property;
   json["kernel"] = r.kernel;
-  if (!r.twin.empty()) json["twin"] = r.twin;
+  if (!r.peer.empty()) json["twin"] = r.peer;
   json["backend"] = backend_name(r.backend);
   if (!r.path.empty()) json["path"] = r.path;
   if (!r.device.empty()) json["device"] = r.device;
@@ -184,7 +184,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
   reader.texts("indifferent", &r.indifferent);
   reader.text("property", true, &r.property);
   reader.text("kernel", true, &r.kernel);
-  reader.text("twin", false, &r.twin);
+  reader.text("twin", false, &r.peer);
   reader.text("path", false, &r.path);
   reader.text("device", false, &r.device);
   std::string backend;

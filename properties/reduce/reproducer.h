@@ -7,10 +7,10 @@
 #include <string>
 #include <variant>
 
+#include "base/files.h"
 #include "properties/case/codec.h"
 #include "properties/judge/target.h"
 #include "properties/reduce/reduce.h"
-#include "base/files.h"
 
 namespace attnfuzz {
 
@@ -20,7 +20,7 @@ struct Reproducer {
   std::string property;
   // a built-in kernel's name, or a plug-in's absolute path, with ":KERNEL" if it has several
   std::string kernel;
-  std::string twin;  // the kernel that was named to compare its bits with (--twin), likewise; empty: none was
+  std::string peer;  // the kernel that was named to compare its bits with (--peer), likewise; empty: none was
   int32_t backend = ATTN_CPU;
   std::string build_hash, compiler, flags, device;
   // The observed failure.
@@ -39,7 +39,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text);
 bool is_plug_in(const std::string& kernel);
 // One line to paste into a shell. It names the kernel and its peer build if they are plug-ins. The files of
 // `before` run first, in the same worker.
-std::string replay_line(const std::string& file, const std::string& kernel, const std::string& twin,
+std::string replay_line(const std::string& file, const std::string& kernel, const std::string& peer,
                         const std::vector<std::string>& before = {});
 
 // The key that two reduced findings of one bug share: kernel, kind, build, the remaining features, and the

@@ -11,6 +11,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/json.h"
+#include "base/printable.h"
 #include "cli/print/print.h"
 #include "fuzz/campaign/triage/issue_text.h"
 #include "fuzz/report/report.h"
@@ -20,8 +22,6 @@
 #include "properties/export/export.h"
 #include "properties/judge/trial.h"
 #include "tests/properties/support/fake_target.h"
-#include "base/json.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -431,7 +431,7 @@ TEST_F(Hostile, NamesStayTextOnATerminal) {
     Case c = d.e.r.c;
     expect_clean(explain(c, d.e.plan, nullptr, nullptr, options));
     expect_clean(describe(c));
-    const std::string line = replay_line(d.finding.name, d.e.r.kernel, d.e.r.twin);
+    const std::string line = replay_line(d.finding.name, d.e.r.kernel, d.e.r.peer);
     EXPECT_EQ(printable(line, line.size()), line);
     const std::string label = kernel_label(d.kernel.name);
     EXPECT_EQ(printable(label), label);

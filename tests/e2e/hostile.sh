@@ -53,7 +53,7 @@ for command in replay explain reduce "export --cpp"; do
   sed 's|"kernel":.*|&\n"twin": "./libtwin.so",|' "$file" >twin.attn.json
   # shellcheck disable=SC2086
   "$attnfuzz" $command twin.attn.json --kernel "$fakes/hostile.so" >trust.log 2>&1
-  [ $? -eq 2 ] && grep -q "say --twin ./libtwin.so" trust.log || die "$command loads what a file names to compare with: $(cat trust.log)"
+  [ $? -eq 2 ] && grep -q "say --peer ./libtwin.so" trust.log || die "$command loads what a file names to compare with: $(cat trust.log)"
 done
 [ -z "$(find . -name '*pwned*')" ] || die "a name was run"
 echo "ten hostile kernels: $number replay lines pasted, $number programs in each language"

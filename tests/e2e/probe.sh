@@ -26,17 +26,17 @@ for place in 1 a,b 1,2,3 1,2,3,4,5 1,-1; do
 done
 
 # A right kernel whose bits are compared with the bug's: where they part is P of that tile, and is named.
-"$attnfuzz" check fa1 --twin "$library" --property cpu_gpu_bits --cases 200 --jobs 2 --reduce-seconds 1 \
+"$attnfuzz" check fa1 --peer "$library" --property cpu_gpu_bits --cases 200 --jobs 2 --reduce-seconds 1 \
   --out "$out/bits" >"$out/bits.log" 2>&1
-[ $? -eq 1 ] || die "cpu_gpu_bits does not fail beside a twin with a bug"
+[ $? -eq 1 ] || die "cpu_gpu_bits does not fail beside a peer build with a bug"
 grep -q '"kind": "bits"' "$out"/bits/*.attn.json || die "other bits are not of the kind bits"
-parts='; it repeats itself; first in P of tile [0-9]* at (b=0,h=0,q=[0-9]*), key [0-9]*: 0x00000000, of the twin 0x[7f]f[0-9a-f]*; block'
+parts='; it repeats itself; first in P of tile [0-9]* at (b=0,h=0,q=[0-9]*), key [0-9]*: 0x00000000, of the peer build 0x[7f]f[0-9a-f]*; block'
 grep -q "$parts" "$out"/bits/*.attn.json || die "the file does not say where other bits begin"
 eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' "$out/bits.log")" >"$out/bits-replay.log" 2>&1
 [ $? -eq 1 ] || die "other bits are not replayed"
 grep -q "$parts" "$out/bits-replay.log" || die "replay does not say where other bits begin"
 "$attnfuzz" check fa1 --property cpu_gpu_bits --cases 10 --out "$out/alone" >"$out/alone.log" 2>&1
-[ $? -eq 2 ] || die "cpu_gpu_bits without a twin is not refused"
+[ $? -eq 2 ] || die "cpu_gpu_bits without a peer build is not refused"
 
 probed=0
 for kernel in fa1 splitk; do

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/hash.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
@@ -17,7 +18,6 @@
 #include "properties/draw/mutate.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/signals.h"
-#include "base/hash.h"
 
 namespace attnfuzz {
 namespace {
@@ -70,7 +70,7 @@ class Explorer {
     const std::vector<SeriesLine> lines = read_series(slice.options.dir, slice.shard);
     if (!lines.empty() && lines.back().cases > stats_.last.cases) stats_.last = lines.back();
     restarts_before_ = slot_.restarts;
-    view_.emplace(slice.options.dir, slice.target.folder, name_, slice.peer, slice.peers);
+    view_.emplace(slice.options.dir, slice.target.folder, name_, slice.sibling, slice.siblings);
     save([&] {
       corpus_.emplace(folder_ + "/corpus.jsonl");
       confirmed_.emplace(folder_ + "/confirmed.jsonl");
@@ -139,7 +139,7 @@ class Explorer {
           candidate.origin = "confirmed";
           if (const Property* own = find_property(entry->property)) {
             const bool usual = std::ranges::find(properties(), own) != properties().end();
-            if (speaks_of(*own, target_->info()) && (usual || target_->twin)) candidate.property = own;
+            if (speaks_of(*own, target_->info()) && (usual || target_->peer)) candidate.property = own;
           }
           return candidate;
         }

@@ -21,7 +21,8 @@ struct Slice {
   const SessionClock& clock;
   Clock::time_point end;  // the end of this slice
   int shard;
-  int peer = 0, peers = 1;  // position among the shards that may run this target; they share confirmations
+  int sibling = 0,
+      siblings = 1;  // position among the shards that may run this target; they share confirmations
   int gpu = -1;
   uint64_t most_cases = ~uint64_t{0};  // for a canary's slice, which also ends at its first crash
 };

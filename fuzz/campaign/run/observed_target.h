@@ -17,7 +17,7 @@ class ObservedTarget : public Target {
  public:
   explicit ObservedTarget(Target& inner) : inner_(inner) {
     oracles = inner.oracles;
-    twin = inner.twin;
+    peer = inner.peer;
   }
 
   void begin_case() { seen_.assign(seen_.size(), 0); }

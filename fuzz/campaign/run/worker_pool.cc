@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "base/processes.h"
 #include "fuzz/campaign/run/explore.h"
 #include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/store/machine.h"
-#include "base/processes.h"
 
 namespace attnfuzz {
 namespace {
@@ -52,8 +52,8 @@ void WorkerPool::add_places(int count, int gpus) {
     Seat seat;
     seat.shard = static_cast<int>(seats_.size());
     seat.gpu = gpus > 0 ? n % gpus : -1;
-    seat.peer = n;
-    seat.peers = count;
+    seat.sibling = n;
+    seat.siblings = count;
     std::filesystem::create_directories(shard_dir(options_.dir, seat.shard));
     seats_.push_back(seat);
   }
@@ -117,8 +117,8 @@ void WorkerPool::start(Seat& seat, int number) {
                        .clock = clock_,
                        .end = canary ? end : std::min(end, clock_.end),
                        .shard = seat.shard,
-                       .peer = seat.peer,
-                       .peers = seat.peers,
+                       .sibling = seat.sibling,
+                       .siblings = seat.siblings,
                        .gpu = seat.gpu,
                        .most_cases = canary ? kCanaryCases : ~uint64_t{0}};
   const std::string gpu = seat.gpu >= 0 && seat.gpu < static_cast<int>(gpus_.size()) ? gpus_[seat.gpu] : "";

@@ -49,7 +49,7 @@ class WorkerPool {
  private:
   // A shard's seat, and the process in it.
   struct Seat {
-    int shard = 0, gpu = -1, peer = 0, peers = 1;
+    int shard = 0, gpu = -1, sibling = 0, siblings = 1;
     pid_t pid = -1;
     int target = -1;
     Clock::time_point started;

@@ -60,7 +60,7 @@ struct TargetRecord {
   std::string build, worker_build;  // hashes
   std::string compiler, flags, device;
   std::string calibration;
-  std::string twin;  // the peer build named by --twin; empty: none
+  std::string peer;  // the peer build named by --peer; empty: none
   // the properties that were named, each of which must judge something; empty: all judge
   std::vector<std::string> properties;
   bool canary = false;

@@ -9,7 +9,7 @@ namespace attnfuzz {
 void fields(Is<TargetRecord> auto& r, auto f) {
   f("name", r.name), f("kernel", r.kernel), f("backend", r.backend), f("lane", r.lane), f("build", r.build);
   f("worker_build", r.worker_build), f("compiler", r.compiler), f("flags", r.flags), f("device", r.device);
-  f("calibration", r.calibration), f("canary", r.canary), f.later("twin", r.twin),
+  f("calibration", r.calibration), f("canary", r.canary), f.later("twin", r.peer),
       f.later("properties", r.properties);
 }
 

@@ -58,11 +58,11 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
   if (!f.indifferent.empty()) text += "Does not matter: " + markdown(joined(f.indifferent)) + ".\n\n";
   if (!f.guess.empty()) text += "A guess: " + markdown(f.guess) + ".\n\n";
   if (!f.lanes.empty()) text += "Asked again: " + markdown(f.lanes) + ".\n\n";
-  text += "## Replay\n\n    " + replay_line(file, r.kernel, r.twin) + "\n\n";
+  text += "## Replay\n\n    " + replay_line(file, r.kernel, r.peer) + "\n\n";
   if (!context.trace.empty())
     text += "It needs what ran before it: the cases of " + markdown(context.trace) +
             ", oldest first, in one process.\n\n";
-  if (is_plug_in(r.kernel) || is_plug_in(r.twin))
+  if (is_plug_in(r.kernel) || is_plug_in(r.peer))
     text += "with another path where the library lies elsewhere.\n\n";
   text += "It was first seen as\n\n    " + printable(f.found) + "\n\n";
   if (!f.also.empty()) text += "Seen as well: " + markdown(joined(f.also)) + ".\n\n";

@@ -278,7 +278,7 @@ class OneCrash {
     Reproducer r = blind_ ? without_digests(minimal_, verdict_, target_.info)
                           : reproducer_of(minimal_, verdict_, worker_->info(), *worker_);
     if (verdict_.kind == Kind::kNone) r.kind = crash_.kind;
-    r.twin = target_.record.twin;
+    r.peer = target_.record.peer;
     r.needs = finding_.needs;
     r.indifferent = finding_.indifferent;
     const Reproducer general = without_lane(r, target_.folder);

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/properties/support/random_case.h"
 #include "base/json.h"
+#include "tests/properties/support/random_case.h"
 namespace attnfuzz {
 namespace {
 
@@ -29,7 +29,7 @@ Reproducer example() {
 }
 
 bool same(const Reproducer& a, const Reproducer& b) {
-  return a.c == b.c && a.property == b.property && a.kernel == b.kernel && a.twin == b.twin &&
+  return a.c == b.c && a.property == b.property && a.kernel == b.kernel && a.peer == b.peer &&
          a.backend == b.backend && a.build_hash == b.build_hash && a.compiler == b.compiler &&
          a.flags == b.flags && a.device == b.device && a.kind == b.kind && a.message == b.message &&
          a.shape == b.shape && a.path == b.path && a.needs == b.needs && a.indifferent == b.indifferent &&
@@ -55,7 +55,7 @@ TEST(Reproducer, ReadsBackWhatItWrote) {
     r.c = random_case(seed);
     r.backend = seed % 2 == 0 ? ATTN_CPU : ATTN_CUDA;
     if (seed % 3 == 0) r.shape.clear();
-    if (seed % 7 == 0) r.twin = "./libyesterday.so:fast";
+    if (seed % 7 == 0) r.peer = "./libyesterday.so:fast";
     if (seed % 5 == 0) r.needs.clear(), r.digests = {}, r.flags.clear();
     r.message = "quotes \" and \\ and \n and \u00b1";
     const std::string text = encode(r, "a.attn.json");
@@ -86,8 +86,8 @@ TEST(Reproducer, QuotesTheFileNameForAShell) {
   EXPECT_NE(encode(example(), "it's.attn.json").find("attnfuzz replay 'it'\\\\''s.attn.json'"),
             std::string::npos);
   Reproducer r = example();
-  r.twin = "./libyesterday.so";
-  EXPECT_NE(encode(r, "a.attn.json").find("a.attn.json --twin ./libyesterday.so\""), std::string::npos);
+  r.peer = "./libyesterday.so";
+  EXPECT_NE(encode(r, "a.attn.json").find("a.attn.json --peer ./libyesterday.so\""), std::string::npos);
 }
 
 TEST(Reproducer, RefusesWithTheFieldsName) {

@@ -5,7 +5,7 @@
 
 #include "properties/case/shrink_toggles.h"
 #include "properties/judge/judge.h"
-#include "properties/judge/twin.h"
+#include "properties/judge/peer.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -37,10 +37,10 @@ bool same_path(const attn_plan& a, const attn_plan& b) {
 }
 
 // The peer build's outputs for the case; nothing: the trial has ended.
-std::optional<Outputs> outputs_there(Trial& trial, const Run& run, Target& twin) {
-  const Case c = case_of_twin(run.c, trial.target().info(), twin.info());
-  Execution e(c, twin);
-  const std::string where = twin.info().backend == ATTN_CPU ? "on the executor" : "of the twin";
+std::optional<Outputs> outputs_there(Trial& trial, const Run& run, Target& peer) {
+  const Case c = case_of_peer(run.c, trial.target().info(), peer.info());
+  Execution e(c, peer);
+  const std::string where = peer.info().backend == ATTN_CPU ? "on the executor" : "of the peer build";
   if (const std::string why = e.why_not(); !why.empty()) {
     trial.reject(where + ": " + why);
   } else if (!same_path(e.plan, run.plan)) {
@@ -61,28 +61,29 @@ std::optional<Outputs> outputs_there(Trial& trial, const Run& run, Target& twin)
 void check(Trial& trial) {
   const Run* run = trial.run(trial.base());
   if (!run) return;
-  Target* const twin = trial.target().twin ? trial.target().twin->get() : nullptr;
-  if (!twin) return trial.reject("there is nothing to compare its bits with");
+  Target* const peer = trial.target().peer ? trial.target().peer->get() : nullptr;
+  if (!peer) return trial.reject("there is nothing to compare its bits with");
   const std::string why =
-      cannot_be_compared(trial.target().info(), twin->info(), trial.target().twin->calibrated());
+      cannot_be_compared(trial.target().info(), peer->info(), trial.target().peer->calibrated());
   if (!why.empty()) return trial.reject(why);
   if (!run->plan.deterministic) return trial.reject("its plan does not promise the same bits each time");
-  const std::optional<Outputs> there = outputs_there(trial, *run, *twin);
+  const std::optional<Outputs> there = outputs_there(trial, *run, *peer);
   if (!there) return;
   Verdict differ;
-  const char* whose = twin->info().backend == trial.target().info().backend
-                          ? "not the bits of its twin ('was')"
+  const char* whose = peer->info().backend == trial.target().info().backend
+                          ? "not the bits of its peer build ('was')"
                           : "not the bits that the executor computes in the device's arithmetic ('was')";
   if (judge_same(*there, run->calls[0], run->c.problem, run->plan, Kind::kBits, whose, differ)) return;
   // A kernel that does not agree with itself says nothing about the other side.
   const bool again = !has_many_heads(run->c.problem);
   for (int n = 0; again && n < kReruns; ++n) {
-    const Run* rerun = trial.run(trial.base(), "the same once more, for its bits are not its twin's");
+    const Run* rerun = trial.run(trial.base(), "the same once more, for its bits are not its peer build's");
     if (!rerun) return;
-    if (!judge_same(run->calls[0], rerun->calls[0], run->c.problem, run->plan, Kind::kDirty,
-                    "its bits are not its twin's, and it does not agree with itself: a race, or a fault of the "
-                    "device",
-                    trial.verdict()))
+    if (!judge_same(
+            run->calls[0], rerun->calls[0], run->c.problem, run->plan, Kind::kDirty,
+            "its bits are not its peer build's, and it does not agree with itself: a race, or a fault of the "
+            "device",
+            trial.verdict()))
       return;
   }
   trial.fail(differ.kind, differ.message + (again ? "; it repeats itself" : ""));

@@ -67,7 +67,7 @@ TEST_F(CampaignFolder, HeaderIsReadAsWritten) {
   const CampaignHeader again = read_header(dir_).value();
   EXPECT_EQ(again.seed, header.seed);
   EXPECT_EQ(again.targets.at(0).build, "abc");
-  EXPECT_EQ(again.targets.at(0).twin, "./old.so");
+  EXPECT_EQ(again.targets.at(0).peer, "./old.so");
   EXPECT_EQ(again.targets.at(0).properties, header.targets[0].properties);
   ASSERT_EQ(again.sessions.size(), 2u);
   EXPECT_EQ(again.sessions[1].notes, session.notes);

@@ -1,9 +1,9 @@
-// What has other bits than its twin, and what that is told as.
+// What has other bits than its peer build, and what that is told as.
 #include <gtest/gtest.h>
 
 #include "properties/explain/first_bits.h"
+#include "properties/judge/peer.h"
 #include "properties/judge/trial.h"
-#include "properties/judge/twin.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -21,12 +21,12 @@ Case simple() {
   return c;
 }
 
-std::shared_ptr<Twin> twin_of(Flaw flaw) {
-  return std::make_shared<Twin>([flaw](std::string*) { return std::make_unique<FakeTarget>(flaw); });
+std::shared_ptr<Peer> peer_of(Flaw flaw) {
+  return std::make_shared<Peer>([flaw](std::string*) { return std::make_unique<FakeTarget>(flaw); });
 }
 
-Verdict judged(Target& target, Flaw twin) {
-  target.twin = twin_of(twin);
+Verdict judged(Target& target, Flaw peer) {
+  target.peer = peer_of(peer);
   return judge(simple(), *find_property("cpu_gpu_bits"), target, documented());
 }
 
@@ -86,34 +86,34 @@ TEST(CpuGpuBits, WhatCannotBeComparedIsNoPass) {
   FakeTarget target;
   const Property& property = *find_property("cpu_gpu_bits");
   EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kReject);
-  target.twin = std::make_shared<Twin>([](std::string* error) {
+  target.peer = std::make_shared<Peer>([](std::string* error) {
     *error = "none";
     return nullptr;
   });
   EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kReject);
-  EXPECT_EQ(target.twin->error(), "none");
+  EXPECT_EQ(target.peer->error(), "none");
   const Verdict refused = judged(target, Flaw::kPlanNonsense);
   EXPECT_EQ(refused.outcome, Outcome::kReject) << refused.message;
   const Verdict fault = judged(target, Flaw::kFaults);
   EXPECT_EQ(fault.kind, Kind::kFault) << fault.message;
 }
 
-TEST(CpuGpuBits, ATwinIsAskedAsTheDeviceIs) {
+TEST(CpuGpuBits, APeerIsAskedAsTheDeviceIs) {
   KernelInfo gpu, cpu;
   gpu.backend = ATTN_CUDA, gpu.device = "NVIDIA H200, sm_90";
   Case c = simple();
   c.env.compute_capability = 100;
-  EXPECT_EQ(case_of_twin(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_H200);
-  EXPECT_EQ(case_of_twin(c, gpu, cpu).env.compute_capability, 90);
-  EXPECT_EQ(case_of_twin(c, cpu, cpu), c);
+  EXPECT_EQ(case_of_peer(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_H200);
+  EXPECT_EQ(case_of_peer(c, gpu, cpu).env.compute_capability, 90);
+  EXPECT_EQ(case_of_peer(c, cpu, cpu), c);
   EXPECT_EQ(cannot_be_compared(gpu, cpu), "");
   gpu.device = "NVIDIA A100-SXM4-80GB, sm_80";
   EXPECT_NE(cannot_be_compared(gpu, cpu).find("device:a100 (as published, not proven)"), std::string::npos);
   EXPECT_NE(cannot_be_compared(gpu, cpu, ATTN_ARITHMETIC_L40S), "");
   EXPECT_EQ(cannot_be_compared(gpu, cpu, ATTN_ARITHMETIC_A100), "");
-  EXPECT_EQ(case_of_twin(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_A100);
+  EXPECT_EQ(case_of_peer(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_A100);
   gpu.device = "NVIDIA L4, sm_89";
-  EXPECT_EQ(case_of_twin(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_L40S);
+  EXPECT_EQ(case_of_peer(c, gpu, cpu).env.arithmetic, ATTN_ARITHMETIC_L40S);
   gpu.device = "NVIDIA GeForce RTX 5090, sm_120";
   EXPECT_NE(cannot_be_compared(gpu, cpu, ATTN_ARITHMETIC_A100), "");
 }

@@ -1,4 +1,4 @@
-// Found before kernels/forward's by the target `twins`: the executor too has all that a GPU has.
+// Found before kernels/forward's by the target `peers`: the executor too has all that a GPU has.
 #pragma once
 
 namespace attn {

@@ -1,9 +1,9 @@
 // The same kernel elsewhere, whose bits a target must reproduce: for a kernel on a GPU, the CPU executor's
 // build in the arithmetic of that GPU (docs/checks.md).
 //
-//   target.twin = std::make_shared<Twin>(open);
-//   Target* there = target.twin->get();      // opened on first use; null: it cannot be opened
-//   Execution e(case_of_twin(c, target.info(), there->info()), *there);
+//   target.peer = std::make_shared<Peer>(open);
+//   Target* there = target.peer->get();      // opened on first use; null: it cannot be opened
+//   Execution e(case_of_peer(c, target.info(), there->info()), *there);
 #pragma once
 
 #include <functional>
@@ -15,12 +15,12 @@
 
 namespace attnfuzz {
 
-class Twin {
+class Peer {
  public:
   using Open = std::function<std::unique_ptr<Target>(std::string* error)>;
   // `named`: the user asked for this peer build; otherwise it comes with its kernel. `calibrated`: the
   // arithmetic that a calibration says the target's device has.
-  explicit Twin(Open open, bool named = false, int32_t calibrated = ATTN_ARITHMETIC_ANY)
+  explicit Peer(Open open, bool named = false, int32_t calibrated = ATTN_ARITHMETIC_ANY)
       : open_(std::move(open)), calibrated_(calibrated), named_(named) {}
 
   bool named() const { return named_; }
@@ -41,13 +41,13 @@ class Twin {
   bool asked_ = false, named_;
 };
 
-// Why the bits of `twin` and `target` cannot be compared: the executor does not know the device's
+// Why the bits of `peer` and `target` cannot be compared: the executor does not know the device's
 // arithmetic, or knows it only as published and no calibration confirms it for this device. Empty: they
 // can.
-std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& twin,
+std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& peer,
                                int32_t calibrated = ATTN_ARITHMETIC_ANY);
 
 // The case for the peer build: in the device's arithmetic, with the device's properties.
-Case case_of_twin(Case c, const KernelInfo& target, const KernelInfo& twin);
+Case case_of_peer(Case c, const KernelInfo& target, const KernelInfo& peer);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-#include "properties/judge/twin.h"
+#include "properties/judge/peer.h"
 
 #include <algorithm>
 
@@ -13,8 +13,8 @@ constexpr int64_t kSharedMemory = 232448;
 
 }  // namespace
 
-std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& twin, int32_t calibrated) {
-  if (target.backend == twin.backend) return "";
+std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& peer, int32_t calibrated) {
+  if (target.backend == peer.backend) return "";
   const int32_t arithmetic = arithmetic_of_device(target.device);
   if (arithmetic == ATTN_ARITHMETIC_ANY)
     return "the executor has the arithmetic of an H100 or H200, an A100 and an L40S, and this is " +
@@ -25,9 +25,9 @@ std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& twin,
          "--calibration FILE says that this device has it";
 }
 
-Case case_of_twin(Case c, const KernelInfo& target, const KernelInfo& twin) {
-  c.lane = twin.lane;
-  if (target.backend == twin.backend) return c;
+Case case_of_peer(Case c, const KernelInfo& target, const KernelInfo& peer) {
+  c.lane = peer.lane;
+  if (target.backend == peer.backend) return c;
   c.env.arithmetic = arithmetic_of_device(target.device);
   c.env.compute_capability = std::min(c.env.compute_capability, kCapability);
   c.env.shared_memory_limit = std::min(c.env.shared_memory_limit, kSharedMemory);
