@@ -12,8 +12,8 @@
 #include "cli/options/terms.h"
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
-#include "fuzz/check/cheats.h"
 #include "fuzz/check/declaration.h"
+#include "fuzz/check/exploits.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/tighter.h"
 #include "properties/case/domain.h"
@@ -46,7 +46,7 @@ void measure_taken(Target& target, const CheckOptions& options, Checked& checked
   const std::string of = options.terms ? "problems inside --domain" : "problems of all kinds";
   std::printf("  takes %.0f %% of %s\n", 100 * taken, of.c_str());
   if (taken >= floor) return;
-  checked.cheat = Cheat::kRefusing;
+  checked.exploit = Exploit::kRefusing;
   const auto often = std::ranges::max_element(
       asked.reasons, {}, [](const std::pair<const std::string, int>& reason) { return reason.second; });
   checked.not_judged.push_back(
@@ -70,7 +70,7 @@ void measure_refused(const CheckResult& result, Checked& checked) {
   const double cases = static_cast<double>(result.features.cases);
   const double chance = Classification::kByChance * std::sqrt(cases * kMost * (1 - kMost));
   if (result.features.cases < kFewest || static_cast<double>(refused) <= kMost * cases + chance) return;
-  checked.cheat = Cheat::kRefusing;
+  checked.exploit = Exploit::kRefusing;
   checked.not_judged.push_back(checked.kernel.name + " refused " + std::to_string(refused) + " of " +
                                std::to_string(result.features.cases) +
                                " cases inside --domain: a kernel that refuses does not pass");

@@ -8,8 +8,8 @@
 
 #include "base/printable.h"
 #include "cli/terminal/terminal.h"
-#include "fuzz/check/cheats.h"
 #include "fuzz/check/earlier.h"
+#include "fuzz/check/exploits.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/host/lanes.h"
 #include "properties/case/domain.h"
@@ -68,7 +68,7 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   found.flaky = !once && !again;
   // Right in a fresh worker: an answer that depends on those before it.
   if (found.flaky && filing.untrusted && is_about_numbers(found.verdict.kind))
-    found.verdict.cheat = Cheat::kState;
+    found.verdict.exploit = Exploit::kState;
   // One whose numbers hang on what ran before it, maybe.
   std::optional<std::vector<Earlier>> before;
   if (found.flaky && !filing.untrusted && is_about_numbers(found.verdict.kind)) {
@@ -136,9 +136,9 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   }
   const auto start = std::chrono::steady_clock::now();
   if (filing.untrusted) {
-    const Cheat cheat = find_cheat(found.c, *again, *found.property, target, calibration);
-    if (cheat != Cheat::kNone) found.verdict.cheat = cheat;
-    if (cheat != Cheat::kNone) std::printf("  it looks like: %s\n", to_string(cheat));
+    const Exploit exploit = find_exploit(found.c, *again, *found.property, target, calibration);
+    if (exploit != Exploit::kNone) found.verdict.exploit = exploit;
+    if (exploit != Exploit::kNone) std::printf("  it looks like: %s\n", to_string(exploit));
   }
   filed.reduction = reduce_failure(found.c, *again, *found.property, target, calibration, options);
   filed.reduce_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

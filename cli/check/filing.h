@@ -14,7 +14,7 @@ struct Filing {
   const CheckOptions& check;
   std::string folder;  // of reproducers; made when there is a failure
   double reduce_seconds;
-  bool untrusted;              // the kernel's cheat is looked for
+  bool untrusted;              // the kernel's exploit is looked for
   std::function<bool()> stop;  // asked while a failure is reduced
   OpenLane open_lane;          // the kernel in another lane
 };

@@ -157,7 +157,8 @@ std::string verdict_text(const Verdict& verdict) {
   std::string text = format("%s (%s", kOutcomes[static_cast<int>(verdict.outcome)], verdict.property.c_str());
   if (verdict.kind != Kind::kNone) text += std::string(", ") + to_string(verdict.kind);
   text += "): " + (verdict.message.empty() ? "holds" : printable_lines(verdict.message)) + "\n";
-  if (verdict.cheat != Cheat::kNone) text += std::string("  it looks like: ") + to_string(verdict.cheat) + "\n";
+  if (verdict.exploit != Exploit::kNone)
+    text += std::string("  it looks like: ") + to_string(verdict.exploit) + "\n";
   if (!verdict.shapes.empty()) text += "  shape of the error: " + printable(text_of(verdict.shapes)) + "\n";
   if (verdict.where) {
     const Where& w = *verdict.where;
@@ -252,7 +253,7 @@ Json failure_json(const Failure& failure, double seconds, const Filed& filed) {
             {"kind", to_string(failure.verdict.kind)},
             {"message", failure.verdict.message},
             {"path", path_of(failure.verdict.plan)},
-            {"cheat", to_string(failure.verdict.cheat)},
+            {"cheat", to_string(failure.verdict.exploit)},
             {"flaky", failure.flaky},
             {"seconds", seconds},
             {"reproducer", filed.reproducer}};
@@ -291,7 +292,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   if (!kernel.device.empty()) j["device"] = kernel.device;
   if (checked.measures != 0) j["untrusted"] = confinement_json(checked.measures);
   if (checked.taken) j["taken_share"] = *checked.taken;
-  if (checked.cheat != Cheat::kNone) j["cheat"] = to_string(checked.cheat);
+  if (checked.exploit != Exploit::kNone) j["cheat"] = to_string(checked.exploit);
   j["seed"] = options.seed;
   j["cases"] = result.cases();
   j["seconds"] = result.seconds;

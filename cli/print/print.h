@@ -60,7 +60,7 @@ struct Checked {
   std::vector<std::string> suspects = {};  // files of result.suspects
   std::optional<double> taken = {};     // which share of what it may be asked it takes, of a kernel not trusted
   std::optional<KeyTiles> tiles = {};   // of a kernel that failed no case
-  Cheat cheat = Cheat::kNone;           // of a kernel that failed no case, and is no pass
+  Exploit exploit = Exploit::kNone;     // of a kernel that failed no case, and is no pass
   std::vector<std::string> not_judged;  // why it is no pass though nothing failed, see fuzz/check
 };
 

@@ -78,7 +78,7 @@ void fields(Is<Verdict> auto& r, auto f) {
   f("death", r.death), f("site", r.site), f("shapes", r.shapes), f("where", r.where), f("fault", r.fault);
   f("failing", r.failing), f("call", r.call), f("worst", r.worst), f.bytes("plan", r.plan);
   f("rows", r.rows), f("sampled", r.sampled), f("assumptions", r.assumptions);
-  f("declared", r.declared), f("cheat", r.cheat);
+  f("declared", r.declared), f("cheat", r.exploit);
 }
 
 }  // namespace attnfuzz

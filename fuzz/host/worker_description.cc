@@ -7,9 +7,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/printable.h"
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/refused_calls.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -144,28 +144,28 @@ std::string death(const std::string& ending, const wire::Wire& wire, const std::
   return message;
 }
 
-Cheat cheat_of(const wire::Wire& wire, Death death, std::optional<int> exit_status) {
+Exploit exploit_of(const wire::Wire& wire, Death death, std::optional<int> exit_status) {
   const wire::Crash crash = wire.crash;
-  if (death == Death::kExit) return exit_status == wire::kExitBells ? Cheat::kDescriptors : Cheat::kEnds;
-  if (death != Death::kSignal) return Cheat::kNone;
+  if (death == Death::kExit) return exit_status == wire::kExitBells ? Exploit::kDescriptors : Exploit::kEnds;
+  if (death != Death::kSignal) return Exploit::kNone;
   if (crash.signal == SIGSYS) {
     for (const RefusedCall& call : kRefusedCalls) {
       if (call.number != crash.call) continue;
-      static constexpr Cheat kOfPurposes[] = {Cheat::kProcess,  Cheat::kSignal, Cheat::kMemory,
-                                              Cheat::kNetwork,  Cheat::kFile,   Cheat::kHandler,
-                                              Cheat::kPrivilege};
+      static constexpr Exploit kOfPurposes[] = {Exploit::kProcess,  Exploit::kSignal, Exploit::kMemory,
+                                                Exploit::kNetwork,  Exploit::kFile,   Exploit::kHandler,
+                                                Exploit::kPrivilege};
       return kOfPurposes[static_cast<size_t>(call.purpose)];
     }
   }
   // Of the inputs' memory all can be read, and nothing written.
-  if (crash.signal != SIGSEGV) return Cheat::kNone;
+  if (crash.signal != SIGSEGV) return Exploit::kNone;
   const uint64_t offset = crash.address - wire.description.arena_base;
   for (const TensorId t : kInputs) {
     const uint64_t begin = Arena::slot_offset(t);
     if (wire.description.backend == ATTN_CPU && offset >= begin && offset - begin < Arena::kSlotBytes)
-      return Cheat::kInputs;
+      return Exploit::kInputs;
   }
-  return Cheat::kNone;
+  return Exploit::kNone;
 }
 
 std::string call_in_words(wire::Doing doing) {

@@ -18,7 +18,7 @@ std::optional<KernelInfo> kernel_info(const wire::Description& description);
 std::string death(const std::string& ending, const wire::Wire& wire, const std::string& library);
 
 // What a confined worker that died was about, as far as how it died tells.
-Cheat cheat_of(const wire::Wire& wire, Death death, std::optional<int> exit_status);
+Exploit exploit_of(const wire::Wire& wire, Death death, std::optional<int> exit_status);
 
 // "run()", "plan()": the call that a worker is in.
 std::string call_in_words(wire::Doing doing);

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/printable.h"
+#include "fuzz/batch/screen.h"
 #include "fuzz/host/answer_checks.h"
 #include "fuzz/host/output_hash.h"
 #include "fuzz/host/sanitizer_report.h"
@@ -20,10 +22,8 @@
 #include "fuzz/host/worker_description.h"
 #include "fuzz/host/worker_process.h"
 #include "fuzz/host/zygote.h"
-#include "fuzz/batch/screen.h"
 #include "properties/case/domain.h"
 #include "properties/judge/bad_plan.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -98,7 +98,7 @@ class WorkerTarget final : public Target, public Screening {
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = finding_ ? in_words(*finding_) : outcome.message;
       reply.death = outcome.death;
-      reply.cheat = outcome.cheat;
+      reply.exploit = outcome.exploit;
       return reply;
     }
     const wire::Answer& answer = answer_;
@@ -139,7 +139,7 @@ class WorkerTarget final : public Target, public Screening {
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = outcome.message;
       reply.death = outcome.death;
-      reply.cheat = outcome.cheat;
+      reply.exploit = outcome.exploit;
       if (!reply.timed_out) {
         reply.fault = finding_;
         if (!finding_) reply.fault = left_;
@@ -155,7 +155,7 @@ class WorkerTarget final : public Target, public Screening {
     reply.status = checked_status(answer.status);
     reply.fault = fault(answer.report);
     if (late_ && !reply.fault) {
-      reply.cheat = Cheat::kLate;
+      reply.exploit = Exploit::kLate;
       reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, kLateWords, "", 0};
     }
     // Other kernels have a plan() for it.
@@ -214,7 +214,7 @@ class WorkerTarget final : public Target, public Screening {
     Ending ending;
     std::string message, site;
     Death death = Death::kNone;
-    Cheat cheat = Cheat::kNone;
+    Exploit exploit = Exploit::kNone;
   };
 
   static wire::Request request_of(wire::Command command, const attn_problem& problem) {
@@ -400,20 +400,20 @@ class WorkerTarget final : public Target, public Screening {
     if (confined() && hoards())
       return ended(
           "it wrote more than " + std::to_string(kMostStray >> 20) + " MiB of memory in which no tensor lies",
-          Cheat::kHoards);
+          Exploit::kHoards);
     if (confined() && swarms())
       return ended("it has more than " + std::to_string(WorkerProcess::most_tasks()) + " threads",
-                   Cheat::kSwarms);
+                   Exploit::kSwarms);
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
         outcome = {Ending::kTimedOut, "no answer before the watchdog ended it", site_of_hang(*process_),
-                   Death::kNone, Cheat::kNone};
+                   Death::kNone, Exploit::kNone};
       } else {
-        outcome = {Ending::kDied, describe_exit(), site_of_death(wire), process_->death(), Cheat::kNone};
+        outcome = {Ending::kDied, describe_exit(), site_of_death(wire), process_->death(), Exploit::kNone};
         left_ = fault(wire.answer.report);
         if (left_) left_->message += "; then " + outcome.message.substr(0, outcome.message.find('\n'));
-        if (confined()) outcome.cheat = cheat_of(wire, process_->death(), process_->exit_status());
+        if (confined()) outcome.exploit = exploit_of(wire, process_->death(), process_->exit_status());
         if (finding_ && !finding_->site.empty()) outcome.site = finding_->site;
       }
       process_.reset();
@@ -432,14 +432,14 @@ class WorkerTarget final : public Target, public Screening {
     screened_.assign(wire.results, wire.results + calls.size());
     if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
-    return {Ending::kAnswered, "", "", Death::kNone, Cheat::kNone};
+    return {Ending::kAnswered, "", "", Death::kNone, Exploit::kNone};
   }
 
   // Ends the worker for what it does, and gives back the memory that it shares.
-  Outcome ended(const std::string& why, Cheat cheat) {
+  Outcome ended(const std::string& why, Exploit exploit) {
     process_.reset();
     for (const TensorSpec& spec : kTensors) arena_.forget(spec.id);
-    return {Ending::kDied, why, "", Death::kKilled, cheat};
+    return {Ending::kDied, why, "", Death::kKilled, exploit};
   }
 
   bool confined() const { return options_.measures != 0; }

@@ -232,7 +232,7 @@ std::string name_of(const Where& where) {
 bool accept_plan(const PlanReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
   v.site = reply.site;
-  v.cheat = reply.cheat;
+  v.exploit = reply.exploit;
   if (reply.timed_out) {
     fail(v, Kind::kHang, "plan() did not return before the watchdog ended it");
   } else if (reply.crash) {
@@ -279,7 +279,7 @@ bool is_late_refusal(const RunReply& reply) {
 bool accept_run(const RunReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
   v.site = reply.site;
-  v.cheat = reply.cheat;
+  v.exploit = reply.exploit;
   if (is_late_refusal(reply)) {
     v.outcome = Outcome::kReject;
     v.message = "refused: " + reply.fault->message;
@@ -315,11 +315,11 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
       break;
     case MemoryFault::Kind::kInputChanged:
       fail(v, Kind::kInputChanged, fault->message);
-      v.cheat = Cheat::kInputs;
+      v.exploit = Exploit::kInputs;
       break;
     case MemoryFault::Kind::kUnwritten:
       fail(v, Kind::kUnwritten, fault->message);
-      v.cheat = Cheat::kNothing;
+      v.exploit = Exploit::kNothing;
       break;
     case MemoryFault::Kind::kTooEarly:
       fail(v, Kind::kRefusal, fault->message);

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "properties/judge/cheat.h"
 #include "properties/judge/death.h"
+#include "properties/judge/exploit.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz {
@@ -60,7 +60,7 @@ struct PlanReply {
   std::optional<std::string> bad_plan;  // it returned, but the plan is impossible ("tile_q is 0, ...")
   bool timed_out = false;               // the watchdog ended it
   std::string site;                     // as in RunReply
-  Cheat cheat = Cheat::kNone;           // as in RunReply
+  Exploit exploit = Exploit::kNone;     // as in RunReply
 };
 
 // A fault that the back end reported while the kernel ran.
@@ -98,7 +98,7 @@ struct RunReply {
   bool timed_out = false;            // the watchdog ended the worker
   std::string site;                  // of a crash or a hang: the place in the kernel's code; empty: not known
   double seconds = 0;                // seconds in run(), synchronised
-  Cheat cheat = Cheat::kNone;        // for a run that ended badly: the exploit, as far as the target knows
+  Exploit exploit = Exploit::kNone;  // for a run that ended badly: the exploit, as far as the target knows
   std::optional<Probe> probe;        // if the run returned and Target::probe() asked for one
 };
 

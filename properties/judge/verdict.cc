@@ -13,7 +13,7 @@ const char* to_string(Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-const char* to_string(Cheat cheat) {
+const char* to_string(Exploit exploit) {
   static constexpr const char* kNames[] = {"",
                                            "nothing written",
                                            "writes inputs",
@@ -32,8 +32,8 @@ const char* to_string(Cheat cheat) {
                                            "writes files",
                                            "handles crashes",
                                            "takes privileges"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Cheat::kPrivilege) + 1);
-  return kNames[static_cast<size_t>(cheat)];
+  static_assert(std::size(kNames) == static_cast<size_t>(Exploit::kPrivilege) + 1);
+  return kNames[static_cast<size_t>(exploit)];
 }
 
 const char* kind_class(Kind kind) {

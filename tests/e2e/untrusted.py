@@ -15,7 +15,7 @@ ATTNFUZZ, STRANGERS = sys.argv[1:3]
 ON_GPU = "cuda" in sys.argv[3:4]
 NAMED = sys.argv[4:]
 
-# Kernel: kinds, one of which the failure has; words of its message; the cheat that is told, if it is always.
+# Kernel: kinds, one of which the failure has; words of its message; the exploit that is named, if it is always.
 WRONG = ("wrong", "non-finite")
 NUMBERS = ("wrong", "non-finite", "relation", "dirty", "unwritten")
 LATE = ("unwritten", "race", "guard", "wrong", "dirty", "input changed", "crash", "non-finite")
@@ -162,14 +162,14 @@ def held_against(name, result):
     if name in NOT_JUDGED:
         if result["status"] != "not judged":
             return f"status {result['status']}"
-        return None if result.get("cheat") == NOT_JUDGED[name] else f"cheat {result.get('cheat')!r}"
-    kinds, words, cheat = REFUSED[name]
+        return None if result.get("cheat") == NOT_JUDGED[name] else f"exploit {result.get('cheat')!r}"
+    kinds, words, exploit = REFUSED[name]
     if "failure" not in result:
         return f"status {result['status']}"
     failure = result["failure"]
     if failure["kind"] not in kinds or words not in failure["message"]:
         return f"{failure['kind']}: {failure['message']}"
-    return f"cheat {failure['cheat']!r}" if cheat and failure["cheat"] != cheat else None
+    return f"exploit {failure['cheat']!r}" if exploit and failure["cheat"] != exploit else None
 
 
 asked = {"honest", *(NAMED or (*REFUSED, *NOT_JUDGED, *(IN_VAIN if ON_GPU else ())))}

@@ -1,4 +1,4 @@
-"""Functions that nobody should trust: each is right as far as it goes, and cheats or attacks in one way.
+"""Functions that nobody should trust: each is right as far as it goes, and has one exploit.
 
 untrusted.py has what each must be refused for.
 """

@@ -1,5 +1,5 @@
 """Functions in PyTorch that nobody should trust, on a GPU where there is one, else on the CPU: each is right as far as it
-goes, and cheats or attacks in one way.
+goes, and has one exploit.
 
 untrusted.py has what each must be refused for.
 """

@@ -19,7 +19,7 @@ DOMAIN = "dim<=64 seq<=200 no_bias no_mask no_key_lengths"
 if TORCH:
     DOMAIN += " seq>=1 batch>=1 no_window no_softcap finite"
 NUMBERS = ("wrong", "non-finite", "relation", "dirty", "unwritten")
-# Target: kinds, one of which the failure has; words of its message; the cheat that is told, if it is always.
+# Target: kinds, one of which the failure has; words of its message; the exploit that is named, if it is always.
 REFUSED = {
     "forks": (("crash",), "of clone()", "starts a process"),
     "executes": (("crash",), "of execve()", "starts a process"),
@@ -109,13 +109,13 @@ def held_against(name, result):
         return None if result["status"] == "held" else f"{result['status']}: {result.get('failure')}"
     if name in REFUSE:
         return None if result.get("cheat") == "refuses nearly everything" else f"status {result['status']}"
-    kinds, words, cheat = REFUSED[name]
+    kinds, words, exploit = REFUSED[name]
     if "failure" not in result:
         return f"status {result['status']}"
     failure = result["failure"]
     if failure["kind"] not in kinds or words not in failure["message"]:
         return f"{failure['kind']}: {failure['message']}"
-    return f"cheat {failure['cheat']!r}" if cheat and failure["cheat"] != cheat else None
+    return f"exploit {failure['cheat']!r}" if exploit and failure["cheat"] != exploit else None
 
 
 with tempfile.TemporaryDirectory() as folder:

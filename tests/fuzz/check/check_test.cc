@@ -8,10 +8,10 @@
 #include <functional>
 #include <optional>
 
-#include "fuzz/check/cheats.h"
 #include "fuzz/check/declaration.h"
 #include "fuzz/check/earlier.h"
 #include "fuzz/check/epochs.h"
+#include "fuzz/check/exploits.h"
 #include "fuzz/check/refusals.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/check/sizes_taken.h"

@@ -1,4 +1,4 @@
-// Kernels that nobody should trust: each is right as far as it goes, and cheats or attacks in one way.
+// Kernels that nobody should trust: each is right as far as it goes, and has one exploit.
 //
 //   namespace {
 //   STRANGER(no_op, "no-op") { return ATTN_OK; }     // its run()
