@@ -128,12 +128,12 @@ Exit start_campaign(CampaignArguments arguments) {
     std::fprintf(stderr, "attnfuzz: what was met is not kept: %s\n", printable(summary.unkept).c_str());
   for (const std::string& target : summary.not_judged)
     std::fprintf(stderr, "attnfuzz: not judged: %s\n", printable(target).c_str());
-  if (summary.signal != 0 && summary.standing == Standing::kHeld) {
+  if (summary.signal != 0 && summary.status == CampaignStatus::kHeld) {
     std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: the same command goes on\n",
                  sigabbrev_np(summary.signal));
     return static_cast<Exit>(128 + summary.signal);
   }
-  return static_cast<Exit>(summary.standing);
+  return static_cast<Exit>(summary.status);
 }
 
 }  // namespace
@@ -213,7 +213,7 @@ void add_campaign(CLI::App& app, Action& action) {
   add_watchdog_option(*command, arguments->target);
   add_peer_option(*command, arguments->target);
   add_stale_flag(*command, arguments->target);
-  add_footer(*command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kStandingStatuses,
+  add_footer(*command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kCampaignExitStatuses,
              "SIGINT, SIGTERM and SIGHUP end a session early, and well: 130, 143 or 129 if nothing was found. "
              "attnfuzz status DIR says how one stands.");
   command->callback([&action, arguments] { action = [arguments] { return start_campaign(*arguments); }; });

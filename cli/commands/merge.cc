@@ -28,7 +28,7 @@ Exit run_merge(const MergeArguments& arguments) {
       "%s: %zu campaign(s), %zu job(s), %zu corpus entries, %zu finding(s); %zu were found again by another\n",
       arguments.out.c_str(), s.merged, s.shards, s.corpus, s.findings, s.same);
   const report::Report report = read_and_tell(arguments.out);
-  return s.left_out.empty() ? static_cast<Exit>(report.standing) : kBadUse;
+  return s.left_out.empty() ? static_cast<Exit>(report.status) : kBadUse;
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void add_merge(CLI::App& app, Action& action) {
       ->required();
   command->add_option("-o,--out", arguments->out, "folder to make; one from an earlier merge is replaced")
       ->required();
-  add_footer(*command, "attnfuzz merge tasks/0 tasks/1 --out merged", kStandingStatuses);
+  add_footer(*command, "attnfuzz merge tasks/0 tasks/1 --out merged", kCampaignExitStatuses);
   command->callback([&action, arguments] { action = [arguments] { return run_merge(*arguments); }; });
 }
 

@@ -79,14 +79,14 @@ Exit run_report(const ReportArguments& arguments) {
   const std::string page = report::report_page(json);
   if (arguments.out == "-") {
     std::fwrite(page.data(), 1, page.size(), stdout);
-    return static_cast<Exit>(report.standing);
+    return static_cast<Exit>(report.status);
   }
   const std::string file = arguments.out.empty() ? report.dir + "/report.html" : arguments.out;
   write_file(file, page);
   write_file(std::filesystem::path(file).replace_extension(".json").string(), json_text(json, 1) + "\n");
   std::printf("%s: %zu finding(s), %zu failure(s) to reduce%s\n", file.c_str(), report.findings.size(),
               report.waiting, report.problems.empty() ? "" : ", and part of the folder could not be read");
-  return static_cast<Exit>(report.standing);
+  return static_cast<Exit>(report.status);
 }
 
 // Seconds since a shard last wrote down what it had done, at most 5 s after each case; nothing if none has.
@@ -133,7 +133,7 @@ Exit show(const ReportArguments& arguments) {
   s["state"] = state_of(report);
   if (arguments.json) {
     std::printf("%s\n", json_text(s).c_str());
-    return static_cast<Exit>(report.standing);
+    return static_cast<Exit>(report.status);
   }
   const auto n = [&](const char* name) { return static_cast<unsigned long long>(s.at(name).get<uint64_t>()); };
   std::printf("%s: %s\n", report.dir.c_str(), printable(state_of(report)).c_str());
@@ -157,7 +157,7 @@ Exit show(const ReportArguments& arguments) {
     std::printf("  %s x%llu%s\n", printable(f.name).c_str(), (unsigned long long)f.count,
                 f.tolerated.empty() ? "" : ", known");
   }
-  return static_cast<Exit>(report.standing);
+  return static_cast<Exit>(report.status);
 }
 
 // Again and again until the session has ended or was killed.
@@ -191,7 +191,7 @@ void add_report(CLI::App& app, Action& action) {
       ->add_flag("--allow-stale", arguments->allow_stale,
                  "run a library whose sources have changed since it was built")
       ->needs("--run");
-  add_footer(*command, "attnfuzz report night", kStandingStatuses);
+  add_footer(*command, "attnfuzz report night", kCampaignExitStatuses);
   command->callback([&action, arguments] { action = [arguments] { return run_report(*arguments); }; });
 }
 
@@ -204,7 +204,7 @@ void add_status(CLI::App& app, Action& action) {
       ->check(CLI::ExistingDirectory);
   command->add_flag("--json", arguments->json, "as one JSON object: the summary of report.json");
   command->add_flag("--watch", arguments->watch, "print it every 5 s until the session ends");
-  add_footer(*command, "attnfuzz status night", kStandingStatuses);
+  add_footer(*command, "attnfuzz status night", kCampaignExitStatuses);
   command->callback([&action, arguments] {
     action = [arguments] { return arguments->watch ? watch(*arguments) : show(*arguments); };
   });

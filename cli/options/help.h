@@ -16,7 +16,7 @@ void set_formatter(CLI::App& app);
 // has none.
 inline constexpr const char* kBadUseStatus = "bad use or a bad file";
 inline const std::vector<std::string> kJudgedStatuses = {"it held", "it failed", kBadUseStatus};
-inline const std::vector<std::string> kStandingStatuses = {
+inline const std::vector<std::string> kCampaignExitStatuses = {
     "nothing was found",
     "a new finding, also one that came once; a failure that waits to be reduced; a planted bug that was missed",
     "bad use; a part of the folder is missing or cannot be read; the disk was full; or next to nothing "

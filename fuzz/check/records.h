@@ -75,7 +75,7 @@ void fields(Is<Suspicion> auto& r, auto f) { f("sign", r.sign), f("message", r.m
 
 void fields(Is<Verdict> auto& r, auto f) {
   f("outcome", r.outcome), f("kind", r.kind), f("property", r.property), f("message", r.message);
-  f("death", r.death), f("site", r.site), f("shapes", r.shapes), f("where", r.where), f("fault", r.fault);
+  f("death", r.exit_reason), f("site", r.site), f("shapes", r.shapes), f("where", r.where), f("fault", r.fault);
   f("failing", r.failing), f("call", r.call), f("worst", r.worst), f.bytes("plan", r.plan);
   f("rows", r.rows), f("sampled", r.sampled), f("assumptions", r.assumptions);
   f("declared", r.declared), f("cheat", r.exploit);

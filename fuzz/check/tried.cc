@@ -300,7 +300,7 @@ class Trying {
 std::optional<std::string> not_taken(const Execution& ran, const RunReply& reply) {
   if (reply.timed_out) return std::nullopt;
   if (reply.crash) {
-    const bool meant = reply.death == Death::kExit || reply.crash->starts_with("SIGABRT");
+    const bool meant = reply.exit_reason == ExitReason::kExit || reply.crash->starts_with("SIGABRT");
     return meant ? reply.crash : std::nullopt;
   }
   if (reply.status == ATTN_UNSUPPORTED) return reply.fault ? reply.fault->message : "refused";

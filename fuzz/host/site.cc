@@ -26,7 +26,7 @@ std::string place_in(const wire::Site& site, uint64_t offset) {
 
 }  // namespace
 
-std::string site_of_death(const wire::Wire& wire) {
+std::string site_of_exit(const wire::Wire& wire) {
   const wire::Crash crash = wire.crash;
   const char* name = crash.signal > 0 && crash.signal < 65 ? sigabbrev_np(crash.signal) : nullptr;
   const std::string place = place_in(crash.site, crash.site.offset);

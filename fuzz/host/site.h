@@ -19,7 +19,7 @@
 namespace attnfuzz {
 
 // Of a process that is dead. Empty where nothing is known.
-std::string site_of_death(const wire::Wire& wire);
+std::string site_of_exit(const wire::Wire& wire);
 
 // Of one that lives and does not come back. Takes some milliseconds; a second if it does not answer.
 std::string site_of_hang(WorkerProcess& process);

@@ -5,7 +5,7 @@
 // the same number and rings back. Tensors are named by offsets in the arena,
 // for the two processes map it at different addresses. Before anything is
 // launched the worker writes what it is about to do into `doing`, and a signal
-// handler leaves the place of a crash: so a worker's death has a name.
+// handler leaves the place of a crash: so a worker's exit has a reason.
 //
 // The kernel runs in the worker and may scribble over all of it. The parent
 // copies an answer out once, and trusts nothing in the copy: see

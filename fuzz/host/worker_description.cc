@@ -125,7 +125,7 @@ std::optional<KernelInfo> kernel_info(const wire::Description& d) {
   return info;
 }
 
-std::string death(const std::string& ending, const wire::Wire& wire, const std::string& library) {
+std::string exit_message(const std::string& ending, const wire::Wire& wire, const std::string& library) {
   const wire::Crash crash = wire.crash;
   std::string message = ending + " " + in_words(wire.doing);
   if (crash.signal == 0) return message;
@@ -144,10 +144,11 @@ std::string death(const std::string& ending, const wire::Wire& wire, const std::
   return message;
 }
 
-Exploit exploit_of(const wire::Wire& wire, Death death, std::optional<int> exit_status) {
+Exploit exploit_of(const wire::Wire& wire, ExitReason exit_reason, std::optional<int> exit_status) {
   const wire::Crash crash = wire.crash;
-  if (death == Death::kExit) return exit_status == wire::kExitBells ? Exploit::kDescriptors : Exploit::kEnds;
-  if (death != Death::kSignal) return Exploit::kNone;
+  if (exit_reason == ExitReason::kExit)
+    return exit_status == wire::kExitBells ? Exploit::kDescriptors : Exploit::kEnds;
+  if (exit_reason != ExitReason::kSignal) return Exploit::kNone;
   if (crash.signal == SIGSYS) {
     for (const RefusedCall& call : kRefusedCalls) {
       if (call.number != crash.call) continue;

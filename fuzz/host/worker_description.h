@@ -1,4 +1,4 @@
-// Reads what a worker left in the wire about its kernel, and about its death.
+// Reads what a worker left in the wire about its kernel, and about its exit.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ std::optional<KernelInfo> kernel_info(const wire::Description& description);
 
 // "SIGSEGV while running, 8 bytes past the end of k's slot, in libattn_fa1_cpu.so+0x1234".
 // `ending`: how the process ended (WorkerProcess::end).
-std::string death(const std::string& ending, const wire::Wire& wire, const std::string& library);
+std::string exit_message(const std::string& ending, const wire::Wire& wire, const std::string& library);
 
 // What a confined worker that died was about, as far as how it died tells.
-Exploit exploit_of(const wire::Wire& wire, Death death, std::optional<int> exit_status);
+Exploit exploit_of(const wire::Wire& wire, ExitReason exit_reason, std::optional<int> exit_status);
 
 // "run()", "plan()": the call that a worker is in.
 std::string call_in_words(wire::Doing doing);

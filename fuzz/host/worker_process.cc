@@ -25,8 +25,8 @@
 #include <system_error>
 #include <thread>
 
-#include "fuzz/host/confinement.h"
 #include "base/subprocess.h"
+#include "fuzz/host/confinement.h"
 #include "fuzz/host/zygote.h"
 
 namespace attnfuzz {
@@ -90,10 +90,12 @@ int raised(int fd, const char* what) {
   return high;
 }
 
-Death death_of(int status) {
-  if (!WIFSIGNALED(status)) return Death::kExit;
+ExitReason exit_reason_of(int status) {
+  if (!WIFSIGNALED(status)) return ExitReason::kExit;
   const int signal = WTERMSIG(status);
-  return signal == SIGKILL ? Death::kKilled : signal == SIGFPE ? Death::kArithmetic : Death::kSignal;
+  return signal == SIGKILL  ? ExitReason::kKilled
+         : signal == SIGFPE ? ExitReason::kArithmetic
+                            : ExitReason::kSignal;
 }
 
 }  // namespace
@@ -171,7 +173,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
                             command.library, command.kernel, std::to_string(getpid())},
                            options);
     // Where the system has none (before Linux 5.3, some sandboxes), wait() takes the end of its output
-    // for its death.
+    // for its exit.
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, guard_, 0));
     if (tasks_)
       tasks_->take(guard_);  // before it begins the worker; await_number() sees to one that was quicker
@@ -357,10 +359,10 @@ std::string WorkerProcess::end() {
     // Once a kernel is loaded: before that it was somebody else.
     const bool loaded = wire_->state.load() == wire::State::kReady;
     ending_ = (forked ? "killed" : describe_status(guards)) + (loaded ? ", sent to the worker's parent," : "");
-    death_ = forked ? Death::kKilled : death_of(guards);
+    exit_reason_ = forked ? ExitReason::kKilled : exit_reason_of(guards);
   } else {
     ending_ = describe_status(*status_);
-    death_ = death_of(*status_);
+    exit_reason_ = exit_reason_of(*status_);
     if (!WIFEXITED(*status_)) return ending_;
     if (WEXITSTATUS(*status_) == wire::kExitBells)
       ending_ += " (the kernel closed or replaced the worker's descriptors)";

@@ -15,7 +15,7 @@
 
 #include "fuzz/host/task_limit.h"
 #include "fuzz/host/wire.h"
-#include "properties/judge/death.h"
+#include "properties/judge/exit_reason.h"
 
 namespace attnfuzz {
 
@@ -63,7 +63,7 @@ class WorkerProcess {
   // kDied, or to be rid of it.
   std::string end();
   // The same for a program, after end(); kNone of one that was ended.
-  Death death() const { return death_; }
+  ExitReason exit_reason() const { return exit_reason_; }
   // Of one that ended itself.
   std::optional<int> exit_status() const;
   // The last of what it printed, at most kOutputTail bytes.
@@ -85,7 +85,7 @@ class WorkerProcess {
   wire::Wire* wire_ = nullptr;
   std::optional<TaskLimit> tasks_;  // of a confined worker
   std::string output_, ending_;
-  Death death_ = Death::kNone;
+  ExitReason exit_reason_ = ExitReason::kNone;
 };
 
 }  // namespace attnfuzz

@@ -97,7 +97,7 @@ class WorkerTarget final : public Target, public Screening {
       reply.site = outcome.site;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = finding_ ? in_words(*finding_) : outcome.message;
-      reply.death = outcome.death;
+      reply.exit_reason = outcome.exit_reason;
       reply.exploit = outcome.exploit;
       return reply;
     }
@@ -138,7 +138,7 @@ class WorkerTarget final : public Target, public Screening {
       reply.site = outcome.site;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
       if (!reply.timed_out) reply.crash = outcome.message;
-      reply.death = outcome.death;
+      reply.exit_reason = outcome.exit_reason;
       reply.exploit = outcome.exploit;
       if (!reply.timed_out) {
         reply.fault = finding_;
@@ -213,7 +213,7 @@ class WorkerTarget final : public Target, public Screening {
   struct Outcome {
     Ending ending;
     std::string message, site;
-    Death death = Death::kNone;
+    ExitReason exit_reason = ExitReason::kNone;
     Exploit exploit = Exploit::kNone;
   };
 
@@ -230,7 +230,7 @@ class WorkerTarget final : public Target, public Screening {
     request.calls = static_cast<uint32_t>(calls.size());
     const Outcome outcome = ask(request, calls);
     if (outcome.ending == Ending::kTimedOut) return "the watchdog";
-    if (outcome.ending == Ending::kDied) return "the worker's death: " + outcome.message;
+    if (outcome.ending == Ending::kDied) return "the worker's exit: " + outcome.message;
     if (answer_.status != ATTN_OK)
       return printable({answer_.reason, strnlen(answer_.reason, sizeof answer_.reason)});
     std::ranges::copy(screened_, results.begin());
@@ -295,7 +295,7 @@ class WorkerTarget final : public Target, public Screening {
       why = options_.library + ": " + describe_exit();
       if (is_python(options_.library))
         why += "\n" + printable_lines(zygote_of(options_.library, confined()).output());
-      killed = event == WorkerProcess::Event::kDied && process_->death() == Death::kKilled;
+      killed = event == WorkerProcess::Event::kDied && process_->exit_reason() == ExitReason::kKilled;
     }
     process_.reset();
     return why;
@@ -303,7 +303,7 @@ class WorkerTarget final : public Target, public Screening {
 
   // How the process ended and what it last printed. The process must be dead or done with.
   std::string describe_exit() {
-    std::string message = death(process_->end(), process_->wire(), options_.library);
+    std::string message = exit_message(process_->end(), process_->wire(), options_.library);
     std::string output = process_->output();
     // Before the words: a sanitizer's are for a program to read.
     finding_ = sanitizer_fault(output, options_.library, places_,
@@ -408,12 +408,12 @@ class WorkerTarget final : public Target, public Screening {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
         outcome = {Ending::kTimedOut, "no answer before the watchdog ended it", site_of_hang(*process_),
-                   Death::kNone, Exploit::kNone};
+                   ExitReason::kNone, Exploit::kNone};
       } else {
-        outcome = {Ending::kDied, describe_exit(), site_of_death(wire), process_->death(), Exploit::kNone};
+        outcome = {Ending::kDied, describe_exit(), site_of_exit(wire), process_->exit_reason(), Exploit::kNone};
         left_ = fault(wire.answer.report);
         if (left_) left_->message += "; then " + outcome.message.substr(0, outcome.message.find('\n'));
-        if (confined()) outcome.exploit = exploit_of(wire, process_->death(), process_->exit_status());
+        if (confined()) outcome.exploit = exploit_of(wire, process_->exit_reason(), process_->exit_status());
         if (finding_ && !finding_->site.empty()) outcome.site = finding_->site;
       }
       process_.reset();
@@ -432,14 +432,14 @@ class WorkerTarget final : public Target, public Screening {
     screened_.assign(wire.results, wire.results + calls.size());
     if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
-    return {Ending::kAnswered, "", "", Death::kNone, Exploit::kNone};
+    return {Ending::kAnswered, "", "", ExitReason::kNone, Exploit::kNone};
   }
 
   // Ends the worker for what it does, and gives back the memory that it shares.
   Outcome ended(const std::string& why, Exploit exploit) {
     process_.reset();
     for (const TensorSpec& spec : kTensors) arena_.forget(spec.id);
-    return {Ending::kDied, why, "", Death::kKilled, exploit};
+    return {Ending::kDied, why, "", ExitReason::kKilled, exploit};
   }
 
   bool confined() const { return options_.measures != 0; }

@@ -64,7 +64,7 @@ const SeriesLine& last_of(const Shard& shard) {
 Json summary_json(const Report& report) {
   const auto fresh = static_cast<size_t>(std::ranges::count_if(
       report.findings, [](const FindingEntry& e) { return e.finding.tolerated.empty(); }));
-  static constexpr const char* kStandings[] = {"held", "found", "unknown"};
+  static constexpr const char* kCampaignStatuses[] = {"held", "found", "unknown"};
   uint64_t corpus = 0;
   for (const auto& [kernel, n] : report.corpus) corpus += n;
   uint64_t since_new = UINT64_MAX;
@@ -73,7 +73,7 @@ Json summary_json(const Report& report) {
   for (const auto& [name, stats] : report.targets) {
     for (const auto& [sign, n] : stats.suspicious) suspicious += n;
   }
-  return {{"standing", kStandings[static_cast<int>(report.standing)]},
+  return {{"standing", kCampaignStatuses[static_cast<int>(report.status)]},
           {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
           {"t", report.explored},
           {"cases", total(report, &SeriesLine::cases)},

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "fuzz/report/report.h"
 #include "base/printable.h"
+#include "fuzz/report/report.h"
 
 namespace attnfuzz::report {
 namespace {
@@ -100,8 +100,8 @@ Report read_report(const std::string& dir) {
   // A kill may have left the files of a finding that another one replaced. The other one is listed and counts.
   if (report.waiting == 0 && report.problems.empty())
     std::ranges::move(unlisted_findings(report.dir, found), std::back_inserter(report.not_judged));
-  report.standing = standing(found, report.waiting, report.canaries, report.header, report.not_judged);
-  if (!report.problems.empty()) report.standing = Standing::kUnknown;
+  report.status = campaign_status(found, report.waiting, report.canaries, report.header, report.not_judged);
+  if (!report.problems.empty()) report.status = CampaignStatus::kUnknown;
   return report;
 }
 

@@ -20,13 +20,13 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "fuzz/campaign/store/archive.h"
+#include "fuzz/campaign/store/campaign_status.h"
 #include "fuzz/campaign/store/coverage_file.h"
-#include "fuzz/campaign/store/standing.h"
 #include "fuzz/campaign/store/suspects.h"
 #include "fuzz/campaign/triage/case_picture.h"
 #include "properties/reduce/reproducer.h"
-#include "base/json.h"
 
 namespace attnfuzz::report {
 
@@ -53,15 +53,15 @@ struct Report {
   std::vector<FindingEntry> findings;                // new ones first, then tolerated ones
   std::vector<Finding> never_again;
   std::vector<Canary> canaries;
-  std::vector<SuspectFile> suspects;       // statistical warnings
-  size_t waiting = 0;                      // crashes not yet reduced
-  std::map<std::string, uint64_t> corpus;  // kernel -> entries
-  std::vector<CorpusEntry> newest;         // the last few that showed something new
-  std::vector<std::string> problems;       // files that cannot be read, and why
-  std::vector<std::string> not_judged;     // targets, and why
-  Standing standing = Standing::kHeld;     // kUnknown if there are problems
-  double explored = 0;                     // campaign time until the last case
-  double end = 0;                          // campaign time until the last failure was reduced
+  std::vector<SuspectFile> suspects;              // statistical warnings
+  size_t waiting = 0;                             // crashes not yet reduced
+  std::map<std::string, uint64_t> corpus;         // kernel -> entries
+  std::vector<CorpusEntry> newest;                // the last few that showed something new
+  std::vector<std::string> problems;              // files that cannot be read, and why
+  std::vector<std::string> not_judged;            // targets, and why
+  CampaignStatus status = CampaignStatus::kHeld;  // kUnknown if there are problems
+  double explored = 0;                            // campaign time until the last case
+  double end = 0;                                 // campaign time until the last failure was reduced
 };
 
 // Throws std::runtime_error if there is no campaign in `dir`, or one that cannot be understood.

@@ -49,7 +49,7 @@ constexpr Rule kRules[] = {
                (e.lane == "tsan" || e.lane == "racecheck" || e.lane == "synccheck"));
      },
      "the back end reports threads that do not meet as they should"},
-    {Class::kDispatch, [](const Evidence& e) { return e.v.death == Death::kArithmetic; },
+    {Class::kDispatch, [](const Evidence& e) { return e.v.exit_reason == ExitReason::kArithmetic; },
      "an integer was divided by zero"},
     {Class::kTail,
      [](const Evidence& e) {

@@ -237,7 +237,7 @@ bool accept_plan(const PlanReply& reply, Verdict& v) {
     fail(v, Kind::kHang, "plan() did not return before the watchdog ended it");
   } else if (reply.crash) {
     fail(v, Kind::kCrash, "plan() died: " + *reply.crash);
-    v.death = reply.death;
+    v.exit_reason = reply.exit_reason;
   } else if (const auto bad = reply.bad_plan            ? reply.bad_plan
                               : reply.status == ATTN_OK ? bad_plan(reply.plan)
                                                         : std::nullopt) {
@@ -293,7 +293,7 @@ bool accept_run(const RunReply& reply, Verdict& v) {
     fail(v, Kind::kHang, "the kernel did not finish before the watchdog ended it");
   } else if (reply.crash) {
     fail(v, Kind::kCrash, "the worker died while the kernel ran: " + *reply.crash);
-    v.death = reply.death;
+    v.exit_reason = reply.exit_reason;
   } else if (reply.status == ATTN_UNSUPPORTED || reply.status == ATTN_INVALID) {
     fail(v, Kind::kRefusal, "run() answered " + describe(reply.status) + " to what plan() had accepted");
   } else if (reply.status == ATTN_LAUNCH_FAILED) {

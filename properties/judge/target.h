@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "properties/judge/death.h"
+#include "properties/judge/exit_reason.h"
 #include "properties/judge/exploit.h"
 #include "properties/memory/arena.h"
 
@@ -56,11 +56,11 @@ struct PlanReply {
   // Set if the worker died while planning ("SIGFPE in plan(), at libmine.so+0x1a2f"), or if its answer is no
   // status. A new worker replaces it.
   std::optional<std::string> crash;
-  Death death = Death::kNone;           // of a crash
-  std::optional<std::string> bad_plan;  // it returned, but the plan is impossible ("tile_q is 0, ...")
-  bool timed_out = false;               // the watchdog ended it
-  std::string site;                     // as in RunReply
-  Exploit exploit = Exploit::kNone;     // as in RunReply
+  ExitReason exit_reason = ExitReason::kNone;  // of a crash
+  std::optional<std::string> bad_plan;         // it returned, but the plan is impossible ("tile_q is 0, ...")
+  bool timed_out = false;                      // the watchdog ended it
+  std::string site;                            // as in RunReply
+  Exploit exploit = Exploit::kNone;            // as in RunReply
 };
 
 // A fault that the back end reported while the kernel ran.
@@ -93,9 +93,9 @@ struct Probe {
 struct RunReply {
   attn_status status = ATTN_OK;
   std::optional<Fault> fault;
-  std::optional<std::string> crash;  // as in PlanReply: "exit status 3 in run()"
-  Death death = Death::kNone;        // of a crash
-  bool timed_out = false;            // the watchdog ended the worker
+  std::optional<std::string> crash;            // as in PlanReply: "exit status 3 in run()"
+  ExitReason exit_reason = ExitReason::kNone;  // of a crash
+  bool timed_out = false;                      // the watchdog ended the worker
   std::string site;                  // of a crash or a hang: the place in the kernel's code; empty: not known
   double seconds = 0;                // seconds in run(), synchronised
   Exploit exploit = Exploit::kNone;  // for a run that ended badly: the exploit, as far as the target knows

@@ -57,10 +57,10 @@ struct Verdict {
   Outcome outcome = Outcome::kPass;
   Kind kind = Kind::kNone;
   std::string property;
-  std::string message;               // one line for people
-  std::string site;                  // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if not known
-  Death death = Death::kNone;        // for kCrash
-  Exploit exploit = Exploit::kNone;  // for a failure, if known
+  std::string message;  // one line for people
+  std::string site;     // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if not known
+  ExitReason exit_reason = ExitReason::kNone;  // for kCrash
+  Exploit exploit = Exploit::kNone;            // for a failure, if known
   // The shape of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised.
   std::vector<Shape> shapes;
   std::optional<Where> where;

@@ -92,7 +92,7 @@ says '"status":"not judged"' "$out/check.json"
 ends 1 "the plan makes no sense: tile_q is 0" "$fakes/behaviours.so:no-tiles" --cases 60 --reduce-seconds 1
 says "1 will do for a kernel without tiles" "$out/log" "$out/check.xml"
 says '"kind":"bad-plan"' "$out/check.json"
-grep -qE "died|crashed" "$out/log" && complain "a bad plan is told as a death"
+grep -qE "died|crashed" "$out/log" && complain "a bad plan is reported as a crash"
 
 # One kind after the other; then what was found comes first.
 ends 1 "FAILURE" "$fakes/attention.so:two-bugs" --cases 400 --keep-going --reduce-seconds 2

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "base/processes.h"
 #include "fuzz/campaign/run/canaries.h"
 #include "fuzz/campaign/run/event_log.h"
 #include "fuzz/campaign/run/triage_process.h"
@@ -16,7 +17,6 @@
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/campaign/triage/recheck.h"
-#include "base/processes.h"
 
 namespace attnfuzz {
 namespace {
@@ -153,13 +153,13 @@ class Supervisor {
     if (summary.waiting == 0)
       std::ranges::move(unlisted_findings(options_.dir, summary.findings),
                         std::back_inserter(summary.not_judged));
-    summary.standing =
-        standing(summary.findings, summary.waiting, summary.canaries, header_, summary.not_judged);
+    summary.status =
+        campaign_status(summary.findings, summary.waiting, summary.canaries, header_, summary.not_judged);
     try {
       read_coverage(options_.dir);
     } catch (const std::runtime_error& error) {
       summary.unkept = error.what();
-      if (summary.standing == Standing::kHeld) summary.standing = Standing::kUnknown;
+      if (summary.status == CampaignStatus::kHeld) summary.status = CampaignStatus::kUnknown;
     }
     Json end = state_now();
     end["waiting"] = summary.waiting;  // in the folder, whatever was counted

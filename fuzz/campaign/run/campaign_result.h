@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/campaign/store/archive.h"
-#include "fuzz/campaign/store/standing.h"
 #include "base/json_record.h"
+#include "fuzz/campaign/store/archive.h"
+#include "fuzz/campaign/store/campaign_status.h"
 
 namespace attnfuzz {
 
@@ -41,7 +41,7 @@ struct CampaignSummary {
   bool harness_broken = false;          // a canary was not found
   std::string unkept;                   // what could not be stored: for instance a damaged coverage file
   std::vector<std::string> not_judged;  // targets about which the campaign says nothing
-  Standing standing = Standing::kHeld;
+  CampaignStatus status = CampaignStatus::kHeld;
 };
 
 }  // namespace attnfuzz

@@ -33,7 +33,7 @@ constexpr int kMostOfOneSite = 2;
 // judged again with the full watch.
 constexpr int kMostFullWatches = 2;
 // A case is filed after it has ended this many jobs. Fewer deaths may have had another cause.
-constexpr int kMostDeaths = 3;
+constexpr int kMostExits = 3;
 constexpr double kSeriesSeconds = 5, kRefreshSeconds = 1;
 
 // A case on its way from the draw to the archive.
@@ -110,13 +110,13 @@ class Explorer {
         interrupted_->c,           find_property(interrupted_->property), "drawn", "", interrupted_->index,
         interrupted_->attempts + 1};
     if (candidate.property == nullptr) return;
-    if (deaths_of(folder_, *interrupted_) < kMostDeaths) return take(std::move(candidate));
+    if (shard_exits(folder_, *interrupted_) < kMostExits) return take(std::move(candidate));
     Verdict verdict;
     verdict.outcome = Outcome::kFail;
     verdict.kind = Kind::kCrash;
     verdict.property = candidate.property->name;
     verdict.message =
-        "the process that judged it died or was stuck, each time of " + std::to_string(kMostDeaths);
+        "the process that judged it died or was stuck, each time of " + std::to_string(kMostExits);
     file(candidate, verdict);
   }
 
@@ -249,7 +249,7 @@ class Explorer {
     crash.message = verdict.message;
     crash.shape = text_of(verdict.shapes);
     crash.site = verdict.site;
-    crash.death = verdict.death;
+    crash.exit_reason = verdict.exit_reason;
     crash.t = s_.clock.now();
     crash.shard = s_.shard;
     crash.index = candidate.index;

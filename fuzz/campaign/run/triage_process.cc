@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "fuzz/campaign/triage/triage.h"
 #include "base/processes.h"
+#include "fuzz/campaign/triage/triage.h"
 
 namespace attnfuzz {
 
@@ -25,7 +25,7 @@ void TriageProcess::look() {
     if (!ending) return;
     pid_ = -1;
     if (!ending->how.empty()) {
-      note_triage_death(options_.dir);
+      note_triage_exit(options_.dir);
       ++restarts_;
       events_.say("restart", {{"triage", true}, {"why", message[0] ? message : ending->how}});
       rest_ = Clock::now() + std::chrono::seconds(1);

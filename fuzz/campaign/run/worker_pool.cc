@@ -167,7 +167,7 @@ void WorkerPool::over(Seat& seat, const std::string& how) {
     if (!how.empty() && failed_starts + 1 < kMostFailedStarts) canaries_.again(seat.target);
   }
   if (!how.empty()) {
-    note_death(shard_dir(options_.dir, seat.shard));
+    note_shard_exit(shard_dir(options_.dir, seat.shard));
     ++slot(seat).restarts;
     ++restarts_;
     const std::string why = said.empty() ? how : said;

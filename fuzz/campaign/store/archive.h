@@ -157,7 +157,7 @@ struct Crash {
   double t = 0;
   int shard = 0;
   uint64_t index = 0;
-  Death death = Death::kNone;
+  ExitReason exit_reason = ExitReason::kNone;
 };
 
 enum class Repeats { kAlways, kSometimes, kAfterOthers, kNever };

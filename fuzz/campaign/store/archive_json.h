@@ -55,8 +55,8 @@ void fields(Is<CorpusEntry> auto& r, auto f) {
 
 void fields(Is<Crash> auto& r, auto f) {
   f("id", r.id), f("target", r.target), f("property", r.property), f("kind", r.kind), f("message", r.message);
-  f("shape", r.shape), f.later("site", r.site), f.later("death", r.death), f("t", r.t), f("shard", r.shard),
-      f("index", r.index), f("case", r.c);
+  f("shape", r.shape), f.later("site", r.site), f.later("death", r.exit_reason), f("t", r.t),
+      f("shard", r.shard), f("index", r.index), f("case", r.c);
 }
 
 inline void to_json(Json& j, const Repeats& repeats) { j = to_string(repeats); }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "properties/case/codec.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "properties/case/codec.h"
 
 namespace attnfuzz {
 namespace {
@@ -85,7 +85,7 @@ std::optional<Journaled> in_flight(const std::string& shard_dir) {
 
 namespace {
 
-std::string deaths_file(const std::string& shard_dir) { return shard_dir + "/deaths.json"; }
+std::string shard_exits_file(const std::string& shard_dir) { return shard_dir + "/deaths.json"; }
 
 Json name_of_entry(const Journaled& entry) {
   return {{"target", entry.target}, {"index", entry.index}, {"property", entry.property}};
@@ -93,19 +93,19 @@ Json name_of_entry(const Journaled& entry) {
 
 }  // namespace
 
-int deaths_of(const std::string& shard_dir, const Journaled& entry) {
-  const auto text = read_file(deaths_file(shard_dir), kInFolder);
+int shard_exits(const std::string& shard_dir, const Journaled& entry) {
+  const auto text = read_file(shard_exits_file(shard_dir), kInFolder);
   const auto* found = std::get_if<std::string>(&text);
   const auto known = found ? json_line(*found) : std::nullopt;
   if (!known || !known->is_object() || known->value("of", Json()) != name_of_entry(entry)) return 0;
   return known->value("deaths", 0);
 }
 
-void note_death(const std::string& shard_dir) {
+void note_shard_exit(const std::string& shard_dir) {
   const auto entry = in_flight(shard_dir);
   if (!entry) return;
-  const Json counted = {{"of", name_of_entry(*entry)}, {"deaths", deaths_of(shard_dir, *entry) + 1}};
-  write_file(deaths_file(shard_dir), json_text(counted) + "\n");
+  const Json counted = {{"of", name_of_entry(*entry)}, {"deaths", shard_exits(shard_dir, *entry) + 1}};
+  write_file(shard_exits_file(shard_dir), json_text(counted) + "\n");
 }
 
 std::vector<Journaled> trace_of(const std::string& shard_dir) {

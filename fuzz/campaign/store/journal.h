@@ -42,11 +42,11 @@ class Journal {
 // The case that was running when the shard's process ended; nothing if it rested.
 std::optional<Journaled> in_flight(const std::string& shard_dir);
 
-// The supervisor calls this if a shard's process died or had to be ended. It counts one death against the
+// The supervisor calls this if a shard's process died or had to be ended. It counts one exit against the
 // case in flight, in the file deaths.json.
-void note_death(const std::string& shard_dir);
+void note_shard_exit(const std::string& shard_dir);
 // Consecutive deaths counted against a case; 0: none.
-int deaths_of(const std::string& shard_dir, const Journaled& entry);
+int shard_exits(const std::string& shard_dir, const Journaled& entry);
 
 // The last cases, oldest first, at most Journal::kTrace. The one in flight is last.
 std::vector<Journaled> trace_of(const std::string& shard_dir);

@@ -1,8 +1,8 @@
 #include "fuzz/campaign/triage/run_again.h"
 
+#include "base/files.h"
 #include "fuzz/campaign/store/journal.h"
 #include "properties/judge/trial.h"
-#include "base/files.h"
 
 namespace attnfuzz {
 namespace {
@@ -32,7 +32,7 @@ class Again {
     Verdict verdict = judge(crash_.c, property_, worker_, calibration_);
     if (verdict.outcome != Outcome::kFail) return false;
     // It failed in another way before, and anyone may have killed it, so this says nothing about the failure.
-    if (verdict.death == Death::kKilled && crash_.death != Death::kKilled) return false;
+    if (verdict.exit_reason == ExitReason::kKilled && crash_.exit_reason != ExitReason::kKilled) return false;
     result_.verdict = std::move(verdict);
     return true;
   }

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostDeaths = 2;  // deaths of the process that examines one crash, before the crash is given up
+constexpr int kMostExits = 2;  // deaths of the process that examines one crash, before the crash is given up
 constexpr double kCanarySeconds = 10;
 
 constexpr const char* kInHand = "/in_hand";  // lies in the folder of the crash that is examined
@@ -56,7 +56,7 @@ class OneCrash {
 
   void run() {
     if (is_counted()) return remove();
-    blind_ = number_in(folder_ + "/attempts") >= kMostDeaths;
+    blind_ = number_in(folder_ + "/attempts") >= kMostExits;
     save([&] { write_file(folder_ + kInHand, "\n"); });
     finding_.target = target_.record.name;
     finding_.t = crash_.t;
@@ -364,7 +364,7 @@ class OneCrash {
 
 }  // namespace
 
-void note_triage_death(const std::string& dir) {
+void note_triage_exit(const std::string& dir) {
   with_crash_in_hand(dir, [](const std::string& crash) {
     write_file(crash + "/attempts", std::to_string(number_in(crash + "/attempts") + 1) + "\n");
   });

@@ -36,7 +36,7 @@ void triage(const Triage& t);
 
 // For the supervisor of the campaign in `dir`: the triage process died while the supervisor lived. This
 // counts against the crash in hand, which is given up after the second time.
-void note_triage_death(const std::string& dir);
+void note_triage_exit(const std::string& dir);
 
 // The key by which a campaign counts findings: dedupe_key() of the reduced case without accidents of its
 // discovery: the build and back end; which head dimension it was; and for an odd layout, which of Q, K and

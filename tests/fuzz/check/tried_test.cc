@@ -43,13 +43,13 @@ RunReply reply_of(End end) {
       fault(ATTN_REPORT_ADDRESS, "a read beyond K");
       break;
     case End::kAborts:
-      reply.crash = "SIGABRT in run()", reply.death = Death::kSignal;
+      reply.crash = "SIGABRT in run()", reply.exit_reason = ExitReason::kSignal;
       break;
     case End::kSegfaults:
-      reply.crash = "SIGSEGV in run()", reply.death = Death::kSignal;
+      reply.crash = "SIGSEGV in run()", reply.exit_reason = ExitReason::kSignal;
       break;
     case End::kExits:
-      reply.crash = "exit status 3 in run()", reply.death = Death::kExit;
+      reply.crash = "exit status 3 in run()", reply.exit_reason = ExitReason::kExit;
       break;
     case End::kHangs:
       reply.timed_out = true;

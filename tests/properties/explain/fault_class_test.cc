@@ -567,7 +567,7 @@ TEST(FaultClass, ANeedsValueIsRead) {
 
 TEST(FaultClass, ADivisionByZeroAndARunThatDisagreesWithItsPlan) {
   Finding division(Kind::kCrash);
-  division.v.death = Death::kArithmetic;
+  division.v.exit_reason = ExitReason::kArithmetic;
   expect(division, FaultClass::kDispatch);
   Finding refusal(Kind::kRefusal);
   refusal.v.plan.size = sizeof(attn_plan);

@@ -162,10 +162,10 @@ TEST(JudgePlan, WhatAReplyBecomes) {
   reply.status = ATTN_UNSUPPORTED, reply.reason = "too wide";
   EXPECT_EQ(judged(reply).message, "refused: too wide");
   EXPECT_EQ(judged(reply).site, "");
-  reply.crash = "SIGFPE in plan()", reply.death = Death::kArithmetic, reply.site = "libmine.so+0x1";
+  reply.crash = "SIGFPE in plan()", reply.exit_reason = ExitReason::kArithmetic, reply.site = "libmine.so+0x1";
   const Verdict died = judged(reply);
   EXPECT_EQ(died.kind, Kind::kCrash);
-  EXPECT_EQ(died.death, Death::kArithmetic);
+  EXPECT_EQ(died.exit_reason, ExitReason::kArithmetic);
   EXPECT_EQ(died.site, "libmine.so+0x1");
   Verdict ended;
   fail(ended, Kind::kWrong, "wrong");

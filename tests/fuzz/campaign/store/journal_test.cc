@@ -29,27 +29,27 @@ TEST_F(Folder, KillsOfTheSupervisorCountForNothing) {
   for (int kills = 0; kills < 15; ++kills) {
     Journal journal(dir_);
     journal.begin(entry_of(7));
-    // The supervisor is killed here, and the shard's process with it: nobody notes a death.
-    EXPECT_EQ(deaths_of(dir_, *in_flight(dir_)), 0);
+    // The supervisor is killed here, and the shard's process with it: nobody notes the exit.
+    EXPECT_EQ(shard_exits(dir_, *in_flight(dir_)), 0);
   }
 }
 
-TEST_F(Folder, DeathsOfTheShardAloneAreCountedInARow) {
+TEST_F(Folder, ExitsOfTheShardAloneAreCountedInARow) {
   Journal journal(dir_);
-  note_death(dir_);
+  note_shard_exit(dir_);
   journal.begin(entry_of(7));
-  EXPECT_EQ(deaths_of(dir_, entry_of(7)), 0) << "nothing was in flight";
-  note_death(dir_);
-  note_death(dir_);
-  EXPECT_EQ(deaths_of(dir_, entry_of(7)), 2);
-  EXPECT_EQ(deaths_of(dir_, entry_of(8)), 0);
+  EXPECT_EQ(shard_exits(dir_, entry_of(7)), 0) << "nothing was in flight";
+  note_shard_exit(dir_);
+  note_shard_exit(dir_);
+  EXPECT_EQ(shard_exits(dir_, entry_of(7)), 2);
+  EXPECT_EQ(shard_exits(dir_, entry_of(8)), 0);
   journal.begin(entry_of(8));
-  note_death(dir_);
-  EXPECT_EQ(deaths_of(dir_, entry_of(8)), 1);
-  EXPECT_EQ(deaths_of(dir_, entry_of(7)), 0) << "another case came between";
+  note_shard_exit(dir_);
+  EXPECT_EQ(shard_exits(dir_, entry_of(8)), 1);
+  EXPECT_EQ(shard_exits(dir_, entry_of(7)), 0) << "another case came between";
 }
 
-TEST_F(Folder, DeathsOfTriageAreCountedAgainstTheCrashInHand) {
+TEST_F(Folder, ExitsOfTriageAreCountedAgainstTheCrashInHand) {
   const std::string crash = dir_ + "/crashing/1", other = dir_ + "/crashing/2";
   fs::create_directories(crash);
   fs::create_directories(other);
@@ -60,8 +60,8 @@ TEST_F(Folder, DeathsOfTriageAreCountedAgainstTheCrashInHand) {
     return n;
   };
   std::ofstream(crash + "/in_hand").close();
-  note_triage_death(dir_);
-  note_triage_death(dir_);  // nothing is in hand any more
+  note_triage_exit(dir_);
+  note_triage_exit(dir_);  // nothing is in hand any more
   EXPECT_EQ(attempts(crash), 1);
   EXPECT_EQ(attempts(other), 0);
 }

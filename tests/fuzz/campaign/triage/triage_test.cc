@@ -75,7 +75,7 @@ class Killed : public FakeTarget {
     RunReply reply;
     reply.status = ATTN_FAULT;
     reply.crash = "it died";
-    reply.death = Death::kKilled;
+    reply.exit_reason = ExitReason::kKilled;
     return reply;
   }
 };
@@ -87,7 +87,7 @@ TEST(RunAgain, AKillConfirmsAKillAndNoOtherFailure) {
     return run_again(crash, *find_property("reference"), worker, executor(), "").repeats;
   };
   EXPECT_EQ(again(), Repeats::kNever) << "anyone may have sent it";
-  crash.death = Death::kKilled;
+  crash.exit_reason = ExitReason::kKilled;
   EXPECT_EQ(again(), Repeats::kAlways);
 }
 

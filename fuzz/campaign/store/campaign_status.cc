@@ -1,4 +1,4 @@
-#include "fuzz/campaign/store/standing.h"
+#include "fuzz/campaign/store/campaign_status.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,8 +8,9 @@
 
 namespace attnfuzz {
 
-Standing standing(const FindingsFile& findings, size_t waiting, const std::vector<Canary>& canaries,
-                  const CampaignHeader& header, const std::vector<std::string>& unjudged) {
+CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
+                               const std::vector<Canary>& canaries, const CampaignHeader& header,
+                               const std::vector<std::string>& unjudged) {
   const auto is_new = [](const Finding& f) { return f.tolerated.empty(); };
   const auto missed = [&](const Canary& canary) {
     const auto n = static_cast<size_t>(canary.session);
@@ -18,9 +19,9 @@ Standing standing(const FindingsFile& findings, size_t waiting, const std::vecto
   };
   if (waiting > 0 || std::ranges::any_of(findings.findings, is_new) ||
       std::ranges::any_of(findings.never_again, is_new) || std::ranges::any_of(canaries, missed))
-    return Standing::kFound;
+    return CampaignStatus::kFound;
   const bool cut_short = !header.sessions.empty() && header.sessions.back().ended == kDiskFull;
-  return cut_short || !unjudged.empty() ? Standing::kUnknown : Standing::kHeld;
+  return cut_short || !unjudged.empty() ? CampaignStatus::kUnknown : CampaignStatus::kHeld;
 }
 
 std::vector<std::string> not_judged(const CampaignHeader& header,

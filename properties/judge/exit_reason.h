@@ -5,7 +5,7 @@
 
 namespace attnfuzz {
 
-enum class Death : uint8_t {
+enum class ExitReason : uint8_t {
   kNone,        // it lives, or nothing is known
   kKilled,      // SIGKILL: by the kernel itself, or by anyone who may send it
   kArithmetic,  // SIGFPE: an integer division by zero

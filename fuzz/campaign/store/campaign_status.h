@@ -22,11 +22,12 @@
 
 namespace attnfuzz {
 
-enum class Standing { kHeld = 0, kFound = 1, kUnknown = 2 };
+enum class CampaignStatus { kHeld = 0, kFound = 1, kUnknown = 2 };
 
 // `waiting`: waiting_failures(); `unjudged`: not_judged().
-Standing standing(const FindingsFile& findings, size_t waiting, const std::vector<Canary>& canaries,
-                  const CampaignHeader& header, const std::vector<std::string>& unjudged);
+CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
+                               const std::vector<Canary>& canaries, const CampaignHeader& header,
+                               const std::vector<std::string>& unjudged);
 
 // The targets of which too little was judged (fuzz/check/enough.h), or nothing by a named property, and
 // why. Empty while the last session runs, and if it was broken off.
