@@ -14,8 +14,8 @@
 #include "properties/judge/property.h"
 #include "reference/cuda/cuda_oracle.h"
 #include "reference/model/arithmetic_table.h"
-#include "reference/model/ceiling.h"
 #include "reference/model/device_arithmetic.h"
+#include "reference/model/error_cap.h"
 
 namespace attnfuzz {
 
@@ -251,9 +251,9 @@ Calibration device_calibration(const KernelInfo& kernel, const TargetOptions& op
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options) {
   Calibration calibration = device_calibration(kernel, options);
   if (!options.errors.empty()) {
-    calibration.ceiling = parse_errors(options.errors);
+    calibration.error_cap = parse_errors(options.errors);
   } else if (!options.untrusted.empty()) {
-    calibration.ceiling = documented_ceiling();
+    calibration.error_cap = documented_cap();
   }
   return calibration;
 }

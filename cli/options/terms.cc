@@ -16,7 +16,7 @@
 #include "kernels/contract/plan_fields.h"
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"
-#include "reference/model/ceiling.h"
+#include "reference/model/error_cap.h"
 
 namespace attnfuzz {
 namespace {
@@ -275,7 +275,7 @@ void set_choice(const std::string& word, const PlanField& row, const std::string
 }  // namespace
 
 attn_plan parse_errors(const std::string& words) {
-  attn_plan plan = documented_ceiling();
+  attn_plan plan = documented_cap();
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     const size_t equals = word.find('=');

@@ -1,6 +1,6 @@
 // The caller's terms of a check: how wrong a kernel may be, and what it must take.
 //
-//   parse_errors("accumulator=tensor p=input merges=8")    // a ceiling of plans (reference/model/ceiling.h)
+//   parse_errors("accumulator=tensor p=input merges=8")    // a cap of plans (reference/model/error_cap.h)
 //
 // Words as attnfuzz.Errors has them in Python (docs/python.md).
 #pragma once

@@ -7,14 +7,14 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "properties/case/as_contract.h"
 #include "properties/case/domain.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/stopwatch.h"
-#include "properties/case/as_contract.h"
 #include "reference/agreement.h"
 #include "reference/model/arithmetic_table.h"
-#include "reference/model/ceiling.h"
+#include "reference/model/error_cap.h"
 #include "reference/model/error_model.h"
 
 namespace attnfuzz {
@@ -57,7 +57,7 @@ std::optional<double> declared_share(const Execution& e, const Reference& refere
   constexpr int64_t kRows = 16;
   const bool all = reference.sampled == RowSpace(e.c.problem).count();
   Calibration best = by;
-  best.ceiling = best_plan();
+  best.error_cap = best_plan();
   const RowSample few = {.limit = kRows, .seed = 1};
   const Reference least = e.evaluate(best, few);
   const Reference again = all ? Reference{} : e.evaluate(by, few);
@@ -109,7 +109,7 @@ Trial::Trial(const Case& c, Target& target, const Calibration& calibration, bool
       target_(target),
       calibration_(judged_by(c, target, calibration)),
       fast_(fast && target.oracles),
-      compares_(compares || calibration.ceiling) {}
+      compares_(compares || calibration.error_cap) {}
 
 Trial::Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given)
     : base_(c),
@@ -329,7 +329,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
     if (n == 0) {
       // Once for each case: check_memory() below finds a call that changed an input.
       if (!evaluate(e, *run)) break;
-      if (variant == 0 && calibration_.ceiling)
+      if (variant == 0 && calibration_.error_cap)
         verdict_.declared = declared_share(e, run->reference, calibration_);
     }
     Stopwatch watch(verdict_.judge_s);

@@ -74,7 +74,7 @@ struct Verdict {
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   std::vector<std::string> assumptions;  // classes that the plan left open
   // The share of O's bound that exists because the plan declares a loose class or leaves it open
-  // (reference/model/ceiling.h, best_plan()). Set if plans have a ceiling and the case was compared.
+  // (reference/model/error_cap.h, best_plan()). Set if plans have a cap and the case was compared.
   std::optional<double> declared;
   std::optional<Suspicion> suspicion;  // of the case itself, if it did not fail
   // Seconds spent in each stage.

@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/json.h"
 #include "reference/model/arithmetic_names.h"
 #include "reference/model/arithmetic_table.h"
-#include "base/json.h"
 
 namespace attnfuzz {
 
@@ -104,7 +104,7 @@ const Calibration& arithmetic_table(int32_t arithmetic) {
 
 const Calibration& table_for(int32_t arithmetic, const Calibration& given) {
   const Calibration& named = arithmetic_table(given.arithmetic);
-  const bool of_these = !given.ceiling && given.name == named.name && given.origin == named.origin;
+  const bool of_these = !given.error_cap && given.name == named.name && given.origin == named.origin;
   return of_these ? arithmetic_table(arithmetic) : given;
 }
 

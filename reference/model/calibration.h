@@ -49,8 +49,8 @@ struct Calibration {
   // another device's arithmetic are not judged by this table.
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;
 
-  // Not a property of the device: the most that plans may claim (ceiling.h). Empty: plans are trusted.
-  std::optional<attn_plan> ceiling = {};
+  // Not a property of the device: the most that plans may claim (error_cap.h). Empty: plans are trusted.
+  std::optional<attn_plan> error_cap = {};
 };
 
 const Calibration& documented();  // the loosest documented classes, for any unknown device

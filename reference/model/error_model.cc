@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "reference/model/ceiling.h"
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 
 namespace attnfuzz {

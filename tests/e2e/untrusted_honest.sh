@@ -41,7 +41,7 @@ refused "write NAME=VALUE" fa1 --errors merge_count=4
 refused "there are batch=N" fa1 --domain head=4
 refused "write seq<=4096" fa1 --domain "seq<4096"
 
-# Inside a domain what is refused counts, and a tighter ceiling is held.
+# Inside a domain what is refused counts, and a tighter cap is held.
 "$attnfuzz" check fa1 --cases 100 --untrusted --domain 'dim=64 seq<=128 no_bias' --errors 'p=input accumulator=tensor' --out found >log 2>&1 || die "fa1 fails in a domain"
 grep -q "takes 100 % of problems inside --domain" log || die "what it takes of a domain is not said"
 "$attnfuzz" check fa1 --cases 100 --untrusted --errors 'p=fp32' --reduce-seconds 0.1 --out found >log 2>&1

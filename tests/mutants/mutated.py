@@ -22,7 +22,7 @@ KERNELS = tuple(name for name in MUTATED if "," not in name)
 # The oracle's sources: reference/ without its tables (call/tensor_spec.h, calibrations/), its sweeps (calibrate/)
 # and what it is on a GPU (cuda/), which its agreement with these holds.
 ORACLE = ["agreement.cc", "oracle.cc", "call/expected.cc", "call/expected.h", "call/row_sample.cc",
-          "call/row_space.h", "model/calibration.cc", "model/ceiling.cc", "model/error_model.cc",
+          "call/row_space.h", "model/calibration.cc", "model/error_cap.cc", "model/error_model.cc",
           "model/error_model.h", "numbers/formats.cc", "numbers/ratio.h", "rows/key_block.cc", "rows/key_block.h",
           "rows/key_range.h", "rows/mean_columns.cc", "rows/operands.cc", "rows/operands.h", "rows/partials.cc",
           "rows/products.cc", "rows/rounded_p.cc", "rows/row_loops.cc", "rows/row_terms.h", "rows/scores.cc",

@@ -85,7 +85,7 @@ TEST(Calibration, ATableGoesWithTheArithmeticOfACase) {
   EXPECT_EQ(table_for(ATTN_ARITHMETIC_ANY, h200()).name, executor().name);
   EXPECT_EQ(table_for(ATTN_ARITHMETIC_H200, documented()).name, "documented");
   Calibration limited = executor();
-  limited.ceiling.emplace();
+  limited.error_cap.emplace();
   EXPECT_EQ(&table_for(ATTN_ARITHMETIC_H200, limited), &limited);
 }
 

@@ -8,7 +8,7 @@
 
 #include "properties/data/recipe.h"
 #include "properties/judge/trial.h"
-#include "reference/model/ceiling.h"
+#include "reference/model/error_cap.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -322,29 +322,29 @@ TEST(Trial, WhatAPlanDeclaresIsMeasuredByTheBestPlan) {
       return reply;
     }
   };
-  Calibration ceiling = documented();
-  ceiling.ceiling = documented_ceiling();
+  Calibration cap = documented();
+  cap.error_cap = documented_cap();
   Loose target;
-  const Verdict v = judge(simple(33), *find_property("reference"), target, ceiling);
+  const Verdict v = judge(simple(33), *find_property("reference"), target, cap);
   ASSERT_TRUE(v.declared) << v.message;
   EXPECT_GT(*v.declared, 0.01);
   // The same, of rows that are all evaluated, from what an oracle says.
   const Case c = simple(5);
   Execution e(c, target);
-  Calibration best = ceiling;
-  best.ceiling = best_plan();
-  const Reference declared = e.evaluate(ceiling), least = e.evaluate(best);
+  Calibration best = cap;
+  best.error_cap = best_plan();
+  const Reference declared = e.evaluate(cap), least = e.evaluate(best);
   double all = 0, needed = 0;
   for (int64_t i = 0; i < 2 * 5 * 8; ++i) {
     all += declared[TensorId::kO].allowance(i);
     needed += std::min(declared[TensorId::kO].allowance(i), least[TensorId::kO].allowance(i));
   }
-  const auto share = judge(c, *find_property("reference"), target, ceiling).declared;
+  const auto share = judge(c, *find_property("reference"), target, cap).declared;
   ASSERT_TRUE(share);
   EXPECT_DOUBLE_EQ(*share, 1 - needed / all);
   Case none = c;
   none.problem.seq_k = 0;
-  EXPECT_FALSE(judge(none, *find_property("reference"), target, ceiling).declared) << "no row has a bound";
+  EXPECT_FALSE(judge(none, *find_property("reference"), target, cap).declared) << "no row has a bound";
 }
 
 TEST(Trial, RunsThatAreGivenAreTakenInTheirOrder) {

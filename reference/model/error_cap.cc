@@ -1,4 +1,4 @@
-#include "reference/model/ceiling.h"
+#include "reference/model/error_cap.h"
 
 #include <algorithm>
 #include <limits>
@@ -72,10 +72,10 @@ Format cost_of_format(int32_t format, int32_t open, int32_t dtype) {
 
 // The declared format, unless one of its errors exceeds the cap's. Neither fp16 nor bf16 is stricter than
 // the other.
-int32_t stricter_format(int32_t declared, int32_t ceiling, int32_t open, int32_t dtype) {
-  const Format mine = cost_of_format(declared, open, dtype), top = cost_of_format(ceiling, open, dtype);
+int32_t stricter_format(int32_t declared, int32_t cap, int32_t open, int32_t dtype) {
+  const Format mine = cost_of_format(declared, open, dtype), top = cost_of_format(cap, open, dtype);
   const bool within = mine.unit <= top.unit && mine.tiny <= top.tiny && mine.overflow >= top.overflow;
-  return within ? declared : ceiling;
+  return within ? declared : cap;
 }
 
 int rank_of_merges(int32_t rule) {
@@ -84,27 +84,27 @@ int rank_of_merges(int32_t rule) {
 
 // The declared class, unless it is looser.
 template <class Looseness>
-int32_t stricter(int32_t declared, int32_t ceiling, Looseness looseness) {
-  return looseness(declared) > looseness(ceiling) ? ceiling : declared;
+int32_t stricter(int32_t declared, int32_t cap, Looseness looseness) {
+  return looseness(declared) > looseness(cap) ? cap : declared;
 }
 
-void cap_counts(const attn_problem& p, const attn_plan& ceiling, const Calibration& cal, attn_plan& plan) {
+void cap_counts(const attn_problem& p, const attn_plan& cap, const Calibration& cal, attn_plan& plan) {
   constexpr int64_t kFewestKeys = 16;  // of a split
   const int64_t keys = std::max<int64_t>(p.seq_k, 1);
   const int64_t splits =
-      ceiling.merges > 0 ? ceiling.merges : std::max<int64_t>(2, (keys + kFewestKeys - 1) / kFewestKeys);
+      cap.merges > 0 ? cap.merges : std::max<int64_t>(2, (keys + kFewestKeys - 1) / kFewestKeys);
   plan.num_splits = std::min(plan.num_splits, splits);
   plan.merges = std::min(plan.merges, splits);
   // At most once for each key.
-  plan.rescales = std::min(plan.rescales, ceiling.rescales > 0 ? std::min(ceiling.rescales, keys) : keys);
+  plan.rescales = std::min(plan.rescales, cap.rescales > 0 ? std::min(cap.rescales, keys) : keys);
   // Fewer products at once is looser. 0 leaves it to the calibration.
-  const int32_t block = ceiling.mma_block > 0 ? ceiling.mma_block : cal.mma_block;
-  if (plan.mma_block > 0 && plan.mma_block < block) plan.mma_block = ceiling.mma_block;
+  const int32_t block = cap.mma_block > 0 ? cap.mma_block : cal.mma_block;
+  if (plan.mma_block > 0 && plan.mma_block < block) plan.mma_block = cap.mma_block;
 }
 
 }  // namespace
 
-attn_plan documented_ceiling() {
+attn_plan documented_cap() {
   attn_plan plan = {};
   plan.size = sizeof plan;
   plan.num_splits = 1;
@@ -114,7 +114,7 @@ attn_plan documented_ceiling() {
 }
 
 attn_plan best_plan() {
-  attn_plan plan = documented_ceiling();
+  attn_plan plan = documented_cap();
   plan.accumulator = ATTN_ACC_FFMA;
   plan.rescales = plan.merges = 1;
   plan.exp_class = ATTN_EXP_EXP2F;
@@ -129,8 +129,8 @@ attn_plan best_plan() {
 }
 
 attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Calibration& cal) {
-  if (!cal.ceiling) return declared;
-  const attn_plan& top = *cal.ceiling;
+  if (!cal.error_cap) return declared;
+  const attn_plan& top = *cal.error_cap;
   attn_plan plan = declared;
   cap_counts(p, top, cal, plan);
   plan.accumulator = stricter(plan.accumulator, top.accumulator, rank_of_accumulator);

@@ -1,10 +1,10 @@
 // The most that a plan may claim: the errors that the caller of a check allows.
 //
 // A kernel's bound follows from its plan. With an untrusted kernel, the plan may only tighten the bound: a
-// class that is looser than the ceiling counts as the ceiling.
+// class that is looser than the cap counts as the cap.
 //
 //   Calibration calibration = documented();
-//   calibration.ceiling = documented_ceiling();     // no 8-bit P, no 100,000 merges
+//   calibration.error_cap = documented_cap();     // no 8-bit P, no 100,000 merges
 //   ErrorModel m = make_error_model(problem, plan, calibration);   // of capped_plan(problem, plan, calibration)
 #pragma once
 
@@ -15,12 +15,12 @@ namespace attnfuzz {
 
 // The loosest classes that attention.h documents; P, V and partials in the input's format, rounded to
 // nearest; splits with at least as many keys as a tensor core takes at once.
-attn_plan documented_ceiling();
+attn_plan documented_cap();
 // The best possible plan: it rounds only to fp32 and at the end, and has no splits. Whatever a bound has
 // beyond it, the plan declares or leaves open.
 attn_plan best_plan();
 
-// `declared` itself if the calibration has no ceiling.
+// `declared` itself if the calibration has no cap.
 attn_plan capped_plan(const attn_problem& problem, const attn_plan& declared, const Calibration& calibration);
 
 }  // namespace attnfuzz

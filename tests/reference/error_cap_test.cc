@@ -1,5 +1,5 @@
-// A plan under a ceiling: never looser than that, and itself where it is not looser.
-#include "reference/model/ceiling.h"
+// A plan under a cap: never looser than that, and itself where it is not looser.
+#include "reference/model/error_cap.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ attn_problem problem_of(int64_t keys, int32_t dtype) {
 
 // Anything that a plan may say, also what nobody would in good faith.
 attn_plan any_plan(Random& random) {
-  attn_plan plan = documented_ceiling();
+  attn_plan plan = documented_cap();
   declare_any(&random, &plan);
   const auto one_of = [&](int64_t n) { return static_cast<int32_t>(random.below(n)); };
   plan.tile_q = plan.tile_k = int64_t{1} << one_of(8);
@@ -49,8 +49,8 @@ attn_plan any_plan(Random& random) {
   return plan;
 }
 
-Calibration under(const attn_plan& ceiling, Calibration calibration = documented()) {
-  calibration.ceiling = ceiling;
+Calibration under(const attn_plan& cap, Calibration calibration = documented()) {
+  calibration.error_cap = cap;
   return calibration;
 }
 
@@ -76,7 +76,7 @@ void expect_no_looser(const ErrorModel& m, const ErrorModel& top, int64_t keys) 
   EXPECT_LE(rescales_of(m, 0, keys - 1), static_cast<double>(keys));
 }
 
-TEST(CappedPlan, IsNeverLooserThanItsCeiling) {
+TEST(CappedPlan, IsNeverLooserThanItsCap) {
   Random random(1);
   attn_plan tight = best_plan();
   tight.p_format = ATTN_FORMAT_OF_INPUT;
@@ -85,10 +85,10 @@ TEST(CappedPlan, IsNeverLooserThanItsCeiling) {
     const attn_problem p = problem_of(keys, n % 2 ? ATTN_F16 : ATTN_BF16);
     const attn_plan plan = any_plan(random);
     const Calibration calibration = n % 3 == 0 ? executor() : n % 3 == 1 ? h200() : documented();
-    for (attn_plan ceiling : {documented_ceiling(), tight, best_plan()}) {
-      const ErrorModel model = make_error_model(p, plan, under(ceiling, calibration));
-      ceiling.tile_k = plan.tile_k;
-      expect_no_looser(model, make_error_model(p, ceiling, calibration), keys);
+    for (attn_plan cap : {documented_cap(), tight, best_plan()}) {
+      const ErrorModel model = make_error_model(p, plan, under(cap, calibration));
+      cap.tile_k = plan.tile_k;
+      expect_no_looser(model, make_error_model(p, cap, calibration), keys);
       if (HasFailure()) FAIL() << "plan " << n;
     }
   }
@@ -104,8 +104,8 @@ TEST(CappedPlan, IsItselfWhereItIsNoLooser) {
   plan.exp_class = ATTN_EXP_EX2_APPROX;
   plan.scale_mode = ATTN_SCALE_FUSED;
   plan.p_format = ATTN_FORMAT_OF_INPUT;
-  for (const attn_plan& ceiling : {documented_ceiling(), plan}) {
-    const attn_plan capped = capped_plan(problem_of(1000, ATTN_F16), plan, under(ceiling));
+  for (const attn_plan& cap : {documented_cap(), plan}) {
+    const attn_plan capped = capped_plan(problem_of(1000, ATTN_F16), plan, under(cap));
     EXPECT_EQ(std::memcmp(&capped, &plan, sizeof plan), 0);
   }
 }
@@ -147,9 +147,9 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
     const auto& [member, order] = classes[number];
     for (size_t declared = 0; declared < order.size(); ++declared)
       for (size_t top = 0; top < order.size(); ++top) {
-        attn_plan plan = best_plan(), ceiling = best_plan();
-        plan.*member = order[declared], ceiling.*member = order[top];
-        const attn_plan capped = capped_plan(problem_of(100, ATTN_F16), plan, under(ceiling, device));
+        attn_plan plan = best_plan(), cap = best_plan();
+        plan.*member = order[declared], cap.*member = order[top];
+        const attn_plan capped = capped_plan(problem_of(100, ATTN_F16), plan, under(cap, device));
         EXPECT_EQ(capped.*member, order[std::min(declared, top)])
             << "class " << number << ": " << declared << " under " << top;
       }
@@ -158,20 +158,19 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
   for (double Calibration::* loosest : {&Calibration::ex2, &Calibration::exp2f, &Calibration::expf}) {
     Calibration other = device;
     other.*loosest = 1;
-    attn_plan plan = best_plan(), ceiling = best_plan();
-    plan.exp_class = ATTN_EXP_UNKNOWN, ceiling.exp_class = ATTN_EXP_FAST_EXPF;
-    EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(ceiling, other)).exp_class,
-              ATTN_EXP_FAST_EXPF);
-    EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(ceiling, device)).exp_class, ATTN_EXP_UNKNOWN);
+    attn_plan plan = best_plan(), cap = best_plan();
+    plan.exp_class = ATTN_EXP_UNKNOWN, cap.exp_class = ATTN_EXP_FAST_EXPF;
+    EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(cap, other)).exp_class, ATTN_EXP_FAST_EXPF);
+    EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(cap, device)).exp_class, ATTN_EXP_UNKNOWN);
   }
 }
 
 // fp16 has more bits than bf16 and less range, e4m3 than e5m2: the caller's word counts.
-TEST(CappedPlan, TakesTheCeilingsWhereNeitherFormatIsStricter) {
+TEST(CappedPlan, TakesTheCapsWhereNeitherFormatIsStricter) {
   const auto capped = [](int32_t declared, int32_t top, int32_t dtype) {
-    attn_plan plan = best_plan(), ceiling = best_plan();
-    plan.p_format = declared, ceiling.p_format = top;
-    return capped_plan(problem_of(100, dtype), plan, under(ceiling)).p_format;
+    attn_plan plan = best_plan(), cap = best_plan();
+    plan.p_format = declared, cap.p_format = top;
+    return capped_plan(problem_of(100, dtype), plan, under(cap)).p_format;
   };
   for (const auto& [one, other] : {std::pair{ATTN_FORMAT_F16, ATTN_FORMAT_BF16},
                                    {ATTN_FORMAT_E4M3, ATTN_FORMAT_E5M2},
@@ -186,38 +185,38 @@ TEST(CappedPlan, TakesTheCeilingsWhereNeitherFormatIsStricter) {
 
 TEST(CappedPlan, OfAnErrorOfItsOwnAndOfCounts) {
   const attn_problem p = problem_of(100, ATTN_F16);
-  attn_plan plan = best_plan(), ceiling = best_plan();
-  // An exponential as good as the ceiling's stays what it is.
+  attn_plan plan = best_plan(), cap = best_plan();
+  // An exponential as good as the cap's stays what it is.
   plan.exp_class = ATTN_EXP_EX2_APPROX;
-  EXPECT_EQ(capped_plan(p, plan, under(ceiling)).exp_class, ATTN_EXP_EX2_APPROX);
+  EXPECT_EQ(capped_plan(p, plan, under(cap)).exp_class, ATTN_EXP_EX2_APPROX);
   plan.exp_error = 0.1f;
-  attn_plan capped = capped_plan(p, plan, under(ceiling));
+  attn_plan capped = capped_plan(p, plan, under(cap));
   EXPECT_EQ(capped.exp_error, 0);
   EXPECT_EQ(capped.exp_class, ATTN_EXP_EXP2F);
-  ceiling.exp_error = 0.05f;
-  EXPECT_EQ(capped_plan(p, plan, under(ceiling)).exp_error, 0.05f);
+  cap.exp_error = 0.05f;
+  EXPECT_EQ(capped_plan(p, plan, under(cap)).exp_error, 0.05f);
   plan.exp_error = 0.01f;
-  EXPECT_EQ(capped_plan(p, plan, under(ceiling)).exp_error, 0.01f);
-  // Splits of 16 keys or more, rescales of one key or more, unless the ceiling says fewer.
+  EXPECT_EQ(capped_plan(p, plan, under(cap)).exp_error, 0.01f);
+  // Splits of 16 keys or more, rescales of one key or more, unless the cap says fewer.
   plan = best_plan();
   plan.num_splits = 50, plan.merges = 60, plan.rescales = 200;
-  ceiling = documented_ceiling();
-  capped = capped_plan(p, plan, under(ceiling));
+  cap = documented_cap();
+  capped = capped_plan(p, plan, under(cap));
   EXPECT_EQ(capped.num_splits, 7);
   EXPECT_EQ(capped.merges, 7);
   EXPECT_EQ(capped.rescales, 100);
-  capped = capped_plan(problem_of(0, ATTN_F16), plan, under(ceiling));
+  capped = capped_plan(problem_of(0, ATTN_F16), plan, under(cap));
   EXPECT_EQ(capped.num_splits, 2);
   EXPECT_EQ(capped.rescales, 1);
-  ceiling.merges = 3, ceiling.rescales = 1;
-  capped = capped_plan(p, plan, under(ceiling));
+  cap.merges = 3, cap.rescales = 1;
+  capped = capped_plan(p, plan, under(cap));
   EXPECT_EQ(capped.num_splits, 3);
   EXPECT_EQ(capped.merges, 3);
   EXPECT_EQ(capped.rescales, 1);
   // Fewer products at once are looser; 0 is what the device is known for.
   const auto block = [&](int32_t declared, int32_t top) {
-    plan.mma_block = declared, ceiling.mma_block = top;
-    return capped_plan(p, plan, under(ceiling, h200())).mma_block;
+    plan.mma_block = declared, cap.mma_block = top;
+    return capped_plan(p, plan, under(cap, h200())).mma_block;
   };
   EXPECT_EQ(block(0, 0), 0);
   EXPECT_EQ(block(0, 8), 0);
@@ -226,15 +225,15 @@ TEST(CappedPlan, OfAnErrorOfItsOwnAndOfCounts) {
   EXPECT_EQ(block(8, 8), 8);
   EXPECT_EQ(block(7, 8), 8);
   EXPECT_EQ(block(9, 8), 9);
-  // Scales are the ceiling's; isolating counts where either says so.
-  plan.p_scale = 4, plan.v_scale = 5, ceiling.p_scale = 2, ceiling.v_scale = 3;
-  capped = capped_plan(p, plan, under(ceiling));
+  // Scales are the cap's; isolating counts where either says so.
+  plan.p_scale = 4, plan.v_scale = 5, cap.p_scale = 2, cap.v_scale = 3;
+  capped = capped_plan(p, plan, under(cap));
   EXPECT_EQ(capped.p_scale, 2);
   EXPECT_EQ(capped.v_scale, 3);
   for (const int mine : {0, 1})
     for (const int tops : {0, 1}) {
-      plan.isolates_masked_nan = mine, ceiling.isolates_masked_nan = tops;
-      EXPECT_EQ(capped_plan(p, plan, under(ceiling)).isolates_masked_nan, mine | tops);
+      plan.isolates_masked_nan = mine, cap.isolates_masked_nan = tops;
+      EXPECT_EQ(capped_plan(p, plan, under(cap)).isolates_masked_nan, mine | tops);
     }
 }
 
@@ -247,13 +246,13 @@ TEST(CappedPlan, TheBestIsTheBest) {
   EXPECT_EQ(
       (std::array{best.scale_mode, best.p_format, best.partial_format, best.flush_to_zero, best.merge_rule}),
       (std::array<int32_t, 5>{ATTN_SCALE_SEPARATE, ATTN_FORMAT_F32, ATTN_FORMAT_F32, 0, ATTN_MERGE_BY_WEIGHT}));
-  const attn_plan top = documented_ceiling();
+  const attn_plan top = documented_cap();
   EXPECT_EQ((std::array<int64_t, 4>{static_cast<int64_t>(top.size), top.num_splits,
                                     static_cast<int64_t>(top.workspace_align), top.flush_to_zero}),
             (std::array<int64_t, 4>{sizeof top, 1, 1, 1}));
 }
 
-TEST(CappedPlan, WithoutACeilingIsWhatWasDeclared) {
+TEST(CappedPlan, WithoutACapIsWhatWasDeclared) {
   Random random(2);
   for (int n = 0; n < 100; ++n) {
     const attn_plan plan = any_plan(random),
