@@ -132,7 +132,7 @@ void collect_not_judged(const CheckArguments& arguments, const CheckOptions& opt
   }
   if (arguments.target.oracle != "cpu" && result.oracle.fast == 0)
     lacks("the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
-  if (options.batch > 0 && result.screen.screened + result.screen.doubted == 0)
+  if (options.batch > 0 && result.batch.cleared + result.batch.doubted == 0)
     lacks("nothing was judged in batches: leave --batch out, or give another --property");
 }
 
@@ -230,7 +230,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
               (unsigned long long)arguments.check.seed, arguments.check.jobs);
   if (!checked.kernel.note.empty()) print("  note: " + checked.kernel.note + "\n");
   for (const Property* property : arguments.check.properties) print(expect_peer(*target, *property));
-  screening_of(*target, arguments.target);  // says so where there is none
+  batch_target_of(*target, arguments.target);  // says so where there is none
   if (checked.measures != 0) print(confinement_text(checked.measures));
   Refused& refused = checked.refused = refused_of(*target, arguments);
   const Refused by_kernel = refused;

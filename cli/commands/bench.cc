@@ -56,7 +56,7 @@ void print_ratios(const std::string& kernel, const std::vector<RatioRow>& rows) 
               worst <= kRatioTarget ? "met" : "MISSED");
 }
 
-void print_screened(const std::string& name, uint32_t batch, const std::vector<ScreenRow>& rows) {
+void print_batches(const std::string& name, uint32_t batch, const std::vector<BatchRow>& rows) {
   std::printf(
       "\n%s, %u cases at once on the device; us a case: made ready, planned, laid out with run and judged (and "
       "until all\n"
@@ -64,17 +64,17 @@ void print_screened(const std::string& name, uint32_t batch, const std::vector<S
       name.c_str(), batch);
   std::printf("  %-25s %10s %7s %7s %7s %7s %8s %7s\n", "problem", "cases/s", "cases", "ready", "plan", "run",
               "launched", "again");
-  for (const ScreenRow& row : rows) {
+  for (const BatchRow& row : rows) {
     std::printf("  %-25s %10.1f %7llu", row.shape.c_str(), static_cast<double>(row.cases) / row.seconds,
                 static_cast<unsigned long long>(row.cases));
     for (const double s : {row.use.prepare_s, row.use.plan_s, row.use.run_s, row.use.launch_s, row.use.again_s})
       std::printf(" %7.1f", 1e6 * s / static_cast<double>(row.cases));
     std::printf("\n");
-    if (row.use.doubted > 0 || row.use.screened < row.cases) std::printf("    %s\n", words(row.use).c_str());
+    if (row.use.doubted > 0 || row.use.cleared < row.cases) std::printf("    %s\n", words(row.use).c_str());
   }
 }
 
-Json to_json(const ScreenRow& row, const std::string& kernel) {
+Json to_json(const BatchRow& row, const std::string& kernel) {
   return {{"problem", row.shape},
           {"kernel", kernel},
           {"cases", row.cases},
@@ -127,19 +127,19 @@ Exit bench(BenchArguments arguments) {
   }
   print_rows(rows);
 
-  Json screened = Json::array();
+  Json batches = Json::array();
   TargetOptions of_gpu = arguments.target;
   of_gpu.backend = "cuda";
   for (const BenchTarget& target : targets) {
     if (target.target->info().backend != ATTN_CUDA) continue;
-    Screening* screening = screening_of(*target.target, arguments.target);
-    if (!screening) continue;
+    BatchTarget* batch_target = batch_target_of(*target.target, arguments.target);
+    if (!batch_target) continue;
     const std::string& name = target.target->info().name;
-    const std::vector<ScreenRow> of = bench_screened(
-        *screening, target, bench_shapes(), arguments.target.batch, arguments.repeats, arguments.drawn_seconds,
-        [&] { return open(library_of(name, of_gpu), of_gpu); }, of_gpu.beside);
-    print_screened(name, arguments.target.batch, of);
-    for (const ScreenRow& row : of) screened.push_back(to_json(row, name));
+    const std::vector<BatchRow> of = bench_batches(
+        *batch_target, target, bench_shapes(), arguments.target.batch, arguments.repeats,
+        arguments.drawn_seconds, [&] { return open(library_of(name, of_gpu), of_gpu); }, of_gpu.background);
+    print_batches(name, arguments.target.batch, of);
+    for (const BatchRow& row : of) batches.push_back(to_json(row, name));
   }
 
   std::vector<RatioRow> ratios;
@@ -152,7 +152,7 @@ Exit bench(BenchArguments arguments) {
     Json out;
     out["cases"] = Json::array();
     for (const BenchRow& row : rows) out["cases"].push_back(to_json(row));
-    out["batches"] = screened;
+    out["batches"] = batches;
     out["executor"] = Json::array();
     for (const RatioRow& row : ratios) {
       out["executor"].push_back({{"problem", row.shape},
@@ -185,7 +185,7 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--json", arguments->json, "write all figures to this file");
   add_oracle_option(*command, arguments->target);
   add_batch_option(*command, arguments->target);
-  add_beside_option(*command, arguments->target);
+  add_background_option(*command, arguments->target);
   add_stale_flag(*command, arguments->target);
   add_footer(*command, "attnfuzz bench fa1 --repeats 50", {"it was measured", "", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return bench(*arguments); }; });

@@ -222,14 +222,14 @@ void put_oracle(Target& target, const TargetOptions& options, bool all) {
   target.oracles = std::make_shared<Oracles>(std::move(oracle), 1, all ? 1 : 100);
 }
 
-Screening* screening_of(Target& target, const TargetOptions& options) {
+BatchTarget* batch_target_of(Target& target, const TargetOptions& options) {
   if (options.batch == 0) return nullptr;
-  auto* screening = dynamic_cast<Screening*>(&target);
-  const std::string why = screening ? screening->why_no_screen() : "its worker has none";
+  auto* batch_target = dynamic_cast<BatchTarget*>(&target);
+  const std::string why = batch_target ? batch_target->why_no_batch() : "its worker has none";
   if (!why.empty())
-    throw UserError("--batch: " + target.info().name + " has no screen: " + why +
+    throw UserError("--batch: " + target.info().name + " judges no batches: " + why +
                     "; give --backend cuda, or leave --batch out");
-  return screening;
+  return batch_target;
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// Kernels as subcommands open them: found by name or path, not stale, with a peer build, an oracle, a screen
+// Kernels as subcommands open them: found by name or path, not stale, with a peer build, an oracle, a batch
 // and a table of errors as the options say, and confined where they are not trusted.
 //
 // Each throws UserError with what to do.
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/options/options.h"
-#include "fuzz/batch/screen.h"
+#include "fuzz/batch/batch_judge.h"
 #include "fuzz/host/kernel_registry.h"
 #include "fuzz/host/lanes.h"
 #include "properties/judge/property.h"
@@ -38,8 +38,9 @@ std::string expect_peer(Target& target, const Property& property);
 // The oracle that the options ask for, if that is another than the CPU's. Not in a process that goes on to
 // fork: CUDA does not survive it. `all`: it is asked of small problems too, and the CPU's of all that it says.
 void put_oracle(Target& target, const TargetOptions& options, bool all = false);
-// The screen that --batch asks for; nullptr: it asks for none. Throws UserError where the target has none.
-Screening* screening_of(Target& target, const TargetOptions& options);
+// The judge of batches that --batch asks for; nullptr: it asks for none. Throws UserError where the target has
+// none.
+BatchTarget* batch_target_of(Target& target, const TargetOptions& options);
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);
 
 // What the worker of a kernel that is not trusted takes on, 0 of one that is; throws UserError where

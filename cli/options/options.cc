@@ -5,7 +5,7 @@
 
 #include "base/printable.h"
 #include "cli/options/help.h"
-#include "fuzz/batch/screen.h"
+#include "fuzz/batch/batch_judge.h"
 #include "fuzz/host/kernel_registry.h"
 #include "fuzz/host/lanes.h"
 #include "properties/judge/property.h"
@@ -63,12 +63,12 @@ void add_batch_option(CLI::App& app, TargetOptions& options) {
          "--batch", options.batch,
          "so many cases at once are made, run and judged on the GPU, in the kernel's own process; what is "
          "wrong there, and one case in a hundred, is judged one by one by the CPU's oracle; 0: none")
-      ->check(CLI::Range(0u, screen::kMostCalls))
+      ->check(CLI::Range(0u, batch::kMostCalls))
       ->capture_default_str();
 }
 
-void add_beside_option(CLI::App& app, TargetOptions& options) {
-  app.add_option("--beside", options.beside,
+void add_background_option(CLI::App& app, TargetOptions& options) {
+  app.add_option("--background,--beside", options.background,
                  "threads, with a worker each, that judge the one in a hundred of a batch while the GPU goes "
                  "on; 0: none")
       ->check(CLI::Range(0, 64))

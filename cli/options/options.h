@@ -19,7 +19,7 @@ struct TargetOptions {
   double watchdog = 0;                       // seconds; 0: as default_watchdog() says
   bool allow_stale = false;
   std::string oracle = "cpu";  // or cuda: that one first, and the CPU's for what fails
-  int beside = 0;              // threads that judge by the CPU what is drawn of a batch (Screen)
+  int background = 0;          // threads that judge by the CPU what is drawn of a batch (BatchJudge)
   uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/batch); 0: none
   std::string peer;            // whose bits it must have; empty: on a GPU those of its build for the executor
   std::string
@@ -43,7 +43,7 @@ void add_oracle_option(
     CLI::App& app, TargetOptions& options,
     const std::string& then = "what fails by it, and one result in a hundred, is judged by the CPU's too");
 void add_batch_option(CLI::App& app, TargetOptions& options);
-void add_beside_option(CLI::App& app, TargetOptions& options);
+void add_background_option(CLI::App& app, TargetOptions& options);
 void add_peer_option(CLI::App& app, TargetOptions& options);
 // --untrusted, --untrusted=strict, --errors.
 void add_untrusted_flag(CLI::App& app, TargetOptions& options);

@@ -116,7 +116,7 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
   }
   text += assumed_line(result.assumptions);
   if (!result.oracle.device.empty()) text += oracle_text(result.oracle);
-  if (const ScreenUse& use = result.screen; use.screened + use.doubted > 0) text += "  " + words(use) + "\n";
+  if (const BatchUse& use = result.batch; use.cleared + use.doubted > 0) text += "  " + words(use) + "\n";
   for (const auto& [lane, n] : result.lanes)
     text += format("  run in the lane %s: %llu of the cases\n", lane.c_str(), (unsigned long long)n);
   if (!result.suspicious.empty()) {

@@ -1,6 +1,6 @@
-// What a host asks of a screen on a device, and what it is told: plain data, a call and a result a case.
+// What a host asks of a batch on a device, and what it is told: plain data, a call and a result a case.
 //
-// A screen (screen.h) is given many cases at once. Each is laid out on the device from its recipe,
+// A batch (batch_judge.h) is given many cases at once. Each is laid out on the device from its recipe,
 // planned and run, and judged there by the oracle's kernels; what comes back is counts, and, of a call
 // that asks for them, the outputs with what they should have been. It is believed where it finds nothing
 // wrong. A call has no pointer: places are bytes in a stretch of device memory, its slot, that one case of
@@ -18,7 +18,7 @@
 #include "reference/model/error_model.h"
 #include "reference/numbers/both.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
@@ -52,7 +52,7 @@ struct TensorSlot {
   uint8_t order[4];          // of the dimensions, outermost first
   uint32_t backwards;        // bits: dimensions whose stride is negative
   uint32_t pattern;          // of guards and gaps, and of outputs before the call
-  int64_t told[4];           // strides as the kernel is told them
+  int64_t given_stride[4];   // strides as the kernel is given them
   uint32_t blocks;           // that it is spread as; 0: it is not
   uint64_t block, left_out;  // bytes from one to the next as counted here, and that are left out between two
 };
@@ -126,23 +126,23 @@ struct Call {
   double overflow;   // Expected::overflow of O
   int32_t complete;  // whether an element never written can be told
   uint64_t bytes;    // of the slot
-  uint64_t told_at;  // where its Told begins in the batch's; kNotTold: only counts are wanted
-  int32_t told_all;  // also what is expected, not only how far from it a result may be
+  uint64_t readback_at;  // where its Readback begins in the batch's; kNoReadback: only counts are wanted
+  int32_t readback_all;  // also what is expected, not only how far from it a result may be
 };
 static_assert(std::is_trivially_copyable_v<Call>);
-inline constexpr uint64_t kNotTold = ~uint64_t{0};
-inline constexpr uint64_t kToldBytes = uint64_t{32} << 20;  // of a batch
+inline constexpr uint64_t kNoReadback = ~uint64_t{0};
+inline constexpr uint64_t kReadbackBytes = uint64_t{32} << 20;  // of a batch
 
 // The results of a call in one stretch of bytes: where each begins. O has `columns`. What lies from `from` on
-// is told: where not all is, the bounds are Expected::allowance(), which is what relations go by.
-struct Told {
+// is read back: where not all is, the bounds are Expected::allowance(), which is what relations go by.
+struct Readback {
   uint64_t o, o_exact, lse;     // double
   uint64_t o_bound, lse_bound;  // likewise
   uint64_t got, got_lse;        // float: what the kernel wrote
   uint64_t rule, state;         // Due of O; RowState, and kAnyColumn (rows.h)
   uint64_t from = 0, bytes;
 
-  explicit Told(const Call& call) {
+  explicit Readback(const Call& call) {
     const attn_problem& p = call.problem;
     const auto rows = static_cast<uint64_t>(p.batch * p.heads_q * p.seq_q),
                numbers = rows * static_cast<uint64_t>(p.dim_v);
@@ -162,7 +162,7 @@ struct Told {
     rule = take(numbers);
     state = take(rows);
     bytes = (at + 255) / 256 * 256;
-    if (!call.told_all) from = o_bound;
+    if (!call.readback_all) from = o_bound;
   }
   uint64_t sent() const { return bytes - from; }
 };
@@ -187,4 +187,4 @@ struct Result {
   double launch_s;   // of run(): the CPU's, until all of the call was launched
 };
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

@@ -9,7 +9,7 @@
 
 #include "fuzz/batch/kernels.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 namespace {
 
 constexpr int kStreams = 8;
@@ -79,22 +79,22 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   in.bias = bias;
   in.mask = reinterpret_cast<const uint8_t*>(mask);
   std::byte* results = nullptr;
-  const Told told(call);
-  parts.take(results, told.bytes);
+  const Readback readback(call);
+  parts.take(results, readback.bytes);
   cuda::RowsOutput& out = work->output;
   const auto number_at = [&](uint64_t at) { return reinterpret_cast<double*>(results + at); };
-  out.o = number_at(told.o);
-  out.o_bound = number_at(told.o_bound);
+  out.o = number_at(readback.o);
+  out.o_bound = number_at(readback.o_bound);
   // Verdicts do not go by it.
-  const bool exact = call.model.p_predicted != ATTN_NONE && call.told_at != kNotTold;
-  out.o_exact = exact ? number_at(told.o_exact) : nullptr;
-  out.lse = number_at(told.lse);
-  out.lse_bound = number_at(told.lse_bound);
-  out.o_rule = reinterpret_cast<uint8_t*>(results + told.rule);
-  out.state = reinterpret_cast<uint8_t*>(results + told.state);
-  const bool asked = call.told_at != kNotTold || call.repeats > 1;
-  work->got = asked ? reinterpret_cast<float*>(results + told.got) : nullptr;
-  work->got_lse = asked ? reinterpret_cast<float*>(results + told.got_lse) : nullptr;
+  const bool exact = call.model.p_predicted != ATTN_NONE && call.readback_at != kNoReadback;
+  out.o_exact = exact ? number_at(readback.o_exact) : nullptr;
+  out.lse = number_at(readback.lse);
+  out.lse_bound = number_at(readback.lse_bound);
+  out.o_rule = reinterpret_cast<uint8_t*>(results + readback.rule);
+  out.state = reinterpret_cast<uint8_t*>(results + readback.state);
+  const bool asked = call.readback_at != kNoReadback || call.repeats > 1;
+  work->got = asked ? reinterpret_cast<float*>(results + readback.got) : nullptr;
+  work->got_lse = asked ? reinterpret_cast<float*>(results + readback.got_lse) : nullptr;
   *scratch = cuda::divide_rows(in, blocks, shared_limit);
   parts.take(scratch->key_norm, slots);
   parts.take(scratch->key_facts, slots);
@@ -201,7 +201,7 @@ struct State {
       if (place.end > 0)
         tensor.data =
             base_of(call, index, t) + static_cast<int64_t>(place.data) + call.first[t] * place.element_bytes;
-      std::copy_n(place.told, 4, tensor.stride);
+      std::copy_n(place.given_stride, 4, tensor.stride);
       return tensor;
     };
     attn_tensors t = {};
@@ -237,7 +237,7 @@ class CudaDevice final : public Device {
   Failure plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                std::span<const Call> calls, std::span<Result> results) override;
   Failure run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of, std::span<const Call> calls,
-              std::span<Result> results, std::span<std::byte> told) override;
+              std::span<Result> results, std::span<std::byte> readback) override;
 
  private:
   Failure send(std::span<const Call> calls);
@@ -316,7 +316,7 @@ attn_status CudaDevice::call_kernel(const attn_kernel& kernel, const Call& call,
 }
 
 Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
-                        std::span<const Call> calls, std::span<Result> results, std::span<std::byte> told) {
+                        std::span<const Call> calls, std::span<Result> results, std::span<std::byte> readback) {
   if (auto why = state_.room_for(calls)) return why;
   if (auto why = send(calls)) return why;
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -325,7 +325,7 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
     const auto start = std::chrono::steady_clock::now();
     attn_env env = state_.env(call, i, &result.reported);
     limit(of, env);
-    attn_env own = env;  // of a screen's kernels
+    attn_env own = env;  // of a batch's kernels
     own.shared_memory_limit = state_.shared_limit;
     Work work;
     cuda::RowsScratch scratch;
@@ -346,12 +346,12 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
       if (result.status == ATTN_OK) result.status = judge(call, work, &own);
     }
     // Of what was refused nobody reads them.
-    if (const Told of_call(call); call.told_at != kNotTold && result.status == ATTN_OK) {
-      if (call.told_at > told.size() || told.size() - call.told_at < of_call.sent())
+    if (const Readback of_call(call); call.readback_at != kNoReadback && result.status == ATTN_OK) {
+      if (call.readback_at > readback.size() || readback.size() - call.readback_at < of_call.sent())
         return "a call's results have no room";
       if (auto why =
               failure("copying from the device",
-                      cudaMemcpyAsync(told.data() + call.told_at,
+                      cudaMemcpyAsync(readback.data() + call.readback_at,
                                       reinterpret_cast<std::byte*>(work.output.o) + of_call.from,
                                       of_call.sent(), cudaMemcpyDeviceToHost, state_.streams[i % kStreams])))
         return why;
@@ -379,4 +379,4 @@ std::unique_ptr<Device> open_device(std::unique_ptr<PageEnds> page_ends, std::st
   return device;
 }
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

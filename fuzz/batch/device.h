@@ -1,9 +1,9 @@
-// A screen's side in the process that has the kernel: the whole batch is launched before anything is
+// A batch's side in the process that has the kernel: the whole batch is launched before anything is
 // waited for, case after case on streams in turn, and waited for once.
 //
 //   auto device = open_device(&why);                 // it takes memory as it is needed
 //   device->plan(kernel, limit, of, calls, results);   // results[i].plan
-//   device->run(kernel, limit, of, calls, results, told);    // results[i].counts; Told of calls[i] in `told`
+//   device->run(kernel, limit, of, calls, results, readback);    // results[i].counts; Readback of calls[i] in `readback`
 //
 // A fault of any of the kernels is the whole batch's: who asked finds out whose it is, a case at a time.
 #pragma once
@@ -16,7 +16,7 @@
 
 #include "fuzz/batch/call.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 
 // Stretches of memory behind whose end nothing is mapped, for tensors at the end of their page: whoever reads
 // or writes beyond them faults.
@@ -49,13 +49,13 @@ class Device {
   // device has. Nothing, or what failed.
   virtual std::optional<std::string> plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                                           std::span<const Call> calls, std::span<Result> results) = 0;
-  // Runs calls, as planned. `told` stays where it is from run to run.
+  // Runs calls, as planned. `readback` stays where it is from run to run.
   virtual std::optional<std::string> run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                                          std::span<const Call> calls, std::span<Result> results,
-                                         std::span<std::byte> told) = 0;
+                                         std::span<std::byte> readback) = 0;
 };
 
 // nullptr, with a reason: no device, no memory.
 std::unique_ptr<Device> open_device(std::unique_ptr<PageEnds> page_ends, std::string* why);
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

@@ -6,19 +6,19 @@
 
 #include "reference/cuda/rows.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 namespace {
 
 // False: they are not what an oracle says.
-bool take(const Call& call, std::span<const std::byte> told, GivenRun& given) {
+bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given) {
   const attn_problem& p = call.problem;
   const auto rows = static_cast<size_t>(RowSpace(p).count()), columns = static_cast<size_t>(p.dim_v);
-  const Told places(call);
-  if (call.told_at > told.size() || told.size() - call.told_at < places.sent()) return false;
-  const std::byte* told_from = told.data() + call.told_at;
+  const Readback places(call);
+  if (call.readback_at > readback.size() || readback.size() - call.readback_at < places.sent()) return false;
+  const std::byte* readback_from = readback.data() + call.readback_at;
   const auto copy = [&](auto& to, uint64_t at, size_t count) {
     to.resize(count);
-    std::memcpy(to.data(), told_from + (at - places.from), count * sizeof to[0]);
+    std::memcpy(to.data(), readback_from + (at - places.from), count * sizeof to[0]);
   };
   Reference& reference = given.run.reference;
   reference.rows = reference.sampled = static_cast<int64_t>(rows);
@@ -30,7 +30,7 @@ bool take(const Call& call, std::span<const std::byte> told, GivenRun& given) {
   o.tensor = TensorId::kO;
   o.columns = p.dim_v;
   o.overflow = call.overflow;
-  if (call.told_all) {
+  if (call.readback_all) {
     copy(o.value, places.o, rows * columns);
     if (call.model.p_predicted != ATTN_NONE) copy(o.exact, places.o_exact, rows * columns);
     copy(lse.value, places.lse, rows);
@@ -65,7 +65,7 @@ bool take(const Call& call, std::span<const std::byte> told, GivenRun& given) {
 }  // namespace
 
 std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Result& result,
-                                    std::vector<std::string> assumptions, std::span<const std::byte> told) {
+                                    std::vector<std::string> assumptions, std::span<const std::byte> readback) {
   auto given = std::make_unique<GivenRun>();
   given->run.c = c;
   given->run.plan = call.plan;
@@ -75,8 +75,8 @@ std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Resul
   given->uninformative = result.counts.uninformative;
   given->unconstrained = result.counts.unconstrained;
   given->assumptions = std::move(assumptions);
-  if (call.told_at != kNotTold && !take(call, told, *given)) return nullptr;
+  if (call.readback_at != kNoReadback && !take(call, readback, *given)) return nullptr;
   return given;
 }
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

@@ -10,12 +10,12 @@
 #include "fuzz/batch/call.h"
 #include "properties/judge/trial.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 
-// Of a call in which nothing is wrong. `told`: of the batch; where the call asked for nothing to be told, the
-// run has neither outputs nor a reference; where not all is told, the reference has no values (Told). nullptr:
-// it says what no oracle does, so something wrote over it.
+// Of a call in which nothing is wrong. `readback`: of the batch; where the call asked for no readback, the
+// run has neither outputs nor a reference; where not all is read back, the reference has no values (Readback).
+// nullptr: it says what no oracle does, so something wrote over it.
 std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Result& result,
-                                    std::vector<std::string> assumptions, std::span<const std::byte> told);
+                                    std::vector<std::string> assumptions, std::span<const std::byte> readback);
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

@@ -1,4 +1,4 @@
-// A screen's own kernels. A warp takes a row of Q, K or V after another; of all else a thread a unit: a byte of
+// A batch's own kernels. A warp takes a row of Q, K or V after another; of all else a thread a unit: a byte of
 // a mask, two of any other tensor, four of the workspace, one number of the oracle's inputs or results.
 #include <cuda_runtime.h>
 
@@ -10,7 +10,7 @@
 #include "reference/cuda/block.cuh"
 #include "reference/rows/key_range.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 namespace {
 
 using cuda::kThreads;
@@ -387,8 +387,8 @@ __device__ void judge_output(const Work& work) {
   const int64_t columns = call.problem.dim_v;
   double worst = 0;
   int outside = 0, repeated = 0;
-  // Once nothing is judged any more: see Told.
-  const bool allowances = out.o_exact && call.told_at != kNotTold && !call.told_all &&
+  // Once nothing is judged any more: see Readback.
+  const bool allowances = out.o_exact && call.readback_at != kNoReadback && !call.readback_all &&
                           work.number + 1 == static_cast<int32_t>(call.repeats);
   for (int64_t at = first_unit(); at < work.input.rows * columns; at += stride_of_units()) {
     const auto* bits = reinterpret_cast<const cuda::Bits<kFormat>*>(
@@ -463,4 +463,4 @@ attn_status judge(const Call& call, const Work& work, const attn_env* env) {
   return attn::launch(judge_kernel, dim3(blocks_for(call), kJudgeJobs), dim3(kThreads), 0, env, work);
 }
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

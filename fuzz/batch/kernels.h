@@ -1,4 +1,4 @@
-// The kernels of a screen: a case laid out from its recipe, and what a run has left judged.
+// The kernels of a batch: a case laid out from its recipe, and what a run has left judged.
 //
 //   lay_out(call, work, &env) ... the kernel under test ... launch_rows(work.input, ...)
 //   judge(call, work, &env)
@@ -11,7 +11,7 @@
 #include "fuzz/batch/call.h"
 #include "reference/cuda/rows.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 
 // A call with its places as addresses.
 struct Work {
@@ -34,4 +34,4 @@ attn_status lay_again(const Call& call, const Work& work, const attn_env* env);
 // call's are the first one's, to the bit, where the plan says so.
 attn_status judge(const Call& call, const Work& work, const attn_env* env);
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

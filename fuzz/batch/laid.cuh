@@ -7,14 +7,14 @@
 #include "properties/data/mask_values.h"
 #include "properties/data/source.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 
 // The keys of batch entry b.
 __device__ inline int64_t length_of(const Call& call, int64_t b) {
   const int64_t keys = call.problem.seq_k;
   if (!call.problem.has_key_lengths) return keys;
-  const int64_t told = call.recipe.lengths[b];
-  return told < 0 ? 0 : told > keys ? keys : told;
+  const int64_t given = call.recipe.lengths[b];
+  return given < 0 ? 0 : given > keys ? keys : given;
 }
 
 // What lies beyond a length, in fp32: InputRows.
@@ -106,4 +106,4 @@ __device__ inline uint16_t input_unit(const Call& call, int t, const uint32_t (&
   }
 }
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

@@ -11,7 +11,7 @@
 #include "reference/call/known_features.h"
 #include "reference/model/error_model.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 namespace {
 
 constexpr uint64_t kAlign = 4096;
@@ -99,7 +99,9 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
     to->stride[n] = g.size[n] < 2
                         ? ~uint32_t{0}
                         : static_cast<uint32_t>((outermost ? blocks->block : stride) / g.element_bytes);
-    to->told[n] = size[n] == 1 && layout.junk_unit_strides ? kJunkStride + n : once[n] ? 0 : g.stride[n];
+    to->given_stride[n] = size[n] == 1 && layout.junk_unit_strides ? kJunkStride + n
+                          : once[n]                                ? 0
+                                                                   : g.stride[n];
     if (g.stride[n] < 0) to->backwards |= uint32_t{1} << n;
   }
   write_order(g, layout, to);
@@ -176,7 +178,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   for (const attnfuzz::Call& one : c.calls)
     call.repeat[call.repeats++] = {one.dirty_workspace, static_cast<uint8_t>(one.stream != 0)};
   if (!write_recipe(c, &call.recipe)) return no("many key lengths or planted values");
-  call.told_at = kNotTold;
+  call.readback_at = kNoReadback;
   call.complete = c.poison == Poison::kNan;
   if (call.bytes > kMostBytes) return no("more than 64 MiB");
   return call;
@@ -214,4 +216,4 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   return true;
 }
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

@@ -1,4 +1,4 @@
-// From a case to a screen's call.
+// From a case to a batch's call.
 //
 //   std::string why;
 //   auto call = prepare(c, &why);              // nothing: `why` it is left to the ordinary way
@@ -15,7 +15,7 @@
 #include "fuzz/batch/call.h"
 #include "reference/model/calibration.h"
 
-namespace attnfuzz::screen {
+namespace attnfuzz::batch {
 
 // Of a legal case (case.h), for the device's back end.
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
@@ -25,4 +25,4 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
 bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
               std::vector<std::string>* assumptions, std::string* why);
 
-}  // namespace attnfuzz::screen
+}  // namespace attnfuzz::batch

@@ -201,26 +201,26 @@ std::vector<BenchRow> bench_drawn(const std::vector<BenchTarget>& targets, doubl
   return rows;
 }
 
-std::vector<ScreenRow> bench_screened(Screening& screening, const BenchTarget& target,
-                                      const std::vector<BenchShape>& shapes, uint32_t batch, int repeats,
-                                      double drawn_seconds, const Screen::Open& open, int threads) {
-  std::vector<ScreenRow> rows;
+std::vector<BatchRow> bench_batches(BatchTarget& batch_target, const BenchTarget& target,
+                                    const std::vector<BenchShape>& shapes, uint32_t batch, int repeats,
+                                    double drawn_seconds, const BatchJudge::Open& open, int threads) {
+  std::vector<BatchRow> rows;
   uint64_t seed = 0;
   const auto passes = [&](const Verdict& v) {
     if (v.outcome != Outcome::kPass)
       throw std::runtime_error(target.target->info().name + " does not pass a benchmark's case: " + v.message);
   };
-  const auto all_held = [&](Screen& screen, bool all) {
-    for (const Late& late : screen.late(all)) passes(late.verdict);
+  const auto all_held = [&](BatchJudge& batch_judge, bool all) {
+    for (const Deferred& deferred : batch_judge.deferred(all)) passes(deferred.verdict);
   };
   const auto run = [&](const std::string& shape, auto next, auto more) {
-    ScreenRow row;
+    BatchRow row;
     row.shape = shape;
-    Screen screen(screening, *target.target, target.calibration, 1, open, threads);
-    std::vector<Asked> asked;
+    BatchJudge batch_judge(batch_target, *target.target, target.calibration, 1, open, threads);
+    std::vector<BatchCase> asked;
     const Property* reference = find_property("reference");
     // The first batch warms up; it contains the first case that is judged both ways.
-    ScreenUse before;
+    BatchUse before;
     Clock::time_point start = Clock::now();
     for (bool warm = false; !warm || more(row, since(start)); warm = true) {
       asked.clear();
@@ -228,30 +228,30 @@ std::vector<ScreenRow> bench_screened(Screening& screening, const BenchTarget& t
         Case& c = asked.emplace_back(bench_case(next()), reference).c;
         c.q.seed = ++seed, c.k.seed = ++seed, c.v.seed = ++seed;
       }
-      for (const Verdict& v : screen.judge(asked)) passes(v);
+      for (const Verdict& v : batch_judge.judge(asked)) passes(v);
       if (warm) {
         row.cases += batch;
         continue;
       }
-      all_held(screen, true);
-      before = screen.use();
+      all_held(batch_judge, true);
+      before = batch_judge.use();
       start = Clock::now();
     }
-    all_held(screen, true);
+    all_held(batch_judge, true);
     row.seconds = since(start);
-    row.use = screen.use();
+    row.use = batch_judge.use();
     row.use.take(before);
     rows.push_back(row);
   };
   for (const BenchShape& shape : shapes)
     run(
         describe(shape), [&] { return shape; },
-        [&](const ScreenRow& row, double) { return row.cases < static_cast<uint64_t>(batch) * repeats; });
+        [&](const BatchRow& row, double) { return row.cases < static_cast<uint64_t>(batch) * repeats; });
   uint64_t index = 0;
   if (drawn_seconds > 0)
     run(
         "drawn, up to 3x4x300x128", [&] { return drawn_shape(++index); },
-        [&](const ScreenRow&, double seconds) { return seconds < drawn_seconds; });
+        [&](const BatchRow&, double seconds) { return seconds < drawn_seconds; });
   return rows;
 }
 

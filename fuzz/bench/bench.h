@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/batch/screen.h"
+#include "fuzz/batch/batch_judge.h"
 #include "properties/case/case.h"
 #include "properties/judge/target.h"
 #include "reference/model/calibration.h"
@@ -56,16 +56,16 @@ std::vector<BenchRow> bench_cases(const std::vector<BenchTarget>& targets,
 std::vector<BenchRow> bench_drawn(const std::vector<BenchTarget>& targets, double seconds);
 
 // The same problems, many at once on the device (fuzz/batch): `batch` of one shape, or of drawn shapes,
-// each with its own data. `open` and `threads`: see Screen.
-struct ScreenRow {
+// each with its own data. `open` and `threads`: see BatchJudge.
+struct BatchRow {
   std::string shape;
   uint64_t cases = 0;
   double seconds = 0;
-  ScreenUse use;
+  BatchUse use;
 };
-std::vector<ScreenRow> bench_screened(Screening& screening, const BenchTarget& target,
-                                      const std::vector<BenchShape>& shapes, uint32_t batch, int repeats,
-                                      double drawn_seconds, const Screen::Open& open, int threads);
+std::vector<BatchRow> bench_batches(BatchTarget& batch_target, const BenchTarget& target,
+                                    const std::vector<BenchShape>& shapes, uint32_t batch, int repeats,
+                                    double drawn_seconds, const BatchJudge::Open& open, int threads);
 
 struct RatioRow {
   std::string shape;

@@ -48,7 +48,7 @@ struct CheckOptions {
   int32_t max_variant = 1 << 30;
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
   std::string path;  // not empty: only cases that take this path through the kernel (kernel_path.h)
-  uint32_t batch = 0;                        // > 0: so many cases at once, on a target with a screen (screen.h)
+  uint32_t batch = 0;  // > 0: so many cases at once, on a target that can judge batches (batch_judge.h)
   std::optional<Terms> terms = {};           // of the caller
   std::optional<Refused> refused = {};       // by the kernel, if it has been asked (refusals.h)
   bool finite = false;          // Q, K and V hold neither NaN nor infinity, whoever may refuse them

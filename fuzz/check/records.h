@@ -35,8 +35,8 @@ void fields(Is<OracleUse> auto& r, auto f) {
   f("device", r.device), f("fast", r.fast), f("both", r.both), f("left", r.left);
 }
 
-void fields(Is<ScreenUse> auto& r, auto f) {
-  f("screened", r.screened), f("both", r.both), f("doubted", r.doubted), f("lost", r.lost), f("left", r.left);
+void fields(Is<BatchUse> auto& r, auto f) {
+  f("screened", r.cleared), f("both", r.both), f("doubted", r.doubted), f("lost", r.lost), f("left", r.left);
   f.later("prepare_s", r.prepare_s), f.later("plan_s", r.plan_s), f.later("run_s", r.run_s);
   f.later("launch_s", r.launch_s), f.later("again_s", r.again_s);
 }
@@ -46,7 +46,7 @@ void fields(Is<Statistics> auto& r, auto f) {
       f("features", r.features);
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
-  f.later("oracle", r.oracle), f.later("screen", r.screen), f.later("suspicious", r.suspicious),
+  f.later("oracle", r.oracle), f.later("screen", r.batch), f.later("suspicious", r.suspicious),
       f.later("lanes", r.lanes);
 }
 

@@ -27,7 +27,7 @@ Case without_refused(Case c, const GeneratorConfig& config) {
   return c;
 }
 
-// Cases drawn ahead, judged many at once where the target has a screen.
+// Cases drawn ahead, judged many at once where the target can judge batches.
 class Ahead {
  public:
   struct Taken {
@@ -40,8 +40,8 @@ class Ahead {
   Ahead(const GeneratorConfig& config, const CheckOptions& options, Target& target,
         const Calibration& calibration)
       : config_(config), options_(options), target_(target), calibration_(calibration) {
-    auto* screening = options.batch > 0 ? dynamic_cast<Screening*>(&target) : nullptr;
-    if (screening) screen_.emplace(*screening, target, calibration, options.seed);
+    auto* batch_target = options.batch > 0 ? dynamic_cast<BatchTarget*>(&target) : nullptr;
+    if (batch_target) batch_judge_.emplace(*batch_target, target, calibration, options.seed);
   }
 
   Taken take(uint64_t index) {
@@ -51,19 +51,19 @@ class Ahead {
     return next;
   }
 
-  ScreenUse use() const { return screen_ ? screen_->use() : ScreenUse{}; }
+  BatchUse use() const { return batch_judge_ ? batch_judge_->use() : BatchUse{}; }
 
  private:
   void draw_from(uint64_t index) {
-    const size_t count = screen_ ? options_.batch : 1;
-    std::vector<Asked> asked;
+    const size_t count = batch_judge_ ? options_.batch : 1;
+    std::vector<BatchCase> asked;
     std::vector<size_t> of;
     while (taken_.size() < count && (taken_.empty() || index - options_.first < limit())) {
       Taken& next = taken_.emplace_back();
       next.index = index;
       next.drawn = case_at(config_, options_, target_, calibration_, index, &next.digest);
       index += static_cast<uint64_t>(options_.jobs);
-      if (!screen_) continue;
+      if (!batch_judge_) continue;
       const Property* property = next.drawn.property;
       Case c = next.drawn.c;
       if (rejected_by(*property, c, target_) || illegal(c)) continue;
@@ -71,7 +71,7 @@ class Ahead {
       asked.push_back({std::move(c), property});
     }
     if (asked.empty()) return;
-    std::vector<Verdict> verdicts = screen_->judge(asked);
+    std::vector<Verdict> verdicts = batch_judge_->judge(asked);
     for (size_t n = 0; n < of.size(); ++n) taken_[of[n]].verdict = std::move(verdicts[n]);
   }
   uint64_t limit() const { return options_.seconds > 0 ? ~uint64_t{0} : options_.cases; }
@@ -80,14 +80,14 @@ class Ahead {
   const CheckOptions& options_;
   Target& target_;
   const Calibration& calibration_;
-  std::optional<Screen> screen_;
+  std::optional<BatchJudge> batch_judge_;
   std::deque<Taken> taken_;
 };
 
 // The kernel in the lane asan, for a small share of the cases: opened when the first is due.
-class Beside {
+class AsanTarget {
  public:
-  explicit Beside(const CheckOptions& options)
+  explicit AsanTarget(const CheckOptions& options)
       : every_(options.open_asan ? options.asan_every : 0), open_(options.open_asan) {}
   // Which the case of this number is run on; null: on the check's own.
   Target* of(uint64_t index) {
@@ -156,7 +156,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   const GeneratorConfig config = config_for(target, options);
   target.on_run = [&](const Case& c, const attn_plan& plan) { result.census.add(c, plan); };
   Ahead ahead(config, options, target, calibration);
-  Beside beside(options);
+  AsanTarget asan(options);
   // Whoever asks for bits alone (of a plan, of a peer build) is told why there are none, not that something
   // else holds.
   const bool alone = options.properties.size() == 1 &&
@@ -172,12 +172,12 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     result.digest.merge(digest);
     const Case as_drawn = c;
     const std::optional<Verdict> rejected = rejected_by(*property, c, target);
-    Target* const in_asan = rejected || judged ? nullptr : beside.of(index);
+    Target* const in_asan = rejected || judged ? nullptr : asan.of(index);
     if (in_asan != nullptr) {
       c.lane = in_asan->info().lane, ++result.lanes[c.lane];
       in_asan->on_run = target.on_run;
     }
-    if (judged) result.census.add(c, judged->plan);  // a screen runs by itself
+    if (judged) result.census.add(c, judged->plan);  // a batch runs by itself
     Verdict verdict = rejected ? *rejected
                       : judged ? *judged
                                : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
@@ -215,7 +215,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   }
   target.on_run = {};
   if (target.oracles) result.oracle = target.oracles->use();
-  result.screen = ahead.use();
+  result.batch = ahead.use();
   result.seconds = elapsed();
   return result;
 }

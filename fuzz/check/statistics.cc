@@ -63,7 +63,7 @@ void Statistics::merge(const Statistics& other) {
   unconstrained_rows += other.unconstrained_rows;
   stages.merge(other.stages);
   oracle.merge(other.oracle);
-  screen.merge(other.screen);
+  batch.merge(other.batch);
 }
 
 void add_met(Coverage& coverage, const Case& c, const Verdict& verdict) {

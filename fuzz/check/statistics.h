@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-#include "fuzz/batch/screen.h"
+#include "fuzz/batch/batch_judge.h"
 #include "fuzz/check/ratio_histogram.h"
 #include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
@@ -45,7 +45,7 @@ struct Statistics {
   uint64_t rows = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   StageSeconds stages;
   OracleUse oracle;
-  ScreenUse screen;
+  BatchUse batch;
 
   // With the ratios of its runs, unless `ratios` says that they are not to count.
   void add(const Case& c, const Verdict& verdict, bool ratios = true);

@@ -41,8 +41,8 @@ enum Descriptor : int {
 // How a worker ends by itself; anything else is the kernel's doing.
 enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
 
-// kScreenPlans and kScreenRuns: of Wire::calls, of which there are Request::calls.
-enum class Command : uint32_t { kPlan = 1, kRun = 2, kPartials = 3, kScreenPlans = 4, kScreenRuns = 5 };
+// kBatchPlans and kBatchRuns: of Wire::calls, of which there are Request::calls.
+enum class Command : uint32_t { kPlan = 1, kRun = 2, kPartials = 3, kBatchPlans = 4, kBatchRuns = 5 };
 enum class Doing : uint32_t {
   kNothing,
   kLoading,
@@ -183,10 +183,10 @@ struct Wire {
   // taken, see worker/coverage.h; all that fits. None: its library does not count.
   uint32_t counter_count;
   uint8_t counters[kMaxCounters];
-  // Of a screen (fuzz/batch).
-  screen::Call calls[screen::kMostCalls];
-  screen::Result results[screen::kMostCalls];
-  alignas(4096) std::byte told[screen::kToldBytes];  // screen::Told of those that asked; touched only then
+  // Of a batch (fuzz/batch).
+  batch::Call calls[batch::kMostCalls];
+  batch::Result results[batch::kMostCalls];
+  alignas(4096) std::byte readback[batch::kReadbackBytes];  // of those that asked
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "fuzz/batch/screen.h"
+#include "fuzz/batch/batch_judge.h"
 #include "fuzz/host/answer_checks.h"
 #include "fuzz/host/output_hash.h"
 #include "fuzz/host/sanitizer_report.h"
@@ -47,7 +47,7 @@ std::string in_words(const Fault& fault) {
   return fault.message + (fault.file.empty() ? "" : ", at " + fault.file + ":" + std::to_string(fault.line));
 }
 
-class WorkerTarget final : public Target, public Screening {
+class WorkerTarget final : public Target, public BatchTarget {
  public:
   explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {
     uint64_t random = 0;
@@ -166,26 +166,26 @@ class WorkerTarget final : public Target, public Screening {
     return reply;
   }
 
-  std::string why_no_screen() override {
+  std::string why_no_batch() override {
     wire::Request request = {};
-    request.command = wire::Command::kScreenPlans;
-    return screen(request, {}, {});
+    request.command = wire::Command::kBatchPlans;
+    return run_batch(request, {}, {});
   }
 
-  std::string plan(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
+  std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
     wire::Request request = {};
-    request.command = wire::Command::kScreenPlans;
-    return screen(request, calls, results);
+    request.command = wire::Command::kBatchPlans;
+    return run_batch(request, calls, results);
   }
 
-  std::string run(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
+  std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
     wire::Request request = {};
-    request.command = wire::Command::kScreenRuns;
-    return screen(request, calls, results);
+    request.command = wire::Command::kBatchRuns;
+    return run_batch(request, calls, results);
   }
 
-  std::span<const std::byte> told() override {
-    return process_ ? std::span<const std::byte>(process_->wire().told) : std::span<const std::byte>();
+  std::span<const std::byte> readback() override {
+    return process_ ? std::span<const std::byte>(process_->wire().readback) : std::span<const std::byte>();
   }
 
   std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
@@ -224,16 +224,16 @@ class WorkerTarget final : public Target, public Screening {
     return request;
   }
 
-  std::string screen(wire::Request& request, std::span<const screen::Call> calls,
-                     std::span<screen::Result> results) {
-    if (calls.size() > screen::kMostCalls) throw std::logic_error("a batch of too many cases");
+  std::string run_batch(wire::Request& request, std::span<const batch::Call> calls,
+                        std::span<batch::Result> results) {
+    if (calls.size() > batch::kMostCalls) throw std::logic_error("a batch of too many cases");
     request.calls = static_cast<uint32_t>(calls.size());
     const Outcome outcome = ask(request, calls);
     if (outcome.ending == Ending::kTimedOut) return "the watchdog";
     if (outcome.ending == Ending::kDied) return "the worker's exit: " + outcome.message;
     if (answer_.status != ATTN_OK)
       return printable({answer_.reason, strnlen(answer_.reason, sizeof answer_.reason)});
-    std::ranges::copy(screened_, results.begin());
+    std::ranges::copy(batch_results_, results.begin());
     return "";
   }
 
@@ -370,7 +370,7 @@ class WorkerTarget final : public Target, public Screening {
 
   // Does one round trip; the answer is in answer_. Whatever else came of it, the
   // next call finds a sound worker or none.
-  Outcome ask(const wire::Request& request, std::span<const screen::Call> calls = {}) {
+  Outcome ask(const wire::Request& request, std::span<const batch::Call> calls = {}) {
     if (!process_) {
       if (auto why = start()) throw std::runtime_error("no new worker: " + *why);
     }
@@ -429,7 +429,7 @@ class WorkerTarget final : public Target, public Screening {
       probed_.used = wire.probe_used;
       probed_.values.assign(wire.probe, wire.probe + std::min(probed_.used, wire::kProbeValues));
     }
-    screened_.assign(wire.results, wire.results + calls.size());
+    batch_results_.assign(wire.results, wire.results + calls.size());
     if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
     return {Ending::kAnswered, "", "", ExitReason::kNone, Exploit::kNone};
@@ -494,8 +494,8 @@ class WorkerTarget final : public Target, public Screening {
   std::vector<uint8_t> coverage_;  // of runs since it was last asked for
   mutable bool coverage_asked_ = false;
   wire::Answer answer_ = {};
-  Probe probed_;                          // likewise
-  std::vector<screen::Result> screened_;  // likewise
+  Probe probed_;                              // likewise
+  std::vector<batch::Result> batch_results_;  // likewise
 };
 
 }  // namespace

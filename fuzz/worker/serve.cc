@@ -128,9 +128,9 @@ class Server {
       case wire::Command::kRun:
         run(request, ranges, env, answer);
         break;
-      case wire::Command::kScreenPlans:
-      case wire::Command::kScreenRuns:
-        screen(request, answer);
+      case wire::Command::kBatchPlans:
+      case wire::Command::kBatchRuns:
+        run_batch(request, answer);
         break;
       case wire::Command::kPartials:
         wire_.doing = wire::Doing::kDescribingPartials;
@@ -141,29 +141,29 @@ class Server {
   }
 
  private:
-  void screen(const wire::Request& request, wire::Answer& answer) {
-    const bool runs = request.command == wire::Command::kScreenRuns;
+  void run_batch(const wire::Request& request, wire::Answer& answer) {
+    const bool runs = request.command == wire::Command::kBatchRuns;
     wire_.doing = runs ? wire::Doing::kRunning : wire::Doing::kPlanning;
     std::string why;
-    screen::Device* device = memory_.screen(wire_.told, &why);
+    batch::Device* device = memory_.batch_device(wire_.readback, &why);
     if (!device) {
       answer.status = ATTN_UNSUPPORTED;
       copy_text(answer.reason, why.c_str());
       return;
     }
-    const size_t count = std::min(request.calls, screen::kMostCalls);
+    const size_t count = std::min(request.calls, batch::kMostCalls);
     // Copies: the kernel is given addresses in them.
     calls_.assign(wire_.calls, wire_.calls + count);
     results_.resize(count);
     const auto limit = [](void* memory, attn_env& env) { static_cast<const Memory*>(memory)->limit(env); };
-    const Failure failed = runs ? device->run(kernel_, limit, &memory_, calls_, results_, wire_.told)
+    const Failure failed = runs ? device->run(kernel_, limit, &memory_, calls_, results_, wire_.readback)
                                 : device->plan(kernel_, limit, &memory_, calls_, results_);
     if (failed) {
       copy_text(answer.reason, failed->c_str());
       return report_device(answer, *failed);
     }
     if (runs && finite_)
-      for (screen::Result& result : results_)
+      for (batch::Result& result : results_)
         if (result.counts.not_finite > 0) result.status = ATTN_UNSUPPORTED;
     std::ranges::copy(results_, wire_.results);
   }
@@ -318,8 +318,8 @@ class Server {
   const bool finite_;  // that is what it promises something for
   Memory& memory_;
   const Arena& arena_;
-  std::vector<screen::Call> calls_;
-  std::vector<screen::Result> results_;
+  std::vector<batch::Call> calls_;
+  std::vector<batch::Result> results_;
 };
 
 // Sleeps until the bell was rung, or for 50 ms: the caller then looks into the wire, for a kernel may have rung

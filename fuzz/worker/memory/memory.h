@@ -43,10 +43,10 @@ class Memory {
   virtual Failure open_probe(uint64_t capacity, attn_probe& probe) = 0;
   // What was recorded there, after finish(): `values` has room for `capacity`.
   virtual Failure read_probe(const attn_probe& probe, float* values, uint64_t* used) = 0;
-  // That judges many cases at once, and tells of them in `told`, which stays where it is; nullptr, with a
+  // That judges many cases at once, and tells of them in `readback`, which stays where it is; nullptr, with a
   // reason, where there is none.
-  virtual screen::Device* screen(std::span<std::byte> told, std::string* why) {
-    (void)told;
+  virtual batch::Device* batch_device(std::span<std::byte> readback, std::string* why) {
+    (void)readback;
     *why = "only a worker on a GPU has one";
     return nullptr;
   }

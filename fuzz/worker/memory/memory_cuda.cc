@@ -181,19 +181,20 @@ class CudaMemory final : public Memory {
     return std::nullopt;
   }
 
-  screen::Device* screen(std::span<std::byte> told, std::string* why) override {
-    if (screen_) return screen_.get();
+  batch::Device* batch_device(std::span<std::byte> readback, std::string* why) override {
+    if (batch_device_) return batch_device_.get();
     // Copies go there directly; where that is not done they take longer.
-    if (cudaHostRegister(told.data(), told.size(), cudaHostRegisterDefault) != cudaSuccess) cudaGetLastError();
-    std::unique_ptr<screen::PageEnds> page_ends = open_page_ends(0, why);
-    if (page_ends) screen_ = screen::open_device(std::move(page_ends), why);
-    return screen_.get();
+    if (cudaHostRegister(readback.data(), readback.size(), cudaHostRegisterDefault) != cudaSuccess)
+      cudaGetLastError();
+    std::unique_ptr<batch::PageEnds> page_ends = open_page_ends(0, why);
+    if (page_ends) batch_device_ = batch::open_device(std::move(page_ends), why);
+    return batch_device_.get();
   }
 
  private:
   Arena& arena_;
   Mirror mirror_;
-  std::unique_ptr<screen::Device> screen_;
+  std::unique_ptr<batch::Device> batch_device_;
   cudaStream_t streams_[kStreams] = {};
   std::byte* staging_ = nullptr;
   int compute_capability_ = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;  // of a stretch
 
-class CudaPageEnds final : public screen::PageEnds {
+class CudaPageEnds final : public batch::PageEnds {
  public:
   // What was mapped goes with the process.
   Failure open(int device) {
@@ -122,7 +122,7 @@ class CudaPageEnds final : public screen::PageEnds {
 
 }  // namespace
 
-std::unique_ptr<screen::PageEnds> open_page_ends(int device, std::string* why) {
+std::unique_ptr<batch::PageEnds> open_page_ends(int device, std::string* why) {
   auto ends = std::make_unique<CudaPageEnds>();
   if (auto failed = ends->open(device)) {
     *why = *failed;

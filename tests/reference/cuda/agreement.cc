@@ -2,11 +2,11 @@
 //
 //   oracle_agreement drawn COUNT [FIRST] KERNEL...    as `attnfuzz check` draws them, run on the GPU
 //   oracle_agreement corpus FOLDER KERNEL...          every case file below it, run on the GPU
-//   oracle_agreement screened COUNT [FIRST] KERNEL... drawn, and laid out, run and judged there (fuzz/batch)
+//   oracle_agreement batched COUNT [FIRST] KERNEL... drawn, and laid out, run and judged there (fuzz/batch)
 //
 // A drawn case is judged as its kernel planned it, then once more as if another plan had been declared.
 // The kernel's results, and those results with one element moved to just inside or just outside of its
-// bound, get a verdict by each oracle. Of a screened case outputs too must be what a run by itself gives,
+// bound, get a verdict by each oracle. Of a batched case outputs too must be what a run by itself gives,
 // where the plan is deterministic. Ends with 0 if all agree, 1 if not, 77 where there is no GPU.
 #include "reference/agreement.h"
 
@@ -20,11 +20,11 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/check/check.h"
-#include "fuzz/host/kernel_registry.h"
+#include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/given.h"
 #include "fuzz/batch/prepare.h"
-#include "fuzz/batch/screen.h"
+#include "fuzz/check/check.h"
+#include "fuzz/host/kernel_registry.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
 #include "reference/cuda/cuda_oracle.h"
@@ -109,50 +109,50 @@ void hold_case(const std::string& name, const Case& c, Target& target, FastOracl
   }
 }
 
-// A batch of drawn cases, as a screen does them, held to what the host says of each by itself.
-void hold_screened(const std::vector<std::pair<std::string, Case>>& cases, Target& target,
-                   const Calibration& calibration, Held* held) {
-  auto& screening = dynamic_cast<Screening&>(target);
-  std::vector<screen::Call> calls;
+// A batch of drawn cases, as a batch does them, held to what the host says of each by itself.
+void hold_batched(const std::vector<std::pair<std::string, Case>>& cases, Target& target,
+                  const Calibration& calibration, Held* held) {
+  auto& batch_target = dynamic_cast<BatchTarget&>(target);
+  std::vector<batch::Call> calls;
   std::vector<size_t> of;
   std::string why;
   for (size_t i = 0; i < cases.size(); ++i) {
     if (illegal(cases[i].second)) continue;
-    if (const auto call = screen::prepare(cases[i].second, ATTN_CUDA, &why)) {
+    if (const auto call = batch::prepare(cases[i].second, ATTN_CUDA, &why)) {
       calls.push_back(*call);
       of.push_back(i);
     } else {
       ++held->tally.not_for_it;
     }
   }
-  std::vector<screen::Result> results(calls.size());
+  std::vector<batch::Result> results(calls.size());
   std::vector<std::string> assumptions;
   const auto must = [](const std::string& failed) {
     if (!failed.empty()) throw std::runtime_error(failed);
   };
-  must(screening.plan(calls, results));
+  must(batch_target.plan(calls, results));
   size_t kept = 0;
-  uint64_t told = 0;
+  uint64_t readback = 0;
   for (size_t n = 0; n < calls.size(); ++n) {
     const bool planned =
         results[n].status == ATTN_OK &&
-        screen::add_plan(cases[of[n]].second, results[n].plan, calibration, &calls[n], &assumptions, &why);
-    calls[n].told_all = 1;
-    if (!planned || told + screen::Told(calls[n]).sent() > screen::kToldBytes) {
+        batch::add_plan(cases[of[n]].second, results[n].plan, calibration, &calls[n], &assumptions, &why);
+    calls[n].readback_all = 1;
+    if (!planned || readback + batch::Readback(calls[n]).sent() > batch::kReadbackBytes) {
       ++held->refused;
       continue;
     }
-    calls[n].told_at = told;
-    told += screen::Told(calls[n]).sent();
+    calls[n].readback_at = readback;
+    readback += batch::Readback(calls[n]).sent();
     calls[kept] = calls[n];
     of[kept++] = of[n];
   }
   calls.resize(kept);
   results.resize(kept);
-  must(screening.run(calls, results));
+  must(batch_target.run(calls, results));
   std::vector<std::unique_ptr<GivenRun>> given;
   for (size_t n = 0; n < kept; ++n)
-    given.push_back(screen::given_run(cases[of[n]].second, calls[n], results[n], {}, screening.told()));
+    given.push_back(batch::given_run(cases[of[n]].second, calls[n], results[n], {}, batch_target.readback()));
   for (size_t n = 0; n < kept; ++n) {
     const auto& [name, c] = cases[of[n]];
     ++held->cases;
@@ -210,7 +210,7 @@ int run(const std::string& mode, std::vector<std::string> rest, FastOracle& orac
     }
     return say(held);
   }
-  if (mode == "screened") {
+  if (mode == "batched") {
     const int64_t count = number(0, 1000), first = number(1, 0);
     constexpr int64_t kBatch = 64;
     for (const std::string& kernel : rest) {
@@ -221,7 +221,7 @@ int run(const std::string& mode, std::vector<std::string> rest, FastOracle& orac
         std::vector<std::pair<std::string, Case>> cases;
         for (int64_t i = begin; i < std::min(begin + kBatch, first + count); ++i)
           cases.emplace_back(kernel + " case " + std::to_string(i), draw(config, 1, static_cast<uint64_t>(i)));
-        hold_screened(cases, *target, calibrations[begin / kBatch % 2], &held);
+        hold_batched(cases, *target, calibrations[begin / kBatch % 2], &held);
       }
     }
     return say(held);
@@ -254,7 +254,7 @@ int run(const std::string& mode, std::vector<std::string> rest, FastOracle& orac
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() < 2) {
-    std::fprintf(stderr, "usage: oracle_agreement drawn|screened|corpus COUNT|FOLDER [FIRST] [KERNEL...]\n");
+    std::fprintf(stderr, "usage: oracle_agreement drawn|batched|corpus COUNT|FOLDER [FIRST] [KERNEL...]\n");
     return 2;
   }
   std::string why;

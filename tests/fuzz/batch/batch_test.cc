@@ -1,14 +1,13 @@
-// The screen's kernels, run by the CPU executor beside kernels of which the judge knows all flaws: what they
+// The batch's kernels, run by the CPU executor beside kernels of which the judge knows all flaws: what they
 // lay out is what LaidOut does, and what they say of a run is what a trial does. (On a GPU: attnfuzz bench
 // --batch.)
-#include "fuzz/batch/screen.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <cmath>
 #include <cstring>
 
+#include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/device.h"
 #include "fuzz/batch/kernels.h"
 #include "fuzz/batch/prepare.h"
@@ -24,7 +23,7 @@ namespace attnfuzz {
 namespace {
 
 // Ends of plain memory, and ranges of addresses that take memory as they are written.
-class PlainEnds : public screen::PageEnds {
+class PlainEnds : public batch::PageEnds {
  public:
   ~PlainEnds() override {
     for (std::byte* begin : far_)
@@ -58,10 +57,10 @@ class PlainEnds : public screen::PageEnds {
   std::byte* far_[kStretches] = {};
 };
 
-// A screen in this process, on the executor, of a fake's kernel.
-class FakeScreen : public Screening {
+// A batch in this process, on the executor, of a fake's kernel.
+class FakeBatchTarget : public BatchTarget {
  public:
-  explicit FakeScreen(FakeTarget& fake) {
+  explicit FakeBatchTarget(FakeTarget& fake) {
     fake_ = &fake;
     disturb = refuse = false;
     kernel_.size = sizeof kernel_;
@@ -77,34 +76,34 @@ class FakeScreen : public Screening {
       return refuse ? ATTN_UNSUPPORTED : reply.status;
     };
     std::string why;
-    device_ = screen::open_device(std::make_unique<PlainEnds>(), &why);
+    device_ = batch::open_device(std::make_unique<PlainEnds>(), &why);
     EXPECT_TRUE(device_) << why;
   }
-  std::string why_no_screen() override { return ""; }
-  std::string plan(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
+  std::string why_no_batch() override { return ""; }
+  std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
     return device_->plan(kernel_, [](void*, attn_env&) {}, nullptr, calls, results).value_or("");
   }
-  std::string run(std::span<const screen::Call> calls, std::span<screen::Result> results) override {
+  std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
     if (!fault.empty()) return fault;
-    const auto why = device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, told_);
-    for (const screen::Result& result : results) not_finite += result.counts.not_finite;
+    const auto why = device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, readback_);
+    for (const batch::Result& result : results) not_finite += result.counts.not_finite;
     return why.value_or("");
   }
-  std::span<const std::byte> told() override { return told_; }
+  std::span<const std::byte> readback() override { return readback_; }
   uint64_t not_finite = 0;  // of all runs
 
-  static inline bool disturb;  // O's first element, in the screen alone
+  static inline bool disturb;  // O's first element, in the batch alone
   static inline bool refuse;   // as it runs, likewise
   std::string fault;           // what every batch ends with
 
  private:
   static inline FakeTarget* fake_;
-  std::unique_ptr<screen::Device> device_;
+  std::unique_ptr<batch::Device> device_;
   attn_kernel kernel_ = {};
-  std::vector<std::byte> told_ = std::vector<std::byte>(screen::kToldBytes);
+  std::vector<std::byte> readback_ = std::vector<std::byte>(batch::kReadbackBytes);
 };
 
-// As drawn, without what a screen leaves to others; a row takes the executor some milliseconds.
+// As drawn, without what a batch leaves to others; a row takes the executor some milliseconds.
 std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
   std::vector<Case> cases;
   for (uint64_t seed = 1; cases.size() < count; ++seed) {
@@ -112,7 +111,7 @@ std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
     std::string why;
     const Problem& p = c.problem;
     if (p.batch * p.heads_q * p.seq_q > most_rows || illegal(c)) continue;
-    if (screen::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
+    if (batch::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
   }
   return cases;
 }
@@ -142,18 +141,18 @@ std::vector<Case> laid_oddly(const std::vector<Case>& cases, size_t count) {
   for (size_t n = 0; n < count; ++n) {
     std::string why;
     Case c = laid_oddly(cases[n % cases.size()], n);
-    if (!illegal(c) && screen::prepare(c, ATTN_CPU, &why)) odd.push_back(std::move(c));
+    if (!illegal(c) && batch::prepare(c, ATTN_CPU, &why)) odd.push_back(std::move(c));
   }
   EXPECT_GT(odd.size(), count / 2);
   return odd;
 }
 
-Verdict ordinary(const Asked& asked, Target& target) {
+Verdict ordinary(const BatchCase& asked, Target& target) {
   return judge(asked.c, *asked.property, target, documented());
 }
 
-std::vector<Asked> by_reference(const std::vector<Case>& cases) {
-  std::vector<Asked> asked;
+std::vector<BatchCase> by_reference(const std::vector<Case>& cases) {
+  std::vector<BatchCase> asked;
   for (const Case& c : cases) asked.push_back({c, find_property("reference")});
   return asked;
 }
@@ -211,7 +210,7 @@ std::vector<Case> biased() {
   return cases;
 }
 
-TEST(Screen, LaysOutWhatLaidOutDoes) {
+TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
   Arena arena;
   std::vector<Case> cases = cases_for_it(120, 1000);
   for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
@@ -221,7 +220,7 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
     Case c = cases[n];
     c.problem.dtype = ATTN_F32;
     std::string why;
-    if (!illegal(c) && screen::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
+    if (!illegal(c) && batch::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
   }
   // Every kind of fill in all formats, larger, smaller and as it is.
   for (int kind = 0; kind < kFillKinds; ++kind) {
@@ -242,14 +241,14 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
   int spread = 0, backwards = 0, apart = 0, once = 0;
   for (const Case& c : cases) {
     std::string why;
-    const auto call = screen::prepare(c, ATTN_CPU, &why);
+    const auto call = batch::prepare(c, ATTN_CPU, &why);
     ASSERT_TRUE(call) << why;
     std::vector<std::byte> slot(call->bytes + 4096);
     PlainEnds ends;
-    screen::Work work = {};
-    screen::Counts counts;
+    batch::Work work = {};
+    batch::Counts counts;
     work.call = &*call;
-    for (int t = 0; t <= screen::kTensors; ++t) {
+    for (int t = 0; t <= batch::kTensors; ++t) {
       work.base[t] = slot.data() + (-reinterpret_cast<uintptr_t>(slot.data()) & 4095);
       const bool at_end = call->at_page_end >> t & 1;
       if (call->spread >> t & 1) {
@@ -282,11 +281,11 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
     env.shared_memory_limit = 48 * 1024;
     ASSERT_EQ(lay_out(*call, work, &env), ATTN_OK);
     const LaidOut laid(c, arena);
-    uint64_t until[screen::kTensors] = {};  // of a place, compared so far
+    uint64_t until[batch::kTensors] = {};  // of a place, compared so far
     for (const MemoryRange& range : laid.ranges()) {
       const TensorId id = range.tensor;
-      const auto tensor = std::ranges::find(screen::kIds, id) - std::begin(screen::kIds);
-      const screen::TensorSlot& place = call->tensor[tensor];
+      const auto tensor = std::ranges::find(batch::kIds, id) - std::begin(batch::kIds);
+      const batch::TensorSlot& place = call->tensor[tensor];
       uint64_t& at = until[tensor];
       const uint64_t bytes = range.end - range.begin;
       if (at == 0) {
@@ -295,7 +294,8 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
         ASSERT_EQ(
             static_cast<const std::byte*>(view.data) - static_cast<const std::byte*>(arena.at(range.begin)),
             static_cast<ptrdiff_t>(place.data - place.begin) + call->first[tensor] * place.element_bytes);
-        if (spec_of(id).strided()) ASSERT_TRUE(std::ranges::equal(view.stride, place.told)) << name_of(id);
+        if (spec_of(id).strided())
+          ASSERT_TRUE(std::ranges::equal(view.stride, place.given_stride)) << name_of(id);
       }
       const uint64_t address = address_of(place, at);
       ASSERT_LE(at + bytes, place.end) << name_of(id) << ": " << describe(c);
@@ -304,9 +304,9 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
           << name_of(id) << ": " << describe(c);
       at += bytes;
     }
-    for (int t = 0; t < screen::kTensors; ++t) {
-      ASSERT_EQ(until[t], call->tensor[t].end) << name_of(screen::kIds[t]);
-      ASSERT_EQ(until[t] > 0, is_present(c, screen::kIds[t])) << name_of(screen::kIds[t]);
+    for (int t = 0; t < batch::kTensors; ++t) {
+      ASSERT_EQ(until[t], call->tensor[t].end) << name_of(batch::kIds[t]);
+      ASSERT_EQ(until[t] > 0, is_present(c, batch::kIds[t])) << name_of(batch::kIds[t]);
       backwards += call->tensor[t].backwards != 0;
       apart += call->tensor[t].order[3] != 3 || call->tensor[t].stride[3] > 1;
     }
@@ -318,11 +318,11 @@ TEST(Screen, LaysOutWhatLaidOutDoes) {
   EXPECT_GT(once, 3);
 }
 
-TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
+TEST(BatchJudge, SaysOfARightKernelWhatATrialDoes) {
   FakeTarget fake;
-  FakeScreen device(fake);
+  FakeBatchTarget device(fake);
   const Calibration calibration = documented();
-  Screen screen(device, fake, calibration);
+  BatchJudge batch_judge(device, fake, calibration);
   fake.take_fp32();
   std::vector<Case> some = cases_for_it(30, 40);
   for (size_t n = 0; n < 30; n += 3) some[n].problem.dtype = ATTN_F32, some[n].planted.clear();
@@ -333,8 +333,8 @@ TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
   none.problem.seq_k = 17;
   some.push_back(none);
   some.back().problem.batch = 0;
-  const std::vector<Asked> cases = by_reference(some);
-  const std::vector<Verdict> verdicts = screen.judge(cases);
+  const std::vector<BatchCase> cases = by_reference(some);
+  const std::vector<Verdict> verdicts = batch_judge.judge(cases);
   ASSERT_EQ(verdicts.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
     const Verdict v = ordinary(cases[i], fake);
@@ -348,13 +348,13 @@ TEST(Screen, SaysOfARightKernelWhatATrialDoes) {
     EXPECT_EQ(verdicts[i].assumptions, v.assumptions);
     EXPECT_STREQ(verdicts[i].plan.path, v.plan.path);
   }
-  EXPECT_GT(screen.use().screened, cases.size() / 2);
-  EXPECT_GE(screen.use().both, 1u);
-  EXPECT_EQ(screen.use().doubted, 0u);
-  EXPECT_EQ(screen.use().left.count("no head"), 0u);
+  EXPECT_GT(batch_judge.use().cleared, cases.size() / 2);
+  EXPECT_GE(batch_judge.use().both, 1u);
+  EXPECT_EQ(batch_judge.use().doubted, 0u);
+  EXPECT_EQ(batch_judge.use().left.count("no head"), 0u);
 }
 
-TEST(Screen, DoubtsEveryCaseThatATrialFails) {
+TEST(BatchJudge, DoubtsEveryCaseThatATrialFails) {
   // A tile and a key, more heads than kv heads, other rows of K than of V; rows that see no key; all that is
   // added to scores or hides keys, and a second call on what the first has left.
   std::vector<Case> cases(3);
@@ -390,10 +390,10 @@ TEST(Screen, DoubtsEveryCaseThatATrialFails) {
         Flaw::kWorkspaceTrusted}) {
     FakeTarget fake(flaw);
     fake.take_fp32();
-    FakeScreen device(fake);
+    FakeBatchTarget device(fake);
     const Calibration calibration = documented();
-    const std::vector<Asked> asked = by_reference(cases);
-    const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(asked);
+    const std::vector<BatchCase> asked = by_reference(cases);
+    const std::vector<Verdict> verdicts = BatchJudge(device, fake, calibration).judge(asked);
     int failures = 0;
     for (size_t i = 0; i < cases.size(); ++i) {
       const Verdict v = ordinary(asked[i], fake);
@@ -406,8 +406,8 @@ TEST(Screen, DoubtsEveryCaseThatATrialFails) {
 }
 
 // Each relation, adapted to a case that it speaks of.
-std::vector<Asked> relations_on(const Case& c, const KernelInfo& kernel) {
-  std::vector<Asked> asked;
+std::vector<BatchCase> relations_on(const Case& c, const KernelInfo& kernel) {
+  std::vector<BatchCase> asked;
   for (const Property* property : properties()) {
     std::string why;
     Case adapted = c;
@@ -430,15 +430,15 @@ Case two_entries(int64_t seq_q, int64_t dim_qk, int64_t dim_v, const std::vector
   return c;
 }
 
-TEST(Screen, SaysOfRelationsWhatATrialDoes) {
+TEST(BatchJudge, SaysOfRelationsWhatATrialDoes) {
   FakeTarget fake;
-  FakeScreen device(fake);
+  FakeBatchTarget device(fake);
   const Calibration calibration = documented();
-  Screen screen(device, fake, calibration);
+  BatchJudge batch_judge(device, fake, calibration);
   const Case c = two_entries(3, 4, 3, {17, 18}, 18);
-  const std::vector<Asked> asked = relations_on(c, fake.info());
+  const std::vector<BatchCase> asked = relations_on(c, fake.info());
   EXPECT_GT(asked.size(), 20u);
-  const std::vector<Verdict> verdicts = screen.judge(asked);
+  const std::vector<Verdict> verdicts = batch_judge.judge(asked);
   for (size_t i = 0; i < asked.size(); ++i) {
     const Verdict v = ordinary(asked[i], fake);
     const char* name = asked[i].property->name;
@@ -449,77 +449,77 @@ TEST(Screen, SaysOfRelationsWhatATrialDoes) {
     EXPECT_EQ(verdicts[i].rows, v.rows) << name;
     EXPECT_EQ(verdicts[i].dead_rows, v.dead_rows) << name;
   }
-  EXPECT_EQ(screen.use().screened, asked.size()) << words(screen.use());
+  EXPECT_EQ(batch_judge.use().cleared, asked.size()) << words(batch_judge.use());
 }
 
 // What no bound shows.
-TEST(Screen, DoubtsWhatARelationFails) {
+TEST(BatchJudge, DoubtsWhatARelationFails) {
   const std::pair<Flaw, const char*> flaws[] = {{Flaw::kBatchRounds, "permute_batch"},
                                                 {Flaw::kHeadRounds, "permute_heads"},
                                                 {Flaw::kHiddenKeyRounds, "future"},
                                                 {Flaw::kLayoutRounds, "layout"}};
   for (const auto& [flaw, name] : flaws) {
     FakeTarget fake(flaw);
-    FakeScreen device(fake);
+    FakeBatchTarget device(fake);
     const Calibration calibration = documented();
     Case c = two_entries(5, 8, 9, {33, 37}, 40);
     const Property* property = find_property(name);
     std::string why;
     ASSERT_TRUE(property->adapt(c, fake.info(), &why));
-    Screen screen(device, fake, calibration);
-    const Asked asked = {c, property};
-    const Verdict v = screen.judge(std::span(&asked, 1))[0];
+    BatchJudge batch_judge(device, fake, calibration);
+    const BatchCase asked = {c, property};
+    const Verdict v = batch_judge.judge(std::span(&asked, 1))[0];
     EXPECT_EQ(v.kind, ordinary(asked, fake).kind) << name;
     EXPECT_EQ(v.kind, Kind::kRelation) << name << ": " << v.message;
-    EXPECT_EQ(screen.use().doubted, 1u) << name;
+    EXPECT_EQ(batch_judge.use().doubted, 1u) << name;
   }
 }
 
-TEST(Screen, OfABatchThatIsLostEveryCaseIsJudgedByItself) {
+TEST(BatchJudge, OfABatchThatIsLostEveryCaseIsJudgedByItself) {
   FakeTarget fake(Flaw::kCrashes);
-  FakeScreen device(fake);
+  FakeBatchTarget device(fake);
   device.fault = "CUDA error 700";
   const Calibration calibration = documented();
-  Screen screen(device, fake, calibration);
+  BatchJudge batch_judge(device, fake, calibration);
   std::vector<Case> cases(3);
   cases[0].problem.seq_k = cases[2].problem.seq_k = 5;
   cases[1].problem.seq_k = 17;
-  std::vector<Verdict> verdicts = screen.judge(by_reference(cases));
+  std::vector<Verdict> verdicts = batch_judge.judge(by_reference(cases));
   EXPECT_EQ(verdicts[0].outcome, Outcome::kPass);
   EXPECT_EQ(verdicts[1].kind, Kind::kCrash);
   EXPECT_EQ(verdicts[2].outcome, Outcome::kPass);
   // A fault that none of them has by itself is not passed over.
   cases[1].problem.seq_k = 5;
-  verdicts = screen.judge(by_reference(cases));
+  verdicts = batch_judge.judge(by_reference(cases));
   EXPECT_EQ(verdicts[0].kind, Kind::kCrash);
   EXPECT_NE(verdicts[0].message.find("CUDA error 700"), std::string::npos);
 }
 
-TEST(Screen, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
+TEST(BatchJudge, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
   FakeTarget fake;
-  FakeScreen device(fake);
-  FakeScreen::disturb = true;
+  FakeBatchTarget device(fake);
+  FakeBatchTarget::disturb = true;
   const Calibration calibration = documented();
   Case c;
   c.problem.seq_q = c.problem.seq_k = 20;
-  const std::vector<Verdict> verdicts = Screen(device, fake, calibration).judge(by_reference({c}));
+  const std::vector<Verdict> verdicts = BatchJudge(device, fake, calibration).judge(by_reference({c}));
   EXPECT_EQ(verdicts[0].kind, Kind::kOracle) << verdicts[0].message;
 }
 
-TEST(Screen, WhatIsRefusedAsItRunsIsLeftToTheOrdinaryWay) {
+TEST(BatchJudge, WhatIsRefusedAsItRunsIsLeftToTheOrdinaryWay) {
   FakeTarget fake;
-  FakeScreen device(fake);
-  FakeScreen::refuse = true;
+  FakeBatchTarget device(fake);
+  FakeBatchTarget::refuse = true;
   const Calibration calibration = documented();
   Case c;
   c.problem.seq_q = c.problem.seq_k = 20;
-  Screen screen(device, fake, calibration);
-  EXPECT_EQ(screen.judge(by_reference({c}))[0].outcome, Outcome::kPass);
-  EXPECT_EQ(screen.use().left.at("a refusal as it ran"), 1u);
-  EXPECT_EQ(screen.use().doubted, 0u);
+  BatchJudge batch_judge(device, fake, calibration);
+  EXPECT_EQ(batch_judge.judge(by_reference({c}))[0].outcome, Outcome::kPass);
+  EXPECT_EQ(batch_judge.use().left.at("a refusal as it ran"), 1u);
+  EXPECT_EQ(batch_judge.use().doubted, 0u);
 }
 
-TEST(Screen, SaysThatMostRowsCannotBeJudgedAsATrialDoes) {
+TEST(BatchJudge, SaysThatMostRowsCannotBeJudgedAsATrialDoes) {
   FakeTarget fake;
   const Calibration calibration = documented();
   std::vector<Case> some;
@@ -527,20 +527,20 @@ TEST(Screen, SaysThatMostRowsCannotBeJudgedAsATrialDoes) {
     const Case c = random_case(seed);
     std::string why;
     if (illegal(c) || c.problem.batch * c.problem.heads_q * c.problem.seq_q > 40) continue;
-    if (!screen::prepare(c, ATTN_CPU, &why)) continue;
+    if (!batch::prepare(c, ATTN_CPU, &why)) continue;
     if (ordinary(by_reference({c})[0], fake).outcome == Outcome::kUninformative) some.push_back(c);
   }
-  FakeScreen device(fake);
-  Screen screen(device, fake, calibration);
-  for (const Verdict& v : screen.judge(by_reference(some))) {
+  FakeBatchTarget device(fake);
+  BatchJudge batch_judge(device, fake, calibration);
+  for (const Verdict& v : batch_judge.judge(by_reference(some))) {
     EXPECT_EQ(v.outcome, Outcome::kUninformative);
     EXPECT_NE(v.message.find("uninformative and"), std::string::npos) << v.message;
   }
-  EXPECT_EQ(screen.use().screened, some.size());
-  EXPECT_EQ(screen.use().both, 1u);  // the first
+  EXPECT_EQ(batch_judge.use().cleared, some.size());
+  EXPECT_EQ(batch_judge.use().both, 1u);  // the first
 }
 
-TEST(Screen, CountsWhatIsNoNumberBeforeTheLengths) {
+TEST(BatchJudge, CountsWhatIsNoNumberBeforeTheLengths) {
   const Calibration calibration = documented();
   Case c;
   c.problem.batch = 2;
@@ -561,38 +561,38 @@ TEST(Screen, CountsWhatIsNoNumberBeforeTheLengths) {
       c.once.k.batch = once;
       FakeTarget fake;
       fake.take_fp32();
-      FakeScreen device(fake);
-      Screen(device, fake, calibration).judge(by_reference({c}));
+      FakeBatchTarget device(fake);
+      BatchJudge(device, fake, calibration).judge(by_reference({c}));
       EXPECT_EQ(device.not_finite, once ? 5u : 3u);
     }
   }
 }
 
-TEST(Screen, ThreadsJudgeWhatIsDrawnAndTellOfItLate) {
+TEST(BatchJudge, ThreadsJudgeWhatIsDrawnAndFailuresAreDeferred) {
   FakeTarget fake;
-  FakeScreen device(fake);
+  FakeBatchTarget device(fake);
   const Calibration calibration = documented();
   std::vector<Case> cases(3);
   for (Case& c : cases) c.problem.seq_q = c.problem.seq_k = 20;
-  // Theirs is of another kernel: wrong, so the screen that passed the first case, which is always drawn, was.
+  // Theirs is of another kernel: wrong, so the batch that passed the first case, which is always drawn, was.
   for (const Flaw flaw : {Flaw::kNone, Flaw::kConstantAdded}) {
-    Screen screen(device, fake, calibration, 1, [&] { return std::make_unique<FakeTarget>(flaw); }, 2);
-    EXPECT_TRUE(screen.late(true).empty());
-    for (const Verdict& v : screen.judge(by_reference(cases)))
+    BatchJudge batch_judge(device, fake, calibration, 1, [&] { return std::make_unique<FakeTarget>(flaw); }, 2);
+    EXPECT_TRUE(batch_judge.deferred(true).empty());
+    for (const Verdict& v : batch_judge.judge(by_reference(cases)))
       EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
-    const std::vector<Late> late = screen.late(true);
-    ASSERT_EQ(late.size(), flaw == Flaw::kNone ? 0u : 1u);
-    if (late.empty()) continue;
-    EXPECT_EQ(late[0].number, 0u);
-    EXPECT_EQ(late[0].verdict.kind, Kind::kOracle) << late[0].verdict.message;
+    const std::vector<Deferred> deferred = batch_judge.deferred(true);
+    ASSERT_EQ(deferred.size(), flaw == Flaw::kNone ? 0u : 1u);
+    if (deferred.empty()) continue;
+    EXPECT_EQ(deferred[0].number, 0u);
+    EXPECT_EQ(deferred[0].verdict.kind, Kind::kOracle) << deferred[0].verdict.message;
   }
 }
 
-TEST(Screen, RefusesAKindOfProblemThatItDoesNotKnow) {
+TEST(BatchJudge, RefusesAKindOfProblemThatItDoesNotKnow) {
   Case c;
   c.problem.features = uint64_t{1} << 62;
   std::string why;
-  EXPECT_FALSE(screen::prepare(c, ATTN_CPU, &why));
+  EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why));
   EXPECT_NE(why.find("attn_problem.features has the bits 0x4000000000000000"), std::string::npos) << why;
 }
 

@@ -1,4 +1,4 @@
-// Threads that hold what a screen let pass to the CPU's oracle, while the device goes on: each with a target
+// Threads that hold what a batch let pass to the CPU's oracle, while the device goes on: each with a target
 // of its own, kernel, worker and all.
 #pragma once
 
@@ -10,28 +10,28 @@
 #include <thread>
 #include <vector>
 
-#include "fuzz/batch/screen.h"
+#include "fuzz/batch/batch_judge.h"
 
 namespace attnfuzz {
 
 // By the ordinary way and the CPU's oracle alone.
 Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, const Calibration& calibration);
-// A verdict of the screen's held to that, which counts.
-Verdict held(const Verdict& screened, Verdict v, const Case& c);
+// A verdict of the batch's held to that, which counts.
+Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c);
 
-struct Screen::Beside {
-  struct Held {
+struct BatchJudge::Background {
+  struct Pending {
     uint64_t number;
-    Asked asked;
-    Verdict screened;
+    BatchCase asked;
+    Verdict by_batch;
   };
   // So much is waiting at most: who judges faster than they do waits.
   static constexpr size_t kMostWaiting = 64;
 
-  Beside(const Open& open, int count, const Calibration& calibration);
-  ~Beside();
-  void add(Held one);
-  std::vector<Late> take(bool all);
+  Background(const Open& open, int count, const Calibration& calibration);
+  ~Background();
+  void add(Pending one);
+  std::vector<Deferred> take(bool all);
 
  private:
   void work(Target& target);
@@ -41,8 +41,8 @@ struct Screen::Beside {
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Held> waiting_;
-  std::vector<Late> late_;
+  std::deque<Pending> waiting_;
+  std::vector<Deferred> deferred_;
   std::exception_ptr failed_;
   int busy_ = 0;
   bool ending_ = false;

@@ -1,4 +1,4 @@
-#include "fuzz/batch/beside.h"
+#include "fuzz/batch/background.h"
 
 #include <optional>
 #include <utility>
@@ -16,39 +16,39 @@ Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, c
   return v;
 }
 
-Verdict held(const Verdict& screened, Verdict v, const Case& c) {
+Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c) {
   // Of a large case the CPU's oracle samples rows, where the device has all.
-  const bool all = v.sampled == screened.sampled;
+  const bool all = v.sampled == by_batch.sampled;
   const auto fits = [&](int64_t rows, int64_t of) { return all ? rows == of : rows <= of; };
-  const bool counted = fits(v.dead_rows, screened.dead_rows) &&
-                       fits(v.uninformative_rows, screened.uninformative_rows) &&
-                       fits(v.unconstrained_rows, screened.unconstrained_rows);
+  const bool counted = fits(v.dead_rows, by_batch.dead_rows) &&
+                       fits(v.uninformative_rows, by_batch.uninformative_rows) &&
+                       fits(v.unconstrained_rows, by_batch.unconstrained_rows);
   // An error and its bound may each lie kApart of the bound away; a kernel that does not repeat itself,
   // further.
-  const double apart = v.plan.deterministic ? 4 * kApart : 1, more = v.worst - screened.worst;
-  const bool no_failure = v.outcome == Outcome::kPass || v.outcome == screened.outcome;
+  const double apart = v.plan.deterministic ? 4 * kApart : 1, more = v.worst - by_batch.worst;
+  const bool no_failure = v.outcome == Outcome::kPass || v.outcome == by_batch.outcome;
   if (no_failure && counted && more <= apart && (!all || more >= -apart)) return v;
   if (v.outcome == Outcome::kUninformative && !all)
-    return screened;  // of rows that were not sampled it says enough
+    return by_batch;  // of rows that were not sampled it says enough
   if (v.outcome == Outcome::kFail && v.kind != Kind::kWrong && v.kind != Kind::kNonFinite) return v;
   const std::string said = v.outcome == Outcome::kPass ? "a pass, worst error/bound " + digits(v.worst)
                                                        : std::string(to_string(v.kind)) + ": " + v.message;
   v.outcome = Outcome::kPass;
   fail(v, Kind::kOracle,
-       "on the device nothing is wrong (worst error/bound " + digits(screened.worst) +
+       "on the device nothing is wrong (worst error/bound " + digits(by_batch.worst) +
            "), the CPU's oracle says " + said +
            ": the kernel does not repeat itself, or the oracles do not agree. Judge without --batch");
   v.failing = c;
   return v;
 }
 
-Screen::Beside::Beside(const Open& open, int count, const Calibration& calibration)
+BatchJudge::Background::Background(const Open& open, int count, const Calibration& calibration)
     : calibration_(calibration) {
   for (int n = 0; n < count; ++n) targets_.push_back(open());
   for (const auto& target : targets_) threads_.emplace_back([this, &target] { work(*target); });
 }
 
-Screen::Beside::~Beside() {
+BatchJudge::Background::~Background() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -58,45 +58,46 @@ Screen::Beside::~Beside() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Screen::Beside::work(Target& target) {
+void BatchJudge::Background::work(Target& target) {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
     if (ending_) return;
-    const Held one = std::move(waiting_.front());
+    const Pending one = std::move(waiting_.front());
     waiting_.pop_front();
     ++busy_;
     lock.unlock();
     changed_.notify_all();
-    std::optional<Late> found;
+    std::optional<Deferred> found;
     std::exception_ptr thrown;
     try {
-      const Asked& asked = one.asked;
-      Verdict v = held(one.screened, judged_by_cpu(asked.c, *asked.property, target, calibration_), asked.c);
+      const BatchCase& asked = one.asked;
+      Verdict v =
+          confirmed(one.by_batch, judged_by_cpu(asked.c, *asked.property, target, calibration_), asked.c);
       if (v.outcome == Outcome::kFail) found = {one.number, std::move(v)};
     } catch (...) {
       thrown = std::current_exception();
     }
     lock.lock();
     --busy_;
-    if (found) late_.push_back(std::move(*found));
+    if (found) deferred_.push_back(std::move(*found));
     if (thrown && !failed_) failed_ = thrown;
     changed_.notify_all();
   }
 }
 
-void Screen::Beside::add(Held one) {
+void BatchJudge::Background::add(Pending one) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return waiting_.size() < kMostWaiting || failed_; });
   waiting_.push_back(std::move(one));
   changed_.notify_all();
 }
 
-std::vector<Late> Screen::Beside::take(bool all) {
+std::vector<Deferred> BatchJudge::Background::take(bool all) {
   std::unique_lock lock(mutex_);
   if (all) changed_.wait(lock, [&] { return (waiting_.empty() && busy_ == 0) || failed_; });
   if (failed_) std::rethrow_exception(failed_);
-  return std::exchange(late_, {});
+  return std::exchange(deferred_, {});
 }
 
 }  // namespace attnfuzz

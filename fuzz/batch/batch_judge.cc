@@ -1,10 +1,10 @@
-#include "fuzz/batch/screen.h"
+#include "fuzz/batch/batch_judge.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "fuzz/batch/beside.h"
+#include "fuzz/batch/background.h"
 #include "fuzz/batch/given.h"
 #include "fuzz/batch/prepare.h"
 #include "properties/judge/judge.h"
@@ -14,17 +14,17 @@
 namespace attnfuzz {
 namespace {
 
-// Whether the screen found nothing wrong.
-bool clean(const screen::Result& result) {
-  const screen::Counts& n = result.counts;
+// Whether the batch found nothing wrong.
+bool clean(const batch::Result& result) {
+  const batch::Counts& n = result.counts;
   return result.status == ATTN_OK && !result.reported &&
          n.outside + n.guards + n.inputs + n.unwritten + n.repeated == 0 && n.unknown == 0;
 }
 
 }  // namespace
 
-void ScreenUse::merge(const ScreenUse& other) {
-  screened += other.screened;
+void BatchUse::merge(const BatchUse& other) {
+  cleared += other.cleared;
   both += other.both;
   doubted += other.doubted;
   lost += other.lost;
@@ -36,8 +36,8 @@ void ScreenUse::merge(const ScreenUse& other) {
   again_s += other.again_s;
 }
 
-void ScreenUse::take(const ScreenUse& before) {
-  screened -= before.screened;
+void BatchUse::take(const BatchUse& before) {
+  cleared -= before.cleared;
   both -= before.both;
   doubted -= before.doubted;
   lost -= before.lost;
@@ -49,8 +49,8 @@ void ScreenUse::take(const ScreenUse& before) {
   again_s -= before.again_s;
 }
 
-std::string words(const ScreenUse& use) {
-  std::string text = "judged on the device beside the kernel: " + std::to_string(use.screened) + " cases, " +
+std::string words(const BatchUse& use) {
+  std::string text = "judged on the device beside the kernel: " + std::to_string(use.cleared) + " cases, " +
                      std::to_string(use.both) + " of them by the CPU's oracle too";
   if (use.doubted > 0) text += "; doubted: " + std::to_string(use.doubted);
   if (use.lost > 0) text += "; batches lost to a fault: " + std::to_string(use.lost);
@@ -64,15 +64,15 @@ std::string words(const ScreenUse& use) {
 }
 
 // A case under way: `next` is the run that it lacks.
-struct Screen::Item {
+struct BatchJudge::Item {
   size_t index;
   Case next;
   std::vector<std::unique_ptr<GivenRun>> runs = {};
   std::vector<std::string> assumptions = {};  // of the next
 };
 
-struct Screen::Batch {
-  std::span<const Asked> asked;
+struct BatchJudge::Batch {
+  std::span<const BatchCase> asked;
   uint64_t first;  // number of the first case
   std::vector<Verdict> verdicts;
   std::vector<bool> judged;           // by the ordinary way
@@ -80,33 +80,33 @@ struct Screen::Batch {
   std::vector<size_t> innocent = {};  // doubted here, and right by themselves
 };
 
-Screen::Screen(Screening& screening, Target& target, const Calibration& calibration, uint64_t seed)
-    : screening_(screening), target_(target), calibration_(calibration), random_(seed) {}
+BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed)
+    : batch_target_(batch_target), target_(target), calibration_(calibration), random_(seed) {}
 
-Screen::Screen(Screening& screening, Target& target, const Calibration& calibration, uint64_t seed,
-               const Open& open, int threads)
-    : Screen(screening, target, calibration, seed) {
-  if (threads > 0) beside_ = std::make_unique<Beside>(open, threads, calibration_);
+BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
+                       const Open& open, int threads)
+    : BatchJudge(batch_target, target, calibration, seed) {
+  if (threads > 0) background_ = std::make_unique<Background>(open, threads, calibration_);
 }
 
-Screen::~Screen() = default;
+BatchJudge::~BatchJudge() = default;
 
-std::vector<Late> Screen::late(bool all) {
-  if (!beside_) return {};
+std::vector<Deferred> BatchJudge::deferred(bool all) {
+  if (!background_) return {};
   Stopwatch watch(use_.again_s);
-  return beside_->take(all);
+  return background_->take(all);
 }
 
-bool Screen::drawn() {
+bool BatchJudge::drawn() {
   // SplitMix64.
   uint64_t z = random_ += 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return use_.screened == 0 || (z ^ (z >> 31)) % 100 == 0;
+  return use_.cleared == 0 || (z ^ (z >> 31)) % 100 == 0;
 }
 
 // `by_cpu_alone`: by the CPU's oracle alone, also where the target has a fast one.
-void Screen::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
+void BatchJudge::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
   Stopwatch watch(use_.again_s);
   const auto& [c, property] = batch.asked[index];
   batch.verdicts[index] = by_cpu_alone ? judged_by_cpu(c, *property, target_, calibration_)
@@ -114,13 +114,13 @@ void Screen::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
   batch.judged[index] = true;
 }
 
-void Screen::leave(Batch& batch, size_t index, const std::string& why) {
+void BatchJudge::leave(Batch& batch, size_t index, const std::string& why) {
   ++use_.left[why];
   ordinary(batch, index, false);
 }
 
-std::vector<screen::Call> Screen::planned(Batch& batch, std::vector<Item>& items, std::string* lost) {
-  std::vector<screen::Call> calls;
+std::vector<batch::Call> BatchJudge::planned(Batch& batch, std::vector<Item>& items, std::string* lost) {
+  std::vector<batch::Call> calls;
   std::vector<Item> ready;
   std::vector<std::pair<size_t, std::string>> left;
   const Property* reference = find_property("reference");
@@ -128,7 +128,7 @@ std::vector<screen::Call> Screen::planned(Batch& batch, std::vector<Item>& items
     Stopwatch watch(use_.prepare_s);
     for (Item& item : items) {
       std::string why;
-      auto call = screen::prepare(item.next, target_.info().backend, &why);
+      auto call = batch::prepare(item.next, target_.info().backend, &why);
       if (call && (call->problem.features & ~target_.info().features) != 0) {
         why = "a kind of problem that the kernel knows nothing of";
         call.reset();
@@ -145,34 +145,34 @@ std::vector<screen::Call> Screen::planned(Batch& batch, std::vector<Item>& items
   for (const auto& [index, why] : left) leave(batch, index, why);
   if (calls.empty()) return calls;
   left.clear();
-  std::vector<screen::Result> results(calls.size());
+  std::vector<batch::Result> results(calls.size());
   {
     Stopwatch watch(use_.plan_s);
-    *lost = screening_.plan(calls, results);
+    *lost = batch_target_.plan(calls, results);
   }
   if (!lost->empty()) return calls;
   ready.clear();
   {
     Stopwatch watch(use_.prepare_s);
-    uint64_t told = 0;
+    uint64_t readback = 0;
     size_t kept = 0;
     for (size_t n = 0; n < calls.size(); ++n) {
       Item& item = items[n];
       std::string why = "a plan that is a refusal";
       const bool ok =
           results[n].status == ATTN_OK && !results[n].reported &&
-          screen::add_plan(item.next, results[n].plan, calibration_, &calls[n], &item.assumptions, &why);
+          batch::add_plan(item.next, results[n].plan, calibration_, &calls[n], &item.assumptions, &why);
       const bool tells = batch.asked[item.index].property != reference;
-      const uint64_t more = ok && tells ? screen::Told(calls[n]).sent() : 0;
-      if (ok && told + more > screen::kToldBytes && told > 0) {
+      const uint64_t more = ok && tells ? batch::Readback(calls[n]).sent() : 0;
+      if (ok && readback + more > batch::kReadbackBytes && readback > 0) {
         batch.open.push_back(std::move(item));  // in the next round
         continue;
       }
-      if (!ok || more > screen::kToldBytes) {
+      if (!ok || more > batch::kReadbackBytes) {
         left.emplace_back(item.index, ok ? "results of more than 32 MiB" : why);
         continue;
       }
-      if (tells) calls[n].told_at = std::exchange(told, told + more);
+      if (tells) calls[n].readback_at = std::exchange(readback, readback + more);
       calls[kept++] = calls[n];
       ready.push_back(std::move(item));
     }
@@ -183,7 +183,7 @@ std::vector<screen::Call> Screen::planned(Batch& batch, std::vector<Item>& items
   return calls;
 }
 
-void Screen::lost(Batch& batch, const std::vector<Item>& items, const std::string& why) {
+void BatchJudge::lost(Batch& batch, const std::vector<Item>& items, const std::string& why) {
   // Whose fault it was, each shows by itself.
   ++use_.lost;
   bool failed = false;
@@ -200,7 +200,7 @@ void Screen::lost(Batch& batch, const std::vector<Item>& items, const std::strin
   first.failing = batch.asked[items[0].index].c;
 }
 
-void Screen::tried(Batch& batch, Item item) {
+void BatchJudge::tried(Batch& batch, Item item) {
   const auto& [c, property] = batch.asked[item.index];
   GivenRuns given = {item.runs, {}};
   Trial trial(c, target_, calibration_, given);
@@ -222,33 +222,33 @@ void Screen::tried(Batch& batch, Item item) {
   } else {
     weigh_rows(v);
     const bool also = drawn();
-    ++use_.screened;
+    ++use_.cleared;
     use_.both += also;
     if (!also) return;
-    if (beside_) {
+    if (background_) {
       Stopwatch watch(use_.again_s);
-      beside_->add({batch.first + item.index, batch.asked[item.index], v});
+      background_->add({batch.first + item.index, batch.asked[item.index], v});
     } else {
-      const Verdict screened = v;
+      const Verdict by_batch = v;
       ordinary(batch, item.index);
-      v = held(screened, std::move(v), c);
+      v = confirmed(by_batch, std::move(v), c);
     }
   }
 }
 
-void Screen::round(Batch& batch) {
+void BatchJudge::round(Batch& batch) {
   std::vector<Item> items = std::exchange(batch.open, {});
   std::string why;
-  const std::vector<screen::Call> calls = planned(batch, items, &why);
-  std::vector<screen::Result> results(calls.size());
+  const std::vector<batch::Call> calls = planned(batch, items, &why);
+  std::vector<batch::Result> results(calls.size());
   if (why.empty() && !calls.empty()) {
     Stopwatch watch(use_.run_s);
-    why = screening_.run(calls, results);
+    why = batch_target_.run(calls, results);
     if (why.empty())
-      for (const screen::Result& result : results) use_.launch_s += result.launch_s;
+      for (const batch::Result& result : results) use_.launch_s += result.launch_s;
   }
   if (!why.empty()) return lost(batch, items, why);
-  // First what they have told: what is judged the ordinary way below may have another worker.
+  // First what they have read back: what is judged the ordinary way below may have another worker.
   std::vector<size_t> doubted, refused;
   std::vector<Item> sound;
   {
@@ -261,8 +261,8 @@ void Screen::round(Batch& batch) {
         continue;
       }
       if (clean(results[n]))
-        run =
-            screen::given_run(item.next, calls[n], results[n], std::move(item.assumptions), screening_.told());
+        run = batch::given_run(item.next, calls[n], results[n], std::move(item.assumptions),
+                               batch_target_.readback());
       if (run)
         item.runs.push_back(std::move(run)), sound.push_back(std::move(item));
       else
@@ -279,7 +279,7 @@ void Screen::round(Batch& batch) {
   for (Item& item : sound) tried(batch, std::move(item));
 }
 
-std::vector<Verdict> Screen::judge(std::span<const Asked> asked) {
+std::vector<Verdict> BatchJudge::judge(std::span<const BatchCase> asked) {
   Batch batch = {asked, std::exchange(cases_, cases_ + asked.size()), std::vector<Verdict>(asked.size()),
                  std::vector<bool>(asked.size())};
   for (size_t i = 0; i < asked.size(); ++i) {
