@@ -44,7 +44,7 @@ reference/numbers
 reference/model
 reference/call
 reference/rows
-reference/advice
+reference/warnings
 reference
 base/identity
 properties/case

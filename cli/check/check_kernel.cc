@@ -335,9 +335,9 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);
-  if (!result.failures.empty() || !result.suspects.empty()) target = open_on_terms();
-  if (!result.suspects.empty()) file_suspects(*target, filing, checked);
-  for (const std::string& file : checked.suspects)
+  if (!result.failures.empty() || !result.warnings.empty()) target = open_on_terms();
+  if (!result.warnings.empty()) file_warnings(*target, filing, checked);
+  for (const std::string& file : checked.warnings)
     std::printf("see it again: %s%s\n",
                 replay_line(file, command_name(checked.kernel), peer_name(*target)).c_str(),
                 distrust_words(arguments.target).c_str());

@@ -166,19 +166,19 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
   return filed;
 }
 
-void file_suspects(Target& target, const Filing& filing, Checked& checked) {
-  for (const Suspect& suspect : checked.result.suspects) {
-    const Suspicion& s = suspect.suspicion;
+void file_warnings(Target& target, const Filing& filing, Checked& checked) {
+  for (const WarnedCase& warned : checked.result.warnings) {
+    const StatisticalWarning& s = warned.warning;
     Verdict verdict;
     verdict.property = "reference";
     verdict.message = s.message;
     Reproducer r = reproducer_of(s.c, verdict, target.info(), target);
-    r.kind = kSuspicious;
+    r.kind = kWarningKind;
     std::filesystem::create_directories(filing.folder);
     const std::string name = file_for(r, filing.folder);
     write_file(name, encode(r, name));
-    checked.suspects.push_back(name);
-    print("\nSUSPICIOUS (" + s.sign + "), no failure: case " + std::to_string(suspect.index) + ": " +
+    checked.warnings.push_back(name);
+    print("\nSTATISTICAL WARNING (" + s.sign + "), no failure: case " + std::to_string(warned.index) + ": " +
           printable(s.message) + "\n  case: " + describe(s.c) + "\n");
   }
 }
@@ -204,7 +204,7 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
       continue;
     }
     const Reproducer* r = std::get_if<Reproducer>(&read);
-    if (r->kind == kSuspicious) continue;  // it was no failure
+    if (r->kind == kWarningKind) continue;  // it was no failure
     if (r->backend != kernel.backend) continue;
     // What a sanitizer's lane took over is tried there.
     std::unique_ptr<Target> there;

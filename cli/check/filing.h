@@ -25,8 +25,8 @@ struct Filing {
 // Throws UserError if it cannot be written.
 Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);
 
-// Writes the first case of each sign of suspicion of a check that has ended, and says how to see it again.
-void file_suspects(Target& target, const Filing& filing, Checked& checked);
+// Writes the first case of each sign of a warning of a check that has ended, and says how to see it again.
+void file_warnings(Target& target, const Filing& filing, Checked& checked);
 
 // Judges the reproducers of this kernel, back end and lane that lie in the folder; those that
 // fail still are the first of `checked`'s failures. What cannot be read may be one of

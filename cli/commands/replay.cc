@@ -37,9 +37,9 @@ constexpr int kRuns = 3;  // of a case that holds though its file says that it f
 
 // Of a file: what it says is shown by numbers, which may be nearly anything in a case that is uninformative.
 bool shown_by_numbers(const std::string& kind) {
-  return kind == kSuspicious || std::ranges::any_of(std::array{Kind::kWrong, Kind::kNonFinite, Kind::kRelation,
-                                                               Kind::kDirty, Kind::kBits},
-                                                    [&](Kind of) { return kind == to_string(of); });
+  return kind == kWarningKind || std::ranges::any_of(std::array{Kind::kWrong, Kind::kNonFinite, Kind::kRelation,
+                                                                Kind::kDirty, Kind::kBits},
+                                                     [&](Kind of) { return kind == to_string(of); });
 }
 
 std::optional<Verdict> fails_again(const Case& c, const Property& property, Target& target,
@@ -92,9 +92,9 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
     print("  not judged: its file says '" + printable(r.kind) +
           "', and by this plan's bounds its numbers may be nearly anything; whether it is mended they do not "
           "show\n");
-  } else if (r.kind == kSuspicious) {
-    if (verdict.outcome == Outcome::kPass && !verdict.suspicion)
-      print("  its file says 'suspicious': it is so no longer\n");
+  } else if (r.kind == kWarningKind) {
+    if (verdict.outcome == Outcome::kPass && !verdict.warning)
+      print("  its file has a statistical warning: there is none any more\n");
   } else if (!r.kind.empty() && verdict.outcome != Outcome::kFail && verdict.outcome != Outcome::kReject) {
     if (const auto again = fails_again(r.c, property, target, calibration)) {
       verdict = *again;

@@ -142,8 +142,8 @@ Exit show(const ReportArguments& arguments) {
   std::printf("  %llu finding(s), %llu known, %llu never seen again, %llu failure(s) to reduce\n",
               n("findings"), n("known"), n("never_again"), n("waiting"));
   if (n("suspicious") > 0)
-    std::printf("  %llu suspicious case(s), no failures; kept: %zu in %s/suspicious\n", n("suspicious"),
-                report.suspects.size(), report.dir.c_str());
+    std::printf("  %llu case(s) with statistical warnings, no failures; kept: %zu in %s/suspicious\n",
+                n("suspicious"), report.warnings.size(), report.dir.c_str());
   for (const auto& [target, measured] : report.coverage) {
     const Covered& covered = measured.covered;
     std::printf(

@@ -6,7 +6,7 @@
 #include "base/printable.h"
 #include "cli/print/print.h"
 #include "cli/terminal/terminal.h"
-#include "fuzz/campaign/store/suspects.h"
+#include "fuzz/campaign/store/warnings.h"
 
 namespace attnfuzz {
 namespace {
@@ -93,9 +93,9 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
     if (!stats.oracle.device.empty()) print(printable(target) + ":\n" + oracle_text(stats.oracle));
   }
   std::vector<std::string> unread;
-  for (const SuspectFile& suspect : read_suspects(dir, &unread))
-    print("suspicious, no finding: " + printable(suspect.r.message) +
-          "\n  replay: " + replay_line(suspect.file, suspect.r.kernel, suspect.r.peer) + "\n");
+  for (const WarningFile& warned : read_warnings(dir, &unread))
+    print("statistical warning, no finding: " + printable(warned.r.message) +
+          "\n  replay: " + replay_line(warned.file, warned.r.kernel, warned.r.peer) + "\n");
   if (s.canaries.empty()) std::printf("no canary was run: nothing shows that this campaign finds bugs\n");
   std::printf("%s\n", dir.c_str());
 }

@@ -119,11 +119,11 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
   if (const BatchUse& use = result.batch; use.cleared + use.doubted > 0) text += "  " + words(use) + "\n";
   for (const auto& [lane, n] : result.lanes)
     text += format("  run in the lane %s: %llu of the cases\n", lane.c_str(), (unsigned long long)n);
-  if (!result.suspicious.empty()) {
+  if (!result.warning_counts.empty()) {
     std::string signs;
-    for (const auto& [sign, n] : result.suspicious)
+    for (const auto& [sign, n] : result.warning_counts)
       signs += (signs.empty() ? "" : ", ") + sign + " " + std::to_string(n);
-    text += "  suspicious, though no failure: cases by sign: " + signs + "\n";
+    text += "  statistical warnings, no failures: cases by sign: " + signs + "\n";
   }
   if (result.declared_of > 0) {
     text +=
@@ -193,8 +193,9 @@ std::string verdict_text(const Verdict& verdict) {
     text += format("  %lld of %lld rows were compared with the oracle\n", (long long)verdict.sampled,
                    (long long)verdict.rows);
   }
-  if (verdict.suspicion && verdict.outcome != Outcome::kFail)
-    text += "  suspicious (" + verdict.suspicion->sign + "): " + printable(verdict.suspicion->message) + "\n";
+  if (verdict.warning && verdict.outcome != Outcome::kFail)
+    text +=
+        "  statistical warning (" + verdict.warning->sign + "): " + printable(verdict.warning->message) + "\n";
   if (verdict.declared)
     text +=
         format("  of its bound %.0f %% is what the plan declares or leaves open\n", 100 * *verdict.declared);
@@ -327,12 +328,12 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
     j["failures"].push_back(failure);
   }
   j["suspects"] = Json::array();
-  for (size_t i = 0; i < checked.suspects.size(); ++i) {
-    const Suspect& suspect = result.suspects[i];
-    j["suspects"].push_back({{"index", suspect.index},
-                             {"sign", suspect.suspicion.sign},
-                             {"message", suspect.suspicion.message},
-                             {"reproducer", checked.suspects[i]}});
+  for (size_t i = 0; i < checked.warnings.size(); ++i) {
+    const WarnedCase& warned = result.warnings[i];
+    j["suspects"].push_back({{"index", warned.index},
+                             {"sign", warned.warning.sign},
+                             {"message", warned.warning.message},
+                             {"reproducer", checked.warnings[i]}});
   }
   return json_text(j) + "\n";
 }

@@ -57,7 +57,7 @@ struct Checked {
   CheckResult result;
   std::optional<Covered> covered = {};     // measured of so many cases that it says something
   std::vector<Filed> filed;                // of each of result.failures
-  std::vector<std::string> suspects = {};  // files of result.suspects
+  std::vector<std::string> warnings = {};  // files of result.warnings
   std::optional<double> taken = {};     // which share of what it may be asked it takes, of a kernel not trusted
   std::optional<KeyTiles> tiles = {};   // of a kernel that failed no case
   Exploit exploit = Exploit::kNone;     // of a kernel that failed no case, and is no pass

@@ -70,10 +70,10 @@ struct Failure {
   std::string file = {};  // it was found before, and is this one's; index means nothing then
 };
 
-// A case that passed and is odd.
-struct Suspect {
+// A case that passed with a statistical warning.
+struct WarnedCase {
   uint64_t index = 0;
-  Suspicion suspicion = {};
+  StatisticalWarning warning = {};
 };
 
 struct CheckResult : Statistics {
@@ -81,7 +81,7 @@ struct CheckResult : Statistics {
   Coverage coverage;              // of the cases that were judged, as adapted
   Census census;                  // of the calls that reached the kernel
   std::vector<Failure> failures;  // the one with the lowest index of each kind class; by index
-  std::vector<Suspect> suspects;  // the one with the lowest index of each sign
+  std::vector<WarnedCase> warnings;  // the one with the lowest index of each sign
   std::vector<std::string> assumptions;
   double declared = 0;       // Verdict::declared, added up over ...
   uint64_t declared_of = 0;  // ... so many cases
@@ -91,7 +91,7 @@ struct CheckResult : Statistics {
   using Statistics::add;
   // Drops what has the kind class of an earlier one.
   void add(Failure failure);
-  void add(Suspect suspect);
+  void add(WarnedCase warned);
   void assume(const std::vector<std::string>& what);
   void merge(const CheckResult& other);
 };

@@ -46,7 +46,7 @@ void fields(Is<Statistics> auto& r, auto f) {
       f("features", r.features);
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
-  f.later("oracle", r.oracle), f.later("screen", r.batch), f.later("suspicious", r.suspicious),
+  f.later("oracle", r.oracle), f.later("screen", r.batch), f.later("suspicious", r.warning_counts),
       f.later("lanes", r.lanes);
 }
 
@@ -71,7 +71,9 @@ void fields(Is<Fault> auto& r, auto f) {
   f("line", r.line), f("detail", r.detail);
 }
 
-void fields(Is<Suspicion> auto& r, auto f) { f("sign", r.sign), f("message", r.message), f("case", r.c); }
+void fields(Is<StatisticalWarning> auto& r, auto f) {
+  f("sign", r.sign), f("message", r.message), f("case", r.c);
+}
 
 void fields(Is<Verdict> auto& r, auto f) {
   f("outcome", r.outcome), f("kind", r.kind), f("property", r.property), f("message", r.message);

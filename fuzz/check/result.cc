@@ -13,7 +13,7 @@ void CheckResult::merge(const CheckResult& other) {
   coverage.merge(other.coverage);
   census.merge(other.census);
   for (const Failure& failure : other.failures) add(failure);
-  for (const Suspect& suspect : other.suspects) add(suspect);
+  for (const WarnedCase& warned : other.warnings) add(warned);
   assume(other.assumptions);
   declared += other.declared;
   declared_of += other.declared_of;
@@ -41,16 +41,16 @@ void CheckResult::add(Failure failure) {
   failures.insert(std::ranges::find_if(failures, later), std::move(failure));
 }
 
-void CheckResult::add(Suspect suspect) {
+void CheckResult::add(WarnedCase warned) {
   const auto same =
-      std::ranges::find(suspects, suspect.suspicion.sign, [](const Suspect& s) { return s.suspicion.sign; });
-  if (same == suspects.end())
-    suspects.push_back(std::move(suspect));
-  else if (suspect.index < same->index)
-    *same = std::move(suspect);
+      std::ranges::find(warnings, warned.warning.sign, [](const WarnedCase& s) { return s.warning.sign; });
+  if (same == warnings.end())
+    warnings.push_back(std::move(warned));
+  else if (warned.index < same->index)
+    *same = std::move(warned);
 }
 
-void fields(Is<Suspect> auto& r, auto f) { f("index", r.index), f("suspicion", r.suspicion); }
+void fields(Is<WarnedCase> auto& r, auto f) { f("index", r.index), f("suspicion", r.warning); }
 
 void to_json(Json& j, const Failure& r) {
   j = {{"index", r.index}, {"property", r.property->name}, {"case", r.c}, {"verdict", r.verdict}};
@@ -64,7 +64,7 @@ void from_json(const Json& j, Failure& r) {
 void fields(Is<CheckResult> auto& r, auto f) {
   f.bytes("digest", r.digest), f("assumptions", r.assumptions), f("seconds", r.seconds),
       f("declared", r.declared), f("declared_of", r.declared_of), f("failures", r.failures),
-      f("suspects", r.suspects);
+      f("suspects", r.warnings);
 }
 
 // CBOR, which keeps every bit of a number and every byte of a text.

@@ -203,7 +203,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
       result.declared += *verdict.declared;
       ++result.declared_of;
     }
-    if (verdict.suspicion && verdict.outcome != Outcome::kFail) result.add(Suspect{index, *verdict.suspicion});
+    if (verdict.warning && verdict.outcome != Outcome::kFail) result.add(WarnedCase{index, *verdict.warning});
     ++shared.done;
     if (verdict.outcome != Outcome::kFail) continue;
     result.add({.index = index, .c = c, .verdict = verdict, .property = property});

@@ -40,7 +40,8 @@ struct Statistics {
       paths;  // by path_name() its plan (kernel_path.h): of cases that have one
   std::map<std::string, uint64_t> rejections;  // "PROPERTY: reason", printable -> count
   std::map<std::string, uint64_t> lanes;       // cases run in another lane than the check's
-  std::map<std::string, uint64_t> suspicious;  // sign (properties/judge/suspicion.h) -> cases that did not fail
+  std::map<std::string, uint64_t>
+      warning_counts;  // sign (properties/judge/statistical_warning.h) -> cases that did not fail
   Classification features;
   uint64_t rows = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   StageSeconds stages;

@@ -69,9 +69,9 @@ Json summary_json(const Report& report) {
   for (const auto& [kernel, n] : report.corpus) corpus += n;
   uint64_t since_new = UINT64_MAX;
   for (const Shard& shard : report.shards) since_new = std::min(since_new, last_of(shard).since_new);
-  uint64_t suspicious = 0;
+  uint64_t warning_counts = 0;
   for (const auto& [name, stats] : report.targets) {
-    for (const auto& [sign, n] : stats.suspicious) suspicious += n;
+    for (const auto& [sign, n] : stats.warning_counts) warning_counts += n;
   }
   return {{"standing", kCampaignStatuses[static_cast<int>(report.status)]},
           {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
@@ -85,7 +85,7 @@ Json summary_json(const Report& report) {
           {"known", report.findings.size() - fresh},
           {"never_again", report.never_again.size()},
           {"waiting", report.waiting},
-          {"suspicious", suspicious},
+          {"suspicious", warning_counts},
           {"canaries_missed", std::ranges::count(report.canaries, false, &Canary::found)},
           {"restarts", total(report, &SeriesLine::restarts)},
           {"since_new", report.shards.empty() ? 0 : since_new}};
@@ -109,7 +109,7 @@ Json report_json(const Report& report, const std::string& made) {
             {"corpus", report.corpus},
             {"newest", Json::array()}};
   for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry));
-  for (const SuspectFile& s : report.suspects) {
+  for (const WarningFile& s : report.warnings) {
     j["suspects"].push_back({{"file", s.file},
                              {"kernel", s.r.kernel},
                              {"message", s.r.message},

@@ -80,7 +80,7 @@ Report read_report(const std::string& dir) {
   });
   attempt(report, [&] { report.coverage = read_coverage(report.dir); });
   attempt(report, [&] { report.canaries = read_canaries(report.dir); });
-  attempt(report, [&] { report.suspects = read_suspects(report.dir, &report.problems); });
+  attempt(report, [&] { report.warnings = read_warnings(report.dir, &report.problems); });
   attempt(report, [&] { report.waiting = waiting_failures(report.dir); });
   attempt(report, [&] {
     std::vector<CorpusEntry> corpus = read_corpus(report.dir);

@@ -24,7 +24,7 @@
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/campaign_status.h"
 #include "fuzz/campaign/store/coverage_file.h"
-#include "fuzz/campaign/store/suspects.h"
+#include "fuzz/campaign/store/warnings.h"
 #include "fuzz/campaign/triage/case_picture.h"
 #include "properties/reduce/reproducer.h"
 
@@ -53,7 +53,7 @@ struct Report {
   std::vector<FindingEntry> findings;                // new ones first, then tolerated ones
   std::vector<Finding> never_again;
   std::vector<Canary> canaries;
-  std::vector<SuspectFile> suspects;              // statistical warnings
+  std::vector<WarningFile> warnings;              // statistical warnings
   size_t waiting = 0;                             // crashes not yet reduced
   std::map<std::string, uint64_t> corpus;         // kernel -> entries
   std::vector<CorpusEntry> newest;                // the last few that showed something new

@@ -359,7 +359,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
     verdict_.uninformative_rows = r.uninformative;
     verdict_.unconstrained_rows = r.unconstrained;
     Stopwatch watch(verdict_.judge_s);
-    if (!done()) verdict_.suspicion = suspect(c, e.plan, r, run->calls[0]);
+    if (!done()) verdict_.warning = statistical_warning(c, e.plan, r, run->calls[0]);
   }
   attribute(label, variant);
   if (verdict_.outcome == Outcome::kFail) verdict_.failing = c;

@@ -8,7 +8,7 @@
 
 #include "kernels/attention.h"
 #include "properties/judge/shape.h"
-#include "properties/judge/suspicion.h"
+#include "properties/judge/statistical_warning.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz {
@@ -76,7 +76,7 @@ struct Verdict {
   // The share of O's bound that exists because the plan declares a loose class or leaves it open
   // (reference/model/error_cap.h, best_plan()). Set if plans have a cap and the case was compared.
   std::optional<double> declared;
-  std::optional<Suspicion> suspicion;  // of the case itself, if it did not fail
+  std::optional<StatisticalWarning> warning;  // of the case itself, if it did not fail
   // Seconds spent in each stage.
   double lay_out_s = 0, kernel_s = 0, oracle_s = 0, judge_s = 0;
 };

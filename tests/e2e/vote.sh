@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # vote.sh ATTNFUZZ LIBRARY: what a plain lane finds is told by the sanitizer that sees more of it, what no plain
-# lane can find by the share of cases that check runs under asan; and what is odd but within its bounds is told,
+# lane can find by the share of cases that check runs under asan; and unlikely errors within their bounds give a warning,
 # and passes. LIBRARY: faults.cu, plain; its lanes lie beside it, those that are built.
 set -u
 attnfuzz=$1 library=$2
@@ -39,13 +39,13 @@ if [ -e "${library%.so}-asan.so" ]; then
     --out "$out/broken" >"$out/broken.log" 2>&1
   grep -q "the lane asan is left out: " "$out/broken.log" || die "alignment: a lane that cannot be opened is passed over in silence"
 fi
-# An LSE that drifts is within its bounds: suspicious, and a pass.
+# An LSE that drifts is within its bounds: a statistical warning, and a pass.
 "$attnfuzz" check "$library:drift" --cases 200 --jobs 1 --asan-every 0 --out "$out/drift" --json "$out/drift.json" >"$out/drift.log" 2>&1
 [ $? -eq 0 ] || die "drift: check did not end with status 0"
-grep -q "^SUSPICIOUS (lse), no failure" "$out/drift.log" || die "drift: not called suspicious"
-grep -q '"suspects":\[{"index"' "$out/drift.json" || die "drift: the JSON has no suspect"
+grep -q "^STATISTICAL WARNING (lse), no failure" "$out/drift.log" || die "drift: no statistical warning"
+grep -q '"suspects":\[{"index"' "$out/drift.json" || die "drift: the JSON has no warning"
 "$attnfuzz" replay "$out"/drift/*-suspicious-*.attn.json --kernel "$library:drift" >"$out/drift-replay.log" 2>&1
 [ $? -eq 0 ] || die "drift: replay did not end with status 0"
-grep -q "^  suspicious (lse): the LSE of the row" "$out/drift-replay.log" || die "drift: replay does not show it again"
+grep -q "^  statistical warning (lse): the LSE of the row" "$out/drift-replay.log" || die "drift: replay does not show it again"
 [ $asked -gt 0 ] || exit 77
 echo "$asked faults told by the lanes that see them"

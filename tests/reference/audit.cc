@@ -2,7 +2,7 @@
 //
 //   reference_audit legal N [FIRST]    N random legal kernels over every choice a plan has
 //   reference_audit sharp [CASES]      the table of wrong kernels caught, by length
-//   reference_audit advice [CASES]     the same, and how many more are suspicious (reference/advice/advice.h)
+//   reference_audit warnings [CASES]   the same, and how many more have unlikely errors (reference/warnings/error_statistics.h)
 //
 // `sharp` is the declared plan of fa1 and splitk on an H200's arithmetic, d = 64, f16, four
 // query rows a case: on Gaussian data, and for what those hide on Q = 0 with V at one place
@@ -14,8 +14,8 @@
 #include <cstring>
 #include <vector>
 
-#include "reference/advice/advice.h"
 #include "reference/numbers/formats.h"
+#include "reference/warnings/error_statistics.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_cases.h"
 #include "tests/reference/legal_kernel.h"
@@ -105,8 +105,8 @@ void sharp(int cases) {
   }
 }
 
-// Of `cases` each: how many fail, how many pass and are suspicious.
-void advice(int cases) {
+// Of `cases` each: how many fail, how many pass and have unlikely errors.
+void warnings(int cases) {
   constexpr Wrong kWrongs[] = {Wrong::kNone,        Wrong::kPartials16, Wrong::kCutP,
                                Wrong::kDropLastKey, Wrong::kCoarseExp,  Wrong::kPInBf16};
   for (const int64_t length : {128, 512, 2048, 8192, 16384}) {
@@ -114,8 +114,8 @@ void advice(int cases) {
       std::printf("S = %lld, %s\n", static_cast<long long>(length), kDataNames[static_cast<int>(data)]);
       for (const Wrong wrong : kWrongs) {
         for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
-          int failed = 0, suspicious = 0;
-          Advice most;
+          int failed = 0, unlikely = 0;
+          ErrorStatistics most;
           for (int n = 0; n < cases; ++n) {
             Case c = make_case(length, data, wrong == Wrong::kPartials16 ? 2 : 1, static_cast<uint64_t>(n) + 1,
                                dtype);
@@ -123,15 +123,15 @@ void advice(int cases) {
             const Reference r = evaluate(c.problem, c.tensors(), c.plan, h200());
             const Output got = run_as_planned(c, how);
             const Worst seen = worst_of(r, got);
-            const Advice a = advise(r, c.problem.dtype, c.plan, got.o, got.lse);
+            const ErrorStatistics a = error_statistics(r, c.problem.dtype, c.plan, got.o, got.lse);
             const bool fails = !(seen.o <= 1 && seen.lse <= 1);
-            failed += fails, suspicious += !fails && a.suspicious();
+            failed += fails, unlikely += !fails && a.unlikely();
             most.size = std::max(most.size, a.size), most.row = std::max(most.row, a.row);
             most.bias = std::max(most.bias, a.bias), most.lse = std::max(most.lse, a.lse);
           }
-          std::printf("    %-18s %-4s  fail %.2f  suspicious %.2f   size %.2f  row %.2f  bias %.2f  LSE %.2f\n",
+          std::printf("    %-18s %-4s  fail %.2f  unlikely %.2f   size %.2f  row %.2f  bias %.2f  LSE %.2f\n",
                       name_of(wrong), dtype == ATTN_F16 ? "f16" : "bf16", 1.0 * failed / cases,
-                      1.0 * suspicious / cases, most.size, most.row, most.bias, most.lse);
+                      1.0 * unlikely / cases, most.size, most.row, most.bias, most.lse);
           std::fflush(stdout);
         }
       }
@@ -147,8 +147,8 @@ int legal(int64_t count, uint64_t first) {
       static_cast<long long>(tally.cases), static_cast<long long>(tally.rows),
       static_cast<long long>(tally.uninformative), static_cast<long long>(tally.unconstrained), tally.worst_o,
       tally.worst_lse);
-  std::printf("%lld of them suspicious; the most: size %.3f row %.3f bias %.3f LSE %.3f\n",
-              static_cast<long long>(tally.suspicious), tally.most.size, tally.most.row, tally.most.bias,
+  std::printf("%lld of them unlikely; the most: size %.3f row %.3f bias %.3f LSE %.3f\n",
+              static_cast<long long>(tally.unlikely), tally.most.size, tally.most.row, tally.most.bias,
               tally.most.lse);
   if (tally.violation.empty()) return 0;
   std::printf("violation: %s\n", tally.violation.c_str());
@@ -166,11 +166,11 @@ int main(int argc, char** argv) {
     attnfuzz::sharp(static_cast<int>(std::max(1L, number(2, 20))));
     return 0;
   }
-  if (argc > 1 && std::strcmp(argv[1], "advice") == 0) {
-    attnfuzz::advice(static_cast<int>(std::max(1L, number(2, 10))));
+  if (argc > 1 && std::strcmp(argv[1], "warnings") == 0) {
+    attnfuzz::warnings(static_cast<int>(std::max(1L, number(2, 10))));
     return 0;
   }
   std::fprintf(stderr,
-               "use: reference_audit legal N [FIRST] | reference_audit sharp [CASES] | advice [CASES]\n");
+               "use: reference_audit legal N [FIRST] | reference_audit sharp [CASES] | warnings [CASES]\n");
   return 2;
 }

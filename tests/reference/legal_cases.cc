@@ -85,12 +85,12 @@ LegalTally run_legal_cases(uint64_t first, int64_t count) {
     const Reference reference = evaluate(c.problem, c.tensors(), c.plan, calibration);
     const Output got = run_as_planned(c, how);
     const Worst worst = worst_of(reference, got);
-    const Advice advice = advise(reference, c.problem.dtype, c.plan, got.o, got.lse);
-    tally.suspicious += advice.suspicious();
-    tally.most.size = std::max(tally.most.size, advice.size);
-    tally.most.row = std::max(tally.most.row, advice.row);
-    tally.most.bias = std::max(tally.most.bias, advice.bias);
-    tally.most.lse = std::max(tally.most.lse, advice.lse);
+    const ErrorStatistics statistics = error_statistics(reference, c.problem.dtype, c.plan, got.o, got.lse);
+    tally.unlikely += statistics.unlikely();
+    tally.most.size = std::max(tally.most.size, statistics.size);
+    tally.most.row = std::max(tally.most.row, statistics.row);
+    tally.most.bias = std::max(tally.most.bias, statistics.bias);
+    tally.most.lse = std::max(tally.most.lse, statistics.lse);
     ++tally.cases;
     tally.rows += reference.sampled - reference.dead;
     for (const std::string& choice : choices_of(c.plan)) {

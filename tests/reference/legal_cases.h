@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "reference/advice/advice.h"
+#include "reference/warnings/error_statistics.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {
@@ -15,8 +15,8 @@ namespace attnfuzz {
 struct LegalTally {
   int64_t cases = 0, rows = 0, uninformative = 0, unconstrained = 0;
   double worst_o = 0, worst_lse = 0;
-  int64_t suspicious = 0;
-  Advice most;  // of each of its numbers
+  int64_t unlikely = 0;
+  ErrorStatistics most;  // of each of its numbers
   // By what a plan chose of what decides whether a row can be judged.
   struct Rows {
     int64_t all = 0, bounded = 0;

@@ -338,7 +338,7 @@ TEST(Sound, SubnormalKeysAndScalesAreFlushed) {
 TEST(Sound, EveryChoiceThatAPlanHas) {
   const LegalTally tally = run_legal_cases(1, 600);
   EXPECT_EQ(tally.violation, "");
-  EXPECT_EQ(tally.suspicious, 0);
+  EXPECT_EQ(tally.unlikely, 0);
   EXPECT_LT(tally.uninformative + tally.unconstrained, tally.rows / 5);
   for (const auto& [choice, rows] : tally.of_choice) {
     EXPECT_GT(rows.all, 40) << choice;

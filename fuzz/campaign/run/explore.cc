@@ -10,7 +10,7 @@
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/journal.h"
-#include "fuzz/campaign/store/suspects.h"
+#include "fuzz/campaign/store/warnings.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/codec.h"
 #include "properties/case/feature.h"
@@ -195,7 +195,7 @@ class Explorer {
     if (verdict.outcome == Outcome::kFail) {
       file(candidate, verdict);
     } else {
-      if (verdict.suspicion && !s_.target.record.canary) suspect(*verdict.suspicion);
+      if (verdict.warning && !s_.target.record.canary) warn(*verdict.warning);
       keep(candidate, verdict);
     }
     if (!candidate.confirms.empty())
@@ -260,14 +260,14 @@ class Explorer {
     ++slot_.crashes;
   }
 
-  void suspect(const Suspicion& suspicion) {
-    if (has_suspect(s_.options.dir, name_, suspicion.sign)) return;
+  void warn(const StatisticalWarning& warning) {
+    if (has_warning(s_.options.dir, name_, warning.sign)) return;
     Verdict verdict;
     verdict.property = "reference";
-    verdict.message = suspicion.message;
-    Reproducer r = reproducer_of(suspicion.c, verdict, target_->info(), *target_);
-    r.kind = kSuspicious;
-    save([&] { write_suspect(s_.options.dir, name_, suspicion.sign, r); });
+    verdict.message = warning.message;
+    Reproducer r = reproducer_of(warning.c, verdict, target_->info(), *target_);
+    r.kind = kWarningKind;
+    save([&] { write_warning(s_.options.dir, name_, warning.sign, r); });
   }
 
   // The archive takes a case that shows something that no case of this kernel and back end has shown. It

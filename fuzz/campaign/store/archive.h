@@ -9,7 +9,7 @@
 //                                 where it takes the cases before it to fail
 //   never_again/NAME.*            the same, of what failed once and in no later run
 //   canary/NAME.*                 the same, of planted bugs
-//   suspicious/TARGET-SIGN.attn.json   the first case of each sign that is odd and no failure (suspects.h)
+//   suspicious/TARGET-SIGN.attn.json   the first case of each sign that has a warning and is no failure (warnings.h)
 //   crashing/ID/                  found, not yet reduced: crash.json (Crash), trace.jsonl, and best.attn.json
 //                                 while it is being reduced
 //   corpus/KERNEL/ID.case.json    the archive: cases that showed something new, ID = digest of the case

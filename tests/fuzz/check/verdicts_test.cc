@@ -72,7 +72,7 @@ class LeaningTarget : public FakeTarget {
   }
 };
 
-TEST(Verdicts, WhatIsOddButWithinItsBoundsPassesAndIsSuspicious) {
+TEST(Verdicts, UnlikelyErrorsWithinTheirBoundsPassWithAWarning) {
   Case c;
   c.problem.seq_q = 256;
   c.problem.seq_k = 1000;
@@ -83,24 +83,24 @@ TEST(Verdicts, WhatIsOddButWithinItsBoundsPassesAndIsSuspicious) {
   LeaningTarget leaning;
   const Verdict v = judge(c, *find_property("reference"), leaning, executor());
   EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
-  ASSERT_TRUE(v.suspicion);
-  EXPECT_EQ(v.suspicion->sign, "size") << v.suspicion->message;
-  EXPECT_TRUE(v.suspicion->message.starts_with("errors of O are")) << v.suspicion->message;
-  EXPECT_TRUE(v.suspicion->message.find("; constant ratio") != std::string::npos) << v.suspicion->message;
-  EXPECT_EQ(v.suspicion->c, c);
+  ASSERT_TRUE(v.warning);
+  EXPECT_EQ(v.warning->sign, "size") << v.warning->message;
+  EXPECT_TRUE(v.warning->message.starts_with("errors of O are")) << v.warning->message;
+  EXPECT_TRUE(v.warning->message.find("; constant ratio") != std::string::npos) << v.warning->message;
+  EXPECT_EQ(v.warning->c, c);
   FakeTarget right;
-  EXPECT_FALSE(judge(c, *find_property("reference"), right, executor()).suspicion);
+  EXPECT_FALSE(judge(c, *find_property("reference"), right, executor()).warning);
 
   Statistics counted;
   counted.add(c, v);
-  EXPECT_EQ(counted.suspicious.at("size"), 1u);
+  EXPECT_EQ(counted.warning_counts.at("size"), 1u);
   CheckResult one, two;
-  one.add(Suspect{7, *v.suspicion});
-  two.add(Suspect{3, *v.suspicion});
+  one.add(WarnedCase{7, *v.warning});
+  two.add(WarnedCase{3, *v.warning});
   one.merge(deserialize(serialize(two)));
-  ASSERT_EQ(one.suspects.size(), 1u);
-  EXPECT_EQ(one.suspects[0].index, 3u);
-  EXPECT_EQ(one.suspects[0].suspicion.c, c);
+  ASSERT_EQ(one.warnings.size(), 1u);
+  EXPECT_EQ(one.warnings[0].index, 3u);
+  EXPECT_EQ(one.warnings[0].warning.c, c);
 }
 
 TEST(Verdicts, AHangThatComesOnceIsAFailure) {

@@ -101,7 +101,7 @@ void write_shard(const std::string& dir, int shard, const Night& night) {
       }
       p.ratios.add(0.7 + 0.29 * noise(1, p.cases + std::string(property).size()));
     }
-    if (!night.green && shard == 0) t.suspicious["bias"] = 2;
+    if (!night.green && shard == 0) t.warning_counts["bias"] = 2;
     t.paths[marked(night, "wgmma")] = t.properties["reference"];
     t.properties["softcap"] = {12, 0, 12, 0, 0, {}};
     if (!night.green && std::string(name).starts_with("fa1")) t.properties["reference"].failed = 3;

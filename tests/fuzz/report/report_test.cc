@@ -114,16 +114,16 @@ TEST_F(ReportOfANight, TextOfFilesStaysText) {
   EXPECT_THAT(data, HasSubstr("\\u003c/style>\\u003cscript>alert"));
 }
 
-TEST_F(ReportOfANight, TellsOfSuspiciousCasesAndCallsThemNoFindings) {
+TEST_F(ReportOfANight, TellsOfWarningsAndCallsThemNoFindings) {
   make_night(dir_, {.hostile = true});
   Reproducer r;
   r.kernel = "fa1";
   r.property = "reference";
-  r.kind = kSuspicious;
+  r.kind = kWarningKind;
   r.message = "<b>O lies nearer to 0</b>";
-  write_suspect(dir_, "fa1.cpu.plain", "bias", r);
-  EXPECT_TRUE(has_suspect(dir_, "fa1.cpu.plain", "bias"));
-  EXPECT_FALSE(has_suspect(dir_, "fa1.cpu.plain", "lse"));
+  write_warning(dir_, "fa1.cpu.plain", "bias", r);
+  EXPECT_TRUE(has_warning(dir_, "fa1.cpu.plain", "bias"));
+  EXPECT_FALSE(has_warning(dir_, "fa1.cpu.plain", "lse"));
   const Json j = json();
   EXPECT_EQ(j["summary"]["suspicious"], 4);
   EXPECT_EQ(j["summary"]["findings"], 2);

@@ -1,11 +1,11 @@
-#include "properties/judge/suspicion.h"
+#include "properties/judge/statistical_warning.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "properties/judge/judge.h"
-#include "reference/advice/advice.h"
+#include "reference/warnings/error_statistics.h"
 
 namespace attnfuzz {
 namespace {
@@ -31,12 +31,12 @@ std::string row_of(TensorId tensor, const Problem& p, const attn_plan& plan, int
 
 }  // namespace
 
-std::optional<Suspicion> suspect(const Case& c, const attn_plan& plan, const Reference& reference,
-                                 const Outputs& outputs) {
+std::optional<StatisticalWarning> statistical_warning(const Case& c, const attn_plan& plan,
+                                                      const Reference& reference, const Outputs& outputs) {
   const Problem& p = c.problem;
   const std::vector<float>&o = outputs[TensorId::kO], &lse = outputs[TensorId::kLse];
-  const Advice a = advise(reference, p.dtype, plan, o, lse);
-  if (!a.suspicious()) return std::nullopt;
+  const ErrorStatistics a = error_statistics(reference, p.dtype, plan, o, lse);
+  if (!a.unlikely()) return std::nullopt;
   const std::array<Sign, 4> signs = {
       {{"size", a.size, TensorId::kO,
         "errors of O are " + times(a.size) + " times what roundings at random come to"},
@@ -53,7 +53,7 @@ std::optional<Suspicion> suspect(const Case& c, const attn_plan& plan, const Ref
   const std::vector<float>& got = outputs[sign.of];
   const std::string where = text_of(
       shape_of(reference, reference[sign.of], p, plan, got, &c, mark_beyond(reference, p.dtype, sign.of, got)));
-  return Suspicion{sign.name, sign.words + (where.empty() ? "" : "; " + where), c};
+  return StatisticalWarning{sign.name, sign.words + (where.empty() ? "" : "; " + where), c};
 }
 
 }  // namespace attnfuzz

@@ -27,8 +27,8 @@
 // conversions, converted V, an error of the exponential's own, sums of rounded P, partials in 16 bits), or
 // if the reference has no scatter.
 //
-//   const Advice advice = advise(reference, problem.dtype, plan, o, lse);
-//   if (advice.suspicious()) mark_beyond(reference, problem.dtype, TensorId::kO, o);
+//   const ErrorStatistics statistics = error_statistics(reference, problem.dtype, plan, o, lse);
+//   if (statistics.unlikely()) mark_beyond(reference, problem.dtype, TensorId::kO, o);
 #pragma once
 
 #include <cstdint>
@@ -39,16 +39,16 @@
 
 namespace attnfuzz {
 
-struct Advice {
+struct ErrorStatistics {
   double size = 0, row = 0, bias = 0, lse = 0;  // 0, too, if nothing can be said
   bool toward_zero = false;                     // of `bias`
   int64_t worst_row = -1, worst_lse = -1;       // the rows of `row` and `lse`
-  bool suspicious() const { return size > 1 || row > 1 || bias > 1 || lse > 1; }
+  bool unlikely() const { return size > 1 || row > 1 || bias > 1 || lse > 1; }
 };
 
 // O has this dtype, LSE is fp32, both in the order of Reference; either may be empty.
-Advice advise(const Reference& reference, int32_t dtype, const attn_plan& plan, std::span<const float> o,
-              std::span<const float> lse);
+ErrorStatistics error_statistics(const Reference& reference, int32_t dtype, const attn_plan& plan,
+                                 std::span<const float> o, std::span<const float> lse);
 
 // Marks the elements of O or of the LSE whose x exceeds T with 1, the others with 0.
 std::vector<uint8_t> mark_beyond(const Reference& reference, int32_t dtype, TensorId tensor,

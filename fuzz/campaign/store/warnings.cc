@@ -1,4 +1,4 @@
-#include "fuzz/campaign/store/suspects.h"
+#include "fuzz/campaign/store/warnings.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,25 +8,25 @@
 namespace attnfuzz {
 namespace {
 
-std::string suspect_file(const std::string& dir, const std::string& target, const std::string& sign) {
+std::string warning_file(const std::string& dir, const std::string& target, const std::string& sign) {
   return dir + "/suspicious/" + target + "-" + sign + ".attn.json";
 }
 
 }  // namespace
 
-bool has_suspect(const std::string& dir, const std::string& target, const std::string& sign) {
-  return std::filesystem::exists(suspect_file(dir, target, sign));
+bool has_warning(const std::string& dir, const std::string& target, const std::string& sign) {
+  return std::filesystem::exists(warning_file(dir, target, sign));
 }
 
-void write_suspect(const std::string& dir, const std::string& target, const std::string& sign,
+void write_warning(const std::string& dir, const std::string& target, const std::string& sign,
                    const Reproducer& r) {
   std::filesystem::create_directories(dir + "/suspicious");
-  const std::string file = suspect_file(dir, target, sign);
+  const std::string file = warning_file(dir, target, sign);
   write_file(file, encode(r, file));
 }
 
-std::vector<SuspectFile> read_suspects(const std::string& dir, std::vector<std::string>* problems) {
-  std::vector<SuspectFile> found;
+std::vector<WarningFile> read_warnings(const std::string& dir, std::vector<std::string>* problems) {
+  std::vector<WarningFile> found;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(dir + "/suspicious", none)) {
     const std::string file = entry.path();
@@ -37,7 +37,7 @@ std::vector<SuspectFile> read_suspects(const std::string& dir, std::vector<std::
     else
       found.push_back({file, std::get<Reproducer>(std::move(read))});
   }
-  std::ranges::sort(found, {}, &SuspectFile::file);
+  std::ranges::sort(found, {}, &WarningFile::file);
   return found;
 }
 

@@ -1,5 +1,5 @@
-// Advice sees what the bound lets live, and is silent on right kernels.
-#include "reference/advice/advice.h"
+// Statistics see what the bound lets live, and are silent on right kernels.
+#include "reference/warnings/error_statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 // Long rows of values of one sign, in f16, by a kernel that declares all: where the bound is loosest.
 struct Asked {
-  Advice advice;
+  ErrorStatistics statistics;
   bool fails;
   int64_t marked;  // of O
 };
@@ -37,59 +37,59 @@ Asked ask(int64_t length, Wrong wrong, uint64_t seed, int64_t splits = 1,
   const Output got = run_as_planned(c, {.seed = 2 * seed + 1, .exp_units = 1.4, .wrong = wrong});
   const Worst worst = worst_of(r, got);
   const std::vector<uint8_t> marks = mark_beyond(r, c.problem.dtype, TensorId::kO, got.o);
-  return {advise(r, c.problem.dtype, c.plan, got.o, got.lse), !(worst.o <= 1 && worst.lse <= 1),
+  return {error_statistics(r, c.problem.dtype, c.plan, got.o, got.lse), !(worst.o <= 1 && worst.lse <= 1),
           std::ranges::count(marks, 1)};
 }
 
-TEST(Advice, IsSilentOnARightKernel) {
+TEST(ErrorStatistics, IsSilentOnARightKernel) {
   for (const int64_t length : {65, 512, 2048}) {
     const Asked right = ask(length, Wrong::kNone, 1);
-    EXPECT_FALSE(right.advice.suspicious()) << length;
+    EXPECT_FALSE(right.statistics.unlikely()) << length;
     EXPECT_EQ(right.marked, 0) << length;
   }
 }
 
-TEST(Advice, SeesPartialsIn16Bits) {
+TEST(ErrorStatistics, SeesPartialsIn16Bits) {
   const Asked asked = ask(2048, Wrong::kPartials16, 1, 2);
   EXPECT_FALSE(asked.fails);
-  EXPECT_GT(asked.advice.size, 1);
+  EXPECT_GT(asked.statistics.size, 1);
   EXPECT_GT(asked.marked, 10);
-  EXPECT_LT(asked.advice.bias, 1) << "they are rounded to nearest";
+  EXPECT_LT(asked.statistics.bias, 1) << "they are rounded to nearest";
 }
 
-TEST(Advice, SeesPThatIsCutOff) {
+TEST(ErrorStatistics, SeesPThatIsCutOff) {
   const Asked asked = ask(8192, Wrong::kCutP, 1);
   EXPECT_FALSE(asked.fails);
-  EXPECT_GT(asked.advice.bias, 1);
-  EXPECT_TRUE(asked.advice.toward_zero);
+  EXPECT_GT(asked.statistics.bias, 1);
+  EXPECT_TRUE(asked.statistics.toward_zero);
 }
 
-TEST(Advice, SeesAKeyDroppedFromALongRow) {
+TEST(ErrorStatistics, SeesAKeyDroppedFromALongRow) {
   const Asked asked = ask(16384, Wrong::kDropLastKey, 1);
   EXPECT_FALSE(asked.fails);
-  EXPECT_GT(asked.advice.lse, 1);
-  EXPECT_GE(asked.advice.worst_lse, 0);
+  EXPECT_GT(asked.statistics.lse, 1);
+  EXPECT_GE(asked.statistics.worst_lse, 0);
 }
 
-TEST(Advice, SeesACoarseExponential) {
+TEST(ErrorStatistics, SeesACoarseExponential) {
   const Asked asked = ask(2048, Wrong::kCoarseExp, 1);
   EXPECT_FALSE(asked.fails);
-  EXPECT_GT(asked.advice.lse, 1);
+  EXPECT_GT(asked.statistics.lse, 1);
 }
 
-TEST(Advice, IsSilentOnWhatAPlanDeclares) {
+TEST(ErrorStatistics, IsSilentOnWhatAPlanDeclares) {
   const Asked partials =
       ask(2048, Wrong::kPartials16, 1, 2, [](attn_plan* p) { p->partial_format = ATTN_FORMAT_OF_INPUT; });
-  EXPECT_FALSE(partials.advice.suspicious());
+  EXPECT_FALSE(partials.statistics.unlikely());
   const Asked cut = ask(2048, Wrong::kCutP, 1, 1, [](attn_plan* p) { p->conversion = ATTN_CONVERT_FAITHFUL; });
-  EXPECT_FALSE(cut.advice.suspicious());
+  EXPECT_FALSE(cut.statistics.unlikely());
   const Asked coarse = ask(512, Wrong::kCoarseExp, 1, 1, [](attn_plan* p) { p->exp_error = 0x1p-19f; });
-  EXPECT_FALSE(coarse.advice.suspicious());
+  EXPECT_FALSE(coarse.statistics.unlikely());
 }
 
 // 65,559 keys at D = 1 whose scores differ by some 10^-4: the running sums come to 2^14, of which the last
-// place is 2^-10, and all weights are cut off by the same. A right kernel that adds them up was suspected.
-TEST(Advice, IsSilentWhereASumCutsOffAllItsWeightsAlike) {
+// place is 2^-10, and all weights are cut off by the same. A right kernel that adds them up had a warning.
+TEST(ErrorStatistics, IsSilentWhereASumCutsOffAllItsWeightsAlike) {
   Case c({.seq_q = 4, .seq_k = 65559, .dim_qk = 1, .dim_v = 1, .tile_q = 64, .tile_k = 64});
   c.fill(Regime::kGaussian, 1);
   c.problem.scale = 1;
@@ -101,10 +101,10 @@ TEST(Advice, IsSilentWhereASumCutsOffAllItsWeightsAlike) {
   EXPECT_EQ(worst.judged, 8);
   EXPECT_LE(worst.lse, 1);
   EXPECT_GT(worst.lse, 0.1 + 2 * 0.05) << "as roundings to either side would not have come to";
-  EXPECT_FALSE(advise(r, c.problem.dtype, c.plan, got.o, got.lse).suspicious());
+  EXPECT_FALSE(error_statistics(r, c.problem.dtype, c.plan, got.o, got.lse).unlikely());
 }
 
-TEST(Advice, SharesOfOAndOfTheLseAreOfOtherCharges) {
+TEST(ErrorStatistics, SharesOfOAndOfTheLseAreOfOtherCharges) {
   Case c({.seq_q = 2, .seq_k = 300, .dim_qk = 64, .tile_q = 64, .tile_k = 64});
   c.fill(Regime::kGaussian, 1);
   declare_all(&c.plan);
@@ -113,7 +113,7 @@ TEST(Advice, SharesOfOAndOfTheLseAreOfOtherCharges) {
 }
 
 // Equal scores are rounded alike: what P is off by adds up, and is no surprise.
-TEST(Advice, KeysOfOneWeightErrAlike) {
+TEST(ErrorStatistics, KeysOfOneWeightErrAlike) {
   constexpr int64_t kKeys = 200;  // no multiple of what is hashed at once
   double same[kKeys], others[kKeys], one[kKeys], last[kKeys] = {};
   for (int k = 0; k < kKeys; ++k) same[k] = 0.25, others[k] = 0.25 + k * 0x1p-10, one[k] = 1;

@@ -1,8 +1,8 @@
 // A statistical warning in words: all elements are within their bounds, but the errors are unlikely for
-// random rounding (reference/advice/advice.h). It is no verdict; the case has passed. The warning is
-// printed, counted, and written to a file that shows it again.
+// random rounding (reference/warnings/error_statistics.h). It is no verdict; the case has passed. The warning
+// is printed, counted, and written to a file that shows it again.
 //
-//   if (auto s = suspect(c, plan, reference, outputs)) puts(s->message.c_str());
+//   if (auto w = statistical_warning(c, plan, reference, outputs)) puts(w->message.c_str());
 //     // "errors of O are 2.3 times what roundings at random come to; only query tile 0"
 #pragma once
 
@@ -16,15 +16,15 @@
 namespace attnfuzz {
 
 // The kind of files that show a warning.
-inline constexpr const char* kSuspicious = "suspicious";
+inline constexpr const char* kWarningKind = "suspicious";
 
-struct Suspicion {
+struct StatisticalWarning {
   std::string sign;     // "size", "row", "bias" or "lse": the largest entry of Advice
   std::string message;  // one line for people
   Case c;               // the case that shows it, by the property `reference`
 };
 
-std::optional<Suspicion> suspect(const Case& c, const attn_plan& plan, const Reference& reference,
-                                 const Outputs& outputs);
+std::optional<StatisticalWarning> statistical_warning(const Case& c, const attn_plan& plan,
+                                                      const Reference& reference, const Outputs& outputs);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-#include "reference/advice/advice.h"
+#include "reference/warnings/error_statistics.h"
 
 #include <algorithm>
 #include <bit>
@@ -90,7 +90,8 @@ struct Sums {
   }
 };
 
-void look_at_o(const Reference& reference, const OFormat& stored, std::span<const float> got, Advice* advice) {
+void look_at_o(const Reference& reference, const OFormat& stored, std::span<const float> got,
+               ErrorStatistics* statistics) {
   const Expected& o = reference[TensorId::kO];
   Sums all;
   for (int64_t row = 0; row < reference.rows; ++row) {
@@ -103,14 +104,14 @@ void look_at_o(const Reference& reference, const OFormat& stored, std::span<cons
         sums.add(element, stored, reference.o_scatter[r]);
     }
     all.add(sums);
-    if (sums.errors <= advice->row * advice->row * sums.typical_of_row) continue;
-    advice->row = std::sqrt(sums.errors / sums.typical_of_row);
-    advice->worst_row = row;
+    if (sums.errors <= statistics->row * statistics->row * sums.typical_of_row) continue;
+    statistics->row = std::sqrt(sums.errors / sums.typical_of_row);
+    statistics->worst_row = row;
   }
-  if (all.errors > 0) advice->size = std::sqrt(all.errors / all.typical);
-  advice->toward_zero = all.moved < 0;
-  const double explained = (advice->toward_zero ? all.down : all.up) + kSigmas * std::sqrt(all.may_move);
-  if (all.moved != 0 && explained > 0) advice->bias = std::abs(all.moved) / explained;
+  if (all.errors > 0) statistics->size = std::sqrt(all.errors / all.typical);
+  statistics->toward_zero = all.moved < 0;
+  const double explained = (statistics->toward_zero ? all.down : all.up) + kSigmas * std::sqrt(all.may_move);
+  if (all.moved != 0 && explained > 0) statistics->bias = std::abs(all.moved) / explained;
 }
 
 // The share of the bound that the LSE uses; 0 if nothing can be said.
@@ -126,17 +127,17 @@ double lse_ratio(const Reference& reference, int64_t row, float got) {
 
 }  // namespace
 
-Advice advise(const Reference& reference, int32_t dtype, const attn_plan& plan, std::span<const float> o,
-              std::span<const float> lse) {
-  Advice advice;
-  if (reference.o_scatter.empty()) return advice;
-  if (!o.empty() && speaks_of_o(plan)) look_at_o(reference, OFormat(dtype), o, &advice);
-  if (lse.empty() || !speaks_of_lse(plan)) return advice;
+ErrorStatistics error_statistics(const Reference& reference, int32_t dtype, const attn_plan& plan,
+                                 std::span<const float> o, std::span<const float> lse) {
+  ErrorStatistics statistics;
+  if (reference.o_scatter.empty()) return statistics;
+  if (!o.empty() && speaks_of_o(plan)) look_at_o(reference, OFormat(dtype), o, &statistics);
+  if (lse.empty() || !speaks_of_lse(plan)) return statistics;
   for (int64_t row = 0; row < reference.rows; ++row) {
     const double ratio = lse_ratio(reference, row, lse[static_cast<size_t>(row)]);
-    if (ratio > advice.lse) advice.lse = ratio, advice.worst_lse = row;
+    if (ratio > statistics.lse) statistics.lse = ratio, statistics.worst_lse = row;
   }
-  return advice;
+  return statistics;
 }
 
 std::vector<uint8_t> mark_beyond(const Reference& reference, int32_t dtype, TensorId tensor,
