@@ -22,15 +22,16 @@ std::string clock_text(double seconds) {
 
 std::string status_of(const CampaignState& s) {
   char text[400];
-  std::snprintf(text, sizeof text,
-                "%s, %s left%s: %zu finding(s), %llu to reduce; %llu cases, %.0f/s; corpus %llu, signals %llu, "
-                "coverage %llu",
-                clock_text(s.t).c_str(), clock_text(s.left).c_str(),
-                s.disk_full  ? ", DISK FULL, waiting"
-                : s.draining ? ", ending"
-                             : "",
-                s.findings, (unsigned long long)s.waiting, (unsigned long long)s.cases, s.cases_per_second,
-                (unsigned long long)s.corpus, (unsigned long long)s.signals, (unsigned long long)s.coverage);
+  std::snprintf(
+      text, sizeof text,
+      "%s, %s left%s: %zu finding(s), %llu to reduce; %llu cases, %.0f/s; corpus %llu, situations %llu, "
+      "coverage %llu",
+      clock_text(s.t).c_str(), clock_text(s.left).c_str(),
+      s.disk_full  ? ", DISK FULL, waiting"
+      : s.draining ? ", ending"
+                   : "",
+      s.findings, (unsigned long long)s.waiting, (unsigned long long)s.cases, s.cases_per_second,
+      (unsigned long long)s.corpus, (unsigned long long)s.situations, (unsigned long long)s.coverage);
   return text;
 }
 

@@ -42,7 +42,7 @@ Json finding_json(const FindingEntry& entry) {
 
 Json entry_json(const CorpusEntry& entry) {
   Json j = entry;
-  j["signals"] = entry.signals.size();
+  j["signals"] = entry.situations.size();
   j["edges"] = entry.edges.size();
   return j;
 }

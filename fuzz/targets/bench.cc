@@ -6,7 +6,7 @@
 #include "fuzz/targets/target.h"
 #include "properties/data/fills.h"
 #include "properties/judge/property.h"
-#include "properties/judge/signals.h"
+#include "properties/judge/situations.h"
 #include "properties/judge/trial.h"
 
 namespace attnfuzz {
@@ -41,7 +41,7 @@ Judged Bench::judge(size_t kernel, const Case& c, const std::string& property) {
 
 void Bench::record(const Judged& judged) {
   count_edges(judged.kernel, targets_[judged.kernel]->coverage());
-  for (const uint16_t id : signals(judged.c, judged.verdict)) count_signal(id);
+  for (const uint16_t id : situations(judged.c, judged.verdict)) count_situation(id);
 }
 
 std::string needs_history(Bench& bench, const Judged& judged) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/host/wire.h"
-#include "properties/judge/signals.h"
+#include "properties/judge/situations.h"
 
 namespace attnfuzz {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kEdges = wire::kMaxCounters, kAllEdges = kEdges * kCountedKernels;
 
 // libFuzzer looks for a section of this name.
-__attribute__((section("__libfuzzer_extra_counters"), used)) uint8_t counters[kAllEdges + kSignals];
+__attribute__((section("__libfuzzer_extra_counters"), used)) uint8_t counters[kAllEdges + kSituations];
 
 }  // namespace
 
@@ -20,12 +20,12 @@ void count_edges(size_t kernel, std::span<const uint8_t> buckets) {
   uint8_t* const first = counters + kernel * kEdges;
   const size_t n = std::min(buckets.size(), kEdges);
   for (size_t i = 0; i < n; ++i) {
-    if (buckets[i] != 0) first[i] = 1;  // how often depends on sizes, which signals cover
+    if (buckets[i] != 0) first[i] = 1;  // how often depends on sizes, which situations cover
   }
 }
 
-void count_signal(uint16_t id) {
-  if (id < kSignals) counters[kAllEdges + id] = 1;
+void count_situation(uint16_t id) {
+  if (id < kSituations) counters[kAllEdges + id] = 1;
 }
 
 Lit lit_counters() {

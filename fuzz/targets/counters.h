@@ -13,12 +13,12 @@ inline constexpr int kCountedKernels = 2;
 // Counts would give a kernel's loops a counter for each size: four times as many units in a corpus, without
 // benefit.
 void count_edges(size_t kernel, std::span<const uint8_t> buckets);
-// Records a signal of signals.h.
-void count_signal(uint16_t id);
+// Records a signal of situations.h.
+void count_situation(uint16_t id);
 
-// The number of counters that are set, for a test: edges, then signals.
+// The number of counters that are set, for a test: edges, then situations.
 struct Lit {
-  int edges = 0, signals = 0;
+  int edges = 0, situations = 0;
 };
 Lit lit_counters();
 

@@ -13,8 +13,8 @@
 //   2. refused   if it does not decode, is illegal, costs many times what a drawn case may, or is rejected by
 //                the kernel: LLVMFuzzerTestOneInput returns -1, and libFuzzer forgets it
 //   3. judged    by the target's function, in worker processes
-//   4. recorded  as libFuzzer's extra counters: the kernels' edges (Target::coverage) and the signals
-//                (signals.h) of every judgement
+//   4. recorded  as libFuzzer's extra counters: the kernels' edges (Target::coverage) and the situations
+//                (situations.h) of every judgement
 //   5. failed    if something is wrong: a reproducer is written beside libFuzzer's artifact, and the process
 //                aborts, so that libFuzzer keeps the unit
 //

@@ -191,7 +191,7 @@ class Supervisor {
     s.cases = pool_.cases();
     for (const Group& group : shared_->groups) {
       s.corpus += group.entries;
-      s.signals += group.known_signals;
+      s.situations += group.known_situations;
       s.coverage += group.known_edges;
     }
     s.waiting = triage_.waiting();

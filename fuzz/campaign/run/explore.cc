@@ -17,7 +17,7 @@
 #include "properties/data/fills.h"
 #include "properties/draw/mutate.h"
 #include "properties/judge/oracles.h"
-#include "properties/judge/signals.h"
+#include "properties/judge/situations.h"
 
 namespace attnfuzz {
 namespace {
@@ -272,19 +272,19 @@ class Explorer {
 
   // The archive takes a case that shows something that no case of this kernel and back end has shown. It
   // ignores how often an edge was taken: every thread of the grid takes it, and counters wrap at 256, so sooner
-  // or later every edge would appear in every bucket, with an entry for each. Signals show whether loops run
+  // or later every edge would appear in every bucket, with an entry for each. Situations show whether loops run
   // once or splits are empty.
   void keep(const Candidate& candidate, const Verdict& verdict) {
     if (s_.target.record.canary) return;
     CorpusEntry entry;
-    for (uint16_t id : signals(candidate.c, verdict)) {
-      if (id < kMostSignals && s_.group.signals[id] == 0) entry.signals.push_back(id);
+    for (uint16_t id : situations(candidate.c, verdict)) {
+      if (id < kMostSituations && s_.group.situations[id] == 0) entry.situations.push_back(id);
     }
     const std::vector<uint8_t>& edges = observed_->coverage_of_case();
     for (uint32_t edge = 0; edge < std::min<size_t>(edges.size(), kMostEdges); ++edge) {
       if (edges[edge] != 0 && s_.group.edges[edge] == 0) entry.edges.push_back(edge);
     }
-    if (entry.signals.empty() && entry.edges.empty()) return;
+    if (entry.situations.empty() && entry.edges.empty()) return;
     Case c = candidate.c;
     c.lane = "plain";
     entry.id = digest(c);
@@ -305,7 +305,7 @@ class Explorer {
       ++s_.group.entries;
     }
     // Last of all: what a kill keeps out of the folder will be found again.
-    for (uint16_t id : entry.signals) s_.group.known_signals += mark(s_.group.signals[id]);
+    for (uint16_t id : entry.situations) s_.group.known_situations += mark(s_.group.situations[id]);
     for (uint32_t edge : entry.edges) s_.group.known_edges += mark(s_.group.edges[edge]);
     stats_.last.since_new = 0;
   }
@@ -314,7 +314,7 @@ class Explorer {
     SeriesLine& last = stats_.last;
     last.t = s_.clock.now();
     last.target = name_;
-    last.signals = s_.group.known_signals;
+    last.situations = s_.group.known_situations;
     last.coverage = s_.group.known_edges;
     last.restarts = restarts_before_;
     last.gpu = s_.gpu;

@@ -4,10 +4,10 @@
 #include <set>
 #include <stdexcept>
 
+#include "base/json.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "properties/case/codec.h"
-#include "properties/judge/signals.h"
-#include "base/json.h"
+#include "properties/judge/situations.h"
 
 namespace attnfuzz {
 namespace {
@@ -33,7 +33,7 @@ bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, En
   if (verdict.outcome == Outcome::kFail) return false;
   candidate.seconds += verdict.lay_out_s + verdict.kernel_s + verdict.oracle_s + verdict.judge_s;
   const uint64_t base = static_cast<uint64_t>(number) << 40;
-  for (uint16_t id : signals(c, verdict)) candidate.shows.push_back(base | id);
+  for (uint16_t id : situations(c, verdict)) candidate.shows.push_back(base | id);
   const std::vector<uint8_t>& edges = worker.coverage_of_case();
   for (size_t edge = 0; edge < edges.size(); ++edge) {
     if (edges[edge] != 0) candidate.shows.push_back(base | uint64_t{1} << 32 | edge);

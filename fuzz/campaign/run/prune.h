@@ -1,5 +1,5 @@
 // Prunes a campaign's archive to a few cases that show everything it has shown, by set cover over the
-// signals of every kernel and the coverage where known.
+// situations of every kernel and the coverage where known.
 //
 //   for (const Kept& kept : prune(dir, targets, 200).kept)
 //     write_file(to + "/" + kept.name + ".case.json", kept.text);
@@ -19,7 +19,7 @@ struct Kept {
   std::string name;  // "causal-gqa-window-3fb2c1": as a person would call it
   std::string text;  // the text of its file, readable by a person
   Case c;
-  size_t shows = 0;  // signals and edges that no earlier case showed
+  size_t shows = 0;  // situations and edges that no earlier case showed
   double seconds = 0;
 };
 

@@ -89,8 +89,8 @@ struct Session {
 
 struct CampaignHeader {
   int format = kCampaignFormat;
-  std::string version;  // of attnfuzz
-  std::string signals;  // the table of signals whose ids corpus.jsonl uses
+  std::string version;     // of attnfuzz
+  std::string situations;  // the table of situations whose ids corpus.jsonl uses
   uint64_t seed = 1;
   std::string started;
   std::vector<std::string> command;   // of the first session, word by word
@@ -103,14 +103,14 @@ struct SeriesLine {
   double t = 0;
   std::string target;  // the target that it works on
   uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
-  uint64_t signals = 0, coverage = 0;  // signals and edges of this target known to all shards together
-  uint64_t corpus = 0;                 // entries added by this shard
-  uint64_t crashes = 0;                // failing cases filed by it (Crash)
-  uint64_t restarts = 0;               // unplanned restarts of the shard's process
-  uint64_t since_new = 0;              // its cases since one showed something new
-  double wall = 0;                     // seconds that the shard worked ...
-  double kernel = 0;                   // ... and spent in a kernel's run()
-  int gpu = -1;                        // of a CUDA target
+  uint64_t situations = 0, coverage = 0;  // situations and edges of this target known to all shards together
+  uint64_t corpus = 0;                    // entries added by this shard
+  uint64_t crashes = 0;                   // failing cases filed by it (Crash)
+  uint64_t restarts = 0;                  // unplanned restarts of the shard's process
+  uint64_t since_new = 0;                 // its cases since one showed something new
+  double wall = 0;                        // seconds that the shard worked ...
+  double kernel = 0;                      // ... and spent in a kernel's run()
+  int gpu = -1;                           // of a CUDA target
 };
 
 struct HeatCell {
@@ -142,9 +142,9 @@ struct CorpusEntry {
   std::string id, kernel;  // digest; folder
   std::string target, property, origin;
   double t = 0;
-  double seconds = 0;             // time to judge it
-  std::vector<uint16_t> signals;  // signals that it showed first (properties/judge/signals.h)
-  std::vector<uint32_t> edges;    // edges of the kernel's code that it took first
+  double seconds = 0;                // time to judge it
+  std::vector<uint16_t> situations;  // situations that it showed first (properties/judge/situations.h)
+  std::vector<uint32_t> edges;       // edges of the kernel's code that it took first
 };
 
 // A failing case as a job filed it.
@@ -210,7 +210,7 @@ std::vector<SeriesLine> read_series(const std::string& dir, int shard);
 ShardStats read_stats(const std::string& dir, int shard);  // empty if there is none
 void write_stats(const std::string& dir, int shard, const ShardStats& stats);
 
-// The entries of all shards, oldest first. A case whose line a kill has lost comes without signals.
+// The entries of all shards, oldest first. A case whose line a kill has lost comes without situations.
 std::vector<CorpusEntry> read_corpus(const std::string& dir);
 Case read_corpus_case(const std::string& dir, const CorpusEntry& entry);
 

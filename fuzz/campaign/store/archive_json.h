@@ -23,13 +23,13 @@ void fields(Is<Session> auto& r, auto f) {
 }
 
 void fields(Is<CampaignHeader> auto& r, auto f) {
-  f("format", r.format), f("version", r.version), f("signals", r.signals), f("seed", r.seed);
+  f("format", r.format), f("version", r.version), f("signals", r.situations), f("seed", r.seed);
   f("started", r.started), f("command", r.command), f("targets", r.targets), f("sessions", r.sessions);
 }
 
 void fields(Is<SeriesLine> auto& r, auto f) {
   f("t", r.t), f("target", r.target), f("cases", r.cases), f("passed", r.passed), f("rejected", r.rejected);
-  f("uninformative", r.uninformative), f("failed", r.failed), f("signals", r.signals);
+  f("uninformative", r.uninformative), f("failed", r.failed), f("signals", r.situations);
   f("coverage", r.coverage), f("corpus", r.corpus), f("crashes", r.crashes), f("restarts", r.restarts);
   f("since_new", r.since_new), f("wall", r.wall), f("kernel", r.kernel), f("gpu", r.gpu);
 }
@@ -49,7 +49,7 @@ void fields(Is<ShardStats> auto& r, auto f) { f("last", r.last), f("next", r.nex
 
 void fields(Is<CorpusEntry> auto& r, auto f) {
   f("id", r.id), f("kernel", r.kernel), f("target", r.target), f("property", r.property);
-  f("origin", r.origin), f("t", r.t), f("seconds", r.seconds), f("signals", r.signals);
+  f("origin", r.origin), f("t", r.t), f("seconds", r.seconds), f("signals", r.situations);
   f.later("edges", r.edges);
 }
 

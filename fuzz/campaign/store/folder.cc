@@ -12,11 +12,11 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/hash.h"
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/machine.h"
-#include "properties/judge/signals.h"
-#include "base/hash.h"
+#include "properties/judge/situations.h"
 
 namespace attnfuzz {
 namespace {
@@ -89,9 +89,9 @@ FolderHolder holder_of(const std::string& dir) {
   return holder;
 }
 
-std::string signal_table() {
+std::string situation_table() {
   uint64_t hash = text_hash("");
-  for (uint16_t id = 0; id < signal_count(); ++id) hash = text_hash(signal_name(id) + "\n", hash);
+  for (uint16_t id = 0; id < situation_count(); ++id) hash = text_hash(situation_name(id) + "\n", hash);
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
   return text;
@@ -134,7 +134,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   }
   note_builds(header, targets, session);
   header.version = options.version;
-  header.signals = signal_table();
+  header.situations = situation_table();
   header.sessions.push_back(std::move(session));
   for (const char* folder :
        {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary", "/suspicious"})
@@ -172,29 +172,29 @@ void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>
         std::ranges::find_if(targets, [&](const CampaignTarget& t) { return t.record.name == name; });
     return static_cast<size_t>(at - targets.begin());
   };
-  const bool same_signals = old && old->signals == signal_table();
+  const bool same_situations = old && old->situations == situation_table();
   const auto same_build = [&](const TargetRecord& now) {
     if (!old) return false;
     const auto then = std::ranges::find(old->targets, now.name, &TargetRecord::name);
     return then != old->targets.end() && then->build == now.build;
   };
-  const auto learn_signals = [&](const CorpusEntry& entry, size_t n) {
+  const auto learn_situations = [&](const CorpusEntry& entry, size_t n) {
     Group& group = shared.groups[group_of[n]];
-    for (uint16_t id : entry.signals) {
-      if (same_signals && id < kMostSignals) group.known_signals += mark(group.signals[id]);
+    for (uint16_t id : entry.situations) {
+      if (same_situations && id < kMostSituations) group.known_situations += mark(group.situations[id]);
     }
   };
   const auto confirmed = read_confirmed(dir);
   for (const CorpusEntry& entry : read_corpus(dir)) {
-    // A target that confirmed the entry saw the same signals, as far as the case decides them.
+    // A target that confirmed the entry saw the same situations, as far as the case decides them.
     for (auto [at, end] = confirmed.equal_range(entry.id); at != end; ++at) {
-      if (const size_t n = number_of(at->second); n < targets.size()) learn_signals(entry, n);
+      if (const size_t n = number_of(at->second); n < targets.size()) learn_situations(entry, n);
     }
     const size_t n = number_of(entry.target);
     if (n == targets.size()) continue;
     Group& group = shared.groups[group_of[n]];
     ++group.entries;
-    learn_signals(entry, n);
+    learn_situations(entry, n);
     if (entry.edges.empty() || !same_build(targets[n].record)) continue;
     for (uint32_t edge : entry.edges) {
       if (edge < kMostEdges) group.known_edges += mark(group.edges[edge]);

@@ -45,7 +45,7 @@ void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>
 // Targets of one kernel and back end share what they have seen.
 std::vector<int> groups_of(const std::vector<CampaignTarget>& targets);
 
-// The version of this program's table of signals.
-std::string signal_table();
+// The version of this program's table of situations.
+std::string situation_table();
 
 }  // namespace attnfuzz

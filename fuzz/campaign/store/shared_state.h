@@ -11,12 +11,12 @@
 #include <memory>
 #include <string>
 
-#include "properties/judge/signals.h"
+#include "properties/judge/situations.h"
 
 namespace attnfuzz {
 
 inline constexpr int kMostJobs = 256, kMostTargets = 128, kMostGroups = 64, kKinds = kKindCount;
-inline constexpr uint32_t kMostSignals = kSignals, kMostEdges = 1 << 18;
+inline constexpr uint32_t kMostSituations = kSituations, kMostEdges = 1 << 18;
 
 struct JobSlot {
   std::atomic<uint64_t> cases = 0;     // of its slices so far in this session
@@ -28,9 +28,9 @@ struct JobSlot {
 
 // Everything seen of one kernel on one back end.
 struct Group {
-  std::atomic<uint8_t> signals[kMostSignals] = {};
+  std::atomic<uint8_t> situations[kMostSituations] = {};
   std::atomic<uint8_t> edges[kMostEdges] = {};
-  std::atomic<uint32_t> known_signals = 0, known_edges = 0, entries = 0;
+  std::atomic<uint32_t> known_situations = 0, known_edges = 0, entries = 0;
 };
 
 struct SharedState {

@@ -3,9 +3,9 @@
 
 Four ways to it, each from nothing, for several seeds:
   drawn    RapidCheck's draw alone: attnfuzz check
-  guided   mutations and crossovers of what showed something new by coverage and signals,
+  guided   mutations and crossovers of what showed something new by coverage and situations,
            the rarest first: fuzz_conjunction_loop
-  fuzzed   the same mutations, coverage and signals under libFuzzer: fuzz_fa1
+  fuzzed   the same mutations, coverage and situations under libFuzzer: fuzz_fa1
   bytes    libFuzzer's bytes read into a case, guided by the same: fuzz_conjunction_bytes
 
 Ends with 1 if the guided ones did not find it for every seed.

@@ -1,4 +1,4 @@
-// Mutation and crossover guided by coverage and signals, without libFuzzer: cases that
+// Mutation and crossover guided by coverage and situations, without libFuzzer: cases that
 // show something new are kept, and what is changed next is, of a few of them, the one
 // whose rarest feature is the rarest. To compare with; see conjunction.py.
 //
@@ -13,7 +13,7 @@
 #include "fuzz/targets/target.h"
 #include "properties/data/fills.h"
 #include "properties/draw/mutate.h"
-#include "properties/judge/signals.h"
+#include "properties/judge/situations.h"
 
 namespace attnfuzz {
 namespace {
@@ -84,10 +84,10 @@ int main(int argc, char** argv) {
       return 1;
     }
     std::vector<uint32_t> features;
-    for (const uint16_t id : signals(judged.c, judged.verdict)) features.push_back(id);
+    for (const uint16_t id : situations(judged.c, judged.verdict)) features.push_back(id);
     const auto edges = bench.target(0).coverage();
     for (size_t edge = 0; edge < edges.size(); ++edge) {
-      if (edges[edge] != 0) features.push_back(static_cast<uint32_t>(kSignals + edge));
+      if (edges[edge] != 0) features.push_back(static_cast<uint32_t>(kSituations + edge));
     }
     corpus.see(judged.c, features);
   }

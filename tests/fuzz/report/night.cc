@@ -78,7 +78,7 @@ void write_shard(const std::string& dir, int shard, const Night& night) {
     line.rejected += cases / 100;
     line.uninformative += cases * 3 / 100;
     const bool fa1 = line.target == "fa1.cpu.plain";
-    line.signals = static_cast<uint64_t>((fa1 ? 610 : 740) * grown(share));
+    line.situations = static_cast<uint64_t>((fa1 ? 610 : 740) * grown(share));
     line.coverage = static_cast<uint64_t>((fa1 ? 2900 : 4100) * grown(share));
     line.corpus = static_cast<uint64_t>(240 * grown(share));
     line.crashes = night.green ? 0 : static_cast<uint64_t>(3 * share);
@@ -216,7 +216,7 @@ void make_night(const std::string& dir, const Night& night) {
     entry.property = marked(night, "reference");
     entry.origin = n % 3 ? "mutated" : "drawn";
     entry.t = night.hours * 3600 * n / 25;
-    entry.signals = {1, 2};
+    entry.situations = {1, 2};
     entry.edges.assign(static_cast<size_t>(30 - n), 5);
     write_file(corpus_file(dir, "fa1", entry.id), encode(c));
     corpus.append(line_of(entry));

@@ -132,7 +132,7 @@ TEST(Bench, DrawsBordersOfTheKernelsTiles) {
   EXPECT_GT(bench->most().work, bench->config().work);
 }
 
-TEST(Bench, JudgesInTheKernelsLaneAndLightsSignals) {
+TEST(Bench, JudgesInTheKernelsLaneAndLightsSituations) {
   const auto bench = bench_of();
   const Lit before = lit_counters();
   Case c;
@@ -141,7 +141,7 @@ TEST(Bench, JudgesInTheKernelsLaneAndLightsSignals) {
   const Judged judged = bench->judge(0, c, "reference");
   EXPECT_EQ(judged.verdict.outcome, Outcome::kPass) << judged.verdict.message;
   EXPECT_EQ(judged.c.lane, bench->target(0).info().lane);
-  EXPECT_GE(lit_counters().signals, before.signals + 5);
+  EXPECT_GE(lit_counters().situations, before.situations + 5);
 }
 
 TEST(Bench, WhatThePropertyDoesNotSpeakOfIsRejected) {

@@ -93,13 +93,13 @@ TEST_F(CampaignSession, ACanaryIsFoundInItsOwnSessionAlone) {
   EXPECT_EQ(all[2].cases, 5u);
 }
 
-// What has been seen is known again, signals by the table and edges by the build.
+// What has been seen is known again, situations by the table and edges by the build.
 TEST_F(CampaignSession, TakesOverWhatHasBeenSeen) {
   CorpusEntry entry;
   entry.id = "0123";
   entry.kernel = "fa1";
   entry.target = "fa1.cpu.plain";
-  entry.signals = {3, 5};
+  entry.situations = {3, 5};
   entry.edges = {0, 70'000, kMostEdges};
   LineFile(shard_dir(options_.dir, 0) + "/corpus.jsonl").append(line_of(entry));
   std::ofstream(corpus_file(options_.dir, "fa1", entry.id)) << "{}";
@@ -114,20 +114,20 @@ TEST_F(CampaignSession, TakesOverWhatHasBeenSeen) {
   SharedStatePtr shared = load(old);
   const Group& same = shared->groups[0];
   EXPECT_EQ(same.entries, 1u);
-  EXPECT_EQ(same.known_signals, 2u);
+  EXPECT_EQ(same.known_situations, 2u);
   EXPECT_EQ(same.known_edges, 2u);
   EXPECT_EQ(same.edges[70'000], 1);
   EXPECT_EQ(same.edges[1], 0);
   const Group& confirmed = shared->groups[groups_of(targets_)[2]];
   EXPECT_EQ(confirmed.entries, 0u);
-  EXPECT_EQ(confirmed.known_signals, 2u);
+  EXPECT_EQ(confirmed.known_situations, 2u);
   EXPECT_EQ(confirmed.known_edges, 0u);
 
   old.targets[0].build = "of yesterday";
-  old.signals = "another table";
+  old.situations = "another table";
   shared = load(old);
   EXPECT_EQ(shared->groups[0].entries, 1u);
-  EXPECT_EQ(shared->groups[0].known_signals, 0u);
+  EXPECT_EQ(shared->groups[0].known_situations, 0u);
   EXPECT_EQ(shared->groups[0].known_edges, 0u);
 }
 

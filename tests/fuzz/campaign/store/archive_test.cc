@@ -233,7 +233,7 @@ TEST_F(CampaignFolder, ACorpusEntryWithoutItsLineIsStillAnEntry) {
   entry.kernel = "fa1";
   entry.target = "fa1.cpu.plain";
   entry.property = "gqa";
-  entry.signals = {3, 5};
+  entry.situations = {3, 5};
   entry.edges = {7, 70'000};
   write_file(corpus_file(dir_, "fa1", entry.id), encode(c));
   write_file(corpus_file(dir_, "fa1", "0123"), encode(some_case(1)));
@@ -243,24 +243,24 @@ TEST_F(CampaignFolder, ACorpusEntryWithoutItsLineIsStillAnEntry) {
   }
   const std::vector<CorpusEntry> entries = read_corpus(dir_);
   ASSERT_EQ(entries.size(), 2u);
-  EXPECT_EQ(entries[0].signals, entry.signals);
+  EXPECT_EQ(entries[0].situations, entry.situations);
   EXPECT_EQ(entries[0].edges, entry.edges);
   EXPECT_EQ(read_corpus_case(dir_, entries[0]), c);
   EXPECT_EQ(entries[1].id, "0123");
   EXPECT_TRUE(entries[1].target.empty());
 }
 
-// A night that was begun before edges were kept is gone on with; its entries show their signals.
+// A night that was begun before edges were kept is gone on with; its entries show their situations.
 TEST_F(CampaignFolder, ACorpusLineWithoutEdgesIsRead) {
   CorpusEntry entry;
   entry.id = "5eed", entry.kernel = "fa1";
   entry.target = "fa1.cpu.coverage";
-  entry.signals = {3, 5};
+  entry.situations = {3, 5};
   std::string line = line_of(entry);
   line.replace(line.find("edges"), 5, "coverage");
   const auto again = parse_corpus_line(line);
   ASSERT_TRUE(again.has_value());
-  EXPECT_EQ(again->signals, entry.signals);
+  EXPECT_EQ(again->situations, entry.situations);
   EXPECT_TRUE(again->edges.empty());
 }
 

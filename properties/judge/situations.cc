@@ -1,4 +1,4 @@
-#include "properties/judge/signals.h"
+#include "properties/judge/situations.h"
 
 #include <algorithm>
 #include <array>
@@ -233,7 +233,7 @@ void calls(const Case& c, Collected& out) {
 
 }  // namespace
 
-std::vector<uint16_t> signals(const Case& c, const Verdict& verdict) {
+std::vector<uint16_t> situations(const Case& c, const Verdict& verdict) {
   Collected out;
   out.add(kOutcome + static_cast<int>(verdict.outcome));
   out.add(kKind + static_cast<int>(verdict.kind));
@@ -258,9 +258,9 @@ std::vector<uint16_t> signals(const Case& c, const Verdict& verdict) {
   return out.take();
 }
 
-int signal_count() { return kFeature + 2 * pairs(); }
+int situation_count() { return kFeature + 2 * pairs(); }
 
-std::string signal_name(uint16_t id) {
+std::string situation_name(uint16_t id) {
   const auto within = [&](int base, int end) { return id >= base && id < end; };
   if (within(kOutcome, kKind)) return kOutcomeNames[id - kOutcome];
   if (within(kKind, kTile)) return cat("kind: ", to_string(static_cast<Kind>(id - kKind)));
@@ -299,7 +299,7 @@ std::string signal_name(uint16_t id) {
                                                       : cat("up to 2^", bucket + kLeastRatio - 1);
     return cat(kDtypes[at / kRatios], ": error/bound ", where);
   }
-  if (within(kFeature, signal_count())) {
+  if (within(kFeature, situation_count())) {
     const int at = (id - kFeature) % pairs();
     int j = 0;
     while (pair(0, j + 1) <= at) ++j;

@@ -1,5 +1,5 @@
-// Signals: each says what it is named for, and nothing else decides them.
-#include "properties/judge/signals.h"
+// Situations: each says what it is named for, and nothing else decides them.
+#include "properties/judge/situations.h"
 
 #include <gtest/gtest.h>
 
@@ -30,32 +30,32 @@ Case of_lengths(int64_t seq_q, int64_t seq_k) {
 
 std::set<std::string> names(const Case& c, const Verdict& v = verdict_of()) {
   std::set<std::string> all;
-  for (const uint16_t id : signals(c, v)) all.insert(signal_name(id));
+  for (const uint16_t id : situations(c, v)) all.insert(situation_name(id));
   return all;
 }
 
-TEST(Signals, EachHasANameOfItsOwn) {
+TEST(Situations, EachHasANameOfItsOwn) {
   std::set<std::string> all;
-  for (uint16_t id = 0; id < signal_count(); ++id) {
-    const std::string name = signal_name(id);
+  for (uint16_t id = 0; id < situation_count(); ++id) {
+    const std::string name = situation_name(id);
     EXPECT_FALSE(name.empty()) << id;
     EXPECT_TRUE(all.insert(name).second) << name;
   }
-  EXPECT_EQ(signal_name(static_cast<uint16_t>(signal_count())), "");
+  EXPECT_EQ(situation_name(static_cast<uint16_t>(situation_count())), "");
 }
 
-TEST(Signals, AscendEachOnceAndBelowTheirEnd) {
+TEST(Situations, AscendEachOnceAndBelowTheirEnd) {
   const GeneratorConfig config;
   for (uint64_t i = 0; i < 300; ++i) {
-    const std::vector<uint16_t> ids = signals(draw(config, 1, i), verdict_of());
+    const std::vector<uint16_t> ids = situations(draw(config, 1, i), verdict_of());
     EXPECT_TRUE(std::ranges::is_sorted(ids));
     EXPECT_EQ(std::ranges::adjacent_find(ids), ids.end());
-    EXPECT_LT(ids.back(), signal_count());
+    EXPECT_LT(ids.back(), situation_count());
     EXPECT_GE(ids.size(), 5u);
   }
 }
 
-TEST(Signals, DeadTilesByPlace) {
+TEST(Situations, DeadTilesByPlace) {
   Case c = of_lengths(8, 256);
   EXPECT_TRUE(names(c).count("no row dead"));
   c.problem.mask.emplace();
@@ -75,7 +75,7 @@ TEST(Signals, DeadTilesByPlace) {
   EXPECT_TRUE(names(c).count("only kv tile dead"));
 }
 
-TEST(Signals, DeadTilesAndRowsAtTheirEdges) {
+TEST(Situations, DeadTilesAndRowsAtTheirEdges) {
   for (const std::string& name : names(of_lengths(64, 256)))
     EXPECT_EQ(name.find("kv tile with"), std::string::npos) << name;
   Case c = of_lengths(8, 129);
@@ -101,7 +101,7 @@ TEST(Signals, DeadTilesAndRowsAtTheirEdges) {
   EXPECT_TRUE(names(c).count("last kv tile out of reach"));
 }
 
-TEST(Signals, CallsAreCounted) {
+TEST(Situations, CallsAreCounted) {
   Case c = of_lengths(4, 4);
   const auto any = [&](const char* name) { return names(c).count(name) == 1; };
   EXPECT_FALSE(any("two calls") || any("three calls or more") || any("dirty workspace") ||
@@ -117,7 +117,7 @@ TEST(Signals, CallsAreCounted) {
   EXPECT_TRUE(any("another stream"));
 }
 
-TEST(Signals, WhatCausalityHidesIsOutOfReachNotDead) {
+TEST(Situations, WhatCausalityHidesIsOutOfReachNotDead) {
   Case c = of_lengths(64, 128);
   c.problem.causal = true;
   const auto seen = names(c);
@@ -131,7 +131,7 @@ TEST(Signals, WhatCausalityHidesIsOutOfReachNotDead) {
   EXPECT_TRUE(names(c).count("some rows dead"));
 }
 
-TEST(Signals, BordersOfTiles) {
+TEST(Situations, BordersOfTiles) {
   EXPECT_TRUE(names(of_lengths(64, 65)).count("seq_q at a border, one tile"));
   EXPECT_TRUE(names(of_lengths(64, 65)).count("seq_k one beyond a border, two tiles"));
   EXPECT_TRUE(names(of_lengths(0, 191)).count("seq_q zero, one tile"));
@@ -151,7 +151,7 @@ TEST(Signals, BordersOfTiles) {
   EXPECT_TRUE(seen.count("key length within a tile, three tiles or more"));
 }
 
-TEST(Signals, BothLengthsTogether) {
+TEST(Situations, BothLengthsTogether) {
   Case c = of_lengths(131, 65);
   c.problem.heads_q = c.problem.heads_kv = 3;
   EXPECT_TRUE(names(c).count("3 heads, of queries three tiles or more, of keys two tiles"));
@@ -161,7 +161,7 @@ TEST(Signals, BothLengthsTogether) {
   EXPECT_TRUE(names(c).count("more heads causal, of queries three tiles or more, of keys two tiles"));
 }
 
-TEST(Signals, SplitsAndTheEmptyOnes) {
+TEST(Situations, SplitsAndTheEmptyOnes) {
   Verdict v = verdict_of();
   v.plan.num_splits = 4;
   v.plan.split_tiles = 1;
@@ -171,7 +171,7 @@ TEST(Signals, SplitsAndTheEmptyOnes) {
   EXPECT_TRUE(names(of_lengths(1, 64), v).count("4 splits"));
 }
 
-TEST(Signals, ErrorOverBoundByPowersOfTwo) {
+TEST(Situations, ErrorOverBoundByPowersOfTwo) {
   Verdict v = verdict_of();
   const Case c = of_lengths(1, 1);
   EXPECT_TRUE(names(c, v).count("f16: error/bound 0"));
@@ -187,7 +187,7 @@ TEST(Signals, ErrorOverBoundByPowersOfTwo) {
   }
 }
 
-TEST(Signals, FeaturesInPairsOfADtype) {
+TEST(Situations, FeaturesInPairsOfADtype) {
   Case c = of_lengths(4, 4);
   c.problem.dtype = ATTN_BF16;
   c.problem.causal = true;
@@ -199,15 +199,15 @@ TEST(Signals, FeaturesInPairsOfADtype) {
   EXPECT_FALSE(seen.count("bf16: softcap with mask"));
 }
 
-TEST(Signals, PathAndVariant) {
+TEST(Situations, PathAndVariant) {
   Verdict a = verdict_of(), b = a;
   std::strcpy(a.plan.path, "64x64 d64");
   std::strcpy(b.plan.path, "64x64 d128");
   const Case c = of_lengths(1, 1);
-  EXPECT_NE(signals(c, a), signals(c, b));
+  EXPECT_NE(situations(c, a), situations(c, b));
   Case other = c;
   other.env.variant = 2;
-  EXPECT_NE(signals(c, a), signals(other, a));
+  EXPECT_NE(situations(c, a), situations(other, a));
   const auto variant = [&](int32_t n) {
     other.env.variant = n;
     for (const std::string& name : names(other, a))
@@ -219,7 +219,7 @@ TEST(Signals, PathAndVariant) {
   EXPECT_EQ(variant(99), ", variant 4");
 }
 
-TEST(Signals, OfWhatNeverRanTheOutcomeAlone) {
+TEST(Situations, OfWhatNeverRanTheOutcomeAlone) {
   Verdict v;
   v.outcome = Outcome::kReject;
   EXPECT_EQ(names(of_lengths(3, 3), v), (std::set<std::string>{"rejected", "kind: none"}));
@@ -231,14 +231,14 @@ TEST(Signals, OfWhatNeverRanTheOutcomeAlone) {
 }
 
 // A kernel may say of itself what it likes.
-TEST(Signals, SurviveAnyPlan) {
+TEST(Situations, SurviveAnyPlan) {
   for (const int64_t tile : {int64_t{1}, int64_t{7}, INT64_MAX}) {
     Verdict v = verdict_of(tile, tile);
     v.plan.num_splits = v.plan.split_tiles = INT64_MAX;
     std::memset(v.plan.path, 'x', sizeof v.plan.path);
     Case c = of_lengths(300, 300);
     c.env.variant = INT32_MAX;
-    EXPECT_LT(signals(c, v).back(), signal_count());
+    EXPECT_LT(situations(c, v).back(), situation_count());
   }
 }
 

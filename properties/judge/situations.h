@@ -3,13 +3,13 @@
 //
 // Code coverage knows which lines ran. It does not know that the last KV tile was fully masked, that a
 // window ended on a tile's border, or that the error came within a factor of two of its bound. Each such
-// situation is one signal, an id below kSignals. There are hundreds, because each keeps an input of its own
-// in a corpus.
+// situation is one situation, an id below kSituations. There are hundreds, because each keeps an input of its
+// own in a corpus.
 //
-//   for (uint16_t id : signals(c, verdict)) ++counters[id];
-//   puts(signal_name(id).c_str());   // "last kv tile dead", "bf16: causal with splits"
+//   for (uint16_t id : situations(c, verdict)) ++counters[id];
+//   puts(situation_name(id).c_str());   // "last kv tile dead", "bf16: causal with splits"
 //
-// Signals depend on the case and on the verdict's outcome, kind, plan and worst alone, not on time, place
+// Situations depend on the case and on the verdict's outcome, kind, plan and worst alone, not on time, place
 // or process. In a large case, the tiles of a few heads and rows are examined. Ids keep their meaning
 // within one build only: store cases, not ids.
 #pragma once
@@ -23,14 +23,14 @@
 
 namespace attnfuzz {
 
-inline constexpr uint16_t kSignals = 1024;  // capacity
-int signal_count();                         // number of ids with a name
+inline constexpr uint16_t kSituations = 1024;  // capacity
+int situation_count();                         // number of ids with a name
 
 // The ids, ascending, each once. A case that never ran (the kernel refused it, or the plan failed) has its
 // outcome alone.
-std::vector<uint16_t> signals(const Case& c, const Verdict& verdict);
+std::vector<uint16_t> situations(const Case& c, const Verdict& verdict);
 
 // The name of a signal for people; "" if the id has none.
-std::string signal_name(uint16_t id);
+std::string situation_name(uint16_t id);
 
 }  // namespace attnfuzz
