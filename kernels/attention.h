@@ -352,7 +352,7 @@ typedef enum attn_conversion {
 } attn_conversion;
 
 /* What follows was appended later. A plan that says all of it, and all of the above, says every bit of O and
- * LSE where a device's arithmetic is known: reference/emulator/ follows it, and the property as_planned
+ * LSE where a device's arithmetic is known: reference/emulator/ follows it, and the property bit_exact
  * compares. Each step is rounded to fp32, and nothing is contracted, but where an fma is written. 0: not said,
  * and the plan is not followed. None of it changes a bound. */
 

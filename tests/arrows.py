@@ -90,7 +90,7 @@ python/native
 LEAVES = {
     "kernels/cuda_source": ["kernels/adapter.h", "cli/entry/entry.cc"],
     "reference/calibrate": [],
-    "reference/emulator": ["properties/operations/forward/relations/as_planned.cc"],
+    "reference/emulator": ["properties/operations/forward/relations/bit_exact.cc"],
     "properties/export": ["cli/commands/export.cc"],
     "fuzz/sandbox": ["fuzz/worker/hosted.cc", "fuzz/worker/work.h"],
     "fuzz/slurm": ["cli/commands/merge.cc"],

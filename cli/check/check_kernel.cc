@@ -328,10 +328,10 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
     if (result.failures.empty() && !result.interrupted)
       try_tighter(*open_on_terms(), config, calibration, arguments, checked);
     if (arguments.census) print(text(result.census));
-    const Property* const as_planned = find_property("as_planned");
-    if (part.empty() && std::ranges::find(options.properties, as_planned) != options.properties.end() &&
-        !judged_by(result, *as_planned))
-      std::printf("  as_planned judged nothing: --property as_planned says what the plan leaves open\n");
+    const Property* const bit_exact = find_property("bit_exact");
+    if (part.empty() && std::ranges::find(options.properties, bit_exact) != options.properties.end() &&
+        !judged_by(result, *bit_exact))
+      std::printf("  bit_exact judged nothing: --property bit_exact says what the plan leaves open\n");
   }
   for (const uint64_t index : result.given_up)
     std::printf("  interrupted in case %llu, which did not end by itself\n", (unsigned long long)index);

@@ -59,7 +59,7 @@ Exit run_check(CheckArguments arguments) {
                                                               : drawn_seed();
   arguments.check.arithmetic = arguments.target.arithmetic = *arithmetic_named(arguments.arithmetic);
   if (arguments.properties.empty() && arguments.check.arithmetic != ATTN_ARITHMETIC_ANY)
-    arguments.check.properties.push_back(find_property("as_planned"));
+    arguments.check.properties.push_back(find_property("bit_exact"));
   if (!arguments.domain.empty()) {
     arguments.check.terms = parse_domain(arguments.domain);
     if (const std::string& lse = arguments.check.terms->errors; !lse.empty())

@@ -26,7 +26,13 @@ CLI::Validator is_lane() { return one_of("lane", lane_names()); }
 CLI::Validator is_property() {
   std::vector<std::string> names;
   for (const Property* property : all_properties()) names.emplace_back(property->name);
-  return one_of("property", names);
+  const CLI::Validator known = one_of("property", names);
+  return {[known](std::string& given) -> std::string {
+            const Property* of_old = find_property(given);  // by an older name, too
+            if (of_old != nullptr) given = of_old->name;
+            return known(given);
+          },
+          known.get_description()};
 }
 
 void add_calibration_option(CLI::App& app, TargetOptions& options) {

@@ -64,7 +64,7 @@ class Evidence {
   bool other_bits() const {
     constexpr double kHardly = 2;  // error/bound
     return c.env.arithmetic != ATTN_ARITHMETIC_ANY &&
-           ((v.kind == Kind::kRelation && v.property == "as_planned") ||
+           ((v.kind == Kind::kRelation && v.property == "bit_exact") ||
             (v.kind == Kind::kWrong && v.worst <= kHardly));
   }
   bool only_lse() const { return wrong() && v.where && v.where->tensor == TensorId::kLse; }

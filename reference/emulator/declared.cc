@@ -4,7 +4,7 @@
 
 #include "reference/call/known_features.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 
 std::string left_open(const attn_problem& problem, const attn_plan& plan) {
   // fp32 inputs are left open below, by p_format.
@@ -53,4 +53,4 @@ std::string left_open(const attn_problem& problem, const attn_plan& plan) {
   return "";
 }
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

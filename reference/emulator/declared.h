@@ -11,11 +11,11 @@
 
 #include "kernels/attention.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 
 // The field that the plan leaves open, or sets to something that the emulator does not follow: "the plan
 // leaves tile_order open"; or a sentence that the emulator does not know the kind of problem
 // (call/known_features.h). Empty: neither.
 std::string left_open(const attn_problem& problem, const attn_plan& plan);
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

@@ -5,7 +5,7 @@
 
 #include "reference/numbers/formats.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 
 float Device::tanh(float x) const {
   const float size = std::fabs(x), q = x * x;
@@ -23,4 +23,4 @@ float round16(int32_t dtype, float x) {
   return static_cast<float>(decode(dtype, &bits, 0));
 }
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

@@ -15,7 +15,7 @@
 #include "kernels/attention.h"
 #include "kernels/executor/arithmetic/device/models.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 
 inline constexpr float kLog2e = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
@@ -47,4 +47,4 @@ float round16(int32_t dtype, float x);
 // The larger number; if one is NaN, the other.
 inline float larger(float a, float b) { return a != a || b > a ? b : a; }
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

@@ -4,7 +4,7 @@
 #include "reference/emulator/row.h"
 #include "reference/emulator/sums.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -41,4 +41,4 @@ RowPart merge(const attn_plan& plan, const Device& device, const std::vector<Row
   return merged;
 }
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

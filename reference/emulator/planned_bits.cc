@@ -9,7 +9,7 @@
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 namespace {
 
 uint32_t bits_at(int32_t dtype, const attn_tensor& tensor, int64_t at) {
@@ -89,4 +89,4 @@ PlannedBits planned_bits(const attn_problem& p, const attn_tensors& tensors, con
   return due;
 }
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

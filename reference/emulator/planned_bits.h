@@ -16,7 +16,7 @@
 
 #include "kernels/attention.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 
 struct PlannedBits {
   int64_t columns = 0;        // of O
@@ -32,4 +32,4 @@ struct PlannedBits {
 PlannedBits planned_bits(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                          int32_t arithmetic, const std::vector<int64_t>& rows);
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

@@ -6,7 +6,7 @@
 
 #include "reference/emulator/sums.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -163,4 +163,4 @@ RowPart row_part(const RowInput& row, int64_t first_tile, int64_t last_tile) {
   return part;
 }
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

@@ -7,7 +7,7 @@
 #include "kernels/attention.h"
 #include "reference/emulator/device.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 
 // K and V of one batch entry and KV head as bits of fp32 numbers. Rows are padded to whole blocks of
 // products, and their number to whole tiles, with zeros.
@@ -41,4 +41,4 @@ RowPart row_part(const RowInput& row, int64_t first_tile, int64_t last_tile);
 // Merges the results of all splits.
 RowPart merge(const attn_plan& plan, const Device& device, const std::vector<RowPart>& parts);
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

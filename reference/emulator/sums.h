@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 
 // A power of two of parts: neighbours first.
 inline float in_pairs(std::vector<float> parts) {
@@ -18,4 +18,4 @@ inline float in_order(const std::vector<float>& parts) {
   return sum;
 }
 
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

@@ -1,4 +1,4 @@
-// The plan-literal reference: what it follows, what it leaves alone, and that it lies within the oracle's
+// The emulator of a plan: what it follows, what it leaves alone, and that it lies within the oracle's
 // bound.
 #include "reference/emulator/planned_bits.h"
 
@@ -14,7 +14,7 @@
 #include "reference/emulator/device.h"
 #include "tests/reference/support.h"
 
-namespace attnfuzz::literal {
+namespace attnfuzz::emulator {
 namespace {
 
 void say_all(attn_plan& plan) {
@@ -184,4 +184,4 @@ TEST(LeftOpen, NamesWhatIsNotSaid) {
 }
 
 }  // namespace
-}  // namespace attnfuzz::literal
+}  // namespace attnfuzz::emulator

@@ -197,10 +197,10 @@ TEST_F(ReportOfANight, IsNotGreenWhereANamedPropertyJudgedNothing) {
   for (TargetRecord& target : header.targets) target.properties = {"reference"};
   write_header(dir_, header);
   EXPECT_EQ(json()["summary"]["standing"], "held");
-  for (TargetRecord& target : header.targets) target.properties = {"reference", "as_planned"};
+  for (TargetRecord& target : header.targets) target.properties = {"reference", "bit_exact"};
   write_header(dir_, header);
   EXPECT_EQ(json()["summary"]["standing"], "unknown");
-  EXPECT_THAT(json()["not_judged"][0].get<std::string>(), HasSubstr("nothing was judged by as_planned"));
+  EXPECT_THAT(json()["not_judged"][0].get<std::string>(), HasSubstr("nothing was judged by bit_exact"));
 }
 
 TEST_F(ReportOfANight, IsNotGreenWhereTheListOfFindingsWasEmptied) {

@@ -584,7 +584,7 @@ TEST(FaultClass, ARefusalIsNoEvidence) {
 
 TEST(FaultClass, OtherBitsAreNumerics) {
   Finding f(Kind::kRelation);
-  f.v.property = "as_planned";
+  f.v.property = "bit_exact";
   f.c.env.arithmetic = ATTN_ARITHMETIC_H200;
   expect(f, FaultClass::kNumerics);
   f.c.env.arithmetic = ATTN_ARITHMETIC_ANY;

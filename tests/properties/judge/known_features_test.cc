@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "properties/case/as_contract.h"
 #include "properties/case/codec.h"
 #include "properties/data/row_scores.h"
 #include "properties/explain/probe_check.h"
@@ -11,7 +12,6 @@
 #include "properties/export/export.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"
-#include "properties/case/as_contract.h"
 #include "reference/emulator/declared.h"
 #include "tests/properties/support/fake_target.h"
 
@@ -56,7 +56,7 @@ TEST(KnownFeatures, TheOracleRefuses) {
 
 TEST(KnownFeatures, TheEmulatorRefuses) {
   const attn_problem problem = problem_of(of_a_later_kind().problem);
-  EXPECT_TRUE(names_the_bits(literal::left_open(problem, {})));
+  EXPECT_TRUE(names_the_bits(emulator::left_open(problem, {})));
 }
 
 TEST(KnownFeatures, SingleScoresProbesAndTracesRefuse) {

@@ -77,8 +77,13 @@ TEST_P(EveryProperty, AdaptsACaseOnce) {
 INSTANTIATE_TEST_SUITE_P(Relations, EveryProperty, testing::ValuesIn(properties().begin(), properties().end()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-TEST(AsPlanned, SpeaksOfADevicesArithmeticAndJudgesNoPlanThatLeavesSomethingOpen) {
-  const Property& property = *find_property("as_planned");
+TEST(BitExact, IsFoundByItsOlderName) {
+  ASSERT_NE(find_property("bit_exact"), nullptr);
+  EXPECT_EQ(find_property(std::string("as_") + "planned"), find_property("bit_exact"));
+}
+
+TEST(BitExact, SpeaksOfADevicesArithmeticAndJudgesNoPlanThatLeavesSomethingOpen) {
+  const Property& property = *find_property("bit_exact");
   FakeTarget target;
   Case c;
   const Verdict any = judge(c, property, target, documented());
@@ -87,7 +92,7 @@ TEST(AsPlanned, SpeaksOfADevicesArithmeticAndJudgesNoPlanThatLeavesSomethingOpen
   c.env.arithmetic = ATTN_ARITHMETIC_H200;
   const Verdict open = judge(c, property, target, h200());
   EXPECT_EQ(open.outcome, Outcome::kReject);
-  EXPECT_NE(open.message.find("not judged by as_planned: the plan leaves "), std::string::npos) << open.message;
+  EXPECT_NE(open.message.find("not judged by bit_exact: the plan leaves "), std::string::npos) << open.message;
 }
 
 // Which property must catch which flaw, as which kind, within how many drawn

@@ -15,7 +15,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-using literal::PlannedBits;
+using emulator::PlannedBits;
 
 // The arithmetic that the kernel runs in, as far as it is known.
 int32_t arithmetic_of(const Case& c, const KernelInfo& kernel) {
@@ -92,14 +92,14 @@ void check(Trial& trial) {
   const Run* run = trial.run(trial.base());
   if (!run) return;
   const LaidOut& laid = trial.laid_out()->laid;
-  if (const std::string why = literal::left_open(laid.problem(), run->plan); !why.empty())
-    return trial.reject("not judged by as_planned: " + why);
+  if (const std::string why = emulator::left_open(laid.problem(), run->plan); !why.empty())
+    return trial.reject("not judged by bit_exact: " + why);
   std::vector<int64_t> rows;
   for (int64_t row = 0; row < run->reference.rows; ++row)
     if (run->reference.state[static_cast<size_t>(row)] != RowState::kSkipped) rows.push_back(row);
   Stopwatch watch(trial.verdict().oracle_s);
-  const PlannedBits due = literal::planned_bits(laid.problem(), laid.tensors(), run->plan,
-                                                arithmetic_of(run->c, trial.target().info()), rows);
+  const PlannedBits due = emulator::planned_bits(laid.problem(), laid.tensors(), run->plan,
+                                                 arithmetic_of(run->c, trial.target().info()), rows);
   Differences o(TensorId::kO, run->c.problem.dtype, *run), lse(TensorId::kLse, ATTN_F32, *run);
   for (size_t n = 0; n < rows.size(); ++n) {
     if (!(*run)[TensorId::kLse].empty()) lse.compare(rows[n], static_cast<int64_t>(n), due.lse[n]);
@@ -115,11 +115,11 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property as_planned = {"as_planned",
-                                    "O and LSE have the bits that the plan comes to in the device's arithmetic",
-                                    adapt,
-                                    check,
-                                    /*needs_stages=*/false,
-                                    /*asks_target=*/true};
+extern const Property bit_exact = {"bit_exact",
+                                   "O and LSE have the bits that the plan comes to in the device's arithmetic",
+                                   adapt,
+                                   check,
+                                   /*needs_stages=*/false,
+                                   /*asks_target=*/true};
 
 }  // namespace attnfuzz::relations
