@@ -24,7 +24,7 @@ LONGER = {
     "check_kernel": 148,
     "file_failure": 123,
     "let_through": 111,
-    "BatchJudge.LaysOutWhatLaidOutDoes": 106,
+    "BatchJudge.LaysOutWhatLaidOutDoes": 107,
     "fa_kernel": 105,
     "MmaChoices.TakesWholeChunksWithoutAMask": 90,
     "attention_forward": 89,

@@ -71,9 +71,8 @@ std::vector<CaseAxis> axes_of_placement(TensorId t) {
               TensorLayout& l = layout_of(c, t);
               l.placement = at == 7 ? Placement::kPageEnd : Placement::kGuarded;
               const int64_t step = at == 7 ? 0 : elements(c, t, int64_t{1} << at);
-              l.offset = at == 7   ? 0
-                         : at == 6 ? 64 * context.rng.range(0, 3)
-                                   : step * (2 * context.rng.range(0, 3) + 1);
+              const int64_t place = at == 7 ? 0 : context.rng.range(0, 3);
+              l.offset = at == 6 ? 64 * place : step * (2 * place + 1);
             }),
       kinds("gap after rows of " + name, kPlaced, kGaps,
             there(t,
