@@ -91,7 +91,7 @@ void measure_pace(const CheckResult& result, double seconds, Checked& checked) {
 // Of what is planted in Q, K and V.
 bool has_non_finite(Case c) {
   const size_t planted = c.planted.size();
-  refusal_of_several(kNonFinite)->strip(c);
+  refusal_of_several(Limit::kFinite)->strip(c);
   return c.planted.size() != planted;
 }
 
@@ -234,7 +234,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
   if (checked.measures != 0) print(confinement_text(checked.measures));
   Refused& refused = checked.refused = refused_of(*target, arguments);
   const Refused by_kernel = refused;
-  if (arguments.check.finite) refused.those.push_back(refusal_of_several(kNonFinite));
+  if (arguments.check.finite) refused.those.push_back(refusal_of_several(Limit::kFinite));
 
   CheckOptions options = arguments.check;
   options.refused = refused;

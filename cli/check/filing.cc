@@ -34,7 +34,7 @@ std::string file_for(const Reproducer& r, const std::string& folder) {
 
 // Into what the caller asks for.
 void keep_inside(const CheckOptions& check, Case& c) {
-  if (check.finite) refusal_of_several(kNonFinite)->strip(c);
+  if (check.finite) refusal_of_several(Limit::kFinite)->strip(c);
   if (!check.terms) return;
   strip_refused(check.terms->refused, c);
   fit(check.terms->domain, c);

@@ -47,7 +47,7 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
   identity_line(target.info, options);  // refuses what is stale
   target.calibration = calibration_for(target.info, options);
   target.refused = ask_for_refusals(*opened);
-  if (finite) target.refused.those.push_back(refusal_of_several(kNonFinite));
+  if (finite) target.refused.those.push_back(refusal_of_several(Limit::kFinite));
   for (const Property* property : properties()) {
     if (speaks_of(*property, target.info) && speaks_of(*property, target.refused))
       target.properties.push_back(property);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <functional>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "kernels/contract/plan_fields.h"
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"
+#include "properties/case/limits.h"
 #include "reference/model/error_cap.h"
 
 namespace attnfuzz {
@@ -118,14 +118,14 @@ bool lay(const std::string& word, attn_domain& d) {
   return true;
 }
 
-// What a feature is refused as, by its name there.
-void leave_out(Terms& terms, const std::string& name) {
+// What features, and several together, are refused as by a kernel of that limit.
+void leave_out(Terms& terms, Limit limit) {
   for (const Feature* feature : all_features()) {
     for (const Refusal& refusal : feature->refusals) {
-      if (refusal.name == name) terms.refused.those.push_back(&refusal);
+      if (refusal.limit == limit) terms.refused.those.push_back(&refusal);
     }
   }
-  if (const Refusal* refusal = refusal_of_several(name)) terms.refused.those.push_back(refusal);
+  if (const Refusal* refusal = refusal_of_several(limit)) terms.refused.those.push_back(refusal);
 }
 
 }  // namespace
@@ -140,31 +140,8 @@ Terms parse_domain(const std::string& words) {
       {"seq_q", {&d.seq_q}, 0, kMostKeys},         {"seq_k", {&d.seq_k}, 0, kMostKeys},
       {"seq", {&d.seq_q, &d.seq_k}, 0, kMostKeys}, {"dim_qk", {&d.dim_qk}, 1, kMostDims},
       {"dim_v", {&d.dim_v}, 1, kMostDims},         {"dim", {&d.dim_qk, &d.dim_v}, 1, kMostDims}};
-  const std::vector<std::pair<std::string, std::function<void()>>> flags = {
-      {"no_f16", [&] { d.dtypes |= 1u << ATTN_BF16, leave_out(terms, "f16"); }},
-      {"no_bf16", [&] { d.dtypes |= 1u << ATTN_F16, leave_out(terms, "bf16"); }},
-      {"f16", [&] { d.dtypes |= 1u << ATTN_F16; }},
-      {"bf16", [&] { d.dtypes |= 1u << ATTN_BF16; }},
-      {"f32", [&] { d.dtypes |= 1u << ATTN_F32; }},
-      {"no_gqa", [&] { d.group.count = 1, d.group.list[0] = 1, leave_out(terms, "grouped heads"); }},
-      {"no_bias", [&] { leave_out(terms, "bias"); }},
-      {"no_mask", [&] { leave_out(terms, "mask"); }},
-      {"no_window", [&] { leave_out(terms, "windows"); }},
-      {"no_softcap", [&] { leave_out(terms, "softcap"); }},
-      {"no_key_lengths", [&] { leave_out(terms, "key lengths"); }},
-      {"own_bias", [&] { leave_out(terms, "a bias of another format than Q's"); }},
-      {"no_bias_with_mask", [&] { leave_out(terms, "a bias with a mask"); }},
-      {"no_causal_with_mask", [&] { leave_out(terms, "causal with a mask or a bias"); }},
-      {"finite", [&] { leave_out(terms, "NaN and infinities"); }},
-      {"positive_scale", [&] { leave_out(terms, "a scale that is not positive"); }},
-      {"no_lse", [&] { d.lse = 1; }},
-      {"no_causal", [&] { d.causal = 1, leave_out(terms, "causal"); }},
-      {"only_causal", [&] { d.causal = 2; }},
-      {"top_left", [&] { d.align = 1 + ATTN_TOP_LEFT; }},
-      {"bottom_right", [&] { d.align = 1 + ATTN_BOTTOM_RIGHT; }},
-      {"equal_lengths", [&] { d.equal_lengths = 1; }},
-      {"equal_dims", [&] { d.equal_dims = 1, leave_out(terms, "dim_v other than dim_qk"); }},
-      {"usual_scale", [&] { d.usual_scale = 1; }}};
+  constexpr std::pair<const char*, int32_t> kFormats[] = {
+      {"f16", ATTN_F16}, {"bf16", ATTN_BF16}, {"f32", ATTN_F32}};
   static constexpr std::pair<const char*, const char*> kNotBoth[] = {{"no_f16", "no_bf16"},
                                                                      {"no_f16", "f16"},
                                                                      {"no_bf16", "bf16"},
@@ -184,16 +161,21 @@ Terms parse_domain(const std::string& words) {
       continue;
     }
     const auto size = std::ranges::find_if(sizes, [&](const Limited& s) { return s.name == name; });
-    const auto flag = std::ranges::find_if(flags, [&](const auto& f) { return f.first == name; });
+    const LimitWord* const limited = limit_named(name);
+    const auto format = std::ranges::find(kFormats, name, &std::pair<const char*, int32_t>::first);
     if (sign != word.npos && size != sizes.end()) {
       limit(word, *size, sign);
-    } else if (sign == word.npos && flag != flags.end()) {
-      flag->second();
+    } else if (sign == word.npos && limited != nullptr) {
+      limited->declare(d);
+      leave_out(terms, limited->limit);
+    } else if (sign == word.npos && format != std::end(kFormats)) {
+      d.dtypes |= 1u << format->second;
     } else {
       std::string text = "--domain '" + printable(word, 60) + "': there are";
       std::vector<std::string> names;
       for (const Limited& known : sizes) names.push_back(std::string(known.name) + "=N");
-      for (const auto& [known, set] : flags) names.push_back(known);
+      for (const LimitWord& known : kLimitWords) names.emplace_back(known.word);
+      for (const auto& [known, dtype] : kFormats) names.emplace_back(known);
       for (const char* known :
            {"layout=dense", "layout=inner", "align_bytes=N", "lse_base=2", "lse_dead=VALUE"})
         names.emplace_back(known);
@@ -219,8 +201,8 @@ Terms narrowed(const Terms& asked, const KernelInfo& kernel) {
   Terms terms = asked;
   // Without fp16, or bf16, fp32 is left, if the kernel has it.
   for (const Refusal* refusal : asked.refused.those) {
-    const std::string_view name = refusal->name;
-    if (name == "f16" || name == "bf16") terms.domain.dtypes |= 1u << ATTN_F32;
+    if (refusal->limit == Limit::kNoF16 || refusal->limit == Limit::kNoBf16)
+      terms.domain.dtypes |= 1u << ATTN_F32;
   }
   const auto within = narrowed(*kernel.domain, terms.domain);
   if (const auto* why = std::get_if<std::string>(&within))

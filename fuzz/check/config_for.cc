@@ -24,7 +24,7 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
                                    : ask_for_refusals(target);
   // No plan sees them, so that a kernel that promises nothing there cannot say so: it is not asked.
   for (const Refusal* refusal : config.refused.those) {
-    if (refusal == refusal_of_several(kNonFinite) && (options.finite || !target.info().refuses_late))
+    if (refusal == refusal_of_several(Limit::kFinite) && (options.finite || !target.info().refuses_late))
       config.never.push_back(refusal);
   }
   config.domain = options.terms ? options.terms->domain : target.info().domain;

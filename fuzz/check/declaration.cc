@@ -15,45 +15,6 @@
 namespace attnfuzz {
 namespace {
 
-// What is refused by a name: of the domain, in terms, in Python. Empty: there is no word for it.
-struct Word {
-  std::string_view refusal;
-  void (*set)(attn_domain& d);
-  const char *term, *python;
-};
-
-void none(attn_domain&) {}
-
-constexpr Word kWords[] = {
-    {"f16", [](attn_domain& d) { d.dtypes |= 1u << ATTN_BF16; }, "no_f16", "dtypes=(\"bf16\",)"},
-    {"bf16", [](attn_domain& d) { d.dtypes |= 1u << ATTN_F16; }, "no_bf16", "dtypes=(\"f16\",)"},
-    {"grouped heads", [](attn_domain& d) { d.group.count = 1, d.group.list[0] = 1; }, "no_gqa", "gqa=False"},
-    {"bias", none, "no_bias", "bias=False"},
-    {"mask", none, "no_mask", "mask=False"},
-    {"windows", none, "no_window", "window=False"},
-    {"softcap", none, "no_softcap", "softcap=False"},
-    {"key lengths", none, "no_key_lengths", "key_lengths=False"},
-    {"an LSE", [](attn_domain& d) { d.lse = 1; }, "no_lse", "lse=False"},
-    {"causal", [](attn_domain& d) { d.causal = 1; }, "no_causal", "causal=False"},
-    {"all that is not causal", [](attn_domain& d) { d.causal = 2; }, "only_causal", "causal=\"only\""},
-    {"a diagonal of the bottom right", [](attn_domain& d) { d.align = 1 + ATTN_TOP_LEFT; }, "top_left",
-     "align=\"top_left\""},
-    {"a diagonal of the top left", [](attn_domain& d) { d.align = 1 + ATTN_BOTTOM_RIGHT; }, "bottom_right",
-     "align=\"bottom_right\""},
-    {"a scale other than 1/sqrt(dim_qk)", [](attn_domain& d) { d.usual_scale = 1; }, "usual_scale",
-     "scale=False"},
-    {"a scale that is not positive", none, "positive_scale", "scale=\"positive\""},
-    {"NaN and infinities", none, "finite", "non_finite=False"},
-    {"a bias of another format than Q's", none, "own_bias", "bias=\"own\""},
-    {"a bias with a mask", none, "no_bias_with_mask", "bias_with_mask=False"},
-    {"causal with a mask or a bias", none, "no_causal_with_mask", "causal_with_mask=False"},
-};
-
-const Word* word_of(const Refusal& refusal) {
-  const auto word = std::ranges::find(kWords, std::string_view(refusal.name), &Word::refusal);
-  return word == std::end(kWords) ? nullptr : &*word;
-}
-
 // A size or two that are the same, by their name in C (several, of one), in terms and in Python.
 struct Named {
   std::string name;
@@ -113,8 +74,8 @@ const char* layout_name(int32_t layout) { return layout == ATTN_LAYOUT_DENSE ? "
 bool takes_fp32(const attn_domain& d) { return (d.dtypes >> ATTN_F32 & 1) != 0; }
 
 // Of a kernel of fp32, what else it takes is said by the same bits.
-bool is_said(const attn_domain& d, const Word& word) {
-  return takes_fp32(d) && (word.refusal == "f16" || word.refusal == "bf16");
+bool is_said(const attn_domain& d, const LimitWord& word) {
+  return takes_fp32(d) && (word.limit == Limit::kNoF16 || word.limit == Limit::kNoBf16);
 }
 
 // Bits of it that `format` writes out, with `between`.
@@ -153,9 +114,10 @@ Declaration declaration_of(const Refused& refused) {
   takes.domain.size = sizeof takes.domain;
   say_layouts(refused, takes.domain);
   for (const Refusal* refusal : refused.those) {
-    const Word* word = word_of(*refusal);
-    if (word == nullptr) continue;
-    word->set(takes.domain);
+    const LimitWord* word = word_of(refusal->limit);
+    // The sizes say whether lengths and dims are equal.
+    if (word == nullptr || word->limit == Limit::kEqualLengths || word->limit == Limit::kEqualDims) continue;
+    word->declare(takes.domain);
     takes.refused.push_back(refusal);
   }
   return takes;
@@ -209,8 +171,8 @@ std::string as_python(const Declaration& declaration) {
   if (takes_fp32(d))
     parts.push_back(cat("dtypes=(", formats_of(d, {"\"f16\",", "\"bf16\",", "\"f32\","}, " "), ")"));
   for (const Refusal* refusal : declaration.refused) {
-    const Word* word = word_of(*refusal);
-    if (!is_said(d, *word) && *word->python != '\0') parts.emplace_back(word->python);
+    const LimitWord* word = word_of(refusal->limit);
+    if (!is_said(d, *word)) parts.emplace_back(word->python);
   }
   if (d.layout != ATTN_LAYOUT_ANY) parts.push_back(cat("layout=\"", layout_name(d.layout), "\""));
   if (d.align_bytes != 0) parts.push_back(cat("align_bytes=", d.align_bytes));
@@ -234,8 +196,8 @@ std::string as_terms(const Declaration& declaration) {
   if (d.equal_dims) words.emplace_back("equal_dims");
   if (takes_fp32(d)) words.push_back(formats_of(d, {"f16", "bf16", "f32"}, " "));
   for (const Refusal* refusal : declaration.refused) {
-    const Word* word = word_of(*refusal);
-    if (!is_said(d, *word) && *word->term != '\0') words.emplace_back(word->term);
+    const LimitWord* word = word_of(refusal->limit);
+    if (!is_said(d, *word)) words.emplace_back(word->word);
   }
   if (d.layout != ATTN_LAYOUT_ANY) words.push_back(cat("layout=", layout_name(d.layout)));
   if (d.align_bytes != 0) words.push_back(cat("align_bytes=", d.align_bytes));

@@ -32,41 +32,73 @@ bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p
 void nothing(Problem&) {}
 
 // What no feature alone is refused for, and how a case is spared it.
-constexpr Refusal kLse = {"an LSE", nothing, [](Case& c) { c.want_lse = false; }};
+constexpr Refusal kLse = {"an LSE", nothing, [](Case& c) { c.want_lse = false; }, {}, nullptr, Limit::kNoLse};
 constexpr Refusal kNotCausal = {
-    "all that is not causal", nothing, [](Case& c) { c.problem.causal = true; }, {}, "causal"};
+    "all that is not causal", nothing, [](Case& c) { c.problem.causal = true; }, {}, "causal",
+    Limit::kOnlyCausal};
 constexpr Refusal kOtherLengths = {
-    "seq_q other than seq_k", nothing, [](Case& c) { c.problem.seq_q = c.problem.seq_k; }, {}, "dead rows"};
+    "seq_q other than seq_k", nothing, [](Case& c) { c.problem.seq_q = c.problem.seq_k; }, {}, "dead rows",
+    Limit::kEqualLengths};
 constexpr Refusal kBottomRight = {"a diagonal of the bottom right",
                                   nothing,
                                   [](Case& c) {
                                     if (has_diagonal(c.problem)) c.problem.align = ATTN_TOP_LEFT;
                                   },
                                   {},
-                                  "dead rows"};
-constexpr Refusal kTopLeft = {"a diagonal of the top left", nothing, [](Case& c) {
+                                  "dead rows",
+                                  Limit::kTopLeft};
+constexpr Refusal kTopLeft = {"a diagonal of the top left",
+                              nothing,
+                              [](Case& c) {
                                 if (has_diagonal(c.problem)) c.problem.align = ATTN_BOTTOM_RIGHT;
-                              }};
-constexpr Refusal kScale = {"a scale other than 1/sqrt(dim_qk)", nothing, [](Case& c) {
-                              c.problem.scale = 1.0f / std::sqrt(static_cast<float>(c.problem.dim_qk));
-                            }};
-constexpr Refusal kNegativeScale = {"a scale that is not positive", nothing, [](Case& c) {
+                              },
+                              {},
+                              nullptr,
+                              Limit::kBottomRight};
+constexpr Refusal kScale = {
+    "a scale other than 1/sqrt(dim_qk)",
+    nothing,
+    [](Case& c) { c.problem.scale = 1.0f / std::sqrt(static_cast<float>(c.problem.dim_qk)); },
+    {},
+    nullptr,
+    Limit::kUsualScale};
+constexpr Refusal kNegativeScale = {"a scale that is not positive",
+                                    nothing,
+                                    [](Case& c) {
                                       if (!(c.problem.scale > 0))
                                         c.problem.scale = c.problem.scale < 0 ? -c.problem.scale : 1;
-                                    }};
+                                    },
+                                    {},
+                                    nullptr,
+                                    Limit::kPositiveScale};
 constexpr Refusal kZeroScale = {"a scale of 0", nothing, [](Case& c) {
                                   if (c.problem.scale == 0)
                                     c.problem.scale = 1.0f / std::sqrt(static_cast<float>(c.problem.dim_qk));
                                 }};
-constexpr Refusal kOtherBias = {"a bias of another format than Q's", nothing, [](Case& c) {
+constexpr Refusal kOtherBias = {"a bias of another format than Q's",
+                                nothing,
+                                [](Case& c) {
                                   if (c.problem.bias) c.problem.bias->dtype = c.problem.dtype;
-                                }};
-constexpr Refusal kBiasWithMask = {"a bias with a mask", nothing, [](Case& c) {
+                                },
+                                {},
+                                nullptr,
+                                Limit::kOwnBias};
+constexpr Refusal kBiasWithMask = {"a bias with a mask",
+                                   nothing,
+                                   [](Case& c) {
                                      if (c.problem.bias) c.problem.mask.reset();
-                                   }};
-constexpr Refusal kCausalWithMask = {"causal with a mask or a bias", nothing, [](Case& c) {
+                                   },
+                                   {},
+                                   nullptr,
+                                   Limit::kNoBiasWithMask};
+constexpr Refusal kCausalWithMask = {"causal with a mask or a bias",
+                                     nothing,
+                                     [](Case& c) {
                                        if (c.problem.bias || c.problem.mask) c.problem.causal = false;
-                                     }};
+                                     },
+                                     {},
+                                     nullptr,
+                                     Limit::kNoCausalWithMask};
 
 template <int64_t kLeast>
 void give_shared(Case& c) {
@@ -81,7 +113,7 @@ constexpr Refusal kLittleShared = {"devices below 166912 bytes of shared memory 
 constexpr Refusal kLessShared = {"devices below 232448 bytes of shared memory a block", nothing,
                                  give_shared<kSharedOfDevices[2]>};
 
-constexpr Refusal kNotFinite = {kNonFinite,
+constexpr Refusal kNotFinite = {"NaN and infinities",
                                 nothing,
                                 [](Case& c) {
                                   const KnownBits known = known_bits(c.problem.dtype);
@@ -90,7 +122,9 @@ constexpr Refusal kNotFinite = {kNonFinite,
                                            (x.bits & ~known.sign) >= known.infinity;
                                   });
                                 },
-                                {"nan_visible"}};
+                                {"nan_visible"},
+                                nullptr,
+                                Limit::kFinite};
 
 // Dense rows that are no multiple of 16 bytes get a gap.
 template <TensorId kTensor>
@@ -110,9 +144,6 @@ constexpr DenseRows kDenseRows[] = {
     {TensorId::kK, {"k: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kK>}},
     {TensorId::kV, {"v: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kV>}},
     {TensorId::kO, {"o: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kO>}}};
-
-// A feature's, that is asked for by one size.
-constexpr std::string_view kOtherDims = "dim_v other than dim_qk";
 
 class Asking {
  public:
@@ -225,7 +256,7 @@ class Asking {
       if (takes(c)) bases.push_back(c);
     }
     // It was asked for with one size of all: sizes say it, if it is so.
-    std::erase_if(refused_.those, [](const Refusal* r) { return r->name == kOtherDims; });
+    std::erase_if(refused_.those, [](const Refusal* r) { return r->limit == Limit::kEqualDims; });
     std::array<bool, std::size(kDenseRows)> padded = {};
     refused_.sizes = sizes_taken(bases, [&](const Case& c) { return takes(c) || takes_padded(c, padded); });
     for (size_t n = 0; n < padded.size(); ++n) {
@@ -251,14 +282,14 @@ class Asking {
         c.planted.push_back({.tensor = TensorId::kQ, .bits = known_bits(c.problem.dtype).nan});
       });
     }
-    const auto knows = [&](std::string_view name) {
-      return std::ranges::none_of(refused_.those, [&](const Refusal* r) { return r->name == name; });
+    const auto takes = [&](Limit limit) {
+      return std::ranges::none_of(refused_.those, [&](const Refusal* r) { return r->limit == limit; });
     };
     const Change bias = [](Case& c) { c.problem.bias.emplace().dtype = c.problem.dtype; };
     const Change mask = [](Case& c) { c.problem.mask = Mask{}; };
-    const bool causal = knows("causal"), masks = !refuses(mask), biases = !refuses(bias);
+    const bool causal = takes(Limit::kNoCausal), masks = !refuses(mask), biases = !refuses(bias);
     if (causal) {
-      const int64_t more = knows(kOtherLengths.name) ? base_.problem.seq_q : 0;
+      const int64_t more = takes(Limit::kEqualLengths) ? base_.problem.seq_q : 0;
       const auto refuses_diagonal = [&](int32_t align) {
         return refuses([&](Case& c) {
           c.problem.causal = true;
@@ -348,9 +379,9 @@ class Asking {
 
 }  // namespace
 
-const Refusal* refusal_of_several(std::string_view name) {
+const Refusal* refusal_of_several(Limit limit) {
   for (const Refusal* refusal : {&kNegativeScale, &kOtherBias, &kBiasWithMask, &kCausalWithMask, &kNotFinite}) {
-    if (refusal->name == name) return refusal;
+    if (refusal->limit == limit) return refusal;
   }
   return nullptr;
 }
@@ -380,13 +411,13 @@ Refused ask_for_refusals(Target& target, const AskedLate& late) { return Asking(
 Refused with_unspoken(Refused left_out, const attn_domain& asked, const Refused& by_kernel) {
   const auto says = [](const attn_sizes& s) { return s.least || s.most || s.multiple || s.count; };
   const bool lengths = says(asked.seq_q) || says(asked.seq_k), dims = says(asked.dim_qk) || says(asked.dim_v);
-  const auto must_take = [&](std::string_view name) {
-    return (name == kOtherLengths.name && lengths && !asked.equal_lengths) ||
-           (name == "f16" && (asked.dtypes >> ATTN_F16 & 1)) ||
-           (name == "bf16" && (asked.dtypes >> ATTN_BF16 & 1));
+  const auto must_take = [&](Limit limit) {
+    return (limit == Limit::kEqualLengths && lengths && !asked.equal_lengths) ||
+           (limit == Limit::kNoF16 && (asked.dtypes >> ATTN_F16 & 1)) ||
+           (limit == Limit::kNoBf16 && (asked.dtypes >> ATTN_BF16 & 1));
   };
   for (const Refusal* refusal : by_kernel.those) {
-    if (!must_take(refusal->name) && std::ranges::find(left_out.those, refusal) == left_out.those.end())
+    if (!must_take(refusal->limit) && std::ranges::find(left_out.those, refusal) == left_out.those.end())
       left_out.those.push_back(refusal);
   }
   if (!by_kernel.sizes) return left_out;

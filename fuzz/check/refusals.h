@@ -7,8 +7,8 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
+#include "properties/case/limits.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/property.h"
 
@@ -42,9 +42,9 @@ class Taker {
   int faults_ = 0;
 };
 
-// What no feature alone is refused for, by its name: "a bias with a mask"; nullptr: there is no such.
-const Refusal* refusal_of_several(std::string_view name);
-inline constexpr const char* kNonFinite = "NaN and infinities";  // in Q, K or V
+// The refusal behind a limit that no feature alone is refused for: a bias with a mask. nullptr: there is no
+// such.
+const Refusal* refusal_of_several(Limit limit);
 
 // Bytes of shared memory a block may have on the devices that are drawn, ascending; the last is the usual
 // one's.

@@ -23,6 +23,7 @@
 #include "properties/case/case.h"
 #include "properties/case/cost.h"
 #include "properties/case/generator_config.h"
+#include "properties/case/limits.h"
 #include "properties/case/rng.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
@@ -117,6 +118,7 @@ struct Refusal {
   void (*strip)(Case& c);
   std::array<const char*, 2> properties = {};  // properties that are about nothing else
   const char* floor = nullptr;                 // the draw's floor that cannot be kept then (generator.h)
+  Limit limit = Limit::kNone;                  // of a kernel that declares it
 };
 
 // The configuration, random numbers and tiles that a case is drawn with.

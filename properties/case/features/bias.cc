@@ -109,7 +109,9 @@ extern constinit const Feature bias = {
                       p.mask = Mask{p.bias->finite, p.bias->broadcast};
                     p.bias.reset();
                   },
-                  {"bias_shift", "mask_as_bias"}}},
+                  {"bias_shift", "mask_as_bias"},
+                  nullptr,
+                  Limit::kNoBias}},
     .tags = {{"bias", [](const Tiled& x) { return x.p.bias.has_value(); }, TagUse::kBoth},
              {"bias with -inf",
               [](const Tiled& x) { return x.p.bias && x.p.bias->finite.kind != PatternKind::kAll; }}},

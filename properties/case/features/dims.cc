@@ -82,8 +82,12 @@ extern constinit const Feature dims = {
               {p.dim_v, 1, 16, p.dim_qk, [](Case& x, int64_t n) { x.problem.dim_v = std::min(n, kMost); }});
         },
     .mutations = none,
-    .refusals = {{"dim_v other than dim_qk", [](Problem& p) { p.dim_v = 16; },
-                  [](Case& c) { c.problem.dim_v = c.problem.dim_qk; }}},
+    .refusals = {{"dim_v other than dim_qk",
+                  [](Problem& p) { p.dim_v = 16; },
+                  [](Case& c) { c.problem.dim_v = c.problem.dim_qk; },
+                  {},
+                  nullptr,
+                  Limit::kEqualDims}},
     .tags =
         {
             {"dv != dk", [](const Tiled& x) { return x.p.dim_qk != x.p.dim_v; }, TagUse::kBoth},

@@ -43,14 +43,22 @@ extern constinit const Feature dtype = {
     .crossover_groups = {{"dtype", 3, take<kFields>}},
     .numbers = none,
     .mutations = none,
-    .refusals = {{"f16", [](Problem& p) { p.dtype = ATTN_F16; },
+    .refusals = {{"f16",
+                  [](Problem& p) { p.dtype = ATTN_F16; },
                   [](Case& c) {
                     if (c.problem.dtype == ATTN_F16) c.problem.dtype = ATTN_BF16;
-                  }},
-                 {"bf16", [](Problem& p) { p.dtype = ATTN_BF16; },
+                  },
+                  {},
+                  nullptr,
+                  Limit::kNoF16},
+                 {"bf16",
+                  [](Problem& p) { p.dtype = ATTN_BF16; },
                   [](Case& c) {
                     if (c.problem.dtype == ATTN_BF16) c.problem.dtype = ATTN_F16;
-                  }}},
+                  },
+                  {},
+                  nullptr,
+                  Limit::kNoBf16}},
     .tags = {{"bf16", [](const Tiled& x) { return is_bf16(x.c); }},
              {"fp32", [](const Tiled& x) { return is_fp32(x.c); }}},
     .words = none,

@@ -90,7 +90,8 @@ extern constinit const Feature key_lengths = {
                   [](Problem& p) { p.key_lengths = {1}; },
                   [](Case& c) { unset<kFields>(c); },
                   {"lengths_clamped"},
-                  "dead rows"}},
+                  "dead rows",
+                  Limit::kNoKeyLengths}},
     .tags = {{"key lengths", [](const Tiled& x) { return x.p.key_lengths.has_value(); }, TagUse::kBoth}},
     .words = {{Section::kMask, 2,
                [](const Case& c, Sentence& words) {

@@ -57,7 +57,8 @@ extern constinit const Feature mask = {
                   [](Problem& p) { p.mask.emplace(); },
                   [](Case& c) { unset<kFields>(c); },
                   {"mask_as_bias"},
-                  "dead rows"}},
+                  "dead rows",
+                  Limit::kNoMask}},
     .tags = {{"mask", [](const Tiled& x) { return x.p.mask.has_value(); }, TagUse::kBoth}},
     .words = {{Section::kMask, 3,
                [](const Case& c, Sentence& words) {

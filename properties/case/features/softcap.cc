@@ -35,8 +35,12 @@ extern constinit const Feature softcap = {
     .crossover_groups = {{"softcap", 3, take<kFields>}},
     .numbers = none,
     .mutations = none,
-    .refusals =
-        {{"softcap", [](Problem& p) { p.softcap = 1; }, [](Case& c) { unset<kFields>(c); }, {"softcap"}}},
+    .refusals = {{"softcap",
+                  [](Problem& p) { p.softcap = 1; },
+                  [](Case& c) { unset<kFields>(c); },
+                  {"softcap"},
+                  nullptr,
+                  Limit::kNoSoftcap}},
     .tags = {{"softcap", [](const Tiled& x) { return x.p.softcap > 0; }, TagUse::kBoth}},
     .words = {{Section::kNumber, 1,
                [](const Case& c, Sentence& words) {

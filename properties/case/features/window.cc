@@ -102,7 +102,8 @@ extern constinit const Feature window = {
                   [](Problem& p) { p.window_left = 1; },
                   [](Case& c) { unset<kFields>(c); },
                   {"window_wide"},
-                  "dead rows"}},
+                  "dead rows",
+                  Limit::kNoWindow}},
     .tags = {{"window", [](const Tiled& x) { return is_there(x.p); }, TagUse::kBoth}},
     .words = {{Section::kMask, 1,
                [](const Case& c, Sentence& words) {
