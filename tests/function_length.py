@@ -26,7 +26,6 @@ LONGER = {
     "let_through": 111,
     "BatchJudge.LaysOutWhatLaidOutDoes": 107,
     "fa_kernel": 105,
-    "MmaChoices.TakesWholeChunksWithoutAMask": 90,
     "attention_forward": 89,
     "main": 87,
     "WorkerProcess": 84,

@@ -8,7 +8,32 @@ namespace {
 
 class PlanChoices : public PlanTest {};
 class SplitChoices : public PlanTest {};  // of the kernel that has splits
-class MmaChoices : public PlanTest {};    // of the kernel that has a path for aligned rows
+
+// The kernel that has a path for aligned rows.
+class MmaChoices : public PlanTest {
+ protected:
+  using Change = std::function<void(Offer&)>;
+
+  int32_t variant() const { return GetParam() == "fa1" ? 2 : 1; }
+  // The plan's path, or "refused" if fa1a refuses what fa1 does on another path.
+  std::string path(const Change& change) {
+    const Answer answer = ask([&](Offer& x) {
+      x.env.variant = variant();
+      x.problem.batch = x.problem.heads_q = x.problem.heads_kv = 2;
+      x.dense();
+      change(x);
+    });
+    const bool refused = GetParam() == "fa1a" && !answer.ok();
+    EXPECT_TRUE(answer.ok() || refused) << answer.reason;
+    return std::string(refused ? "refused" : answer.plan.path);
+  }
+  bool taken(const Change& change) { return path(change).find(" mma") != std::string::npos; }
+  bool scored(const Change& change) { return path(change).find(" mma scored") != std::string::npos; }
+  attn_plan shape() {
+    return ask([&](Offer& x) { x.env.variant = variant(); }).plan;
+  }
+};
+class MmaGrid : public MmaChoices {};  // of fa1a alone: fa1 has other paths for a grid that this one refuses
 
 TEST_P(PlanChoices, ShapesAsAskedForAndAsTheyFit) {
   const auto with = [&](int32_t variant, int64_t dim, int64_t limit) {
@@ -78,25 +103,7 @@ TEST_P(SplitChoices, HeadsAreSharedByATileThatOneWouldLeaveEmpty) {
   EXPECT_FALSE(packed(1, 1));
 }
 
-TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
-  const int32_t variant = GetParam() == "fa1" ? 2 : 1;
-  const auto path = [&](const std::function<void(Offer&)>& change) {
-    const Answer answer = ask([&](Offer& x) {
-      x.env.variant = variant;
-      x.problem.batch = x.problem.heads_q = x.problem.heads_kv = 2;
-      x.dense();
-      change(x);
-    });
-    const bool refused = GetParam() == "fa1a" && !answer.ok();  // what fa1 does in another way
-    EXPECT_TRUE(answer.ok() || refused) << answer.reason;
-    return std::string(refused ? "refused" : answer.plan.path);
-  };
-  const auto taken = [&](const std::function<void(Offer&)>& change) {
-    return path(change).find(" mma") != std::string::npos;
-  };
-  const auto scored = [&](const std::function<void(Offer&)>& change) {
-    return path(change).find(" mma scored") != std::string::npos;
-  };
+TEST_P(MmaChoices, TakesAnyDeviceThatHasRoom) {
   EXPECT_TRUE(taken([](Offer&) {}));
   EXPECT_TRUE(taken([](Offer& x) { x.env.variant = 0; }));
   EXPECT_TRUE(taken([](Offer& x) { x.env.compute_capability = 80; }));
@@ -104,8 +111,7 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
   EXPECT_TRUE(taken([](Offer& x) { x.problem.dim_qk = 64, x.problem.dim_v = 8, x.dense(); }));
   EXPECT_TRUE(taken([](Offer& x) { x.problem.dim_qk = 8, x.problem.dim_v = 64, x.dense(); }));
   EXPECT_TRUE(taken([](Offer& x) { x.tensors.k.stride[0] = 0, x.tensors.lse.data = nullptr; }));
-  const attn_plan shape = ask([&](Offer& x) { x.env.variant = variant; }).plan;
-  const int64_t bytes = (shape.tile_q + 4 * shape.tile_k) * 128;  // of Q, two of K and two of V
+  const int64_t bytes = (shape().tile_q + 4 * shape().tile_k) * 128;  // a tile of Q, two of K and two of V
   EXPECT_TRUE(taken([&](Offer& x) { x.env.shared_memory_limit = bytes; }));
   EXPECT_FALSE(taken([&](Offer& x) { x.env.variant = 0, x.env.shared_memory_limit = bytes - 1; }));
   if (GetParam() == "fa1") {
@@ -113,6 +119,9 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
     EXPECT_FALSE(taken([](Offer& x) { x.env.variant = 1; }));
     EXPECT_TRUE(taken([](Offer& x) { x.problem.dim_qk = 128, x.problem.dim_v = 8, x.dense(); }));
   }
+}
+
+TEST_P(MmaChoices, TakesScoresWithoutAMask) {
   EXPECT_FALSE(scored([](Offer& x) { x.problem.scale = -1; }));
   EXPECT_TRUE(scored([](Offer& x) { x.problem.softcap = 1; }));
   EXPECT_TRUE(scored([](Offer& x) { x.problem.softcap = 1, x.problem.scale = 0; }));
@@ -123,6 +132,9 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
       << "their ratio is no number of 32 bits";
   EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 3e38f; })) << "nor is this, times log2 e";
   EXPECT_FALSE(taken([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
+}
+
+TEST_P(MmaChoices, TakesSizesOfItsShapes) {
   for (int64_t attn_problem::* size : {&attn_problem::batch, &attn_problem::seq_q, &attn_problem::seq_k})
     EXPECT_FALSE(taken([&](Offer& x) { x.problem.*size = 0, x.dense(); }));
   const auto wide = [&](int64_t dim_qk, int64_t dim_v) {
@@ -137,6 +149,9 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
   }
   EXPECT_FALSE(taken([](Offer& x) { x.problem.dim_qk = 136, x.dense(); }));
   EXPECT_FALSE(taken([](Offer& x) { x.problem.dim_v = 60, x.dense(); }));
+}
+
+TEST_P(MmaChoices, TakesRowsOfWholeChunks) {
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.q.stride[2] += 4; }));
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.stride[0] += 8, x.tensors.o.stride[1] += 4; }));
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.stride[0] += 4; }));
@@ -152,8 +167,10 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
       o.stride[2] += multiple, o.stride[1] = 128 * o.stride[2] + multiple,
                                o.stride[0] = 2 * o.stride[1] + multiple;
     }));
-  // Blocks of a grid, a query tile each.
-  const int64_t tiles = 8, most = kGrid / tiles;
+}
+
+TEST_P(MmaGrid, TakesAsManyBlocksAsAGridHas) {
+  const int64_t tile_q = shape().tile_q, tiles = 8, most = kGrid / tiles;
   const auto fits = [&](int64_t batch, int64_t rows, int64_t heads = 1) {
     return taken([&](Offer& x) {
       x.problem.batch = batch, x.problem.heads_q = heads, x.problem.heads_kv = 1;
@@ -161,15 +178,15 @@ TEST_P(MmaChoices, TakesWholeChunksWithoutAMask) {
       x.dense();
     });
   };
-  if (GetParam() == "fa1a") {
-    EXPECT_TRUE(fits(most, tiles * shape.tile_q));
-    EXPECT_FALSE(fits(most + 1, tiles * shape.tile_q));
-    EXPECT_FALSE(fits(most / 2 + 1, tiles * shape.tile_q, 2));
-    EXPECT_FALSE(fits(most, tiles * shape.tile_q + 1));
-  }
+  EXPECT_TRUE(fits(most, tiles * tile_q));
+  EXPECT_FALSE(fits(most + 1, tiles * tile_q));
+  EXPECT_FALSE(fits(most / 2 + 1, tiles * tile_q, 2));
+  EXPECT_FALSE(fits(most, tiles * tile_q + 1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, MmaChoices, testing::Values("fa1", "fa1a"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaGrid, testing::Values("fa1a"),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kernels, SplitChoices, testing::Values("splitk"),
                          [](const auto& info) { return info.param; });
