@@ -29,7 +29,6 @@ LONGER = {
     "attention_forward": 89,
     "main": 87,
     "WorkerProcess": 84,
-    "parse_domain": 83,
     "wmma_attention": 81,
 }
 
