@@ -16,7 +16,7 @@ constexpr Place simt_here(const char* file = __builtin_FILE(), int line = __buil
 }
 }  // namespace simt
 
-// The executor has it (threads/scheduler.cc), unless the source defines one itself, which nvcc takes as well.
+// The executor defines this (threads/scheduler.cc), unless the source does, which nvcc accepts as well.
 #undef warpSize
 extern const int warpSize;
 

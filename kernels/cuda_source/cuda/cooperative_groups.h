@@ -1,5 +1,5 @@
-// <cooperative_groups.h> on the executor: the block, its tiles, coalesced threads;
-// reductions of them. A grid cannot be synchronised: its blocks run one after the other.
+// <cooperative_groups.h> on the executor: the block, its tiles, coalesced threads, and their reductions. A grid
+// cannot be synchronised, because its blocks run one after the other.
 #pragma once
 
 #include "kernels/cuda_source/cuda/api.h"
@@ -38,7 +38,7 @@ class grid_group {
 };
 inline grid_group this_grid() { return {}; }
 
-// Threads of a warp that work together: `mask` of its lanes, this one the `rank`-th.
+// Threads of a warp that work together: the lanes of `mask`. The calling thread has rank `rank` among them.
 class warp_part {
  public:
   explicit warp_part(unsigned mask) : mask_(mask) {}
@@ -106,7 +106,7 @@ class thread_block_tile : public warp_part {
   thread_block_tile()
       : warp_part(kSize == 32 ? ~0u
                               : ((1u << kSize % 32) - 1) << (simt::current->linear % 32 / kSize * kSize)) {}
-  // Of one that knows what it is a part of: thread_block_tile<32> warp = tiled_partition<32>(block).
+  // From a tile that knows its parent: thread_block_tile<32> warp = tiled_partition<32>(block).
   template <class Other>
   thread_block_tile(const thread_block_tile<kSize, Other>&) : thread_block_tile() {}
   static constexpr unsigned size() { return kSize; }

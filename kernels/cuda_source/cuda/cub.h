@@ -1,9 +1,9 @@
 // CUB's reductions and sums before each thread, on the executor: BlockReduce, WarpReduce, BlockScan.
 //
-// Results are where CUB promises them, in thread 0 of the block and in the first lane of the (logical)
-// warp; other threads get the NaN of their type, or 0, so that whoever reads one of them is seen. Sums
-// are taken in the order of threads. Temporary storage is memory as CUB's is: used again without a
-// barrier between, it races here too.
+// Results are where CUB promises them: in thread 0 of the block, and in the first lane of the (logical) warp.
+// Other threads get the NaN of their type, or 0, so that a read of them shows. Sums are in the order of
+// threads. Temporary storage is memory, as in CUB: if it is used again without a barrier between, it races here
+// too.
 #pragma once
 
 #include <limits>
@@ -41,7 +41,7 @@ enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SC
 
 namespace simt_detail {
 
-// What a thread gets that nothing was promised.
+// The value of a thread that CUB promises nothing.
 template <class T>
 inline T nothing() {
   if constexpr (std::numeric_limits<T>::has_quiet_NaN) return std::numeric_limits<T>::quiet_NaN();

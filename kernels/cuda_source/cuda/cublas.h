@@ -1,8 +1,8 @@
-// cuBLAS's products on the executor: gemm in fp32, and with the formats of cublasGemmEx, one or a batch of
-// them. Matrices are in column order, as there. Sums are taken in fp32 in the order of k, and rounded once.
+// cuBLAS's products on the executor: gemm in fp32, and with the formats of cublasGemmEx, one or a batch.
+// Matrices are in column order, as in cuBLAS. Sums are in fp32, in the order of k, and are rounded once.
 //
-// It is for sources that multiply by cuBLAS around kernels of their own: what is judged is those. Of
-// cublasLt there is the handle alone.
+// This is for sources that multiply by cuBLAS around kernels of their own; those kernels are what is judged.
+// cublasLt has only its handle.
 #pragma once
 
 #include <stdint.h>
@@ -66,7 +66,7 @@ struct Matrix {
   }
 };
 
-// C = alpha A B + beta C, `batch` of them. C is not read where beta is 0.
+// C = alpha A B + beta C, `batch` times. C is not read if beta is 0.
 inline cublasStatus_t multiply(int m, int n, int k, float alpha, Matrix a, Matrix b, float beta, void* c,
                                cudaDataType_t c_type, int64_t c_leading, int64_t c_stride, int batch) {
   for (const cudaDataType_t type : {a.type, b.type, c_type}) {
@@ -88,7 +88,7 @@ inline cublasStatus_t multiply(int m, int n, int k, float alpha, Matrix a, Matri
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// What alpha and beta point to.
+// The value that alpha or beta points to.
 inline float factor(const void* value, cublasComputeType_t type) {
   return type == CUBLAS_COMPUTE_16F ? __half2float(*static_cast<const half*>(value))
                                     : *static_cast<const float*>(value);

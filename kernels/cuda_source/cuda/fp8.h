@@ -1,6 +1,6 @@
-// <cuda_fp8.h>'s two formats on the executor: numbers of eight bits made of a float, rounded to nearest, to
-// even, and what is beyond the largest becomes that, or, where it is not to saturate, an infinity or a NaN;
-// and a float of each. One, two and four in a word.
+// The two formats of <cuda_fp8.h> on the executor, one, two and four in a word: conversion from floats, which
+// rounds to nearest even, and to floats. A number beyond the largest becomes the largest, or without saturation
+// an infinity or a NaN.
 #pragma once
 
 #include <math.h>
@@ -44,7 +44,7 @@ struct Bits8Float {
     const uint8_t sign = signbit(value) ? 0x80 : 0;
     if (isnan(value)) return kNan;
     const double size = fabs(static_cast<double>(value)), most = decode(kMost);
-    const double tie = most + (most - decode(kMost - 1)) / 2;  // of E5M2 it rounds up, to even
+    const double tie = most + (most - decode(kMost - 1)) / 2;  // E5M2 rounds it up, to even
     if (beyond == __NV_NOSAT && (kHasInfinity ? size >= tie : size > tie))
       return sign | (kHasInfinity ? kMost + 1 : kNan);
     if (size >= most) return sign | kMost;
@@ -54,7 +54,7 @@ struct Bits8Float {
   }
 };
 
-// Two and four, the first in the lowest bits.
+// Two and four numbers, the first in the lowest bits.
 template <class One, class Word, class Floats, int kCount>
 struct Several8 {
   Word __x = 0;

@@ -1,11 +1,11 @@
-// A call of a function of PyTorch's tensors with the memory of a case: what attnfuzz check --entry
-// 'o = forward(q, k, v)' needs. It comes with torch.h, so that the source's macros cannot reach into it.
+// Calls a function of PyTorch's tensors with the memory of a case, for attnfuzz check --entry 'o = forward(q,
+// k, v)'. torch.h includes it, so that the source's macros cannot reach into it.
 #pragma once
 
 namespace simt {
 
-// A tensor and, for a function that wants that, a pointer. A vector, tuple or pair of tensors that is assigned
-// to it gives its first.
+// A tensor that converts to a pointer, for a function that wants one. If a vector, tuple or pair of tensors is
+// assigned to it, it takes the first.
 struct GivenTensor : at::Tensor {
   using at::Tensor::Tensor;
   template <class R>
@@ -26,8 +26,8 @@ struct GivenTensor : at::Tensor {
   }
 };
 
-// f(q, k, v, o, lse) with tensors of four sizes in the order that `a` names, and an LSE of three. `a` is
-// attn_entry::Args. What f assigns to o and lse is copied out.
+// Calls f(q, k, v, o, lse) with tensors of four sizes in the order that `a` names, and an LSE of three. `a` is
+// attn_entry::Args. The tensors that f assigns to o and lse are copied out.
 template <class Args, class F>
 void with_tensors(const Args& a, F f) {
   const auto make = [&](void* data, int64_t heads, int64_t length, int64_t dim, at::ScalarType type) {

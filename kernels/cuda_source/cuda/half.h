@@ -1,5 +1,5 @@
-// __half and __nv_bfloat16 in plain CUDA code: conversions, and arithmetic that
-// is done in a wider format and rounded once, as on a GPU.
+// __half and __nv_bfloat16 in plain CUDA code: conversions, and arithmetic in a wider format that is rounded
+// once, as on a GPU.
 #pragma once
 
 #include <math.h>
@@ -24,7 +24,7 @@ struct BFloatFormat {
   }
 };
 
-// The bits of one and of two, as the formats of eight bits take and give them.
+// The bits of one number and of two, for conversions from and to formats of eight bits.
 template <class Format>
 struct Raw16 {
   unsigned short x;
@@ -89,7 +89,7 @@ struct alignas(4) Float16Pair {
   Float16Pair& operator*=(Float16Pair b) { return *this = *this * b; }
 };
 
-// As max and min of C: the other one where one is a NaN.
+// As fmax and fmin in C: if one argument is a NaN, the result is the other.
 template <class Format>
 inline Float16Bits<Format> max16(Float16Bits<Format> a, Float16Bits<Format> b) {
   return fmaxf(a, b);
@@ -120,7 +120,7 @@ using __half2_raw = simt::RawPair16<simt::HalfFormat>;
 using __nv_bfloat16_raw = simt::Raw16<simt::BFloatFormat>;
 using __nv_bfloat162_raw = simt::RawPair16<simt::BFloatFormat>;
 
-// Of one of the two formats, by CUDA's names: half or bfloat16.
+// CUDA's names for one of the two formats: half or bfloat16.
 #define ATTN_SIMT_CONVERSIONS(half, half2, name, halves2)                         \
   inline half __float2##name(float x) { return x; }                               \
   inline half __float2##name##_rn(float x) { return x; }                          \
@@ -182,7 +182,7 @@ simt::Float16Pair<F> __highs2half2(simt::Float16Pair<F> a, simt::Float16Pair<F> 
   return {a.y, b.y};
 }
 
-// Operations of one number and of two.
+// Operations on one number and on two.
 #define ATTN_SIMT_BINARY(name, value)                                                 \
   template <class F>                                                                  \
   simt::Float16Bits<F> __h##name(simt::Float16Bits<F> a, simt::Float16Bits<F> b) {    \
@@ -243,7 +243,7 @@ simt::Float16Pair<F> __habs2(simt::Float16Pair<F> a) {
   return {__habs(a.x), __habs(a.y)};
 }
 
-// Comparisons: of one number a bool, of two a bool or 1 and 0.
+// Comparisons: of one number to a bool, of two to a bool or to 1 and 0.
 #define ATTN_SIMT_COMPARE(name, op)                                                          \
   template <class F>                                                                         \
   bool __h##name(simt::Float16Bits<F> a, simt::Float16Bits<F> b) {                           \

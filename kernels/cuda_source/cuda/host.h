@@ -1,16 +1,16 @@
 // The host side of CUDA's runtime for code that runs on the executor: launches with
 // <<<>>> (launch.h), memory, streams, events, attributes.
 //
-// All of it happens at once and in order: a stream is a name. Scratch memory is guarded:
-// it starts as NaNs, ends at a page that nobody may touch, and what was not freed when an
-// adapter's call ends is told. Memory of the host and of the device is one.
+// Every call completes at once and in order: a stream is a name. Scratch memory is guarded: it starts as NaNs
+// and ends at a page that nobody may touch, and arrays that are not freed when an adapter's call ends are
+// reported. Memory of the host and of the device is the same.
 //
-// Sources are translated first (kernels/cuda_source/translate); `host` is of one module, and whoever
-// calls into it sets its environment:
+// Sources are translated first (kernels/cuda_source/translate). Each module has its own `host`, and the caller
+// of its code sets the environment:
 //
 //   simt::HostCall call(env);           // launches report there, and take its schedule
 //   launch(q, k, v, o, ...);            // code as it stands
-//   return call.end();                  // ATTN_OK, or what the first launch that failed gave
+//   return call.end();                  // ATTN_OK, or the status of the first launch that failed
 #pragma once
 
 #include <math.h>
@@ -129,7 +129,7 @@ struct cudaDeviceProp {
 
 namespace simt {
 
-// An array of cudaMalloc's.
+// An array of cudaMalloc.
 struct Scratch {
   char* mapped;
   size_t mapped_bytes;
@@ -137,7 +137,7 @@ struct Scratch {
   size_t bytes;
 };
 
-// `extern __shared__ T name[]` outside of functions: pointers that a launch sets.
+// `extern __shared__ T name[]` outside of functions: a launch sets these pointers.
 struct DynamicShared {
   template <class T>
   explicit DynamicShared(T** pointer)
@@ -155,7 +155,7 @@ struct DynamicShared {
 
 struct Host {
   const attn_env* env = nullptr;
-  attn_status status = ATTN_OK;  // of the first launch that failed in this call
+  attn_status status = ATTN_OK;  // the status of the first launch that failed in this call
   cudaError_t last = cudaSuccess;
   std::vector<Scratch> scratch;
   int streams = 0;
@@ -193,7 +193,7 @@ inline void* take_scratch(size_t bytes) {
   if (mapped == MAP_FAILED) return nullptr;
   char* const page = static_cast<char*>(mapped) + kScratchPage;
   mprotect(page, pages, PROT_READ | PROT_WRITE);
-  char* const begin = page + pages - whole;  // the end of it at the end of the page
+  char* const begin = page + pages - whole;  // the array ends at the end of the page
   memset(page, kScratchGuard, pages);
   memset(begin, 0xFF, bytes);  // NaNs
 #if __has_feature(address_sanitizer)
@@ -205,7 +205,7 @@ inline void* take_scratch(size_t bytes) {
   return begin;
 }
 
-// False where what lies around the array was written.
+// False if the memory around the array was written.
 inline bool give_back(const Scratch& s) {
   bool whole = true;
 #if __has_feature(address_sanitizer)
@@ -221,7 +221,7 @@ inline bool give_back(const Scratch& s) {
   return whole;
 }
 
-// A call from outside into host code as it stands.
+// A call from outside into the host code of a source.
 class HostCall {
  public:
   explicit HostCall(const attn_env& env) : env_(env) {
@@ -477,7 +477,7 @@ struct cudaFuncAttributes {
 
 namespace simt {
 
-// Kernels that asked for more than 48 KiB, and for how much.
+// Kernels that asked for more than 48 KiB of shared memory, and for how much.
 struct OptIn {
   const void* kernel;
   size_t bytes;

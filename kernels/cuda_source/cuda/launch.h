@@ -2,9 +2,8 @@
 //
 //   launch_of(kernel's address if it has one, a call of it, grid, block, bytes, stream)(arguments)
 //
-// Arguments are converted to the kernel's parameters once, on the host. A launch that
-// CUDA refuses runs nothing, is told to the environment of simt::HostCall, and is what
-// cudaGetLastError() gives.
+// Arguments are converted to the kernel's parameters once, on the host. A launch that CUDA refuses runs
+// nothing, is reported to the environment of simt::HostCall, and is the error of cudaGetLastError().
 #pragma once
 
 #include <tuple>
@@ -68,7 +67,7 @@ void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Ca
   HostCall::fail(status);
 }
 
-// Of a kernel whose address says what its parameters are.
+// The launch of a kernel whose address has the types of its parameters.
 template <class Given, class... P>
 struct PointerLaunch {
   void (*kernel)(P...);
@@ -79,7 +78,7 @@ struct PointerLaunch {
     const std::tuple<std::remove_const_t<P>...> all(std::move(arguments)...);
     launch_shape(shape, reinterpret_cast<const void*>(kernel), true, [&] { std::apply(kernel, all); });
   }
-  // Without the last ones, that have defaults.
+  // Without the last arguments, which have defaults.
   template <class... A>
     requires(sizeof...(A) < sizeof...(P))
   void operator()(A... arguments) const {
@@ -90,7 +89,7 @@ struct PointerLaunch {
   }
 };
 
-// Of a template whose arguments decide.
+// The launch of a template, whose types follow from the arguments.
 template <class Given>
 struct DeducedLaunch {
   Given given;
@@ -132,7 +131,7 @@ auto launch_of(Use use, Given given, Place here, dim3 grid, dim3 block, size_t b
 
 }  // namespace simt
 
-// The same by name.
+// The launch of a kernel by its name.
 template <class... P>
 inline cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t bytes,
                                     cudaStream_t = nullptr) {

@@ -1,5 +1,5 @@
-// CUDA's device functions of numbers. Fast ones (__expf, ...) are computed with
-// the platform's accurate function: their error on a GPU is larger.
+// CUDA's device functions of numbers. Fast functions (__expf, ...) are computed by the platform's accurate
+// function; on a GPU their error is larger.
 #pragma once
 
 #include <math.h>
@@ -68,7 +68,7 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   for (int i = 0; i < 32; i += 8) c += (a >> i & 0xFF) * (b >> i & 0xFF);
   return c;
 }
-// Byte i of the result is the one of {b, a} that nibble i of `selector` names; with 8 added, its sign.
+// Byte i of the result is the byte of {b, a} that nibble i of `selector` names, or, with 8 added, its sign.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const unsigned long long both = static_cast<unsigned long long>(b) << 32 | a;
   unsigned result = 0;
@@ -112,7 +112,7 @@ inline long min(long a, long b) { return b < a ? b : a; }
 inline long max(long a, long b) { return a < b ? b : a; }
 inline unsigned long min(unsigned long a, unsigned long b) { return b < a ? b : a; }
 inline unsigned long max(unsigned long a, unsigned long b) { return a < b ? b : a; }
-// Of two kinds, as CUDA's overloads for a signed and an unsigned one.
+// CUDA's overloads for a signed and an unsigned argument.
 template <class A, class B>
   requires(std::is_integral_v<A> && std::is_integral_v<B> && !std::is_same_v<A, B>)
 inline std::common_type_t<A, B> min(A a, B b) {
@@ -154,7 +154,7 @@ ATTN_SIMT_STORE(__stcs)
 ATTN_SIMT_STORE(__stwt)
 #undef ATTN_SIMT_STORE
 
-// The address in its space, as inline PTX wants it.
+// The address in its space, for inline PTX.
 inline size_t __cvta_generic_to_shared(const void* pointer, simt::Place here = simt::Place::now()) {
   return simt::shared_offset(pointer, here);
 }
@@ -168,7 +168,7 @@ inline bool __isGlobal(const void*) { return true; }
   simt::fault(ATTN_REPORT_DEVICE, simt::current, here, "__trap()");
 }
 inline void __brkpt() {}
-// There is no time here: it counts the calls.
+// There is no time here, so this counts the calls.
 inline long long clock64() {
   static long long calls = 0;
   return ++calls;

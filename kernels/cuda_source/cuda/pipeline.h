@@ -1,6 +1,6 @@
-// <cuda/pipeline>, <cuda/barrier> and <cuda_pipeline.h> on the executor: asynchronous
-// copies of a thread or of a block, in their common uses. Copies land late or early as the
-// schedule says (schedule.h), as those of cp.async do.
+// <cuda/pipeline>, <cuda/barrier> and <cuda_pipeline.h> on the executor: asynchronous copies of a thread or of
+// a block, in their common uses. Copies land late or early, as the schedule says (schedule.h), like those of
+// cp.async.
 #pragma once
 
 #include "kernels/cuda_source/cuda/api.h"
@@ -43,7 +43,7 @@ class pipeline {
     simt::copy_commit();
     ++under_way_;
   }
-  // The oldest stage that was not waited for.
+  // Waits for the oldest stage that was not waited for.
   void consumer_wait(simt::Place here = simt::Place::now()) {
     if (under_way_ > 0) simt::copy_wait(static_cast<uint32_t>(--under_way_));
     if (of_block_) __syncthreads(here);
@@ -89,7 +89,7 @@ inline void copy(void* to, const void* from, Size bytes, size_t first, size_t st
 
 }  // namespace detail
 
-// By one thread, and by the threads of a group.
+// A copy by one thread, and one by the threads of a group.
 template <class T, class Size, thread_scope kScope>
 inline void memcpy_async(T* to, const T* from, Size bytes, pipeline<kScope>&,
                          simt::Place here = simt::Place::now()) {
@@ -101,14 +101,14 @@ inline void memcpy_async(const Group& group, T* to, const T* from, Size bytes, p
   detail::copy(to, from, bytes, group.thread_rank(), group.size(), here);
 }
 
-// Of a block, in shared memory. Who waits lets others run until the phase is over.
+// A barrier of a block, in shared memory. A waiting thread lets others run until the phase is over.
 template <thread_scope kScope>
 class barrier {
  public:
   using arrival_token = unsigned;
   arrival_token arrive() {
     const arrival_token now = __atomic_load_n(&phase_, __ATOMIC_ACQUIRE);
-    simt::copy_wait(0);  // what the thread copied arrives with it
+    simt::copy_wait(0);  // the thread's copies arrive with it
     if (__atomic_sub_fetch(&pending_, 1, __ATOMIC_ACQ_REL) == 0) {
       __atomic_store_n(&pending_, expected_, __ATOMIC_RELEASE);
       __atomic_store_n(&phase_, now + 1, __ATOMIC_RELEASE);

@@ -1,4 +1,4 @@
-// Where threads of plain CUDA code meet: barriers, warp collectives, atomics.
+// The meetings of threads of plain CUDA code: barriers, warp collectives, atomics.
 #pragma once
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 namespace simt {
 
-// What a lane gets that reads from one that is not there: NaN in every format.
+// The value of a lane that reads from an absent lane: NaN in every format.
 template <class T>
 inline T poison() {
   T value;
@@ -28,7 +28,7 @@ struct PlainShuffle {
   int width;
   T result;
 
-  // The lane that `lane` reads: its own where the segment ends.
+  // The lane that `lane` reads from; at the end of the segment that is `lane` itself.
   SIMT_SLOTS int source(int lane) const {
     const int first = lane & ~(width - 1), past = first + width;
     switch (kShift) {
@@ -95,7 +95,7 @@ inline void __syncthreads(simt::Place here = simt::Place::now()) {
   simt::barrier(0, simt::kWholeBlock, true, here);
 }
 
-// And how many, whether any, whether all of the block's threads say yes.
+// Barriers that also return how many of the block's threads say yes, whether any do, and whether all do.
 inline int __syncthreads_count(int predicate, simt::Place here = simt::Place::now()) {
   return simt::block_vote(predicate != 0, here).yes;
 }
@@ -280,7 +280,7 @@ inline unsigned atomicDec(unsigned* address, unsigned limit) {
       address, [&](unsigned before) { return before == 0 || before > limit ? limit : before - 1; });
 }
 
-// These two are what locks are made of: others must run while one is held.
+// Locks are made of these two: other threads must run while a lock is held.
 template <class T>
 inline T atomicExch(T* address, std::type_identity_t<T> value) {
   simt::yield();

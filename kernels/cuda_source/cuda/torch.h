@@ -1,8 +1,9 @@
-// What CUDA extensions of PyTorch use around their kernels, on the executor: dense tensors, what makes them,
-// checks, the stream, the module's macros. No PyTorch is needed, and none is here: what computes is missing.
+// The parts of PyTorch that CUDA extensions use around their kernels, on the executor: dense tensors, the
+// functions that make them, checks, the stream, and the macros of a module. PyTorch is not needed, and its
+// functions that compute are missing.
 //
-// Tensors made by a source are arrays of cudaMalloc: guarded, and those of empty() start as NaNs. Those that
-// attnfuzz hands in are the case's own memory (given_tensors.h).
+// Tensors that a source makes are arrays of cudaMalloc: they are guarded, and those of empty() start as NaNs.
+// Tensors that attnfuzz hands in are the case's own memory (given_tensors.h).
 #pragma once
 
 #include <initializer_list>
@@ -68,7 +69,7 @@ inline size_t elementSize(ScalarType type) {
   }
   return 0;
 }
-// Of the elements that data_ptr<T>() names; void: any.
+// The ScalarType of the elements that data_ptr<T>() names; void stands for any.
 template <class T>
 constexpr std::optional<ScalarType> type_of() {
   if constexpr (std::is_same_v<T, float>) return ScalarType::Float;
@@ -100,7 +101,7 @@ struct Device {
   DeviceType type() const { return of; }
   bool is_cuda() const { return of == DeviceType::CUDA; }
   int index() const { return 0; }
-  bool operator==(const Device&) const { return true; }  // memory of the host and of the device is one
+  bool operator==(const Device&) const { return true; }  // memory of the host and of the device is the same
 };
 
 struct TensorOptions {
@@ -145,7 +146,7 @@ struct RestrictPtrTraits {
   using PtrType = T* __restrict__;
 };
 
-// What kernels index a tensor with: a[b][h][s][d].
+// The accessor that kernels index a tensor with: a[b][h][s][d].
 template <class T, size_t kDims, class Index>
 class TensorAccessor {
  public:
@@ -167,7 +168,7 @@ class TensorAccessor {
   T* data_;
   const Index *sizes_, *strides_;
 };
-// Likewise, with sizes and strides of its own, as an argument of a kernel has them.
+// An accessor that holds its sizes and strides, so that it can be an argument of a kernel.
 template <class T, size_t kDims, template <class> class = DefaultPtrTraits, class Index = int64_t>
 class GenericPackedTensorAccessor {
  public:
@@ -192,11 +193,11 @@ using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, kDims, Traits, int
 template <class T, size_t kDims, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, kDims, Traits, int64_t>;
 
-// Dense, in the order of its sizes.
+// A tensor that is dense in the order of its sizes.
 class Tensor {
  public:
   Tensor() = default;
-  // Of memory that is somebody else's.
+  // A tensor of memory that the caller owns.
   Tensor(void* data, std::vector<int64_t> sizes, ScalarType type)
       : data_(data, [](void*) {}), sizes_(std::move(sizes)), type_(type), defined_(true) {}
   static Tensor made(std::vector<int64_t> sizes, TensorOptions options) {
@@ -407,7 +408,7 @@ inline c10::TensorOptions device(c10::DeviceType) { return {}; }
 #define C10_CUDA_CHECK AT_CUDA_CHECK
 #define C10_CUDA_KERNEL_LAUNCH_CHECK() AT_CUDA_CHECK(cudaGetLastError())
 
-// The body once for the type that the tensor has, as scalar_t.
+// Runs the body for the type of the tensor, which is scalar_t in it.
 #define ATTN_DISPATCH_CASE(tag, T, ...)  \
   case ::c10::ScalarType::tag: {         \
     using scalar_t [[maybe_unused]] = T; \
@@ -430,8 +431,8 @@ inline c10::TensorOptions device(c10::DeviceType) { return {}; }
                     ATTN_DISPATCH_CASE(Half, half, __VA_ARGS__)                                               \
                         ATTN_DISPATCH_CASE(BFloat16, __nv_bfloat16, __VA_ARGS__))
 
-// A module for Python: its body runs when the library is loaded, for it may set attributes of kernels, and what
-// it defines is dropped. There is no Python here: a py::object has nothing in it.
+// A module for Python. Its body runs when the library is loaded, because it may set attributes of kernels; its
+// definitions are dropped. There is no Python here: a py::object is empty.
 namespace pybind11 {
 struct object {
   object attr(const char*) const { return {}; }

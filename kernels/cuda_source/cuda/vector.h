@@ -27,7 +27,7 @@ struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) Vector4 {
 
 }  // namespace simt
 
-// Vectors of a type and what makes them. (uint3 is in cuda.h: threadIdx is one.)
+// The vectors of a type and the functions that make them. uint3 is in cuda_words.h, because threadIdx is one.
 #define SIMT_VECTORS_1_2_4(name, T)                          \
   using name##1 = simt::Vector1<T>;                          \
   using name##2 = simt::Vector2<T>;                          \

@@ -1,10 +1,9 @@
 // <mma.h> on the executor: nvcuda::wmma. A product is a collective of the warp.
 //
-// Which lane holds what of a fragment is not said by CUDA, and another one here: lane l of
-// a matrix holds row l mod 16 (of B: column), so elements come twice where a matrix has 16;
-// accumulators lie as mma.m16n8k16's do. Element-wise work on fragments is right; code that
-// leans on a layout is found out. Sums are fp32, to nearest or truncated as the schedule
-// says (schedule.h).
+// CUDA does not say which lane holds which element of a fragment, and the layout here is another than a GPU's:
+// lane l holds row l mod 16 of a matrix (column of B), so elements occur twice if a matrix has 16 rows.
+// Accumulators lie as those of mma.m16n8k16. Element-wise work on fragments is right, and code that relies on a
+// layout fails. Sums are fp32, rounded to nearest or truncated as the schedule says (schedule.h).
 #pragma once
 
 #include "kernels/primitives/matrix.h"
@@ -33,7 +32,7 @@ struct Stored<precision::tf32> {
   using type = float;
 };
 
-// Rows and columns of a use.
+// The rows and columns of a matrix by its use.
 template <class Use, int M, int N, int K>
 struct Extent {
   static constexpr int kRows = M, kColumns = N;
@@ -60,7 +59,7 @@ struct fragment {
 
   element_type x[num_elements];
 
-  // Where element i of a lane lies.
+  // The place of element i of a lane.
   struct At {
     int row, column;
   };
@@ -76,7 +75,7 @@ struct fragment {
 
 namespace detail {
 
-// Waits for the warp: reading and writing fragments are operations of all its lanes.
+// Waits for the warp, because all its lanes take part in reading and writing a fragment.
 template <class F>
 struct Together {
   static constexpr const char* kName = "a wmma load, store or fill";

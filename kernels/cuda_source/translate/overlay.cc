@@ -31,7 +31,7 @@ void write_if_new(const fs::path& path, const std::string& text) {
   if (!out) throw std::runtime_error("cannot write " + path.string());
 }
 
-// What #include names: in quotes or in angles.
+// The name in an #include, in quotes or in angles.
 std::vector<std::string> includes(const std::string& text) {
   std::vector<std::string> names;
   const std::vector<Token> tokens = tokens_of(text);
@@ -44,7 +44,8 @@ std::vector<std::string> includes(const std::string& text) {
   return names;
 }
 
-// f(path, text): each of `sources`, and what they include from their own folders and from `folders`, once.
+// Calls f(path, text) once for each of `sources` and for each file that they include from their own folders and
+// from `folders`.
 template <class F>
 void each_file(const std::vector<std::string>& sources, const std::vector<std::string>& folders, F f) {
   std::map<std::string, bool> seen;
@@ -128,7 +129,7 @@ std::string write_overlay(const std::map<std::string, std::string>& translated, 
              ", \"external-contents\": " + json_string(copy.string()) + "}";
   }
   const fs::path overlay = fs::absolute(directory) / "overlay.yaml";
-  // The originals' names stay: in reports, in __FILE__, and in what a build depends on.
+  // The names of the originals stay: in reports, in __FILE__, and in a build's dependencies.
   write_if_new(overlay,
                "{\n  \"version\": 0,\n  \"case-sensitive\": true,\n  \"use-external-names\": false,\n"
                "  \"roots\": [\n" +

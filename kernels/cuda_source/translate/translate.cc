@@ -50,7 +50,7 @@ class Translator {
     throw std::runtime_error(name_ + ":" + std::to_string(line) + ": " + why);
   }
 
-  // Tokens `first` to `last` become `with`, and as many lines as before.
+  // Replaces tokens `first` to `last` by `with`, and keeps their number of lines.
   void replace(size_t first, size_t last, std::string with) {
     const std::string_view old = between(first, last);
     const auto lines = [](std::string_view s) { return std::count(s.begin(), s.end(), '\n'); };
@@ -59,7 +59,7 @@ class Translator {
     edits_.push_back({tokens_[first].begin, tokens_[last].end, std::move(with)});
   }
 
-  // Without comments and line ends: for text that is said twice.
+  // The text without comments and line ends, for text that is written twice.
   std::string flat(size_t first, size_t last) const {
     std::string result;
     for (size_t i = first; i <= last; ++i) {
@@ -69,11 +69,11 @@ class Translator {
     return result;
   }
 
-  // Three of a kind next to each other, and not a fourth before.
+  // True if three equal characters begin here, with no fourth before them.
   bool starts_run(size_t i, char c) const {
     return starts_spaced_run(i, c) && tokens_[i + 1].glued && tokens_[i + 2].glued;
   }
-  // Or with a space between two of them, as formatters write a launch that they take for shifts: << <1, 2 >> >.
+  // The same with a space between two of them: formatters that take a launch for shifts write << <1, 2 >> >.
   bool starts_spaced_run(size_t i, char c) const {
     const std::string one(1, c);
     return is(i, one) && is(i + 1, one) && is(i + 2, one) && (tokens_[i + 1].glued || tokens_[i + 2].glued);
@@ -82,7 +82,7 @@ class Translator {
   static bool opens(std::string_view w) { return w == "(" || w == "[" || w == "{"; }
   static bool closes(std::string_view w) { return w == ")" || w == "]" || w == "}"; }
 
-  // The kernel that a launch names as a `const void*` keeps its type, which says what its arguments are.
+  // A kernel that a launch names as a `const void*` keeps its type, from which its parameters follow.
   void bare_kernel(size_t i) {
     const auto is_void_pointer = [&](size_t first, std::string_view end) {
       size_t at = first + (is(first, "const") ? 1 : 0);
@@ -97,7 +97,7 @@ class Translator {
     if (last != kNone) replace(i, last, "");
   }
 
-  size_t closing(size_t i) const {  // of the bracket at i
+  size_t closing(size_t i) const {  // the bracket that closes the one at i
     int depth = 0;
     for (size_t at = i; at < tokens_.size(); ++at) {
       if (tokens_[at].kind != Token::kPunct) continue;
@@ -137,7 +137,7 @@ class Translator {
     return i > 0 && word(i - 1) == two.substr(0, 1) && word(i) == two.substr(1) && tokens_[i].glued;
   }
 
-  // Where the expression begins that ends at `last`: a.b<c>::d<e>, (f), g[h], i(j).
+  // The first token of the expression that ends at `last`: a.b<c>::d<e>, (f), g[h], i(j).
   size_t callee(size_t last) const {
     size_t at = last;
     for (;;) {
@@ -180,7 +180,7 @@ class Translator {
     }
   }
 
-  // Whether the parenthesis that closes at i is that of an if, for or while.
+  // True if the parenthesis that closes at i belongs to an if, for or while.
   bool is_statement_head(size_t i) const {
     const size_t open = opening(i);
     if (open == kNone || open == 0) return false;
@@ -237,7 +237,7 @@ class Translator {
       const std::string_view before = word(i - 1);
       if (tokens_[i - 1].kind == Token::kPunct && (before == ";" || before == "{" || before == "}")) break;
       if (before == ")") {
-        // Of an attribute, or of a macro's head.
+        // This parenthesis belongs to an attribute or to a macro's head.
         const size_t open = opening(i - 1);
         if (open == kNone || open == 0 || !is_attribute(open)) break;
         i = open;
@@ -247,7 +247,7 @@ class Translator {
     }
     return i;
   }
-  // Whether ( at `open` is that of __align__(...), alignas(...) or __attribute__((...)).
+  // True if the ( at `open` belongs to __align__(...), alignas(...) or __attribute__((...)).
   bool is_attribute(size_t open) const {
     return open > 0 && (is(open - 1, "__align__") || is(open - 1, "alignas") || is(open - 1, "__attribute__"));
   }
@@ -290,7 +290,7 @@ class Translator {
     if (!is(open, "(")) return;
     const size_t close = closing(open);
     if (close == kNone) return;
-    // Sections between the colons of the first level.
+    // The sections between colons of the first level.
     std::vector<std::pair<size_t, size_t>> sections = {{open + 1, open + 1}};
     for (size_t at = open + 1; at < close; ++at) {
       if (is(at, ":") && tokens_[at].kind == Token::kPunct) {
@@ -339,7 +339,7 @@ class Translator {
   const std::string& name_;
   std::vector<Token> tokens_;
   std::vector<Edit> edits_;
-  std::vector<bool> inner_;  // braces that are open: true of all but namespaces
+  std::vector<bool> inner_;  // the open braces: false for those of namespaces, true for others
   size_t skip_until_ = 0;
   bool ptx_ = false;
 };

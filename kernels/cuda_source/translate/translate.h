@@ -1,5 +1,5 @@
-// What nvcc takes and a host compiler does not, in words that it takes: CUDA source
-// for the CPU executor. Nothing else is touched, and every line keeps its number.
+// Translates CUDA source for the CPU executor: what nvcc accepts and a host compiler does not is rewritten.
+// Nothing else is touched, and every line keeps its number.
 //
 //   kernel<T, 64><<<grid, block, bytes, stream>>>(x, n)
 //       ::simt::launch_of([&](auto simt_use) ... kernel<T, 64> ..., grid, block, bytes, stream)(x, n)
@@ -11,12 +11,11 @@
 //   cudaLaunchKernel((const void*)kernel, ...)     cudaLaunchKernel(kernel, ...)
 //   __noinline__                                   __attribute__((noinline))
 //
-// kernels/cuda_source/cuda/launch.h and ptx.h hold what these become. Macros are not expanded:
-// a definition is translated like any other text, so what stands in one works too.
+// The results use kernels/cuda_source/cuda/launch.h and ptx/ptx.h. Macros are not expanded: a definition is
+// translated like any other text, so launches and PTX inside of macros work too.
 //
-// Why a translation, and not clang's own CUDA: on the host side it emits stubs in place
-// of kernels, on the device side only code for a GPU; kernels are wanted as host code,
-// under any sanitizer.
+// Clang's own CUDA cannot serve: on the host side it emits stubs in place of kernels, and on the device side
+// only code for a GPU. The executor needs kernels as host code, under any sanitizer.
 #pragma once
 
 #include <map>
@@ -29,9 +28,9 @@ namespace attnfuzz {
 // Throws std::runtime_error, "NAME:LINE: what cannot be translated".
 std::string translate(std::string_view text, const std::string& name);
 
-// The files that a translation changes, by absolute path: `sources`, and what they include
-// by #include "..." or <...> from their own folders and from `folders`. `read`: all that
-// were looked at.
+// The files that a translation changes, by absolute path: `sources`, and the files that they include by
+// #include "..." or
+// <...> from their own folders and from `folders`. `read`: all files that were read.
 std::map<std::string, std::string> translate_all(const std::vector<std::string>& sources,
                                                  const std::vector<std::string>& folders,
                                                  std::vector<std::string>* read = nullptr);
@@ -40,8 +39,8 @@ std::map<std::string, std::string> translate_all(const std::vector<std::string>&
 std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
                                     const std::vector<std::string>& folders);
 
-// Writes them to `directory`, and the overlay that puts them in the originals' places for
-// clang's -ivfsoverlay; returns its path. What has not changed is not written again.
+// Writes the translations to `directory`, and the overlay that puts them in the originals' places for clang's
+// -ivfsoverlay. Returns the path of the overlay. A file that has not changed is not written again.
 std::string write_overlay(const std::map<std::string, std::string>& translated, const std::string& directory);
 
 }  // namespace attnfuzz
