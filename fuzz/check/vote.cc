@@ -48,7 +48,7 @@ bool more_to_see(const KernelInfo& kernel, const Verdict& verdict) {
   return kernel.backend == ATTN_CPU && lane != nullptr && !lane->sanitizer() &&
          verdict.kind != attnfuzz::Kind::kBadPlan && verdict.kind != attnfuzz::Kind::kRefusal &&
          verdict.kind != attnfuzz::Kind::kOracle && verdict.kind != attnfuzz::Kind::kBits &&
-         verdict.kind != attnfuzz::Kind::kHang;
+         verdict.kind != attnfuzz::Kind::kHang && verdict.kind != attnfuzz::Kind::kSlow;
 }
 
 Vote ask_lanes(const Case& c, const Verdict& verdict, Target& target, const OpenLane& open,

@@ -13,6 +13,11 @@
 // nor a sanitizer comes near. The brief one, a twentieth, is for looking at many
 // cases of which some may hang: whoever reports a hang has seen a call use up the
 // full one.
+//
+// A call that has used up its processor time is slow if the executor ended a block in the last half of it, and
+// stuck otherwise. A slow one goes on while each further half of the allowance ends a block, up to kTimesSlow
+// allowances; a stuck one is ended at once. A brief watch gives no more time, and a kernel that nobody trusts
+// gets none: it can write any progress that it likes.
 #pragma once
 
 #include <algorithm>
@@ -51,5 +56,32 @@ inline constexpr double kBriefShareOfClock = 0.25;
 // What a call has compiled for is not counted, up to so many times what it is allowed: compilers take their
 // time, and one that hangs is a hang. Only of who is trusted; anybody can say that he compiles.
 inline constexpr double kTimesCompiling = 10;
+
+inline constexpr double kTimesSlow = 4;
+
+// Decides by the blocks done how much processor time a call may use up.
+class Pace {
+ public:
+  Pace(double allowed, double most) : half_(allowed / 2), allowed_(allowed), most_(most), next_(half_) {}
+
+  // Called with the seconds used and the blocks that have ended since the call began: the seconds that the call
+  // may use up before the next question. Not more than `used`: its time is up.
+  double until(double used, uint64_t ended) {
+    if (used < next_) return next_;
+    goes_on_ = ended != seen_;
+    seen_ = ended;
+    if (used >= allowed_ && (!goes_on_ || used >= most_)) return used;
+    while (next_ <= used) next_ += half_;
+    return std::min(next_, std::max(most_, allowed_));
+  }
+
+  // Whether a block ended between the last two questions.
+  bool goes_on() const { return goes_on_; }
+
+ private:
+  double half_, allowed_, most_, next_;
+  uint64_t seen_ = 0;
+  bool goes_on_ = false;
+};
 
 }  // namespace attnfuzz

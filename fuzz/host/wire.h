@@ -21,11 +21,12 @@
 
 #include "fuzz/batch/call.h"
 #include "kernels/attention.h"
+#include "kernels/executor/threads/progress.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 11;
+inline constexpr uint32_t kVersion = 12;
 // Descriptors a worker finds open when it starts; kStatusFd its guard alone (worker/guard.h), which
 // writes two int32 there: the worker's process id, and its status as waitpid() gave it. kProgramFd
 // likewise, where it runs a copy of the worker's program that has no name.
@@ -173,6 +174,7 @@ struct Wire {
   Crash crash;
   Samples samples;
   Compiling compiling;
+  simt::Progress progress;  // of the call under way, where the executor runs its launches
   char refusal[1024];
   Description description;
   MemoryRange ranges[kMaxRanges];

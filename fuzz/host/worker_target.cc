@@ -137,6 +137,7 @@ class WorkerTarget final : public Target, public BatchTarget {
       reply.status = ATTN_FAULT;
       reply.site = outcome.site;
       reply.timed_out = outcome.ending == Ending::kTimedOut;
+      if (reply.timed_out) reply.slow = slow_;
       if (!reply.timed_out) reply.crash = outcome.message;
       reply.exit_reason = outcome.exit_reason;
       reply.exploit = outcome.exploit;
@@ -315,7 +316,8 @@ class WorkerTarget final : public Target, public BatchTarget {
 
   // Sleeps until the worker answered, died, or used up its time. That is `full`
   // seconds, or a brief watch's share of them: of processor time on the CPU, and
-  // many times as long by the clock; on a device by the clock.
+  // many times as long by the clock; on a device by the clock. A call whose blocks
+  // go on has more (Pace), and if it uses that up as well it is in slow_.
   template <class Answered>
   WorkerProcess::Event wait_for(Answered answered, double full) {
     const bool brief = watch_ == Watch::kBrief, on_cpu = info_.backend == ATTN_CPU;
@@ -323,8 +325,11 @@ class WorkerTarget final : public Target, public BatchTarget {
     const double by_clock = on_cpu ? full * options_.patience * (brief ? kBriefShareOfClock : 1) : allowed;
     const auto last = Clock::now() + seconds(by_clock);
     const std::optional<double> before = on_cpu ? process_->processor_seconds() : std::nullopt;
+    const simt::Progress& progress = process_->wire().progress;
+    Pace pace(allowed, brief || confined() ? allowed : kTimesSlow * allowed);
+    slow_.reset();
     // One thread cannot use it up sooner.
-    auto deadline = before ? std::min(Clock::now() + seconds(allowed), last) : last;
+    auto deadline = before ? std::min(Clock::now() + seconds(pace.until(0, 0)), last) : last;
     constexpr double kLookAtCompiler = 1;
     for (;;) {
       auto event = WorkerProcess::Event::kRang;
@@ -342,8 +347,12 @@ class WorkerTarget final : public Target, public BatchTarget {
       if (Clock::now() >= until) return event;
       deadline = until;
       if (before) {
-        const double left = allowed - (now.value_or(0) - *before - compiled.processor);
-        if (left <= 0) return event;
+        const double used = now.value_or(0) - *before - compiled.processor;
+        const double left = pace.until(used, progress.ended) - used;
+        if (left <= 0) {
+          if (pace.goes_on() && !confined()) slow_ = Slow{progress.done, progress.blocks, used};
+          return event;
+        }
         deadline = std::min(Clock::now() + seconds(std::max(left, 0.001)), until);
       }
       if (compiled.on) deadline = std::min(deadline, Clock::now() + seconds(kLookAtCompiler));
@@ -407,8 +416,9 @@ class WorkerTarget final : public Target, public BatchTarget {
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
-        outcome = {Ending::kTimedOut, "no answer before the watchdog ended it", site_of_hang(*process_),
-                   ExitReason::kNone, Exploit::kNone};
+        // A slow call is at no place in particular.
+        outcome = {Ending::kTimedOut, "no answer before the watchdog ended it",
+                   slow_ ? "" : site_of_hang(*process_), ExitReason::kNone, Exploit::kNone};
       } else {
         outcome = {Ending::kDied, describe_exit(), site_of_exit(wire), process_->exit_reason(), Exploit::kNone};
         left_ = fault(wire.answer.report);
@@ -490,6 +500,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   bool late_ = false;        // outputs of the last run changed after it had returned
   bool other_backend_ = false;
   Watch watch_ = Watch::kFull;
+  std::optional<Slow> slow_;  // how far the last call had come that was ended while its blocks went on
   std::optional<ProbeRequest> probe_;
   std::vector<uint8_t> coverage_;  // of runs since it was last asked for
   mutable bool coverage_asked_ = false;

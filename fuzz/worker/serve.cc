@@ -20,6 +20,11 @@
 #include "fuzz/worker/memory/shadow.h"
 #include "fuzz/worker/plans_differ.h"
 
+// A worker without the executor has none.
+namespace simt {
+__attribute__((weak)) void publish_progress(Progress* to);
+}
+
 namespace attnfuzz::worker {
 namespace {
 
@@ -91,6 +96,8 @@ void all_defined(const wire::Request& request, const attn_env& env) {
   defined(&request, sizeof request);
   defined(&env, sizeof env);
 }
+
+void reset(simt::Progress& progress) { progress.done = progress.blocks = progress.ended = 0; }
 
 wire::Compiling* compiling_clock = nullptr;
 
@@ -379,6 +386,7 @@ void compiling(bool begins) {
 
 int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena) {
   compiling_clock = &wire.compiling;
+  if (simt::publish_progress) simt::publish_progress(&wire.progress);
   describe(library, memory.device(), arena, wire.description);
   Server server(wire, library, memory, arena);
   const Bells bells;
@@ -396,6 +404,7 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
     served = wire.asked.load(std::memory_order_acquire);
     // A copy: the kernel is given addresses in it, and must not change what the parent wrote.
     reset(wire.compiling);
+    reset(wire.progress);
     wire::Request request;
     std::memcpy(static_cast<void*>(&request), &wire.request, sizeof request);
     const wire::Answer answer = server.answer(request);

@@ -31,7 +31,8 @@ class Gatherer {
 
   Clues gather() {
     Clues clues;
-    if (verdict_.outcome != Outcome::kFail || verdict_.kind == Kind::kHang) return clues;
+    if (verdict_.outcome != Outcome::kFail || verdict_.kind == Kind::kHang || verdict_.kind == Kind::kSlow)
+      return clues;
     const Case& failing = verdict_.failing ? *verdict_.failing : c_;
     clues.domain = target_.info().domain;
     trace(failing, clues);

@@ -360,7 +360,9 @@ FaultGuess guess_fault(const FaultQuestion& question) {
   FaultGuess guess;
   if (question.verdict.outcome != Outcome::kFail) return guess;
   // The message says what is wrong as far as it is known: nothing was run, or the result is within every bound.
-  if (question.verdict.kind == Kind::kBadPlan || question.verdict.kind == Kind::kBits) return guess;
+  if (question.verdict.kind == Kind::kBadPlan || question.verdict.kind == Kind::kBits ||
+      question.verdict.kind == Kind::kSlow)
+    return guess;
   const Evidence evidence(question);
   if (evidence.thrown()) return guess;
   const auto class_of = [&](const Rule& rule) {

@@ -276,6 +276,14 @@ bool is_late_refusal(const RunReply& reply) {
   return reply.status == ATTN_UNSUPPORTED && reply.fault && reply.fault->kind == ATTN_REPORT_LAUNCH;
 }
 
+std::string in_words(const Slow& slow) {
+  char text[160];
+  std::snprintf(
+      text, sizeof text, "slow: %llu of %llu blocks after %.3g s of processor time; --watchdog gives it longer",
+      static_cast<unsigned long long>(slow.done), static_cast<unsigned long long>(slow.blocks), slow.seconds);
+  return text;
+}
+
 bool accept_run(const RunReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
   v.site = reply.site;
@@ -289,6 +297,8 @@ bool accept_run(const RunReply& reply, Verdict& v) {
   if (reply.fault) {
     // The back end's report says more than how the process ended.
     fail(v, kind_of(*reply.fault), reply.fault->message);
+  } else if (reply.slow) {
+    fail(v, Kind::kSlow, in_words(*reply.slow));
   } else if (reply.timed_out) {
     fail(v, Kind::kHang, "the kernel did not finish before the watchdog ended it");
   } else if (reply.crash) {

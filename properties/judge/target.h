@@ -88,6 +88,12 @@ struct Probe {
   uint64_t used = 0;  // numbers that it wanted to record; those beyond values.size() are lost
 };
 
+// The progress of a call that the watchdog ended while blocks of its launch still ended one after another.
+struct Slow {
+  uint64_t done = 0, blocks = 0;  // of the current launch
+  double seconds = 0;             // processor time
+};
+
 // How a run ended: it finished with a status, crashed, or timed out. In the last two cases status is
 // ATTN_FAULT.
 struct RunReply {
@@ -96,6 +102,7 @@ struct RunReply {
   std::optional<std::string> crash;            // as in PlanReply: "exit status 3 in run()"
   ExitReason exit_reason = ExitReason::kNone;  // of a crash
   bool timed_out = false;                      // the watchdog ended the worker
+  std::optional<Slow> slow;                    // set if the run timed out and was not stuck
   std::string site;                  // of a crash or a hang: the place in the kernel's code; empty: not known
   double seconds = 0;                // seconds in run(), synchronised
   Exploit exploit = Exploit::kNone;  // for a run that ended badly: the exploit, as far as the target knows

@@ -8,7 +8,7 @@ const char* to_string(Kind kind) {
   static constexpr const char* kNames[] = {"none",    "wrong",         "non-finite",    "unwritten", "relation",
                                            "guard",   "input-changed", "dirty",         "refusal",   "fault",
                                            "address", "undefined",     "uninitialised", "race",      "hang",
-                                           "crash",   "bad-plan",      "oracle",        "bits"};
+                                           "crash",   "bad-plan",      "oracle",        "bits",      "slow"};
   static_assert(std::size(kNames) == kKindCount);
   return kNames[static_cast<size_t>(kind)];
 }

@@ -32,16 +32,17 @@ enum class Kind {
   kUndefined,      // sanitizer: undefined behaviour of C++
   kUninitialised,  // sanitizer: use of an uninitialised value
   kRace,           // unordered accesses of two threads to one place
-  kHang,           // the watchdog stopped the kernel
+  kHang,           // the watchdog stopped the kernel, and no block was ending
   kCrash,          // the worker died
   kBadPlan,        // the plan is impossible; nothing was run
   kOracle,         // two oracles disagree: no fault of the kernel (oracles.h)
   kBits,           // within its bound, but not the bits of its peer build (peer.h)
+  kSlow,           // the watchdog stopped the kernel while blocks were ending
 };
-inline constexpr int kKindCount = static_cast<int>(Kind::kBits) + 1;
+inline constexpr int kKindCount = static_cast<int>(Kind::kSlow) + 1;
 const char* to_string(Kind kind);
 // "wrong", "non-finite", "contract", "fault", "address", "undefined",
-// "uninitialised", "race", "hang", "crash", "bad-plan", "oracle" or "bits".
+// "uninitialised", "race", "hang", "crash", "bad-plan", "oracle", "bits" or "slow".
 const char* kind_class(Kind kind);
 
 // The place where an output first goes wrong.

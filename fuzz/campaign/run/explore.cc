@@ -205,8 +205,8 @@ class Explorer {
   Verdict judged(const Candidate& candidate) {
     // The first verdict stands, whatever ended the worker: triage runs the case again.
     Verdict verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
-    if (verdict.kind != Kind::kHang) return verdict;
-    if (briefly_ && !hung_at_.contains(verdict.site)) {
+    if (verdict.kind != Kind::kHang && verdict.kind != Kind::kSlow) return verdict;
+    if (briefly_ && (verdict.kind == Kind::kSlow || !hung_at_.contains(verdict.site))) {
       target_->watch(Watch::kFull);
       briefly_ = false;
       verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);

@@ -13,6 +13,8 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
   // A kernel that hangs would take the full watch again.
   if (kind == to_string(Kind::kHang))
     return picture_without_error(found, "Not run again for the picture: it does not come back.");
+  if (kind == to_string(Kind::kSlow))
+    return picture_without_error(found, "Not run again for the picture: it takes too long.");
   // If a property's variant of the case failed, that one is drawn.
   Case c = found;
   if (const Property* property = find_property(by)) {

@@ -3,6 +3,7 @@
 
 #include "kernels/executor/arithmetic/arithmetic.h"
 #include "kernels/executor/threads/block.h"
+#include "kernels/executor/threads/progress.h"
 
 namespace simt {
 namespace {
@@ -97,6 +98,20 @@ void grid_dependency_wait(Place) { running().waited = true; }
 
 namespace {
 
+std::atomic<Progress*> published = nullptr;
+
+void begin_progress(Progress* to, uint64_t blocks) {
+  if (to == nullptr) return;
+  to->done.store(0, std::memory_order_relaxed);
+  to->blocks.store(blocks, std::memory_order_relaxed);
+}
+
+void count_block(Progress* to) {
+  if (to == nullptr) return;
+  to->done.fetch_add(1, std::memory_order_relaxed);
+  to->ended.fetch_add(1, std::memory_order_relaxed);
+}
+
 attn_status run_blocks(const Launch& launch, bool dependent) {
   if (current)
     fault(ATTN_REPORT_LAUNCH, current, {nullptr, 0}, "a kernel launches a kernel: only the host may");
@@ -135,12 +150,15 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
   }
   const Index grid = launch.grid;
   const BlockOrder blocks(uint64_t{grid.x} * grid.y * grid.z, schedule.order, seed);
+  Progress* const progress = published;
+  begin_progress(progress, blocks.count);
   for (uint64_t i = 0; i < blocks.count; ++i) {
     const uint64_t linear = blocks.at(i);
     b.geometry.block = {static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
                         static_cast<unsigned>(linear / grid.x / grid.y)};
     b.random = Random(seed, linear);
     run_one(b, statics);
+    count_block(progress);
     if (b.fault.set) {
       end_lanes(b);
       send_report(b, launch.env);
@@ -158,6 +176,8 @@ attn_status run_in_arithmetic(const Launch& launch, bool dependent) {
 }
 
 }  // namespace
+
+void publish_progress(Progress* to) { published = to; }
 
 attn_status launch(const Launch& launch) { return run_in_arithmetic(launch, false); }
 attn_status launch_dependent(const Launch& launch) { return run_in_arithmetic(launch, true); }

@@ -9,7 +9,9 @@
 #include "fuzz/check/check.h"
 #include "fuzz/check/kernel_path.h"
 #include "fuzz/check/shard.h"
+#include "fuzz/check/vote.h"
 #include "properties/case/feature.h"
+#include "properties/explain/fault_class.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -112,6 +114,29 @@ TEST(Verdicts, AHangThatComesOnceIsAFailure) {
   const Failure& failure = result.failures[0];
   EXPECT_EQ(failure.verdict.kind, Kind::kHang);
   EXPECT_FALSE(confirm(failure.c, failure.verdict, *failure.property, target, executor()));
+}
+
+TEST(Verdicts, ASlowCallIsNoHangAndIsNotReduced) {
+  int runs = 0;
+  MeddledTarget target([&](int, const attn_problem&, RunReply& reply) {
+    ++runs;
+    hang(reply);
+    reply.slow = Slow{37, 512, 12};
+  });
+  const CheckResult result = shard(target, few(40));
+  ASSERT_EQ(result.failures.size(), 1u);
+  const Failure& failure = result.failures[0];
+  EXPECT_EQ(failure.verdict.kind, Kind::kSlow);
+  EXPECT_TRUE(confirm(failure.c, failure.verdict, *failure.property, target, executor()));
+  EXPECT_FALSE(more_to_see(target.info(), failure.verdict));
+  EXPECT_EQ(guess_fault({failure.c, failure.verdict, {}, "plain", {}}).line(), "");
+  runs = 0;
+  const Reduction reduction =
+      reduce_failure(failure.c, failure.verdict, *failure.property, target, executor(), {});
+  EXPECT_EQ(runs, 0);
+  EXPECT_TRUE(reduction.complete);
+  EXPECT_EQ(reduction.minimal, failure.c);
+  EXPECT_EQ(reduction.verdict.message, failure.verdict.message);
 }
 
 TEST(Verdicts, TheFirstOneCrossesToTheParentAsItIs) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "fuzz/host/confinement.h"
 #include "fuzz/host/watchdog.h"
 #include "tests/fuzz/fakes/open_fake.h"
 
@@ -223,6 +224,77 @@ TEST(Worker, HasLessTimeWhileItIsWatchedBriefly) {
   EXPECT_TRUE(call.run().timed_out);
   call.target->watch(Watch::kFull);
   EXPECT_EQ(call.run().status, ATTN_OK);
+}
+
+constexpr double kPacedWatchdog = 0.1;
+
+FakeCall paced(const char* kernel) {
+  WorkerOptions options = fake_options("paces", kernel);
+  options.watchdog = kPacedWatchdog;
+  options.patience = 1e5;
+  return FakeCall(options);
+}
+
+TEST(Worker, LetsACallEndWhoseBlocksGoOn) {
+  const RunReply run = paced("ends").run();
+  EXPECT_FALSE(run.timed_out);
+  EXPECT_EQ(run.status, ATTN_OK);
+}
+
+TEST(Worker, TellsASlowCallFromAStuckOne) {
+  FakeCall slow = paced("slow");
+  const RunReply run = slow.run();
+  EXPECT_TRUE(run.timed_out);
+  ASSERT_TRUE(run.slow);
+  EXPECT_GT(run.slow->done, 0u);
+  EXPECT_LT(run.slow->done, 1'000'000u);
+  EXPECT_EQ(run.slow->blocks, 1'000'000u);
+  EXPECT_GE(run.slow->seconds, kTimesSlow * kPacedWatchdog);
+  EXPECT_EQ(run.site, "");
+  slow.target->watch(Watch::kBrief);
+  const RunReply brief = slow.run();
+  EXPECT_TRUE(brief.timed_out);
+  if (brief.slow)
+    EXPECT_LT(brief.slow->seconds, kTimesSlow * kPacedWatchdog) << "a brief watch gives no more time";
+
+  const RunReply stuck = paced("stuck").run();
+  EXPECT_TRUE(stuck.timed_out);
+  EXPECT_FALSE(stuck.slow);
+  EXPECT_THAT(stuck.site, StartsWith("stuck in paces.so+0x"));
+}
+
+TEST(Worker, GivesAStrangerNoMoreTime) {
+  WorkerOptions options = fake_options("paces", "slow");
+  options.watchdog = kPacedWatchdog;
+  options.patience = 1e5;
+  options.measures = kMeasureProcess;
+  FakeCall call(options);
+  const RunReply run = call.run();
+  EXPECT_TRUE(run.timed_out);
+  EXPECT_FALSE(run.slow);
+}
+
+TEST(Watchdog, GivesMoreTimeWhileBlocksEnd) {
+  const double allowed = 10, most = 40;
+  const auto ended_at = [&](auto blocks_by) {
+    Pace pace(allowed, most);
+    double used = 0;
+    for (double until = pace.until(0, 0); until > used; until = pace.until(used, blocks_by(used))) used = until;
+    return std::pair(used, pace.goes_on());
+  };
+  EXPECT_EQ(ended_at([](double) { return 0; }), std::pair(allowed, false));
+  EXPECT_EQ(ended_at([](double used) { return static_cast<int>(used); }), std::pair(most, true));
+  // Two blocks end soon, and the third never.
+  EXPECT_EQ(ended_at([](double used) { return used > 2 ? 2 : 0; }), std::pair(allowed, false));
+  EXPECT_EQ(ended_at([](double used) { return used > 12 ? 12 : static_cast<int>(used); }),
+            std::pair(20.0, false));
+  // A worker of several threads may have used up all before the first look.
+  Pace pace(allowed, most);
+  EXPECT_GT(pace.until(11, 3), 11);
+  EXPECT_LE(pace.until(41, 5), 41);
+  Pace brief(allowed, allowed);
+  EXPECT_EQ(brief.until(10, 3), 10);
+  EXPECT_TRUE(brief.goes_on());
 }
 
 TEST(Watchdog, AllowsMoreForMoreWork) {

@@ -8,6 +8,7 @@
 #include "kernels/primitives/atomic.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/dependent.h"
+#include "kernels/executor/threads/progress.h"
 #include "kernels/executor/threads/schedule.h"
 #include "tests/kernels/executor/harness.h"
 
@@ -68,6 +69,21 @@ TEST(Schedule, SeedsMeanWhatTheHeaderSays) {
 }
 
 __global__ void nothing() {}
+
+TEST(Launch, PublishesHowFarItIs) {
+  simt::Progress progress;
+  simt::publish_progress(&progress);
+  EXPECT_EQ(run_on_cpu(nothing, dim3(3, 2), 32, {}).told(), "ok");
+  EXPECT_EQ(progress.done, 6u);
+  EXPECT_EQ(progress.blocks, 6u);
+  EXPECT_EQ(run_on_cpu(nothing, dim3(4), 32, {}).told(), "ok");
+  EXPECT_EQ(progress.done, 4u);
+  EXPECT_EQ(progress.blocks, 4u);
+  EXPECT_EQ(progress.ended, 10u);
+  simt::publish_progress(nullptr);
+  EXPECT_EQ(run_on_cpu(nothing, dim3(4), 32, {}).told(), "ok");
+  EXPECT_EQ(progress.ended, 10u);
+}
 
 TEST(Launch, RefusesWhatNoDeviceTakes) {
   const auto refused = [](dim3 grid, dim3 block, RunOptions options, const char* words) {

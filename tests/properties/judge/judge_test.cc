@@ -191,6 +191,12 @@ TEST(JudgeRun, WhatAReplyBecomes) {
   EXPECT_EQ(failure(reply), "run() answered status " + std::to_string(ATTN_INVALID));
   reply.timed_out = true;
   EXPECT_EQ(failure(reply), "it did not come back");
+  EXPECT_EQ(judged(ATTN_FAULT).kind, Kind::kHang);
+  reply.slow = Slow{37, 512, 60.04};
+  const Verdict slow = judged(ATTN_FAULT);
+  EXPECT_EQ(slow.kind, Kind::kSlow);
+  EXPECT_EQ(slow.message, "slow: 37 of 512 blocks after 60 s of processor time; --watchdog gives it longer");
+  EXPECT_STREQ(kind_class(slow.kind), "slow") << "no hang is reduced to it";
 }
 
 TEST(JudgeMemory, OfOutputsItSaysWhere) {

@@ -1,0 +1,26 @@
+// How far the launches of this process have come, for a program that judges whether a call hangs.
+//
+// The program gives the executor the place to write to, in memory that another process may read:
+//
+//   simt::publish_progress(&wire.progress);
+//
+// Blocks are the unit: the executor runs them one after the other, and says nothing of how far one of them is.
+#pragma once
+
+#include <stdint.h>
+
+#include <atomic>
+
+namespace simt {
+
+struct Progress {
+  std::atomic<uint64_t> done = 0;    // blocks of the running launch, or of the last one, that have ended
+  std::atomic<uint64_t> blocks = 0;  // of that launch in all
+  std::atomic<uint64_t> ended = 0;   // blocks that have ended, of all launches since the program set it to 0
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "other processes read it");
+
+// Null: the executor publishes nothing, as at the beginning.
+__attribute__((visibility("default"))) void publish_progress(Progress* to);
+
+}  // namespace simt
