@@ -141,6 +141,10 @@ Exit show(const ReportArguments& arguments) {
               n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"), n("restarts"));
   std::printf("  %llu finding(s), %llu known, %llu never seen again, %llu failure(s) to reduce\n",
               n("findings"), n("known"), n("never_again"), n("waiting"));
+  if (n("not_filed") > 0)
+    std::printf(
+        "  %llu failure(s) more were counted and not kept: enough of their kind or place were waiting\n",
+        n("not_filed"));
   if (n("suspicious") > 0)
     std::printf("  %llu case(s) with statistical warnings, no failures; kept: %zu in %s/suspicious\n",
                 n("suspicious"), report.warnings.size(), report.dir.c_str());

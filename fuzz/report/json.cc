@@ -69,9 +69,10 @@ Json summary_json(const Report& report) {
   for (const auto& [kernel, n] : report.corpus) corpus += n;
   uint64_t since_new = UINT64_MAX;
   for (const Shard& shard : report.shards) since_new = std::min(since_new, last_of(shard).since_new);
-  uint64_t warning_counts = 0;
+  uint64_t warning_counts = 0, not_filed = 0;
   for (const auto& [name, stats] : report.targets) {
     for (const auto& [sign, n] : stats.warning_counts) warning_counts += n;
+    for (const auto& [kind, n] : stats.not_filed) not_filed += n;
   }
   return {{"standing", kCampaignStatuses[static_cast<int>(report.status)]},
           {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
@@ -85,6 +86,7 @@ Json summary_json(const Report& report) {
           {"known", report.findings.size() - fresh},
           {"never_again", report.never_again.size()},
           {"waiting", report.waiting},
+          {"not_filed", not_filed},
           {"suspicious", warning_counts},
           {"canaries_missed", std::ranges::count(report.canaries, false, &Canary::found)},
           {"restarts", total(report, &SeriesLine::restarts)},
