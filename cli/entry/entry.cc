@@ -111,7 +111,8 @@ std::string clang_of_this_machine() {
   if (ran.status == 0 && !path.empty()) return path;
   throw UserError(
       "--entry compiles with clang 15 or later (19 is tested), and there is none: install one (apt install "
-      "clang-19), or name it, CXX=/path/to/clang++");
+      "clang-19), or name it, CXX=/path/to/clang++; g++ cannot, for translated sources need -ivfsoverlay and "
+      "-fdeclspec");
 }
 
 }  // namespace

@@ -29,6 +29,11 @@ expect 2 "say how its function is called"
 # The user's own compiler: one that is named, or none at all.
 mkdir none && for tool in sh sed grep cat cmake; do ln -s "$(command -v $tool)" none/; done
 PATH=$PWD/none CXX= expect 2 "there is none: install one" --entry "$call"
+if gxx=$(command -v g++); then
+  ln -s "$gxx" none/
+  for one in "" "$gxx"; do PATH=$PWD/none CXX=$one expect 2 "there is none: install one .*; g++ cannot" --entry "$call"; done
+  rm none/g++
+fi
 "$attnfuzz" check fa1 --cases 1 --entry "$call" >log 2>&1
 [ $? -eq 2 ] && grep -q "name the source" log || { echo "--entry without a source is taken"; cat log; wrong=1; }
 expect 2 "does not build" --entry 'attention_backward(q, k, v, o, B, H, S, D)'
