@@ -188,7 +188,7 @@ typedef struct attn_report {
   const char* message; /* one line for a person: what, and what to look at */
   const char* file;    /* NULL where the back end cannot say */
   int32_t line;
-  int32_t reserved;
+  int32_t shared_bytes; /* of a launch refused for its shared memory: bytes that a block asks for; else 0 */
 } attn_report;
 
 /* Asks for intermediates of one block and one warp. Records are appended to

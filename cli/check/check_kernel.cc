@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <regex>
 
 #include "base/printable.h"
 #include "base/processes.h"
@@ -64,14 +63,11 @@ void measure_taken(Target& target, const CheckOptions& options, Checked& checked
 void measure_refused(const CheckResult& result, Checked& checked) {
   constexpr double kMost = 0.05;
   constexpr uint64_t kFewest = 20;
-  uint64_t refused = 0;
-  for (const auto& [reason, n] : result.rejections)
-    refused += reason.find(": refused: ") != std::string::npos ? n : 0;
   const double cases = static_cast<double>(result.features.cases);
   const double chance = Classification::kByChance * std::sqrt(cases * kMost * (1 - kMost));
-  if (result.features.cases < kFewest || static_cast<double>(refused) <= kMost * cases + chance) return;
+  if (result.features.cases < kFewest || static_cast<double>(result.refused) <= kMost * cases + chance) return;
   checked.exploit = Exploit::kRefusing;
-  checked.not_judged.push_back(checked.kernel.name + " refused " + std::to_string(refused) + " of " +
+  checked.not_judged.push_back(checked.kernel.name + " refused " + std::to_string(result.refused) + " of " +
                                std::to_string(result.features.cases) +
                                " cases inside --domain: a kernel that refuses does not pass");
 }
@@ -176,12 +172,8 @@ void try_tighter(Target& target, const GeneratorConfig& config, const Calibratio
 // Of a launch that was refused for its shared memory: the bytes of the least device on which it would not be.
 // 0: it is another failure.
 int64_t device_for(const Verdict& verdict) {
-  if (!verdict.fault || verdict.fault->kind != ATTN_REPORT_LAUNCH) return 0;
-  std::smatch bytes;
-  static const std::regex kRefused("(\\d{1,15}) bytes of shared memory: a block may have");  // launch.h
-  if (!std::regex_search(verdict.fault->message, bytes, kRefused)) return 0;
-  const int64_t needed = std::stoll(bytes[1]);
-  const auto device = std::ranges::lower_bound(kSharedOfDevices, needed);
+  if (!verdict.fault || verdict.fault->kind != ATTN_REPORT_LAUNCH || verdict.fault->shared_bytes <= 0) return 0;
+  const auto device = std::ranges::lower_bound(kSharedOfDevices, verdict.fault->shared_bytes);
   return device == std::end(kSharedOfDevices) ? 0 : *device;
 }
 

@@ -20,15 +20,10 @@
 
 namespace attnfuzz {
 
-std::string assumed_line(const std::vector<std::string>& assumptions) {
-  static constexpr std::string_view kNotKnown = " not known: ", kAssumed = " assumed";
+std::string assumed_line(const std::vector<Assumption>& assumptions) {
   std::string text;
-  for (const std::string& one : assumptions) {
-    std::string words = printable(one);
-    if (const size_t at = words.find(kNotKnown); at != words.npos) words.replace(at, kNotKnown.size(), ": ");
-    if (const size_t at = words.find(kAssumed); at != words.npos) words.erase(at, kAssumed.size());
-    text += (text.empty() ? "  assumed, as plan() leaves it open: " : "; ") + words;
-  }
+  for (const Assumption& one : assumptions)
+    text += (text.empty() ? "  assumed, as plan() leaves it open: " : "; ") + printable(one.brief());
   return text.empty() ? text : text + "\n";
 }
 namespace {

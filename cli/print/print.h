@@ -78,7 +78,7 @@ report::Report read_and_tell(const std::string& dir);
 // What a plan leaves open and what stands for it, in one line: "  assumed, as plan() leaves it open: exp:
 // __expf;
 // ...". `assumptions`: ErrorModel's. Empty: none is.
-std::string assumed_line(const std::vector<std::string>& assumptions);
+std::string assumed_line(const std::vector<Assumption>& assumptions);
 
 // A failure in lines: the reduced case with its likely fault, the reproducer, the replay line.
 // `filed`: null if the failure was not filed.

@@ -68,7 +68,7 @@ struct BatchJudge::Item {
   size_t index;
   Case next;
   std::vector<std::unique_ptr<GivenRun>> runs = {};
-  std::vector<std::string> assumptions = {};  // of the next
+  std::vector<Assumption> assumptions = {};  // of the next
 };
 
 struct BatchJudge::Batch {
@@ -269,7 +269,8 @@ void BatchJudge::round(Batch& batch) {
         doubted.push_back(item.index);
     }
   }
-  // As a hosted kernel may (hosted.h); another one's plan had no business to take it, which the ordinary way says.
+  // As a hosted kernel may (hosted.h); another one's plan had no business to take it, which the ordinary way
+  // says.
   for (const size_t index : refused) leave(batch, index, "a refusal as it ran");
   for (const size_t index : doubted) {
     ++use_.doubted;

@@ -65,7 +65,7 @@ bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given
 }  // namespace
 
 std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Result& result,
-                                    std::vector<std::string> assumptions, std::span<const std::byte> readback) {
+                                    std::vector<Assumption> assumptions, std::span<const std::byte> readback) {
   auto given = std::make_unique<GivenRun>();
   given->run.c = c;
   given->run.plan = call.plan;

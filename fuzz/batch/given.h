@@ -16,6 +16,6 @@ namespace attnfuzz::batch {
 // run has neither outputs nor a reference; where not all is read back, the reference has no values (Readback).
 // nullptr: it says what no oracle does, so something wrote over it.
 std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Result& result,
-                                    std::vector<std::string> assumptions, std::span<const std::byte> readback);
+                                    std::vector<Assumption> assumptions, std::span<const std::byte> readback);
 
 }  // namespace attnfuzz::batch

@@ -185,7 +185,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
 }
 
 bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
-              std::vector<std::string>* assumptions, std::string* why) {
+              std::vector<Assumption>* assumptions, std::string* why) {
   const auto no = [&](const char* reason) {
     *why = reason;
     return false;

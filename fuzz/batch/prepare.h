@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fuzz/batch/call.h"
+#include "reference/model/assumption.h"
 #include "reference/model/calibration.h"
 
 namespace attnfuzz::batch {
@@ -23,6 +24,6 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
 // Gives a call the plan, the workspace that it wants and what its bound charges. False, with a reason: it
 // is left to the ordinary way. *assumptions: as ErrorModel has them.
 bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
-              std::vector<std::string>* assumptions, std::string* why);
+              std::vector<Assumption>* assumptions, std::string* why);
 
 }  // namespace attnfuzz::batch

@@ -30,7 +30,8 @@
 
 namespace attnfuzz {
 
-// What a kernel must take, by whoever asks for the check; of a trusted kernel as narrowed by its own declaration.
+// What a kernel must take, by whoever asks for the check; of a trusted kernel as narrowed by its own
+// declaration.
 struct Terms {
   attn_domain domain = {};
   Refused refused = {};  // what it need not take
@@ -47,14 +48,14 @@ struct CheckOptions {
   int64_t work = GeneratorConfig{}.work;
   int32_t max_variant = 1 << 30;
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
-  std::string path;  // not empty: only cases that take this path through the kernel (kernel_path.h)
+  std::string path;    // not empty: only cases that take this path through the kernel (kernel_path.h)
   uint32_t batch = 0;  // > 0: so many cases at once, on a target that can judge batches (batch_judge.h)
-  std::optional<Terms> terms = {};           // of the caller
-  std::optional<Refused> refused = {};       // by the kernel, if it has been asked (refusals.h)
-  bool finite = false;          // Q, K and V hold neither NaN nor infinity, whoever may refuse them
+  std::optional<Terms> terms = {};      // of the caller
+  std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
+  bool finite = false;                  // Q, K and V hold neither NaN nor infinity, whoever may refuse them
   std::optional<GeneratorConfig> config =
-      {};                       // config_for() of these options, if it has been asked: else each job asks
-  uint32_t asan_every = 0;      // one case in so many is run in the lane asan; 0: none
+      {};                   // config_for() of these options, if it has been asked: else each job asks
+  uint32_t asan_every = 0;  // one case in so many is run in the lane asan; 0: none
   std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or null from it: it is not built for it
   bool keep_going = false;            // after a failure, for the next of another kind class
   std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is
@@ -78,11 +79,11 @@ struct WarnedCase {
 
 struct CheckResult : Statistics {
   StreamDigest digest;
-  Coverage coverage;              // of the cases that were judged, as adapted
-  Census census;                  // of the calls that reached the kernel
-  std::vector<Failure> failures;  // the one with the lowest index of each kind class; by index
+  Coverage coverage;                 // of the cases that were judged, as adapted
+  Census census;                     // of the calls that reached the kernel
+  std::vector<Failure> failures;     // the one with the lowest index of each kind class; by index
   std::vector<WarnedCase> warnings;  // the one with the lowest index of each sign
-  std::vector<std::string> assumptions;
+  std::vector<Assumption> assumptions;
   double declared = 0;       // Verdict::declared, added up over ...
   uint64_t declared_of = 0;  // ... so many cases
   double seconds = 0;
@@ -92,7 +93,7 @@ struct CheckResult : Statistics {
   // Drops what has the kind class of an earlier one.
   void add(Failure failure);
   void add(WarnedCase warned);
-  void assume(const std::vector<std::string>& what);
+  void assume(const std::vector<Assumption>& what);
   void merge(const CheckResult& other);
 };
 

@@ -47,7 +47,7 @@ void fields(Is<Statistics> auto& r, auto f) {
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
   f.later("oracle", r.oracle), f.later("screen", r.batch), f.later("suspicious", r.warning_counts),
-      f.later("lanes", r.lanes);
+      f.later("lanes", r.lanes), f.later("refused", r.refused);
 }
 
 // {"met", "legal", "percent"}, of which the last is read from the others
@@ -68,12 +68,14 @@ void fields(Is<Where> auto& r, auto f) {
 
 void fields(Is<Fault> auto& r, auto f) {
   f("kind", r.kind), f("block", r.block), f("thread", r.thread), f("message", r.message), f("file", r.file);
-  f("line", r.line), f("detail", r.detail);
+  f("line", r.line), f("detail", r.detail), f("shared_bytes", r.shared_bytes);
 }
 
 void fields(Is<StatisticalWarning> auto& r, auto f) {
   f("sign", r.sign), f("message", r.message), f("case", r.c);
 }
+
+void fields(Is<Assumption> auto& r, auto f) { f("part", r.part), f("assumed", r.assumed); }
 
 void fields(Is<Verdict> auto& r, auto f) {
   f("outcome", r.outcome), f("kind", r.kind), f("property", r.property), f("message", r.message);

@@ -20,8 +20,8 @@ void CheckResult::merge(const CheckResult& other) {
   seconds = std::max(seconds, other.seconds);
 }
 
-void CheckResult::assume(const std::vector<std::string>& what) {
-  for (const std::string& assumption : what) {
+void CheckResult::assume(const std::vector<Assumption>& what) {
+  for (const Assumption& assumption : what) {
     if (std::ranges::find(assumptions, assumption) == assumptions.end()) assumptions.push_back(assumption);
   }
 }

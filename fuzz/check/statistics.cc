@@ -41,6 +41,7 @@ void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
   features.rejected += verdict.outcome == Outcome::kReject;
   features.uninformative += verdict.outcome == Outcome::kUninformative;
   if (verdict.outcome == Outcome::kReject) ++rejections[printable(verdict.property + ": " + verdict.message)];
+  refused += verdict.outcome == Outcome::kReject && verdict.refused;
   if (verdict.warning && verdict.outcome != Outcome::kFail) ++warning_counts[verdict.warning->sign];
   features.add(c, std::max<int64_t>(verdict.plan.tile_q, 1), std::max<int64_t>(verdict.plan.tile_k, 1));
   rows += static_cast<uint64_t>(verdict.rows);
@@ -54,6 +55,7 @@ void Statistics::merge(const Statistics& other) {
   for (const auto& [name, n] : other.properties) properties[name].merge(n);
   for (const auto& [name, n] : other.paths) paths[name].merge(n);
   for (const auto& [reason, n] : other.rejections) rejections[reason] += n;
+  refused += other.refused;
   for (const auto& [lane, n] : other.lanes) lanes[lane] += n;
   for (const auto& [sign, n] : other.warning_counts) warning_counts[sign] += n;
   features.merge(other.features);

@@ -15,16 +15,16 @@
 namespace attnfuzz {
 namespace {
 
-// A class of Takes::in_fp32, and how an error model begins to tell that it is left open (error_model.cc).
+// A class of Takes::in_fp32, and the part of a kernel that it speaks of.
 struct Class {
-  const char* assumption;
+  Assumption::Part part;
   int32_t attn_plan::* field;
   int32_t value;
 };
-constexpr Class kClasses[] = {{"accumulator not known", &attn_plan::accumulator, ATTN_ACC_FFMA},
-                              {"exp not known", &attn_plan::exp_class, ATTN_EXP_FAST_EXPF},
-                              {"scaling not known", &attn_plan::scale_mode, ATTN_SCALE_SEPARATE},
-                              {"format of P not known", &attn_plan::p_format, ATTN_FORMAT_F32}};
+constexpr Class kClasses[] = {{Assumption::Part::kAccumulator, &attn_plan::accumulator, ATTN_ACC_FFMA},
+                              {Assumption::Part::kExp, &attn_plan::exp_class, ATTN_EXP_FAST_EXPF},
+                              {Assumption::Part::kScaling, &attn_plan::scale_mode, ATTN_SCALE_SEPARATE},
+                              {Assumption::Part::kFormatOfP, &attn_plan::p_format, ATTN_FORMAT_F32}};
 constexpr unsigned kAll = (1u << std::size(kClasses)) - 1;
 
 // A target whose plan says the classes that `which` has bits for, where the kernel's own leaves them open.
@@ -85,10 +85,9 @@ bool Tighter::consistent() const {
   return outside == 0 && compared >= kFewest;
 }
 
-bool leaves_fp32_open(const std::vector<std::string>& assumptions) {
-  return std::ranges::any_of(assumptions, [](const std::string& assumption) {
-    return std::ranges::any_of(kClasses,
-                               [&](const Class& one) { return assumption.starts_with(one.assumption); });
+bool leaves_fp32_open(const std::vector<Assumption>& assumptions) {
+  return std::ranges::any_of(assumptions, [](const Assumption& assumption) {
+    return std::ranges::find(kClasses, assumption.part, &Class::part) != std::end(kClasses);
   });
 }
 
@@ -103,7 +102,7 @@ Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibratio
     saying.which = which;
     return judge(c, reference, saying, calibration);
   };
-  std::vector<std::string> assumptions;
+  std::vector<Assumption> assumptions;
   int without[std::size(kClasses)] = {};
   for (int n = 0; n < cases && Clock::now() < end; ++n) {
     const Case c = drawn_inside(config, target, static_cast<uint64_t>(n));
@@ -111,7 +110,7 @@ Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibratio
     const Verdict loose = judged(c, 0);
     if (loose.outcome != Outcome::kPass && loose.outcome != Outcome::kUninformative) continue;
     ++result.cases;
-    for (const std::string& one : loose.assumptions) {
+    for (const Assumption& one : loose.assumptions) {
       if (std::ranges::find(assumptions, one) == assumptions.end()) assumptions.push_back(one);
     }
     const Verdict tight = judged(c, kAll);
@@ -126,8 +125,8 @@ Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibratio
   const auto least = std::ranges::min_element(without);
   if (*least >= result.uninformative) return result;
   result.without = *least;
-  for (const std::string& one : assumptions) {
-    if (one.starts_with(kClasses[least - std::begin(without)].assumption)) result.costs = one;
+  for (const Assumption& one : assumptions) {
+    if (one.part == kClasses[least - std::begin(without)].part) result.costs = one.text();
   }
   return result;
 }

@@ -17,6 +17,7 @@
 
 #include "properties/case/generator_config.h"
 #include "properties/judge/target.h"
+#include "reference/model/assumption.h"
 #include "reference/model/calibration.h"
 
 namespace attnfuzz {
@@ -34,7 +35,7 @@ struct Tighter {
 };
 
 // Whether a plan leaves open what the classes of fp32 say.
-bool leaves_fp32_open(const std::vector<std::string>& assumptions);
+bool leaves_fp32_open(const std::vector<Assumption>& assumptions);
 
 // Draws `cases` inside `config`, as many as fit into `seconds`.
 Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibration& calibration, int cases = 100,

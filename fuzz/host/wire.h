@@ -86,6 +86,7 @@ struct Report {
   int32_t kind;
   uint32_t block[3], thread[3];
   int32_t line;
+  int32_t shared_bytes;
   char message[512], file[256];
 };
 

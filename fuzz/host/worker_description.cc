@@ -188,6 +188,7 @@ std::optional<Fault> fault(const wire::Report& r) {
   f.message = text(r.message);
   f.file = text(r.file);
   f.line = r.line;
+  f.shared_bytes = r.shared_bytes;
   return f;
 }
 

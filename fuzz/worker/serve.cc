@@ -55,6 +55,7 @@ void keep_report(void* user, const attn_report* r) {
   std::memcpy(report.block, known.block, sizeof report.block);
   std::memcpy(report.thread, known.thread, sizeof report.thread);
   report.line = known.line;
+  report.shared_bytes = known.shared_bytes;
   copy_text(report.message, known.message);
   copy_text(report.file, known.file);
   kept.wire = report;

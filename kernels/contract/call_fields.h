@@ -18,9 +18,10 @@ inline constexpr CallField kTensorFields[] = {
 static_assert(covers(kTensorFields, sizeof(attn_tensor)), "each field of attn_tensor has a row, in order");
 
 inline constexpr CallField kReportFields[] = {
-    {ATTN_FIELD(attn_report, size)},   {ATTN_FIELD(attn_report, kind)},     {ATTN_FIELD(attn_report, block)},
-    {ATTN_FIELD(attn_report, thread)}, {ATTN_FIELD(attn_report, message)},  {ATTN_FIELD(attn_report, file)},
-    {ATTN_FIELD(attn_report, line)},   {ATTN_FIELD(attn_report, reserved)},
+    {ATTN_FIELD(attn_report, size)},    {ATTN_FIELD(attn_report, kind)},
+    {ATTN_FIELD(attn_report, block)},   {ATTN_FIELD(attn_report, thread)},
+    {ATTN_FIELD(attn_report, message)}, {ATTN_FIELD(attn_report, file)},
+    {ATTN_FIELD(attn_report, line)},    {ATTN_FIELD(attn_report, shared_bytes)},
 };
 static_assert(covers(kReportFields, sizeof(attn_report)), "each field of attn_report has a row, in order");
 

@@ -18,19 +18,22 @@
 
 namespace attn {
 
-// Tells env->report about a whole launch.
-inline void report_launch(const attn_env* env, attn_report_kind kind, const char* message) {
+// Tells env->report about a whole launch. `shared_bytes`: as in attn_report.
+inline void report_launch(const attn_env* env, attn_report_kind kind, const char* message,
+                          int32_t shared_bytes = 0) {
   if (!env->report) return;
   attn_report report{};
   report.size = sizeof report;
   report.kind = kind;
   report.message = message;
+  report.shared_bytes = shared_bytes;
   env->report(env->user, &report);
 }
 
-// Whether any device can take it; if not, says why.
+// Whether any device can take it; if not, says why. *refused_bytes: the shared memory a block, if that is why.
 inline bool launch_is_legal(dim3 grid, dim3 block, size_t shared_bytes, const attn_env* env, char* reason,
-                            size_t reason_size) {
+                            size_t reason_size, int32_t* refused_bytes) {
+  *refused_bytes = 0;
   const auto threads = static_cast<unsigned long long>(block.x) * block.y * block.z;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
     snprintf(reason, reason_size, "an empty grid (%u, %u, %u): a caller with nothing to do must not launch",
@@ -45,6 +48,7 @@ inline bool launch_is_legal(dim3 grid, dim3 block, size_t shared_bytes, const at
              shared_bytes > static_cast<unsigned long long>(env->shared_memory_limit)) {
     snprintf(reason, reason_size, "%llu bytes of shared memory: a block may have %lld",
              static_cast<unsigned long long>(shared_bytes), static_cast<long long>(env->shared_memory_limit));
+    *refused_bytes = shared_bytes < INT32_MAX ? static_cast<int32_t>(shared_bytes) : INT32_MAX;
   } else {
     return true;
   }
@@ -59,8 +63,9 @@ template <class... P>
 attn_status launch_as(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
                       const attn_env* env, std::type_identity_t<P>... arguments) {
   char reason[256];
-  if (!launch_is_legal(grid, block, shared_bytes, env, reason, sizeof reason)) {
-    report_launch(env, ATTN_REPORT_LAUNCH, reason);
+  int32_t refused_bytes;
+  if (!launch_is_legal(grid, block, shared_bytes, env, reason, sizeof reason, &refused_bytes)) {
+    report_launch(env, ATTN_REPORT_LAUNCH, reason, refused_bytes);
     return ATTN_LAUNCH_FAILED;
   }
 #ifdef __CUDACC__

@@ -247,6 +247,7 @@ bool accept_plan(const PlanReply& reply, Verdict& v) {
       fail(v, Kind::kRefusal, "plan() refused with " + describe(reply.status) + " but gave no reason");
     } else {
       v.outcome = Outcome::kReject;
+      v.refused = true;
       v.message = "refused: " + reply.reason;
     }
   } else if (reply.status != ATTN_OK) {
@@ -290,6 +291,7 @@ bool accept_run(const RunReply& reply, Verdict& v) {
   v.exploit = reply.exploit;
   if (is_late_refusal(reply)) {
     v.outcome = Outcome::kReject;
+    v.refused = true;
     v.message = "refused: " + reply.fault->message;
     return false;
   }

@@ -72,6 +72,7 @@ struct Fault {
   std::string message, file;
   int line;
   Detail detail = Detail::kNone;
+  int32_t shared_bytes = 0;  // attn_report.shared_bytes
 };
 
 enum class Stage : int32_t { kAll, kPartial, kReduce };

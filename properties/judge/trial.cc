@@ -297,6 +297,7 @@ const Run* Trial::run_if_taken(const Case& c, std::string_view label) {
   const Run* taken = run(c, label);
   if (verdict_.outcome != Outcome::kReject) return taken;
   verdict_.outcome = Outcome::kPass;
+  verdict_.refused = false;
   verdict_.message.clear();
   verdict_.call = 0;
   variants_ = variants;

@@ -18,6 +18,7 @@
 #include "properties/judge/execution.h"
 #include "properties/judge/property.h"
 #include "properties/judge/verdict.h"
+#include "reference/model/assumption.h"
 #include "reference/model/calibration.h"
 #include "reference/oracle.h"
 
@@ -42,7 +43,7 @@ struct GivenRun {
   Run run;
   double worst = 0;                                                     // largest error/bound
   int64_t sampled = 0, dead = 0, uninformative = 0, unconstrained = 0;  // rows
-  std::vector<std::string> assumptions;
+  std::vector<Assumption> assumptions;
 };
 struct GivenRuns {
   std::span<const std::unique_ptr<GivenRun>> runs;

@@ -10,6 +10,7 @@
 #include "properties/judge/shape.h"
 #include "properties/judge/statistical_warning.h"
 #include "properties/judge/target.h"
+#include "reference/model/assumption.h"
 
 namespace attnfuzz {
 
@@ -58,8 +59,9 @@ struct Verdict {
   Outcome outcome = Outcome::kPass;
   Kind kind = Kind::kNone;
   std::string property;
-  std::string message;  // one line for people
-  std::string site;     // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if not known
+  std::string message;   // one line for people
+  std::string site;      // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if not known
+  bool refused = false;  // for kReject: the kernel refused, not the property
   ExitReason exit_reason = ExitReason::kNone;  // for kCrash
   Exploit exploit = Exploit::kNone;            // for a failure, if known
   // The shape of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised.
@@ -73,7 +75,7 @@ struct Verdict {
   std::vector<float> ratios;  // the largest error/bound of every judged run, for the median over cases
   attn_plan plan = {};        // of the case itself
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
-  std::vector<std::string> assumptions;  // classes that the plan left open
+  std::vector<Assumption> assumptions;  // classes that the plan left open
   // The share of O's bound that exists because the plan declares a loose class or leaves it open
   // (reference/model/error_cap.h, best_plan()). Set if plans have a cap and the case was compared.
   std::optional<double> declared;

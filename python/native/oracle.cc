@@ -53,7 +53,7 @@ int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host, c
     copy(reference[TensorId::kO], *o);
     copy(reference[TensorId::kLse], *lse);
     std::string notes;
-    for (const std::string& note : reference.assumptions) notes += (notes.empty() ? "" : "; ") + note;
+    for (const Assumption& one : reference.assumptions) notes += (notes.empty() ? "" : "; ") + one.text();
     std::snprintf(text, size, "%s", notes.c_str());
     return 0;
   } catch (const std::exception& e) {

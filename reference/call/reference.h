@@ -8,6 +8,7 @@
 #include "kernels/attention.h"
 #include "reference/call/expected.h"
 #include "reference/call/row_space.h"
+#include "reference/model/assumption.h"
 
 namespace attnfuzz {
 
@@ -18,8 +19,8 @@ struct Reference {
   int64_t sampled = 0;
   int64_t dead = 0;
   int64_t uninformative = 0;
-  int64_t unconstrained = 0;             // rows; a row with an unconstrained column counts, too
-  std::vector<std::string> assumptions;  // what the plan left open; see ErrorModel
+  int64_t unconstrained = 0;            // rows; a row with an unconstrained column counts, too
+  std::vector<Assumption> assumptions;  // what the plan left open; see ErrorModel
   // For each row's O and LSE: the share of the per-key error charges that is likely to remain if each key's
   // error has a random sign, sqrt(sum c_j^2) / sum c_j. It is no bound; advice.h uses it. Empty: not known.
   std::vector<float> o_scatter, lse_scatter;

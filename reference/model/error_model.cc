@@ -33,6 +33,8 @@ Format converted(Format format, const attn_plan& plan) {
   return {2 * format.unit, 2 * format.tiny, format.max, format.max};
 }
 
+using Part = Assumption::Part;
+
 // With fp32 inputs, a value in the input's format, or in one that is not known, is not rounded further.
 attn_plan in_fp32(const attn_problem& problem, attn_plan plan) {
   if (problem.dtype != ATTN_F32) return plan;
@@ -49,8 +51,7 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
   const bool open = plan.accumulator == ATTN_ACC_UNKNOWN;
   model->tensor_cores = open ? !chains : plan.accumulator != ATTN_ACC_FFMA;
   if (open)
-    model->assumptions.push_back(chains ? "accumulator not known: FFMA assumed, as inputs are of fp32"
-                                        : "accumulator not known: tensor cores assumed");
+    model->assumptions.push_back({Part::kAccumulator, chains ? "FFMA for inputs in fp32" : "tensor cores"});
   const double d = static_cast<double>(problem.dim_qk);
   if (model->tensor_cores) {
     model->product_unit = cal.mma_product;
@@ -60,7 +61,7 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
     if (plan.mma_block > 0)
       model->mma_block = cal.measured ? std::min(cal.mma_block, plan.mma_block) : plan.mma_block;
     if (plan.mma_block <= 0 && !cal.measured)
-      model->assumptions.push_back("mma block not known: " + std::to_string(cal.mma_block) + " assumed");
+      model->assumptions.push_back({Part::kMmaBlock, std::to_string(cal.mma_block)});
     if (problem.dtype == ATTN_F16) model->least_factor = cal.mma_least_f16;
     if (problem.dtype == ATTN_F16 || plan.p_format == ATTN_FORMAT_F16 || plan.v_format == ATTN_FORMAT_F16)
       model->least_value = cal.mma_least_f16;
@@ -95,7 +96,7 @@ void exponential(const attn_plan& plan, const Calibration& cal, ErrorModel* mode
     case ATTN_EXP_FAST_EXPF:
       break;
     default:
-      model->assumptions.push_back("exp not known: __expf assumed");
+      model->assumptions.push_back({Part::kExp, "__expf"});
   }
   model->eps_exp = std::max({cal.fast_expf, plan.exp_class == ATTN_EXP_FAST_EXPF ? 0 : cal.ex2,
                              plan.exp_class == ATTN_EXP_FAST_EXPF ? 0 : std::max(cal.exp2f, cal.expf)});
@@ -117,7 +118,7 @@ void scalar_functions(const attn_problem& problem, const attn_plan& plan, const 
       break;
     default:
       model->eps_log = std::max({cal.lg2, cal.logf, cal.fast_logf});
-      model->assumptions.push_back("log not known: the loosest documented class assumed");
+      model->assumptions.push_back({Part::kLog, "the loosest documented class"});
   }
   switch (plan.rcp_class) {
     case ATTN_RCP_APPROX:
@@ -128,7 +129,7 @@ void scalar_functions(const attn_problem& problem, const attn_plan& plan, const 
       break;
     default:
       model->eps_reciprocal = std::max(cal.rcp, cal.rcp_exact);
-      model->assumptions.push_back("reciprocal not known: the loosest documented class assumed");
+      model->assumptions.push_back({Part::kReciprocal, "the loosest documented class"});
   }
   model->softcap = problem.softcap > 0 ? problem.softcap : 0;
   if (model->softcap == 0) return;
@@ -141,7 +142,7 @@ void scalar_functions(const attn_problem& problem, const attn_plan& plan, const 
       break;
     default:
       model->eps_tanh = std::max(cal.tanh_approx, cal.tanhf);
-      model->assumptions.push_back("tanh not known: tanh.approx assumed");
+      model->assumptions.push_back({Part::kTanh, "tanh.approx"});
   }
 }
 
@@ -150,9 +151,8 @@ void scaling(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
   model->fused = plan.scale_mode == ATTN_SCALE_FUSED;
   model->may_be_fused = plan.scale_mode != ATTN_SCALE_SEPARATE;
   if (plan.scale_mode == ATTN_SCALE_UNKNOWN)
-    model->assumptions.push_back(problem.dtype == ATTN_F32
-                                     ? "scaling not known: folded into Q assumed"
-                                     : "scaling not known: folded into a 16-bit Q assumed");
+    model->assumptions.push_back(
+        {Part::kScaling, problem.dtype == ATTN_F32 ? "folded into Q" : "folded into a 16-bit Q"});
   if (plan.scale_mode == ATTN_SCALE_UNKNOWN || plan.scale_mode == ATTN_SCALE_FOLDED_Q) {
     const Format format = converted(format_of(problem.dtype), plan);
     model->folded_unit = format.unit;
@@ -175,8 +175,7 @@ void format_of_p(const attn_problem& problem, const attn_plan& plan, ErrorModel*
   model->p_unit = format.unit + (scaled ? kU : 0);
   model->p_tiny = format.tiny / model->p_scale;
   model->p_overflow = format.overflow / model->p_scale;
-  if (plan.p_format == ATTN_FORMAT_UNKNOWN)
-    model->assumptions.push_back("format of P not known: the input's assumed");
+  if (plan.p_format == ATTN_FORMAT_UNKNOWN) model->assumptions.push_back({Part::kFormatOfP, "the input's"});
   // 8-bit products are added with fewer bits (13 on Hopper), 32 at once.
   if (is_8_bit(plan.p_format) && model->tensor_cores) {
     model->product_unit = std::max(model->product_unit, 0x1p-13);
@@ -208,7 +207,7 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
     model->partial_tiny = std::max(input.tiny, kFlush);
     model->partial_overflow = input.overflow;
     if (plan.partial_format == ATTN_FORMAT_UNKNOWN)
-      model->assumptions.push_back("format of the partials not known: the input's assumed");
+      model->assumptions.push_back({Part::kFormatOfPartials, "the input's"});
   }
   if (plan.merge_format != ATTN_FORMAT_OF_INPUT) return;
   // The rounding of a partial, of its weight and of their product; then of the sums that are divided. With fp32
@@ -224,7 +223,7 @@ void order_of_work(const attn_plan& plan, ErrorModel* model) {
   model->tile_k = plan.tile_k;
   if (plan.tile_k <= 0) {
     model->tile_k = 1;
-    model->assumptions.push_back("KV tile not known: a rescale at every key assumed");
+    model->assumptions.push_back({Part::kKvTile, "a rescale at every key"});
   }
   model->split_tiles = plan.num_splits > 1 ? std::max<int64_t>(plan.split_tiles, 0) : 0;
   model->rescales = std::max<int64_t>(plan.rescales, 0);

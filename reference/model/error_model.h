@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "reference/model/assumption.h"
 #include "reference/model/calibration.h"
 #include "reference/numbers/both.h"
 
@@ -120,7 +121,7 @@ struct ErrorNumbers {
 };
 
 struct ErrorModel : ErrorNumbers {
-  std::vector<std::string> assumptions;
+  std::vector<Assumption> assumptions;
 };
 
 ErrorModel make_error_model(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration);

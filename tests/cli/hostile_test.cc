@@ -138,7 +138,7 @@ struct Document {
     result.properties[text].cases = 1;
     result.properties[text].failed = 1;
     result.rejections[text] = 2;
-    result.assumptions = {text};
+    result.assumptions = {{Assumption::Part::kExp, text}};
     Failure& failure = result.failures.emplace_back();
     failure.property = find_property("reference");
     Verdict& v = failure.verdict;
@@ -146,7 +146,7 @@ struct Document {
     v.property = "reference";
     v.message = text;
     v.shapes = {text};
-    v.assumptions = {text};
+    v.assumptions = {{Assumption::Part::kExp, text}};
     v.fault = Fault{};
     v.fault->message = v.fault->file = text;
     v.plan = e.plan;

@@ -102,7 +102,9 @@ TEST(Oracle, SaysWhatThePlanLeavesOpen) {
   Case c({.seq_q = 1, .seq_k = 3});
   EXPECT_TRUE(c.reference().assumptions.empty());
   c.plan.exp_class = ATTN_EXP_UNKNOWN;
-  EXPECT_EQ(c.reference().assumptions, std::vector<std::string>{"exp not known: __expf assumed"});
+  ASSERT_EQ(c.reference().assumptions, (std::vector<Assumption>{{Assumption::Part::kExp, "__expf"}}));
+  EXPECT_EQ(c.reference().assumptions[0].text(), "exp not known: __expf assumed");
+  EXPECT_EQ(c.reference().assumptions[0].brief(), "exp: __expf");
 }
 
 TEST(Oracle, NoLogSumExpIsAnInfinity) {

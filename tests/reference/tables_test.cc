@@ -222,7 +222,7 @@ TEST(ErrorModel, OfInputsInFp32) {
   ErrorModel m = model();
   EXPECT_FALSE(m.tensor_cores);
   EXPECT_EQ(m.assumptions,
-            std::vector<std::string>{"accumulator not known: FFMA assumed, as inputs are of fp32"});
+            (std::vector<Assumption>{{Assumption::Part::kAccumulator, "FFMA for inputs in fp32"}}));
   EXPECT_EQ(m.score_gamma, gamma(64, kU));
   EXPECT_EQ(m.flushed_factor, 0x1p-126);
   // Who says that Q and K are converted uses tensor cores.
@@ -230,8 +230,8 @@ TEST(ErrorModel, OfInputsInFp32) {
   m = model();
   EXPECT_TRUE(m.tensor_cores);
   EXPECT_EQ(m.mma_block, 4);
-  EXPECT_EQ(m.assumptions, (std::vector<std::string>{"accumulator not known: tensor cores assumed",
-                                                     "mma block not known: 4 assumed"}));
+  EXPECT_EQ(m.assumptions, (std::vector<Assumption>{{Assumption::Part::kAccumulator, "tensor cores"},
+                                                    {Assumption::Part::kMmaBlock, "4"}}));
   EXPECT_EQ(m.factor_unit, 0x1p-11);
   EXPECT_EQ(m.factor_overflow, 0x1p128 - 0x1p116);
   c.plan.mma_block = 1, c.plan.accumulator = ATTN_ACC_TENSOR;

@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/primitives/launch.h"
 #include "kernels/cuda_source/cuda/host.h"
+#include "kernels/primitives/launch.h"
 
 namespace simt {
 
@@ -21,8 +21,11 @@ struct Shape {
   size_t bytes;
 };
 
-inline void refuse_launch(cudaError_t error, const char* why, Place here) {
-  tell(ATTN_REPORT_LAUNCH, "%s:%d: %s", here.file, here.line, why);
+// `shared_bytes`: as in attn_report.
+inline void refuse_launch(cudaError_t error, const char* why, Place here, int32_t shared_bytes = 0) {
+  char message[400];
+  snprintf(message, sizeof message, "%s:%d: %s", here.file, here.line, why);
+  attn::report_launch(host.env, ATTN_REPORT_LAUNCH, message, shared_bytes);
   remember(error);
   HostCall::fail(ATTN_LAUNCH_FAILED);
 }
@@ -35,8 +38,10 @@ void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Ca
     abort();
   }
   char reason[256];
-  if (!attn::launch_is_legal(shape.grid, shape.block, shape.bytes, host.env, reason, sizeof reason))
-    return refuse_launch(cudaErrorInvalidConfiguration, reason, shape.here);
+  int32_t refused_bytes;
+  if (!attn::launch_is_legal(shape.grid, shape.block, shape.bytes, host.env, reason, sizeof reason,
+                             &refused_bytes))
+    return refuse_launch(cudaErrorInvalidConfiguration, reason, shape.here, refused_bytes);
   if (opts_in && shape.bytes > dynamic_limit(kernel)) {
     snprintf(reason, sizeof reason,
              "%zu bytes of dynamic shared memory: above 48 KiB a kernel asks for them with "

@@ -56,8 +56,9 @@ TEST(Tighter, NamesTheAssumptionThatCostsMost) {
   EXPECT_LT(t.still, t.uninformative);
   EXPECT_NE(t.costs.find("scaling not known"), std::string::npos) << t.costs;
   EXPECT_LT(t.without, t.uninformative);
-  EXPECT_TRUE(leaves_fp32_open({t.costs}));
-  EXPECT_FALSE(leaves_fp32_open({"log not known: the loosest documented class assumed"}));
+  using Part = Assumption::Part;
+  EXPECT_TRUE(leaves_fp32_open({{Part::kLog, ""}, {Part::kScaling, "folded into a 16-bit Q"}}));
+  EXPECT_FALSE(leaves_fp32_open({{Part::kLog, "the loosest documented class"}}));
 }
 
 }  // namespace

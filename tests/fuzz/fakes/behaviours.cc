@@ -31,6 +31,7 @@ void report(const attn_env* env, int32_t kind, const char* message) {
   r.message = message;
   r.file = "some.cu";
   r.line = 12;
+  r.shared_bytes = 120'000;
   env->report(env->user, &r);
 }
 

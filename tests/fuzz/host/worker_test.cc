@@ -354,6 +354,7 @@ TEST(Worker, KeepsTheFirstReport) {
     EXPECT_EQ(run.fault->message, "the first");
     EXPECT_EQ(run.fault->file, "some.cu");
     EXPECT_EQ(run.fault->line, 12);
+    EXPECT_EQ(run.fault->shared_bytes, 120'000);
     EXPECT_EQ(run.fault->block[1], 7u);
     EXPECT_EQ(run.fault->thread[0], 31u);
   }

@@ -22,6 +22,7 @@ struct Report {
   std::array<uint32_t, 3> block, thread;
   std::string message, file;
   int line;
+  int shared_bytes;
 };
 
 struct Outcome {
@@ -50,7 +51,8 @@ inline void keep_report(void* user, const attn_report* report) {
                                                   {report->thread[0], report->thread[1], report->thread[2]},
                                                   report->message,
                                                   report->file ? report->file : "",
-                                                  report->line});
+                                                  report->line,
+                                                  report->shared_bytes});
 }
 
 template <class... P>

@@ -5,11 +5,11 @@
 #include <numeric>
 #include <set>
 
+#include "kernels/executor/threads/progress.h"
+#include "kernels/executor/threads/schedule.h"
 #include "kernels/primitives/atomic.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/dependent.h"
-#include "kernels/executor/threads/progress.h"
-#include "kernels/executor/threads/schedule.h"
 #include "tests/kernels/executor/harness.h"
 
 namespace attn {
@@ -86,12 +86,13 @@ TEST(Launch, PublishesHowFarItIs) {
 }
 
 TEST(Launch, RefusesWhatNoDeviceTakes) {
-  const auto refused = [](dim3 grid, dim3 block, RunOptions options, const char* words) {
+  const auto refused = [](dim3 grid, dim3 block, RunOptions options, const char* words, int shared_bytes = 0) {
     const Outcome run = run_on_cpu(nothing, grid, block, options);
     EXPECT_EQ(run.status, ATTN_LAUNCH_FAILED);
     ASSERT_EQ(run.reports.size(), 1u);
     EXPECT_EQ(run.reports[0].kind, ATTN_REPORT_LAUNCH);
     EXPECT_NE(run.told().find(words), std::string::npos) << run.told();
+    EXPECT_EQ(run.reports[0].shared_bytes, shared_bytes);
   };
   refused(0, 32, {}, "empty grid");
   refused(dim3(1, 0), 32, {}, "empty grid");
@@ -102,7 +103,8 @@ TEST(Launch, RefusesWhatNoDeviceTakes) {
   refused(1, 1025, {}, "1 to 1024 threads");
   refused(1, dim3(32, 33), {}, "1 to 1024 threads");
   refused(1, dim3(1, 1, 65), {}, "at most (1024, 1024, 64)");
-  refused(1, 32, {.shared = 1001, .shared_limit = 1000}, "a block may have 1000");
+  refused(1, 32, {.shared = 1001, .shared_limit = 1000}, "a block may have 1000", 1001);
+  refused(0, 32, {.shared = 1001, .shared_limit = 1000}, "empty grid");
   EXPECT_EQ(run_on_cpu(nothing, dim3(1, 65535), 32, {.shared = 1000, .shared_limit = 1000}).told(), "ok");
 }
 

@@ -161,6 +161,7 @@ TEST(JudgePlan, WhatAReplyBecomes) {
   PlanReply reply;
   reply.status = ATTN_UNSUPPORTED, reply.reason = "too wide";
   EXPECT_EQ(judged(reply).message, "refused: too wide");
+  EXPECT_TRUE(judged(reply).refused);
   EXPECT_EQ(judged(reply).site, "");
   reply.crash = "SIGFPE in plan()", reply.exit_reason = ExitReason::kArithmetic, reply.site = "libmine.so+0x1";
   const Verdict died = judged(reply);
@@ -359,7 +360,7 @@ TEST(Trial, RunsThatAreGivenAreTakenInTheirOrder) {
   auto given = std::make_unique<GivenRun>();
   given->run = *first.run(simple(9));
   given->worst = 0.5, given->sampled = 18, given->dead = 1, given->uninformative = 2, given->unconstrained = 3;
-  given->assumptions = {"one"};
+  given->assumptions = {{Assumption::Part::kExp, "one"}};
   const std::unique_ptr<GivenRun> all[] = {std::move(given)};
   GivenRuns runs = {.runs = all, .lacking = {}};
   Trial trial(simple(9), target, documented(), runs);
@@ -369,7 +370,7 @@ TEST(Trial, RunsThatAreGivenAreTakenInTheirOrder) {
   EXPECT_EQ((std::array{v.rows, v.sampled, v.dead_rows, v.uninformative_rows, v.unconstrained_rows}),
             (std::array<int64_t, 5>{18, 18, 1, 2, 3}));
   EXPECT_EQ(v.worst, 0.5);
-  EXPECT_EQ(v.assumptions, std::vector<std::string>{"one"});
+  EXPECT_EQ(v.assumptions, (std::vector<Assumption>{{Assumption::Part::kExp, "one"}}));
   EXPECT_FALSE(trial.run(simple(8), "shorter"));
   EXPECT_EQ(v.outcome, Outcome::kUninformative);
   ASSERT_TRUE(runs.lacking);

@@ -126,7 +126,7 @@ void hold_batched(const std::vector<std::pair<std::string, Case>>& cases, Target
     }
   }
   std::vector<batch::Result> results(calls.size());
-  std::vector<std::string> assumptions;
+  std::vector<Assumption> assumptions;
   const auto must = [](const std::string& failed) {
     if (!failed.empty()) throw std::runtime_error(failed);
   };

@@ -105,6 +105,10 @@ TEST_F(CampaignFolder, StatsAreReadAsWritten) {
   verdict.outcome = Outcome::kReject;
   verdict.message = "no softcap";
   stats.targets["fa1.cpu.plain"].add(some_case(65), verdict);
+  verdict.property = "repeat";
+  verdict.message = "refused: no softcap";
+  verdict.refused = true;
+  stats.targets["fa1.cpu.plain"].add(some_case(65), verdict);
   write_stats(dir_, 1, stats);
   const ShardStats again = read_stats(dir_, 1);
   EXPECT_EQ(again.next, stats.next);
@@ -116,8 +120,13 @@ TEST_F(CampaignFolder, StatsAreReadAsWritten) {
   EXPECT_EQ(p.ratios.count(), 4u);
   EXPECT_EQ(p.ratios.buckets(), stats.targets.at("fa1.cpu.plain").properties.at("reference").ratios.buckets());
   EXPECT_EQ(t.rejections.at("reference: no softcap"), 1u);
-  EXPECT_EQ(t.features.counts.at("causal"), 2u);
-  EXPECT_EQ((t.heat.at({heat_bucket(1), heat_bucket(65)}).cases), 2u);
+  EXPECT_EQ(t.rejections.at("repeat: refused: no softcap"), 1u);
+  EXPECT_EQ(t.refused, 1u) << "of a property's own rejections nothing is the kernel's";
+  TargetStats twice = t;
+  twice.merge(t);
+  EXPECT_EQ(twice.refused, 2u);
+  EXPECT_EQ(t.features.counts.at("causal"), 3u);
+  EXPECT_EQ((t.heat.at({heat_bucket(1), heat_bucket(65)}).cases), 3u);
   EXPECT_TRUE(read_stats(dir_, 0).targets.empty());
 }
 

@@ -1,0 +1,23 @@
+#include "reference/model/assumption.h"
+
+#include <cstddef>
+#include <iterator>
+
+namespace attnfuzz {
+namespace {
+
+std::string name_of(Assumption::Part part) {
+  static constexpr const char* kNames[] = {"accumulator", "mma block",   "exp",
+                                           "log",         "reciprocal",  "tanh",
+                                           "scaling",     "format of P", "format of the partials",
+                                           "KV tile"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Assumption::Part::kKvTile) + 1);
+  return kNames[static_cast<size_t>(part)];
+}
+
+}  // namespace
+
+std::string Assumption::text() const { return name_of(part) + " not known: " + assumed + " assumed"; }
+std::string Assumption::brief() const { return name_of(part) + ": " + assumed; }
+
+}  // namespace attnfuzz
