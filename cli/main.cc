@@ -14,8 +14,8 @@
 
 namespace {
 
-// What was printed may not have arrived, as on a full disk. The status of a failure that was found stays. A
-// reader that has gone, as `| head` does, has read all that it wants: that is no error.
+// Checks that the output has arrived, which it may not on a full disk. The status of a failure that was found
+// stays. A reader that has gone, as `| head` does, has read all that it wants: that is no error.
 int finish(int status) {
   errno = 0;
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;

@@ -27,13 +27,13 @@ bool judged_by(const CheckResult& result, const Property& property) {
   return stats != result.properties.end() && stats->second.cases > stats->second.rejected;
 }
 
-// Of fewer cases coverage says how few they are.
+// The coverage of fewer cases would only say how few they are.
 constexpr uint64_t kFewestToMeasure = 1000;
-// Of fewer nobody asks for tighter bounds.
+// The fewest cases after which tighter bounds are tried.
 constexpr uint64_t kFewestToTighten = 200;
 
-// How much of what it may be asked a kernel takes. Refusing is no way to pass: of the caller's domain
-// nearly all is due, and of what there is at least something.
+// Measures how many of the problems that it may be asked a kernel takes. Refusing is no way to pass: nearly all
+// of the caller's domain is due, or at least a part of all problems.
 void measure_taken(Target& target, const CheckOptions& options, Checked& checked) {
   constexpr double kOfDomain = 0.95, kOfAll = 0.05;
   GeneratorConfig config;
@@ -72,7 +72,7 @@ void measure_refused(const CheckResult& result, Checked& checked) {
                                " cases inside --domain: a kernel that refuses does not pass");
 }
 
-// Who is slow is asked little, and must not pass for that.
+// A slow kernel is asked little, and must not pass for that.
 void measure_pace(const CheckResult& result, double seconds, Checked& checked) {
   constexpr double kFewest = 50, kFewestASecond = 5;
   uint64_t judged = 0;
@@ -84,7 +84,7 @@ void measure_pace(const CheckResult& result, double seconds, Checked& checked) {
       "more time, or a --domain of smaller problems");
 }
 
-// Of what is planted in Q, K and V.
+// True if NaN or an infinity is planted in Q, K or V.
 bool has_non_finite(Case c) {
   const size_t planted = c.planted.size();
   refusal_of_several(Limit::kFinite)->strip(c);
@@ -169,15 +169,15 @@ void try_tighter(Target& target, const GeneratorConfig& config, const Calibratio
   checked.not_judged.push_back(costs);
 }
 
-// Of a launch that was refused for its shared memory: the bytes of the least device on which it would not be.
-// 0: it is another failure.
+// If a launch was refused for its shared memory: the bytes a block of the least device that could run it. 0: it
+// is another failure.
 int64_t device_for(const Verdict& verdict) {
   if (!verdict.fault || verdict.fault->kind != ATTN_REPORT_LAUNCH || verdict.fault->shared_bytes <= 0) return 0;
   const auto device = std::ranges::lower_bound(kSharedOfDevices, verdict.fault->shared_bytes);
   return device == std::end(kSharedOfDevices) ? 0 : *device;
 }
 
-// What to declare, if the failing case is one that the kernel does not promise to get right.
+// Says what to declare if the kernel does not promise to get the failing case right.
 void print_advice(const Failure& failure, const Filed& filed) {
   if (!filed.reduction) return;
   const Case& minimal = filed.reduction->minimal;
@@ -292,7 +292,7 @@ Checked check_kernel(const KernelLibrary& library, const CheckArguments& given, 
       return nullptr;
     }
   };
-  // What a draw of the whole has is not due.
+  // The floors of a whole draw do not apply to a part.
   const std::string part = !options.path.empty()           ? "cases of one path"
                            : !arguments.properties.empty() ? "cases of some properties"
                                                            : "";

@@ -53,7 +53,7 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
     file = found.file;
     return filed;
   }
-  // Of a hang this may take several times what the watchdog gives a call.
+  // For a hang this may take several times the watchdog's allowance.
   const auto at_work = [](const std::string& what) {
     std::printf("%s ...\n", what.c_str());
     std::fflush(stdout);
@@ -206,7 +206,7 @@ void try_found_before(Target& target, const Calibration& calibration, const Fili
     const Reproducer* r = std::get_if<Reproducer>(&read);
     if (r->kind == kWarningKind) continue;  // it was no failure
     if (r->backend != kernel.backend) continue;
-    // What a sanitizer's lane took over is tried there.
+    // A failure that a sanitizer's lane took over is tried there.
     std::unique_ptr<Target> there;
     const Lane* lane = find_lane(r->c.lane);
     const bool took_over = lane != nullptr && lane->sanitizer() && more_to_see(kernel, {});

@@ -1,5 +1,5 @@
-// What becomes of the failures of a check: each is judged again, reduced and written to a
-// file; those that were written before are tried first.
+// Files the failures of a check: each is judged again, reduced and written to a file. Files that were written
+// before are tried first.
 #pragma once
 
 #include <functional>

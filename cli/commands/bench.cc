@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-// What the executor is built for: at most this many times the time of plain C++.
+// The executor's goal: at most this many times the time of plain C++.
 constexpr double kRatioTarget = 4;
 
 struct BenchArguments {

@@ -92,7 +92,7 @@ void print_products(const Json& measured) {
   }
 }
 
-// Of a device that has the bits of a model: the documented classes, and whose arithmetic it has.
+// The calibration of a device that has the bits of a model: the documented classes, and the name of the model.
 Calibration calibration_by_bits(const Json& compared) {
   Calibration calibration = documented();
   calibration.device = compared.at("device");
@@ -103,7 +103,7 @@ Calibration calibration_by_bits(const Json& compared) {
   return calibration;
 }
 
-// Of what differs, what it gave; how much was compared.
+// Prints what differs, and how much was compared.
 Exit print_bits(const Json& compared) {
   const std::string model = compared.at("arithmetic");
   std::printf("bits of %s, beside the model %s\n  %-28s %14s %14s\n",

@@ -38,7 +38,7 @@ struct CampaignArguments : CampaignScope {
   EntryOptions entry;
 };
 
-// What a ledger may speak of: all that there is here and that this session has.
+// The names that a ledger may use: of all kernels that there are here, and of those that this session has.
 LedgerNames ledger_names(const CampaignArguments& arguments) {
   LedgerNames names = {arguments.kernels, lane_names()};
   for (const KernelLibrary& library : our_kernels()) names.kernels.push_back(library.name);

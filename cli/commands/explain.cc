@@ -27,7 +27,7 @@ struct ExplainArguments : CaseArguments {
   ProbeArguments probe;
 };
 
-// What the kernel makes of the case now: O of its first call, beside the oracle.
+// The kernel's present result of the case: O of its first call, and the oracle's.
 struct Seen {
   attn_plan plan = {};
   Reference reference;

@@ -29,7 +29,8 @@ std::string first_there(const std::vector<fs::path>& paths) {
   return "";
 }
 
-// Where a program finds what it needs beside the kernel's library: as it looks itself, else with this command.
+// Finds the files that a program needs beside the kernel's library: where the program looks itself, else beside
+// this command.
 void find_places(Places& places) {
   const fs::path home = program_folder().parent_path(), beside = fs::path(places.library).parent_path();
   const char* executor = "libattnfuzz-executor.so";

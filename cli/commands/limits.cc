@@ -29,7 +29,8 @@ struct LimitsArguments {
   int cases = 400;
 };
 
-// What a run refuses beyond what the kernel declares (tried.h). A kernel that refuses in run() is asked there.
+// Finds by running what the kernel refuses beyond its declaration (tried.h). A kernel that refuses in run() is
+// asked there.
 std::optional<Terms> found_by_running(Target& target) {
   if (target.info().refuses_late) return std::nullopt;
   const Tried tried = try_function(target);

@@ -20,7 +20,7 @@ Exit run_reduce(const ReduceArguments& arguments) {
   const Case& c = opened.r.c;
   Target& target = *opened.target;
   print(opened.identity + "\n");
-  // What two oracles do not agree on stays so only where both are asked.
+  // A disagreement of two oracles shows only if both are asked.
   put_oracle(target, arguments.target, opened.r.kind == "oracle");
   const Verdict verdict = judge(c, opened.property, target, opened.calibration);
   if (verdict.outcome != Outcome::kFail) {

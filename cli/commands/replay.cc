@@ -35,7 +35,7 @@ struct Opened {
 
 constexpr int kRuns = 3;  // of a case that holds though its file says that it fails
 
-// Of a file: what it says is shown by numbers, which may be nearly anything in a case that is uninformative.
+// True if numbers show a failure of this kind. In an uninformative case they may be nearly anything.
 bool shown_by_numbers(const std::string& kind) {
   return kind == kWarningKind || std::ranges::any_of(std::array{Kind::kWrong, Kind::kNonFinite, Kind::kRelation,
                                                                 Kind::kDirty, Kind::kBits},
@@ -86,7 +86,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   Verdict verdict = judge(r.c, property, target, calibration);
   tell_first_bits(r.c, target, verdict);
   print(path + ": " + describe(r.c) + "\n  " + verdict_text(verdict));
-  // What failed once and holds now is mended, or comes and goes.
+  // A case that failed once and holds now is mended, or comes and goes.
   const bool not_judged = verdict.outcome == Outcome::kUninformative && shown_by_numbers(r.kind);
   if (not_judged) {
     print("  not judged: its file says '" + printable(r.kind) +

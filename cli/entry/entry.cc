@@ -92,8 +92,8 @@ void run_or_say(const std::string& what, const std::vector<std::string>& command
   throw UserError(what + " (" + describe_status(ran.status) + "): see above");
 }
 
-// Of a folder that CMake has not configured yet: Ninja where it is, for CMake's own choice is make, which a
-// machine that has built attnfuzz need not have.
+// The generator for a folder that CMake has not configured yet: Ninja if it is installed. CMake's own choice is
+// make, which a machine that has built attnfuzz need not have.
 std::vector<std::string> generator(const fs::path& build) {
   if (std::getenv("CMAKE_GENERATOR") != nullptr || fs::exists(build / "CMakeCache.txt")) return {};
   if (run_program({"sh", "-c", "command -v ninja"}, {.take_output = true}).status != 0) return {};

@@ -41,7 +41,7 @@ bool sets(const std::string& takes, const std::string& field);
 // cannot express.
 void expect_entry(const Entry& entry);
 
-// Of the library that build_entry() makes, without its lane.
+// The path of the library that build_entry() makes, without its lane.
 std::string library_path(const Entry& entry, const std::string& folder);
 
 // Writes a project to `folder`/STEM.attnfuzz, builds it with CMake and the package of this

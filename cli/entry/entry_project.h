@@ -17,7 +17,7 @@
 
 namespace attnfuzz {
 
-// Whether the call names a field of attn_entry::Args: "S" in 'launch(q, k, v, o, S, D)'. `field`: a regular
+// True if the call names a field of attn_entry::Args: "S" in 'launch(q, k, v, o, S, D)'. `field`: a regular
 // expression.
 bool names_in_call(const Entry& entry, const std::string& field);
 

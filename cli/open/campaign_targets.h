@@ -1,5 +1,5 @@
-// What a campaign checks: each kernel on each back end and in each lane, and in each of those the planted bug
-// that shows that it finds any.
+// The targets of a campaign: each kernel on each back end and in each lane, and for each of those the planted
+// bug that shows that bugs are found there.
 #pragma once
 
 #include <string>

@@ -14,12 +14,12 @@ namespace attnfuzz {
 
 // A reproducer file; of a bare case, one with property `reference` and no kernel. Throws UserError.
 Reproducer load_reproducer(const std::string& path);
-// What to judge the case of the file at `path` with: `named` by --kernel, or the file's. A library is
-// loaded only for whoever named it: of one that the file alone names this says how, and throws.
+// The kernel to judge the case of the file at `path` with: `named` by --kernel, or the file's. A library is
+// loaded only if the caller names it: for one that the file alone names this throws and says how to name it.
 std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named);
 // Likewise what to compare its bits with: `named` by --peer, or the file's; empty: neither names any.
 std::string trusted_peer(const Reproducer& r, const std::string& path, const std::string& named);
-// What was not given, as the file has it.
+// Takes the options that were not given from the file.
 TargetOptions for_file(TargetOptions options, const Reproducer& file);
 
 struct CaseArguments {

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the tool puts before each line of its own.
+// The mark that the tool puts before each of its own lines.
 constexpr std::string_view kMark = "=========";
 
 // A finding's headline has one of these; its further lines are about where.

@@ -28,7 +28,7 @@ std::unique_ptr<Target> open_library(const std::string& path, TargetOptions opti
   return open(library_of(path, options), options);
 }
 
-// What was found, and from what. A library of another hash was built of another source.
+// The findings, and what they were found from. A library of another hash was built from another source.
 struct Found {
   std::string call, takes, domain, hash;
   std::string statements;  // "dim = one_of(64, 128)"

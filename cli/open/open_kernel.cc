@@ -50,7 +50,7 @@ std::string executor_build(const std::string& library) {
   return "";
 }
 
-// What --calibration says that the device has.
+// The arithmetic that --calibration says the device has.
 int32_t calibrated_arithmetic(const TargetOptions& options) {
   if (options.calibration.empty()) return ATTN_ARITHMETIC_ANY;
   std::string error;
@@ -196,7 +196,7 @@ std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& li
                  printable(why, why.size()).c_str());
     return nullptr;
   };
-  // Of a plug-in that beside the plain library.
+  // The library of the lane lies beside a plug-in's plain one.
   const auto there = find_kernel(library.name, wanted_by(options), &error);
   if (!there && in_lane(library.path, lane) == library.path) return nullptr;  // it is not built for it
   if (!there) return passed_over(error);

@@ -19,7 +19,7 @@ namespace attnfuzz {
 
 // All that a name stands for: a plug-in may have several kernels.
 std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options);
-// Of a name that must stand for one.
+// The library of a name that must stand for exactly one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
 // The same kernel in another lane of the CPU; null: it is not built for that, or cannot be asked there, which
@@ -43,8 +43,8 @@ void put_oracle(Target& target, const TargetOptions& options, bool all = false);
 BatchTarget* batch_target_of(Target& target, const TargetOptions& options);
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);
 
-// What the worker of a kernel that is not trusted takes on, 0 of one that is; throws UserError where
-// that is not to be had. From then on nobody can trace this process either.
+// The measures of the worker of an untrusted kernel, 0 for a trusted one; throws UserError if they cannot be
+// had. From then on nobody can trace this process either.
 uint32_t measures_of(const TargetOptions& options);
 // "confined: process, files, network, signals, system calls" and what is lacking, a line each.
 std::string confinement_text(uint32_t measures);

@@ -25,7 +25,7 @@ struct UserError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What the chosen subcommand will do once all arguments are parsed.
+// The work of the chosen subcommand, to be done once all arguments are parsed.
 using Action = std::function<Exit()>;
 
 void add_list(CLI::App& app, Action& action);

@@ -1,6 +1,6 @@
-// How the command explains itself: --help that fits 80 columns, and a word that was meant for
-// one that was mistyped. Both are made from CLI11's own tree of subcommands and options; what a shell
-// completes and the manual page are too (complete/table.h).
+// The command's help: --help that fits 80 columns, and the word that was meant by a mistyped one. Both are made
+// from CLI11's own tree of subcommands and options; what a shell completes and the manual page are too
+// (complete/table.h).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@ namespace attnfuzz {
 // For the app and, by inheritance, for subcommands that are added later.
 void set_formatter(CLI::App& app);
 
-// What stands at the end of a subcommand's --help. `statuses`: of kHeld, kFound and kBadUse; empty: it
+// The text at the end of a subcommand's --help. `statuses`: the words for kHeld, kFound and kBadUse; empty: it
 // has none.
 inline constexpr const char* kBadUseStatus = "bad use or a bad file";
 inline const std::vector<std::string> kJudgedStatuses = {"it held", "it failed", kBadUseStatus};
@@ -34,7 +34,7 @@ std::string beside(const std::string& name, const std::string& words, size_t col
 // One of `names`; else "there is no WHAT 'assan': did you mean 'asan'?". Completion knows them.
 CLI::Validator one_of(const std::string& what, const std::vector<std::string>& names);
 
-// Of a command line that could not be parsed: "'chekc': did you mean 'check'?", line by line.
+// Suggestions for a command line that could not be parsed: "'chekc': did you mean 'check'?", line by line.
 std::string meant(const CLI::App& app);
 
 }  // namespace attnfuzz

@@ -30,7 +30,7 @@ struct TargetOptions {
 // Every lane there is.
 const std::vector<std::string>& lane_names();
 
-// Of kernels: cpu or cuda; and of CPU lanes.
+// Validators: of a kernel's back end, cpu or cuda; of a CPU lane; of a property.
 CLI::Validator is_backend();
 CLI::Validator is_lane();
 CLI::Validator is_property();
@@ -50,7 +50,7 @@ void add_untrusted_flag(CLI::App& app, TargetOptions& options);
 // The same, and --backend, --lane, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
 
-// What a replay line must say to be as careful.
+// The words that make a replay line as careful as this command was.
 std::string distrust_words(const TargetOptions& options);
 
 // These throw UserError with what there is to say.

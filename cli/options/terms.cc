@@ -23,7 +23,7 @@ namespace {
 
 using contract::PlanField;
 
-// What --errors speaks of, by its name there; nullptr: there is no such name.
+// The field of the plan that --errors calls by this name; nullptr: there is no such name.
 const PlanField* option_named(std::string_view name) {
   const auto of = std::ranges::find_if(contract::kPlanFields,
                                        [&](const PlanField& row) { return row.option && row.option == name; });

@@ -12,7 +12,7 @@
 
 namespace attnfuzz {
 
-// What is not named stays at what is documented. Throws UserError with what there is.
+// Fields that are not named keep the documented value. Throws UserError with the names that there are.
 //
 //   accumulator  ffma, tensor              rcp    approx, exact
 //   p            fp32, input, fp16, bf16, tf32, e4m3, e5m2

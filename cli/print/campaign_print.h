@@ -1,4 +1,4 @@
-// How a campaign is told to a person: while it runs, and at its end.
+// Prints a campaign for a person: while it runs, and at its end.
 #pragma once
 
 #include <string>

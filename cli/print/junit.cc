@@ -1,4 +1,4 @@
-// What a CI server reads of a check.
+// Writes a check as JUnit XML, which CI servers read.
 #include <ctime>
 #include <map>
 #include <pugixml.hpp>

@@ -294,7 +294,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["seconds"] = result.seconds;
   j["digest"] = result.digest.hex();
   j.update(Json(static_cast<const Statistics&>(result)));
-  // Of all properties together, with what a reader asks first.
+  // The sums over all properties, with what a reader asks first.
   const PropertyStats all = total_of(result);
   j["all"] = all;
   j["all"]["runs"] = all.ratios.count();

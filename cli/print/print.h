@@ -25,18 +25,18 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
 
 // A verdict in a few lines: what, where, how it looks.
 std::string verdict_text(const Verdict& verdict);
-// Which oracle said how much, of a fast one's.
+// How much each oracle judged, if there is a fast one.
 std::string oracle_text(const OracleUse& use);
 
 FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibration& calibration);
 
-// What a reduction came to: its minimal case, what that needs, what does not matter, the likely fault.
+// A reduction in words: its minimal case, what that needs, what does not matter, the likely fault.
 std::string reduction_text(const Reduction& reduction, const FaultGuess& guess);
 
 // A reproducer of what was reduced; `reduction`: null while it goes on.
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction* reduction, Target& target);
 
-// What became of a failure: its file, and unless it was not seen again, its reduction.
+// A filed failure: its file, and if it was seen again, its reduction.
 struct Filed {
   std::string reproducer;
   std::vector<std::string> before = {};  // files of the cases without which it does not fail, in their order
@@ -75,9 +75,8 @@ std::string check_json(const CheckOptions& options, const Checked& checked);
 // A campaign's folder; on stderr, what of it cannot be read and what was not judged.
 report::Report read_and_tell(const std::string& dir);
 
-// What a plan leaves open and what stands for it, in one line: "  assumed, as plan() leaves it open: exp:
-// __expf;
-// ...". `assumptions`: ErrorModel's. Empty: none is.
+// The parts that a plan leaves open and what is assumed for each, in one line: "  assumed, as plan() leaves it
+// open: exp: __expf; ...". `assumptions`: ErrorModel's. Empty: nothing is open.
 std::string assumed_line(const std::vector<Assumption>& assumptions);
 
 // A failure in lines: the reduced case with its likely fault, the reproducer, the replay line.

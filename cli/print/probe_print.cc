@@ -116,7 +116,7 @@ class Page {
     const ProbedQuery& q = (*warp_.rows)[static_cast<size_t>(row)];
     return one_head() ? cat("q=", q.i) : cat("h=", q.h, " q=", q.i);
   }
-  // Whether all rows are of one head: the usual case.
+  // True if all rows are of one head, which is usual.
   bool one_head() const {
     return std::ranges::all_of(*warp_.rows, [&](const ProbedQuery& q) {
       return q.i < 0 || (q.b == warp_.rows->front().b && q.h == warp_.rows->front().h);
@@ -136,7 +136,7 @@ class Page {
     rows(tile, due_tile);
   }
 
-  // Where to look: the first wrong column of the middle row, or of any row, or 0.
+  // The column to show first: the first wrong one of the middle row, or of any row, or 0.
   int64_t first_column(const ProbedMatrix& got, const CheckedMatrix* expected) const {
     const int64_t last = std::max<int64_t>(got.columns - kColumnsShown, 0);
     if (expected == nullptr || expected->columns == 0) return 0;

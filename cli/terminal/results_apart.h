@@ -9,8 +9,8 @@ namespace attnfuzz {
 // To the file, or to standard output where that is "-".
 void write_to(const std::string& path, const std::string& text);
 
-// Where one of `paths` is "-": while it lives what is printed for a person goes to standard error, so that
-// standard output holds the results alone.
+// If one of `paths` is "-", text for a person goes to standard error while this lives, so that standard output
+// holds the results alone.
 class ResultsApart {
  public:
   explicit ResultsApart(std::initializer_list<std::string> paths);

@@ -1,6 +1,5 @@
-// What goes on, on standard error: one line that is overwritten on a terminal; elsewhere,
-// in a log or under a scheduler, a line of its own every 30 s, so that silence means
-// that something is wrong.
+// Shows progress on standard error. On a terminal it is one line that is overwritten; elsewhere, in a log or
+// under a scheduler, a new line every 30 s, so that silence means that something is wrong.
 //
 //   StatusLine line;
 //   line.show("12:05, 8700 cases");   // as often as one likes
@@ -46,7 +45,7 @@ class StatusLine {
 
   void show(const std::string& text) {
     if (terminal_) {
-      // What is broken into two lines cannot be written over.
+      // A line that wraps cannot be written over.
       const auto room = static_cast<size_t>(columns_of(fileno(to_)) - 1);
       std::fprintf(to_, "\r\033[K%s", text.substr(0, room).c_str());
     } else {

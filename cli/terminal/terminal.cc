@@ -29,8 +29,8 @@ int columns_of(int fd) {
 
 namespace {
 
-// How many bytes of a line `most` columns hold: what continues a character of UTF-8, and a colour,
-// take none.
+// The number of bytes of a line that fit into `most` columns. Continuation bytes of UTF-8 and colours take no
+// column.
 size_t bytes_of(const std::string& line, size_t most) {
   size_t column = 0;
   for (size_t at = 0; at < line.size(); ++at) {

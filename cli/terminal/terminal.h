@@ -1,5 +1,5 @@
-// What the commands print goes to people: 80 columns, or those of the terminal; colours and
-// lines that are written over only where they are wanted.
+// Output for people: 80 columns, or those of the terminal; colours and lines that are written over only if they
+// are wanted.
 #pragma once
 
 #include <string>

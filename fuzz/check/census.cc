@@ -145,7 +145,7 @@ const std::vector<CensusSort>& census_sorts() {
 
 namespace {
 
-// Where each field's ranges begin in the whole table, and its end.
+// The index in the whole table of each field's first range; last, the end of the table.
 const std::vector<size_t>& firsts() {
   static const std::vector<size_t> all = [] {
     std::vector<size_t> first = {0};

@@ -46,7 +46,7 @@ class Census {
 
   uint64_t calls() const { return calls_; }
   uint64_t count(size_t field, size_t range) const;
-  // Of two different fields.
+  // The two fields must differ.
   uint64_t count(size_t field_a, size_t range_a, size_t field_b, size_t range_b) const;
   uint64_t sort(size_t n) const { return sorts_[n]; }
 

@@ -1,4 +1,4 @@
-// What a census reads off one call: the values of its fields.
+// The values that a census reads off one call.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ inline int bias_shape(const Case& c, const attn_plan&) {
   return 1 + (b.batch ? 1 : 0) + (b.head ? 2 : 0);
 }
 
-// Of at most 16 entries along each dimension, spread evenly; -inf hides and does not count.
+// The largest of at most 16 entries along each dimension, spread evenly; -inf hides and does not count.
 inline double largest_bias(const Case& c) {
   const Problem& p = c.problem;
   if (!p.bias) return 0;
@@ -70,7 +70,7 @@ inline int64_t splits_with_tiles(const Case& c, const attn_plan& plan) {
   return tiles_of(tiles_of(keys, plan.tile_k), std::max<int64_t>(plan.split_tiles, 1));
 }
 
-// Of Q, K, V and O alike: rows side by side without a gap, columns next to one another.
+// The layout that Q, K, V and O share: rows side by side without a gap, columns next to one another.
 inline int layout(const Case& c, const attn_plan&) {
   int common = -1;
   for (const TensorId t : kMatrixTensors) {

@@ -113,7 +113,7 @@ void collect(std::vector<Job>& jobs, Shared& shared, bool keep_going, const std:
   }
 }
 
-// What is known of a case that its job did not survive.
+// The failure of a case that its job did not survive.
 Failure fatal_failure(uint64_t index, const std::string& how, Target& target, const Calibration& calibration,
                       const CheckOptions& options) {
   auto [c, property] = case_at(config_for(target, options), options, target, calibration, index);

@@ -30,8 +30,8 @@
 
 namespace attnfuzz {
 
-// What a kernel must take, by whoever asks for the check; of a trusted kernel as narrowed by its own
-// declaration.
+// The problems that a kernel must take, as the caller says. For a trusted kernel its own declaration narrows
+// them.
 struct Terms {
   attn_domain domain = {};
   Refused refused = {};  // what it need not take
@@ -102,7 +102,7 @@ using OpenTarget = std::function<std::unique_ptr<Target>(std::string* error)>;
 // Called about twice a second while a check runs.
 using OnProgress = std::function<void(uint64_t done, uint64_t of, double seconds)>;
 
-// What the generator aims at, from the target's own plans; options.config where it is there.
+// The generator's configuration, made from the target's own plans; options.config if that is set.
 GeneratorConfig config_for(Target& target, const CheckOptions& options);
 
 // Throws std::runtime_error if a target cannot be opened or a job dies outside of a case.

@@ -1,4 +1,4 @@
-// What a draw aims at: what a kernel takes, its tiles and what its least cases cost (check.h).
+// Configures a draw by the problems that a kernel takes, its tiles and the cost of its least cases (check.h).
 #include <algorithm>
 
 #include "fuzz/check/check.h"
@@ -12,7 +12,7 @@ namespace attnfuzz {
 
 GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   if (options.config) return *options.config;
-  // Of a domain whose least case is large more than that one is drawn: four times as many queries, and keys.
+  // If a domain's least case is large, larger ones are drawn too: of up to four times as many queries and keys.
   constexpr int64_t kTimesLeast = 16, kMostLeast = 50'000'000;
   constexpr int64_t kSmallTile = 16, kLargeTile = 512, kUsualTile = 64;
   GeneratorConfig config;
@@ -62,7 +62,7 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
     };
     if (std::ranges::none_of(*tiles, usual_tile)) tiles->push_back(kUsualTile);
   }
-  // Of a domain whose least case of three tiles of keys hardly fits into that, few would have three.
+  // If a domain's least case of three key tiles hardly fits into that, few cases would have three.
   constexpr int64_t kTimesThreeTiles = 6;
   if (config.domain) {
     const int64_t three = least_work(*config.domain, 2 * std::ranges::max(config.tiles_k) + 1);

@@ -73,7 +73,7 @@ const char* layout_name(int32_t layout) { return layout == ATTN_LAYOUT_DENSE ? "
 
 bool takes_fp32(const attn_domain& d) { return (d.dtypes >> ATTN_F32 & 1) != 0; }
 
-// Of a kernel of fp32, what else it takes is said by the same bits.
+// True if the formats of a kernel that takes fp32 say the refusal already.
 bool is_said(const attn_domain& d, const LimitWord& word) {
   return takes_fp32(d) && (word.limit == Limit::kNoF16 || word.limit == Limit::kNoBf16);
 }
@@ -87,9 +87,10 @@ std::string formats_of(const attn_domain& d, const std::array<const char*, 3>& n
   return join(all, between);
 }
 
-// How tensors may lie, of what is refused of Q, K, V or O: of gaps and another order dense is left, of columns
-// apart or across rows those side by side; and the least alignment that all of them are taken with. The rest of
-// what is refused (negative strides, far offsets) has no word.
+// Declares how tensors may lie, from the refusals for Q, K, V and O. If gaps or another order are refused,
+// dense remains; if columns that are apart or across rows are refused, columns side by side remain. The
+// alignment is the least that all of them are taken with. Other refusals (negative strides, far offsets) have
+// no word.
 void say_layouts(const Refused& refused, attn_domain& d) {
   const auto refuses = [&](const Refusal& one) {
     return std::ranges::find(refused.those, &one) != refused.those.end();

@@ -1,4 +1,4 @@
-// What a kernel takes, as text to paste: of what it was found to refuse, or of what it declares.
+// Writes what a kernel takes as text to paste, from what it was found to refuse or from its declaration.
 //
 //   const Declaration takes = declaration_of(ask_for_refusals(target));
 //   as_c(takes);       static const attn_domain kTakes = {...};   what attn_kernel.domain points to
@@ -29,8 +29,8 @@ std::string as_c(const Declaration& declaration);
 std::string as_python(const Declaration& declaration);
 std::string as_terms(const Declaration& declaration);
 
-// Sizes, formats and causal as statements of --takes (kernels/cuda_source/adapter/takes.h): "dim = one_of(64, 128)", "seq =
-// at_most(64)". What `declared` says already is left out.
+// Sizes, formats and causal as statements of --takes (kernels/cuda_source/adapter/takes.h): "dim = one_of(64,
+// 128)", "seq = at_most(64)". What `declared` says already is left out.
 std::vector<std::string> as_takes(const attn_domain& found, const attn_domain& declared);
 
 }  // namespace attnfuzz

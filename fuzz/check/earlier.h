@@ -1,8 +1,8 @@
-// What must run before a failure that does not come by itself.
+// Finds the cases that must run before a failure that does not come by itself.
 //
-// A job judges its cases one after the other in one worker. What fails there and is right in a fresh worker
-// may hang on what an earlier one left behind: a cache, a plan, a counter. The cases before it are run again
-// in one worker, twice as many each time, until it fails again; then as many as can be are left out.
+// A job judges its cases one after the other in one worker. A case that fails there and is right in a fresh
+// worker may depend on what an earlier one left behind: a cache, a plan, a counter. The cases before it are run
+// again in one worker, twice as many each time, until it fails again; then as many as can be are left out.
 //
 //   const auto before = earlier_cases(failure, target, calibration, options, 10);
 //   if (before) ...   // these and then the failure, in one worker: attnfuzz replay A B FAILURE

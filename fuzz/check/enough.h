@@ -1,4 +1,4 @@
-// Whether enough was judged: one rule for a check, a campaign, its status, its report and a merge.
+// Decides if enough was judged, by one rule for a check, a campaign, its status, its report and a merge.
 //
 // A kernel that refuses nearly everything, or a plan that claims so little that any result passes, finds no
 // failure. That is no pass. Refused cases, uninformative ones and compared rows all count.

@@ -20,7 +20,7 @@ attn_sizes exactly(int64_t n) {
   return one;
 }
 
-// What a domain can say.
+// Narrows the domain to the case in those parts that a domain can express.
 attn_domain narrowed(attn_domain domain, const Case& to, const std::vector<std::string>& parts) {
   const Problem& p = to.problem;
   for (const std::string& part : parts) {

@@ -18,8 +18,8 @@ namespace attnfuzz {
 // As many as there are about properties, which take turns: each judges each compilation.
 inline constexpr uint64_t kCasesOfEpoch = 32;
 
-// Of "dtype", "batch", "heads", "seq", "dim", "causal", "lse", "bias", "mask", "key_lengths", "window",
-// "softcap" and "scale" those that the kernel's flags name; none: it does not compile as it runs.
+// Returns those of "dtype", "batch", "heads", "seq", "dim", "causal", "lse", "bias", "mask", "key_lengths",
+// "window", "softcap" and "scale" that the kernel's flags name. Empty: it does not compile as it runs.
 std::vector<std::string> compiles_for(const std::string& flags);
 
 // draw(), but that what the kernel compiles for is its epoch's.

@@ -1,4 +1,4 @@
-// Which of its paths a kernel takes with a case, and cases that take a given one.
+// Names the path that a case takes through a kernel, and finds cases that take a given one.
 //
 // A kernel has several where some problems take a faster path than others, and a draw that is
 // fair to problems may hardly ever meet one of them.
@@ -22,7 +22,7 @@ std::string path_of(const attn_plan& plan);
 // it, where none is left.
 std::string path_name(const attn_plan& plan);
 
-// Whether all words of `asked` are among those of `path`: "wgmma" is part of "packed split wgmma".
+// True if all words of `asked` are among those of `path`: "wgmma" is part of "packed split wgmma".
 bool goes(const std::string& path, const std::string& asked);
 
 // The paths through a kernel, as its plans of dense problems of all kinds and of a hundred drawn cases have

@@ -29,7 +29,7 @@ class Experiment {
     put(e_.laid.tensors().q, p_.seq_q - 1, 0, root);
   }
 
-  // Which border between tiles lies nearest to key `at`, before it (step -1) or behind it (1); none that is
+  // The border between tiles that lies nearest to key `at`, before it (step -1) or behind it (1), if one is
   // seen.
   std::optional<int64_t> border(int64_t at, int64_t step) {
     const attn_tensors& t = e_.laid.tensors();
@@ -65,7 +65,7 @@ class Experiment {
   std::string broken_;
 };
 
-// What divides all borders; 0: too few are seen.
+// The greatest common divisor of all borders; 0: too few are seen.
 int64_t common_tile(Experiment& experiment, const Problem& p, int64_t step) {
   std::vector<int64_t> borders;
   for (const int64_t place : kPlaces) {

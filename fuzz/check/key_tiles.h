@@ -1,4 +1,4 @@
-// Whether a kernel's tiles of keys are where its plan says, told from its output.
+// Checks by a kernel's output that its key tiles are where its plan says.
 //
 // A draw aims at borders between tiles, and takes their place from the plan. A plan that is wrong about them
 // blunts the draw without a word. Kernels that round P to fp16 show their tiles: one query gives every key a

@@ -1,5 +1,5 @@
-// What a kernel may refuse of how a tensor lies in memory, one by one, and how a case is
-// spared it: base addresses and rows that are no multiple of so many bytes, gaps, another
+// The memory layouts that a kernel may refuse for a tensor, one by one, and the change that spares a case
+// each of them: base addresses and rows that are no multiple of so many bytes, gaps, another
 // order of its dimensions, spans beyond 2^31 elements, junk as the stride of one element, columns
 // that do not lie side by side, negative strides, strides of 0.
 //

@@ -1,5 +1,5 @@
-// How error/bound is distributed over the runs of a check: enough for a median
-// and a worst, small, and mergeable over processes.
+// The distribution of error/bound over the runs of a check: enough for a median and a worst, small, and
+// mergeable over processes.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Statistics, and the verdict of a failure, as JSON: what a job of a check tells its
 // parent, what a campaign keeps in its folder, and what `check --json` prints.
 //
-// Of a verdict it is what is told of a failure, and read by the same program alone.
+// A verdict has the fields that are told of a failure. Only the same program reads it.
 #pragma once
 
 #include "base/json.h"

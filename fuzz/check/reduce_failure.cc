@@ -26,12 +26,12 @@ std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Proper
 
 namespace {
 
-// How the candidates of a reduction are judged.
+// Judges the candidates of a reduction.
 struct Judging {
   Target& target;
   const Calibration& calibration;
-  // Whether a failure counts only if a library that has run nothing else shows
-  // it too: what it keeps from one call may be what fails the next.
+  // If set, a failure counts only if a fresh library shows it too: state that a library keeps from one call may
+  // be what fails the next.
   bool renewing = false;
 
   Verdict operator()(const Case& c, const Property& property) const {
@@ -44,9 +44,9 @@ struct Judging {
   }
 };
 
-// What may be wrong without the relation that found it: the case, the variant
-// that failed, with its values in their usual order; and the case split, as one
-// that was run in stages was, however many splits it asked for.
+// The cases that may be wrong without the relation that found the failure: the case, the variant that failed,
+// with its values in their usual order, and the case with splits, since a run in stages has splits even if the
+// case asks for none.
 std::vector<Case> by_themselves(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {
   std::vector<Case> all = {c};
   if (verdict.failing) {
@@ -90,7 +90,7 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
   };
   Reduction reduction = reduce(c, verdict, key_of(verdict), evaluate, key_of, options);
   if (&property == &simplest) return reduction;
-  // What is left may be wrong by itself, though the found case was not.
+  // The reduced case may be wrong by itself, though the found one was not.
   for (const Case& start : by_themselves(reduction.minimal, reduction.verdict, kernel)) {
     const Verdict alone = judging(start, simplest);
     if (alone.outcome != Outcome::kFail || key_of(alone) != key_of(reduction.verdict)) continue;
@@ -138,7 +138,7 @@ Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& 
                          const Calibration& calibration, const ReduceOptions& options) {
   // Each smaller case is quicker: the reduction would end at the border of the watchdog's allowance.
   if (verdict.kind == Kind::kSlow) return {.minimal = c, .verdict = verdict, .complete = true};
-  // What fails in any arithmetic needs no GPU's, unless the whole check is in it.
+  // A case that fails in any arithmetic does not need a GPU's, unless the whole check is in one.
   Case any = c;
   if (calibration.arithmetic == ATTN_ARITHMETIC_ANY) any.env.arithmetic = ATTN_ARITHMETIC_ANY;
   const Verdict in_any = any == c ? verdict : judge(any, property, target, calibration);

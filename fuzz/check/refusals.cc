@@ -31,7 +31,7 @@ bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p
 
 void nothing(Problem&) {}
 
-// What no feature alone is refused for, and how a case is spared it.
+// Refusals that belong to no single feature, and the change that spares a case each of them.
 constexpr Refusal kLse = {"an LSE", nothing, [](Case& c) { c.want_lse = false; }, {}, nullptr, Limit::kNoLse};
 constexpr Refusal kNotCausal = {
     "all that is not causal", nothing, [](Case& c) { c.problem.causal = true; }, {}, "causal",
@@ -150,7 +150,7 @@ class Asking {
   Asking(Target& target, const AskedLate& late) : target_(target), taker_(target, late) {}
 
   Refused all() {
-    // What other kernels take as well comes first: one that does everything is asked no more than that.
+    // First comes what other kernels take as well: a kernel that does everything is asked no more.
     if (!find_base()) return {};
     for (const Feature* feature : all_features()) {
       for (const Refusal& refusal : feature->refusals) {
@@ -319,7 +319,8 @@ class Asking {
     }
   }
 
-  // How a tensor lies, of several rows and heads; rows before bases, for where rows end depends on them.
+  // Asks how a tensor of several rows and heads may lie. Rows come before bases, for the rows' ends depend on
+  // them.
   void ask_for_memory(const MemoryRefusals& of) {
     const auto refuses_layout = [&](const std::function<void(const Case&, TensorLayout&)>& change) {
       return refuses([&](Case& c) {
@@ -337,7 +338,7 @@ class Asking {
     ask(of.junk, [](TensorLayout& l) { l.junk_unit_strides = true; });
     ask(of.step, [](TensorLayout& l) { l.step = 2; });
     ask(of.across, [](TensorLayout& l) { l.across = true; });
-    // Of rows alone, so that columns still lie side by side.
+    // Only rows run backwards, so that columns still lie side by side.
     ask(of.backwards, [](TensorLayout& l) { l.backwards = 4; });
     if (const auto once = once_of(of.tensor)) {
       if (refuses([&](Case& c) { c.once.*once = {.batch = true, .head = true}; }))
@@ -440,7 +441,7 @@ bool speaks_of(const Property& property, const Refused& refused) {
 }
 
 std::string in_words(const Refused& refused) {
-  // What several tensors are refused for is said once.
+  // A refusal that several tensors share is said once.
   std::vector<std::string> words;
   std::vector<std::pair<std::string_view, std::string>> of_tensors;
   for (const Refusal* refusal : refused.those) {

@@ -1,4 +1,4 @@
-// What a kernel does not do, learned from its plan(), or from run() where that may say so.
+// Learns what a kernel does not do, from its plan(), or from run() if that may refuse.
 //
 // Few kernels do everything. Each feature is asked for alone, on a small problem;
 // what is refused is drawn in a few cases only, and properties that are about
@@ -14,8 +14,8 @@
 
 namespace attnfuzz {
 
-// Of a kernel that may refuse in run() as well (KernelInfo::refuses_late): for how many seconds it is run to be
-// asked, then plan() is asked alone; and whether what it raises counts as a refusal. `runs`: any kernel is run,
+// How a kernel is asked that may refuse in run() as well (KernelInfo::refuses_late): it is run for so many
+// seconds, and after that only plan() is asked; an exception may count as a refusal. `runs`: any kernel is run,
 // and a plain CUDA function refuses as not_taken() says (tried.h).
 struct AskedLate {
   double seconds = 10;
@@ -30,7 +30,7 @@ class Taker {
 
   // Why it does not; nothing if it does, or fails.
   std::optional<std::string> refusal(const Case& c);
-  // Whether so many calls have crashed, hung or failed that there is nothing to learn: the cases will say so.
+  // True if so many calls have crashed, hung or failed that there is nothing to learn: the cases will show it.
   bool gives_up() const { return faults_ >= kMostFaults; }
 
  private:
@@ -53,11 +53,11 @@ inline constexpr int64_t kSharedOfDevices[] = {101376, 166912, 232448};
 // Nothing, if the small problem itself is refused.
 Refused ask_for_refusals(Target& target, const AskedLate& late = {});
 
-// What a caller leaves out, and of what a kernel refuses all that the caller's domain does not speak of: the
-// kernel must take the sizes and formats that are asked for.
+// Joins what a caller leaves out with the kernel's refusals that the caller's domain does not name. The kernel
+// must take the sizes and formats that the domain names.
 Refused with_unspoken(Refused left_out, const attn_domain& asked, const Refused& by_kernel);
 
-// Whether there is something to judge by the property.
+// True if the property has something to judge.
 bool speaks_of(const Property& property, const Refused& refused);
 
 // "bias, softcap, head dimensions above 64"; empty if nothing is refused.

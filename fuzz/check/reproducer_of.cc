@@ -1,4 +1,4 @@
-// What a judged case is kept as, and how a command names what it was judged on (check.h).
+// Makes the reproducer of a judged case, and the name by which a command calls its kernel (check.h).
 #include "fuzz/check/check.h"
 #include "fuzz/check/kernel_path.h"
 #include "fuzz/host/kernel_registry.h"

@@ -34,7 +34,7 @@ void CheckResult::add(Failure failure) {
     if (!same->file.empty() || (failure.file.empty() && same->index <= failure.index)) return;
     failures.erase(same);
   }
-  // What was found before comes first.
+  // Failures that were found before come first.
   const auto later = [&](const Failure& f) {
     return f.file.empty() && (!failure.file.empty() || f.index > failure.index);
   };

@@ -89,7 +89,7 @@ class AsanTarget {
  public:
   explicit AsanTarget(const CheckOptions& options)
       : every_(options.open_asan ? options.asan_every : 0), open_(options.open_asan) {}
-  // Which the case of this number is run on; null: on the check's own.
+  // The target that the case of this number is run on; null: the check's own.
   Target* of(uint64_t index) {
     if (every_ == 0 || (index * 0x9e3779b97f4a7c15u >> 32) % every_ != 0) return nullptr;
     if (!asked_) target_ = open_(), asked_ = true;
@@ -182,8 +182,8 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
                       : judged ? *judged
                                : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
     if (verdict.outcome == Outcome::kReject && !config.refused.nothing() && !alone) {
-      // Of a kernel that does not do everything a relation may ask too much. Then the case is
-      // judged by itself, and one that is refused even so without what it may be refused for.
+      // A relation may ask too much of a kernel that does not do everything. Then the case is judged by itself;
+      // if that is refused too, it is judged without the features that may be refused.
       const Property* by = find_property("reference");
       for (const Case& other : {as_drawn, without_refused(as_drawn, config)}) {
         if (property == by && other == c) continue;  // that has been judged

@@ -9,7 +9,7 @@
 
 namespace attnfuzz {
 
-// What jobs tell one another while they run; lies in shared memory.
+// The counters that jobs share while they run, in shared memory.
 struct Shared {
   std::atomic<uint64_t> done = 0;
   std::atomic<uint64_t> first_failure = ~uint64_t{0};  // no case beyond it is needed
@@ -27,8 +27,8 @@ struct Drawn {
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest = nullptr);
 
-// What the lane decides of a drawn case. Where schedules are what is looked for,
-// every case has a random one; `index` varies it.
+// Sets the parts of a drawn case that the lane decides. In a lane that looks for schedules every case has a
+// random one; `index` varies it.
 void enter_lane(Case& c, const std::string& lane, uint64_t index);
 
 // Adapts a case to the property; the verdict, if that says nothing about it.
@@ -38,7 +38,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
                       Shared& shared);
 
 std::string serialize(const CheckResult& result);
-// Of text that serialize() made; throws std::runtime_error on any other.
+// Reads text that serialize() made; throws std::runtime_error on any other.
 CheckResult deserialize(const std::string& text);
 
 }  // namespace attnfuzz

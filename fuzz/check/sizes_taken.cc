@@ -103,7 +103,7 @@ class Search {
     return all;
   }
 
-  // What was taken of what was asked.
+  // The values that were taken of those that were asked.
   Numbers ask(const Kind& kind, attn_sizes& sizes) {
     if (std::ranges::none_of(kind.odd, [&](int64_t n) { return taken(kind, n) == false; }))
       return {kind.odd.begin(), kind.odd.end()};
@@ -138,7 +138,7 @@ class Search {
     }
   }
 
-  // Whether one of two sizes is taken where the other stays as it is.
+  // True if one of two sizes may change while the other stays.
   bool moves_alone(const Kind& one, const Numbers& asked) const {
     return std::ranges::any_of(bases_, [&](const Case& base) {
       return std::ranges::any_of(asked, [&](int64_t n) {

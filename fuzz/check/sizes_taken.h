@@ -1,5 +1,5 @@
-// Which sizes a kernel takes, found by asking: head dimensions, lengths, heads, batches and
-// query heads a KV head, and which of them must be equal.
+// Finds by asking which sizes a kernel takes: head dimensions, lengths, heads, batches and query heads a KV
+// head, and which of them must be equal.
 //
 //   const auto sizes = sizes_taken(bases, [&](const Case& c) { return takes(target, c); });
 //
@@ -20,7 +20,7 @@ namespace attnfuzz {
 // Taken, the plainest first; at least one.
 using Bases = std::vector<Case>;
 
-// Whether a problem is taken; nothing: it could not be asked for, and says nothing.
+// True if the kernel takes a problem; nothing: it could not be asked.
 using TakesCase = std::function<std::optional<bool>(const Case&)>;
 
 // Its sizes and equal_lengths, equal_dims alone; nothing if it takes all that was asked. `ignores_holes`: see
@@ -32,7 +32,7 @@ std::optional<attn_domain> sizes_taken(const Bases& bases, const TakesCase& take
 // ascending, and not empty.
 void fill_narrow_holes(const std::vector<int64_t>& asked, std::vector<int64_t>& taken);
 
-// What it refuses: "head dimensions above 64", "lengths other than multiples of 8 up to 128".
+// The refused sizes in words: "head dimensions above 64", "lengths other than multiples of 8 up to 128".
 std::vector<std::string> in_words(const attn_domain& sizes);
 
 // The simplest that has of `asked` just what was `taken`, both ascending and not empty; a few are a list.

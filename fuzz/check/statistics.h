@@ -1,5 +1,5 @@
-// What judged cases come to, counted: one way to count them, to add them up and to write
-// them, for the jobs of a check and for a campaign's targets.
+// Statistics of judged cases: one way to count them, to add them up and to write them, for the jobs of a check
+// and for a campaign's targets.
 //
 //   Statistics s;
 //   s.add(c, verdict);            // each case that was judged, adapted as it was
@@ -20,7 +20,7 @@
 
 namespace attnfuzz {
 
-// Of one property, or of one path through the kernel.
+// The cases of one property, or of one path through the kernel.
 struct PropertyStats {
   uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
   RatioHistogram ratios;  // error/bound of runs
@@ -55,7 +55,8 @@ struct Statistics {
   uint64_t cases() const;
 };
 
-// What a case has met of the table of axes, on the tiles that it ran with; of one that was refused, nothing.
+// Adds the classes of the table of axes that a case met with the tiles that it ran with. A refused case meets
+// none.
 void add_met(Coverage& coverage, const Case& c, const Verdict& verdict);
 
 }  // namespace attnfuzz

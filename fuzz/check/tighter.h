@@ -1,7 +1,8 @@
-// Whether a kernel that says nothing of its arithmetic computes as one in fp32, and what its silence costs.
+// Tells whether a kernel that says nothing of its arithmetic computes as one in fp32, and what its silence
+// costs.
 //
-// What a plan leaves open counts as the loosest class. Loose bounds leave cases uninformative, so that a right
-// kernel may end as "too little judged". Some cases are drawn and judged again by the classes that
+// A part that a plan leaves open counts as the loosest class. Loose bounds leave cases uninformative, so that a
+// right kernel may end as "too little judged". Some cases are drawn and judged again by the classes that
 // Takes::in_fp32 stands for: products and sums by FFMA, __expf, scores scaled in fp32, P not rounded. If the
 // kernel passes all of them, its errors are consistent with fp32 arithmetic, and it can say so. Cases that were
 // uninformative are also judged with each class alone, which shows the assumption that costs most.
@@ -34,7 +35,7 @@ struct Tighter {
   bool consistent() const;  // enough was compared, and none is outside
 };
 
-// Whether a plan leaves open what the classes of fp32 say.
+// True if a plan leaves open a part that the classes of fp32 say.
 bool leaves_fp32_open(const std::vector<Assumption>& assumptions);
 
 // Draws `cases` inside `config`, as many as fit into `seconds`.

@@ -19,8 +19,8 @@
 namespace attnfuzz {
 namespace {
 
-// Whether a dense O holds what lay there before the run: what outputs are poisoned with, or all ones, which an
-// adapter fills a copy of O with (kernels/cuda_source/adapter/layout.h).
+// True if a dense O holds what lay there before the run: the poison of outputs, or all ones, with which an
+// adapter fills a copy of O (kernels/cuda_source/adapter/layout.h).
 bool wrote_nothing(const Execution& e) {
   constexpr uint32_t kOnes = ~0u;
   const Problem& p = e.c.problem;

@@ -1,4 +1,4 @@
-// What a plain CUDA function takes, found by running it on small problems.
+// Finds what a plain CUDA function takes, by running it on small problems.
 //
 // A function that was not written for attnfuzz has no plan() that refuses. Given what it was not written for it
 // throws, aborts, ends the process, fails its launch or writes nothing. Told as failures these hide its bugs.
@@ -42,9 +42,9 @@ struct Tried {
   bool in_time = true;  // else some questions were not asked
 };
 
-// What is judged by this table of errors because nobody has said it. `lengths`: whether they must be equal, for
-// a call that does not name them. `align`: whether a causal mask is of the bottom right, which is so if every
-// problem of more keys than queries is right by that reading and wrong by the declared one.
+// Facts that nobody has said, and that this table of errors decides. `lengths`: they must be equal, for a call
+// that does not name them. `align`: the causal mask is of the bottom right, which is so if every problem of
+// more keys than queries is right by that reading and wrong by the declared one.
 struct ByNumbers {
   const Calibration* table = nullptr;  // nullptr: nothing is
   bool lengths = false, align = false;
@@ -53,7 +53,7 @@ struct ByNumbers {
 // Runs it for `seconds` at most, a problem that does not end for a moment only.
 Tried try_function(Target& target, double seconds = 20, const ByNumbers& judged = {});
 
-// What was found as statements of --takes: "dim = one_of(64, 128)".
+// The findings as statements of --takes: "dim = one_of(64, 128)".
 std::vector<std::string> statements(const Tried& tried, const attn_domain& declared);
 
 // Why it does not take the rest, some reasons with a problem each: "it threw: no such dim (f16 B 1 H 1 S 16 D

@@ -16,8 +16,8 @@ bool is_report(attnfuzz::Kind kind) {
          kind == attnfuzz::Kind::kUninitialised || kind == attnfuzz::Kind::kRace;
 }
 
-// Who is believed first: an access that is none explains what is read after it, a race what was not written
-// yet.
+// The lanes in the order in which they are believed: a bad access explains what is read after it, and a race
+// explains what was not written yet.
 std::vector<std::string> by_weight() {
   std::vector<std::string> names;
   for (const char* runtime : {"asan", "tsan", "msan"}) {

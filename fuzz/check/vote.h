@@ -32,7 +32,8 @@ struct Vote {
   std::optional<Reduction> reduction;                      // in that lane
 };
 
-// Whether there is more to be seen: on the CPU, in a lane without a sanitizer, of what a kernel did.
+// True if other lanes may show more: on the CPU, in a lane without a sanitizer, of a failure of the kernel's
+// run.
 bool more_to_see(const KernelInfo& kernel, const Verdict& verdict);
 
 // `target`: where it failed. `options`: of the reduction.

@@ -1,4 +1,4 @@
-// Where a kernel says that its partials lie, looked at before anyone reads them.
+// Checks the places that a kernel names for its partials, before anyone reads them.
 //
 // It comes from the kernel's process: wrong in good faith, or scribbled over. The
 // first thing that cannot be true, in words ("partials.o does not lie in the planned

@@ -1,4 +1,4 @@
-// What a worker is kept from whose kernel nobody vouches for: `--untrusted`.
+// The measures that confine a worker whose kernel nobody vouches for: `--untrusted`.
 //
 // The parent asks what this machine has, and says in the wire (wire.h) what of it the worker
 // takes on before it loads the kernel (sandbox/confine.h). A worker that cannot do what it was
@@ -37,7 +37,7 @@ struct MeasureName {
 const std::vector<MeasureName>& measure_names();
 
 uint32_t all_measures();
-// What this machine and this build have.
+// The measures that this machine and this build have.
 uint32_t available_measures();
 // "without seccomp: it may make any system call", one each; empty: nothing is lacking.
 std::vector<std::string> lacking_words(uint32_t measures);
@@ -45,7 +45,7 @@ std::vector<std::string> lacking_words(uint32_t measures);
 // The version of Landlock that the system has; 0: none.
 int landlock_version();
 
-// What of the environment a process needs that must not know where it is: "NAME=value".
+// The environment for a process that must not know where it runs: "NAME=value".
 std::vector<std::string> bare_environment();
 
 // The calling process, whose memory a worker must not reach: it can be traced no more.

@@ -1,4 +1,4 @@
-// Whether a loaded library still is what the source tree says.
+// Checks that a loaded library was built from the sources as they are now.
 //
 // A team once chased a fixed bug for days in a stale binary. Every verdict
 // prints the hash of the sources a kernel was built from; where their tree is
@@ -26,8 +26,8 @@ struct FreshnessReply {
 };
 
 FreshnessReply freshness(const BuildInfo& build);
-// Of a kernel and the worker that runs it, executor and all: the first that is
-// stale, else what is to be said of the kernel.
+// Checks a kernel and the worker that runs it, executor included. The reply is of the first that is stale, and
+// of the kernel if none is.
 FreshnessReply freshness(const KernelInfo& kernel);
 
 // The first file that two libraries, of one kernel in two lanes, were built from differently, wherever their

@@ -28,13 +28,13 @@ std::string sanitizer_of(const std::string& name) {
   return lane && lane->sanitizer() ? lane->runtime : "";
 }
 
-// Whether a lane has libraries of its own: built otherwise than plainly.
+// True if a lane has libraries of its own, because its kernels are built in another way.
 bool has_libraries(const std::string& name) {
   const Lane* lane = find_lane(name);
   return lane && lane->kind == Lane::kBuilt;
 }
 
-// How the file of a library ends: "cpu", "cpu-msan-O0", "cuda".
+// The end of a library's file name: "cpu", "cpu-msan-O0", "cuda".
 std::string build_name(int32_t backend, const std::string& lane) {
   return backend_name(backend) + (has_libraries(lane) ? "-" + lane : "");
 }
@@ -66,7 +66,7 @@ std::string no_host(int32_t backend) {
          (backend == ATTN_CUDA ? ", where there was a CUDA toolkit (ATTNFUZZ_CUDA=ON)" : "");
 }
 
-// Whether a library calls what its lane is about: a sanitizer, or what collects its counters.
+// True if a library calls the functions of its lane: a sanitizer's, or those that collect counters.
 bool instrumented(const std::string& path, const std::string& lane) {
   if (!has_libraries(lane)) return true;
   const std::string called = lane == "coverage" ? "sanitizer_cov" : sanitizer_of(lane);

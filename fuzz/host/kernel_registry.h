@@ -1,4 +1,4 @@
-// Which kernels there are: libraries beside this program, and plug-ins by path.
+// Finds kernels: libraries beside this program, and plug-ins by path.
 //
 //   for (const KernelLibrary& k : our_kernels()) ...              // all of our own
 //   auto fa1 = find_kernel("fa1", {ATTN_CPU}, &error);             // one of our own
@@ -42,24 +42,24 @@ struct Wanted {
 // folder, sorted by name and back end. Those without a worker are left out.
 std::vector<KernelLibrary> our_kernels(const std::string& lane = "plain");
 
-// What a name stands for: one of our own, or, for a name with a '/', the kernels
-// of a plug-in that are of the wanted back end (CPU, where it has both and none is
-// wanted). "./libmine.so:fast" is one kernel of several. A plug-in is opened for
-// this, in a worker. On failure nothing, and *error says what there is instead or
-// what to do.
+// The kernels that a name stands for. It is one of our own. A name with a '/' stands for the kernels of a
+// plug-in on the wanted back end, or on the CPU if it has both and none is wanted. "./libmine.so:fast" is one
+// kernel of several. A plug-in is opened for this, in a worker. On failure the result is empty, and *error says
+// what there is instead or what to do.
 std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& wanted, std::string* error);
 
 // The same where exactly one is wanted.
 std::optional<KernelLibrary> find_kernel(const std::string& name, const Wanted& wanted, std::string* error);
 
-// Why no kernel can be run in a lane of the CPU's: its worker is not here; and what to build. Empty: it is here.
+// Why no kernel can be run in a lane of the CPU's: its worker is not here; and what to build. Empty: it is
+// here.
 std::string lacks_lane(const std::string& lane);
 
 // Beside libmine_cpu.so, for the lane asan: libmine_cpu-asan.so. The path itself: it is not built for that.
 std::string in_lane(const std::string& path, const std::string& lane);
 
-// Whether `given` on a command line is the plug-in `kernel` of a file: the same library, by whatever path,
-// and the same kernel of it unless `given` means all.
+// True if `given` on a command line is the plug-in `kernel` that a file names: the same library, by any path,
+// and the same kernel in it unless `given` means all.
 bool is_same_plug_in(const std::string& given, const std::string& kernel);
 
 // Options to open it with: worker, library, kernel and lane set, the rest as by default.

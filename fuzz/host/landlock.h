@@ -26,7 +26,7 @@ inline constexpr uint64_t kAbstractSockets = 1, kSignals = 2;
 struct Ruleset {
   uint64_t files, network, scoped;  // network from version 4, scoped from 6
 };
-// How much of it a version takes.
+// The size of the ruleset that a version of Landlock takes.
 constexpr uint32_t ruleset_bytes(int version) { return version >= 6 ? 24 : version >= 4 ? 16 : 8; }
 
 struct [[gnu::packed]] PathBeneath {

@@ -1,5 +1,5 @@
-// Whether outputs changed after run() had returned: a hash of them by the worker as soon as it has, and
-// by the parent when it looks.
+// Detects outputs that change after run() has returned. The worker hashes them as soon as run() returns, and
+// the parent does so when it reads them.
 //
 // Not for telling inputs apart that somebody chose: a thread that finishes its work late knows no other
 // way to the same bits than to have written them.

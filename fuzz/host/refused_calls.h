@@ -1,6 +1,6 @@
 // System calls that no kernel needs in order to compute: a confined worker that makes one dies of SIGSYS.
 //
-// What is neither here nor allowed (sandbox/restrict_calls.cc) fails with ENOSYS: libraries that try it
+// A call that is neither here nor allowed (sandbox/restrict_calls.cc) fails with ENOSYS: libraries that try it
 // find another way.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// What a kernel that calls it was about.
+// The aim of a kernel that makes the call.
 enum class Purpose : uint8_t { kProcess, kSignal, kMemory, kNetwork, kFile, kHandler, kPrivilege };
 
 struct RefusedCall {
@@ -94,7 +94,7 @@ inline constexpr RefusedCall kRefusedCalls[] = {
     {SYS_truncate, "truncate", Purpose::kFile},
     {SYS_ftruncate, "ftruncate", Purpose::kFile},
     {SYS_fallocate, "fallocate", Purpose::kFile},
-    // What a crash does.
+    // Handlers of crashes.
     {SYS_rt_sigaction, "sigaction", Purpose::kHandler},  // of a deadly signal
     // More rights.
     {SYS_prctl, "prctl", Purpose::kPrivilege},  // that would undo the confinement

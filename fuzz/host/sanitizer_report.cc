@@ -13,7 +13,7 @@ namespace {
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
-// What a program prints, at most a page; empty where it cannot be run.
+// Runs a program and returns its output, at most a page; empty if it cannot be run.
 std::string output_of(const std::vector<std::string>& command) {
   return run_program(command, {.take_output = true, .silent = true, .most = 4096}).output;
 }
@@ -44,8 +44,8 @@ std::string access(std::string_view text) {
   return words;
 }
 
-// Of the lines "file:line:column" of an inlined call, innermost first: the first
-// that is neither a primitive nor the executor's, for those are not at fault.
+// Takes the lines "file:line:column" of an inlined call, innermost first, and returns the first place outside
+// the primitives and the executor: those are not at fault.
 SourcePlace place_in_kernel(std::string_view text) {
   SourcePlace innermost;
   while (!text.empty()) {
@@ -56,9 +56,9 @@ SourcePlace place_in_kernel(std::string_view text) {
     if (number == line.npos || line.starts_with("??")) continue;
     const SourcePlace place = {line.substr(0, number), std::atoi(line.c_str() + number + 1)};
     if (innermost.file.empty()) innermost = place;
-    const bool word =
-        line.find("/kernels/primitives/") != line.npos || line.find("/kernels/executor/") != line.npos ||
-        line.find("/kernels/cuda_source/") != line.npos;
+    const bool word = line.find("/kernels/primitives/") != line.npos ||
+                      line.find("/kernels/executor/") != line.npos ||
+                      line.find("/kernels/cuda_source/") != line.npos;
     if (!word && line.find("/include/") == line.npos) return place;
   }
   return innermost;

@@ -1,4 +1,4 @@
-// What a sanitizer's runtime printed before it ended a worker, as a Fault.
+// Reads a sanitizer's report, printed before it ended a worker, as a Fault.
 //
 //   auto fault = sanitizer_fault(process.output(), "lib/libattn_mine_cpu-tsan.so", places);
 //   // RACE: "data race: write of 4 bytes by one thread, read of 16 by another before; at score.h:41 and
@@ -33,7 +33,7 @@ class SourcePlaces {
   std::map<uint64_t, SourcePlace> known_;
 };
 
-// Of one kind at one place: what failures are grouped by, as site.h has it of crashes.
+// The key by which such failures are grouped: the kind and the place, as site.h does for crashes.
 //
 //   "AddressSanitizer at kernels/forward/store.h:41"     the line, for each shape of a kernel is code of its own
 //   "MemorySanitizer at libmine_cpu-msan.so+0x1a2f"      where no line is known

@@ -1,5 +1,5 @@
-// Where in a kernel's code its worker died or is stuck, as one word that is the same
-// each time: what a campaign groups failures by before it reduces any.
+// Names the place in a kernel's code where its worker died or is stuck. The name is the same each time; a
+// campaign groups failures by it before it reduces any.
 //
 //   "SIGSEGV at libmine.so+0x1a2f"
 //       the instruction, or the call into the C library it came from
@@ -18,10 +18,11 @@
 
 namespace attnfuzz {
 
-// Of a process that is dead. Empty where nothing is known.
+// The site of a dead process. Empty if nothing is known.
 std::string site_of_exit(const wire::Wire& wire);
 
-// Of one that lives and does not come back. Takes some milliseconds; a second if it does not answer.
+// The site of a process that lives and does not answer. Takes some milliseconds, or a second if it blocks
+// signals.
 std::string site_of_hang(WorkerProcess& process);
 
 }  // namespace attnfuzz

@@ -1,7 +1,7 @@
 // A limit on the threads and processes of a worker that nobody vouches for: a pids cgroup of its own.
 //
-// Where the system lets this process make one (as root, or with a delegated cgroup), a worker that begins more
-// threads is told EAGAIN. Elsewhere there is none, and the parent counts its threads while it waits
+// If the system lets this process make a cgroup (as root, or in a delegated one), a worker that begins more
+// threads gets EAGAIN. Otherwise the parent counts the worker's threads while it waits
 // (WorkerProcess::threads).
 //
 //   TaskLimit limit(kMostTasks);

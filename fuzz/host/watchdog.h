@@ -1,4 +1,4 @@
-// How long a call of a kernel may take before it counts as a hang.
+// The time that a call of a kernel may take before it counts as a hang.
 //
 // On the CPU the watchdog counts processor time: a worker that a busy machine
 // lets wait for its turn burns none, and one that spins is found as soon as it
@@ -53,8 +53,8 @@ inline constexpr double kBriefShare = 0.05;
 // hold a worker up for long.
 inline constexpr double kBriefShareOfClock = 0.25;
 
-// What a call has compiled for is not counted, up to so many times what it is allowed: compilers take their
-// time, and one that hangs is a hang. Only of who is trusted; anybody can say that he compiles.
+// Time in which a call compiles is not counted, up to so many times its allowance: compilers are slow, and one
+// that hangs is a hang. This holds for trusted kernels alone, for any kernel can say that it compiles.
 inline constexpr double kTimesCompiling = 10;
 
 inline constexpr double kTimesSlow = 4;
@@ -75,7 +75,7 @@ class Pace {
     return std::min(next_, std::max(most_, allowed_));
   }
 
-  // Whether a block ended between the last two questions.
+  // True if a block ended between the last two questions.
   bool goes_on() const { return goes_on_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a parent and its worker share: one flat struct in anonymous memory.
+// The memory that a parent and its worker share: one flat struct.
 //
 // The parent fills in a request, raises `asked` and rings the worker's bell
 // (an eventfd); the worker answers into the same struct, raises `answered` to
@@ -39,7 +39,7 @@ enum Descriptor : int {
   kProgramFd = 8,
   kFirstUnused = 9
 };
-// How a worker ends by itself; anything else is the kernel's doing.
+// The statuses with which a worker ends by itself; any other is the kernel's.
 enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
 
 // kBatchPlans and kBatchRuns: of Wire::calls, of which there are Request::calls.
@@ -123,8 +123,8 @@ struct Crash {
   Site site;
 };
 
-// Where a worker that does not answer is: it notes one each time it gets kWhereSignal,
-// which does nothing to a process that does not know it.
+// The places of a worker that does not answer. It notes one each time it gets kWhereSignal, which a process
+// without a handler ignores.
 inline constexpr int kWhereSignal = SIGURG;
 inline constexpr uint32_t kMostSamples = 15;
 struct Samples {
@@ -139,7 +139,7 @@ struct Compiling {
   std::atomic<uint64_t> since, since_processor;  // of CLOCK_MONOTONIC; 0: it does not compile
 };
 
-// What the worker loaded. Strings lie one after the other in `text`, each with
+// Describes what the worker loaded. Strings lie one after the other in `text`, each with
 // its NUL: kernel name, description, build hash, compiler, flags, root, device,
 // name and back end ("cpu", "cuda") of all kernels of the library (kernel_count),
 // variants, then name and hash of each source file; then the same of the worker: build hash, root, files.
@@ -179,14 +179,14 @@ struct Wire {
   char refusal[1024];
   Description description;
   MemoryRange ranges[kMaxRanges];
-  // Of the answer to a request that wanted a probe; all that fits.
+  // The answer to a request that wanted a probe, as much as fits.
   uint64_t probe_used;
   float probe[kProbeValues];
-  // Of the last run that came back: how often each edge of the kernel's code was
-  // taken, see worker/coverage.h; all that fits. None: its library does not count.
+  // How often the last run that returned took each edge of the kernel's code (worker/coverage.h), as many as
+  // fit. counter_count is 0 if the library does not count.
   uint32_t counter_count;
   uint8_t counters[kMaxCounters];
-  // Of a batch (fuzz/batch).
+  // Calls and results of a batch (fuzz/batch).
   batch::Call calls[batch::kMostCalls];
   batch::Result results[batch::kMostCalls];
   alignas(4096) std::byte readback[batch::kReadbackBytes];  // of those that asked

@@ -66,7 +66,7 @@ std::string hex(uint64_t value) {
   return text;
 }
 
-// What lies at an address of the worker's.
+// Says what lies at an address in the worker.
 std::string place(uint64_t address, uint64_t arena_base) {
   const uint64_t offset = address - arena_base;
   if (address < 4096) return "null pointer (" + hex(address) + ")";
@@ -158,7 +158,7 @@ Exploit exploit_of(const wire::Wire& wire, ExitReason exit_reason, std::optional
       return kOfPurposes[static_cast<size_t>(call.purpose)];
     }
   }
-  // Of the inputs' memory all can be read, and nothing written.
+  // All of the inputs' memory can be read, and none written.
   if (crash.signal != SIGSEGV) return Exploit::kNone;
   const uint64_t offset = crash.address - wire.description.arena_base;
   for (const TensorId t : kInputs) {

@@ -17,13 +17,13 @@ std::optional<KernelInfo> kernel_info(const wire::Description& description);
 // `ending`: how the process ended (WorkerProcess::end).
 std::string exit_message(const std::string& ending, const wire::Wire& wire, const std::string& library);
 
-// What a confined worker that died was about, as far as how it died tells.
+// The exploit that a confined worker died of, as far as its end tells.
 Exploit exploit_of(const wire::Wire& wire, ExitReason exit_reason, std::optional<int> exit_status);
 
 // "run()", "plan()": the call that a worker is in.
 std::string call_in_words(wire::Doing doing);
 
-// What lies at an address of the worker's: "byte 4352 of the memory of k".
+// Says what lies at an address in the worker: "byte 4352 of the memory of k".
 std::string place_of(uint64_t address, const wire::Wire& wire);
 
 // A fault as it was reported, its kind and strings made safe; nothing if there was none.

@@ -51,7 +51,7 @@ int nameless(const std::string& path) {
   return copies[path] = fcntl(to, F_DUPFD_CLOEXEC, 64);
 }
 
-// Of "TID (any name) STATE PARENT ..." all from STATE on; empty: it is gone.
+// Reads "TID (any name) STATE PARENT ..." and returns the text from STATE on; empty: the process is gone.
 std::string after_name(const std::string& stat_file) {
   char read_here[1024];
   const int file = open(stat_file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -131,7 +131,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     request_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     answer_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     open_pipe(output_fd_, ends[0]);
-    // Of both ways: the guard learns from it that we have gone.
+    // A socket and no pipe: through it the guard learns that we have gone.
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
       throw_errno("socketpair");
@@ -172,8 +172,8 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     guard_ = spawn_program({confined ? "/proc/self/fd/" + std::to_string(wire::kProgramFd) : command.worker,
                             command.library, command.kernel, std::to_string(getpid())},
                            options);
-    // Where the system has none (before Linux 5.3, some sandboxes), wait() takes the end of its output
-    // for its exit.
+    // If the system has no pidfd (before Linux 5.3, some sandboxes), wait() takes the end of the output for the
+    // worker's exit.
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, guard_, 0));
     if (tasks_)
       tasks_->take(guard_);  // before it begins the worker; await_number() sees to one that was quicker

@@ -64,7 +64,7 @@ class WorkerProcess {
   std::string end();
   // The same for a program, after end(); kNone of one that was ended.
   ExitReason exit_reason() const { return exit_reason_; }
-  // Of one that ended itself.
+  // Set if the worker ended itself.
   std::optional<int> exit_status() const;
   // The last of what it printed, at most kOutputTail bytes.
   std::string output();

@@ -302,7 +302,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     return why;
   }
 
-  // How the process ended and what it last printed. The process must be dead or done with.
+  // Says how the process ended and what it last printed. The process must be dead or given up.
   std::string describe_exit() {
     std::string message = exit_message(process_->end(), process_->wire(), options_.library);
     std::string output = process_->output();

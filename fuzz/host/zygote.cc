@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int kSocketFd = 3;
 
-// Where the package attnfuzz lies: around bin/ in a wheel, beside it in a build tree.
+// The folder of the package attnfuzz: it holds bin/ in a wheel, and is beside bin/ in a build tree.
 fs::path package_root() {
   const fs::path home = program_folder().parent_path();
   std::error_code error;
@@ -96,7 +96,7 @@ void Zygote::start() {
   } else {
     for (char** one = environ; *one != nullptr; ++one) environment.emplace_back(*one);
   }
-  // What malloc hands out again without a look has no poison (attnfuzz/poison.py).
+  // The thread cache of malloc hands memory out again without poison (attnfuzz/poison.py).
   if (std::getenv("GLIBC_TUNABLES") == nullptr)
     environment.emplace_back("GLIBC_TUNABLES=glibc.malloc.tcache_count=0");
   SpawnOptions options = {

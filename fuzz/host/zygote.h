@@ -33,7 +33,7 @@ class Zygote {
   void fork_worker(const std::string& host_library, const std::string& kernel,
                    const std::array<int, kDescriptors>& descriptors);
 
-  // What it has printed, to be shown where a worker did not start.
+  // The zygote's output, to be shown if a worker did not start.
   std::string output() const;
 
  private:
@@ -50,7 +50,7 @@ class Zygote {
 // The one of this process and its forks for a file: whoever opens a kernel of it again finds the import done.
 Zygote& zygote_of(const std::string& file, bool confined);
 
-// Whether a path names a file of Python kernels.
+// True if a path names a file of Python kernels.
 bool is_python(const std::string& path);
 // The library that hosts workers for a back end in Python; empty: this build has none.
 std::string host_library(int32_t backend);

@@ -26,7 +26,7 @@ namespace {
 
 using Why = std::optional<std::string>;
 
-// What it may map beyond what is mapped when it starts.
+// The bytes that it may map beyond those mapped when it starts.
 constexpr uint64_t kMostMemory = uint64_t{4} << 30;
 constexpr rlim_t kMostDescriptors = 256;
 
@@ -69,7 +69,7 @@ Why limit_resources(bool own_memory) {
   return std::nullopt;
 }
 
-// What a driver that is at work may still open, and talk to by ioctl().
+// The devices that a running driver may still open and use with ioctl().
 std::vector<std::string> drivers_devices() {
   std::vector<std::string> devices;
   glob_t found = {};

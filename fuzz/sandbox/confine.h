@@ -1,6 +1,6 @@
 // Takes rights from this process for good, before it loads a kernel that nobody vouches for.
 //
-// What is taken is listed in host/confinement.h. What remains: to compute, in its own memory and
+// The rights that are taken are listed in host/confinement.h. These remain: to compute, in its own memory and
 // in the arena, whose inputs can only be read and whose protection cannot be changed; threads;
 // reading the system's libraries and the folder that the kernel's library lies in; printing.
 // On a device its driver's devices (/dev/nvidia*), with ioctl() and mappings, too, and what those can do is not

@@ -61,7 +61,7 @@ void trap_in_arena(Rules& rules, int call, const Arena& arena) {
   rules.add(kTrap, call, {arg(0, SCMP_CMP_MASKED_EQ, kRegion, base & kRegion)});
   rules.add(kTrap, call, {arg(1, SCMP_CMP_GE, Arena::kFence / 2)});
   if (call != SYS_mremap) return;
-  // Where to, and how long then.
+  // Limits the new address and the new length.
   const auto fixed = arg(3, SCMP_CMP_MASKED_EQ, MREMAP_FIXED, MREMAP_FIXED);
   rules.add(kTrap, call, {fixed, arg(4, SCMP_CMP_MASKED_EQ, kRegion, base & kRegion)});
   rules.add(kTrap, call, {fixed, arg(2, SCMP_CMP_GE, Arena::kFence / 2)});
@@ -234,7 +234,7 @@ void let_through(Rules& rules, const Confined& with) {
   }
   if (with.interpreter) {
     for (const int call : {SCMP_SYS(readlink), SCMP_SYS(readlinkat)}) rules.add(SCMP_ACT_ALLOW, call);
-    // Whether it is a terminal, and that no other program gets it.
+    // TCGETS asks whether it is a terminal; FIOCLEX keeps it from other programs.
     for (const uint64_t request : {TCGETS, FIOCLEX})
       rules.add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), {arg(1, SCMP_CMP_EQ, request)});
   }

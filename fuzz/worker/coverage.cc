@@ -6,7 +6,7 @@
 namespace attnfuzz::worker {
 namespace {
 
-// Of each loaded library: a byte an edge, twice.
+// The counters of one loaded library: two arrays with a byte an edge.
 struct Counters {
   uint8_t *counts, *counts_end;  // how often, modulo 256
   bool *taken, *taken_end;       // whether at all

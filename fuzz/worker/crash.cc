@@ -39,7 +39,7 @@ bool is_runtime(const char* module) {
   return false;
 }
 
-// Where this program itself was loaded, whatever it is called.
+// The address at which this program itself was loaded.
 void* own_base = nullptr;
 
 struct Walk {

@@ -11,8 +11,8 @@ namespace attnfuzz::worker {
 // of its own.
 void record_crashes(wire::Crash* where, wire::Samples* stuck);
 
-// What a handler is replaced by before the signal does its work: the one change of a deadly
-// signal's handler that a confined worker may make (restrict_calls.cc).
+// The action that replaces a handler before the signal ends the process. It is the only change to the handler
+// of a deadly signal that a confined worker may make (restrict_calls.cc).
 const void* default_action();
 
 }  // namespace attnfuzz::worker

@@ -5,7 +5,7 @@
 namespace attnfuzz::worker {
 namespace {
 
-// Of `count` elements, `step` apart: whether none has the exponent of NaN and infinities, `all_ones`.
+// True if none of `count` elements, `step` apart, has the exponent of NaN and infinities, `all_ones`.
 template <class Bits>
 bool all_finite(const Bits* at, int64_t count, int64_t step, Bits all_ones) {
   bool other = false;

@@ -1,4 +1,4 @@
-// Whether a run's inputs are numbers, for a kernel that promises nothing where they are not (hosted.h).
+// Checks that a run's inputs are finite, for a kernel that promises nothing otherwise (hosted.h).
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace attnfuzz::worker {
 
-// Which of Q, K and V holds NaN or an infinity, as they lie in the arena; the first, if any. What lies beyond a
-// length is nobody's to read, and does not count.
+// The first of Q, K and V in the arena that holds NaN or an infinity, if any. Elements beyond a key length do
+// not count: nobody may read them.
 std::optional<TensorId> not_finite(const wire::Request& request, const Arena& arena);
 
 }  // namespace attnfuzz::worker

@@ -45,7 +45,7 @@ void kill_children() {
   closedir(all);
 }
 
-// Who is killed leaves its own children to us: until there is none.
+// A killed process leaves its children to us. This goes on until there are none.
 void end_all_children() {
   constexpr int kMostRounds = 2000;  // about as many milliseconds: who forks as fast as that is let go
   for (int round = 0; round < kMostRounds; ++round) {
@@ -112,7 +112,7 @@ int guard(char** argv) {
   if (getppid() != std::atoi(argv[3])) return wire::kExitUsage;  // it died before prctl
   pid_t worker = -1;
   try {
-    // What has no name is found as what it runs itself.
+    // A program without a name is found through the guard's own /proc/self/exe.
     worker = spawn_program(
         {confined ? "/proc/self/exe" : argv[0], argv[1], argv[2], std::to_string(getpid()), "guarded"},
         {.own_group = true, .name = argv[0]});

@@ -8,7 +8,7 @@
 // (PR_SET_CHILD_SUBREAPER). A kernel that kills or stops its parent meets the guard
 // and not the command. On SIGTERM, when the command closes its end of kStatusFd, and
 // when it dies, it ends the worker.
-// What it cannot do: a child of the kernel that has killed the guard first outlives it.
+// It cannot end a child of the kernel that has killed the guard first.
 #pragma once
 
 #include <sys/types.h>

@@ -70,7 +70,7 @@ std::string ambiguous(const std::vector<attn_kernel>& kernels) {
          std::to_string(kMostBytes) + " can be told: make them shorter";
 }
 
-// What to do about a library that dlopen would not have.
+// Advice on a library that dlopen refused.
 std::string advice(const std::string& why, attn_backend backend) {
   if (why.find("undefined symbol") == why.npos) return "";
   if (why.find("simt") != why.npos) {

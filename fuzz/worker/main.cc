@@ -21,7 +21,7 @@
 
 namespace {
 
-// Of what a process shows of itself nothing is left but kNoName.
+// Leaves nothing that shows what this process is: no arguments, and kNoName as its name.
 void forget_arguments(int argc, char** argv) {
   for (int n = 1; n < argc; ++n) std::memset(argv[n], 0, std::strlen(argv[n]));
   prctl(PR_SET_NAME, attnfuzz::worker::kNoName);

@@ -21,7 +21,7 @@ bool same(const std::string& a, const std::string& b) {
   return equal;
 }
 
-// What must not count: the bytes behind a path's NUL, and reserved fields.
+// Clears the bytes that must not count: those behind a path's NUL, and reserved fields.
 attn_plan cleared(attn_plan plan) {
   const std::string path = path_of(plan);
   std::memset(plan.path, 0, sizeof plan.path);

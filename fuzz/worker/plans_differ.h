@@ -1,4 +1,4 @@
-// Whether plan() answered two identical questions alike.
+// Compares the answers of plan() to two identical questions.
 #pragma once
 
 #include <string>

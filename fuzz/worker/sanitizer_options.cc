@@ -1,5 +1,5 @@
-// How the sanitizers' runtimes behave in a worker: the first finding ends it,
-// told in few words on stderr, where fuzz/host/sanitizer_report.h reads it. Overridden
+// The options of the sanitizers' runtimes in a worker: the first finding ends it,
+// with few words on stderr, where fuzz/host/sanitizer_report.h reads them. Overridden
 // by ASAN_OPTIONS and the like, as usual.
 // Symbols are looked up by the parent, once a place rather than once a finding.
 #define ATTN_OPTIONS extern "C" __attribute__((visibility("default"), used)) const char*

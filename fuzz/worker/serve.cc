@@ -37,8 +37,8 @@ void copy_text(char (&to)[N], const char* from) {
   to[length] = '\0';
 }
 
-// Where a report is kept: for the answer, and in the wire in case there is none. Host code may end the process
-// when it is told that its launch failed.
+// A report is kept for the answer, and in the wire in case no answer comes: host code may end the process when
+// it is told that its launch failed.
 struct Kept {
   wire::Report& answer;
   wire::Report& wire;
@@ -74,7 +74,7 @@ void report_device(wire::Answer& answer, const std::string& message) {
   report(answer, ATTN_REPORT_DEVICE, message);
 }
 
-// Where a kernel answers: a struct with its size set, and behind it bytes that it must leave alone.
+// Room for a kernel's answer: a struct with its size set, and behind it bytes that the kernel must leave alone.
 template <class Struct>
 struct Room {
   Struct answer = {};

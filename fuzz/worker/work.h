@@ -1,4 +1,4 @@
-// What a worker does between its start and its end, whoever has started it.
+// The work of a worker from its start to its end, whatever program started it.
 #pragma once
 
 #include <functional>

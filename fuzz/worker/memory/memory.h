@@ -1,4 +1,4 @@
-// How tensors reach the kernel: each worker is linked with one of
+// Brings tensors to the kernel. Each worker is linked with one of
 // memory_cpu.cc (the kernel works in the mapped arena) and memory_cuda.cc (the
 // device has a mirror of it).
 //
@@ -27,11 +27,11 @@ class Memory {
   virtual attn_backend backend() const = 0;
   // For a verdict: GPU, driver, runtime. Empty on the CPU.
   virtual std::string device() const = 0;
-  // What the case asks for, as far as this device can give it.
+  // Lowers what the case asks for to what this device has.
   virtual void limit(attn_env& env) const = 0;
-  // Where the kernel finds what lies at this offset of the arena.
+  // The address in the kernel's memory for this offset in the arena.
   virtual void* address(uint64_t offset) = 0;
-  // Whether the ranges fit into the device; says what is missing.
+  // Checks that the ranges fit into the device; says what is missing.
   virtual Failure fits(std::span<const MemoryRange> ranges) = 0;
   virtual Failure to_kernel(std::span<const MemoryRange> ranges, int stream) = 0;
   virtual void* stream(int index) = 0;
@@ -41,7 +41,7 @@ class Memory {
   // Room for `capacity` numbers of a probe where the kernel finds it, used at 0:
   // fills in the request's pointers. Valid until the next call.
   virtual Failure open_probe(uint64_t capacity, attn_probe& probe) = 0;
-  // What was recorded there, after finish(): `values` has room for `capacity`.
+  // Reads the recorded values, after finish(): `values` has room for `capacity`.
   virtual Failure read_probe(const attn_probe& probe, float* values, uint64_t* used) = 0;
   // That judges many cases at once, and tells of them in `readback`, which stays where it is; nullptr, with a
   // reason, where there is none.

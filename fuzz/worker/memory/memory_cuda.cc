@@ -154,7 +154,7 @@ class CudaMemory final : public Memory {
       }
     }
     if (auto why = deliver()) return why;
-    // What a kernel launched elsewhere than on its stream must not reach into the next case.
+    // Work that a kernel launched on another stream must not reach into the next case.
     return cuda_failure("another stream than the kernel's", cudaDeviceSynchronize());
   }
 

@@ -41,16 +41,16 @@ struct DriverCalls {
   Failure failure(const char* what, CUresult result) const;
 };
 
-// What a device's own memory is made as.
+// The properties with which a device's own memory is allocated.
 CUmemAllocationProp memory_of(int device);
 
 class Mirror {
  public:
   // Reserves the addresses.
   Failure open(int device);
-  // Of what lies at this offset of the arena.
+  // The device's address for this offset in the arena.
   CUdeviceptr address(uint64_t offset) const;
-  // Whether the device has the memory for these ranges.
+  // Checks that the device has memory for these ranges.
   Failure fits(std::span<const MemoryRange> ranges);
   // Maps what of them is not mapped. What the ranges before them held reads as 0xFF again.
   Failure prepare(std::span<const MemoryRange> ranges, cudaStream_t stream);

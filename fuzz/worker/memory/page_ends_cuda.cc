@@ -13,7 +13,7 @@ constexpr uint64_t kMostBytes = uint64_t{256} << 20;  // of a stretch
 
 class CudaPageEnds final : public batch::PageEnds {
  public:
-  // What was mapped goes with the process.
+  // Mappings end with the process.
   Failure open(int device) {
     if (auto why = driver_.find()) return why;
     kind_ = memory_of(device);
@@ -46,7 +46,7 @@ class CudaPageEnds final : public batch::PageEnds {
     return driver_.failure("access to a tensor", driver_.set_access(at, more, &access, 1));
   }
 
-  // What has had memory keeps it, for spread tensors have few strides; but not more than this.
+  // Granules keep their memory, for spread tensors have few strides, up to this number.
   std::optional<std::string> reach(std::span<const Far> wanted) override {
     constexpr size_t kKept = 512;  // granules
     std::vector<CUdeviceptr> granules;

@@ -19,8 +19,8 @@ extern "C" {
 // A PyDataMem_Handler of version 1. A block that was written beyond its ends ends the process when it is freed.
 ATTN_EXPORT const void* attnfuzz_numpy_memory(void);
 
-// Of the CUDA library alone. Freed memory is poison again until it is handed out the next time, which of small
-// blocks is soon: a call that frees one and asks for its like launches one fill for both.
+// For the CUDA library alone. Freed memory is filled with poison again before its next use, which comes soon
+// for small blocks: a call that frees one and asks for another of its size launches one fill for both.
 ATTN_EXPORT void* attnfuzz_device_memory(ssize_t bytes, int32_t device, void* stream);
 ATTN_EXPORT void attnfuzz_free_device_memory(void* memory, ssize_t bytes, int32_t device, void* stream);
 

@@ -31,7 +31,8 @@ bool keep_memory(int device) {
          done(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
 }
 
-// Of a block that has `bytes` between its margins. Sizes are few, so that what was freed serves again.
+// The whole size of a block with `bytes` between its margins. There are few sizes, so that freed blocks serve
+// again.
 size_t whole(size_t bytes) {
   const size_t all = bytes + 2 * kMargin;
   return all <= kLargestKept ? std::bit_ceil(all) : all;

@@ -1,5 +1,5 @@
-// What a sanitizer is told of a call's memory: tensors lie in an arena that no
-// allocator of its own gave out. Each worker is linked with one of
+// Tells a sanitizer about a call's memory: tensors lie in an arena that the sanitizer's
+// allocator did not give out. Each worker is linked with one of
 //
 //   shadow_none.cc   plain, TSan, CUDA: nothing to tell
 //   shadow_asan.cc   guards and gaps may not be touched
@@ -24,7 +24,7 @@ void defined(const void* data, size_t bytes);
 bool undefined_status();
 
 void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena);
-// What is wrong with the outputs, in a sentence, or nothing.
+// Says in a sentence what is wrong with the outputs; nothing if they are well.
 std::optional<std::string> after_run(const wire::Request& request, const Arena& arena);
 
 }  // namespace attnfuzz::worker
