@@ -21,6 +21,7 @@
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
 #include "fuzz/campaign/run/prune.h"
+#include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/host/kernel_registry.h"
 
@@ -97,7 +98,12 @@ Exit start_campaign(CampaignArguments arguments) {
     options.gpus = 0;
     if (arguments.target.oracle == "cuda")
       throw UserError("--oracle cuda: no target is on a GPU: give --backend cuda, or leave --oracle out");
+    if (arguments.target.batch > 0)
+      throw UserError("--batch: no target is on a GPU: give --backend cuda, or leave --batch out");
   }
+  if (arguments.target.batch > Journal::kTrace)
+    throw UserError("--batch " + std::to_string(arguments.target.batch) + ": a campaign's journal names at most " +
+                    std::to_string(Journal::kTrace) + " cases in flight: give fewer");
   if (options.jobs == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     options.jobs = std::clamp(cores - options.gpus * options.gpu_jobs, 1, 128);
@@ -209,6 +215,7 @@ void add_campaign(CLI::App& app, Action& action) {
   add_oracle_option(*command, arguments->target,
                     "of targets on a GPU; what fails by it, and one result in a hundred, is judged by the "
                     "CPU's too, and what fails is reduced by that alone");
+  add_batch_option(*command, arguments->target);
   add_calibration_option(*command, arguments->target);
   add_watchdog_option(*command, arguments->target);
   add_peer_option(*command, arguments->target);

@@ -64,6 +64,7 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
     target.open_lane = [library, options, build = target.info.build](const std::string& lane) {
       return open_in(lane, library, build, options);
     };
+  if (library.backend == ATTN_CUDA && batch_target_of(*opened, options)) target.batch = options.batch;
   if (library.backend == ATTN_CUDA && options.oracle == "cuda")
     target.put_oracle = [options](Target& on, bool all) { put_oracle(on, options, all); };
   target.folder = folder;

@@ -92,6 +92,8 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   }
   for (const auto& [target, stats] : stats_of(dir)) {
     if (!stats.oracle.device.empty()) print(printable(target) + ":\n" + oracle_text(stats.oracle));
+    if (stats.batch.cleared + stats.batch.doubted > 0)
+      print(printable(target) + ": " + words(stats.batch) + "\n");
   }
   std::vector<std::string> unread;
   for (const WarningFile& warned : read_warnings(dir, &unread))

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "fuzz/batch/batch_judge.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
@@ -54,12 +55,17 @@ class Explorer {
         folder_(shard_dir(slice.options.dir, slice.shard)),
         slot_(slice.shared.slots[slice.shard]) {
     // Before the journal is started anew.
-    interrupted_ = in_flight(folder_);
+    interrupted_ = batch_in_flight(folder_);
     std::string error;
     target_ = slice.target.open(&error);
     if (target_ == nullptr) throw std::runtime_error(error);
     if (slice.target.put_oracle) slice.target.put_oracle(*target_, false);
     observed_.emplace(*target_);
+    if (slice.target.batch > 0) {
+      auto* batches = dynamic_cast<BatchTarget*>(target_.get());
+      if (batches == nullptr) throw std::runtime_error(name_ + " judges no batches: leave --batch out");
+      batch_.emplace(*batches, *observed_, slice.target.calibration, mix(slice.options.seed, text_hash(name_), 4, 0, 0));
+    }
     CheckOptions check;
     check.work = slice.options.work;
     check.refused = slice.target.refused;
@@ -67,6 +73,7 @@ class Explorer {
     config_ = config_for(*observed_, check);
     stats_ = read_stats(slice.options.dir, slice.shard);
     oracle_before_ = counts().oracle;
+    batch_before_ = counts().batch;
     const std::vector<SeriesLine> lines = read_series(slice.options.dir, slice.shard);
     if (!lines.empty() && lines.back().cases > stats_.last.cases) stats_.last = lines.back();
     restarts_before_ = slot_.restarts;
@@ -82,10 +89,13 @@ class Explorer {
   }
 
   void run() {
-    again();
-    while (Clock::now() < s_.end && !s_.shared.stop && done_ < s_.most_cases) {
+    for (const Journaled& entry : interrupted_) again(entry);
+    while (goes_on()) {
       if (s_.target.record.canary && filed_ > 0) break;
-      take(next());
+      if (batch_)
+        take_batch();
+      else
+        take(next());
       const auto now = Clock::now();
       if (seconds_since(refreshed_) > kRefreshSeconds) view_->refresh(), refreshed_ = now;
       if (seconds_since(told_) > kSeriesSeconds) tell();
@@ -96,6 +106,7 @@ class Explorer {
   }
 
  private:
+  bool goes_on() const { return Clock::now() < s_.end && !s_.shared.stop && done_ < s_.most_cases; }
   TargetStats& counts() { return stats_.targets[name_]; }
 
   void save(const std::function<void()>& write) {
@@ -104,13 +115,11 @@ class Explorer {
 
   // Runs the case again that was in flight when this shard's process ended, because the case may have ended it.
   // If it ends its job each time, it is filed for that. Jobs that ended with their supervisor do not count.
-  void again() {
-    if (!interrupted_ || interrupted_->target != name_) return;
-    Candidate candidate = {
-        interrupted_->c,           find_property(interrupted_->property), "drawn", "", interrupted_->index,
-        interrupted_->attempts + 1};
+  void again(const Journaled& entry) {
+    if (entry.target != name_) return;
+    Candidate candidate = {entry.c, find_property(entry.property), "drawn", "", entry.index, entry.attempts + 1};
     if (candidate.property == nullptr) return;
-    if (shard_exits(folder_, *interrupted_) < kMostExits) return take(std::move(candidate));
+    if (shard_exits(folder_, entry) < kMostExits) return take(std::move(candidate));
     Verdict verdict;
     verdict.outcome = Outcome::kFail;
     verdict.kind = Kind::kCrash;
@@ -169,6 +178,37 @@ class Explorer {
   }
 
   void take(Candidate candidate) {
+    if (!admitted(candidate)) return;
+    save([&] { journal_->begin(journaled(candidate)); });
+    conclude(candidate, judged(candidate));
+  }
+
+  // Cases that the device judges together. The journal names them all before they are launched.
+  void take_batch() {
+    std::vector<Candidate> together;
+    while (together.size() < s_.target.batch && goes_on()) {
+      Candidate candidate = next();
+      if (admitted(candidate)) together.push_back(std::move(candidate));
+    }
+    if (together.empty()) return;
+    std::vector<Journaled> entries;
+    std::vector<BatchCase> asked;
+    for (const Candidate& candidate : together) {
+      entries.push_back(journaled(candidate));
+      asked.push_back({candidate.c, candidate.property});
+    }
+    save([&] { journal_->begin(entries); });
+    observed_->begin_case();
+    const std::vector<Verdict> verdicts = batch_->judge(asked);
+    for (size_t n = 0; n < together.size(); ++n) conclude(together[n], verdicts[n]);
+  }
+
+  Journaled journaled(const Candidate& candidate) const {
+    return {name_, candidate.property->name, candidate.c, candidate.index, candidate.attempts};
+  }
+
+  // False if the case is not launched: the ledger has it in quarantine, or its property does not take it.
+  bool admitted(Candidate& candidate) {
     ++done_;
     if (candidate.attempts == 1) enter_lane(candidate.c, s_.target.record.lane, candidate.index);
     if (!s_.options.ledger.known.empty()) {
@@ -176,21 +216,19 @@ class Explorer {
       if (quarantined(s_.options.ledger, candidate.c,
                       {r.kernel, r.backend, r.lane, config_.tiles_q[0], config_.tiles_k[0]})) {
         ++counts().quarantined;
-        if (!candidate.confirms.empty())
-          save([&] { confirmed_->append(confirmed_line(candidate.confirms, name_)); });
-        return;
+        confirm(candidate);
+        return false;
       }
     }
     observed_->begin_case();
-    Verdict verdict;
     if (const auto rejected = rejected_by(*candidate.property, candidate.c, *target_)) {
-      verdict = *rejected;
-    } else {
-      save([&] {
-        journal_->begin({name_, candidate.property->name, candidate.c, candidate.index, candidate.attempts});
-      });
-      verdict = judged(candidate);
+      conclude(candidate, *rejected);
+      return false;
     }
+    return true;
+  }
+
+  void conclude(const Candidate& candidate, const Verdict& verdict) {
     count(candidate, verdict);
     if (verdict.outcome == Outcome::kFail) {
       file(candidate, verdict);
@@ -198,8 +236,11 @@ class Explorer {
       if (verdict.warning && !s_.target.record.canary) warn(*verdict.warning);
       keep(candidate, verdict);
     }
-    if (!candidate.confirms.empty())
-      save([&] { confirmed_->append(confirmed_line(candidate.confirms, name_)); });
+    confirm(candidate);
+  }
+
+  void confirm(const Candidate& candidate) {
+    if (!candidate.confirms.empty()) save([&] { confirmed_->append(confirmed_line(candidate.confirms, name_)); });
   }
 
   Verdict judged(const Candidate& candidate) {
@@ -234,6 +275,16 @@ class Explorer {
     slot_.failed += verdict.outcome == Outcome::kFail;
   }
 
+  // The last cases, this one at the end: what fails in a batch is run once more by itself.
+  std::vector<Journaled> trace_until(const Candidate& candidate) const {
+    std::vector<Journaled> trace = trace_of(folder_);
+    const auto own = std::ranges::find_if(trace, [&](const Journaled& entry) {
+      return entry.index == candidate.index && entry.property == candidate.property->name;
+    });
+    if (own != trace.end()) std::rotate(own, own + 1, trace.end());
+    return trace;
+  }
+
   void file(const Candidate& candidate, const Verdict& verdict) {
     auto& waiting = s_.shared.waiting[s_.target_number][static_cast<int>(verdict.kind)];
     if (waiting >= kMostWaiting || (!verdict.site.empty() && ++sites_[verdict.site] > kMostOfOneSite)) {
@@ -253,7 +304,7 @@ class Explorer {
     crash.t = s_.clock.now();
     crash.shard = s_.shard;
     crash.index = candidate.index;
-    save([&] { write_crash(s_.options.dir, crash, text_of(trace_of(folder_))); });
+    save([&] { write_crash(s_.options.dir, crash, text_of(trace_until(candidate))); });
     ++waiting;
     ++filed_;
     ++stats_.last.crashes;
@@ -318,7 +369,7 @@ class Explorer {
     last.coverage = s_.group.known_edges;
     last.restarts = restarts_before_;
     last.gpu = s_.gpu;
-    const double wall = seconds_since(begun_), kernel = observed_->kernel_seconds();
+    const double wall = seconds_since(begun_), kernel = observed_->kernel_seconds() + (batch_ ? batch_->use().run_s : 0);
     last.wall += wall - told_wall_;
     counts().wall += wall - told_wall_;
     last.kernel += kernel - told_kernel_;
@@ -328,6 +379,10 @@ class Explorer {
       counts().oracle = oracle_before_;
       counts().oracle.merge(target_->oracles->use());
     }
+    if (batch_) {
+      counts().batch = batch_before_;
+      counts().batch.merge(batch_->use());
+    }
     save([&] { series_->append(line_of(last)); });
     save([&] { write_stats(s_.options.dir, s_.shard, stats_); });
     told_ = Clock::now();
@@ -336,12 +391,14 @@ class Explorer {
   const Slice& s_;
   const std::string name_, folder_;
   JobSlot& slot_;
-  std::optional<Journaled> interrupted_;
+  std::vector<Journaled> interrupted_;
   std::unique_ptr<Target> target_;
   std::optional<ObservedTarget> observed_;
   GeneratorConfig config_;
   ShardStats stats_;
-  OracleUse oracle_before_;  // of this target, before this slice
+  std::optional<BatchJudge> batch_;  // judges many cases at once on a GPU; none: one by one
+  OracleUse oracle_before_;          // of this target, before this slice
+  BatchUse batch_before_;            // likewise
   uint64_t restarts_before_ = 0, stream_ = 0, done_ = 0, filed_ = 0;
   std::optional<CorpusView> view_;
   std::optional<LineFile> corpus_, confirmed_, series_;

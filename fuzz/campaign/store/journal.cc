@@ -13,10 +13,10 @@ std::string file_of(const std::string& shard_dir, int n) {
   return shard_dir + "/trace-" + std::to_string(n) + ".jsonl";
 }
 
-std::string line_of(const Journaled& entry, uint64_t number) {
+std::string line_of(const Journaled& entry, uint64_t number, uint64_t first) {
   std::string text = encode(entry.c);
   std::erase(text, '\n');  // white space only: inside strings it is escaped
-  return R"({"n":)" + std::to_string(number) + R"(,"target":)" + json_text(Json(entry.target)) +
+  return R"({"n":)" + std::to_string(number) + R"(,"first":)" + std::to_string(first) + R"(,"target":)" + json_text(Json(entry.target)) +
          R"(,"property":)" + json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) +
          R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
 }
@@ -24,6 +24,7 @@ std::string line_of(const Journaled& entry, uint64_t number) {
 // A line: a case, or a mark that nothing is in flight. Nothing if it is cut short.
 struct Line {
   uint64_t number = 0;
+  uint64_t first = 0;  // the number of the first case that was launched together with this one
   std::optional<Journaled> entry;
 };
 
@@ -35,6 +36,7 @@ std::optional<Line> parse(const std::string& text) {
     Line line;
     j.at("n").get_to(line.number);
     if (!j.contains("case")) return line;
+    line.first = j.value("first", line.number);
     auto decoded = decode(json_text(j["case"]));
     if (!std::holds_alternative<Case>(decoded)) return std::nullopt;
     line.entry =
@@ -66,14 +68,17 @@ Journal::Journal(const std::string& shard_dir)
   files_[1].clear();
 }
 
-void Journal::begin(const Journaled& entry) {
-  if (cases_ == kTrace) {
-    current_ = 1 - current_;
-    files_[current_].clear();
-    cases_ = 0;
+void Journal::begin(std::span<const Journaled> batch) {
+  const uint64_t first = number_;
+  for (const Journaled& entry : batch) {
+    if (cases_ == kTrace) {
+      current_ = 1 - current_;
+      files_[current_].clear();
+      cases_ = 0;
+    }
+    files_[current_].append(line_of(entry, number_++, first));
+    ++cases_;
   }
-  files_[current_].append(line_of(entry, number_++));
-  ++cases_;
 }
 
 void Journal::rest() { files_[current_].append(R"({"n":)" + std::to_string(number_++) + R"(,"rest":true})"); }
@@ -81,6 +86,17 @@ void Journal::rest() { files_[current_].append(R"({"n":)" + std::to_string(numbe
 std::optional<Journaled> in_flight(const std::string& shard_dir) {
   std::vector<Line> lines = lines_of(shard_dir);
   return lines.empty() ? std::nullopt : std::move(lines.back().entry);
+}
+
+std::vector<Journaled> batch_in_flight(const std::string& shard_dir) {
+  std::vector<Line> lines = lines_of(shard_dir);
+  std::vector<Journaled> batch;
+  if (lines.empty() || !lines.back().entry) return batch;
+  const uint64_t first = lines.back().first;
+  for (Line& line : lines) {
+    if (line.entry && line.number >= first) batch.push_back(std::move(*line.entry));
+  }
+  return batch;
 }
 
 namespace {
@@ -102,9 +118,9 @@ int shard_exits(const std::string& shard_dir, const Journaled& entry) {
 }
 
 void note_shard_exit(const std::string& shard_dir) {
-  const auto entry = in_flight(shard_dir);
-  if (!entry) return;
-  const Json counted = {{"of", name_of_entry(*entry)}, {"deaths", shard_exits(shard_dir, *entry) + 1}};
+  const std::vector<Journaled> batch = batch_in_flight(shard_dir);
+  if (batch.size() != 1) return;  // the next process runs each case of a batch alone
+  const Json counted = {{"of", name_of_entry(batch[0])}, {"deaths", shard_exits(shard_dir, batch[0]) + 1}};
   write_file(shard_exits_file(shard_dir), json_text(counted) + "\n");
 }
 
@@ -129,7 +145,7 @@ std::vector<Journaled> parse_trace(const std::string& text) {
 std::string text_of(const std::vector<Journaled>& trace) {
   std::string text;
   uint64_t number = 0;
-  for (const Journaled& entry : trace) text += line_of(entry, number++) + "\n";
+  for (const Journaled& entry : trace) text += line_of(entry, number, number) + "\n", ++number;
   return text;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,9 @@ class Journal {
  public:
   static constexpr int kTrace = 64;
   explicit Journal(const std::string& shard_dir);
-  void begin(const Journaled& entry);
+  void begin(const Journaled& entry) { begin(std::span(&entry, 1)); }
+  // Cases that are launched together: at most kTrace.
+  void begin(std::span<const Journaled> batch);
   void rest();
 
  private:
@@ -41,9 +44,12 @@ class Journal {
 
 // The case that was running when the shard's process ended; nothing if it rested.
 std::optional<Journaled> in_flight(const std::string& shard_dir);
+// All cases that were launched together with it, in their order.
+std::vector<Journaled> batch_in_flight(const std::string& shard_dir);
 
 // The supervisor calls this if a shard's process died or had to be ended. It counts one exit against the
-// case in flight, in the file deaths.json.
+// case in flight, in the file deaths.json. Cases of a batch do not count: the
+// next process runs each of them alone.
 void note_shard_exit(const std::string& shard_dir);
 // Consecutive deaths counted against a case; 0: none.
 int shard_exits(const std::string& shard_dir, const Journaled& entry);

@@ -16,92 +16,12 @@
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"
 #include "properties/memory/layout.h"
+#include "tests/fuzz/batch/fake_batch_target.h"
 #include "tests/properties/support/fake_target.h"
 #include "tests/properties/support/random_case.h"
 
 namespace attnfuzz {
 namespace {
-
-// Ends of plain memory, and ranges of addresses that take memory as they are written.
-class PlainEnds : public batch::PageEnds {
- public:
-  ~PlainEnds() override {
-    for (std::byte* begin : far_)
-      if (begin) munmap(begin, kFarBytes);
-  }
-  std::optional<std::string> reach(std::span<const Far> wanted) override {
-    for (const Far& one : wanted) {
-      EXPECT_LT(one.begin, one.end);
-      EXPECT_LE(one.end, kFarBytes);
-      if (far_[one.stretch]) continue;
-      void* begin =
-          mmap(nullptr, kFarBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (begin == MAP_FAILED) return "no addresses";
-      far_[one.stretch] = static_cast<std::byte*>(begin);
-    }
-    return std::nullopt;
-  }
-  std::byte* far(int stretch) override { return far_[stretch]; }
-  std::optional<std::string> room(int stretch, uint64_t bytes) override {
-    std::vector<std::byte>& memory = memory_[stretch];
-    if (memory.size() < bytes + 4096) memory.resize(bytes + 4096);
-    return std::nullopt;
-  }
-  std::byte* end(int stretch) override {
-    std::byte* last = memory_[stretch].data() + memory_[stretch].size();
-    return last - (reinterpret_cast<uintptr_t>(last) & 4095);
-  }
-
- private:
-  std::vector<std::byte> memory_[kStretches];
-  std::byte* far_[kStretches] = {};
-};
-
-// A batch in this process, on the executor, of a fake's kernel.
-class FakeBatchTarget : public BatchTarget {
- public:
-  explicit FakeBatchTarget(FakeTarget& fake) {
-    fake_ = &fake;
-    disturb = refuse = false;
-    kernel_.size = sizeof kernel_;
-    kernel_.plan = [](const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan, char*,
-                      uint64_t) {
-      const PlanReply reply = fake_->plan(*p, *t, *env);
-      *plan = reply.plan;
-      return reply.status;
-    };
-    kernel_.run = [](const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
-      const RunReply reply = fake_->run(Stage::kAll, *p, *t, *plan, *env, 0);
-      if (disturb) std::memset(t->o.data, 0x7b, 2);
-      return refuse ? ATTN_UNSUPPORTED : reply.status;
-    };
-    std::string why;
-    device_ = batch::open_device(std::make_unique<PlainEnds>(), &why);
-    EXPECT_TRUE(device_) << why;
-  }
-  std::string why_no_batch() override { return ""; }
-  std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
-    return device_->plan(kernel_, [](void*, attn_env&) {}, nullptr, calls, results).value_or("");
-  }
-  std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
-    if (!fault.empty()) return fault;
-    const auto why = device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, readback_);
-    for (const batch::Result& result : results) not_finite += result.counts.not_finite;
-    return why.value_or("");
-  }
-  std::span<const std::byte> readback() override { return readback_; }
-  uint64_t not_finite = 0;  // of all runs
-
-  static inline bool disturb;  // O's first element, in the batch alone
-  static inline bool refuse;   // as it runs, likewise
-  std::string fault;           // what every batch ends with
-
- private:
-  static inline FakeTarget* fake_;
-  std::unique_ptr<batch::Device> device_;
-  attn_kernel kernel_ = {};
-  std::vector<std::byte> readback_ = std::vector<std::byte>(batch::kReadbackBytes);
-};
 
 // As drawn, without what a batch leaves to others; a row takes the executor some milliseconds.
 std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {

@@ -1,0 +1,109 @@
+// A campaign's job that judges batches: it files the same failures, and its journal names all cases in flight.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "fuzz/campaign/run/explore.h"
+#include "fuzz/campaign/store/folder.h"
+#include "fuzz/campaign/store/journal.h"
+#include "properties/judge/property.h"
+#include "tests/fuzz/batch/fake_batch_target.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A fake kernel that judges batches too, as a worker on a GPU does.
+class BothWays : public FakeTarget, public BatchTarget {
+ public:
+  explicit BothWays(Flaw flaw) : FakeTarget(flaw) {}
+  std::string why_no_batch() override { return inner_.why_no_batch(); }
+  std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
+    return inner_.plan(calls, results);
+  }
+  std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
+    return inner_.run(calls, results);
+  }
+  std::span<const std::byte> readback() override { return inner_.readback(); }
+  using FakeTarget::plan;
+  using FakeTarget::run;
+
+ private:
+  FakeBatchTarget inner_{*this};
+};
+
+class ExploreInBatches : public ::testing::Test {
+ protected:
+  ExploreInBatches() {
+    std::string name = (fs::temp_directory_path() / "explore-XXXXXX").string();
+    options_.dir = mkdtemp(name.data());
+    options_.work = 20'000;  // the executor judges a row in milliseconds
+  }
+  ~ExploreInBatches() override { fs::remove_all(options_.dir); }
+
+  ShardStats explored(Flaw flaw, uint64_t cases) {
+    CampaignTarget target;
+    target.record.name = "fake.cpu.plain";
+    target.record.backend = "cpu";
+    target.record.lane = "plain";
+    target.folder = "fake";
+    target.properties = {find_property("reference")};
+    target.calibration = documented();
+    target.batch = 16;
+    target.open = [flaw](std::string*) { return std::make_unique<BothWays>(flaw); };
+    begin_session(options_, {target});
+    fs::create_directories(shard_dir(options_.dir, 0));
+    const SharedStatePtr shared = make_shared_state();
+    SessionClock clock(0);
+    clock.run_for(600);
+    const Slice slice = {.options = options_,
+                         .target = target,
+                         .target_number = 0,
+                         .shared = *shared,
+                         .group = shared->groups[0],
+                         .clock = clock,
+                         .end = clock.end,
+                         .shard = 0,
+                         .most_cases = cases};
+    explore(slice);
+    return read_stats(options_.dir, 0);
+  }
+
+  CampaignOptions options_;
+};
+
+TEST_F(ExploreInBatches, ARightKernelIsClearedOnTheDevice) {
+  const ShardStats stats = explored(Flaw::kNone, 64);
+  EXPECT_EQ(stats.last.cases, 64u);
+  EXPECT_EQ(stats.last.failed, 0u);
+  EXPECT_GT(stats.targets.at("fake.cpu.plain").batch.cleared, 32u);
+  EXPECT_TRUE(read_crashes(options_.dir).empty());
+  EXPECT_GT(read_corpus(options_.dir).size(), 0u);
+  EXPECT_TRUE(batch_in_flight(shard_dir(options_.dir, 0)).empty());
+}
+
+TEST_F(ExploreInBatches, AFailureIsFiledWithTheCasesBeforeIt) {
+  const ShardStats stats = explored(Flaw::kDropsLastKey, 64);
+  EXPECT_GT(stats.last.failed, 0u);
+  const std::vector<Crash> crashes = read_crashes(options_.dir);
+  ASSERT_FALSE(crashes.empty());
+  EXPECT_EQ(crashes[0].kind, "wrong");
+}
+
+TEST_F(ExploreInBatches, AfterAKillEachCaseOfTheBatchIsRunAlone) {
+  const std::string shard = shard_dir(options_.dir, 0);
+  fs::create_directories(shard);
+  std::vector<Journaled> batch;
+  for (uint64_t n = 0; n < 5; ++n) batch.push_back({"fake.cpu.plain", "reference", Case{}, n, 1});
+  Journal(shard).begin(batch);
+  note_shard_exit(shard);
+  EXPECT_EQ(batch_in_flight(shard).size(), 5u);
+  EXPECT_EQ(shard_exits(shard, batch[4]), 0) << "nobody knows which of them it was";
+  const ShardStats stats = explored(Flaw::kNone, 5);
+  EXPECT_EQ(stats.last.cases, 5u);
+  EXPECT_EQ(stats.targets.at("fake.cpu.plain").batch.cleared, 0u) << "each was judged by itself";
+}
+
+}  // namespace
+}  // namespace attnfuzz
