@@ -1,5 +1,5 @@
-// A plug-in around a CUDA kernel as it stands, in a few lines: what the kernel takes is
-// declared, and everything else about the contract is done here.
+// Makes a plug-in of a plain CUDA kernel in a few lines: a declaration says which problems the kernel takes,
+// and this header does the rest of the contract.
 //
 //   #include "kernels/adapter.h"         // first, so that the source's macros do not reach into it
 //   #include "attention.cu"              // void launch(const half* q, ..., int B, int H, int S, int D)
@@ -11,17 +11,16 @@
 //   };
 //   ATTN_ADAPTER(Mine)
 //
-// A problem that Takes does not name is refused with the reason. One that it names is given
-// to run() with dense tensors: where the caller's are not dense, lie at an address that is
-// not a multiple of `align_bytes`, or are in another order than the kernel's, run() gets
-// copies in the workspace, between guards, that are compared with what they were made of
-// afterwards; Q is multiplied by what the kernel's own scale lacks. The plan's path says
-// what was done. So a copy hides strides, never elements.
+// A problem outside of Takes is refused with the reason. For other problems run() gets dense tensors. If a
+// tensor of the caller is not dense, does not lie at a multiple of `align_bytes`, or is in another order than
+// the kernel's, run() gets a copy in the workspace, between guards. Afterwards the copies of inputs are
+// compared with the caller's tensors. Q is multiplied by what the kernel's own scale lacks. The plan's path
+// says what was done. So a copy hides strides, never elements.
 //
-// A kernel of fp32 (Formats::kF32) is judged in fp32: its inputs are numbers of 24 bits, and a product
-// or a P that it rounds to fewer is an error unless it declares in_tf32, or a format in plan().
+// A kernel of fp32 (Formats::kF32) is judged in fp32: its inputs have 24 bits, and a product or a P that it
+// rounds to fewer bits is an error unless it declares in_tf32, or a format in plan().
 //
-// Struct members beside these, if wanted:
+// Optional members of the struct:
 //   static void plan(const attn::Call&, attn_plan*)   more of the plan than the loosest classes
 //   static constexpr const char* kDescription
 // In C++20; on the executor and, compiled by nvcc, on a GPU.
@@ -146,7 +145,7 @@ struct Adapted {
   static int window_side(int64_t keys) {
     return keys < 0 ? -1 : static_cast<int>(std::min<int64_t>(keys, 1 << 30));
   }
-  // Between the caller's tensor and its copy, where it has one.
+  // Moves elements between the caller's tensor and its copy, if it has one.
   static void copy(const Call& call, const adapter::Layout& layout, adapter::Piece i, char* space, bool out) {
     const adapter::Copy& c = layout.pieces[i];
     if (c.made && c.from.data) move_each(call, move_of(kTakes, call, layout, i, space, out), c.count());
@@ -155,7 +154,7 @@ struct Adapted {
 
 }  // namespace attn
 
-// Exports it: the library's only kernel.
+// Exports the adapter as the library's only kernel.
 #define ATTN_ADAPTER(K)                                                   \
   static const attn_kernel attn_adapted_##K = attn::Adapted<K>::kernel(); \
   const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &attn_adapted_##K : nullptr; }

@@ -6,7 +6,7 @@
 
 namespace attn_entry {
 
-// Converts to whatever pointer the kernel's function wants.
+// Converts to any pointer that the kernel's function wants.
 struct Pointer {
   void* data = nullptr;
   template <class T>
@@ -19,7 +19,7 @@ struct Pointer {
   }
 };
 
-// The call's stream; and whether run() asked for it.
+// The call's stream. It notes whether run() asked for it.
 class Stream {
  public:
   Stream() = default;
@@ -36,15 +36,15 @@ class Stream {
 
 struct Args {
   Pointer q, k, v, o;
-  float* lse = nullptr;  // never null where Takes has it
+  float* lse = nullptr;  // not null if Takes has an LSE
   int B, H, Hkv, S, Sq, Sk, D, Dv;
   float scale;
   bool causal;
   int window_left, window_right;  // keys to either side of the diagonal that a query sees; -1: all
   int dtype;                      // attn_dtype of the problem
-  Stream stream;  // whoever does not ask for it may launch on any: what copies O back waits for all of them
-  // Of pages: K and V are (page number, key, head, dim); of batch entry b the n-th page is
-  // pages[b * pages_each + n], and lengths[b] keys count.
+  Stream stream;  // a kernel that does not ask for it may launch on any: the copy of O waits for all streams
+  // With pages, K and V are (page number, key, head, dim). Page n of batch entry b is pages[b * pages_each +
+  // n], and the entry has lengths[b] keys.
   const int* pages = nullptr;
   const int* lengths = nullptr;
   int page = 0, pages_each = 0, pages_all = 0;

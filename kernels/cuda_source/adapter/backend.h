@@ -1,4 +1,4 @@
-// What an adapter does on the device, in the same words for both back ends:
+// The work of an adapter on the device, with the same functions for both back ends:
 //
 //   fill(call, at, value, bytes)                        bytes of device memory
 //   make_pages(call, pages, lengths, given, each)       a page table, `each` pages a batch entry

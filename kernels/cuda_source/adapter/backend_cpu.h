@@ -1,4 +1,4 @@
-// backend.h on the executor, where the guards are looked at as well.
+// backend.h on the executor, where the guards are checked as well.
 #pragma once
 
 #include "kernels/cuda_source/runtime.h"
@@ -28,7 +28,7 @@ inline void move_each(const Call&, const Move& move, int64_t count) {
   for (int64_t n = 0; n < count; ++n) move(n);
 }
 
-// AddressSanitizer sees to the gaps between copies while the kernel runs.
+// While the kernel runs, AddressSanitizer watches the gaps between copies.
 inline void guard([[maybe_unused]] const Layout& layout, [[maybe_unused]] char* space,
                   [[maybe_unused]] bool on) {
 #if __has_feature(address_sanitizer)
@@ -42,7 +42,7 @@ inline void guard([[maybe_unused]] const Layout& layout, [[maybe_unused]] char* 
 #endif
 }
 
-// What lies between the copies is as it was, and so are the inputs; or it is reported.
+// Reports a change of the bytes between copies, or of an input.
 inline bool is_whole(const Call& call, const Takes& takes, const Layout& layout, char* space) {
   bool whole = true;
   const auto tell = [&](const std::string& words) {

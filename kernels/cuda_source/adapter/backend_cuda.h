@@ -1,5 +1,5 @@
-// backend.h on a GPU: everything on the call's stream, but for a kernel that has not asked which that is.
-// Its launches are on one that does not wait for the call's, nor is waited for.
+// backend.h on a GPU. Everything runs on the call's stream, except for a kernel that has not asked for that
+// stream: the streams of its launches and the call's stream do not wait for one another.
 #pragma once
 
 namespace attn::adapter {

@@ -1,5 +1,5 @@
-// Which tensors of a call a kernel gets as copies, and where in the workspace those lie:
-// between guards of kGap bytes.
+// The tensors of a call that a kernel gets as copies, and their places in the workspace, between guards of kGap
+// bytes.
 #pragma once
 
 #include "kernels/cuda_source/adapter/takes.h"
@@ -9,17 +9,17 @@ namespace attn::adapter {
 enum Piece { kQ, kK, kV, kO, kLse, kPages, kLengths, kPieces };
 inline constexpr const char* kPieceNames[] = {"Q", "K", "V", "O", "LSE", "the page table", "the lengths"};
 
-// One tensor of the caller's and what the kernel gets.
+// One tensor of the caller, and the copy that the kernel gets.
 struct Copy {
   attn_tensor from = {};
-  int64_t shape[4] = {};   // the caller's
-  int64_t stride[4] = {};  // of the copy
-  int64_t elements = 0;    // of the copy
-  size_t bytes_each = 2;   // of the copy's
+  int64_t shape[4] = {};   // the caller's shape
+  int64_t stride[4] = {};  // strides of the copy
+  int64_t elements = 0;    // elements of the copy
+  size_t bytes_each = 2;   // bytes of each of them
   bool made = false;
   uint64_t offset = 0;  // in the workspace
   uint64_t bytes() const { return static_cast<uint64_t>(elements) * bytes_each; }
-  int64_t count() const { return shape[0] * shape[1] * shape[2] * shape[3]; }  // of the caller's elements
+  int64_t count() const { return shape[0] * shape[1] * shape[2] * shape[3]; }  // the caller's elements
 };
 
 inline constexpr uint64_t kGap = 256;
@@ -28,7 +28,7 @@ inline constexpr unsigned char kGuard = 0xFF;  // a NaN in every format
 struct Layout {
   std::array<Copy, kPieces> pieces = {};
   uint64_t bytes = 0;
-  float factor = 1;  // of Q
+  float factor = 1;  // the factor of Q
   bool folds = false;
   int64_t pages_each = 0;
 };
@@ -40,7 +40,7 @@ inline bool is_dense(const attn_tensor& t, const int64_t (&shape)[4], const int6
   return true;
 }
 
-// The copies that a call needs, and where in the workspace each lies.
+// The copies that a call needs, and the place of each in the workspace.
 inline Layout layout_of(const Takes& takes, const Call& call) {
   const attn_problem& p = call.problem;
   const attn_tensors t = strided(p, call.tensors);
@@ -86,7 +86,7 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   return layout;
 }
 
-// f(begin, end, piece): each of the workspace's guards, and the copy that it is next to.
+// Calls f(begin, end, piece) for each guard of the workspace, with the copy beside it.
 template <class F>
 void each_gap(const Layout& layout, F f) {
   uint64_t at = 0;

@@ -1,4 +1,4 @@
-// What is done with each element of a copy, and with each entry of a page table.
+// The work on each element of a copy, and on each entry of a page table.
 #pragma once
 
 #include <cstring>
@@ -8,18 +8,18 @@
 
 namespace attn::adapter {
 
-// How elements go from the caller's tensor to the copy, and back.
+// Describes a move of elements from the caller's tensor to the copy, or back.
 struct Move {
   attn_tensor outer;
   char* copy;
   int64_t shape[4], stride[4];
-  int bytes;  // of an element
+  int bytes;  // bytes of an element
   int32_t dtype;
   float factor;
   bool out;          // from the copy
-  const int* pages;  // null: none
+  const int* pages;  // null if there are no pages
   int64_t page, pages_each;
-  unsigned* differences;  // not null: compared instead
+  unsigned* differences;  // if not null, elements are compared and not moved
 
   __device__ void operator()(int64_t n) const {
     const int64_t d = n % shape[3], s = n / shape[3] % shape[2], h = n / shape[3] / shape[2] % shape[1];
@@ -44,7 +44,7 @@ struct Move {
   }
 
  private:
-  // What the copy of an element holds.
+  // The value of an element's copy.
   __device__ void scaled(const char* element, char* result) const {
     memcpy(result, element, static_cast<size_t>(bytes));
     if (factor == 1) return;
@@ -85,7 +85,7 @@ inline Move move_of(const Takes& takes, const Call& call, const Layout& layout, 
   return move;
 }
 
-// Pages lie in another order than the keys they hold: number of the n-th of `all`.
+// Pages lie in another order than their keys: the number of page n of `all`.
 __device__ inline int page_number(int64_t n, int64_t all) {
   int64_t step = all / 2 + 1;
   for (;; ++step) {

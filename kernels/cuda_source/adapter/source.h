@@ -1,4 +1,4 @@
-// What stands before a user's source that is compiled apart from its adapter (check FILE.cu --entry):
+// Stands before a user's source that is compiled apart from its adapter (check FILE.cu --entry):
 //
 //   #include "kernels/cuda_source/adapter/source.h"
 //   #include "attention.cu"
@@ -35,7 +35,7 @@ struct Only {
   operator const T*() const;
 };
 
-// What becomes of `o, lse = forward(q, k, v)`: a pair, a tuple, or a vector whose first two they are.
+// Assigns the result of `o, lse = forward(q, k, v)`: a pair, a tuple, or a vector with these two first.
 template <class O, class Lse, class R>
 void take_both(O& o, Lse& lse, const R& result) {
   if constexpr (requires { std::tuple_size<R>::value; }) {

@@ -1,4 +1,4 @@
-// What a kernel behind an adapter takes: the declaration, and the refusal of the rest.
+// The problems that a kernel behind an adapter takes: their declaration, and the refusal of all others.
 //
 //   constexpr attn::Takes takes = {.dim = attn::one_of(32, 64), .equal_lengths = true};
 //   takes.domain()          // as the contract has it, for the draw
@@ -14,7 +14,7 @@
 
 namespace attn {
 
-// Which values a size may have.
+// The values that a size may have.
 struct Sizes {
   int64_t least = 1, most = int64_t{1} << 40, multiple = 1;
   std::array<int64_t, 12> set = {};  // of these, where `count` is not 0
@@ -144,7 +144,7 @@ struct Takes {
   }
 };
 
-// Why a problem is none of those taken, or nothing.
+// The reason why a problem is refused, or nothing.
 inline std::string refusal(const Takes& takes, const Call& call) {
   const attn_problem& p = call.problem;
   const auto wrong = [](const char* what, const Sizes& sizes, int64_t n) {
