@@ -2,8 +2,8 @@
 // and refused. The draw, the mutations, the reducer, the classification and the descriptions all loop over
 // the features.
 //
-// A new feature is its field in case.h and codec_fields.h, one file features/NAME.cc, and one line of
-// CMakeLists.txt. It must answer each question below, if only with `none`: a member that is left out does
+// A new feature is its field in case.h (outside of a problem in codec_fields.h too) and one file
+// features/NAME.cc. It must answer each question below, if only with `none`: a member that is left out does
 // not compile.
 //
 //   for (const Feature* feature : all_features()) feature->tidy(c);

@@ -6,7 +6,7 @@
 #   feature.sh SOURCE SCRATCH [COMPILER]      without one: whether the patch applies, and to how many files
 set -euo pipefail
 source=$1 scratch=$2 compiler=${3:-}
-most=6
+most=4
 
 die() { echo "$*" >&2; exit 1; }
 
@@ -14,7 +14,7 @@ rm -rf "$scratch"
 mkdir -p "$scratch/tree"
 git -C "$source" ls-files -co --exclude-standard -z | (cd "$source" && xargs -0 -r -n 500 ls -d 2>/dev/null || true) |
   tar -C "$source" -cf - -T - | tar -C "$scratch/tree" -xf -
-patch -d "$scratch/tree" -p1 --no-backup-if-mismatch < "$source/tests/growth/feature.patch"
+patch -d "$scratch/tree" -p1 --fuzz=0 --no-backup-if-mismatch < "$source/tests/growth/feature.patch"
 files=$(grep -c '^+++ ' "$source/tests/growth/feature.patch")
 lines=$(grep -c '^+[^+]' "$source/tests/growth/feature.patch")
 echo "a feature: $files files, $lines lines"
@@ -38,6 +38,6 @@ cmake -S . -B "$scratch/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DATTNF
 cmake --build "$scratch/build" --target attn_case > "$scratch/log" || { tail -30 "$scratch/log"; die "it does not build"; }
 cd "$scratch/build"
 "$compiler" -std=c++20 -I"$scratch/tree" "$source/tests/growth/feature_shows.cc" -o shows properties/case/libattn_case.a \
-  reference/libattn_reference.a text/libattn_text.a "$(sed -n 's/^ATTNFUZZ_XXHASH:.*=//p' CMakeCache.txt)"
+  reference/libattn_reference.a base/libattn_base.a "$(sed -n 's/^ATTNFUZZ_XXHASH:.*=//p' CMakeCache.txt)"
 ./shows
 echo "and it shows wherever features are gone over"

@@ -30,10 +30,10 @@ std::vector<int64_t> cost(const Case& c) {
 
 int main() {
   Case c;
-  c.problem.sink = true;
+  c.problem.has_sink = true;
   const auto again = decode(encode(c));
   hold(std::holds_alternative<Case>(again) && std::get<Case>(again) == c, "it is written and read");
-  hold(encode(Case{}).find("sink") == std::string::npos, "cases without it are written as before");
+  hold(encode(Case{}).find("has_sink") == std::string::npos, "cases without it are written as before");
   hold(describe(c).find("a sink") != std::string::npos, "it is told");
   hold(cost(Case{}) < cost(c), "a case without it is simpler");
   const auto off = std::ranges::find_if(shrink_toggles(), [&](const ShrinkToggle& s) { return s.present(c); });

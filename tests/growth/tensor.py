@@ -6,7 +6,8 @@
 adds `dout`, an input as large as O, with the edits below, and no other: its place
 in the contract, its row in the table, its fill and that fill's name in files. Then
 a program made of the rooms case, data and memory lays a case out: dout must be
-filled, guarded, hashed, in reach of a worker, and found out when it is written.
+filled, guarded, hashed, in reach of a worker, and found out when it is written; the draw and the properties must move,
+spread and plant in it, the batch on a GPU must have a place for it, and a target in Python must be given it.
 FEATURES is the list of features that the build has made (properties/case/features.cc).
 Without a compiler the edits alone are tried. The status is 1 where that takes more
 files than MOST, or does not work.
@@ -16,16 +17,20 @@ import shutil
 import subprocess
 import sys
 
-MOST = 4
+MOST = 4  # and a row of docs/case-format.md
+DOCS = "docs/case-format.md"
 
 # (file, text that is there once, what goes before it)
 EDITS = [
     ("kernels/attention.h", "} attn_tensors;", "  attn_tensor dout; /* (batch, heads_q, seq_q, dim_v): the gradient of O */\n"),
     ("reference/call/tensor_spec.h", "kWorkspace };", "kDout, "),
     ("reference/call/tensor_spec.h", "    {kWorkspace,",
-     '    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, offsetof(T, dout)},\n'),
+     '    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, dout),\n'
+     "     {.moved = true, .spread = true, .planted = true, .finite = true}, nullptr},\n"),
     ("properties/case/case.h", "  std::vector<Planted> planted;\n", "  Fill dout;\n"),
     ("properties/case/case.h", "    default:\n      return nullptr;", "    case TensorId::kDout:\n      return &Case::dout;\n"),
+    (DOCS, "| `planted` | array of", "| `dout` | [a fill](#a-fill) | all defaults | values of the tensor |\n"),
+    (DOCS, "`v` or `bias` (the codec", "`dout`, "),
     ("properties/case/codec_fields.h", '    field("env", &Case::env),', '    field("dout", &Case::dout),\n'),
 ]
 
@@ -33,6 +38,7 @@ PROGRAM = r"""
 #include <cstdio>
 #include <cstring>
 #include <variant>
+#include "fuzz/batch/call.h"
 #include "fuzz/host/wire.h"
 #include "properties/case/codec.h"
 #include "properties/memory/layout.h"
@@ -46,6 +52,10 @@ void expect(bool holds, const char* what) {
 }
 
 int main() {
+  const auto has = [](const auto& ids) { return std::ranges::find(ids, TensorId::kDout) != ids.end(); };
+  expect(has(kMovedTensors) && has(kSpreadTensors) && has(kPlantedTensors) && has(kFiniteTensors),
+         "whatever varies tensors varies it");
+  expect(has(batch::kIds), "a batch on a GPU has a place for it");
   Case c;
   c.problem.seq_q = 5;
   c.problem.dim_v = 3;
@@ -89,25 +99,32 @@ def edit(root, name, before, text):
 def main():
     source, scratch = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     shutil.rmtree(scratch, ignore_errors=True)
-    for room in ("kernels", "text", "reference", "properties", "fuzz/host", "fuzz/batch"):
+    for room in ("base", "kernels", "reference", "properties", "fuzz/host", "fuzz/batch", "python", "docs", "tests/docs"):
         shutil.copytree(source / room, scratch / room)
     for name, before, text in EDITS:
         edit(scratch, name, before, text)
-    touched = sorted({name for name, _, _ in EDITS})
-    print(f"a new input tensor touches {len(touched)} files: {', '.join(touched)}")
+    touched = sorted({name for name, _, _ in EDITS} - {DOCS})
+    print(f"an input tensor: {len(touched)} files and a row of {DOCS}: {', '.join(touched)}", flush=True)
+    subprocess.run([sys.executable, scratch / "tests/docs/case_format.py", scratch], check=True)
     if len(sys.argv) == 3:
         sys.exit(0 if len(touched) <= MOST else 1)
     compiler = sys.argv[3]
     (scratch / "main.cc").write_text(PROGRAM)
     units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).glob("*.cc"))]
     units += sorted((scratch / "properties/case/features").glob("*.cc")) + [pathlib.Path(sys.argv[5])]
-    units += sorted((scratch / "text").glob("*.cc"))
+    units += sorted((scratch / "base").glob("*.cc"))
     # Optimised, as every build of these rooms is: clang 19 gives functions without a name that are arguments of
     # templates (feature.h) one name in all files, and where they are not inlined keeps one file's alone.
     command = [compiler, "-std=c++20", "-O1", "-w", "-I", scratch, "-isystem", sys.argv[4], scratch / "main.cc", *units,
                scratch / "reference/numbers/formats.cc", "-lxxhash", "-o", scratch / "grown"]
     subprocess.run(command, check=True)
     works = subprocess.run([scratch / "grown"]).returncode == 0
+    subprocess.run([compiler, "-std=c++20", "-w", "-I", scratch, scratch / "python/native/print_contract.cc", "-o",
+                    scratch / "print_contract"], check=True)
+    subprocess.run([scratch / "print_contract", scratch / "python/contract.py.in", scratch / "python/attnfuzz/contract.py"],
+                   check=True)
+    given = "from attnfuzz import declare, contract; assert 'dout' in declare.INPUTS and contract.Tensors.dout"
+    subprocess.run([sys.executable, "-c", given], check=True, env={"PYTHONPATH": str(scratch / "python")})
     sys.exit(0 if works and len(touched) <= MOST else 1)
 
 
