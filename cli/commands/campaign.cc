@@ -102,8 +102,9 @@ Exit start_campaign(CampaignArguments arguments) {
       throw UserError("--batch: no target is on a GPU: give --backend cuda, or leave --batch out");
   }
   if (arguments.target.batch > Journal::kTrace)
-    throw UserError("--batch " + std::to_string(arguments.target.batch) + ": a campaign's journal names at most " +
-                    std::to_string(Journal::kTrace) + " cases in flight: give fewer");
+    throw UserError("--batch " + std::to_string(arguments.target.batch) +
+                    ": a campaign's journal names at most " + std::to_string(Journal::kTrace) +
+                    " cases in flight: give fewer");
   if (options.jobs == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     options.jobs = std::clamp(cores - options.gpus * options.gpu_jobs, 1, 128);
@@ -142,6 +143,19 @@ Exit start_campaign(CampaignArguments arguments) {
   return static_cast<Exit>(summary.status);
 }
 
+void add_prune_options(CLI::App& command, CampaignArguments& arguments) {
+  command
+      .add_option("--prune", arguments.prune_from,
+                  "instead of a campaign: prunes the corpus of the one in this folder by set cover")
+      ->check(CLI::ExistingDirectory)
+      ->excludes("--out");
+  command.add_option("--to", arguments.prune_to, "folder for the files that --prune keeps")->needs("--prune");
+  command.add_option("--most", arguments.prune_most, "files that --prune keeps at most")
+      ->needs("--prune")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 32))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_campaign(CLI::App& app, Action& action) {
@@ -155,16 +169,7 @@ void add_campaign(CLI::App& app, Action& action) {
       ->required();
   add_entry_options(*command, arguments->entry);
   command->add_option("--out", options.dir, "folder of the campaign; one that is there is gone on with");
-  command
-      ->add_option("--prune", arguments->prune_from,
-                   "instead of a campaign: prunes the corpus of the one in this folder by set cover")
-      ->check(CLI::ExistingDirectory)
-      ->excludes("--out");
-  command->add_option("--to", arguments->prune_to, "folder for the files that --prune keeps")->needs("--prune");
-  command->add_option("--most", arguments->prune_most, "files that --prune keeps at most")
-      ->needs("--prune")
-      ->check(CLI::Range(size_t{1}, size_t{1} << 32))
-      ->capture_default_str();
+  add_prune_options(*command, *arguments);
   command->add_option("--backend", arguments->backends, "cpu, cuda or both")
       ->delimiter(',')
       ->check(is_backend())
