@@ -19,8 +19,6 @@
 
 namespace attnfuzz {
 
-const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
-
 namespace {
 
 // A lane may come from a file, and becomes part of a library's name.

@@ -13,6 +13,7 @@
 #include "fuzz/host/kernel_registry.h"
 #include "fuzz/host/lanes.h"
 #include "properties/judge/property.h"
+#include "reference/call/backend.h"
 #include "reference/model/calibration.h"
 
 namespace attnfuzz {
@@ -29,8 +30,6 @@ std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& li
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
-// "cpu", "cuda".
-const char* backend_name(int32_t backend);
 
 // For a property that compares with a peer build: throws UserError where the target has none that can be
 // opened. A line to print, or nothing: why its bits may be others though nothing is wrong.

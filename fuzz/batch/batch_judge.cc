@@ -81,7 +81,7 @@ struct BatchJudge::Batch {
 };
 
 BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed)
-    : batch_target_(batch_target), target_(target), calibration_(calibration), random_(seed) {}
+    : batch_target_(batch_target), target_(target), calibration_(calibration), random_{seed} {}
 
 BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
                        const Open& open, int threads)
@@ -98,11 +98,8 @@ std::vector<Deferred> BatchJudge::deferred(bool all) {
 }
 
 bool BatchJudge::drawn() {
-  // SplitMix64.
-  uint64_t z = random_ += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return use_.cleared == 0 || (z ^ (z >> 31)) % 100 == 0;
+  const uint64_t bits = random_();
+  return use_.cleared == 0 || bits % 100 == 0;
 }
 
 // `by_cpu_alone`: by the CPU's oracle alone, also where the target has a fast one.

@@ -35,6 +35,7 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "fuzz/batch/call.h"
 #include "properties/judge/property.h"
 #include "properties/judge/target.h"
@@ -114,7 +115,7 @@ class BatchJudge {
   BatchTarget& batch_target_;
   Target& target_;
   const Calibration& calibration_;
-  uint64_t random_;
+  SplitMix64 random_;
   uint64_t cases_ = 0;  // given to judge() before
   BatchUse use_;
   std::unique_ptr<Background> background_;

@@ -12,11 +12,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/both.h"
 #include "kernels/attention.h"
 #include "properties/case/case.h"
 #include "properties/case/geometry.h"
 #include "reference/model/error_model.h"
-#include "reference/numbers/both.h"
 
 namespace attnfuzz::batch {
 
@@ -123,9 +123,9 @@ struct Call {
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;
-  double overflow;   // Expected::overflow of O
-  int32_t complete;  // whether an element never written can be told
-  uint64_t bytes;    // of the slot
+  double overflow;       // Expected::overflow of O
+  int32_t complete;      // whether an element never written can be told
+  uint64_t bytes;        // of the slot
   uint64_t readback_at;  // where its Readback begins in the batch's; kNoReadback: only counts are wanted
   int32_t readback_all;  // also what is expected, not only how far from it a result may be
 };
@@ -176,7 +176,7 @@ struct Counts {
   uint32_t unwritten;        // elements of outputs that were not
   uint32_t repeated;         // elements that a later call gave other bits, of a plan that is deterministic
   uint32_t dead, uninformative, unconstrained, unknown;  // rows; unknown: not evaluated
-  uint32_t not_finite;    // elements of Q, K and V, none of them beyond a length, that are NaN or an infinity
+  uint32_t not_finite;  // elements of Q, K and V, none of them beyond a length, that are NaN or an infinity
 };
 
 struct Result {

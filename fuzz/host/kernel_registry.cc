@@ -4,10 +4,11 @@
 #include <filesystem>
 
 #include "base/identity/identity.h"
-#include "fuzz/host/lanes.h"
-#include "base/subprocess.h"
-#include "fuzz/host/zygote.h"
 #include "base/printable.h"
+#include "base/subprocess.h"
+#include "fuzz/host/lanes.h"
+#include "fuzz/host/zygote.h"
+#include "reference/call/backend.h"
 
 namespace attnfuzz {
 namespace {
@@ -18,8 +19,6 @@ bool there_is(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
-
-const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
 // Whose runtime a lane's worker has: "msan" for msan-O0; none for a lane that is not about how kernels are
 // built.

@@ -8,16 +8,15 @@
 #include <map>
 #include <utility>
 
-#include "fuzz/worker/elf_file.h"
 #include "base/printable.h"
+#include "fuzz/worker/elf_file.h"
+#include "reference/call/backend.h"
 
 namespace attnfuzz::worker {
 namespace {
 
 // More than any library has: an attn_kernel_at() that ignores its index is refused.
 constexpr uint32_t kMaxKernels = 1024;
-
-const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
 std::string size_error(const char* what, uint32_t has, uint32_t least) {
   return std::string(what) + ".size is " + std::to_string(has) + ", the first contract's was " +

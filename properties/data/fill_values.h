@@ -6,32 +6,25 @@
 
 #include <algorithm>
 
+#include "base/random.h"
 #include "properties/case/case.h"
 #include "properties/data/round16.h"
-#include "reference/numbers/both.h"
 
 namespace attnfuzz {
 namespace fill_values {
 
-inline constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+inline constexpr uint64_t kStep = kSplitMixStep;
 inline constexpr uint64_t kMostInterval = uint64_t{1} << 40;  // rows
-
-// The finaliser of SplitMix64: every input bit reaches every output bit.
-ATTN_BOTH constexpr uint64_t finish(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 // The part of mix() that does not depend on its last counter.
 ATTN_BOTH constexpr uint64_t row_key(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
-  uint64_t x = finish(seed + kStep);
-  x = finish(x + (a + 1) * 0xd1b54a32d192ed03);
-  x = finish(x + (b + 1) * 0xabc98388fb8fac03);
-  return finish(x + (c + 1) * 0x8cb92ba72f3d8dd7);
+  uint64_t x = finish64(seed + kStep);
+  x = finish64(x + (a + 1) * 0xd1b54a32d192ed03);
+  x = finish64(x + (b + 1) * 0xabc98388fb8fac03);
+  return finish64(x + (c + 1) * 0x8cb92ba72f3d8dd7);
 }
 
-ATTN_BOTH constexpr uint64_t element(uint64_t key, uint64_t d) { return finish(key + (d + 1) * kStep); }
+ATTN_BOTH constexpr uint64_t element(uint64_t key, uint64_t d) { return finish64(key + (d + 1) * kStep); }
 
 }  // namespace fill_values
 

@@ -9,8 +9,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/both.h"
 #include "kernels/attention.h"
-#include "reference/numbers/both.h"
 
 namespace attnfuzz {
 

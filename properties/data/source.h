@@ -1,8 +1,8 @@
 // The element of its recipe that lies at an index (case.h, Axis), on a host and on a device.
 #pragma once
 
+#include "base/both.h"
 #include "properties/case/case.h"
-#include "reference/numbers/both.h"
 
 namespace attnfuzz {
 

@@ -16,7 +16,7 @@ uint64_t OracleUse::left_in_all() const {
 }
 
 Oracles::Oracles(std::unique_ptr<FastOracle> fast, uint64_t seed, uint64_t both_in)
-    : fast_(std::move(fast)), random_(seed), both_in_(both_in) {
+    : fast_(std::move(fast)), random_{seed}, both_in_(both_in) {
   use_.device = fast_->device();
 }
 
@@ -30,11 +30,8 @@ std::optional<Reference> Oracles::evaluate(const attn_problem& problem, const at
     drawn_ = false;
     return reference;
   }
-  // SplitMix64.
-  uint64_t z = random_ += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  drawn_ = use_.fast++ == 0 || (z ^ (z >> 31)) % both_in_ == 0;
+  const uint64_t bits = random_();
+  drawn_ = use_.fast++ == 0 || bits % both_in_ == 0;
   return reference;
 }
 

@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 
+#include "base/random.h"
 #include "reference/fast_oracle.h"
 
 namespace attnfuzz {
@@ -50,7 +51,7 @@ class Oracles {
 
  private:
   std::unique_ptr<FastOracle> fast_;
-  uint64_t random_;
+  SplitMix64 random_;
   const uint64_t both_in_;
   bool drawn_ = false;
   OracleUse use_;

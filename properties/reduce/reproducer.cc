@@ -10,11 +10,10 @@
 #include "base/printable.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
+#include "reference/call/backend.h"
 
 namespace attnfuzz {
 namespace {
-
-const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
 // Reads fields of an object, and knows afterwards which fields nobody asked for. Keeps the first error.
 class Reader {

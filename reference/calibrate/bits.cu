@@ -4,6 +4,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "base/random.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/launch.h"
 #include "kernels/primitives/math.h"
@@ -132,7 +133,7 @@ constexpr int kSize = 64;  // rows, columns and factors of an item
 template <class T>
 __device__ uint16_t factor(MmaKind kind, uint64_t item, int which, int line, int k) {
   const auto drawn = [&](int at) {
-    return hash_of(item * 3 + static_cast<uint64_t>(which) + (static_cast<uint64_t>(line * kSize + at) << 40));
+    return attnfuzz::hash64(item * 3 + static_cast<uint64_t>(which) + (static_cast<uint64_t>(line * kSize + at) << 40));
   };
   if (kind != MmaKind::kCancelling || k % 2 == 0) return draw_factor<T>(kind, drawn(k));
   // The second of a pair cancels the first, except for the last bit now and then.
@@ -180,7 +181,7 @@ __global__ void __launch_bounds__(128)
       const int row = warp_row + lane / 4 + e / 2 * 8, column = 8 * n + lane % 4 * 2 + e % 2;
       return item * kSize * kSize + static_cast<uint64_t>(row * kSize + column);
     };
-    const auto start = [&](int n, int e) { return draw_start(kind, hash_of(number(n, e) * 3 + 2)); };
+    const auto start = [&](int n, int e) { return draw_start(kind, attnfuzz::hash64(number(n, e) * 3 + 2)); };
     float c[kSize / 8][4], d[kSize / 8][4];
     for (int n = 0; n < kSize / 8; ++n) {
       for (int e = 0; e < 4; ++e) c[n][e] = d[n][e] = with_bits(start(n, e));

@@ -19,13 +19,6 @@ enum class MmaKind : int {
 inline constexpr const char* kMmaKinds[] = {"alike",   "spread",     "subnormals", "cancelling",
                                             "largest", "not finite", "any bits",   "few"};
 
-__host__ __device__ inline uint64_t hash_of(uint64_t value) {
-  value += 0x9E3779B97F4A7C15u;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
-  return value ^ (value >> 31);
-}
-
 template <class T>
 struct Layout16;
 template <>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/random.h"
 #include "reference/calibrate/mma_run.h"
 
 namespace attn {
@@ -10,15 +11,9 @@ namespace {
 
 enum Regime { kAlike, kApart, kCancelling, kOneSign, kFalling, kRegimes };
 
-struct Random {
-  uint64_t state;
-  uint64_t next() {
-    uint64_t z = state += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-  int below(int n) { return static_cast<int>(next() % static_cast<uint64_t>(n)); }
+struct Random : attnfuzz::SplitMix64 {
+  uint64_t next() { return (*this)(); }
+  int below(int n) { return static_cast<int>(SplitMix64::below(n)); }
 };
 
 // A random fraction at 2^exponent; with any_sign, negative half the time.

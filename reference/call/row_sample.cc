@@ -4,21 +4,10 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "base/random.h"
 #include "reference/call/row_space.h"
 
 namespace attnfuzz {
-namespace {
-
-// SplitMix64: small, well mixed, the same on every machine.
-uint64_t next_random(uint64_t* state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
-
 std::vector<int64_t> sampled_rows(const attn_problem& problem, int64_t tile_q, RowSample sample) {
   const int64_t heads = problem.batch * problem.heads_q;
   const int64_t rows = RowSpace(problem).count();
@@ -32,10 +21,8 @@ std::vector<int64_t> sampled_rows(const attn_problem& problem, int64_t tile_q, R
   const auto add = [&](int64_t row, int64_t limit) {
     if (static_cast<int64_t>(chosen.size()) < limit && seen.insert(row).second) chosen.push_back(row);
   };
-  uint64_t state = sample.seed;
-  const auto random = [&](int64_t below) {
-    return static_cast<int64_t>(next_random(&state) % static_cast<uint64_t>(below));
-  };
+  SplitMix64 bits{sample.seed};
+  const auto random = [&](int64_t below) { return bits.below(below); };
 
   add(0, sample.limit);
   add(rows - 1, sample.limit);

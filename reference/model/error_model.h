@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
+#include "base/both.h"
 #include "kernels/attention.h"
 #include "reference/model/assumption.h"
 #include "reference/model/calibration.h"
-#include "reference/numbers/both.h"
 
 namespace attnfuzz {
 

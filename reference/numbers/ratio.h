@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "reference/numbers/both.h"
+#include "base/both.h"
 
 namespace attnfuzz {
 
