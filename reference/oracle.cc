@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "reference/numbers/formats.h"
-#include "reference/rows/key_range.h"
+#include "reference/semantics.h"
 #include "reference/rows/operands.h"
 #include "reference/rows/rounded_p.h"
 #include "reference/rows/row_terms.h"

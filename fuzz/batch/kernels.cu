@@ -8,7 +8,7 @@
 #include "fuzz/batch/laid.cuh"
 #include "kernels/primitives/launch.h"
 #include "reference/cuda/block.cuh"
-#include "reference/rows/key_range.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz::batch {
 namespace {

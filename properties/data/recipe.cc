@@ -9,6 +9,7 @@
 
 #include "properties/data/fills.h"
 #include "reference/numbers/formats.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 namespace {
@@ -58,16 +59,10 @@ void add_row(const Fill& fill, int32_t dtype, const Indices& at, int64_t n, void
   }
 }
 
-int64_t saturating_add(int64_t a, int64_t b) {
-  int64_t sum;
-  if (!__builtin_add_overflow(a, b, &sum)) return sum;
-  return b > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
-}
-
 }  // namespace
 
 int64_t key_length(const Problem& p, int64_t b) {
-  return p.key_lengths ? std::clamp<int64_t>((*p.key_lengths)[b], 0, p.seq_k) : p.seq_k;
+  return p.key_lengths ? key_count(p, (*p.key_lengths)[b]) : p.seq_k;
 }
 
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
@@ -180,18 +175,12 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
 
 bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
   const Problem& p = c.problem;
-  const int64_t length = key_length(p, b);
-  if (j < 0 || j >= length) return false;
-  const int64_t diagonal = p.align == ATTN_TOP_LEFT ? i : i + length - p.seq_q;
-  if (p.causal && j > diagonal) return false;
-  if (p.window_left >= 0 && j < saturating_add(diagonal, -p.window_left)) return false;
-  if (p.window_right >= 0 && j > saturating_add(diagonal, p.window_right)) return false;
+  if (!visible(p, key_length(p, b), i, j)) return false;
   if (p.mask && !mask_at(c, b, h, i, j)) return false;
   if (!p.bias) return true;
   const bool planted = std::any_of(c.planted.begin(), c.planted.end(),
                                    [](const Planted& x) { return x.tensor == TensorId::kBias; });
-  const double bias = planted ? value_at(c, TensorId::kBias, b, h, i, j) : bias_at(c, b, h, i, j);
-  return bias != -std::numeric_limits<double>::infinity();
+  return !hides(planted ? value_at(c, TensorId::kBias, b, h, i, j) : bias_at(c, b, h, i, j));
 }
 
 uint32_t bits_of(int32_t dtype, float value) {

@@ -3,10 +3,11 @@
 #include <cmath>
 #include <limits>
 
-#include "properties/data/recipe.h"
 #include "properties/case/as_contract.h"
+#include "properties/data/recipe.h"
 #include "reference/call/known_features.h"
 #include "reference/numbers/formats.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 
@@ -51,17 +52,12 @@ ExactRow RowOracle::row(int64_t b, int64_t h, int64_t i) {
     }
     // Each of d additions loses at most a unit in the last place if it truncates.
     const double off = 4 * static_cast<double>(p.dim_qk + 32) * u * absolute;
-    double x = p.scale * product, tolerance = std::fabs(p.scale) * off + 8 * u * std::fabs(x);
+    double tolerance = std::fabs(p.scale) * off + 8 * u * std::fabs(p.scale * product);
     if (plan_.scale_mode == ATTN_SCALE_FOLDED_Q) tolerance += 2 * u_q * std::fabs(p.scale) * absolute;
-    if (p.softcap > 0) {
-      x = p.softcap * std::tanh(x / p.softcap);
-      tolerance += p.softcap * 2 * tanh_error;
-    }
-    if (p.bias) {
-      const double bias = bias_at(c_, b, h, i, j);
-      tolerance += 8 * u * (std::fabs(x) + std::fabs(bias));
-      x += bias;
-    }
+    if (p.softcap > 0) tolerance += p.softcap * 2 * tanh_error;
+    const double bias = p.bias ? bias_at(c_, b, h, i, j) : 0;
+    if (p.bias) tolerance += 8 * u * (std::fabs(score(p, product, 0)) + std::fabs(bias));
+    const double x = score(p, product, bias);
     const bool seen = sees(c_, b, h, i, j);
     row.product.push_back(product);
     row.product_tolerance.push_back(off);

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "reference/cuda/row.cuh"
+#include "reference/semantics.h"
 
 namespace attnfuzz::cuda {
 
@@ -130,14 +131,14 @@ __device__ inline Score score_of(const ErrorNumbers& model, const Row& row, cons
   if (flushed) delta += scale * kFlush * (row.q_norm + key_norm);
   double x = product.dot * model.scale, tanh_size = 0;
   if (model.softcap > 0) {
-    const double t = tanh(x / model.softcap);
-    tanh_size = fabs(t);
-    x = model.softcap * t;
+    const Capped score = capped(model.softcap, x);
+    tanh_size = fabs(score.tanh);
+    x = score.value;
   }
-  const double capped = fabs(x);
+  const double size_before_bias = fabs(x);
   x += b;
   double err = delta + ((model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0)) * fabs(x);
-  if (adjusted) err += 3 * kU * capped;
+  if (adjusted) err += 3 * kU * size_before_bias;
   if (bias) err += 3 * kU * fabs(b);
   if (model.softcap > 0) err += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
   if (model.folded_unit > 0) {

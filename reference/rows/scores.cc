@@ -8,6 +8,7 @@
 #include "reference/rows/products.h"
 #include "reference/rows/row_loops.h"
 #include "reference/rows/row_terms.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 namespace {
@@ -120,9 +121,9 @@ double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, co
 
 void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
   for (int64_t k = 0; k < n; ++k) {
-    const double t = std::tanh(x[k] / model.softcap);
-    tanh_size[k] = std::abs(t);
-    x[k] = model.softcap * t;
+    const Capped score = capped(model.softcap, x[k]);
+    tanh_size[k] = std::abs(score.tanh);
+    x[k] = score.value;
   }
 }
 

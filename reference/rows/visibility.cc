@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "reference/numbers/formats.h"
@@ -17,7 +16,7 @@ bool masks_allow(const attn_problem& problem, const attn_tensors& tensors, int64
     return false;
   if (problem.bias_dtype != ATTN_NONE) {
     const double bias = decode(problem.bias_dtype, tensors.bias.data, offset_of(tensors.bias, b, h, i, j));
-    if (bias == -std::numeric_limits<double>::infinity()) return false;
+    if (hides(bias)) return false;
   }
   return true;
 }
@@ -26,18 +25,12 @@ bool masks_allow(const attn_problem& problem, const attn_tensors& tensors, int64
 
 int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b) {
   if (!problem.has_key_lengths) return problem.seq_k;
-  return std::clamp<int64_t>(tensors.key_lengths[b], 0, problem.seq_k);
+  return key_count(problem, tensors.key_lengths[b]);
 }
 
 bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
           int64_t j) {
-  const int64_t length = key_length(problem, tensors, b);
-  if (j < 0 || j >= length) return false;
-  const int64_t away = j - diagonal(problem, length, i);
-  if (problem.causal && away > 0) return false;
-  if (problem.window_left >= 0 && away < -problem.window_left) return false;
-  if (problem.window_right >= 0 && away > problem.window_right) return false;
-  return masks_allow(problem, tensors, b, h, i, j);
+  return visible(problem, key_length(problem, tensors, b), i, j) && masks_allow(problem, tensors, b, h, i, j);
 }
 
 KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i) {
@@ -68,7 +61,7 @@ void row_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t 
       mask = static_cast<const uint8_t*>(tensors.mask.data) + offset_of(tensors.mask, b, h, i, at);
     for (int64_t k = 0; k < count; ++k) {
       const bool masked = mask && mask[k * tensors.mask.stride[3]] == 0;
-      if (!masked && bias[k] != -std::numeric_limits<double>::infinity()) keys->push_back(at + k);
+      if (!masked && !hides(bias[k])) keys->push_back(at + k);
     }
   }
 }

@@ -1,8 +1,8 @@
-// The keys that a query may see: the contract's masks, implemented literally.
+// The keys that a query may see: reference/semantics.h with the mask and the bias of tensors.
 //
 // Only the oracle uses these masks, so that a misunderstanding shared with a framework cannot hide a bug.
-// There are two implementations on purpose: sees() follows the contract for one key; row_keys() finds all
-// keys of a row without examining every one. A test compares them.
+// sees() answers for one key; row_keys() finds all keys of a row without examining every one. A test
+// compares them.
 //
 // A NaN bias is visible: it must come out as NaN, and must not vanish like -inf.
 //
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "reference/rows/key_range.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 

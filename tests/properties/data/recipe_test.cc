@@ -11,6 +11,7 @@
 #include "properties/memory/layout.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
+#include "tests/properties/support/second_reading.h"
 
 namespace attnfuzz {
 namespace {
@@ -110,8 +111,13 @@ TEST(Recipe, LayoutWritesWhatItSaysAndSeesAsTheOracleDoes) {
       for (int64_t h = 0; h < p.heads_q; ++h) {
         for (int64_t i = 0; i < p.seq_q; ++i) {
           for (int64_t j = 0; j < p.seq_k; ++j, ++pairs) {
-            ASSERT_EQ(sees(c, b, h, i, j), sees(laid.problem(), t, b, h, i, j))
+            const bool seen = sees_by_second_reading(c, b, h, i, j);
+            ASSERT_EQ(sees(c, b, h, i, j), seen)
                 << "case " << n << " at " << b << " " << h << " " << i << " " << j;
+            ASSERT_EQ(sees(laid.problem(), t, b, h, i, j), seen)
+                << "case " << n << " at " << b << " " << h << " " << i << " " << j;
+            const KeyRange range = key_range(p, key_length(p, b), i);
+            ASSERT_TRUE(!seen || (range.first <= j && j < range.last)) << "case " << n << " key " << j;
           }
         }
       }

@@ -4,30 +4,24 @@
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz::relations {
 namespace {
 
-// The keys [first, last) that some query of batch entry b may see by position.
-struct Span {
-  int64_t first, last;
-};
-Span seen(const Problem& p, int64_t b) {
+// The keys that position alone lets some query of batch entry b see: [first, last).
+KeyRange seen(const Problem& p, int64_t b) {
   const int64_t length = key_length(p, b);
   if (p.seq_q == 0 || length == 0) return {0, 0};
-  const int64_t shift = p.align == ATTN_TOP_LEFT ? 0 : length - p.seq_q;
-  const int64_t first_diagonal = shift, last_diagonal = shift + p.seq_q - 1;
-  int64_t first = 0, last = length;
-  // Neither comparison can overflow: diagonals are small, though windows may be huge.
-  if (p.window_left >= 0 && p.window_left < first_diagonal) first = first_diagonal - p.window_left;
-  const int64_t right = p.causal ? 0 : p.window_right;
-  if (right >= 0 && right < length && last_diagonal + right + 1 < last) last = last_diagonal + right + 1;
-  return first < last ? Span{first, last} : Span{0, 0};
+  // Ranges move on from query to query.
+  const int64_t first = key_range(p, length, 0).first;
+  const int64_t last = std::min(key_range(p, length, p.seq_q - 1).last, length);
+  return first < last ? KeyRange{first, last} : KeyRange{0, 0};
 }
 
 bool some_hidden(const Problem& p) {
   for (int64_t b = 0; b < p.batch; ++b) {
-    const Span span = seen(p, b);
+    const KeyRange span = seen(p, b);
     if (span.first > 0 || span.last < p.seq_k) return true;
   }
   return false;
@@ -55,7 +49,7 @@ Case other_numbers(const Case& base) {
   const float largest = p.dtype == ATTN_F16 ? 32768.0f : 0x1p60f;
   std::vector<Planted> planted;
   for (int64_t b = 0; b < p.batch; ++b) {
-    const Span span = seen(p, b);
+    const KeyRange span = seen(p, b);
     std::vector<int64_t> keys;
     for (const int64_t j : {span.last, span.last + 1, p.seq_k - 1, span.first - 1, int64_t{0}}) {
       const bool hidden = j >= 0 && j < p.seq_k && (j < span.first || j >= span.last);

@@ -1,0 +1,91 @@
+// The meaning of a problem: which keys a query may see, and what its score with one of them is.
+//
+// It is kernels/attention.h in code, stated once. The oracles on the host and on a GPU, recipes, batches,
+// traces and pictures call it, and a program that is exported holds this text. Kernels keep their own; tests
+// keep a second reading of it (tests/properties/support/second_reading.h).
+//
+//   const int64_t length = key_count(p, key_lengths[b]);
+//   if (visible(p, length, i, j) && mask[j] != 0 && !hides(bias[j])) x = score(p, dot(q, k[j]), bias[j]);
+//
+// A Problem is attn_problem or whatever has its fields by the same names.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "base/both.h"
+#include "kernels/attention.h"
+
+namespace attnfuzz {
+
+// Keys of a batch entry for which key_lengths states so many.
+template <class Problem>
+ATTN_BOTH int64_t key_count(const Problem& p, int64_t stated) {
+  return stated < 0 ? 0 : stated < p.seq_k ? stated : p.seq_k;
+}
+
+// A window side may be as large as an int64_t is: sums saturate.
+ATTN_BOTH inline int64_t saturating_sum(int64_t a, int64_t b) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+  if (b > 0) return a > kMost - b ? kMost : a + b;
+  return a < kLeast - b ? kLeast : a + b;
+}
+
+// The key that query i stands at, where there are `length` keys; it may lie outside of them.
+template <class Problem>
+ATTN_BOTH int64_t diagonal(const Problem& p, int64_t length, int64_t i) {
+  return p.align == ATTN_BOTTOM_RIGHT ? i + length - p.seq_q : i;
+}
+
+// [first, last), maybe empty.
+struct KeyRange {
+  int64_t first;
+  int64_t last;
+};
+
+// The keys that length, causality and window let query i see.
+template <class Problem>
+ATTN_BOTH KeyRange key_range(const Problem& p, int64_t length, int64_t i) {
+  const int64_t diag = diagonal(p, length, i);
+  int64_t right = p.window_right < 0 ? std::numeric_limits<int64_t>::max() : p.window_right;
+  if (p.causal) right = std::min<int64_t>(right, 0);
+  KeyRange range{0, length};
+  if (p.window_left >= 0) range.first = std::max(range.first, saturating_sum(diag, -p.window_left));
+  range.last = std::min(range.last, saturating_sum(saturating_sum(diag, right), 1));
+  range.last = std::max(range.last, range.first);
+  return range;
+}
+
+// The same of one key, for any j.
+template <class Problem>
+ATTN_BOTH bool visible(const Problem& p, int64_t length, int64_t i, int64_t j) {
+  if (j < 0 || j >= length) return false;
+  const int64_t away = j - diagonal(p, length, i);
+  if (p.causal && away > 0) return false;
+  if (p.window_left >= 0 && away < -p.window_left) return false;
+  return p.window_right < 0 || away <= p.window_right;
+}
+
+// A bias of -infinity hides its key as a mask does. A NaN does not: it must come out.
+ATTN_BOTH inline bool hides(double bias) { return bias == -std::numeric_limits<double>::infinity(); }
+
+// A scaled product under a softcap c: c tanh(x / c), and that tanh.
+struct Capped {
+  double value;
+  double tanh;
+};
+ATTN_BOTH inline Capped capped(double c, double x) {
+  const double t = std::tanh(x / c);
+  return {c * t, t};
+}
+
+// The score of a pair whose product q.k is given; `bias` is 0 where there is none.
+template <class Problem>
+ATTN_BOTH double score(const Problem& p, double product, double bias) {
+  const double scaled = p.scale * product;
+  return (p.softcap > 0 ? capped(p.softcap, scaled).value : scaled) + bias;
+}
+
+}  // namespace attnfuzz
